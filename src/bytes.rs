@@ -1,0 +1,112 @@
+//! One cursor for every format: little-endian reads over borrowed bytes, each checked, each with its place.
+//!
+//! Offsets are absolute: they count from the start of the file (or of the inflated bundle), so that an error
+//! says where to look.
+
+use crate::error::Malformed;
+
+/// A reading position in bytes that start at a known offset.
+#[derive(Clone, Debug)]
+pub(crate) struct Cursor<'a> {
+    rest: &'a [u8],
+    offset: u64,
+}
+
+impl<'a> Cursor<'a> {
+    /// A cursor at the start of `data`, whose first byte has the absolute offset `base`.
+    pub(crate) fn new(data: &'a [u8], base: u64) -> Self {
+        Self { rest: data, offset: base }
+    }
+
+    /// The absolute offset of the next byte.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// How many bytes are left.
+    pub(crate) fn remaining(&self) -> u64 {
+        len_u64(self.rest)
+    }
+
+    /// The next `count` bytes. `what` names the field in the error.
+    pub(crate) fn take(&mut self, count: u64, what: impl FnOnce() -> String) -> Result<&'a [u8], Malformed> {
+        let split = usize::try_from(count).ok().and_then(|count| self.rest.split_at_checked(count));
+        let Some((head, tail)) = split else {
+            return Err(Malformed::Truncated {
+                what: what(),
+                offset: self.offset,
+                needed: count,
+                end: self.offset.saturating_add(self.remaining()),
+            });
+        };
+        self.rest = tail;
+        self.offset = self.offset.saturating_add(count);
+        Ok(head)
+    }
+
+    /// The next two bytes as a number.
+    pub(crate) fn u16(&mut self, what: impl FnOnce() -> String) -> Result<u16, Malformed> {
+        self.array(what).map(u16::from_le_bytes)
+    }
+
+    /// The next four bytes as a number.
+    pub(crate) fn u32(&mut self, what: impl FnOnce() -> String) -> Result<u32, Malformed> {
+        self.array(what).map(u32::from_le_bytes)
+    }
+
+    /// The next eight bytes as a number.
+    pub(crate) fn u64(&mut self, what: impl FnOnce() -> String) -> Result<u64, Malformed> {
+        self.array(what).map(u64::from_le_bytes)
+    }
+
+    fn array<const N: usize>(&mut self, what: impl FnOnce() -> String) -> Result<[u8; N], Malformed> {
+        let Some((head, tail)) = self.rest.split_first_chunk::<N>() else {
+            let needed = u64::try_from(N).unwrap_or(u64::MAX);
+            return self.take(needed, what).map(|_| [0; N]);
+        };
+        self.rest = tail;
+        self.offset = self.offset.saturating_add(u64::try_from(N).unwrap_or(u64::MAX));
+        Ok(*head)
+    }
+}
+
+/// A length in memory as a 64-bit file length.
+pub(crate) fn len_u64(data: &[u8]) -> u64 {
+    u64::try_from(data.len()).unwrap_or(u64::MAX)
+}
+
+/// The bytes of `data` from `start`, `len` of them, if it has that many.
+pub(crate) fn slice(data: &[u8], start: u64, len: u64) -> Option<&[u8]> {
+    data.get(usize::try_from(start).ok()?..)?.get(..usize::try_from(len).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_numbers_and_keeps_the_absolute_offset() {
+        let mut cursor = Cursor::new(&[1, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 9], 100);
+        assert_eq!(cursor.u16(String::new), Ok(1));
+        assert_eq!(cursor.u32(String::new), Ok(2));
+        assert_eq!(cursor.u64(String::new), Ok(3));
+        assert_eq!((cursor.offset(), cursor.remaining()), (114, 1));
+    }
+
+    #[test]
+    fn a_short_read_says_what_where_and_how_much() {
+        let mut cursor = Cursor::new(&[1, 2, 3], 10);
+        let error = cursor.u64(|| "the count".to_owned()).unwrap_err();
+        assert_eq!(error, Malformed::Truncated { what: "the count".into(), offset: 10, needed: 8, end: 13 });
+        assert!(cursor.take(u64::MAX, String::new).is_err());
+        assert_eq!(cursor.take(3, String::new), Ok(&[1, 2, 3][..]));
+    }
+
+    #[test]
+    fn slices_cannot_wrap() {
+        assert_eq!(slice(b"abc", 1, 2), Some(&b"bc"[..]));
+        assert_eq!(slice(b"abc", 3, 0), Some(&b""[..]));
+        assert_eq!(slice(b"abc", u64::MAX, 1), None);
+        assert_eq!(slice(b"abc", 1, u64::MAX), None);
+    }
+}

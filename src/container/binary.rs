@@ -1,0 +1,207 @@
+//! The binary bundle.
+//!
+//! | offset | width | meaning |
+//! |---|---|---|
+//! | 0 | 24 | magic `__CLANG_OFFLOAD_BUNDLE__` |
+//! | 24 | 8 | number of entries |
+//! | 32 | | the entries, one after another: |
+//! | +0 | 8 | offset of the code object, from the start of the bundle |
+//! | +8 | 8 | its size in bytes |
+//! | +16 | 8 | length of the entry ID in bytes |
+//! | +24 | | the entry ID, not terminated |
+//!
+//! Integers are little-endian. The code objects follow, each padded with zeros to the alignment that the
+//! writer was given. Layout: Clang Offload Bundler documentation; writer: byte for byte that of LLVM 22.1.8.
+//!
+//! Rejected: a count that the bytes cannot hold, a code object outside the bytes or inside the header.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::num::NonZeroU32;
+use std::ops::Range;
+
+use super::{Container, Contents, Entry, MAGIC, Member};
+use crate::bytes::{Cursor, len_u64};
+use crate::error::Malformed;
+use crate::piece::Piece;
+
+/// What an entry takes in the header besides its ID: offset, size and ID length.
+const ENTRY_FIELDS: u64 = 24;
+
+/// The binary bundle format.
+#[derive(Clone, Copy, Debug)]
+pub struct Binary {
+    /// Code objects are written at multiples of this many bytes from the start of the bundle.
+    pub alignment: NonZeroU32,
+}
+
+impl Default for Binary {
+    fn default() -> Self {
+        Self { alignment: NonZeroU32::MIN }
+    }
+}
+
+impl Container for Binary {
+    fn repeats(&self) -> bool {
+        true
+    }
+
+    fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
+        if !data.starts_with(MAGIC.as_bytes()) {
+            return Ok(None);
+        }
+        let mut cursor = Cursor::new(data, base);
+        cursor.take(len_u64(MAGIC.as_bytes()), String::new)?;
+        let count = entry_count(&mut cursor, total, base)?;
+        let mut entries = Vec::new();
+        for index in 1..=count {
+            entries.push(entry(&mut cursor, index)?);
+        }
+        let header_len = cursor.offset().saturating_sub(base);
+        let mut len = header_len;
+        for (index, (id, range)) in (1..).zip(&entries) {
+            check_range(id, range, index, header_len, total, base)?;
+            len = len.max(range.end);
+        }
+        let entries = entries.into_iter().map(|(id, range)| Entry::at(id, range)).collect();
+        Ok(Some(Contents { entries, len }))
+    }
+
+    fn plan<'a>(&self, members: &[Member<'a>]) -> Vec<Piece<'a>> {
+        let alignment = u64::from(self.alignment.get());
+        let mut position = members.iter().fold(len_u64(MAGIC.as_bytes()).saturating_add(8), |len, member| {
+            len.saturating_add(ENTRY_FIELDS).saturating_add(len_u64(member.id.as_bytes()))
+        });
+        let mut header = Vec::from(MAGIC);
+        header.extend(u64::try_from(members.len()).unwrap_or(u64::MAX).to_le_bytes());
+        let mut payload = Vec::new();
+        for member in members {
+            let start = position.checked_next_multiple_of(alignment).unwrap_or(u64::MAX);
+            let size = member.content.len();
+            for field in [start, size, len_u64(member.id.as_bytes())] {
+                header.extend(field.to_le_bytes());
+            }
+            header.extend(member.id.as_bytes());
+            payload.push(Piece::Zeros(start.saturating_sub(position)));
+            payload.push(Piece::Input(member.content));
+            position = start.saturating_add(size);
+        }
+        payload.insert(0, Piece::Bytes(header));
+        payload
+    }
+}
+
+fn entry_count(cursor: &mut Cursor<'_>, total: u64, base: u64) -> Result<u64, Malformed> {
+    let offset = cursor.offset();
+    let count = cursor.u64(|| "the number of entries".to_owned())?;
+    let remaining = total.saturating_sub(cursor.offset().saturating_sub(base));
+    let most = remaining.checked_div(ENTRY_FIELDS).unwrap_or(0);
+    if count > most { Err(Malformed::Count { count, offset, remaining, most }) } else { Ok(count) }
+}
+
+fn entry<'a>(cursor: &mut Cursor<'a>, index: u64) -> Result<(&'a [u8], Range<u64>), Malformed> {
+    let start = cursor.u64(|| format!("the offset of entry {index}"))?;
+    let size = cursor.u64(|| format!("the size of entry {index}"))?;
+    let id_len = cursor.u64(|| format!("the ID length of entry {index}"))?;
+    let id = cursor.take(id_len, || format!("the ID of entry {index}"))?;
+    Ok((id, start..start.saturating_add(size)))
+}
+
+fn check_range(
+    id: &[u8],
+    range: &Range<u64>,
+    index: u64,
+    header_end: u64,
+    total: u64,
+    base: u64,
+) -> Result<(), Malformed> {
+    let size = range.end.saturating_sub(range.start);
+    let absolute = |offset: u64| base.saturating_add(offset);
+    if range.end > total {
+        return Err(Malformed::Truncated {
+            what: format!("the code object of entry {index} ('{}')", id.escape_ascii()),
+            offset: absolute(range.start),
+            needed: size,
+            end: absolute(total),
+        });
+    }
+    if range.start < header_end && size > 0 {
+        let (start, header_end) = (absolute(range.start), absolute(header_end));
+        return Err(Malformed::Overlap { index, start, size, header_end });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::Input;
+    use crate::piece::{Piece, total_len};
+
+    fn write(alignment: u32, members: &[(&str, &[u8])]) -> Vec<u8> {
+        let inputs: Vec<_> = members.iter().map(|(id, data)| (id, Input::from_bytes(*id, data.to_vec()))).collect();
+        let members: Vec<_> =
+            inputs.iter().map(|(id, input)| Member { id: id.to_string(), content: input.as_slice() }).collect();
+        let plan = Binary { alignment: NonZeroU32::new(alignment).unwrap() }.plan(&members);
+        let mut out = Vec::new();
+        for piece in &plan {
+            match piece {
+                Piece::Bytes(data) => out.extend(data),
+                Piece::Zeros(count) => out.resize(out.len() + usize::try_from(*count).unwrap(), 0),
+                Piece::Input(slice) => out.extend(slice.bytes()),
+            }
+        }
+        assert_eq!(total_len(&plan), len_u64(&out));
+        out
+    }
+
+    fn read(data: &[u8]) -> Result<Option<Contents>, Malformed> {
+        Binary::default().read(data, len_u64(data), 0)
+    }
+
+    #[test]
+    fn the_layout_is_the_documented_one() {
+        let mut expected = b"__CLANG_OFFLOAD_BUNDLE__\x02\0\0\0\0\0\0\0".to_vec();
+        expected.extend(b"\x58\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\x06\0\0\0\0\0\0\0host-a");
+        expected.extend(b"\x60\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0b");
+        expected.resize(0x58, 0);
+        expected.extend(b"xyz\0\0\0\0\0pq");
+        assert_eq!(write(8, &[("host-a", b"xyz"), ("b", b"pq")]), expected);
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_in_file_order() {
+        for alignment in [1, 2, 7, 4096] {
+            let data = write(alignment, &[("b", b"12345"), ("a", b""), ("b", b"678")]);
+            let contents = read(&data).unwrap().unwrap();
+            let found: Vec<_> = contents.entries.iter().map(|e| (e.id.clone(), e.content(&data).unwrap())).collect();
+            let expected = [("b", "12345"), ("a", ""), ("b", "678")];
+            assert_eq!(found, expected.map(|(id, content)| (id.as_bytes().to_vec(), content.as_bytes().to_vec())));
+            assert_eq!(contents.len, len_u64(&data));
+        }
+    }
+
+    #[test]
+    fn a_cut_bundle_is_an_error_at_every_length() {
+        let data = write(1, &[("host-x", b"abc"), ("hip-y", b"defg")]);
+        for end in MAGIC.len()..data.len() {
+            let error = read(&data[..end]).unwrap_err();
+            assert!(matches!(error, Malformed::Truncated { .. } | Malformed::Count { .. }), "{end}: {error}");
+        }
+        assert_eq!(read(&data[..MAGIC.len() - 1]), Ok(None));
+    }
+
+    #[test]
+    fn claims_are_checked_before_they_are_used() {
+        let mut data = write(1, &[("a", b"abc")]);
+        data[24..32].copy_from_slice(&(1_u64 << 63).to_le_bytes());
+        assert_eq!(
+            read(&data),
+            Err(Malformed::Count { count: 1 << 63, offset: 24, remaining: len_u64(&data) - 32, most: 1 })
+        );
+        let mut data = write(1, &[("a", b"abc")]);
+        data[32..40].copy_from_slice(&3_u64.to_le_bytes());
+        assert_eq!(read(&data), Err(Malformed::Overlap { index: 1, start: 3, size: 3, header_end: 57 }));
+        data[32..40].copy_from_slice(&u64::MAX.to_le_bytes());
+        assert!(matches!(read(&data), Err(Malformed::Truncated { .. })));
+    }
+}

@@ -1,0 +1,576 @@
+//! The compressed bundle (CCOB): a header, then one zlib or zstd stream of a whole bundle of any other format.
+//!
+//! | offset | v1 | v2 | v3 | meaning |
+//! |---|---|---|---|---|
+//! | 0 | 4 | 4 | 4 | magic `CCOB` |
+//! | 4 | 2 | 2 | 2 | version |
+//! | 6 | 2 | 2 | 2 | method: 0 zlib, 1 zstd |
+//! | 8 | – | 4 | 8 | total size in bytes, this header included |
+//! | | 4 | 4 | 8 | size of the inflated bundle in bytes |
+//! | | 8 | 8 | 8 | hash: the first 8 bytes of the MD5 of the inflated bundle |
+//!
+//! Integers are little-endian. Version 1 records no total; its end is the end of the stream. Layout: LLVM 18
+//! (v1), LLVM 19 (v2), LLVM 22.1.8 (v3). Written is the oldest of v2 and v3 that can hold the sizes, so that
+//! runtimes before ROCm 7 can read it, with the compression parameters of LLVM 22.1.8: zstd with long-distance
+//! matching, level 3 unless asked otherwise.
+//!
+//! Rejected: another version or method, sizes or a hash that disagree with the data, bytes behind the stream.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+use flate2::read::ZlibDecoder;
+use flate2::write::ZlibEncoder;
+use md5::{Digest, Md5};
+use zstd::zstd_safe;
+
+use crate::bytes::{Cursor, len_u64};
+use crate::error::{Error, Malformed, Result, WithPath};
+use crate::input::{Input, Slice, SliceReader};
+use crate::output::Output;
+use crate::piece::{Piece, Sink, emit, total_len};
+
+/// The magic string of a compressed bundle.
+pub const MAGIC: &[u8; 4] = b"CCOB";
+
+/// The largest window (as a power of two) that the decoder accepts: the largest that zstd has on any machine.
+const WINDOW_LOG_MAX: u32 = 31;
+
+/// How a bundle is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// zlib, method 0.
+    Zlib,
+    /// zstd, method 1.
+    Zstd,
+}
+
+impl Method {
+    /// The name of the method.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Zlib => "zlib",
+            Self::Zstd => "zstd",
+        }
+    }
+
+    /// The level that is used when none is asked for.
+    pub fn default_level(self) -> i32 {
+        match self {
+            // What `-1` selects in zlib; zlib-rs wants the number.
+            Self::Zlib => 6,
+            Self::Zstd => 3,
+        }
+    }
+
+    fn number(self) -> u16 {
+        match self {
+            Self::Zlib => 0,
+            Self::Zstd => 1,
+        }
+    }
+}
+
+/// A version of the header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// Without a total size. Read only.
+    V1,
+    /// Sizes of 32 bits.
+    V2,
+    /// Sizes of 64 bits.
+    V3,
+}
+
+impl Version {
+    /// The number in the header.
+    pub fn number(self) -> u16 {
+        match self {
+            Self::V1 => 1,
+            Self::V2 => 2,
+            Self::V3 => 3,
+        }
+    }
+
+    /// The length of the header in bytes.
+    pub fn header_len(self) -> u64 {
+        match self {
+            Self::V1 => 20,
+            Self::V2 => 24,
+            Self::V3 => 32,
+        }
+    }
+}
+
+/// The fields of a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The version of the header.
+    pub version: Version,
+    /// The method of the stream.
+    pub method: Method,
+    /// Header and stream together, in bytes; v1 does not record it.
+    pub total: Option<u64>,
+    /// The size of the inflated bundle in bytes.
+    pub inflated: u64,
+    /// The first 8 bytes of the MD5 of the inflated bundle, as a little-endian number.
+    pub hash: u64,
+}
+
+impl Header {
+    /// The header at the start of `data`, or `None` if the magic is not there. Offsets in errors count from `base`.
+    ///
+    /// # Errors
+    /// [`Malformed`] for a cut header, or a version, method or total that the format does not have.
+    pub fn read(data: &[u8], base: u64) -> Result<Option<Self>, Malformed> {
+        if !data.starts_with(MAGIC) {
+            return Ok(None);
+        }
+        let field = |name: &'static str| move || format!("the {name} of the compressed bundle");
+        let mut cursor = Cursor::new(data, base);
+        cursor.take(len_u64(MAGIC), String::new)?;
+        let version = version(&mut cursor)?;
+        let method = method(&mut cursor)?;
+        let total_at = cursor.offset();
+        let (total, inflated) = match version {
+            Version::V1 => (None, u64::from(cursor.u32(field("inflated size"))?)),
+            Version::V2 => {
+                let total = cursor.u32(field("total size"))?;
+                (Some(u64::from(total)), u64::from(cursor.u32(field("inflated size"))?))
+            }
+            Version::V3 => {
+                let total = cursor.u64(field("total size"))?;
+                (Some(total), cursor.u64(field("inflated size"))?)
+            }
+        };
+        let hash = cursor.u64(field("hash"))?;
+        if let Some(found) = total.filter(|&total| total < version.header_len()) {
+            let expected = "at least the length of the header";
+            return Err(Malformed::Value { what: "total size", found, offset: total_at, expected });
+        }
+        Ok(Some(Self { version, method, total, inflated, hash }))
+    }
+
+    /// The header as it is stored. Sizes that the version has no room for are cut.
+    fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = Vec::from(MAGIC);
+        bytes.extend(self.version.number().to_le_bytes());
+        bytes.extend(self.method.number().to_le_bytes());
+        let width = if self.version == Version::V3 { 8 } else { 4 };
+        for size in self.total.into_iter().chain([self.inflated]) {
+            bytes.extend(size.to_le_bytes().iter().take(width));
+        }
+        bytes.extend(self.hash.to_le_bytes());
+        bytes
+    }
+}
+
+fn version(cursor: &mut Cursor<'_>) -> Result<Version, Malformed> {
+    let offset = cursor.offset();
+    match cursor.u16(|| "the version of the compressed bundle".to_owned())? {
+        1 => Ok(Version::V1),
+        2 => Ok(Version::V2),
+        3 => Ok(Version::V3),
+        found => Err(Malformed::Value {
+            what: "compressed bundle version",
+            found: found.into(),
+            offset,
+            expected: "1, 2 or 3",
+        }),
+    }
+}
+
+fn method(cursor: &mut Cursor<'_>) -> Result<Method, Malformed> {
+    let offset = cursor.offset();
+    match cursor.u16(|| "the method of the compressed bundle".to_owned())? {
+        0 => Ok(Method::Zlib),
+        1 => Ok(Method::Zstd),
+        found => Err(Malformed::Value {
+            what: "compression method",
+            found: found.into(),
+            offset,
+            expected: "0 (zlib) or 1 (zstd)",
+        }),
+    }
+}
+
+/// A compressed bundle in an input.
+#[derive(Clone, Copy, Debug)]
+pub struct Compressed<'a> {
+    header: Header,
+    /// The stream behind the header.
+    body: Slice<'a>,
+    offset: u64,
+}
+
+impl<'a> Compressed<'a> {
+    /// The compressed bundle at the start of `data`, or `None` if the magic is not there.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] for a broken header or a bundle that `data` does not hold completely.
+    pub fn read(data: Slice<'a>) -> Result<Option<Self>> {
+        Self::parse(data).with_path(data.path())
+    }
+
+    fn parse(data: Slice<'a>) -> Result<Option<Self>, Malformed> {
+        let offset = data.offset();
+        let Some(header) = Header::read(data.bytes(), offset)? else { return Ok(None) };
+        let header_len = header.version.header_len();
+        let rest = data.slice(header_len, data.len().saturating_sub(header_len));
+        let truncated = |needed| Malformed::Truncated {
+            what: "the compressed bundle".to_owned(),
+            offset,
+            needed,
+            end: offset.saturating_add(data.len()),
+        };
+        let rest = rest.ok_or_else(|| truncated(header_len))?;
+        let body_len = match header.total {
+            Some(total) => total.saturating_sub(header_len),
+            None => stream_len(header, rest.bytes()).map_err(|reason| Malformed::Stream {
+                offset,
+                method: header.method.name(),
+                inflated: 0,
+                reason,
+            })?,
+        };
+        let body = rest.slice(0, body_len).ok_or_else(|| truncated(header_len.saturating_add(body_len)))?;
+        Ok(Some(Self { header, body, offset }))
+    }
+
+    /// The fields of the header.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Where the header starts in its input.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Header and stream together, in bytes.
+    pub fn len(&self) -> u64 {
+        self.header.version.header_len().saturating_add(self.body.len())
+    }
+
+    /// Whether the stream holds no byte.
+    pub fn is_empty(&self) -> bool {
+        self.body.is_empty()
+    }
+
+    /// A reader of the inflated bytes. Reading up to the end checks the recorded sizes, and with `hash` the
+    /// recorded hash.
+    pub(crate) fn inflate(&self, hash: bool) -> Result<Inflater<'a>> {
+        Inflater::new(*self, hash)
+    }
+
+    /// All inflated bytes, sizes and hash checked, and what that took.
+    pub(crate) fn inflate_whole(&self) -> Result<(Input, Inflation)> {
+        let started = Instant::now();
+        let mut inflater = self.inflate(true)?;
+        let read = Input::spool(self.body.path(), &mut inflater);
+        if let Some(error) = inflater.failure.take() {
+            return Err(error);
+        }
+        let input = read.with_path(self.body.path())?;
+        let header = self.header;
+        Ok((input, Inflation { header, stream_len: self.body.len(), elapsed: started.elapsed() }))
+    }
+
+    fn malformed(&self, malformed: Malformed) -> Error {
+        Error::malformed(self.body.path(), malformed)
+    }
+}
+
+/// A bundle that was inflated, for those who want the figures.
+#[derive(Clone, Copy, Debug)]
+pub struct Inflation {
+    /// The header of the compressed bundle.
+    pub header: Header,
+    /// The stream without the header, in bytes.
+    pub stream_len: u64,
+    /// How long inflating and hashing took.
+    pub elapsed: Duration,
+}
+
+/// Where the one stream in `data` ends: what version 1 does not record.
+fn stream_len(header: Header, data: &[u8]) -> Result<u64, String> {
+    match header.method {
+        Method::Zstd => zstd_safe::find_frame_compressed_size(data)
+            .map(|len| u64::try_from(len).unwrap_or(u64::MAX))
+            .map_err(|code| zstd_safe::get_error_name(code).to_owned()),
+        Method::Zlib => {
+            let mut decoder = ZlibDecoder::new(data);
+            let limit = header.inflated.saturating_add(1);
+            io::copy(&mut decoder.by_ref().take(limit), &mut io::sink()).map_err(|error| error.to_string())?;
+            Ok(decoder.total_in())
+        }
+    }
+}
+
+enum Decoder<'a> {
+    Zlib(ZlibDecoder<SliceReader<'a>>),
+    Zstd(zstd::Decoder<'static, BufReader<SliceReader<'a>>>),
+}
+
+/// Reads the inflated bytes of a compressed bundle and checks them against its header on the way.
+pub(crate) struct Inflater<'a> {
+    source: Compressed<'a>,
+    decoder: Decoder<'a>,
+    produced: u64,
+    hash: Option<Md5>,
+    /// The error behind the last failed `read`, which could only return an [`io::Error`].
+    failure: Option<Error>,
+}
+
+impl<'a> Inflater<'a> {
+    fn new(source: Compressed<'a>, hash: bool) -> Result<Self> {
+        let reader = source.body.reader();
+        let decoder = match source.header.method {
+            Method::Zlib => Ok(Decoder::Zlib(ZlibDecoder::new(reader))),
+            Method::Zstd => zstd::Decoder::new(reader).and_then(|mut decoder| {
+                decoder.window_log_max(WINDOW_LOG_MAX)?;
+                Ok(Decoder::Zstd(decoder))
+            }),
+        };
+        let decoder = decoder.with_path(source.body.path())?;
+        Ok(Self { source, decoder, produced: 0, hash: hash.then(Md5::new), failure: None })
+    }
+
+    /// The next inflated bytes; 0 of them at the end, after the checks.
+    pub(crate) fn next(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        let read = match &mut self.decoder {
+            Decoder::Zlib(decoder) => decoder.read(buffer),
+            Decoder::Zstd(decoder) => decoder.read(buffer),
+        };
+        let count = read.map_err(|error| self.stream_error(error))?;
+        if count == 0 && !buffer.is_empty() {
+            self.check_end()?;
+            return Ok(0);
+        }
+        self.produced = self.produced.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
+        if self.produced > self.source.header.inflated {
+            return Err(self.size_error(format!("at least {}", self.produced)));
+        }
+        if let (Some(hash), Some(data)) = (&mut self.hash, buffer.get(..count)) {
+            hash.update(data);
+        }
+        Ok(count)
+    }
+
+    /// Extends `buffer` to `want` bytes, or as far as the data goes. Returns whether the data ends there.
+    pub(crate) fn fill(&mut self, buffer: &mut Vec<u8>, want: usize) -> Result<bool> {
+        let mut filled = buffer.len();
+        buffer.resize(want.max(filled), 0);
+        let mut ended = false;
+        while let Some(space) = buffer.get_mut(filled..).filter(|space| !space.is_empty() && !ended) {
+            let count = self.next(space)?;
+            ended = count == 0;
+            filled = filled.saturating_add(count);
+        }
+        buffer.truncate(filled);
+        Ok(ended)
+    }
+
+    fn check_end(&mut self) -> Result<()> {
+        let Header { inflated, hash: recorded, .. } = self.source.header;
+        if self.produced != inflated {
+            return Err(self.size_error(self.produced.to_string()));
+        }
+        if let Decoder::Zlib(decoder) = &self.decoder
+            && decoder.total_in() != self.source.body.len()
+        {
+            let header_len = self.source.header.version.header_len();
+            return Err(self.source.malformed(Malformed::Size {
+                offset: self.source.offset,
+                what: "the total size",
+                recorded: self.source.len(),
+                actual: decoder.total_in().saturating_add(header_len).to_string(),
+            }));
+        }
+        let actual = self.hash.take().map(truncated_hash);
+        match actual {
+            Some(actual) if actual != recorded => {
+                Err(self.source.malformed(Malformed::Hash { offset: self.source.offset, recorded, actual }))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn size_error(&self, actual: String) -> Error {
+        self.source.malformed(Malformed::Size {
+            offset: self.source.offset,
+            what: "the inflated size",
+            recorded: self.source.header.inflated,
+            actual,
+        })
+    }
+
+    fn stream_error(&self, error: io::Error) -> Error {
+        if error.raw_os_error().is_some() {
+            return Error::io(self.source.body.path(), error);
+        }
+        self.source.malformed(Malformed::Stream {
+            offset: self.source.offset,
+            method: self.source.header.method.name(),
+            inflated: self.produced,
+            reason: error.to_string(),
+        })
+    }
+}
+
+impl Read for Inflater<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.next(buffer).map_err(|error| {
+            let text = error.to_string();
+            self.failure = Some(error);
+            io::Error::other(text)
+        })
+    }
+}
+
+/// The hash that a header records: the first 8 bytes of the MD5.
+fn truncated_hash(hash: Md5) -> u64 {
+    let digest: [u8; 16] = hash.finalize().into();
+    digest.first_chunk::<8>().map_or(0, |head| u64::from_le_bytes(*head))
+}
+
+/// How to compress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compression {
+    /// The method.
+    pub method: Method,
+    /// The level in the method's own scale. zstd takes the nearest level that it has.
+    pub level: i32,
+    /// The version of the header: `None` is the oldest that can hold the sizes.
+    pub version: Option<Version>,
+}
+
+impl Default for Compression {
+    fn default() -> Self {
+        Self { method: Method::Zstd, level: Method::Zstd.default_level(), version: None }
+    }
+}
+
+/// A bundle that was compressed, for those who want the figures.
+#[derive(Clone, Copy, Debug)]
+pub struct Deflation {
+    /// The header that was written.
+    pub header: Header,
+    /// The stream without the header, in bytes.
+    pub stream_len: u64,
+    /// The level that was asked for.
+    pub level: i32,
+    /// How long compressing and hashing took.
+    pub elapsed: Duration,
+}
+
+/// Compresses the planned bytes into `output`, which must be empty.
+pub(crate) fn write(pieces: &[Piece<'_>], compression: &Compression, output: &mut Output) -> Result<Deflation> {
+    write_with_limit(pieces, compression, output, u64::from(u32::MAX))
+}
+
+/// `limit` is the largest size that a version 2 header can record.
+fn write_with_limit(
+    pieces: &[Piece<'_>],
+    compression: &Compression,
+    output: &mut Output,
+    limit: u64,
+) -> Result<Deflation> {
+    let started = Instant::now();
+    let inflated = total_len(pieces);
+    let mut version = match compression.version {
+        Some(Version::V3) => Version::V3,
+        None if inflated > limit => Version::V3,
+        _ if inflated > limit => return Err(Error::CompressedLimit { what: "Uncompressed size" }),
+        _ => Version::V2,
+    };
+    let path = output.path().to_owned();
+    let file = output.file()?;
+    file.seek(SeekFrom::Start(version.header_len())).with_path(&path)?;
+    let hash = deflate(pieces, compression, inflated, file, &path)?;
+    let end = file.stream_position().with_path(&path)?;
+    let stream_len = end.saturating_sub(version.header_len());
+    if version == Version::V2 && end > limit {
+        if compression.version.is_some() {
+            return Err(Error::CompressedLimit { what: "Total file size" });
+        }
+        version = Version::V3;
+        move_up(file, Version::V2.header_len(), stream_len, Version::V3.header_len()).with_path(&path)?;
+    }
+    let total = Some(stream_len.saturating_add(version.header_len()));
+    let header = Header { version, method: compression.method, total, inflated, hash };
+    file.seek(SeekFrom::Start(0)).and_then(|_| file.write_all(&header.to_bytes())).with_path(&path)?;
+    Ok(Deflation { header, stream_len, level: compression.level, elapsed: started.elapsed() })
+}
+
+/// Writes the stream and returns the hash of what went into it.
+fn deflate(
+    pieces: &[Piece<'_>],
+    compression: &Compression,
+    inflated: u64,
+    file: &mut std::fs::File,
+    path: &std::path::Path,
+) -> Result<u64> {
+    match compression.method {
+        Method::Zstd => {
+            let mut encoder = zstd::Encoder::new(file, compression.level).with_path(path)?;
+            encoder.long_distance_matching(true).with_path(path)?;
+            // One-shot decoders ask the frame for its size.
+            encoder.set_pledged_src_size(Some(inflated)).with_path(path)?;
+            let mut sink = Deflater { encoder, hash: Md5::new(), path };
+            emit(pieces, &mut sink)?;
+            sink.encoder.finish().with_path(path)?;
+            Ok(truncated_hash(sink.hash))
+        }
+        Method::Zlib => {
+            let level = u32::try_from(compression.level.clamp(0, 9)).unwrap_or_default();
+            let encoder = ZlibEncoder::new(file, flate2::Compression::new(level));
+            let mut sink = Deflater { encoder, hash: Md5::new(), path };
+            emit(pieces, &mut sink)?;
+            sink.encoder.finish().with_path(path)?;
+            Ok(truncated_hash(sink.hash))
+        }
+    }
+}
+
+/// A sink that hashes what it passes on to an encoder.
+struct Deflater<'p, W> {
+    encoder: W,
+    hash: Md5,
+    path: &'p std::path::Path,
+}
+
+impl<W: Write> Sink for Deflater<'_, W> {
+    fn write(&mut self, data: &[u8]) -> Result<()> {
+        self.hash.update(data);
+        self.encoder.write_all(data).with_path(self.path)
+    }
+
+    fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
+        let mut reader = slice.reader();
+        let mut buffer = vec![0; 1 << 17];
+        loop {
+            let count = reader.read(&mut buffer).with_path(slice.path())?;
+            match buffer.get(..count) {
+                Some([]) | None => return Ok(()),
+                Some(data) => self.write(data)?,
+            }
+        }
+    }
+}
+
+/// Moves `len` bytes at `from` to the higher offset `to`, last block first, since the ranges overlap.
+fn move_up(file: &std::fs::File, from: u64, len: u64, to: u64) -> io::Result<()> {
+    let mut buffer = vec![0; 1 << 20];
+    let mut left = len;
+    while left > 0 {
+        let block = left.min(len_u64(&buffer));
+        left = left.saturating_sub(block);
+        let Some(data) = usize::try_from(block).ok().and_then(|block| buffer.get_mut(..block)) else { break };
+        file.read_exact_at(data, from.saturating_add(left))?;
+        file.write_all_at(data, to.saturating_add(left))?;
+    }
+    Ok(())
+}

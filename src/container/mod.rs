@@ -1,0 +1,112 @@
+//! The containers: how code objects lie in a file, each format in a file of its own.
+//!
+//! A format reads ([`Container::read`]: bytes to entries) and writes ([`Container::plan`]: members to pieces).
+//! Compression wraps any of them; [`sequence`] walks several bundles in one file.
+
+pub mod binary;
+pub mod compressed;
+pub mod sequence;
+pub mod text;
+
+use std::ops::Range;
+
+use crate::bytes;
+use crate::error::Malformed;
+use crate::input::Slice;
+use crate::piece::Piece;
+
+/// The magic string in every bundle that is not compressed.
+pub const MAGIC: &str = "__CLANG_OFFLOAD_BUNDLE__";
+
+/// One code object in a bundle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The bundle entry ID as recorded, which may be any bytes.
+    pub id: Vec<u8>,
+    /// The code object: one range of the bundle, except where a format keeps it in another form.
+    pub parts: Vec<Part>,
+}
+
+/// A part of a code object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Bytes that lie in the bundle, counted from the start of the (inflated) bundle.
+    Range(Range<u64>),
+    /// Bytes that the reader has to restore.
+    Bytes(Vec<u8>),
+}
+
+impl Entry {
+    /// An entry whose code object lies in the bundle as it is.
+    pub fn at(id: &[u8], range: Range<u64>) -> Self {
+        Self { id: id.to_vec(), parts: vec![Part::Range(range)] }
+    }
+
+    /// The size of the code object in bytes.
+    pub fn size(&self) -> u64 {
+        self.parts.iter().map(Part::len).fold(0, u64::saturating_add)
+    }
+
+    /// The code object, if `bundle` holds it.
+    pub fn content(&self, bundle: &[u8]) -> Option<Vec<u8>> {
+        let mut content = Vec::new();
+        for part in &self.parts {
+            match part {
+                Part::Range(range) => content.extend(bytes::slice(bundle, range.start, part.len())?),
+                Part::Bytes(data) => content.extend(data),
+            }
+        }
+        Some(content)
+    }
+}
+
+impl Part {
+    /// The length in bytes.
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::Range(range) => range.end.saturating_sub(range.start),
+            Self::Bytes(data) => bytes::len_u64(data),
+        }
+    }
+
+    /// Whether the part holds no byte.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// What a reader found at the start of some bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contents {
+    /// The entries in file order.
+    pub entries: Vec<Entry>,
+    /// The length of the bundle in bytes, as its header and entries claim it.
+    pub len: u64,
+}
+
+/// A code object to be written, under the ID that it gets.
+#[derive(Clone, Debug)]
+pub struct Member<'a> {
+    /// The bundle entry ID in its written form.
+    pub id: String,
+    /// The code object.
+    pub content: Slice<'a>,
+}
+
+/// A bundle format.
+pub trait Container {
+    /// Whether several bundles may follow one another in a file; if not, a bundle is the whole file.
+    fn repeats(&self) -> bool;
+
+    /// The bundle at the start of `data`, or `None` if there is none.
+    ///
+    /// `data` may be the beginning of a longer run of `total` bytes: then an error of the kind
+    /// [`Malformed::Truncated`] may only mean that more of it is needed. Offsets in errors count from `base`.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the bytes begin like a bundle of this format but are none.
+    fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed>;
+
+    /// The pieces of a new bundle of `members`.
+    fn plan<'a>(&self, members: &[Member<'a>]) -> Vec<Piece<'a>>;
+}

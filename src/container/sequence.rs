@@ -1,0 +1,204 @@
+//! Several bundles in one file.
+//!
+//! A linked HIP program has one bundle for each translation unit in its `.hip_fatbin` section, one after
+//! another, padded with zeros; compressed ones and plain ones may mix. They are walked by the sizes that
+//! they record, never by searching for a magic string, which payloads may contain. What follows the last
+//! bundle and is none is left alone, as in LLVM 22.1.8.
+
+use super::compressed::{Compressed, Inflation};
+use super::{Container, Contents, Entry, Part};
+use crate::error::{Error, Malformed, Result, WithPath};
+use crate::input::{Input, Slice};
+use crate::output::Output;
+use crate::piece::Sink;
+
+/// Compressed bundles up to this inflated size are inflated and checked as a whole before they are used.
+/// Larger ones are read only as far as a job needs, and checked when that is to the end.
+const WHOLE_MAX: u64 = 16 << 20;
+
+/// How much of a large compressed bundle is inflated first to find its entries.
+const PREFIX: usize = 64 << 10;
+
+/// How much of a compressed bundle to inflate for finding its entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inflate {
+    /// No more than needed.
+    AsNeeded,
+    /// All, so that hash and sizes are checked however large it is.
+    Whole,
+}
+
+/// One bundle of a file.
+#[derive(Debug)]
+pub struct Bundle<'a> {
+    /// Where it starts in the file.
+    pub offset: u64,
+    /// Its entries in file order.
+    pub entries: Vec<Entry>,
+    /// The figures of its inflation, if it was inflated as a whole.
+    pub inflation: Option<Inflation>,
+    body: Body<'a>,
+}
+
+#[derive(Debug)]
+enum Body<'a> {
+    Plain(Slice<'a>),
+    Inflated(Input),
+    Stream(Compressed<'a>),
+}
+
+impl Bundle<'_> {
+    /// Copies the code objects of some entries (given by their index) to outputs.
+    pub(crate) fn extract(&self, wanted: &mut [(usize, &mut Output)]) -> Result<()> {
+        match &self.body {
+            Body::Plain(data) => self.copy(*data, wanted),
+            Body::Inflated(input) => self.copy(input.as_slice(), wanted),
+            Body::Stream(compressed) => self.stream(compressed, wanted),
+        }
+    }
+
+    fn copy(&self, data: Slice<'_>, wanted: &mut [(usize, &mut Output)]) -> Result<()> {
+        for (index, output) in wanted {
+            for part in self.parts(*index) {
+                match part {
+                    Part::Bytes(bytes) => output.write(bytes)?,
+                    Part::Range(range) => {
+                        let slice = data.slice(range.start, part.len()).ok_or(Error::Usage("no such range"))?;
+                        output.copy(slice)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn parts(&self, index: usize) -> &[Part] {
+        self.entries.get(index).map_or(&[], |entry| &entry.parts)
+    }
+
+    /// One pass over the inflated bytes, each block going to every entry that it belongs to.
+    fn stream(&self, compressed: &Compressed<'_>, wanted: &mut [(usize, &mut Output)]) -> Result<()> {
+        // What is streamed is of a format that keeps each code object as one range.
+        let range_of = |index: usize| match self.parts(index) {
+            [Part::Range(range)] => range.clone(),
+            _ => 0..0,
+        };
+        let end = wanted.iter().map(|(index, _)| range_of(*index).end).max().unwrap_or(0);
+        let to_the_end = end == compressed.header().inflated;
+        let mut inflater = compressed.inflate(to_the_end)?;
+        let mut buffer = vec![0; 1 << 17];
+        let mut position = 0;
+        while position < end || to_the_end {
+            let count = inflater.next(&mut buffer)?;
+            let Some(block) = buffer.get(..count).filter(|block| !block.is_empty()) else { break };
+            let block_end = position + crate::bytes::len_u64(block);
+            for (index, output) in wanted.iter_mut() {
+                let range = range_of(*index);
+                let (from, to) = (range.start.max(position), range.end.min(block_end));
+                if let Some(data) =
+                    to.checked_sub(from).and_then(|len| crate::bytes::slice(block, from - position, len))
+                {
+                    output.write(data)?;
+                }
+            }
+            position = block_end;
+        }
+        Ok(())
+    }
+}
+
+/// The bundles of a file, in file order. An error ends the walk.
+pub struct Bundles<'a> {
+    data: Slice<'a>,
+    container: &'a dyn Container,
+    inflate: Inflate,
+    position: Option<u64>,
+}
+
+impl<'a> Bundles<'a> {
+    /// Walks `data`, whose bundles are of one format, compressed or not.
+    pub fn new(data: Slice<'a>, container: &'a dyn Container, inflate: Inflate) -> Self {
+        Self { data, container, inflate, position: Some(0) }
+    }
+
+    /// The bundle at `position` and the position behind it.
+    fn read_at(&self, position: u64) -> Result<Option<(Bundle<'a>, u64)>> {
+        let Some(data) = self.rest(position) else { return Ok(None) };
+        if let Some(compressed) = Compressed::read(data)? {
+            let bundle = self.read_compressed(compressed)?;
+            return Ok(Some((bundle, position.saturating_add(compressed.len()))));
+        }
+        if position > 0 && !self.container.repeats() {
+            return Ok(None);
+        }
+        let offset = data.offset();
+        let contents = self.container.read(data.bytes(), data.len(), offset).with_path(data.path())?;
+        Ok(contents.map(|Contents { entries, len }| {
+            let bundle = Bundle { offset, entries, inflation: None, body: Body::Plain(data) };
+            (bundle, position.saturating_add(len))
+        }))
+    }
+
+    fn read_compressed(&self, compressed: Compressed<'a>) -> Result<Bundle<'a>> {
+        let offset = compressed.offset();
+        let inflated = |inner| Malformed::Inflated { offset, inner: Box::new(inner) };
+        let total = compressed.header().inflated;
+        if self.inflate == Inflate::AsNeeded && self.container.repeats() && total > WHOLE_MAX {
+            let entries = self.entries_of_prefix(&compressed, total)?;
+            return Ok(Bundle { offset, entries, inflation: None, body: Body::Stream(compressed) });
+        }
+        let (input, inflation) = compressed.inflate_whole()?;
+        let contents =
+            self.container.read(input.bytes(), input.len(), 0).map_err(inflated).with_path(self.data.path())?;
+        let entries = contents.map_or(Vec::new(), |contents| contents.entries);
+        Ok(Bundle { offset, entries, inflation: Some(inflation), body: Body::Inflated(input) })
+    }
+
+    /// Inflates until the header is complete, twice as much at each attempt.
+    fn entries_of_prefix(&self, compressed: &Compressed<'_>, total: u64) -> Result<Vec<Entry>> {
+        let mut inflater = compressed.inflate(false)?;
+        let mut prefix = Vec::new();
+        let mut want = PREFIX;
+        loop {
+            let complete = inflater.fill(&mut prefix, want)?;
+            match self.container.read(&prefix, total, 0) {
+                Err(Malformed::Truncated { .. }) if !complete => want = want.saturating_mul(2),
+                Err(inner) => {
+                    let malformed = Malformed::Inflated { offset: compressed.offset(), inner: Box::new(inner) };
+                    return Err(Error::malformed(self.data.path(), malformed));
+                }
+                Ok(contents) => return Ok(contents.map_or(Vec::new(), |contents| contents.entries)),
+            }
+        }
+    }
+
+    fn rest(&self, position: u64) -> Option<Slice<'a>> {
+        self.data.slice(position, self.data.len().checked_sub(position)?)
+    }
+
+    /// The first position from `position` that holds anything but padding.
+    fn skip_padding(&self, position: u64) -> Option<u64> {
+        let zeros = self.rest(position)?.bytes().iter().position(|&byte| byte != 0)?;
+        position.checked_add(u64::try_from(zeros).ok()?)
+    }
+}
+
+impl<'a> Iterator for Bundles<'a> {
+    type Item = Result<Bundle<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        // Padding stands between bundles; a file does not begin with it.
+        let position = match self.position.take()? {
+            0 => 0,
+            position => self.skip_padding(position)?,
+        };
+        match self.read_at(position) {
+            Ok(Some((bundle, end))) => {
+                self.position = Some(end).filter(|&end| end > position);
+                Some(Ok(bundle))
+            }
+            Ok(None) => None,
+            Err(error) => Some(Err(error)),
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! The text bundle: code objects between comment lines.
+//!
+//! ```text
+//! \n<comment> __CLANG_OFFLOAD_BUNDLE____START__ <entry ID>\n
+//! <content>
+//! \n<comment> __CLANG_OFFLOAD_BUNDLE____END__ <entry ID>\n
+//! ```
+//!
+//! The comment is `//`, `#` or `;` by file type. Both newlines of a marker line belong to it, so one newline
+//! cannot end an end line and begin the next start line. Lines between entries are ignored. Layout: Clang
+//! Offload Bundler documentation; writer: byte for byte that of LLVM 22.1.8.
+//!
+//! An entry ends at the first end line with its own ID, so that an entry that is itself a bundle comes back
+//! whole; where there is none, at the first end line of any ID, as in LLVM. Rejected: a start line that no
+//! end line follows.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::collections::HashMap;
+
+use memchr::{memchr, memmem};
+
+use super::{Container, Contents, Entry, MAGIC, Member};
+use crate::bytes::len_u64;
+use crate::error::Malformed;
+use crate::piece::Piece;
+
+/// The text bundle format with the comment of one language.
+#[derive(Clone, Copy, Debug)]
+pub struct Text {
+    /// What begins a comment line.
+    pub comment: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Start,
+    End,
+}
+
+impl Side {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Start => "__START__ ",
+            Self::End => "__END__ ",
+        }
+    }
+}
+
+/// A marker line in the data.
+#[derive(Clone, Copy, Debug)]
+struct Marker<'a> {
+    side: Side,
+    /// Where its leading newline is.
+    begin: usize,
+    /// Behind its trailing newline, or the end of the data.
+    end: usize,
+    /// Whether it has a trailing newline.
+    terminated: bool,
+    id: &'a [u8],
+}
+
+impl Text {
+    fn marker_line(&self, side: Side, id: &str) -> Vec<u8> {
+        format!("\n{} {MAGIC}{}{id}\n", self.comment, side.word()).into_bytes()
+    }
+
+    /// All marker lines in file order.
+    fn markers<'a>(&self, data: &'a [u8]) -> Vec<Marker<'a>> {
+        let opening = format!("\n{} {MAGIC}", self.comment);
+        memmem::find_iter(data, opening.as_bytes())
+            .filter_map(|begin| {
+                let word_at = begin.checked_add(opening.len())?;
+                let rest = data.get(word_at..)?;
+                let side =
+                    [Side::Start, Side::End].into_iter().find(|side| rest.starts_with(side.word().as_bytes()))?;
+                let rest = rest.get(side.word().len()..)?;
+                let id_len = memchr(b'\n', rest);
+                let id = rest.get(..id_len.unwrap_or(rest.len()))?;
+                let id_end = word_at.checked_add(side.word().len())?.checked_add(id.len())?;
+                let terminated = id_len.is_some();
+                let end = if terminated { id_end.checked_add(1)? } else { id_end };
+                Some(Marker { side, begin, end, terminated, id })
+            })
+            .collect()
+    }
+}
+
+impl Container for Text {
+    fn repeats(&self) -> bool {
+        false
+    }
+
+    fn read(&self, data: &[u8], _total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
+        let markers = self.markers(data);
+        let ends = EndLines::new(&markers);
+        let mut entries = Vec::new();
+        let mut next = 0_usize;
+        let mut free_from = 0_usize;
+        while let Some(start) = markers.get(next) {
+            next = next.saturating_add(1);
+            // A line inside an entry, or one whose newline the line before has used up, is none.
+            if start.side == Side::End || start.begin < free_from {
+                continue;
+            }
+            let unclosed = || Malformed::Unclosed {
+                id: start.id.escape_ascii().to_string(),
+                offset: base.saturating_add(u64::try_from(start.begin).unwrap_or(u64::MAX)),
+            };
+            let content_from = markers.partition_point(|marker| marker.begin < start.end);
+            let end_index = Some(content_from)
+                .filter(|_| start.terminated)
+                .and_then(|from| ends.closing(start.id, from))
+                .ok_or_else(unclosed)?;
+            let end = markers.get(end_index).ok_or_else(unclosed)?;
+            entries.push(Entry::at(start.id, offset(start.end)..offset(end.begin)));
+            next = end_index.saturating_add(1);
+            free_from = end.end;
+        }
+        Ok((!entries.is_empty()).then(|| Contents { entries, len: len_u64(data) }))
+    }
+
+    fn plan<'a>(&self, members: &[Member<'a>]) -> Vec<Piece<'a>> {
+        members
+            .iter()
+            .flat_map(|member| {
+                [
+                    Piece::Bytes(self.marker_line(Side::Start, &member.id)),
+                    Piece::Input(member.content),
+                    Piece::Bytes(self.marker_line(Side::End, &member.id)),
+                ]
+            })
+            .collect()
+    }
+}
+
+fn offset(position: usize) -> u64 {
+    u64::try_from(position).unwrap_or(u64::MAX)
+}
+
+/// The end lines by ID, so that finding the one that closes an entry does not scan the file again.
+struct EndLines<'a> {
+    all: Vec<usize>,
+    by_id: HashMap<&'a [u8], Vec<usize>>,
+}
+
+impl<'a> EndLines<'a> {
+    fn new(markers: &[Marker<'a>]) -> Self {
+        let mut lines = Self { all: Vec::new(), by_id: HashMap::new() };
+        for (index, marker) in markers.iter().enumerate().filter(|(_, marker)| marker.side == Side::End) {
+            lines.all.push(index);
+            lines.by_id.entry(marker.id).or_default().push(index);
+        }
+        lines
+    }
+
+    /// The number of the end line that closes an entry of `id` whose content begins before marker `from`.
+    fn closing(&self, id: &[u8], from: usize) -> Option<usize> {
+        let first_in = |list: &[usize]| list.get(list.partition_point(|&index| index < from)).copied();
+        self.by_id.get(id).and_then(|list| first_in(list)).or_else(|| first_in(&self.all))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEMICOLON: Text = Text { comment: ";" };
+
+    fn read(data: &[u8]) -> Result<Vec<(String, String)>, Malformed> {
+        let contents = SEMICOLON.read(data, len_u64(data), 0)?;
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        Ok(contents.map_or(Vec::new(), |contents| {
+            let content = |e: &Entry| text(&e.content(data).unwrap());
+            contents.entries.iter().map(|e| (text(&e.id), content(e))).collect()
+        }))
+    }
+
+    fn bundle(entries: &[(&str, &str)]) -> String {
+        let line = |side, id| String::from_utf8(SEMICOLON.marker_line(side, id)).unwrap();
+        entries.iter().map(|(id, text)| line(Side::Start, id) + text + &line(Side::End, id)).collect()
+    }
+
+    fn pairs(entries: &[(&str, &str)]) -> Vec<(String, String)> {
+        entries.iter().map(|(id, text)| (id.to_string(), text.to_string())).collect()
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let entries = [("host-a", "one\ntwo"), ("hip-b", ""), ("hip-c", "\n"), ("host-a", "again\n")];
+        assert_eq!(read(bundle(&entries).as_bytes()), Ok(pairs(&entries)));
+        assert!(bundle(&entries[..1]).starts_with("\n; __CLANG_OFFLOAD_BUNDLE____START__ host-a\none"));
+    }
+
+    #[test]
+    fn an_entry_that_is_a_bundle_comes_back_whole() {
+        let inner = bundle(&[("x", "1"), ("y", "2")]);
+        let entries = [("a", inner.as_str()), ("b", "3")];
+        assert_eq!(read(bundle(&entries).as_bytes()), Ok(pairs(&entries)));
+    }
+
+    #[test]
+    fn an_end_line_of_another_id_ends_an_entry_that_has_none() {
+        let data = bundle(&[("a", "1"), ("b", "2")]).replace("END__ a", "END__ z");
+        assert_eq!(read(data.as_bytes()), Ok(pairs(&[("a", "1"), ("b", "2")])));
+    }
+
+    #[test]
+    fn a_start_line_without_end_is_an_error() {
+        let data = bundle(&[("a", "1"), ("b", "2")]);
+        let cut = data.rfind("\n; __CLANG").unwrap();
+        let start = u64::try_from(data.find("\n; __CLANG_OFFLOAD_BUNDLE____START__ b").unwrap()).unwrap();
+        assert_eq!(read(&data.as_bytes()[..cut]), Err(Malformed::Unclosed { id: "b".into(), offset: start }));
+        assert!(read(b"\n; __CLANG_OFFLOAD_BUNDLE____START__ a").is_err());
+    }
+
+    #[test]
+    fn lines_between_entries_and_other_comments_are_ignored() {
+        let data = format!("first line\n{}\n; a comment\n{}", bundle(&[("a", "1")]), bundle(&[("b", "2")]));
+        assert_eq!(read(data.as_bytes()), Ok(pairs(&[("a", "1"), ("b", "2")])));
+        assert_eq!(read(b"; __CLANG_OFFLOAD_BUNDLE____START__ at the very start\n"), Ok(vec![]));
+        assert_eq!(read(b"\n# __CLANG_OFFLOAD_BUNDLE____START__ other comment\n"), Ok(vec![]));
+        assert_eq!(read(b""), Ok(vec![]));
+    }
+
+    #[test]
+    fn two_marker_lines_do_not_share_a_newline() {
+        let a = bundle(&[("a", "1")]);
+        let b = bundle(&[("b", "2")]);
+        assert_eq!(read((a.clone() + b.trim_start()).as_bytes()), Ok(pairs(&[("a", "1")])));
+        let shared = "\n; __CLANG_OFFLOAD_BUNDLE____START__ a\n; __CLANG_OFFLOAD_BUNDLE____END__ a\n";
+        assert!(read(shared.as_bytes()).is_err());
+        assert_eq!(read((shared.to_owned() + &a).as_bytes()).unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,255 @@
+//! What can go wrong: one type for the library, one for the bytes of a file.
+//!
+//! [`Malformed`] says what is wrong with bytes and where; [`Error`] adds the file. Where LLVM 22 has a
+//! message for the same case, `Display` gives that text; offsets are written in decimal.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A result of this library.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A failed job: what, and in which file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused to open, read, write or replace a file.
+    #[error("'{}': {}", path.display(), OsText(source))]
+    Io {
+        /// The file as the caller named it.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// Copying from one file to another failed; the cause may be on either side.
+    #[error("'{}': {} (while copying from '{}')", to.display(), OsText(source), from.display())]
+    Copy {
+        /// The file that was read.
+        from: PathBuf,
+        /// The file that was written.
+        to: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A file does not hold what its headers claim.
+    #[error("'{}': {source}", path.display())]
+    Malformed {
+        /// The file as the caller named it.
+        path: PathBuf,
+        /// What is wrong, and where.
+        source: Malformed,
+    },
+    /// The file type is none of those that bundles are made of.
+    #[error("'{0}': invalid file type specified")]
+    FileType(String),
+    /// The input is an object file of a kind that cannot carry bundle sections.
+    #[error("'{}': {format} object files cannot hold a bundle; supported are {supported}", path.display())]
+    ObjectFormat {
+        /// The file as the caller named it.
+        path: PathBuf,
+        /// The format that was found.
+        format: &'static str,
+        /// The formats that would do.
+        supported: &'static str,
+    },
+    /// Requested entries that no bundle in the input can serve, sorted.
+    #[error("Can't find bundles for{}", MissingList(.0))]
+    MissingEntries(Vec<String>),
+    /// The bundle is too large for the compressed format version that was asked for.
+    #[error("{what} exceeds version 2 limit")]
+    CompressedLimit {
+        /// Which size, as the reference names it.
+        what: &'static str,
+    },
+    /// A caller of the library passed arguments that do not fit together.
+    #[error("{0}")]
+    Usage(&'static str),
+}
+
+impl Error {
+    /// An operating system error on `path`.
+    pub fn io(path: impl Into<PathBuf>, source: io::Error) -> Self {
+        Self::Io { path: path.into(), source }
+    }
+
+    /// Broken bytes in `path`.
+    pub fn malformed(path: impl Into<PathBuf>, source: Malformed) -> Self {
+        Self::Malformed { path: path.into(), source }
+    }
+}
+
+/// Attaches the file to an operating system error.
+pub(crate) trait WithPath<T> {
+    /// The same result, its error naming `path`.
+    fn with_path(self, path: &Path) -> Result<T>;
+}
+
+impl<T> WithPath<T> for io::Result<T> {
+    fn with_path(self, path: &Path) -> Result<T> {
+        self.map_err(|source| Error::io(path, source))
+    }
+}
+
+impl<T> WithPath<T> for Result<T, Malformed> {
+    fn with_path(self, path: &Path) -> Result<T> {
+        self.map_err(|source| Error::malformed(path, source))
+    }
+}
+
+/// Bytes that are not what a format requires. Offsets count from the start of the file, except where the
+/// text says "inside the inflated bundle".
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Malformed {
+    /// The data ends inside a field or a payload.
+    #[error("{what} needs {needed} bytes at offset {offset}, but the data ends at offset {end}")]
+    Truncated {
+        /// The field or payload.
+        what: String,
+        /// Where it starts.
+        offset: u64,
+        /// Its length in bytes.
+        needed: u64,
+        /// Where the data ends.
+        end: u64,
+    },
+    /// A count that the remaining bytes cannot hold.
+    #[error("entry count {count} at offset {offset} is too large: the {remaining} bytes behind it hold at most {most}")]
+    Count {
+        /// The recorded count.
+        count: u64,
+        /// Where it is recorded.
+        offset: u64,
+        /// Bytes behind the count.
+        remaining: u64,
+        /// The entries that fit there.
+        most: u64,
+    },
+    /// A code object that would lie inside the header of its bundle.
+    #[error(
+        "entry {index} claims {size} bytes at offset {start}, inside the bundle's header, which ends at offset {header_end}"
+    )]
+    Overlap {
+        /// The entry's number, from 1.
+        index: u64,
+        /// The recorded start of its code object.
+        start: u64,
+        /// The recorded size in bytes.
+        size: u64,
+        /// The first offset behind the header.
+        header_end: u64,
+    },
+    /// A field with a value that the format does not have.
+    #[error("{what} {found} at offset {offset}, expected {expected}")]
+    Value {
+        /// The field.
+        what: &'static str,
+        /// The recorded value.
+        found: u64,
+        /// Where it is recorded.
+        offset: u64,
+        /// The values that the format has.
+        expected: &'static str,
+    },
+    /// A size that disagrees with the data it describes.
+    #[error("compressed bundle at offset {offset}: {what} is recorded as {recorded} bytes, but is {actual}")]
+    Size {
+        /// Where the compressed bundle starts.
+        offset: u64,
+        /// Which size.
+        what: &'static str,
+        /// The recorded size.
+        recorded: u64,
+        /// What the data gives; a text because it may be known only as a bound.
+        actual: String,
+    },
+    /// A recorded hash that disagrees with the data.
+    #[error(
+        "compressed bundle at offset {offset}: the recorded hash is {recorded:#018x}, but the data gives {actual:#018x}"
+    )]
+    Hash {
+        /// Where the compressed bundle starts.
+        offset: u64,
+        /// The recorded hash.
+        recorded: u64,
+        /// The hash of the inflated data.
+        actual: u64,
+    },
+    /// A compressed stream that its decoder refuses.
+    #[error(
+        "compressed bundle at offset {offset}: the {method} stream is broken behind {inflated} inflated bytes: {reason}"
+    )]
+    Stream {
+        /// Where the compressed bundle starts.
+        offset: u64,
+        /// zlib or zstd.
+        method: &'static str,
+        /// Bytes inflated before the failure.
+        inflated: u64,
+        /// The decoder's reason.
+        reason: String,
+    },
+    /// A start line of a text bundle that no end line closes.
+    #[error("the entry '{id}' that starts at offset {offset} has no end line")]
+    Unclosed {
+        /// The entry ID on the start line.
+        id: String,
+        /// Where the start line begins.
+        offset: u64,
+    },
+    /// Any of the above, inside the inflated bytes of a compressed bundle.
+    #[error("compressed bundle at offset {offset}: inside the inflated bundle: {inner}")]
+    Inflated {
+        /// Where the compressed bundle starts in the file.
+        offset: u64,
+        /// What is wrong; its offsets count inflated bytes.
+        inner: Box<Malformed>,
+    },
+}
+
+/// An operating system error without the number that Rust appends and the reference does not print.
+struct OsText<'a>(&'a io::Error);
+
+impl fmt::Display for OsText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.0.to_string();
+        f.write_str(text.split_once(" (os error").map_or(text.as_str(), |(head, _)| head))
+    }
+}
+
+/// The reference's enumeration: ` A`, ` A and B`, ` A, B, and C`.
+struct MissingList<'a>(&'a [String]);
+
+impl fmt::Display for MissingList<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.0.len();
+        for (index, name) in self.0.iter().enumerate() {
+            if index > 0 && count > 2 {
+                f.write_str(",")?;
+            }
+            f.write_str(if index > 0 && index + 1 == count { " and " } else { " " })?;
+            f.write_str(name)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_entries_read_as_the_reference_writes_them() {
+        let text = |names: &[&str]| Error::MissingEntries(names.iter().map(|n| (*n).to_owned()).collect()).to_string();
+        assert_eq!(text(&["A"]), "Can't find bundles for A");
+        assert_eq!(text(&["A", "B"]), "Can't find bundles for A and B");
+        assert_eq!(text(&["A", "B", "C"]), "Can't find bundles for A, B, and C");
+    }
+
+    #[test]
+    fn os_errors_lose_their_number() {
+        let error = Error::io("x", io::Error::from_raw_os_error(2));
+        assert_eq!(error.to_string(), "'x': No such file or directory");
+    }
+}

@@ -1,0 +1,228 @@
+//! Architecture words of the ARM family (`armv7a`, `thumbebv6m`, `aarch64v8.2a`), read as LLVM 22.1.8 reads them.
+//!
+//! LLVM is lenient here: behind the family name any text that looks like a version (`v` and a digit) gives the
+//! architecture, known version or not, and so does any single character. Only the sub-architecture asks for a known
+//! version, and there the end of a version name suffices (`armm` is the M profile of version 6).
+
+use super::triple_kinds::{Arch, SubArch};
+
+/// ARM versions, one per row, in LLVM's order: the first that ends with the text looked for is taken.
+const VERSIONS: &[(&str, SubArch)] = &[
+    ("v4", SubArch::None),
+    ("v4t", SubArch::ArmV4t),
+    ("v5t", SubArch::ArmV5),
+    ("v5te", SubArch::ArmV5te),
+    ("v5tej", SubArch::ArmV5te),
+    ("v6", SubArch::ArmV6),
+    ("v6k", SubArch::ArmV6k),
+    ("v6t2", SubArch::ArmV6t2),
+    ("v6kz", SubArch::ArmV6k),
+    ("v6-m", SubArch::ArmV6m),
+    ("v7-a", SubArch::ArmV7),
+    ("v7ve", SubArch::ArmV7ve),
+    ("v7-r", SubArch::ArmV7),
+    ("v7-m", SubArch::ArmV7m),
+    ("v7e-m", SubArch::ArmV7em),
+    ("v8-a", SubArch::ArmV8),
+    ("v8.1-a", SubArch::ArmV8_1a),
+    ("v8.2-a", SubArch::ArmV8_2a),
+    ("v8.3-a", SubArch::ArmV8_3a),
+    ("v8.4-a", SubArch::ArmV8_4a),
+    ("v8.5-a", SubArch::ArmV8_5a),
+    ("v8.6-a", SubArch::ArmV8_6a),
+    ("v8.7-a", SubArch::ArmV8_7a),
+    ("v8.8-a", SubArch::ArmV8_8a),
+    ("v8.9-a", SubArch::ArmV8_9a),
+    ("v9-a", SubArch::ArmV9),
+    ("v9.1-a", SubArch::ArmV9_1a),
+    ("v9.2-a", SubArch::ArmV9_2a),
+    ("v9.3-a", SubArch::ArmV9_3a),
+    ("v9.4-a", SubArch::ArmV9_4a),
+    ("v9.5-a", SubArch::ArmV9_5a),
+    ("v9.6-a", SubArch::ArmV9_6a),
+    ("v9.7-a", SubArch::ArmV9_7a),
+    ("v8-r", SubArch::ArmV8r),
+    ("v8-m.base", SubArch::ArmV8mBaseline),
+    ("v8-m.main", SubArch::ArmV8mMainline),
+    ("v8.1-m.main", SubArch::ArmV8_1mMainline),
+    ("iwmmxt", SubArch::ArmV5te),
+    ("iwmmxt2", SubArch::ArmV5te),
+    ("xscale", SubArch::ArmV5te),
+    ("v7s", SubArch::ArmV7s),
+    ("v7k", SubArch::ArmV7k),
+];
+
+/// Other spellings (whole text) of the names in [`VERSIONS`].
+const SYNONYMS: &[(&str, &str)] = &[
+    ("v5", "v5t"),
+    ("v5e", "v5te"),
+    ("v6j", "v6"),
+    ("v6hl", "v6k"),
+    ("v6m", "v6-m"),
+    ("v6sm", "v6-m"),
+    ("v6s-m", "v6-m"),
+    ("v6z", "v6kz"),
+    ("v6zk", "v6kz"),
+    ("v7", "v7-a"),
+    ("v7a", "v7-a"),
+    ("v7hl", "v7-a"),
+    ("v7l", "v7-a"),
+    ("v7r", "v7-r"),
+    ("v7m", "v7-m"),
+    ("v7em", "v7e-m"),
+    ("v8", "v8-a"),
+    ("v8a", "v8-a"),
+    ("v8l", "v8-a"),
+    ("aarch64", "v8-a"),
+    ("arm64", "v8-a"),
+    ("v8.1a", "v8.1-a"),
+    ("v8.2a", "v8.2-a"),
+    ("v8.3a", "v8.3-a"),
+    ("v8.4a", "v8.4-a"),
+    ("v8.5a", "v8.5-a"),
+    ("v8.6a", "v8.6-a"),
+    ("v8.7a", "v8.7-a"),
+    ("v8.8a", "v8.8-a"),
+    ("v8.9a", "v8.9-a"),
+    ("v8r", "v8-r"),
+    ("v9", "v9-a"),
+    ("v9a", "v9-a"),
+    ("v9.1a", "v9.1-a"),
+    ("v9.2a", "v9.2-a"),
+    ("v9.3a", "v9.3-a"),
+    ("v9.4a", "v9.4-a"),
+    ("v9.5a", "v9.5-a"),
+    ("v9.6a", "v9.6-a"),
+    ("v9.7a", "v9.7-a"),
+    ("v8m.base", "v8-m.base"),
+    ("v8m.main", "v8-m.main"),
+    ("v8.1m.main", "v8.1-m.main"),
+];
+
+/// Names a word of the family may begin with; a name that begins with another stands above it.
+const FAMILIES: &[&str] = &["arm64_32", "arm64e", "arm64", "arm", "aarch64_32", "aarch64_be", "aarch64", "thumb"];
+
+/// Architecture of a word that is no plain name (those are in the table of architectures).
+pub(super) fn arch(word: &str) -> Arch {
+    let thumb = word.starts_with("thumb");
+    let wide = word.starts_with("aarch64") || word.starts_with("arm64");
+    if !(thumb || wide || word.starts_with("arm")) {
+        return Arch::Unknown;
+    }
+    let Some(version) = version_part(word) else {
+        return Arch::Unknown;
+    };
+    // Thumb came with version 4.
+    if thumb && (version.starts_with("v2") || version.starts_with("v3")) {
+        return Arch::Unknown;
+    }
+    let big = is_big_endian(word);
+    // The M profile of version 6 has no ARM instruction set, whatever the word begins with.
+    if thumb || sub_arch(version) == SubArch::ArmV6m {
+        return if big { Arch::ThumbEb } else { Arch::Thumb };
+    }
+    match (wide, big) {
+        (true, false) => Arch::Aarch64,
+        (true, true) => Arch::Aarch64Be,
+        (false, false) => Arch::Arm,
+        (false, true) => Arch::ArmEb,
+    }
+}
+
+fn is_big_endian(word: &str) -> bool {
+    if word.starts_with("aarch64") {
+        word.starts_with("aarch64_be")
+    } else {
+        word.starts_with("armeb") || word.starts_with("thumbeb") || word.ends_with("eb")
+    }
+}
+
+/// The part of an architecture word that tells the version: what is left without family name and `eb`.
+///
+/// The whole word when nothing is left, the word without an `eb` at its end when it is not of the family, `None` when
+/// the rest cannot be a version.
+pub(super) fn version_part(word: &str) -> Option<&str> {
+    let Some(rest) = FAMILIES.iter().find_map(|family| word.strip_prefix(family)) else {
+        let rest = word.strip_suffix("eb").unwrap_or(word);
+        return Some(if rest.is_empty() { word } else { rest }).filter(|part| !part.is_empty());
+    };
+    // The 64-bit names spell big-endian "_be".
+    if word.starts_with("aarch64") && !word.starts_with("aarch64_32") && word.contains("eb") {
+        return None;
+    }
+    let rest = rest.strip_prefix("eb").or_else(|| rest.strip_suffix("eb")).unwrap_or(rest);
+    let mut bytes = rest.bytes();
+    let shaped = match (bytes.next(), bytes.next()) {
+        (None, _) => return Some(word),
+        (Some(_), None) => true,
+        (Some(first), Some(second)) => first == b'v' && second.is_ascii_digit(),
+    };
+    (shaped && !rest.contains("eb")).then_some(rest)
+}
+
+/// Sub-architecture for the result of [`version_part`].
+pub(super) fn sub_arch(version: &str) -> SubArch {
+    // A second `eb` at the end goes too: LLVM strips the word once more here.
+    let Some(text) = version_part(version) else {
+        return SubArch::None;
+    };
+    let text = SYNONYMS.iter().find(|(other, _)| *other == text).map_or(text, |(_, name)| *name);
+    VERSIONS.iter().find(|row| ends_with(row.0, text)).map_or(SubArch::None, |row| row.1)
+}
+
+/// Whether the full name of a version (`armv7-a`, but plain `xscale`) ends with `text`.
+fn ends_with(version: &str, text: &str) -> bool {
+    if version.ends_with(text) {
+        return true;
+    }
+    version.starts_with('v') && text.strip_suffix(version).is_some_and(|head| !head.is_empty() && "arm".ends_with(head))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_parts() {
+        let cases = [
+            ("armv7a", Some("v7a")),
+            ("armebv7a", Some("v7a")),
+            ("armv7aeb", Some("v7a")),
+            ("armebv7aeb", None),
+            ("aarch64_bev8", Some("v8")),
+            ("aarch64eb", None),
+            ("arm64_32v8", Some("v8")),
+            ("thumb", Some("thumb")),
+            ("armx", Some("x")),
+            ("armxy", None),
+            ("armvx", None),
+            ("xscaleeb", Some("xscale")),
+            ("eb", Some("eb")),
+            ("", None),
+        ];
+        for (word, expected) in cases {
+            assert_eq!(version_part(word), expected, "{word:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_unique() {
+        for (row, (name, _)) in VERSIONS.iter().enumerate() {
+            assert!(VERSIONS[..row].iter().all(|(earlier, _)| earlier != name), "{name}");
+        }
+        for (row, (other, _)) in SYNONYMS.iter().enumerate() {
+            assert!(SYNONYMS[..row].iter().all(|(earlier, _)| earlier != other), "{other}");
+            assert!(VERSIONS.iter().all(|(name, _)| name != other), "{other}");
+        }
+        for (row, family) in FAMILIES.iter().enumerate() {
+            assert!(!FAMILIES[..row].iter().any(|earlier| family.starts_with(earlier)), "{family}");
+        }
+    }
+
+    #[test]
+    fn synonyms_name_versions() {
+        for (other, name) in SYNONYMS {
+            assert!(VERSIONS.iter().any(|(version, _)| version == name), "{other}");
+        }
+    }
+}

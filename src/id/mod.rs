@@ -1,0 +1,239 @@
+//! Bundle entry IDs: offload kind, target triple and target ID.
+//!
+//! ```text
+//! <kind>-<arch>-<vendor>-<os>-<environment>[-<target ID>]
+//! ```
+//!
+//! Both spellings of the Clang Offload Bundler documentation are read: with all four fields of the triple, and
+//! without environment, the target ID right behind the operating system (LLVM up to 20 did so too). What is
+//! written has four fields, normalised as LLVM 22.1.8 does, and a dash before the target ID even if that is
+//! empty; for the operating system amdhsa the environment is written empty.
+
+mod arm;
+mod normalize;
+pub mod processors;
+pub mod target_id;
+pub mod triple;
+mod triple_kinds;
+mod triple_tables;
+
+use std::fmt;
+
+use crate::id::target_id::TargetId;
+use crate::id::triple::{Form, Os, Triple};
+
+/// The runtime that manages a code object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OffloadKind {
+    /// Host code.
+    Host,
+    /// OpenMP offloading.
+    OpenMp,
+    /// HIP.
+    Hip,
+    /// HIP, code objects of ABI version 4 and up.
+    HipV4,
+}
+
+impl OffloadKind {
+    /// The kind with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Host, Self::OpenMp, Self::Hip, Self::HipV4].into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// The name in entry IDs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::OpenMp => "openmp",
+            Self::Hip => "hip",
+            Self::HipV4 => "hipv4",
+        }
+    }
+
+    /// Whether this is one of the two kinds of HIP.
+    pub fn is_hip(self) -> bool {
+        matches!(self, Self::Hip | Self::HipV4)
+    }
+
+    /// Whether a code object of this kind may serve a request for `other`.
+    pub fn is_compatible_with(self, other: Self, rules: Rules) -> bool {
+        let openmp = |a: Self, b: Self| rules.hip_serves_openmp && a == Self::OpenMp && b.is_hip();
+        self == other || (self.is_hip() && other.is_hip()) || openmp(self, other) || openmp(other, self)
+    }
+}
+
+/// What the user may change about compatibility.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// HIP and OpenMP code objects serve each other's requests (`-hip-openmp-compatible`).
+    pub hip_serves_openmp: bool,
+}
+
+/// A parsed bundle entry ID. `Display` gives its written form.
+#[derive(Clone, Debug)]
+pub struct EntryId {
+    kind: OffloadKind,
+    triple: Triple,
+    target_id: TargetId,
+}
+
+/// Why a text is no bundle entry ID. `Display` is LLVM 22's message where it has one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum IdError {
+    /// Too few fields.
+    #[error(
+        "Targets need to follow the format '<offload kind>-<target triple>', where '<target triple>' follows the \
+         format '<kind>-<arch>-<vendor>-<os>-<env>[-<target id>[:target features]]'."
+    )]
+    Format,
+    /// A kind or an architecture that does not exist.
+    #[error("invalid target '{id}'{}{}", unknown("offloading kind", .kind), unknown("target triple", .triple))]
+    Unknown {
+        /// The whole text.
+        id: String,
+        /// The unknown offload kind.
+        kind: Option<String>,
+        /// The triple with the unknown architecture.
+        triple: Option<String>,
+    },
+    /// A target ID that breaks the rules for target features.
+    #[error("invalid target '{id}', {reason}")]
+    TargetId {
+        /// The whole text.
+        id: String,
+        /// Which rule.
+        reason: target_id::FeatureError,
+    },
+}
+
+fn unknown(what: &str, value: &Option<String>) -> String {
+    value.as_ref().map_or_else(String::new, |value| format!(", unknown {what} '{value}'"))
+}
+
+impl EntryId {
+    /// Parses an entry ID in any of its spellings.
+    ///
+    /// # Errors
+    /// [`IdError`], for the first of its cases that applies.
+    pub fn parse(id: &str) -> Result<Self, IdError> {
+        let (kind_name, rest) = id.split_once('-').ok_or(IdError::Format)?;
+        let (triple, target_id) = split_triple(rest).ok_or(IdError::Format)?;
+        let triple = Triple::parse(&triple);
+        let kind = OffloadKind::from_name(kind_name);
+        let (Some(kind), true) = (kind, triple.arch() != triple::Arch::Unknown) else {
+            return Err(IdError::Unknown {
+                id: id.to_owned(),
+                kind: kind.is_none().then(|| kind_name.to_owned()),
+                triple: (triple.arch() == triple::Arch::Unknown).then(|| triple.as_str().to_owned()),
+            });
+        };
+        let target_id = TargetId::parse(target_id, triple.arch())
+            .map_err(|reason| IdError::TargetId { id: id.to_owned(), reason })?;
+        // A host has no processor to name; what stands there is an object format at best.
+        let target_id =
+            if kind == OffloadKind::Host && !target_id.is_known() { TargetId::default() } else { target_id };
+        Ok(Self { kind, triple, target_id })
+    }
+
+    /// The offload kind.
+    pub fn kind(&self) -> OffloadKind {
+        self.kind
+    }
+
+    /// The target triple as it was spelled, with four fields.
+    pub fn triple(&self) -> &Triple {
+        &self.triple
+    }
+
+    /// The target ID in canonical form; empty if there is none.
+    pub fn target_id(&self) -> &TargetId {
+        &self.target_id
+    }
+
+    /// Whether a code object with this ID can run where `request` asks for one, and why (not).
+    ///
+    /// The rule is that of the Clang Offload Bundler documentation: compatible kinds and triples, the same
+    /// processor, and every feature that the code object sets is set alike in the request.
+    pub fn compatibility(&self, request: &Self, rules: Rules) -> Compatibility {
+        let triples = self.triple.is_compatible_with(&request.triple);
+        if self.kind == request.kind && triples && self.target_id == request.target_id {
+            return Compatibility::Exact;
+        }
+        if !triples || !self.kind.is_compatible_with(request.kind, rules) {
+            return Compatibility::KindOrTriple;
+        }
+        self.target_id.compatibility(&request.target_id)
+    }
+}
+
+impl fmt::Display for EntryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let triple = if self.triple.os() == Os::AmdHsa {
+            // Runtimes look for `amdgcn-amd-amdhsa--`, not for a spelled-out unknown environment.
+            triple::normalize(self.triple.as_str(), Form::Three) + "-"
+        } else {
+            triple::normalize(self.triple.as_str(), Form::Four)
+        };
+        write!(f, "{}-{triple}-{}", self.kind.name(), self.target_id)
+    }
+}
+
+/// How a code object relates to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compatibility {
+    /// The same kind, triple and target ID.
+    Exact,
+    /// Compatible by the rules of target IDs.
+    Compatible,
+    /// Kinds or triples are incompatible.
+    KindOrTriple,
+    /// The processors differ, or there is none.
+    Processor,
+    /// The code object sets more features than the request.
+    MoreFeatures,
+    /// The code object sets a feature that the request leaves open.
+    FeatureUnset,
+    /// Both set a feature, differently.
+    FeatureDiffers,
+}
+
+impl Compatibility {
+    /// Whether the code object may serve the request.
+    pub fn is_compatible(self) -> bool {
+        matches!(self, Self::Exact | Self::Compatible)
+    }
+}
+
+/// Splits what follows the kind into a triple of four fields and the target ID.
+fn split_triple(text: &str) -> Option<(String, &str)> {
+    let fields: Vec<(usize, &str)> = text
+        .split('-')
+        .scan(0_usize, |offset, field| {
+            let start = *offset;
+            *offset = start.saturating_add(field.len()).saturating_add(1);
+            Some((start, field))
+        })
+        .collect();
+    let rest_from = |index: usize| fields.get(index).and_then(|(start, _)| text.get(*start..));
+    let field = |index: usize| fields.get(index).map_or("", |(_, field)| *field);
+    // Where a GPU is named in place of the operating system or the environment, the fields before it are
+    // the triple.
+    for index in 2..4 {
+        if let Some(gpu) = rest_from(index).filter(|rest| target_id::names_gpu(rest, field(0))) {
+            let triple = (0..4).map(|i| if i < index { field(i) } else { "" }).collect::<Vec<_>>().join("-");
+            return Some((triple, trim_dash(gpu)));
+        }
+    }
+    if fields.len() < 3 {
+        return None;
+    }
+    let triple = (0..4).map(field).collect::<Vec<_>>().join("-");
+    Some((triple, rest_from(4).unwrap_or("")))
+}
+
+/// A dash behind a processor separates nothing; one behind a feature is its sign.
+fn trim_dash(target_id: &str) -> &str {
+    if target_id.contains(':') { target_id } else { target_id.trim_end_matches('-') }
+}

@@ -1,0 +1,492 @@
+//! Bringing the words of a target triple into their places, with the outcome of LLVM 22.1.8.
+
+use super::triple_kinds::{Arch, Environment, ObjectFormat, Os, Vendor};
+use super::triple_tables as tables;
+
+/// How many words a normalised triple has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Exactly three: architecture, vendor, operating system.
+    Three,
+    /// Exactly four: the three and the environment.
+    Four,
+    /// As many as there turn out to be.
+    Any,
+}
+
+/// Places that have a meaning: architecture, vendor, operating system, environment.
+const PLACES: usize = 4;
+
+const ARCH: usize = 0;
+const VENDOR: usize = 1;
+const OS: usize = 2;
+const ENVIRONMENT: usize = 3;
+const FORMAT: usize = 4;
+
+const UNKNOWN: &str = "unknown";
+
+/// DXIL architecture words by minor version, which is the minor version of shader model 6 too.
+const DXIL_WORDS: [&str; 10] = [
+    "dxilv1.0", "dxilv1.1", "dxilv1.2", "dxilv1.3", "dxilv1.4", "dxilv1.5", "dxilv1.6", "dxilv1.7", "dxilv1.8",
+    "dxilv1.9",
+];
+
+/// Rewrites a target triple in canonical order and spelling, as LLVM 22.1.8 does.
+///
+/// The text may have any number of words between dashes, in any order, empty ones included. Words that are missing
+/// become `unknown`.
+///
+/// LLVM aborts on `dxil` for a shader model 6.N it has no DXIL version for (N above 9). Such a triple gets
+/// `dxilv1.0` here, as other shader models without a DXIL version of their own do.
+pub fn normalize(text: &str, form: Form) -> String {
+    let mut words = Words::split(text);
+    words.sort_into_places();
+    words.name_the_missing();
+    // Lives here because the words only borrow.
+    let android = words.android_word();
+    if let Some(word) = &android {
+        words.set(ENVIRONMENT, word);
+    }
+    words.respell_environment();
+    words.respell_windows();
+    words.respell_dxil();
+    match form {
+        Form::Three => words.list.resize(3, UNKNOWN),
+        Form::Four => words.list.resize(4, UNKNOWN),
+        Form::Any => {}
+    }
+    words.list.join("-")
+}
+
+/// What the words tried last were taken for. A failed try overwrites an earlier finding, as it does in LLVM: the
+/// respelling rules see these values.
+struct Meaning {
+    arch: Arch,
+    vendor: Vendor,
+    os: Os,
+    mingw: bool,
+    cygwin: bool,
+    environment: Environment,
+    format: ObjectFormat,
+}
+
+struct Words<'a> {
+    list: Vec<&'a str>,
+    /// Places whose word is settled.
+    settled: [bool; PLACES],
+    meaning: Meaning,
+}
+
+impl<'a> Words<'a> {
+    /// Splits the text and settles the words that already stand where they belong.
+    fn split(text: &'a str) -> Self {
+        let list: Vec<&str> = text.split('-').collect();
+        let word = |place: usize| list.get(place).copied().unwrap_or("");
+        let meaning = Meaning {
+            arch: tables::arch(word(ARCH)),
+            vendor: tables::vendor(word(VENDOR)),
+            os: tables::os(word(OS)),
+            mingw: word(OS).starts_with("mingw"),
+            cygwin: word(OS).starts_with("cygwin"),
+            environment: tables::environment(word(ENVIRONMENT)),
+            format: tables::object_format(word(FORMAT)),
+        };
+        let settled = [
+            meaning.arch != Arch::Unknown,
+            meaning.vendor != Vendor::Unknown,
+            meaning.os != Os::Unknown,
+            meaning.environment != Environment::Unknown,
+        ];
+        Words { list, settled, meaning }
+    }
+
+    fn get(&self, place: usize) -> &'a str {
+        self.list.get(place).copied().unwrap_or("")
+    }
+
+    fn set(&mut self, place: usize, word: &'a str) {
+        if let Some(slot) = self.list.get_mut(place) {
+            *slot = word;
+        }
+    }
+
+    fn is_settled(&self, place: usize) -> bool {
+        self.settled.get(place).copied().unwrap_or(false)
+    }
+
+    /// The first place from `place` on that is not settled.
+    fn next_free(&self, mut place: usize) -> usize {
+        while self.is_settled(place) {
+            place += 1;
+        }
+        place
+    }
+
+    /// Finds a word for each place still open and moves it there.
+    fn sort_into_places(&mut self) {
+        for place in 0..PLACES {
+            if self.is_settled(place) {
+                continue;
+            }
+            let mut from = 0;
+            while from < self.list.len() {
+                if !self.is_settled(from) && self.meaning.take(place, self.get(from)) {
+                    self.move_word(from, place);
+                    break;
+                }
+                from += 1;
+            }
+            if let Some(settled) = self.settled.get_mut(place) {
+                *settled = from < self.list.len();
+            }
+        }
+        let [arch, vendor, os, environment] = self.settled;
+        if arch && !vendor && !os && environment && self.get(VENDOR) == "none" && self.get(OS).is_empty() {
+            self.list.swap(VENDOR, OS);
+        }
+    }
+
+    fn move_word(&mut self, from: usize, to: usize) {
+        if to < from {
+            let word = self.get(from);
+            self.set(from, "");
+            self.insert(to, word);
+            return;
+        }
+        let mut at = from;
+        while at < to {
+            self.insert(at, "");
+            at = self.next_free(at + 1);
+        }
+    }
+
+    /// Puts `word` at the open place `at`; what stood there moves on to the next open place, and so forth until an
+    /// empty word is overwritten or the end is reached.
+    fn insert(&mut self, at: usize, word: &'a str) {
+        let mut carried = word;
+        let mut place = at;
+        while let Some(slot) = self.list.get_mut(place) {
+            std::mem::swap(slot, &mut carried);
+            if carried.is_empty() {
+                return;
+            }
+            place = self.next_free(place + 1);
+        }
+        self.list.push(carried);
+    }
+
+    fn name_the_missing(&mut self) {
+        for word in &mut self.list {
+            if word.is_empty() {
+                *word = UNKNOWN;
+            }
+        }
+    }
+
+    /// The environment `androideabi<version>` without its `eabi`.
+    fn android_word(&self) -> Option<String> {
+        let version = self.get(ENVIRONMENT).strip_prefix("androideabi")?;
+        (self.meaning.environment == Environment::Android).then(|| format!("android{version}"))
+    }
+
+    /// SUSE says `gnueabi` for the hard-float ABI.
+    fn respell_environment(&mut self) {
+        if self.meaning.vendor == Vendor::Suse && self.meaning.environment == Environment::GnuEabi {
+            self.set(ENVIRONMENT, "gnueabihf");
+        }
+    }
+
+    /// Windows under its several names, with environment and, where it is not COFF, object format written out.
+    fn respell_windows(&mut self) {
+        let Meaning { os, mingw, cygwin, environment, format, .. } = self.meaning;
+        let win32 = os == Os::Win32;
+        if !(win32 || mingw || cygwin) {
+            return;
+        }
+        let other_format = (!matches!(format, ObjectFormat::Unknown | ObjectFormat::Coff)).then(|| format.name());
+        let environment_known = environment != Environment::Unknown;
+        let environment = match (win32, mingw) {
+            (true, _) if environment_known => self.get(ENVIRONMENT),
+            (true, _) => other_format.unwrap_or("msvc"),
+            (false, true) => "gnu",
+            (false, false) => "cygnus",
+        };
+        self.list.resize(PLACES, "");
+        self.set(OS, "windows");
+        self.set(ENVIRONMENT, environment);
+        if let Some(name) = other_format.filter(|_| !win32 || environment_known) {
+            self.list.push(name);
+        }
+    }
+
+    /// `dxil` without a version takes that of its shader model.
+    fn respell_dxil(&mut self) {
+        if self.get(ARCH) != "dxil" {
+            return;
+        }
+        self.list.truncate(PLACES);
+        if self.meaning.os == Os::ShaderModel {
+            self.set(ARCH, dxil_word(self.get(OS)));
+        }
+    }
+}
+
+impl Meaning {
+    /// Tries `word` for `place` and tells whether it fits.
+    fn take(&mut self, place: usize, word: &str) -> bool {
+        match place {
+            ARCH => {
+                self.arch = tables::arch(word);
+                self.arch != Arch::Unknown
+            }
+            VENDOR => {
+                self.vendor = tables::vendor(word);
+                self.vendor != Vendor::Unknown
+            }
+            OS => {
+                self.os = tables::os(word);
+                self.mingw = word.starts_with("mingw");
+                self.cygwin = word.starts_with("cygwin");
+                self.os != Os::Unknown || self.mingw || self.cygwin
+            }
+            _ => {
+                self.environment = tables::environment(word);
+                if self.environment != Environment::Unknown {
+                    return true;
+                }
+                self.format = tables::object_format(word);
+                self.format != ObjectFormat::Unknown
+            }
+        }
+    }
+}
+
+/// Architecture word for DXIL of a shader model (`shadermodel6.3`).
+fn dxil_word(shader_model: &str) -> &'static str {
+    let [oldest, .., latest] = DXIL_WORDS;
+    let version = shader_model.strip_prefix("shadermodel").unwrap_or("");
+    if version == "6.x" {
+        return latest;
+    }
+    match major_minor(version) {
+        Some((6, minor)) => {
+            usize::try_from(minor).ok().and_then(|minor| DXIL_WORDS.get(minor).copied()).unwrap_or(oldest)
+        }
+        _ => oldest,
+    }
+}
+
+/// The first two of two to four decimal numbers with dots between.
+fn major_minor(version: &str) -> Option<(u32, u32)> {
+    let mut numbers = version.split('.').map(decimal);
+    let major = numbers.next()??;
+    // LLVM keeps 31 bits of it.
+    let minor = numbers.next()?? & (u32::MAX >> 1);
+    let mut further = 0;
+    for number in numbers {
+        number?;
+        further += 1;
+    }
+    (further <= 2).then_some((major, minor))
+}
+
+/// A decimal number modulo 2^32: too large a number wraps around, as it does in LLVM.
+fn decimal(digits: &str) -> Option<u32> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.bytes().try_fold(0_u32, |value, byte| {
+        let digit = byte.is_ascii_digit().then(|| u32::from(byte - b'0'))?;
+        Some(value.wrapping_mul(10).wrapping_add(digit))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Input and outcome, from LLVM 22.1.8.
+    const FOUR: &[(&str, &str)] = &[
+        ("x86_64-unknown-linux-gnu", "x86_64-unknown-linux-gnu"),
+        ("x86_64-pc-linux-gnu", "x86_64-pc-linux-gnu"),
+        ("x86_64", "x86_64-unknown-unknown-unknown"),
+        ("x86_64-linux", "x86_64-unknown-linux-unknown"),
+        ("x86_64-linux-gnu", "x86_64-unknown-linux-gnu"),
+        ("x86_64--linux", "x86_64-unknown-linux-unknown"),
+        ("x86_64-unknown-linux-", "x86_64-unknown-linux-unknown"),
+        ("amdgcn-amd-amdhsa", "amdgcn-amd-amdhsa-unknown"),
+        ("amdgcn-amd-amdhsa-", "amdgcn-amd-amdhsa-unknown"),
+        ("amdgcn-amd-amdhsa--", "amdgcn-amd-amdhsa-unknown"),
+        ("amdgcn-amd-amdhsa--gfx906", "amdgcn-amd-amdhsa-unknown"),
+        ("amdgcn-amd-amdhsa-unknown", "amdgcn-amd-amdhsa-unknown"),
+        ("amdgcn--amdhsa", "amdgcn-unknown-amdhsa-unknown"),
+        ("amdgcn", "amdgcn-unknown-unknown-unknown"),
+        ("amd-amdgcn-amdhsa", "amdgcn-amd-amdhsa-unknown"),
+        ("amdhsa-amd-amdgcn", "amdgcn-amd-amdhsa-unknown"),
+        ("nvptx64-nvidia-cuda", "nvptx64-nvidia-cuda-unknown"),
+        ("nvptx64-nvidia", "nvptx64-nvidia-unknown-unknown"),
+        ("nvptx64-cuda", "nvptx64-unknown-cuda-unknown"),
+        ("spirv64-amd-amdhsa", "spirv64-amd-amdhsa-unknown"),
+        ("spirv64-intel-unknown", "spirv64-intel-unknown-unknown"),
+        ("spir64", "spir64-unknown-unknown-unknown"),
+        ("gnu-linux-pc-i386", "i386-pc-linux-gnu"),
+        ("i386-linux", "i386-unknown-linux-unknown"),
+        ("linux-i386", "i386-unknown-linux-unknown"),
+        ("pc-i386", "i386-pc-unknown-unknown"),
+        ("i386-mingw32", "i386-unknown-windows-gnu"),
+        ("i686-w64-mingw32", "i686-w64-windows-gnu"),
+        ("i686-pc-mingw32-macho", "i686-pc-windows-gnu"),
+        ("mingw32", "unknown-unknown-windows-gnu"),
+        ("i686-pc-cygwin", "i686-pc-windows-cygnus"),
+        ("i686-pc-cygwin-elf", "i686-pc-windows-cygnus"),
+        ("cygwin-i686", "i686-unknown-windows-cygnus"),
+        ("cygwin", "unknown-unknown-windows-cygnus"),
+        ("i386-pc-win32", "i386-pc-windows-msvc"),
+        ("x86_64-pc-windows", "x86_64-pc-windows-msvc"),
+        ("x86_64-pc-windows-msvc19.11", "x86_64-pc-windows-msvc19.11"),
+        ("x86_64-pc-win32-elf", "x86_64-pc-windows-elf"),
+        ("x86_64-pc-windows-gnu-elf", "x86_64-pc-windows-gnu"),
+        ("x86_64-pc-windows-coff", "x86_64-pc-windows-msvc"),
+        ("x86_64-windows-macho", "x86_64-unknown-windows-macho"),
+        ("x86_64-windows-macho-gnu", "x86_64-unknown-windows-gnu"),
+        ("windows", "unknown-unknown-windows-msvc"),
+        ("win32-pc", "unknown-pc-windows-msvc"),
+        ("x86_64-windows-gnu-elf-macho", "x86_64-unknown-windows-gnu"),
+        ("thumbv7-pc-windows-elf-msvc", "thumbv7-pc-windows-elf"),
+        ("arm-none-eabi", "arm-unknown-none-eabi"),
+        ("arm-none-none-eabi", "arm-none-none-eabi"),
+        ("armv7m-none-eabi-elf", "armv7m-unknown-none-eabi"),
+        ("arm-eabi", "arm-unknown-unknown-eabi"),
+        ("none-arm-eabi", "arm-unknown-none-eabi"),
+        ("aarch64-none-elf", "aarch64-unknown-none-elf"),
+        ("riscv64-unknown-elf", "riscv64-unknown-unknown-elf"),
+        ("elf-riscv64", "riscv64-unknown-unknown-elf"),
+        ("arm-linux-androideabi", "arm-unknown-linux-android"),
+        ("arm-linux-androideabi21", "arm-unknown-linux-android21"),
+        ("arm-unknown-linux-androideabi16-elf", "arm-unknown-linux-android16"),
+        ("aarch64-linux-android21", "aarch64-unknown-linux-android21"),
+        ("androideabi", "unknown-unknown-unknown-android"),
+        ("armv7-suse-linux-gnueabi", "armv7-suse-linux-gnueabihf"),
+        ("arm-suse-linux-gnueabi", "arm-suse-linux-gnueabihf"),
+        ("arm-suse-gnueabi", "arm-suse-unknown-gnueabihf"),
+        ("armv7-suse-linux-gnueabihf", "armv7-suse-linux-gnueabihf"),
+        ("suse-linux-gnueabi-arm", "arm-suse-linux-gnueabihf"),
+        ("dxil-pc-shadermodel6.3-hull", "dxilv1.3-pc-shadermodel6.3-hull"),
+        ("dxil-pc-shadermodel6.0", "dxilv1.0-pc-shadermodel6.0-unknown"),
+        ("dxil-pc-shadermodel6.9-library", "dxilv1.9-pc-shadermodel6.9-library"),
+        ("dxil-pc-shadermodel6.x-hull", "dxilv1.9-pc-shadermodel6.x-hull"),
+        ("dxil-pc-shadermodel", "dxilv1.0-pc-shadermodel-unknown"),
+        ("dxil-shadermodel5.1-pixel", "dxilv1.0-unknown-shadermodel5.1-pixel"),
+        ("dxil-pc-shadermodel6.2.1-hull-elf", "dxilv1.2-pc-shadermodel6.2.1-hull"),
+        ("dxilv1.2-pc-shadermodel6.7-hull", "dxilv1.2-pc-shadermodel6.7-hull"),
+        ("dxil-pc-linux", "dxil-pc-linux-unknown"),
+        ("dxil-unknown-unknown-hull-elf-x", "dxil-unknown-unknown-hull"),
+        ("shadermodel6.5-dxil", "dxilv1.5-unknown-shadermodel6.5-unknown"),
+        ("dxil-pc-shadermodel4294967302.3", "dxilv1.3-pc-shadermodel4294967302.3-unknown"),
+        ("dxil-pc-shadermodel6.2147483650", "dxilv1.2-pc-shadermodel6.2147483650-unknown"),
+        ("dxil-pc-shadermodel6.2.3.4.5", "dxilv1.0-pc-shadermodel6.2.3.4.5-unknown"),
+        ("", "unknown-unknown-unknown-unknown"),
+        ("-", "unknown-unknown-unknown-unknown"),
+        ("--", "unknown-unknown-unknown-unknown"),
+        ("---", "unknown-unknown-unknown-unknown"),
+        ("----", "unknown-unknown-unknown-unknown"),
+        ("a", "a-unknown-unknown-unknown"),
+        ("a-b", "a-b-unknown-unknown"),
+        ("a-b-c", "a-b-c-unknown"),
+        ("a-b-c-d", "a-b-c-d"),
+        ("a-b-c-d-e", "a-b-c-d"),
+        ("a-b-c-d-e-f-g", "a-b-c-d"),
+        ("unknown", "unknown-unknown-unknown-unknown"),
+        ("unknown-unknown", "unknown-unknown-unknown-unknown"),
+        ("none", "none-unknown-unknown-unknown"),
+        ("a-b-i386", "i386-a-b-unknown"),
+        ("a-pc-b", "a-pc-b-unknown"),
+        ("pc-a", "unknown-pc-a-unknown"),
+        ("linux", "unknown-unknown-linux-unknown"),
+        ("gnu", "unknown-unknown-unknown-gnu"),
+        ("elf", "unknown-unknown-unknown-elf"),
+        ("macho-a", "unknown-unknown-unknown-macho"),
+        ("a-b-c-d-elf", "a-b-c-elf"),
+        ("a-b-c-d-linux", "a-b-linux-c"),
+        ("a-b-c-d-e-f-i386", "i386-a-b-c"),
+        ("i386-a-b-c-d-pc", "i386-pc-a-b"),
+        ("i386--pc", "i386-pc-unknown-unknown"),
+        ("-i386", "i386-unknown-unknown-unknown"),
+        ("--i386-pc", "i386-pc-unknown-unknown"),
+        ("linux-linux-linux", "linux-linux-linux-unknown"),
+        ("i386-i386", "i386-i386-unknown-unknown"),
+        ("pc-pc-pc-pc", "pc-pc-pc-pc"),
+        ("x86_64-apple-macosx10.15-macho", "x86_64-apple-macosx10.15-macho"),
+        ("arm64-apple-ios14.0-simulator", "arm64-apple-ios14.0-simulator"),
+        ("x86_64-apple-darwin20", "x86_64-apple-darwin20-unknown"),
+        ("ppc64-ibm-aix7.2", "ppc64-ibm-aix7.2-unknown"),
+        ("wasm32-wasip2", "wasm32-unknown-wasip2-unknown"),
+        ("wasm32-unknown-unknown-wasm", "wasm32-unknown-unknown-wasm"),
+        ("x86_64-meta-linux-mtia", "x86_64-meta-linux-mtia"),
+        ("mips64el-img-linux-gnuabi64", "mips64el-img-linux-gnuabi64"),
+        ("X86_64-Linux", "X86_64-Linux-unknown-unknown"),
+        ("\u{e9}-linux-pc", "\u{e9}-pc-linux-unknown"),
+        ("generic-linux-\u{e9}", "generic-unknown-linux-\u{e9}"),
+        ("gnu-none-i386-x", "i386-unknown-unknown-gnu"),
+        ("elf-mingw32-pc-i686-x-cygwin", "i686-pc-windows-gnu"),
+    ];
+
+    const THREE: &[(&str, &str)] = &[
+        ("x86_64-pc-linux-gnu", "x86_64-pc-linux"),
+        ("x86_64-linux", "x86_64-unknown-linux"),
+        ("i686-pc-cygwin-elf", "i686-pc-windows"),
+        ("x86_64-windows-macho", "x86_64-unknown-windows"),
+        ("arm-none-eabi", "arm-unknown-none"),
+        ("dxil-pc-shadermodel6.3-hull", "dxilv1.3-pc-shadermodel6.3"),
+        ("", "unknown-unknown-unknown"),
+        ("----", "unknown-unknown-unknown"),
+        ("a", "a-unknown-unknown"),
+        ("a-b-c-d-e", "a-b-c"),
+        ("gnu", "unknown-unknown-unknown"),
+    ];
+
+    const ANY: &[(&str, &str)] = &[
+        ("x86_64-pc-linux-gnu", "x86_64-pc-linux-gnu"),
+        ("x86_64-linux", "x86_64-unknown-linux"),
+        ("i686-pc-cygwin-elf", "i686-pc-windows-cygnus-elf"),
+        ("x86_64-windows-macho", "x86_64-unknown-windows-macho"),
+        ("arm-none-eabi", "arm-unknown-none-eabi"),
+        ("dxil-pc-shadermodel6.3-hull", "dxilv1.3-pc-shadermodel6.3-hull"),
+        ("", "unknown"),
+        ("----", "unknown-unknown-unknown-unknown-unknown"),
+        ("a", "a"),
+        ("a-b-c-d-e", "a-b-c-d-e"),
+        ("gnu", "unknown-unknown-unknown-gnu"),
+    ];
+
+    #[test]
+    fn same_as_llvm() {
+        for (table, form) in [(FOUR, Form::Four), (THREE, Form::Three), (ANY, Form::Any)] {
+            for (text, expected) in table {
+                assert_eq!(normalize(text, form), *expected, "{text:?} {form:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn normal_form_stays() {
+        for (_, normal) in FOUR {
+            assert_eq!(normalize(normal, Form::Four), *normal);
+        }
+    }
+
+    #[test]
+    fn shader_model_llvm_aborts_on() {
+        for version in ["6.10", "6.99", "6.010"] {
+            let text = format!("dxil-pc-shadermodel{version}-hull");
+            assert_eq!(normalize(&text, Form::Four), format!("dxilv1.0-pc-shadermodel{version}-hull"));
+        }
+    }
+
+    #[test]
+    fn dxil_words_are_architectures() {
+        for word in DXIL_WORDS {
+            assert_eq!(tables::arch(word), Arch::Dxil, "{word}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Target IDs: a processor and the settings of its features.
+//!
+//! ```text
+//! <processor> ( ":" <feature> ( "+" | "-" ) )*
+//! ```
+//!
+//! The canonical form has the processor's primary name and the features in alphabetical order. A feature
+//! that is absent is *Any*. Rules: Clang Offload Bundler documentation; names: LLVM 22.1.8.
+
+use std::fmt;
+
+use crate::id::Compatibility;
+use crate::id::processors::{self, Processor, ProcessorKind};
+use crate::id::triple::Arch;
+
+/// A target ID in canonical form.
+#[derive(Clone, Debug, Default)]
+pub struct TargetId {
+    processor: String,
+    /// Feature and whether it is on, by name.
+    features: Vec<(String, bool)>,
+    known: Option<&'static Processor>,
+}
+
+/// A target ID that breaks the rules for features.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FeatureError {
+    /// A feature without `+` or `-`.
+    #[error("target feature '{0}' has no sign, expected '+' or '-' behind it")]
+    NoSign(String),
+    /// The same feature twice.
+    #[error("target feature '{0}' is set twice")]
+    Twice(String),
+    /// A feature that the processor does not have.
+    #[error("processor '{processor}' has no target feature '{feature}'")]
+    Unsupported {
+        /// The processor.
+        processor: String,
+        /// The feature.
+        feature: String,
+    },
+    /// Features without a processor.
+    #[error("the target ID has features but no processor")]
+    NoProcessor,
+}
+
+impl TargetId {
+    /// Parses a target ID of a triple with architecture `arch`. An unknown processor keeps its name, and
+    /// features are taken as they come: see [`TargetId::check_features`].
+    ///
+    /// # Errors
+    /// [`FeatureError`] for a feature without sign, one that comes twice, or features without a processor.
+    pub fn parse(text: &str, arch: Arch) -> Result<Self, FeatureError> {
+        let mut parts = text.split(':');
+        let name = parts.next().unwrap_or_default();
+        let mut features: Vec<(String, bool)> = Vec::new();
+        for part in parts {
+            let (feature, on) = match (part.strip_suffix('+'), part.strip_suffix('-')) {
+                (Some(feature), _) => (feature, true),
+                (_, Some(feature)) => (feature, false),
+                _ => return Err(FeatureError::NoSign(part.to_owned())),
+            };
+            if features.iter().any(|(other, _)| other == feature) {
+                return Err(FeatureError::Twice(feature.to_owned()));
+            }
+            features.push((feature.to_owned(), on));
+        }
+        if name.is_empty() && !features.is_empty() {
+            return Err(FeatureError::NoProcessor);
+        }
+        features.sort();
+        let known = processors::find(name).filter(|known| known.name == name || is_native(known, arch));
+        let processor = known.map_or(name, |known| known.name).to_owned();
+        Ok(Self { processor, features, known })
+    }
+
+    /// The processor's primary name; empty if there is no target ID.
+    pub fn processor(&self) -> &str {
+        &self.processor
+    }
+
+    /// The features that are set, by name, and whether they are on.
+    pub fn features(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.features.iter().map(|(name, on)| (name.as_str(), *on))
+    }
+
+    /// Whether there is no target ID.
+    pub fn is_empty(&self) -> bool {
+        self.processor.is_empty()
+    }
+
+    /// Whether LLVM 22.1.8 knows the processor.
+    pub fn is_known(&self) -> bool {
+        self.known.is_some()
+    }
+
+    /// Checks that a known processor has all features that are set.
+    ///
+    /// # Errors
+    /// [`FeatureError::Unsupported`] for the first feature that it lacks.
+    pub fn check_features(&self) -> Result<(), FeatureError> {
+        let Some(known) = self.known else { return Ok(()) };
+        let lacks = |name: &str| known.features.iter().all(|feature| feature.name() != name);
+        match self.features.iter().find(|(name, _)| lacks(name)) {
+            None => Ok(()),
+            Some((feature, _)) => {
+                Err(FeatureError::Unsupported { processor: self.processor.clone(), feature: feature.clone() })
+            }
+        }
+    }
+
+    /// Whether one bundle may not hold both: the same processor, but a feature that one sets and the other
+    /// leaves at *Any*.
+    pub fn conflicts_with(&self, other: &Self) -> bool {
+        let names = |id: &'_ Self| id.features.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        self.processor == other.processor && names(self) != names(other)
+    }
+
+    /// How a code object with this target ID relates to a request with another.
+    pub(crate) fn compatibility(&self, request: &Self) -> Compatibility {
+        let valid = |id: &Self| !id.is_empty() && id.check_features().is_ok();
+        if self.processor != request.processor || !valid(self) || !valid(request) {
+            return Compatibility::Processor;
+        }
+        if self.features.len() > request.features.len() {
+            return Compatibility::MoreFeatures;
+        }
+        for (name, on) in &self.features {
+            match request.features.iter().find(|(other, _)| other == name) {
+                None => return Compatibility::FeatureUnset,
+                Some((_, requested)) if requested != on => return Compatibility::FeatureDiffers,
+                Some(_) => {}
+            }
+        }
+        Compatibility::Compatible
+    }
+}
+
+impl PartialEq for TargetId {
+    fn eq(&self, other: &Self) -> bool {
+        self.processor == other.processor && self.features == other.features
+    }
+}
+
+impl Eq for TargetId {}
+
+impl fmt::Display for TargetId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.processor)?;
+        self.features.iter().try_for_each(|(name, on)| write!(f, ":{name}{}", if *on { '+' } else { '-' }))
+    }
+}
+
+/// Whether an alternative name of the processor may be used with the architecture: `fiji` means `gfx803` for
+/// amdgcn only.
+fn is_native(processor: &Processor, arch: Arch) -> bool {
+    matches!((processor.kind, arch), (ProcessorKind::AmdGcn, Arch::AmdGcn) | (ProcessorKind::R600, Arch::R600))
+}
+
+/// Whether `text`, found where an environment may stand, is a target ID instead. `arch` is the first field of
+/// the triple.
+pub(crate) fn names_gpu(text: &str, arch: &str) -> bool {
+    let processor = text.split(':').next().unwrap_or_default().trim_end_matches('-');
+    let numbered = |prefix: &str| {
+        processor.strip_prefix(prefix).and_then(|rest| rest.chars().next()).is_some_and(|c| c.is_ascii_hexdigit())
+    };
+    let alternative = || {
+        matches!(arch, "amdgcn" | "r600")
+            && processors::find(processor).is_some_and(|known| known.kind != ProcessorKind::Other)
+    };
+    numbered("gfx") || numbered("sm_") || processor == "amdgcnspirv" || alternative()
+}

@@ -1,0 +1,611 @@
+//! The words of a target triple and what each stands for, as LLVM 22.1.8 knows them.
+//!
+//! Matching, per table:
+//! - `ARCHES` and `VENDORS`: the whole word.
+//! - `OSES` and `ENVIRONMENTS`: the word may go on after the name (a version, for example). Rows are tried from
+//!   the top, so a name that begins with another one stands above it.
+//! - `FORMATS`: the word ends with the name; again the longer name stands first.
+//!
+//! Case counts everywhere.
+
+use super::arm;
+use super::triple_kinds::{Arch, Environment, ObjectFormat, Os, SubArch, Vendor};
+
+/// Plain `bpf` takes the byte order of the machine the program runs on.
+const NATIVE_BPF: Arch = if cfg!(target_endian = "big") { Arch::BpfEb } else { Arch::BpfEl };
+
+const ARCHES: &[(&str, Arch)] = &[
+    ("x86_64", Arch::X86_64),
+    ("amdgcn", Arch::AmdGcn),
+    ("aarch64", Arch::Aarch64),
+    ("aarch64_32", Arch::Aarch64_32),
+    ("aarch64_be", Arch::Aarch64Be),
+    ("aarch64_lfi", Arch::Aarch64),
+    ("amd64", Arch::X86_64),
+    ("amdil", Arch::AmdIl),
+    ("amdil64", Arch::AmdIl64),
+    ("arc", Arch::Arc),
+    ("arm", Arch::Arm),
+    ("arm64", Arch::Aarch64),
+    ("arm64_32", Arch::Aarch64_32),
+    ("arm64e", Arch::Aarch64),
+    ("arm64ec", Arch::Aarch64),
+    ("armeb", Arch::ArmEb),
+    ("avr", Arch::Avr),
+    ("bpf", NATIVE_BPF),
+    ("bpf_be", Arch::BpfEb),
+    ("bpf_le", Arch::BpfEl),
+    ("bpfeb", Arch::BpfEb),
+    ("bpfel", Arch::BpfEl),
+    ("csky", Arch::Csky),
+    ("dxil", Arch::Dxil),
+    ("dxilv1.0", Arch::Dxil),
+    ("dxilv1.1", Arch::Dxil),
+    ("dxilv1.2", Arch::Dxil),
+    ("dxilv1.3", Arch::Dxil),
+    ("dxilv1.4", Arch::Dxil),
+    ("dxilv1.5", Arch::Dxil),
+    ("dxilv1.6", Arch::Dxil),
+    ("dxilv1.7", Arch::Dxil),
+    ("dxilv1.8", Arch::Dxil),
+    ("dxilv1.9", Arch::Dxil),
+    ("hexagon", Arch::Hexagon),
+    ("hsail", Arch::Hsail),
+    ("hsail64", Arch::Hsail64),
+    ("i386", Arch::X86),
+    ("i486", Arch::X86),
+    ("i586", Arch::X86),
+    ("i686", Arch::X86),
+    ("i786", Arch::X86),
+    ("i886", Arch::X86),
+    ("i986", Arch::X86),
+    ("lanai", Arch::Lanai),
+    ("loongarch32", Arch::LoongArch32),
+    ("loongarch64", Arch::LoongArch64),
+    ("m68k", Arch::M68k),
+    ("mips", Arch::Mips),
+    ("mips64", Arch::Mips64),
+    ("mips64eb", Arch::Mips64),
+    ("mips64el", Arch::Mips64El),
+    ("mips64r6", Arch::Mips64),
+    ("mips64r6el", Arch::Mips64El),
+    ("mipsallegrex", Arch::Mips),
+    ("mipsallegrexel", Arch::MipsEl),
+    ("mipseb", Arch::Mips),
+    ("mipsel", Arch::MipsEl),
+    ("mipsisa32r6", Arch::Mips),
+    ("mipsisa32r6el", Arch::MipsEl),
+    ("mipsisa64r6", Arch::Mips64),
+    ("mipsisa64r6el", Arch::Mips64El),
+    ("mipsn32", Arch::Mips64),
+    ("mipsn32el", Arch::Mips64El),
+    ("mipsn32r6", Arch::Mips64),
+    ("mipsn32r6el", Arch::Mips64El),
+    ("mipsr6", Arch::Mips),
+    ("mipsr6el", Arch::MipsEl),
+    ("msp430", Arch::Msp430),
+    ("nvptx", Arch::Nvptx),
+    ("nvptx64", Arch::Nvptx64),
+    ("powerpc", Arch::Ppc),
+    ("powerpc64", Arch::Ppc64),
+    ("powerpc64le", Arch::Ppc64Le),
+    ("powerpcle", Arch::PpcLe),
+    ("powerpcspe", Arch::Ppc),
+    ("ppc", Arch::Ppc),
+    ("ppc32", Arch::Ppc),
+    ("ppc32le", Arch::PpcLe),
+    ("ppc64", Arch::Ppc64),
+    ("ppc64le", Arch::Ppc64Le),
+    ("ppcle", Arch::PpcLe),
+    ("ppu", Arch::Ppc64),
+    ("r600", Arch::R600),
+    ("renderscript32", Arch::RenderScript32),
+    ("renderscript64", Arch::RenderScript64),
+    ("riscv32", Arch::RiscV32),
+    ("riscv32be", Arch::RiscV32Be),
+    ("riscv64", Arch::RiscV64),
+    ("riscv64be", Arch::RiscV64Be),
+    ("s390x", Arch::SystemZ),
+    ("shave", Arch::Shave),
+    ("sparc", Arch::Sparc),
+    ("sparc64", Arch::SparcV9),
+    ("sparcel", Arch::SparcEl),
+    ("sparcv9", Arch::SparcV9),
+    ("spir", Arch::Spir),
+    ("spir64", Arch::Spir64),
+    ("spirv", Arch::SpirV),
+    ("spirv1.5", Arch::SpirV),
+    ("spirv1.6", Arch::SpirV),
+    ("spirv32", Arch::SpirV32),
+    ("spirv32v1.0", Arch::SpirV32),
+    ("spirv32v1.1", Arch::SpirV32),
+    ("spirv32v1.2", Arch::SpirV32),
+    ("spirv32v1.3", Arch::SpirV32),
+    ("spirv32v1.4", Arch::SpirV32),
+    ("spirv32v1.5", Arch::SpirV32),
+    ("spirv32v1.6", Arch::SpirV32),
+    ("spirv64", Arch::SpirV64),
+    ("spirv64v1.0", Arch::SpirV64),
+    ("spirv64v1.1", Arch::SpirV64),
+    ("spirv64v1.2", Arch::SpirV64),
+    ("spirv64v1.3", Arch::SpirV64),
+    ("spirv64v1.4", Arch::SpirV64),
+    ("spirv64v1.5", Arch::SpirV64),
+    ("spirv64v1.6", Arch::SpirV64),
+    ("systemz", Arch::SystemZ),
+    ("tce", Arch::Tce),
+    ("tcele", Arch::TceLe),
+    ("thumb", Arch::Thumb),
+    ("thumbeb", Arch::ThumbEb),
+    ("ve", Arch::Ve),
+    ("wasm32", Arch::Wasm32),
+    ("wasm64", Arch::Wasm64),
+    ("x86_64h", Arch::X86_64),
+    ("xcore", Arch::XCore),
+    ("xscale", Arch::Arm),
+    ("xscaleeb", Arch::ArmEb),
+    ("xtensa", Arch::Xtensa),
+];
+
+const VENDORS: &[(&str, Vendor)] = &[
+    ("amd", Vendor::Amd),
+    ("apple", Vendor::Apple),
+    ("csr", Vendor::Csr),
+    ("fsl", Vendor::Freescale),
+    ("ibm", Vendor::Ibm),
+    ("img", Vendor::ImaginationTechnologies),
+    ("intel", Vendor::Intel),
+    ("mesa", Vendor::Mesa),
+    ("meta", Vendor::Meta),
+    ("mti", Vendor::MipsTechnologies),
+    ("nvidia", Vendor::Nvidia),
+    ("oe", Vendor::OpenEmbedded),
+    ("pc", Vendor::Pc),
+    ("scei", Vendor::Scei),
+    ("sie", Vendor::Scei),
+    ("suse", Vendor::Suse),
+];
+
+const OSES: &[(&str, Os)] = &[
+    ("aix", Os::Aix),
+    ("amdhsa", Os::AmdHsa),
+    ("amdpal", Os::AmdPal),
+    ("bridgeos", Os::BridgeOs),
+    ("cheriotrtos", Os::CheriotRtos),
+    ("cuda", Os::Cuda),
+    ("darwin", Os::Darwin),
+    ("dragonfly", Os::DragonFly),
+    ("driverkit", Os::DriverKit),
+    ("elfiamcu", Os::ElfIamcu),
+    ("emscripten", Os::Emscripten),
+    ("freebsd", Os::FreeBsd),
+    ("fuchsia", Os::Fuchsia),
+    ("haiku", Os::Haiku),
+    ("hermit", Os::HermitCore),
+    ("hurd", Os::Hurd),
+    ("ios", Os::Ios),
+    ("kfreebsd", Os::KFreeBsd),
+    ("linux", Os::Linux),
+    ("liteos", Os::LiteOs),
+    ("lv2", Os::Lv2),
+    ("macos", Os::MacOsX),
+    ("managarm", Os::Managarm),
+    ("mesa3d", Os::Mesa3D),
+    ("netbsd", Os::NetBsd),
+    ("nvcl", Os::NvCl),
+    ("openbsd", Os::OpenBsd),
+    ("ps4", Os::Ps4),
+    ("ps5", Os::Ps5),
+    ("rtems", Os::Rtems),
+    ("serenity", Os::Serenity),
+    ("shadermodel", Os::ShaderModel),
+    ("solaris", Os::Solaris),
+    ("tvos", Os::TvOs),
+    ("uefi", Os::Uefi),
+    ("visionos", Os::XrOs),
+    ("vulkan", Os::Vulkan),
+    ("wasip1", Os::WasiP1),
+    ("wasip2", Os::WasiP2),
+    ("wasip3", Os::WasiP3),
+    ("wasi", Os::Wasi),
+    ("watchos", Os::WatchOs),
+    ("win32", Os::Win32),
+    ("windows", Os::Win32),
+    ("xros", Os::XrOs),
+    ("zos", Os::Zos),
+];
+
+const ENVIRONMENTS: &[(&str, Environment)] = &[
+    ("amplification", Environment::Amplification),
+    ("android", Environment::Android),
+    ("anyhit", Environment::AnyHit),
+    ("callable", Environment::Callable),
+    ("closesthit", Environment::ClosestHit),
+    ("code16", Environment::Code16),
+    ("compute", Environment::Compute),
+    ("coreclr", Environment::CoreClr),
+    ("cygnus", Environment::Cygnus),
+    ("domain", Environment::Domain),
+    ("eabihf", Environment::EabiHf),
+    ("eabi", Environment::Eabi),
+    ("geometry", Environment::Geometry),
+    ("gnu_ilp32", Environment::GnuIlp32),
+    ("gnuabi64", Environment::GnuAbi64),
+    ("gnuabin32", Environment::GnuAbiN32),
+    ("gnueabihft64", Environment::GnuEabiHfT64),
+    ("gnueabihf", Environment::GnuEabiHf),
+    ("gnueabit64", Environment::GnuEabiT64),
+    ("gnueabi", Environment::GnuEabi),
+    ("gnuf32", Environment::GnuF32),
+    ("gnuf64", Environment::GnuF64),
+    ("gnusf", Environment::GnuSf),
+    ("gnut64", Environment::GnuT64),
+    ("gnux32", Environment::GnuX32),
+    ("gnu", Environment::Gnu),
+    ("hull", Environment::Hull),
+    ("intersection", Environment::Intersection),
+    ("itanium", Environment::Itanium),
+    ("library", Environment::Library),
+    ("llvm", Environment::Llvm),
+    ("macabi", Environment::MacAbi),
+    ("mesh", Environment::Mesh),
+    ("miss", Environment::Miss),
+    ("mlibc", Environment::Mlibc),
+    ("msvc", Environment::Msvc),
+    ("mtia", Environment::Mtia),
+    ("muslabi64", Environment::MuslAbi64),
+    ("muslabin32", Environment::MuslAbiN32),
+    ("musleabihf", Environment::MuslEabiHf),
+    ("musleabi", Environment::MuslEabi),
+    ("muslf32", Environment::MuslF32),
+    ("muslsf", Environment::MuslSf),
+    ("muslwali", Environment::MuslWali),
+    ("muslx32", Environment::MuslX32),
+    ("musl", Environment::Musl),
+    ("ohos", Environment::OpenHos),
+    ("opencl", Environment::OpenCl),
+    ("pauthtest", Environment::PAuthTest),
+    ("pixel", Environment::Pixel),
+    ("raygeneration", Environment::RayGeneration),
+    ("rootsignature", Environment::RootSignature),
+    ("simulator", Environment::Simulator),
+    ("vertex", Environment::Vertex),
+];
+
+const FORMATS: &[(&str, ObjectFormat)] = &[
+    ("xcoff", ObjectFormat::XCoff),
+    ("coff", ObjectFormat::Coff),
+    ("elf", ObjectFormat::Elf),
+    ("goff", ObjectFormat::Goff),
+    ("macho", ObjectFormat::MachO),
+    ("spirv", ObjectFormat::SpirV),
+    ("wasm", ObjectFormat::Wasm),
+];
+
+/// Looked for at the end of a word that begins with `spirv`.
+const SPIRV_VERSIONS: &[(&str, SubArch)] = &[
+    ("v1.0", SubArch::SpirV1_0),
+    ("v1.1", SubArch::SpirV1_1),
+    ("v1.2", SubArch::SpirV1_2),
+    ("v1.3", SubArch::SpirV1_3),
+    ("v1.4", SubArch::SpirV1_4),
+    ("v1.5", SubArch::SpirV1_5),
+    ("v1.6", SubArch::SpirV1_6),
+];
+
+/// Looked for at the end of a word that begins with `dxil`.
+const DXIL_VERSIONS: &[(&str, SubArch)] = &[
+    ("v1.0", SubArch::DxilV1_0),
+    ("v1.1", SubArch::DxilV1_1),
+    ("v1.2", SubArch::DxilV1_2),
+    ("v1.3", SubArch::DxilV1_3),
+    ("v1.4", SubArch::DxilV1_4),
+    ("v1.5", SubArch::DxilV1_5),
+    ("v1.6", SubArch::DxilV1_6),
+    ("v1.7", SubArch::DxilV1_7),
+    ("v1.8", SubArch::DxilV1_8),
+    ("v1.9", SubArch::DxilV1_9),
+];
+
+/// Looked for at the end of a word that names no possible ARM architecture.
+const KALIMBA_VERSIONS: &[(&str, SubArch)] =
+    &[("kalimba3", SubArch::KalimbaV3), ("kalimba4", SubArch::KalimbaV4), ("kalimba5", SubArch::KalimbaV5)];
+
+fn exact<T: Copy>(table: &[(&str, T)], word: &str) -> Option<T> {
+    table.iter().find(|(name, _)| *name == word).map(|(_, value)| *value)
+}
+
+fn by_start<T: Copy>(table: &[(&str, T)], word: &str) -> Option<T> {
+    table.iter().find(|(name, _)| word.starts_with(name)).map(|(_, value)| *value)
+}
+
+fn by_end<T: Copy>(table: &[(&str, T)], word: &str) -> Option<T> {
+    table.iter().find(|(name, _)| word.ends_with(name)).map(|(_, value)| *value)
+}
+
+/// Architecture named by `word`.
+pub(super) fn arch(word: &str) -> Arch {
+    exact(ARCHES, word).unwrap_or_else(|| if word.starts_with("kalimba") { Arch::Kalimba } else { arm::arch(word) })
+}
+
+/// Version of the architecture named by `word`; judged without regard to what [`arch`] makes of it.
+pub(super) fn sub_arch(word: &str) -> SubArch {
+    if word.starts_with("mips") && (word.ends_with("r6") || word.ends_with("r6el")) {
+        return SubArch::MipsR6;
+    }
+    match word {
+        "powerpcspe" => return SubArch::PpcSpe,
+        "arm64e" => return SubArch::Arm64e,
+        "arm64ec" => return SubArch::Arm64ec,
+        "aarch64_lfi" => return SubArch::Aarch64Lfi,
+        _ => {}
+    }
+    if word.starts_with("spirv") {
+        return by_end(SPIRV_VERSIONS, word).unwrap_or(SubArch::None);
+    }
+    if word.starts_with("dxil") {
+        return by_end(DXIL_VERSIONS, word).unwrap_or(SubArch::None);
+    }
+    match arm::version_part(word) {
+        Some(version) => arm::sub_arch(version),
+        None => by_end(KALIMBA_VERSIONS, word).unwrap_or(SubArch::None),
+    }
+}
+
+/// Vendor named by `word`.
+pub(super) fn vendor(word: &str) -> Vendor {
+    exact(VENDORS, word).unwrap_or(Vendor::Unknown)
+}
+
+/// Operating system `word` begins with.
+pub(super) fn os(word: &str) -> Os {
+    by_start(OSES, word).unwrap_or(Os::Unknown)
+}
+
+/// Environment `word` begins with.
+pub(super) fn environment(word: &str) -> Environment {
+    by_start(ENVIRONMENTS, word).unwrap_or(Environment::Unknown)
+}
+
+/// Object format `word` ends with.
+pub(super) fn object_format(word: &str) -> ObjectFormat {
+    by_end(FORMATS, word).unwrap_or(ObjectFormat::Unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Expected values: LLVM 22.1.8.
+    const ARCH_WORDS: &[(&str, Arch, SubArch)] = &[
+        ("arm", Arch::Arm, SubArch::None),
+        ("armeb", Arch::ArmEb, SubArch::None),
+        ("armx", Arch::Arm, SubArch::None),
+        ("armxx", Arch::Unknown, SubArch::None),
+        ("armm", Arch::Thumb, SubArch::ArmV6m),
+        ("armv2", Arch::Arm, SubArch::None),
+        ("armv99", Arch::Arm, SubArch::None),
+        ("armv6m", Arch::Thumb, SubArch::ArmV6m),
+        ("armebv6m", Arch::ThumbEb, SubArch::ArmV6m),
+        ("armv7", Arch::Arm, SubArch::ArmV7),
+        ("armv7a", Arch::Arm, SubArch::ArmV7),
+        ("armv7eb", Arch::ArmEb, SubArch::ArmV7),
+        ("armebv7", Arch::ArmEb, SubArch::ArmV7),
+        ("armebv7eb", Arch::Unknown, SubArch::None),
+        ("armv7ve", Arch::Arm, SubArch::ArmV7ve),
+        ("armv7s", Arch::Arm, SubArch::ArmV7s),
+        ("armv7k", Arch::Arm, SubArch::ArmV7k),
+        ("armv7r", Arch::Arm, SubArch::ArmV7),
+        ("armv7em", Arch::Arm, SubArch::ArmV7em),
+        ("armv7e", Arch::Arm, SubArch::None),
+        ("armv8.1m.main", Arch::Arm, SubArch::ArmV8_1mMainline),
+        ("armv8m.base", Arch::Arm, SubArch::ArmV8mBaseline),
+        ("armv8r", Arch::Arm, SubArch::ArmV8r),
+        ("armv8.9a", Arch::Arm, SubArch::ArmV8_9a),
+        ("armv9.7a", Arch::Arm, SubArch::ArmV9_7a),
+        ("armv9.8a", Arch::Arm, SubArch::None),
+        ("arm64", Arch::Aarch64, SubArch::ArmV8),
+        ("arm64e", Arch::Aarch64, SubArch::Arm64e),
+        ("arm64ec", Arch::Aarch64, SubArch::Arm64ec),
+        ("arm64e2", Arch::Aarch64, SubArch::ArmV6t2),
+        ("arm64_32", Arch::Aarch64_32, SubArch::None),
+        ("arm64_32v8", Arch::Aarch64, SubArch::ArmV8),
+        ("arm64eb", Arch::Aarch64Be, SubArch::None),
+        ("arm64v8eb", Arch::Aarch64Be, SubArch::ArmV8),
+        ("arm64v6m", Arch::Thumb, SubArch::ArmV6m),
+        ("arm64_lfi", Arch::Unknown, SubArch::None),
+        ("aarch64", Arch::Aarch64, SubArch::ArmV8),
+        ("aarch64_be", Arch::Aarch64Be, SubArch::None),
+        ("aarch64_32", Arch::Aarch64_32, SubArch::None),
+        ("aarch64_lfi", Arch::Aarch64, SubArch::Aarch64Lfi),
+        ("aarch64_lfix", Arch::Unknown, SubArch::None),
+        ("aarch64eb", Arch::Unknown, SubArch::None),
+        ("aarch64v8.2a", Arch::Aarch64, SubArch::ArmV8_2a),
+        ("aarch64_bev8", Arch::Aarch64Be, SubArch::ArmV8),
+        ("aarch64v8_be", Arch::Aarch64, SubArch::None),
+        ("aarch64_32eb", Arch::Aarch64, SubArch::None),
+        ("thumb", Arch::Thumb, SubArch::None),
+        ("thumbeb", Arch::ThumbEb, SubArch::None),
+        ("thumbv2", Arch::Unknown, SubArch::None),
+        ("thumbv3m", Arch::Unknown, SubArch::None),
+        ("thumbv4t", Arch::Thumb, SubArch::ArmV4t),
+        ("thumbv7", Arch::Thumb, SubArch::ArmV7),
+        ("thumbv7eb", Arch::ThumbEb, SubArch::ArmV7),
+        ("thumbebv6m", Arch::ThumbEb, SubArch::ArmV6m),
+        ("thumbkalimba5", Arch::Unknown, SubArch::KalimbaV5),
+        ("armkalimba3", Arch::Unknown, SubArch::KalimbaV3),
+        ("xscale", Arch::Arm, SubArch::ArmV5te),
+        ("xscaleeb", Arch::ArmEb, SubArch::ArmV5te),
+        ("iwmmxt", Arch::Unknown, SubArch::ArmV5te),
+        ("v7", Arch::Unknown, SubArch::ArmV7),
+        ("v7eb", Arch::Unknown, SubArch::ArmV7),
+        ("v7ebeb", Arch::Unknown, SubArch::ArmV7),
+        ("v7ebebeb", Arch::Unknown, SubArch::None),
+        ("te", Arch::Unknown, SubArch::ArmV5te),
+        ("in", Arch::Unknown, SubArch::ArmV8mMainline),
+        ("eb", Arch::Unknown, SubArch::None),
+        ("rmv6k", Arch::Unknown, SubArch::ArmV6k),
+        ("mv7ve", Arch::Unknown, SubArch::ArmV7ve),
+        ("amv6k", Arch::Unknown, SubArch::None),
+        ("kalimba3", Arch::Kalimba, SubArch::None),
+        ("kalimbax", Arch::Kalimba, SubArch::None),
+        ("mips", Arch::Mips, SubArch::None),
+        ("mipsr6", Arch::Mips, SubArch::MipsR6),
+        ("mips32r6", Arch::Unknown, SubArch::MipsR6),
+        ("mipsfoor6el", Arch::Unknown, SubArch::MipsR6),
+        ("mips64r6eb", Arch::Unknown, SubArch::None),
+        ("powerpcspe", Arch::Ppc, SubArch::PpcSpe),
+        ("ppu", Arch::Ppc64, SubArch::None),
+        ("spirv1.4", Arch::Unknown, SubArch::SpirV1_4),
+        ("spirv1.5", Arch::SpirV, SubArch::SpirV1_5),
+        ("spirv32v1.0", Arch::SpirV32, SubArch::SpirV1_0),
+        ("spirv64v1.7", Arch::Unknown, SubArch::None),
+        ("dxilv1.9", Arch::Dxil, SubArch::DxilV1_9),
+        ("dxilv1.10", Arch::Unknown, SubArch::None),
+        ("bpfeb", Arch::BpfEb, SubArch::None),
+        ("bpf_le", Arch::BpfEl, SubArch::None),
+        ("bpfx", Arch::Unknown, SubArch::None),
+        ("i386", Arch::X86, SubArch::None),
+        ("i186", Arch::Unknown, SubArch::None),
+        ("x86_64h", Arch::X86_64, SubArch::None),
+        ("x86", Arch::Unknown, SubArch::None),
+        ("X86_64", Arch::Unknown, SubArch::None),
+        ("sparc64", Arch::SparcV9, SubArch::None),
+        ("systemz", Arch::SystemZ, SubArch::None),
+        ("ve", Arch::Ve, SubArch::ArmV7ve),
+        ("nacl", Arch::Unknown, SubArch::None),
+        ("riscv32be", Arch::RiscV32Be, SubArch::None),
+        ("", Arch::Unknown, SubArch::None),
+    ];
+
+    #[test]
+    fn architectures() {
+        for (word, expected, version) in ARCH_WORDS {
+            assert_eq!((arch(word), sub_arch(word)), (*expected, *version), "{word:?}");
+        }
+    }
+
+    fn check<T: PartialEq + std::fmt::Debug>(parse: fn(&str) -> T, cases: &[(&str, T)]) {
+        for (word, expected) in cases {
+            assert_eq!(parse(word), *expected, "{word:?}");
+        }
+    }
+
+    #[test]
+    fn vendors() {
+        let cases = [
+            ("amd", Vendor::Amd),
+            ("pc", Vendor::Pc),
+            ("sie", Vendor::Scei),
+            ("scei", Vendor::Scei),
+            ("meta", Vendor::Meta),
+            ("applex", Vendor::Unknown),
+            ("AMD", Vendor::Unknown),
+            ("w64", Vendor::Unknown),
+            ("", Vendor::Unknown),
+        ];
+        check(vendor, &cases);
+    }
+
+    #[test]
+    fn systems() {
+        let cases = [
+            ("linux", Os::Linux),
+            ("linuxfoo", Os::Linux),
+            ("macosx11", Os::MacOsX),
+            ("macos", Os::MacOsX),
+            ("visionos2", Os::XrOs),
+            ("wasi", Os::Wasi),
+            ("wasip", Os::Wasi),
+            ("wasip1", Os::WasiP1),
+            ("wasip3x", Os::WasiP3),
+            ("wasip4", Os::Wasi),
+            ("win32", Os::Win32),
+            ("windows", Os::Win32),
+            ("mingw32", Os::Unknown),
+            ("nacl", Os::Unknown),
+            ("hermitcore", Os::HermitCore),
+            ("amdhsa1.0", Os::AmdHsa),
+            ("none", Os::Unknown),
+            ("xlinux", Os::Unknown),
+            ("", Os::Unknown),
+        ];
+        check(os, &cases);
+    }
+
+    #[test]
+    fn environments() {
+        let cases = [
+            ("gnu", Environment::Gnu),
+            ("gnu64", Environment::Gnu),
+            ("gnuabi", Environment::Gnu),
+            ("gnuabi64", Environment::GnuAbi64),
+            ("gnuabin32", Environment::GnuAbiN32),
+            ("gnueabi", Environment::GnuEabi),
+            ("gnueabit64", Environment::GnuEabiT64),
+            ("gnueabihf", Environment::GnuEabiHf),
+            ("gnueabihft64", Environment::GnuEabiHfT64),
+            ("gnueabihft6", Environment::GnuEabiHf),
+            ("gnuilp32", Environment::Gnu),
+            ("gnu_ilp32", Environment::GnuIlp32),
+            ("eabi", Environment::Eabi),
+            ("eabihf5", Environment::EabiHf),
+            ("musl", Environment::Musl),
+            ("musleabi", Environment::MuslEabi),
+            ("musleabihf", Environment::MuslEabiHf),
+            ("muslwali", Environment::MuslWali),
+            ("androideabi21", Environment::Android),
+            ("elf", Environment::Unknown),
+            ("mtia", Environment::Mtia),
+            ("none", Environment::Unknown),
+            ("", Environment::Unknown),
+        ];
+        check(environment, &cases);
+    }
+
+    #[test]
+    fn formats() {
+        let cases = [
+            ("elf", ObjectFormat::Elf),
+            ("xcoff", ObjectFormat::XCoff),
+            ("coff", ObjectFormat::Coff),
+            ("goff", ObjectFormat::Goff),
+            ("gnumacho", ObjectFormat::MachO),
+            ("gnu-spirv", ObjectFormat::SpirV),
+            ("wasm", ObjectFormat::Wasm),
+            ("elfx", ObjectFormat::Unknown),
+            ("dxcontainer", ObjectFormat::Unknown),
+        ];
+        check(object_format, &cases);
+    }
+
+    fn assert_reachable<T>(table: &[(&str, T)], hides: fn(&str, &str) -> bool) {
+        for (row, (name, _)) in table.iter().enumerate() {
+            for (earlier, _) in &table[..row] {
+                assert!(!hides(earlier, name), "{earlier} hides {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_row_hides_a_later_one() {
+        let same = |earlier: &str, name: &str| name == earlier;
+        let starts = |earlier: &str, name: &str| name.starts_with(earlier);
+        let ends = |earlier: &str, name: &str| name.ends_with(earlier);
+        assert_reachable(ARCHES, same);
+        assert_reachable(VENDORS, same);
+        assert_reachable(OSES, starts);
+        assert_reachable(ENVIRONMENTS, starts);
+        assert_reachable(FORMATS, ends);
+        assert_reachable(SPIRV_VERSIONS, ends);
+        assert_reachable(DXIL_VERSIONS, ends);
+        assert_reachable(KALIMBA_VERSIONS, ends);
+    }
+
+    #[test]
+    fn formats_parse_back() {
+        for (name, format) in FORMATS {
+            assert_eq!(format.name(), *name);
+        }
+    }
+}

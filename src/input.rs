@@ -1,0 +1,280 @@
+//! Inputs: a file, standard input or a device as one run of bytes, and ranges of it.
+//!
+//! A regular file is mapped, so that opening it costs nothing however large it is; what cannot be mapped (a
+//! pipe, a device, standard input in the middle of a file) is read once, into memory while it is small and
+//! into an unnamed temporary file beyond that.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use memmap2::Mmap;
+
+use crate::bytes;
+use crate::error::{Error, Result, WithPath};
+use crate::mapping;
+
+/// Up to this many bytes of a pipe or device are kept in memory.
+const MEMORY_MAX: u64 = 1 << 20;
+
+/// One input, open and ready to be read at any offset.
+#[derive(Debug)]
+pub struct Input {
+    path: PathBuf,
+    storage: Storage,
+}
+
+#[derive(Debug)]
+enum Storage {
+    Memory(Vec<u8>),
+    Mapped { file: File, map: Mmap },
+}
+
+impl Input {
+    /// Opens `path`; `-` is standard input.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the file cannot be opened, read or mapped.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = if path.as_os_str() == "-" { standard_input() } else { File::open(path) };
+        let storage = file.and_then(Storage::of_file).with_path(path)?;
+        Ok(Self { path: path.to_owned(), storage })
+    }
+
+    /// An input over bytes in memory; `name` stands for it in errors.
+    pub fn from_bytes(name: impl Into<PathBuf>, data: Vec<u8>) -> Self {
+        Self { path: name.into(), storage: Storage::Memory(data) }
+    }
+
+    /// An input over all that `reader` gives; `name` stands for it in errors.
+    pub(crate) fn spool(name: &Path, reader: impl Read) -> io::Result<Self> {
+        Ok(Self { path: name.to_owned(), storage: Storage::spool(reader)? })
+    }
+
+    /// The path as the caller gave it.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// All bytes.
+    pub fn bytes(&self) -> &[u8] {
+        match &self.storage {
+            Storage::Memory(data) => data,
+            Storage::Mapped { map, .. } => map,
+        }
+    }
+
+    /// The length in bytes.
+    pub fn len(&self) -> u64 {
+        bytes::len_u64(self.bytes())
+    }
+
+    /// Whether there is not a single byte.
+    pub fn is_empty(&self) -> bool {
+        self.bytes().is_empty()
+    }
+
+    /// `len` bytes from `offset`, if the input has that many.
+    pub fn slice(&self, offset: u64, len: u64) -> Option<Slice<'_>> {
+        let data = bytes::slice(self.bytes(), offset, len)?;
+        Some(Slice { input: self, data, offset })
+    }
+
+    /// The whole input as one range.
+    pub fn as_slice(&self) -> Slice<'_> {
+        Slice { input: self, data: self.bytes(), offset: 0 }
+    }
+
+    fn file(&self) -> Option<&File> {
+        match &self.storage {
+            Storage::Memory(_) => None,
+            Storage::Mapped { file, .. } => Some(file),
+        }
+    }
+}
+
+impl Storage {
+    fn of_file(mut file: File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        if metadata.is_dir() {
+            return Err(io::Error::from_raw_os_error(rustix::io::Errno::ISDIR.raw_os_error()));
+        }
+        // A process may inherit standard input with a part of the file already read.
+        if !metadata.is_file() || metadata.len() == 0 || file.stream_position()? != 0 {
+            return Self::spool(file);
+        }
+        let map = mapping::map(&file)?;
+        Ok(Self::Mapped { file, map })
+    }
+
+    fn spool(mut reader: impl Read) -> io::Result<Self> {
+        let mut data = Vec::new();
+        reader.by_ref().take(MEMORY_MAX).read_to_end(&mut data)?;
+        if bytes::len_u64(&data) < MEMORY_MAX {
+            return Ok(Self::Memory(data));
+        }
+        let mut file = tempfile::tempfile()?;
+        io::Write::write_all(&mut file, &data)?;
+        io::copy(&mut reader, &mut file)?;
+        let map = mapping::map(&file)?;
+        Ok(Self::Mapped { file, map })
+    }
+}
+
+/// A range of an input.
+#[derive(Clone, Copy, Debug)]
+pub struct Slice<'a> {
+    input: &'a Input,
+    data: &'a [u8],
+    offset: u64,
+}
+
+impl<'a> Slice<'a> {
+    /// The bytes of the range.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.data
+    }
+
+    /// Where the range starts in its input.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The length in bytes.
+    pub fn len(&self) -> u64 {
+        bytes::len_u64(self.data)
+    }
+
+    /// Whether the range holds no byte.
+    pub fn is_empty(&self) -> bool {
+        self.data.is_empty()
+    }
+
+    /// The input's path, for errors.
+    pub fn path(&self) -> &'a Path {
+        self.input.path()
+    }
+
+    /// `len` bytes from `offset`, both relative to this range, if it has that many.
+    pub fn slice(&self, offset: u64, len: u64) -> Option<Self> {
+        let data = bytes::slice(self.data, offset, len)?;
+        Some(Self { input: self.input, data, offset: self.offset.checked_add(offset)? })
+    }
+
+    /// A reader over the range. It reads from the file rather than through the mapping, so that a range of
+    /// gigabytes does not count against the memory of the process.
+    pub(crate) fn reader(&self) -> SliceReader<'a> {
+        SliceReader { slice: *self, position: 0 }
+    }
+
+    /// Copies the range to the current position of `to`, by the kernel where it can.
+    pub(crate) fn copy_to_file(&self, to: &File, to_path: &Path) -> Result<()> {
+        let copied = match self.input.file() {
+            Some(mut from) => {
+                from.seek(SeekFrom::Start(self.offset)).and_then(|_| io::copy(&mut from.take(self.len()), &mut { to }))
+            }
+            None => io::Write::write_all(&mut { to }, self.data).map(|()| self.len()),
+        };
+        let error = match copied {
+            Ok(count) if count == self.len() => return Ok(()),
+            Ok(_) => shrunk(),
+            Err(error) => error,
+        };
+        Err(Error::Copy { from: self.path().to_owned(), to: to_path.to_owned(), source: error })
+    }
+}
+
+fn standard_input() -> io::Result<File> {
+    Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))
+}
+
+fn shrunk() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was read")
+}
+
+/// Reads a [`Slice`] front to back.
+#[derive(Debug)]
+pub(crate) struct SliceReader<'a> {
+    slice: Slice<'a>,
+    position: u64,
+}
+
+impl Read for SliceReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.slice.len().saturating_sub(self.position);
+        let want = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
+        let Some(buffer) = buffer.get_mut(..want).filter(|buffer| !buffer.is_empty()) else { return Ok(0) };
+        let count = match self.slice.input.file() {
+            Some(mut file) => {
+                file.seek(SeekFrom::Start(self.slice.offset.saturating_add(self.position)))?;
+                file.read(buffer)?
+            }
+            None => {
+                let data = bytes::slice(self.slice.data, self.position, bytes::len_u64(buffer)).unwrap_or_default();
+                buffer.copy_from_slice(data);
+                data.len()
+            }
+        };
+        if count == 0 {
+            return Err(shrunk());
+        }
+        self.position = self.position.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mapped(data: &[u8]) -> (tempfile::NamedTempFile, Input) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), data).unwrap();
+        let input = Input::open(file.path()).unwrap();
+        (file, input)
+    }
+
+    #[test]
+    fn slices_stay_inside() {
+        let input = Input::from_bytes("x", b"abcdef".to_vec());
+        let middle = input.slice(1, 4).unwrap();
+        assert_eq!(middle.bytes(), b"bcde");
+        assert_eq!(middle.slice(1, 2).unwrap().bytes(), b"cd");
+        assert_eq!(middle.slice(1, 2).unwrap().offset(), 2);
+        assert!(middle.slice(2, 3).is_none());
+        assert!(input.slice(u64::MAX, 2).is_none());
+    }
+
+    #[test]
+    fn readers_and_copies_give_the_same_bytes_from_files_and_memory() {
+        let data: Vec<u8> = (0..200_000_u32).map(|n| u8::try_from(n % 251).unwrap()).collect();
+        let (_keep, file) = mapped(&data);
+        for input in [file, Input::from_bytes("x", data.clone())] {
+            let range = input.slice(1000, 150_000).unwrap();
+            let mut read = Vec::new();
+            range.reader().read_to_end(&mut read).unwrap();
+            assert_eq!(read, data[1000..151_000]);
+            let out = tempfile::NamedTempFile::new().unwrap();
+            range.copy_to_file(out.as_file(), out.path()).unwrap();
+            assert_eq!(std::fs::read(out.path()).unwrap(), read);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_mapped_is_read() {
+        assert!(Input::open(Path::new("/dev/null")).unwrap().is_empty());
+        let big = vec![7; 3 << 20];
+        assert_eq!(Input::spool(Path::new("pipe"), &big[..]).unwrap().bytes(), big);
+        let error = Input::open(Path::new("/")).unwrap_err();
+        assert_eq!(error.to_string(), "'/': Is a directory");
+    }
+
+    #[test]
+    fn a_file_that_shrinks_is_an_error_of_its_reader() {
+        let (keep, input) = mapped(&[1; 100]);
+        let range = input.as_slice();
+        std::fs::write(keep.path(), [1; 10]).unwrap();
+        assert!(range.reader().read_to_end(&mut Vec::new()).is_err());
+    }
+}

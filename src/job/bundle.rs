@@ -1,0 +1,62 @@
+//! Bundling: several code objects into one file.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use super::{Event, FileType, Observer};
+use crate::container::binary::Binary;
+use crate::container::compressed::{self, Compression};
+use crate::container::text::Text;
+use crate::container::{Container, Member};
+use crate::error::{Error, Result};
+use crate::id::EntryId;
+use crate::input::Input;
+use crate::output::{self, Output};
+use crate::piece::emit;
+
+/// Bundles code objects.
+#[derive(Clone, Debug)]
+pub struct Bundle {
+    /// The code objects' entry IDs and files, in the order of the bundle.
+    pub members: Vec<(EntryId, PathBuf)>,
+    /// The file to write.
+    pub output: PathBuf,
+    /// The type of the files, as in `-type`.
+    pub file_type: String,
+    /// The alignment of code objects in a binary bundle, in bytes.
+    pub alignment: NonZeroU32,
+    /// Whether and how to compress the bundle.
+    pub compression: Option<Compression>,
+}
+
+impl Bundle {
+    /// Writes the bundle.
+    ///
+    /// # Errors
+    /// Any of [`Error`]; the output is then what it was before.
+    pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
+        let inputs = self.members.iter().map(|(_, path)| Input::open(path)).collect::<Result<Vec<_>>>()?;
+        let container = self.container()?;
+        let members: Vec<Member<'_>> = self
+            .members
+            .iter()
+            .zip(&inputs)
+            .map(|((id, _), input)| Member { id: id.to_string(), content: input.as_slice() })
+            .collect();
+        let plan = container.plan(&members);
+        let mut output = Output::stage(&self.output)?;
+        match &self.compression {
+            None => emit(&plan, &mut output)?,
+            Some(compression) => observer(Event::Deflated(compressed::write(&plan, compression, &mut output)?)),
+        }
+        output::commit(vec![output])
+    }
+
+    fn container(&self) -> Result<Box<dyn Container>> {
+        match FileType::from_name(&self.file_type)? {
+            FileType::Text(comment) => Ok(Box::new(Text { comment })),
+            FileType::Archive => Err(Error::Usage("Archive files are only supported for unbundling")),
+            FileType::Binary | FileType::Object => Ok(Box::new(Binary { alignment: self.alignment })),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Listing the entries of a file.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use super::{Event, FileType, Observer, observe_plain};
+use crate::container::sequence::{Bundles, Inflate};
+use crate::error::{Error, Result};
+use crate::input::Input;
+
+/// Lists the entry IDs of all bundles in a file, in file order.
+#[derive(Clone, Debug)]
+pub struct List {
+    /// The file.
+    pub input: PathBuf,
+    /// Its type, as in `-type`.
+    pub file_type: String,
+    /// How much of compressed bundles to inflate.
+    pub inflate: Inflate,
+}
+
+impl List {
+    /// Writes one entry ID a line. Bytes of an ID that are no printable text come escaped.
+    ///
+    /// # Errors
+    /// Any of [`Error`]; the entries before the broken place are written. A failing `out` is an
+    /// [`Error::Io`] on the path `-`.
+    pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
+        let input = Input::open(&self.input)?;
+        if input.is_empty() {
+            return Ok(());
+        }
+        observe_plain(&input, observer);
+        let container = FileType::from_name(&self.file_type)?.container();
+        for bundle in Bundles::new(input.as_slice(), &*container, self.inflate) {
+            let bundle = bundle?;
+            if let Some(inflation) = bundle.inflation {
+                observer(Event::Inflated(inflation));
+            }
+            for entry in &bundle.entries {
+                writeln!(out, "{}", printable(&entry.id)).map_err(|error| Error::io("-", error))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An ID as it may stand on a terminal.
+fn printable(id: &[u8]) -> String {
+    let text = String::from_utf8_lossy(id);
+    let plain = text.chars().all(|c| !c.is_control() && c != char::REPLACEMENT_CHARACTER);
+    if plain { text.into_owned() } else { id.escape_ascii().to_string() }
+}

@@ -1,0 +1,82 @@
+//! The jobs: bundle, unbundle and list. Each is a struct of what to do with a `run` that does it.
+//!
+//! A job touches no file but those it names, prints nothing and leaves either all of its outputs or none. What
+//! a user may want to hear besides the result comes as [`Event`]s.
+
+mod bundle;
+mod list;
+mod unbundle;
+
+pub use bundle::Bundle;
+pub use list::List;
+pub use unbundle::Unbundle;
+
+use crate::container::Container;
+use crate::container::binary::Binary;
+use crate::container::compressed::{Deflation, Inflation};
+use crate::container::text::Text;
+use crate::error::{Error, Result};
+use crate::input::Input;
+
+/// Something that happened in a job and is no error.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// The output was compressed.
+    Deflated(Deflation),
+    /// A compressed bundle was inflated as a whole.
+    Inflated(Inflation),
+    /// The input is not compressed.
+    NotCompressed,
+    /// A bundle holds two entries with this ID; the second one serves no request.
+    DuplicateEntry(String),
+}
+
+/// Takes the events of a job.
+pub type Observer<'o> = dyn FnMut(Event) + 'o;
+
+/// The file types that bundles are made of, as in `-type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileType {
+    /// A text format in which lines begin a comment with this.
+    Text(&'static str),
+    /// A binary format: bitcode, precompiled header, clang AST.
+    Binary,
+    /// An object file: a section for each entry if the host's is an object, a binary bundle otherwise.
+    Object,
+    /// An archive of bundles. Bundles are not written into archives, only read from them.
+    Archive,
+}
+
+impl FileType {
+    /// The type with this name.
+    ///
+    /// # Errors
+    /// [`Error::FileType`] if there is none.
+    pub fn from_name(name: &str) -> Result<Self> {
+        match name {
+            "i" | "ii" | "cui" | "hipi" => Ok(Self::Text("//")),
+            "d" | "s" => Ok(Self::Text("#")),
+            "ll" => Ok(Self::Text(";")),
+            "bc" | "gch" | "ast" => Ok(Self::Binary),
+            "o" => Ok(Self::Object),
+            "a" => Ok(Self::Archive),
+            _ => Err(Error::FileType(name.to_owned())),
+        }
+    }
+
+    /// The container to look for in a file of this type.
+    fn container(self) -> Box<dyn Container> {
+        match self {
+            Self::Text(comment) => Box::new(Text { comment }),
+            Self::Binary | Self::Object | Self::Archive => Box::new(Binary::default()),
+        }
+    }
+}
+
+/// Tells a verbose user that a file is not compressed, as LLVM 22.1.8 does for all but the shortest files.
+fn observe_plain(input: &Input, observer: &mut Observer<'_>) {
+    if input.len() >= 8 && !input.bytes().starts_with(crate::container::compressed::MAGIC) {
+        observer(Event::NotCompressed);
+    }
+}

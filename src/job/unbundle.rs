@@ -1,0 +1,120 @@
+//! Unbundling: chosen code objects out of one file.
+
+use std::collections::{BTreeSet, HashSet};
+use std::path::PathBuf;
+
+use super::{Event, FileType, Observer, observe_plain};
+use crate::container::Entry;
+use crate::container::compressed::Compressed;
+use crate::container::sequence::{self, Bundles, Inflate};
+use crate::error::{Error, Result};
+use crate::id::{EntryId, OffloadKind, Rules};
+use crate::input::Input;
+use crate::output::{self, Output};
+use crate::piece::Sink;
+
+/// Unbundles code objects.
+#[derive(Clone, Debug)]
+pub struct Unbundle {
+    /// The file to read.
+    pub input: PathBuf,
+    /// Its type, as in `-type`.
+    pub file_type: String,
+    /// The entries that are wanted and where each goes.
+    pub requests: Vec<(EntryId, PathBuf)>,
+    /// What counts as compatible.
+    pub rules: Rules,
+    /// A request that no entry serves gets an empty file, and a file that serves none is taken for the host's.
+    pub allow_missing: bool,
+    /// How much of compressed bundles to inflate.
+    pub inflate: Inflate,
+}
+
+impl Unbundle {
+    /// Writes the code objects. Each request gets the first entry in the file that is compatible with it and
+    /// was not taken by a request before it.
+    ///
+    /// # Errors
+    /// Any of [`Error`], [`Error::MissingEntries`] among them; all outputs are then what they were before.
+    pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
+        let input = Input::open(&self.input)?;
+        observe_plain(&input, observer);
+        let container = FileType::from_name(&self.file_type)?.container();
+        let mut outputs: Vec<Option<Output>> = self.requests.iter().map(|_| None).collect();
+        for bundle in Bundles::new(input.as_slice(), &*container, self.inflate) {
+            if outputs.iter().all(Option::is_some) {
+                break;
+            }
+            let bundle = bundle?;
+            if let Some(inflation) = bundle.inflation {
+                observer(Event::Inflated(inflation));
+            }
+            self.serve(&bundle, &mut outputs, observer)?;
+        }
+        let missing = self.missing(&outputs);
+        if !missing.is_empty() && !self.allow_missing {
+            return Err(Error::MissingEntries(missing));
+        }
+        let whole_input_is_host = outputs.iter().all(Option::is_none);
+        for ((id, path), output) in self.requests.iter().zip(&mut outputs) {
+            if output.is_none() {
+                let mut empty = Output::stage(path)?;
+                if whole_input_is_host && id.kind() == OffloadKind::Host {
+                    copy_inflated(&input, &mut empty)?;
+                }
+                *output = Some(empty);
+            }
+        }
+        output::commit(outputs.into_iter().flatten().collect())
+    }
+
+    /// Writes the code objects of all entries of the bundle that serve a request which is still open.
+    fn serve(
+        &self,
+        bundle: &sequence::Bundle<'_>,
+        outputs: &mut [Option<Output>],
+        observer: &mut Observer<'_>,
+    ) -> Result<()> {
+        let mut seen = HashSet::new();
+        let mut chosen: Vec<Option<usize>> = vec![None; outputs.len()];
+        for (index, entry) in bundle.entries.iter().enumerate() {
+            let Some(id) = parse(entry) else { continue };
+            let fits = |wanted: &EntryId| id.compatibility(wanted, self.rules).is_compatible();
+            if !seen.insert(entry.id.as_slice()) {
+                if self.requests.iter().any(|(wanted, _)| fits(wanted)) {
+                    observer(Event::DuplicateEntry(id.to_string()));
+                }
+                continue;
+            }
+            let slots = chosen.iter_mut().zip(outputs.iter()).zip(&self.requests);
+            let open = slots.filter(|((choice, output), _)| choice.is_none() && output.is_none());
+            if let Some(((choice, _), _)) = open.into_iter().find(|(_, (wanted, _))| fits(wanted)) {
+                *choice = Some(index);
+            }
+        }
+        let mut wanted = Vec::new();
+        for ((output, choice), (_, path)) in outputs.iter_mut().zip(chosen).zip(&self.requests) {
+            if let Some(index) = choice {
+                wanted.push((index, output.insert(Output::stage(path)?)));
+            }
+        }
+        if wanted.is_empty() { Ok(()) } else { bundle.extract(&mut wanted) }
+    }
+
+    /// The written forms of all requests that no entry serves, sorted.
+    fn missing(&self, outputs: &[Option<Output>]) -> Vec<String> {
+        let open = self.requests.iter().zip(outputs).filter(|(_, output)| output.is_none());
+        open.map(|((id, _), _)| id.to_string()).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+}
+
+fn parse(entry: &Entry) -> Option<EntryId> {
+    EntryId::parse(std::str::from_utf8(&entry.id).ok()?).ok()
+}
+
+fn copy_inflated(input: &Input, output: &mut Output) -> Result<()> {
+    match Compressed::read(input.as_slice())? {
+        Some(compressed) => output.copy(compressed.inflate_whole()?.0.as_slice()),
+        None => output.copy(input.as_slice()),
+    }
+}

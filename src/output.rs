@@ -1,0 +1,337 @@
+//! Outputs that appear complete or not at all.
+//!
+//! Every output of a job is staged first: a regular file beside its destination, anything else (standard
+//! output, a device, a pipe, a file in a directory that takes no new names) in an unnamed temporary file.
+//! [`commit`] puts them all in place, and undoes what it did if one of them fails.
+//!
+//! A symbolic link is followed and kept; an existing file passes its permissions and owner on to its
+//! successor and must itself be writable, as if it were written in place.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use tempfile::{NamedTempFile, TempPath};
+
+use crate::error::{Error, Result, WithPath};
+use crate::input::Slice;
+use crate::piece::Sink;
+
+/// Ranges up to this length are gathered in memory rather than copied by a system call each.
+const SMALL: u64 = 64 << 10;
+
+/// How many symbolic links one output path may go through, as Linux has it.
+const MAX_LINKS: usize = 40;
+
+/// An output under construction.
+#[derive(Debug)]
+pub(crate) struct Output {
+    path: PathBuf,
+    file: File,
+    buffer: Vec<u8>,
+    place: Place,
+}
+
+/// How the staged bytes get to their destination.
+#[derive(Debug)]
+enum Place {
+    /// By renaming the staged file over the destination.
+    Rename { staged: TempPath, target: PathBuf, replaces: bool },
+    /// By writing them into what is already there.
+    Into(File),
+}
+
+impl Output {
+    /// Stages an output for `path`; `-` is standard output.
+    pub(crate) fn stage(path: &Path) -> Result<Self> {
+        let (file, place) = stage(path).with_path(path)?;
+        Ok(Self { path: path.to_owned(), file, buffer: Vec::new(), place })
+    }
+
+    /// The path as the caller gave it.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The staged file with all bytes written to it so far.
+    pub(crate) fn file(&mut self) -> Result<&mut File> {
+        self.flush()?;
+        Ok(&mut self.file)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.file.write_all(&self.buffer).with_path(&self.path)?;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+impl Sink for Output {
+    fn write(&mut self, data: &[u8]) -> Result<()> {
+        self.buffer.extend_from_slice(data);
+        if crate::bytes::len_u64(&self.buffer) > SMALL { self.flush() } else { Ok(()) }
+    }
+
+    fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
+        if slice.len() <= SMALL {
+            return self.write(slice.bytes());
+        }
+        self.flush()?;
+        slice.copy_to_file(&self.file, &self.path)
+    }
+}
+
+/// Puts all outputs in place, or none of those that can be taken back.
+pub(crate) fn commit(mut outputs: Vec<Output>) -> Result<()> {
+    for output in &mut outputs {
+        output.flush()?;
+    }
+    let (renamed, written): (Vec<_>, Vec<_>) =
+        outputs.into_iter().partition(|output| matches!(output.place, Place::Rename { .. }));
+    // What is written in place cannot be taken back, so it goes first: the renames behind it hardly ever fail.
+    for output in written {
+        write_into(output)?;
+    }
+    let keep_old = renamed.len() > 1;
+    let mut done: Vec<Renamed> = Vec::with_capacity(renamed.len());
+    for output in renamed {
+        if let Place::Rename { staged, target, replaces } = output.place {
+            match rename(staged, target, replaces && keep_old) {
+                Ok(renamed) => done.push(renamed),
+                Err(error) => {
+                    done.into_iter().rev().for_each(Renamed::undo);
+                    return Err(Error::io(output.path, error));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An output in place. `old` holds the file it replaced, and removes it when dropped.
+struct Renamed {
+    target: PathBuf,
+    old: Option<TempPath>,
+    replaced: bool,
+}
+
+impl Renamed {
+    /// Restores what was there before. The job has already failed; a second failure has nothing to add.
+    fn undo(self) {
+        match self.old {
+            Some(old) => drop(exchange(&old, &self.target)),
+            None if !self.replaced => drop(std::fs::remove_file(&self.target)),
+            None => {}
+        }
+    }
+}
+
+fn rename(staged: TempPath, target: PathBuf, keep_old: bool) -> io::Result<Renamed> {
+    if keep_old && exchange(&staged, &target).is_ok() {
+        return Ok(Renamed { target, old: Some(staged), replaced: true });
+    }
+    staged.persist(&target).map_err(|error| error.error)?;
+    Ok(Renamed { target, old: None, replaced: keep_old })
+}
+
+/// Swaps two names in one step. Not every file system can; the caller then goes without.
+#[cfg(target_os = "linux")]
+fn exchange(a: &Path, b: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    Ok(renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn exchange(_: &Path, _: &Path) -> io::Result<()> {
+    Err(io::Error::from(io::ErrorKind::Unsupported))
+}
+
+fn write_into(output: Output) -> Result<()> {
+    match output.place {
+        Place::Into(destination) => {
+            // Standard output may be in the middle of a file; a named file is replaced as a whole.
+            let replace = output.path.as_os_str() != "-";
+            pour(output.file, destination, replace).with_path(&output.path)
+        }
+        Place::Rename { .. } => Ok(()),
+    }
+}
+
+fn pour(mut staged: File, mut destination: File, replace: bool) -> io::Result<()> {
+    staged.seek(SeekFrom::Start(0))?;
+    if replace && destination.metadata()?.is_file() {
+        destination.set_len(0)?;
+    }
+    io::copy(&mut staged, &mut destination)?;
+    destination.flush()
+}
+
+fn stage(path: &Path) -> io::Result<(File, Place)> {
+    if path.as_os_str() == "-" {
+        let stdout = std::os::fd::AsFd::as_fd(&io::stdout()).try_clone_to_owned()?;
+        return Ok((tempfile::tempfile()?, Place::Into(File::from(stdout))));
+    }
+    let target = match resolve(path)? {
+        Target::Descriptor => return stage_into(path),
+        Target::Path(target) => target,
+    };
+    match target.metadata() {
+        Ok(old) if old.is_dir() => Err(io::Error::from_raw_os_error(rustix::io::Errno::ISDIR.raw_os_error())),
+        Ok(old) if old.is_file() => stage_beside(target, Some(&old)),
+        Ok(_) => stage_into(&target),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => stage_beside(target, None),
+        Err(error) => Err(error),
+    }
+}
+
+/// What an output path leads to.
+enum Target {
+    /// A place in the file system, behind all symbolic links; the last may point to nothing yet.
+    Path(PathBuf),
+    /// A file that this process has open (`/dev/stdout`), which a rename would not reach.
+    Descriptor,
+}
+
+fn resolve(path: &Path) -> io::Result<Target> {
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        if path.starts_with("/proc") || path.starts_with("/dev/fd") {
+            return Ok(Target::Descriptor);
+        }
+        match path.read_link() {
+            Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
+            Err(_) => return Ok(Target::Path(path)),
+        }
+    }
+    Err(io::Error::from_raw_os_error(rustix::io::Errno::LOOP.raw_os_error()))
+}
+
+fn stage_into(path: &Path) -> io::Result<(File, Place)> {
+    let destination = OpenOptions::new().write(true).open(path)?;
+    Ok((tempfile::tempfile()?, Place::Into(destination)))
+}
+
+fn stage_beside(target: PathBuf, old: Option<&Metadata>) -> io::Result<(File, Place)> {
+    if old.is_some() {
+        // Renaming would also replace a file that its owner has made read-only.
+        OpenOptions::new().write(true).open(&target)?;
+    }
+    let staged = match create_beside(&target) {
+        Ok(staged) => staged,
+        Err(_) if old.is_some() => return stage_into(&target),
+        Err(error) => return Err(error),
+    };
+    if let Some(old) = old {
+        take_over(staged.as_file(), old)?;
+    }
+    let (file, staged) = staged.into_parts();
+    Ok((file, Place::Rename { staged, target, replaces: old.is_some() }))
+}
+
+fn create_beside(target: &Path) -> io::Result<NamedTempFile> {
+    let directory = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut prefix = OsString::from(".");
+    prefix.push(target.file_name().unwrap_or(OsStr::new("output")));
+    // The whole name must not exceed what file systems allow for one.
+    let prefix = if prefix.len() > 200 { OsStr::new(".output") } else { &prefix };
+    tempfile::Builder::new()
+        .prefix(prefix)
+        .suffix(".tmp")
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(directory)
+}
+
+/// Gives the new file the permissions and, where the process may, the owner of the old one.
+fn take_over(file: &File, old: &Metadata) -> io::Result<()> {
+    let new = file.metadata()?;
+    if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
+        drop(std::os::unix::fs::fchown(file, Some(old.uid()), Some(old.gid())));
+    }
+    if new.permissions() != old.permissions() {
+        file.set_permissions(old.permissions())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn write(path: &Path, data: &[u8]) -> Result<()> {
+        let mut output = Output::stage(path)?;
+        output.write(data)?;
+        commit(vec![output])
+    }
+
+    #[test]
+    fn nothing_appears_before_the_commit_and_nothing_is_left_without_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        let mut output = Output::stage(&path).unwrap();
+        output.write(b"abc").unwrap();
+        assert!(!path.exists());
+        drop(output);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        write(&path, b"abc").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"abc");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn links_and_permissions_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link) = (dir.path().join("file"), dir.path().join("link"));
+        fs::write(&file, b"old").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o751)).unwrap();
+        std::os::unix::fs::symlink("file", &link).unwrap();
+        write(&link, b"new").unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(fs::read(&file).unwrap(), b"new");
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o751);
+    }
+
+    #[test]
+    fn a_dangling_link_gets_its_target() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("target", &link).unwrap();
+        write(&link, b"x").unwrap();
+        assert_eq!(fs::read(dir.path().join("target")).unwrap(), b"x");
+        assert!(link.is_symlink());
+        std::os::unix::fs::symlink("round", dir.path().join("round")).unwrap();
+        assert!(write(&dir.path().join("round"), b"x").is_err());
+    }
+
+    #[test]
+    fn a_failed_commit_restores_every_output() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        fs::write(path("a"), b"old").unwrap();
+        let mut outputs: Vec<Output> = ["a", "b", "c"].iter().map(|name| Output::stage(&path(name)).unwrap()).collect();
+        outputs.iter_mut().for_each(|output| output.write(b"new").unwrap());
+        fs::create_dir(path("c")).unwrap();
+        assert!(commit(outputs).is_err());
+        assert_eq!(fs::read(path("a")).unwrap(), b"old");
+        assert!(!path("b").exists());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn errors_name_the_output_and_the_cause() {
+        let text = |path: &str| Output::stage(Path::new(path)).unwrap_err().to_string();
+        assert_eq!(text("/nonexistent/out"), "'/nonexistent/out': No such file or directory");
+        assert_eq!(text("/"), "'/': Is a directory");
+        assert_eq!(text("/dev/null/x"), "'/dev/null/x': Not a directory");
+    }
+
+    #[test]
+    fn devices_are_written_to() {
+        write(Path::new("/dev/null"), b"abc").unwrap();
+        assert!(!Path::new("/dev/null").metadata().unwrap().is_file());
+        assert!(write(Path::new("/dev/full"), b"abc").is_err());
+    }
+}

@@ -1,0 +1,69 @@
+//! What a file will consist of, before a byte of it is copied.
+//!
+//! Every writer of a container is a function from its members to a list of [`Piece`]s: plan first, emit once.
+//! A [`Sink`] takes the pieces; a plain file copies large ranges in the kernel, a compressor reads them.
+
+use crate::bytes::len_u64;
+use crate::error::Result;
+use crate::input::Slice;
+
+/// A run of output bytes.
+#[derive(Clone, Debug)]
+pub enum Piece<'a> {
+    /// Bytes made by the writer: headers, marker lines.
+    Bytes(Vec<u8>),
+    /// So many zero bytes, for alignment.
+    Zeros(u64),
+    /// A range of an input.
+    Input(Slice<'a>),
+}
+
+impl Piece<'_> {
+    /// The length in bytes.
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::Bytes(data) => len_u64(data),
+            Self::Zeros(count) => *count,
+            Self::Input(slice) => slice.len(),
+        }
+    }
+
+    /// Whether the piece holds no byte.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// The length of a whole plan in bytes.
+pub(crate) fn total_len(pieces: &[Piece<'_>]) -> u64 {
+    pieces.iter().map(Piece::len).fold(0, u64::saturating_add)
+}
+
+/// Where pieces go.
+pub(crate) trait Sink {
+    /// Takes bytes from memory.
+    fn write(&mut self, data: &[u8]) -> Result<()>;
+
+    /// Takes a range of an input.
+    fn copy(&mut self, slice: Slice<'_>) -> Result<()>;
+}
+
+/// Gives all pieces to a sink, in order.
+pub(crate) fn emit(pieces: &[Piece<'_>], sink: &mut dyn Sink) -> Result<()> {
+    const ZEROS: [u8; 4096] = [0; 4096];
+    for piece in pieces {
+        match piece {
+            Piece::Bytes(data) => sink.write(data)?,
+            Piece::Input(slice) => sink.copy(*slice)?,
+            Piece::Zeros(count) => {
+                let mut left = *count;
+                while left > 0 {
+                    let block = crate::bytes::slice(&ZEROS, 0, left).unwrap_or(&ZEROS);
+                    sink.write(block)?;
+                    left = left.saturating_sub(len_u64(block));
+                }
+            }
+        }
+    }
+    Ok(())
+}
