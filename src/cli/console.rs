@@ -1,0 +1,144 @@
+//! What the tool says on the standard error stream, in the reference's form: `NAME: error: TEXT`.
+
+use std::ffi::OsStr;
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::ffi::OsStrExt;
+
+use offload_bundle::container::compressed::{Deflation, Inflation};
+use offload_bundle::job::Event;
+
+/// The standard error stream under the name of the program.
+pub(crate) struct Console {
+    /// `argv[0]` as typed.
+    name: Vec<u8>,
+    color: bool,
+    verbose: bool,
+}
+
+impl Console {
+    pub(crate) fn new(name: &OsStr) -> Self {
+        let color = io::stderr().is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
+        Self { name: name.as_bytes().to_vec(), color, verbose: false }
+    }
+
+    /// Whether the figures of compression are printed.
+    pub(crate) fn set_verbose(&mut self, verbose: bool) {
+        self.verbose = verbose;
+    }
+
+    pub(crate) fn error(&self, text: &str) {
+        self.tagged("error: ", "\x1b[0;1;31m", text);
+    }
+
+    pub(crate) fn warning(&self, text: &str) {
+        self.tagged("warning: ", "\x1b[0;1;35m", text);
+    }
+
+    /// A line without name and tag.
+    pub(crate) fn line(&self, text: &str) {
+        write(&[text.as_bytes(), b"\n"]);
+    }
+
+    pub(crate) fn event(&self, event: Event) {
+        match event {
+            Event::Deflated(deflation) if self.verbose => self.line(&deflation_figures(&deflation)),
+            Event::Inflated(inflation) if self.verbose => self.line(&inflation_figures(&inflation)),
+            Event::NotCompressed if self.verbose => self.line("Uncompressed bundle."),
+            Event::DuplicateEntry(id) => {
+                self.warning(&format!("the bundle holds several entries '{id}', the first is used"));
+            }
+            _ => {}
+        }
+    }
+
+    fn tagged(&self, tag: &str, color: &str, text: &str) {
+        let (color, reset) = if self.color { (color, "\x1b[0m") } else { ("", "") };
+        let parts = [color, tag, reset, text, "\n"].concat();
+        write(&[&self.name, b": ", parts.as_bytes()]);
+    }
+}
+
+/// Nothing is left to report to when the error stream fails.
+fn write(parts: &[&[u8]]) {
+    drop(io::stderr().write_all(&parts.concat()));
+}
+
+fn deflation_figures(figures: &Deflation) -> String {
+    let Deflation { header, stream_len, level, elapsed } = figures;
+    [
+        format!("Compressed bundle format version: {}", header.version.number()),
+        format!("Total file size (including headers): {} bytes", grouped(header.total.unwrap_or_default())),
+        format!("Compression method used: {}", header.method.name()),
+        format!("Compression level: {level}"),
+        format!("Binary size before compression: {} bytes", grouped(header.inflated)),
+        format!("Binary size after compression: {} bytes", grouped(*stream_len)),
+        rates(header.inflated, *stream_len),
+        format!("Compression speed: {}", speed(header.inflated, elapsed.as_secs_f64())),
+        format!("Truncated MD5 hash: {}", hash(header.hash)),
+    ]
+    .join("\n")
+}
+
+fn inflation_figures(figures: &Inflation) -> String {
+    let Inflation { header, stream_len, elapsed } = figures;
+    let total = header.total.map(|total| format!("Total file size (from header): {} bytes\n", grouped(total)));
+    [
+        format!("Compressed bundle format version: {}", header.version.number()),
+        format!("{}Decompression method: {}", total.unwrap_or_default(), header.method.name()),
+        format!("Size before decompression: {} bytes", grouped(*stream_len)),
+        format!("Size after decompression: {} bytes", grouped(header.inflated)),
+        rates(header.inflated, *stream_len),
+        format!("Decompression speed: {}", speed(header.inflated, elapsed.as_secs_f64())),
+        format!("Stored hash: {}", hash(header.hash)),
+        // A bundle whose hash differs is an error before its figures are known.
+        format!("Recalculated hash: {}", hash(header.hash)),
+        "Hashes match: Yes".to_owned(),
+    ]
+    .join("\n")
+}
+
+fn rates(inflated: u64, deflated: u64) -> String {
+    let rate = float(inflated) / float(deflated);
+    format!("Compression rate: {rate:.2}\nCompression ratio: {:.2}%", 100.0 / rate)
+}
+
+fn speed(bytes: u64, seconds: f64) -> String {
+    format!("{:.2} MB/s", float(bytes) / (1024.0 * 1024.0) / seconds)
+}
+
+fn hash(hash: u64) -> String {
+    format!("{hash:#016x}")
+}
+
+#[allow(clippy::as_conversions, reason = "figures for people; the nearest number is the right one")]
+fn float(number: u64) -> f64 {
+    number as f64
+}
+
+/// A number with a comma between groups of three digits.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_the_form_of_the_reference() {
+        assert_eq!(grouped(1), "1");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(1000), "1,000");
+        assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(hash(0x1f), "0x0000000000001f");
+        assert_eq!(rates(208, 141), "Compression rate: 1.48\nCompression ratio: 67.79%");
+    }
+}

@@ -1,0 +1,103 @@
+//! The environment variables that stand in for options, as LLVM 22.1.8 reads them.
+//!
+//! | variable | stands for |
+//! |---|---|
+//! | `OFFLOAD_BUNDLER_COMPRESS` | `-compress`, if `1` |
+//! | `OFFLOAD_BUNDLER_VERBOSE` | `-verbose`, if `1` |
+//! | `OFFLOAD_BUNDLER_COMPRESSION_LEVEL` | `-compression-level` |
+//! | `COMPRESSED_BUNDLE_FORMAT_VERSION` | 2 or 3: the version of compressed bundles |
+//! | `OFFLOAD_BUNDLER_IGNORE_ENV_VAR` | `1`: none of the above counts |
+
+use std::ffi::OsString;
+
+use offload_bundle::container::compressed::Version;
+
+/// What the environment asks for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Environment {
+    pub(crate) compress: bool,
+    pub(crate) verbose: bool,
+    pub(crate) compression_level: Option<i32>,
+    pub(crate) format_version: Option<Version>,
+}
+
+impl Environment {
+    /// Reads the variables through `get`; `warn` gets a line for each value that means nothing.
+    pub(crate) fn read(get: impl Fn(&str) -> Option<OsString>, warn: &mut dyn FnMut(&str)) -> Self {
+        let text = |name: &str| get(name).map(|value| value.to_string_lossy().into_owned());
+        let is_one = |name: &str| text(name).is_some_and(|value| value == "1");
+        if is_one("OFFLOAD_BUNDLER_IGNORE_ENV_VAR") {
+            return Self::default();
+        }
+        let mut level = None;
+        if let Some(value) = text("OFFLOAD_BUNDLER_COMPRESSION_LEVEL") {
+            level = decimal(&value);
+            if level.is_none() {
+                warn(&format!("Warning: Invalid value for OFFLOAD_BUNDLER_COMPRESSION_LEVEL: {value}. Ignoring it."));
+            }
+        }
+        let version = text("COMPRESSED_BUNDLE_FORMAT_VERSION");
+        Self {
+            compress: is_one("OFFLOAD_BUNDLER_COMPRESS"),
+            verbose: is_one("OFFLOAD_BUNDLER_VERBOSE"),
+            compression_level: level,
+            format_version: version.and_then(|value| format_version(&value, warn)),
+        }
+    }
+}
+
+fn format_version(value: &str, warn: &mut dyn FnMut(&str)) -> Option<Version> {
+    let hint = match decimal::<u16>(value) {
+        Some(2) => return Some(Version::V2),
+        Some(3) => return Some(Version::V3),
+        Some(_) => " Valid values are 2 or 3.",
+        None => "",
+    };
+    warn(&format!(
+        "Warning: Invalid value for COMPRESSED_BUNDLE_FORMAT_VERSION: {value}.{hint} Using default version 2."
+    ));
+    None
+}
+
+/// A decimal number without the plus sign that Rust would take and the reference does not.
+fn decimal<T: std::str::FromStr>(text: &str) -> Option<T> {
+    text.parse().ok().filter(|_| !text.starts_with('+'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> (Environment, Vec<String>) {
+        let mut warnings = Vec::new();
+        let get = |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| OsString::from(value));
+        let environment = Environment::read(get, &mut |text| warnings.push(text.to_owned()));
+        (environment, warnings)
+    }
+
+    #[test]
+    fn one_means_yes_and_anything_else_no() {
+        for (value, expected) in [("1", true), ("0", false), ("true", false), ("", false)] {
+            assert_eq!(read(&[("OFFLOAD_BUNDLER_COMPRESS", value)]).0.compress, expected);
+            assert_eq!(read(&[("OFFLOAD_BUNDLER_VERBOSE", value)]).0.verbose, expected);
+        }
+        let all = [("OFFLOAD_BUNDLER_COMPRESS", "1"), ("OFFLOAD_BUNDLER_IGNORE_ENV_VAR", "1")];
+        assert_eq!(read(&all), (Environment::default(), vec![]));
+    }
+
+    #[test]
+    fn numbers_are_plain_decimals() {
+        for (value, level) in [("5", Some(5)), ("-3", Some(-3)), ("010", Some(10)), ("+5", None), ("x", None)] {
+            let (environment, warnings) = read(&[("OFFLOAD_BUNDLER_COMPRESSION_LEVEL", value)]);
+            assert_eq!(environment.compression_level, level);
+            assert_eq!(warnings.len(), usize::from(level.is_none()));
+        }
+        for (value, version) in [("2", Some(Version::V2)), ("03", Some(Version::V3)), ("4", None), ("", None)] {
+            assert_eq!(read(&[("COMPRESSED_BUNDLE_FORMAT_VERSION", value)]).0.format_version, version);
+        }
+        let (_, warnings) = read(&[("COMPRESSED_BUNDLE_FORMAT_VERSION", "4")]);
+        let text = "Warning: Invalid value for COMPRESSED_BUNDLE_FORMAT_VERSION: 4. \
+                    Valid values are 2 or 3. Using default version 2.";
+        assert_eq!(warnings, [text]);
+    }
+}

@@ -1,0 +1,155 @@
+//! From what was typed to what is meant.
+//!
+//! The checks run in the order of LLVM 22.1.8, since the first that fails is the message the user sees.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use anyhow::{Result, bail, ensure};
+use offload_bundle::container::compressed::Compression;
+use offload_bundle::container::sequence::Inflate;
+use offload_bundle::id::{EntryId, IdError, OffloadKind, Rules};
+use offload_bundle::job::{Bundle, List, Unbundle};
+
+use super::environment::Environment;
+use super::raw::RawArgs;
+
+/// A job with all that it needs.
+#[derive(Debug)]
+pub(crate) enum Job {
+    List(List),
+    Bundle(Bundle),
+    Unbundle(Unbundle),
+}
+
+/// The meaning of a command line. `warn` is told of deprecated options.
+pub(crate) fn plan(raw: RawArgs, environment: &Environment, warn: &mut dyn FnMut(&str)) -> Result<Job> {
+    let inputs = merge("input", raw.input, raw.inputs, warn)?;
+    let outputs = merge("output", raw.output, raw.outputs, warn)?;
+    // No file type has a name that is not text, so a lossy one is as unknown as the one that was typed.
+    let file_type = raw.file_type.to_string_lossy().into_owned();
+    let inflate = if raw.verbose.unwrap_or(environment.verbose) { Inflate::Whole } else { Inflate::AsNeeded };
+    if raw.list {
+        ensure!(!raw.unbundle, "-unbundle and -list cannot be used together");
+        let input = only(inputs, "only one input file supported for -list")?;
+        ensure!(outputs.is_empty(), "-outputs option is invalid for -list");
+        ensure!(raw.targets.is_empty(), "-targets option is invalid for -list");
+        return Ok(Job::List(List { input, file_type, inflate }));
+    }
+    if raw.check_input_archive {
+        ensure!(raw.unbundle, "-check-input-archive cannot be used while bundling");
+        ensure!(file_type == "a", "-check-input-archive can only be used for unbundling archives (-type=a)");
+    }
+    ensure!(!outputs.is_empty(), "no output file specified!");
+    ensure!(raw.targets_given, "for the --targets option: must be specified at least once!");
+    if raw.unbundle {
+        let input = only(inputs, "only one input file supported in unbundling mode")?;
+        ensure!(
+            outputs.len() == raw.targets.len(),
+            "number of output files and targets should match in unbundling mode"
+        );
+        let targets = parse_targets(&raw.targets)?;
+        check_conflicts(&targets)?;
+        check_hosts(&targets, |hosts| hosts <= 1)?;
+        return Ok(Job::Unbundle(Unbundle {
+            input,
+            file_type,
+            requests: targets.into_iter().zip(outputs).collect(),
+            rules: Rules { hip_serves_openmp: raw.hip_openmp_compatible },
+            allow_missing: raw.allow_missing_bundles,
+            inflate,
+        }));
+    }
+    ensure!(file_type != "a", "Archive files are only supported for unbundling");
+    let output = only(outputs, "only one output file supported in bundling mode")?;
+    ensure!(inputs.len() == raw.targets.len(), "number of input files and targets should match in bundling mode");
+    let targets = parse_targets(&raw.targets)?;
+    for (target, typed) in targets.iter().zip(&raw.targets) {
+        let id = typed.to_string_lossy().into_owned();
+        target.target_id().check_features().map_err(|reason| IdError::TargetId { id, reason })?;
+    }
+    check_conflicts(&targets)?;
+    let hip_only = targets.iter().all(|target| target.kind().is_hip());
+    check_hosts(&targets, |hosts| hosts == 1 || hip_only)?;
+    let Some(alignment) = NonZeroU32::new(raw.bundle_align) else {
+        bail!("for the --bundle-align option: the alignment must be at least 1");
+    };
+    let level = raw.compression_level.or(environment.compression_level);
+    let compression = Compression { version: environment.format_version, ..Compression::default() };
+    let compression = Compression { level: level.unwrap_or(compression.level), ..compression };
+    Ok(Job::Bundle(Bundle {
+        members: targets.into_iter().zip(inputs).collect(),
+        output,
+        file_type,
+        alignment,
+        compression: raw.compress.unwrap_or(environment.compress).then_some(compression),
+    }))
+}
+
+/// The values of an option and of its deprecated list form, which exclude each other.
+fn merge(
+    name: &str,
+    values: Vec<OsString>,
+    deprecated: Vec<OsString>,
+    warn: &mut dyn FnMut(&str),
+) -> Result<Vec<PathBuf>> {
+    ensure!(
+        values.is_empty() || deprecated.is_empty(),
+        "-{name}s and -{name} cannot be used together, use only -{name} instead"
+    );
+    if !deprecated.is_empty() {
+        warn(&format!("-{name}s is deprecated, use -{name} instead"));
+    }
+    Ok(values.into_iter().chain(deprecated).map(PathBuf::from).collect())
+}
+
+fn only(paths: Vec<PathBuf>, otherwise: &'static str) -> Result<PathBuf> {
+    match <[PathBuf; 1]>::try_from(paths) {
+        Ok([path]) => Ok(path),
+        Err(_) => bail!(otherwise),
+    }
+}
+
+fn parse_targets(typed: &[OsString]) -> Result<Vec<EntryId>> {
+    let mut targets: Vec<(EntryId, String)> = Vec::with_capacity(typed.len());
+    for text in typed {
+        let target = EntryId::parse(&text.to_string_lossy())?;
+        // Two spellings of one ID would make two entries that no one can tell apart. Two hosts are refused later.
+        let written = target.to_string();
+        let same =
+            |(other, other_written): &(EntryId, String)| *other_written == written && other.kind() != OffloadKind::Host;
+        let repeated = typed.iter().take(targets.len()).any(|earlier| earlier == text);
+        ensure!(!repeated && !targets.iter().any(same), "Duplicate targets are not allowed");
+        targets.push((target, written));
+    }
+    Ok(targets.into_iter().map(|(target, _)| target).collect())
+}
+
+fn check_conflicts(targets: &[EntryId]) -> Result<()> {
+    // The reference looks at the groups, and at the target IDs in a group, in the order of their texts.
+    let mut groups: BTreeMap<String, BTreeMap<String, &EntryId>> = BTreeMap::new();
+    for target in targets {
+        let group = format!("{}-{}", target.kind().name(), target.triple().as_str());
+        groups.entry(group).or_default().insert(target.target_id().to_string(), target);
+    }
+    for (group, targets) in &groups {
+        for (index, (name, target)) in targets.iter().enumerate() {
+            let earlier = targets.iter().take(index);
+            for (other_name, other) in earlier {
+                ensure!(
+                    !target.target_id().conflicts_with(other.target_id()),
+                    "Cannot bundle inputs with conflicting targets: '{group}-{other_name}' and '{group}-{name}'"
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_hosts(targets: &[EntryId], fine: impl Fn(usize) -> bool) -> Result<()> {
+    let hosts = targets.iter().filter(|target| target.kind() == OffloadKind::Host).count();
+    ensure!(fine(hosts), "expecting exactly one host target but got {hosts}");
+    Ok(())
+}

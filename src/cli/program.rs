@@ -1,0 +1,69 @@
+//! The program's name in messages, and the two facts about POSIX paths it shares with response files.
+//!
+//! Follows the path rules of LLVM 22.1.8, where `//name` is a network root of its own.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+/// What the program was called.
+pub(super) struct Program<'a> {
+    /// `argv[0]` as typed.
+    pub(super) typed: &'a [u8],
+    /// Its last component.
+    pub(super) name: &'a [u8],
+}
+
+impl<'a> Program<'a> {
+    /// The names that follow from `argv[0]`.
+    pub(super) fn new(typed: &'a OsStr) -> Program<'a> {
+        let typed = typed.as_bytes();
+        Program { typed, name: file_name(typed) }
+    }
+}
+
+/// Whether `path` is `//name`: a root name without a directory.
+pub(super) fn is_network_root(path: &[u8]) -> bool {
+    path.strip_prefix(b"//").is_some_and(|name| !name.is_empty() && !name.contains(&b'/'))
+}
+
+/// The last component: `.` after a closing slash, `/` for a root directory.
+fn file_name(path: &[u8]) -> &[u8] {
+    if is_network_root(path) {
+        return path;
+    }
+    let mut trimmed = path;
+    while let Some(shorter) = trimmed.strip_suffix(b"/") {
+        trimmed = shorter;
+    }
+    if trimmed.len() == path.len() {
+        return path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+    }
+    if trimmed.is_empty() || is_network_root(trimmed) { b"/" } else { b"." }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_components_are_those_of_the_reference() {
+        let cases = [
+            ("", ""),
+            ("foo", "foo"),
+            ("a/foo", "foo"),
+            ("/a/foo", "foo"),
+            ("//a", "//a"),
+            ("//a/", "/"),
+            ("//a/b", "b"),
+            ("a/b/", "."),
+            ("a/b//", "."),
+            ("a/.", "."),
+            ("/", "/"),
+            ("//", "/"),
+            ("///", "/"),
+        ];
+        for (path, name) in cases {
+            assert_eq!(file_name(path.as_bytes()), name.as_bytes(), "{path}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The option a misspelt one may have meant.
+//!
+//! As in LLVM 22.1.8, the nearest name by edit distance is offered however far it is, and the value typed goes with it.
+
+use super::options::{ROWS, Row};
+
+/// The nearest option to `typed` (its dashes taken off), spelt as it should be typed.
+pub(super) fn nearest(typed: &[u8]) -> Option<Vec<u8>> {
+    if typed.is_empty() {
+        return None;
+    }
+    let mut halves = typed.splitn(2, |&byte| byte == b'=');
+    let name = halves.next().unwrap_or_default();
+    let value = halves.next().unwrap_or_default();
+    // An option without a value is compared with the whole word, the value being part of the mistake.
+    let distance_to = |row: &Row| distance(row.name.as_bytes(), if row.takes_value() { name } else { typed });
+    let candidates = ROWS.iter().filter(|row| row.turn.is_some());
+    let best = candidates.min_by_key(|row| (distance_to(row), row.turn))?;
+
+    let mut spelling = [b"--", best.name.as_bytes()].concat();
+    if best.takes_value() && !value.is_empty() {
+        spelling.push(b'=');
+        spelling.extend_from_slice(value);
+    }
+    Some(spelling)
+}
+
+/// How many bytes to insert, remove or replace to make one word into the other.
+fn distance(from: &[u8], to: &[u8]) -> usize {
+    // One line of the usual table: the distances from each beginning of `from` to the part of `to` seen so far.
+    let mut line: Vec<usize> = (0..=from.len()).collect();
+    for (row, &wanted) in to.iter().enumerate() {
+        let mut left = row + 1;
+        let mut diagonal = row;
+        for (cell, &have) in line.iter_mut().skip(1).zip(from) {
+            let replaced = diagonal + usize::from(have != wanted);
+            diagonal = *cell;
+            left = replaced.min(left + 1).min(diagonal + 1);
+            *cell = left;
+        }
+        if let Some(first) = line.first_mut() {
+            *first = row + 1;
+        }
+    }
+    line.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn suggestion(typed: &str) -> String {
+        String::from_utf8(nearest(typed.as_bytes()).unwrap_or_default()).unwrap()
+    }
+
+    #[test]
+    fn distances_count_single_bytes() {
+        assert_eq!(distance(b"", b"abc"), 3);
+        assert_eq!(distance(b"abc", b""), 3);
+        assert_eq!(distance(b"kitten", b"sitting"), 3);
+        assert_eq!(distance(b"list", b"list"), 0);
+        assert_eq!(distance(b"list", b"lits"), 2);
+    }
+
+    #[test]
+    fn the_first_of_the_nearest_wins() {
+        assert_eq!(suggestion("typ"), "--type");
+        assert_eq!(suggestion("x"), "--###");
+        assert_eq!(suggestion("lp"), "--help");
+        assert_eq!(suggestion("inpu"), "--input");
+    }
+
+    #[test]
+    fn the_value_goes_along_where_one_may_stand() {
+        assert_eq!(suggestion("typ=x"), "--type=x");
+        assert_eq!(suggestion("x=foo=bar"), "--###=foo=bar");
+        assert_eq!(suggestion("foo="), "--###");
+        assert_eq!(suggestion("elpp=3"), "--type=3");
+        assert_eq!(suggestion("-help=3"), "--help");
+    }
+
+    #[test]
+    fn options_the_reference_lacks_are_not_offered() {
+        assert_eq!(suggestion("debug-onl=x"), "--unbundle=x");
+        assert_eq!(suggestion(""), "");
+    }
+}
