@@ -53,8 +53,9 @@ impl Console {
 
     fn tagged(&self, tag: &str, color: &str, text: &str) {
         let (color, reset) = if self.color { (color, "\x1b[0m") } else { ("", "") };
-        let parts = [color, tag, reset, text, "\n"].concat();
-        write(&[&self.name, b": ", parts.as_bytes()]);
+        let colon = if self.name.is_empty() { "" } else { ": " };
+        let text = [colon, color, tag, reset, text, "\n"].concat();
+        write(&[&self.name, text.as_bytes()]);
     }
 }
 

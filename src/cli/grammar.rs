@@ -1,8 +1,9 @@
 //! LLVM's option grammar: from the words of a command line to options with their values.
 //!
-//! Follows LLVM 22.1.8. One dash or two; a value after `=` or, where one is required, in the next word whatever that
-//! looks like; one-letter flags that may be written together (`-hh`); `--` ends the options. All that is wrong is
-//! complained of, in order, before the command line is refused; options such as `--help` act where they stand.
+//! Follows LLVM 22.1.8. One dash or two; a value after `=` or, where one is required, in the next
+//! word whatever that looks like; one-letter flags that may be written together (`-hh`); `--` ends
+//! the options. All that is wrong is complained of, in order, before the command line is refused;
+//! options such as `--help` act where they stand.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -49,7 +50,7 @@ pub(super) fn read(program: &Program<'_>, words: &[OsString]) -> Verdict {
     reader.finish()
 }
 
-/// The names of the options no command line may lack.
+/// The options no command line may lack.
 fn required() -> Vec<&'static Row> {
     ROWS.iter().filter(|row| row.required).collect()
 }
@@ -69,8 +70,8 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The option a word (its dashes taken off) stands for and the value after `=`, or else the part of the word in
-    /// which there is no option.
+    /// The option a word (its dashes taken off) stands for and the value after `=`, or else the
+    /// part of the word in which there is no option.
     fn recognise<'w>(&mut self, word: &'w [u8]) -> Result<(&'static Row, Option<&'w [u8]>), &'w [u8]> {
         let (name, value) = match word.iter().position(|&byte| byte == b'=').and_then(|at| word.split_at_checked(at)) {
             Some((name, value)) => (name, value.strip_prefix(b"=")),

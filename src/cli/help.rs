@@ -1,6 +1,7 @@
 //! The help texts and the version line.
 //!
-//! Byte for byte those of LLVM 22.1.8's `clang-offload-bundler`, except that the version line names this program too.
+//! Byte for byte those of LLVM 22.1.8's `clang-offload-bundler`, except that the version line names
+//! this program too.
 
 use super::options::{Category, HelpStyle, ROWS, Row, Shown, TOOL_NAME};
 

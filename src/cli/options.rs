@@ -1,8 +1,8 @@
-//! The options of the tool: one table from which the `clap` command, the help texts and the spelling suggestions are
-//! all made.
+//! The options of the tool: one table from which the `clap` command, the help texts and the
+//! spelling suggestions are all made.
 //!
-//! Names, value names, help texts and the order of the suggestion candidates are those of LLVM 22.1.8's
-//! `clang-offload-bundler`.
+//! Names, value names, help texts and the order of the suggestion candidates are those of LLVM
+//! 22.1.8's `clang-offload-bundler`.
 
 use clap::builder::OsStringValueParser;
 use clap::{Arg, ArgAction, Command, value_parser};

@@ -35,9 +35,11 @@ pub(crate) fn parse(argv: Vec<OsString>) -> Parsed {
     let argv = match response::expand(argv) {
         Ok(argv) => argv,
         Err(message) => {
-            // The reference goes on as if no option had been given, and misses the output file first.
-            let missing = b": error: no output file specified!\n";
-            return refused([&message, b"\n".as_slice(), typed.as_bytes(), missing].concat());
+            // The reference goes on as if no option had been given, and misses the output file.
+            let colon = if typed.is_empty() { "" } else { ": " };
+            let missing = b"error: no output file specified!\n";
+            let parts = [&message, &b"\n"[..], typed.as_bytes(), colon.as_bytes(), missing];
+            return refused(parts.concat());
         }
     };
     let called = argv.first().cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The program's name in messages, and the two facts about POSIX paths it shares with response files.
+//! The program's name in messages, and a rule about paths it shares with response files.
 //!
 //! Follows the path rules of LLVM 22.1.8, where `//name` is a network root of its own.
 

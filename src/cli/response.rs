@@ -1,11 +1,13 @@
-//! Response files: `@file` in the place of an argument stands for the arguments written in that file.
+//! Response files: `@file` in the place of an argument stands for the arguments written in that
+//! file.
 //!
-//! Follows LLVM 22.1.8 on a POSIX host: GNU quoting, files within files (relative names always starting from the
-//! current directory), byte order marks, and a missing file left standing as an ordinary argument.
+//! Follows LLVM 22.1.8 on a POSIX host: GNU quoting, files within files (relative names always
+//! starting from the current directory), byte order marks, and a missing file left standing as an
+//! ordinary argument.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::vec;
@@ -19,7 +21,8 @@ struct OpenFile {
     words: vec::IntoIter<OsString>,
 }
 
-/// Replaces every `@file`, that of `argv[0]` included; the error is the line to print, without its end.
+/// Replaces every `@file`, that of `argv[0]` included; the error is the line to print, without its
+/// end.
 pub(super) fn expand(argv: Vec<OsString>) -> Result<Vec<OsString>, Vec<u8>> {
     if !argv.iter().any(|word| word.as_bytes().starts_with(b"@")) {
         return Ok(argv);
@@ -57,9 +60,17 @@ fn open_file(name: &[u8], open: &[OpenFile]) -> Result<Option<OpenFile>, Vec<u8>
     if let Some(outer) = open.iter().find(|file| file.identity == identity) {
         return Err([b"recursive expansion of: '", outer.path.as_slice(), b"'"].concat());
     }
-    let content = fs::read(OsStr::from_bytes(&path)).map_err(|error| cannot_open(&path, &error))?;
+    let content = read(&path, &metadata).map_err(|error| cannot_open(&path, &error))?;
     let words = tokenize(&decode(content)?).into_iter();
     Ok(Some(OpenFile { path, identity, words }))
+}
+
+/// The file's content: of a regular file no more than its size, which is nothing under `/proc`.
+fn read(path: &[u8], metadata: &fs::Metadata) -> io::Result<Vec<u8>> {
+    let limit = if metadata.is_file() { metadata.len() } else { u64::MAX };
+    let mut content = Vec::new();
+    fs::File::open(OsStr::from_bytes(path))?.take(limit).read_to_end(&mut content)?;
+    Ok(content)
 }
 
 /// The message of the reference, its slip included.
@@ -141,7 +152,8 @@ fn tokenize(content: &[u8]) -> Vec<OsString> {
     words
 }
 
-/// Ends a word: an empty one does not count, and one with a zero byte ends there, as a C string does.
+/// Ends a word: an empty one does not count, and one with a zero byte ends there, as a C string
+/// does.
 fn finish(word: &mut Vec<u8>, words: &mut Vec<OsString>) {
     if !word.is_empty() {
         let mut word = std::mem::take(word);

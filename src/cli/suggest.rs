@@ -1,6 +1,7 @@
 //! The option a misspelt one may have meant.
 //!
-//! As in LLVM 22.1.8, the nearest name by edit distance is offered however far it is, and the value typed goes with it.
+//! As in LLVM 22.1.8, the nearest name by edit distance is offered however far it is, and the value
+//! typed goes with it.
 
 use super::options::{ROWS, Row};
 
@@ -12,7 +13,8 @@ pub(super) fn nearest(typed: &[u8]) -> Option<Vec<u8>> {
     let mut halves = typed.splitn(2, |&byte| byte == b'=');
     let name = halves.next().unwrap_or_default();
     let value = halves.next().unwrap_or_default();
-    // An option without a value is compared with the whole word, the value being part of the mistake.
+    // An option without a value is compared with the whole word, the value being part of the
+    // mistake.
     let distance_to = |row: &Row| distance(row.name.as_bytes(), if row.takes_value() { name } else { typed });
     let candidates = ROWS.iter().filter(|row| row.turn.is_some());
     let best = candidates.min_by_key(|row| (distance_to(row), row.turn))?;
@@ -27,7 +29,8 @@ pub(super) fn nearest(typed: &[u8]) -> Option<Vec<u8>> {
 
 /// How many bytes to insert, remove or replace to make one word into the other.
 fn distance(from: &[u8], to: &[u8]) -> usize {
-    // One line of the usual table: the distances from each beginning of `from` to the part of `to` seen so far.
+    // One line of the usual table: the distances from each beginning of `from` to the part of `to`
+    // seen so far.
     let mut line: Vec<usize> = (0..=from.len()).collect();
     for (row, &wanted) in to.iter().enumerate() {
         let mut left = row + 1;

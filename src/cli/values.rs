@@ -1,6 +1,7 @@
 //! Reading the values of boolean and numeric options.
 //!
-//! The spellings accepted are those of LLVM 22.1.8: a few for booleans, and numbers whose prefix tells the base.
+//! The spellings accepted are those of LLVM 22.1.8: a few for booleans, and numbers whose prefix
+//! tells the base.
 
 /// A boolean; an empty value means yes, as the option's bare name does.
 pub(super) fn boolean(text: &[u8]) -> Option<bool> {
@@ -24,7 +25,8 @@ pub(super) fn signed(text: &[u8]) -> Option<i32> {
     }
 }
 
-/// The digits and their base: `0x`, `0b` and `0o` are prefixes, and a leading zero alone means octal.
+/// The digits and their base: `0x`, `0b` and `0o` are prefixes, and a leading zero alone means
+/// octal.
 fn magnitude(text: &[u8]) -> Option<u64> {
     let (digits, base) = match text {
         [b'0', b'x' | b'X', digits @ ..] => (digits, 16),
