@@ -123,17 +123,13 @@ impl EntryId {
         let triple = Triple::parse(&triple);
         let kind = OffloadKind::from_name(kind_name);
         let (Some(kind), true) = (kind, triple.arch() != triple::Arch::Unknown) else {
-            return Err(IdError::Unknown {
-                id: id.to_owned(),
-                kind: kind.is_none().then(|| kind_name.to_owned()),
-                triple: (triple.arch() == triple::Arch::Unknown).then(|| triple.as_str().to_owned()),
-            });
+            return Err(unknown_error(id, kind_name, rest));
         };
         let target_id = TargetId::parse(target_id, triple.arch())
             .map_err(|reason| IdError::TargetId { id: id.to_owned(), reason })?;
-        // A host has no processor to name; what stands there is an object format at best.
-        let target_id =
-            if kind == OffloadKind::Host && !target_id.is_known() { TargetId::default() } else { target_id };
+        // A host has no GPU to name; what stands there is an object format at best.
+        let foreign = kind == OffloadKind::Host && !processors::is_offload_arch(target_id.processor());
+        let target_id = if foreign { TargetId::default() } else { target_id };
         Ok(Self { kind, triple, target_id })
     }
 
@@ -203,6 +199,20 @@ impl Compatibility {
     /// Whether the code object may serve the request.
     pub fn is_compatible(self) -> bool {
         matches!(self, Self::Exact | Self::Compatible)
+    }
+}
+
+/// The error for an unknown kind or architecture, which the reference looks for in exactly the first four fields.
+fn unknown_error(id: &str, kind: &str, rest: &str) -> IdError {
+    let fields: Vec<&str> = rest.splitn(5, '-').take(4).collect();
+    if fields.len() < 4 {
+        return IdError::Format;
+    }
+    let triple = Triple::parse(&fields.join("-"));
+    IdError::Unknown {
+        id: id.to_owned(),
+        kind: OffloadKind::from_name(kind).is_none().then(|| kind.to_owned()),
+        triple: (triple.arch() == triple::Arch::Unknown).then(|| triple.as_str().to_owned()),
     }
 }
 
