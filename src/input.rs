@@ -15,8 +15,8 @@ use crate::bytes;
 use crate::error::{Error, Result, WithPath};
 use crate::mapping;
 
-/// Up to this many bytes of a pipe or device are kept in memory.
-const MEMORY_MAX: u64 = 1 << 20;
+/// Up to this many bytes of a pipe, a device or an inflated bundle are kept in memory.
+pub(crate) const MEMORY_MAX: u64 = 16 << 20;
 
 /// One input, open and ready to be read at any offset.
 #[derive(Debug)]
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn what_cannot_be_mapped_is_read() {
         assert!(Input::open(Path::new("/dev/null")).unwrap().is_empty());
-        let big = vec![7; 3 << 20];
+        let big = vec![7; 20 << 20];
         assert_eq!(Input::spool(Path::new("pipe"), &big[..]).unwrap().bytes(), big);
         let error = Input::open(Path::new("/")).unwrap_err();
         assert_eq!(error.to_string(), "'/': Is a directory");

@@ -1,7 +1,7 @@
 //! What a file will consist of, before a byte of it is copied.
 //!
 //! Every writer of a container is a function from its members to a list of [`Piece`]s: plan first, emit once.
-//! A [`Sink`] takes the pieces; a plain file copies large ranges in the kernel, a compressor reads them.
+//! A sink takes the pieces; a plain file copies large ranges in the kernel, a compressor reads them.
 
 use crate::bytes::len_u64;
 use crate::error::Result;

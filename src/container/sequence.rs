@@ -14,7 +14,7 @@ use crate::piece::Sink;
 
 /// Compressed bundles up to this inflated size are inflated and checked as a whole before they are used.
 /// Larger ones are read only as far as a job needs, and checked when that is to the end.
-const WHOLE_MAX: u64 = 16 << 20;
+const WHOLE_MAX: u64 = crate::input::MEMORY_MAX;
 
 /// How much of a large compressed bundle is inflated first to find its entries.
 const PREFIX: usize = 64 << 10;

@@ -41,11 +41,10 @@ impl Unbundle {
         observe_plain(&input, observer);
         let container = FileType::from_name(&self.file_type)?.container();
         let mut outputs: Vec<Option<Output>> = self.requests.iter().map(|_| None).collect();
-        for bundle in Bundles::new(input.as_slice(), &*container, self.inflate) {
-            if outputs.iter().all(Option::is_some) {
-                break;
-            }
-            let bundle = bundle?;
+        let mut bundles = Bundles::new(input.as_slice(), &*container, self.inflate);
+        while outputs.iter().any(Option::is_none)
+            && let Some(bundle) = bundles.next().transpose()?
+        {
             if let Some(inflation) = bundle.inflation {
                 observer(Event::Inflated(inflation));
             }
