@@ -22,18 +22,16 @@ const GFX90A_CODE: &[u8] = b"code object for gfx90a, with \0 zeros \0\0 and __CL
 const SM70_CODE: &[u8] = b"cubin for sm_70";
 
 /// What the sweep damages, and the type of each.
-const SAMPLES: [(&str, &str); 11] = [
+const SAMPLES: [(&str, &str); 9] = [
     ("binary/llvm22-plain.bundle", "bc"),
     ("binary/llvm22-host-empty.bundle", "o"),
     ("binary/odd-ids.bundle", "bc"),
     ("text/llvm22-slashes.ii", "ii"),
     ("text/llvm22-hash.s", "s"),
-    ("text/llvm14-semicolon.ll", "ll"),
     ("compressed/llvm22-v3.ccob", "bc"),
     ("compressed/llvm22-v2.ccob", "bc"),
     ("compressed/v1-zstd.ccob", "bc"),
     ("compressed/v1-zlib.ccob", "bc"),
-    ("sequence/compressed.bundle", "bc"),
 ];
 
 fn fixture(name: &str) -> PathBuf {
@@ -219,6 +217,8 @@ fn survive(data: Vec<u8>, inflated: &[u8], file_type: &str, directory: &Path) ->
         }
     }
     drop(list(&input_path, file_type));
+    // The first entry that is left, and one that is in most samples.
+    requests.truncate(1);
     requests.push(GFX906.to_owned());
     requests.dedup();
     for id in requests {
