@@ -1,0 +1,366 @@
+//! Command-line tests as data files: every `tests/cli/**/*.test` is a case, its golden transcript lies beside it.
+//!
+//! `tests/cli/README.md` explains the format and the switches `BLESS`, `CASE` and `REFERENCE`.
+
+#![allow(clippy::print_stdout, reason = "a skipped test says so")]
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+
+/// Where the cases are.
+const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli");
+/// Where `# COPY:` takes files from.
+const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures");
+/// Variables that would change what the program does.
+const VARIABLES: [&str; 5] = [
+    "OFFLOAD_BUNDLER_COMPRESS",
+    "OFFLOAD_BUNDLER_VERBOSE",
+    "OFFLOAD_BUNDLER_COMPRESSION_LEVEL",
+    "OFFLOAD_BUNDLER_IGNORE_ENV_VAR",
+    "COMPRESSED_BUNDLE_FORMAT_VERSION",
+];
+/// In seconds of processor time: what runs longer is taken for a hang and killed.
+const CPU_LIMIT: u32 = 5;
+/// What prints more than this many bytes is cut off.
+const OUTPUT_LIMIT: u64 = 1 << 20;
+
+/// A test file.
+struct Case {
+    path: PathBuf,
+    steps: Vec<Step>,
+    /// Why LLVM's tool does something else.
+    differs: Option<String>,
+    /// Why the golden transcript is right and the program is not, yet.
+    fault: Option<String>,
+}
+
+/// What a test file asks for, in order.
+enum Step {
+    /// Create a file.
+    File { name: String, content: String },
+    /// Take over a file of `fixtures/`.
+    Copy(String),
+    /// Run a command that must succeed; the transcript is silent about it.
+    Setup(String),
+    /// Run a command that must end with this status.
+    Run { command: String, status: i32 },
+    /// Put the content of a file into the transcript.
+    Show(String),
+    /// Put the names of all files into the transcript.
+    Files,
+}
+
+/// The program under test.
+struct Subject {
+    /// Its directory, which goes to the front of `PATH`.
+    directory: PathBuf,
+    /// Whether the order of a list is no matter.
+    sort_lists: bool,
+}
+
+#[test]
+fn transcripts_are_golden() {
+    let bless = std::env::var_os("BLESS").is_some();
+    let executable = Path::new(env!("CARGO_BIN_EXE_clang-offload-bundler"));
+    let subject = Subject { directory: executable.parent().unwrap().to_owned(), sort_lists: false };
+    let cases = cases().unwrap();
+    assert!(!cases.is_empty(), "no case in {CASES}");
+    let mut failures = String::new();
+    for case in &cases {
+        if let Err(error) = check(case, &subject, bless) {
+            writeln!(failures, "--- {}\n{error:#}", case.path.display()).unwrap();
+        }
+    }
+    assert!(failures.is_empty(), "\n{failures}\n(BLESS=1 rewrites the golden files)");
+}
+
+#[test]
+fn every_golden_file_has_a_case() {
+    let golden = files_with_extension(Path::new(CASES), "golden").unwrap();
+    let stale: Vec<_> = golden.iter().filter(|path| !path.with_extension("test").exists()).collect();
+    assert!(stale.is_empty(), "golden files without a case: {stale:?}");
+}
+
+#[test]
+fn the_reference_agrees_except_where_a_case_says_so() {
+    let Some(directory) = std::env::var_os("REFERENCE").map(PathBuf::from) else {
+        println!("SKIPPED: set REFERENCE to the directory of LLVM 22's clang-offload-bundler");
+        return;
+    };
+    let executable = Path::new(env!("CARGO_BIN_EXE_clang-offload-bundler"));
+    let ours = Subject { directory: executable.parent().unwrap().to_owned(), sort_lists: true };
+    let theirs = Subject { directory, sort_lists: true };
+    let mut failures = String::new();
+    for case in cases().unwrap().iter().filter(|case| case.fault.is_none()) {
+        let (ours, theirs) = (ours.play(case).unwrap().text, theirs.play(case).unwrap().text);
+        let name = case.path.display();
+        match (&case.differs, ours == theirs) {
+            (None, false) => writeln!(failures, "--- {name}: differs\n{}", difference(&theirs, &ours)).unwrap(),
+            (Some(reason), true) => writeln!(failures, "--- {name}: does not differ ({reason})").unwrap(),
+            _ => {}
+        }
+    }
+    assert!(failures.is_empty(), "\n{failures}");
+}
+
+/// Plays a case and compares its transcript with the golden one, or writes that.
+fn check(case: &Case, subject: &Subject, bless: bool) -> Result<()> {
+    let played = subject.play(case)?;
+    let path = case.path.with_extension("golden");
+    if let Some(reason) = &case.fault {
+        let golden = fs::read_to_string(&path).context("no golden file")?;
+        ensure!(golden != played.text, "the program is right now, remove the FAULT line ({reason})");
+        return Ok(());
+    }
+    ensure!(played.wrong_status.is_empty(), "{}{}", played.wrong_status, played.text);
+    if bless {
+        return fs::write(&path, played.text).context("cannot write the golden file");
+    }
+    let golden = fs::read_to_string(&path).context("no golden file")?;
+    ensure!(golden == played.text, "{}", difference(&golden, &played.text));
+    Ok(())
+}
+
+/// What playing a case gave.
+struct Played {
+    text: String,
+    /// Commands that did not end as the case expects.
+    wrong_status: String,
+}
+
+impl Subject {
+    fn play(&self, case: &Case) -> Result<Played> {
+        let directory = tempfile::tempdir()?;
+        let at = directory.path();
+        let mut played = Played { text: String::new(), wrong_status: String::new() };
+        for step in &case.steps {
+            match step {
+                Step::File { name, content } => fs::write(at.join(name), content)?,
+                Step::Copy(name) => {
+                    let from = Path::new(FIXTURES).join(name);
+                    let name = from.file_name().context("no file name")?;
+                    fs::copy(&from, at.join(name)).with_context(|| from.display().to_string())?;
+                }
+                Step::Setup(command) => {
+                    let output = self.shell(command, at).output()?;
+                    ensure!(output.status.success(), "setup failed: {command}\n{output:?}");
+                }
+                Step::Run { command, status } => self.run(command, *status, at, &mut played)?,
+                Step::Show(name) => {
+                    writeln!(played.text, "# {name}")?;
+                    match fs::read(at.join(name)) {
+                        Ok(content) => quote(&mut played.text, ": ", &content),
+                        Err(_) => played.text.push_str("(not there)\n"),
+                    }
+                }
+                Step::Files => {
+                    played.text.push_str("# files\n");
+                    quote(&mut played.text, ": ", list_directory(at)?.as_bytes());
+                }
+            }
+        }
+        Ok(played)
+    }
+
+    fn run(&self, command: &str, expected: i32, at: &Path, played: &mut Played) -> Result<()> {
+        let output = bounded_output(self.shell(command, at))?;
+        writeln!(played.text, "$ {command}")?;
+        let mut stdout = output.stdout;
+        if self.sort_lists && command.contains("-list") {
+            let mut lines: Vec<&[u8]> = stdout.split_inclusive(|&byte| byte == b'\n').collect();
+            lines.sort_unstable();
+            stdout = lines.concat();
+        }
+        quote(&mut played.text, "> ", &stdout);
+        quote(&mut played.text, "! ", &output.stderr);
+        let status = output.status.code();
+        if status != Some(0) {
+            writeln!(played.text, "= {}", output.status)?;
+        }
+        if status != Some(expected) {
+            writeln!(played.wrong_status, "expected status {expected}, got {}: {command}", output.status)?;
+        }
+        Ok(())
+    }
+
+    fn shell(&self, command: &str, at: &Path) -> Command {
+        let mut path = self.directory.clone().into_os_string();
+        path.push(":");
+        path.push(std::env::var_os("PATH").unwrap_or_default());
+        let mut shell = Command::new("/bin/sh");
+        shell.arg("-c").arg(format!("ulimit -t {CPU_LIMIT}; ulimit -c 0\n{command}"));
+        shell.current_dir(at).stdin(Stdio::null()).env("PATH", path).env("LC_ALL", "C");
+        for name in VARIABLES {
+            shell.env_remove(name);
+        }
+        shell
+    }
+}
+
+/// Runs a command to its end, or until it has printed too much.
+fn bounded_output(mut command: Command) -> Result<Output> {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let stderr = std::thread::spawn(move || read_bounded(stderr));
+    let stdout = read_bounded(stdout)?;
+    let stderr = stderr.join().map_err(|_| anyhow!("the reader of stderr panicked"))??;
+    Ok(Output { status: child.wait()?, stdout, stderr })
+}
+
+/// Drops the reading end behind the limit, so that the writer gets a broken pipe.
+fn read_bounded(pipe: Option<impl Read>) -> Result<Vec<u8>> {
+    let mut data = Vec::new();
+    pipe.context("no pipe")?.take(OUTPUT_LIMIT).read_to_end(&mut data)?;
+    Ok(data)
+}
+
+/// Names of all files below `directory`, with sizes and link targets, one a line.
+fn list_directory(directory: &Path) -> Result<String> {
+    let mut lines = BTreeSet::new();
+    let mut open = vec![directory.to_owned()];
+    while let Some(current) = open.pop() {
+        for entry in fs::read_dir(&current)? {
+            let path = entry?.path();
+            let name = path.strip_prefix(directory)?.display().to_string();
+            let metadata = path.symlink_metadata()?;
+            if metadata.is_dir() {
+                lines.insert(format!("{name}/\n"));
+                open.push(path);
+            } else if metadata.is_symlink() {
+                lines.insert(format!("{name} -> {}\n", path.read_link()?.display()));
+            } else {
+                lines.insert(format!("{name} {}\n", metadata.len()));
+            }
+        }
+    }
+    Ok(lines.into_iter().collect())
+}
+
+/// Appends `data` line by line behind `prefix`. What is no printable ASCII is escaped, long runs of zeros are counted,
+/// and `\c` marks a last line without newline.
+fn quote(text: &mut String, prefix: &str, data: &[u8]) {
+    for line in data.split_inclusive(|&byte| byte == b'\n') {
+        text.push_str(prefix);
+        let (line, end) = line.strip_suffix(b"\n").map_or((line, "\\c\n"), |line| (line, "\n"));
+        let mut rest = line;
+        while let Some((&byte, behind)) = rest.split_first() {
+            let zeros = rest.iter().take_while(|&&byte| byte == 0).count();
+            if zeros > 8 {
+                text.push_str(&format!("\\0{{{zeros}}}"));
+                rest = rest.get(zeros..).unwrap_or_default();
+                continue;
+            }
+            match byte {
+                0 => text.push_str("\\0"),
+                b'\\' => text.push_str("\\\\"),
+                b'\t' => text.push_str("\\t"),
+                b' '..=b'~' => text.push(char::from(byte)),
+                _ => text.push_str(&format!("\\x{byte:02x}")),
+            }
+            rest = behind;
+        }
+        text.push_str(end);
+    }
+}
+
+/// The lines that are not in both, `-` before the expected ones and `+` before the others.
+fn difference(expected: &str, actual: &str) -> String {
+    let (expected, actual): (Vec<_>, Vec<_>) = (expected.lines().collect(), actual.lines().collect());
+    let head = expected.iter().zip(&actual).take_while(|(a, b)| a == b).count();
+    let most = expected.len().min(actual.len()) - head;
+    let tail = expected.iter().rev().zip(actual.iter().rev()).take(most).take_while(|(a, b)| a == b).count();
+    let mut text = String::new();
+    let context = head.saturating_sub(3);
+    let runs = [
+        (" ", expected.get(context..head)),
+        ("-", expected.get(head..expected.len() - tail)),
+        ("+", actual.get(head..actual.len() - tail)),
+    ];
+    for (sign, lines) in runs {
+        lines.unwrap_or_default().iter().for_each(|line| text.push_str(&format!("{sign} {line}\n")));
+    }
+    text
+}
+
+/// All cases, or those whose path contains `$CASE`.
+fn cases() -> Result<Vec<Case>> {
+    let filter = std::env::var("CASE").unwrap_or_default();
+    let paths = files_with_extension(Path::new(CASES), "test")?;
+    let chosen = paths.into_iter().filter(|path| path.to_string_lossy().contains(&filter));
+    chosen.map(|path| parse(&path).with_context(|| path.display().to_string())).collect()
+}
+
+fn files_with_extension(directory: &Path, extension: &str) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            found.extend(files_with_extension(&path, extension)?);
+        } else if path.extension().is_some_and(|e| e == extension) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn parse(path: &Path) -> Result<Case> {
+    let text = fs::read_to_string(path)?;
+    let mut case = Case { path: path.to_owned(), steps: Vec::new(), differs: None, fault: None };
+    let mut lines = text.lines();
+    let described = text.starts_with("# ") && directive(text.lines().next().unwrap_or_default()).is_none();
+    ensure!(described, "the first line must say what the case shows");
+    while let Some(line) = lines.next() {
+        let Some((keyword, value)) = directive(line) else {
+            ensure!(line.is_empty() || line.starts_with('#'), "neither directive nor comment: {line}");
+            continue;
+        };
+        let mut value = value.to_owned();
+        while let Some(head) = value.strip_suffix('\\') {
+            let next = lines.next().and_then(|line| line.strip_prefix('#')).context("nothing behind the last \\")?;
+            value = format!("{} {}", head.trim_end(), next.trim());
+        }
+        let step = match keyword {
+            "FILE" => {
+                let (name, end) = value.split_once(" <<").context("FILE: name <<END")?;
+                let body: Vec<&str> = lines.by_ref().take_while(|line| *line != end).collect();
+                let content = body.iter().map(|line| format!("{line}\n")).collect();
+                Step::File { name: name.to_owned(), content }
+            }
+            "COPY" => Step::Copy(value),
+            "SETUP" => Step::Setup(value),
+            "RUN" => Step::Run { command: value, status: 0 },
+            "FAIL" => Step::Run { command: value, status: 1 },
+            "SHOW" => Step::Show(value),
+            "FILES" => Step::Files,
+            "DIFFERS" => {
+                ensure!(!value.is_empty(), "DIFFERS needs a reason");
+                case.differs = Some(value);
+                continue;
+            }
+            "FAULT" => {
+                ensure!(!value.is_empty(), "FAULT needs a reason");
+                case.fault = Some(value);
+                continue;
+            }
+            _ => bail!("no such directive: {keyword}"),
+        };
+        case.steps.push(step);
+    }
+    let checks = |step: &Step| matches!(step, Step::Run { .. });
+    ensure!(case.steps.iter().any(checks), "the case runs nothing");
+    Ok(case)
+}
+
+/// `# KEYWORD: value`.
+fn directive(line: &str) -> Option<(&str, &str)> {
+    let (keyword, value) = line.strip_prefix("# ")?.split_once(':')?;
+    let upper = !keyword.is_empty() && keyword.chars().all(|c| c.is_ascii_uppercase());
+    upper.then_some((keyword, value.trim()))
+}

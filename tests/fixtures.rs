@@ -1,0 +1,265 @@
+//! The files of `fixtures/` through the library: what they hold, and what becomes of them when they are damaged.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use offload_bundle::container::sequence::{Bundles, Inflate};
+use offload_bundle::error::{Error, Malformed};
+use offload_bundle::id::{EntryId, Rules};
+use offload_bundle::input::Input;
+use offload_bundle::job::{Bundle, FileType, List, Unbundle};
+
+const HOST: &str = "host-x86_64-unknown-linux-gnu-";
+const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
+const GFX90A: &str = "hip-amdgcn-amd-amdhsa--gfx90a";
+const GFX90A_SET: &str = "hip-amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-";
+
+const HOST_CODE: &[u8] = b"host code\n";
+const GFX906_CODE: &[u8] = b"code object for gfx906";
+const GFX90A_CODE: &[u8] = b"code object for gfx90a, with \0 zeros \0\0 and __CLANG_OFFLOAD_BUNDLE__ inside";
+const SM70_CODE: &[u8] = b"cubin for sm_70";
+
+/// What the sweep damages, and the type of each.
+const SAMPLES: [(&str, &str); 9] = [
+    ("binary/llvm22-plain.bundle", "bc"),
+    ("binary/llvm22-host-empty.bundle", "o"),
+    ("binary/odd-ids.bundle", "bc"),
+    ("text/llvm22-slashes.ii", "ii"),
+    ("text/llvm22-hash.s", "s"),
+    ("compressed/llvm22-v3.ccob", "bc"),
+    ("compressed/llvm22-v2.ccob", "bc"),
+    ("compressed/v1-zstd.ccob", "bc"),
+    ("compressed/v1-zlib.ccob", "bc"),
+];
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
+}
+
+/// The names of the fixtures in one folder.
+fn folder(name: &str) -> Result<Vec<String>> {
+    let entries = fs::read_dir(fixture(name))?;
+    let mut names =
+        entries.map(|entry| Ok(format!("{name}/{}", entry?.file_name().display()))).collect::<Result<Vec<_>>>()?;
+    names.sort();
+    Ok(names)
+}
+
+fn type_of(name: &str) -> &str {
+    match name.rsplit_once('.') {
+        Some((_, extension @ ("ii" | "s" | "ll"))) => extension,
+        _ => "bc",
+    }
+}
+
+fn list(path: &Path, file_type: &str) -> offload_bundle::Result<String> {
+    let mut out = Vec::new();
+    let job = List { input: path.to_owned(), file_type: file_type.to_owned(), inflate: Inflate::AsNeeded };
+    job.run(&mut out, &mut |_| {})?;
+    Ok(String::from_utf8_lossy(&out).into_owned())
+}
+
+fn unbundle(path: &Path, file_type: &str, requests: &[(&str, &Path)]) -> Result<()> {
+    let requests = requests.iter().map(|(id, path)| Ok((EntryId::parse(id)?, path.to_path_buf())));
+    let job = Unbundle {
+        input: path.to_owned(),
+        file_type: file_type.to_owned(),
+        requests: requests.collect::<Result<_>>()?,
+        rules: Rules::default(),
+        allow_missing: false,
+        inflate: Inflate::AsNeeded,
+    };
+    Ok(job.run(&mut |_| {})?)
+}
+
+/// The code object that serves a request.
+fn serve(name: &str, id: &str) -> Result<Vec<u8>> {
+    let directory = tempfile::tempdir()?;
+    let out = directory.path().join("out");
+    unbundle(&fixture(name), type_of(name), &[(id, &out)]).with_context(|| format!("{name}: {id}"))?;
+    Ok(fs::read(out)?)
+}
+
+fn failure(name: &str) -> Result<Malformed> {
+    match list(&fixture(name), type_of(name)) {
+        Err(Error::Malformed { source, .. }) => Ok(source),
+        other => Err(anyhow::anyhow!("{name}: {other:?}")),
+    }
+}
+
+#[test]
+fn every_release_and_version_is_listed_in_file_order() {
+    let lists = |name: &str, expected: &[&str]| {
+        let listed = list(&fixture(name), type_of(name)).unwrap();
+        assert_eq!(listed.lines().collect::<Vec<_>>(), expected, "{name}");
+    };
+    let plain = [HOST, GFX906, GFX90A_SET];
+    lists("binary/llvm22-plain.bundle", &plain);
+    lists("binary/llvm22-aligned.bundle", &[HOST, GFX906, GFX90A]);
+    lists("binary/llvm22-host-empty.bundle", &[HOST, "hipv4-amdgcn-amd-amdhsa--gfx906"]);
+    lists("binary/llvm22-hip-only.bundle", &[GFX906, GFX90A]);
+    let openmp = ["openmp-nvptx64-nvidia-cuda-unknown-sm_70", "openmp-amdgcn-amd-amdhsa--gfx906"];
+    lists("binary/llvm22-openmp.bundle", &[HOST, openmp[0], openmp[1]]);
+    let short = ["host-x86_64-unknown-linux--", GFX906, "openmp-nvptx64-nvidia-cuda--sm_70"];
+    lists("binary/llvm19-short-ids.bundle", &short);
+    let shorter = ["host-x86_64-unknown-linux", "hip-amdgcn-amd-amdhsa-gfx906", "openmp-nvptx64-nvidia-cuda-sm_70"];
+    lists("binary/llvm14-short-ids.bundle", &shorter);
+    for name in ["text/llvm22-slashes.ii", "text/llvm22-hash.s", "text/llvm22-semicolon.ll"] {
+        lists(name, &[HOST, GFX906]);
+    }
+    lists("text/llvm14-semicolon.ll", &[shorter[0], shorter[2]]);
+    for name in ["llvm22-v3", "llvm22-v2", "v1-zstd", "v1-zlib", "v2-zlib"] {
+        lists(&format!("compressed/{name}.ccob"), &plain);
+    }
+    let mixed = [&[GFX906, GFX90A][..], &plain, &plain, &plain].concat();
+    lists("sequence/mixed.bundle", &mixed);
+    lists("sequence/compressed.bundle", &plain.repeat(2));
+    lists("sequence/plain-twice.bundle", &[&plain[..], &[GFX906, GFX90A]].concat());
+    lists("sequence/padded-4096.bundle", &[HOST, GFX906, GFX90A, GFX906, GFX90A]);
+    lists("sequence/tail.bundle", &[GFX906, GFX90A]);
+}
+
+#[test]
+fn every_release_and_version_gives_its_code_objects() {
+    let mut names = [folder("binary").unwrap(), folder("compressed").unwrap(), folder("sequence").unwrap()].concat();
+    names.retain(|name| !name.contains("odd-ids") && !name.contains("duplicate-id"));
+    for name in &names {
+        let openmp = name.contains("openmp");
+        let request = if openmp { "openmp-amdgcn-amd-amdhsa--gfx906" } else { GFX906 };
+        assert_eq!(serve(name, request).unwrap(), GFX906_CODE, "{name}");
+        if openmp || name.contains("short-ids") {
+            assert_eq!(serve(name, "openmp-nvptx64-nvidia-cuda--sm_70").unwrap(), SM70_CODE, "{name}");
+        }
+        if name.contains("compressed") || name.contains("mixed") || name.contains("plain") {
+            assert_eq!(serve(name, HOST).unwrap(), HOST_CODE, "{name}");
+            assert_eq!(serve(name, GFX90A_SET).unwrap(), GFX90A_CODE, "{name}");
+        }
+    }
+    assert_eq!(serve("text/llvm22-slashes.ii", GFX906).unwrap(), GFX906_CODE);
+    assert_eq!(serve("text/llvm22-hash.s", GFX906).unwrap(), b"");
+    assert_eq!(serve("binary/llvm22-host-empty.bundle", HOST).unwrap(), b"");
+    assert_eq!(serve("binary/duplicate-id.bundle", GFX906).unwrap(), b"first");
+    assert_eq!(serve("binary/odd-ids.bundle", "hip-amdgcn-amd-amdhsa--gfx9999:xnack+").unwrap(), b"unknown processor");
+}
+
+#[test]
+fn bundles_are_written_as_llvm_writes_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    fs::write(path("host"), HOST_CODE).unwrap();
+    fs::write(path("gfx906"), GFX906_CODE).unwrap();
+    fs::write(path("gfx90a"), GFX90A_CODE).unwrap();
+    let write = |fixture_name: &str, alignment: u32, members: &[(&str, &str)]| {
+        let members = members.iter().map(|(id, name)| (EntryId::parse(id).unwrap(), path(name))).collect();
+        let file_type = type_of(fixture_name).to_owned();
+        let alignment = alignment.try_into().unwrap();
+        let job = Bundle { members, output: path("out"), file_type, alignment, compression: None };
+        job.run(&mut |_| {}).unwrap();
+        assert!(fs::read(path("out")).unwrap() == fs::read(fixture(fixture_name)).unwrap(), "{fixture_name}");
+    };
+    write("binary/llvm22-plain.bundle", 1, &[(HOST, "host"), (GFX906, "gfx906"), (GFX90A_SET, "gfx90a")]);
+    write("binary/llvm22-aligned.bundle", 256, &[(HOST, "host"), (GFX906, "gfx906"), (GFX90A, "gfx90a")]);
+    write("binary/llvm22-hip-only.bundle", 1, &[(GFX906, "gfx906"), (GFX90A, "gfx90a")]);
+    write("text/llvm22-slashes.ii", 1, &[(HOST, "host"), (GFX906, "gfx906")]);
+}
+
+#[test]
+fn hostile_files_are_errors_that_say_where() {
+    let error = |name: &str| failure(&format!("hostile/{name}")).unwrap();
+    assert_eq!(error("count-2-63.bundle"), Malformed::Count { count: 1 << 63, offset: 24, remaining: 283, most: 11 });
+    assert!(matches!(error("id-length-2-63.bundle"), Malformed::Truncated { offset: 56, end: 315, .. }));
+    assert!(matches!(error("cut-in-header.bundle"), Malformed::Count { count: 3, offset: 24, .. }));
+    assert!(matches!(error("cut-in-code-object.bundle"), Malformed::Truncated { offset: 240, end: 305, .. }));
+    assert!(matches!(error("size-wraps.bundle"), Malformed::Truncated { offset: 208, end: 315, .. }));
+    let overlap = Malformed::Overlap { index: 1, start: 40, size: 10, header_end: 208 };
+    assert_eq!(error("overlapping-header.bundle"), overlap);
+    assert!(matches!(error("second-bundle-cut.bundle"), Malformed::Truncated { offset: 475, end: 547, .. }));
+    assert!(matches!(error("no-end-line.ii"), Malformed::Unclosed { offset: 146, .. }));
+    assert!(matches!(error("bad-version.ccob"), Malformed::Value { found: 9, offset: 4, .. }));
+    assert!(matches!(error("bad-method.ccob"), Malformed::Value { found: 7, offset: 6, .. }));
+    assert!(matches!(error("total-below-header.ccob"), Malformed::Value { found: 23, offset: 8, .. }));
+    assert!(matches!(error("total-too-small.ccob"), Malformed::Stream { offset: 0, .. }));
+    assert!(matches!(error("cut.ccob"), Malformed::Truncated { offset: 0, end: 222, .. }));
+    for (name, size) in [("small", 314), ("large", 316)] {
+        let error = error(&format!("inflated-too-{name}.ccob"));
+        assert!(matches!(error, Malformed::Size { recorded, .. } if recorded == size), "{error}");
+    }
+    assert!(matches!(error("inflated-4-gib.ccob"), Malformed::Size { recorded: 0xffff_ffff, .. }));
+    assert!(matches!(error("wrong-hash.ccob"), Malformed::Hash { recorded: 0x0123_4567_89ab_cdef, .. }));
+    assert!(matches!(error("cut-inside.ccob"), Malformed::Inflated { offset: 0, .. }));
+    let tested = 18;
+    assert_eq!(folder("hostile").unwrap().len(), tested, "a hostile fixture without a line here");
+}
+
+/// Whether `part` is somewhere in `whole`.
+fn holds(whole: &[u8], part: &[u8]) -> bool {
+    part.is_empty() || memchr::memmem::find(whole, part).is_some()
+}
+
+/// Lists and unbundles `data`, and checks that what comes out was inside.
+fn survive(data: Vec<u8>, inflated: &[u8], file_type: &str, directory: &Path) -> Result<()> {
+    let (input_path, out) = (directory.join("in"), directory.join("out"));
+    fs::write(&input_path, &data)?;
+    let container: Box<dyn offload_bundle::container::Container> = match FileType::from_name(file_type)? {
+        FileType::Text(comment) => Box::new(offload_bundle::container::text::Text { comment }),
+        _ => Box::new(offload_bundle::container::binary::Binary::default()),
+    };
+    let inside = |content: &[u8]| holds(&data, content) || holds(inflated, content);
+    let input = Input::from_bytes("sample", data.clone());
+    let mut requests = Vec::new();
+    for bundle in Bundles::new(input.as_slice(), &*container, Inflate::AsNeeded).map_while(Result::ok) {
+        for entry in &bundle.entries {
+            ensure!(inside(&entry.id), "an entry ID from nowhere");
+            requests
+                .extend(std::str::from_utf8(&entry.id).ok().filter(|id| EntryId::parse(id).is_ok()).map(str::to_owned));
+        }
+    }
+    drop(list(&input_path, file_type));
+    // The first entry that is left, and one that is in most samples.
+    requests.truncate(1);
+    requests.push(GFX906.to_owned());
+    requests.dedup();
+    for id in requests {
+        if unbundle(&input_path, file_type, &[(&id, &out)]).is_ok() {
+            ensure!(inside(&fs::read(&out)?), "a code object from nowhere");
+            fs::remove_file(&out)?;
+        }
+        ensure!(!out.exists(), "an output in spite of a failure");
+    }
+    Ok(())
+}
+
+#[test]
+fn damaged_files_never_do_harm() {
+    let started = Instant::now();
+    let directory = tempfile::tempdir().unwrap();
+    let inflated = fs::read(fixture("binary/llvm22-plain.bundle")).unwrap();
+    for (name, file_type) in SAMPLES {
+        let sample = fs::read(fixture(name)).unwrap();
+        let check = |data: Vec<u8>, what: &str, at: usize| {
+            let survived = survive(data, &inflated, file_type, directory.path());
+            survived.unwrap_or_else(|error| panic!("{name}, {what} {at}: {error:#}"));
+        };
+        for at in 0..sample.len() {
+            check(sample[..at].to_vec(), "cut at", at);
+            for mask in [0xff, 1] {
+                let mut data = sample.clone();
+                data[at] ^= mask;
+                check(data, "flipped at", at);
+            }
+        }
+    }
+    assert!(started.elapsed() < Duration::from_secs(60), "took {:?}", started.elapsed());
+}
+
+#[test]
+fn every_fixture_is_documented() {
+    let readme = fs::read_to_string(fixture("README.md")).unwrap();
+    for directory in ["binary", "text", "compressed", "sequence", "hostile"] {
+        for name in folder(directory).unwrap() {
+            assert!(readme.contains(&format!("`{name}`")), "fixtures/README.md says nothing about {name}");
+        }
+    }
+}
