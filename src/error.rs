@@ -62,6 +62,12 @@ pub enum Error {
         /// Which size, as the reference names it.
         what: &'static str,
     },
+    /// One file is named for two outputs, of which only one could survive.
+    #[error("'{}': several outputs go to this file", path.display())]
+    SameOutput {
+        /// The file.
+        path: PathBuf,
+    },
     /// A caller of the library passed arguments that do not fit together.
     #[error("{0}")]
     Usage(&'static str),
@@ -115,15 +121,17 @@ pub enum Malformed {
         end: u64,
     },
     /// A count that the remaining bytes cannot hold.
-    #[error("entry count {count} at offset {offset} is too large: the {remaining} bytes behind it hold at most {most}")]
+    #[error(
+        "entry count {count} at offset {offset} is too large: the data ends at offset {end}, which leaves room for {most}"
+    )]
     Count {
         /// The recorded count.
         count: u64,
         /// Where it is recorded.
         offset: u64,
-        /// Bytes behind the count.
-        remaining: u64,
-        /// The entries that fit there.
+        /// Where the data ends.
+        end: u64,
+        /// The entries that fit before that.
         most: u64,
     },
     /// A code object that would lie inside the header of its bundle.

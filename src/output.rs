@@ -7,6 +7,7 @@
 //! A symbolic link is followed and kept; an existing file passes its permissions and owner on to its
 //! successor and must itself be writable, as if it were written in place.
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -85,8 +86,14 @@ impl Sink for Output {
 
 /// Puts all outputs in place, or none of those that can be taken back.
 pub(crate) fn commit(mut outputs: Vec<Output>) -> Result<()> {
+    let mut targets = HashSet::new();
     for output in &mut outputs {
         output.flush()?;
+        if let Place::Rename { target, .. } = &output.place
+            && !targets.insert(target.clone())
+        {
+            return Err(Error::SameOutput { path: output.path.clone() });
+        }
     }
     let (renamed, written): (Vec<_>, Vec<_>) =
         outputs.into_iter().partition(|output| matches!(output.place, Place::Rename { .. }));
@@ -318,6 +325,16 @@ mod tests {
         assert_eq!(fs::read(path("a")).unwrap(), b"old");
         assert!(!path("b").exists());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn two_outputs_cannot_be_one_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        std::os::unix::fs::symlink("x", dir.path().join("link")).unwrap();
+        let outputs = vec![Output::stage(&path).unwrap(), Output::stage(&dir.path().join("link")).unwrap()];
+        assert!(matches!(commit(outputs), Err(Error::SameOutput { .. })));
+        assert!(!path.exists());
     }
 
     #[test]

@@ -168,7 +168,7 @@ fn bundles_are_written_as_llvm_writes_them() {
 #[test]
 fn hostile_files_are_errors_that_say_where() {
     let error = |name: &str| failure(&format!("hostile/{name}")).unwrap();
-    assert_eq!(error("count-2-63.bundle"), Malformed::Count { count: 1 << 63, offset: 24, remaining: 283, most: 11 });
+    assert_eq!(error("count-2-63.bundle"), Malformed::Count { count: 1 << 63, offset: 24, end: 315, most: 11 });
     assert!(matches!(error("id-length-2-63.bundle"), Malformed::Truncated { offset: 56, end: 315, .. }));
     assert!(matches!(error("cut-in-header.bundle"), Malformed::Count { count: 3, offset: 24, .. }));
     assert!(matches!(error("cut-in-code-object.bundle"), Malformed::Truncated { offset: 240, end: 305, .. }));

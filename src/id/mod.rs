@@ -240,7 +240,7 @@ fn split_triple(text: &str) -> Option<(String, &str)> {
         return None;
     }
     let triple = (0..4).map(field).collect::<Vec<_>>().join("-");
-    Some((triple, rest_from(4).unwrap_or("")))
+    Some((triple, trim_dash(rest_from(4).unwrap_or(""))))
 }
 
 /// A dash behind a processor separates nothing; one behind a feature is its sign.

@@ -27,9 +27,6 @@ impl List {
     /// [`Error::Io`] on the path `-`.
     pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
         let input = Input::open(&self.input)?;
-        if input.is_empty() {
-            return Ok(());
-        }
         observe_plain(&input, observer);
         let container = FileType::from_name(&self.file_type)?.container();
         for bundle in Bundles::new(input.as_slice(), &*container, self.inflate) {

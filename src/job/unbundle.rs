@@ -8,7 +8,7 @@ use crate::container::Entry;
 use crate::container::compressed::Compressed;
 use crate::container::sequence::{self, Bundles, Inflate};
 use crate::error::{Error, Result};
-use crate::id::{EntryId, OffloadKind, Rules};
+use crate::id::{Compatibility, EntryId, OffloadKind, Rules};
 use crate::input::Input;
 use crate::output::{self, Output};
 use crate::piece::Sink;
@@ -32,7 +32,7 @@ pub struct Unbundle {
 
 impl Unbundle {
     /// Writes the code objects. Each request gets the first entry in the file that is compatible with it and
-    /// was not taken by a request before it.
+    /// not taken; an entry that another open request names exactly is that one's.
     ///
     /// # Errors
     /// Any of [`Error`], [`Error::MissingEntries`] among them; all outputs are then what they were before.
@@ -78,16 +78,23 @@ impl Unbundle {
         let mut chosen: Vec<Option<usize>> = vec![None; outputs.len()];
         for (index, entry) in bundle.entries.iter().enumerate() {
             let Some(id) = parse(entry) else { continue };
-            let fits = |wanted: &EntryId| id.compatibility(wanted, self.rules).is_compatible();
+            let relations: Vec<Compatibility> =
+                self.requests.iter().map(|(wanted, _)| id.compatibility(wanted, self.rules)).collect();
             if !seen.insert(entry.id.as_slice()) {
-                if self.requests.iter().any(|(wanted, _)| fits(wanted)) {
+                if relations.iter().any(|relation| relation.is_compatible()) {
                     observer(Event::DuplicateEntry(id.to_string()));
                 }
                 continue;
             }
-            let slots = chosen.iter_mut().zip(outputs.iter()).zip(&self.requests);
-            let open = slots.filter(|((choice, output), _)| choice.is_none() && output.is_none());
-            if let Some(((choice, _), _)) = open.into_iter().find(|(_, (wanted, _))| fits(wanted)) {
+            let is_open = |request: &usize| {
+                chosen.get(*request).is_some_and(Option::is_none) && outputs.get(*request).is_some_and(Option::is_none)
+            };
+            let first = |wanted: fn(&Compatibility) -> bool| {
+                let requests = relations.iter().enumerate().filter(|(_, relation)| wanted(relation));
+                requests.map(|(request, _)| request).find(is_open)
+            };
+            let request = first(|relation| *relation == Compatibility::Exact).or_else(|| first(|r| r.is_compatible()));
+            if let Some(choice) = request.and_then(|request| chosen.get_mut(request)) {
                 *choice = Some(index);
             }
         }
