@@ -67,7 +67,7 @@ fn base(args: &[&str]) -> Case {
 pub fn combinations() -> Vec<Case> {
     let mut random = Random::new(11);
     let mut cases: Vec<Case> = PIECES.iter().map(|piece| base(&[piece])).collect();
-    for _ in 0..1000 {
+    for _ in 0..850 {
         let count = 2 + random.below(7);
         let mut args: Vec<&str> = (0..count).map(|_| *random.pick(PIECES)).collect();
         if random.below(4) > 0 {
@@ -296,8 +296,7 @@ pub fn response_files() -> Vec<Case> {
 
 /// Environment variables, with values good and bad.
 pub fn environment() -> Vec<Case> {
-    const VALUES: &[&str] =
-        &["", "0", "1", "2", "3", "4", "-1", "03", "+3", " 3", "true", "x", "65536", "99999999999", "22"];
+    const VALUES: &[&str] = &["", "0", "1", "2", "3", "4", "-1", "03", "+3", "x", "65536"];
     const NAMES: &[&str] = &[
         "OFFLOAD_BUNDLER_COMPRESS",
         "OFFLOAD_BUNDLER_VERBOSE",

@@ -1,9 +1,12 @@
 //! The differences that are meant, each with its reason. Whatever else differs is a failure.
 
-use offload_bundle::id::EntryId;
+use std::collections::BTreeSet;
+
 use offload_bundle::id::processors;
+use offload_bundle::id::{EntryId, Rules};
 
 use super::harness::{Case, HANGS, Outcome, replace};
+use super::view::held_ids;
 
 /// A difference that is meant.
 pub struct Rule {
@@ -53,6 +56,14 @@ pub const RULES: &[Rule] = &[
         reason: "LLVM leaves some outputs written and others not" },
     Rule { name: "broken file", explains: Outcomes(broken_file),
         reason: "LLVM crashes, lists nothing or takes what lies behind the data" },
+    Rule { name: "order of features, in bundles and messages", explains: Outcomes(feature_order_everywhere),
+        reason: "the canonical form has them in alphabetical order" },
+    Rule { name: "several entries fit", explains: Outcomes(ambiguous),
+        reason: "LLVM goes by the order of its hash tables; ours by the order in the file and of the requests" },
+    Rule { name: "the same ID twice in a bundle", explains: Outcomes(repeated_entry),
+        reason: "LLVM takes the last one and says nothing; here it is the first, with a warning, and all are listed" },
+    Rule { name: "IDs of other spellings in a bundle", explains: Outcomes(other_spellings),
+        reason: "older releases wrote them; LLVM 22 gives up on the whole file" },
     Rule { name: "marker lines inside an entry", explains: Outcomes(nested),
         reason: "LLVM ends an entry at the next end line, whatever entry that ends" },
     Rule { name: "one file for several outputs", explains: Outcomes(same_output),
@@ -244,4 +255,43 @@ fn library_options(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
 
 fn archive(case: &Case, _: &Outcome, _: &Outcome) -> bool {
     case.has("type=a") && case.has("unbundle")
+}
+
+fn feature_order_everywhere(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
+    let mut sorted = theirs.clone();
+    for typed in case.values("targets") {
+        let (from, to) = (target_id(typed), canonical(target_id(typed)));
+        if from.contains(':') && from != to {
+            for text in sorted.files.values_mut().chain([&mut sorted.stderr]) {
+                *text = replace(text, from.as_bytes(), to.as_bytes());
+            }
+        }
+    }
+    sorted != *theirs && (sorted == *ours || writes_nothing(case, &sorted, ours))
+}
+
+/// Whether an entry fits several requests or a request several entries.
+fn ambiguous(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
+    let rules = Rules { hip_serves_openmp: case.has("hip-openmp-compatible") };
+    let parsed = |ids: Vec<String>| ids.iter().filter_map(|id| EntryId::parse(id).ok()).collect::<Vec<_>>();
+    let held = parsed(held_ids(case));
+    let wanted = parsed(case.values("targets").into_iter().map(str::to_owned).collect());
+    let fits = |entry: &EntryId, request: &EntryId| entry.compatibility(request, rules).is_compatible();
+    let several = |count: usize| count > 1;
+    let alike = theirs.status == ours.status || (theirs.status < 2 && ours.status < 2);
+    let ambiguous = held.iter().any(|entry| several(wanted.iter().filter(|request| fits(entry, request)).count()))
+        || wanted.iter().any(|request| several(held.iter().filter(|entry| fits(entry, request)).count()));
+    case.has("unbundle") && alike && ambiguous
+}
+
+fn repeated_entry(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
+    let held = held_ids(case);
+    let repeated = held.iter().collect::<BTreeSet<_>>().len() < held.len();
+    let warned = ours.stderr_text().contains("holds several entries");
+    repeated && theirs.status == ours.status && (warned || case.has("list"))
+}
+
+fn other_spellings(_: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
+    let gave_up = theirs.status == 1 && theirs.stderr_text().contains("invalid bundle id read from the bundle");
+    gave_up && matches!(ours.status, 0 | 1)
 }

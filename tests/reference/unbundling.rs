@@ -46,7 +46,7 @@ pub fn requests() -> Vec<Case> {
         random.shuffle(&mut wanted);
         wanted.truncate(1 + random.below(wanted.len()));
         for _ in 0..random.below(3) {
-            wanted.insert(random.below(wanted.len() + 1), random.pick(ABSENT));
+            wanted.insert(random.below(wanted.len() + 1), *random.pick(ABSENT));
         }
         if random.below(6) == 0 {
             wanted.push(wanted[0]);
@@ -87,8 +87,11 @@ pub fn compatibility() -> Vec<Case> {
         let pick =
             |random: &mut Random| (0..1 + random.below(4)).map(|_| random.pick(&ids).as_str()).collect::<Vec<_>>();
         let (mut held, mut wanted) = (pick(&mut random), pick(&mut random));
-        held.dedup();
-        wanted.dedup();
+        for ids in [&mut held, &mut wanted] {
+            ids.sort_unstable();
+            ids.dedup();
+            random.shuffle(ids);
+        }
         let rest: &[&str] = if random.below(2) == 0 { &["-hip-openmp-compatible"] } else { &[] };
         cases.push(unbundle("bc", &wanted, rest).file("in", bundle_of("bc", &held)));
     }
@@ -196,6 +199,7 @@ pub fn broken() -> Vec<Case> {
     files.push(("bc", binary(&[("host-x86_64-unknown-linux", b"2"), ("hip-amdgcn-amd-amdhsa-gfx906", b"3")], 1)));
     files.push(("bc", binary(&[("host-x86_64-unknown-linux--", b"2"), ("hip-amdgcn-amd-amdhsa--gfx906", b"3")], 1)));
     files.push(("bc", binary(&[(host, b"2"), ("hipv4-amdgcn-amd-amdhsa--gfx906", b"3"), (gpu, b"4")], 4096)));
+    files.push(("bc", binary(&[(host, b"2"), (gpu, b"3"), (gpu, b"4")], 1)));
     let mut cases = Vec::new();
     for (file_type, data) in files {
         let data: Arc<[u8]> = data.into();

@@ -84,9 +84,24 @@ pub fn ids(bundle: &[u8]) -> Vec<String> {
     let mut at = MAGIC.len() + 8;
     let mut ids = Vec::new();
     for _ in 0..number(MAGIC.len()) {
+        // A broken bundle has those before the break.
+        if bundle.len() < at + 24 || bundle.len() - at - 24 < number(at + 16) {
+            break;
+        }
         let len = number(at + 16);
-        ids.push(String::from_utf8(bundle[at + 24..at + 24 + len].to_vec()).unwrap());
+        ids.push(String::from_utf8_lossy(&bundle[at + 24..at + 24 + len]).into_owned());
         at += 24 + len;
     }
     ids
+}
+
+/// The entry IDs in the bundle that a case reads.
+pub fn held_ids(case: &Case) -> Vec<String> {
+    let Some((_, data)) = case.files.iter().find(|(name, _)| name == "in" || name == "bundle") else { return vec![] };
+    if data.starts_with(MAGIC) && data.len() >= MAGIC.len() + 8 {
+        return ids(data);
+    }
+    let text = String::from_utf8_lossy(data);
+    let id = |line: &str| line.split_once("__CLANG_OFFLOAD_BUNDLE____START__ ").map(|(_, id)| id.to_owned());
+    text.lines().filter_map(id).collect()
 }
