@@ -27,7 +27,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use formats::Ccob;
-use harness::{Case, Outcome, Report, Tools, run, skip};
+use harness::{Case, Outcome, Report, Tools, replace, skip};
 
 const SOURCE: &str = "
 struct dim3 { unsigned x, y, z; };
@@ -158,23 +158,17 @@ fn the_entries_of_a_library_are_found() {
     let (theirs, _) = report.compare(&tools, &listing);
     let listed = String::from_utf8(theirs.stdout).unwrap();
     assert!(listed.lines().count() > 4, "{listed}");
+    // LLVM 22 gives up at the host's ID, which an older release wrote without environment. With another of the same
+    // length in its place, it finds the rest.
+    let patched: Arc<[u8]> = replace(&data, b"host-x86_64-unknown-linux", b"host-i386-unknown-linux--").into();
     for target in listed.lines() {
         let case = Case::new(&["-type=o", "-unbundle", "-input=in", "-output=out"]);
-        let case = case.arg(format!("-targets={target}")).file("in", Arc::clone(&data));
-        unbundle(&mut report, &tools, &case, &data);
+        report.compare(&tools, &case.clone().arg(format!("-targets={target}")).file("in", Arc::clone(&data)));
+        let target = target.replace("host-x86_64-unknown-linux", "host-i386-unknown-linux--");
+        let case = case.arg(format!("-targets={target}")).file("in", Arc::clone(&patched));
+        let (theirs, ours) = report.compare(&tools, &case);
+        let found = |outcome: &Outcome| outcome.status == 0 && outcome.files.contains_key("out");
+        report.check(found(&theirs) && found(&ours), || format!("{target} is not found by both"));
     }
     report.finish();
-}
-
-/// LLVM 22 refuses the whole file when it meets an ID without environment, as older releases wrote it, unless all
-/// requests are served by then; what it has written until then is right.
-fn unbundle(report: &mut Report, tools: &Tools, case: &Case, data: &[u8]) {
-    let (theirs, ours) = (run(&tools.theirs, case), run(&tools.ours, case));
-    let written = |outcome: &Outcome| outcome.files.get("out").cloned();
-    let host = case.values("targets").iter().any(|target| target.starts_with("host"));
-    if let (Some(a), Some(b), false) = (written(&theirs), written(&ours), host) {
-        report.check(a == b && b.starts_with(b"\x7fELF"), || format!("{:?}: other bytes", case.args));
-        report.check(harness::find(data, &b).is_some(), || format!("{:?}: not in the section", case.args));
-    }
-    report.judge(case, &theirs, &ours);
 }

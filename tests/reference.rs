@@ -2,7 +2,7 @@
 //!
 //! Where LLVM 22 is not installed, the tests say so and pass; `OFFLOAD_REQUIRE_LLVM=1` makes that a failure.
 //! `OFFLOAD_REFERENCE_BUNDLER` names another executable to compare with. The differences that are meant are the
-//! rows of one table, in `reference/rules.rs`.
+//! rows of one table, in `reference/rules.rs`; `OFFLOAD_SHOW_RULE` prints all those of the row it names.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -6,6 +6,9 @@ use super::formats::{Ccob, bundle, compressed};
 use super::harness::{Case, Random, Report, Tools};
 use super::types::{TARGETS, TYPES};
 
+/// What the entries hold, one after another.
+type Contents = Vec<Arc<[u8]>>;
+
 const LEVELS: &[&str] = &["-5", "-1", "0", "1", "3", "6", "10", "19", "20", "22"];
 
 fn contents(random: &mut Random) -> Vec<Arc<[u8]>> {
@@ -37,7 +40,7 @@ fn listing(file_type: &str, count: usize, data: Arc<[u8]>) -> Case {
 }
 
 /// Bundles of every type, at every level, with both versions of the header.
-fn written() -> Vec<(&'static str, Vec<Arc<[u8]>>, Case)> {
+fn written() -> Vec<(&'static str, Contents, Case)> {
     let mut random = Random::new(61);
     let all = contents(&mut random);
     let mut cases = Vec::new();

@@ -305,7 +305,12 @@ impl Report {
             return;
         }
         match rules::explain(case, &theirs, &ours) {
-            Some(rule) => self.by_rule(rule),
+            Some(rule) => {
+                if std::env::var_os("OFFLOAD_SHOW_RULE").is_some_and(|shown| shown == rule) {
+                    loud(&format!("by rule '{rule}': {}", difference(case, &theirs, &ours)));
+                }
+                self.by_rule(rule);
+            }
             None => self.unexpected.push(difference(case, &theirs, &ours)),
         }
     }

@@ -116,9 +116,9 @@ pub fn places() -> Vec<Case> {
         Arc::from(*b"CCOB"),
         Arc::from(*b"CCOBx"),
     ];
-    for file_type in ["bc", "ll", "s", "i", "o", "gch", "x"] {
+    for file_type in ["bc", "ll", "s", "o", "x"] {
         for input in &inputs {
-            for requests in [&[host, gpu][..], &[gpu], &[gpu, other], &[host]] {
+            for requests in [&[host, gpu][..], &[gpu, other], &[host]] {
                 for rest in [&[][..], &["-allow-missing-bundles"]] {
                     cases.push(unbundle(file_type, requests, rest).file("in", Arc::clone(input)));
                 }
