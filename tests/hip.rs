@@ -1,0 +1,174 @@
+//! The tool's main job: clang runs it on the code that it has compiled for several GPUs, and takes its bundles apart.
+//!
+//! clang 22 looks for `clang-offload-bundler` in the directories of `-B` first. What it makes with our tool equals
+//! what it makes with LLVM's own; so do the entries of a library that was linked for several GPUs.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    dead_code,
+    unreachable_pub,
+    reason = "in a test, what must not happen ends the test; its modules are shared with another program"
+)]
+
+#[path = "reference/formats.rs"]
+mod formats;
+#[path = "reference/harness.rs"]
+mod harness;
+#[path = "reference/rules.rs"]
+mod rules;
+#[path = "reference/view.rs"]
+mod view;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use formats::Ccob;
+use harness::{Case, Outcome, Report, Tools, replace, skip};
+
+const SOURCE: &str = "
+struct dim3 { unsigned x, y, z; };
+typedef struct ihipStream_t *hipStream_t;
+extern \"C\" int hipLaunchKernel(const void *, dim3, dim3, void **, unsigned long, hipStream_t);
+__attribute__((global)) void add(int *data, int count) {
+  for (int i = 0; i < count; ++i) data[i] += 3;
+}
+";
+
+/// What every run has; without a hash of the command line, which is not the same with `-B`.
+const COMMON: &[&str] =
+    &["--offload-arch=gfx906", "--offload-arch=gfx90a", "-nogpulib", "-nogpuinc", "-fuse-cuid=none", "-o", "out"];
+
+/// The ways to have clang bundle.
+const BUNDLING: &[&[&str]] = &[
+    &["--offload-device-only", "-c"],
+    &["--offload-device-only", "-c", "--offload-compress"],
+    &["--offload-device-only", "-c", "--offload-compress", "--offload-compression-level=9"],
+    &["--offload-device-only", "-E", "--gpu-bundle-output"],
+    &["--offload-device-only", "-S", "--gpu-bundle-output"],
+    &["--offload-device-only", "-S", "-emit-llvm", "--gpu-bundle-output"],
+    &["--offload-device-only", "-c", "-emit-llvm", "--gpu-bundle-output"],
+    &["--no-offload-new-driver", "-c"],
+    &["--no-offload-new-driver", "-E"],
+    &["--no-offload-new-driver", "-S"],
+    &["--no-offload-new-driver", "-S", "-emit-llvm"],
+    &["--no-offload-new-driver", "-c", "-emit-llvm"],
+    &["--no-offload-new-driver", "-M"],
+];
+
+fn clang(tools: &Tools) -> Option<PathBuf> {
+    let beside = tools.theirs.with_file_name("clang-22");
+    [beside, PathBuf::from("/usr/lib/llvm-22/bin/clang"), PathBuf::from("/usr/bin/clang-22")]
+        .into_iter()
+        .find(|path| path.exists())
+}
+
+/// Compiles and returns the output file and what clang said.
+fn compile(clang: &Path, dir: &Path, bundlers: &str, args: &[&str]) -> (Vec<u8>, String) {
+    let output = dir.join("out");
+    drop(fs::remove_file(&output));
+    let run = Command::new(clang).arg("-v").args(["-B", bundlers]).args(args).args(COMMON).current_dir(dir).output();
+    let run = run.unwrap();
+    let said = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert!(run.status.success(), "clang {args:?} failed:\n{said}");
+    (fs::read(output).unwrap(), said)
+}
+
+/// A directory with the source and, in `ours` and `theirs`, one bundler each.
+fn workshop(tools: &Tools) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("source.hip"), SOURCE).unwrap();
+    for (name, tool) in [("ours", &tools.ours), ("theirs", &tools.theirs)] {
+        fs::create_dir(dir.path().join(name)).unwrap();
+        symlink(tool, dir.path().join(name).join("clang-offload-bundler")).unwrap();
+    }
+    dir
+}
+
+/// Compares what clang makes with each of the bundlers; `-v` shows which one it ran.
+fn compare(report: &mut Report, clang: &Path, dir: &Path, args: &[&str]) -> Vec<u8> {
+    let (theirs, theirs_said) = compile(clang, dir, "theirs", args);
+    let (ours, ours_said) = compile(clang, dir, "ours", args);
+    let ran = |said: &str, which: &str| said.contains(&format!("\"{which}/clang-offload-bundler\""));
+    report.check(ran(&theirs_said, "theirs") && !ran(&theirs_said, "ours"), || format!("{args:?}: {theirs_said}"));
+    report.check(ran(&ours_said, "ours") && !ran(&ours_said, "theirs"), || format!("{args:?}: {ours_said}"));
+    match (Ccob::read(&theirs), Ccob::read(&ours)) {
+        (Some(theirs), Some(found)) => {
+            let same = (theirs.method, theirs.hash, &theirs.payload) == (found.method, found.hash, &found.payload);
+            let fits = found.version == 2 && found.is_consistent(ours.len());
+            report.check(same && fits, || format!("{args:?}: version {} against {}", theirs.version, found.version));
+        }
+        _ => report.check(theirs == ours, || format!("{args:?}: {} bytes against {}", theirs.len(), ours.len())),
+    }
+    ours
+}
+
+#[test]
+fn clang_bundles_and_unbundles_with_it() {
+    let test = "clang with our bundler";
+    let Some(tools) = Tools::find(test) else { return };
+    let Some(clang) = clang(&tools) else { return skip(test, "clang 22 is not installed") };
+    let dir = workshop(&tools);
+    let mut report = Report::new(test);
+    for args in BUNDLING {
+        compare(&mut report, &clang, dir.path(), &[&["-x", "hip", "source.hip"], *args].concat());
+    }
+    // The other way: a bundle of preprocessed or compiled code is clang's input.
+    let ways: [(&str, &str, &[&str]); 2] =
+        [("-E", "hip-cpp-output", &["-c", "-emit-llvm"]), ("-E", "hip-cpp-output", &["-S"])];
+    for (first, language, second) in ways {
+        let old = ["--no-offload-new-driver"];
+        let bundle =
+            compare(&mut report, &clang, dir.path(), &[&old, &["-x", "hip", "source.hip", first][..]].concat());
+        fs::write(dir.path().join("bundle"), bundle).unwrap();
+        compare(&mut report, &clang, dir.path(), &[&old, &["-x", language, "bundle"][..], second].concat());
+    }
+    report.finish();
+}
+
+/// The `.hip_fatbin` section of a library.
+fn section(tools: &Tools, library: &Path) -> Option<Vec<u8>> {
+    let beside = tools.theirs.with_file_name("llvm-objcopy");
+    let objcopy = if beside.exists() { beside } else { PathBuf::from("objcopy") };
+    let dir = tempfile::tempdir().unwrap();
+    let section = dir.path().join("section");
+    let dump = format!(".hip_fatbin={}", section.display());
+    let run = Command::new(objcopy).arg("--dump-section").arg(dump).arg(library).arg(dir.path().join("copy")).output();
+    run.ok()?;
+    fs::read(section).ok()
+}
+
+#[test]
+fn the_entries_of_a_library_are_found() {
+    let test = "librocrand";
+    let Some(tools) = Tools::find(test) else { return };
+    let library = fs::read_dir("/usr/lib/x86_64-linux-gnu").ok().and_then(|files| {
+        let mut names = files.filter_map(|file| Some(file.ok()?.path()));
+        names.find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("librocrand.so.1.")))
+    });
+    let Some(data) = library.and_then(|library| section(&tools, &library)) else {
+        return skip(test, "librocrand1 is not installed");
+    };
+    let data: Arc<[u8]> = data.into();
+    let mut report = Report::new(test);
+    let listing = Case::new(&["-type=o", "-list", "-input=in"]).file("in", Arc::clone(&data));
+    let (theirs, _) = report.compare(&tools, &listing);
+    let listed = String::from_utf8(theirs.stdout).unwrap();
+    assert!(listed.lines().count() > 4, "{listed}");
+    // LLVM 22 gives up at the host's ID, which an older release wrote without environment. With another of the same
+    // length in its place, it finds the rest.
+    let patched: Arc<[u8]> = replace(&data, b"host-x86_64-unknown-linux", b"host-i386-unknown-linux--").into();
+    for target in listed.lines() {
+        let case = Case::new(&["-type=o", "-unbundle", "-input=in", "-output=out"]);
+        report.compare(&tools, &case.clone().arg(format!("-targets={target}")).file("in", Arc::clone(&data)));
+        let target = target.replace("host-x86_64-unknown-linux", "host-i386-unknown-linux--");
+        let case = case.arg(format!("-targets={target}")).file("in", Arc::clone(&patched));
+        let (theirs, ours) = report.compare(&tools, &case);
+        let found = |outcome: &Outcome| outcome.status == 0 && outcome.files.contains_key("out");
+        report.check(found(&theirs) && found(&ours), || format!("{target} is not found by both"));
+    }
+    report.finish();
+}

@@ -1,0 +1,92 @@
+//! The same command lines with LLVM 22's tool and with ours: exit status, stdout, stderr and every output byte.
+//!
+//! Where LLVM 22 is not installed, the tests say so and pass; `OFFLOAD_REQUIRE_LLVM=1` makes that a failure.
+//! `OFFLOAD_REFERENCE_BUNDLER` names another executable to compare with. The differences that are meant are the
+//! rows of one table, in `reference/rules.rs`; `OFFLOAD_SHOW_RULE` prints all those of the row it names.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    unreachable_pub,
+    reason = "in a test, what must not happen ends the test; its modules are parts of one program"
+)]
+
+#[path = "reference/compressed.rs"]
+mod compressed;
+#[path = "reference/formats.rs"]
+mod formats;
+#[path = "reference/harness.rs"]
+mod harness;
+#[path = "reference/names.rs"]
+mod names;
+#[path = "reference/options.rs"]
+mod options;
+#[path = "reference/rules.rs"]
+mod rules;
+#[path = "reference/types.rs"]
+mod types;
+#[path = "reference/unbundling.rs"]
+mod unbundling;
+#[path = "reference/view.rs"]
+mod view;
+
+use harness::{Report, Tools};
+
+/// Runs a group of cases, if there is an LLVM to compare with.
+fn group(name: &'static str, compare: impl FnOnce(&mut Report, &Tools)) {
+    if let Some(tools) = Tools::find(name) {
+        let mut report = Report::new(name);
+        compare(&mut report, &tools);
+        report.finish();
+    }
+}
+
+#[test]
+fn target_names() {
+    group("target names", names::compare_names);
+}
+
+#[test]
+fn options() {
+    group("options", |report, tools| {
+        report.compare_all(tools, options::combinations());
+        report.compare_all(tools, options::nearly_right());
+        report.compare_all(tools, options::spellings());
+        report.compare_all(tools, options::response_files());
+        report.compare_all(tools, options::environment());
+    });
+}
+
+#[test]
+fn types() {
+    group("types", |report, tools| {
+        report.compare_all(tools, types::rounds());
+        report.compare_all(tools, types::nested());
+        report.compare_all(tools, types::streams());
+    });
+}
+
+#[test]
+fn alignments() {
+    group("alignments", |report, tools| report.compare_all(tools, types::alignments()));
+}
+
+#[test]
+fn unbundling() {
+    group("unbundling", |report, tools| {
+        report.compare_all(tools, unbundling::requests());
+        report.compare_all(tools, unbundling::compatibility());
+        report.compare_all(tools, unbundling::places());
+        report.compare_all(tools, unbundling::conflicts());
+        report.compare_all(tools, unbundling::broken());
+    });
+}
+
+#[test]
+fn compressed() {
+    group("compressed", |report, tools| {
+        compressed::compare_written(report, tools);
+        report.compare_all(tools, compressed::read());
+        report.compare_all(tools, compressed::broken());
+    });
+}

@@ -1,0 +1,116 @@
+//! The bundle formats, written and read from their description and not by either tool.
+
+use std::io::{Read as _, Write as _};
+
+use md5::{Digest as _, Md5};
+
+pub const MAGIC: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
+
+/// A binary bundle.
+pub fn binary(entries: &[(&str, &[u8])], align: usize) -> Vec<u8> {
+    let mut offset = MAGIC.len() + 8 + entries.iter().map(|(id, _)| 24 + id.len()).sum::<usize>();
+    let mut header = [MAGIC, &u64_bytes(entries.len())].concat();
+    let mut payload = Vec::new();
+    for (id, content) in entries {
+        let start = offset.next_multiple_of(align);
+        payload.resize(payload.len() + start - offset, 0);
+        payload.extend(*content);
+        offset = start + content.len();
+        header.extend([u64_bytes(start), u64_bytes(content.len()), u64_bytes(id.len())].concat());
+        header.extend(id.as_bytes());
+    }
+    [header, payload].concat()
+}
+
+fn u64_bytes(number: usize) -> [u8; 8] {
+    u64::try_from(number).unwrap().to_le_bytes()
+}
+
+/// A text bundle.
+pub fn text(comment: &str, entries: &[(&str, &[u8])]) -> Vec<u8> {
+    let line = |word: &str, id: &str| format!("\n{comment} __CLANG_OFFLOAD_BUNDLE____{word}__ {id}\n").into_bytes();
+    entries.iter().flat_map(|(id, content)| [line("START", id), content.to_vec(), line("END", id)].concat()).collect()
+}
+
+/// The comment of a text type.
+pub fn comment(file_type: &str) -> Option<&'static str> {
+    match file_type {
+        "i" | "ii" | "cui" | "hipi" => Some("//"),
+        "d" | "s" => Some("#"),
+        "ll" => Some(";"),
+        _ => None,
+    }
+}
+
+/// A bundle of a type.
+pub fn bundle(file_type: &str, entries: &[(&str, &[u8])]) -> Vec<u8> {
+    comment(file_type).map_or_else(|| binary(entries, 1), |comment| text(comment, entries))
+}
+
+/// A compressed bundle.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Ccob {
+    pub version: u16,
+    pub method: u16,
+    pub total: u64,
+    pub inflated: u64,
+    pub hash: u64,
+    pub payload: Vec<u8>,
+}
+
+impl Ccob {
+    pub fn read(data: &[u8]) -> Option<Self> {
+        let rest = data.strip_prefix(b"CCOB")?;
+        let number = |at: usize, len: usize| {
+            let mut bytes = [0; 8];
+            bytes[..len].copy_from_slice(rest.get(at..at + len)?);
+            Some(u64::from_le_bytes(bytes))
+        };
+        let version = u16::try_from(number(0, 2)?).ok()?;
+        let width = if version == 3 { 8 } else { 4 };
+        let total = number(4, width)?;
+        let inflated = number(4 + width, width)?;
+        let hash = number(4 + 2 * width, 8)?;
+        let payload = inflate(rest.get(12 + 2 * width..)?)?;
+        Some(Self { version, method: u16::try_from(number(2, 2)?).ok()?, total, inflated, hash, payload })
+    }
+
+    /// What has to be true of every one that is written.
+    pub fn is_consistent(&self, len: usize) -> bool {
+        let hash = u64::from_le_bytes(Md5::digest(&self.payload)[..8].try_into().unwrap());
+        self.hash == hash
+            && usize::try_from(self.inflated).is_ok_and(|inflated| inflated == self.payload.len())
+            && usize::try_from(self.total).is_ok_and(|total| total == len)
+    }
+}
+
+fn inflate(stream: &[u8]) -> Option<Vec<u8>> {
+    let mut payload = Vec::new();
+    let mut decoder = zstd::Decoder::new(stream).ok()?;
+    decoder.window_log_max(31).ok()?;
+    decoder.read_to_end(&mut payload).ok()?;
+    Some(payload)
+}
+
+/// A compressed bundle of a version and a method, around any bundle.
+pub fn compressed(version: u16, method: u16, payload: &[u8]) -> Vec<u8> {
+    let stream = if method == 1 {
+        zstd::encode_all(payload, 3).unwrap()
+    } else {
+        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(payload).unwrap();
+        encoder.finish().unwrap()
+    };
+    let (width, sizes) = match version {
+        1 => (4, 1),
+        2 => (4, 2),
+        _ => (8, 2),
+    };
+    let header_len = 8 + width * sizes + 8;
+    let sizes = [header_len + stream.len(), payload.len()].into_iter().skip(2 - sizes);
+    let mut data = [b"CCOB".as_slice(), &version.to_le_bytes(), &method.to_le_bytes()].concat();
+    sizes.for_each(|size| data.extend(&u64_bytes(size)[..width]));
+    data.extend(&Md5::digest(payload)[..8]);
+    data.extend(stream);
+    data
+}

@@ -1,0 +1,369 @@
+//! Running one command line with both tools and comparing what they did.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::rules;
+use super::view::view;
+
+/// What both tools see as the name they were called by.
+pub const NAME: &str = "clang-offload-bundler";
+
+/// How long a tool may take before it counts as hanging.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The status that stands for a tool that had to be stopped.
+pub const HANGS: i32 = 1000;
+
+/// How many unexpected differences are printed in full.
+const SHOWN: usize = 25;
+
+/// The two tools.
+pub struct Tools {
+    pub theirs: PathBuf,
+    pub ours: PathBuf,
+}
+
+impl Tools {
+    /// Both tools, or none (said loudly) where LLVM 22 is not installed.
+    pub fn find(test: &str) -> Option<Self> {
+        let theirs = std::env::var_os("OFFLOAD_REFERENCE_BUNDLER")
+            .map_or_else(|| PathBuf::from("/usr/lib/llvm-22/bin/clang-offload-bundler"), PathBuf::from);
+        if !theirs.exists() {
+            skip(test, &format!("LLVM 22 is not installed ({} is not there)", theirs.display()));
+            return None;
+        }
+        Some(Self { theirs, ours: PathBuf::from(env!("CARGO_BIN_EXE_clang-offload-bundler")) })
+    }
+}
+
+/// Says that a test did nothing; a failure where `OFFLOAD_REQUIRE_LLVM=1` asks for all of them.
+pub fn skip(test: &str, why: &str) {
+    assert!(
+        std::env::var_os("OFFLOAD_REQUIRE_LLVM").is_none_or(|value| value != "1"),
+        "{test}: {why}, and OFFLOAD_REQUIRE_LLVM=1 is set"
+    );
+    loud(&format!("SKIPPED: {why}: {test}"));
+}
+
+/// Prints a line past the test runner, which keeps what passing tests print to itself.
+pub fn loud(line: &str) {
+    drop(writeln!(std::io::stderr(), "{line}"));
+}
+
+/// Numbers that are the same in every run (xorshift64*).
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11
+    }
+
+    /// A number below `limit`.
+    pub fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next()).unwrap() % limit
+    }
+
+    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.below(from.len())]
+    }
+
+    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
+        (0..len).map(|_| self.next().to_le_bytes()[0]).collect()
+    }
+
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for index in (1..items.len()).rev() {
+            items.swap(index, self.below(index + 1));
+        }
+    }
+}
+
+/// A command line and what it finds.
+#[derive(Clone, Debug, Default)]
+pub struct Case {
+    pub args: Vec<String>,
+    pub env: Vec<(&'static str, String)>,
+    pub files: Vec<(String, Arc<[u8]>)>,
+    pub dirs: Vec<&'static str>,
+    pub stdin: Vec<u8>,
+    /// The lines our tool has to list, in this order.
+    pub file_order: Option<Vec<String>>,
+    /// The files our tool has to write.
+    pub wanted: Vec<(String, Arc<[u8]>)>,
+    /// Whether contents look like parts of the format, so that LLVM may not tell them apart.
+    pub nested: bool,
+}
+
+impl Case {
+    pub fn new<S: AsRef<str>>(args: &[S]) -> Self {
+        Self { args: args.iter().map(|arg| arg.as_ref().to_owned()).collect(), ..Self::default() }
+    }
+
+    pub fn arg(mut self, arg: impl Into<String>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    pub fn file(mut self, name: impl Into<String>, content: impl Into<Arc<[u8]>>) -> Self {
+        self.files.push((name.into(), content.into()));
+        self
+    }
+
+    pub fn env(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.env.push((name, value.into()));
+        self
+    }
+
+    pub fn dir(mut self, name: &'static str) -> Self {
+        self.dirs.push(name);
+        self
+    }
+
+    pub fn stdin(mut self, data: impl Into<Vec<u8>>) -> Self {
+        self.stdin = data.into();
+        self
+    }
+
+    pub fn listing(mut self, lines: Vec<String>) -> Self {
+        self.file_order = Some(lines);
+        self
+    }
+
+    pub fn wants(mut self, name: impl Into<String>, content: impl Into<Arc<[u8]>>) -> Self {
+        self.wanted.push((name.into(), content.into()));
+        self
+    }
+
+    pub fn has(&self, arg: &str) -> bool {
+        self.args.iter().any(|a| a.trim_start_matches('-') == arg)
+    }
+
+    /// The values of an option, elements of lists by themselves.
+    pub fn values(&self, option: &str) -> Vec<&str> {
+        let with = |arg: &'_ String| -> Option<usize> {
+            let rest = arg.trim_start_matches('-').strip_prefix(option)?.strip_prefix('=')?;
+            Some(arg.len() - rest.len())
+        };
+        self.args.iter().filter_map(|arg| with(arg).map(|at| &arg[at..])).flat_map(|list| list.split(',')).collect()
+    }
+}
+
+/// What a tool did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The exit status; 128 and the signal's number for a tool that a signal ended.
+    pub status: i32,
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+    /// All files there are afterwards.
+    pub files: BTreeMap<String, Vec<u8>>,
+}
+
+impl Outcome {
+    pub fn stderr_text(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+
+    pub fn crashed(&self) -> bool {
+        self.status >= 128
+    }
+}
+
+/// Runs a case with one tool in a directory of its own.
+pub fn run(tool: &Path, case: &Case) -> Outcome {
+    let scratch = tempfile::tempdir().unwrap();
+    let work = scratch.path().join("work");
+    let side = scratch.path().join("side");
+    for dir in [&work, &side] {
+        fs::create_dir(dir).unwrap();
+    }
+    for dir in &case.dirs {
+        fs::create_dir(work.join(dir)).unwrap();
+    }
+    for (name, content) in &case.files {
+        fs::write(work.join(name), content).unwrap();
+    }
+    let (out, err, input) = (side.join("out"), side.join("err"), side.join("in"));
+    fs::write(&input, &case.stdin).unwrap();
+    let mut command = Command::new(tool);
+    command.arg0(NAME).args(&case.args).current_dir(&work);
+    command.env_clear().env("PATH", "/usr/bin:/bin").env("TMPDIR", &side).env("PWD", &work);
+    // A crash of LLVM is a crash; where it was costs a second more to find out.
+    command.env("LLVM_DISABLE_SYMBOLIZATION", "1");
+    command.envs(case.env.iter().map(|(name, value)| (name, value)));
+    command.stdin(File::open(&input).unwrap());
+    command.stdout(Stdio::from(File::create(&out).unwrap())).stderr(Stdio::from(File::create(&err).unwrap()));
+    let status = wait(&mut command);
+    let unplaced = |data: Vec<u8>| replace(&data, work.to_str().unwrap().as_bytes(), b"DIR");
+    let mut files = BTreeMap::new();
+    collect(&work, "", &mut files);
+    Outcome { status, stdout: unplaced(fs::read(out).unwrap()), stderr: unplaced(fs::read(err).unwrap()), files }
+}
+
+fn wait(command: &mut Command) -> i32 {
+    let mut child = command.spawn().unwrap();
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code().unwrap_or_else(|| 128 + status.signal().unwrap());
+        }
+        if started.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            return HANGS;
+        }
+        std::thread::sleep(Duration::from_micros(700));
+    }
+}
+
+fn collect(dir: &Path, prefix: &str, files: &mut BTreeMap<String, Vec<u8>>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let entry = entry.unwrap();
+        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        if entry.path().is_dir() {
+            collect(&entry.path(), &format!("{name}/"), files);
+        } else {
+            files.insert(name, fs::read(entry.path()).unwrap());
+        }
+    }
+}
+
+pub fn replace(data: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    let mut result = Vec::with_capacity(data.len());
+    let mut rest = data;
+    while let Some(at) = find(rest, from) {
+        result.extend(&rest[..at]);
+        result.extend(to);
+        rest = &rest[at + from.len()..];
+    }
+    result.extend(rest);
+    result
+}
+
+pub fn find(data: &[u8], what: &[u8]) -> Option<usize> {
+    memchr::memmem::find(data, what)
+}
+
+/// The results of a group of cases.
+pub struct Report {
+    group: &'static str,
+    compared: usize,
+    by_rule: BTreeMap<&'static str, usize>,
+    unexpected: Vec<String>,
+}
+
+impl Report {
+    pub fn new(group: &'static str) -> Self {
+        Self { group, compared: 0, by_rule: BTreeMap::new(), unexpected: Vec::new() }
+    }
+
+    /// Runs a case with both tools and compares; returns what they did.
+    pub fn compare(&mut self, tools: &Tools, case: &Case) -> (Outcome, Outcome) {
+        let theirs = run(&tools.theirs, case);
+        let ours = run(&tools.ours, case);
+        self.judge(case, &theirs, &ours);
+        (theirs, ours)
+    }
+
+    pub fn compare_all(&mut self, tools: &Tools, cases: impl IntoIterator<Item = Case>) {
+        for case in cases {
+            self.compare(tools, &case);
+        }
+    }
+
+    /// Counts a case, and notes it if it differs where no rule says so.
+    pub fn judge(&mut self, case: &Case, theirs: &Outcome, ours: &Outcome) {
+        self.compared += 1;
+        if let Some(order) = case.file_order.as_ref().filter(|_| ours.status == 0) {
+            let listed: Vec<String> = String::from_utf8_lossy(&ours.stdout).lines().map(str::to_owned).collect();
+            if &listed != order {
+                self.unexpected.push(format!("{:?}\n  lists {listed:?}, not in file order {order:?}", case.args));
+            }
+        }
+        for (name, content) in case.wanted.iter().filter(|_| ours.status == 0) {
+            if ours.files.get(name).map(Vec::as_slice) != Some(content) {
+                self.unexpected.push(format!("{:?}\n  our {name} is not what was bundled", case.args));
+            }
+        }
+        let (theirs, ours) = (view(case, theirs), view(case, ours));
+        if theirs == ours {
+            return;
+        }
+        match rules::explain(case, &theirs, &ours) {
+            Some(rule) => {
+                if std::env::var_os("OFFLOAD_SHOW_RULE").is_some_and(|shown| shown == rule) {
+                    loud(&format!("by rule '{rule}': {}", difference(case, &theirs, &ours)));
+                }
+                self.by_rule(rule);
+            }
+            None => self.unexpected.push(difference(case, &theirs, &ours)),
+        }
+    }
+
+    /// Counts a case that one of the two tools did not take part in.
+    pub fn check(&mut self, holds: bool, what: impl FnOnce() -> String) {
+        self.compared += 1;
+        if !holds {
+            self.unexpected.push(what());
+        }
+    }
+
+    pub fn by_rule(&mut self, rule: &'static str) {
+        *self.by_rule.entry(rule).or_default() += 1;
+    }
+
+    /// Prints the count, and fails if anything differed that should not.
+    pub fn finish(self) {
+        let explained: usize = self.by_rule.values().sum();
+        let mut text = format!("{}: compared {} cases, {explained} by rule", self.group, self.compared);
+        for (rule, count) in &self.by_rule {
+            write!(text, "\n    {count:5}  {rule}").unwrap();
+        }
+        loud(&text);
+        let shown = self.unexpected.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join("\n\n");
+        assert!(
+            self.unexpected.is_empty(),
+            "{}: {} unexpected differences\n\n{shown}\n",
+            self.group,
+            self.unexpected.len()
+        );
+    }
+}
+
+fn difference(case: &Case, theirs: &Outcome, ours: &Outcome) -> String {
+    let mut text = format!("{NAME} {}", case.args.join(" "));
+    for (name, value) in &case.env {
+        write!(text, "\n  with {name}={value}").unwrap();
+    }
+    for (who, outcome) in [("LLVM", theirs), ("ours", ours)] {
+        let (stdout, stderr) = (&excerpt(&outcome.stdout), &excerpt(&outcome.stderr));
+        write!(text, "\n  {who}: status {}\n    stdout {stdout}\n    stderr {stderr}", outcome.status).unwrap();
+        for (name, content) in &outcome.files {
+            let other = if who == "LLVM" { ours } else { theirs };
+            if other.files.get(name) != Some(content) {
+                write!(text, "\n    {name} ({} bytes): {}", content.len(), excerpt(content)).unwrap();
+            }
+        }
+    }
+    text
+}
+
+fn excerpt(data: &[u8]) -> String {
+    let end = data.len().min(700);
+    format!("\"{}\"{}", data[..end].escape_ascii(), if end < data.len() { "…" } else { "" })
+}

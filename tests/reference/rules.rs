@@ -1,0 +1,297 @@
+//! The differences that are meant, each with its reason. Whatever else differs is a failure.
+
+use std::collections::BTreeSet;
+
+use offload_bundle::id::processors;
+use offload_bundle::id::{EntryId, Rules};
+
+use super::harness::{Case, HANGS, Outcome, replace};
+use super::view::held_ids;
+
+/// A difference that is meant.
+pub struct Rule {
+    pub name: &'static str,
+    #[expect(dead_code, reason = "for whoever reads the table")]
+    pub reason: &'static str,
+    pub explains: Explains,
+}
+
+/// Whether a rule explains a difference: LLVM's first, ours second.
+pub enum Explains {
+    /// Between the outcomes of a whole case.
+    Outcomes(fn(&Case, &Outcome, &Outcome) -> bool),
+    /// Between the IDs that are written for a target as typed.
+    Ids(fn(&str, &str, &str) -> bool),
+}
+
+use Explains::{Ids, Outcomes};
+
+#[rustfmt::skip]
+pub const RULES: &[Rule] = &[
+    Rule { name: "GPU in the fifth field", explains: Ids(fifth_field),
+        reason: "LLVM 22 takes the GPU for an environment and drops it; the documents say that it is the target ID" },
+    Rule { name: "GPU in the fifth field, in a message", explains: Outcomes(fifth_field_message),
+        reason: "as above: the GPU is no part of the unknown triple" },
+    Rule { name: "unknown processor", explains: Ids(unknown_processor),
+        reason: "LLVM writes an empty target ID for it, so that two new GPUs become the same entry" },
+    Rule { name: "alias of a processor", explains: Ids(alias),
+        reason: "LLVM drops the processor; all that is written has the primary name" },
+    Rule { name: "order of features", explains: Ids(feature_order),
+        reason: "the canonical form has them in alphabetical order" },
+    Rule { name: "default format version 2", explains: Outcomes(format_version),
+        reason: "runtimes before ROCm 7 cannot read version 3, so 2 is our default, and the warning says so" },
+    Rule { name: "--version", explains: Outcomes(version_text),
+        reason: "each tool says what it is" },
+    Rule { name: "triple without environment", explains: Outcomes(short_triple),
+        reason: "the documents allow it, LLVM up to 20 took it, LLVM 22 refuses it" },
+    Rule { name: "-bundle-align=0", explains: Outcomes(no_alignment),
+        reason: "LLVM divides by zero or takes it for 1" },
+    Rule { name: "wrong features", explains: Outcomes(wrong_features),
+        reason: "LLVM crashes on a feature without sign, and bundles what no GPU has" },
+    Rule { name: "conflicting features", explains: Outcomes(conflict),
+        reason: "LLVM finds a conflict depending on how the target IDs sort" },
+    Rule { name: "duplicates after normalisation", explains: Outcomes(duplicate),
+        reason: "two spellings of one ID would be two entries that no one can tell apart" },
+    Rule { name: "a failure writes nothing", explains: Outcomes(writes_nothing),
+        reason: "LLVM leaves some outputs written and others not" },
+    Rule { name: "broken file", explains: Outcomes(broken_file),
+        reason: "LLVM crashes, lists nothing or takes what lies behind the data" },
+    Rule { name: "order of features, in bundles and messages", explains: Outcomes(feature_order_everywhere),
+        reason: "the canonical form has them in alphabetical order" },
+    Rule { name: "several entries fit", explains: Outcomes(ambiguous),
+        reason: "LLVM goes by the order of its hash tables; ours by the order in the file and of the requests" },
+    Rule { name: "the same ID twice in a bundle", explains: Outcomes(repeated_entry),
+        reason: "LLVM takes the last one and says nothing; here it is the first, with a warning, and all are listed" },
+    Rule { name: "IDs of other spellings in a bundle", explains: Outcomes(other_spellings),
+        reason: "older releases wrote them; LLVM 22 gives up on the whole file" },
+    Rule { name: "marker lines inside an entry", explains: Outcomes(nested),
+        reason: "LLVM ends an entry at the next end line, whatever entry that ends" },
+    Rule { name: "one file for several outputs", explains: Outcomes(same_output),
+        reason: "in LLVM the order of a hash table decides which entry is left, here the last request does" },
+    Rule { name: "-debug-only", explains: Outcomes(debug_only),
+        reason: "release builds of LLVM lack it" },
+    Rule { name: "options of LLVM's libraries", explains: Outcomes(library_options),
+        reason: "LLVM's tool takes the hidden options of all code in libLLVM; none of them is about bundles" },
+    Rule { name: "archives", explains: Outcomes(archive),
+        reason: "unbundling archives is not there yet" },
+    Rule { name: "LLVM crashes", explains: Outcomes(crash),
+        reason: "a crash is no behaviour to copy" },
+    Rule { name: "LLVM hangs", explains: Outcomes(hang),
+        reason: "a hang is no behaviour to copy" },
+];
+
+/// The name of the rule that explains a difference between outcomes.
+pub fn explain(case: &Case, theirs: &Outcome, ours: &Outcome) -> Option<&'static str> {
+    let explains = |rule: &&Rule| matches!(rule.explains, Outcomes(rule) if rule(case, theirs, ours));
+    RULES.iter().find(explains).map(|rule| rule.name)
+}
+
+/// The name of the rule that explains a difference between two IDs.
+pub fn explain_id(typed: &str, theirs: &str, ours: &str) -> Option<&'static str> {
+    let explains = |rule: &&Rule| matches!(rule.explains, Ids(rule) if rule(typed, theirs, ours));
+    RULES.iter().find(explains).map(|rule| rule.name)
+}
+
+/// What stands behind the four fields of the triple.
+fn target_id(typed: &str) -> &str {
+    typed.splitn(6, '-').nth(5).unwrap_or("")
+}
+
+/// The processor's primary name and the features in order.
+fn canonical(target_id: &str) -> String {
+    let (processor, features) = target_id.split_once(':').unwrap_or((target_id, ""));
+    let processor = processors::find(processor).map_or(processor, |known| known.name);
+    let mut features: Vec<&str> = features.split(':').filter(|feature| !feature.is_empty()).collect();
+    features.sort_unstable();
+    [&[processor], features.as_slice()].concat().join(":")
+}
+
+/// The target ID that stands where the system or the environment should, with its position.
+fn early_gpu(fields: &[&str]) -> Option<(usize, String)> {
+    (3..=4).filter(|&index| index < fields.len()).find_map(|index| {
+        let gpu = fields[index..].join("-");
+        let gpu = if gpu.contains(':') { gpu.as_str() } else { gpu.trim_end_matches('-') };
+        let processor = gpu.split(':').next().unwrap().trim_end_matches('-');
+        let names_gpu = ["gfx", "sm_", "amdgcnspirv"].iter().any(|start| processor.starts_with(start))
+            || (processors::find(processor).is_some() && ["amdgcn", "r600"].contains(&fields[1]));
+        names_gpu.then(|| (index, gpu.to_owned()))
+    })
+}
+
+/// The same ID with four fields before the target ID.
+fn spelled_out(typed: &str) -> Option<String> {
+    let fields: Vec<&str> = typed.split('-').collect();
+    let (index, gpu) = early_gpu(&fields)?;
+    Some(format!("{}{}{gpu}", fields[..index].join("-"), "-".repeat(6 - index)))
+}
+
+fn fifth_field(typed: &str, _: &str, ours: &str) -> bool {
+    spelled_out(typed).is_some_and(|same| EntryId::parse(&same).is_ok_and(|id| id.to_string() == ours))
+}
+
+/// The triple that is complained of has no GPU in it.
+fn fifth_field_message(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
+    let same = |typed: &&str| {
+        let Some((_, gpu)) = early_gpu(&typed.split('-').collect::<Vec<_>>()) else { return false };
+        let cut = gpu.split('-').next().unwrap();
+        theirs.stderr_text().replace(&format!("-{cut}'\n"), "-'\n") == ours.stderr_text()
+    };
+    theirs.status == 1 && ours.status == 1 && case.values("targets").iter().any(same)
+}
+
+fn unknown_processor(typed: &str, theirs: &str, ours: &str) -> bool {
+    let id = target_id(typed);
+    let unknown = processors::find(id.split(':').next().unwrap_or("")).is_none();
+    unknown && theirs.ends_with('-') && ours == format!("{theirs}{}", canonical(id))
+}
+
+fn alias(typed: &str, theirs: &str, ours: &str) -> bool {
+    let id = target_id(typed);
+    let name = id.split(':').next().unwrap_or("");
+    !processors::is_offload_arch(name)
+        && processors::find(name).is_some()
+        && theirs.ends_with('-')
+        && (ours == format!("{theirs}{}", canonical(id)) || ours == format!("{theirs}{id}"))
+}
+
+fn feature_order(typed: &str, theirs: &str, ours: &str) -> bool {
+    let id = target_id(typed);
+    theirs.strip_suffix(id).is_some_and(|stem| ours == format!("{stem}{}", canonical(id))) && id.contains(':')
+}
+
+fn format_version(_: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
+    let two = |outcome: &Outcome| {
+        let stderr = outcome.stderr_text().replace("Using default version 3.", "Using default version 2.");
+        let stderr = stderr.replace("bundle format version: 3\n", "bundle format version: 2\n");
+        let text = |data: &Vec<u8>| replace(data, b"CCOB version 3", b"CCOB version 2");
+        let files: Vec<_> = outcome.files.iter().map(|(name, data)| (name.clone(), text(data))).collect();
+        (outcome.status, outcome.stdout.clone(), stderr, files)
+    };
+    let three =
+        ours.stderr_text().contains("version 3") || ours.files.values().any(|data| data.starts_with(b"CCOB version 3"));
+    two(theirs) == two(ours) && !three
+}
+
+fn version_text(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
+    let says = |outcome: &Outcome| String::from_utf8_lossy(&outcome.stdout).contains("version 22.1.8");
+    case.has("version") && theirs.status == 0 && ours.status == 0 && says(theirs) && says(ours)
+}
+
+fn short_triple(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
+    let short = |target: &&str| target.split('-').count() == 4;
+    let refused = |outcome: &Outcome| outcome.stderr_text().contains("Targets need to follow the format");
+    case.values("targets").iter().any(short) && refused(theirs) && !refused(ours)
+}
+
+fn no_alignment(case: &Case, _: &Outcome, ours: &Outcome) -> bool {
+    case.values("bundle-align").contains(&"0") && ours.status == 1 && ours.stderr_text().contains("at least 1")
+}
+
+fn wrong_features(_: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
+    const REASONS: &[&str] = &["has no sign", "is set twice", "has no target feature", "has features but no processor"];
+    let says = |outcome: &Outcome| REASONS.iter().any(|reason| outcome.stderr_text().contains(reason));
+    ours.status == 1 && says(ours) && !says(theirs)
+}
+
+fn conflict(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
+    let says = |outcome: &Outcome| outcome.status == 1 && outcome.stderr_text().contains("with conflicting targets");
+    let features = case.values("targets").iter().any(|target| target.contains(':'));
+    features && says(theirs) != says(ours)
+}
+
+fn duplicate(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
+    let targets = case.values("targets");
+    let written = |typed: &&str| EntryId::parse(typed).map_or_else(|_| (*typed).to_owned(), |id| id.to_string());
+    let same = |a: usize, b: usize| targets[a] != targets[b] && written(&targets[a]) == written(&targets[b]);
+    let says = |outcome: &Outcome| outcome.stderr_text().contains("Duplicate targets are not allowed");
+    (0..targets.len()).any(|b| (0..b).any(|a| same(a, b))) && says(ours) && !says(theirs)
+}
+
+fn writes_nothing(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
+    let untouched = |(name, content): (&String, &Vec<u8>)| {
+        case.files.iter().any(|(known, old)| known == name && old.as_ref() == content.as_slice())
+    };
+    theirs.status == 1 && ours.status == 1 && theirs.stderr == ours.stderr && ours.files.iter().all(untouched)
+}
+
+fn broken_file(_: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
+    const REASONS: &[&str] = &[" at offset ", "has no end line"];
+    let says = ours.stderr_text();
+    ours.status == 1 && REASONS.iter().any(|reason| says.contains(reason)) && theirs.stderr != ours.stderr
+}
+
+fn crash(_: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
+    theirs.crashed() && theirs.status != HANGS && matches!(ours.status, 0 | 1)
+}
+
+fn hang(_: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
+    theirs.status == HANGS && matches!(ours.status, 0 | 1)
+}
+
+fn nested(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
+    case.nested && theirs.status == 0 && ours.status == 0
+}
+
+fn same_output(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
+    let outputs = [case.values("output"), case.values("outputs")].concat();
+    let twice = |name: &str| outputs.iter().filter(|output| **output == name).count() > 1;
+    let others_alike = ours.files.iter().all(|(name, data)| twice(name) || theirs.files.get(name) == Some(data));
+    theirs.status == 0 && ours.status == 0 && theirs.stderr == ours.stderr && others_alike
+}
+
+fn debug_only(case: &Case, theirs: &Outcome, _: &Outcome) -> bool {
+    case.args.iter().any(|arg| arg.starts_with("-debug-only")) && theirs.stderr_text().contains("'-debug-only'")
+}
+
+fn library_options(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
+    let unknown = |option: &str| {
+        let complaint = format!("argument '{option}'");
+        case.args.iter().any(|arg| arg == option)
+            && !theirs.stderr_text().contains(&complaint)
+            && ours.stderr_text().contains(&complaint)
+    };
+    ["--color", "-color", "-stats", "-time-passes"].into_iter().any(unknown)
+}
+
+fn archive(case: &Case, _: &Outcome, _: &Outcome) -> bool {
+    case.has("type=a") && case.has("unbundle")
+}
+
+fn feature_order_everywhere(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
+    let mut sorted = theirs.clone();
+    for typed in case.values("targets") {
+        let (from, to) = (target_id(typed), canonical(target_id(typed)));
+        if from.contains(':') && from != to {
+            for text in sorted.files.values_mut().chain([&mut sorted.stderr]) {
+                *text = replace(text, from.as_bytes(), to.as_bytes());
+            }
+        }
+    }
+    sorted != *theirs && (sorted == *ours || writes_nothing(case, &sorted, ours))
+}
+
+/// Whether an entry fits several requests or a request several entries.
+fn ambiguous(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
+    let rules = Rules { hip_serves_openmp: case.has("hip-openmp-compatible") };
+    let parsed = |ids: Vec<String>| ids.iter().filter_map(|id| EntryId::parse(id).ok()).collect::<Vec<_>>();
+    let held = parsed(held_ids(case));
+    let wanted = parsed(case.values("targets").into_iter().map(str::to_owned).collect());
+    let fits = |entry: &EntryId, request: &EntryId| entry.compatibility(request, rules).is_compatible();
+    let several = |count: usize| count > 1;
+    let alike = theirs.status == ours.status || (theirs.status < 2 && ours.status < 2);
+    let ambiguous = held.iter().any(|entry| several(wanted.iter().filter(|request| fits(entry, request)).count()))
+        || wanted.iter().any(|request| several(held.iter().filter(|entry| fits(entry, request)).count()));
+    case.has("unbundle") && alike && ambiguous
+}
+
+fn repeated_entry(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
+    let held = held_ids(case);
+    let repeated = held.iter().collect::<BTreeSet<_>>().len() < held.len();
+    let warned = ours.stderr_text().contains("holds several entries");
+    repeated && theirs.status == ours.status && (warned || case.has("list"))
+}
+
+fn other_spellings(_: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
+    let gave_up = theirs.status == 1 && theirs.stderr_text().contains("invalid bundle id read from the bundle");
+    gave_up && matches!(ours.status, 0 | 1)
+}
