@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::{Event, FileType, Observer};
 use crate::container::binary::Binary;
 use crate::container::compressed::{self, Compression};
+use crate::container::object::Objects;
 use crate::container::text::Text;
 use crate::container::{Container, Member};
 use crate::error::{Error, Result};
@@ -43,7 +44,7 @@ impl Bundle {
             .zip(&inputs)
             .map(|((id, _), input)| Member { id: id.to_string(), content: input.as_slice() })
             .collect();
-        let plan = container.plan(&members);
+        let plan = container.plan(&members)?;
         let mut output = Output::stage(&self.output)?;
         match &self.compression {
             None => emit(&plan, &mut output)?,
@@ -56,7 +57,12 @@ impl Bundle {
         match FileType::from_name(&self.file_type)? {
             FileType::Text(comment) => Ok(Box::new(Text { comment })),
             FileType::Archive => Err(Error::Usage("Archive files are only supported for unbundling")),
-            FileType::Binary | FileType::Object => Ok(Box::new(Binary { alignment: self.alignment })),
+            FileType::Binary => Ok(Box::new(self.binary())),
+            FileType::Object => Ok(Box::new(Objects { binary: self.binary() })),
         }
+    }
+
+    fn binary(&self) -> Binary {
+        Binary { alignment: self.alignment }
     }
 }

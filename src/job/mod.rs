@@ -14,6 +14,7 @@ pub use unbundle::Unbundle;
 use crate::container::Container;
 use crate::container::binary::Binary;
 use crate::container::compressed::{Deflation, Inflation};
+use crate::container::object::Objects;
 use crate::container::text::Text;
 use crate::error::{Error, Result};
 use crate::input::Input;
@@ -69,7 +70,8 @@ impl FileType {
     fn container(self) -> Box<dyn Container> {
         match self {
             Self::Text(comment) => Box::new(Text { comment }),
-            Self::Binary | Self::Object | Self::Archive => Box::new(Binary::default()),
+            Self::Object => Box::new(Objects::default()),
+            Self::Binary | Self::Archive => Box::new(Binary::default()),
         }
     }
 }
