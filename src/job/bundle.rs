@@ -3,14 +3,14 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use super::{Event, FileType, Observer};
+use super::{Event, FileType, Observer, objcopy};
 use crate::container::binary::Binary;
 use crate::container::compressed::{self, Compression};
 use crate::container::object::Objects;
 use crate::container::text::Text;
 use crate::container::{Container, Member};
 use crate::error::{Error, Result};
-use crate::id::EntryId;
+use crate::id::{EntryId, OffloadKind};
 use crate::input::Input;
 use crate::output::{self, Output};
 use crate::piece::emit;
@@ -26,8 +26,10 @@ pub struct Bundle {
     pub file_type: String,
     /// The alignment of code objects in a binary bundle, in bytes.
     pub alignment: NonZeroU32,
-    /// Whether and how to compress the bundle.
+    /// Whether and how to compress the bundle. A fat object is never compressed: linkers have to read it.
     pub compression: Option<Compression>,
+    /// Instead of writing a fat object, tell the command with which LLVM would write it.
+    pub print_commands: bool,
 }
 
 impl Bundle {
@@ -44,9 +46,15 @@ impl Bundle {
             .zip(&inputs)
             .map(|((id, _), input)| Member { id: id.to_string(), content: input.as_slice() })
             .collect();
+        let host = self.members.iter().position(|(id, _)| id.kind() == OffloadKind::Host);
+        let fat_host = host.filter(|_| self.file_type == "o" && Objects::is_fat(&members));
+        if let (true, Some(host)) = (self.print_commands, fat_host) {
+            observer(Event::Command(objcopy::add_sections(&members, host, &self.output)));
+            return Ok(());
+        }
         let plan = container.plan(&members)?;
         let mut output = Output::stage(&self.output)?;
-        match &self.compression {
+        match self.compression.as_ref().filter(|_| fat_host.is_none()) {
             None => emit(&plan, &mut output)?,
             Some(compression) => observer(Event::Deflated(compressed::write(&plan, compression, &mut output)?)),
         }

@@ -5,11 +5,14 @@
 
 mod bundle;
 mod list;
+mod objcopy;
 mod unbundle;
 
 pub use bundle::Bundle;
 pub use list::List;
 pub use unbundle::Unbundle;
+
+use std::ffi::OsString;
 
 use crate::container::Container;
 use crate::container::binary::Binary;
@@ -29,6 +32,8 @@ pub enum Event {
     Inflated(Inflation),
     /// The input is not compressed.
     NotCompressed,
+    /// LLVM would run llvm-objcopy with these arguments, which this library does not.
+    Command(Vec<OsString>),
     /// A bundle holds two entries with this ID; the second one serves no request.
     DuplicateEntry(String),
 }

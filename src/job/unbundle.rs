@@ -3,9 +3,10 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 
-use super::{Event, FileType, Observer, observe_plain};
+use super::{Event, FileType, Observer, objcopy, observe_plain};
 use crate::container::Entry;
 use crate::container::compressed::Compressed;
+use crate::container::object::Format;
 use crate::container::sequence::{self, Bundles, Inflate};
 use crate::error::{Error, Result};
 use crate::id::{EntryId, OffloadKind, Rules};
@@ -28,6 +29,8 @@ pub struct Unbundle {
     pub allow_missing: bool,
     /// How much of compressed bundles to inflate.
     pub inflate: Inflate,
+    /// Instead of taking a fat object apart, tell the command with which LLVM would take the host out of it.
+    pub print_commands: bool,
 }
 
 impl Unbundle {
@@ -54,6 +57,13 @@ impl Unbundle {
         let missing = self.missing(&outputs);
         if !missing.is_empty() && !self.allow_missing {
             return Err(Error::MissingEntries(missing));
+        }
+        if self.print_commands && self.file_type == "o" && Format::of(input.bytes()).is_some() {
+            let served = self.requests.iter().zip(&outputs).filter(|(_, output)| output.is_some());
+            if served.into_iter().any(|((id, _), _)| id.kind() == OffloadKind::Host) {
+                observer(Event::Command(objcopy::remove_sections(&self.input)));
+            }
+            return Ok(());
         }
         let whole_input_is_host = outputs.iter().all(Option::is_none);
         for ((id, path), output) in self.requests.iter().zip(&mut outputs) {
