@@ -20,6 +20,8 @@
 mod coff;
 mod elf;
 mod record;
+#[cfg(test)]
+mod tests;
 mod view;
 
 use object::FileKind;
@@ -36,6 +38,10 @@ use crate::piece::Piece;
 
 /// The formats of host objects, for messages.
 const SUPPORTED: &str = "ELF and COFF";
+
+/// The host sections of one file that are restored. Ours has one, and one more for each time that a fat object
+/// became the host of another.
+const HOSTS_MAX: usize = 64;
 
 /// What an object file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +64,7 @@ impl Format {
             FileKind::Elf32 | FileKind::Elf64 => Some(Self::Elf),
             FileKind::Coff | FileKind::CoffBig => Some(Self::Coff),
             FileKind::MachO32 | FileKind::MachO64 => Some(Self::Other("Mach-O")),
+            FileKind::Pe32 | FileKind::Pe64 => Some(Self::Other("PE")),
             FileKind::Xcoff32 | FileKind::Xcoff64 => Some(Self::Other("XCOFF")),
             _ => None,
         }
@@ -91,11 +98,19 @@ impl Container for FatObject {
             return Ok(None);
         }
         let mut host = None;
+        let mut hosts = 0..HOSTS_MAX;
         let entries = found.iter().map(|section| {
             let id = section.name.strip_prefix(MAGIC.as_bytes()).unwrap_or_default();
             let mut entry = Entry::at(id, section.content.clone());
             if is_host(id) && entry.content(data).as_deref() == Some(&[0]) {
-                entry.parts = host.get_or_insert_with(|| object.host(data, &found)).clone();
+                entry.parts = match hosts.next() {
+                    Some(_) => host.get_or_insert_with(|| object.host(data, &found)).clone(),
+                    None => {
+                        let what = format!("more than {HOSTS_MAX} sections stand for the host's object, one of them");
+                        let offset = base.saturating_add(section.content.start);
+                        vec![Part::Unreadable(Malformed::Object { what, offset })]
+                    }
+                };
             }
             entry
         });

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::bytes::{len_u64, slice};
-use crate::container::Part;
+use crate::container::{MAGIC, Part};
 use crate::error::Malformed;
 
 /// A byte order.
@@ -177,6 +177,16 @@ pub(super) struct Found {
     pub(super) content: Range<u64>,
 }
 
+/// The longest name of a section of a bundle.
+const NAME_MAX: usize = 4096;
+
+/// The name of a bundle's section at the start of some bytes: none if it is another section's or has no end.
+pub(super) fn bundle_name(data: &[u8]) -> Option<Vec<u8>> {
+    let near = data.get(..NAME_MAX).unwrap_or(data);
+    let name = near.get(..memchr::memchr(0, near)?)?;
+    name.starts_with(MAGIC.as_bytes()).then(|| name.to_vec())
+}
+
 /// Whether `fat` begins with these runs, contents being where they ought to be.
 pub(super) fn begins_with(fat: &[u8], runs: &[Run], host: &View<'_>, contents: &[Range<u64>]) -> bool {
     let mut position = 0_u64;
@@ -192,7 +202,7 @@ pub(super) fn begins_with(fat: &[u8], runs: &[Run], host: &View<'_>, contents: &
             Run::Host(range) => host.get(range.start, len).is_some_and(|expected| same(actual, &expected)),
             Run::Bytes(data) => actual == data.as_slice(),
             Run::Zeros(_) => actual.iter().all(|&byte| byte == 0),
-            Run::Content(index) => contents.get(*index).is_some_and(|range| range.start == position),
+            Run::Content(index) => len == 0 || contents.get(*index).is_some_and(|range| range.start == position),
         };
         if !fits {
             return false;

@@ -33,8 +33,7 @@ use std::ops::Range;
 use object::pe::{IMAGE_SCN_CNT_UNINITIALIZED_DATA, IMAGE_SCN_LNK_NRELOC_OVFL};
 
 use super::record::Record;
-use super::view::{Field, Found, Order, View};
-use crate::container::MAGIC;
+use super::view::{Field, Found, Order, View, bundle_name};
 use crate::error::Malformed;
 
 /// The one byte order of COFF.
@@ -179,8 +178,7 @@ impl<'v> Coff<'v> {
     pub(super) fn found(&self) -> Result<Vec<Found>, Malformed> {
         let mut found = Vec::new();
         for (index, section) in self.sections.iter().enumerate() {
-            let name = self.name(index, section)?;
-            if name.starts_with(MAGIC.as_bytes()) {
+            if let Some(name) = self.bundle_name(index, section)? {
                 let content = content(section);
                 let len = content.end.saturating_sub(content.start);
                 self.view.read(content.start, len, || format!("section {index} ('{}')", name.escape_ascii()))?;
@@ -190,22 +188,21 @@ impl<'v> Coff<'v> {
         Ok(found)
     }
 
-    fn name(&self, index: usize, section: &[u8; 40]) -> Result<Vec<u8>, Malformed> {
+    /// The name of a section if it is one of a bundle, which is always a long one.
+    fn bundle_name(&self, index: usize, section: &[u8; 40]) -> Result<Option<Vec<u8>>, Malformed> {
         let (short, _) = section.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
         let end = memchr::memchr(0, short).unwrap_or(short.len());
         let short = short.get(..end).unwrap_or_default();
-        let Some(long) = short.strip_prefix(b"/") else { return Ok(short.to_vec()) };
-        let named = || format!("'{}'", short.escape_ascii());
-        let offset = long_name_offset(long).filter(|&offset| offset >= 4);
+        let Some(long) = short.strip_prefix(b"/") else { return Ok(None) };
+        let offset = long_name_offset(long).filter(|&offset| offset >= 4).unwrap_or(u64::MAX);
         let strings_len = self.strings.end.saturating_sub(self.strings.start);
-        let rest = offset
-            .and_then(|offset| Some((offset, strings_len.checked_sub(offset).filter(|&len| len > 0)?)))
-            .and_then(|(offset, len)| self.view.get(self.strings.start.saturating_add(offset), len));
-        let Some((rest, end)) = rest.as_ref().and_then(|rest| Some((rest, memchr::memchr(0, rest)?))) else {
-            let what = format!("the name {} of section {index} is outside the string table; the table is", named());
+        let rest = strings_len.checked_sub(offset).filter(|&len| len > 0);
+        let Some(rest) = rest.and_then(|len| self.view.get(self.strings.start.saturating_add(offset), len)) else {
+            let name = short.escape_ascii();
+            let what = format!("the name '{name}' of section {index} is outside the string table; the table is");
             return Err(self.broken(what, self.strings.start));
         };
-        Ok(rest.get(..end).unwrap_or_default().to_vec())
+        Ok(bundle_name(&rest))
     }
 
     /// The record of how this file was made, if it was made here.

@@ -8,6 +8,7 @@
 //! content something else needs.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use super::super::view::{Found, join};
@@ -21,13 +22,13 @@ impl Coff<'_> {
     pub(in crate::container::object) fn remove(&self, found: &[Found]) -> Result<Vec<Part>, Malformed> {
         let cuts = Cuts::new(self.cuts(found));
         self.check_untouched(found, &cuts)?;
-        let is_gone = |number: u64| found.iter().any(|section| u64::try_from(section.index) == Ok(number));
+        let gone: HashSet<usize> = found.iter().map(|section| section.index).collect();
         let mut numbers = vec![Some(0)];
         let mut header = self.header.clone();
         let mut table = Vec::new();
         let mut count = 0_u64;
-        for (index, section) in (0_u64..).zip(&self.sections) {
-            if is_gone(index) {
+        for (index, section) in self.sections.iter().enumerate() {
+            if gone.contains(&index) {
                 numbers.push(None);
                 continue;
             }
@@ -64,7 +65,7 @@ impl Coff<'_> {
 
     /// Checks that nothing is cut out of what stays.
     fn check_untouched(&self, found: &[Found], cuts: &Cuts) -> Result<(), Malformed> {
-        let gone: std::collections::HashSet<usize> = found.iter().map(|section| section.index).collect();
+        let gone: HashSet<usize> = found.iter().map(|section| section.index).collect();
         let sections = self.sections.iter().enumerate().filter(|(index, _)| !gone.contains(index));
         let used = sections.flat_map(|(_, section)| extents(section, self.view));
         let headers = 0..self.headers_end();
@@ -93,7 +94,11 @@ impl Coff<'_> {
 }
 
 /// Ranges that are cut out of a file, in order, none empty.
-struct Cuts(Vec<Range<u64>>);
+struct Cuts {
+    ranges: Vec<Range<u64>>,
+    /// How many bytes go before each of them.
+    before: Vec<u64>,
+}
 
 impl Cuts {
     fn new(mut ranges: Vec<Range<u64>>) -> Self {
@@ -106,24 +111,32 @@ impl Cuts {
                 _ => merged.push(range),
             }
         }
-        Self(merged)
+        let sum = |sum: &mut u64, cut: &Range<u64>| {
+            let before = *sum;
+            *sum = sum.saturating_add(cut.end.saturating_sub(cut.start));
+            Some(before)
+        };
+        let before = merged.iter().scan(0, sum).collect();
+        Self { ranges: merged, before }
     }
 
     fn new_offset(&self, offset: u64) -> u64 {
-        let before = self.0.iter().take_while(|cut| cut.start < offset);
-        let gone = before.map(|cut| cut.end.min(offset).saturating_sub(cut.start)).fold(0, u64::saturating_add);
-        offset.saturating_sub(gone)
+        let last = self.ranges.partition_point(|cut| cut.start < offset).checked_sub(1);
+        let Some((cut, before)) = last.and_then(|last| Some((self.ranges.get(last)?, self.before.get(last)?))) else {
+            return offset;
+        };
+        offset.saturating_sub(*before).saturating_sub(cut.end.min(offset).saturating_sub(cut.start))
     }
 
     fn touch(&self, range: &Range<u64>) -> bool {
-        let next = self.0.partition_point(|cut| cut.end <= range.start);
-        range.start < range.end && self.0.get(next).is_some_and(|cut| cut.start < range.end)
+        let next = self.ranges.partition_point(|cut| cut.end <= range.start);
+        range.start < range.end && self.ranges.get(next).is_some_and(|cut| cut.start < range.end)
     }
 
     /// What is left of a range.
     fn kept(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
-        let starts = std::iter::once(0).chain(self.0.iter().map(|cut| cut.end));
-        let ends = self.0.iter().map(|cut| cut.start).chain([u64::MAX]);
+        let starts = std::iter::once(0).chain(self.ranges.iter().map(|cut| cut.end));
+        let ends = self.ranges.iter().map(|cut| cut.start).chain([u64::MAX]);
         starts.zip(ends).filter_map(move |(start, end)| {
             let kept = start.max(range.start)..end.min(range.end);
             (kept.start < kept.end).then_some(kept)

@@ -28,9 +28,9 @@ use std::ops::Range;
 use object::elf::{ELFCLASS64, ELFDATA2MSB, SHN_LORESERVE, SHN_XINDEX, SHT_NOBITS, SHT_NULL, SectionType};
 
 use super::record::Record;
-use super::view::{Field, Found, Order, View};
+use super::view::{Field, Found, Order, View, bundle_name};
 use crate::bytes::len_u64;
-use crate::container::{MAGIC, Part};
+use crate::container::Part;
 use crate::error::Malformed;
 
 /// What differs between 32 and 64 bit.
@@ -203,19 +203,14 @@ impl<'v> Elf<'v> {
         let mut found = Vec::new();
         for (index, section) in self.sections.iter().enumerate().skip(1) {
             let start = usize::try_from(section.name).unwrap_or(usize::MAX);
-            let rest = names.get(start..).filter(|rest| !rest.is_empty());
-            let Some(end) = rest.and_then(|rest| memchr::memchr(0, rest)) else {
-                let name = section.name;
-                let table = self.sections.get(self.names_index).map_or(0, |names| names.offset);
-                let what = format!(
-                    "the name of section {index}, {name} bytes into the table of section names, is outside it; the table starts"
-                );
-                return Err(self.broken(what, table));
+            let Some(rest) = names.get(start..).filter(|rest| rest.last() == Some(&0)) else {
+                let (name, size) = (section.name, names.len());
+                let what = format!("the name of section {index} at byte {name} is outside the {size} bytes of names");
+                return Err(self.broken(what, self.sections.get(self.names_index).map_or(0, |names| names.offset)));
             };
-            let name = rest.and_then(|rest| rest.get(..end)).unwrap_or_default();
-            if name.starts_with(MAGIC.as_bytes()) {
+            if let Some(name) = bundle_name(rest) {
                 self.content(section, || format!("section {index} ('{}')", name.escape_ascii()))?;
-                found.push(Found { index, name: name.to_vec(), content: section.content() });
+                found.push(Found { index, name, content: section.content() });
             }
         }
         Ok(found)

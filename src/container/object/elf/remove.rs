@@ -56,6 +56,11 @@ struct Kept {
 impl Elf<'_> {
     /// The parts of this file that make up the object without the sections `found`.
     pub(in crate::container::object) fn remove(&self, found: &[Found]) -> Result<Vec<Part>, Malformed> {
+        let total = self.sections.iter().map(|section| len_of(&section.content())).fold(0, u64::saturating_add);
+        if total > self.view.len() {
+            let what = format!("the sections have {total} bytes, more than the file; the section headers are");
+            return Err(self.broken(what, self.field(self.layout.section_offset)));
+        }
         let gone = self.gone(found);
         let numbers = Numbers::new(&gone);
         let names_index = numbers.get(u64::try_from(self.names_index).unwrap_or(u64::MAX));
@@ -171,8 +176,10 @@ impl Elf<'_> {
         // An offset that is not aligned shows that the file needs no alignment. One that is bounds it.
         let is_aligned = section.offset.checked_rem(section.alignment.max(1)) == Some(0);
         let start = if is_aligned { align(*position, section.alignment) } else { *position };
-        if len_of(&source) == 0 {
-            section.offset = start.min(section.offset);
+        let is_empty = len_of(&source) == 0;
+        // A section without content is placed like the others, unless its offset is none that a file could have.
+        if is_empty && (start > section.offset || section.offset > self.view.len()) {
+            section.offset = *position;
             return Ok(());
         }
         self.view.read(source.start, len_of(&source), || "the content of a section".to_owned())?;
@@ -182,7 +189,9 @@ impl Elf<'_> {
         section.offset = start;
         parts.push(Part::Bytes(vec![0; usize::try_from(start.saturating_sub(*position)).unwrap_or(0)]));
         *position = start.saturating_add(len_of(&source));
-        parts.push(kept.content.take().map_or(Part::Range(source), Part::Bytes));
+        if !is_empty {
+            parts.push(kept.content.take().map_or(Part::Range(source), Part::Bytes));
+        }
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 
 use object::elf::{
     EM_MIPS, SHN_LORESERVE, SHN_XINDEX, SHT_CREL, SHT_DYNSYM, SHT_REL, SHT_RELA, SHT_SYMTAB, SHT_SYMTAB_SHNDX,
-    STT_SECTION,
+    STT_SECTION, SectionType,
 };
 
 use super::remove::Numbers;
@@ -50,13 +50,15 @@ impl Elf<'_> {
         numbers: &Numbers,
     ) -> Result<HashMap<usize, Vec<u8>>, Malformed> {
         let mut changed = HashMap::new();
+        let large_tables: HashMap<u64, usize> =
+            self.of_kind(SHT_SYMTAB_SHNDX).map(|(index, section)| (section.link, index)).collect();
         for (index, section) in self.sections.iter().enumerate() {
             let is_table = section.is(SHT_SYMTAB) || section.is(SHT_DYNSYM);
             if !is_table || gone.get(index) == Some(&true) {
                 continue;
             }
             let table = self.content(section, || format!("symbol table {index}"))?;
-            let large_index = self.linked(index, |section| section.is(SHT_SYMTAB_SHNDX)).next();
+            let large_index = u64::try_from(index).ok().and_then(|index| large_tables.get(&index).copied());
             let large = match large_index.and_then(|index| self.sections.get(index)) {
                 Some(section) => self.content(section, || "the table of large section numbers".to_owned())?,
                 None => Cow::Borrowed(&[][..]),
@@ -73,11 +75,8 @@ impl Elf<'_> {
         Ok(changed)
     }
 
-    /// The sections of a kind that link to a section.
-    fn linked(&self, to: usize, kind: impl Fn(&Section) -> bool) -> impl Iterator<Item = usize> {
-        let to = u64::try_from(to).unwrap_or(u64::MAX);
-        let linked = move |(index, section): (usize, &Section)| (section.link == to && kind(section)).then_some(index);
-        self.sections.iter().enumerate().filter_map(linked)
+    fn of_kind(&self, kind: SectionType) -> impl Iterator<Item = (usize, &Section)> {
+        self.sections.iter().enumerate().filter(move |(_, section)| section.is(kind))
     }
 
     fn renumber(
@@ -129,9 +128,9 @@ impl Elf<'_> {
         if emptied.is_empty() {
             return Ok(());
         }
-        let kind = |section: &Section| section.is(SHT_REL) || section.is(SHT_RELA) || section.is(SHT_CREL);
-        for index in self.linked(table, kind) {
-            let Some(section) = self.sections.get(index) else { continue };
+        let table = u64::try_from(table).unwrap_or(u64::MAX);
+        let relocations = [SHT_REL, SHT_RELA, SHT_CREL].into_iter().flat_map(|kind| self.of_kind(kind));
+        for (index, section) in relocations.filter(|(_, section)| section.link == table) {
             let content = self.content(section, || format!("relocation section {index}"))?;
             let used = self.relocated_symbols(section, &content).any(|symbol| emptied.contains(&symbol));
             if used || section.is(SHT_CREL) {
