@@ -15,6 +15,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use offload_bundle::container::Container;
+use offload_bundle::container::object::FatObject;
+
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const DEVICES: [(&str, &[u8]); 3] = [
     ("hip-amdgcn-amd-amdhsa--gfx906", b"\x7fELF device code"),
@@ -37,7 +40,8 @@ const ELF_TARGETS: [&str; 12] = [
 ];
 const COFF_TARGETS: [&str; 4] =
     ["x86_64-pc-windows-msvc", "aarch64-pc-windows-msvc", "i686-pc-windows-msvc", "x86_64-w64-mingw32"];
-const C: &str = "extern int ext; static int z[4]; const char *s = \"hello\"; __attribute__((section(\".odd\"))) int o = 3;\
+const C: &str = "extern int ext; static int z[4]; const char *s = \"hello\";\
+    __attribute__((section(\".odd\"))) int o = 3;\
     int foo(int x) { return x + ext + z[x & 3]; } int _start(void) { return foo(3) + s[1]; }";
 const CXX: &str = "template <class T> struct V { T t; T get() const; virtual ~V() {} };\
     template <class T> T V<T>::get() const { static T n; return n++ + t; }\
@@ -231,7 +235,12 @@ fn text(output: Output, program: &str, arguments: &[&str]) -> String {
 
 fn exists_in_path(program: &str) -> bool {
     let found = |directory: &Path| directory.join(program).exists();
-    std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|directory| found(&directory))
+    let exists =
+        std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|directory| found(&directory));
+    if !exists {
+        eprintln!("SKIPPED: what needs {program}");
+    }
+    exists
 }
 
 fn check_targets(test: &str, targets: &[&str]) {
@@ -375,6 +384,34 @@ fn what_other_tools_make_of_our_fat_objects_can_be_read() {
         bench.ours(&["-type=o", "-unbundle", &format!("-targets={HOST}"), &format!("-input={again}"), "-output=x"]);
     assert!(out.status.success());
     assert!(bench.read("x") == bench.read(&ours));
+}
+
+/// Reads and takes apart, whatever comes of it.
+fn try_all(data: &[u8]) {
+    let length = u64::try_from(data.len()).unwrap();
+    for contents in FatObject.read(data, length, 0).into_iter().flatten() {
+        contents.entries.iter().for_each(|entry| drop(entry.content(data)));
+    }
+}
+
+#[test]
+fn damaged_objects_are_no_worse_than_errors() {
+    let Some(bench) = Bench::new("damaged_objects_are_no_worse_than_errors") else { return };
+    for target in ["x86_64-linux-gnu", "mips-linux-gnu", "x86_64-pc-windows-msvc"] {
+        let host = bench.compile(target, target, "c++", CXX, &["-ffunction-sections", "-fno-exceptions", "-fno-rtti"]);
+        for fat in bench.bundle(&host) {
+            let fat = bench.read(&fat);
+            (0..fat.len()).step_by(13).for_each(|len| try_all(&fat[..len]));
+            let mut data = fat.clone();
+            for at in (0..fat.len()).step_by(3) {
+                data[at] = !fat[at];
+                try_all(&data);
+                data[at] = 0xff;
+                try_all(&data);
+                data[at] = fat[at];
+            }
+        }
+    }
 }
 
 #[test]

@@ -86,12 +86,13 @@ impl Unbundle {
         observer: &mut Observer<'_>,
     ) -> Result<()> {
         let mut seen = HashSet::new();
+        let mut told = HashSet::new();
         let mut chosen: Vec<Option<usize>> = vec![None; outputs.len()];
         for (index, entry) in bundle.entries.iter().enumerate() {
             let Some(id) = parse(entry) else { continue };
             let fits = |wanted: &EntryId| id.compatibility(wanted, self.rules).is_compatible();
             if !seen.insert(entry.id.as_slice()) {
-                if self.requests.iter().any(|(wanted, _)| fits(wanted)) {
+                if self.requests.iter().any(|(wanted, _)| fits(wanted)) && told.insert(entry.id.as_slice()) {
                     observer(Event::DuplicateEntry(id.to_string()));
                 }
                 continue;

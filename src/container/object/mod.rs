@@ -7,10 +7,10 @@
 //! | ... | in the order of the bundle |
 //!
 //! Linkers leave these sections out of what they make. The section of the host's own ID holds one zero byte
-//! and stands for the object without all of them. Each object format has a folder of its own: [`elf`] and
-//! [`coff`]. Layout: sections as LLVM 22.1.8 has llvm-objcopy make them, which is not needed here.
+//! and stands for the object without all of them. Each object format has a folder of its own: `elf` and
+//! `coff`. Layout: sections as LLVM 22.1.8 has llvm-objcopy make them, which is not needed here.
 //!
-//! A fat object that was made here carries a record of how to undo it ([`record`]): its host comes back byte
+//! A fat object that was made here carries a record of how to undo it (`record`): its host comes back byte
 //! for byte. From any other the sections are removed, with all that this entails.
 //!
 //! Rejected: object files in other formats as the host's; headers, tables, names and contents outside the
