@@ -69,6 +69,7 @@ fn unbundle(path: &Path, file_type: &str, requests: &[(&str, &Path)]) -> Result<
         requests: requests.collect::<Result<_>>()?,
         rules: Rules::default(),
         allow_missing: false,
+        print_commands: false,
         inflate: Inflate::AsNeeded,
     };
     Ok(job.run(&mut |_| {})?)
@@ -155,7 +156,8 @@ fn bundles_are_written_as_llvm_writes_them() {
         let members = members.iter().map(|(id, name)| (EntryId::parse(id).unwrap(), path(name))).collect();
         let file_type = type_of(fixture_name).to_owned();
         let alignment = alignment.try_into().unwrap();
-        let job = Bundle { members, output: path("out"), file_type, alignment, compression: None };
+        let job =
+            Bundle { members, output: path("out"), file_type, alignment, compression: None, print_commands: false };
         job.run(&mut |_| {}).unwrap();
         assert!(fs::read(path("out")).unwrap() == fs::read(fixture(fixture_name)).unwrap(), "{fixture_name}");
     };

@@ -7,6 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use offload_bundle::container::compressed::{Deflation, Inflation};
 use offload_bundle::job::Event;
 
+use super::objcopy;
+
 /// The standard error stream under the name of the program.
 pub(crate) struct Console {
     /// `argv[0]` as typed.
@@ -47,6 +49,7 @@ impl Console {
             Event::DuplicateEntry(id) => {
                 self.warning(&format!("the bundle holds several entries '{id}', the first is used"));
             }
+            Event::Command(arguments) => write(&[&objcopy::command_line(&arguments), b"\n"]),
             _ => {}
         }
     }

@@ -60,6 +60,7 @@ pub(crate) fn plan(raw: RawArgs, environment: &Environment, warn: &mut dyn FnMut
             rules: Rules { hip_serves_openmp: raw.hip_openmp_compatible },
             allow_missing: raw.allow_missing_bundles,
             inflate,
+            print_commands: raw.print_commands,
         }));
     }
     ensure!(file_type != "a", "Archive files are only supported for unbundling");
@@ -85,6 +86,7 @@ pub(crate) fn plan(raw: RawArgs, environment: &Environment, warn: &mut dyn FnMut
         file_type,
         alignment,
         compression: raw.compress.unwrap_or(environment.compress).then_some(compression),
+        print_commands: raw.print_commands,
     }))
 }
 

@@ -5,15 +5,19 @@
 
 mod bundle;
 mod list;
+mod objcopy;
 mod unbundle;
 
 pub use bundle::Bundle;
 pub use list::List;
 pub use unbundle::Unbundle;
 
+use std::ffi::OsString;
+
 use crate::container::Container;
 use crate::container::binary::Binary;
 use crate::container::compressed::{Deflation, Inflation};
+use crate::container::object::Objects;
 use crate::container::text::Text;
 use crate::error::{Error, Result};
 use crate::input::Input;
@@ -28,6 +32,8 @@ pub enum Event {
     Inflated(Inflation),
     /// The input is not compressed.
     NotCompressed,
+    /// LLVM would run llvm-objcopy with these arguments, which this library does not.
+    Command(Vec<OsString>),
     /// A bundle holds two entries with this ID; the second one serves no request.
     DuplicateEntry(String),
 }
@@ -69,7 +75,8 @@ impl FileType {
     fn container(self) -> Box<dyn Container> {
         match self {
             Self::Text(comment) => Box::new(Text { comment }),
-            Self::Binary | Self::Object | Self::Archive => Box::new(Binary::default()),
+            Self::Object => Box::new(Objects::default()),
+            Self::Binary | Self::Archive => Box::new(Binary::default()),
         }
     }
 }

@@ -3,9 +3,10 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 
-use super::{Event, FileType, Observer, observe_plain};
+use super::{Event, FileType, Observer, objcopy, observe_plain};
 use crate::container::Entry;
 use crate::container::compressed::Compressed;
+use crate::container::object::Format;
 use crate::container::sequence::{self, Bundles, Inflate};
 use crate::error::{Error, Result};
 use crate::id::{Compatibility, EntryId, OffloadKind, Rules};
@@ -28,6 +29,8 @@ pub struct Unbundle {
     pub allow_missing: bool,
     /// How much of compressed bundles to inflate.
     pub inflate: Inflate,
+    /// Instead of taking a fat object apart, tell the command with which LLVM would take the host out of it.
+    pub print_commands: bool,
 }
 
 impl Unbundle {
@@ -54,6 +57,13 @@ impl Unbundle {
         if !missing.is_empty() && !self.allow_missing {
             return Err(Error::MissingEntries(missing));
         }
+        if self.print_commands && self.file_type == "o" && Format::of(input.bytes()).is_some() {
+            let served = self.requests.iter().zip(&outputs).filter(|(_, output)| output.is_some());
+            if served.into_iter().any(|((id, _), _)| id.kind() == OffloadKind::Host) {
+                observer(Event::Command(objcopy::remove_sections(&self.input)));
+            }
+            return Ok(());
+        }
         let whole_input_is_host = outputs.iter().all(Option::is_none);
         for ((id, path), output) in self.requests.iter().zip(&mut outputs) {
             if output.is_none() {
@@ -75,25 +85,20 @@ impl Unbundle {
         observer: &mut Observer<'_>,
     ) -> Result<()> {
         let mut seen = HashSet::new();
+        let mut told = HashSet::new();
         let mut chosen: Vec<Option<usize>> = vec![None; outputs.len()];
         for (index, entry) in bundle.entries.iter().enumerate() {
             let Some(id) = parse(entry) else { continue };
-            let relations: Vec<Compatibility> =
-                self.requests.iter().map(|(wanted, _)| id.compatibility(wanted, self.rules)).collect();
             if !seen.insert(entry.id.as_slice()) {
-                if relations.iter().any(|relation| relation.is_compatible()) {
+                if self.request_for(&id, |_| true).is_some() && told.insert(entry.id.as_slice()) {
                     observer(Event::DuplicateEntry(id.to_string()));
                 }
                 continue;
             }
-            let is_open = |request: &usize| {
-                chosen.get(*request).is_some_and(Option::is_none) && outputs.get(*request).is_some_and(Option::is_none)
-            };
-            let first = |wanted: fn(&Compatibility) -> bool| {
-                let requests = relations.iter().enumerate().filter(|(_, relation)| wanted(relation));
-                requests.map(|(request, _)| request).find(is_open)
-            };
-            let request = first(|relation| *relation == Compatibility::Exact).or_else(|| first(|r| r.is_compatible()));
+            let request = self.request_for(&id, |request| {
+                let unserved = outputs.get(request).is_some_and(Option::is_none);
+                unserved && chosen.get(request).is_some_and(Option::is_none)
+            });
             if let Some(choice) = request.and_then(|request| chosen.get_mut(request)) {
                 *choice = Some(index);
             }
@@ -105,6 +110,15 @@ impl Unbundle {
             }
         }
         if wanted.is_empty() { Ok(()) } else { bundle.extract(&mut wanted) }
+    }
+
+    /// The open request that an entry goes to: the one that names it exactly, or else the first that it fits.
+    fn request_for(&self, id: &EntryId, is_open: impl Fn(usize) -> bool) -> Option<usize> {
+        let relation = |(request, (wanted, _)): (usize, &(EntryId, PathBuf))| {
+            let relation = id.compatibility(wanted, self.rules);
+            (relation.is_compatible() && is_open(request)).then_some((relation != Compatibility::Exact, request))
+        };
+        self.requests.iter().enumerate().filter_map(relation).min().map(|(_, request)| request)
     }
 
     /// The written forms of all requests that no entry serves, sorted.
