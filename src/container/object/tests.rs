@@ -112,7 +112,11 @@ fn samples() -> Vec<Vec<u8>> {
 }
 
 fn fat(host: &[u8]) -> Vec<u8> {
-    let inputs = [Input::from_bytes("device", CODE.to_vec()), Input::from_bytes("host", host.to_vec())];
+    fat_with(CODE, host)
+}
+
+fn fat_with(code: &[u8], host: &[u8]) -> Vec<u8> {
+    let inputs = [Input::from_bytes("device", code.to_vec()), Input::from_bytes("host", host.to_vec())];
     let member = |index: usize, id: &str| Member { id: id.to_owned(), content: inputs[index].as_slice() };
     let plan = FatObject.plan(&[member(0, DEVICE), member(1, HOST)]).unwrap();
     let mut out = Vec::new();
@@ -157,6 +161,14 @@ fn a_host_comes_back_byte_for_byte() {
         let twice = entries(&self::fat(&fat));
         assert!(twice[3] == (HOST.to_owned(), fat.clone()));
         assert!(entries(&[fat.as_slice(), b"\n\n"].concat())[1].1 == host);
+    }
+}
+
+#[test]
+fn only_the_hosts_section_stands_for_the_host() {
+    for host in samples() {
+        let expected = [(DEVICE.to_owned(), vec![0]), (HOST.to_owned(), host.clone())];
+        assert!(entries(&fat_with(&[0], &host)) == expected);
     }
 }
 
