@@ -3,8 +3,10 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use super::library::Library;
 use super::{Event, FileType, Observer, observe_plain};
-use crate::container::sequence::{Bundles, Inflate};
+use crate::container::archive::Archive;
+use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::error::{Error, Result};
 use crate::input::Input;
 
@@ -30,19 +32,39 @@ impl List {
         if input.is_empty() {
             return Ok(());
         }
+        let file_type = FileType::from_name(&self.file_type)?;
+        if file_type == FileType::Archive && Archive::is_one(input.bytes()) {
+            return list_archive(input, out, observer);
+        }
         observe_plain(&input, observer);
-        let container = FileType::from_name(&self.file_type)?.container();
+        let container = file_type.container();
         for bundle in Bundles::new(input.as_slice(), &*container, self.inflate) {
             let bundle = bundle?;
             if let Some(inflation) = bundle.inflation {
                 observer(Event::Inflated(inflation));
             }
-            for entry in &bundle.entries {
-                writeln!(out, "{}", printable(&entry.id)).map_err(|error| Error::io("-", error))?;
-            }
+            print(&bundle, out)?;
         }
         Ok(())
     }
+}
+
+/// The entries of all members, in their order.
+fn list_archive(archive: Input, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
+    for member in Library::open(archive)?.members()? {
+        for bundle in member.bundles(observer)? {
+            print(&bundle, out)?;
+        }
+    }
+    Ok(())
+}
+
+fn print(bundle: &Bundle<'_>, out: &mut dyn Write) -> Result<()> {
+    bundle
+        .entries
+        .iter()
+        .try_for_each(|entry| writeln!(out, "{}", printable(&entry.id)))
+        .map_err(|error| Error::io("-", error))
 }
 
 /// An ID as it may stand on a terminal.

@@ -3,8 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 
-use super::{Event, FileType, Observer, observe_plain};
-use crate::container::Entry;
+use super::{Event, FileType, Observer, observe_plain, parse_entry, serves};
 use crate::container::compressed::Compressed;
 use crate::container::sequence::{self, Bundles, Inflate};
 use crate::error::{Error, Result};
@@ -78,9 +77,9 @@ impl Unbundle {
         let mut seen = HashSet::new();
         let mut chosen: Vec<Option<usize>> = vec![None; outputs.len()];
         for (index, entry) in bundle.entries.iter().enumerate() {
-            let Some(id) = parse(entry) else { continue };
-            let fits = |wanted: &EntryId| id.compatibility(wanted, self.rules).is_compatible();
+            let Some(id) = parse_entry(entry) else { continue };
             if !seen.insert(entry.id.as_slice()) {
+                let fits = |wanted: &EntryId| id.compatibility(wanted, self.rules).is_compatible();
                 if self.requests.iter().any(|(wanted, _)| fits(wanted)) {
                     observer(Event::DuplicateEntry(id.to_string()));
                 }
@@ -88,7 +87,9 @@ impl Unbundle {
             }
             let slots = chosen.iter_mut().zip(outputs.iter()).zip(&self.requests);
             let open = slots.filter(|((choice, output), _)| choice.is_none() && output.is_none());
-            if let Some(((choice, _), _)) = open.into_iter().find(|(_, (wanted, _))| fits(wanted)) {
+            if let Some(((choice, _), _)) =
+                open.into_iter().find(|(_, (wanted, _))| serves(&id, wanted, self.rules, observer))
+            {
                 *choice = Some(index);
             }
         }
@@ -106,10 +107,6 @@ impl Unbundle {
         let open = self.requests.iter().zip(outputs).filter(|(_, output)| output.is_none());
         open.map(|((id, _), _)| id.to_string()).collect::<BTreeSet<_>>().into_iter().collect()
     }
-}
-
-fn parse(entry: &Entry) -> Option<EntryId> {
-    EntryId::parse(std::str::from_utf8(&entry.id).ok()?).ok()
 }
 
 fn copy_inflated(input: &Input, output: &mut Output) -> Result<()> {

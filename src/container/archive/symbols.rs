@@ -1,0 +1,91 @@
+//! The symbols of a code object for the index of an archive: what LLVM 22.1.8's archive writer lists of it.
+//!
+//! | code object | symbols |
+//! |---|---|
+//! | ELF, COFF, Mach-O, XCOFF | global and defined ones of the symbol table, in its order |
+//! | COFF import object | the imported name and its pointer |
+//! | bitcode | global and defined ones of its modules, see [`super::bitcode`] |
+//! | WebAssembly | none, though it counts as an object |
+//! | anything else | none, and it is no object |
+//!
+//! Rejected: an object that does not parse, a name outside the string table. Of bitcode that does not parse nothing
+//! is listed, since it may only be newer than the reader.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::io;
+
+use object::read::coff::{ImportFile, ImportType};
+use object::read::{File, FileKind, Object, ObjectSymbol, SymbolKind};
+
+use super::bitcode;
+
+/// What a code object contributes to the index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Symbols {
+    /// It is no object.
+    None,
+    /// The names of its symbols.
+    Names(Vec<Vec<u8>>),
+    /// It is bitcode that could not be read, and why.
+    Unreadable(&'static str),
+}
+
+/// The symbols of a code object, or why it is broken.
+pub(super) fn of(data: &[u8]) -> Result<Symbols, String> {
+    if bitcode::is_bitcode(data) {
+        return Ok(match bitcode::symbols(data) {
+            Ok(names) => Symbols::Names(names),
+            Err(broken) => Symbols::Unreadable(broken.0),
+        });
+    }
+    if data.starts_with(b"\0asm\x01\0\0\0") {
+        return Ok(Symbols::Names(Vec::new()));
+    }
+    // Fewer bytes are no ELF file to LLVM, however they begin.
+    const ELF_MIN: usize = 18;
+    match FileKind::parse(data) {
+        Ok(FileKind::Elf32 | FileKind::Elf64) if data.len() < ELF_MIN => Ok(Symbols::None),
+        Ok(FileKind::CoffImport) => imported(data),
+        Ok(
+            FileKind::Elf32
+            | FileKind::Elf64
+            | FileKind::Coff
+            | FileKind::CoffBig
+            | FileKind::MachO32
+            | FileKind::MachO64
+            | FileKind::Pe32
+            | FileKind::Pe64
+            | FileKind::Xcoff32
+            | FileKind::Xcoff64,
+        ) => defined(data),
+        _ => Ok(Symbols::None),
+    }
+}
+
+fn defined(data: &[u8]) -> Result<Symbols, String> {
+    let file = File::parse(data).map_err(|error| error.to_string())?;
+    let mut names = Vec::new();
+    for symbol in file.symbols() {
+        let named = !matches!(symbol.kind(), SymbolKind::File | SymbolKind::Section);
+        if named && symbol.is_global() && !symbol.is_undefined() {
+            names.push(symbol.name_bytes().map_err(|error| error.to_string())?.to_vec());
+        }
+    }
+    Ok(Symbols::Names(names))
+}
+
+/// The pointer to what is imported, and for code also the jump through it.
+fn imported(data: &[u8]) -> Result<Symbols, String> {
+    let import = ImportFile::parse(data).map_err(|error| error.to_string())?;
+    let name = import.symbol().to_vec();
+    let pointer = [b"__imp_", import.symbol()].concat();
+    Ok(Symbols::Names(if import.import_type() == ImportType::Data { vec![pointer] } else { vec![pointer, name] }))
+}
+
+/// [`of`] in the form that the archive writer calls.
+pub(super) fn each(data: &[u8], take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<bool> {
+    match of(data).map_err(io::Error::other)? {
+        Symbols::Names(names) => names.iter().try_for_each(|name| take(name)).map(|()| true),
+        Symbols::None | Symbols::Unreadable(_) => Ok(false),
+    }
+}
