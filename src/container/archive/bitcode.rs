@@ -151,7 +151,7 @@ fn string(strtab: &[u8], offset: u64, len: u64) -> Result<&[u8]> {
 const FUNCTION: u64 = 8;
 const VARIABLE: u64 = 7;
 const ALIAS: u64 = 14;
-const INDIRECT: u64 = 15;
+const INDIRECT: u64 = 18;
 
 fn module_symbols(mut module: Block<'_>, strtab: &[u8]) -> Result<Vec<Vec<u8>>> {
     const VERSION: u64 = 1;

@@ -14,8 +14,10 @@
 
 use std::io;
 
-use object::read::coff::{ImportFile, ImportType};
-use object::read::{File, FileKind, Object, ObjectSymbol, SymbolKind};
+use object::LittleEndian;
+use object::pe::IMAGE_WEAK_EXTERN_SEARCH_ALIAS;
+use object::read::coff::{CoffFile, CoffHeader, ImportFile, ImportType, Symbol as CoffSymbol};
+use object::read::{File, FileKind, Object, ObjectSymbol, SymbolIndex, SymbolKind};
 
 use super::bitcode;
 
@@ -67,11 +69,27 @@ fn defined(data: &[u8]) -> Result<Symbols, String> {
     let mut names = Vec::new();
     for symbol in file.symbols() {
         let named = !matches!(symbol.kind(), SymbolKind::File | SymbolKind::Section);
-        if named && symbol.is_global() && !symbol.is_undefined() {
+        let defined = !symbol.is_undefined() && !is_fallback(&file, symbol.index());
+        if named && symbol.is_global() && defined {
             names.push(symbol.name_bytes().map_err(|error| error.to_string())?.to_vec());
         }
     }
     Ok(Symbols::Names(names))
+}
+
+/// Whether a symbol of a COFF object only names what to take if nobody defines it. Other weak ones are aliases.
+fn is_fallback(file: &File<'_>, index: SymbolIndex) -> bool {
+    fn of<'d, Coff: CoffHeader>(file: &CoffFile<'d, &'d [u8], Coff>, index: SymbolIndex) -> bool {
+        let table = file.coff_symbol_table();
+        let weak = table.symbol(index).is_ok_and(CoffSymbol::has_aux_weak_external);
+        let search = || table.aux_weak_external(index).map(|aux| aux.weak_search_type.get(LittleEndian));
+        weak && search().is_ok_and(|search| search != IMAGE_WEAK_EXTERN_SEARCH_ALIAS)
+    }
+    match file {
+        File::Coff(file) => of(file, index),
+        File::CoffBig(file) => of(file, index),
+        _ => false,
+    }
 }
 
 /// The pointer to what is imported, and for code also the jump through it.
