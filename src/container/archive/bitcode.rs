@@ -51,6 +51,9 @@ pub(super) fn is_bitcode(data: &[u8]) -> bool {
 
 /// The names of the symbols that other modules see, in the module's order.
 pub(super) fn symbols(data: &[u8]) -> Result<Vec<Vec<u8>>> {
+    if !data.len().is_multiple_of(4) {
+        return Err(Broken("Invalid bitcode signature"));
+    }
     let file = File::read(unwrap(data)?)?;
     match file.symtab {
         Some((symtab, strtab)) if module_count(symtab) == u32::try_from(file.modules.len()).ok() => {
@@ -208,4 +211,164 @@ fn is_visible(record: &Record<'_>) -> bool {
         _ => false,
     };
     !declared && linkage != INTERNAL && linkage != AVAILABLE_EXTERNALLY && !PRIVATE.contains(&linkage)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bits, lowest of each byte first.
+    #[derive(Default)]
+    struct Writer(Vec<bool>);
+
+    impl Writer {
+        fn put(&mut self, value: u64, width: u32) {
+            self.0.extend((0..width).map(|bit| value >> bit & 1 == 1));
+        }
+
+        fn vbr(&mut self, mut value: u64, width: u32) {
+            let half = 1 << (width - 1);
+            while value >= half {
+                self.put(value % half + half, width);
+                value /= half;
+            }
+            self.put(value, width);
+        }
+
+        fn align(&mut self) {
+            self.0.resize(self.0.len().next_multiple_of(32), false);
+        }
+
+        fn bytes(&mut self, data: &[u8]) {
+            data.iter().for_each(|&byte| self.put(byte.into(), 8));
+        }
+
+        fn into_bytes(self) -> Vec<u8> {
+            self.0.chunks(8).map(|bits| bits.iter().rev().fold(0, |byte, &bit| byte * 2 + u8::from(bit))).collect()
+        }
+
+        /// A block with abbreviation IDs of 3 bits, inside a level with IDs of `level` bits.
+        fn block(&mut self, level: u32, number: u64, content: impl FnOnce(&mut Self)) {
+            let mut inner = Self::default();
+            content(&mut inner);
+            inner.put(0, 3);
+            inner.align();
+            self.put(1, level);
+            self.vbr(number, 8);
+            self.vbr(3, 4);
+            self.align();
+            self.put(u64::try_from(inner.0.len() / 32).unwrap(), 32);
+            self.0.extend(inner.0);
+        }
+
+        fn blob(&mut self, number: u64, data: &[u8]) {
+            self.block(2, number, |block| {
+                // An abbreviation of a literal code and a blob, and its one use.
+                block.put(2, 3);
+                block.vbr(2, 5);
+                block.put(1, 1);
+                block.vbr(1, 8);
+                block.put(0, 1);
+                block.put(5, 3);
+                block.put(4, 3);
+                block.vbr(data.len().try_into().unwrap(), 6);
+                block.align();
+                block.bytes(data);
+                block.align();
+            });
+        }
+
+        fn record(&mut self, code: u64, operands: &[u64]) {
+            self.put(3, 3);
+            self.vbr(code, 6);
+            self.vbr(operands.len().try_into().unwrap(), 6);
+            operands.iter().for_each(|&operand| self.vbr(operand, 6));
+        }
+    }
+
+    /// A module that defines `one` to `four`, and uses or hides the rest of them.
+    fn module(block: &mut Writer) {
+        block.record(1, &[2]);
+        block.record(5, &b"llvm.metadata".map(u64::from));
+        block.block(3, 17, |block| block.record(99, &[1 << 40]));
+        block.record(7, &[3, 3, 0, 0, 1, 0, 0, 0]); // two
+        block.record(7, &[3, 3, 0, 0, 0, 0, 0, 0]); // declared only
+        block.record(7, &[3, 3, 0, 0, 1, 0, 0, 1]); // in llvm.metadata
+        block.record(14, &[6, 5, 0, 0, 0, 0]); // three
+        block.record(8, &[0, 3, 0, 0, 0, 0]); // one
+        block.record(8, &[0, 3, 0, 0, 1, 0]); // declared only
+        block.record(8, &[0, 3, 0, 0, 0, 3]); // internal
+        block.record(8, &[15, 9, 0, 0, 0, 0]); // llvm.used
+        block.record(18, &[11, 4, 0, 0, 0, 0]); // four
+    }
+
+    const STRINGS: &[u8] = b"onetwothreefourllvm.used";
+
+    fn start() -> Writer {
+        let mut file = Writer::default();
+        file.bytes(&MAGIC);
+        file
+    }
+
+    fn without_table() -> Vec<u8> {
+        let mut file = start();
+        file.block(2, MODULE_BLOCK, module);
+        file.blob(STRTAB_BLOCK, STRINGS);
+        file.into_bytes()
+    }
+
+    fn with_table() -> Vec<u8> {
+        let mut symtab: Vec<u32> = vec![3, 0, 0, 0, 1, 0, 0, 60, 4];
+        symtab.resize(15, 0);
+        for (offset, len, flags) in [(3, 3, GLOBAL), (0, 3, GLOBAL | UNDEFINED), (6, 5, 0), (11, 4, GLOBAL | 1 << 4)] {
+            symtab.extend([offset, len, 0, 0, 0, flags]);
+        }
+        let symtab: Vec<u8> = symtab.into_iter().flat_map(u32::to_le_bytes).collect();
+        let mut file = start();
+        file.block(2, MODULE_BLOCK, module);
+        file.blob(SYMTAB_BLOCK, &symtab);
+        file.blob(STRTAB_BLOCK, STRINGS);
+        file.into_bytes()
+    }
+
+    fn read(data: &[u8]) -> Vec<String> {
+        symbols(data).unwrap().into_iter().map(|name| String::from_utf8(name).unwrap()).collect()
+    }
+
+    #[test]
+    fn the_symbol_table_counts() {
+        assert_eq!(read(&with_table()), ["two", "four"]);
+    }
+
+    #[test]
+    fn a_module_without_symbol_table_is_read_itself() {
+        assert_eq!(read(&without_table()), ["one", "two", "three", "four"]);
+        let two = [without_table(), without_table().split_off(4)].concat();
+        assert_eq!(read(&two), ["one", "two", "three", "four", "one", "two", "three", "four"]);
+    }
+
+    #[test]
+    fn a_wrapper_is_taken_off() {
+        let inner = with_table();
+        let fields = [0x0B17_C0DE, 0, 20, u32::try_from(inner.len()).unwrap(), 7].map(u32::to_le_bytes);
+        let wrapped = [fields.concat(), inner.clone(), vec![0; 8]].concat();
+        assert!(is_bitcode(&wrapped) && is_bitcode(&inner));
+        assert_eq!(read(&wrapped), ["two", "four"]);
+        assert!(symbols(&wrapped[..wrapped.len() - 12]).is_err());
+    }
+
+    #[test]
+    fn damage_is_an_error_or_other_names_but_never_a_panic() {
+        for whole in [with_table(), without_table()] {
+            for at in 0..whole.len() {
+                drop(symbols(&whole[..at]));
+                for flip in [0xff, 1, 0x80] {
+                    let mut flipped = whole.clone();
+                    flipped[at] ^= flip;
+                    drop(symbols(&flipped));
+                }
+            }
+        }
+        assert!(symbols(&with_table()[..100]).is_err());
+    }
 }

@@ -107,3 +107,38 @@ pub(super) fn each(data: &[u8], take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -
         Symbols::None | Symbols::Unreadable(_) => Ok(false),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(list: &[&str]) -> Symbols {
+        Symbols::Names(list.iter().map(|name| name.as_bytes().to_vec()).collect())
+    }
+
+    #[test]
+    fn what_is_no_object_has_no_symbols() {
+        for data in [&b""[..], b"text", b"\x7fELF", b"!<arch>\n", &[0; 64]] {
+            assert_eq!(of(data), Ok(Symbols::None), "{}", data.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn an_import_defines_its_pointer_and_code_its_jump_too() {
+        let import = |kind: u8| {
+            let fields =
+                [&[0, 0, 0xff, 0xff, 0, 0, 0x64, 0x86, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0, kind, 0][..], b"f\0a.dll\0"];
+            let mut data = fields.concat();
+            data[12] = 8;
+            data
+        };
+        assert_eq!(of(&import(0b100)), Ok(names(&["__imp_f", "f"])));
+        assert_eq!(of(&import(0b101)), Ok(names(&["__imp_f"])));
+    }
+
+    #[test]
+    fn broken_objects_are_errors_and_broken_bitcode_is_not() {
+        assert!(of(b"\x7fELF\x02\x01\x01 and no more of it").is_err());
+        assert_eq!(of(b"BC\xc0\xde!"), Ok(Symbols::Unreadable("Invalid bitcode signature")));
+    }
+}
