@@ -57,11 +57,11 @@ pub(crate) enum Content<'a> {
 }
 
 impl Content<'_> {
-    /// The bytes of the code object.
-    pub(crate) fn bytes(&self) -> &[u8] {
+    /// The whole code object.
+    pub(crate) fn as_slice(&self) -> Slice<'_> {
         match self {
-            Self::InPlace(slice) => slice.bytes(),
-            Self::Restored(input) => input.bytes(),
+            Self::InPlace(slice) => *slice,
+            Self::Restored(input) => input.as_slice(),
         }
     }
 }

@@ -146,7 +146,10 @@ fn write(
     let members: Vec<NewMember<'_>> = chosen
         .iter()
         .zip(&contents)
-        .map(|(chosen, content): (_, &Content<'_>)| NewMember { name: chosen.name.clone(), content: content.bytes() })
+        .map(|(chosen, content): (_, &Content<'_>)| NewMember {
+            name: chosen.name.clone(),
+            content: content.as_slice(),
+        })
         .collect();
     let mut output = Output::stage(path)?;
     archive::write(&members, &mut output, &mut |name, reason| {

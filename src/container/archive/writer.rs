@@ -7,17 +7,19 @@
 //!
 //! Rejected: an object whose symbols cannot be read, a member of 10^10 bytes or more.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsStr;
-use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
 
 use ar_archive_writer::{ArchiveKind, DEFAULT_OBJECT_READER, NewArchiveMember, ObjectReader, write_archive_to_stream};
 
 use super::symbols::{self, Symbols};
-use crate::bytes::len_u64;
+use crate::bytes::slice;
 use crate::error::{Error, Malformed, Result, WithPath};
+use crate::input::Slice;
 use crate::output::Output;
+use crate::piece::Sink;
 
 /// How the archive writer asks about members.
 static READER: ObjectReader = ObjectReader { get_symbols: symbols::each, ..DEFAULT_OBJECT_READER };
@@ -30,7 +32,8 @@ const EMPTY_INDEX: std::ops::Range<u64> = 8..76;
 pub(crate) struct NewMember<'a> {
     /// The name, which may be any bytes.
     pub(crate) name: Vec<u8>,
-    pub(crate) content: &'a [u8],
+    /// The content, which stays where it is until it is copied.
+    pub(crate) content: Slice<'a>,
 }
 
 /// Writes an archive. `unreadable` is told of bitcode whose symbols are not in the index, by name and reason.
@@ -41,7 +44,7 @@ pub(crate) fn write(
 ) -> Result<()> {
     let mut has_object = false;
     for member in members {
-        match symbols::of(member.content) {
+        match symbols::of(member.content.bytes()) {
             Ok(Symbols::Names(_)) => has_object = true,
             Ok(Symbols::Unreadable(reason)) => unreadable(&String::from_utf8_lossy(&member.name), reason),
             Ok(Symbols::None) => {}
@@ -52,16 +55,20 @@ pub(crate) fn write(
         }
     }
     let names = Names::of(members);
-    let members: Vec<_> = members
+    let new_members: Vec<_> = members
         .iter()
         .zip(names.used)
-        .map(|(member, name)| NewArchiveMember::new(member.content, &READER, name))
+        .map(|(member, name)| NewArchiveMember::new(member.content.bytes(), &READER, name))
         .collect();
     let path = output.path().to_owned();
     let skip = if has_object || members.is_empty() { 0..0 } else { EMPTY_INDEX };
-    let mut sink = Sink { file: BufWriter::new(output.file()?), position: 0, skip, replace: names.table };
-    write_archive_to_stream(&mut sink, &members, ArchiveKind::Gnu, false, None).with_path(&path)?;
-    sink.flush().with_path(&path)
+    let contents = members.iter().map(|member| member.content).filter(|content| !content.is_empty()).collect();
+    let mut stream = Stream { output, position: 0, skip, replace: names.table, contents, failure: None };
+    let written = write_archive_to_stream(&mut stream, &new_members, ArchiveKind::Gnu, false, None);
+    match stream.failure {
+        Some(error) => Err(error),
+        None => written.with_path(&path),
+    }
 }
 
 /// The names as the archive writer takes them, which wants text.
@@ -103,39 +110,61 @@ fn is_long(name: &[u8]) -> bool {
     name.len() >= 16 || name.contains(&b'/')
 }
 
-/// The file of an output, in which some things differ from what is written to it.
-struct Sink<W> {
-    file: W,
+/// An output, in which some things differ from what is written to it.
+struct Stream<'o, 'm> {
+    output: &'o mut Output,
     /// How much was written, including what was left out.
     position: u64,
     /// What is left out.
     skip: std::ops::Range<u64>,
     /// What to write, once, in place of other bytes of the same length.
     replace: Option<(Vec<u8>, Vec<u8>)>,
+    /// What the archive writer will hand on as it is, so that it can be copied from file to file.
+    contents: VecDeque<Slice<'m>>,
+    /// The error behind the last failed `write`, which could only return an [`io::Error`].
+    failure: Option<Error>,
 }
 
-impl<W: Write> Write for Sink<W> {
-    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+impl Stream<'_, '_> {
+    /// Writes the data or the first part of it. Returns how much.
+    fn put(&mut self, data: &[u8]) -> Result<usize> {
+        let next = self.contents.front().copied();
+        if let Some(content) = next.filter(|content| std::ptr::eq(content.bytes(), data)) {
+            self.contents.pop_front();
+            self.output.copy(content)?;
+            return Ok(data.len());
+        }
         if let Some((_, right)) = self.replace.take_if(|(written, _)| written == data) {
-            self.file.write_all(&right)?;
-            self.position = self.position.saturating_add(len_u64(data));
+            self.output.write(&right)?;
             return Ok(data.len());
         }
         let border = [self.skip.start, self.skip.end].into_iter().find(|&border| self.position < border);
-        let len = border.map_or(u64::MAX, |border| border.saturating_sub(self.position)).min(len_u64(data));
-        let part = data.get(..usize::try_from(len).unwrap_or(data.len())).unwrap_or(data);
-        let written = if self.skip.contains(&self.position) { part.len() } else { self.file.write(part)? };
+        let part = border.and_then(|border| slice(data, 0, border.saturating_sub(self.position))).unwrap_or(data);
+        if !self.skip.contains(&self.position) {
+            self.output.write(part)?;
+        }
+        Ok(part.len())
+    }
+}
+
+impl Write for Stream<'_, '_> {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let written = self.put(data).map_err(|error| {
+            let text = error.to_string();
+            self.failure = Some(error);
+            io::Error::other(text)
+        })?;
         self.position = self.position.saturating_add(u64::try_from(written).unwrap_or(u64::MAX));
         Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        Ok(())
     }
 }
 
 /// The writer asks for its position only.
-impl<W> Seek for Sink<W> {
+impl Seek for Stream<'_, '_> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         match to {
             SeekFrom::Current(0) => Ok(self.position),
@@ -147,10 +176,13 @@ impl<W> Seek for Sink<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::input::Input;
 
     fn archive(members: &[(&[u8], &[u8])]) -> Vec<u8> {
+        let inputs: Vec<_> =
+            members.iter().map(|&(name, content)| (name.to_vec(), Input::from_bytes("x", content.to_vec()))).collect();
         let members: Vec<_> =
-            members.iter().map(|&(name, content)| NewMember { name: name.to_vec(), content }).collect();
+            inputs.iter().map(|(name, input)| NewMember { name: name.clone(), content: input.as_slice() }).collect();
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.a");
         let mut output = Output::stage(&path).unwrap();
