@@ -61,12 +61,12 @@ impl<'a> Member<'a> {
         String::from_utf8_lossy(self.name).into_owned()
     }
 
-    /// The bundles in the member, inflated; none if it is a plain file.
-    pub(super) fn bundles(&self, observer: &mut Observer<'_>) -> Result<Vec<Bundle<'a>>> {
+    /// The bundles in the member; none if it is a plain file.
+    pub(super) fn bundles(&self, inflate: Inflate, observer: &mut Observer<'_>) -> Result<Vec<Bundle<'a>>> {
         if self.content.len() >= 8 && !self.content.bytes().starts_with(compressed::MAGIC) {
             observer(Event::NotCompressed);
         }
-        let bundles = Bundles::new(self.content, &*self.library.container, Inflate::Whole);
+        let bundles = Bundles::new(self.content, &*self.library.container, inflate);
         let mut found = Vec::new();
         for bundle in bundles {
             let mut bundle = bundle.map_err(|error| self.locate(error))?;

@@ -10,7 +10,7 @@ use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::error::{Error, Result};
 use crate::input::Input;
 
-/// Lists the entry IDs of all bundles in a file, in file order.
+/// Lists the entry IDs of all bundles in a file, or in the members of an archive, in file order.
 #[derive(Clone, Debug)]
 pub struct List {
     /// The file.
@@ -33,8 +33,8 @@ impl List {
             return Ok(());
         }
         let file_type = FileType::from_name(&self.file_type)?;
-        if file_type == FileType::Archive && Archive::is_one(input.bytes()) {
-            return list_archive(input, out, observer);
+        if file_type == FileType::Archive && Archive::is_archive(input.bytes()) {
+            return list_archive(input, self.inflate, out, observer);
         }
         observe_plain(&input, observer);
         let container = file_type.container();
@@ -50,9 +50,9 @@ impl List {
 }
 
 /// The entries of all members, in their order.
-fn list_archive(archive: Input, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
+fn list_archive(archive: Input, inflate: Inflate, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
     for member in Library::open(archive)?.members()? {
-        for bundle in member.bundles(observer)? {
+        for bundle in member.bundles(inflate, observer)? {
             print(&bundle, out)?;
         }
     }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use super::library::{Library, Member};
 use super::{Event, Observer, parse_entry, serves};
 use crate::container::archive::{self, NewMember};
-use crate::container::sequence::{Bundle, Content};
+use crate::container::sequence::{Bundle, Content, Inflate};
 use crate::error::{Error, Result};
 use crate::id::{EntryId, Rules};
 use crate::input::Input;
@@ -53,7 +53,7 @@ impl UnbundleArchive {
         let mut bundles = Vec::new();
         let mut chosen: Vec<Vec<Chosen>> = self.requests.iter().map(|_| Vec::new()).collect();
         for member in library.members()? {
-            for bundle in member.bundles(observer)? {
+            for bundle in member.bundles(Inflate::Whole, observer)? {
                 // What serves no request need not stay open.
                 if self.choose(&member, &bundle, bundles.len(), &mut chosen, observer) {
                     bundles.push(bundle);
@@ -107,7 +107,7 @@ impl UnbundleArchive {
     fn check(&self, library: &Library) -> Result<()> {
         for member in library.members()? {
             let mut entries: Vec<(String, EntryId)> = Vec::new();
-            for bundle in member.bundles(&mut |_| {})? {
+            for bundle in member.bundles(Inflate::AsNeeded, &mut |_| {})? {
                 let parsed = bundle.entries.iter().filter_map(|entry| Some((entry, parse_entry(entry)?)));
                 entries.extend(parsed.map(|(entry, id)| (String::from_utf8_lossy(&entry.id).into_owned(), id)));
             }
@@ -172,8 +172,8 @@ fn member_name(member: &[u8], entry: &[u8], id: &EntryId) -> Vec<u8> {
         _ => extension,
     };
     let mut name = [stem, b"-", entry, stem, extension].concat();
-    // Not every file system takes a colon.
-    name.iter_mut().filter(|byte| **byte == b':').for_each(|byte| *byte = b'_');
+    // Not every file system takes a colon. The others would make a path of the name, or end it.
+    name.iter_mut().filter(|byte| matches!(byte, b':' | b'/' | b'\n' | 0)).for_each(|byte| *byte = b'_');
     name
 }
 
@@ -196,5 +196,6 @@ mod tests {
         assert_eq!(name("a b.o", host), "a b-host-x86_64-unknown-linux-gnu-a b.o");
         assert_eq!(name("..", host), "..-host-x86_64-unknown-linux-gnu-..");
         assert_eq!(name(".o", host), "-host-x86_64-unknown-linux-gnu-.o");
+        assert_eq!(name("a\n.o", "hip-amdgcn-amd-amdhsa--x/../y"), "a_-hip-amdgcn-amd-amdhsa--x_.._ya_.o");
     }
 }

@@ -44,7 +44,7 @@ pub enum Location<'a> {
 
 impl<'a> Archive<'a> {
     /// Whether `data` begins like an archive.
-    pub fn is_one(data: &[u8]) -> bool {
+    pub fn is_archive(data: &[u8]) -> bool {
         let magics = [object::archive::MAGIC, object::archive::THIN_MAGIC, object::archive::AIX_BIG_MAGIC];
         magics.iter().any(|magic| data.starts_with(magic))
     }
@@ -54,7 +54,7 @@ impl<'a> Archive<'a> {
     /// # Errors
     /// [`Error::NoArchive`] if it does not begin like one, [`Error::Malformed`] if its special members are broken.
     pub fn read(data: Slice<'a>) -> Result<Self> {
-        if !Self::is_one(data.bytes()) {
+        if !Self::is_archive(data.bytes()) {
             return Err(Error::NoArchive);
         }
         match ArchiveFile::parse(data.bytes()) {
@@ -95,7 +95,9 @@ fn broken(data: Slice<'_>, position: u64, error: &object::read::Error) -> Error 
 
 /// A member's file: names are relative to the archive.
 fn beside(archive: &Path, name: &[u8]) -> PathBuf {
-    archive.parent().unwrap_or(Path::new("")).join(OsStr::from_bytes(name))
+    let path = archive.parent().unwrap_or(Path::new("")).join(OsStr::from_bytes(name));
+    // Alone it would stand for the standard input.
+    if path.as_os_str() == "-" { PathBuf::from("./-") } else { path }
 }
 
 #[cfg(test)]
@@ -154,6 +156,12 @@ mod tests {
     fn members_of_thin_archives_are_named_from_the_archive() {
         let thin = ["!<thin>\n", &member("//", "sub/a.o/\n/abs/b.o/\n"), &header("/0", 5), &header("/9", 5)].concat();
         assert_eq!(read(&thin).unwrap(), pairs(&[("sub/a.o", "@dir/sub/a.o"), ("/abs/b.o", "@/abs/b.o")]));
+    }
+
+    #[test]
+    fn a_member_is_never_the_standard_input() {
+        assert_eq!(beside(Path::new("x.a"), b"-"), Path::new("./-"));
+        assert_eq!(beside(Path::new("x.a"), b"y"), Path::new("y"));
     }
 
     #[test]
