@@ -60,12 +60,11 @@ impl UnbundleArchive {
                 }
             }
         }
-        let unserved = self.requests.iter().zip(&chosen).find(|(_, chosen)| chosen.is_empty());
-        if let Some(((target, _), _)) = unserved.filter(|_| !self.allow_missing) {
-            return Err(Error::NoCodeObject { target: target.to_string(), archive: self.input.clone() });
-        }
         let mut outputs = Vec::with_capacity(self.requests.len());
-        for ((_, path), chosen) in self.requests.iter().zip(&chosen) {
+        for ((target, path), chosen) in self.requests.iter().zip(&chosen) {
+            if chosen.is_empty() && !self.allow_missing {
+                return Err(Error::NoCodeObject { target: target.to_string(), archive: self.input.clone() });
+            }
             outputs.push(write(path, chosen, &bundles, observer)?);
         }
         output::commit(outputs)
@@ -103,7 +102,8 @@ impl UnbundleArchive {
         any
     }
 
-    /// For one processor, a feature is set in all entries of a bundle or in none.
+    /// For one processor, a feature is set in all entries of a bundle or in none. As in LLVM, each entry is held
+    /// against the first of its processor in the order of their texts, which may set features that it does not.
     fn check(&self, library: &Library) -> Result<()> {
         for member in library.members()? {
             let mut entries: Vec<(String, EntryId)> = Vec::new();
@@ -112,16 +112,12 @@ impl UnbundleArchive {
                 entries.extend(parsed.map(|(entry, id)| (String::from_utf8_lossy(&entry.id).into_owned(), id)));
             }
             entries.sort_by(|(a, _), (b, _)| a.cmp(b));
-            for (index, (name, id)) in entries.iter().enumerate() {
-                let conflict = entries.iter().take(index).find(|(_, other)| {
-                    other.kind() == id.kind()
-                        && other.triple().as_str() == id.triple().as_str()
-                        && other.target_id().conflicts_with(id.target_id())
-                });
-                if let Some((first, _)) = conflict {
+            for (index, (second, id)) in entries.iter().enumerate() {
+                let first = entries.iter().take(index).find(|(_, other)| is_same_processor(other, id));
+                if let Some((first, _)) = first.filter(|(_, first)| sets_more(id, first)) {
                     return Err(Error::ConflictingEntries {
                         first: first.clone(),
-                        second: name.clone(),
+                        second: second.clone(),
                         member: member.shown_name(),
                         archive: self.input.clone(),
                     });
@@ -130,6 +126,17 @@ impl UnbundleArchive {
         }
         Ok(())
     }
+}
+
+fn is_same_processor(a: &EntryId, b: &EntryId) -> bool {
+    a.kind() == b.kind()
+        && a.triple().as_str() == b.triple().as_str()
+        && a.target_id().processor() == b.target_id().processor()
+}
+
+/// Whether an entry sets a feature that the other leaves open.
+fn sets_more(id: &EntryId, other: &EntryId) -> bool {
+    id.target_id().features().any(|(name, _)| other.target_id().features().all(|(other, _)| other != name))
 }
 
 fn write(
