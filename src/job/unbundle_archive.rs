@@ -80,6 +80,7 @@ impl UnbundleArchive {
         observer: &mut Observer<'_>,
     ) -> bool {
         let mut seen = HashSet::new();
+        let mut told = HashSet::new();
         let mut any = false;
         for (index, entry) in bundle.entries.iter().enumerate() {
             let Some(id) = parse_entry(entry) else { continue };
@@ -95,7 +96,7 @@ impl UnbundleArchive {
                 }
             }
             any |= used && first;
-            if used && !first {
+            if used && !first && told.insert(entry.id.as_slice()) {
                 observer(Event::DuplicateEntry(id.to_string()));
             }
         }
