@@ -235,6 +235,24 @@ pub enum Malformed {
         /// The reader's reason.
         reason: String,
     },
+    /// An object file with a structure that contradicts itself or is beyond what can be done with it.
+    #[error("{what} at offset {offset}")]
+    Object {
+        /// What is wrong.
+        what: String,
+        /// The header, table or content that it is about.
+        offset: u64,
+    },
+    /// A fat object that would not fit its object format.
+    #[error("the fat object would have {needed} {what}, more than the {most} that its object format allows")]
+    Limit {
+        /// What there is too much of.
+        what: &'static str,
+        /// How much there would be.
+        needed: u64,
+        /// How much there may be.
+        most: u64,
+    },
     /// Any of the above, inside the inflated bytes of a compressed bundle.
     #[error("compressed bundle at offset {offset}: inside the inflated bundle: {inner}")]
     Inflated {

@@ -6,7 +6,8 @@
 //! - [`id`]: bundle entry IDs (`hip-amdgcn-amd-amdhsa--gfx90a:xnack+`), which triple and which processor they
 //!   name, and which code object may serve which request.
 //! - [`container`]: the formats, each with reader and writer: [`container::binary`], [`container::text`],
-//!   [`container::compressed`], [`container::archive`], and [`container::sequence`] for several bundles in one file.
+//!   [`container::compressed`], [`container::object`], [`container::archive`], and [`container::sequence`] for several
+//!   bundles in one file.
 //! - [`job`]: [`job::Bundle`], [`job::Unbundle`], [`job::UnbundleArchive`] and [`job::List`], which open files and
 //!   write them.
 //!

@@ -8,6 +8,8 @@ use offload_bundle::container::compressed::{Deflation, Inflation};
 use offload_bundle::id::Compatibility;
 use offload_bundle::job::Event;
 
+use super::objcopy;
+
 /// The standard error stream under the name of the program.
 pub(crate) struct Console {
     /// `argv[0]` as typed.
@@ -58,6 +60,7 @@ impl Console {
                 self.line(&format!("{} \t[CodeObject: {entry}]\t:\t[Target: {request}]", comparison(outcome)));
             }
             Event::NotIndexed { name, reason } => self.line(&format!("warning: '{name}': {reason}")),
+            Event::Command(arguments) => write(&[&objcopy::command_line(&arguments), b"\n"]),
             _ => {}
         }
     }

@@ -57,11 +57,20 @@ pub(crate) fn plan(raw: RawArgs, environment: &Environment, warn: &mut dyn FnMut
         let requests = targets.into_iter().zip(outputs).collect();
         let rules = Rules { hip_serves_openmp: raw.hip_openmp_compatible };
         let allow_missing = raw.allow_missing_bundles;
+        let print_commands = raw.print_commands;
         if file_type == "a" {
             let check = raw.check_input_archive;
             return Ok(Job::UnbundleArchive(UnbundleArchive { input, requests, rules, allow_missing, check }));
         }
-        return Ok(Job::Unbundle(Unbundle { input, file_type, requests, rules, allow_missing, inflate }));
+        return Ok(Job::Unbundle(Unbundle {
+            input,
+            file_type,
+            requests,
+            rules,
+            allow_missing,
+            inflate,
+            print_commands,
+        }));
     }
     ensure!(file_type != "a", "Archive files are only supported for unbundling");
     let output = only(outputs, "only one output file supported in bundling mode")?;
@@ -86,6 +95,7 @@ pub(crate) fn plan(raw: RawArgs, environment: &Environment, warn: &mut dyn FnMut
         file_type,
         alignment,
         compression: raw.compress.unwrap_or(environment.compress).then_some(compression),
+        print_commands: raw.print_commands,
     }))
 }
 

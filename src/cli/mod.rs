@@ -9,6 +9,7 @@ mod environment;
 mod grammar;
 mod help;
 mod job;
+mod objcopy;
 mod options;
 mod parse;
 mod program;

@@ -21,7 +21,7 @@ use std::ops::Range;
 
 use super::{Container, Contents, Entry, MAGIC, Member};
 use crate::bytes::{Cursor, len_u64};
-use crate::error::Malformed;
+use crate::error::{Malformed, Result};
 use crate::piece::Piece;
 
 /// What an entry takes in the header besides its ID: offset, size and ID length.
@@ -66,7 +66,7 @@ impl Container for Binary {
         Ok(Some(Contents { entries, len }))
     }
 
-    fn plan<'a>(&self, members: &[Member<'a>]) -> Vec<Piece<'a>> {
+    fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
         let alignment = u64::from(self.alignment.get());
         let mut position = members.iter().fold(len_u64(MAGIC.as_bytes()).saturating_add(8), |len, member| {
             len.saturating_add(ENTRY_FIELDS).saturating_add(len_u64(member.id.as_bytes()))
@@ -86,7 +86,7 @@ impl Container for Binary {
             position = start.saturating_add(size);
         }
         payload.insert(0, Piece::Bytes(header));
-        payload
+        Ok(payload)
     }
 }
 
@@ -141,7 +141,7 @@ mod tests {
         let inputs: Vec<_> = members.iter().map(|(id, data)| (id, Input::from_bytes(*id, data.to_vec()))).collect();
         let members: Vec<_> =
             inputs.iter().map(|(id, input)| Member { id: id.to_string(), content: input.as_slice() }).collect();
-        let plan = Binary { alignment: NonZeroU32::new(alignment).unwrap() }.plan(&members);
+        let plan = Binary { alignment: NonZeroU32::new(alignment).unwrap() }.plan(&members).unwrap();
         let mut out = Vec::new();
         for piece in &plan {
             match piece {

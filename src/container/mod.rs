@@ -6,13 +6,14 @@
 pub mod archive;
 pub mod binary;
 pub mod compressed;
+pub mod object;
 pub mod sequence;
 pub mod text;
 
 use std::ops::Range;
 
 use crate::bytes;
-use crate::error::Malformed;
+use crate::error::{Malformed, Result};
 use crate::input::Slice;
 use crate::piece::Piece;
 
@@ -35,6 +36,8 @@ pub enum Part {
     Range(Range<u64>),
     /// Bytes that the reader has to restore.
     Bytes(Vec<u8>),
+    /// Bytes that the reader cannot restore, and why. The entry can be listed; taking its code object is an error.
+    Unreadable(Malformed),
 }
 
 impl Entry {
@@ -48,13 +51,14 @@ impl Entry {
         self.parts.iter().map(Part::len).fold(0, u64::saturating_add)
     }
 
-    /// The code object, if `bundle` holds it.
+    /// The code object, if `bundle` holds it and it can be restored.
     pub fn content(&self, bundle: &[u8]) -> Option<Vec<u8>> {
         let mut content = Vec::new();
         for part in &self.parts {
             match part {
                 Part::Range(range) => content.extend(bytes::slice(bundle, range.start, part.len())?),
                 Part::Bytes(data) => content.extend(data),
+                Part::Unreadable(_) => return None,
             }
         }
         Some(content)
@@ -67,6 +71,7 @@ impl Part {
         match self {
             Self::Range(range) => range.end.saturating_sub(range.start),
             Self::Bytes(data) => bytes::len_u64(data),
+            Self::Unreadable(_) => 0,
         }
     }
 
@@ -109,5 +114,8 @@ pub trait Container {
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed>;
 
     /// The pieces of a new bundle of `members`.
-    fn plan<'a>(&self, members: &[Member<'a>]) -> Vec<Piece<'a>>;
+    ///
+    /// # Errors
+    /// Any of [`Error`](crate::Error) when the format cannot hold these members.
+    fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>>;
 }

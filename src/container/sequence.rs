@@ -84,6 +84,7 @@ impl Bundle<'_> {
         for part in self.parts(index) {
             match part {
                 Part::Bytes(bytes) => sink.write(bytes)?,
+                Part::Unreadable(malformed) => return Err(Error::malformed(data.path(), malformed.clone())),
                 Part::Range(range) => {
                     let slice = data.slice(range.start, part.len()).ok_or(Error::Usage("no such range"))?;
                     sink.copy(slice)?;
@@ -194,7 +195,9 @@ impl<'a> Bundles<'a> {
         let total = compressed.header().inflated;
         if self.inflate == Inflate::AsNeeded && self.container.repeats() && total > WHOLE_MAX {
             let entries = self.entries_of_prefix(&compressed, total)?;
-            return Ok(Bundle { offset, entries, inflation: None, body: Body::Stream(compressed) });
+            if entries.iter().all(|entry| matches!(entry.parts.as_slice(), [Part::Range(_)])) {
+                return Ok(Bundle { offset, entries, inflation: None, body: Body::Stream(compressed) });
+            }
         }
         let (input, inflation) = compressed.inflate_whole()?;
         let contents =

@@ -21,7 +21,7 @@ use memchr::{memchr, memmem};
 
 use super::{Container, Contents, Entry, MAGIC, Member};
 use crate::bytes::len_u64;
-use crate::error::Malformed;
+use crate::error::{Malformed, Result};
 use crate::piece::Piece;
 
 /// The text bundle format with the comment of one language.
@@ -119,8 +119,8 @@ impl Container for Text {
         Ok((!entries.is_empty()).then(|| Contents { entries, len: len_u64(data) }))
     }
 
-    fn plan<'a>(&self, members: &[Member<'a>]) -> Vec<Piece<'a>> {
-        members
+    fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
+        let pieces = members
             .iter()
             .flat_map(|member| {
                 [
@@ -129,7 +129,8 @@ impl Container for Text {
                     Piece::Bytes(self.marker_line(Side::End, &member.id)),
                 ]
             })
-            .collect()
+            .collect();
+        Ok(pieces)
     }
 }
 

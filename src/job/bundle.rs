@@ -3,13 +3,14 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use super::{Event, FileType, Observer};
+use super::{Event, FileType, Observer, objcopy};
 use crate::container::binary::Binary;
 use crate::container::compressed::{self, Compression};
+use crate::container::object::Objects;
 use crate::container::text::Text;
 use crate::container::{Container, Member};
 use crate::error::{Error, Result};
-use crate::id::EntryId;
+use crate::id::{EntryId, OffloadKind};
 use crate::input::Input;
 use crate::output::{self, Output};
 use crate::piece::emit;
@@ -25,8 +26,10 @@ pub struct Bundle {
     pub file_type: String,
     /// The alignment of code objects in a binary bundle, in bytes.
     pub alignment: NonZeroU32,
-    /// Whether and how to compress the bundle.
+    /// Whether and how to compress the bundle. A fat object is never compressed: linkers have to read it.
     pub compression: Option<Compression>,
+    /// Instead of writing a fat object, tell the command with which LLVM would write it.
+    pub print_commands: bool,
 }
 
 impl Bundle {
@@ -43,9 +46,15 @@ impl Bundle {
             .zip(&inputs)
             .map(|((id, _), input)| Member { id: id.to_string(), content: input.as_slice() })
             .collect();
-        let plan = container.plan(&members);
+        let host = self.members.iter().position(|(id, _)| id.kind() == OffloadKind::Host);
+        let fat_host = host.filter(|_| self.file_type == "o" && Objects::is_fat(&members));
+        if let (true, Some(host)) = (self.print_commands, fat_host) {
+            observer(Event::Command(objcopy::add_sections(&members, host, &self.output)));
+            return Ok(());
+        }
+        let plan = container.plan(&members)?;
         let mut output = Output::stage(&self.output)?;
-        match &self.compression {
+        match self.compression.as_ref().filter(|_| fat_host.is_none()) {
             None => emit(&plan, &mut output)?,
             Some(compression) => observer(Event::Deflated(compressed::write(&plan, compression, &mut output)?)),
         }
@@ -56,7 +65,12 @@ impl Bundle {
         match FileType::from_name(&self.file_type)? {
             FileType::Text(comment) => Ok(Box::new(Text { comment })),
             FileType::Archive => Err(Error::Usage("Archive files are only supported for unbundling")),
-            FileType::Binary | FileType::Object => Ok(Box::new(Binary { alignment: self.alignment })),
+            FileType::Binary => Ok(Box::new(self.binary())),
+            FileType::Object => Ok(Box::new(Objects { binary: self.binary() })),
         }
+    }
+
+    fn binary(&self) -> Binary {
+        Binary { alignment: self.alignment }
     }
 }

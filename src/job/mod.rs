@@ -6,6 +6,7 @@
 mod bundle;
 mod library;
 mod list;
+mod objcopy;
 mod unbundle;
 mod unbundle_archive;
 
@@ -14,8 +15,11 @@ pub use list::List;
 pub use unbundle::Unbundle;
 pub use unbundle_archive::UnbundleArchive;
 
+use std::ffi::OsString;
+
 use crate::container::binary::Binary;
 use crate::container::compressed::{Deflation, Inflation};
+use crate::container::object::Objects;
 use crate::container::text::Text;
 use crate::container::{Container, Entry};
 use crate::error::{Error, Result};
@@ -32,6 +36,8 @@ pub enum Event {
     Inflated(Inflation),
     /// The input is not compressed.
     NotCompressed,
+    /// LLVM would run llvm-objcopy with these arguments, which this library does not.
+    Command(Vec<OsString>),
     /// A bundle holds two entries with this ID; the second one serves no request.
     DuplicateEntry(String),
     /// An entry was held against a request.
@@ -89,7 +95,8 @@ impl FileType {
     fn container(self) -> Box<dyn Container> {
         match self {
             Self::Text(comment) => Box::new(Text { comment }),
-            Self::Binary | Self::Object | Self::Archive => Box::new(Binary::default()),
+            Self::Object | Self::Archive => Box::new(Objects::default()),
+            Self::Binary => Box::new(Binary::default()),
         }
     }
 }

@@ -3,8 +3,9 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 
-use super::{Event, FileType, Observer, observe_plain, parse_entry, serves};
+use super::{Event, FileType, Observer, objcopy, observe_plain, parse_entry, serves};
 use crate::container::compressed::Compressed;
+use crate::container::object::Format;
 use crate::container::sequence::{self, Bundles, Inflate};
 use crate::error::{Error, Result};
 use crate::id::{EntryId, OffloadKind, Rules};
@@ -27,6 +28,8 @@ pub struct Unbundle {
     pub allow_missing: bool,
     /// How much of compressed bundles to inflate.
     pub inflate: Inflate,
+    /// Instead of taking a fat object apart, tell the command with which LLVM would take the host out of it.
+    pub print_commands: bool,
 }
 
 impl Unbundle {
@@ -54,6 +57,13 @@ impl Unbundle {
         if !missing.is_empty() && !self.allow_missing {
             return Err(Error::MissingEntries(missing));
         }
+        if self.print_commands && self.file_type == "o" && Format::of(input.bytes()).is_some() {
+            let served = self.requests.iter().zip(&outputs).filter(|(_, output)| output.is_some());
+            if served.into_iter().any(|((id, _), _)| id.kind() == OffloadKind::Host) {
+                observer(Event::Command(objcopy::remove_sections(&self.input)));
+            }
+            return Ok(());
+        }
         let whole_input_is_host = outputs.iter().all(Option::is_none);
         for ((id, path), output) in self.requests.iter().zip(&mut outputs) {
             if output.is_none() {
@@ -75,12 +85,13 @@ impl Unbundle {
         observer: &mut Observer<'_>,
     ) -> Result<()> {
         let mut seen = HashSet::new();
+        let mut told = HashSet::new();
         let mut chosen: Vec<Option<usize>> = vec![None; outputs.len()];
         for (index, entry) in bundle.entries.iter().enumerate() {
             let Some(id) = parse_entry(entry) else { continue };
             if !seen.insert(entry.id.as_slice()) {
                 let fits = |wanted: &EntryId| id.compatibility(wanted, self.rules).is_compatible();
-                if self.requests.iter().any(|(wanted, _)| fits(wanted)) {
+                if self.requests.iter().any(|(wanted, _)| fits(wanted)) && told.insert(entry.id.as_slice()) {
                     observer(Event::DuplicateEntry(id.to_string()));
                 }
                 continue;

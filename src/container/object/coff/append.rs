@@ -1,0 +1,212 @@
+//! A fat object out of a COFF object, and back.
+//!
+//! Section headers have no place but behind those that are there, so all that follows moves by the length of the
+//! new ones, and with it every offset: of contents, relocations, line numbers and symbols, in the section headers
+//! and in the symbols of functions with line numbers. Contents come where the symbol table was, then a
+//! [`Record`], the symbols, and the strings with the new names at their end. Symbols and strings are copied
+//! instead where the host has more behind them.
+//!
+//! Names, flags, order and virtual addresses of the sections are those of LLVM 22.1.8.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::ops::Range;
+
+use object::pe::{IMAGE_SCN_LNK_REMOVE, IMAGE_SCN_MEM_READ};
+
+use super::super::record::{self, Record};
+use super::super::view::{Added, Run};
+use super::symbols::Moves;
+use super::{
+    CONTENT, Coff, FLAGS, OFFSETS, ORDER, SECTION_LEN, SIZE, VIRTUAL_ADDRESS, VIRTUAL_SIZE, content, long_name,
+};
+use crate::bytes::len_u64;
+use crate::container::Part;
+use crate::error::Malformed;
+
+/// The largest offset in a COFF file.
+const MAX: u64 = 0xffff_ffff;
+
+impl Coff<'_> {
+    /// The fat object: this one and more sections.
+    pub(in crate::container::object) fn append(&self, added: &[Added]) -> Result<Vec<Run>, Malformed> {
+        let added_count = u64::try_from(added.len()).unwrap_or(u64::MAX);
+        let count = self.count().saturating_add(added_count);
+        if count > self.layout.section_max {
+            return Err(Malformed::Limit { what: "sections", needed: count, most: self.layout.section_max });
+        }
+        let body = self.headers_end()..self.body_end()?;
+        let shift = Shift { from: body.start, end: self.view.len(), by: added_count.saturating_mul(SECTION_LEN) };
+        let mut sections = self.sections.clone();
+        sections.iter_mut().for_each(|section| OFFSETS.into_iter().for_each(|field| shift.apply(field, section)));
+        let names = self.new_names(added)?;
+        let contents_at = body.end.saturating_add(shift.by);
+        let symbols_at = self.add_headers(&mut sections, added, &names, contents_at).saturating_add(record::LEN);
+        let strings_len = names.total;
+        let symbols_len = self.symbols.end.saturating_sub(self.symbols.start);
+        let needed = symbols_at.saturating_add(symbols_len).saturating_add(strings_len);
+        if needed > MAX {
+            return Err(Malformed::Limit { what: "bytes", needed, most: MAX });
+        }
+        let mut header = self.header.clone();
+        self.layout.section_count.set(ORDER, &mut header, count);
+        self.layout.symbols_offset.set(ORDER, &mut header, symbols_at);
+        header.extend(sections.as_flattened());
+        let mut runs = vec![Run::Bytes(header), Run::Host(body)];
+        runs.extend((0..added.len()).map(Run::Content));
+        runs.push(Run::Bytes(self.own_record(added_count).to_bytes()));
+        runs.push(match self.moved_symbols(&Moves { offset: &|offset| shift.forward(offset), number: None })? {
+            Some(symbols) => Run::Bytes(symbols),
+            None => Run::Host(self.symbols.clone()),
+        });
+        let mut length = [0; 4];
+        ORDER.write(strings_len, &mut length);
+        runs.push(Run::Bytes(length.to_vec()));
+        runs.push(Run::Host(self.old_strings()));
+        runs.push(Run::Bytes(names.bytes));
+        Ok(runs)
+    }
+
+    /// Where all ends that is neither symbol nor string: before the symbols, if they end the file.
+    fn body_end(&self) -> Result<u64, Malformed> {
+        let len = self.view.len();
+        let end = if self.strings.end == len { self.symbols.start } else { len };
+        for (index, section) in self.sections.iter().enumerate() {
+            let content = content(section);
+            if content.start < content.end && content.end > end {
+                let what = format!("the content of section {index} lies outside the file or among the symbols; it is");
+                return Err(self.broken(what, content.start));
+            }
+        }
+        Ok(end)
+    }
+
+    /// The strings without their length.
+    fn old_strings(&self) -> Range<u64> {
+        self.strings.start.saturating_add(4).min(self.strings.end)..self.strings.end
+    }
+
+    fn new_names(&self, added: &[Added]) -> Result<Names, Malformed> {
+        let old = self.old_strings();
+        let old_len = old.end.saturating_sub(old.start);
+        let mut names = Names { bytes: Vec::new(), offsets: Vec::new(), total: old_len.saturating_add(4) };
+        let last = old_len.checked_sub(1).and_then(|last| self.view.get(old.start.saturating_add(last), 1));
+        if last.is_some_and(|last| *last != [0]) {
+            names.push(b"");
+        }
+        names.offsets.clear();
+        added.iter().for_each(|section| names.push(&section.name));
+        if names.total > MAX {
+            return Err(Malformed::Limit { what: "bytes of names", needed: names.total, most: MAX });
+        }
+        Ok(names)
+    }
+
+    /// Adds the section headers; the end of the contents.
+    fn add_headers(&self, sections: &mut Vec<[u8; 40]>, added: &[Added], names: &Names, contents_at: u64) -> u64 {
+        let mut position = contents_at;
+        // The reference gives each section the virtual address behind the one before it.
+        let next =
+            |section: &[u8; 40]| VIRTUAL_ADDRESS.get(ORDER, section).saturating_add(VIRTUAL_SIZE.get(ORDER, section));
+        let mut address = sections.last().map_or(0, next);
+        for (section, &name_at) in added.iter().zip(&names.offsets) {
+            let mut header = [0; 40];
+            header.iter_mut().zip(long_name(name_at)).for_each(|(byte, name)| *byte = name);
+            let flags = u64::from(IMAGE_SCN_LNK_REMOVE.0 | IMAGE_SCN_MEM_READ.0);
+            let fields =
+                [(VIRTUAL_SIZE, section.size), (VIRTUAL_ADDRESS, address), (SIZE, section.size), (FLAGS, flags)];
+            fields.into_iter().for_each(|(field, value)| field.set(ORDER, &mut header, value));
+            if section.size > 0 {
+                CONTENT.set(ORDER, &mut header, position);
+            }
+            sections.push(header);
+            address = address.saturating_add(section.size);
+            position = position.saturating_add(section.size);
+        }
+        position
+    }
+
+    fn own_record(&self, added: u64) -> Record {
+        let recorded = self.view.get(self.strings.start, 4).filter(|_| self.strings.start < self.strings.end);
+        let strings = recorded.map_or(0, |recorded| ORDER.read(&recorded) | 1 << 32);
+        Record { host_len: self.view.len(), added, saved: [self.field(self.layout.symbols_offset), strings] }
+    }
+
+    /// The host object that the record claims, if it can be one.
+    pub(in crate::container::object) fn claimed_host(&self, record: &Record) -> Option<Vec<Part>> {
+        let [symbols_offset, strings] = record.saved;
+        let count = self.count().checked_sub(record.added)?;
+        let by = record.added.checked_mul(SECTION_LEN)?;
+        let from = self.headers_end().checked_sub(by)?;
+        let shift = Shift { from, end: record.host_len, by };
+        let mut header = self.header.clone();
+        self.layout.section_count.set(ORDER, &mut header, count);
+        self.layout.symbols_offset.set(ORDER, &mut header, symbols_offset);
+        for section in self.sections.get(..usize::try_from(count).ok()?)? {
+            let mut section = *section;
+            for field in OFFSETS {
+                let offset = field.get(ORDER, &section);
+                field.set(ORDER, &mut section, shift.back(offset));
+            }
+            header.extend(section);
+        }
+        let symbols_len = self.symbols.end.checked_sub(self.symbols.start)?;
+        let has_strings = strings >> 32 != 0;
+        let strings = strings & u64::from(u32::MAX);
+        let strings_len = if has_strings { strings.max(4) } else { 0 };
+        let tail_len = symbols_len.checked_add(strings_len)?;
+        // Without a symbol table, or with something behind it, the body is all the rest.
+        let is_tail = symbols_offset != 0 && symbols_offset.checked_add(tail_len)? == record.host_len;
+        let body_end = if is_tail { symbols_offset } else { record.host_len };
+        let mut parts = vec![Part::Bytes(header), Part::Range(from.checked_add(by)?..body_end.checked_add(by)?)];
+        if is_tail {
+            let symbols = self.moved_symbols(&Moves { offset: &|offset| shift.back(offset), number: None }).ok()?;
+            parts.push(symbols.map_or(Part::Range(self.symbols.clone()), Part::Bytes));
+            if has_strings {
+                parts.push(Part::Bytes(u32::try_from(strings).ok()?.to_le_bytes().to_vec()));
+                let start = self.strings.start.checked_add(4)?;
+                parts.push(Part::Range(start..start.checked_add(strings_len.checked_sub(4)?)?));
+            }
+        }
+        Some(parts)
+    }
+}
+
+/// How far offsets in the file move.
+struct Shift {
+    from: u64,
+    end: u64,
+    by: u64,
+}
+
+impl Shift {
+    /// The new offset of what lies behind the headers.
+    fn forward(&self, offset: u64) -> u64 {
+        if (self.from..=self.end).contains(&offset) { offset.saturating_add(self.by) } else { offset }
+    }
+
+    fn back(&self, offset: u64) -> u64 {
+        offset.checked_sub(self.by).filter(|offset| (self.from..=self.end).contains(offset)).unwrap_or(offset)
+    }
+
+    fn apply(&self, field: super::Field, section: &mut [u8; 40]) {
+        let offset = field.get(ORDER, section);
+        field.set(ORDER, section, self.forward(offset));
+    }
+}
+
+/// Names to add to the strings.
+struct Names {
+    bytes: Vec<u8>,
+    offsets: Vec<u64>,
+    /// The length of all strings.
+    total: u64,
+}
+
+impl Names {
+    fn push(&mut self, name: &[u8]) {
+        self.offsets.push(self.total);
+        self.bytes.extend(name);
+        self.bytes.push(0);
+        self.total = self.total.saturating_add(len_u64(name)).saturating_add(1);
+    }
+}

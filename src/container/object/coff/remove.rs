@@ -1,0 +1,145 @@
+//! The object in a fat COFF object that was made or changed by another tool.
+//!
+//! The headers and contents of the removed sections are cut out of the file, and every offset behind a cut
+//! follows. Where sections that stay get other numbers, so do symbols and the sections that go with others.
+//! The names remain among the strings, where nothing refers to them any more.
+//!
+//! Rejected: a symbol in a removed section, a section that goes with a removed one, a removed section whose
+//! content something else needs.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use super::super::view::{Found, join};
+use super::symbols::Moves;
+use super::{Coff, OFFSETS, ORDER, SECTION_LEN, extents};
+use crate::container::Part;
+use crate::error::Malformed;
+
+impl Coff<'_> {
+    /// The parts of this file that make up the object without the sections `found`.
+    pub(in crate::container::object) fn remove(&self, found: &[Found]) -> Result<Vec<Part>, Malformed> {
+        let cuts = Cuts::new(self.cuts(found));
+        self.check_untouched(found, &cuts)?;
+        let gone: HashSet<usize> = found.iter().map(|section| section.index).collect();
+        let mut numbers = vec![Some(0)];
+        let mut header = self.header.clone();
+        let mut table = Vec::new();
+        let mut count = 0_u64;
+        for (index, section) in self.sections.iter().enumerate() {
+            if gone.contains(&index) {
+                numbers.push(None);
+                continue;
+            }
+            count = count.saturating_add(1);
+            numbers.push(Some(count));
+            let mut section = *section;
+            for field in OFFSETS {
+                let offset = field.get(ORDER, &section);
+                field.set(ORDER, &mut section, cuts.new_offset(offset));
+            }
+            table.extend(section);
+        }
+        self.layout.section_count.set(ORDER, &mut header, count);
+        if self.field(self.layout.symbols_offset) != 0 {
+            self.layout.symbols_offset.set(ORDER, &mut header, cuts.new_offset(self.symbols.start));
+        }
+        header.extend(table);
+        let mut parts = vec![Part::Bytes(header)];
+        parts.extend(cuts.kept(self.headers_end()..self.symbols.start).map(Part::Range));
+        parts.push(self.new_symbols(&numbers, &cuts)?);
+        parts.extend(cuts.kept(self.symbols.end..self.view.len()).map(Part::Range));
+        Ok(join(parts))
+    }
+
+    /// What goes: the section headers and the contents.
+    fn cuts(&self, found: &[Found]) -> Vec<Range<u64>> {
+        let headers = found.iter().map(|section| {
+            let index = u64::try_from(section.index).unwrap_or(u64::MAX);
+            let start = self.table().saturating_add(index.saturating_mul(SECTION_LEN));
+            start..start.saturating_add(SECTION_LEN)
+        });
+        headers.chain(found.iter().map(|section| section.content.clone())).collect()
+    }
+
+    /// Checks that nothing is cut out of what stays.
+    fn check_untouched(&self, found: &[Found], cuts: &Cuts) -> Result<(), Malformed> {
+        let gone: HashSet<usize> = found.iter().map(|section| section.index).collect();
+        let sections = self.sections.iter().enumerate().filter(|(index, _)| !gone.contains(index));
+        let used = sections.flat_map(|(_, section)| extents(section, self.view));
+        let headers = 0..self.headers_end();
+        let contents = found.iter().map(|section| &section.content).filter(|content| content.start < content.end);
+        let in_headers = contents.into_iter().any(|content| content.start < headers.end);
+        let symbols = self.symbols.start..self.strings.end;
+        for range in used.chain([symbols]) {
+            if in_headers || cuts.touch(&range) {
+                let what = "the content of a section of the bundle is also that of something else, which is";
+                return Err(self.broken(what.to_owned(), range.start));
+            }
+        }
+        Ok(())
+    }
+
+    fn new_symbols(&self, numbers: &[Option<u64>], cuts: &Cuts) -> Result<Part, Malformed> {
+        let new_number = |old: u64| match usize::try_from(old).ok().and_then(|index| numbers.get(index)) {
+            Some(new) => *new,
+            // Special numbers: absolute and debugging symbols.
+            None => Some(old),
+        };
+        let moves = Moves { offset: &|offset| cuts.new_offset(offset), number: Some(&new_number) };
+        let moved = self.moved_symbols(&moves)?;
+        Ok(moved.map_or(Part::Range(self.symbols.clone()), Part::Bytes))
+    }
+}
+
+/// Ranges that are cut out of a file, in order, none empty.
+struct Cuts {
+    ranges: Vec<Range<u64>>,
+    /// How many bytes go before each of them.
+    before: Vec<u64>,
+}
+
+impl Cuts {
+    fn new(mut ranges: Vec<Range<u64>>) -> Self {
+        ranges.retain(|range| range.start < range.end);
+        ranges.sort_by_key(|range| range.start);
+        let mut merged: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            match merged.last_mut() {
+                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+                _ => merged.push(range),
+            }
+        }
+        let sum = |sum: &mut u64, cut: &Range<u64>| {
+            let before = *sum;
+            *sum = sum.saturating_add(cut.end.saturating_sub(cut.start));
+            Some(before)
+        };
+        let before = merged.iter().scan(0, sum).collect();
+        Self { ranges: merged, before }
+    }
+
+    fn new_offset(&self, offset: u64) -> u64 {
+        let last = self.ranges.partition_point(|cut| cut.start < offset).checked_sub(1);
+        let Some((cut, before)) = last.and_then(|last| Some((self.ranges.get(last)?, self.before.get(last)?))) else {
+            return offset;
+        };
+        offset.saturating_sub(*before).saturating_sub(cut.end.min(offset).saturating_sub(cut.start))
+    }
+
+    fn touch(&self, range: &Range<u64>) -> bool {
+        let next = self.ranges.partition_point(|cut| cut.end <= range.start);
+        range.start < range.end && self.ranges.get(next).is_some_and(|cut| cut.start < range.end)
+    }
+
+    /// What is left of a range.
+    fn kept(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+        let starts = std::iter::once(0).chain(self.ranges.iter().map(|cut| cut.end));
+        let ends = self.ranges.iter().map(|cut| cut.start).chain([u64::MAX]);
+        starts.zip(ends).filter_map(move |(start, end)| {
+            let kept = start.max(range.start)..end.min(range.end);
+            (kept.start < kept.end).then_some(kept)
+        })
+    }
+}

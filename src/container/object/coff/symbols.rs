@@ -1,0 +1,99 @@
+//! What in the symbols of a COFF object depends on offsets in the file and on section numbers.
+//!
+//! | offset | width | auxiliary record |
+//! |---|---|---|
+//! | 8 | 4 | of a function: offset of its line numbers in the file, 0 if it has none |
+//! | 12 | 2 | of a section: number of the section that it goes with |
+//! | 16 | 2 | upper half of that number in a big object |
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::ops::Range;
+
+use object::pe::{IMAGE_SYM_CLASS_EXTERNAL, IMAGE_SYM_CLASS_STATIC};
+
+use super::super::view::Field;
+use super::{BIG, Coff, LINE_COUNT, ORDER};
+use crate::error::Malformed;
+
+const FUNCTION_LINES: Field = Field::new(8, 4);
+const ASSOCIATED: Field = Field::new(12, 2);
+const ASSOCIATED_HIGH: Field = Field::new(16, 2);
+
+/// The type of a function is this in its second hexadecimal digit.
+const FUNCTION: u64 = 2;
+
+/// New offsets and section numbers. A section without a new number is gone.
+pub(super) struct Moves<'f> {
+    pub(super) offset: &'f dyn Fn(u64) -> u64,
+    /// None if all sections keep their numbers.
+    pub(super) number: Option<&'f dyn Fn(u64) -> Option<u64>>,
+}
+
+impl Coff<'_> {
+    /// The symbol table with its offsets and numbers moved; none if nothing in it depends on them.
+    pub(super) fn moved_symbols(&self, moves: &Moves<'_>) -> Result<Option<Vec<u8>>, Malformed> {
+        let has_lines = self.sections.iter().any(|section| LINE_COUNT.get(ORDER, section) > 0);
+        if !has_lines && moves.number.is_none() {
+            return Ok(None);
+        }
+        let change = &mut |index: usize, symbol: &mut [u8], mut more: Option<&mut [u8]>| {
+            let is_function = self.layout.symbol_type.get(ORDER, symbol) >> 4 & 3 == FUNCTION;
+            if let Some(record) = more.as_mut().filter(|_| has_lines && is_function) {
+                let offset = FUNCTION_LINES.get(ORDER, record);
+                FUNCTION_LINES.set(ORDER, record, if offset == 0 { 0 } else { (moves.offset)(offset) });
+            }
+            let Some(number) = moves.number else { return Ok(()) };
+            let renumbered = self.renumber(symbol, more.filter(|_| !is_function), number);
+            renumbered.ok_or_else(|| {
+                let what = format!("symbol {index} refers to a section of the bundle; the symbol table is");
+                self.broken(what, self.symbols.start)
+            })
+        };
+        self.edit(self.symbols.clone(), change).map(Some)
+    }
+
+    /// Gives a symbol the new number of its section; `None` if that is gone.
+    fn renumber(&self, symbol: &mut [u8], more: Option<&mut [u8]>, number: &dyn Fn(u64) -> Option<u64>) -> Option<()> {
+        let old = self.layout.symbol_section.get(ORDER, symbol);
+        self.layout.symbol_section.set(ORDER, symbol, number(old)?);
+        let class = self.layout.symbol_class.get(ORDER, symbol);
+        let is_section = class == u64::from(IMAGE_SYM_CLASS_STATIC.0) && old != 0;
+        let Some(record) = more.filter(|_| is_section) else { return Some(()) };
+        let big = self.layout.symbol_len == BIG.symbol_len;
+        let high = if big { ASSOCIATED_HIGH.get(ORDER, record) } else { 0 };
+        let number = number(high << 16 | ASSOCIATED.get(ORDER, record))?;
+        ASSOCIATED.set(ORDER, record, number);
+        if big {
+            ASSOCIATED_HIGH.set(ORDER, record, number >> 16);
+        }
+        Some(())
+    }
+
+    /// Calls `change` for every symbol that may belong to a section, with its first auxiliary record.
+    #[allow(clippy::type_complexity, reason = "a callback with one caller on each side")]
+    fn edit(
+        &self,
+        symbols: Range<u64>,
+        change: &mut dyn FnMut(usize, &mut [u8], Option<&mut [u8]>) -> Result<(), Malformed>,
+    ) -> Result<Vec<u8>, Malformed> {
+        let len = symbols.end.saturating_sub(symbols.start);
+        let mut table = self.view.read(symbols.start, len, || "the symbol table".to_owned())?.into_owned();
+        let mut records = table.chunks_exact_mut(usize::try_from(self.layout.symbol_len).unwrap_or(usize::MAX));
+        let mut index = 0_usize;
+        while let Some(symbol) = records.next() {
+            let more = usize::try_from(self.layout.symbol_more.get(ORDER, symbol)).unwrap_or(0);
+            let first = if more > 0 { records.next() } else { None };
+            let class = self.layout.symbol_class.get(ORDER, symbol);
+            if [IMAGE_SYM_CLASS_EXTERNAL.0, IMAGE_SYM_CLASS_STATIC.0].map(u64::from).contains(&class) {
+                change(index, symbol, first)?;
+            } else {
+                change(index, symbol, None)?;
+            }
+            if more > 1 {
+                records.nth(more.saturating_sub(2));
+            }
+            index = index.saturating_add(more).saturating_add(1);
+        }
+        Ok(table)
+    }
+}

@@ -1,0 +1,103 @@
+//! A fat object out of an ELF object.
+//!
+//! The host's bytes stay where they are, but for the fields of the file header that say where the section
+//! headers are. Behind them come a copy of the table of section names with the new names at its end, the
+//! contents, a [`Record`], and all section headers anew. Section numbers stay, so nothing else changes.
+//!
+//! Names, type, flags, alignment and order of the sections are those of LLVM 22.1.8. An object without section
+//! names gets a section for them, `.shstrtab`, as it does there.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use object::elf::{SHF_ALLOC, SHF_COMPRESSED, SHF_EXCLUDE, SHT_PROGBITS, SHT_STRTAB};
+
+use super::super::record::{self, Record};
+use super::super::view::{Added, Run};
+use super::{Elf, Section, align, len_of, name_len};
+use crate::bytes::len_u64;
+use crate::error::Malformed;
+
+impl Elf<'_> {
+    /// The fat object: this one and more sections.
+    pub(in crate::container::object) fn append(&self, added: &[Added]) -> Result<Vec<Run>, Malformed> {
+        let mut sections = self.sections.clone();
+        if sections.is_empty() {
+            sections.push(Section::default());
+        }
+        let mut new_names = Vec::new();
+        let names_index = self.names_section(&mut sections, &mut new_names)?;
+        let names = sections.get(names_index).copied().unwrap_or_default();
+        let old_names = names.content();
+        let names_at = align(self.view.len(), names.alignment);
+        let mut position = names_at.saturating_add(len_of(&old_names)).saturating_add(len_u64(&new_names));
+        let mut name_at = len_of(&old_names).saturating_add(len_u64(&new_names));
+        position = added.iter().fold(position, |position, section| position.saturating_add(name_len(&section.name)));
+        for section in added {
+            new_names.extend(&section.name);
+            new_names.push(0);
+            sections.push(Section {
+                name: name_at,
+                kind: u64::from(SHT_PROGBITS.0),
+                flags: SHF_EXCLUDE.0,
+                offset: position,
+                size: section.size,
+                alignment: 1,
+                ..Section::default()
+            });
+            name_at = name_at.saturating_add(name_len(&section.name));
+            position = position.saturating_add(section.size);
+        }
+        if name_at > u64::from(u32::MAX) {
+            let most = u64::from(u32::MAX);
+            return Err(Malformed::Limit { what: "bytes of section names", needed: name_at, most });
+        }
+        if let Some(names) = sections.get_mut(names_index) {
+            (names.offset, names.size) = (names_at, name_at);
+        }
+        let table = align(position, self.word()).saturating_add(record::LEN);
+        let (header, headers) = self.encode_headers(&sections, table, names_index);
+        self.check_len(table.saturating_add(len_u64(&headers)))?;
+        let mut runs = vec![
+            Run::Bytes(header),
+            Run::Host(self.layout.header_len..self.view.len()),
+            Run::Zeros(names_at.saturating_sub(self.view.len())),
+            Run::Host(old_names),
+            Run::Bytes(new_names),
+        ];
+        runs.extend((0..added.len()).map(Run::Content));
+        runs.push(Run::Zeros(table.saturating_sub(record::LEN).saturating_sub(position)));
+        runs.push(Run::Bytes(self.own_record(added).to_bytes()));
+        runs.push(Run::Bytes(headers));
+        Ok(runs)
+    }
+
+    /// The number of the section with the section names; `new` gets what its content lacks before more names
+    /// can follow.
+    fn names_section(&self, sections: &mut Vec<Section>, new: &mut Vec<u8>) -> Result<usize, Malformed> {
+        const OWN_NAME: &[u8] = b"\0.shstrtab\0";
+        let Some(section) = self.sections.get(self.names_index).filter(|_| self.names_index > 0) else {
+            new.extend(OWN_NAME);
+            let kind = u64::from(SHT_STRTAB.0);
+            // The headers that were there name nothing.
+            sections.iter_mut().for_each(|section| section.name = 0);
+            sections.push(Section { name: 1, kind, alignment: 1, ..Section::default() });
+            return Ok(sections.len().saturating_sub(1));
+        };
+        let fixed = SHF_ALLOC.0 | SHF_COMPRESSED.0;
+        if section.flags & fixed != 0 {
+            let what = "the table of section names is compressed or part of the program and cannot grow; it starts";
+            return Err(self.broken(what.to_owned(), section.offset));
+        }
+        if self.names()?.last() != Some(&0) {
+            new.push(0);
+        }
+        Ok(self.names_index)
+    }
+
+    fn own_record(&self, added: &[Added]) -> Record {
+        Record {
+            host_len: self.view.len(),
+            added: u64::try_from(added.len()).unwrap_or(u64::MAX),
+            saved: [self.field(self.layout.section_offset), self.field(self.layout.section_numbers)],
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! The object in a fat object that was made or changed by another tool.
+//!
+//! What program headers describe stays where it is. The contents of the remaining sections follow in the order
+//! of their offsets, at least as aligned as they were, then the section headers. Relocations of a removed
+//! section go with it. Where sections that stay get other numbers, all that refers to them by number follows:
+//! links, symbols and their table of large numbers, groups.
+//!
+//! Rejected: a section that links to a removed one, a symbol in a removed one other than its unused section
+//! symbol, sections that share bytes.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::ops::Range;
+
+use object::elf::{PN_XNUM, SHF_INFO_LINK, SHT_GROUP, SHT_REL, SHT_RELA};
+
+use super::super::view::{Found, join};
+use super::{Elf, Section, align, len_of};
+use crate::bytes::len_u64;
+use crate::container::Part;
+use crate::error::Malformed;
+
+/// Which number each section gets.
+pub(super) struct Numbers {
+    new: Vec<Option<u64>>,
+    /// Whether any section that stays gets another number.
+    pub(super) moved: bool,
+}
+
+impl Numbers {
+    fn new(gone: &[bool]) -> Self {
+        let mut next = 0_u64;
+        let mut new = Vec::with_capacity(gone.len());
+        let mut moved = false;
+        for (old, &gone) in (0_u64..).zip(gone) {
+            new.push((!gone).then_some(next));
+            if !gone {
+                moved |= next != old;
+                next = next.saturating_add(1);
+            }
+        }
+        Self { new, moved }
+    }
+
+    /// The new number of a section: none if it goes. What is no section's number stays as it is.
+    pub(super) fn get(&self, old: u64) -> Option<u64> {
+        usize::try_from(old).ok().and_then(|index| self.new.get(index).copied()).unwrap_or(Some(old))
+    }
+}
+
+/// A section that stays, and its content if that changes.
+struct Kept {
+    section: Section,
+    content: Option<Vec<u8>>,
+}
+
+impl Elf<'_> {
+    /// The parts of this file that make up the object without the sections `found`.
+    pub(in crate::container::object) fn remove(&self, found: &[Found]) -> Result<Vec<Part>, Malformed> {
+        let total = self.sections.iter().map(|section| len_of(&section.content())).fold(0, u64::saturating_add);
+        if total > self.view.len() {
+            let what = format!("the sections have {total} bytes, more than the file; the section headers are");
+            return Err(self.broken(what, self.field(self.layout.section_offset)));
+        }
+        let gone = self.gone(found);
+        let numbers = Numbers::new(&gone);
+        let names_index = numbers.get(u64::try_from(self.names_index).unwrap_or(u64::MAX));
+        let names_index = names_index.and_then(|index| usize::try_from(index).ok()).unwrap_or(0);
+        let mut changed = self.renumbered_symbols(&gone, &numbers)?;
+        let mut kept = Vec::new();
+        for (index, section) in self.sections.iter().enumerate().filter(|(index, _)| gone.get(*index) != Some(&true)) {
+            let mut section = self.relink(index, section, &numbers)?;
+            let content = if section.is(SHT_GROUP) && numbers.moved {
+                Some(self.renumbered_group(index, &section, &numbers)?)
+            } else {
+                changed.remove(&index)
+            };
+            if let Some(content) = &content {
+                section.size = len_u64(content);
+            }
+            kept.push(Kept { section, content });
+        }
+        let (mut parts, end) = self.place(&mut kept)?;
+        let table = align(end, self.word());
+        let sections: Vec<Section> = kept.into_iter().map(|kept| kept.section).collect();
+        let (header, headers) = self.encode_headers(&sections, table, names_index);
+        parts.insert(0, Part::Bytes(header));
+        parts.push(Part::Bytes(vec![0; usize::try_from(table.saturating_sub(end)).unwrap_or(0)]));
+        parts.push(Part::Bytes(headers));
+        Ok(join(parts))
+    }
+
+    /// Which sections go: those of the bundle and their relocations.
+    fn gone(&self, found: &[Found]) -> Vec<bool> {
+        let mut gone = vec![false; self.sections.len()];
+        for section in found {
+            if let Some(gone) = gone.get_mut(section.index) {
+                *gone = true;
+            }
+        }
+        let targets = gone.clone();
+        for (gone, section) in gone.iter_mut().zip(&self.sections) {
+            let target = usize::try_from(section.info).ok().and_then(|index| targets.get(index));
+            *gone |= (section.is(SHT_REL) || section.is(SHT_RELA)) && target == Some(&true);
+        }
+        gone
+    }
+
+    fn relink(&self, index: usize, section: &Section, numbers: &Numbers) -> Result<Section, Malformed> {
+        let lost = |field| {
+            self.broken(
+                format!("section {index} names a section of the bundle as its {field}; its content is"),
+                section.offset,
+            )
+        };
+        let mut section = *section;
+        if index == 0 {
+            return Ok(section);
+        }
+        section.link = numbers.get(section.link).ok_or_else(|| lost("link"))?;
+        let is_relocation = section.is(SHT_REL) || section.is(SHT_RELA);
+        if is_relocation || section.flags & SHF_INFO_LINK.0 != 0 {
+            section.info = numbers.get(section.info).ok_or_else(|| lost("info"))?;
+        }
+        Ok(section)
+    }
+
+    /// The flags of a group, then the numbers of its sections.
+    fn renumbered_group(&self, index: usize, group: &Section, numbers: &Numbers) -> Result<Vec<u8>, Malformed> {
+        let content = self.content(group, || format!("section group {index}"))?;
+        let mut renumbered = Vec::with_capacity(content.len());
+        for (place, word) in content.chunks(4).enumerate() {
+            let old = self.order.read(word);
+            let new = if place == 0 { Some(old) } else { numbers.get(old) };
+            if let Some(new) = new {
+                let mut word = word.to_vec();
+                self.order.write(new, &mut word);
+                renumbered.extend(word);
+            }
+        }
+        Ok(renumbered)
+    }
+
+    /// Gives every section its new offset; the parts behind the file header, and where they end.
+    fn place(&self, kept: &mut [Kept]) -> Result<(Vec<Part>, u64), Malformed> {
+        let mut in_order: Vec<&mut Kept> = kept.iter_mut().skip(1).collect();
+        in_order.sort_by_key(|kept| kept.section.offset);
+        let mut fixed_end = self.fixed_end()?;
+        let mut moving = Vec::with_capacity(in_order.len());
+        for kept in in_order {
+            let content = kept.section.content();
+            if len_of(&content) == 0 && content.start <= fixed_end {
+                continue;
+            }
+            if content.start >= fixed_end {
+                moving.push(kept);
+            } else if kept.content.is_some() {
+                let what = "a section that would have to change is part of a segment; its content is";
+                return Err(self.broken(what.to_owned(), content.start));
+            } else {
+                fixed_end = fixed_end.max(content.end);
+            }
+        }
+        self.view.read(0, fixed_end, || "the part of the file that segments describe".to_owned())?;
+        let mut parts = vec![Part::Range(self.layout.header_len..fixed_end)];
+        let mut position = fixed_end;
+        for kept in moving {
+            self.place_next(kept, &mut position, &mut parts)?;
+        }
+        Ok((parts, position))
+    }
+
+    /// Places a section at `position` or as soon after it as its alignment allows.
+    fn place_next(&self, kept: &mut Kept, position: &mut u64, parts: &mut Vec<Part>) -> Result<(), Malformed> {
+        let section = &mut kept.section;
+        let source = section.content();
+        // An offset that is not aligned shows that the file needs no alignment. One that is bounds it.
+        let is_aligned = section.offset.checked_rem(section.alignment.max(1)) == Some(0);
+        let start = if is_aligned { align(*position, section.alignment) } else { *position };
+        let is_empty = len_of(&source) == 0;
+        // A section without content is placed like the others, unless its offset is none that a file could have.
+        if is_empty && (start > section.offset || section.offset > self.view.len()) {
+            section.offset = *position;
+            return Ok(());
+        }
+        self.view.read(source.start, len_of(&source), || "the content of a section".to_owned())?;
+        if start > section.offset {
+            return Err(self.broken("a section shares bytes with another; its content is".to_owned(), source.start));
+        }
+        section.offset = start;
+        parts.push(Part::Bytes(vec![0; usize::try_from(start.saturating_sub(*position)).unwrap_or(0)]));
+        *position = start.saturating_add(len_of(&source));
+        if !is_empty {
+            parts.push(kept.content.take().map_or(Part::Range(source), Part::Bytes));
+        }
+        Ok(())
+    }
+
+    /// Where the part of the file ends that program headers pin down.
+    fn fixed_end(&self) -> Result<u64, Malformed> {
+        let layout = self.layout;
+        let (offset, size) = (self.field(layout.program_offset), self.field(layout.program_size));
+        let mut count = self.field(layout.program_count);
+        if count == u64::from(PN_XNUM) {
+            count = self.sections.first().map_or(0, |first| first.info);
+        }
+        if offset == 0 || count == 0 || size == 0 {
+            return Ok(layout.header_len);
+        }
+        let len = count.saturating_mul(size);
+        let headers = self.view.read(offset, len, || format!("the table of {count} program headers"))?;
+        let mut end = layout.header_len.max(offset.saturating_add(len));
+        // File offset and size of a segment: the second and fifth number of a 32-bit header, the third and
+        // sixth word of a 64-bit one.
+        let (at, size_at): (Range<usize>, Range<usize>) =
+            if layout.word == 4 { (4..8, 16..20) } else { (8..16, 32..40) };
+        for header in headers.chunks(usize::try_from(size).unwrap_or(usize::MAX)) {
+            let number = |range: &Range<usize>| header.get(range.clone()).map_or(0, |data| self.order.read(data));
+            end = end.max(number(&at).saturating_add(number(&size_at)));
+        }
+        Ok(end)
+    }
+}

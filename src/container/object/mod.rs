@@ -1,0 +1,264 @@
+//! The fat object: a host object with one more section for each entry of the bundle.
+//!
+//! | section | content |
+//! |---|---|
+//! | the host's own | unchanged |
+//! | `__CLANG_OFFLOAD_BUNDLE__<entry ID>` | a code object, or one zero byte |
+//! | ... | in the order of the bundle |
+//!
+//! Linkers leave these sections out of what they make. The section of the host's own ID holds one zero byte
+//! and stands for the object without all of them. Each object format has a folder of its own: `elf` and
+//! `coff`. Layout: sections as LLVM 22.1.8 has llvm-objcopy make them, which is not needed here.
+//!
+//! A fat object that was made here carries a record of how to undo it (`record`): its host comes back byte
+//! for byte. From any other the sections are removed, with all that this entails.
+//!
+//! Rejected: object files in other formats as the host's; headers, tables, names and contents outside the
+//! file. A host that cannot be restored is an error only of who takes it.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+mod coff;
+mod elf;
+mod record;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use object::FileKind;
+
+use self::coff::Coff;
+use self::elf::Elf;
+use self::record::Record;
+use self::view::{Added, Found, Run, View, begins_with, join};
+use super::binary::Binary;
+use super::{Container, Contents, Entry, MAGIC, Member, Part};
+use crate::bytes::{len_u64, slice};
+use crate::error::{Error, Malformed, Result, WithPath};
+use crate::piece::Piece;
+
+/// The formats of host objects, for messages.
+const SUPPORTED: &str = "ELF and COFF";
+
+/// The host sections of one file that are restored. Ours has one, and one more for each time that a fat object
+/// became the host of another.
+const HOSTS_MAX: usize = 64;
+
+/// What an object file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// ELF, also programs and libraries.
+    Elf,
+    /// COFF, also with more sections than its first version could have (`/bigobj`).
+    Coff,
+    /// Another object format, which cannot hold a bundle.
+    Other(&'static str),
+}
+
+impl Format {
+    /// The format of a file that begins with `data`, if it is an object file.
+    pub fn of(data: &[u8]) -> Option<Self> {
+        if data.starts_with(b"\0asm") {
+            return Some(Self::Other("WebAssembly"));
+        }
+        match FileKind::parse(data).ok()? {
+            FileKind::Elf32 | FileKind::Elf64 => Some(Self::Elf),
+            FileKind::Coff | FileKind::CoffBig => Some(Self::Coff),
+            FileKind::MachO32 | FileKind::MachO64 => Some(Self::Other("Mach-O")),
+            FileKind::Pe32 | FileKind::Pe64 => Some(Self::Other("PE")),
+            FileKind::Xcoff32 | FileKind::Xcoff64 => Some(Self::Other("XCOFF")),
+            _ => None,
+        }
+    }
+}
+
+/// The fat object.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FatObject;
+
+impl Container for FatObject {
+    fn repeats(&self) -> bool {
+        false
+    }
+
+    fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
+        let Some(format @ (Format::Elf | Format::Coff)) = Format::of(data) else { return Ok(None) };
+        if len_u64(data) < total {
+            let what = "the object file".to_owned();
+            return Err(Malformed::Truncated {
+                what,
+                offset: base,
+                needed: total,
+                end: base.saturating_add(len_u64(data)),
+            });
+        }
+        let view = View::whole(data, base);
+        let object = Object::parse(format, &view)?;
+        let found = object.found()?;
+        if found.is_empty() {
+            return Ok(None);
+        }
+        let mut host = None;
+        let mut hosts = 0..HOSTS_MAX;
+        let entries = found.iter().map(|section| {
+            let id = section.name.strip_prefix(MAGIC.as_bytes()).unwrap_or_default();
+            let mut entry = Entry::at(id, section.content.clone());
+            if is_host(id) && entry.content(data).as_deref() == Some(&[0]) {
+                entry.parts = match hosts.next() {
+                    Some(_) => host.get_or_insert_with(|| object.host(data, &found)).clone(),
+                    None => {
+                        let what = format!("more than {HOSTS_MAX} sections stand for the host's object, one of them");
+                        let offset = base.saturating_add(section.content.start);
+                        vec![Part::Unreadable(Malformed::Object { what, offset })]
+                    }
+                };
+            }
+            entry
+        });
+        Ok(Some(Contents { entries: entries.collect(), len: len_u64(data) }))
+    }
+
+    fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
+        let host = members.iter().find(|member| is_host(member.id.as_bytes()));
+        let host = host.ok_or(Error::Usage("a fat object needs the object of a host"))?.content;
+        let path = host.path();
+        let format = match Format::of(host.bytes()) {
+            Some(Format::Other(format)) => {
+                return Err(Error::ObjectFormat { path: path.to_owned(), format, supported: SUPPORTED });
+            }
+            Some(format) => format,
+            None => return Err(Error::Usage("the host's file is no object file")),
+        };
+        let added: Vec<Added> = members
+            .iter()
+            .map(|member| {
+                let size = if is_host(member.id.as_bytes()) { 1 } else { member.content.len() };
+                Added { name: [MAGIC, member.id.as_str()].concat().into_bytes(), size }
+            })
+            .collect();
+        let view = View::whole(host.bytes(), host.offset());
+        let runs = Object::parse(format, &view).and_then(|object| {
+            // An object whose sections cannot be told apart makes a fat object that no one can take apart.
+            object.found()?;
+            object.append(&added)
+        });
+        let pieces = runs.with_path(path)?.into_iter().map(|run| match run {
+            Run::Bytes(data) => Ok(Piece::Bytes(data)),
+            Run::Zeros(count) => Ok(Piece::Zeros(count)),
+            Run::Host(range) => {
+                let part = host.slice(range.start, range.end.saturating_sub(range.start));
+                part.map(Piece::Input).ok_or(Error::Usage("no such range"))
+            }
+            Run::Content(index) => match members.get(index) {
+                Some(member) if !is_host(member.id.as_bytes()) => Ok(Piece::Input(member.content)),
+                _ => Ok(Piece::Bytes(vec![0])),
+            },
+        });
+        pieces.collect()
+    }
+}
+
+/// What `-type=o` stands for: a fat object where the host's file, or the file to read, is an object file, and a
+/// binary bundle otherwise.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Objects {
+    /// The binary bundle.
+    pub binary: Binary,
+}
+
+impl Objects {
+    /// Whether these members make a fat object.
+    pub fn is_fat(members: &[Member<'_>]) -> bool {
+        let host = members.iter().find(|member| is_host(member.id.as_bytes()));
+        host.is_some_and(|host| Format::of(host.content.bytes()).is_some())
+    }
+}
+
+impl Container for Objects {
+    fn repeats(&self) -> bool {
+        self.binary.repeats()
+    }
+
+    fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
+        match Format::of(data) {
+            Some(_) => FatObject.read(data, total, base),
+            None => self.binary.read(data, total, base),
+        }
+    }
+
+    fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
+        if Self::is_fat(members) { FatObject.plan(members) } else { self.binary.plan(members) }
+    }
+}
+
+fn is_host(id: &[u8]) -> bool {
+    id.starts_with(b"host-")
+}
+
+/// An object file in one of the formats.
+enum Object<'v> {
+    Elf(Elf<'v>),
+    Coff(Coff<'v>),
+}
+
+impl<'v> Object<'v> {
+    fn parse(format: Format, view: &'v View<'v>) -> Result<Self, Malformed> {
+        match format {
+            Format::Coff => Coff::parse(view).map(Self::Coff),
+            Format::Elf | Format::Other(_) => Elf::parse(view).map(Self::Elf),
+        }
+    }
+
+    fn found(&self) -> Result<Vec<Found>, Malformed> {
+        match self {
+            Self::Elf(elf) => elf.found(),
+            Self::Coff(coff) => coff.found(),
+        }
+    }
+
+    fn append(&self, added: &[Added]) -> Result<Vec<Run>, Malformed> {
+        match self {
+            Self::Elf(elf) => elf.append(added),
+            Self::Coff(coff) => coff.append(added),
+        }
+    }
+
+    /// The object without the sections `found`.
+    fn host(&self, data: &[u8], found: &[Found]) -> Vec<Part> {
+        let restored = self.restored(data, found);
+        let removed = || match self {
+            Self::Elf(elf) => elf.remove(found),
+            Self::Coff(coff) => coff.remove(found),
+        };
+        restored.map_or_else(removed, Ok).unwrap_or_else(|malformed| vec![Part::Unreadable(malformed)])
+    }
+
+    /// The host of a fat object that was made here and has not been changed since.
+    fn restored(&self, data: &[u8], found: &[Found]) -> Option<Vec<Part>> {
+        let (format, record, parts) = match self {
+            Self::Elf(elf) => elf.record().map(|record| (Format::Elf, record, elf.claimed_host(&record))),
+            Self::Coff(coff) => {
+                coff.record().and_then(|record| Some((Format::Coff, record, coff.claimed_host(&record)?)))
+            }
+        }?;
+        let Record { host_len, added, .. } = record;
+        let fits = |part: &Part| match part {
+            Part::Range(range) => {
+                range.start <= range.end && slice(data, range.start, range.end.saturating_sub(range.start)).is_some()
+            }
+            _ => true,
+        };
+        let host = Some(View::of_parts(data, parts.into_iter().filter(|part| !part.is_empty()).collect()));
+        let host = host.filter(|host| host.parts().iter().all(fits) && host.len() == host_len)?;
+        let own = found.len().checked_sub(usize::try_from(added).ok()?).and_then(|first| found.get(first..))?;
+        let contents: Vec<_> = own.iter().map(|section| section.content.clone()).collect();
+        let added: Vec<Added> = own
+            .iter()
+            .map(|section| Added {
+                name: section.name.clone(),
+                size: section.content.end.saturating_sub(section.content.start),
+            })
+            .collect();
+        let again = Object::parse(format, &host).and_then(|object| object.append(&added)).ok()?;
+        begins_with(data, &again, &host, &contents).then(|| join(host.into_parts()))
+    }
+}

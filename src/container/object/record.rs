@@ -1,0 +1,46 @@
+//! What it takes to undo our own change to an object, kept in the fat object where no tool looks.
+//!
+//! | offset | width | meaning |
+//! |---|---|---|
+//! | 0 | 24 | magic `clang-offload-bundler fat`, cut to 24 bytes |
+//! | 24 | 8 | length of the host object in bytes |
+//! | 32 | 8 | number of sections that were added |
+//! | 40 | 16 | two numbers that mean what the object format makes of them |
+//!
+//! Integers are little-endian. The record stands between the contents of the sections and the table that the
+//! object's header points to, so that no section covers it: it survives copies and is dropped by every tool
+//! that writes the object anew. It is a claim like any other. A reader restores the host by it, adds the
+//! sections again and believes it only if the result is the fat object at hand.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use super::view::View;
+use crate::bytes::Cursor;
+
+const MAGIC: [u8; 24] = *b"clang-offload-bundler fa";
+
+/// The length of a record in bytes.
+pub(super) const LEN: u64 = 56;
+
+/// How to get back the host object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) host_len: u64,
+    pub(super) added: u64,
+    pub(super) saved: [u64; 2],
+}
+
+impl Record {
+    pub(super) fn to_bytes(self) -> Vec<u8> {
+        let [first, second] = self.saved;
+        let numbers = [self.host_len, self.added, first, second];
+        MAGIC.into_iter().chain(numbers.into_iter().flat_map(u64::to_le_bytes)).collect()
+    }
+
+    /// The record that ends at `end`, if there is one.
+    pub(super) fn before(end: u64, view: &View<'_>) -> Option<Self> {
+        let data = view.get(end.checked_sub(LEN)?, LEN)?;
+        let mut cursor = Cursor::new(data.strip_prefix(&MAGIC)?, 0);
+        let mut number = || cursor.u64(String::new).ok();
+        Some(Self { host_len: number()?, added: number()?, saved: [number()?, number()?] })
+    }
+}

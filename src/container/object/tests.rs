@@ -1,0 +1,287 @@
+//! Small objects made by hand, with the reader of the `object` crate as an independent witness.
+
+use object::read::{Object as _, ObjectSection as _};
+
+use super::view::Order;
+use super::*;
+use crate::input::Input;
+
+const HOST: &str = "host-x86_64-unknown-linux-gnu-";
+const DEVICE: &str = "hip-amdgcn-amd-amdhsa--gfx906";
+const CODE: &[u8] = b"code object";
+
+/// An ELF object with a `.text`, a symbol table with one symbol in it, and names.
+fn elf(word: usize, order: Order) -> Vec<u8> {
+    let number = |value: u64, width: usize| {
+        let mut bytes = vec![0; width];
+        order.write(value, &mut bytes);
+        bytes
+    };
+    let half = |value| number(value, 2);
+    let class = u8::try_from(word / 4).unwrap();
+    let mut file = vec![0x7f, b'E', b'L', b'F', class, if order == Order::Big { 2 } else { 1 }, 1];
+    file.resize(16, 0);
+    let names = b"\0.text\0.symtab\0.names\0f\0";
+    let symbol_len = if word == 8 { 24 } else { 16 };
+    let (header_len, section_len) = if word == 8 { (64, 64) } else { (52, 40) };
+    let text_at = header_len + 4;
+    let symbols_at = text_at + 8;
+    let names_at = symbols_at + 2 * symbol_len;
+    let table = (names_at + names.len()).next_multiple_of(8);
+    file.extend([half(1), half(62), number(1, 4), number(0, word), number(0, word)].concat());
+    file.extend(number(u64::try_from(table).unwrap(), word));
+    file.extend([number(0, 4), half(u64::try_from(header_len).unwrap()), half(0), half(0)].concat());
+    file.extend([half(u64::try_from(section_len).unwrap()), half(4), half(3)].concat());
+    file.extend(b"gap-TEXTtext");
+    file.resize(symbols_at + symbol_len, 0);
+    let symbol = match word {
+        8 => [number(22, 4), vec![0x10, 0], half(1), number(0, 16)].concat(),
+        _ => [number(22, 4), number(0, 8), vec![0x10, 0], half(1)].concat(),
+    };
+    file.extend(symbol);
+    file.extend(names);
+    file.resize(table + section_len, 0);
+    for (name, kind, at, size, link, info, entry) in [
+        (1, 1, text_at, 8, 0, 0, 0),
+        (7, 2, symbols_at, 2 * symbol_len, 3, 1, symbol_len),
+        (15, 3, names_at, names.len(), 0, 0, 0),
+    ] {
+        let wide = |value: usize| number(u64::try_from(value).unwrap(), word);
+        file.extend([number(name, 4), number(kind, 4), wide(0), wide(0), wide(at), wide(size)].concat());
+        file.extend([number(link, 4), number(info, 4), wide(1), wide(entry)].concat());
+    }
+    file.extend(b"behind all");
+    file
+}
+
+/// A COFF object with the named sections of four bytes each, one symbol for each, and `tail` behind its strings.
+fn coff(big: bool, names: &[&str], tail: &[u8]) -> Vec<u8> {
+    let header_len = if big { 56 } else { 20 };
+    let number = |value: usize| u32::try_from(value).unwrap().to_le_bytes();
+    let contents_at = header_len + 40 * names.len();
+    let symbols_at = contents_at + 4 * names.len();
+    let mut file = if big { vec![0, 0, 0xff, 0xff, 2, 0, 0x64, 0x86] } else { vec![0x64, 0x86] };
+    if big {
+        file.resize(12, 0);
+        file.extend(b"\xc7\xa1\xba\xd1\xee\xba\xa9\x4b\xaf\x20\xfa\xf6\x6a\xa4\xdc\xb8");
+        file.resize(44, 0);
+        file.extend([number(names.len()), number(symbols_at), number(2 * names.len())].concat());
+    } else {
+        file.extend(&number(names.len())[..2]);
+        file.extend([[0; 4], number(symbols_at), number(2 * names.len()), [0; 4]].concat());
+    }
+    let mut strings = Vec::new();
+    for (index, name) in names.iter().enumerate() {
+        let mut field = [0; 8];
+        let short = if name.len() > 8 { format!("/{}", 4 + strings.len()) } else { (*name).to_owned() };
+        field.iter_mut().zip(short.bytes()).for_each(|(field, byte)| *field = byte);
+        if name.len() > 8 {
+            strings.extend(name.bytes().chain([0]));
+        }
+        file.extend(field);
+        file.extend([[0; 4], [0; 4], number(4), number(contents_at + 4 * index)].concat());
+        file.extend([[0; 4], [0; 4], [0; 4], 0x4000_0040_u32.to_le_bytes()].concat());
+    }
+    names.iter().enumerate().for_each(|(index, _)| file.extend([b'0' + u8::try_from(index).unwrap(); 4]));
+    for index in 1..=names.len() {
+        file.extend(b"symbol\0\0\0\0\0\0");
+        file.extend(&number(index)[..if big { 4 } else { 2 }]);
+        file.extend([0, 0, 3, 1]);
+        // The section goes with the last one.
+        file.extend([[0; 4], [0; 4], [0; 4], number(names.len())].concat());
+        file.extend(&[0; 4][..if big { 4 } else { 2 }]);
+    }
+    file.extend(number(strings.len() + 4));
+    file.extend(strings);
+    file.extend(tail);
+    file
+}
+
+fn samples() -> Vec<Vec<u8>> {
+    let names = [".text", ".a_long_name", ".data"];
+    vec![
+        elf(8, Order::Little),
+        elf(8, Order::Big),
+        elf(4, Order::Little),
+        elf(4, Order::Big),
+        coff(false, &names, b""),
+        coff(true, &names, b""),
+        coff(false, &names, b"behind all"),
+        coff(true, &[], b""),
+    ]
+}
+
+fn fat(host: &[u8]) -> Vec<u8> {
+    let inputs = [Input::from_bytes("device", CODE.to_vec()), Input::from_bytes("host", host.to_vec())];
+    let member = |index: usize, id: &str| Member { id: id.to_owned(), content: inputs[index].as_slice() };
+    let plan = FatObject.plan(&[member(0, DEVICE), member(1, HOST)]).unwrap();
+    let mut out = Vec::new();
+    for piece in &plan {
+        match piece {
+            Piece::Bytes(data) => out.extend(data),
+            Piece::Zeros(count) => out.resize(out.len() + usize::try_from(*count).unwrap(), 0),
+            Piece::Input(slice) => out.extend(slice.bytes()),
+        }
+    }
+    out
+}
+
+fn read(data: &[u8]) -> Result<Option<Contents>, Malformed> {
+    FatObject.read(data, len_u64(data), 0)
+}
+
+/// The IDs and contents of a fat object, the host's last.
+fn entries(data: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let contents = read(data).unwrap().unwrap();
+    let text = |id: &[u8]| String::from_utf8(id.to_vec()).unwrap();
+    contents.entries.iter().map(|entry| (text(&entry.id), entry.content(data).unwrap())).collect()
+}
+
+/// The sections with their contents, as the witness reads them.
+fn sections(data: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let file = object::File::parse(data).unwrap();
+    let section = |s: object::Section<'_, '_>| (s.name().unwrap().to_owned(), s.data().unwrap().to_vec());
+    file.sections().map(section).filter(|(name, _)| name != ".names").collect()
+}
+
+#[test]
+fn a_host_comes_back_byte_for_byte() {
+    for host in samples() {
+        let fat = fat(&host);
+        let expected = [(DEVICE.to_owned(), CODE.to_vec()), (HOST.to_owned(), host.clone())];
+        assert!(entries(&fat) == expected);
+        let mut all = sections(&host);
+        all.extend([([MAGIC, DEVICE].concat(), CODE.to_vec()), ([MAGIC, HOST].concat(), vec![0])]);
+        assert_eq!(sections(&fat), all);
+        // A fat object may be a host itself, and bytes behind it do no harm.
+        let twice = entries(&self::fat(&fat));
+        assert!(twice[3] == (HOST.to_owned(), fat.clone()));
+        assert!(entries(&[fat.as_slice(), b"\n\n"].concat())[1].1 == host);
+    }
+}
+
+#[test]
+fn without_our_record_the_sections_are_removed() {
+    for host in samples() {
+        let mut fat = fat(&host);
+        let record = memchr::memmem::find(&fat, b"clang-offload-bundler fa").unwrap();
+        fat[record] = b'C';
+        let restored = entries(&fat).remove(1).1;
+        assert_ne!(restored, host);
+        assert_eq!(sections(&restored), sections(&host));
+        assert_eq!(read(&restored), Ok(None));
+    }
+}
+
+#[test]
+fn a_record_that_says_something_else_is_not_believed() {
+    for host in samples() {
+        let fat = fat(&host);
+        let record = memchr::memmem::find(&fat, b"clang-offload-bundler fa").unwrap();
+        for at in record + 24..record + 56 {
+            let mut changed = fat.clone();
+            changed[at] ^= 1;
+            let restored = entries(&changed).remove(1).1;
+            assert!(restored == host || sections(&restored) == sections(&host), "byte {}", at - record);
+        }
+    }
+}
+
+#[test]
+fn sections_behind_those_of_the_bundle_get_other_numbers() {
+    let bundle = [MAGIC, DEVICE].concat();
+    for big in [false, true] {
+        let mut data = coff(big, &[".text", &bundle, ".data", ".last"], b"");
+        // The symbol of the bundle's section would be an error; a symbol of .text it may be.
+        let width = if big { 20 } else { 18 };
+        let symbols = data.len() - 4 - bundle.len() - 1 - 8 * width;
+        data[symbols + 2 * width + 12] = 1;
+        let view = View::whole(&data, 0);
+        let object = Object::parse(Format::Coff, &view).unwrap();
+        let found = object.found().unwrap();
+        assert_eq!(found.len(), 1);
+        let parts = object.host(&data, &found);
+        let restored = Entry { id: vec![], parts }.content(&data).unwrap();
+        let expected = [(".text", b"0000"), (".data", b"2222"), (".last", b"3333")];
+        assert_eq!(sections(&restored), expected.map(|(name, data)| (name.to_owned(), data.to_vec())));
+        let symbols = restored.len() - 4 - bundle.len() - 1 - 8 * width;
+        let number = |index: usize| restored[symbols + index * width + 12];
+        assert_eq!((0..8).map(number).collect::<Vec<_>>(), [1, 3, 1, 3, 2, 3, 3, 3]);
+        let symbols = data.len() - 4 - bundle.len() - 1 - 8 * width;
+        data[symbols + 2 * width + 12] = 2;
+        let view = View::whole(&data, 0);
+        let object = Object::parse(Format::Coff, &view).unwrap();
+        assert!(matches!(object.host(&data, &found)[..], [Part::Unreadable(Malformed::Object { .. })]));
+    }
+}
+
+#[test]
+fn an_elf_file_without_sections_gets_all_it_needs() {
+    let mut host = elf(8, Order::Little);
+    host[40..48].fill(0);
+    host[58..64].fill(0);
+    let fat = fat(&host);
+    assert!(entries(&fat)[1].1 == host);
+    let names: Vec<_> = sections(&fat).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, [".shstrtab".to_owned(), [MAGIC, DEVICE].concat(), [MAGIC, HOST].concat()]);
+}
+
+#[test]
+fn broken_objects_are_errors_that_say_where() {
+    let text = |data: &[u8]| read(data).unwrap_err().to_string();
+    let good = fat(&elf(8, Order::Little));
+    let table = u64::from_le_bytes(good[40..48].try_into().unwrap());
+    let cut = &good[..good.len() - 1];
+    let expected = format!("the table of 6 section headers needs 384 bytes at offset {table}, but the data ends");
+    assert!(text(cut).starts_with(&expected), "{}", text(cut));
+    let mut data = good.clone();
+    data[58] = 63;
+    assert_eq!(text(&data), "section header size 63 at offset 58, expected 64");
+    let mut data = good.clone();
+    data[62] = 9;
+    assert_eq!(text(&data), "the section names are in section 9 of 6, according to the ELF header at offset 0");
+    let mut data = good.clone();
+    let last = usize::try_from(table).unwrap() + 5 * 64;
+    data[last..last + 4].fill(0xff);
+    let names = good.windows(4).rposition(|window| window == b"\0f\0_").unwrap() - 21;
+    let expected =
+        format!("the name of section 5 at byte 4294967295 is outside the 133 bytes of names at offset {names}");
+    assert_eq!(text(&data), expected);
+    let mut data = fat(&coff(false, &[".text"], b""));
+    let headers = 20 + 40;
+    data[headers + 1..headers + 8].copy_from_slice(b"9999999");
+    assert!(
+        text(&data).starts_with("the name '/9999999' of section 1 is outside the string table; the table is at offset")
+    );
+    let mut data = fat(&coff(false, &[".text"], b""));
+    data[headers + 19] = 0xff;
+    assert!(text(&data).contains(&format!("section 1 ('{MAGIC}{DEVICE}') needs")), "{}", text(&data));
+}
+
+#[test]
+fn no_change_of_one_byte_and_no_cut_is_worse_than_an_error() {
+    for host in samples() {
+        let fat = fat(&host);
+        let try_all = |data: &[u8]| {
+            for contents in read(data).into_iter().flatten() {
+                contents.entries.iter().for_each(|entry| drop(entry.content(data)));
+            }
+            let input = Input::from_bytes("host", data.to_vec());
+            let member = Member { id: HOST.to_owned(), content: input.as_slice() };
+            drop(FatObject.plan(&[member]));
+        };
+        (0..fat.len()).for_each(|len| try_all(&fat[..len]));
+        for at in 0..fat.len() {
+            for flip in [1, 0x80, 0xff] {
+                let mut data = fat.clone();
+                data[at] ^= flip;
+                try_all(&data);
+                // The same without our record, so that sections are removed.
+                if let Some(record) = memchr::memmem::find(&data, b"clang-offload-bundler fa") {
+                    data[record] = 0;
+                    try_all(&data);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Numbers and ranges of an object file, whose byte order is only known at run time, and which may be a file
+//! that exists only as [`Part`]s of another one.
+//!
+//! Every range is checked against the file before it is used. Records are read whole, so that a [`Field`] of
+//! one cannot lie outside it.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::bytes::{len_u64, slice};
+use crate::container::{MAGIC, Part};
+use crate::error::Malformed;
+
+/// A byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Little,
+    Big,
+}
+
+impl Order {
+    /// The number in up to eight bytes.
+    pub(super) fn read(self, data: &[u8]) -> u64 {
+        let push = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
+        match self {
+            Self::Little => data.iter().rev().fold(0, push),
+            Self::Big => data.iter().fold(0, push),
+        }
+    }
+
+    /// Fills `out` with a number, of which the upper bytes are lost if there is no room for them.
+    pub(super) fn write(self, value: u64, out: &mut [u8]) {
+        let bytes = value.to_le_bytes();
+        match self {
+            Self::Little => out.iter_mut().zip(bytes).for_each(|(out, byte)| *out = byte),
+            Self::Big => out.iter_mut().rev().zip(bytes).for_each(|(out, byte)| *out = byte),
+        }
+    }
+}
+
+/// A number in a record.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Field {
+    at: usize,
+    width: usize,
+}
+
+impl Field {
+    pub(super) const fn new(at: usize, width: usize) -> Self {
+        Self { at, width }
+    }
+
+    /// Its value, 0 if the record is too short.
+    pub(super) fn get(self, order: Order, record: &[u8]) -> u64 {
+        let data = record.get(self.at..).and_then(|rest| rest.get(..self.width));
+        data.map_or(0, |data| order.read(data))
+    }
+
+    /// Sets its value, unless the record is too short.
+    pub(super) fn set(self, order: Order, record: &mut [u8], value: u64) {
+        if let Some(data) = record.get_mut(self.at..).and_then(|rest| rest.get_mut(..self.width)) {
+            order.write(value, data);
+        }
+    }
+}
+
+/// An object file: some bytes, or parts of them in another order.
+#[derive(Clone, Debug)]
+pub(super) struct View<'a> {
+    data: &'a [u8],
+    base: u64,
+    parts: Vec<Part>,
+}
+
+impl<'a> View<'a> {
+    /// All of `data`, whose first byte has the offset `base` in errors.
+    pub(super) fn whole(data: &'a [u8], base: u64) -> Self {
+        Self { data, base, parts: vec![Part::Range(0..len_u64(data))] }
+    }
+
+    /// The file that the parts make up.
+    pub(super) fn of_parts(data: &'a [u8], parts: Vec<Part>) -> Self {
+        Self { data, base: 0, parts }
+    }
+
+    /// What it is made of.
+    pub(super) fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// What it is made of.
+    pub(super) fn into_parts(self) -> Vec<Part> {
+        self.parts
+    }
+
+    /// The length in bytes.
+    pub(super) fn len(&self) -> u64 {
+        self.parts.iter().map(Part::len).fold(0, u64::saturating_add)
+    }
+
+    /// An offset as errors have it.
+    pub(super) fn absolute(&self, offset: u64) -> u64 {
+        self.base.saturating_add(offset)
+    }
+
+    /// `len` bytes from `offset`, borrowed where they lie in one part.
+    pub(super) fn get(&self, offset: u64, len: u64) -> Option<Cow<'_, [u8]>> {
+        let end = offset.checked_add(len).filter(|&end| end <= self.len())?;
+        let mut gathered = Vec::new();
+        let mut start = 0_u64;
+        for part in &self.parts {
+            let part_end = start.saturating_add(part.len());
+            let (from, to) = (offset.max(start), end.min(part_end));
+            if from < to {
+                let piece = self.piece(part, from.saturating_sub(start), to.saturating_sub(from))?;
+                if len_u64(piece) == len {
+                    return Some(Cow::Borrowed(piece));
+                }
+                gathered.extend_from_slice(piece);
+            }
+            start = part_end;
+        }
+        Some(Cow::Owned(gathered))
+    }
+
+    fn piece<'s>(&'s self, part: &'s Part, offset: u64, len: u64) -> Option<&'s [u8]> {
+        match part {
+            Part::Range(range) => slice(self.data, range.start.checked_add(offset)?, len),
+            Part::Bytes(data) => slice(data, offset, len),
+            Part::Unreadable(_) => None,
+        }
+    }
+
+    /// `len` bytes from `offset`. `what` names them in the error.
+    pub(super) fn read(
+        &self,
+        offset: u64,
+        len: u64,
+        what: impl FnOnce() -> String,
+    ) -> Result<Cow<'_, [u8]>, Malformed> {
+        self.get(offset, len).ok_or_else(|| Malformed::Truncated {
+            what: what(),
+            offset: self.absolute(offset),
+            needed: len,
+            end: self.absolute(self.len()),
+        })
+    }
+}
+
+/// A run of bytes of a fat object under construction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Run {
+    /// Bytes of the host object.
+    Host(Range<u64>),
+    /// New bytes.
+    Bytes(Vec<u8>),
+    /// So many zero bytes.
+    Zeros(u64),
+    /// The content of the added section with this index.
+    Content(usize),
+}
+
+/// A section to add.
+#[derive(Clone, Debug)]
+pub(super) struct Added {
+    pub(super) name: Vec<u8>,
+    pub(super) size: u64,
+}
+
+/// A section that holds an entry of a bundle.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    /// Its number in the section table, from 0.
+    pub(super) index: usize,
+    pub(super) name: Vec<u8>,
+    pub(super) content: Range<u64>,
+}
+
+/// The longest name of a section of a bundle.
+const NAME_MAX: usize = 4096;
+
+/// The name of a bundle's section at the start of some bytes: none if it is another section's or has no end.
+pub(super) fn bundle_name(data: &[u8]) -> Option<Vec<u8>> {
+    let near = data.get(..NAME_MAX).unwrap_or(data);
+    let name = near.get(..memchr::memchr(0, near)?)?;
+    name.starts_with(MAGIC.as_bytes()).then(|| name.to_vec())
+}
+
+/// Whether `fat` begins with these runs, contents being where they ought to be.
+pub(super) fn begins_with(fat: &[u8], runs: &[Run], host: &View<'_>, contents: &[Range<u64>]) -> bool {
+    let mut position = 0_u64;
+    for run in runs {
+        let len = match run {
+            Run::Host(range) => range.end.saturating_sub(range.start),
+            Run::Bytes(data) => len_u64(data),
+            Run::Zeros(count) => *count,
+            Run::Content(index) => contents.get(*index).map_or(0, |range| range.end.saturating_sub(range.start)),
+        };
+        let Some(actual) = slice(fat, position, len) else { return false };
+        let fits = match run {
+            Run::Host(range) => host.get(range.start, len).is_some_and(|expected| same(actual, &expected)),
+            Run::Bytes(data) => actual == data.as_slice(),
+            Run::Zeros(_) => actual.iter().all(|&byte| byte == 0),
+            Run::Content(index) => len == 0 || contents.get(*index).is_some_and(|range| range.start == position),
+        };
+        if !fits {
+            return false;
+        }
+        position = position.saturating_add(len);
+    }
+    true
+}
+
+/// Equality that does not read a run which is compared with itself.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    std::ptr::eq(a, b) || a == b
+}
+
+/// The runs as a file of their own, where the contents of the added sections are not needed.
+pub(super) fn join(parts: Vec<Part>) -> Vec<Part> {
+    let mut joined: Vec<Part> = Vec::with_capacity(parts.len());
+    for part in parts {
+        match (joined.last_mut(), part) {
+            (_, part) if part.is_empty() => {}
+            (Some(Part::Range(last)), Part::Range(next)) if last.end == next.start => last.end = next.end,
+            (Some(Part::Bytes(last)), Part::Bytes(next)) => last.extend(next),
+            (_, part) => joined.push(part),
+        }
+    }
+    joined
+}

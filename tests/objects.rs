@@ -1,0 +1,477 @@
+//! Fat objects against LLVM 22: what each tool writes and reads, and what linkers make of it.
+//!
+//! Without LLVM 22 (`LLVM_BIN`, or `/usr/lib/llvm-22/bin`) the tests here say `SKIPPED:` and pass; with
+//! `OFFLOAD_REQUIRE_LLVM=1` they fail instead. Our tool runs with an empty `PATH`: it needs no other program.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a failing test ends with a message; nothing here reaches users"
+)]
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use offload_bundle::container::Container;
+use offload_bundle::container::object::FatObject;
+
+const HOST: &str = "host-x86_64-unknown-linux-gnu-";
+const DEVICES: [(&str, &[u8]); 3] = [
+    ("hip-amdgcn-amd-amdhsa--gfx906", b"\x7fELF device code"),
+    ("hip-amdgcn-amd-amdhsa--gfx90a:xnack+", b""),
+    ("openmp-nvptx64-nvidia-cuda-unknown-sm_70", b"\0\0"),
+];
+const ELF_TARGETS: [&str; 12] = [
+    "x86_64-linux-gnu",
+    "i686-linux-gnu",
+    "aarch64-linux-gnu",
+    "armv7-linux-gnueabihf",
+    "powerpc64-linux-gnu",
+    "powerpc64le-linux-gnu",
+    "s390x-linux-gnu",
+    "riscv64-linux-gnu",
+    "mips-linux-gnu",
+    "mipsel-linux-gnu",
+    "mips64el-linux-gnuabi64",
+    "powerpc-linux-gnu",
+];
+const COFF_TARGETS: [&str; 4] =
+    ["x86_64-pc-windows-msvc", "aarch64-pc-windows-msvc", "i686-pc-windows-msvc", "x86_64-w64-mingw32"];
+const C: &str = "extern int ext; static int z[4]; const char *s = \"hello\";\
+    __attribute__((section(\".odd\"))) int o = 3;\
+    int foo(int x) { return x + ext + z[x & 3]; } int _start(void) { return foo(3) + s[1]; }";
+const CXX: &str = "template <class T> struct V { T t; T get() const; virtual ~V() {} };\
+    template <class T> T V<T>::get() const { static T n; return n++ + t; }\
+    inline int twice(int x) { return 2 * x; }\
+    int f(int x) { V<int> v{}; v.t = x; V<long> w{}; return v.get() + (int)w.get() + twice(x); }";
+/// Name, language, source and options of the objects made for every target.
+const VARIANTS: [(&str, &str, &str, &[&str]); 4] = [
+    ("debug", "c", C, &["-O0", "-g"]),
+    ("sections", "c", C, &["-O2", "-ffunction-sections", "-fdata-sections"]),
+    ("comdat", "c++", CXX, &["-O1", "-g", "-ffunction-sections", "-fno-exceptions", "-fno-rtti"]),
+    ("empty", "c", "", &[]),
+];
+
+/// A directory for one test, and LLVM's tools.
+struct Bench {
+    dir: tempfile::TempDir,
+    llvm: PathBuf,
+}
+
+impl Bench {
+    fn new(test: &str) -> Option<Self> {
+        let llvm = PathBuf::from(std::env::var_os("LLVM_BIN").unwrap_or("/usr/lib/llvm-22/bin".into()));
+        let needed = ["clang-offload-bundler", "clang", "llvm-objcopy", "llvm-readobj", "obj2yaml", "ld.lld"];
+        match needed.iter().find(|tool| !llvm.join(tool).exists()) {
+            None => Some(Self { dir: tempfile::tempdir().unwrap(), llvm }),
+            Some(tool) => {
+                let required = std::env::var("OFFLOAD_REQUIRE_LLVM").is_ok_and(|value| value == "1");
+                assert!(!required, "{test} needs {tool} of LLVM 22");
+                eprintln!("SKIPPED: {test}: no {tool} of LLVM 22");
+                None
+            }
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn write(&self, name: &str, data: impl AsRef<[u8]>) -> PathBuf {
+        fs::write(self.path(name), data).unwrap();
+        self.path(name)
+    }
+
+    fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).unwrap()
+    }
+
+    fn run(&self, program: impl AsRef<OsStr>, arguments: &[&str]) -> Output {
+        Command::new(program).args(arguments).current_dir(self.dir.path()).output().unwrap()
+    }
+
+    fn llvm(&self, tool: &str, arguments: &[&str]) -> String {
+        text(self.run(self.llvm.join(tool), arguments), tool, arguments)
+    }
+
+    /// Our tool and the reference.
+    fn bundlers(&self) -> [(&'static str, PathBuf); 2] {
+        [
+            ("ours", PathBuf::from(env!("CARGO_BIN_EXE_clang-offload-bundler"))),
+            ("theirs", self.llvm.join("clang-offload-bundler")),
+        ]
+    }
+
+    fn ours(&self, arguments: &[&str]) -> Output {
+        let (_, ours) = &self.bundlers()[0];
+        Command::new(ours).args(arguments).current_dir(self.dir.path()).env("PATH", "").output().unwrap()
+    }
+
+    fn compile(&self, name: &str, target: &str, language: &str, source: &str, options: &[&str]) -> String {
+        let source = self.write(&format!("{name}.src"), source);
+        let object = format!("{name}.o");
+        let target = format!("--target={target}");
+        let fixed = [
+            target.as_str(),
+            "-w",
+            "-ffreestanding",
+            "-faddrsig",
+            "-x",
+            language,
+            source.to_str().unwrap(),
+            "-c",
+            "-o",
+        ];
+        let all: Vec<&str> = options.iter().chain(&fixed).copied().chain([object.as_str()]).collect();
+        self.llvm("clang", &all);
+        object
+    }
+
+    /// Bundles the host object and all devices into `ours-NAME` and `theirs-NAME`.
+    fn bundle(&self, host: &str) -> [String; 2] {
+        let mut arguments = vec!["-type=o".to_owned(), targets(), format!("-input={host}")];
+        for (index, (_, content)) in DEVICES.iter().enumerate() {
+            self.write(&format!("device{index}"), content);
+            arguments.push(format!("-input=device{index}"));
+        }
+        self.bundlers().map(|(who, bundler)| {
+            let output = format!("{who}-{host}");
+            let mut arguments = arguments.clone();
+            arguments.push(format!("-output={output}"));
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            text(self.run(bundler, &arguments), who, &arguments);
+            output
+        })
+    }
+
+    /// Lists and unbundles with both tools, checks the devices, and returns the two host objects.
+    fn take_apart(&self, fat: &str) -> [String; 2] {
+        let lists = self.bundlers().map(|(who, bundler)| {
+            let list = ["-type=o", "-list", &format!("-input={fat}")];
+            let mut lines: Vec<String> =
+                text(self.run(bundler, &list), who, &list).lines().map(str::to_owned).collect();
+            lines.sort();
+            lines
+        });
+        let mut expected: Vec<&str> = DEVICES.iter().map(|(id, _)| *id).chain([HOST]).collect();
+        expected.sort_unstable();
+        assert_eq!(lists, [expected.clone(), expected], "{fat}");
+        self.bundlers().map(|(who, bundler)| {
+            let host = format!("{who}-host-of-{fat}");
+            let mut arguments = vec!["-type=o".into(), "-unbundle".into(), targets(), format!("-input={fat}")];
+            arguments.push(format!("-output={host}"));
+            arguments.extend((0..DEVICES.len()).map(|index| format!("-output=out{index}")));
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            text(self.run(bundler, &arguments), who, &arguments);
+            for (index, (id, content)) in DEVICES.iter().enumerate() {
+                assert_eq!(&self.read(&format!("out{index}")), content, "{who}: {id} of {fat}");
+            }
+            host
+        })
+    }
+
+    fn yaml(&self, object: &str) -> String {
+        self.llvm("obj2yaml", &[object])
+    }
+
+    /// Sections, symbols, relocations and groups, without what depends on places in the file.
+    fn dump(&self, object: &str) -> String {
+        let dump = self.llvm("llvm-readobj", &["-h", "-S", "-s", "-r", "--section-groups", "--addrsig", object]);
+        let places = ["File:", "Offset:", "PointerTo", "SectionHeaderOffset:", "StringTableSize:", "TimeDateStamp:"];
+        let mut strings = false;
+        let mut lines = Vec::new();
+        for line in dump.lines() {
+            let item = line.trim_start();
+            strings = if item.starts_with("Type: ") { item.starts_with("Type: SHT_STRTAB") } else { strings };
+            if places.iter().any(|place| item.starts_with(place)) || strings && item.starts_with("Size: ") {
+                continue;
+            }
+            let named = item.starts_with("Name: ") || item.starts_with("Signature: ");
+            lines.push(if named { line.split(" (").next().unwrap_or_default() } else { line });
+        }
+        lines.join("\n")
+    }
+
+    /// Everything that must hold for one host object.
+    fn check(&self, host: &str) {
+        let [ours, theirs] = self.bundle(host);
+        assert_same(&self.dump(&ours), &self.dump(&theirs), &format!("{host}: dumps"));
+        self.check_hosts(host, &ours, &theirs);
+    }
+
+    /// What must hold for the hosts in both fat objects.
+    fn check_hosts(&self, host: &str, ours: &str, theirs: &str) {
+        let [own, foreign] = self.take_apart(ours);
+        assert!(self.read(&own) == self.read(host), "{host}: the host is not the same");
+        let [general, reference] = self.take_apart(theirs);
+        assert_same(&self.yaml(&general), &self.yaml(&reference), &format!("{host}: restored from LLVM's"));
+        // Its offsets are left from ours, which keeps the host's bytes in place; all else is equal.
+        let expected = self.dump(&reference);
+        assert_same(&self.dump(&foreign), &expected, &format!("{host}: restored by LLVM from ours"));
+        assert_same(&self.dump(&general), &expected, &format!("{host}: dumps of what was restored"));
+    }
+}
+
+/// Compares texts line by line and shows the first that differ.
+fn assert_same(left: &str, right: &str, what: &str) {
+    let differing = left.lines().zip(right.lines()).enumerate().find(|(_, (left, right))| left != right);
+    let shown = differing.map(|(number, (left, right))| format!("line {}:\n{left:.200}\n{right:.200}", number + 1));
+    assert!(left == right, "{what}: {}", shown.unwrap_or("one is longer".to_owned()));
+}
+
+fn targets() -> String {
+    DEVICES.iter().fold(format!("-targets={HOST}"), |list, (id, _)| format!("{list},{id}"))
+}
+
+fn text(output: Output, program: &str, arguments: &[&str]) -> String {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {}: {stderr}", arguments.join(" "));
+    assert!(!stderr.contains("warning:"), "{program} {}: {stderr}", arguments.join(" "));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn exists_in_path(program: &str) -> bool {
+    let found = |directory: &Path| directory.join(program).exists();
+    let exists =
+        std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|directory| found(&directory));
+    if !exists {
+        eprintln!("SKIPPED: what needs {program}");
+    }
+    exists
+}
+
+fn check_targets(test: &str, targets: &[&str]) {
+    let Some(bench) = Bench::new(test) else { return };
+    for target in targets {
+        for (variant, language, source, options) in VARIANTS {
+            bench.check(&bench.compile(&format!("{variant}-{target}"), target, language, source, options));
+        }
+    }
+}
+
+#[test]
+fn elf_64_bit_and_x86() {
+    check_targets("elf_64_bit_and_x86", &ELF_TARGETS[..6]);
+}
+
+#[test]
+fn elf_other_machines() {
+    check_targets("elf_other_machines", &ELF_TARGETS[6..]);
+}
+
+#[test]
+fn coff() {
+    check_targets("coff", &COFF_TARGETS);
+}
+
+/// A small assembler file with so many sections, each with a symbol.
+fn many_sections(count: usize, flags: &str) -> String {
+    (0..count).map(|i| format!(".section .s{i},\"{flags}\"\n.globl g{i}\ng{i}: .byte 1\nl{i}: .byte 2\n")).collect()
+}
+
+#[test]
+fn more_sections_than_16_bits_count() {
+    let Some(bench) = Bench::new("more_sections_than_16_bits_count") else { return };
+    let large = many_sections(65_300, "a");
+    for target in ["x86_64-linux-gnu", "powerpc-linux-gnu"] {
+        bench.check(&bench.compile(&format!("large-{target}"), target, "assembler", &large, &[]));
+    }
+    bench.check(&bench.compile("large-coff", COFF_TARGETS[0], "assembler", &large.replace("\"a\"", "\"dr\""), &[]));
+    // The host has just few enough, its fat object does not. The reference adds a table that we do not need.
+    let host = bench.compile("limit", "x86_64-linux-gnu", "assembler", &many_sections(65_270, "a"), &[]);
+    let [ours, theirs] = bench.bundle(&host);
+    let [own, _] = bench.take_apart(&ours);
+    assert!(bench.read(&own) == bench.read(&host));
+    bench.take_apart(&theirs);
+}
+
+#[test]
+fn objects_of_other_makers() {
+    let Some(bench) = Bench::new("objects_of_other_makers") else { return };
+    let a = bench.compile("a", "x86_64-linux-gnu", "c", C, &["-g", "-fPIC", "-ffunction-sections"]);
+    let b = bench.compile("b", "x86_64-linux-gnu", "c++", CXX, &["-g", "-ffunction-sections"]);
+    bench.llvm("ld.lld", &["-r", &a, &b, "-o", "lld-r.o"]);
+    bench.check("lld-r.o");
+    bench.llvm("ld.lld", &["-e", "foo", "--unresolved-symbols=ignore-all", "-shared", &a, "-o", "lib.so"]);
+    bench.check("lib.so");
+    for linker in ["ld", "gold"].into_iter().filter(|linker| exists_in_path(linker)) {
+        let output = format!("{linker}-r.o");
+        text(bench.run(linker, &["-r", &a, &b, "-o", &output]), linker, &[]);
+        bench.check(&output);
+    }
+    if exists_in_path("gcc") {
+        bench.write("gcc.c", C);
+        text(bench.run("gcc", &["-g", "-w", "-c", "gcc.c", "-o", "gcc.o"]), "gcc", &[]);
+        bench.check("gcc.o");
+        text(bench.run("objcopy", &["--strip-debug", "gcc.o", "stripped.o"]), "objcopy", &[]);
+        bench.check("stripped.o");
+    }
+    if exists_in_path("x86_64-w64-mingw32-as") {
+        bench.write("big.s", ".text\nf: nop\n.section .a_section_with_a_long_name,\"dr\"\n.long f\n");
+        let arguments = ["-mbig-obj", "big.s", "-o", "mingw-big.o"];
+        text(bench.run("x86_64-w64-mingw32-as", &arguments), "as", &arguments);
+        // The reference gives the symbols of sections other numbers than GNU as has given them; we leave them.
+        let [ours, theirs] = bench.bundle("mingw-big.o");
+        bench.check_hosts("mingw-big.o", &ours, &theirs);
+    }
+}
+
+#[test]
+fn linkers_drop_the_sections() {
+    let Some(bench) = Bench::new("linkers_drop_the_sections") else { return };
+    let has_bundle = |file: &str| bench.llvm("llvm-readobj", &["-S", file]).contains("__CLANG_OFFLOAD_BUNDLE__");
+    for target in ELF_TARGETS {
+        let host = bench.compile(target, target, "c", C, &["-O1", "-g", "-fPIC"]);
+        for fat in bench.bundle(&host) {
+            assert!(has_bundle(&fat));
+            let arguments = ["-e", "foo", "--unresolved-symbols=ignore-all", "-shared", &fat, "-o", "linked"];
+            bench.llvm("ld.lld", &arguments);
+            assert!(!has_bundle("linked"), "ld.lld: {target}");
+            for linker in ["ld", "gold"].into_iter().filter(|linker| exists_in_path(linker)) {
+                if target.starts_with("x86_64") {
+                    let arguments = ["-e", "foo", "--unresolved-symbols=ignore-all", &fat, "-o", "linked"];
+                    text(bench.run(linker, &arguments), linker, &arguments);
+                    assert!(!has_bundle("linked"), "{linker}: {target}");
+                }
+            }
+        }
+    }
+    for target in &COFF_TARGETS[..2] {
+        let host =
+            bench.compile(target, target, "c", "int start(void) { return 3; } int data[3] = {1};", &["-O1", "-g"]);
+        for fat in bench.bundle(&host) {
+            bench.llvm("lld-link", &["/entry:start", "/subsystem:console", "/nodefaultlib", "/out:linked.exe", &fat]);
+            assert!(!has_bundle("linked.exe"), "lld-link: {target}");
+        }
+    }
+}
+
+#[test]
+fn what_other_tools_make_of_our_fat_objects_can_be_read() {
+    let Some(bench) = Bench::new("what_other_tools_make_of_our_fat_objects_can_be_read") else { return };
+    let host = bench.compile("tools", "x86_64-linux-gnu", "c++", CXX, &["-g", "-ffunction-sections"]);
+    let [ours, _] = bench.bundle(&host);
+    let strip = |output: &str| ["-g", &ours, "-o", output].map(str::to_owned);
+    let relink = |output: &str| ["-r", &ours, "-o", output].map(str::to_owned);
+    let runs = [
+        (bench.llvm.join("llvm-strip"), strip("llvm-strip.o"), true),
+        (PathBuf::from("strip"), strip("strip.o"), true),
+        (bench.llvm.join("ld.lld"), relink("ld.lld.o"), false),
+        (PathBuf::from("ld"), relink("ld.o"), false),
+    ];
+    for (tool, arguments, same) in runs {
+        if tool.parent() == Some(Path::new("")) && !exists_in_path(tool.to_str().unwrap()) {
+            continue;
+        }
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        text(bench.run(&tool, &arguments), "tool", &arguments);
+        let fat = arguments.last().unwrap();
+        let [general, reference] = bench.take_apart(fat);
+        if same {
+            assert_eq!(bench.yaml(&general), bench.yaml(&reference), "{fat}");
+        }
+        // A linker gives each section a symbol. The reference removes those of the bundle, we empty them.
+        bench.llvm("ld.lld", &["-e", "0", "--unresolved-symbols=ignore-all", &general, "-o", "linked"]);
+        let dump = bench.llvm("llvm-readelf", &["-a", "-W", &general]);
+        assert!(!dump.contains("__CLANG_OFFLOAD_BUNDLE__"), "{fat}");
+    }
+    // A host that is a fat object comes back as such.
+    let again = bench.bundle(&ours)[0].clone();
+    let out =
+        bench.ours(&["-type=o", "-unbundle", &format!("-targets={HOST}"), &format!("-input={again}"), "-output=x"]);
+    assert!(out.status.success());
+    assert!(bench.read("x") == bench.read(&ours));
+}
+
+/// Reads and takes apart, whatever comes of it.
+fn try_all(data: &[u8]) {
+    let length = u64::try_from(data.len()).unwrap();
+    for contents in FatObject.read(data, length, 0).into_iter().flatten() {
+        contents.entries.iter().for_each(|entry| drop(entry.content(data)));
+    }
+}
+
+#[test]
+fn damaged_objects_are_no_worse_than_errors() {
+    let Some(bench) = Bench::new("damaged_objects_are_no_worse_than_errors") else { return };
+    for target in ["x86_64-linux-gnu", "mips-linux-gnu", "x86_64-pc-windows-msvc"] {
+        let host = bench.compile(target, target, "c++", CXX, &["-ffunction-sections", "-fno-exceptions", "-fno-rtti"]);
+        for fat in bench.bundle(&host) {
+            let fat = bench.read(&fat);
+            (0..fat.len()).step_by(13).for_each(|len| try_all(&fat[..len]));
+            let mut data = fat.clone();
+            for at in (0..fat.len()).step_by(3) {
+                data[at] = !fat[at];
+                try_all(&data);
+                data[at] = 0xff;
+                try_all(&data);
+                data[at] = fat[at];
+            }
+        }
+    }
+}
+
+#[test]
+fn commands_are_printed_as_the_reference_prints_them_and_nothing_is_written() {
+    let Some(bench) = Bench::new("commands_are_printed") else { return };
+    let host = bench.compile("commands", "x86_64-linux-gnu", "c", C, &[]);
+    let [fat, _] = bench.bundle(&host);
+    let inputs: Vec<String> = (0..DEVICES.len()).map(|index| format!("-input=device{index}")).collect();
+    let (input, targets) = (format!("-input={host}"), targets());
+    let bundle: Vec<&str> =
+        [&targets, &input].into_iter().chain(&inputs).map(String::as_str).chain(["-type=o", "-output=new"]).collect();
+    let input = format!("-input={fat}");
+    let unbundle = ["-type=o", "-unbundle", &format!("-targets={HOST}"), &input, "-output=new"];
+    for arguments in [bundle.as_slice(), &unbundle] {
+        let arguments: Vec<&str> = ["-###"].into_iter().chain(arguments.iter().copied()).collect();
+        let lines = bench.bundlers().map(|(_, bundler)| {
+            bench.write("new", "old");
+            let mut command = Command::new(bundler);
+            command.args(&arguments).current_dir(bench.dir.path()).env("PATH", &bench.llvm);
+            let output = command.output().unwrap();
+            assert!(output.status.success());
+            let line = String::from_utf8(output.stderr).unwrap();
+            let number = line.find("/clang-offload-bundler-").unwrap() + "/clang-offload-bundler-".len();
+            [&line[..number], "N", &line[number + 6..]].concat()
+        });
+        assert_eq!(lines[0], lines[1]);
+        bench.write("new", "old");
+        let alone = bench.ours(&arguments);
+        assert!(String::from_utf8(alone.stderr).unwrap().starts_with("\"llvm-objcopy\" \"--"));
+        assert_eq!(bench.read("new"), b"old");
+    }
+}
+
+#[test]
+fn other_object_formats_are_refused_by_name() {
+    let Some(bench) = Bench::new("other_object_formats_are_refused_by_name") else { return };
+    let formats =
+        [("x86_64-apple-darwin", "Mach-O"), ("wasm32-unknown-unknown", "WebAssembly"), ("powerpc-ibm-aix", "XCOFF")];
+    for (target, format) in formats {
+        let object = bench.compile(target, target, "c", "int f(void) { return 1; }", &["-fno-addrsig"]);
+        let targets = format!("-targets={HOST},{}", DEVICES[0].0);
+        let input = format!("-input={object}");
+        let output = bench.ours(&["-type=o", &targets, &input, &input, "-output=fat"]);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(stderr.contains(&format!("'{object}': {format} object files cannot hold a bundle")), "{stderr}");
+        assert!(!bench.path("fat").exists());
+    }
+}
+
+#[test]
+fn code_objects_without_a_host_make_a_binary_bundle() {
+    let Some(bench) = Bench::new("code_objects_without_a_host_make_a_binary_bundle") else { return };
+    let code = bench.compile("code", "amdgcn-amd-amdhsa", "c", "int f(int x) { return x; }", &["-fno-addrsig"]);
+    let targets = "-targets=hip-amdgcn-amd-amdhsa--gfx906,hip-amdgcn-amd-amdhsa--gfx90a";
+    let input = format!("-input={code}");
+    assert!(bench.ours(&["-type=o", targets, &input, &input, "-output=b.o"]).status.success());
+    assert!(bench.read("b.o").starts_with(b"__CLANG_OFFLOAD_BUNDLE__"));
+    assert!(bench.ours(&["-type=o", targets, "-unbundle", "-input=b.o", "-output=x", "-output=y"]).status.success());
+    assert!(bench.read("x") == bench.read(&code) && bench.read("y") == bench.read(&code));
+    // Read as an object, a code object holds no bundle.
+    let list = bench.ours(&["-type=o", "-list", &input]);
+    assert!(list.status.success() && list.stdout.is_empty());
+}
