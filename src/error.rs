@@ -53,6 +53,29 @@ pub enum Error {
         /// The formats that would do.
         supported: &'static str,
     },
+    /// The input is no archive. The text is the reference's, whatever the size.
+    #[error("file too small to be an archive")]
+    NoArchive,
+    /// No entry of an archive can serve a request.
+    #[error("no compatible code object found for the target '{target}' in heterogeneous archive library: {}", archive.display())]
+    NoCodeObject {
+        /// The requested entry ID.
+        target: String,
+        /// The archive as the caller named it.
+        archive: PathBuf,
+    },
+    /// A member of an archive holds two entries that must not stand in one bundle.
+    #[error("conflicting TargetIDs [{first}, {second}] found in {member} of {}", archive.display())]
+    ConflictingEntries {
+        /// One entry ID.
+        first: String,
+        /// The other.
+        second: String,
+        /// The name of the member.
+        member: String,
+        /// The archive as the caller named it.
+        archive: PathBuf,
+    },
     /// Requested entries that no bundle in the input can serve, sorted.
     #[error("Can't find bundles for{}", MissingList(.0))]
     MissingEntries(Vec<String>),
@@ -205,6 +228,20 @@ pub enum Malformed {
         id: String,
         /// Where the start line begins.
         offset: u64,
+    },
+    /// An archive that its reader refuses.
+    #[error("archive broken at or behind offset {offset}: {reason}")]
+    Archive {
+        /// The end of what could be read.
+        offset: u64,
+        /// The reader's reason.
+        reason: String,
+    },
+    /// A code object whose symbols cannot be read.
+    #[error("the symbols of the code object cannot be read: {reason}")]
+    Symbols {
+        /// The reader's reason.
+        reason: String,
     },
     /// An object file with a structure that contradicts itself or is beyond what can be done with it.
     #[error("{what} at offset {offset}")]

@@ -28,7 +28,7 @@ pub struct Input {
 #[derive(Debug)]
 enum Storage {
     Memory(Vec<u8>),
-    Mapped { file: File, map: Mmap },
+    Mapped { file: Option<File>, map: Mmap },
 }
 
 impl Input {
@@ -86,10 +86,17 @@ impl Input {
         Slice { input: self, data: self.bytes(), offset: 0 }
     }
 
+    /// Closes the file; its bytes stay. For jobs with more inputs than a process may have files open.
+    pub(crate) fn close(&mut self) {
+        if let Storage::Mapped { file, .. } = &mut self.storage {
+            *file = None;
+        }
+    }
+
     fn file(&self) -> Option<&File> {
         match &self.storage {
             Storage::Memory(_) => None,
-            Storage::Mapped { file, .. } => Some(file),
+            Storage::Mapped { file, .. } => file.as_ref(),
         }
     }
 }
@@ -105,7 +112,7 @@ impl Storage {
             return Self::spool(file);
         }
         let map = mapping::map(&file)?;
-        Ok(Self::Mapped { file, map })
+        Ok(Self::Mapped { file: Some(file), map })
     }
 
     fn spool(mut reader: impl Read) -> io::Result<Self> {
@@ -118,7 +125,7 @@ impl Storage {
         io::Write::write_all(&mut file, &data)?;
         io::copy(&mut reader, &mut file)?;
         let map = mapping::map(&file)?;
-        Ok(Self::Mapped { file, map })
+        Ok(Self::Mapped { file: Some(file), map })
     }
 }
 

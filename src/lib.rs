@@ -6,8 +6,10 @@
 //! - [`id`]: bundle entry IDs (`hip-amdgcn-amd-amdhsa--gfx90a:xnack+`), which triple and which processor they
 //!   name, and which code object may serve which request.
 //! - [`container`]: the formats, each with reader and writer: [`container::binary`], [`container::text`],
-//!   [`container::compressed`], [`container::object`], and [`container::sequence`] for several bundles in one file.
-//! - [`job`]: [`job::Bundle`], [`job::Unbundle`] and [`job::List`], which open files and write them.
+//!   [`container::compressed`], [`container::object`], [`container::archive`], and [`container::sequence`] for several
+//!   bundles in one file.
+//! - [`job`]: [`job::Bundle`], [`job::Unbundle`], [`job::UnbundleArchive`] and [`job::List`], which open files and
+//!   write them.
 //!
 //! Inputs are mapped ([`input::Input`]), code objects stay where they are until their last copy, and outputs
 //! appear complete or not at all.

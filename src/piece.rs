@@ -48,6 +48,18 @@ pub(crate) trait Sink {
     fn copy(&mut self, slice: Slice<'_>) -> Result<()>;
 }
 
+/// Memory, for what is known to be small.
+impl Sink for Vec<u8> {
+    fn write(&mut self, data: &[u8]) -> Result<()> {
+        self.extend_from_slice(data);
+        Ok(())
+    }
+
+    fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
+        self.write(slice.bytes())
+    }
+}
+
 /// Gives all pieces to a sink, in order.
 pub(crate) fn emit(pieces: &[Piece<'_>], sink: &mut dyn Sink) -> Result<()> {
     const ZEROS: [u8; 4096] = [0; 4096];

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 
 use offload_bundle::container::compressed::{Deflation, Inflation};
+use offload_bundle::id::Compatibility;
 use offload_bundle::job::Event;
 
 use super::objcopy;
@@ -15,17 +16,23 @@ pub(crate) struct Console {
     name: Vec<u8>,
     color: bool,
     verbose: bool,
+    comparisons: bool,
 }
 
 impl Console {
     pub(crate) fn new(name: &OsStr) -> Self {
         let color = io::stderr().is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
-        Self { name: name.as_bytes().to_vec(), color, verbose: false }
+        Self { name: name.as_bytes().to_vec(), color, verbose: false, comparisons: false }
     }
 
     /// Whether the figures of compression are printed.
     pub(crate) fn set_verbose(&mut self, verbose: bool) {
         self.verbose = verbose;
+    }
+
+    /// Whether every comparison of an entry and a request is printed.
+    pub(crate) fn set_comparisons(&mut self, comparisons: bool) {
+        self.comparisons = comparisons;
     }
 
     pub(crate) fn error(&self, text: &str) {
@@ -49,6 +56,10 @@ impl Console {
             Event::DuplicateEntry(id) => {
                 self.warning(&format!("the bundle holds several entries '{id}', the first is used"));
             }
+            Event::Compared { entry, request, outcome } if self.comparisons => {
+                self.line(&format!("{} \t[CodeObject: {entry}]\t:\t[Target: {request}]", comparison(outcome)));
+            }
+            Event::NotIndexed { name, reason } => self.line(&format!("warning: '{name}': {reason}")),
             Event::Command(arguments) => write(&[&objcopy::command_line(&arguments), b"\n"]),
             _ => {}
         }
@@ -65,6 +76,23 @@ impl Console {
 /// Nothing is left to report to when the error stream fails.
 fn write(parts: &[&[u8]]) {
     drop(io::stderr().write_all(&parts.concat()));
+}
+
+/// What LLVM's debug builds say of a comparison.
+fn comparison(outcome: Compatibility) -> &'static str {
+    match outcome {
+        Compatibility::Exact => "Compatible: Exact match:",
+        Compatibility::Compatible => "Compatible: Target IDs are compatible",
+        Compatibility::KindOrTriple => "Incompatible: Kind/Triple mismatch",
+        Compatibility::Processor => "Incompatible: Processor mismatch",
+        Compatibility::MoreFeatures => "Incompatible: CodeObject has more features than target",
+        Compatibility::FeatureUnset => {
+            "Incompatible: Value of CodeObject's non-ANY feature is not matching with Target feature's ANY value"
+        }
+        Compatibility::FeatureDiffers => {
+            "Incompatible: Value of CodeObject's non-ANY feature is not matching with Target feature's non-ANY value"
+        }
+    }
 }
 
 fn deflation_figures(figures: &Deflation) -> String {

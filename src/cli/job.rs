@@ -11,7 +11,7 @@ use anyhow::{Result, bail, ensure};
 use offload_bundle::container::compressed::Compression;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::id::{EntryId, IdError, OffloadKind, Rules};
-use offload_bundle::job::{Bundle, List, Unbundle};
+use offload_bundle::job::{Bundle, List, Unbundle, UnbundleArchive};
 
 use super::environment::Environment;
 use super::raw::RawArgs;
@@ -22,6 +22,7 @@ pub(crate) enum Job {
     List(List),
     Bundle(Bundle),
     Unbundle(Unbundle),
+    UnbundleArchive(UnbundleArchive),
 }
 
 /// The meaning of a command line. `warn` is told of deprecated options.
@@ -53,14 +54,22 @@ pub(crate) fn plan(raw: RawArgs, environment: &Environment, warn: &mut dyn FnMut
         let targets = parse_targets(&raw.targets)?;
         check_conflicts(&targets)?;
         check_hosts(&targets, |hosts| hosts <= 1)?;
+        let requests = targets.into_iter().zip(outputs).collect();
+        let rules = Rules { hip_serves_openmp: raw.hip_openmp_compatible };
+        let allow_missing = raw.allow_missing_bundles;
+        let print_commands = raw.print_commands;
+        if file_type == "a" {
+            let check = raw.check_input_archive;
+            return Ok(Job::UnbundleArchive(UnbundleArchive { input, requests, rules, allow_missing, check }));
+        }
         return Ok(Job::Unbundle(Unbundle {
             input,
             file_type,
-            requests: targets.into_iter().zip(outputs).collect(),
-            rules: Rules { hip_serves_openmp: raw.hip_openmp_compatible },
-            allow_missing: raw.allow_missing_bundles,
+            requests,
+            rules,
+            allow_missing,
             inflate,
-            print_commands: raw.print_commands,
+            print_commands,
         }));
     }
     ensure!(file_type != "a", "Archive files are only supported for unbundling");

@@ -49,6 +49,7 @@ pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
 fn execute(raw: RawArgs, console: &mut Console) -> anyhow::Result<()> {
     let environment = Environment::read(|name| std::env::var_os(name), &mut |text| console.line(text));
     console.set_verbose(raw.verbose.unwrap_or(environment.verbose));
+    console.set_comparisons(raw.debug_only.iter().any(|name| name == "CodeObjectCompatibility"));
     let job = job::plan(raw, &environment, &mut |text| console.warning(text))?;
     let mut observer = |event| console.event(event);
     match job {
@@ -60,6 +61,7 @@ fn execute(raw: RawArgs, console: &mut Console) -> anyhow::Result<()> {
         }
         Job::Bundle(bundle) => bundle.run(&mut observer)?,
         Job::Unbundle(unbundle) => unbundle.run(&mut observer)?,
+        Job::UnbundleArchive(unbundle) => unbundle.run(&mut observer)?,
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 //! A format reads ([`Container::read`]: bytes to entries) and writes ([`Container::plan`]: members to pieces).
 //! Compression wraps any of them; [`sequence`] walks several bundles in one file.
 
+pub mod archive;
 pub mod binary;
 pub mod compressed;
 pub mod object;

@@ -47,6 +47,25 @@ enum Body<'a> {
     Stream(Compressed<'a>),
 }
 
+/// The code object of an entry.
+#[derive(Debug)]
+pub(crate) enum Content<'a> {
+    /// As it lies in its bundle.
+    InPlace(Slice<'a>),
+    /// Put together from parts.
+    Restored(Input),
+}
+
+impl Content<'_> {
+    /// The whole code object.
+    pub(crate) fn as_slice(&self) -> Slice<'_> {
+        match self {
+            Self::InPlace(slice) => *slice,
+            Self::Restored(input) => input.as_slice(),
+        }
+    }
+}
+
 impl Bundle<'_> {
     /// Copies the code objects of some entries (given by their index) to outputs.
     pub(crate) fn extract(&self, wanted: &mut [(usize, &mut Output)]) -> Result<()> {
@@ -58,19 +77,49 @@ impl Bundle<'_> {
     }
 
     fn copy(&self, data: Slice<'_>, wanted: &mut [(usize, &mut Output)]) -> Result<()> {
-        for (index, output) in wanted {
-            for part in self.parts(*index) {
-                match part {
-                    Part::Bytes(bytes) => output.write(bytes)?,
-                    Part::Unreadable(malformed) => return Err(Error::malformed(data.path(), malformed.clone())),
-                    Part::Range(range) => {
-                        let slice = data.slice(range.start, part.len()).ok_or(Error::Usage("no such range"))?;
-                        output.copy(slice)?;
-                    }
+        wanted.iter_mut().try_for_each(|(index, output)| self.copy_entry(data, *index, *output))
+    }
+
+    fn copy_entry(&self, data: Slice<'_>, index: usize, sink: &mut dyn Sink) -> Result<()> {
+        for part in self.parts(index) {
+            match part {
+                Part::Bytes(bytes) => sink.write(bytes)?,
+                Part::Unreadable(malformed) => return Err(Error::malformed(data.path(), malformed.clone())),
+                Part::Range(range) => {
+                    let slice = data.slice(range.start, part.len()).ok_or(Error::Usage("no such range"))?;
+                    sink.copy(slice)?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// The code object of an entry (given by its index): in place where it lies in one range.
+    ///
+    /// The bundle must be plain or have been inflated as a whole.
+    pub(crate) fn content(&self, index: usize) -> Result<Content<'_>> {
+        let data = match &self.body {
+            Body::Plain(data) => *data,
+            Body::Inflated(input) => input.as_slice(),
+            Body::Stream(_) => return Err(Error::Usage("the bundle is not inflated")),
+        };
+        if let [Part::Range(range)] = self.parts(index)
+            && let Some(slice) = data.slice(range.start, range.end.saturating_sub(range.start))
+        {
+            return Ok(Content::InPlace(slice));
+        }
+        let mut restored = Vec::new();
+        self.copy_entry(data, index, &mut restored)?;
+        let mut input = Input::spool(data.path(), restored.as_slice()).with_path(data.path())?;
+        input.close();
+        Ok(Content::Restored(input))
+    }
+
+    /// Closes the file that an inflated bundle is kept in; its bytes stay.
+    pub(crate) fn close(&mut self) {
+        if let Body::Inflated(input) = &mut self.body {
+            input.close();
+        }
     }
 
     fn parts(&self, index: usize) -> &[Part] {

@@ -3,12 +3,14 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use super::library::Library;
 use super::{Event, FileType, Observer, observe_plain};
-use crate::container::sequence::{Bundles, Inflate};
+use crate::container::archive::Archive;
+use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::error::{Error, Result};
 use crate::input::Input;
 
-/// Lists the entry IDs of all bundles in a file, in file order.
+/// Lists the entry IDs of all bundles in a file, or in the members of an archive, in file order.
 #[derive(Clone, Debug)]
 pub struct List {
     /// The file.
@@ -27,19 +29,39 @@ impl List {
     /// [`Error::Io`] on the path `-`.
     pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
         let input = Input::open(&self.input)?;
+        let file_type = FileType::from_name(&self.file_type)?;
+        if file_type == FileType::Archive && Archive::is_archive(input.bytes()) {
+            return list_archive(input, self.inflate, out, observer);
+        }
         observe_plain(&input, observer);
-        let container = FileType::from_name(&self.file_type)?.container();
+        let container = file_type.container();
         for bundle in Bundles::new(input.as_slice(), &*container, self.inflate) {
             let bundle = bundle?;
             if let Some(inflation) = bundle.inflation {
                 observer(Event::Inflated(inflation));
             }
-            for entry in &bundle.entries {
-                writeln!(out, "{}", printable(&entry.id)).map_err(|error| Error::io("-", error))?;
-            }
+            print(&bundle, out)?;
         }
         Ok(())
     }
+}
+
+/// The entries of all members, in their order.
+fn list_archive(archive: Input, inflate: Inflate, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
+    for member in Library::open(archive)?.members()? {
+        for bundle in member.bundles(inflate, observer)? {
+            print(&bundle, out)?;
+        }
+    }
+    Ok(())
+}
+
+fn print(bundle: &Bundle<'_>, out: &mut dyn Write) -> Result<()> {
+    bundle
+        .entries
+        .iter()
+        .try_for_each(|entry| writeln!(out, "{}", printable(&entry.id)))
+        .map_err(|error| Error::io("-", error))
 }
 
 /// An ID as it may stand on a terminal.

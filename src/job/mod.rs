@@ -1,25 +1,29 @@
-//! The jobs: bundle, unbundle and list. Each is a struct of what to do with a `run` that does it.
+//! The jobs: bundle, unbundle, unbundle an archive, and list. Each is a struct of what to do with a `run` that does it.
 //!
 //! A job touches no file but those it names, prints nothing and leaves either all of its outputs or none. What
 //! a user may want to hear besides the result comes as [`Event`]s.
 
 mod bundle;
+mod library;
 mod list;
 mod objcopy;
 mod unbundle;
+mod unbundle_archive;
 
 pub use bundle::Bundle;
 pub use list::List;
 pub use unbundle::Unbundle;
+pub use unbundle_archive::UnbundleArchive;
 
 use std::ffi::OsString;
 
-use crate::container::Container;
 use crate::container::binary::Binary;
 use crate::container::compressed::{Deflation, Inflation};
 use crate::container::object::Objects;
 use crate::container::text::Text;
+use crate::container::{Container, Entry};
 use crate::error::{Error, Result};
+use crate::id::{Compatibility, EntryId, Rules};
 use crate::input::Input;
 
 /// Something that happened in a job and is no error.
@@ -36,6 +40,22 @@ pub enum Event {
     Command(Vec<OsString>),
     /// A bundle holds two entries with this ID; the second one serves no request.
     DuplicateEntry(String),
+    /// An entry was held against a request.
+    Compared {
+        /// The entry.
+        entry: EntryId,
+        /// The request.
+        request: EntryId,
+        /// The outcome.
+        outcome: Compatibility,
+    },
+    /// A bitcode member of a new archive could not be read, so that its symbols are not in the index.
+    NotIndexed {
+        /// The name of the member.
+        name: String,
+        /// Why.
+        reason: String,
+    },
 }
 
 /// Takes the events of a job.
@@ -75,10 +95,22 @@ impl FileType {
     fn container(self) -> Box<dyn Container> {
         match self {
             Self::Text(comment) => Box::new(Text { comment }),
-            Self::Object => Box::new(Objects::default()),
-            Self::Binary | Self::Archive => Box::new(Binary::default()),
+            Self::Object | Self::Archive => Box::new(Objects::default()),
+            Self::Binary => Box::new(Binary::default()),
         }
     }
+}
+
+/// The ID of an entry, if it is one.
+fn parse_entry(entry: &Entry) -> Option<EntryId> {
+    EntryId::parse(std::str::from_utf8(&entry.id).ok()?).ok()
+}
+
+/// Whether an entry may serve a request.
+fn serves(entry: &EntryId, request: &EntryId, rules: Rules, observer: &mut Observer<'_>) -> bool {
+    let outcome = entry.compatibility(request, rules);
+    observer(Event::Compared { entry: entry.clone(), request: request.clone(), outcome });
+    outcome.is_compatible()
 }
 
 /// Tells a verbose user that a file is not compressed, as LLVM 22.1.8 does for all but the shortest files.

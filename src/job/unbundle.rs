@@ -3,8 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 
-use super::{Event, FileType, Observer, objcopy, observe_plain};
-use crate::container::Entry;
+use super::{Event, FileType, Observer, objcopy, observe_plain, parse_entry, serves};
 use crate::container::compressed::Compressed;
 use crate::container::object::Format;
 use crate::container::sequence::{self, Bundles, Inflate};
@@ -88,17 +87,18 @@ impl Unbundle {
         let mut told = HashSet::new();
         let mut chosen: Vec<Option<usize>> = vec![None; outputs.len()];
         for (index, entry) in bundle.entries.iter().enumerate() {
-            let Some(id) = parse(entry) else { continue };
+            let Some(id) = parse_entry(entry) else { continue };
             if !seen.insert(entry.id.as_slice()) {
-                if self.request_for(&id, |_| true).is_some() && told.insert(entry.id.as_slice()) {
+                if self.request_for(&id, |_| true, &mut |_| ()).is_some() && told.insert(entry.id.as_slice()) {
                     observer(Event::DuplicateEntry(id.to_string()));
                 }
                 continue;
             }
-            let request = self.request_for(&id, |request| {
+            let is_open = |request| {
                 let unserved = outputs.get(request).is_some_and(Option::is_none);
                 unserved && chosen.get(request).is_some_and(Option::is_none)
-            });
+            };
+            let request = self.request_for(&id, is_open, observer);
             if let Some(choice) = request.and_then(|request| chosen.get_mut(request)) {
                 *choice = Some(index);
             }
@@ -113,12 +113,16 @@ impl Unbundle {
     }
 
     /// The open request that an entry goes to: the one that names it exactly, or else the first that it fits.
-    fn request_for(&self, id: &EntryId, is_open: impl Fn(usize) -> bool) -> Option<usize> {
-        let relation = |(request, (wanted, _)): (usize, &(EntryId, PathBuf))| {
-            let relation = id.compatibility(wanted, self.rules);
-            (relation.is_compatible() && is_open(request)).then_some((relation != Compatibility::Exact, request))
+    fn request_for(&self, id: &EntryId, is_open: impl Fn(usize) -> bool, observer: &mut Observer<'_>) -> Option<usize> {
+        let open: Vec<(usize, &EntryId)> =
+            self.requests.iter().map(|(wanted, _)| wanted).enumerate().filter(|(index, _)| is_open(*index)).collect();
+        let is_exact = |wanted: &EntryId| id.compatibility(wanted, self.rules) == Compatibility::Exact;
+        let exact = open.iter().position(|(_, wanted)| is_exact(wanted));
+        let fits = |(position, (_, wanted)): &(usize, &(usize, &EntryId))| {
+            let fits = serves(id, wanted, self.rules, observer);
+            exact.map_or(fits, |exact| exact == *position)
         };
-        self.requests.iter().enumerate().filter_map(relation).min().map(|(_, request)| request)
+        open.iter().enumerate().find(fits).map(|(_, (index, _))| *index)
     }
 
     /// The written forms of all requests that no entry serves, sorted.
@@ -126,10 +130,6 @@ impl Unbundle {
         let open = self.requests.iter().zip(outputs).filter(|(_, output)| output.is_none());
         open.map(|((id, _), _)| id.to_string()).collect::<BTreeSet<_>>().into_iter().collect()
     }
-}
-
-fn parse(entry: &Entry) -> Option<EntryId> {
-    EntryId::parse(std::str::from_utf8(&entry.id).ok()?).ok()
 }
 
 fn copy_inflated(input: &Input, output: &mut Output) -> Result<()> {

@@ -72,8 +72,6 @@ pub const RULES: &[Rule] = &[
         reason: "release builds of LLVM lack it" },
     Rule { name: "options of LLVM's libraries", explains: Outcomes(library_options),
         reason: "LLVM's tool takes the hidden options of all code in libLLVM; none of them is about bundles" },
-    Rule { name: "archives", explains: Outcomes(archive),
-        reason: "unbundling archives is not there yet" },
     Rule { name: "LLVM crashes", explains: Outcomes(crash),
         reason: "a crash is no behaviour to copy" },
     Rule { name: "LLVM hangs", explains: Outcomes(hang),
@@ -249,10 +247,6 @@ fn library_options(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
             && ours.stderr_text().contains(&complaint)
     };
     ["--color", "-color", "-stats", "-time-passes"].into_iter().any(unknown)
-}
-
-fn archive(case: &Case, _: &Outcome, _: &Outcome) -> bool {
-    case.has("type=a") && case.has("unbundle")
 }
 
 fn feature_order_everywhere(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {

@@ -1,0 +1,374 @@
+//! The symbols of LLVM bitcode, for the index of an archive.
+//!
+//! Behind its magic, bitcode is a list of blocks ([`super::bitstream`]); three kinds matter here:
+//!
+//! | block | content |
+//! |---|---|
+//! | 8 | a module |
+//! | 23 | the string table, one blob |
+//! | 25 | the symbol table, one blob in the layout below; strings lie in the string table that follows it |
+//!
+//! | offset | width | meaning |
+//! |---|---|---|
+//! | 0 | 4 | version |
+//! | 4 | 8 | producer: offset, length in the string table |
+//! | 12 | 8 | the modules: offset, count in the symbol table |
+//! | 20 | 8 | the COMDATs |
+//! | 28 | 8 | the symbols, each of 24 bytes: name (8), IR name (8), COMDAT (4), flags (4) |
+//!
+//! Integers are little-endian. The bitcode may stand in a wrapper: magic 0x0B17C0DE, version, offset, size, CPU, each
+//! of 4 bytes. Modules without a symbol table for them (`llvm-as` writes none) are read themselves: their functions,
+//! variables, aliases and indirect functions, which are all the symbols of a module without assembly. Layout and
+//! order: LLVM 22.1.8.
+//!
+//! Rejected: what reaches behind the end, names outside the string table, modules older than LLVM 5.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use super::bitstream::{Bits, Block, Broken, Record};
+use crate::bytes;
+
+/// The first bytes of bitcode.
+const MAGIC: [u8; 4] = *b"BC\xc0\xde";
+
+/// The first bytes of a wrapper.
+const WRAPPER_MAGIC: [u8; 4] = 0x0B17_C0DE_u32.to_le_bytes();
+
+const MODULE_BLOCK: u64 = 8;
+const STRTAB_BLOCK: u64 = 23;
+const SYMTAB_BLOCK: u64 = 25;
+
+/// The flags of a symbol: defined elsewhere, visible to others, none that a linker knows.
+const UNDEFINED: u32 = 1 << 3;
+const GLOBAL: u32 = 1 << 10;
+const FORMAT_SPECIFIC: u32 = 1 << 11;
+
+type Result<T, E = Broken> = std::result::Result<T, E>;
+
+/// Whether the bytes begin like bitcode.
+pub(super) fn is_bitcode(data: &[u8]) -> bool {
+    data.starts_with(&MAGIC) || data.starts_with(&WRAPPER_MAGIC)
+}
+
+/// The names of the symbols that other modules see, in the module's order.
+pub(super) fn symbols(data: &[u8]) -> Result<Vec<Vec<u8>>> {
+    if !data.len().is_multiple_of(4) {
+        return Err(Broken("Invalid bitcode signature"));
+    }
+    let file = File::read(unwrap(data)?)?;
+    match file.symtab {
+        Some((symtab, strtab)) if module_count(symtab) == u32::try_from(file.modules.len()).ok() => {
+            table_symbols(symtab, strtab)
+        }
+        _ => file.modules.iter().try_fold(Vec::new(), |mut names, (module, strtab)| {
+            names.extend(module_symbols(module.clone(), strtab)?);
+            Ok(names)
+        }),
+    }
+}
+
+fn unwrap(data: &[u8]) -> Result<&[u8]> {
+    if !data.starts_with(&WRAPPER_MAGIC) {
+        return Ok(data);
+    }
+    let range = word(data, 8).zip(word(data, 12));
+    let content = range.and_then(|(offset, size)| bytes::slice(data, offset.into(), size.into()));
+    content.ok_or(Broken("the wrapper names bitcode behind its end"))
+}
+
+/// The blocks of a bitcode file that have to do with symbols.
+#[derive(Default)]
+struct File<'a> {
+    /// Each module with its string table.
+    modules: Vec<(Block<'a>, &'a [u8])>,
+    symtab: Option<(&'a [u8], &'a [u8])>,
+}
+
+impl<'a> File<'a> {
+    fn read(data: &'a [u8]) -> Result<Self> {
+        let mut file = Self::default();
+        let mut symtab = None;
+        let mut modules = Vec::new();
+        let mut stream = Bits::new(data);
+        if stream.read(32)? != u64::from(u32::from_le_bytes(MAGIC)) {
+            return Err(Broken("the bitcode has no magic"));
+        }
+        while let Some(block) = stream.next_block()? {
+            match block.number {
+                MODULE_BLOCK => modules.push(block),
+                SYMTAB_BLOCK if symtab.is_none() => symtab = Some(blob(block)?),
+                STRTAB_BLOCK => {
+                    let strtab = blob(block)?;
+                    // In concatenated files the first table of each kind counts for the symbols.
+                    if let (None, Some(symtab)) = (file.symtab, symtab) {
+                        file.symtab = Some((symtab, strtab));
+                    }
+                    file.modules.extend(modules.drain(..).map(|module| (module, strtab)));
+                }
+                _ => {}
+            }
+        }
+        if modules.is_empty() { Ok(file) } else { Err(Broken("a module has no string table")) }
+    }
+}
+
+/// The content of a block that holds one blob.
+fn blob(mut block: Block<'_>) -> Result<&[u8]> {
+    const BLOB: u64 = 1;
+    while let Some(record) = block.next_record()? {
+        if record.code == BLOB {
+            return Ok(record.blob);
+        }
+    }
+    Ok(&[])
+}
+
+fn word(data: &[u8], offset: u64) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes::slice(data, offset, 4)?.first_chunk()?))
+}
+
+fn module_count(symtab: &[u8]) -> Option<u32> {
+    word(symtab, 16)
+}
+
+fn table_symbols(symtab: &[u8], strtab: &[u8]) -> Result<Vec<Vec<u8>>> {
+    const SYMBOL_LEN: u64 = 24;
+    let cut = Broken("the symbol table ends too early");
+    let (offset, count) = word(symtab, 28).zip(word(symtab, 32)).ok_or(cut)?;
+    let table = bytes::slice(symtab, offset.into(), u64::from(count).saturating_mul(SYMBOL_LEN)).ok_or(cut)?;
+    let mut names = Vec::new();
+    for symbol in table.chunks_exact(usize::try_from(SYMBOL_LEN).unwrap_or(usize::MAX)) {
+        let flags = word(symbol, 20).ok_or(cut)?;
+        if flags & (UNDEFINED | GLOBAL | FORMAT_SPECIFIC) == GLOBAL {
+            let (offset, len) = word(symbol, 0).zip(word(symbol, 4)).ok_or(cut)?;
+            names.push(string(strtab, offset.into(), len.into())?.to_vec());
+        }
+    }
+    Ok(names)
+}
+
+fn string(strtab: &[u8], offset: u64, len: u64) -> Result<&[u8]> {
+    bytes::slice(strtab, offset, len).ok_or(Broken("a name lies outside the string table"))
+}
+
+/// The kinds of records of a module that are read, in the order in which LLVM lists what they define.
+const FUNCTION: u64 = 8;
+const VARIABLE: u64 = 7;
+const ALIAS: u64 = 14;
+const INDIRECT: u64 = 18;
+
+fn module_symbols(mut module: Block<'_>, strtab: &[u8]) -> Result<Vec<Vec<u8>>> {
+    const VERSION: u64 = 1;
+    const SECTION: u64 = 5;
+    let mut version = 0;
+    let mut metadata_section = None;
+    let mut sections = 0_u64;
+    let mut values: [Vec<Record<'_>>; 4] = Default::default();
+    while let Some(record) = module.next_record()? {
+        match record.code {
+            VERSION => version = operand(&record, 0),
+            SECTION => {
+                sections = sections.saturating_add(1);
+                if record.operands.iter().copied().eq(b"llvm.metadata".iter().copied().map(u64::from)) {
+                    metadata_section = Some(sections);
+                }
+            }
+            code => {
+                let kind = [FUNCTION, VARIABLE, ALIAS, INDIRECT].iter().position(|&kind| kind == code);
+                if let Some(list) = kind.and_then(|kind| values.get_mut(kind)) {
+                    list.push(record);
+                }
+            }
+        }
+    }
+    if version < 2 {
+        return Err(Broken("the module is older than LLVM 5 and has no symbol table"));
+    }
+    let mut names = Vec::new();
+    for record in values.iter().flatten() {
+        let name = string(strtab, operand(record, 0), operand(record, 1))?;
+        let hidden = record.code == VARIABLE && metadata_section == Some(operand(record, 7));
+        if is_visible(record) && !hidden && !name.starts_with(b"llvm.") {
+            // This byte keeps the name from being mangled.
+            names.push(name.strip_prefix(b"\x01").unwrap_or(name).to_vec());
+        }
+    }
+    Ok(names)
+}
+
+fn operand(record: &Record<'_>, index: usize) -> u64 {
+    record.operands.get(index).copied().unwrap_or_default()
+}
+
+/// Whether the record defines something that other modules see.
+fn is_visible(record: &Record<'_>) -> bool {
+    const INTERNAL: u64 = 3;
+    const PRIVATE: [u64; 3] = [9, 13, 14];
+    const AVAILABLE_EXTERNALLY: u64 = 12;
+    let linkage = operand(record, 5);
+    let declared = match record.code {
+        FUNCTION => operand(record, 4) != 0,
+        VARIABLE => operand(record, 4) == 0,
+        _ => false,
+    };
+    !declared && linkage != INTERNAL && linkage != AVAILABLE_EXTERNALLY && !PRIVATE.contains(&linkage)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bits, lowest of each byte first.
+    #[derive(Default)]
+    struct Writer(Vec<bool>);
+
+    impl Writer {
+        fn put(&mut self, value: u64, width: u32) {
+            self.0.extend((0..width).map(|bit| value >> bit & 1 == 1));
+        }
+
+        fn vbr(&mut self, mut value: u64, width: u32) {
+            let half = 1 << (width - 1);
+            while value >= half {
+                self.put(value % half + half, width);
+                value /= half;
+            }
+            self.put(value, width);
+        }
+
+        fn align(&mut self) {
+            self.0.resize(self.0.len().next_multiple_of(32), false);
+        }
+
+        fn bytes(&mut self, data: &[u8]) {
+            data.iter().for_each(|&byte| self.put(byte.into(), 8));
+        }
+
+        fn into_bytes(self) -> Vec<u8> {
+            self.0.chunks(8).map(|bits| bits.iter().rev().fold(0, |byte, &bit| byte * 2 + u8::from(bit))).collect()
+        }
+
+        /// A block with abbreviation IDs of 3 bits, inside a level with IDs of `level` bits.
+        fn block(&mut self, level: u32, number: u64, content: impl FnOnce(&mut Self)) {
+            let mut inner = Self::default();
+            content(&mut inner);
+            inner.put(0, 3);
+            inner.align();
+            self.put(1, level);
+            self.vbr(number, 8);
+            self.vbr(3, 4);
+            self.align();
+            self.put(u64::try_from(inner.0.len() / 32).unwrap(), 32);
+            self.0.extend(inner.0);
+        }
+
+        fn blob(&mut self, number: u64, data: &[u8]) {
+            self.block(2, number, |block| {
+                // An abbreviation of a literal code and a blob, and its one use.
+                block.put(2, 3);
+                block.vbr(2, 5);
+                block.put(1, 1);
+                block.vbr(1, 8);
+                block.put(0, 1);
+                block.put(5, 3);
+                block.put(4, 3);
+                block.vbr(data.len().try_into().unwrap(), 6);
+                block.align();
+                block.bytes(data);
+                block.align();
+            });
+        }
+
+        fn record(&mut self, code: u64, operands: &[u64]) {
+            self.put(3, 3);
+            self.vbr(code, 6);
+            self.vbr(operands.len().try_into().unwrap(), 6);
+            operands.iter().for_each(|&operand| self.vbr(operand, 6));
+        }
+    }
+
+    /// A module that defines `one` to `four`, and uses or hides the rest of them.
+    fn module(block: &mut Writer) {
+        block.record(1, &[2]);
+        block.record(5, &b"llvm.metadata".map(u64::from));
+        block.block(3, 17, |block| block.record(99, &[1 << 40]));
+        block.record(7, &[3, 3, 0, 0, 1, 0, 0, 0]); // two
+        block.record(7, &[3, 3, 0, 0, 0, 0, 0, 0]); // declared only
+        block.record(7, &[3, 3, 0, 0, 1, 0, 0, 1]); // in llvm.metadata
+        block.record(14, &[6, 5, 0, 0, 0, 0]); // three
+        block.record(8, &[0, 3, 0, 0, 0, 0]); // one
+        block.record(8, &[0, 3, 0, 0, 1, 0]); // declared only
+        block.record(8, &[0, 3, 0, 0, 0, 3]); // internal
+        block.record(8, &[15, 9, 0, 0, 0, 0]); // llvm.used
+        block.record(18, &[11, 4, 0, 0, 0, 0]); // four
+    }
+
+    const STRINGS: &[u8] = b"onetwothreefourllvm.used";
+
+    fn start() -> Writer {
+        let mut file = Writer::default();
+        file.bytes(&MAGIC);
+        file
+    }
+
+    fn without_table() -> Vec<u8> {
+        let mut file = start();
+        file.block(2, MODULE_BLOCK, module);
+        file.blob(STRTAB_BLOCK, STRINGS);
+        file.into_bytes()
+    }
+
+    fn with_table() -> Vec<u8> {
+        let mut symtab: Vec<u32> = vec![3, 0, 0, 0, 1, 0, 0, 60, 4];
+        symtab.resize(15, 0);
+        for (offset, len, flags) in [(3, 3, GLOBAL), (0, 3, GLOBAL | UNDEFINED), (6, 5, 0), (11, 4, GLOBAL | 1 << 4)] {
+            symtab.extend([offset, len, 0, 0, 0, flags]);
+        }
+        let symtab: Vec<u8> = symtab.into_iter().flat_map(u32::to_le_bytes).collect();
+        let mut file = start();
+        file.block(2, MODULE_BLOCK, module);
+        file.blob(SYMTAB_BLOCK, &symtab);
+        file.blob(STRTAB_BLOCK, STRINGS);
+        file.into_bytes()
+    }
+
+    fn read(data: &[u8]) -> Vec<String> {
+        symbols(data).unwrap().into_iter().map(|name| String::from_utf8(name).unwrap()).collect()
+    }
+
+    #[test]
+    fn the_symbol_table_counts() {
+        assert_eq!(read(&with_table()), ["two", "four"]);
+    }
+
+    #[test]
+    fn a_module_without_symbol_table_is_read_itself() {
+        assert_eq!(read(&without_table()), ["one", "two", "three", "four"]);
+        let two = [without_table(), without_table().split_off(4)].concat();
+        assert_eq!(read(&two), ["one", "two", "three", "four", "one", "two", "three", "four"]);
+    }
+
+    #[test]
+    fn a_wrapper_is_taken_off() {
+        let inner = with_table();
+        let fields = [0x0B17_C0DE, 0, 20, u32::try_from(inner.len()).unwrap(), 7].map(u32::to_le_bytes);
+        let wrapped = [fields.concat(), inner.clone(), vec![0; 8]].concat();
+        assert!(is_bitcode(&wrapped) && is_bitcode(&inner));
+        assert_eq!(read(&wrapped), ["two", "four"]);
+        assert!(symbols(&wrapped[..wrapped.len() - 12]).is_err());
+    }
+
+    #[test]
+    fn damage_is_an_error_or_other_names_but_never_a_panic() {
+        for whole in [with_table(), without_table()] {
+            for at in 0..whole.len() {
+                drop(symbols(&whole[..at]));
+                for flip in [0xff, 1, 0x80] {
+                    let mut flipped = whole.clone();
+                    flipped[at] ^= flip;
+                    drop(symbols(&flipped));
+                }
+            }
+        }
+        assert!(symbols(&with_table()[..100]).is_err());
+    }
+}

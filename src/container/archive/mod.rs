@@ -1,0 +1,33 @@
+//! Archives of object files (`.a`, `.lib`): read in every common format, written as LLVM's GNU archives.
+//!
+//! | offset | width | meaning |
+//! |---|---|---|
+//! | 0 | 8 | magic: `!<arch>\n`, or `!<thin>\n` when the members are files beside the archive |
+//! | 8 | | the members, one after another: |
+//! | +0 | 16 | name, ended by `/` or spaces; `/N` stands at N in the names member `//`, `#1/N` leads the content |
+//! | +16 | 12 | modification time, decimal |
+//! | +28 | 6 | owner, decimal |
+//! | +34 | 6 | group, decimal |
+//! | +40 | 8 | mode, octal |
+//! | +48 | 10 | size of the content in bytes, decimal |
+//! | +58 | 2 | `` `\n `` |
+//! | +60 | | the content, padded with a newline to an even offset |
+//!
+//! The members `/`, `/SYM64/` and `__.SYMDEF` hold the index: symbols, and the members that define them.
+//!
+//! [`read`](Archive::read) takes GNU, BSD, COFF and thin archives through the `object` crate and leaves the members
+//! where they are. `write` makes byte for byte what LLVM 22.1.8 makes for `K_GNU` with a symbol index,
+//! deterministic, through the `ar_archive_writer` crate and with an index of our own: `symbols` for what LLVM
+//! lists of ELF and COFF objects, `bitcode` for LLVM modules.
+//!
+//! Rejected: bytes that are no archive, a header that does not parse, a member that the archive does not hold
+//! completely.
+
+mod bitcode;
+mod bitstream;
+mod reader;
+mod symbols;
+mod writer;
+
+pub use reader::{Archive, ArchiveMember, Location};
+pub(crate) use writer::{NewMember, write};

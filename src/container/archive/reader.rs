@@ -1,0 +1,195 @@
+//! Reading an archive: its members, each in place. Formats as in the [module above](super), LLVM 22.1.8's names.
+//!
+//! Rejected: what is no archive, headers that do not parse, members that reach behind the end of the archive.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use object::read::archive::ArchiveFile;
+
+use crate::error::{Error, Malformed, Result};
+use crate::input::Slice;
+
+/// The shortest bytes that can be an archive: its magic.
+const MAGIC_LEN: u64 = 8;
+
+/// The length of a member's header.
+const HEADER_LEN: u64 = 60;
+
+/// An archive in an input.
+pub struct Archive<'a> {
+    data: Slice<'a>,
+    file: ArchiveFile<'a>,
+}
+
+/// A member of an archive.
+#[derive(Clone, Debug)]
+pub struct ArchiveMember<'a> {
+    /// The name, which may be any bytes.
+    pub name: &'a [u8],
+    /// Where its content is.
+    pub location: Location<'a>,
+}
+
+/// Where the content of a member is.
+#[derive(Clone, Debug)]
+pub enum Location<'a> {
+    /// In the archive.
+    Inside(Slice<'a>),
+    /// In a file of its own, since the archive is a thin one.
+    Beside(PathBuf),
+}
+
+impl<'a> Archive<'a> {
+    /// Whether `data` begins like an archive.
+    pub fn is_archive(data: &[u8]) -> bool {
+        let magics = [object::archive::MAGIC, object::archive::THIN_MAGIC, object::archive::AIX_BIG_MAGIC];
+        magics.iter().any(|magic| data.starts_with(magic))
+    }
+
+    /// The archive that `data` is.
+    ///
+    /// # Errors
+    /// [`Error::NoArchive`] if it does not begin like one, [`Error::Malformed`] if its special members are broken.
+    pub fn read(data: Slice<'a>) -> Result<Self> {
+        if !Self::is_archive(data.bytes()) {
+            return Err(Error::NoArchive);
+        }
+        match ArchiveFile::parse(data.bytes()) {
+            Ok(file) => Ok(Self { data, file }),
+            Err(error) => Err(broken(data, MAGIC_LEN, &error)),
+        }
+    }
+
+    /// The members in the order of the archive. An error ends them.
+    pub fn members(&self) -> impl Iterator<Item = Result<ArchiveMember<'a>>> + use<'a> {
+        let data = self.data;
+        let thin = self.file.is_thin();
+        // A lower bound of where the next header is, for errors.
+        let mut position = MAGIC_LEN;
+        self.file.members().map(move |member| {
+            let member = member.map_err(|error| broken(data, position, &error))?;
+            let name = member.name();
+            if thin {
+                position = position.saturating_add(HEADER_LEN);
+                return Ok(ArchiveMember { name, location: Location::Beside(beside(data.path(), name)) });
+            }
+            let (offset, size) = member.file_range();
+            position = offset.saturating_add(size);
+            let content = data.slice(offset, size).ok_or_else(|| {
+                let what = format!("the archive member '{}'", name.escape_ascii());
+                let (offset, end) = (data.offset().saturating_add(offset), data.offset().saturating_add(data.len()));
+                Error::malformed(data.path(), Malformed::Truncated { what, offset, needed: size, end })
+            })?;
+            Ok(ArchiveMember { name, location: Location::Inside(content) })
+        })
+    }
+}
+
+fn broken(data: Slice<'_>, position: u64, error: &object::read::Error) -> Error {
+    let offset = data.offset().saturating_add(position.min(data.len()));
+    Error::malformed(data.path(), Malformed::Archive { offset, reason: error.to_string() })
+}
+
+/// A member's file: names are relative to the archive.
+fn beside(archive: &Path, name: &[u8]) -> PathBuf {
+    let path = archive.parent().unwrap_or(Path::new("")).join(OsStr::from_bytes(name));
+    // Alone it would stand for the standard input.
+    if path.as_os_str() == "-" { PathBuf::from("./-") } else { path }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::Input;
+
+    fn header(name: &str, size: usize) -> String {
+        format!("{name:<16}0           0     0     644     {size:<10}`\n")
+    }
+
+    fn member(name: &str, content: &str) -> String {
+        header(name, content.len()) + content + if content.len() % 2 == 1 { "\n" } else { "" }
+    }
+
+    fn read(data: &str) -> Result<Vec<(String, String)>> {
+        let input = Input::from_bytes("dir/x.a", data.as_bytes().to_vec());
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let archive = Archive::read(input.as_slice())?;
+        archive
+            .members()
+            .map(|member| {
+                let member = member?;
+                let content = match member.location {
+                    Location::Inside(slice) => text(slice.bytes()),
+                    Location::Beside(path) => format!("@{}", path.display()),
+                };
+                Ok((text(member.name), content))
+            })
+            .collect()
+    }
+
+    fn pairs(members: &[(&str, &str)]) -> Vec<(String, String)> {
+        members.iter().map(|(name, content)| (name.to_string(), content.to_string())).collect()
+    }
+
+    #[test]
+    fn every_spelling_of_a_name_is_read() {
+        let gnu = ["!<arch>\n", &member("/", "\0\0\0\0"), &member("//", "a long name.o/\nx y/\n")].concat();
+        let gnu = gnu + &member("/0", "one") + &member("a b.o/", "two!") + &member("/15", "") + &member("/0", "again");
+        let expected = [("a long name.o", "one"), ("a b.o", "two!"), ("x y", ""), ("a long name.o", "again")];
+        assert_eq!(read(&gnu).unwrap(), pairs(&expected));
+        let bsd =
+            ["!<arch>\n", &member("#1/20", "__.SYMDEF\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"), &member("s.o", "x")].concat();
+        let bsd = bsd + &member("#1/12", "long name.o\0content");
+        assert_eq!(read(&bsd).unwrap(), pairs(&[("s.o", "x"), ("long name.o", "content")]));
+        let coff = ["!<arch>\n", &member("/", "\0\0\0\0"), &member("/", "\0\0\0\0\0\0\0\0")].concat();
+        let coff = coff + &member("//", "dir/long.obj\0") + &member("/0", "1") + &member("s.obj/", "2");
+        assert_eq!(read(&coff).unwrap(), pairs(&[("dir/long.obj", "1"), ("s.obj", "2")]));
+        let wide = ["!<arch>\n", &member("/SYM64/", "\0\0\0\0\0\0\0\0"), &member("a/", "1")].concat();
+        assert_eq!(read(&wide).unwrap(), pairs(&[("a", "1")]));
+        assert_eq!(read("!<arch>\n").unwrap(), []);
+    }
+
+    #[test]
+    fn members_of_thin_archives_are_named_from_the_archive() {
+        let thin = ["!<thin>\n", &member("//", "sub/a.o/\n/abs/b.o/\n"), &header("/0", 5), &header("/9", 5)].concat();
+        assert_eq!(read(&thin).unwrap(), pairs(&[("sub/a.o", "@dir/sub/a.o"), ("/abs/b.o", "@/abs/b.o")]));
+    }
+
+    #[test]
+    fn a_member_is_never_the_standard_input() {
+        assert_eq!(beside(Path::new("x.a"), b"-"), Path::new("./-"));
+        assert_eq!(beside(Path::new("x.a"), b"y"), Path::new("y"));
+    }
+
+    #[test]
+    fn what_is_no_archive_has_the_message_of_the_reference() {
+        for data in ["", "!<arch>", "something else"] {
+            assert_eq!(read(data).unwrap_err().to_string(), "file too small to be an archive");
+        }
+    }
+
+    #[test]
+    fn errors_say_what_and_where() {
+        let whole = ["!<arch>\n", &member("a.o/", "one"), &member("b.o/", "twenty")].concat();
+        let cut = read(&whole[..whole.len() - 1]).unwrap_err().to_string();
+        let text = "'dir/x.a': the archive member 'b.o' needs 6 bytes at offset 132, but the data ends at offset 137";
+        assert_eq!(cut, text);
+        let garbled = read(&whole.replace("6         `", "six       `")).unwrap_err().to_string();
+        assert_eq!(garbled, "'dir/x.a': archive broken at or behind offset 71: Invalid archive member size");
+    }
+
+    #[test]
+    fn damage_is_an_error_or_nothing_but_never_a_panic() {
+        let whole = ["!<arch>\n", &member("//", "a long name.o/\n"), &member("/0", "one"), &member("#1/4", "nametwo")];
+        let whole = whole.concat();
+        for end in 0..whole.len() {
+            drop(read(&whole[..end]));
+            for byte in ["\0", " ", "9", "/", "#"] {
+                drop(read(&[&whole[..end], byte, &whole[end + 1..]].concat()));
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The symbols of a code object for the index of an archive: what LLVM 22.1.8's archive writer lists of it.
+//!
+//! | code object | symbols |
+//! |---|---|
+//! | ELF, COFF, Mach-O, XCOFF | global and defined ones of the symbol table, in its order |
+//! | COFF import object | the imported name and its pointer |
+//! | bitcode | global and defined ones of its modules, see [`super::bitcode`] |
+//! | WebAssembly | none, though it counts as an object |
+//! | anything else | none, and it is no object |
+//!
+//! Rejected: an object that does not parse, a name outside the string table. Of bitcode that does not parse nothing
+//! is listed, since it may only be newer than the reader.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::io;
+
+use object::LittleEndian;
+use object::pe::IMAGE_WEAK_EXTERN_SEARCH_ALIAS;
+use object::read::coff::{CoffFile, CoffHeader, ImportFile, ImportType, Symbol as CoffSymbol};
+use object::read::{File, FileKind, Object, ObjectSymbol, SymbolIndex, SymbolKind};
+
+use super::bitcode;
+
+/// What a code object contributes to the index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Symbols {
+    /// It is no object.
+    None,
+    /// The names of its symbols.
+    Names(Vec<Vec<u8>>),
+    /// It is bitcode that could not be read, and why.
+    Unreadable(&'static str),
+}
+
+/// The symbols of a code object, or why it is broken.
+pub(super) fn of(data: &[u8]) -> Result<Symbols, String> {
+    if bitcode::is_bitcode(data) {
+        return Ok(match bitcode::symbols(data) {
+            Ok(names) => Symbols::Names(names),
+            Err(broken) => Symbols::Unreadable(broken.0),
+        });
+    }
+    if data.starts_with(b"\0asm\x01\0\0\0") {
+        return Ok(Symbols::Names(Vec::new()));
+    }
+    // Fewer bytes are no ELF file to LLVM, however they begin.
+    const ELF_MIN: usize = 18;
+    match FileKind::parse(data) {
+        Ok(FileKind::Elf32 | FileKind::Elf64) if data.len() < ELF_MIN => Ok(Symbols::None),
+        Ok(FileKind::CoffImport) => imported(data),
+        Ok(
+            FileKind::Elf32
+            | FileKind::Elf64
+            | FileKind::Coff
+            | FileKind::CoffBig
+            | FileKind::MachO32
+            | FileKind::MachO64
+            | FileKind::Pe32
+            | FileKind::Pe64
+            | FileKind::Xcoff32
+            | FileKind::Xcoff64,
+        ) => defined(data),
+        _ => Ok(Symbols::None),
+    }
+}
+
+fn defined(data: &[u8]) -> Result<Symbols, String> {
+    let file = File::parse(data).map_err(|error| error.to_string())?;
+    let mut names = Vec::new();
+    for symbol in file.symbols() {
+        let named = !matches!(symbol.kind(), SymbolKind::File | SymbolKind::Section);
+        let defined = !symbol.is_undefined() && !is_fallback(&file, symbol.index());
+        if named && symbol.is_global() && defined {
+            names.push(symbol.name_bytes().map_err(|error| error.to_string())?.to_vec());
+        }
+    }
+    Ok(Symbols::Names(names))
+}
+
+/// Whether a symbol of a COFF object only names what to take if nobody defines it. Other weak ones are aliases.
+fn is_fallback(file: &File<'_>, index: SymbolIndex) -> bool {
+    fn of<'d, Coff: CoffHeader>(file: &CoffFile<'d, &'d [u8], Coff>, index: SymbolIndex) -> bool {
+        let table = file.coff_symbol_table();
+        let weak = table.symbol(index).is_ok_and(CoffSymbol::has_aux_weak_external);
+        let search = || table.aux_weak_external(index).map(|aux| aux.weak_search_type.get(LittleEndian));
+        weak && search().is_ok_and(|search| search != IMAGE_WEAK_EXTERN_SEARCH_ALIAS)
+    }
+    match file {
+        File::Coff(file) => of(file, index),
+        File::CoffBig(file) => of(file, index),
+        _ => false,
+    }
+}
+
+/// The pointer to what is imported, and for code also the jump through it.
+fn imported(data: &[u8]) -> Result<Symbols, String> {
+    let import = ImportFile::parse(data).map_err(|error| error.to_string())?;
+    let name = import.symbol().to_vec();
+    let pointer = [b"__imp_", import.symbol()].concat();
+    Ok(Symbols::Names(if import.import_type() == ImportType::Data { vec![pointer] } else { vec![pointer, name] }))
+}
+
+/// [`of`] in the form that the archive writer calls.
+pub(super) fn each(data: &[u8], take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<bool> {
+    match of(data).map_err(io::Error::other)? {
+        Symbols::Names(names) => names.iter().try_for_each(|name| take(name)).map(|()| true),
+        Symbols::None | Symbols::Unreadable(_) => Ok(false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(list: &[&str]) -> Symbols {
+        Symbols::Names(list.iter().map(|name| name.as_bytes().to_vec()).collect())
+    }
+
+    #[test]
+    fn what_is_no_object_has_no_symbols() {
+        for data in [&b""[..], b"text", b"\x7fELF", b"!<arch>\n", &[0; 64]] {
+            assert_eq!(of(data), Ok(Symbols::None), "{}", data.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn an_import_defines_its_pointer_and_code_its_jump_too() {
+        let import = |kind: u8| {
+            let fields =
+                [&[0, 0, 0xff, 0xff, 0, 0, 0x64, 0x86, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0, kind, 0][..], b"f\0a.dll\0"];
+            let mut data = fields.concat();
+            data[12] = 8;
+            data
+        };
+        assert_eq!(of(&import(0b100)), Ok(names(&["__imp_f", "f"])));
+        assert_eq!(of(&import(0b101)), Ok(names(&["__imp_f"])));
+    }
+
+    #[test]
+    fn broken_objects_are_errors_and_broken_bitcode_is_not() {
+        assert!(of(b"\x7fELF\x02\x01\x01 and no more of it").is_err());
+        assert_eq!(of(b"BC\xc0\xde!"), Ok(Symbols::Unreadable("Invalid bitcode signature")));
+    }
+}

@@ -1,0 +1,92 @@
+//! A library of bundles: an archive, and the bundles in each of its members.
+
+use super::{Event, FileType, Observer};
+use crate::container::Container;
+use crate::container::archive::{Archive, ArchiveMember, Location};
+use crate::container::compressed;
+use crate::container::sequence::{Bundle, Bundles, Inflate};
+use crate::error::{Error, Result};
+use crate::input::{Input, Slice};
+
+/// An archive whose members are open.
+pub(super) struct Library {
+    archive: Input,
+    /// The members of a thin archive, in its order.
+    beside: Vec<Input>,
+    container: Box<dyn Container>,
+}
+
+/// A member of a library.
+pub(super) struct Member<'a> {
+    /// The name in the archive, which may be any bytes.
+    pub(super) name: &'a [u8],
+    content: Slice<'a>,
+    library: &'a Library,
+}
+
+impl Library {
+    /// Opens the members of an archive: the files beside it if it is a thin one.
+    pub(super) fn open(archive: Input) -> Result<Self> {
+        let mut beside = Vec::new();
+        for member in Archive::read(archive.as_slice())?.members() {
+            if let Location::Beside(path) = member?.location {
+                let mut input = Input::open(&path)?;
+                input.close();
+                beside.push(input);
+            }
+        }
+        Ok(Self { archive, beside, container: FileType::Archive.container() })
+    }
+
+    /// The members in the order of the archive.
+    pub(super) fn members(&self) -> Result<Vec<Member<'_>>> {
+        let mut beside = self.beside.iter();
+        Archive::read(self.archive.as_slice())?
+            .members()
+            .map(|member| {
+                let ArchiveMember { name, location } = member?;
+                let content = match location {
+                    Location::Inside(slice) => slice,
+                    Location::Beside(_) => beside.next().ok_or(Error::NoArchive)?.as_slice(),
+                };
+                Ok(Member { name, content, library: self })
+            })
+            .collect()
+    }
+}
+
+impl<'a> Member<'a> {
+    /// The name as it may stand in a message.
+    pub(super) fn shown_name(&self) -> String {
+        String::from_utf8_lossy(self.name).into_owned()
+    }
+
+    /// The bundles in the member; none if it is a plain file.
+    pub(super) fn bundles(&self, inflate: Inflate, observer: &mut Observer<'_>) -> Result<Vec<Bundle<'a>>> {
+        if self.content.len() >= 8 && !self.content.bytes().starts_with(compressed::MAGIC) {
+            observer(Event::NotCompressed);
+        }
+        let bundles = Bundles::new(self.content, &*self.library.container, inflate);
+        let mut found = Vec::new();
+        for bundle in bundles {
+            let mut bundle = bundle.map_err(|error| self.locate(error))?;
+            if let Some(inflation) = bundle.inflation {
+                observer(Event::Inflated(inflation));
+            }
+            bundle.close();
+            found.push(bundle);
+        }
+        Ok(found)
+    }
+
+    /// The error with the name of the member behind that of the archive, as linkers write it.
+    fn locate(&self, error: Error) -> Error {
+        match error {
+            Error::Malformed { path, source } if path == self.library.archive.path() => {
+                let member = self.name.escape_ascii();
+                Error::Malformed { path: format!("{}({member})", path.display()).into(), source }
+            }
+            error => error,
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Unbundling an archive: from a library of bundles to one library for each target.
+//!
+//! As LLVM 22.1.8 does it, with the entries of a bundle in file order. For every member, every entry and every request
+//! that the entry is compatible with, the request's archive gets a member
+//! `<stem of the member>-<entry ID><stem of the member><extension>`, in which `_` stands for `:`. Several entries may
+//! serve a request, and an entry may serve several requests.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use super::library::{Library, Member};
+use super::{Event, Observer, parse_entry, serves};
+use crate::container::archive::{self, NewMember};
+use crate::container::sequence::{Bundle, Content, Inflate};
+use crate::error::{Error, Result};
+use crate::id::{EntryId, Rules};
+use crate::input::Input;
+use crate::output::{self, Output};
+
+/// Unbundles an archive.
+#[derive(Clone, Debug)]
+pub struct UnbundleArchive {
+    /// The archive to read.
+    pub input: PathBuf,
+    /// The entries that are wanted and the archive that each goes to.
+    pub requests: Vec<(EntryId, PathBuf)>,
+    /// What counts as compatible.
+    pub rules: Rules,
+    /// A request that no entry serves gets an empty archive.
+    pub allow_missing: bool,
+    /// First check that no member holds entries which must not stand in one bundle.
+    pub check: bool,
+}
+
+/// An entry that goes into the archive of a request.
+struct Chosen {
+    bundle: usize,
+    entry: usize,
+    /// Its name there.
+    name: Vec<u8>,
+}
+
+impl UnbundleArchive {
+    /// Writes the archives.
+    ///
+    /// # Errors
+    /// Any of [`Error`], [`Error::NoCodeObject`] among them; all outputs are then what they were before.
+    pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
+        let library = Library::open(Input::open(&self.input)?)?;
+        if self.check {
+            self.check(&library)?;
+        }
+        let mut bundles = Vec::new();
+        let mut chosen: Vec<Vec<Chosen>> = self.requests.iter().map(|_| Vec::new()).collect();
+        for member in library.members()? {
+            for bundle in member.bundles(Inflate::Whole, observer)? {
+                // What serves no request need not stay open.
+                if self.choose(&member, &bundle, bundles.len(), &mut chosen, observer) {
+                    bundles.push(bundle);
+                }
+            }
+        }
+        let mut outputs = Vec::with_capacity(self.requests.len());
+        for ((target, path), chosen) in self.requests.iter().zip(&chosen) {
+            if chosen.is_empty() && !self.allow_missing {
+                return Err(Error::NoCodeObject { target: target.to_string(), archive: self.input.clone() });
+            }
+            outputs.push(write(path, chosen, &bundles, observer)?);
+        }
+        output::commit(outputs)
+    }
+
+    /// Adds the entries of a bundle to what was chosen for each request. Returns whether there was one.
+    fn choose(
+        &self,
+        member: &Member<'_>,
+        bundle: &Bundle<'_>,
+        number: usize,
+        chosen: &mut [Vec<Chosen>],
+        observer: &mut Observer<'_>,
+    ) -> bool {
+        let mut seen = HashSet::new();
+        let mut told = HashSet::new();
+        let mut any = false;
+        for (index, entry) in bundle.entries.iter().enumerate() {
+            let Some(id) = parse_entry(entry) else { continue };
+            let first = seen.insert(entry.id.as_slice());
+            let mut used = false;
+            for ((request, _), chosen) in self.requests.iter().zip(chosen.iter_mut()) {
+                if serves(&id, request, self.rules, observer) {
+                    used = true;
+                    if first {
+                        let name = member_name(member.name, &entry.id, &id);
+                        chosen.push(Chosen { bundle: number, entry: index, name });
+                    }
+                }
+            }
+            any |= used && first;
+            if used && !first && told.insert(entry.id.as_slice()) {
+                observer(Event::DuplicateEntry(id.to_string()));
+            }
+        }
+        any
+    }
+
+    /// For one processor, a feature is set in all entries of a bundle or in none. As in LLVM, each entry is held
+    /// against the first of its processor in the order of their texts, which may set features that it does not.
+    fn check(&self, library: &Library) -> Result<()> {
+        for member in library.members()? {
+            let mut entries: Vec<(String, EntryId)> = Vec::new();
+            for bundle in member.bundles(Inflate::AsNeeded, &mut |_| {})? {
+                let parsed = bundle.entries.iter().filter_map(|entry| Some((entry, parse_entry(entry)?)));
+                entries.extend(parsed.map(|(entry, id)| (String::from_utf8_lossy(&entry.id).into_owned(), id)));
+            }
+            entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+            for (index, (second, id)) in entries.iter().enumerate() {
+                let first = entries.iter().take(index).find(|(_, other)| is_same_processor(other, id));
+                if let Some((first, _)) = first.filter(|(_, first)| sets_more(id, first)) {
+                    return Err(Error::ConflictingEntries {
+                        first: first.clone(),
+                        second: second.clone(),
+                        member: member.shown_name(),
+                        archive: self.input.clone(),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_same_processor(a: &EntryId, b: &EntryId) -> bool {
+    a.kind() == b.kind()
+        && a.triple().as_str() == b.triple().as_str()
+        && a.target_id().processor() == b.target_id().processor()
+}
+
+/// Whether an entry sets a feature that the other leaves open.
+fn sets_more(id: &EntryId, other: &EntryId) -> bool {
+    id.target_id().features().any(|(name, _)| other.target_id().features().all(|(other, _)| other != name))
+}
+
+fn write(
+    path: &std::path::Path,
+    chosen: &[Chosen],
+    bundles: &[Bundle<'_>],
+    observer: &mut Observer<'_>,
+) -> Result<Output> {
+    let mut contents = Vec::with_capacity(chosen.len());
+    for Chosen { bundle, entry, .. } in chosen {
+        let bundle = bundles.get(*bundle).ok_or(Error::Usage("no such bundle"))?;
+        contents.push(bundle.content(*entry)?);
+    }
+    let members: Vec<NewMember<'_>> = chosen
+        .iter()
+        .zip(&contents)
+        .map(|(chosen, content): (_, &Content<'_>)| NewMember {
+            name: chosen.name.clone(),
+            content: content.as_slice(),
+        })
+        .collect();
+    let mut output = Output::stage(path)?;
+    archive::write(&members, &mut output, &mut |name, reason| {
+        observer(Event::NotIndexed { name: name.to_owned(), reason: reason.to_owned() });
+    })?;
+    Ok(output)
+}
+
+/// The name of a code object in the archive that it goes to. It is never a path.
+fn member_name(member: &[u8], entry: &[u8], id: &EntryId) -> Vec<u8> {
+    let file = member.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    let (stem, extension) = match file.iter().rposition(|&byte| byte == b'.') {
+        Some(dot) if !matches!(file, b"." | b"..") => file.split_at_checked(dot).unwrap_or((file, b"")),
+        _ => (file, &b""[..]),
+    };
+    let target = id.target_id().to_string();
+    let extension: &[u8] = match target {
+        target if target.contains("gfx") => b".bc",
+        target if target.contains("sm_") => b".cubin",
+        _ => extension,
+    };
+    let mut name = [stem, b"-", entry, stem, extension].concat();
+    // Not every file system takes a colon. The others would make a path of the name, or end it.
+    name.iter_mut().filter(|byte| matches!(byte, b':' | b'/' | b'\n' | 0)).for_each(|byte| *byte = b'_');
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_named_after_member_and_entry() {
+        let name = |member: &str, entry: &str| {
+            let id = EntryId::parse(entry).unwrap();
+            String::from_utf8(member_name(member.as_bytes(), entry.as_bytes(), &id)).unwrap()
+        };
+        let gfx = "hip-amdgcn-amd-amdhsa--gfx90a:xnack+";
+        assert_eq!(name("a.o", gfx), "a-hip-amdgcn-amd-amdhsa--gfx90a_xnack+a.bc");
+        assert_eq!(name("dir/a.b.o", gfx), "a.b-hip-amdgcn-amd-amdhsa--gfx90a_xnack+a.b.bc");
+        let nvptx = "openmp-nvptx64-nvidia-cuda--sm_70";
+        assert_eq!(name("a", nvptx), "a-openmp-nvptx64-nvidia-cuda--sm_70a.cubin");
+        let host = "host-x86_64-unknown-linux-gnu-";
+        assert_eq!(name("a b.o", host), "a b-host-x86_64-unknown-linux-gnu-a b.o");
+        assert_eq!(name("..", host), "..-host-x86_64-unknown-linux-gnu-..");
+        assert_eq!(name(".o", host), "-host-x86_64-unknown-linux-gnu-.o");
+        assert_eq!(name("a\n.o", "hip-amdgcn-amd-amdhsa--x/../y"), "a_-hip-amdgcn-amd-amdhsa--x_.._ya_.o");
+    }
+}
