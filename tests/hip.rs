@@ -38,6 +38,12 @@ __attribute__((global)) void add(int *data, int count) {
 }
 ";
 
+/// What the kernels of another source may call.
+const HELPER: &str = "
+__attribute__((device)) int helper(int x) { return x + 1; }
+extern \"C\" int host(void) { return 2; }
+";
+
 /// What every run has; without a hash of the command line, which is not the same with `-B`.
 const COMMON: &[&str] =
     &["--offload-arch=gfx906", "--offload-arch=gfx90a", "-nogpulib", "-nogpuinc", "-fuse-cuid=none", "-o", "out"];
@@ -125,6 +131,74 @@ fn clang_bundles_and_unbundles_with_it() {
             compare(&mut report, &clang, dir.path(), &[&old, &["-x", "hip", "source.hip", first][..]].concat());
         fs::write(dir.path().join("bundle"), bundle).unwrap();
         compare(&mut report, &clang, dir.path(), &[&old, &["-x", language, "bundle"][..], second].concat());
+    }
+    report.finish();
+}
+
+/// A library of fat objects, compiled with the bundler in `bundlers`.
+fn fat_library(clang: &Path, llvm_ar: &Path, dir: &Path, bundlers: &str) -> Vec<u8> {
+    let place = dir.join(format!("{bundlers}-library"));
+    fs::create_dir(&place).unwrap();
+    for (name, source) in [("kernel", SOURCE), ("helper", HELPER)] {
+        fs::write(place.join("source.hip"), source).unwrap();
+        // llvm-objcopy takes the link off the table of significant addresses, we do not.
+        let args = ["-x", "hip", "source.hip", "-fgpu-rdc", "--no-offload-new-driver", "-fno-addrsig", "-c"];
+        let bundlers = format!("../{bundlers}");
+        let (object, said) = compile(clang, &place, &bundlers, &args);
+        assert!(said.contains(&format!("\"{bundlers}/clang-offload-bundler\"")), "{said}");
+        fs::write(place.join(format!("{name}.o")), object).unwrap();
+    }
+    let run = Command::new(llvm_ar).args(["rcs", "lib.a", "kernel.o", "helper.o"]).current_dir(&place).status();
+    assert!(run.unwrap().success());
+    fs::read(place.join("lib.a")).unwrap()
+}
+
+/// The members of an archive, each object as a text that does not depend on where its sections lie.
+fn members(tools: &Tools, archive: &[u8]) -> Vec<(String, String)> {
+    let dir = tempfile::tempdir().unwrap();
+    let mut found = Vec::new();
+    let mut archive = ar::Archive::new(archive);
+    while let Some(member) = archive.next_entry() {
+        let mut member = member.unwrap();
+        let name = String::from_utf8_lossy(member.header().identifier()).into_owned();
+        let path = dir.path().join("member");
+        std::io::copy(&mut member, &mut fs::File::create(&path).unwrap()).unwrap();
+        let yaml = Command::new(tools.theirs.with_file_name("obj2yaml")).arg(&path).output().unwrap();
+        assert!(yaml.status.success(), "{name} is no object");
+        found.push((name, String::from_utf8_lossy(&yaml.stdout).into_owned()));
+    }
+    found
+}
+
+#[test]
+fn a_library_of_relocatable_device_code_comes_apart() {
+    let test = "relocatable device code";
+    let Some(tools) = Tools::find(test) else { return };
+    let Some(clang) = clang(&tools) else { return skip(test, "clang 22 is not installed") };
+    let dir = workshop(&tools);
+    let mut report = Report::new(test);
+    let llvm_ar = tools.theirs.with_file_name("llvm-ar");
+    let mut results: Vec<(String, Outcome)> = Vec::new();
+    for bundlers in ["theirs", "ours"] {
+        let library: Arc<[u8]> = fat_library(&clang, &llvm_ar, dir.path(), bundlers).into();
+        let hip = "hip-amdgcn-amd-amdhsa--";
+        let targets = format!("-targets=host-x86_64-pc-linux-gnu-,{hip}gfx906,{hip}gfx90a");
+        let case = Case::new(&["-type=a", "-unbundle", "-input=lib.a", "-output=host.a", "-output=906.a"]);
+        let case = case.arg("-output=90a.a").arg(targets).file("lib.a", library);
+        results.push((format!("LLVM on the library by {bundlers}"), harness::run(&tools.theirs, &case)));
+        results.push((format!("ours on the library by {bundlers}"), harness::run(&tools.ours, &case)));
+    }
+    let (_, first) = &results[0];
+    assert_eq!(first.status, 0, "{}", first.stderr_text());
+    let hosts = members(&tools, &first.files["host.a"]);
+    assert_eq!(hosts.len(), 2);
+    for (what, outcome) in &results {
+        report.check(outcome.status == 0, || format!("{what}: {}", outcome.stderr_text()));
+        for device in ["906.a", "90a.a"] {
+            report.check(outcome.files.get(device) == first.files.get(device), || format!("{what}: {device}"));
+        }
+        let found = outcome.files.get("host.a").map(|archive| members(&tools, archive));
+        report.check(found.as_ref() == Some(&hosts), || format!("{what}: the host's objects"));
     }
     report.finish();
 }
