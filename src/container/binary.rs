@@ -139,7 +139,7 @@ fn check_range(
 mod tests {
     use super::*;
     use crate::input::Input;
-    use crate::piece::{Piece, total_len};
+    use crate::piece::{emit, total_len};
 
     fn write(alignment: u32, members: &[(&str, &[u8])]) -> Vec<u8> {
         let inputs: Vec<_> = members.iter().map(|(id, data)| (id, Input::from_bytes(*id, data.to_vec()))).collect();
@@ -147,13 +147,7 @@ mod tests {
             inputs.iter().map(|(id, input)| Member { id: id.to_string(), content: input.as_slice() }).collect();
         let plan = Binary { alignment: NonZeroU32::new(alignment).unwrap() }.plan(&members).unwrap();
         let mut out = Vec::new();
-        for piece in &plan {
-            match piece {
-                Piece::Bytes(data) => out.extend(data),
-                Piece::Zeros(count) => out.resize(out.len() + usize::try_from(*count).unwrap(), 0),
-                Piece::Input(slice) => out.extend(slice.bytes()),
-            }
-        }
+        emit(&plan, &mut out).unwrap();
         assert_eq!(total_len(&plan), len_u64(&out));
         out
     }

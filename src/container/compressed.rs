@@ -574,3 +574,113 @@ fn move_up(file: &std::fs::File, from: u64, len: u64, to: u64) -> io::Result<()>
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output;
+
+    /// Bytes that no method makes smaller.
+    fn noise(len: usize) -> Vec<u8> {
+        let mut state = 1_u32;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state.to_be_bytes()[0]
+        };
+        (0..len).map(|_| next()).collect()
+    }
+
+    fn compress(data: &[u8], compression: &Compression, limit: u64) -> Result<(Vec<u8>, Deflation)> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        let mut output = Output::stage(&path)?;
+        let pieces = [Piece::Bytes(data.to_vec())];
+        let deflation = write_with_limit(&pieces, compression, &mut output, limit)?;
+        output::commit(vec![output])?;
+        Ok((std::fs::read(path).unwrap(), deflation))
+    }
+
+    fn inflate(file: &[u8]) -> Result<Vec<u8>> {
+        let input = Input::from_bytes("in", file.to_vec());
+        let compressed = Compressed::read(input.as_slice())?.unwrap();
+        Ok(compressed.inflate_whole()?.0.bytes().to_vec())
+    }
+
+    #[test]
+    fn the_oldest_header_that_can_hold_the_sizes_is_written() {
+        let data = noise(5000);
+        let auto = Compression::default();
+        // Fits; only the total does not fit, so that the stream has to move; not even the inflated size fits.
+        for (limit, version) in [(6000, Version::V2), (5000, Version::V3), (4999, Version::V3)] {
+            let (file, deflation) = compress(&data, &auto, limit).unwrap();
+            assert_eq!(deflation.header.version, version);
+            assert_eq!(Header::read(&file, 0).unwrap().unwrap(), deflation.header);
+            assert_eq!(deflation.header.total, Some(len_u64(&file)));
+            assert_eq!(inflate(&file).unwrap(), data);
+        }
+    }
+
+    #[test]
+    fn a_version_that_was_asked_for_is_kept_or_refused() {
+        let data = noise(5000);
+        let asked = |version| Compression { version: Some(version), ..Compression::default() };
+        assert_eq!(compress(&data, &asked(Version::V3), 6000).unwrap().1.header.version, Version::V3);
+        let text = |limit| compress(&data, &asked(Version::V2), limit).unwrap_err().to_string();
+        assert_eq!(text(4999), "Uncompressed size exceeds version 2 limit");
+        assert_eq!(text(5000), "Total file size exceeds version 2 limit");
+    }
+
+    #[test]
+    fn both_methods_come_back_at_any_level() {
+        let data = [b"some text ".repeat(1000), noise(100)].concat();
+        for method in [Method::Zlib, Method::Zstd] {
+            for level in [-5, 0, 1, 9, 22, 100] {
+                let (file, _) = compress(&data, &Compression { method, level, version: None }, 1 << 30).unwrap();
+                assert_eq!(inflate(&file).unwrap(), data, "{method:?} {level}");
+            }
+        }
+    }
+
+    #[test]
+    fn version_1_ends_where_its_stream_ends() {
+        for method in [Method::Zlib, Method::Zstd] {
+            let data = noise(3000);
+            let compression = Compression { method, level: 1, version: None };
+            let (file, deflation) = compress(&data, &compression, 1 << 30).unwrap();
+            let header = Header { version: Version::V1, total: None, ..deflation.header };
+            let first = [&header.to_bytes(), &file[24..]].concat();
+            let input = Input::from_bytes("in", [&first[..], b"CCOB and so on"].concat());
+            let compressed = Compressed::read(input.as_slice()).unwrap().unwrap();
+            assert_eq!(compressed.len(), len_u64(&first));
+            assert_eq!(compressed.inflate_whole().unwrap().0.bytes(), data);
+        }
+    }
+
+    #[test]
+    fn every_field_is_checked() {
+        for method in [Method::Zlib, Method::Zstd] {
+            let compression = Compression { method, level: 1, version: None };
+            let (file, deflation) = compress(&noise(3000), &compression, 1 << 30).unwrap();
+            let with = |header: Header| inflate(&[&header.to_bytes(), &file[24..]].concat()).unwrap_err();
+            let malformed = |error| match error {
+                Error::Malformed { source, .. } => source,
+                other => panic!("{other}"),
+            };
+            let header = deflation.header;
+            assert!(matches!(malformed(with(Header { hash: 1, ..header })), Malformed::Hash { recorded: 1, .. }));
+            for inflated in [2999, 3001] {
+                let error = malformed(with(Header { inflated, ..header }));
+                assert!(matches!(error, Malformed::Size { recorded, .. } if recorded == inflated), "{error}");
+            }
+            let total = header.total.map(|total| total + 1);
+            assert!(matches!(malformed(with(Header { total, ..header })), Malformed::Truncated { .. }));
+            let longer = [&Header { total, ..header }.to_bytes(), &file[24..], b"x"].concat();
+            assert!(matches!(
+                malformed(inflate(&longer).unwrap_err()),
+                Malformed::Size { .. } | Malformed::Stream { .. }
+            ));
+            let total = header.total.map(|total| total - 1);
+            assert!(matches!(malformed(with(Header { total, ..header })), Malformed::Stream { .. }));
+        }
+    }
+}

@@ -254,3 +254,79 @@ impl<'a> Iterator for Bundles<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::container::Member;
+    use crate::container::binary::Binary;
+    use crate::container::compressed::{self, Compression};
+    use crate::output;
+    use crate::piece::{Piece, emit};
+
+    fn bundle(members: &[(&str, &[u8])]) -> Vec<u8> {
+        let inputs: Vec<_> = members.iter().map(|(id, data)| (id, Input::from_bytes(*id, data.to_vec()))).collect();
+        let members: Vec<_> =
+            inputs.iter().map(|(id, input)| Member { id: id.to_string(), content: input.as_slice() }).collect();
+        let mut out = Vec::new();
+        emit(&Binary::default().plan(&members).unwrap(), &mut out).unwrap();
+        out
+    }
+
+    fn compress(data: &[u8]) -> Vec<u8> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut output = Output::stage(file.path()).unwrap();
+        compressed::write(&[Piece::Bytes(data.to_vec())], &Compression::default(), &mut output).unwrap();
+        output::commit(vec![output]).unwrap();
+        std::fs::read(file.path()).unwrap()
+    }
+
+    fn ids(data: &[u8]) -> Vec<String> {
+        let input = Input::from_bytes("in", data.to_vec());
+        let binary = Binary::default();
+        let bundles = Bundles::new(input.as_slice(), &binary, Inflate::AsNeeded);
+        let entries = bundles.flat_map(|bundle| bundle.unwrap().entries);
+        entries.map(|entry| String::from_utf8(entry.id).unwrap()).collect()
+    }
+
+    #[test]
+    fn plain_and_compressed_bundles_mix() {
+        let magic = super::super::MAGIC.as_bytes();
+        let (a, b, c) = (bundle(&[("a", magic)]), bundle(&[("b", b"CCOB")]), bundle(&[("c", b"")]));
+        let padding = [0; 4096];
+        let mixed = [&a[..], &padding, &compress(&b), &compress(&c), &padding[..1], &c, &padding].concat();
+        assert_eq!(ids(&mixed), ["a", "b", "c", "c"]);
+        assert_eq!(ids(&[&a[..], b"something else", &b].concat()), ["a"]);
+        assert_eq!(ids(&[&padding[..], &a].concat()), [""; 0]);
+        assert_eq!(ids(b""), [""; 0]);
+    }
+
+    #[test]
+    fn of_a_large_compressed_bundle_only_what_is_asked_for_is_inflated() {
+        let large = vec![7; usize::try_from(WHOLE_MAX).unwrap()];
+        let names: Vec<String> = (0..3000).map(|n| format!("an entry with a long name, number {n}")).collect();
+        let mut members: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), &b"small"[..])).collect();
+        members.push(("first", b"one"));
+        members.push(("last", &large));
+        let mut file = compress(&bundle(&members));
+        let extract = |file: &[u8], name: &str| {
+            let input = Input::from_bytes("in", file.to_vec());
+            let binary = Binary::default();
+            let mut bundles = Bundles::new(input.as_slice(), &binary, Inflate::AsNeeded);
+            let bundle = bundles.next().unwrap()?;
+            assert!(matches!(bundle.body, Body::Stream(_)));
+            let index = bundle.entries.iter().position(|entry| entry.id == name.as_bytes()).unwrap();
+            let out = tempfile::NamedTempFile::new().unwrap();
+            let mut output = Output::stage(out.path())?;
+            bundle.extract(&mut [(index, &mut output)])?;
+            output::commit(vec![output])?;
+            Ok::<_, Error>(std::fs::read(out.path()).unwrap())
+        };
+        assert_eq!(extract(&file, "first").unwrap(), b"one");
+        assert!(extract(&file, "last").unwrap() == large);
+        // A wrong hash shows as soon as the end is reached.
+        file[16] ^= 1;
+        assert_eq!(extract(&file, "first").unwrap(), b"one");
+        assert!(matches!(extract(&file, "last"), Err(Error::Malformed { source: Malformed::Hash { .. }, .. })));
+    }
+}

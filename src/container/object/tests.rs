@@ -5,6 +5,7 @@ use object::read::{Object as _, ObjectSection as _};
 use super::view::Order;
 use super::*;
 use crate::input::Input;
+use crate::piece::emit;
 
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const DEVICE: &str = "hip-amdgcn-amd-amdhsa--gfx906";
@@ -120,13 +121,7 @@ fn fat_with(code: &[u8], host: &[u8]) -> Vec<u8> {
     let member = |index: usize, id: &str| Member { id: id.to_owned(), content: inputs[index].as_slice() };
     let plan = FatObject.plan(&[member(0, DEVICE), member(1, HOST)]).unwrap();
     let mut out = Vec::new();
-    for piece in &plan {
-        match piece {
-            Piece::Bytes(data) => out.extend(data),
-            Piece::Zeros(count) => out.resize(out.len() + usize::try_from(*count).unwrap(), 0),
-            Piece::Input(slice) => out.extend(slice.bytes()),
-        }
-    }
+    emit(&plan, &mut out).unwrap();
     out
 }
 
