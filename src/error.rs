@@ -91,6 +91,12 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// A member of a thin archive is a device, a pipe or a directory.
+    #[error("'{}': not a regular file, as a member of a thin archive must be", path.display())]
+    NoFile {
+        /// The path that the archive names.
+        path: PathBuf,
+    },
     /// A caller of the library passed arguments that do not fit together.
     #[error("{0}")]
     Usage(&'static str),

@@ -18,6 +18,9 @@ use crate::mapping;
 /// Up to this many bytes of a pipe, a device or an inflated bundle are kept in memory.
 pub(crate) const MEMORY_MAX: u64 = 16 << 20;
 
+/// Up to this many bytes are worth no file.
+const SMALL: u64 = 64 << 10;
+
 /// One input, open and ready to be read at any offset.
 #[derive(Debug)]
 pub struct Input {
@@ -49,7 +52,14 @@ impl Input {
 
     /// An input over all that `reader` gives; `name` stands for it in errors.
     pub(crate) fn spool(name: &Path, reader: impl Read) -> io::Result<Self> {
-        Ok(Self { path: name.to_owned(), storage: Storage::spool(reader)? })
+        Ok(Self { path: name.to_owned(), storage: Storage::spool(reader, MEMORY_MAX)? })
+    }
+
+    /// An input over bytes of which there may be many such: out of memory unless they are few.
+    pub(crate) fn set_aside(name: &Path, data: &[u8]) -> io::Result<Self> {
+        let mut input = Self { path: name.to_owned(), storage: Storage::spool(data, SMALL)? };
+        input.close();
+        Ok(input)
     }
 
     /// The path as the caller gave it.
@@ -109,16 +119,19 @@ impl Storage {
         }
         // A process may inherit standard input with a part of the file already read.
         if !metadata.is_file() || metadata.len() == 0 || file.stream_position()? != 0 {
-            return Self::spool(file);
+            return Self::spool(file, MEMORY_MAX);
         }
         let map = mapping::map(&file)?;
+        // As if it had been read: standard input may be an input twice.
+        file.seek(SeekFrom::End(0))?;
         Ok(Self::Mapped { file: Some(file), map })
     }
 
-    fn spool(mut reader: impl Read) -> io::Result<Self> {
+    /// Keeps all that `reader` gives, in memory if that is less than `memory_max` bytes.
+    fn spool(mut reader: impl Read, memory_max: u64) -> io::Result<Self> {
         let mut data = Vec::new();
-        reader.by_ref().take(MEMORY_MAX).read_to_end(&mut data)?;
-        if bytes::len_u64(&data) < MEMORY_MAX {
+        reader.by_ref().take(memory_max).read_to_end(&mut data)?;
+        if bytes::len_u64(&data) < memory_max {
             return Ok(Self::Memory(data));
         }
         let mut file = tempfile::tempfile()?;

@@ -84,63 +84,108 @@ impl Sink for Output {
     }
 }
 
-/// Puts all outputs in place, or none of those that can be taken back.
+/// Puts all outputs in place, or none.
 pub(crate) fn commit(mut outputs: Vec<Output>) -> Result<()> {
-    let mut targets = HashSet::new();
     for output in &mut outputs {
         output.flush()?;
-        if let Place::Rename { target, .. } = &output.place
-            && !targets.insert(target.clone())
-        {
-            return Err(Error::SameOutput { path: output.path.clone() });
-        }
     }
-    let (renamed, written): (Vec<_>, Vec<_>) =
-        outputs.into_iter().partition(|output| matches!(output.place, Place::Rename { .. }));
-    // What is written in place cannot be taken back, so it goes first: the renames behind it hardly ever fail.
-    for output in written {
-        write_into(output)?;
-    }
-    let keep_old = renamed.len() > 1;
-    let mut done: Vec<Renamed> = Vec::with_capacity(renamed.len());
-    for output in renamed {
-        if let Place::Rename { staged, target, replaces } = output.place {
-            match rename(staged, target, replaces && keep_old) {
-                Ok(renamed) => done.push(renamed),
-                Err(error) => {
-                    done.into_iter().rev().for_each(Renamed::undo);
-                    return Err(Error::io(output.path, error));
-                }
+    refuse_repeats(&outputs)?;
+    // What cannot be taken back (a device) goes first: the renames behind it hardly ever fail.
+    outputs.sort_by_key(|output| matches!(output.place, Place::Rename { .. }));
+    let keep_old = outputs.len() > 1;
+    let mut done = Vec::with_capacity(outputs.len());
+    for Output { path, file, place, .. } in outputs {
+        let put = match place {
+            Place::Rename { staged, target, replaces } => rename(file, staged, target, replaces, keep_old),
+            // Standard output may be in the middle of a file; a named file is replaced as a whole.
+            Place::Into(destination) if path.as_os_str() == "-" => append(file, destination),
+            Place::Into(destination) => pour(file, destination),
+        };
+        match put {
+            Ok(put) => done.push(put),
+            Err(error) => {
+                done.into_iter().rev().for_each(Done::undo);
+                return Err(Error::io(path, error));
             }
         }
     }
     Ok(())
 }
 
-/// An output in place. `old` holds the file it replaced, and removes it when dropped.
-struct Renamed {
-    target: PathBuf,
-    old: Option<TempPath>,
-    replaced: bool,
+/// Two outputs in one file would leave only one of them.
+fn refuse_repeats(outputs: &[Output]) -> Result<()> {
+    if outputs.len() < 2 {
+        return Ok(());
+    }
+    let mut seen = HashSet::new();
+    for output in outputs {
+        if let Some(identity) = output.identity().with_path(&output.path)?
+            && !seen.insert(identity)
+        {
+            return Err(Error::SameOutput { path: output.path.clone() });
+        }
+    }
+    Ok(())
 }
 
-impl Renamed {
-    /// Restores what was there before. The job has already failed; a second failure has nothing to add.
-    fn undo(self) {
-        match self.old {
-            Some(old) => drop(exchange(&old, &self.target)),
-            None if !self.replaced => drop(std::fs::remove_file(&self.target)),
-            None => {}
+/// What makes two destinations one file: the name in its directory, or what is written into.
+#[derive(PartialEq, Eq, Hash)]
+enum Identity {
+    Name(PathBuf),
+    Inode(u64, u64),
+}
+
+impl Output {
+    /// None for what takes several outputs one after another, such as standard output.
+    fn identity(&self) -> io::Result<Option<Identity>> {
+        match &self.place {
+            Place::Rename { target, .. } => {
+                let name = target.file_name().unwrap_or_default();
+                Ok(Some(Identity::Name(directory_of(target).canonicalize()?.join(name))))
+            }
+            Place::Into(destination) => {
+                let metadata = destination.metadata()?;
+                let named = metadata.is_file() && self.path.as_os_str() != "-";
+                Ok(named.then_some(Identity::Inode(metadata.dev(), metadata.ino())))
+            }
         }
     }
 }
 
-fn rename(staged: TempPath, target: PathBuf, keep_old: bool) -> io::Result<Renamed> {
-    if keep_old && exchange(&staged, &target).is_ok() {
-        return Ok(Renamed { target, old: Some(staged), replaced: true });
+/// An output in place, and what it takes to undo that.
+enum Done {
+    /// Renamed onto a name that was free, or whose file is gone.
+    Renamed { target: PathBuf, replaced: bool },
+    /// Exchanged with the file that was there, which is removed when this is dropped.
+    Exchanged { target: PathBuf, old: TempPath },
+    /// Written into a file that held `old`.
+    Poured { destination: File, old: File },
+    /// Not to be undone.
+    Final,
+}
+
+impl Done {
+    /// Restores what was there before. The job has already failed; a second failure has nothing to add.
+    fn undo(self) {
+        match self {
+            Self::Exchanged { target, old } => drop(exchange(&old, &target)),
+            Self::Renamed { target, replaced: false } => drop(std::fs::remove_file(target)),
+            Self::Poured { destination, old } => drop(overwrite(&destination, &old)),
+            Self::Renamed { replaced: true, .. } | Self::Final => {}
+        }
     }
-    staged.persist(&target).map_err(|error| error.error)?;
-    Ok(Renamed { target, old: None, replaced: keep_old })
+}
+
+fn rename(file: File, staged: TempPath, target: PathBuf, replaces: bool, keep_old: bool) -> io::Result<Done> {
+    if replaces && keep_old && exchange(&staged, &target).is_ok() {
+        return Ok(Done::Exchanged { target, old: staged });
+    }
+    match staged.persist(&target) {
+        Ok(()) => Ok(Done::Renamed { target, replaced: replaces }),
+        // A file may be writable where its name is not: in a sticky directory, or mounted by itself.
+        Err(_) if replaces => pour(file, OpenOptions::new().read(true).write(true).open(&target)?),
+        Err(error) => Err(error.error),
+    }
 }
 
 /// Swaps two names in one step. Not every file system can; the caller then goes without.
@@ -155,24 +200,33 @@ fn exchange(_: &Path, _: &Path) -> io::Result<()> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
-fn write_into(output: Output) -> Result<()> {
-    match output.place {
-        Place::Into(destination) => {
-            // Standard output may be in the middle of a file; a named file is replaced as a whole.
-            let replace = output.path.as_os_str() != "-";
-            pour(output.file, destination, replace).with_path(&output.path)
+/// Writes into what is already there. Of a regular file the old content is kept until all is done.
+fn pour(staged: File, mut destination: File) -> io::Result<Done> {
+    if !destination.metadata()?.is_file() {
+        return append(staged, destination);
+    }
+    let mut old = tempfile::tempfile()?;
+    io::copy(&mut destination, &mut old)?;
+    match overwrite(&destination, &staged) {
+        Ok(()) => Ok(Done::Poured { destination, old }),
+        Err(error) => {
+            Done::Poured { destination, old }.undo();
+            Err(error)
         }
-        Place::Rename { .. } => Ok(()),
     }
 }
 
-fn pour(mut staged: File, mut destination: File, replace: bool) -> io::Result<()> {
+fn append(mut staged: File, mut destination: File) -> io::Result<Done> {
     staged.seek(SeekFrom::Start(0))?;
-    if replace && destination.metadata()?.is_file() {
-        destination.set_len(0)?;
-    }
     io::copy(&mut staged, &mut destination)?;
-    destination.flush()
+    destination.flush().map(|()| Done::Final)
+}
+
+fn overwrite(mut destination: &File, mut content: &File) -> io::Result<()> {
+    content.seek(SeekFrom::Start(0))?;
+    destination.seek(SeekFrom::Start(0))?;
+    destination.set_len(0)?;
+    io::copy(&mut content, &mut destination).map(|_| ())
 }
 
 fn stage(path: &Path) -> io::Result<(File, Place)> {
@@ -216,7 +270,9 @@ fn resolve(path: &Path) -> io::Result<Target> {
 }
 
 fn stage_into(path: &Path) -> io::Result<(File, Place)> {
-    let destination = OpenOptions::new().write(true).open(path)?;
+    // Only a regular file has an old content to be read; opening a pipe to read would keep it open.
+    let is_file = path.metadata()?.is_file();
+    let destination = OpenOptions::new().read(is_file).write(true).open(path)?;
     Ok((tempfile::tempfile()?, Place::Into(destination)))
 }
 
@@ -237,8 +293,12 @@ fn stage_beside(target: PathBuf, old: Option<&Metadata>) -> io::Result<(File, Pl
     Ok((file, Place::Rename { staged, target, replaces: old.is_some() }))
 }
 
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 fn create_beside(target: &Path) -> io::Result<NamedTempFile> {
-    let directory = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory = directory_of(target);
     let mut prefix = OsString::from(".");
     prefix.push(target.file_name().unwrap_or(OsStr::new("output")));
     // The whole name must not exceed what file systems allow for one.
@@ -332,9 +392,40 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
         std::os::unix::fs::symlink("x", dir.path().join("link")).unwrap();
-        let outputs = vec![Output::stage(&path).unwrap(), Output::stage(&dir.path().join("link")).unwrap()];
-        assert!(matches!(commit(outputs), Err(Error::SameOutput { .. })));
+        for other in ["link", "./x", "../x"] {
+            let directory = if other.starts_with("..") { dir.path().join("sub") } else { dir.path().to_owned() };
+            fs::create_dir_all(&directory).unwrap();
+            let outputs = vec![Output::stage(&path).unwrap(), Output::stage(&directory.join(other)).unwrap()];
+            assert!(matches!(commit(outputs), Err(Error::SameOutput { .. })), "{other}");
+        }
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_destination_that_cannot_be_replaced_is_written_into_and_restored() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        fs::write(&path, b"the old content").unwrap();
+        let staged = |data: &[u8]| {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(data).unwrap();
+            file
+        };
+        let open = || OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        let done = pour(staged(b"new"), open()).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        done.undo();
+        assert_eq!(fs::read(&path).unwrap(), b"the old content");
+    }
+
+    #[test]
+    fn other_names_of_a_replaced_file_keep_the_old_content() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, other) = (dir.path().join("x"), dir.path().join("other"));
+        fs::write(&path, b"old").unwrap();
+        fs::hard_link(&path, &other).unwrap();
+        write(&path, b"new").unwrap();
+        assert_eq!((fs::read(&path).unwrap(), fs::read(&other).unwrap()), (b"new".to_vec(), b"old".to_vec()));
     }
 
     #[test]

@@ -13,7 +13,8 @@
 //! Integers are little-endian. The code objects follow, each padded with zeros to the alignment that the
 //! writer was given. Layout: Clang Offload Bundler documentation; writer: byte for byte that of LLVM 22.1.8.
 //!
-//! Rejected: a count that the bytes cannot hold, a code object outside the bytes or inside the header.
+//! Rejected: a count that the bytes cannot hold, a header of more than 64 MiB, a code object outside the bytes
+//! or inside the header.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::num::NonZeroU32;
@@ -26,6 +27,9 @@ use crate::piece::Piece;
 
 /// What an entry takes in the header besides its ID: offset, size and ID length.
 const ENTRY_FIELDS: u64 = 24;
+
+/// The longest header that is believed, in bytes: thousands of times what any has.
+const HEADER_MAX: u64 = 64 << 20;
 
 /// The binary bundle format.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +58,7 @@ impl Container for Binary {
         let count = entry_count(&mut cursor, total, base)?;
         let mut entries = Vec::new();
         for index in 1..=count {
-            entries.push(entry(&mut cursor, index)?);
+            entries.push(entry(&mut cursor, index, total, base)?);
         }
         let header_len = cursor.offset().saturating_sub(base);
         let mut len = header_len;
@@ -102,10 +106,16 @@ fn entry_count(cursor: &mut Cursor<'_>, total: u64, base: u64) -> Result<u64, Ma
     }
 }
 
-fn entry<'a>(cursor: &mut Cursor<'a>, index: u64) -> Result<(&'a [u8], Range<u64>), Malformed> {
+fn entry<'a>(cursor: &mut Cursor<'a>, index: u64, total: u64, base: u64) -> Result<(&'a [u8], Range<u64>), Malformed> {
     let start = cursor.u64(|| format!("the offset of entry {index}"))?;
     let size = cursor.u64(|| format!("the size of entry {index}"))?;
+    let id_len_at = cursor.offset();
     let id_len = cursor.u64(|| format!("the ID length of entry {index}"))?;
+    let header_end = cursor.offset().saturating_sub(base).saturating_add(id_len);
+    if header_end > HEADER_MAX && header_end <= total {
+        let expected = "no more than a header of 64 MiB has room for";
+        return Err(Malformed::Value { what: "entry ID length", found: id_len, offset: id_len_at, expected });
+    }
     let id = cursor.take(id_len, || format!("the ID of entry {index}"))?;
     Ok((id, start..start.saturating_add(size)))
 }
@@ -196,6 +206,11 @@ mod tests {
         let mut data = write(1, &[("a", b"abc")]);
         data[32..40].copy_from_slice(&3_u64.to_le_bytes());
         assert_eq!(read(&data), Err(Malformed::Overlap { index: 1, start: 3, size: 3, header_end: 57 }));
+        data[48..56].copy_from_slice(&HEADER_MAX.to_le_bytes());
+        assert!(matches!(read(&data), Err(Malformed::Truncated { .. })));
+        let error = Binary::default().read(&data, 1 << 32, 0).unwrap_err();
+        assert!(matches!(error, Malformed::Value { found: HEADER_MAX, offset: 48, .. }), "{error}");
+        data[48..56].copy_from_slice(&1_u64.to_le_bytes());
         data[32..40].copy_from_slice(&u64::MAX.to_le_bytes());
         assert!(matches!(read(&data), Err(Malformed::Truncated { .. })));
     }

@@ -5,6 +5,8 @@
 //! they record, never by searching for a magic string, which payloads may contain. What follows the last
 //! bundle and is none is left alone, as in LLVM 22.1.8.
 
+use std::collections::HashSet;
+
 use super::compressed::{Compressed, Inflation};
 use super::{Container, Contents, Entry, Part};
 use crate::error::{Error, Malformed, Result, WithPath};
@@ -18,6 +20,10 @@ const WHOLE_MAX: u64 = crate::input::MEMORY_MAX;
 
 /// How much of a large compressed bundle is inflated first to find its entries.
 const PREFIX: usize = 64 << 10;
+
+/// How much of it is inflated into memory at most. A bundle whose entries are not found in that is inflated as a
+/// whole, into a file.
+const PREFIX_MAX: usize = 16 << 20;
 
 /// How much of a compressed bundle to inflate for finding its entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,16 +116,25 @@ impl Bundle<'_> {
         }
         let mut restored = Vec::new();
         self.copy_entry(data, index, &mut restored)?;
-        let mut input = Input::spool(data.path(), restored.as_slice()).with_path(data.path())?;
-        input.close();
-        Ok(Content::Restored(input))
+        Ok(Content::Restored(Input::set_aside(data.path(), &restored).with_path(data.path())?))
     }
 
-    /// Closes the file that an inflated bundle is kept in; its bytes stay.
-    pub(crate) fn close(&mut self) {
-        if let Body::Inflated(input) = &mut self.body {
-            input.close();
+    /// Lets go of all inflated bytes but those of some entries (given by their index).
+    pub(crate) fn keep_only(&mut self, wanted: &HashSet<usize>) -> Result<()> {
+        let Body::Inflated(input) = &self.body else { return Ok(()) };
+        let (data, mut kept) = (input.as_slice(), Vec::new());
+        let mut parts: Vec<Vec<Part>> = Vec::with_capacity(self.entries.len());
+        for index in 0..self.entries.len() {
+            let start = crate::bytes::len_u64(&kept);
+            if wanted.contains(&index) {
+                self.copy_entry(data, index, &mut kept)?;
+            }
+            parts.push(vec![Part::Range(start..crate::bytes::len_u64(&kept))]);
         }
+        let kept = Input::set_aside(data.path(), &kept).with_path(data.path())?;
+        self.entries.iter_mut().zip(parts).for_each(|(entry, parts)| entry.parts = parts);
+        self.body = Body::Inflated(kept);
+        Ok(())
     }
 
     fn parts(&self, index: usize) -> &[Part] {
@@ -194,8 +209,9 @@ impl<'a> Bundles<'a> {
         let inflated = |inner| Malformed::Inflated { offset, inner: Box::new(inner) };
         let total = compressed.header().inflated;
         if self.inflate == Inflate::AsNeeded && self.container.repeats() && total > WHOLE_MAX {
+            let in_ranges = |entry: &Entry| matches!(entry.parts.as_slice(), [Part::Range(_)]);
             let entries = self.entries_of_prefix(&compressed, total)?;
-            if entries.iter().all(|entry| matches!(entry.parts.as_slice(), [Part::Range(_)])) {
+            if let Some(entries) = entries.filter(|entries| entries.iter().all(in_ranges)) {
                 return Ok(Bundle { offset, entries, inflation: None, body: Body::Stream(compressed) });
             }
         }
@@ -206,20 +222,22 @@ impl<'a> Bundles<'a> {
         Ok(Bundle { offset, entries, inflation: Some(inflation), body: Body::Inflated(input) })
     }
 
-    /// Inflates until the header is complete, twice as much at each attempt.
-    fn entries_of_prefix(&self, compressed: &Compressed<'_>, total: u64) -> Result<Vec<Entry>> {
+    /// Inflates until the header is complete, twice as much at each attempt. None where even the longest prefix
+    /// does not hold it.
+    fn entries_of_prefix(&self, compressed: &Compressed<'_>, total: u64) -> Result<Option<Vec<Entry>>> {
         let mut inflater = compressed.inflate(false)?;
         let mut prefix = Vec::new();
         let mut want = PREFIX;
         loop {
             let complete = inflater.fill(&mut prefix, want)?;
             match self.container.read(&prefix, total, 0) {
+                Err(Malformed::Truncated { .. }) if !complete && want >= PREFIX_MAX => return Ok(None),
                 Err(Malformed::Truncated { .. }) if !complete => want = want.saturating_mul(2),
                 Err(inner) => {
                     let malformed = Malformed::Inflated { offset: compressed.offset(), inner: Box::new(inner) };
                     return Err(Error::malformed(self.data.path(), malformed));
                 }
-                Ok(contents) => return Ok(contents.map_or(Vec::new(), |contents| contents.entries)),
+                Ok(contents) => return Ok(Some(contents.map_or(Vec::new(), |contents| contents.entries))),
             }
         }
     }

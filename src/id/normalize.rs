@@ -77,6 +77,11 @@ struct Words<'a> {
     meaning: Meaning,
 }
 
+/// Whether an operating system is Cygwin by either of its names.
+fn is_cygwin(os: &str) -> bool {
+    os.starts_with("cygwin") || os.starts_with("msys")
+}
+
 impl<'a> Words<'a> {
     /// Splits the text and settles the words that already stand where they belong.
     fn split(text: &'a str) -> Self {
@@ -87,7 +92,7 @@ impl<'a> Words<'a> {
             vendor: tables::vendor(word(VENDOR)),
             os: tables::os(word(OS)),
             mingw: word(OS).starts_with("mingw"),
-            cygwin: word(OS).starts_with("cygwin"),
+            cygwin: is_cygwin(word(OS)),
             environment: tables::environment(word(ENVIRONMENT)),
             format: tables::object_format(word(FORMAT)),
         };
@@ -246,7 +251,7 @@ impl Meaning {
             OS => {
                 self.os = tables::os(word);
                 self.mingw = word.starts_with("mingw");
-                self.cygwin = word.starts_with("cygwin");
+                self.cygwin = is_cygwin(word);
                 self.os != Os::Unknown || self.mingw || self.cygwin
             }
             _ => {

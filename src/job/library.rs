@@ -30,6 +30,10 @@ impl Library {
         let mut beside = Vec::new();
         for member in Archive::read(archive.as_slice())?.members() {
             if let Location::Beside(path) = member?.location {
+                // Reading a device could go on for ever.
+                if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+                    return Err(Error::NoFile { path });
+                }
                 let mut input = Input::open(&path)?;
                 input.close();
                 beside.push(input);
@@ -62,21 +66,25 @@ impl<'a> Member<'a> {
     }
 
     /// The bundles in the member; none if it is a plain file.
-    pub(super) fn bundles(&self, inflate: Inflate, observer: &mut Observer<'_>) -> Result<Vec<Bundle<'a>>> {
+    /// `each` takes them one by one, so that no more than one is inflated at a time.
+    pub(super) fn bundles(
+        &self,
+        inflate: Inflate,
+        observer: &mut Observer<'_>,
+        each: &mut dyn FnMut(Bundle<'a>, &mut Observer<'_>) -> Result<()>,
+    ) -> Result<()> {
         if self.content.len() >= 8 && !self.content.bytes().starts_with(compressed::MAGIC) {
             observer(Event::NotCompressed);
         }
         let bundles = Bundles::new(self.content, &*self.library.container, inflate);
-        let mut found = Vec::new();
         for bundle in bundles {
-            let mut bundle = bundle.map_err(|error| self.locate(error))?;
+            let bundle = bundle.map_err(|error| self.locate(error))?;
             if let Some(inflation) = bundle.inflation {
                 observer(Event::Inflated(inflation));
             }
-            bundle.close();
-            found.push(bundle);
+            each(bundle, observer)?;
         }
-        Ok(found)
+        Ok(())
     }
 
     /// The error with the name of the member behind that of the archive, as linkers write it.

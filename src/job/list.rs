@@ -49,9 +49,7 @@ impl List {
 /// The entries of all members, in their order.
 fn list_archive(archive: Input, inflate: Inflate, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
     for member in Library::open(archive)?.members()? {
-        for bundle in member.bundles(inflate, observer)? {
-            print(&bundle, out)?;
-        }
+        member.bundles(inflate, observer, &mut |bundle, _| print(&bundle, out))?;
     }
     Ok(())
 }

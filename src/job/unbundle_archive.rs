@@ -53,12 +53,14 @@ impl UnbundleArchive {
         let mut bundles = Vec::new();
         let mut chosen: Vec<Vec<Chosen>> = self.requests.iter().map(|_| Vec::new()).collect();
         for member in library.members()? {
-            for bundle in member.bundles(Inflate::Whole, observer)? {
-                // What serves no request need not stay open.
-                if self.choose(&member, &bundle, bundles.len(), &mut chosen, observer) {
+            member.bundles(Inflate::Whole, observer, &mut |mut bundle, observer| {
+                let used = self.choose(&member, &bundle, bundles.len(), &mut chosen, observer);
+                if !used.is_empty() {
+                    bundle.keep_only(&used)?;
                     bundles.push(bundle);
                 }
-            }
+                Ok(())
+            })?;
         }
         let mut outputs = Vec::with_capacity(self.requests.len());
         for ((target, path), chosen) in self.requests.iter().zip(&chosen) {
@@ -70,7 +72,7 @@ impl UnbundleArchive {
         output::commit(outputs)
     }
 
-    /// Adds the entries of a bundle to what was chosen for each request. Returns whether there was one.
+    /// Adds the entries of a bundle to what was chosen for each request. Returns their indices.
     fn choose(
         &self,
         member: &Member<'_>,
@@ -78,10 +80,10 @@ impl UnbundleArchive {
         number: usize,
         chosen: &mut [Vec<Chosen>],
         observer: &mut Observer<'_>,
-    ) -> bool {
+    ) -> HashSet<usize> {
         let mut seen = HashSet::new();
         let mut told = HashSet::new();
-        let mut any = false;
+        let mut all_used = HashSet::new();
         for (index, entry) in bundle.entries.iter().enumerate() {
             let Some(id) = parse_entry(entry) else { continue };
             let first = seen.insert(entry.id.as_slice());
@@ -95,12 +97,14 @@ impl UnbundleArchive {
                     }
                 }
             }
-            any |= used && first;
+            if used && first {
+                all_used.insert(index);
+            }
             if used && !first && told.insert(entry.id.as_slice()) {
                 observer(Event::DuplicateEntry(id.to_string()));
             }
         }
-        any
+        all_used
     }
 
     /// For one processor, a feature is set in all entries of a bundle or in none. As in LLVM, each entry is held
@@ -108,10 +112,11 @@ impl UnbundleArchive {
     fn check(&self, library: &Library) -> Result<()> {
         for member in library.members()? {
             let mut entries: Vec<(String, EntryId)> = Vec::new();
-            for bundle in member.bundles(Inflate::AsNeeded, &mut |_| {})? {
+            member.bundles(Inflate::AsNeeded, &mut |_| {}, &mut |bundle, _| {
                 let parsed = bundle.entries.iter().filter_map(|entry| Some((entry, parse_entry(entry)?)));
                 entries.extend(parsed.map(|(entry, id)| (String::from_utf8_lossy(&entry.id).into_owned(), id)));
-            }
+                Ok(())
+            })?;
             entries.sort_by(|(a, _), (b, _)| a.cmp(b));
             for (index, (second, id)) in entries.iter().enumerate() {
                 let first = entries.iter().take(index).find(|(_, other)| is_same_processor(other, id));

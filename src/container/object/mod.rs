@@ -24,6 +24,7 @@ mod record;
 mod tests;
 mod view;
 
+use memchr::memmem;
 use object::FileKind;
 
 use self::coff::Coff;
@@ -92,11 +93,14 @@ impl Container for FatObject {
             });
         }
         let view = View::whole(data, base);
-        let object = Object::parse(format, &view)?;
-        let found = object.found()?;
-        if found.is_empty() {
-            return Ok(None);
-        }
+        let parsed = Object::parse(format, &view).and_then(|object| object.found().map(|found| (object, found)));
+        let (object, found) = match parsed {
+            Ok((_, found)) if found.is_empty() => return Ok(None),
+            Ok(parsed) => parsed,
+            // Without the name of a section it can hold no bundle, and what else it is does not matter here.
+            Err(_) if memmem::find(data, MAGIC.as_bytes()).is_none() => return Ok(None),
+            Err(malformed) => return Err(malformed),
+        };
         let mut host = None;
         let mut hosts = 0..HOSTS_MAX;
         let entries = found.iter().map(|section| {

@@ -16,6 +16,9 @@ use super::{Elf, Section, align, len_of, name_len};
 use crate::bytes::len_u64;
 use crate::error::Malformed;
 
+/// The largest alignment that the table of section names gets: a page.
+const MAX_ALIGNMENT: u64 = 4096;
+
 impl Elf<'_> {
     /// The fat object: this one and more sections.
     pub(in crate::container::object) fn append(&self, added: &[Added]) -> Result<Vec<Run>, Malformed> {
@@ -27,7 +30,8 @@ impl Elf<'_> {
         let names_index = self.names_section(&mut sections, &mut new_names)?;
         let names = sections.get(names_index).copied().unwrap_or_default();
         let old_names = names.content();
-        let names_at = align(self.view.len(), names.alignment);
+        // Names need no alignment; what a table of them claims is kept while it is not absurd.
+        let names_at = align(self.view.len(), names.alignment.min(MAX_ALIGNMENT));
         let mut position = names_at.saturating_add(len_of(&old_names)).saturating_add(len_u64(&new_names));
         let mut name_at = len_of(&old_names).saturating_add(len_u64(&new_names));
         position = added.iter().fold(position, |position, section| position.saturating_add(name_len(&section.name)));
