@@ -100,10 +100,13 @@ fn entry_count(cursor: &mut Cursor<'_>, total: u64, base: u64) -> Result<u64, Ma
     let remaining = total.saturating_sub(cursor.offset().saturating_sub(base));
     let most = remaining.checked_div(ENTRY_FIELDS).unwrap_or(0);
     if count > most {
-        Err(Malformed::Count { count, offset, end: base.saturating_add(total), most })
-    } else {
-        Ok(count)
+        return Err(Malformed::Count { count, offset, end: base.saturating_add(total), most });
     }
+    if count > HEADER_MAX.checked_div(ENTRY_FIELDS).unwrap_or(0) {
+        let expected = "no more than a header of 64 MiB has room for";
+        return Err(Malformed::Value { what: "entry count", found: count, offset, expected });
+    }
+    Ok(count)
 }
 
 fn entry<'a>(cursor: &mut Cursor<'a>, index: u64, total: u64, base: u64) -> Result<(&'a [u8], Range<u64>), Malformed> {
