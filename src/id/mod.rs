@@ -232,8 +232,10 @@ fn split_triple(text: &str) -> Option<(String, &str)> {
     // the triple.
     for index in 2..4 {
         if let Some(gpu) = rest_from(index).filter(|rest| target_id::names_gpu(rest, field(0))) {
-            let triple = (0..4).map(|i| if i < index { field(i) } else { "" }).collect::<Vec<_>>().join("-");
-            return Some((triple, trim_dash(gpu)));
+            let short = (0..index).map(field).collect::<Vec<_>>().join("-");
+            // Of two fields, only normalising tells which is the operating system.
+            let three = if index == 2 { triple::normalize(&short, Form::Three) } else { short };
+            return Some((three + "-", trim_dash(gpu)));
         }
     }
     if fields.len() < 3 {
@@ -246,4 +248,138 @@ fn split_triple(text: &str) -> Option<(String, &str)> {
 /// A dash behind a processor separates nothing; one behind a feature is its sign.
 fn trim_dash(target_id: &str) -> &str {
     if target_id.contains(':') { target_id } else { target_id.trim_end_matches('-') }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(id: &str) -> String {
+        EntryId::parse(id).map_or_else(|error| error.to_string(), |id| id.to_string())
+    }
+
+    #[test]
+    fn the_written_form_has_four_fields_and_a_target_id() {
+        for (typed, expected) in [
+            ("host-x86_64-unknown-linux-gnu", "host-x86_64-unknown-linux-gnu-"),
+            ("host-x86_64-unknown-linux-gnu-", "host-x86_64-unknown-linux-gnu-"),
+            ("hip-amdgcn-amd-amdhsa-unknown-gfx906", "hip-amdgcn-amd-amdhsa--gfx906"),
+            ("hipv4-amdgcn-amd-amdhsa--gfx9-4-generic", "hipv4-amdgcn-amd-amdhsa--gfx9-4-generic"),
+            ("openmp-nvptx64-nvidia-cuda--sm_70", "openmp-nvptx64-nvidia-cuda-unknown-sm_70"),
+            ("hip-spirv64-amd-amdhsa--amdgcnspirv", "hip-spirv64-amd-amdhsa--amdgcnspirv"),
+        ] {
+            assert_eq!(written(typed), expected);
+            assert_eq!(written(expected), expected);
+        }
+    }
+
+    #[test]
+    fn an_environment_may_be_left_out() {
+        for (typed, expected) in [
+            ("host-x86_64-unknown-linux", "host-x86_64-unknown-linux-unknown-"),
+            ("hip-amdgcn-amd-amdhsa-gfx906", "hip-amdgcn-amd-amdhsa--gfx906"),
+            ("hip-amdgcn-amd-amdhsa-gfx906-", "hip-amdgcn-amd-amdhsa--gfx906"),
+            ("hip-amdgcn-amd-amdhsa-gfx90a:xnack-", "hip-amdgcn-amd-amdhsa--gfx90a:xnack-"),
+            ("hip-amdgcn-amd-amdhsa-gfx9-4-generic", "hip-amdgcn-amd-amdhsa--gfx9-4-generic"),
+            ("hip-amdgcn-amd-amdhsa-fiji", "hip-amdgcn-amd-amdhsa--gfx803"),
+            ("openmp-nvptx64-nvidia-cuda-sm_70", "openmp-nvptx64-nvidia-cuda-unknown-sm_70"),
+            ("openmp-amdgcn-amdhsa-gfx906:sramecc+:xnack+", "openmp-amdgcn-unknown-amdhsa--gfx906:sramecc+:xnack+"),
+        ] {
+            assert_eq!(written(typed), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_canonical() {
+        for (typed, expected) in [
+            ("hip-amdgcn-amd-amdhsa--fiji", "hip-amdgcn-amd-amdhsa--gfx803"),
+            ("hip-amdgcn-amd-amdhsa--gfx90a:xnack+:sramecc-", "hip-amdgcn-amd-amdhsa--gfx90a:sramecc-:xnack+"),
+            ("hip-amdgcn-amd-amdhsa--gfx1300:xnack+", "hip-amdgcn-amd-amdhsa--gfx1300:xnack+"),
+            ("hip-amdgcn-amd-amdhsa--gfx906-", "hip-amdgcn-amd-amdhsa--gfx906"),
+            ("openmp-x86_64-pc-linux-gnu-fiji", "openmp-x86_64-pc-linux-gnu-fiji"),
+            ("host-x86_64-unknown-linux-gnu-elf", "host-x86_64-unknown-linux-gnu-"),
+        ] {
+            assert_eq!(written(typed), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_no_id_says_why() {
+        for (typed, start) in [
+            ("", "Targets need to follow the format"),
+            ("host-x86_64-linux", "Targets need to follow the format"),
+            ("foo-x86_64-pc-linux-gnu", "invalid target 'foo-x86_64-pc-linux-gnu', unknown offloading kind 'foo'"),
+            (
+                "hip-foo-amd-amdhsa--gfx906",
+                "invalid target 'hip-foo-amd-amdhsa--gfx906', unknown target triple 'foo-amd-amdhsa-'",
+            ),
+            (
+                "hip-amdgcn-amd-amdhsa--gfx906:xnack",
+                "invalid target 'hip-amdgcn-amd-amdhsa--gfx906:xnack', target feature 'xnack' has no sign",
+            ),
+            (
+                "hip-amdgcn-amd-amdhsa--gfx906:xnack+:xnack-",
+                "invalid target 'hip-amdgcn-amd-amdhsa--gfx906:xnack+:xnack-', target feature 'xnack' is set twice",
+            ),
+            (
+                "hip-amdgcn-amd-amdhsa--:xnack+",
+                "invalid target 'hip-amdgcn-amd-amdhsa--:xnack+', the target ID has features but",
+            ),
+        ] {
+            assert!(written(typed).starts_with(start), "{}", written(typed));
+        }
+    }
+
+    #[test]
+    fn compatibility_follows_kind_triple_processor_and_features() {
+        use Compatibility::*;
+        let hip = |target_id: &str| format!("hip-amdgcn-amd-amdhsa--{target_id}");
+        let compare = |entry: &str, request: &str, rules| {
+            EntryId::parse(entry).unwrap().compatibility(&EntryId::parse(request).unwrap(), rules)
+        };
+        for (entry, request, expected) in [
+            ("gfx906", "gfx906", Exact),
+            ("fiji", "gfx803", Exact),
+            ("gfx1300", "gfx1300", Exact),
+            ("gfx906", "gfx906:xnack+", Compatible),
+            ("gfx90a:xnack+", "gfx90a:sramecc-:xnack+", Compatible),
+            ("gfx906", "gfx908", Processor),
+            ("gfx906:xnack+", "gfx906", MoreFeatures),
+            ("gfx90a:sramecc+", "gfx90a:xnack+", FeatureUnset),
+            ("gfx906:xnack-", "gfx906:xnack+", FeatureDiffers),
+            ("gfx1030:xnack+", "gfx1030:xnack+:sramecc+", Processor),
+        ] {
+            assert_eq!(compare(&hip(entry), &hip(request), Rules::default()), expected, "{entry} for {request}");
+        }
+        let all = Rules { hip_serves_openmp: true };
+        let openmp = "openmp-amdgcn-amd-amdhsa--gfx906";
+        assert_eq!(compare("hipv4-amdgcn-amd-amdhsa--gfx906", &hip("gfx906"), Rules::default()), Compatible);
+        assert_eq!(compare(&hip("gfx906"), openmp, Rules::default()), KindOrTriple);
+        assert_eq!(compare(&hip("gfx906"), openmp, all), Compatible);
+        assert_eq!(compare(openmp, &hip("gfx906"), all), Compatible);
+        assert_eq!(compare("hip-amdgcn-mesa-amdhsa--gfx906", &hip("gfx906"), all), KindOrTriple);
+        // As in LLVM, no target ID is no processor.
+        assert_eq!(compare("hipv4-amdgcn-amd-amdhsa--", &hip(""), all), Processor);
+    }
+
+    #[test]
+    fn a_feature_is_set_in_all_entries_of_a_processor_or_in_none() {
+        let id = |text: &str| TargetId::parse(text, triple::Arch::AmdGcn).unwrap();
+        for (a, b, conflict) in [
+            ("gfx90a", "gfx90a:xnack+", true),
+            ("gfx90a:sramecc+:xnack+", "gfx90a:xnack+", true),
+            ("gfx90a:xnack+", "gfx90a:xnack-", false),
+            ("gfx90a", "gfx908:xnack+", false),
+        ] {
+            assert_eq!(id(a).conflicts_with(&id(b)), conflict, "{a} and {b}");
+            assert_eq!(id(b).conflicts_with(&id(a)), conflict, "{b} and {a}");
+        }
+    }
+
+    #[test]
+    fn a_known_processor_must_have_the_features_that_are_set() {
+        let check = |text: &str| TargetId::parse(text, triple::Arch::AmdGcn).unwrap().check_features().is_ok();
+        assert!(check("gfx906:sramecc+:xnack-") && check("gfx1300:anything+") && check(""));
+        assert!(!check("gfx1030:xnack+") && !check("sm_70:xnack+") && !check("gfx906:foo+"));
+    }
 }
