@@ -43,3 +43,8 @@ mod output;
 pub mod piece;
 
 pub use error::{Error, Malformed, Result};
+
+/// The examples of the README are tests too.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

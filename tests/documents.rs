@@ -1,0 +1,81 @@
+//! The documents say what is true: every difference that is listed names tests that exist.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "in a test, what must not happen ends the test"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Whether a test named in a row exists: a rule, a function in a file, a file, or a case.
+fn exists(test: &str) -> bool {
+    let text = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+    if let Some(rule) = test.strip_prefix("rule: ") {
+        return text(&root().join("tests/reference/rules.rs")).contains(&format!("name: \"{rule}\""));
+    }
+    match test.split_once("::") {
+        Some((file, function)) => text(&root().join(file)).contains(&format!("fn {function}(")),
+        None if test.ends_with(".rs") => text(&root().join(test)).contains("#[test]"),
+        None => root().join("tests/cli").join(format!("{test}.test")).exists(),
+    }
+}
+
+#[test]
+fn every_difference_names_tests_that_exist() {
+    let page = fs::read_to_string(root().join("docs/differences.md")).unwrap();
+    let rows: Vec<&str> =
+        page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| input |")).collect();
+    assert!(rows.len() > 50, "{} rows", rows.len());
+    for row in rows {
+        let last = row.trim_end_matches([' ', '|']).rsplit(" | ").next().unwrap();
+        let tests: Vec<&str> = last.split('`').skip(1).step_by(2).collect();
+        assert!(!tests.is_empty(), "no test is named: {row}");
+        for test in tests {
+            assert!(exists(test), "there is no test '{test}': {row}");
+        }
+    }
+}
+
+#[test]
+fn every_rule_of_the_comparisons_is_a_difference_that_is_listed() {
+    let page = fs::read_to_string(root().join("docs/differences.md")).unwrap();
+    let rules = fs::read_to_string(root().join("tests/reference/rules.rs")).unwrap();
+    let names = rules.lines().filter_map(|line| line.trim().strip_prefix("Rule { name: \"")?.split('"').next());
+    // A crash or a hang is never the behaviour to keep; the rows say what happens instead.
+    for name in names.filter(|name| !name.starts_with("LLVM ")) {
+        assert!(page.contains(&format!("`rule: {name}`")), "docs/differences.md does not name the rule '{name}'");
+    }
+}
+
+fn shell(script: &str) -> (Option<i32>, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let bundle = root().join("fixtures/binary");
+    let bundle = fs::read_dir(bundle).unwrap().map(|file| file.unwrap().path()).find(|path| path.is_file()).unwrap();
+    let run = Command::new("sh")
+        .args(["-c", script])
+        .env("TOOL", env!("CARGO_BIN_EXE_clang-offload-bundler"))
+        .env("BUNDLE", bundle)
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    (run.status.code(), String::from_utf8(run.stderr).unwrap())
+}
+
+#[test]
+fn a_reader_that_stops_is_no_error() {
+    let script = "{ sleep 0.1; \"$TOOL\" -type=bc -list -input=\"$BUNDLE\"; echo $? >status; } | true; cat status >&2";
+    assert_eq!(shell(script), (Some(0), "0\n".to_owned()));
+}
+
+#[test]
+fn closed_streams_are_dev_null() {
+    assert_eq!(shell("\"$TOOL\" -type=bc -list -input=\"$BUNDLE\" >&-"), (Some(0), String::new()));
+    assert_eq!(shell("\"$TOOL\" -type=bc -list -input=- <&-"), (Some(0), String::new()));
+}
