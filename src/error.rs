@@ -277,8 +277,9 @@ pub enum Malformed {
     },
 }
 
-/// An operating system error without the number that Rust appends and the reference does not print.
-struct OsText<'a>(&'a io::Error);
+/// Shows an operating system error without the number that Rust appends and LLVM does not print.
+#[derive(Debug)]
+pub struct OsText<'a>(pub &'a io::Error);
 
 impl fmt::Display for OsText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

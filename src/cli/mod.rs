@@ -27,6 +27,7 @@ use console::Console;
 use environment::Environment;
 use job::Job;
 use offload_bundle::Error;
+use offload_bundle::error::OsText;
 use parse::{Parsed, parse};
 use raw::RawArgs;
 
@@ -81,7 +82,7 @@ fn print(stdout: &[u8], stderr: &[u8], status: u8) -> ExitCode {
     let mut out = io::stdout().lock();
     match out.write_all(stdout).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            let reason = response::system_text(&error);
+            let reason = OsText(&error);
             let _ = writeln!(errors, "LLVM ERROR: IO failure on output stream: {reason}");
             ExitCode::FAILURE
         }

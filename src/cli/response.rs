@@ -12,6 +12,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::vec;
 
+use offload_bundle::error::OsText;
+
 use super::program::is_network_root;
 
 /// A response file whose arguments are being read.
@@ -75,16 +77,7 @@ fn read(path: &[u8], metadata: &fs::Metadata) -> io::Result<Vec<u8>> {
 
 /// The message of the reference, its slip included.
 fn cannot_open(path: &[u8], error: &io::Error) -> Vec<u8> {
-    [b"cannot not open file '", path, b"': ", system_text(error).as_bytes()].concat()
-}
-
-/// What the system calls an error, without the number the standard library adds.
-pub(super) fn system_text(error: &io::Error) -> String {
-    let mut text = error.to_string();
-    if let Some(end) = text.rfind(" (os error ") {
-        text.truncate(end);
-    }
-    text
+    [b"cannot not open file '", path, b"': ", OsText(error).to_string().as_bytes()].concat()
 }
 
 /// The file's name from the root, as messages show it.

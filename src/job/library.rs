@@ -1,9 +1,8 @@
 //! A library of bundles: an archive, and the bundles in each of its members.
 
-use super::{Event, FileType, Observer};
+use super::{Event, FileType, Observer, observe_plain};
 use crate::container::Container;
 use crate::container::archive::{Archive, ArchiveMember, Location};
-use crate::container::compressed;
 use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::error::{Error, Result};
 use crate::input::{Input, Slice};
@@ -73,9 +72,7 @@ impl<'a> Member<'a> {
         observer: &mut Observer<'_>,
         each: &mut dyn FnMut(Bundle<'a>, &mut Observer<'_>) -> Result<()>,
     ) -> Result<()> {
-        if self.content.len() >= 8 && !self.content.bytes().starts_with(compressed::MAGIC) {
-            observer(Event::NotCompressed);
-        }
+        observe_plain(self.content, observer);
         let bundles = Bundles::new(self.content, &*self.library.container, inflate);
         for bundle in bundles {
             let bundle = bundle.map_err(|error| self.locate(error))?;

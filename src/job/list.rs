@@ -33,7 +33,7 @@ impl List {
         if file_type == FileType::Archive && Archive::is_archive(input.bytes()) {
             return list_archive(input, self.inflate, out, observer);
         }
-        observe_plain(&input, observer);
+        observe_plain(input.as_slice(), observer);
         let container = file_type.container();
         for bundle in Bundles::new(input.as_slice(), &*container, self.inflate) {
             let bundle = bundle?;

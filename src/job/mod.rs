@@ -24,7 +24,7 @@ use crate::container::text::Text;
 use crate::container::{Container, Entry};
 use crate::error::{Error, Result};
 use crate::id::{Compatibility, EntryId, Rules};
-use crate::input::Input;
+use crate::input::Slice;
 
 /// Something that happened in a job and is no error.
 #[derive(Clone, Debug)]
@@ -114,8 +114,8 @@ fn serves(entry: &EntryId, request: &EntryId, rules: Rules, observer: &mut Obser
 }
 
 /// Tells a verbose user that a file is not compressed, as LLVM 22.1.8 does for all but the shortest files.
-fn observe_plain(input: &Input, observer: &mut Observer<'_>) {
-    if input.len() >= 8 && !input.bytes().starts_with(crate::container::compressed::MAGIC) {
+fn observe_plain(data: Slice<'_>, observer: &mut Observer<'_>) {
+    if data.len() >= 8 && !data.bytes().starts_with(crate::container::compressed::MAGIC) {
         observer(Event::NotCompressed);
     }
 }

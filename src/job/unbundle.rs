@@ -40,7 +40,7 @@ impl Unbundle {
     /// Any of [`Error`], [`Error::MissingEntries`] among them; all outputs are then what they were before.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
         let input = Input::open(&self.input)?;
-        observe_plain(&input, observer);
+        observe_plain(input.as_slice(), observer);
         let container = FileType::from_name(&self.file_type)?.container();
         let mut outputs: Vec<Option<Output>> = self.requests.iter().map(|_| None).collect();
         let mut bundles = Bundles::new(input.as_slice(), &*container, self.inflate);
