@@ -90,7 +90,7 @@ fn every_golden_file_has_a_case() {
 #[test]
 fn the_reference_agrees_except_where_a_case_says_so() {
     let Some(directory) = std::env::var_os("REFERENCE").map(PathBuf::from) else {
-        println!("SKIPPED: set REFERENCE to the directory of LLVM 22's clang-offload-bundler");
+        loud("SKIPPED: set REFERENCE to the directory of LLVM 22's clang-offload-bundler");
         return;
     };
     let executable = Path::new(env!("CARGO_BIN_EXE_clang-offload-bundler"));
@@ -363,4 +363,9 @@ fn directive(line: &str) -> Option<(&str, &str)> {
     let (keyword, value) = line.strip_prefix("# ")?.split_once(':')?;
     let upper = !keyword.is_empty() && keyword.chars().all(|c| c.is_ascii_uppercase());
     upper.then_some((keyword, value.trim()))
+}
+
+/// Prints a line past the test runner, which keeps what passing tests print to itself.
+fn loud(line: &str) {
+    drop(std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{line}\n")));
 }

@@ -70,7 +70,7 @@ impl Bench {
             Some(tool) => {
                 let required = std::env::var("OFFLOAD_REQUIRE_LLVM").is_ok_and(|value| value == "1");
                 assert!(!required, "{test} needs {tool} of LLVM 22");
-                eprintln!("SKIPPED: {test}: no {tool} of LLVM 22");
+                loud(&format!("SKIPPED: {test}: no {tool} of LLVM 22"));
                 None
             }
         }
@@ -238,7 +238,7 @@ fn exists_in_path(program: &str) -> bool {
     let exists =
         std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|directory| found(&directory));
     if !exists {
-        eprintln!("SKIPPED: what needs {program}");
+        loud(&format!("SKIPPED: what needs {program}"));
     }
     exists
 }
@@ -474,4 +474,9 @@ fn code_objects_without_a_host_make_a_binary_bundle() {
     // Read as an object, a code object holds no bundle.
     let list = bench.ours(&["-type=o", "-list", &input]);
     assert!(list.status.success() && list.stdout.is_empty());
+}
+
+/// Prints a line past the test runner, which keeps what passing tests print to itself.
+fn loud(line: &str) {
+    drop(std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{line}\n")));
 }
