@@ -128,7 +128,8 @@ fn fifth_field(typed: &str, _: &str, ours: &str) -> bool {
 }
 
 fn trailing_dash(typed: &str, theirs: &str, ours: &str) -> bool {
-    let processor = target_id(typed).trim_end_matches('-');
+    let Some(processor) = target_id(typed).strip_suffix('-') else { return false };
+    let processor = processor.trim_end_matches('-');
     theirs.ends_with('-') && !processor.contains(':') && ours == format!("{theirs}{processor}")
 }
 
