@@ -97,6 +97,9 @@ pub enum Error {
         /// The path that the archive names.
         path: PathBuf,
     },
+    /// The library broke a promise to itself: a fault to be reported.
+    #[error("internal error: {0}")]
+    Internal(&'static str),
     /// A caller of the library passed arguments that do not fit together.
     #[error("{0}")]
     Usage(&'static str),

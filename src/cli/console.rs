@@ -57,9 +57,11 @@ impl Console {
                 self.warning(&format!("the bundle holds several entries '{id}', the first is used"));
             }
             Event::Compared { entry, request, outcome } if self.comparisons => {
+                let (entry, request) = (visible(&entry.to_string()), visible(&request.to_string()));
                 self.line(&format!("{} \t[CodeObject: {entry}]\t:\t[Target: {request}]", comparison(outcome)));
             }
-            Event::NotIndexed { name, reason } => self.line(&format!("warning: '{name}': {reason}")),
+            // The reference puts no name in front of this one.
+            Event::NotIndexed { name, reason } => self.line(&format!("warning: '{}': {reason}", visible(&name))),
             Event::Command(arguments) => write(&[&objcopy::command_line(&arguments), b"\n"]),
             _ => {}
         }
@@ -68,9 +70,14 @@ impl Console {
     fn tagged(&self, tag: &str, color: &str, text: &str) {
         let (color, reset) = if self.color { (color, "\x1b[0m") } else { ("", "") };
         let colon = if self.name.is_empty() { "" } else { ": " };
-        let text = [colon, color, tag, reset, text, "\n"].concat();
+        let text = [colon, color, tag, reset, &visible(text), "\n"].concat();
         write(&[&self.name, text.as_bytes()]);
     }
+}
+
+/// A text without control characters, which names from a file may hold and a terminal would obey.
+fn visible(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
 /// Nothing is left to report to when the error stream fails.
@@ -163,6 +170,11 @@ fn grouped(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn control_characters_are_shown_and_not_sent() {
+        assert_eq!(visible("a\x1b[31mb\r\n\tc \u{e9}"), "a\\u{1b}[31mb\\r\\n\\tc \u{e9}");
+    }
 
     #[test]
     fn figures_have_the_form_of_the_reference() {

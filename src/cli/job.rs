@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::mem::take;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
@@ -25,53 +26,63 @@ pub(crate) enum Job {
     UnbundleArchive(UnbundleArchive),
 }
 
+/// The files of a command line, however they were named.
+struct Files {
+    inputs: Vec<PathBuf>,
+    outputs: Vec<PathBuf>,
+    file_type: String,
+    inflate: Inflate,
+}
+
 /// The meaning of a command line. `warn` is told of deprecated options.
-pub(crate) fn plan(raw: RawArgs, environment: &Environment, warn: &mut dyn FnMut(&str)) -> Result<Job> {
-    let inputs = merge("input", raw.input, raw.inputs, warn)?;
-    let outputs = merge("output", raw.output, raw.outputs, warn)?;
+pub(crate) fn plan(mut raw: RawArgs, environment: &Environment, warn: &mut dyn FnMut(&str)) -> Result<Job> {
+    let inputs = merge("input", take(&mut raw.input), take(&mut raw.inputs), warn)?;
+    let outputs = merge("output", take(&mut raw.output), take(&mut raw.outputs), warn)?;
     // No file type has a name that is not text, so a lossy one is as unknown as the one that was typed.
     let file_type = raw.file_type.to_string_lossy().into_owned();
     let inflate = if raw.verbose.unwrap_or(environment.verbose) { Inflate::Whole } else { Inflate::AsNeeded };
+    let files = Files { inputs, outputs, file_type, inflate };
     if raw.list {
-        ensure!(!raw.unbundle, "-unbundle and -list cannot be used together");
-        let input = only(inputs, "only one input file supported for -list")?;
-        ensure!(outputs.is_empty(), "-outputs option is invalid for -list");
-        ensure!(raw.targets.is_empty(), "-targets option is invalid for -list");
-        return Ok(Job::List(List { input, file_type, inflate }));
+        return plan_list(&raw, files);
     }
     if raw.check_input_archive {
         ensure!(raw.unbundle, "-check-input-archive cannot be used while bundling");
-        ensure!(file_type == "a", "-check-input-archive can only be used for unbundling archives (-type=a)");
+        ensure!(files.file_type == "a", "-check-input-archive can only be used for unbundling archives (-type=a)");
     }
-    ensure!(!outputs.is_empty(), "no output file specified!");
+    ensure!(!files.outputs.is_empty(), "no output file specified!");
     ensure!(raw.targets_given, "for the --targets option: must be specified at least once!");
-    if raw.unbundle {
-        let input = only(inputs, "only one input file supported in unbundling mode")?;
-        ensure!(
-            outputs.len() == raw.targets.len(),
-            "number of output files and targets should match in unbundling mode"
-        );
-        let targets = parse_targets(&raw.targets)?;
-        check_conflicts(&targets)?;
-        check_hosts(&targets, |hosts| hosts <= 1)?;
-        let requests = targets.into_iter().zip(outputs).collect();
-        let rules = Rules { hip_serves_openmp: raw.hip_openmp_compatible };
-        let allow_missing = raw.allow_missing_bundles;
-        let print_commands = raw.print_commands;
-        if file_type == "a" {
-            let check = raw.check_input_archive;
-            return Ok(Job::UnbundleArchive(UnbundleArchive { input, requests, rules, allow_missing, check }));
-        }
-        return Ok(Job::Unbundle(Unbundle {
-            input,
-            file_type,
-            requests,
-            rules,
-            allow_missing,
-            inflate,
-            print_commands,
-        }));
+    if raw.unbundle { plan_unbundle(&raw, files) } else { plan_bundle(&raw, files, environment) }
+}
+
+fn plan_list(raw: &RawArgs, files: Files) -> Result<Job> {
+    let Files { inputs, outputs, file_type, inflate } = files;
+    ensure!(!raw.unbundle, "-unbundle and -list cannot be used together");
+    let input = only(inputs, "only one input file supported for -list")?;
+    ensure!(outputs.is_empty(), "-outputs option is invalid for -list");
+    ensure!(raw.targets.is_empty(), "-targets option is invalid for -list");
+    Ok(Job::List(List { input, file_type, inflate }))
+}
+
+fn plan_unbundle(raw: &RawArgs, files: Files) -> Result<Job> {
+    let Files { inputs, outputs, file_type, inflate } = files;
+    let input = only(inputs, "only one input file supported in unbundling mode")?;
+    ensure!(outputs.len() == raw.targets.len(), "number of output files and targets should match in unbundling mode");
+    let targets = parse_targets(&raw.targets)?;
+    check_conflicts(&targets)?;
+    check_hosts(&targets, |hosts| hosts <= 1)?;
+    let requests = targets.into_iter().zip(outputs).collect();
+    let rules = Rules { hip_serves_openmp: raw.hip_openmp_compatible };
+    let allow_missing = raw.allow_missing_bundles;
+    if file_type == "a" {
+        let check = raw.check_input_archive;
+        return Ok(Job::UnbundleArchive(UnbundleArchive { input, requests, rules, allow_missing, check }));
     }
+    let print_commands = raw.print_commands;
+    Ok(Job::Unbundle(Unbundle { input, file_type, requests, rules, allow_missing, inflate, print_commands }))
+}
+
+fn plan_bundle(raw: &RawArgs, files: Files, environment: &Environment) -> Result<Job> {
+    let Files { inputs, outputs, file_type, .. } = files;
     ensure!(file_type != "a", "Archive files are only supported for unbundling");
     let output = only(outputs, "only one output file supported in bundling mode")?;
     ensure!(inputs.len() == raw.targets.len(), "number of input files and targets should match in bundling mode");
@@ -86,9 +97,9 @@ pub(crate) fn plan(raw: RawArgs, environment: &Environment, warn: &mut dyn FnMut
     let Some(alignment) = NonZeroU32::new(raw.bundle_align) else {
         bail!("for the --bundle-align option: the alignment must be at least 1");
     };
-    let level = raw.compression_level.or(environment.compression_level);
-    let compression = Compression { version: environment.format_version, ..Compression::default() };
-    let compression = Compression { level: level.unwrap_or(compression.level), ..compression };
+    let default = Compression::default();
+    let level = raw.compression_level.or(environment.compression_level).unwrap_or(default.level);
+    let compression = Compression { level, version: environment.format_version, ..default };
     Ok(Job::Bundle(Bundle {
         members: targets.into_iter().zip(inputs).collect(),
         output,
@@ -139,19 +150,24 @@ fn parse_targets(typed: &[OsString]) -> Result<Vec<EntryId>> {
 }
 
 fn check_conflicts(targets: &[EntryId]) -> Result<()> {
-    // The reference looks at the groups, and at the target IDs in a group, in the order of their texts.
+    // The reference looks at the groups, and at the target IDs in a group, in the order of their texts. It shows the
+    // triple as it was typed.
     let mut groups: BTreeMap<String, BTreeMap<String, &EntryId>> = BTreeMap::new();
     for target in targets {
-        let group = format!("{}-{}", target.kind().name(), target.triple().as_str());
-        groups.entry(group).or_default().insert(target.target_id().to_string(), target);
+        let target_id = target.target_id().to_string();
+        let group = target.to_string().strip_suffix(&target_id).unwrap_or_default().to_owned();
+        groups.entry(group).or_default().insert(target_id, target);
     }
-    for (group, targets) in &groups {
-        for (index, (name, target)) in targets.iter().enumerate() {
-            let earlier = targets.iter().take(index);
-            for (other_name, other) in earlier {
+    let shown =
+        |target: &EntryId| format!("{}-{}-{}", target.kind().name(), target.triple().as_str(), target.target_id());
+    for targets in groups.values() {
+        for (index, target) in targets.values().enumerate() {
+            for other in targets.values().take(index) {
                 ensure!(
                     !target.target_id().conflicts_with(other.target_id()),
-                    "Cannot bundle inputs with conflicting targets: '{group}-{other_name}' and '{group}-{name}'"
+                    "Cannot bundle inputs with conflicting targets: '{}' and '{}'",
+                    shown(other),
+                    shown(target)
                 );
             }
         }

@@ -87,12 +87,12 @@ impl Bundle<'_> {
     }
 
     fn copy_entry(&self, data: Slice<'_>, index: usize, sink: &mut dyn Sink) -> Result<()> {
-        for part in self.parts(index) {
+        for part in self.parts(index)? {
             match part {
                 Part::Bytes(bytes) => sink.write(bytes)?,
                 Part::Unreadable(malformed) => return Err(Error::malformed(data.path(), malformed.clone())),
                 Part::Range(range) => {
-                    let slice = data.slice(range.start, part.len()).ok_or(Error::Usage("no such range"))?;
+                    let slice = data.slice(range.start, part.len()).ok_or(Error::Internal("no such range"))?;
                     sink.copy(slice)?;
                 }
             }
@@ -107,9 +107,9 @@ impl Bundle<'_> {
         let data = match &self.body {
             Body::Plain(data) => *data,
             Body::Inflated(input) => input.as_slice(),
-            Body::Stream(_) => return Err(Error::Usage("the bundle is not inflated")),
+            Body::Stream(_) => return Err(Error::Internal("the bundle is not inflated")),
         };
-        if let [Part::Range(range)] = self.parts(index)
+        if let [Part::Range(range)] = self.parts(index)?
             && let Some(slice) = data.slice(range.start, range.end.saturating_sub(range.start))
         {
             return Ok(Content::InPlace(slice));
@@ -137,18 +137,19 @@ impl Bundle<'_> {
         Ok(())
     }
 
-    fn parts(&self, index: usize) -> &[Part] {
-        self.entries.get(index).map_or(&[], |entry| &entry.parts)
+    fn parts(&self, index: usize) -> Result<&[Part]> {
+        self.entries.get(index).map(|entry| entry.parts.as_slice()).ok_or(Error::Internal("no such entry"))
     }
 
     /// One pass over the inflated bytes, each block going to every entry that it belongs to.
     fn stream(&self, compressed: &Compressed<'_>, wanted: &mut [(usize, &mut Output)]) -> Result<()> {
         // What is streamed is of a format that keeps each code object as one range.
-        let range_of = |index: usize| match self.parts(index) {
-            [Part::Range(range)] => range.clone(),
-            _ => 0..0,
+        let range_of = |index: usize| match self.parts(index)? {
+            [Part::Range(range)] => Ok(range.clone()),
+            _ => Err(Error::Internal("the code object is not one range")),
         };
-        let end = wanted.iter().map(|(index, _)| range_of(*index).end).max().unwrap_or(0);
+        let ranges = wanted.iter().map(|(index, _)| range_of(*index)).collect::<Result<Vec<_>>>()?;
+        let end = ranges.iter().map(|range| range.end).max().unwrap_or(0);
         let to_the_end = end == compressed.header().inflated;
         let mut inflater = compressed.inflate(to_the_end)?;
         let mut buffer = vec![0; 1 << 17];
@@ -157,8 +158,7 @@ impl Bundle<'_> {
             let count = inflater.next(&mut buffer)?;
             let Some(block) = buffer.get(..count).filter(|block| !block.is_empty()) else { break };
             let block_end = position + crate::bytes::len_u64(block);
-            for (index, output) in wanted.iter_mut() {
-                let range = range_of(*index);
+            for ((_, output), range) in wanted.iter_mut().zip(&ranges) {
                 let (from, to) = (range.start.max(position), range.end.min(block_end));
                 if let Some(data) =
                     to.checked_sub(from).and_then(|len| crate::bytes::slice(block, from - position, len))

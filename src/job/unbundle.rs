@@ -41,7 +41,11 @@ impl Unbundle {
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
         let input = Input::open(&self.input)?;
         observe_plain(input.as_slice(), observer);
-        let container = FileType::from_name(&self.file_type)?.container();
+        let file_type = FileType::from_name(&self.file_type)?;
+        if file_type == FileType::Archive {
+            return Err(Error::Usage("an archive is taken apart by UnbundleArchive"));
+        }
+        let container = file_type.container();
         let mut outputs: Vec<Option<Output>> = self.requests.iter().map(|_| None).collect();
         let mut bundles = Bundles::new(input.as_slice(), &*container, self.inflate);
         while outputs.iter().any(Option::is_none)
@@ -117,12 +121,14 @@ impl Unbundle {
         let open: Vec<(usize, &EntryId)> =
             self.requests.iter().map(|(wanted, _)| wanted).enumerate().filter(|(index, _)| is_open(*index)).collect();
         let is_exact = |wanted: &EntryId| id.compatibility(wanted, self.rules) == Compatibility::Exact;
-        let exact = open.iter().position(|(_, wanted)| is_exact(wanted));
-        let fits = |(position, (_, wanted)): &(usize, &(usize, &EntryId))| {
+        let exact = open.iter().find(|(_, wanted)| is_exact(wanted)).map(|(index, _)| *index);
+        for (index, wanted) in open {
             let fits = serves(id, wanted, self.rules, observer);
-            exact.map_or(fits, |exact| exact == *position)
-        };
-        open.iter().enumerate().find(fits).map(|(_, (index, _))| *index)
+            if exact.map_or(fits, |exact| exact == index) {
+                return Some(index);
+            }
+        }
+        None
     }
 
     /// The written forms of all requests that no entry serves, sorted.

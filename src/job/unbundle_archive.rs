@@ -153,7 +153,7 @@ fn write(
 ) -> Result<Output> {
     let mut contents = Vec::with_capacity(chosen.len());
     for Chosen { bundle, entry, .. } in chosen {
-        let bundle = bundles.get(*bundle).ok_or(Error::Usage("no such bundle"))?;
+        let bundle = bundles.get(*bundle).ok_or(Error::Internal("no such bundle"))?;
         contents.push(bundle.content(*entry)?);
     }
     let members: Vec<NewMember<'_>> = chosen

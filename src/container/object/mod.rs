@@ -150,7 +150,7 @@ impl Container for FatObject {
             Run::Zeros(count) => Ok(Piece::Zeros(count)),
             Run::Host(range) => {
                 let part = host.slice(range.start, range.end.saturating_sub(range.start));
-                part.map(Piece::Input).ok_or(Error::Usage("no such range"))
+                part.map(Piece::Input).ok_or(Error::Internal("no such range"))
             }
             Run::Content(index) => match members.get(index) {
                 Some(member) if !is_host(member.id.as_bytes()) => Ok(Piece::Input(member.content)),

@@ -5,7 +5,8 @@
 //! | 0 | 24 | magic `clang-offload-bundler fat`, cut to 24 bytes |
 //! | 24 | 8 | length of the host object in bytes |
 //! | 32 | 8 | number of sections that were added |
-//! | 40 | 16 | two numbers that mean what the object format makes of them |
+//! | 40 | 8 | the host's own offset of the section headers (ELF) or of the symbols (COFF) |
+//! | 48 | 8 | the last bytes of the host's ELF header, which count sections, or the length of its COFF strings |
 //!
 //! Integers are little-endian. The record stands between the contents of the sections and the table that the
 //! object's header points to, so that no section covers it: it survives copies and is dropped by every tool

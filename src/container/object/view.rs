@@ -217,7 +217,7 @@ fn same(a: &[u8], b: &[u8]) -> bool {
     std::ptr::eq(a, b) || a == b
 }
 
-/// The runs as a file of their own, where the contents of the added sections are not needed.
+/// The same parts, with neighbours merged and empty ones left out.
 pub(super) fn join(parts: Vec<Part>) -> Vec<Part> {
     let mut joined: Vec<Part> = Vec::with_capacity(parts.len());
     for part in parts {

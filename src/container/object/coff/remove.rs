@@ -70,10 +70,13 @@ impl Coff<'_> {
         let used = sections.flat_map(|(_, section)| extents(section, self.view));
         let headers = 0..self.headers_end();
         let contents = found.iter().map(|section| &section.content).filter(|content| content.start < content.end);
-        let in_headers = contents.into_iter().any(|content| content.start < headers.end);
+        if let Some(content) = contents.into_iter().find(|content| content.start < headers.end) {
+            let what = "a section of the bundle has its content among the section headers, at";
+            return Err(self.broken(what.to_owned(), content.start));
+        }
         let symbols = self.symbols.start..self.strings.end;
         for range in used.chain([symbols]) {
-            if in_headers || cuts.touch(&range) {
+            if cuts.touch(&range) {
                 let what = "the content of a section of the bundle is also that of something else, which is";
                 return Err(self.broken(what.to_owned(), range.start));
             }

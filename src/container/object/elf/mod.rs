@@ -304,7 +304,7 @@ impl<'v> Elf<'v> {
     }
 }
 
-/// The end of the range as a number of bytes from `start`.
+/// The length of a range in bytes.
 fn len_of(range: &Range<u64>) -> u64 {
     range.end.saturating_sub(range.start)
 }
