@@ -4,6 +4,9 @@
 //! another, padded with zeros; compressed ones and plain ones may mix. They are walked by the sizes that
 //! they record, never by searching for a magic string, which payloads may contain. What follows the last
 //! bundle and is none is left alone, as in LLVM 22.1.8.
+//!
+//! Rejected: whatever the formats reject, in any bundle up to the last that a job needs.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::HashSet;
 
@@ -157,11 +160,11 @@ impl Bundle<'_> {
         while position < end || to_the_end {
             let count = inflater.next(&mut buffer)?;
             let Some(block) = buffer.get(..count).filter(|block| !block.is_empty()) else { break };
-            let block_end = position + crate::bytes::len_u64(block);
+            let block_end = position.saturating_add(crate::bytes::len_u64(block));
             for ((_, output), range) in wanted.iter_mut().zip(&ranges) {
                 let (from, to) = (range.start.max(position), range.end.min(block_end));
                 if let Some(data) =
-                    to.checked_sub(from).and_then(|len| crate::bytes::slice(block, from - position, len))
+                    to.checked_sub(from).and_then(|len| crate::bytes::slice(block, from.saturating_sub(position), len))
                 {
                     output.write(data)?;
                 }
