@@ -40,8 +40,12 @@ impl Input {
     /// # Errors
     /// [`Error::Io`] when the file cannot be opened, read or mapped.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = if path.as_os_str() == "-" { standard_input() } else { File::open(path) };
-        let storage = file.and_then(Storage::of_file).with_path(path)?;
+        let storage = if path.as_os_str() == "-" {
+            standard_input().and_then(Storage::of_inherited)
+        } else {
+            File::open(path).and_then(Storage::of_file)
+        };
+        let storage = storage.with_path(path)?;
         Ok(Self { path: path.to_owned(), storage })
     }
 
@@ -112,18 +116,32 @@ impl Input {
 }
 
 impl Storage {
-    fn of_file(mut file: File) -> io::Result<Self> {
+    /// Standard input, of which a process may inherit a regular file with a part already read, and which may be an
+    /// input twice: it is read from where it is, and is at its end afterwards.
+    fn of_inherited(mut file: File) -> io::Result<Self> {
+        if !file.metadata()?.is_file() {
+            return Self::of_file(file);
+        }
+        if file.stream_position()? != 0 {
+            return Self::spool(file, MEMORY_MAX);
+        }
+        let storage = Self::of_file(file)?;
+        if let Self::Mapped { file: Some(file), .. } = &storage {
+            let mut file: &File = file;
+            file.seek(SeekFrom::End(0))?;
+        }
+        Ok(storage)
+    }
+
+    fn of_file(file: File) -> io::Result<Self> {
         let metadata = file.metadata()?;
         if metadata.is_dir() {
             return Err(io::Error::from_raw_os_error(rustix::io::Errno::ISDIR.raw_os_error()));
         }
-        // A process may inherit standard input with a part of the file already read.
-        if !metadata.is_file() || metadata.len() == 0 || file.stream_position()? != 0 {
+        if !metadata.is_file() || metadata.len() == 0 {
             return Self::spool(file, MEMORY_MAX);
         }
         let map = mapping::map(&file)?;
-        // As if it had been read: standard input may be an input twice.
-        file.seek(SeekFrom::End(0))?;
         Ok(Self::Mapped { file: Some(file), map })
     }
 

@@ -48,7 +48,7 @@ impl Console {
         write(&[text.as_bytes(), b"\n"]);
     }
 
-    pub(crate) fn event(&self, event: Event) {
+    pub(crate) fn event(&self, event: Event<'_>) {
         match event {
             Event::Deflated(deflation) if self.verbose => self.line(&deflation_figures(&deflation)),
             Event::Inflated(inflation) if self.verbose => self.line(&inflation_figures(&inflation)),

@@ -28,6 +28,7 @@ use environment::Environment;
 use job::Job;
 use offload_bundle::Error;
 use offload_bundle::error::OsText;
+use offload_bundle::job::Event;
 use parse::{Parsed, parse};
 use raw::RawArgs;
 
@@ -52,7 +53,7 @@ fn execute(raw: RawArgs, console: &mut Console) -> anyhow::Result<()> {
     console.set_verbose(raw.verbose.unwrap_or(environment.verbose));
     console.set_comparisons(raw.debug_only.iter().any(|name| name == "CodeObjectCompatibility"));
     let job = job::plan(raw, &environment, &mut |text| console.warning(text))?;
-    let mut observer = |event| console.event(event);
+    let mut observer = |event: Event<'_>| console.event(event);
     match job {
         Job::List(list) => {
             let mut out = BufWriter::new(io::stdout().lock());

@@ -30,6 +30,7 @@ const ENTRY_FIELDS: u64 = 24;
 
 /// The longest header that is believed, in bytes: thousands of times what any has.
 const HEADER_MAX: u64 = 64 << 20;
+const HEADER_ROOM: &str = "no more than a header of 64 MiB has room for";
 
 /// The binary bundle format.
 #[derive(Clone, Copy, Debug)]
@@ -103,8 +104,7 @@ fn entry_count(cursor: &mut Cursor<'_>, total: u64, base: u64) -> Result<u64, Ma
         return Err(Malformed::Count { count, offset, end: base.saturating_add(total), most });
     }
     if count > HEADER_MAX.checked_div(ENTRY_FIELDS).unwrap_or(0) {
-        let expected = "no more than a header of 64 MiB has room for";
-        return Err(Malformed::Value { what: "entry count", found: count, offset, expected });
+        return Err(Malformed::Value { what: "entry count", found: count, offset, expected: HEADER_ROOM });
     }
     Ok(count)
 }
@@ -116,8 +116,12 @@ fn entry<'a>(cursor: &mut Cursor<'a>, index: u64, total: u64, base: u64) -> Resu
     let id_len = cursor.u64(|| format!("the ID length of entry {index}"))?;
     let header_end = cursor.offset().saturating_sub(base).saturating_add(id_len);
     if header_end > HEADER_MAX && header_end <= total {
-        let expected = "no more than a header of 64 MiB has room for";
-        return Err(Malformed::Value { what: "entry ID length", found: id_len, offset: id_len_at, expected });
+        return Err(Malformed::Value {
+            what: "entry ID length",
+            found: id_len,
+            offset: id_len_at,
+            expected: HEADER_ROOM,
+        });
     }
     let id = cursor.take(id_len, || format!("the ID of entry {index}"))?;
     Ok((id, start..start.saturating_add(size)))

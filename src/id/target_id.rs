@@ -90,11 +90,6 @@ impl TargetId {
         self.processor.is_empty()
     }
 
-    /// Whether LLVM 22.1.8 knows the processor.
-    pub fn is_known(&self) -> bool {
-        self.known.is_some()
-    }
-
     /// Checks that a known processor has all features that are set.
     ///
     /// # Errors
@@ -113,8 +108,8 @@ impl TargetId {
     /// Whether one bundle may not hold both: the same processor, but a feature that one sets and the other
     /// leaves at *Any*.
     pub fn conflicts_with(&self, other: &Self) -> bool {
-        let names = |id: &'_ Self| id.features.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
-        self.processor == other.processor && names(self) != names(other)
+        let same_features = || self.features().map(|(name, _)| name).eq(other.features().map(|(name, _)| name));
+        self.processor == other.processor && !same_features()
     }
 
     /// How a code object with this target ID relates to a request with another.

@@ -29,7 +29,7 @@ use crate::input::Slice;
 /// Something that happened in a job and is no error.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Event {
+pub enum Event<'e> {
     /// The output was compressed.
     Deflated(Deflation),
     /// A compressed bundle was inflated as a whole.
@@ -43,9 +43,9 @@ pub enum Event {
     /// An entry was held against a request.
     Compared {
         /// The entry.
-        entry: EntryId,
+        entry: &'e EntryId,
         /// The request.
-        request: EntryId,
+        request: &'e EntryId,
         /// The outcome.
         outcome: Compatibility,
     },
@@ -59,7 +59,7 @@ pub enum Event {
 }
 
 /// Takes the events of a job.
-pub type Observer<'o> = dyn FnMut(Event) + 'o;
+pub type Observer<'o> = dyn FnMut(Event<'_>) + 'o;
 
 /// The file types that bundles are made of, as in `-type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +109,7 @@ fn parse_entry(entry: &Entry) -> Option<EntryId> {
 /// Whether an entry may serve a request.
 fn serves(entry: &EntryId, request: &EntryId, rules: Rules, observer: &mut Observer<'_>) -> bool {
     let outcome = entry.compatibility(request, rules);
-    observer(Event::Compared { entry: entry.clone(), request: request.clone(), outcome });
+    observer(Event::Compared { entry, request, outcome });
     outcome.is_compatible()
 }
 
