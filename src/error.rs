@@ -136,7 +136,7 @@ impl<T> WithPath<T> for Result<T, Malformed> {
 }
 
 /// Bytes that are not what a format requires. Offsets count from the start of the file, except where the
-/// text says "inside the inflated bundle".
+/// text says "inside the inflated bytes".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Malformed {
@@ -193,23 +193,25 @@ pub enum Malformed {
         expected: &'static str,
     },
     /// A size that disagrees with the data it describes.
-    #[error("compressed bundle at offset {offset}: {what} is recorded as {recorded} bytes, but is {actual}")]
+    #[error("{what} at offset {offset}: {size} is recorded as {recorded} bytes, but is {actual}")]
     Size {
-        /// Where the compressed bundle starts.
+        /// What the container is.
+        what: &'static str,
+        /// Where it starts.
         offset: u64,
         /// Which size.
-        what: &'static str,
+        size: &'static str,
         /// The recorded size.
         recorded: u64,
         /// What the data gives; a text because it may be known only as a bound.
         actual: String,
     },
     /// A recorded hash that disagrees with the data.
-    #[error(
-        "compressed bundle at offset {offset}: the recorded hash is {recorded:#018x}, but the data gives {actual:#018x}"
-    )]
+    #[error("{what} at offset {offset}: the recorded hash is {recorded:#018x}, but the data gives {actual:#018x}")]
     Hash {
-        /// Where the compressed bundle starts.
+        /// What the container is.
+        what: &'static str,
+        /// Where it starts.
         offset: u64,
         /// The recorded hash.
         recorded: u64,
@@ -217,11 +219,11 @@ pub enum Malformed {
         actual: u64,
     },
     /// A compressed stream that its decoder refuses.
-    #[error(
-        "compressed bundle at offset {offset}: the {method} stream is broken behind {inflated} inflated bytes: {reason}"
-    )]
+    #[error("{what} at offset {offset}: the {method} stream is broken behind {inflated} inflated bytes: {reason}")]
     Stream {
-        /// Where the compressed bundle starts.
+        /// What the container is.
+        what: &'static str,
+        /// Where it starts.
         offset: u64,
         /// zlib or zstd.
         method: &'static str,
@@ -252,6 +254,14 @@ pub enum Malformed {
         /// The reader's reason.
         reason: String,
     },
+    /// Bitcode that its reader refuses.
+    #[error("the bitcode at offset {offset} cannot be read: {reason}")]
+    Bitcode {
+        /// Where the bitcode starts.
+        offset: u64,
+        /// The reader's reason.
+        reason: &'static str,
+    },
     /// An object file with a structure that contradicts itself or is beyond what can be done with it.
     #[error("{what} at offset {offset}")]
     Object {
@@ -270,10 +280,12 @@ pub enum Malformed {
         /// How much there may be.
         most: u64,
     },
-    /// Any of the above, inside the inflated bytes of a compressed bundle.
-    #[error("compressed bundle at offset {offset}: inside the inflated bundle: {inner}")]
+    /// Any of the above, inside the inflated bytes of a compressed container.
+    #[error("{what} at offset {offset}: inside the inflated bytes: {inner}")]
     Inflated {
-        /// Where the compressed bundle starts in the file.
+        /// What the container is.
+        what: &'static str,
+        /// Where it starts in the file.
         offset: u64,
         /// What is wrong; its offsets count inflated bytes.
         inner: Box<Malformed>,

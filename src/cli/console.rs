@@ -4,7 +4,8 @@ use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 
-use offload_bundle::container::compressed::{Deflation, Inflation};
+use offload_bundle::container::compressed::Deflation;
+use offload_bundle::container::stream::Inflation;
 use offload_bundle::id::Compatibility;
 use offload_bundle::job::Event;
 
@@ -119,18 +120,19 @@ fn deflation_figures(figures: &Deflation) -> String {
 }
 
 fn inflation_figures(figures: &Inflation) -> String {
-    let Inflation { header, stream_len, elapsed } = figures;
-    let total = header.total.map(|total| format!("Total file size (from header): {} bytes\n", grouped(total)));
+    let Inflation { recorded, stream_len, elapsed } = figures;
+    let total = recorded.total.map(|total| format!("Total file size (from header): {} bytes\n", grouped(total)));
+    let hash = hash(recorded.hash.unwrap_or_default());
     [
-        format!("Compressed bundle format version: {}", header.version.number()),
-        format!("{}Decompression method: {}", total.unwrap_or_default(), header.method.name()),
+        format!("Compressed bundle format version: {}", recorded.version),
+        format!("{}Decompression method: {}", total.unwrap_or_default(), recorded.method.name()),
         format!("Size before decompression: {} bytes", grouped(*stream_len)),
-        format!("Size after decompression: {} bytes", grouped(header.inflated)),
-        rates(header.inflated, *stream_len),
-        format!("Decompression speed: {}", speed(header.inflated, elapsed.as_secs_f64())),
-        format!("Stored hash: {}", hash(header.hash)),
+        format!("Size after decompression: {} bytes", grouped(recorded.inflated)),
+        rates(recorded.inflated, *stream_len),
+        format!("Decompression speed: {}", speed(recorded.inflated, elapsed.as_secs_f64())),
+        format!("Stored hash: {hash}"),
         // A bundle whose hash differs is an error before its figures are known.
-        format!("Recalculated hash: {}", hash(header.hash)),
+        format!("Recalculated hash: {hash}"),
         "Hashes match: Yes".to_owned(),
     ]
     .join("\n")

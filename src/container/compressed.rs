@@ -17,61 +17,26 @@
 //! Rejected: another version or method, sizes or a hash that disagree with the data, bytes behind the stream.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use flate2::read::ZlibDecoder;
-use flate2::write::ZlibEncoder;
 use md5::{Digest, Md5};
 use zstd::zstd_safe;
 
+use super::stream::{Compressed, Method, Recorded, deflate, truncated_hash};
 use crate::bytes::{Cursor, len_u64};
 use crate::error::{Error, Malformed, Result, WithPath};
-use crate::input::{Input, Slice, SliceReader};
+use crate::input::Slice;
 use crate::output::Output;
-use crate::piece::{Piece, Sink, emit, total_len};
+use crate::piece::{Piece, total_len};
 
 /// The magic string of a compressed bundle.
 pub const MAGIC: &[u8; 4] = b"CCOB";
 
-/// The largest window (as a power of two) that the decoder accepts: the largest that zstd has on any machine.
-const WINDOW_LOG_MAX: u32 = 31;
-
-/// How a bundle is compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
-    /// zlib, method 0.
-    Zlib,
-    /// zstd, method 1.
-    Zstd,
-}
-
-impl Method {
-    /// The name of the method.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Zlib => "zlib",
-            Self::Zstd => "zstd",
-        }
-    }
-
-    /// The level that is used when none is asked for.
-    pub fn default_level(self) -> i32 {
-        match self {
-            // What `-1` selects in zlib; zlib-rs wants the number.
-            Self::Zlib => 6,
-            Self::Zstd => 3,
-        }
-    }
-
-    fn number(self) -> u16 {
-        match self {
-            Self::Zlib => 0,
-            Self::Zstd => 1,
-        }
-    }
-}
+/// What it is called in messages.
+const WHAT: &str = "compressed bundle";
 
 /// A version of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,7 +122,7 @@ impl Header {
     fn to_bytes(self) -> Vec<u8> {
         let mut bytes = Vec::from(MAGIC);
         bytes.extend(self.version.number().to_le_bytes());
-        bytes.extend(self.method.number().to_le_bytes());
+        bytes.extend(method_number(self.method).to_le_bytes());
         let width = if self.version == Version::V3 { 8 } else { 4 };
         for size in self.total.into_iter().chain([self.inflated]) {
             bytes.extend(size.to_le_bytes().iter().take(width));
@@ -196,102 +161,47 @@ fn method(cursor: &mut Cursor<'_>) -> Result<Method, Malformed> {
     }
 }
 
-/// A compressed bundle in an input.
-#[derive(Clone, Copy, Debug)]
-pub struct Compressed<'a> {
-    header: Header,
-    /// The stream behind the header.
-    body: Slice<'a>,
-    offset: u64,
+fn method_number(method: Method) -> u16 {
+    match method {
+        Method::Zlib => 0,
+        Method::Zstd => 1,
+    }
 }
 
-impl<'a> Compressed<'a> {
-    /// The compressed bundle at the start of `data`, or `None` if the magic is not there.
-    ///
-    /// # Errors
-    /// [`Error::Malformed`] for a broken header or a bundle that `data` does not hold completely.
-    pub fn read(data: Slice<'a>) -> Result<Option<Self>> {
-        Self::parse(data).with_path(data.path())
-    }
+/// The compressed bundle at the start of `data`, or `None` if the magic is not there.
+///
+/// # Errors
+/// [`Error::Malformed`] for a broken header or a bundle that `data` does not hold completely.
+pub fn read(data: Slice<'_>) -> Result<Option<Compressed<'_>>> {
+    parse(data).with_path(data.path())
+}
 
-    fn parse(data: Slice<'a>) -> Result<Option<Self>, Malformed> {
-        let offset = data.offset();
-        let Some(header) = Header::read(data.bytes(), offset)? else { return Ok(None) };
-        let header_len = header.version.header_len();
-        let rest = data.slice(header_len, data.len().saturating_sub(header_len));
-        let truncated = |needed| Malformed::Truncated {
-            what: "the compressed bundle".to_owned(),
+fn parse(data: Slice<'_>) -> Result<Option<Compressed<'_>>, Malformed> {
+    let offset = data.offset();
+    let Some(header) = Header::read(data.bytes(), offset)? else { return Ok(None) };
+    let Header { version, method, total, inflated, hash } = header;
+    let header_len = version.header_len();
+    let rest = data.slice(header_len, data.len().saturating_sub(header_len));
+    let truncated = |needed| Malformed::Truncated {
+        what: ["the ", WHAT].concat(),
+        offset,
+        needed,
+        end: offset.saturating_add(data.len()),
+    };
+    let rest = rest.ok_or_else(|| truncated(header_len))?;
+    let body_len = match total {
+        Some(total) => total.saturating_sub(header_len),
+        None => stream_len(header, rest.bytes()).map_err(|reason| Malformed::Stream {
+            what: WHAT,
             offset,
-            needed,
-            end: offset.saturating_add(data.len()),
-        };
-        let rest = rest.ok_or_else(|| truncated(header_len))?;
-        let body_len = match header.total {
-            Some(total) => total.saturating_sub(header_len),
-            None => stream_len(header, rest.bytes()).map_err(|reason| Malformed::Stream {
-                offset,
-                method: header.method.name(),
-                inflated: 0,
-                reason,
-            })?,
-        };
-        let body = rest.slice(0, body_len).ok_or_else(|| truncated(header_len.saturating_add(body_len)))?;
-        Ok(Some(Self { header, body, offset }))
-    }
-
-    /// The fields of the header.
-    pub fn header(&self) -> &Header {
-        &self.header
-    }
-
-    /// Where the header starts in its input.
-    pub fn offset(&self) -> u64 {
-        self.offset
-    }
-
-    /// Header and stream together, in bytes.
-    pub fn len(&self) -> u64 {
-        self.header.version.header_len().saturating_add(self.body.len())
-    }
-
-    /// Whether the stream holds no byte.
-    pub fn is_empty(&self) -> bool {
-        self.body.is_empty()
-    }
-
-    /// A reader of the inflated bytes. Reading up to the end checks the recorded sizes, and with `hash` the
-    /// recorded hash.
-    pub(crate) fn inflate(&self, hash: bool) -> Result<Inflater<'a>> {
-        Inflater::new(*self, hash)
-    }
-
-    /// All inflated bytes, sizes and hash checked, and what that took.
-    pub(crate) fn inflate_whole(&self) -> Result<(Input, Inflation)> {
-        let started = Instant::now();
-        let mut inflater = self.inflate(true)?;
-        let read = Input::spool(self.body.path(), &mut inflater);
-        if let Some(error) = inflater.failure.take() {
-            return Err(error);
-        }
-        let input = read.with_path(self.body.path())?;
-        let header = self.header;
-        Ok((input, Inflation { header, stream_len: self.body.len(), elapsed: started.elapsed() }))
-    }
-
-    fn malformed(&self, malformed: Malformed) -> Error {
-        Error::malformed(self.body.path(), malformed)
-    }
-}
-
-/// A bundle that was inflated, for those who want the figures.
-#[derive(Clone, Copy, Debug)]
-pub struct Inflation {
-    /// The header of the compressed bundle.
-    pub header: Header,
-    /// The stream without the header, in bytes.
-    pub stream_len: u64,
-    /// How long inflating and hashing took.
-    pub elapsed: Duration,
+            method: method.name(),
+            inflated: 0,
+            reason,
+        })?,
+    };
+    let body = rest.slice(0, body_len).ok_or_else(|| truncated(header_len.saturating_add(body_len)))?;
+    let recorded = Recorded { what: WHAT, version: version.number(), method, total, inflated, hash: Some(hash) };
+    Ok(Some(Compressed { recorded, offset, header_len, prefix: None, body }))
 }
 
 /// Where the one stream in `data` ends: what version 1 does not record.
@@ -307,133 +217,6 @@ fn stream_len(header: Header, data: &[u8]) -> Result<u64, String> {
             Ok(decoder.total_in())
         }
     }
-}
-
-enum Decoder<'a> {
-    Zlib(ZlibDecoder<SliceReader<'a>>),
-    Zstd(zstd::Decoder<'static, BufReader<SliceReader<'a>>>),
-}
-
-/// Reads the inflated bytes of a compressed bundle and checks them against its header on the way.
-pub(crate) struct Inflater<'a> {
-    source: Compressed<'a>,
-    decoder: Decoder<'a>,
-    produced: u64,
-    hash: Option<Md5>,
-    /// The error behind the last failed `read`, which could only return an [`io::Error`].
-    failure: Option<Error>,
-}
-
-impl<'a> Inflater<'a> {
-    fn new(source: Compressed<'a>, hash: bool) -> Result<Self> {
-        let reader = source.body.reader();
-        let decoder = match source.header.method {
-            Method::Zlib => Ok(Decoder::Zlib(ZlibDecoder::new(reader))),
-            Method::Zstd => zstd::Decoder::new(reader).and_then(|mut decoder| {
-                decoder.window_log_max(WINDOW_LOG_MAX)?;
-                Ok(Decoder::Zstd(decoder))
-            }),
-        };
-        let decoder = decoder.with_path(source.body.path())?;
-        Ok(Self { source, decoder, produced: 0, hash: hash.then(Md5::new), failure: None })
-    }
-
-    /// The next inflated bytes; 0 of them at the end, after the checks.
-    pub(crate) fn next(&mut self, buffer: &mut [u8]) -> Result<usize> {
-        let read = match &mut self.decoder {
-            Decoder::Zlib(decoder) => decoder.read(buffer),
-            Decoder::Zstd(decoder) => decoder.read(buffer),
-        };
-        let count = read.map_err(|error| self.stream_error(error))?;
-        if count == 0 && !buffer.is_empty() {
-            self.check_end()?;
-            return Ok(0);
-        }
-        self.produced = self.produced.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
-        if self.produced > self.source.header.inflated {
-            return Err(self.size_error(format!("at least {}", self.produced)));
-        }
-        if let (Some(hash), Some(data)) = (&mut self.hash, buffer.get(..count)) {
-            hash.update(data);
-        }
-        Ok(count)
-    }
-
-    /// Extends `buffer` to `want` bytes, or as far as the data goes. Returns whether the data ends there.
-    pub(crate) fn fill(&mut self, buffer: &mut Vec<u8>, want: usize) -> Result<bool> {
-        let mut filled = buffer.len();
-        buffer.resize(want.max(filled), 0);
-        let mut ended = false;
-        while let Some(space) = buffer.get_mut(filled..).filter(|space| !space.is_empty() && !ended) {
-            let count = self.next(space)?;
-            ended = count == 0;
-            filled = filled.saturating_add(count);
-        }
-        buffer.truncate(filled);
-        Ok(ended)
-    }
-
-    fn check_end(&mut self) -> Result<()> {
-        let Header { inflated, hash: recorded, .. } = self.source.header;
-        if self.produced != inflated {
-            return Err(self.size_error(self.produced.to_string()));
-        }
-        if let Decoder::Zlib(decoder) = &self.decoder
-            && decoder.total_in() != self.source.body.len()
-        {
-            let header_len = self.source.header.version.header_len();
-            return Err(self.source.malformed(Malformed::Size {
-                offset: self.source.offset,
-                what: "the total size",
-                recorded: self.source.len(),
-                actual: decoder.total_in().saturating_add(header_len).to_string(),
-            }));
-        }
-        let actual = self.hash.take().map(truncated_hash);
-        match actual {
-            Some(actual) if actual != recorded => {
-                Err(self.source.malformed(Malformed::Hash { offset: self.source.offset, recorded, actual }))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn size_error(&self, actual: String) -> Error {
-        self.source.malformed(Malformed::Size {
-            offset: self.source.offset,
-            what: "the inflated size",
-            recorded: self.source.header.inflated,
-            actual,
-        })
-    }
-
-    fn stream_error(&self, error: io::Error) -> Error {
-        if error.raw_os_error().is_some() {
-            return Error::io(self.source.body.path(), error);
-        }
-        self.source.malformed(Malformed::Stream {
-            offset: self.source.offset,
-            method: self.source.header.method.name(),
-            inflated: self.produced,
-            reason: error.to_string(),
-        })
-    }
-}
-
-impl Read for Inflater<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.next(buffer).map_err(|error| {
-            let text = error.to_string();
-            self.failure = Some(error);
-            io::Error::other(text)
-        })
-    }
-}
-
-/// The hash that a header records: the first 8 bytes of the MD5.
-fn truncated_hash(hash: Md5) -> u64 {
-    let digest: [u8; 16] = hash.finalize().into();
-    digest.first_chunk::<8>().map_or(0, |head| u64::from_le_bytes(*head))
 }
 
 /// How to compress.
@@ -489,7 +272,9 @@ fn write_with_limit(
     let path = output.path().to_owned();
     let file = output.file()?;
     file.seek(SeekFrom::Start(version.header_len())).with_path(&path)?;
-    let hash = deflate(pieces, compression, inflated, file, &path)?;
+    let mut hash = Md5::new();
+    deflate(pieces, (compression.method, compression.level), Some(&mut hash), (&mut *file, &path))?;
+    let hash = truncated_hash(hash);
     let end = file.stream_position().with_path(&path)?;
     let stream_len = end.saturating_sub(version.header_len());
     if version == Version::V2 && end > limit {
@@ -503,62 +288,6 @@ fn write_with_limit(
     let header = Header { version, method: compression.method, total, inflated, hash };
     file.seek(SeekFrom::Start(0)).and_then(|_| file.write_all(&header.to_bytes())).with_path(&path)?;
     Ok(Deflation { header, stream_len, level: compression.level, elapsed: started.elapsed() })
-}
-
-/// Writes the stream and returns the hash of what went into it.
-fn deflate(
-    pieces: &[Piece<'_>],
-    compression: &Compression,
-    inflated: u64,
-    file: &mut std::fs::File,
-    path: &std::path::Path,
-) -> Result<u64> {
-    match compression.method {
-        Method::Zstd => {
-            let mut encoder = zstd::Encoder::new(file, compression.level).with_path(path)?;
-            encoder.long_distance_matching(true).with_path(path)?;
-            // One-shot decoders ask the frame for its size.
-            encoder.set_pledged_src_size(Some(inflated)).with_path(path)?;
-            let mut sink = Deflater { encoder, hash: Md5::new(), path };
-            emit(pieces, &mut sink)?;
-            sink.encoder.finish().with_path(path)?;
-            Ok(truncated_hash(sink.hash))
-        }
-        Method::Zlib => {
-            let level = u32::try_from(compression.level.clamp(0, 9)).unwrap_or_default();
-            let encoder = ZlibEncoder::new(file, flate2::Compression::new(level));
-            let mut sink = Deflater { encoder, hash: Md5::new(), path };
-            emit(pieces, &mut sink)?;
-            sink.encoder.finish().with_path(path)?;
-            Ok(truncated_hash(sink.hash))
-        }
-    }
-}
-
-/// A sink that hashes what it passes on to an encoder.
-struct Deflater<'p, W> {
-    encoder: W,
-    hash: Md5,
-    path: &'p std::path::Path,
-}
-
-impl<W: Write> Sink for Deflater<'_, W> {
-    fn write(&mut self, data: &[u8]) -> Result<()> {
-        self.hash.update(data);
-        self.encoder.write_all(data).with_path(self.path)
-    }
-
-    fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
-        let mut reader = slice.reader();
-        let mut buffer = vec![0; 1 << 17];
-        loop {
-            let count = reader.read(&mut buffer).with_path(slice.path())?;
-            match buffer.get(..count) {
-                Some([]) | None => return Ok(()),
-                Some(data) => self.write(data)?,
-            }
-        }
-    }
 }
 
 /// Moves `len` bytes at `from` to the higher offset `to`, last block first, since the ranges overlap.
@@ -578,6 +307,7 @@ fn move_up(file: &std::fs::File, from: u64, len: u64, to: u64) -> io::Result<()>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::input::Input;
     use crate::output;
 
     /// Bytes that no method makes smaller.
@@ -602,7 +332,7 @@ mod tests {
 
     fn inflate(file: &[u8]) -> Result<Vec<u8>> {
         let input = Input::from_bytes("in", file.to_vec());
-        let compressed = Compressed::read(input.as_slice())?.unwrap();
+        let compressed = read(input.as_slice())?.unwrap();
         Ok(compressed.inflate_whole()?.0.bytes().to_vec())
     }
 
@@ -650,7 +380,7 @@ mod tests {
             let header = Header { version: Version::V1, total: None, ..deflation.header };
             let first = [&header.to_bytes(), &file[24..]].concat();
             let input = Input::from_bytes("in", [&first[..], b"CCOB and so on"].concat());
-            let compressed = Compressed::read(input.as_slice()).unwrap().unwrap();
+            let compressed = read(input.as_slice()).unwrap().unwrap();
             assert_eq!(compressed.len(), len_u64(&first));
             assert_eq!(compressed.inflate_whole().unwrap().0.bytes(), data);
         }

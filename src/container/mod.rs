@@ -8,7 +8,10 @@ pub mod binary;
 pub(crate) mod bitcode;
 pub mod compressed;
 pub mod object;
+pub mod offload_binary;
+pub mod sections;
 pub mod sequence;
+pub mod stream;
 pub mod text;
 
 use std::ops::Range;
@@ -17,6 +20,8 @@ use crate::bytes;
 use crate::error::{Malformed, Result};
 use crate::input::Slice;
 use crate::piece::Piece;
+use offload_binary::ImageInfo;
+use stream::Compressed;
 
 /// The magic string in every bundle that is not compressed.
 pub const MAGIC: &str = "__CLANG_OFFLOAD_BUNDLE__";
@@ -28,6 +33,8 @@ pub struct Entry {
     pub id: Vec<u8>,
     /// The code object: one range of the bundle, except where a format keeps it in another form.
     pub parts: Vec<Part>,
+    /// What an offload binary records besides; other formats have nothing more.
+    pub image: Option<Box<ImageInfo>>,
 }
 
 /// A part of a code object.
@@ -44,7 +51,7 @@ pub enum Part {
 impl Entry {
     /// An entry whose code object lies in the bundle as it is.
     pub fn at(id: &[u8], range: Range<u64>) -> Self {
-        Self { id: id.to_vec(), parts: vec![Part::Range(range)] }
+        Self { id: id.to_vec(), parts: vec![Part::Range(range)], image: None }
     }
 
     /// The size of the code object in bytes.
@@ -113,6 +120,15 @@ pub trait Container {
     /// # Errors
     /// [`Malformed`] when the bytes begin like a bundle of this format but are none.
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed>;
+
+    /// The compressed container at the start of `data`, or `None` if there is none. Unless a format has a form of its
+    /// own, that is a compressed bundle.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`](crate::Error::Malformed) when the bytes begin like a compressed container but are none.
+    fn compressed<'a>(&self, data: Slice<'a>) -> Result<Option<Compressed<'a>>> {
+        compressed::read(data)
+    }
 
     /// The pieces of a new bundle of `members`.
     ///

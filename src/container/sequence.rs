@@ -10,7 +10,7 @@
 
 use std::collections::HashSet;
 
-use super::compressed::{Compressed, Inflation};
+use super::stream::{Compressed, Inflation};
 use super::{Container, Contents, Entry, Part};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::input::{Input, Slice};
@@ -153,7 +153,7 @@ impl Bundle<'_> {
         };
         let ranges = wanted.iter().map(|(index, _)| range_of(*index)).collect::<Result<Vec<_>>>()?;
         let end = ranges.iter().map(|range| range.end).max().unwrap_or(0);
-        let to_the_end = end == compressed.header().inflated;
+        let to_the_end = end == compressed.recorded().inflated;
         let mut inflater = compressed.inflate(to_the_end)?;
         let mut buffer = vec![0; 1 << 17];
         let mut position = 0;
@@ -181,18 +181,25 @@ pub struct Bundles<'a> {
     container: &'a dyn Container,
     inflate: Inflate,
     position: Option<u64>,
+    /// Where there is something that is no bundle.
+    stopped_at: Option<u64>,
 }
 
 impl<'a> Bundles<'a> {
     /// Walks `data`, whose bundles are of one format, compressed or not.
     pub fn new(data: Slice<'a>, container: &'a dyn Container, inflate: Inflate) -> Self {
-        Self { data, container, inflate, position: Some(0) }
+        Self { data, container, inflate, position: Some(0), stopped_at: None }
+    }
+
+    /// Where the walk met something that is no bundle, as an offset in the input.
+    pub fn stopped_at(&self) -> Option<u64> {
+        self.stopped_at
     }
 
     /// The bundle at `position` and the position behind it.
     fn read_at(&self, position: u64) -> Result<Option<(Bundle<'a>, u64)>> {
         let Some(data) = self.rest(position) else { return Ok(None) };
-        if let Some(compressed) = Compressed::read(data)? {
+        if let Some(compressed) = self.container.compressed(data)? {
             let bundle = self.read_compressed(compressed)?;
             return Ok(Some((bundle, position.saturating_add(compressed.len()))));
         }
@@ -209,8 +216,7 @@ impl<'a> Bundles<'a> {
 
     fn read_compressed(&self, compressed: Compressed<'a>) -> Result<Bundle<'a>> {
         let offset = compressed.offset();
-        let inflated = |inner| Malformed::Inflated { offset, inner: Box::new(inner) };
-        let total = compressed.header().inflated;
+        let total = compressed.recorded().inflated;
         if self.inflate == Inflate::AsNeeded && self.container.repeats() && total > WHOLE_MAX {
             let in_ranges = |entry: &Entry| matches!(entry.parts.as_slice(), [Part::Range(_)]);
             let entries = self.entries_of_prefix(&compressed, total)?;
@@ -219,8 +225,8 @@ impl<'a> Bundles<'a> {
             }
         }
         let (input, inflation) = compressed.inflate_whole()?;
-        let contents =
-            self.container.read(input.bytes(), input.len(), 0).map_err(inflated).with_path(self.data.path())?;
+        let contents = self.container.read(input.bytes(), input.len(), 0);
+        let contents = contents.map_err(|inner| compressed.inside(inner)).with_path(self.data.path())?;
         let entries = contents.map_or(Vec::new(), |contents| contents.entries);
         Ok(Bundle { offset, entries, inflation: Some(inflation), body: Body::Inflated(input) })
     }
@@ -236,10 +242,7 @@ impl<'a> Bundles<'a> {
             match self.container.read(&prefix, total, 0) {
                 Err(Malformed::Truncated { .. }) if !complete && want >= PREFIX_MAX => return Ok(None),
                 Err(Malformed::Truncated { .. }) if !complete => want = want.saturating_mul(2),
-                Err(inner) => {
-                    let malformed = Malformed::Inflated { offset: compressed.offset(), inner: Box::new(inner) };
-                    return Err(Error::malformed(self.data.path(), malformed));
-                }
+                Err(inner) => return Err(compressed.inside(inner)).with_path(self.data.path()),
                 Ok(contents) => return Ok(Some(contents.map_or(Vec::new(), |contents| contents.entries))),
             }
         }
@@ -270,7 +273,10 @@ impl<'a> Iterator for Bundles<'a> {
                 self.position = Some(end).filter(|&end| end > position);
                 Some(Ok(bundle))
             }
-            Ok(None) => None,
+            Ok(None) => {
+                self.stopped_at = self.data.offset().checked_add(position).filter(|_| position < self.data.len());
+                None
+            }
             Err(error) => Some(Err(error)),
         }
     }

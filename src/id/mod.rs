@@ -33,12 +33,17 @@ pub enum OffloadKind {
     Hip,
     /// HIP, code objects of ABI version 4 and up.
     HipV4,
+    /// CUDA. In offload binaries only.
+    Cuda,
+    /// SYCL. In offload binaries only.
+    Sycl,
 }
 
 impl OffloadKind {
     /// The kind with this name.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Host, Self::OpenMp, Self::Hip, Self::HipV4].into_iter().find(|kind| kind.name() == name)
+        let all = [Self::Host, Self::OpenMp, Self::Hip, Self::HipV4, Self::Cuda, Self::Sycl];
+        all.into_iter().find(|kind| kind.name() == name)
     }
 
     /// The name in entry IDs.
@@ -48,12 +53,19 @@ impl OffloadKind {
             Self::OpenMp => "openmp",
             Self::Hip => "hip",
             Self::HipV4 => "hipv4",
+            Self::Cuda => "cuda",
+            Self::Sycl => "sycl",
         }
     }
 
     /// Whether this is one of the two kinds of HIP.
     pub fn is_hip(self) -> bool {
         matches!(self, Self::Hip | Self::HipV4)
+    }
+
+    /// The kind with this name, if bundles may have entries of it.
+    fn of_bundle(name: &str) -> Option<Self> {
+        Self::from_name(name).filter(|kind| !matches!(kind, Self::Cuda | Self::Sycl))
     }
 
     /// Whether a code object of this kind may serve a request for `other`.
@@ -121,7 +133,7 @@ impl EntryId {
         let (kind_name, rest) = id.split_once('-').ok_or(IdError::Format)?;
         let (triple, target_id) = split_triple(rest).ok_or(IdError::Format)?;
         let triple = Triple::parse(&triple);
-        let kind = OffloadKind::from_name(kind_name);
+        let kind = OffloadKind::of_bundle(kind_name);
         let (Some(kind), true) = (kind, triple.arch() != triple::Arch::Unknown) else {
             return Err(unknown_error(id, kind_name, rest));
         };
@@ -131,6 +143,26 @@ impl EntryId {
         let foreign = kind == OffloadKind::Host && !processors::is_offload_arch(target_id.processor());
         let target_id = if foreign { TargetId::default() } else { target_id };
         Ok(Self { kind, triple, target_id })
+    }
+
+    /// The entry ID of a code object whose kind, triple and target ID are known, as an offload binary records them.
+    ///
+    /// # Errors
+    /// [`IdError`] if the triple has an unknown architecture, or the target ID breaks a rule.
+    pub fn new(kind: OffloadKind, triple: &str, target_id: &str) -> Result<Self, IdError> {
+        let id = || [kind.name(), "-", triple, "-", target_id].concat();
+        let four_fields = match triple.split('-').count() {
+            ..3 => triple::normalize(triple, Form::Three) + "-",
+            3 => [triple, "-"].concat(),
+            _ => triple.to_owned(),
+        };
+        let parsed = Triple::parse(&four_fields);
+        if parsed.arch() == triple::Arch::Unknown {
+            return Err(IdError::Unknown { id: id(), kind: None, triple: Some(triple.to_owned()) });
+        }
+        let target_id =
+            TargetId::parse(target_id, parsed.arch()).map_err(|reason| IdError::TargetId { id: id(), reason })?;
+        Ok(Self { kind, triple: parsed, target_id })
     }
 
     /// The offload kind.
@@ -211,7 +243,7 @@ fn unknown_error(id: &str, kind: &str, rest: &str) -> IdError {
     let triple = Triple::parse(&fields.join("-"));
     IdError::Unknown {
         id: id.to_owned(),
-        kind: OffloadKind::from_name(kind).is_none().then(|| kind.to_owned()),
+        kind: OffloadKind::of_bundle(kind).is_none().then(|| kind.to_owned()),
         triple: (triple.arch() == triple::Arch::Unknown).then(|| triple.as_str().to_owned()),
     }
 }

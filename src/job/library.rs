@@ -1,5 +1,7 @@
 //! A library of bundles: an archive, and the bundles in each of its members.
 
+use std::path::Path;
+
 use super::{Event, FileType, Observer, observe_plain};
 use crate::container::Container;
 use crate::container::archive::{Archive, ArchiveMember, Location};
@@ -29,11 +31,7 @@ impl Library {
         let mut beside = Vec::new();
         for member in Archive::read(archive.as_slice())?.members() {
             if let Location::Beside(path) = member?.location {
-                // Reading a device could go on for ever.
-                if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
-                    return Err(Error::NoFile { path });
-                }
-                let mut input = Input::open(&path)?;
+                let mut input = open_beside(&path)?;
                 input.close();
                 beside.push(input);
             }
@@ -75,7 +73,7 @@ impl<'a> Member<'a> {
         observe_plain(self.content, observer);
         let bundles = Bundles::new(self.content, &*self.library.container, inflate);
         for bundle in bundles {
-            let bundle = bundle.map_err(|error| self.locate(error))?;
+            let bundle = bundle.map_err(|error| locate(error, self.library.archive.path(), self.name))?;
             if let Some(inflation) = bundle.inflation {
                 observer(Event::Inflated(inflation));
             }
@@ -83,15 +81,24 @@ impl<'a> Member<'a> {
         }
         Ok(())
     }
+}
 
-    /// The error with the name of the member behind that of the archive, as linkers write it.
-    fn locate(&self, error: Error) -> Error {
-        match error {
-            Error::Malformed { path, source } if path == self.library.archive.path() => {
-                let member = self.name.escape_ascii();
-                Error::Malformed { path: format!("{}({member})", path.display()).into(), source }
-            }
-            error => error,
+/// Opens a member of a thin archive.
+pub(super) fn open_beside(path: &Path) -> Result<Input> {
+    // Reading a device could go on for ever.
+    if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        return Err(Error::NoFile { path: path.to_owned() });
+    }
+    Input::open(path)
+}
+
+/// An error of a member with its name behind that of the archive, as linkers write it.
+pub(super) fn locate(error: Error, archive: &Path, member: &[u8]) -> Error {
+    match error {
+        Error::Malformed { path, source } if path == archive => {
+            let path = format!("{}({})", path.display(), member.escape_ascii()).into();
+            Error::Malformed { path, source }
         }
+        error => error,
     }
 }

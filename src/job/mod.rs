@@ -1,25 +1,31 @@
-//! The jobs: bundle, unbundle, unbundle an archive, and list. Each is a struct of what to do with a `run` that does it.
+//! The jobs: bundle, unbundle, unbundle an archive, list, package and unpackage. Each is a struct of what to do with a
+//! `run` that does it.
 //!
 //! A job touches no file but those it names, prints nothing and leaves either all of its outputs or none. What
 //! a user may want to hear besides the result comes as [`Event`]s.
 
 mod bundle;
+mod file_name;
 mod library;
 mod list;
 mod objcopy;
+mod package;
 mod unbundle;
 mod unbundle_archive;
 
 pub use bundle::Bundle;
 pub use list::List;
+pub use package::{NewImage, Package};
 pub use unbundle::Unbundle;
 pub use unbundle_archive::UnbundleArchive;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use crate::container::binary::Binary;
-use crate::container::compressed::{Deflation, Inflation};
+use crate::container::compressed::Deflation;
 use crate::container::object::Objects;
+use crate::container::stream::Inflation;
 use crate::container::text::Text;
 use crate::container::{Container, Entry};
 use crate::error::{Error, Result};
@@ -56,6 +62,22 @@ pub enum Event<'e> {
         /// Why.
         reason: String,
     },
+    /// Several images go to one file, which gets the last of them.
+    SeveralMatches {
+        /// The file.
+        file: PathBuf,
+    },
+    /// No image matches a request, for which nothing is written.
+    NoMatch {
+        /// The file that was read.
+        input: PathBuf,
+        /// The request as typed; none if everything was asked for.
+        request: Option<String>,
+        /// What the file holds, each kind of image once, in file order.
+        present: Vec<String>,
+    },
+    /// An archive was asked for, but no file for it, so that every image gets a file of its own.
+    NoArchiveFile,
 }
 
 /// Takes the events of a job.

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 
 use super::{Event, FileType, Observer, objcopy, observe_plain, parse_entry, serves};
-use crate::container::compressed::Compressed;
+use crate::container::compressed;
 use crate::container::object::Format;
 use crate::container::sequence::{self, Bundles, Inflate};
 use crate::error::{Error, Result};
@@ -139,7 +139,7 @@ impl Unbundle {
 }
 
 fn copy_inflated(input: &Input, output: &mut Output) -> Result<()> {
-    match Compressed::read(input.as_slice())? {
+    match compressed::read(input.as_slice())? {
         Some(compressed) => output.copy(compressed.inflate_whole()?.0.as_slice()),
         None => output.copy(input.as_slice()),
     }

@@ -8,6 +8,7 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
+use super::file_name::FileName;
 use super::library::{Library, Member};
 use super::{Event, Observer, parse_entry, serves};
 use crate::container::archive::{self, NewMember};
@@ -173,11 +174,7 @@ fn write(
 
 /// The name of a code object in the archive that it goes to. It is never a path.
 fn member_name(member: &[u8], entry: &[u8], id: &EntryId) -> Vec<u8> {
-    let file = member.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-    let (stem, extension) = match file.iter().rposition(|&byte| byte == b'.') {
-        Some(dot) if !matches!(file, b"." | b"..") => file.split_at_checked(dot).unwrap_or((file, b"")),
-        _ => (file, &b""[..]),
-    };
+    let FileName { stem, extension } = FileName::of(member);
     let target = id.target_id().to_string();
     let extension: &[u8] = match target {
         target if target.contains("gfx") => b".bc",

@@ -208,7 +208,7 @@ fn sections_behind_those_of_the_bundle_get_other_numbers() {
         let found = object.found().unwrap();
         assert_eq!(found.len(), 1);
         let parts = object.host(&data, &found);
-        let restored = Entry { id: vec![], parts }.content(&data).unwrap();
+        let restored = Entry { id: vec![], parts, image: None }.content(&data).unwrap();
         let expected = [(".text", b"0000"), (".data", b"2222"), (".last", b"3333")];
         assert_eq!(sections(&restored), expected.map(|(name, data)| (name.to_owned(), data.to_vec())));
         let symbols = restored.len() - 4 - bundle.len() - 1 - 8 * width;

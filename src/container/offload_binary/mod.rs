@@ -1,0 +1,299 @@
+//! The offload binary: device images with key and value strings, as OpenMP, CUDA, SYCL and the new HIP driver embed
+//! them in host objects.
+//!
+//! | offset | width | meaning |
+//! |---|---|---|
+//! | 0 | 4 | magic 10 FF 10 AD |
+//! | 4 | 4 | version |
+//! | 8 | 8 | size of this offload binary in bytes |
+//! | 16 | 8 | offset of the entries |
+//! | 24 | 8 | v1: size of the one entry; v2, v3: number of entries |
+//! | 32 | 8 | v3 only: size when inflated, 0 if not compressed |
+//! | | | an entry: |
+//! | +0 | 2 | image kind |
+//! | +2 | 2 | offload kind |
+//! | +4 | 4 | flags |
+//! | +8 | 8 | offset of the string entries |
+//! | +16 | 8 | number of string entries |
+//! | +24 | 8 | offset of the image |
+//! | +32 | 8 | size of the image in bytes |
+//! | | | a string entry: |
+//! | +0 | 8 | offset of the key, which a NUL ends |
+//! | +8 | 8 | offset of the value, which a NUL ends |
+//! | +16 | 8 | v2, v3: length of the value in bytes |
+//!
+//! Integers are little-endian; all offsets count from the start of the offload binary. Strings are shared where one
+//! ends another, images follow at a multiple of 8, and zeros fill up to the next one. Version 1 holds one image; several
+//! images are several offload binaries, one after another. In a compressed one (v3) one zlib or zstd stream replaces all
+//! that follows the header, whose size then counts header and stream.
+//!
+//! Layout: Clang Offload Packager documentation and LLVM 22.1.8 (v1), LLVM 23 (v2) and its successor (v3). HIP has the
+//! number 4 since LLVM 21 and 3 before; both are read. Written is version 1 unless asked otherwise, byte for byte as
+//! LLVM 22.1.8 does.
+//!
+//! Rejected: other versions, sizes and offsets beyond the data, strings without end, string tables that together claim
+//! more than the offload binary holds.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+mod read;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use super::stream::{Compressed, Method};
+use super::{Container, Contents, Member};
+use crate::error::{Malformed, Result};
+use crate::id::{EntryId, OffloadKind};
+use crate::input::Slice;
+use crate::piece::Piece;
+
+pub(crate) use write::write_compressed;
+pub use write::{NewImage, plan};
+
+/// The first bytes of an offload binary.
+pub const MAGIC: [u8; 4] = [0x10, 0xff, 0x10, 0xad];
+
+/// What offload binaries and their images are aligned to, in bytes.
+pub const ALIGNMENT: u64 = 8;
+
+/// The length of an entry in bytes.
+const ENTRY_LEN: u64 = 40;
+
+/// What a compressed one is called in messages.
+const WHAT_COMPRESSED: &str = "compressed offload binary";
+
+/// A version of the format.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    /// One image. What every reader reads.
+    #[default]
+    V1,
+    /// Several images. Not read by LLVM 22 and older.
+    V2,
+    /// Several images, perhaps compressed. Not read by LLVM 23 and older.
+    V3,
+}
+
+impl Version {
+    /// The version with this number.
+    pub fn from_number(number: u32) -> Option<Self> {
+        [Self::V1, Self::V2, Self::V3].into_iter().find(|version| version.number() == number)
+    }
+
+    /// The number in the header.
+    pub fn number(self) -> u32 {
+        match self {
+            Self::V1 => 1,
+            Self::V2 => 2,
+            Self::V3 => 3,
+        }
+    }
+
+    /// The length of the header in bytes.
+    pub fn header_len(self) -> u64 {
+        if self == Self::V3 { 40 } else { 32 }
+    }
+
+    fn string_entry_len(self) -> u64 {
+        if self == Self::V1 { 16 } else { 24 }
+    }
+}
+
+/// What an image is, as its entry records it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ImageKind {
+    /// Not known.
+    #[default]
+    None,
+    /// An object file.
+    Object,
+    /// LLVM bitcode.
+    Bitcode,
+    /// A CUDA object file.
+    Cubin,
+    /// A CUDA fat binary.
+    FatBinary,
+    /// CUDA PTX assembly.
+    Ptx,
+    /// SPIR-V. LLVM 22 and older do not know it.
+    SpirV,
+    /// A number that has no meaning yet.
+    Other(u16),
+}
+
+impl ImageKind {
+    const KNOWN: [Self; 7] =
+        [Self::None, Self::Object, Self::Bitcode, Self::Cubin, Self::FatBinary, Self::Ptx, Self::SpirV];
+
+    /// The kind with this number.
+    pub fn from_number(number: u16) -> Self {
+        Self::KNOWN.into_iter().find(|kind| kind.number() == number).unwrap_or(Self::Other(number))
+    }
+
+    /// The number in the entry.
+    pub fn number(self) -> u16 {
+        match self {
+            Self::None => 0,
+            Self::Object => 1,
+            Self::Bitcode => 2,
+            Self::Cubin => 3,
+            Self::FatBinary => 4,
+            Self::Ptx => 5,
+            Self::SpirV => 6,
+            Self::Other(number) => number,
+        }
+    }
+
+    /// The extension (without the dot) of files of this kind; empty if there is none.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::Object => "o",
+            Self::Bitcode => "bc",
+            Self::Cubin => "cubin",
+            Self::FatBinary => "fatbin",
+            Self::Ptx => "s",
+            Self::SpirV => "spv",
+            Self::None | Self::Other(_) => "",
+        }
+    }
+
+    /// The kind of files with this extension.
+    pub fn from_extension(extension: &[u8]) -> Self {
+        let known = Self::KNOWN.into_iter().find(|kind| kind.extension().as_bytes() == extension);
+        known.unwrap_or_default()
+    }
+}
+
+/// Which number stands for HIP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HipNumber {
+    /// 4, as since LLVM 21.
+    #[default]
+    Current,
+    /// 3, as up to LLVM 20.
+    Old,
+}
+
+/// The number of an offload kind; host code has none and gets 0.
+pub fn kind_number(kind: Option<OffloadKind>, hip: HipNumber) -> u16 {
+    match kind {
+        None | Some(OffloadKind::Host) => 0,
+        Some(OffloadKind::OpenMp) => 1,
+        Some(OffloadKind::Cuda) => 2,
+        Some(OffloadKind::Hip | OffloadKind::HipV4) => match hip {
+            HipNumber::Current => 4,
+            HipNumber::Old => 3,
+        },
+        Some(OffloadKind::Sycl) => 8,
+    }
+}
+
+/// Keys and values, each of any bytes.
+pub type Strings = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// What an offload binary records of an image besides its bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImageInfo {
+    /// What the image is.
+    pub image_kind: ImageKind,
+    /// The number of the offload kind; [`ImageInfo::offload_kind`] has its meaning.
+    pub kind_number: u16,
+    /// Flags that no release defines yet.
+    pub flags: u32,
+    /// The strings in file order. Of a repeated key the last value counts.
+    pub strings: Strings,
+}
+
+impl ImageInfo {
+    /// The offload kind; none if the number is 0 or has no meaning yet.
+    pub fn offload_kind(&self) -> Option<OffloadKind> {
+        match self.kind_number {
+            1 => Some(OffloadKind::OpenMp),
+            2 => Some(OffloadKind::Cuda),
+            3 | 4 => Some(OffloadKind::Hip),
+            8 => Some(OffloadKind::Sycl),
+            _ => None,
+        }
+    }
+
+    /// The value of a key.
+    pub fn string(&self, key: &[u8]) -> Option<&[u8]> {
+        self.strings.iter().rev().find(|(known, _)| known == key).map(|(_, value)| value.as_slice())
+    }
+
+    /// The target triple as recorded; empty if there is none.
+    pub fn triple(&self) -> &[u8] {
+        self.string(b"triple").unwrap_or_default()
+    }
+
+    /// The architecture: a processor or a target ID; empty if there is none.
+    pub fn arch(&self) -> &[u8] {
+        self.string(b"arch").unwrap_or_default()
+    }
+
+    /// The image's bundle entry ID in its written form, where kind, triple and architecture make one; the three as they
+    /// are otherwise.
+    pub fn entry_id(&self) -> Vec<u8> {
+        let text = |bytes| std::str::from_utf8(bytes).ok();
+        let id = self.offload_kind().zip(text(self.triple())).zip(text(self.arch()));
+        match id.map(|((kind, triple), arch)| EntryId::new(kind, triple, arch)) {
+            Some(Ok(id)) => id.to_string().into_bytes(),
+            _ => {
+                let kind = self.offload_kind().map_or("none", OffloadKind::name);
+                [kind.as_bytes(), b"-", self.triple(), b"-", self.arch()].concat()
+            }
+        }
+    }
+}
+
+/// The offload binary as a container. Its entries have the IDs that they would have in a bundle.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OffloadBinary {
+    /// The version to write.
+    pub version: Version,
+    /// The number to write for HIP.
+    pub hip_number: HipNumber,
+}
+
+impl Container for OffloadBinary {
+    fn repeats(&self) -> bool {
+        true
+    }
+
+    fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
+        read::read(data, total, base)
+    }
+
+    fn compressed<'a>(&self, data: Slice<'a>) -> Result<Option<Compressed<'a>>> {
+        read::compressed(data)
+    }
+
+    fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
+        let images = members.iter().map(|member| self.image_of(member)).collect::<Vec<_>>();
+        Ok(plan(self.version, &images))
+    }
+}
+
+impl OffloadBinary {
+    fn image_of<'a>(self, member: &Member<'a>) -> NewImage<'a> {
+        let kind = member.id.split('-').next().and_then(OffloadKind::from_name);
+        let mut strings = Vec::new();
+        if let Ok(id) = EntryId::parse(&member.id) {
+            strings.push((b"triple".to_vec(), id.triple().as_str().trim_end_matches('-').as_bytes().to_vec()));
+            strings.push((b"arch".to_vec(), id.target_id().to_string().into_bytes()));
+        }
+        let content = member.content;
+        let image_kind = match content.bytes() {
+            bytes if super::bitcode::is_bitcode(bytes) => ImageKind::Bitcode,
+            bytes if bytes.starts_with(b"\x7fELF") => ImageKind::Object,
+            _ => ImageKind::None,
+        };
+        let info = ImageInfo { image_kind, kind_number: kind_number(kind, self.hip_number), flags: 0, strings };
+        NewImage { info, content }
+    }
+}
+
+/// How a stream at the start of `data` was compressed, by its first bytes.
+fn method_of(data: &[u8]) -> Method {
+    if data.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) { Method::Zstd } else { Method::Zlib }
+}

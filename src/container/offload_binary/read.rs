@@ -1,0 +1,224 @@
+//! Reading an offload binary. Layout and what is rejected as in the [module above](super).
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use memchr::memchr;
+
+use super::{ENTRY_LEN, ImageInfo, ImageKind, MAGIC, Strings, Version, WHAT_COMPRESSED, method_of};
+use crate::bytes::{self, Cursor, len_u64};
+use crate::container::stream::{Compressed, Recorded};
+use crate::container::{Contents, Entry, Part};
+use crate::error::{Malformed, Result, WithPath};
+use crate::input::Slice;
+
+/// The longest strings of one offload binary that are believed, in bytes: thousands of times what any has.
+const STRINGS_MAX: u64 = 64 << 20;
+
+/// The fields of a header.
+#[derive(Clone, Copy, Debug)]
+struct Header {
+    version: Version,
+    size: u64,
+    entries_offset: u64,
+    entries: u64,
+    /// 0 if not compressed.
+    inflated: u64,
+}
+
+/// The header at the start of `data`, or `None` if the magic is not there.
+fn header(data: &[u8], base: u64) -> Result<Option<Header>, Malformed> {
+    if !data.starts_with(&MAGIC) {
+        return Ok(None);
+    }
+    let field = |name: &'static str| move || format!("the {name} of the offload binary");
+    let mut cursor = Cursor::new(data, base);
+    cursor.take(len_u64(&MAGIC), field("magic"))?;
+    let offset = cursor.offset();
+    let number = cursor.u32(field("version"))?;
+    let version = Version::from_number(number).ok_or(Malformed::Value {
+        what: "offload binary version",
+        found: number.into(),
+        offset,
+        expected: "1, 2 or 3",
+    })?;
+    let offset = cursor.offset();
+    let size = cursor.u64(field("size"))?;
+    if size < version.header_len() {
+        let expected = "at least the length of the header";
+        return Err(Malformed::Value { what: "size of the offload binary", found: size, offset, expected });
+    }
+    let entries_offset = cursor.u64(field("entry offset"))?;
+    let entries = cursor.u64(field("entry size or count"))?;
+    let entries = if version == Version::V1 { 1 } else { entries };
+    let inflated = if version == Version::V3 { cursor.u64(field("inflated size"))? } else { 0 };
+    Ok(Some(Header { version, size, entries_offset, entries, inflated }))
+}
+
+/// The offload binary at the start of `data`, as [`Container::read`](crate::container::Container::read) has it.
+pub(super) fn read(data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
+    let Some(header) = header(data, base)? else { return Ok(None) };
+    let truncated = |what: String, offset: u64, needed: u64, end: u64| Malformed::Truncated {
+        what,
+        offset: base.saturating_add(offset),
+        needed,
+        end: base.saturating_add(end),
+    };
+    if header.size > total {
+        return Err(truncated("the offload binary".to_owned(), 0, header.size, total));
+    }
+    let body = Body { data: bytes::slice(data, 0, header.size).unwrap_or(data), header, base };
+    let entries_len = header.entries.saturating_mul(ENTRY_LEN);
+    if header.entries_offset.saturating_add(entries_len) > header.size {
+        return Err(truncated("the entries".to_owned(), header.entries_offset, entries_len, header.size));
+    }
+    let mut budget = Budget { entries: header.size, bytes: STRINGS_MAX };
+    let entries = (1..=header.entries).map(|number| body.entry(number, &mut budget)).collect::<Result<_, _>>()?;
+    Ok(Some(Contents { entries, len: header.size }))
+}
+
+/// What strings may take in all, so that entries which share them cannot make much of little.
+struct Budget {
+    /// String entries, in bytes.
+    entries: u64,
+    /// Keys and values, in bytes.
+    bytes: u64,
+}
+
+struct Body<'a> {
+    /// The offload binary, or as much of it as is known yet.
+    data: &'a [u8],
+    header: Header,
+    base: u64,
+}
+
+impl<'a> Body<'a> {
+    fn cursor(&self, offset: u64) -> Cursor<'a> {
+        let left = len_u64(self.data).saturating_sub(offset);
+        Cursor::new(bytes::slice(self.data, offset, left).unwrap_or_default(), self.base.saturating_add(offset))
+    }
+
+    fn entry(&self, number: u64, budget: &mut Budget) -> Result<Entry, Malformed> {
+        let start = number.saturating_sub(1).saturating_mul(ENTRY_LEN);
+        let mut cursor = self.cursor(self.header.entries_offset.saturating_add(start));
+        let field = |name: &'static str| move || format!("the {name} of image {number}");
+        let image_kind = ImageKind::from_number(cursor.u16(field("image kind"))?);
+        let kind_number = cursor.u16(field("offload kind"))?;
+        let flags = cursor.u32(field("flags"))?;
+        let strings_offset = cursor.u64(field("string offset"))?;
+        let strings_count = cursor.u64(field("number of strings"))?;
+        let start = cursor.u64(field("offset"))?;
+        let size = cursor.u64(field("size"))?;
+        self.check(start, size, || format!("image {number}"))?;
+        let strings = self.strings(number, strings_offset, strings_count, budget)?;
+        let info = ImageInfo { image_kind, kind_number, flags, strings };
+        let parts = vec![Part::Range(start..start.saturating_add(size))];
+        Ok(Entry { id: info.entry_id(), parts, image: Some(Box::new(info)) })
+    }
+
+    /// That a range lies in the offload binary, even if its bytes are not known yet.
+    fn check(&self, start: u64, size: u64, what: impl FnOnce() -> String) -> Result<(), Malformed> {
+        if start.checked_add(size).is_some_and(|end| end <= self.header.size) {
+            return Ok(());
+        }
+        Err(Malformed::Truncated {
+            what: what(),
+            offset: self.base.saturating_add(start),
+            needed: size,
+            end: self.base.saturating_add(self.header.size),
+        })
+    }
+
+    fn strings(&self, number: u64, offset: u64, count: u64, budget: &mut Budget) -> Result<Strings, Malformed> {
+        let len = count.saturating_mul(self.header.version.string_entry_len());
+        self.check(offset, len, || format!("the string entries of image {number}"))?;
+        let what = "string entries of the offload binary, in bytes,";
+        let expected = "no more than the offload binary holds";
+        let at = self.base.saturating_add(offset);
+        let too_many = Malformed::Value { what, found: len, offset: at, expected };
+        budget.entries = budget.entries.checked_sub(len).ok_or(too_many)?;
+        let mut cursor = self.cursor(offset);
+        let mut strings = Vec::new();
+        for index in 1..=count {
+            let what = |part: &'static str| move || format!("the {part} of string {index} of image {number}");
+            let key = cursor.u64(what("key offset"))?;
+            let value = cursor.u64(what("value offset"))?;
+            let value_len = match self.header.version {
+                Version::V1 => None,
+                Version::V2 | Version::V3 => Some(cursor.u64(what("value length"))?),
+            };
+            let key = self.string(key, None, budget, what("key"))?;
+            let value = self.string(value, value_len, budget, what("value"))?;
+            strings.push((key.to_vec(), value.to_vec()));
+        }
+        Ok(strings)
+    }
+
+    /// A string: of a known length, or up to the next NUL.
+    fn string(
+        &self,
+        offset: u64,
+        len: Option<u64>,
+        budget: &mut Budget,
+        what: impl Fn() -> String,
+    ) -> Result<&'a [u8], Malformed> {
+        let len = match len {
+            Some(len) => len,
+            None => {
+                self.check(offset, 1, &what)?;
+                let rest = bytes::slice(self.data, offset, len_u64(self.data).saturating_sub(offset));
+                let rest = rest.unwrap_or_default();
+                match memchr(0, rest) {
+                    Some(end) => u64::try_from(end).unwrap_or(u64::MAX),
+                    // Without a NUL in what is known, all of it and one byte more are needed.
+                    None => len_u64(rest).saturating_add(1),
+                }
+            }
+        };
+        self.check(offset, len, &what)?;
+        let expected = "strings of 64 MiB at most";
+        let offset_in_file = self.base.saturating_add(offset);
+        let too_long = Malformed::Value { what: "length of a string", found: len, offset: offset_in_file, expected };
+        budget.bytes = budget.bytes.checked_sub(len).ok_or(too_long)?;
+        self.cursor(offset).take(len, what)
+    }
+}
+
+/// The compressed offload binary at the start of `data`, or `None` if there is none.
+pub(super) fn compressed(data: Slice<'_>) -> Result<Option<Compressed<'_>>> {
+    parse_compressed(data).with_path(data.path())
+}
+
+fn parse_compressed(data: Slice<'_>) -> Result<Option<Compressed<'_>>, Malformed> {
+    let offset = data.offset();
+    let Some(Header { version, size, entries_offset, inflated, .. }) = header(data.bytes(), offset)? else {
+        return Ok(None);
+    };
+    let header_len = version.header_len();
+    let stored = data.bytes().first_chunk::<40>().filter(|_| inflated != 0);
+    let Some(stored) = stored else { return Ok(None) };
+    if entries_offset != header_len {
+        let (what, expected) = ("entry offset", "40, the length of the header, as the offload binary is compressed");
+        return Err(Malformed::Value { what, found: entries_offset, offset: offset.saturating_add(16), expected });
+    }
+    if inflated < header_len {
+        let expected = "at least the length of the header";
+        let offset = offset.saturating_add(32);
+        return Err(Malformed::Value { what: "inflated size", found: inflated, offset, expected });
+    }
+    let body = data.slice(header_len, size.saturating_sub(header_len)).ok_or_else(|| Malformed::Truncated {
+        what: ["the ", WHAT_COMPRESSED].concat(),
+        offset,
+        needed: size,
+        end: offset.saturating_add(data.len()),
+    })?;
+    let method = method_of(body.bytes());
+    // In the inflated form the size is the inflated one, and nothing says that there was another.
+    let mut prefix = *stored;
+    for (position, value) in [(8, inflated), (32, 0)] {
+        if let Some(field) = prefix.get_mut(position..).and_then(<[u8]>::first_chunk_mut::<8>) {
+            *field = u64::to_le_bytes(value);
+        }
+    }
+    let (what, version, total, hash) = (WHAT_COMPRESSED, 3, Some(size), None);
+    let recorded = Recorded { what, version, method, total, inflated, hash };
+    Ok(Some(Compressed { recorded, offset, header_len, prefix: Some(prefix), body }))
+}

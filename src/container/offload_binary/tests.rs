@@ -1,0 +1,219 @@
+use super::*;
+use crate::bytes::len_u64;
+use crate::container::Entry;
+use crate::container::sequence::{Bundles, Inflate};
+use crate::error::Error;
+use crate::input::Input;
+use crate::output::{self, Output};
+use crate::piece::{emit, total_len};
+
+const VERSIONS: [Version; 3] = [Version::V1, Version::V2, Version::V3];
+
+fn info(kind: OffloadKind, strings: &[(&str, &str)]) -> ImageInfo {
+    let strings = strings.iter().map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec())).collect();
+    let kind_number = kind_number(Some(kind), HipNumber::Current);
+    ImageInfo { image_kind: ImageKind::Object, kind_number, flags: 7, strings }
+}
+
+/// Two images, whose strings share their ends.
+fn images(inputs: &[Input; 2]) -> [NewImage<'_>; 2] {
+    let hip = info(OffloadKind::Hip, &[("triple", "amdgcn-amd-amdhsa"), ("arch", "gfx90a:xnack+"), ("x", "")]);
+    let cuda = info(OffloadKind::Cuda, &[("triple", "nvptx64-nvidia-cuda"), ("rch", "hsa"), ("arch", "sm_70")]);
+    [NewImage { info: hip, content: inputs[0].as_slice() }, NewImage { info: cuda, content: inputs[1].as_slice() }]
+}
+
+fn inputs() -> [Input; 2] {
+    [Input::from_bytes("a", b"first image".to_vec()), Input::from_bytes("b", [&MAGIC[..], b"no second"].concat())]
+}
+
+fn written(version: Version) -> Vec<u8> {
+    let inputs = inputs();
+    let pieces = plan(version, &images(&inputs));
+    let mut bytes = Vec::new();
+    emit(&pieces, &mut bytes).unwrap();
+    assert_eq!(total_len(&pieces), len_u64(&bytes));
+    bytes
+}
+
+fn compressed(method: Method) -> Vec<u8> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("out");
+    let inputs = inputs();
+    let mut output = Output::stage(&path).unwrap();
+    write_compressed(&images(&inputs), (method, 3), &mut output).unwrap();
+    output::commit(vec![output]).unwrap();
+    std::fs::read(path).unwrap()
+}
+
+/// All images with their bytes.
+type Found = Vec<(Entry, Vec<u8>)>;
+
+/// The images, and where something else follows them.
+fn read(data: &[u8]) -> Result<(Found, Option<u64>)> {
+    let input = Input::from_bytes("in", data.to_vec());
+    let container = OffloadBinary::default();
+    let mut found = Vec::new();
+    let mut binaries = Bundles::new(input.as_slice(), &container, Inflate::Whole);
+    for binary in &mut binaries {
+        let binary = binary?;
+        for (index, entry) in binary.entries.iter().enumerate() {
+            found.push((entry.clone(), binary.content(index)?.as_slice().bytes().to_vec()));
+        }
+    }
+    Ok((found, binaries.stopped_at()))
+}
+
+fn assert_complete(data: &[u8]) {
+    let (found, stopped_at) = read(data).unwrap();
+    let inputs = inputs();
+    assert_eq!(found.len(), 2);
+    for ((entry, content), image) in found.iter().zip(images(&inputs)) {
+        assert_eq!(entry.image.as_deref(), Some(&image.info));
+        assert_eq!(content, image.content.bytes());
+    }
+    assert_eq!(stopped_at, None);
+}
+
+#[test]
+fn version_1_has_the_documented_layout() {
+    let input = Input::from_bytes("a", b"image".to_vec());
+    let mut info = info(OffloadKind::OpenMp, &[("triple", "x"), ("e", "le")]);
+    info.image_kind = ImageKind::Cubin;
+    let mut bytes = Vec::new();
+    emit(&plan(Version::V1, &[NewImage { info, content: input.as_slice() }]), &mut bytes).unwrap();
+    let mut expected = MAGIC.to_vec();
+    expected.extend(1_u32.to_le_bytes());
+    [128_u64, 32, 40].iter().for_each(|field| expected.extend(field.to_le_bytes()));
+    [3_u16, 1].iter().for_each(|field| expected.extend(field.to_le_bytes()));
+    expected.extend(7_u32.to_le_bytes());
+    [72_u64, 2, 120, 5].iter().for_each(|field| expected.extend(field.to_le_bytes()));
+    // "le" and "e" are the end of "triple".
+    [107_u64, 105, 112, 111].iter().for_each(|field| expected.extend(field.to_le_bytes()));
+    expected.extend(b"\0x\0triple\0\0\0\0\0\0\0image\0\0\0");
+    assert_eq!(bytes, expected);
+}
+
+#[test]
+fn what_is_written_is_read_back() {
+    for version in VERSIONS {
+        let data = written(version);
+        assert!(data.len().is_multiple_of(8));
+        assert_complete(&data);
+        // Linkers align sections further than the format does.
+        assert_complete(&[&data[..], &[0; 4096]].concat());
+    }
+    assert!(plan(Version::V1, &[]).is_empty() && plan(Version::V2, &[]).is_empty());
+}
+
+#[test]
+fn compressed_ones_come_back_whatever_the_method() {
+    for method in [Method::Zstd, Method::Zlib] {
+        let data = compressed(method);
+        assert!(data.len().is_multiple_of(8));
+        assert_complete(&data);
+        let two = [&data[..], &data].concat();
+        assert_eq!(read(&two).unwrap().0.len(), 4);
+        let mut wrong = data.clone();
+        wrong[32] ^= 1;
+        assert!(matches!(read(&wrong), Err(Error::Malformed { source: Malformed::Size { .. }, .. })));
+    }
+}
+
+#[test]
+fn what_follows_and_is_none_is_noticed() {
+    let data = [&written(Version::V1)[..], b"garbage"].concat();
+    let (found, stopped_at) = read(&data).unwrap();
+    assert_eq!((found.len(), stopped_at), (2, Some(len_u64(&data) - 7)));
+}
+
+#[test]
+fn both_numbers_of_hip_are_read() {
+    let number = |kind, hip| kind_number(Some(kind), hip);
+    assert_eq!(number(OffloadKind::Hip, HipNumber::Current), 4);
+    assert_eq!(number(OffloadKind::Hip, HipNumber::Old), 3);
+    for kind_number in [3, 4] {
+        assert_eq!(ImageInfo { kind_number, ..ImageInfo::default() }.offload_kind(), Some(OffloadKind::Hip));
+    }
+    assert_eq!(ImageInfo { kind_number: 5, ..ImageInfo::default() }.offload_kind(), None);
+}
+
+#[test]
+fn images_have_the_entry_ids_of_bundles() {
+    for (kind, triple, arch, id) in [
+        (OffloadKind::Hip, "amdgcn-amd-amdhsa", "gfx90a:xnack+", "hip-amdgcn-amd-amdhsa--gfx90a:xnack+"),
+        (OffloadKind::OpenMp, "amdgcn-amd-amdhsa-", "gfx906", "openmp-amdgcn-amd-amdhsa--gfx906"),
+        (OffloadKind::Cuda, "nvptx64-nvidia-cuda", "sm_70", "cuda-nvptx64-nvidia-cuda-unknown-sm_70"),
+        (OffloadKind::Sycl, "spirv64", "", "sycl-spirv64-unknown-unknown-unknown-"),
+        (OffloadKind::OpenMp, "nonsense", "x", "openmp-nonsense-x"),
+        (OffloadKind::Host, "amdgcn-amd-amdhsa", "gfx906", "none-amdgcn-amd-amdhsa-gfx906"),
+    ] {
+        let info = info(kind, &[("triple", triple), ("arch", arch)]);
+        assert_eq!(String::from_utf8(info.entry_id()).unwrap(), id);
+    }
+}
+
+#[test]
+fn members_of_a_bundle_become_images() {
+    let input = Input::from_bytes("a", b"\x7fELF".to_vec());
+    let member = Member { id: "hip-amdgcn-amd-amdhsa--gfx90a:xnack+".to_owned(), content: input.as_slice() };
+    let mut data = Vec::new();
+    emit(&OffloadBinary::default().plan(&[member]).unwrap(), &mut data).unwrap();
+    let (found, _) = read(&data).unwrap();
+    let (entry, content) = &found[0];
+    let info = entry.image.as_deref().unwrap();
+    assert_eq!((info.triple(), info.arch()), (&b"amdgcn-amd-amdhsa"[..], &b"gfx90a:xnack+"[..]));
+    assert_eq!((info.image_kind, info.kind_number), (ImageKind::Object, 4));
+    assert_eq!(entry.id, b"hip-amdgcn-amd-amdhsa--gfx90a:xnack+");
+    assert_eq!(content, b"\x7fELF");
+}
+
+#[test]
+fn a_prefix_asks_for_more_until_the_strings_are_there() {
+    for version in VERSIONS {
+        let data = written(version);
+        let container = OffloadBinary::default();
+        let whole = container.read(&data, len_u64(&data), 0).unwrap();
+        for end in MAGIC.len()..data.len() {
+            match container.read(&data[..end], len_u64(&data), 0) {
+                Ok(contents) => assert_eq!(contents, whole),
+                Err(error) => assert!(matches!(error, Malformed::Truncated { .. }), "{end}: {error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn damage_is_an_error_or_other_images_but_never_a_panic() {
+    let samples = VERSIONS.map(written).into_iter().chain([Method::Zlib, Method::Zstd].map(compressed));
+    for whole in samples {
+        for at in 0..whole.len() {
+            drop(read(&whole[..at]));
+            for flip in [1, 0x80, 0xff] {
+                let mut flipped = whole.clone();
+                flipped[at] ^= flip;
+                drop(read(&flipped));
+            }
+        }
+    }
+}
+
+#[test]
+fn claims_are_checked_before_they_are_used() {
+    let fails = |version: Version, position: usize, value: u64| {
+        let mut data = written(version);
+        data[position..position + 8].copy_from_slice(&value.to_le_bytes());
+        read(&data).unwrap_err().to_string()
+    };
+    assert!(fails(Version::V1, 8, 1 << 40).contains("the offload binary needs 1099511627776 bytes at offset 0"));
+    assert!(fails(Version::V2, 24, 1 << 60).contains("the entries needs"));
+    assert!(fails(Version::V1, 48, 1 << 60).contains("the string entries of image 1 needs"));
+    assert!(fails(Version::V1, 64, u64::MAX).contains("image 1 needs 18446744073709551615 bytes"));
+    // Both entries claim all there is.
+    let mut data = written(Version::V2);
+    let count = u64::try_from(data.len()).unwrap() / 24;
+    for entry in [32, 72] {
+        data[entry + 8..entry + 16].copy_from_slice(&0_u64.to_le_bytes());
+        data[entry + 16..entry + 24].copy_from_slice(&count.to_le_bytes());
+    }
+    assert!(read(&data).is_err());
+}

@@ -1,0 +1,70 @@
+//! Offload binaries in host objects: the sections of an object, a library or a program that hold them.
+//!
+//! | format | section |
+//! |---|---|
+//! | ELF | type `SHT_LLVM_OFFLOADING`, 0x6FFF4C0B, of any name |
+//! | COFF, PE | name beginning with `.llvm.offloading`, as these formats have no section types |
+//!
+//! A section may hold several offload binaries, one after another, once a linker has merged those of several objects.
+//! Layout: LLVM 22.1.8.
+//!
+//! Rejected: objects whose section table cannot be read, sections that reach beyond the file.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::ops::Range;
+
+use object::elf::SectionType;
+use object::read::elf::{ElfFile, ElfSection, FileHeader, SectionHeader};
+use object::{Endianness, File, FileKind, Object, ObjectSection};
+
+use crate::bytes::{len_u64, slice};
+use crate::error::Malformed;
+
+const SHT_LLVM_OFFLOADING: SectionType = SectionType(0x6fff_4c0b);
+
+const COFF_NAME: &[u8] = b".llvm.offloading";
+
+/// Whether a file that begins with `data` may have such sections.
+pub fn is_object(data: &[u8]) -> bool {
+    matches!(
+        FileKind::parse(data),
+        Ok(FileKind::Elf32 | FileKind::Elf64 | FileKind::Coff | FileKind::CoffBig | FileKind::Pe32 | FileKind::Pe64)
+    )
+}
+
+/// Where offload binaries lie in an object, in the order of its sections. Offsets in errors count from `base`.
+///
+/// # Errors
+/// [`Malformed::Object`] for a broken object, [`Malformed::Truncated`] for a section beyond its end.
+pub fn offloading_sections(data: &[u8], base: u64) -> Result<Vec<Range<u64>>, Malformed> {
+    let broken = |error: object::read::Error| Malformed::Object { what: error.to_string(), offset: base };
+    let ranges: Vec<(u64, u64)> = match File::parse(data).map_err(broken)? {
+        File::Elf32(file) => by_type(&file),
+        File::Elf64(file) => by_type(&file),
+        file => {
+            let mut ranges = Vec::new();
+            for section in file.sections() {
+                if section.name_bytes().map_err(broken)?.starts_with(COFF_NAME) {
+                    ranges.extend(section.file_range());
+                }
+            }
+            ranges
+        }
+    };
+    let check = |(start, size): (u64, u64)| match slice(data, start, size) {
+        Some(_) => Ok(start..start.saturating_add(size)),
+        None => Err(Malformed::Truncated {
+            what: "the section of offload binaries".to_owned(),
+            offset: base.saturating_add(start),
+            needed: size,
+            end: base.saturating_add(len_u64(data)),
+        }),
+    };
+    ranges.into_iter().map(check).collect()
+}
+
+fn by_type<'d, Elf: FileHeader<Endian = Endianness>>(file: &ElfFile<'d, Elf>) -> Vec<(u64, u64)> {
+    let has_type =
+        |section: &ElfSection<'d, '_, Elf>| section.elf_section_header().sh_type(file.endian()) == SHT_LLVM_OFFLOADING;
+    file.sections().filter(has_type).filter_map(|section| section.file_range()).collect()
+}

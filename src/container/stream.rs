@@ -1,0 +1,345 @@
+//! Compressed containers: a header of the container's own, then one zlib or zstd stream.
+//!
+//! [`super::compressed`] (CCOB) and [`super::offload_binary`] (version 3) know the headers; what they have in common
+//! is here. An inflated container is what a reader of the plain format takes: the stream's bytes, behind those of the
+//! header where the format keeps it in front of the stream.
+//!
+//! Rejected: a stream that its decoder refuses, that gives more or fewer bytes than recorded, or that is followed by
+//! other bytes; a hash that disagrees.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use flate2::read::ZlibDecoder;
+use flate2::write::ZlibEncoder;
+use md5::{Digest, Md5};
+
+use crate::bytes::{len_u64, slice};
+use crate::error::{Error, Malformed, Result, WithPath};
+use crate::input::{Input, Slice, SliceReader};
+use crate::piece::{Piece, Sink, emit, total_len};
+
+/// The largest window (as a power of two) that the decoder accepts: the largest that zstd has on any machine.
+const WINDOW_LOG_MAX: u32 = 31;
+
+/// How a container is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// zlib.
+    Zlib,
+    /// zstd.
+    Zstd,
+}
+
+impl Method {
+    /// The name of the method.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Zlib => "zlib",
+            Self::Zstd => "zstd",
+        }
+    }
+
+    /// The level that is used when none is asked for.
+    pub fn default_level(self) -> i32 {
+        match self {
+            // What `-1` selects in zlib; zlib-rs wants the number.
+            Self::Zlib => 6,
+            Self::Zstd => 3,
+        }
+    }
+}
+
+/// What the header of a compressed container records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// What the container is, for messages.
+    pub what: &'static str,
+    /// The version of its format.
+    pub version: u16,
+    /// The method of the stream.
+    pub method: Method,
+    /// Header and stream together, in bytes, if that is recorded.
+    pub total: Option<u64>,
+    /// The size of the inflated container in bytes.
+    pub inflated: u64,
+    /// The first 8 bytes of the MD5 of the inflated container, as a little-endian number, if there is a hash.
+    pub hash: Option<u64>,
+}
+
+/// A compressed container in an input.
+#[derive(Clone, Copy, Debug)]
+pub struct Compressed<'a> {
+    pub(super) recorded: Recorded,
+    /// Where the container starts in its input.
+    pub(super) offset: u64,
+    pub(super) header_len: u64,
+    /// What stands in front of the stream's bytes in the inflated container.
+    pub(super) prefix: Option<[u8; 40]>,
+    /// The stream.
+    pub(super) body: Slice<'a>,
+}
+
+impl<'a> Compressed<'a> {
+    /// What the header says.
+    pub fn recorded(&self) -> &Recorded {
+        &self.recorded
+    }
+
+    /// Where the header starts in its input.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Header and stream together, in bytes.
+    pub fn len(&self) -> u64 {
+        self.header_len.saturating_add(self.body.len())
+    }
+
+    /// Whether the stream holds no byte.
+    pub fn is_empty(&self) -> bool {
+        self.body.is_empty()
+    }
+
+    /// A reader of the inflated bytes. Reading up to the end checks the recorded sizes, and with `hash` the
+    /// recorded hash.
+    pub(crate) fn inflate(&self, hash: bool) -> Result<Inflater<'a>> {
+        Inflater::new(*self, hash)
+    }
+
+    /// All inflated bytes, sizes and hash checked, and what that took.
+    pub(crate) fn inflate_whole(&self) -> Result<(Input, Inflation)> {
+        let started = Instant::now();
+        let mut inflater = self.inflate(true)?;
+        let read = Input::spool(self.body.path(), &mut inflater);
+        if let Some(error) = inflater.failure.take() {
+            return Err(error);
+        }
+        let input = read.with_path(self.body.path())?;
+        let (recorded, stream_len) = (self.recorded, self.body.len());
+        Ok((input, Inflation { recorded, stream_len, elapsed: started.elapsed() }))
+    }
+
+    /// An error of the inflated bytes, with the container around it.
+    pub(super) fn inside(&self, inner: Malformed) -> Malformed {
+        Malformed::Inflated { what: self.recorded.what, offset: self.offset, inner: Box::new(inner) }
+    }
+
+    fn malformed(&self, malformed: Malformed) -> Error {
+        Error::malformed(self.body.path(), malformed)
+    }
+}
+
+/// A container that was inflated, for those who want the figures.
+#[derive(Clone, Copy, Debug)]
+pub struct Inflation {
+    /// The header of the compressed container.
+    pub recorded: Recorded,
+    /// The stream without the header, in bytes.
+    pub stream_len: u64,
+    /// How long inflating and hashing took.
+    pub elapsed: Duration,
+}
+
+enum Decoder<'a> {
+    Zlib(ZlibDecoder<SliceReader<'a>>),
+    Zstd(zstd::Decoder<'static, BufReader<SliceReader<'a>>>),
+}
+
+/// Reads the inflated bytes of a compressed container and checks them against its header on the way.
+pub(crate) struct Inflater<'a> {
+    source: Compressed<'a>,
+    decoder: Decoder<'a>,
+    produced: u64,
+    hash: Option<Md5>,
+    /// The error behind the last failed `read`, which could only return an [`io::Error`].
+    failure: Option<Error>,
+}
+
+impl<'a> Inflater<'a> {
+    fn new(source: Compressed<'a>, hash: bool) -> Result<Self> {
+        let reader = source.body.reader();
+        let decoder = match source.recorded.method {
+            Method::Zlib => Ok(Decoder::Zlib(ZlibDecoder::new(reader))),
+            Method::Zstd => zstd::Decoder::new(reader).and_then(|mut decoder| {
+                decoder.window_log_max(WINDOW_LOG_MAX)?;
+                Ok(Decoder::Zstd(decoder))
+            }),
+        };
+        let decoder = decoder.with_path(source.body.path())?;
+        let hash = (hash && source.recorded.hash.is_some()).then(Md5::new);
+        Ok(Self { source, decoder, produced: 0, hash, failure: None })
+    }
+
+    /// The next inflated bytes; 0 of them at the end, after the checks.
+    pub(crate) fn next(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        let count = match self.rest_of_prefix() {
+            Some(prefix) => {
+                let count = prefix.len().min(buffer.len());
+                buffer.iter_mut().zip(prefix).for_each(|(to, from)| *to = *from);
+                count
+            }
+            None => self.decode(buffer)?,
+        };
+        if count == 0 && !buffer.is_empty() {
+            self.check_end()?;
+            return Ok(0);
+        }
+        self.produced = self.produced.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
+        if self.produced > self.source.recorded.inflated {
+            return Err(self.size_error(format!("at least {}", self.produced)));
+        }
+        if let (Some(hash), Some(data)) = (&mut self.hash, buffer.get(..count)) {
+            hash.update(data);
+        }
+        Ok(count)
+    }
+
+    /// What was not yet read of the bytes in front of the stream's.
+    fn rest_of_prefix(&self) -> Option<&[u8]> {
+        let prefix = self.source.prefix.as_ref()?;
+        let left = len_u64(prefix).checked_sub(self.produced).filter(|&left| left > 0)?;
+        slice(prefix, self.produced, left)
+    }
+
+    fn decode(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        let read = match &mut self.decoder {
+            Decoder::Zlib(decoder) => decoder.read(buffer),
+            Decoder::Zstd(decoder) => decoder.read(buffer),
+        };
+        read.map_err(|error| self.stream_error(error))
+    }
+
+    /// Extends `buffer` to `want` bytes, or as far as the data goes. Returns whether the data ends there.
+    pub(crate) fn fill(&mut self, buffer: &mut Vec<u8>, want: usize) -> Result<bool> {
+        let mut filled = buffer.len();
+        buffer.resize(want.max(filled), 0);
+        let mut ended = false;
+        while let Some(space) = buffer.get_mut(filled..).filter(|space| !space.is_empty() && !ended) {
+            let count = self.next(space)?;
+            ended = count == 0;
+            filled = filled.saturating_add(count);
+        }
+        buffer.truncate(filled);
+        Ok(ended)
+    }
+
+    fn check_end(&mut self) -> Result<()> {
+        let Recorded { what, inflated, hash: recorded, .. } = self.source.recorded;
+        let offset = self.source.offset;
+        if self.produced != inflated {
+            return Err(self.size_error(self.produced.to_string()));
+        }
+        if let Decoder::Zlib(decoder) = &self.decoder
+            && decoder.total_in() != self.source.body.len()
+        {
+            return Err(self.source.malformed(Malformed::Size {
+                what,
+                offset,
+                size: "the total size",
+                recorded: self.source.len(),
+                actual: decoder.total_in().saturating_add(self.source.header_len).to_string(),
+            }));
+        }
+        match (self.hash.take().map(truncated_hash), recorded) {
+            (Some(actual), Some(recorded)) if actual != recorded => {
+                Err(self.source.malformed(Malformed::Hash { what, offset, recorded, actual }))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn size_error(&self, actual: String) -> Error {
+        let Recorded { what, inflated: recorded, .. } = self.source.recorded;
+        let offset = self.source.offset;
+        self.source.malformed(Malformed::Size { what, offset, size: "the inflated size", recorded, actual })
+    }
+
+    fn stream_error(&self, error: io::Error) -> Error {
+        if error.raw_os_error().is_some() {
+            return Error::io(self.source.body.path(), error);
+        }
+        self.source.malformed(Malformed::Stream {
+            what: self.source.recorded.what,
+            offset: self.source.offset,
+            method: self.source.recorded.method.name(),
+            inflated: self.produced,
+            reason: error.to_string(),
+        })
+    }
+}
+
+impl Read for Inflater<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.next(buffer).map_err(|error| {
+            let text = error.to_string();
+            self.failure = Some(error);
+            io::Error::other(text)
+        })
+    }
+}
+
+/// The hash that a header records: the first 8 bytes of the MD5.
+pub(super) fn truncated_hash(hash: Md5) -> u64 {
+    let digest: [u8; 16] = hash.finalize().into();
+    digest.first_chunk::<8>().map_or(0, |head| u64::from_le_bytes(*head))
+}
+
+/// Writes the pieces as one stream to the current position of `file`; `hash` takes what goes into it.
+pub(super) fn deflate(
+    pieces: &[Piece<'_>],
+    (method, level): (Method, i32),
+    hash: Option<&mut Md5>,
+    (file, path): (&mut File, &Path),
+) -> Result<()> {
+    match method {
+        Method::Zstd => {
+            let mut encoder = zstd::Encoder::new(file, level).with_path(path)?;
+            encoder.long_distance_matching(true).with_path(path)?;
+            // One-shot decoders ask the frame for its size.
+            encoder.set_pledged_src_size(Some(total_len(pieces))).with_path(path)?;
+            let mut sink = Deflater { encoder, hash, path };
+            emit(pieces, &mut sink)?;
+            sink.encoder.finish().with_path(path)?;
+        }
+        Method::Zlib => {
+            let level = u32::try_from(level.clamp(0, 9)).unwrap_or_default();
+            let encoder = ZlibEncoder::new(file, flate2::Compression::new(level));
+            let mut sink = Deflater { encoder, hash, path };
+            emit(pieces, &mut sink)?;
+            sink.encoder.finish().with_path(path)?;
+        }
+    }
+    Ok(())
+}
+
+/// A sink that hashes what it passes on to an encoder.
+struct Deflater<'p, W> {
+    encoder: W,
+    hash: Option<&'p mut Md5>,
+    path: &'p Path,
+}
+
+impl<W: Write> Sink for Deflater<'_, W> {
+    fn write(&mut self, data: &[u8]) -> Result<()> {
+        if let Some(hash) = &mut self.hash {
+            hash.update(data);
+        }
+        self.encoder.write_all(data).with_path(self.path)
+    }
+
+    fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
+        let mut reader = slice.reader();
+        let mut buffer = vec![0; 1 << 17];
+        loop {
+            let count = reader.read(&mut buffer).with_path(slice.path())?;
+            match buffer.get(..count) {
+                Some([]) | None => return Ok(()),
+                Some(data) => self.write(data)?,
+            }
+        }
+    }
+}

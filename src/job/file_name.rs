@@ -1,0 +1,42 @@
+//! File names taken apart as LLVM does: `.o` is an extension without a stem, `.` and `..` have none.
+
+/// The last component of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileName<'a> {
+    /// What stands before the last dot.
+    pub(super) stem: &'a [u8],
+    /// The rest, with the dot; empty if there is none.
+    pub(super) extension: &'a [u8],
+}
+
+impl<'a> FileName<'a> {
+    /// The file name at the end of a path of any bytes.
+    pub(super) fn of(path: &'a [u8]) -> Self {
+        let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        let dot = name.iter().rposition(|&byte| byte == b'.').filter(|_| !matches!(name, b"." | b".."));
+        let (stem, extension) = dot.and_then(|dot| name.split_at_checked(dot)).unwrap_or((name, b""));
+        Self { stem, extension }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_taken_apart_at_the_last_dot() {
+        for (path, stem, extension) in [
+            ("dir/a.b.o", "a.b", ".o"),
+            ("a", "a", ""),
+            ("a.", "a", "."),
+            (".o", "", ".o"),
+            ("..o", ".", ".o"),
+            ("..", "..", ""),
+            ("d.x/.", ".", ""),
+            ("", "", ""),
+        ] {
+            let expected = FileName { stem: stem.as_bytes(), extension: extension.as_bytes() };
+            assert_eq!(FileName::of(path.as_bytes()), expected, "{path}");
+        }
+    }
+}

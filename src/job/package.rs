@@ -1,0 +1,109 @@
+//! Packaging: device images into offload binaries.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::file_name::FileName;
+use crate::container::bitcode::is_bitcode;
+use crate::container::offload_binary::{self, HipNumber, ImageInfo, ImageKind, Strings, Version};
+use crate::container::stream::Method;
+use crate::error::{Error, Result};
+use crate::id::OffloadKind;
+use crate::input::Input;
+use crate::output::{self, Output};
+use crate::piece::emit;
+
+/// Packages images.
+#[derive(Clone, Debug)]
+pub struct Package {
+    /// The images in their order.
+    pub images: Vec<NewImage>,
+    /// The file to write.
+    pub output: PathBuf,
+    /// The version of the format. A compressed offload binary is always of version 3.
+    pub version: Version,
+    /// The number that stands for HIP.
+    pub hip_number: HipNumber,
+    /// Whether and how to compress: the method, and the level in its own scale.
+    pub compression: Option<(Method, i32)>,
+}
+
+/// One or several images that differ in nothing but their files.
+#[derive(Clone, Debug)]
+pub struct NewImage {
+    /// A file for each image.
+    pub files: Vec<PathBuf>,
+    /// The offload kind.
+    pub offload_kind: Option<OffloadKind>,
+    /// Keys and values, in the order in which they are written.
+    pub strings: Strings,
+}
+
+impl Package {
+    /// Writes the offload binaries; without images, an empty file.
+    ///
+    /// # Errors
+    /// Any of [`Error`]; the output is then what it was before.
+    pub fn run(&self) -> Result<()> {
+        let mut inputs = Vec::new();
+        for image in &self.images {
+            if image.files.is_empty() {
+                return Err(Error::Usage("'file' is a required image arguments"));
+            }
+            for file in &image.files {
+                inputs.push((image, Input::open(file)?));
+            }
+        }
+        let images: Vec<offload_binary::NewImage<'_>> = inputs
+            .iter()
+            .map(|(image, input)| offload_binary::NewImage { info: self.info(image, input), content: input.as_slice() })
+            .collect();
+        let mut output = Output::stage(&self.output)?;
+        match self.compression {
+            Some(compression) => offload_binary::write_compressed(&images, compression, &mut output)?,
+            None => emit(&offload_binary::plan(self.version, &images), &mut output)?,
+        }
+        output::commit(vec![output])
+    }
+
+    fn info(&self, image: &NewImage, input: &Input) -> ImageInfo {
+        let image_kind = match image_kind(input.path(), input.bytes()) {
+            // The releases that write version 1 do not know the extension.
+            ImageKind::SpirV if self.version == Version::V1 && self.compression.is_none() => ImageKind::None,
+            kind => kind,
+        };
+        let kind_number = offload_binary::kind_number(image.offload_kind, self.hip_number);
+        ImageInfo { image_kind, kind_number, flags: 0, strings: image.strings.clone() }
+    }
+}
+
+/// What an image is: bitcode by its content, as clang calls it `.o` too, and anything else by the name of its file.
+fn image_kind(path: &Path, content: &[u8]) -> ImageKind {
+    if is_bitcode(content) {
+        return ImageKind::Bitcode;
+    }
+    let extension = FileName::of(path.as_os_str().as_bytes()).extension;
+    ImageKind::from_extension(extension.strip_prefix(b".").unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kind_of_an_image_is_told_by_content_then_by_name() {
+        for (path, content, kind) in [
+            ("a.o", "BC\u{c0}\u{de}", ImageKind::Object),
+            ("a.o", "", ImageKind::Object),
+            ("dir.o/a", "", ImageKind::None),
+            (".o", "", ImageKind::Object),
+            ("a.tar.cubin", "", ImageKind::Cubin),
+            ("a.", "", ImageKind::None),
+            ("a.O", "", ImageKind::None),
+            ("-", "", ImageKind::None),
+        ] {
+            assert_eq!(image_kind(Path::new(path), content.as_bytes()), kind, "{path}");
+        }
+        assert_eq!(image_kind(Path::new("a.o"), b"BC\xc0\xde"), ImageKind::Bitcode);
+    }
+}
