@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail, ensure};
 use offload_bundle::container::compressed::Compression;
 use offload_bundle::container::sequence::Inflate;
+use offload_bundle::container::stream::Settings;
 use offload_bundle::id::{EntryId, IdError, OffloadKind, Rules};
 use offload_bundle::job::{Bundle, List, Unbundle, UnbundleArchive};
 
@@ -97,9 +98,9 @@ fn plan_bundle(raw: &RawArgs, files: Files, environment: &Environment) -> Result
     let Some(alignment) = NonZeroU32::new(raw.bundle_align) else {
         bail!("for the --bundle-align option: the alignment must be at least 1");
     };
-    let default = Compression::default();
+    let default = Compression::default().stream;
     let level = raw.compression_level.or(environment.compression_level).unwrap_or(default.level);
-    let compression = Compression { level, version: environment.format_version, ..default };
+    let compression = Compression { stream: Settings { level, ..default }, version: environment.format_version };
     Ok(Job::Bundle(Bundle {
         members: targets.into_iter().zip(inputs).collect(),
         output,

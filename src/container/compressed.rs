@@ -11,8 +11,8 @@
 //!
 //! Integers are little-endian. Version 1 records no total; its end is the end of the stream. Layout: LLVM 18
 //! (v1), LLVM 19 (v2), LLVM 22.1.8 (v3). Written is the oldest of v2 and v3 that can hold the sizes, so that
-//! runtimes before ROCm 7 can read it, with the compression parameters of LLVM 22.1.8: zstd with long-distance
-//! matching, level 3 unless asked otherwise.
+//! runtimes before ROCm 7 can read it, with the compression of LLVM 22.1.8 unless asked otherwise: zstd with
+//! long-distance matching, level 3.
 //!
 //! Rejected: another version or method, sizes or a hash that disagree with the data, bytes behind the stream.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
@@ -22,10 +22,10 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use flate2::read::ZlibDecoder;
-use md5::{Digest, Md5};
 use zstd::zstd_safe;
 
-use super::stream::{Compressed, Method, Recorded, deflate, truncated_hash};
+use super::hash::Hasher;
+use super::stream::{Compressed, Method, Recorded, Settings, deflate};
 use crate::bytes::{Cursor, len_u64};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::input::Slice;
@@ -222,17 +222,15 @@ fn stream_len(header: Header, data: &[u8]) -> Result<u64, String> {
 /// How to compress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compression {
-    /// The method.
-    pub method: Method,
-    /// The level in the method's own scale. zstd takes the nearest level that it has.
-    pub level: i32,
+    /// How the stream is made.
+    pub stream: Settings,
     /// The version of the header: `None` is the oldest that can hold the sizes.
     pub version: Option<Version>,
 }
 
 impl Default for Compression {
     fn default() -> Self {
-        Self { method: Method::Zstd, level: Method::Zstd.default_level(), version: None }
+        Self { stream: Settings::of(Method::Zstd), version: None }
     }
 }
 
@@ -272,9 +270,9 @@ fn write_with_limit(
     let path = output.path().to_owned();
     let file = output.file()?;
     file.seek(SeekFrom::Start(version.header_len())).with_path(&path)?;
-    let mut hash = Md5::new();
-    deflate(pieces, (compression.method, compression.level), Some(&mut hash), (&mut *file, &path))?;
-    let hash = truncated_hash(hash);
+    let mut hasher = Hasher::new(inflated);
+    deflate(pieces, &compression.stream, Some(&mut hasher), (&mut *file, &path))?;
+    let hash = hasher.finish()?;
     let end = file.stream_position().with_path(&path)?;
     let stream_len = end.saturating_sub(version.header_len());
     if version == Version::V2 && end > limit {
@@ -285,9 +283,9 @@ fn write_with_limit(
         move_up(file, Version::V2.header_len(), stream_len, Version::V3.header_len()).with_path(&path)?;
     }
     let total = Some(stream_len.saturating_add(version.header_len()));
-    let header = Header { version, method: compression.method, total, inflated, hash };
+    let header = Header { version, method: compression.stream.method, total, inflated, hash };
     file.seek(SeekFrom::Start(0)).and_then(|_| file.write_all(&header.to_bytes())).with_path(&path)?;
-    Ok(Deflation { header, stream_len, level: compression.level, elapsed: started.elapsed() })
+    Ok(Deflation { header, stream_len, level: compression.stream.level, elapsed: started.elapsed() })
 }
 
 /// Moves `len` bytes at `from` to the higher offset `to`, last block first, since the ranges overlap.
@@ -365,7 +363,12 @@ mod tests {
         let data = [b"some text ".repeat(1000), noise(100)].concat();
         for method in [Method::Zlib, Method::Zstd] {
             for level in [-5, 0, 1, 9, 22, 100] {
-                let (file, _) = compress(&data, &Compression { method, level, version: None }, 1 << 30).unwrap();
+                let (file, _) = compress(
+                    &data,
+                    &Compression { stream: Settings { level, ..Settings::of(method) }, version: None },
+                    1 << 30,
+                )
+                .unwrap();
                 assert_eq!(inflate(&file).unwrap(), data, "{method:?} {level}");
             }
         }
@@ -375,7 +378,7 @@ mod tests {
     fn version_1_ends_where_its_stream_ends() {
         for method in [Method::Zlib, Method::Zstd] {
             let data = noise(3000);
-            let compression = Compression { method, level: 1, version: None };
+            let compression = Compression { stream: Settings { level: 1, ..Settings::of(method) }, version: None };
             let (file, deflation) = compress(&data, &compression, 1 << 30).unwrap();
             let header = Header { version: Version::V1, total: None, ..deflation.header };
             let first = [&header.to_bytes(), &file[24..]].concat();
@@ -389,7 +392,7 @@ mod tests {
     #[test]
     fn every_field_is_checked() {
         for method in [Method::Zlib, Method::Zstd] {
-            let compression = Compression { method, level: 1, version: None };
+            let compression = Compression { stream: Settings { level: 1, ..Settings::of(method) }, version: None };
             let (file, deflation) = compress(&noise(3000), &compression, 1 << 30).unwrap();
             let with = |header: Header| inflate(&[&header.to_bytes(), &file[24..]].concat()).unwrap_err();
             let malformed = |error| match error {

@@ -7,6 +7,7 @@ pub mod archive;
 pub mod binary;
 pub(crate) mod bitcode;
 pub mod compressed;
+mod hash;
 pub mod object;
 pub mod offload_binary;
 pub mod sections;

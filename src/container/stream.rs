@@ -15,15 +15,33 @@ use std::time::{Duration, Instant};
 
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
-use md5::{Digest, Md5};
+use zstd::zstd_safe::CParameter;
 
+use super::hash::Hasher;
 use crate::bytes::{len_u64, slice};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::input::{Input, Slice, SliceReader};
 use crate::piece::{Piece, Sink, emit, total_len};
 
 /// The largest window (as a power of two) that the decoder accepts: the largest that zstd has on any machine.
-const WINDOW_LOG_MAX: u32 = 31;
+pub const WINDOW_LOG_MAX: u32 = 31;
+
+/// The window that LLVM 22.1.8 writes with: what zstd takes for long-distance matching. Windows are no smaller than this
+/// unless asked, since zstd makes them no larger than the data anyway.
+const WINDOW_LOG_LLVM: u32 = 27;
+
+/// The largest window that is written unless asked: what a decoder that works in pieces must have memory for.
+const WINDOW_LOG_DEFAULT_MAX: u32 = 30;
+
+/// Up to this many bytes are compressed in one go on one thread.
+const ONE_JOB_MAX: u64 = 8 << 20;
+
+/// What one thread compresses at a time. Less makes the stream larger, more makes threads wait.
+const JOB_MIN: u64 = 8 << 20;
+const JOB_MAX: u64 = 64 << 20;
+
+/// More threads need more memory, and builds run several of us anyway.
+const THREADS_MAX: u32 = 8;
 
 /// How a container is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +62,7 @@ impl Method {
     }
 
     /// The level that is used when none is asked for.
-    pub fn default_level(self) -> i32 {
+    pub const fn default_level(self) -> i32 {
         match self {
             // What `-1` selects in zlib; zlib-rs wants the number.
             Self::Zlib => 6,
@@ -154,7 +172,7 @@ pub(crate) struct Inflater<'a> {
     source: Compressed<'a>,
     decoder: Decoder<'a>,
     produced: u64,
-    hash: Option<Md5>,
+    hash: Option<Hasher>,
     /// The error behind the last failed `read`, which could only return an [`io::Error`].
     failure: Option<Error>,
 }
@@ -170,7 +188,7 @@ impl<'a> Inflater<'a> {
             }),
         };
         let decoder = decoder.with_path(source.body.path())?;
-        let hash = (hash && source.recorded.hash.is_some()).then(Md5::new);
+        let hash = (hash && source.recorded.hash.is_some()).then(|| Hasher::new(source.recorded.inflated));
         Ok(Self { source, decoder, produced: 0, hash, failure: None })
     }
 
@@ -244,7 +262,7 @@ impl<'a> Inflater<'a> {
                 actual: decoder.total_in().saturating_add(self.source.header_len).to_string(),
             }));
         }
-        match (self.hash.take().map(truncated_hash), recorded) {
+        match (self.hash.take().map(Hasher::finish).transpose()?, recorded) {
             (Some(actual), Some(recorded)) if actual != recorded => {
                 Err(self.source.malformed(Malformed::Hash { what, offset, recorded, actual }))
             }
@@ -282,31 +300,43 @@ impl Read for Inflater<'_> {
     }
 }
 
-/// The hash that a header records: the first 8 bytes of the MD5.
-pub(super) fn truncated_hash(hash: Md5) -> u64 {
-    let digest: [u8; 16] = hash.finalize().into();
-    digest.first_chunk::<8>().map_or(0, |head| u64::from_le_bytes(*head))
+/// How a stream is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The method.
+    pub method: Method,
+    /// The level in the method's own scale. zstd takes the nearest level that it has.
+    pub level: i32,
+    /// The largest zstd window, as a power of two of bytes. Decoders that work in pieces have to keep a whole window in
+    /// memory; those of before 2023 refuse more than 27 unless told otherwise.
+    pub window_log_max: u32,
+}
+
+impl Settings {
+    /// The default settings of a method.
+    pub const fn of(method: Method) -> Self {
+        Self { method, level: method.default_level(), window_log_max: WINDOW_LOG_DEFAULT_MAX }
+    }
 }
 
 /// Writes the pieces as one stream to the current position of `file`; `hash` takes what goes into it.
+///
+/// The bytes depend on the pieces and the settings only, not on the machine or how many threads it has.
 pub(super) fn deflate(
     pieces: &[Piece<'_>],
-    (method, level): (Method, i32),
-    hash: Option<&mut Md5>,
+    settings: &Settings,
+    hash: Option<&mut Hasher>,
     (file, path): (&mut File, &Path),
 ) -> Result<()> {
-    match method {
+    match settings.method {
         Method::Zstd => {
-            let mut encoder = zstd::Encoder::new(file, level).with_path(path)?;
-            encoder.long_distance_matching(true).with_path(path)?;
-            // One-shot decoders ask the frame for its size.
-            encoder.set_pledged_src_size(Some(total_len(pieces))).with_path(path)?;
+            let encoder = zstd_encoder(pieces, settings, file).with_path(path)?;
             let mut sink = Deflater { encoder, hash, path };
             emit(pieces, &mut sink)?;
             sink.encoder.finish().with_path(path)?;
         }
         Method::Zlib => {
-            let level = u32::try_from(level.clamp(0, 9)).unwrap_or_default();
+            let level = u32::try_from(settings.level.clamp(0, 9)).unwrap_or_default();
             let encoder = ZlibEncoder::new(file, flate2::Compression::new(level));
             let mut sink = Deflater { encoder, hash, path };
             emit(pieces, &mut sink)?;
@@ -316,10 +346,62 @@ pub(super) fn deflate(
     Ok(())
 }
 
+/// zstd with long-distance matching, as LLVM 22.1.8 has it, and for more than a few megabytes with what was found to
+/// make bundles smaller: a window that reaches from one code object to the one before it, more memory for finding
+/// matches that far, and, at the default level, tables of twice the size.
+fn zstd_encoder<'f>(
+    pieces: &[Piece<'_>],
+    settings: &Settings,
+    file: &'f mut File,
+) -> io::Result<zstd::Encoder<'static, &'f mut File>> {
+    let total = total_len(pieces);
+    let mut encoder = zstd::Encoder::new(file, settings.level)?;
+    encoder.long_distance_matching(true)?;
+    // One-shot decoders ask the frame for its size.
+    encoder.set_pledged_src_size(Some(total))?;
+    let window_log = window_log(pieces).min(settings.window_log_max);
+    encoder.set_parameter(CParameter::WindowLog(window_log))?;
+    if total <= ONE_JOB_MAX {
+        return Ok(encoder);
+    }
+    encoder.set_parameter(CParameter::LdmHashLog(window_log.saturating_sub(6)))?;
+    if settings.level == Method::Zstd.default_level() {
+        encoder.set_parameter(CParameter::HashLog(18))?;
+        encoder.set_parameter(CParameter::ChainLog(17))?;
+    }
+    let job = total.checked_div(8).unwrap_or(total).clamp(JOB_MIN, JOB_MAX);
+    encoder.set_parameter(CParameter::JobSize(u32::try_from(job).unwrap_or(u32::MAX)))?;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    encoder.multithread(u32::try_from(threads).unwrap_or(THREADS_MAX).min(THREADS_MAX))?;
+    Ok(encoder)
+}
+
+/// The window (as a power of two) with which each code object finds the same place of the one before it, give or take
+/// an eighth of its size.
+fn window_log(pieces: &[Piece<'_>]) -> u32 {
+    let mut position = 0_u64;
+    let mut previous: Option<(u64, u64)> = None;
+    let mut reach = 0;
+    for piece in pieces {
+        let (start, len) = (position, piece.len());
+        position = position.saturating_add(len);
+        if !matches!(piece, Piece::Input(_)) || len == 0 {
+            continue;
+        }
+        // What is much smaller than its neighbour has little to gain from it.
+        if let Some((before, _)) = previous.filter(|(_, before_len)| len >= before_len / 4) {
+            reach = reach.max(start.saturating_sub(before).saturating_add(len / 8));
+        }
+        previous = Some((start, len));
+    }
+    let log = reach.checked_next_power_of_two().map_or(u32::MAX, u64::ilog2);
+    log.max(WINDOW_LOG_LLVM)
+}
+
 /// A sink that hashes what it passes on to an encoder.
 struct Deflater<'p, W> {
     encoder: W,
-    hash: Option<&'p mut Md5>,
+    hash: Option<&'p mut Hasher>,
     path: &'p Path,
 }
 
@@ -341,5 +423,31 @@ impl<W: Write> Sink for Deflater<'_, W> {
                 Some(data) => self.write(data)?,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_reaches_the_code_object_before() {
+        let mapped = |len: u64| {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            file.as_file().set_len(len).unwrap();
+            Input::open(file.path()).unwrap()
+        };
+        let log = |lens: &[u64]| {
+            let inputs: Vec<Input> = lens.iter().map(|&len| mapped(len)).collect();
+            let pieces: Vec<_> = inputs.iter().map(|input| Piece::Input(input.as_slice())).collect();
+            window_log(&pieces)
+        };
+        const M: u64 = 1 << 20;
+        assert_eq!(log(&[]), 27);
+        assert_eq!(log(&[1, 1, 1]), 27);
+        assert_eq!(log(&[0, 180 * M, 180 * M]), 28);
+        assert_eq!(log(&[180 * M, 1]), 27);
+        assert_eq!(log(&[300 * M, 200 * M]), 29);
+        assert_eq!(log(&[1, 800 * M]), 27);
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::file_name::FileName;
 use crate::container::bitcode::is_bitcode;
 use crate::container::offload_binary::{self, HipNumber, ImageInfo, ImageKind, Strings, Version};
-use crate::container::stream::Method;
+use crate::container::stream::Settings;
 use crate::error::{Error, Result};
 use crate::id::OffloadKind;
 use crate::input::Input;
@@ -24,8 +24,8 @@ pub struct Package {
     pub version: Version,
     /// The number that stands for HIP.
     pub hip_number: HipNumber,
-    /// Whether and how to compress: the method, and the level in its own scale.
-    pub compression: Option<(Method, i32)>,
+    /// Whether and how to compress.
+    pub compression: Option<Settings>,
 }
 
 /// One or several images that differ in nothing but their files.
@@ -59,7 +59,7 @@ impl Package {
             .map(|(image, input)| offload_binary::NewImage { info: self.info(image, input), content: input.as_slice() })
             .collect();
         let mut output = Output::stage(&self.output)?;
-        match self.compression {
+        match &self.compression {
             Some(compression) => offload_binary::write_compressed(&images, compression, &mut output)?,
             None => emit(&offload_binary::plan(self.version, &images), &mut output)?,
         }

@@ -2,6 +2,7 @@ use super::*;
 use crate::bytes::len_u64;
 use crate::container::Entry;
 use crate::container::sequence::{Bundles, Inflate};
+use crate::container::stream::Settings;
 use crate::error::Error;
 use crate::input::Input;
 use crate::output::{self, Output};
@@ -40,7 +41,7 @@ fn compressed(method: Method) -> Vec<u8> {
     let path = dir.path().join("out");
     let inputs = inputs();
     let mut output = Output::stage(&path).unwrap();
-    write_compressed(&images(&inputs), (method, 3), &mut output).unwrap();
+    write_compressed(&images(&inputs), &Settings::of(method), &mut output).unwrap();
     output::commit(vec![output]).unwrap();
     std::fs::read(path).unwrap()
 }

@@ -6,7 +6,7 @@ use std::io::{Seek, SeekFrom, Write};
 
 use super::{ALIGNMENT, ENTRY_LEN, ImageInfo, MAGIC, Version};
 use crate::bytes::len_u64;
-use crate::container::stream::{Method, deflate};
+use crate::container::stream::{Settings, deflate};
 use crate::error::{Result, WithPath};
 use crate::input::Slice;
 use crate::output::Output;
@@ -114,7 +114,7 @@ impl<'s> StringTable<'s> {
 }
 
 /// Writes one compressed offload binary of version 3 with these images into `output`, which must be empty.
-pub(crate) fn write_compressed(images: &[NewImage<'_>], compression: (Method, i32), output: &mut Output) -> Result<()> {
+pub(crate) fn write_compressed(images: &[NewImage<'_>], compression: &Settings, output: &mut Output) -> Result<()> {
     let mut pieces = plan(Version::V3, images);
     let inflated = total_len(&pieces);
     let header_len = Version::V3.header_len();

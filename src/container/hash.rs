@@ -1,0 +1,126 @@
+//! The hash of a compressed bundle: the first 8 bytes of the MD5 of what is inside, as a little-endian number.
+//!
+//! MD5 is slower than zstd inflates. For all but small bundles it runs on a thread of its own.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{Builder, JoinHandle};
+
+use md5::{Digest, Md5};
+
+use crate::error::{Error, Result};
+
+/// Up to this many bytes are hashed sooner than a thread is started.
+const INLINE_MAX: u64 = 1 << 20;
+
+/// The bytes that go to the thread at once.
+const BLOCK: usize = 256 << 10;
+
+/// So many blocks are on their way to the thread or back.
+const BLOCKS: usize = 8;
+
+/// Hashes bytes as they come.
+pub(super) enum Hasher {
+    /// Here and now.
+    Inline(Md5),
+    /// On a thread.
+    Thread(Worker),
+}
+
+/// A thread that hashes, and the blocks that go there and back.
+pub(super) struct Worker {
+    block: Vec<u8>,
+    full: SyncSender<Vec<u8>>,
+    empty: Receiver<Vec<u8>>,
+    thread: JoinHandle<Md5>,
+}
+
+impl Hasher {
+    /// A hasher for about `len` bytes.
+    pub(super) fn new(len: u64) -> Self {
+        let worker = if len > INLINE_MAX { Worker::start() } else { None };
+        worker.map_or_else(|| Self::Inline(Md5::new()), Self::Thread)
+    }
+
+    /// Takes the next bytes.
+    pub(super) fn update(&mut self, data: &[u8]) {
+        match self {
+            Self::Inline(hash) => hash.update(data),
+            Self::Thread(worker) => worker.update(data),
+        }
+    }
+
+    /// The hash of all bytes.
+    pub(super) fn finish(self) -> Result<u64> {
+        let digest: [u8; 16] = match self {
+            Self::Inline(hash) => hash.finalize().into(),
+            Self::Thread(worker) => worker.finish()?.finalize().into(),
+        };
+        Ok(digest.first_chunk::<8>().map_or(0, |head| u64::from_le_bytes(*head)))
+    }
+}
+
+impl Worker {
+    /// None where the system has no thread to give.
+    fn start() -> Option<Self> {
+        let (full, to_hash) = sync_channel::<Vec<u8>>(BLOCKS);
+        let (done, empty) = sync_channel::<Vec<u8>>(BLOCKS);
+        for _ in 1..BLOCKS {
+            done.try_send(Vec::with_capacity(BLOCK)).ok()?;
+        }
+        let run = move || {
+            let mut hash = Md5::new();
+            while let Ok(mut block) = to_hash.recv() {
+                hash.update(&block);
+                block.clear();
+                // Nobody takes blocks back any more once the last one is on its way.
+                drop(done.send(block));
+            }
+            hash
+        };
+        let thread = Builder::new().name("hash".to_owned()).spawn(run).ok()?;
+        Some(Self { block: Vec::with_capacity(BLOCK), full, empty, thread })
+    }
+
+    fn update(&mut self, mut data: &[u8]) {
+        while !data.is_empty() {
+            let room = BLOCK.saturating_sub(self.block.len());
+            let Some((now, later)) = data.split_at_checked(room.min(data.len())) else { return };
+            self.block.extend_from_slice(now);
+            data = later;
+            if self.block.len() >= BLOCK {
+                // A thread that has ended takes no block and returns none: `finish` tells.
+                let next = self.empty.recv().unwrap_or_default();
+                drop(self.full.send(std::mem::replace(&mut self.block, next)));
+            }
+        }
+    }
+
+    fn finish(self) -> Result<Md5> {
+        let Self { block, full, empty, thread } = self;
+        drop(full.send(block));
+        drop((full, empty));
+        thread.join().map_err(|_| Error::Internal("the hashing thread ended early"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_thread_gives_the_same_hash() {
+        for len in [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 20 * BLOCK + 7] {
+            let data: Vec<u8> = (0..len).map(|n| u8::try_from(n % 253).unwrap()).collect();
+            let hash = |expected: u64, step: usize| {
+                let mut hasher = Hasher::new(expected);
+                data.chunks(step).for_each(|part| hasher.update(part));
+                hasher.finish().unwrap()
+            };
+            let inline = hash(0, 1000);
+            assert_eq!(hash(INLINE_MAX + 1, 1000), inline);
+            assert_eq!(hash(INLINE_MAX + 1, 3 * BLOCK), inline);
+        }
+        assert_eq!(Hasher::new(0).finish().unwrap().to_le_bytes(), [0xd4, 0x1d, 0x8c, 0xd9, 0x8f, 0, 0xb2, 0x04]);
+    }
+}
