@@ -5,6 +5,7 @@
 
 pub mod archive;
 pub mod binary;
+pub(crate) mod bitcode;
 pub mod compressed;
 pub mod object;
 pub mod sequence;

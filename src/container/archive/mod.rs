@@ -18,13 +18,11 @@
 //! [`read`](Archive::read) takes GNU, BSD, COFF and thin archives through the `object` crate and leaves the members
 //! where they are. `write` makes byte for byte what LLVM 22.1.8 makes for `K_GNU` with a symbol index,
 //! deterministic, through the `ar_archive_writer` crate and with an index of our own: `symbols` for what LLVM
-//! lists of ELF and COFF objects, `bitcode` for LLVM modules.
+//! lists of ELF and COFF objects and of LLVM modules.
 //!
 //! Rejected: bytes that are no archive, a header that does not parse, a member that the archive does not hold
 //! completely.
 
-mod bitcode;
-mod bitstream;
 mod reader;
 mod symbols;
 mod writer;

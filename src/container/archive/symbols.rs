@@ -4,7 +4,7 @@
 //! |---|---|
 //! | ELF, COFF, Mach-O, XCOFF | global and defined ones of the symbol table, in its order |
 //! | COFF import object | the imported name and its pointer |
-//! | bitcode | global and defined ones of its modules, see [`super::bitcode`] |
+//! | bitcode | global and defined ones of its modules, see [`bitcode`] |
 //! | WebAssembly | none, though it counts as an object |
 //! | anything else | none, and it is no object |
 //!
@@ -19,7 +19,7 @@ use object::pe::IMAGE_WEAK_EXTERN_SEARCH_ALIAS;
 use object::read::coff::{CoffFile, CoffHeader, ImportFile, ImportType, Symbol as CoffSymbol};
 use object::read::{File, FileKind, Object, ObjectSymbol, SymbolIndex, SymbolKind};
 
-use super::bitcode;
+use crate::container::bitcode;
 
 /// What a code object contributes to the index.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,6 +17,7 @@
 //! from a BLOCKINFO block do not count: none of the blocks that are read here uses them.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+use super::{Broken, Result};
 use crate::bytes;
 
 /// The bits of a file or a block, from some position on.
@@ -26,12 +27,6 @@ pub(super) struct Bits<'a> {
     /// In bits.
     position: u64,
 }
-
-/// Bytes that are no bitstream, and why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Broken(pub(super) &'static str);
-
-type Result<T, E = Broken> = std::result::Result<T, E>;
 
 const PAST_END: Broken = Broken("the bitstream ends too early");
 

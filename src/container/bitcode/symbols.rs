@@ -1,12 +1,6 @@
 //! The symbols of LLVM bitcode, for the index of an archive.
 //!
-//! Behind its magic, bitcode is a list of blocks ([`super::bitstream`]); three kinds matter here:
-//!
-//! | block | content |
-//! |---|---|
-//! | 8 | a module |
-//! | 23 | the string table, one blob |
-//! | 25 | the symbol table, one blob in the layout below; strings lie in the string table that follows it |
+//! A file lists them in its symbol table, one blob, with the names in the string table behind it:
 //!
 //! | offset | width | meaning |
 //! |---|---|---|
@@ -16,45 +10,25 @@
 //! | 20 | 8 | the COMDATs |
 //! | 28 | 8 | the symbols, each of 24 bytes: name (8), IR name (8), COMDAT (4), flags (4) |
 //!
-//! Integers are little-endian. The bitcode may stand in a wrapper: magic 0x0B17C0DE, version, offset, size, CPU, each
-//! of 4 bytes. Modules without a symbol table for them (`llvm-as` writes none) are read themselves: their functions,
-//! variables, aliases and indirect functions, which are all the symbols of a module without assembly. Layout and
-//! order: LLVM 22.1.8.
+//! Integers are little-endian. Modules without a symbol table for them (`llvm-as` writes none) are read themselves:
+//! their functions, variables, aliases and indirect functions, which are all the symbols of a module without assembly.
+//! Layout and order: LLVM 22.1.8.
 //!
 //! Rejected: what reaches behind the end, names outside the string table, modules older than LLVM 5.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use super::bitstream::{Bits, Block, Broken, Record};
+use super::bitstream::{Block, Record};
+use super::{Broken, MODULE_BLOCK, Result, STRTAB_BLOCK, SYMTAB_BLOCK, open, word};
 use crate::bytes;
-
-/// The first bytes of bitcode.
-const MAGIC: [u8; 4] = *b"BC\xc0\xde";
-
-/// The first bytes of a wrapper.
-const WRAPPER_MAGIC: [u8; 4] = 0x0B17_C0DE_u32.to_le_bytes();
-
-const MODULE_BLOCK: u64 = 8;
-const STRTAB_BLOCK: u64 = 23;
-const SYMTAB_BLOCK: u64 = 25;
 
 /// The flags of a symbol: defined elsewhere, visible to others, none that a linker knows.
 const UNDEFINED: u32 = 1 << 3;
 const GLOBAL: u32 = 1 << 10;
 const FORMAT_SPECIFIC: u32 = 1 << 11;
 
-type Result<T, E = Broken> = std::result::Result<T, E>;
-
-/// Whether the bytes begin like bitcode.
-pub(super) fn is_bitcode(data: &[u8]) -> bool {
-    data.starts_with(&MAGIC) || data.starts_with(&WRAPPER_MAGIC)
-}
-
 /// The names of the symbols that other modules see, in the module's order.
-pub(super) fn symbols(data: &[u8]) -> Result<Vec<Vec<u8>>> {
-    if !data.len().is_multiple_of(4) {
-        return Err(Broken("Invalid bitcode signature"));
-    }
-    let file = File::read(unwrap(data)?)?;
+pub(crate) fn symbols(data: &[u8]) -> Result<Vec<Vec<u8>>> {
+    let file = File::read(data)?;
     match file.symtab {
         Some((symtab, strtab)) if module_count(symtab) == u32::try_from(file.modules.len()).ok() => {
             table_symbols(symtab, strtab)
@@ -64,15 +38,6 @@ pub(super) fn symbols(data: &[u8]) -> Result<Vec<Vec<u8>>> {
             Ok(names)
         }),
     }
-}
-
-fn unwrap(data: &[u8]) -> Result<&[u8]> {
-    if !data.starts_with(&WRAPPER_MAGIC) {
-        return Ok(data);
-    }
-    let range = word(data, 8).zip(word(data, 12));
-    let content = range.and_then(|(offset, size)| bytes::slice(data, offset.into(), size.into()));
-    content.ok_or(Broken("the wrapper names bitcode behind its end"))
 }
 
 /// The blocks of a bitcode file that have to do with symbols.
@@ -88,10 +53,7 @@ impl<'a> File<'a> {
         let mut file = Self::default();
         let mut symtab = None;
         let mut modules = Vec::new();
-        let mut stream = Bits::new(data);
-        if stream.read(32)? != u64::from(u32::from_le_bytes(MAGIC)) {
-            return Err(Broken("the bitcode has no magic"));
-        }
+        let mut stream = open(data)?;
         while let Some(block) = stream.next_block()? {
             match block.number {
                 MODULE_BLOCK => modules.push(block),
@@ -120,10 +82,6 @@ fn blob(mut block: Block<'_>) -> Result<&[u8]> {
         }
     }
     Ok(&[])
-}
-
-fn word(data: &[u8], offset: u64) -> Option<u32> {
-    Some(u32::from_le_bytes(*bytes::slice(data, offset, 4)?.first_chunk()?))
 }
 
 fn module_count(symtab: &[u8]) -> Option<u32> {
@@ -215,76 +173,9 @@ fn is_visible(record: &Record<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::is_bitcode;
+    use super::super::testing::{Writer, start};
     use super::*;
-
-    /// Bits, lowest of each byte first.
-    #[derive(Default)]
-    struct Writer(Vec<bool>);
-
-    impl Writer {
-        fn put(&mut self, value: u64, width: u32) {
-            self.0.extend((0..width).map(|bit| value >> bit & 1 == 1));
-        }
-
-        fn vbr(&mut self, mut value: u64, width: u32) {
-            let half = 1 << (width - 1);
-            while value >= half {
-                self.put(value % half + half, width);
-                value /= half;
-            }
-            self.put(value, width);
-        }
-
-        fn align(&mut self) {
-            self.0.resize(self.0.len().next_multiple_of(32), false);
-        }
-
-        fn bytes(&mut self, data: &[u8]) {
-            data.iter().for_each(|&byte| self.put(byte.into(), 8));
-        }
-
-        fn into_bytes(self) -> Vec<u8> {
-            self.0.chunks(8).map(|bits| bits.iter().rev().fold(0, |byte, &bit| byte * 2 + u8::from(bit))).collect()
-        }
-
-        /// A block with abbreviation IDs of 3 bits, inside a level with IDs of `level` bits.
-        fn block(&mut self, level: u32, number: u64, content: impl FnOnce(&mut Self)) {
-            let mut inner = Self::default();
-            content(&mut inner);
-            inner.put(0, 3);
-            inner.align();
-            self.put(1, level);
-            self.vbr(number, 8);
-            self.vbr(3, 4);
-            self.align();
-            self.put(u64::try_from(inner.0.len() / 32).unwrap(), 32);
-            self.0.extend(inner.0);
-        }
-
-        fn blob(&mut self, number: u64, data: &[u8]) {
-            self.block(2, number, |block| {
-                // An abbreviation of a literal code and a blob, and its one use.
-                block.put(2, 3);
-                block.vbr(2, 5);
-                block.put(1, 1);
-                block.vbr(1, 8);
-                block.put(0, 1);
-                block.put(5, 3);
-                block.put(4, 3);
-                block.vbr(data.len().try_into().unwrap(), 6);
-                block.align();
-                block.bytes(data);
-                block.align();
-            });
-        }
-
-        fn record(&mut self, code: u64, operands: &[u64]) {
-            self.put(3, 3);
-            self.vbr(code, 6);
-            self.vbr(operands.len().try_into().unwrap(), 6);
-            operands.iter().for_each(|&operand| self.vbr(operand, 6));
-        }
-    }
 
     /// A module that defines `one` to `four`, and uses or hides the rest of them.
     fn module(block: &mut Writer) {
@@ -303,12 +194,6 @@ mod tests {
     }
 
     const STRINGS: &[u8] = b"onetwothreefourllvm.used";
-
-    fn start() -> Writer {
-        let mut file = Writer::default();
-        file.bytes(&MAGIC);
-        file
-    }
 
     fn without_table() -> Vec<u8> {
         let mut file = start();

@@ -1,0 +1,79 @@
+//! LLVM bitcode: compiled modules in LLVM's own form, read for the few things that matter here.
+//!
+//! Behind its magic, bitcode is a list of blocks ([`bitstream`]); these are read:
+//!
+//! | block | content |
+//! |---|---|
+//! | 8 | a module |
+//! | 23 | the string table, one blob |
+//! | 25 | the symbol table, one blob ([`symbols`]); its strings lie in the string table that follows it |
+//!
+//! The bitcode may stand in a wrapper:
+//!
+//! | offset | width | meaning |
+//! |---|---|---|
+//! | 0 | 4 | magic 0x0B17C0DE |
+//! | 4 | 4 | version |
+//! | 8 | 8 | the bitcode: offset, size |
+//! | 16 | 4 | CPU |
+//!
+//! Integers are little-endian. Layout: LLVM 22.1.8.
+//!
+//! Rejected: a size that is no multiple of four, what reaches behind the end.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+mod bitstream;
+mod symbols;
+#[cfg(test)]
+mod testing;
+
+pub(crate) use symbols::symbols;
+
+use crate::bytes;
+use bitstream::Bits;
+
+/// The first bytes of bitcode.
+const MAGIC: [u8; 4] = *b"BC\xc0\xde";
+
+/// The first bytes of a wrapper.
+const WRAPPER_MAGIC: [u8; 4] = 0x0B17_C0DE_u32.to_le_bytes();
+
+const MODULE_BLOCK: u64 = 8;
+const STRTAB_BLOCK: u64 = 23;
+const SYMTAB_BLOCK: u64 = 25;
+
+/// Bytes that are no bitcode, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Broken(pub(crate) &'static str);
+
+type Result<T, E = Broken> = std::result::Result<T, E>;
+
+/// Whether the bytes begin like bitcode.
+pub(crate) fn is_bitcode(data: &[u8]) -> bool {
+    data.starts_with(&MAGIC) || data.starts_with(&WRAPPER_MAGIC)
+}
+
+/// The blocks of a file.
+fn open(data: &[u8]) -> Result<Bits<'_>> {
+    if !data.len().is_multiple_of(4) {
+        return Err(Broken("Invalid bitcode signature"));
+    }
+    let mut stream = Bits::new(unwrap(data)?);
+    if stream.read(32)? != u64::from(u32::from_le_bytes(MAGIC)) {
+        return Err(Broken("the bitcode has no magic"));
+    }
+    Ok(stream)
+}
+
+fn unwrap(data: &[u8]) -> Result<&[u8]> {
+    if !data.starts_with(&WRAPPER_MAGIC) {
+        return Ok(data);
+    }
+    let range = word(data, 8).zip(word(data, 12));
+    let content = range.and_then(|(offset, size)| bytes::slice(data, offset.into(), size.into()));
+    content.ok_or(Broken("the wrapper names bitcode behind its end"))
+}
+
+fn word(data: &[u8], offset: u64) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes::slice(data, offset, 4)?.first_chunk()?))
+}

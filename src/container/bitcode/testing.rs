@@ -1,0 +1,79 @@
+//! What the tests make bitcode with.
+
+use super::MAGIC;
+
+/// Bits, lowest of each byte first.
+#[derive(Default)]
+pub(super) struct Writer(Vec<bool>);
+
+impl Writer {
+    pub(super) fn put(&mut self, value: u64, width: u32) {
+        self.0.extend((0..width).map(|bit| value >> bit & 1 == 1));
+    }
+
+    pub(super) fn vbr(&mut self, mut value: u64, width: u32) {
+        let half = 1 << (width - 1);
+        while value >= half {
+            self.put(value % half + half, width);
+            value /= half;
+        }
+        self.put(value, width);
+    }
+
+    pub(super) fn align(&mut self) {
+        self.0.resize(self.0.len().next_multiple_of(32), false);
+    }
+
+    pub(super) fn bytes(&mut self, data: &[u8]) {
+        data.iter().for_each(|&byte| self.put(byte.into(), 8));
+    }
+
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.0.chunks(8).map(|bits| bits.iter().rev().fold(0, |byte, &bit| byte * 2 + u8::from(bit))).collect()
+    }
+
+    /// A block with abbreviation IDs of 3 bits, inside a level with IDs of `level` bits.
+    pub(super) fn block(&mut self, level: u32, number: u64, content: impl FnOnce(&mut Self)) {
+        let mut inner = Self::default();
+        content(&mut inner);
+        inner.put(0, 3);
+        inner.align();
+        self.put(1, level);
+        self.vbr(number, 8);
+        self.vbr(3, 4);
+        self.align();
+        self.put(u64::try_from(inner.0.len() / 32).unwrap(), 32);
+        self.0.extend(inner.0);
+    }
+
+    pub(super) fn blob(&mut self, number: u64, data: &[u8]) {
+        self.block(2, number, |block| {
+            // An abbreviation of a literal code and a blob, and its one use.
+            block.put(2, 3);
+            block.vbr(2, 5);
+            block.put(1, 1);
+            block.vbr(1, 8);
+            block.put(0, 1);
+            block.put(5, 3);
+            block.put(4, 3);
+            block.vbr(data.len().try_into().unwrap(), 6);
+            block.align();
+            block.bytes(data);
+            block.align();
+        });
+    }
+
+    pub(super) fn record(&mut self, code: u64, operands: &[u64]) {
+        self.put(3, 3);
+        self.vbr(code, 6);
+        self.vbr(operands.len().try_into().unwrap(), 6);
+        operands.iter().for_each(|&operand| self.vbr(operand, 6));
+    }
+}
+
+/// A file without blocks.
+pub(super) fn start() -> Writer {
+    let mut file = Writer::default();
+    file.bytes(&MAGIC);
+    file
+}
