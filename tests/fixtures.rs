@@ -259,7 +259,7 @@ fn damaged_files_never_do_harm() {
 #[test]
 fn every_fixture_is_documented() {
     let readme = fs::read_to_string(fixture("README.md")).unwrap();
-    for directory in ["binary", "text", "compressed", "sequence", "hostile"] {
+    for directory in ["binary", "text", "compressed", "sequence", "hostile", "bitcode"] {
         for name in folder(directory).unwrap() {
             assert!(readme.contains(&format!("`{name}`")), "fixtures/README.md says nothing about {name}");
         }

@@ -11,11 +11,18 @@
 //! | 4.. | a record in the form of an abbreviation of the block |
 //!
 //! Bits are taken from the lowest of each byte up. VBR*n* is a number in groups of *n* bits, lowest first, whose
-//! highest bit says that another one follows. Layout: LLVM Bitcode File Format, as of LLVM 22.1.8.
+//! highest bit says that another one follows. Block 0 (BLOCKINFO) defines abbreviations that every later block of a
+//! kind begins with: records with code 1 name the kind. Layout: LLVM Bitcode File Format, as of LLVM 22.1.8.
 //!
-//! Rejected: anything that reaches behind the end, an abbreviation that the block does not define. Abbreviations
-//! from a BLOCKINFO block do not count: none of the blocks that are read here uses them.
+//! A record is not decoded before it is asked for its values, so that what nobody wants costs no memory and, if its
+//! parts are of a fixed width, no time.
+//!
+//! Rejected: anything that reaches behind the end, an abbreviation that the block does not define, more of them than
+//! any writer needs.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use super::{Broken, Result};
 use crate::bytes;
@@ -33,6 +40,9 @@ const PAST_END: Broken = Broken("the bitstream ends too early");
 /// More operands than any abbreviation that LLVM defines.
 const MAX_OPERANDS: u64 = 256;
 
+/// More abbreviations than any block of LLVM has.
+const MAX_ABBREVIATIONS: usize = 4096;
+
 impl<'a> Bits<'a> {
     pub(super) fn new(data: &'a [u8]) -> Self {
         Self { data, position: 0 }
@@ -47,22 +57,28 @@ impl<'a> Bits<'a> {
         if width > self.remaining() || width > 64 {
             return Err(PAST_END);
         }
-        let mut value = 0_u64;
-        let mut filled = 0;
-        while filled < width {
-            let byte = bytes::slice(self.data, self.position / 8, 1).and_then(<[u8]>::first).ok_or(PAST_END)?;
-            let used = self.position % 8;
-            let count = width.saturating_sub(filled).min(8_u64.saturating_sub(used));
-            let bits = (u64::from(*byte) >> used) & !(u64::MAX << count);
-            value |= bits << filled;
-            filled = filled.saturating_add(count);
-            self.position = self.position.saturating_add(count);
+        let tail = usize::try_from(self.position / 8).ok().and_then(|start| self.data.get(start..)).ok_or(PAST_END)?;
+        // As many bytes as any 64 bits are spread over, and some more.
+        let window = tail.first_chunk().copied().unwrap_or_else(|| {
+            let mut window = [0; 16];
+            window.iter_mut().zip(tail).for_each(|(to, from)| *to = *from);
+            window
+        });
+        let bits = u128::from_le_bytes(window) >> (self.position % 8);
+        self.position = self.position.saturating_add(width);
+        Ok(u64::try_from(bits & !(u128::MAX << width)).unwrap_or_default())
+    }
+
+    fn skip(&mut self, width: u64) -> Result<()> {
+        if width > self.remaining() {
+            return Err(PAST_END);
         }
-        Ok(value)
+        self.position = self.position.saturating_add(width);
+        Ok(())
     }
 
     /// A number in groups of `width` bits.
-    fn vbr(&mut self, width: u64) -> Result<u64> {
+    pub(super) fn vbr(&mut self, width: u64) -> Result<u64> {
         let mut value = 0_u64;
         let mut shift = 0_u32;
         let more = 1_u64 << width.clamp(1, 32).saturating_sub(1);
@@ -84,6 +100,24 @@ impl<'a> Bits<'a> {
         self.read(padding).map(drop)
     }
 
+    /// Appends so many bytes from any bit on.
+    fn copy(&mut self, len: u64, to: &mut Vec<u8>) -> Result<()> {
+        let start = self.position / 8;
+        let used = self.position % 8;
+        self.skip(len.checked_mul(8).ok_or(PAST_END)?)?;
+        let low = bytes::slice(self.data, start, len).ok_or(PAST_END)?;
+        if used == 0 {
+            to.extend_from_slice(low);
+            return Ok(());
+        }
+        let high = bytes::slice(self.data, start.saturating_add(1), len).ok_or(PAST_END)?;
+        to.extend(low.iter().zip(high).map(|(&low, &high)| {
+            let [byte, _] = (u16::from_le_bytes([low, high]) >> used).to_le_bytes();
+            byte
+        }));
+        Ok(())
+    }
+
     /// So many bytes from a byte boundary.
     fn bytes(&mut self, len: u64) -> Result<&'a [u8]> {
         let data = bytes::slice(self.data, self.position / 8, len).ok_or(PAST_END)?;
@@ -92,7 +126,7 @@ impl<'a> Bits<'a> {
     }
 
     /// The block whose abbreviation ID was just read.
-    fn block(&mut self) -> Result<Block<'a>> {
+    fn block(&mut self, info: &BlockInfo) -> Result<Block<'a>> {
         let number = self.vbr(8)?;
         let width = self.vbr(4)?;
         self.align32()?;
@@ -101,7 +135,8 @@ impl<'a> Bits<'a> {
         if !(2..=32).contains(&width) {
             return Err(Broken("a block has an impossible width of abbreviation IDs"));
         }
-        Ok(Block { number, width, bits: Bits::new(content), abbreviations: Vec::new() })
+        let inherited = info.get(&number).cloned().unwrap_or_default();
+        Ok(Block { number, width, bits: Bits::new(content), inherited, own: Vec::new(), info: Rc::clone(info) })
     }
 
     /// The next block at the top level, `None` at the end. Up to 8 bytes behind the last one are no block.
@@ -111,7 +146,7 @@ impl<'a> Bits<'a> {
             return Ok(None);
         }
         match self.read(TOP_WIDTH)? {
-            ENTER_BLOCK => self.block().map(Some),
+            ENTER_BLOCK => self.block(&BlockInfo::default()).map(Some),
             _ => Err(Broken("there is no block where one must begin")),
         }
     }
@@ -122,30 +157,46 @@ const ENTER_BLOCK: u64 = 1;
 const DEFINE_ABBREVIATION: u64 = 2;
 const UNABBREVIATED: u64 = 3;
 
-/// A block, open for reading its records.
+const BLOCKINFO: u64 = 0;
+
+/// The parts that a record consists of.
+type Abbreviation = Rc<[Part]>;
+
+/// For each kind of block the abbreviations that it begins with.
+type BlockInfo = Rc<BTreeMap<u64, Rc<Vec<Abbreviation>>>>;
+
+/// A block, open for reading what is in it.
 #[derive(Clone, Debug)]
 pub(super) struct Block<'a> {
     /// Which kind of block it is.
     pub(super) number: u64,
     width: u64,
     bits: Bits<'a>,
-    abbreviations: Vec<Vec<Operand>>,
+    inherited: Rc<Vec<Abbreviation>>,
+    own: Vec<Abbreviation>,
+    info: BlockInfo,
+}
+
+/// What a block contains.
+#[derive(Clone, Debug)]
+pub(super) enum Item<'a> {
+    Block(Block<'a>),
+    Record(Record<'a>),
 }
 
 /// A record of a block.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Record<'a> {
     /// What it says.
     pub(super) code: u64,
-    /// The operands behind the code.
-    pub(super) operands: Vec<u64>,
+    values: Values<'a>,
     /// The bytes at its end, if it has them.
     pub(super) blob: &'a [u8],
 }
 
-/// How an abbreviation stores an operand.
-#[derive(Clone, Copy, Debug)]
-enum Operand {
+/// How an abbreviation stores a part of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
     Literal(u64),
     Fixed(u64),
     Vbr(u64),
@@ -154,108 +205,282 @@ enum Operand {
     Blob,
 }
 
+/// What an abbreviation ID stands for.
+enum Entry<'a> {
+    End,
+    Block(Block<'a>),
+    Definition(Abbreviation),
+    Record(Record<'a>),
+}
+
 impl<'a> Block<'a> {
-    /// The next record; blocks inside this one are skipped.
-    pub(super) fn next_record(&mut self) -> Result<Option<Record<'a>>> {
+    /// The next record or block in this one.
+    pub(super) fn next_item(&mut self) -> Result<Option<Item<'a>>> {
         loop {
-            match self.bits.read(self.width)? {
-                END_BLOCK => return Ok(None),
-                ENTER_BLOCK => drop(self.bits.block()?),
-                DEFINE_ABBREVIATION => {
-                    let abbreviation = self.abbreviation()?;
-                    self.abbreviations.push(abbreviation);
+            match self.next_entry()? {
+                Entry::End => return Ok(None),
+                // A second one takes the place of the first, as in LLVM.
+                Entry::Block(block) if block.number == BLOCKINFO => self.info = block.read_info()?,
+                Entry::Block(block) => return Ok(Some(Item::Block(block))),
+                Entry::Definition(abbreviation) => {
+                    if self.own.len() >= MAX_ABBREVIATIONS {
+                        return Err(Broken("a block has too many abbreviations"));
+                    }
+                    self.own.push(abbreviation);
                 }
-                UNABBREVIATED => return self.unabbreviated().map(Some),
-                id => return self.abbreviated(id.saturating_sub(4)).map(Some),
+                Entry::Record(record) => return Ok(Some(Item::Record(record))),
             }
         }
     }
 
-    fn abbreviation(&mut self) -> Result<Vec<Operand>> {
+    /// The next record; blocks inside this one are skipped.
+    pub(super) fn next_record(&mut self) -> Result<Option<Record<'a>>> {
+        loop {
+            match self.next_item()? {
+                Some(Item::Block(_)) => {}
+                Some(Item::Record(record)) => return Ok(Some(record)),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    fn next_entry(&mut self) -> Result<Entry<'a>> {
+        match self.bits.read(self.width)? {
+            END_BLOCK => Ok(Entry::End),
+            ENTER_BLOCK => self.bits.block(&self.info).map(Entry::Block),
+            DEFINE_ABBREVIATION => self.abbreviation().map(Entry::Definition),
+            UNABBREVIATED => {
+                let code = self.bits.vbr(6)?;
+                let left = self.bits.vbr(6)?;
+                let parts = Abbreviation::default();
+                self.record(Some(code), Values { bits: self.bits.clone(), parts, next: 0, part: Part::Vbr(6), left })
+            }
+            id => {
+                let parts = self.defined(id.saturating_sub(4));
+                let parts = parts.ok_or(Broken("a record uses an abbreviation that is not defined"))?;
+                let part = Part::Literal(0);
+                self.record(None, Values { bits: self.bits.clone(), parts, next: 0, part, left: 0 })
+            }
+        }
+    }
+
+    fn defined(&self, index: u64) -> Option<Abbreviation> {
+        let index = usize::try_from(index).ok()?;
+        let inherited = self.inherited.len();
+        let found =
+            if index < inherited { self.inherited.get(index) } else { self.own.get(index.checked_sub(inherited)?) };
+        found.cloned()
+    }
+
+    /// The record of these values, without its code behind it, after which the block goes on.
+    fn record(&mut self, code: Option<u64>, mut values: Values<'a>) -> Result<Entry<'a>> {
+        let code = code.map_or_else(|| values.step(), |code| Ok(Some(code)))?;
+        let code = code.ok_or(Broken("a record has no code"))?;
+        let mut end = values.clone();
+        let blob = end.skip_all()?;
+        self.bits = end.bits;
+        Ok(Entry::Record(Record { code, values, blob }))
+    }
+
+    fn abbreviation(&mut self) -> Result<Abbreviation> {
         let count = self.bits.vbr(5)?;
         if count > MAX_OPERANDS {
             return Err(Broken("an abbreviation has too many operands"));
         }
-        (0..count)
-            .map(|_| {
-                if self.bits.read(1)? == 1 {
-                    return self.bits.vbr(8).map(Operand::Literal);
-                }
-                match self.bits.read(3)? {
-                    1 => self.bits.vbr(5).map(Operand::Fixed),
-                    2 => self.bits.vbr(5).map(Operand::Vbr),
-                    3 => Ok(Operand::Array),
-                    4 => Ok(Operand::Char6),
-                    5 => Ok(Operand::Blob),
-                    _ => Err(Broken("an abbreviation has an unknown encoding")),
-                }
-            })
-            .collect()
+        (0..count).map(|_| self.part()).collect()
     }
 
-    fn unabbreviated(&mut self) -> Result<Record<'a>> {
-        let code = self.bits.vbr(6)?;
-        let count = self.bits.vbr(6)?;
-        if count > self.bits.remaining() {
-            return Err(PAST_END);
+    fn part(&mut self) -> Result<Part> {
+        const MAX_FIXED: u64 = 64;
+        const MAX_VBR: u64 = 32;
+        if self.bits.read(1)? == 1 {
+            return self.bits.vbr(8).map(Part::Literal);
         }
-        let operands = (0..count).map(|_| self.bits.vbr(6)).collect::<Result<Vec<_>>>()?;
-        Ok(Record { code, operands, blob: &[] })
+        match self.bits.read(3)? {
+            encoding @ (1 | 2) => match (encoding, self.bits.vbr(5)?) {
+                (_, 0) => Ok(Part::Literal(0)),
+                (1, width @ ..=MAX_FIXED) => Ok(Part::Fixed(width)),
+                (2, width @ ..=MAX_VBR) => Ok(Part::Vbr(width)),
+                _ => Err(Broken("an operand is too wide")),
+            },
+            3 => Ok(Part::Array),
+            4 => Ok(Part::Char6),
+            5 => Ok(Part::Blob),
+            _ => Err(Broken("an abbreviation has an unknown encoding")),
+        }
     }
 
-    fn abbreviated(&mut self, index: u64) -> Result<Record<'a>> {
-        let abbreviation = usize::try_from(index).ok().and_then(|index| self.abbreviations.get(index));
-        let abbreviation = abbreviation.ok_or(Broken("a record uses an abbreviation that is not defined"))?.clone();
-        let mut record = Record::default();
-        let mut values = Vec::new();
-        let mut operands = abbreviation.into_iter();
-        while let Some(operand) = operands.next() {
-            match operand {
-                Operand::Array => {
-                    let element = operands.next().ok_or(Broken("an array has no element type"))?;
-                    self.array(element, &mut values)?;
+    /// What this block defines for others.
+    fn read_info(mut self) -> Result<BlockInfo> {
+        const SET_KIND: u64 = 1;
+        let mut info = BTreeMap::<_, Vec<_>>::new();
+        let mut kind = None;
+        let mut count = 0;
+        loop {
+            match self.next_entry()? {
+                Entry::End => break,
+                Entry::Block(_) => {}
+                Entry::Definition(abbreviation) => {
+                    count = usize::saturating_add(count, 1);
+                    if count > MAX_ABBREVIATIONS {
+                        return Err(Broken("a file has too many abbreviations"));
+                    }
+                    let kind = kind.ok_or(Broken("an abbreviation is for no kind of block"))?;
+                    info.entry(kind).or_default().push(abbreviation);
                 }
-                Operand::Blob => {
-                    let len = self.bits.vbr(6)?;
-                    self.bits.align32()?;
-                    record.blob = self.bits.bytes(len)?;
-                    self.bits.align32()?;
-                }
-                scalar => values.push(self.scalar(scalar)?),
+                Entry::Record(record) if record.code == SET_KIND => kind = record.values().next(),
+                Entry::Record(_) => {}
             }
         }
-        if values.is_empty() {
-            return Err(Broken("a record has no code"));
-        }
-        record.operands = values.split_off(1);
-        record.code = values.first().copied().unwrap_or_default();
-        Ok(record)
+        Ok(Rc::new(info.into_iter().map(|(kind, abbreviations)| (kind, Rc::new(abbreviations))).collect()))
+    }
+}
+
+impl<'a> Record<'a> {
+    /// What stands behind the code.
+    pub(super) fn values(&self) -> Values<'a> {
+        self.values.clone()
     }
 
-    fn array(&mut self, element: Operand, values: &mut Vec<u64>) -> Result<()> {
-        // An element that takes no bits could be repeated without end.
-        if matches!(element, Operand::Literal(_) | Operand::Fixed(0) | Operand::Vbr(0)) {
-            return Err(Broken("an array has elements without content"));
-        }
-        let count = self.bits.vbr(6)?;
-        if count > self.bits.remaining() {
-            return Err(PAST_END);
-        }
-        for _ in 0..count {
-            values.push(self.scalar(element)?);
-        }
-        Ok(())
+    /// The value at an index, zero if there is none.
+    pub(super) fn value(&self, index: usize) -> u64 {
+        self.values().nth(index).unwrap_or_default()
     }
 
-    fn scalar(&mut self, operand: Operand) -> Result<u64> {
-        match operand {
-            Operand::Literal(value) => Ok(value),
-            Operand::Fixed(width) | Operand::Vbr(width) if width > 64 => Err(Broken("an operand is too wide")),
-            Operand::Fixed(0) | Operand::Vbr(0) => Ok(0),
-            Operand::Fixed(width) => self.bits.read(width),
-            Operand::Vbr(width) => self.bits.vbr(width),
-            Operand::Char6 => self.bits.read(6),
-            Operand::Array | Operand::Blob => Err(Broken("an array has elements without a size")),
+    /// The lowest byte of every value, with room for so many more.
+    pub(super) fn bytes(&self, room: usize) -> Result<Vec<u8>> {
+        let mut values = self.values();
+        let mut content = Vec::new();
+        loop {
+            // So many values there are: they were skipped once.
+            let left = usize::try_from(values.left).unwrap_or(usize::MAX).saturating_add(room);
+            content.try_reserve_exact(left).map_err(|_| Broken("an array does not fit into memory"))?;
+            if values.part == Part::Fixed(8) {
+                values.bits.copy(values.left, &mut content)?;
+            } else {
+                for _ in 0..values.left {
+                    let [byte, ..] = values.bits.scalar(values.part)?.to_le_bytes();
+                    content.push(byte);
+                }
+            }
+            if !values.next_part()? {
+                return Ok(content);
+            }
+        }
+    }
+}
+
+/// The values of a record, decoded one by one.
+#[derive(Clone, Debug)]
+pub(super) struct Values<'a> {
+    bits: Bits<'a>,
+    parts: Abbreviation,
+    /// The index of the part that comes next.
+    next: usize,
+    /// How the values at the position are stored, and how many are left of them.
+    part: Part,
+    left: u64,
+}
+
+impl<'a> Values<'a> {
+    fn step(&mut self) -> Result<Option<u64>> {
+        while self.left == 0 {
+            if !self.next_part()? {
+                return Ok(None);
+            }
+        }
+        self.left = self.left.saturating_sub(1);
+        self.bits.scalar(self.part).map(Some)
+    }
+
+    /// Goes on to the next part that has values.
+    fn next_part(&mut self) -> Result<bool> {
+        self.left = 0;
+        let Some(part) = self.take_part() else { return Ok(false) };
+        match part {
+            Part::Array => {
+                let element = self.take_part().ok_or(Broken("an array has no element type"))?;
+                // An element that takes no bits could be repeated without end.
+                if !matches!(element, Part::Fixed(_) | Part::Vbr(_) | Part::Char6) {
+                    return Err(Broken("an array has elements without content"));
+                }
+                self.part = element;
+                self.left = self.bits.vbr(6)?;
+            }
+            Part::Blob => drop(self.blob()?),
+            scalar => {
+                self.part = scalar;
+                self.left = 1;
+            }
+        }
+        Ok(true)
+    }
+
+    fn take_part(&mut self) -> Option<Part> {
+        let part = self.parts.get(self.next).copied()?;
+        self.next = self.next.saturating_add(1);
+        Some(part)
+    }
+
+    fn blob(&mut self) -> Result<&'a [u8]> {
+        let len = self.bits.vbr(6)?;
+        self.bits.align32()?;
+        let blob = self.bits.bytes(len)?;
+        self.bits.align32()?;
+        Ok(blob)
+    }
+
+    /// Goes behind the record, and gives its blob.
+    fn skip_all(&mut self) -> Result<&'a [u8]> {
+        let mut blob = &[][..];
+        loop {
+            match self.part {
+                Part::Vbr(width) => (0..self.left).try_for_each(|_| self.bits.vbr(width).map(drop))?,
+                part => self.bits.skip(self.left.checked_mul(part.width()).ok_or(PAST_END)?)?,
+            }
+            self.left = 0;
+            if self.parts.get(self.next) == Some(&Part::Blob) {
+                self.next = self.next.saturating_add(1);
+                blob = self.blob()?;
+            } else if !self.next_part()? {
+                return Ok(blob);
+            }
+        }
+    }
+}
+
+impl Iterator for Values<'_> {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        self.step().ok().flatten()
+    }
+}
+
+impl Part {
+    /// The width of one value in bits, if it is the same for all.
+    fn width(self) -> u64 {
+        match self {
+            Self::Fixed(width) => width,
+            Self::Char6 => 6,
+            Self::Literal(_) | Self::Vbr(_) | Self::Array | Self::Blob => 0,
+        }
+    }
+}
+
+impl Bits<'_> {
+    /// A value in the form of a part.
+    fn scalar(&mut self, part: Part) -> Result<u64> {
+        const CHAR6: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._";
+        match part {
+            Part::Literal(value) => Ok(value),
+            Part::Fixed(width) => self.read(width),
+            Part::Vbr(width) => self.vbr(width),
+            Part::Char6 => {
+                let index = usize::try_from(self.read(6)?).ok();
+                Ok(index.and_then(|index| CHAR6.get(index)).copied().unwrap_or_default().into())
+            }
+            Part::Array | Part::Blob => Err(Broken("an array has elements without a size")),
         }
     }
 }
@@ -285,11 +510,46 @@ mod tests {
         assert!(Bits::new(&[0xff; 64]).vbr(6).is_err());
     }
 
+    fn block<'a>(data: &'a [u8], abbreviation: &[Part]) -> Block<'a> {
+        let inherited = Rc::new(vec![abbreviation.into()]);
+        Block { number: 0, width: 3, bits: Bits::new(data), inherited, own: Vec::new(), info: BlockInfo::default() }
+    }
+
     #[test]
     fn arrays_that_take_no_room_are_refused() {
-        let mut block = Block { number: 0, width: 2, bits: Bits::new(&[0xff; 8]), abbreviations: Vec::new() };
-        block.abbreviations.push(vec![Operand::Literal(1), Operand::Array, Operand::Fixed(0)]);
-        assert!(block.abbreviated(0).is_err());
-        assert!(block.abbreviated(1).is_err());
+        for element in [Part::Literal(7), Part::Array, Part::Blob] {
+            let data = bits("001 010000 0000000");
+            assert!(block(&data, &[Part::Literal(1), Part::Array, element]).next_record().is_err());
+        }
+        assert!(block(&bits("101 00000"), &[Part::Literal(1)]).next_record().is_err());
+    }
+
+    #[test]
+    fn a_claimed_length_is_held_against_what_is_there() {
+        let data = bits("001 111111 111111 111111 111100 00000000");
+        for element in [Part::Fixed(64), Part::Fixed(1), Part::Vbr(6), Part::Char6] {
+            assert!(block(&data, &[Part::Literal(1), Part::Array, element]).next_record().is_err());
+        }
+    }
+
+    #[test]
+    fn every_form_of_array_gives_its_bytes() {
+        let read = |text: &str, element: Part| {
+            let data = bits(text);
+            let mut block = block(&data, &[Part::Literal(9), Part::Fixed(2), Part::Array, element]);
+            let record = block.next_record().unwrap().unwrap();
+            assert_eq!((record.code, record.blob), (9, &[][..]));
+            let values: Vec<u64> = record.values().collect();
+            let bytes: Vec<u64> = record.bytes(0).unwrap().into_iter().map(u64::from).collect();
+            assert!(values.iter().map(|value| value & 0xff).eq(bytes));
+            assert!(block.next_record().unwrap().is_none());
+            values
+        };
+        assert_eq!(read("001 11 010000 10000000 00000001 000 00", Part::Fixed(8)), [3, 1, 128]);
+        assert_eq!(read("001 10 010000 1000000 1000001 000", Part::Fixed(7)), [1, 1, 65]);
+        assert_eq!(read("001 10 010000 100000000 000000001 000", Part::Fixed(9)), [1, 1, 256]);
+        assert_eq!(read("001 00 110000 000000 011111 111111 000", Part::Char6), [0, 97, 46, 95]);
+        assert_eq!(read("001 00 010000 0100 0011 1000 000", Part::Vbr(4)), [0, 2, 12]);
+        assert_eq!(read("001 01 000000 000", Part::Fixed(8)), [2]);
     }
 }

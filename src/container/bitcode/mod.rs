@@ -1,12 +1,13 @@
 //! LLVM bitcode: compiled modules in LLVM's own form, read for the few things that matter here.
 //!
-//! Behind its magic, bitcode is a list of blocks ([`bitstream`]); these are read:
+//! Behind its magic, bitcode is a list of blocks ([`bitstream`]); these are read, and some inside of modules
+//! ([`embedded`]):
 //!
 //! | block | content |
 //! |---|---|
 //! | 8 | a module |
 //! | 23 | the string table, one blob |
-//! | 25 | the symbol table, one blob ([`symbols`]); its strings lie in the string table that follows it |
+//! | 25 | the symbol table, one blob ([`mod@symbols`]); its strings lie in the string table that follows it |
 //!
 //! The bitcode may stand in a wrapper:
 //!
@@ -23,10 +24,13 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod bitstream;
+mod embedded;
 mod symbols;
 #[cfg(test)]
 mod testing;
 
+#[expect(unused_imports, reason = "the inputs that are read for it come next")]
+pub(crate) use embedded::embedded_objects;
 pub(crate) use symbols::symbols;
 
 use crate::bytes;

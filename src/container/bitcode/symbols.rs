@@ -123,10 +123,10 @@ fn module_symbols(mut module: Block<'_>, strtab: &[u8]) -> Result<Vec<Vec<u8>>> 
     let mut values: [Vec<Record<'_>>; 4] = Default::default();
     while let Some(record) = module.next_record()? {
         match record.code {
-            VERSION => version = operand(&record, 0),
+            VERSION => version = record.value(0),
             SECTION => {
                 sections = sections.saturating_add(1);
-                if record.operands.iter().copied().eq(b"llvm.metadata".iter().copied().map(u64::from)) {
+                if record.values().eq(b"llvm.metadata".map(u64::from)) {
                     metadata_section = Some(sections);
                 }
             }
@@ -143,8 +143,8 @@ fn module_symbols(mut module: Block<'_>, strtab: &[u8]) -> Result<Vec<Vec<u8>>> 
     }
     let mut names = Vec::new();
     for record in values.iter().flatten() {
-        let name = string(strtab, operand(record, 0), operand(record, 1))?;
-        let hidden = record.code == VARIABLE && metadata_section == Some(operand(record, 7));
+        let name = string(strtab, record.value(0), record.value(1))?;
+        let hidden = record.code == VARIABLE && metadata_section == Some(record.value(7));
         if is_visible(record) && !hidden && !name.starts_with(b"llvm.") {
             // This byte keeps the name from being mangled.
             names.push(name.strip_prefix(b"\x01").unwrap_or(name).to_vec());
@@ -153,19 +153,15 @@ fn module_symbols(mut module: Block<'_>, strtab: &[u8]) -> Result<Vec<Vec<u8>>> 
     Ok(names)
 }
 
-fn operand(record: &Record<'_>, index: usize) -> u64 {
-    record.operands.get(index).copied().unwrap_or_default()
-}
-
 /// Whether the record defines something that other modules see.
 fn is_visible(record: &Record<'_>) -> bool {
     const INTERNAL: u64 = 3;
     const PRIVATE: [u64; 3] = [9, 13, 14];
     const AVAILABLE_EXTERNALLY: u64 = 12;
-    let linkage = operand(record, 5);
+    let linkage = record.value(5);
     let declared = match record.code {
-        FUNCTION => operand(record, 4) != 0,
-        VARIABLE => operand(record, 4) == 0,
+        FUNCTION => record.value(4) != 0,
+        VARIABLE => record.value(4) == 0,
         _ => false,
     };
     !declared && linkage != INTERNAL && linkage != AVAILABLE_EXTERNALLY && !PRIVATE.contains(&linkage)

@@ -1,6 +1,7 @@
 //! What the tests make bitcode with.
 
 use super::MAGIC;
+use super::bitstream::Part;
 
 /// Bits, lowest of each byte first.
 #[derive(Default)]
@@ -48,19 +49,35 @@ impl Writer {
 
     pub(super) fn blob(&mut self, number: u64, data: &[u8]) {
         self.block(2, number, |block| {
-            // An abbreviation of a literal code and a blob, and its one use.
-            block.put(2, 3);
-            block.vbr(2, 5);
-            block.put(1, 1);
-            block.vbr(1, 8);
-            block.put(0, 1);
-            block.put(5, 3);
+            block.define(&[Part::Literal(1), Part::Blob]);
             block.put(4, 3);
             block.vbr(data.len().try_into().unwrap(), 6);
             block.align();
             block.bytes(data);
             block.align();
         });
+    }
+
+    /// An abbreviation, which the block or, in BLOCKINFO, the block that it speaks of can use.
+    pub(super) fn define(&mut self, parts: &[Part]) {
+        self.put(2, 3);
+        self.vbr(parts.len().try_into().unwrap(), 5);
+        for part in parts {
+            self.put(u64::from(matches!(part, Part::Literal(_))), 1);
+            match *part {
+                Part::Literal(value) => self.vbr(value, 8),
+                Part::Fixed(width) => self.encoding(1, width),
+                Part::Vbr(width) => self.encoding(2, width),
+                Part::Array => self.put(3, 3),
+                Part::Char6 => self.put(4, 3),
+                Part::Blob => self.put(5, 3),
+            }
+        }
+    }
+
+    fn encoding(&mut self, encoding: u64, width: u64) {
+        self.put(encoding, 3);
+        self.vbr(width, 5);
     }
 
     pub(super) fn record(&mut self, code: u64, operands: &[u64]) {

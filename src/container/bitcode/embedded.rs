@@ -1,0 +1,512 @@
+//! The device code in LLVM bitcode, which `clang -fembed-offload-object` puts there.
+//!
+//! The named metadata `llvm.embedded.objects` lists nodes of two operands: a global variable, and the name of its
+//! section, `.llvm.offloading`. What the variable is initialised with is an offload binary, or several.
+//!
+//! | block | record | meaning |
+//! |---|---|---|
+//! | 8 module | 1 | version: from 2 on, the records below begin with offset and length of a name |
+//! | | 7 | a variable: type, flags, initialiser + 1, … |
+//! | | 8, 9, 14, 18 | a function, an alias in its old and its new form, an indirect function |
+//! | 11 constants | 1 | the type of those that follow |
+//! | | 8, 9 | an array of bytes, of bytes and a zero |
+//! | | 22 | an array of numbers |
+//! | 15 metadata | 1 | a string, in its old form |
+//! | | 2 | a value: type, number of the value |
+//! | | 3, 5 | a node, a distinct one: for each operand its number + 1, or 0 |
+//! | | 4, 10 | a name, and the nodes that are listed under it |
+//! | | 35 | strings: count, offset of the characters; blob of the lengths, each VBR6, and the characters |
+//! | 17 types | 7 | an integer: width |
+//! | | 11, 12 | an array, a vector: count, type of its elements |
+//!
+//! Variables, functions, aliases and constants are numbered together in file order, and so are all pieces of metadata
+//! but names, lists of nodes, kinds (6), attachments (36) and the index (38, 39). Layout: LLVM 22.1.8.
+//!
+//! The file is walked several times, each time for what the walk before asked for, so that the memory taken is that
+//! of the objects.
+//!
+//! Passed over as in LLVM: nodes of another form, variables without initialiser, initialisers of zeros only and those
+//! that are no arrays of bytes. Rejected: more strings than there are lengths, an array of bytes that is empty, more
+//! objects than anybody embeds.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::bitstream::{Bits, Block, Item, Record};
+use super::{Broken, MODULE_BLOCK, Result, open};
+use crate::bytes;
+
+const CONSTANTS_BLOCK: u64 = 11;
+const METADATA_BLOCK: u64 = 15;
+const TYPE_BLOCK: u64 = 17;
+
+const LIST: &[u8] = b"llvm.embedded.objects";
+const SECTION: &[u8] = b".llvm.offloading";
+
+/// More objects than any file has.
+const MAX_OBJECTS: usize = 1 << 16;
+
+/// The objects that are embedded in bitcode.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Embedded {
+    /// The contents. Equal objects are one constant in bitcode, and one content here.
+    pub(crate) contents: Vec<Vec<u8>>,
+    /// For each object, in the order of the metadata, the index of its content.
+    pub(crate) order: Vec<usize>,
+}
+
+impl Embedded {
+    /// The objects in the order of the metadata.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the inputs that are read for it come next"))]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.order.iter().filter_map(|&index| self.contents.get(index)).map(Vec::as_slice)
+    }
+}
+
+/// The objects for offloading that the modules of a file embed.
+#[cfg_attr(not(test), expect(dead_code, reason = "the inputs that are read for it come next"))]
+pub(crate) fn embedded_objects(data: &[u8]) -> Result<Embedded> {
+    let mut found = Embedded::default();
+    let mut stream = open(data)?;
+    while let Some(block) = stream.next_block()? {
+        if block.number == MODULE_BLOCK {
+            add_objects(&block, &mut found)?;
+        }
+    }
+    Ok(found)
+}
+
+fn add_objects(module: &Block<'_>, found: &mut Embedded) -> Result<()> {
+    let variables = listed_variables(&blocks(module, METADATA_BLOCK)?)?;
+    if variables.is_empty() {
+        return Ok(());
+    }
+    if found.order.len().saturating_add(variables.len()) > MAX_OBJECTS {
+        return Err(TOO_MANY);
+    }
+    let globals = Globals::read(module, &variables.iter().copied().collect())?;
+    let mut indices = BTreeMap::new();
+    for (constant, content) in globals.contents()? {
+        indices.insert(constant, found.contents.len());
+        found.contents.push(content);
+    }
+    let objects = variables.iter().filter_map(|variable| indices.get(globals.initialisers.get(variable)?));
+    found.order.extend(objects);
+    Ok(())
+}
+
+const TOO_MANY: Broken = Broken("the module embeds too many objects");
+
+/// The blocks of a kind in a module.
+fn blocks<'a>(module: &Block<'a>, kind: u64) -> Result<Vec<Block<'a>>> {
+    let mut module = module.clone();
+    let mut blocks = Vec::new();
+    while let Some(item) = module.next_item()? {
+        match item {
+            Item::Block(block) if block.number == kind => blocks.push(block),
+            _ => {}
+        }
+    }
+    Ok(blocks)
+}
+
+/// The values that the metadata lists as embedded for offloading.
+fn listed_variables(metadata: &[Block<'_>]) -> Result<Vec<u64>> {
+    let listed = listed_nodes(metadata)?;
+    if listed.is_empty() {
+        return Ok(Vec::new());
+    }
+    let nodes = nodes(metadata, &listed.iter().copied().collect())?;
+    let (values, sections) = leaves(metadata, &nodes.values().flatten().copied().collect())?;
+    let variable = |node| {
+        let [variable, section] = nodes.get(node)?;
+        values.get(variable).copied().filter(|_| sections.contains(section))
+    };
+    Ok(listed.iter().filter_map(variable).collect())
+}
+
+const STRING: u64 = 1;
+const VALUE: u64 = 2;
+const NODE: u64 = 3;
+const NAME: u64 = 4;
+const DISTINCT_NODE: u64 = 5;
+const KIND: u64 = 6;
+const NAMED_NODE: u64 = 10;
+const STRINGS: u64 = 35;
+const ATTACHMENT: u64 = 36;
+const INDEX_OFFSET: u64 = 38;
+const INDEX: u64 = 39;
+
+/// Calls `take` with each record of metadata and the number of what it defines.
+fn each_metadata(metadata: &[Block<'_>], mut take: impl FnMut(u64, &Record<'_>) -> Result<()>) -> Result<()> {
+    let mut number = 0_u64;
+    for block in metadata {
+        let mut block = block.clone();
+        while let Some(record) = block.next_record()? {
+            take(number, &record)?;
+            let defined = match record.code {
+                NAME | KIND | NAMED_NODE | ATTACHMENT | INDEX_OFFSET | INDEX => 0,
+                STRINGS => record.value(0),
+                _ => 1,
+            };
+            number = number.saturating_add(defined);
+        }
+    }
+    Ok(())
+}
+
+fn listed_nodes(metadata: &[Block<'_>]) -> Result<Vec<u64>> {
+    let mut listed = Vec::new();
+    let mut is_named = false;
+    each_metadata(metadata, |_, record| {
+        if is_named && record.code == NAMED_NODE {
+            listed.extend(record.values().take(MAX_OBJECTS.saturating_add(1)));
+            if listed.len() > MAX_OBJECTS {
+                return Err(TOO_MANY);
+            }
+        }
+        is_named = record.code == NAME && record.values().eq(LIST.iter().copied().map(u64::from));
+        Ok(())
+    })?;
+    Ok(listed)
+}
+
+/// The first two operands of nodes.
+fn nodes(metadata: &[Block<'_>], wanted: &BTreeSet<u64>) -> Result<BTreeMap<u64, [u64; 2]>> {
+    let mut nodes = BTreeMap::new();
+    each_metadata(metadata, |number, record| {
+        if matches!(record.code, NODE | DISTINCT_NODE) && wanted.contains(&number) {
+            // Zero stands for no operand.
+            if let (Some(first), Some(second)) = (record.value(0).checked_sub(1), record.value(1).checked_sub(1)) {
+                nodes.insert(number, [first, second]);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(nodes)
+}
+
+/// Which values some metadata stands for, and which of it is the name of the section.
+fn leaves(metadata: &[Block<'_>], wanted: &BTreeSet<u64>) -> Result<(BTreeMap<u64, u64>, BTreeSet<u64>)> {
+    let mut values = BTreeMap::new();
+    let mut sections = BTreeSet::new();
+    each_metadata(metadata, |number, record| {
+        match record.code {
+            STRINGS => find_section(number, record, wanted, &mut sections)?,
+            VALUE if wanted.contains(&number) => {
+                values.insert(number, record.value(1));
+            }
+            STRING if wanted.contains(&number) && record.values().eq(SECTION.iter().copied().map(u64::from)) => {
+                sections.insert(number);
+            }
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok((values, sections))
+}
+
+fn find_section(first: u64, record: &Record<'_>, wanted: &BTreeSet<u64>, sections: &mut BTreeSet<u64>) -> Result<()> {
+    let cut = Broken("the metadata strings end too early");
+    let offset = record.value(1);
+    let mut lengths = Bits::new(bytes::slice(record.blob, 0, offset).ok_or(cut)?);
+    let mut position = offset;
+    for number in first..first.saturating_add(record.value(0)) {
+        let len = lengths.vbr(6)?;
+        let string = bytes::slice(record.blob, position, len).ok_or(cut)?;
+        if string == SECTION && wanted.contains(&number) {
+            sections.insert(number);
+        }
+        position = position.saturating_add(len);
+    }
+    Ok(())
+}
+
+/// The values of a module, as far as variables that are wanted need them.
+struct Globals<'a> {
+    /// The numbers of the variables, and of what they are initialised with.
+    initialisers: BTreeMap<u64, u64>,
+    /// Blocks of constants, each with the number of its first one.
+    constants: Vec<(u64, Block<'a>)>,
+    types: Vec<Type>,
+}
+
+/// Whether a type consists of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Type {
+    Byte,
+    Bytes,
+    Other,
+}
+
+impl<'a> Globals<'a> {
+    fn read(module: &Block<'a>, wanted: &BTreeSet<u64>) -> Result<Self> {
+        const VERSION: u64 = 1;
+        const VARIABLE: u64 = 7;
+        const FUNCTION: u64 = 8;
+        const OLD_ALIAS: u64 = 9;
+        const ALIAS: u64 = 14;
+        const INDIRECT: u64 = 18;
+        let mut globals = Self { initialisers: BTreeMap::new(), constants: Vec::new(), types: Vec::new() };
+        let mut number = 0_u64;
+        let mut initialiser = 2;
+        let mut module = module.clone();
+        while let Some(item) = module.next_item()? {
+            let defined = match item {
+                Item::Block(block) if block.number == CONSTANTS_BLOCK => {
+                    globals.constants.push((number, block.clone()));
+                    count_constants(block)?
+                }
+                Item::Block(block) if block.number == TYPE_BLOCK => {
+                    add_types(block, &mut globals.types)?;
+                    0
+                }
+                Item::Block(_) => 0,
+                Item::Record(record) => match record.code {
+                    VERSION => {
+                        initialiser = if record.value(0) < 2 { 2 } else { 4 };
+                        0
+                    }
+                    VARIABLE => {
+                        if let Some(constant) =
+                            record.value(initialiser).checked_sub(1).filter(|_| wanted.contains(&number))
+                        {
+                            globals.initialisers.insert(number, constant);
+                        }
+                        1
+                    }
+                    FUNCTION | OLD_ALIAS | ALIAS | INDIRECT => 1,
+                    _ => 0,
+                },
+            };
+            number = number.saturating_add(defined);
+        }
+        Ok(globals)
+    }
+
+    /// The initialisers that are arrays of bytes, and their numbers.
+    fn contents(&self) -> Result<BTreeMap<u64, Vec<u8>>> {
+        let wanted: BTreeSet<_> = self.initialisers.values().copied().collect();
+        let mut contents = BTreeMap::new();
+        for (first, block) in &self.constants {
+            let mut number = *first;
+            let mut block = block.clone();
+            let mut kind = Type::Other;
+            while let Some(record) = block.next_record()? {
+                if record.code == SET_TYPE {
+                    kind = type_at(&self.types, record.value(0));
+                    continue;
+                }
+                if wanted.contains(&number)
+                    && let Some(content) = content(&record, kind)?
+                {
+                    contents.insert(number, content);
+                }
+                number = number.saturating_add(1);
+            }
+        }
+        Ok(contents)
+    }
+}
+
+const SET_TYPE: u64 = 1;
+
+fn count_constants(mut block: Block<'_>) -> Result<u64> {
+    let mut count = 0_u64;
+    while let Some(record) = block.next_record()? {
+        count = count.saturating_add((record.code != SET_TYPE).into());
+    }
+    Ok(count)
+}
+
+/// What a constant consists of, if it is an array of bytes and not all of them are zero.
+fn content(record: &Record<'_>, kind: Type) -> Result<Option<Vec<u8>>> {
+    const STRING: u64 = 8;
+    const ZERO_ENDED: u64 = 9;
+    const DATA: u64 = 22;
+    match record.code {
+        STRING | ZERO_ENDED => {}
+        DATA if kind == Type::Bytes => {}
+        _ => return Ok(None),
+    }
+    let mut content = record.bytes(usize::from(record.code == ZERO_ENDED))?;
+    if content.is_empty() {
+        return Err(Broken("an array of bytes is empty"));
+    }
+    if record.code == ZERO_ENDED {
+        content.push(0);
+    }
+    Ok(Some(content).filter(|content| content.iter().any(|&byte| byte != 0)))
+}
+
+fn add_types(mut block: Block<'_>, types: &mut Vec<Type>) -> Result<()> {
+    const COUNT: u64 = 1;
+    const INTEGER: u64 = 7;
+    const ARRAY: u64 = 11;
+    const VECTOR: u64 = 12;
+    const STRUCT_NAME: u64 = 19;
+    while let Some(record) = block.next_record()? {
+        types.push(match record.code {
+            COUNT | STRUCT_NAME => continue,
+            INTEGER if record.value(0) == 8 => Type::Byte,
+            ARRAY | VECTOR if type_at(types, record.value(1)) == Type::Byte => Type::Bytes,
+            _ => Type::Other,
+        });
+    }
+    Ok(())
+}
+
+fn type_at(types: &[Type], index: u64) -> Type {
+    usize::try_from(index).ok().and_then(|index| types.get(index)).copied().unwrap_or(Type::Other)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::super::bitstream::Part;
+    use super::super::testing::{Writer, start};
+    use super::*;
+
+    fn fixture(name: &str) -> Vec<u8> {
+        fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/bitcode").join(name)).unwrap()
+    }
+
+    fn objects(data: &[u8]) -> Vec<Vec<u8>> {
+        embedded_objects(data).unwrap().iter().map(<[u8]>::to_vec).collect()
+    }
+
+    #[test]
+    fn what_llvm_embeds_comes_back() {
+        let (gfx906, gfx90a) = (fixture("gfx906.offload"), fixture("gfx90a.offload"));
+        let embeds = |name: &str, expected: &[&[u8]]| assert_eq!(objects(&fixture(name)), expected, "{name}");
+        embeds("llvm22-one.bc", &[&gfx906]);
+        embeds("llvm22-debug.bc", &[&gfx906, &gfx90a]);
+        embeds("llvm22-thin.bc", &[&gfx90a]);
+        embeds("llvm22-wrapper.bc", &[&gfx906]);
+        embeds("llvm22-link.bc", &[&gfx906, &gfx90a, &gfx906]);
+        embeds("llvm22-cat.bc", &[&gfx906, &gfx90a, &gfx906]);
+        let bytes = b"\xff\x00\x01\x80\x00";
+        embeds("llvm22-as.bc", &[bytes, b"the text", b"\x01\x02\x03\xc8", bytes]);
+        embeds("llvm14-as.bc", &[b"text\0"]);
+    }
+
+    #[test]
+    fn equal_objects_are_kept_once() {
+        let found = embedded_objects(&fixture("llvm22-link.bc")).unwrap();
+        assert_eq!((found.contents.len(), found.order), (2, vec![0, 1, 0]));
+    }
+
+    /// A file of a module.
+    fn file(module: impl FnOnce(&mut Writer)) -> Vec<u8> {
+        let mut file = start();
+        file.block(2, MODULE_BLOCK, module);
+        file.put(0, 64);
+        file.into_bytes()
+    }
+
+    fn chars(text: &[u8]) -> Vec<u64> {
+        text.iter().copied().map(u64::from).collect()
+    }
+
+    /// Metadata that lists, once for each number, that value as embedded.
+    fn metadata(module: &mut Writer, variables: &[u64]) {
+        module.block(3, METADATA_BLOCK, |block| {
+            block.record(NAME, &chars(LIST));
+            let nodes: Vec<u64> = (0..).step_by(2).zip(variables).map(|(at, _)| at + 2).collect();
+            block.record(NAMED_NODE, &nodes);
+            block.record(STRING, &chars(SECTION));
+            for (&node, &variable) in nodes.iter().zip(variables) {
+                block.record(VALUE, &[0, variable]);
+                block.record(KIND, &[1, 2]);
+                block.record(NODE, &[node, 1]);
+            }
+        });
+    }
+
+    const ZERO_ENDED: u64 = 9;
+
+    /// A module without names in a table, whose constants use abbreviations from BLOCKINFO and of their own.
+    fn hand_made() -> Vec<u8> {
+        file(|module| {
+            module.block(3, 0, |block| {
+                block.record(1, &[CONSTANTS_BLOCK]);
+                block.define(&[Part::Literal(ZERO_ENDED), Part::Array, Part::Char6]);
+                block.record(1, &[METADATA_BLOCK]);
+                block.define(&[Part::Literal(NAME), Part::Array, Part::Fixed(8)]);
+            });
+            module.record(7, &[0, 0, 5, 9]);
+            module.record(8, &[0; 4]);
+            module.block(3, 12, |block| block.record(99, &[7]));
+            module.record(7, &[0, 0, 6, 9]);
+            module.record(7, &[0, 0, 0, 9]);
+            module.block(3, CONSTANTS_BLOCK, |block| {
+                block.define(&[Part::Literal(8), Part::Array, Part::Fixed(8)]);
+                block.record(1, &[0]);
+                for (id, width, values) in [(4, 6, &[0, 63, 52][..]), (5, 8, &[0xff, 0, 0x10, 0])] {
+                    block.put(id, 3);
+                    block.vbr(values.len().try_into().unwrap(), 6);
+                    values.iter().for_each(|&value| block.put(value, width));
+                }
+            });
+            metadata(module, &[2, 0, 1, 3, 4, 99]);
+        })
+    }
+
+    #[test]
+    fn old_records_and_abbreviations_of_the_module_are_read() {
+        assert_eq!(objects(&hand_made()), [&b"\xff\0\x10\0"[..], b"a_0\0"]);
+    }
+
+    #[test]
+    fn bitcode_without_objects_has_none() {
+        assert_eq!(objects(&start().into_bytes()), [[0; 0]; 0]);
+        assert_eq!(objects(&file(|_| ())), [[0; 0]; 0]);
+        assert_eq!(objects(&file(|module| metadata(module, &[]))), [[0; 0]; 0]);
+    }
+
+    #[test]
+    fn claims_are_held_against_what_is_there() {
+        let listed = |operands: &[u64]| {
+            file(|module| {
+                module.record(7, &[0, 0, 2, 9]);
+                module.block(3, CONSTANTS_BLOCK, |block| block.record(8, &[]));
+                metadata(module, &[0]);
+                module.block(3, METADATA_BLOCK, |block| {
+                    block.define(&[Part::Literal(STRINGS), Part::Vbr(6), Part::Vbr(6), Part::Blob]);
+                    block.put(4, 3);
+                    operands.iter().for_each(|&operand| block.vbr(operand, 6));
+                    block.vbr(0, 6);
+                    block.align();
+                });
+            })
+        };
+        let error = |data: &[u8]| embedded_objects(data).unwrap_err().0;
+        assert_eq!(error(&listed(&[u64::MAX, 0])), "the bitstream ends too early");
+        assert_eq!(error(&listed(&[1, u64::MAX])), "the metadata strings end too early");
+        assert_eq!(error(&listed(&[0, 0])), "an array of bytes is empty");
+        let many = file(|module| {
+            module.block(3, METADATA_BLOCK, |block| {
+                block.record(NAME, &chars(LIST));
+                block.record(NAMED_NODE, &vec![0; MAX_OBJECTS + 1]);
+            });
+        });
+        assert_eq!(error(&many), TOO_MANY.0);
+    }
+
+    #[test]
+    fn damage_is_an_error_or_other_objects_but_never_a_panic() {
+        let fixtures = ["llvm22-as.bc", "llvm22-debug.bc", "llvm14-as.bc"].map(fixture);
+        for whole in fixtures.into_iter().chain([hand_made()]) {
+            for at in 0..whole.len() {
+                drop(embedded_objects(&whole[..at]));
+                for flip in [0xff, 1] {
+                    let mut flipped = whole.clone();
+                    flipped[at] ^= flip;
+                    drop(embedded_objects(&flipped));
+                }
+            }
+        }
+    }
+}
