@@ -7,6 +7,7 @@ pub mod archive;
 pub mod binary;
 pub mod compressed;
 pub mod object;
+pub mod offload_binary;
 pub mod sequence;
 pub mod text;
 

@@ -33,6 +33,10 @@ pub enum OffloadKind {
     Hip,
     /// HIP, code objects of ABI version 4 and up.
     HipV4,
+    /// CUDA.
+    Cuda,
+    /// SYCL.
+    Sycl,
 }
 
 impl OffloadKind {
@@ -48,6 +52,8 @@ impl OffloadKind {
             Self::OpenMp => "openmp",
             Self::Hip => "hip",
             Self::HipV4 => "hipv4",
+            Self::Cuda => "cuda",
+            Self::Sycl => "sycl",
         }
     }
 

@@ -7,15 +7,20 @@ mod bundle;
 mod library;
 mod list;
 mod objcopy;
+mod package;
 mod unbundle;
 mod unbundle_archive;
+mod unpackage;
 
 pub use bundle::Bundle;
 pub use list::List;
+pub use package::{NewImage, Package};
 pub use unbundle::Unbundle;
 pub use unbundle_archive::UnbundleArchive;
+pub use unpackage::{Filter, ImageRequest, Unpackage};
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use crate::container::binary::Binary;
 use crate::container::compressed::{Deflation, Inflation};
@@ -48,6 +53,20 @@ pub enum Event<'e> {
         request: &'e EntryId,
         /// The outcome.
         outcome: Compatibility,
+    },
+    /// Several images go to one file.
+    SeveralMatches {
+        /// The file.
+        file: PathBuf,
+    },
+    /// A request, or an extraction without any, found nothing.
+    NoMatch {
+        /// The file that was searched.
+        input: PathBuf,
+        /// The request as typed.
+        request: Option<String>,
+        /// The images there are.
+        present: Vec<String>,
     },
     /// A bitcode member of a new archive could not be read, so that its symbols are not in the index.
     NotIndexed {
