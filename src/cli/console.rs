@@ -11,6 +11,9 @@ use offload_bundle::job::Event;
 
 use super::objcopy;
 
+const WARNING: &str = "warning: ";
+const WARNING_COLOR: &str = "\x1b[0;1;35m";
+
 /// The standard error stream under the name of the program.
 pub(crate) struct Console {
     /// `argv[0]` as typed.
@@ -37,11 +40,16 @@ impl Console {
     }
 
     pub(crate) fn error(&self, text: &str) {
-        self.tagged("error: ", "\x1b[0;1;31m", text);
+        self.tagged(&self.name, "error: ", "\x1b[0;1;31m", text);
     }
 
     pub(crate) fn warning(&self, text: &str) {
-        self.tagged("warning: ", "\x1b[0;1;35m", text);
+        self.tagged(&self.name, WARNING, WARNING_COLOR, text);
+    }
+
+    /// A warning in front of which the reference puts no name.
+    pub(crate) fn unnamed_warning(&self, text: &str) {
+        self.tagged(b"", WARNING, WARNING_COLOR, text);
     }
 
     /// A line without name and tag.
@@ -61,6 +69,15 @@ impl Console {
                 let (entry, request) = (visible(&entry.to_string()), visible(&request.to_string()));
                 self.line(&format!("{} \t[CodeObject: {entry}]\t:\t[Target: {request}]", comparison(outcome)));
             }
+            Event::SeveralMatches { file } => {
+                self.warning(&format!("Multiple inputs match to a single file, '{}'", file.display()));
+            }
+            Event::NoMatch { input, request, present } => {
+                self.warning(&no_match(&input.to_string_lossy(), request.as_deref(), &present));
+            }
+            Event::NoArchiveFile => {
+                self.warning("--archive needs an --image with a 'file'; every image goes to a file of its own");
+            }
             // The reference puts no name in front of this one.
             Event::NotIndexed { name, reason } => self.line(&format!("warning: '{}': {reason}", visible(&name))),
             Event::Command(arguments) => write(&[&objcopy::command_line(&arguments), b"\n"]),
@@ -68,11 +85,11 @@ impl Console {
         }
     }
 
-    fn tagged(&self, tag: &str, color: &str, text: &str) {
+    fn tagged(&self, name: &[u8], tag: &str, color: &str, text: &str) {
         let (color, reset) = if self.color { (color, "\x1b[0m") } else { ("", "") };
-        let colon = if self.name.is_empty() { "" } else { ": " };
+        let colon = if name.is_empty() { "" } else { ": " };
         let text = [colon, color, tag, reset, &visible(text), "\n"].concat();
-        write(&[&self.name, text.as_bytes()]);
+        write(&[name, text.as_bytes()]);
     }
 }
 
@@ -84,6 +101,17 @@ fn visible(text: &str) -> String {
 /// Nothing is left to report to when the error stream fails.
 fn write(parts: &[&[u8]]) {
     drop(io::stderr().write_all(&parts.concat()));
+}
+
+/// What there is where nothing was found.
+fn no_match(input: &str, request: Option<&str>, present: &[String]) -> String {
+    let request = request.map_or(String::new(), |request| format!(" matches '{request}'"));
+    match (present, request.as_str()) {
+        ([], "") => format!("'{input}' holds no image"),
+        ([], _) => format!("no image in '{input}'{request}: it holds none"),
+        (present, "") => format!("no image in '{input}' was extracted: it holds {}", present.join(", ")),
+        (present, _) => format!("no image in '{input}'{request}: it holds {}", present.join(", ")),
+    }
 }
 
 /// What LLVM's debug builds say of a comparison.
@@ -176,6 +204,17 @@ mod tests {
     #[test]
     fn control_characters_are_shown_and_not_sent() {
         assert_eq!(visible("a\x1b[31mb\r\n\tc \u{e9}"), "a\\u{1b}[31mb\\r\\n\\tc \u{e9}");
+    }
+
+    #[test]
+    fn a_request_without_image_is_told_what_there_is() {
+        let present = ["openmp, sm_70".to_owned(), "hip, gfx90a".to_owned()];
+        assert_eq!(no_match("in", None, &[]), "'in' holds no image");
+        assert_eq!(no_match("in", Some("a=b"), &[]), "no image in 'in' matches 'a=b': it holds none");
+        assert_eq!(
+            no_match("in", Some("a=b"), &present),
+            "no image in 'in' matches 'a=b': it holds openmp, sm_70, hip, gfx90a"
+        );
     }
 
     #[test]

@@ -7,10 +7,12 @@
 //! | `OFFLOAD_BUNDLER_COMPRESSION_LEVEL` | `-compression-level` |
 //! | `COMPRESSED_BUNDLE_FORMAT_VERSION` | 2 or 3: the version of compressed bundles |
 //! | `OFFLOAD_BUNDLER_IGNORE_ENV_VAR` | `1`: none of the above counts |
+//! | `OFFLOAD_BINARY_HIP_KIND` | 3 or 4: the number that stands for HIP in offload binaries; LLVM has no such variable |
 
 use std::ffi::OsString;
 
 use offload_bundle::container::compressed::Version;
+use offload_bundle::container::offload_binary::HipNumber;
 
 /// What the environment asks for.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -42,6 +44,21 @@ impl Environment {
             verbose: is_one("OFFLOAD_BUNDLER_VERBOSE"),
             compression_level: level,
             format_version: version.and_then(|value| format_version(&value, warn)),
+        }
+    }
+}
+
+/// The number that stands for HIP in offload binaries; `warn` as in [`Environment::read`].
+pub(crate) fn hip_number(get: impl Fn(&str) -> Option<OsString>, warn: &mut dyn FnMut(&str)) -> HipNumber {
+    let Some(value) = get("OFFLOAD_BINARY_HIP_KIND") else { return HipNumber::Current };
+    match value.to_str() {
+        Some("3") => HipNumber::Old,
+        Some("4") => HipNumber::Current,
+        _ => {
+            let value = value.to_string_lossy();
+            let hint = "Valid values are 3 or 4. Using default 4.";
+            warn(&format!("Warning: Invalid value for OFFLOAD_BINARY_HIP_KIND: {value}. {hint}"));
+            HipNumber::Current
         }
     }
 }
@@ -83,6 +100,22 @@ mod tests {
         }
         let all = [("OFFLOAD_BUNDLER_COMPRESS", "1"), ("OFFLOAD_BUNDLER_IGNORE_ENV_VAR", "1")];
         assert_eq!(read(&all), (Environment::default(), vec![]));
+    }
+
+    #[test]
+    fn hip_has_two_numbers() {
+        for (value, expected, warned) in [
+            (Some("3"), HipNumber::Old, false),
+            (Some("4"), HipNumber::Current, false),
+            (None, HipNumber::Current, false),
+        ]
+        .into_iter()
+        .chain(["", "5", "03"].map(|value| (Some(value), HipNumber::Current, true)))
+        {
+            let mut warnings = 0;
+            let number = hip_number(|_| value.map(OsString::from), &mut |_| warnings += 1);
+            assert_eq!((number, warnings == 1), (expected, warned), "{value:?}");
+        }
     }
 
     #[test]

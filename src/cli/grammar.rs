@@ -2,13 +2,13 @@
 //!
 //! Follows LLVM 22.1.8. One dash or two; a value after `=` or, where one is required, in the next
 //! word whatever that looks like; one-letter flags that may be written together (`-hh`); `--` ends
-//! the options. All that is wrong is complained of, in order, before the command line is refused;
+//! the options; a word that is none may stand besides them if the tool has a use for it. All that is wrong is complained of, in order, before the command line is refused;
 //! options such as `--help` act where they stand.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use super::options::{Action, Kind, ROWS, Row, find};
+use super::options::{Action, Kind, Row, Tool};
 use super::program::Program;
 use super::suggest::nearest;
 use super::values::{boolean, signed, unsigned};
@@ -25,13 +25,14 @@ pub(super) enum Verdict {
 }
 
 /// Reads the words after the program's name.
-pub(super) fn read(program: &Program<'_>, words: &[OsString]) -> Verdict {
-    let mut reader = Reader { program, complaints: Vec::new(), settings: Vec::new(), missing: required() };
+pub(super) fn read(tool: &Tool, program: &Program<'_>, words: &[OsString]) -> Verdict {
+    let missing = tool.rows.iter().filter(|row| row.required).collect();
+    let mut reader = Reader { tool, program, complaints: Vec::new(), settings: Vec::new(), missing, positionals: 0 };
     let mut words = words.iter().map(|word| word.as_bytes());
     let mut options_ended = false;
     while let Some(word) = words.next() {
         let Some(name) = option_name(word).filter(|_| !options_ended) else {
-            reader.unknown(word, b"");
+            reader.positional(word);
             continue;
         };
         if word == b"--" {
@@ -50,11 +51,6 @@ pub(super) fn read(program: &Program<'_>, words: &[OsString]) -> Verdict {
     reader.finish()
 }
 
-/// The options no command line may lack.
-fn required() -> Vec<&'static Row> {
-    ROWS.iter().filter(|row| row.required).collect()
-}
-
 /// The word without its dash or two; none for a word that is no option.
 fn option_name(word: &[u8]) -> Option<&[u8]> {
     let name = word.strip_prefix(b"-").filter(|name| !name.is_empty())?;
@@ -63,10 +59,14 @@ fn option_name(word: &[u8]) -> Option<&[u8]> {
 
 /// What has been read so far.
 struct Reader<'a> {
+    tool: &'a Tool,
     program: &'a Program<'a>,
     complaints: Vec<u8>,
     settings: Vec<OsString>,
+    /// The options that the command line must have and has not had yet.
     missing: Vec<&'static Row>,
+    /// How many words stand besides the options.
+    positionals: usize,
 }
 
 impl Reader<'_> {
@@ -77,12 +77,12 @@ impl Reader<'_> {
             Some((name, value)) => (name, value.strip_prefix(b"=")),
             None => (word, None),
         };
-        if let Some(row) = find(name) {
+        if let Some(row) = self.tool.find(name) {
             return Ok((row, value));
         }
         let mut rest = word;
         while let Some((letter, tail)) = rest.split_at_checked(1)
-            && let Some(row) = find(letter)
+            && let Some(row) = self.tool.find(letter)
         {
             if tail.is_empty() {
                 return Ok((row, None));
@@ -90,7 +90,11 @@ impl Reader<'_> {
             if let Some(value) = tail.strip_prefix(b"=") {
                 return Ok((row, Some(value)));
             }
-            self.set(row, b"true");
+            if row.requires_value() {
+                self.complain(row, &[b"may not occur within a group!"]);
+                return Err(letter);
+            }
+            self.set(row.name, b"true");
             rest = tail;
         }
         Err(rest)
@@ -109,6 +113,7 @@ impl Reader<'_> {
                 self.complain(row, &[b"does not allow a value! '", value, b"' specified."]);
             }
             (Kind::Flag, value) => self.convert(row, value.unwrap_or_default()),
+            (Kind::Choice { bare: Some(word), .. }, None) => self.set(row.name, word.as_bytes()),
             (_, Some(value)) => self.convert(row, value),
             (_, None) => match words.next() {
                 Some(word) => self.convert(row, word),
@@ -121,25 +126,30 @@ impl Reader<'_> {
     /// Sets an option to the value typed, if it is one.
     fn convert(&mut self, row: &'static Row, value: &[u8]) {
         self.missing.retain(|missing| missing.name != row.name);
-        let (converted, invalid): (Option<String>, &[u8]) = match row.kind {
-            Kind::Flag => {
-                (boolean(value).map(|value| value.to_string()), b"' is invalid value for boolean argument! Try 0 or 1")
+        let (converted, invalid) = match row.kind {
+            Kind::Flag => (
+                boolean(value).map(|value| value.to_string()),
+                "' is invalid value for boolean argument! Try 0 or 1".into(),
+            ),
+            Kind::Uint => (unsigned(value).map(|value| value.to_string()), "' value invalid for uint argument!".into()),
+            Kind::Int => (signed(value).map(|value| value.to_string()), "' value invalid for integer argument!".into()),
+            Kind::Choice { of, .. } => {
+                let chosen = of.iter().find(|word| word.as_bytes() == value);
+                (chosen.map(ToString::to_string), format!("' is invalid value! Try {}", of.join(" or ")))
             }
-            Kind::Uint => (unsigned(value).map(|value| value.to_string()), b"' value invalid for uint argument!"),
-            Kind::Int => (signed(value).map(|value| value.to_string()), b"' value invalid for integer argument!"),
             Kind::List => {
-                return value.split(|&byte| byte == b',').for_each(|element| self.set(row, element));
+                return value.split(|&byte| byte == b',').for_each(|element| self.set(row.name, element));
             }
-            Kind::Text | Kind::Texts | Kind::Act(_) => return self.set(row, value),
+            Kind::Text | Kind::Texts | Kind::Act(_) => return self.set(row.name, value),
         };
         match converted {
-            Some(value) => self.set(row, value.as_bytes()),
-            None => self.complain(row, &[b"'", value, invalid]),
+            Some(value) => self.set(row.name, value.as_bytes()),
+            None => self.complain(row, &[b"'", value, invalid.as_bytes()]),
         }
     }
 
-    fn set(&mut self, row: &Row, value: &[u8]) {
-        let word = [b"--", row.name.as_bytes(), b"=", value].concat();
+    fn set(&mut self, name: &str, value: &[u8]) {
+        let word = [b"--", name.as_bytes(), b"=", value].concat();
         self.settings.push(OsString::from_vec(word));
     }
 
@@ -151,18 +161,39 @@ impl Reader<'_> {
         self.complaints.push(b'\n');
     }
 
+    /// Takes up a word that is no option.
+    fn positional(&mut self, word: &[u8]) {
+        match &self.tool.positional {
+            Some(positional) => {
+                self.positionals += 1;
+                self.set(positional.id, word);
+            }
+            None => self.unknown(word, b""),
+        }
+    }
+
     /// Complains of a word, and says what `misspelt` in it may have meant.
     fn unknown(&mut self, word: &[u8], misspelt: &[u8]) {
         let Program { typed, name } = *self.program;
         let complaint =
             [name, b": Unknown command line argument '", word, b"'.  Try: '", typed, b" --help'\n"].concat();
         self.complaints.extend_from_slice(&complaint);
-        if let Some(spelling) = nearest(misspelt) {
+        if let Some(spelling) = nearest(self.tool.rows, misspelt) {
             self.complaints.extend_from_slice(&[name, b": Did you mean '", &spelling, b"'?\n"].concat());
         }
     }
 
     fn finish(mut self) -> Verdict {
+        if self.positionals > 1 {
+            let Program { typed, name } = *self.program;
+            let complaint = [
+                name,
+                b": Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: ",
+                typed,
+                b" --help\n",
+            ];
+            self.complaints.extend_from_slice(&complaint.concat());
+        }
         for row in std::mem::take(&mut self.missing) {
             self.complain(row, &[b"must be specified at least once!"]);
         }
@@ -175,10 +206,29 @@ mod tests {
     use std::ffi::OsStr;
 
     use super::*;
+    use crate::cli::{bundler, packager};
+
+    fn verdict_of(tool: &Tool, words: &[&str]) -> Verdict {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        read(tool, &Program::new(OsStr::new("/bin/foo")), &words)
+    }
 
     fn verdict(words: &[&str]) -> Verdict {
-        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        read(&Program::new(OsStr::new("/bin/foo")), &words)
+        verdict_of(bundler::TOOL, words)
+    }
+
+    fn packager_settings(words: &[&str]) -> Vec<String> {
+        match verdict_of(packager::TOOL, words) {
+            Verdict::Settings(settings) => settings.into_iter().map(|word| word.into_string().unwrap()).collect(),
+            other => panic!("{words:?} gave {other:?}"),
+        }
+    }
+
+    fn packager_complaints(words: &[&str]) -> String {
+        match verdict_of(packager::TOOL, words) {
+            Verdict::Refused(complaints) => String::from_utf8(complaints).unwrap(),
+            other => panic!("{words:?} gave {other:?}"),
+        }
     }
 
     /// What a correct command line is read as, without the type every one of them has.
@@ -245,6 +295,51 @@ mod tests {
         assert_eq!(
             complaints(&["-hh=2"]),
             ["for the -h option: '2' is invalid value for boolean argument! Try 0 or 1"]
+        );
+    }
+
+    #[test]
+    fn a_letter_with_a_value_closes_a_group() {
+        for words in [&["-o=x"][..], &["--o", "x"]] {
+            assert_eq!(packager_settings(words), ["--o=x"]);
+        }
+        for words in [&["-ho=x"][..], &["-ho", "x"]] {
+            assert_eq!(packager_settings(words), ["--h=true", "--o=x"]);
+        }
+        for word in ["-ox", "-hox"] {
+            let expected = format!(
+                "foo: for the -o option: may not occur within a group!\n\
+                 foo: Unknown command line argument '{word}'.  Try: '/bin/foo --help'\n\
+                 foo: Did you mean '-o'?\n"
+            );
+            assert_eq!(packager_complaints(&[word]), expected);
+        }
+    }
+
+    #[test]
+    fn one_word_may_stand_besides_the_options() {
+        for word in ["a", "", "-", "list"] {
+            assert_eq!(packager_settings(&[word, "-o="]), [format!("--input={word}"), "--o=".to_owned()]);
+        }
+        assert_eq!(packager_settings(&["--", "-o"]), ["--input=-o"]);
+        assert_eq!(
+            packager_complaints(&["a", "-hlp", "b", "c"]),
+            "foo: Unknown command line argument '-hlp'.  Try: '/bin/foo --help'\n\
+             foo: Did you mean '--help'?\n\
+             foo: Too many positional arguments specified!\n\
+             Can specify at most 1 positional arguments: See: /bin/foo --help\n"
+        );
+    }
+
+    #[test]
+    fn choices_are_one_of_their_words() {
+        assert_eq!(packager_settings(&["--compress", "--compress=zlib"]), ["--compress=zstd", "--compress=zlib"]);
+        assert_eq!(packager_settings(&["--format-version", "2"]), ["--format-version=2"]);
+        assert_eq!(
+            packager_complaints(&["--compress=", "--format-version=4", "--format-version"]),
+            "foo: for the --compress option: '' is invalid value! Try zstd or zlib\n\
+             foo: for the --format-version option: '4' is invalid value! Try 1 or 2 or 3\n\
+             foo: for the --format-version option: requires a value!\n"
         );
     }
 

@@ -1,47 +1,48 @@
 //! The help texts and the version line.
 //!
-//! Byte for byte those of LLVM 22.1.8's `clang-offload-bundler`, except that the version line names
-//! this program too.
+//! Byte for byte those of LLVM 22.1.8's tools, except that the version line names this program too, and that options
+//! which those tools do not have follow behind all that they say.
 
-use super::options::{Category, HelpStyle, ROWS, Row, Shown, TOOL_NAME};
+use super::options::{Category, HelpStyle, Row, Shown, Tool};
 
 /// The LLVM release whose tool this program stands in for.
 const LLVM_VERSION: &str = "22.1.8";
-
-/// What the tool does, with the blank that closes each line but the last.
-const OVERVIEW: &str = concat!(
-    "A tool to bundle several input files of the specified type <type> \n",
-    "referring to the same source file but different targets into a single \n",
-    "one. The resulting file can also be unbundled into different files by \n",
-    "this tool if -unbundle is provided.",
-);
 
 /// What stands between an option and its description.
 const SEPARATOR: &str = " - ";
 
 /// What `--version` prints.
-pub(super) fn version() -> Vec<u8> {
+pub(super) fn version(tool: &Tool) -> Vec<u8> {
+    let Tool { version_of, version_details, .. } = tool;
     let own = env!("CARGO_PKG_VERSION");
-    format!("{TOOL_NAME} version {LLVM_VERSION} (offload-bundle {own})\n").into_bytes()
+    format!("{version_of} version {LLVM_VERSION} (offload-bundle {own})\n{version_details}").into_bytes()
 }
 
 /// One of the help texts, for a program called `name`.
-pub(super) fn text(name: &[u8], style: HelpStyle) -> Vec<u8> {
+pub(super) fn text(tool: &Tool, name: &[u8], style: HelpStyle) -> Vec<u8> {
     let shown = |row: &&Row| match row.shown {
         Shown::Always => true,
         Shown::ByCategory => style.by_category || style.hidden,
         Shown::Hidden => style.hidden,
         Shown::Never => false,
     };
-    let rows: Vec<&Row> = ROWS.iter().filter(shown).collect();
+    let rows: Vec<&Row> = tool.rows.iter().filter(shown).collect();
     let width = rows.iter().map(|row| label(row).len()).max().unwrap_or_default();
 
-    let mut text = [b"OVERVIEW: ", OVERVIEW.as_bytes(), b"\n\nUSAGE: ", name, b" [options]\n\nOPTIONS:\n"].concat();
+    let positional = tool.positional.as_ref().map_or(String::new(), |word| format!(" {}", word.usage));
+    let mut text = [b"OVERVIEW: ", tool.overview.as_bytes(), b"\n\nUSAGE: ", name, b" [options]"].concat();
+    text.extend_from_slice(format!("{positional}\n\nOPTIONS:\n").as_bytes());
     if style.by_category {
-        let headings = [(Category::Generic, "Generic Options"), (Category::Tool, "clang-offload-bundler options")];
+        let headings = [
+            (Category::Generic, "Generic Options"),
+            (Category::Tool, &format!("{} options", tool.title)),
+            (Category::Own, "Options that LLVM's tool does not have"),
+        ];
         for (category, heading) in headings {
-            text.extend_from_slice(format!("\n{heading}:\n\n").as_bytes());
-            let members = rows.iter().filter(|row| row.category == category);
+            let mut members = rows.iter().filter(|row| row.category == category).peekable();
+            if members.peek().is_some() {
+                text.extend_from_slice(format!("\n{heading}:\n\n").as_bytes());
+            }
             members.for_each(|row| describe(row, width, &mut text));
         }
     } else {
@@ -52,11 +53,15 @@ pub(super) fn text(name: &[u8], style: HelpStyle) -> Vec<u8> {
 
 /// The option as typed, indented.
 fn label(row: &Row) -> String {
-    if row.value_name.is_empty() {
-        format!("  --{}", row.name)
-    } else {
-        format!("  --{}=<{}>", row.name, row.value_name)
-    }
+    let Row { name, value_name, .. } = row;
+    let dashes = if name.len() == 1 { "-" } else { "--" };
+    let value = match value_name {
+        &"" => String::new(),
+        _ if !row.requires_value() => format!("[=<{value_name}>]"),
+        _ if name.len() == 1 => format!(" <{value_name}>"),
+        _ => format!("=<{value_name}>"),
+    };
+    format!("  {dashes}{name}{value}")
 }
 
 /// Adds an option and its description, whose further lines begin under the first.
@@ -72,9 +77,14 @@ fn describe(row: &Row, width: usize, text: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::{TOOLS, bundler, packager};
+
+    fn help_of(tool: &Tool, by_category: bool, hidden: bool) -> String {
+        String::from_utf8(text(tool, b"foo", HelpStyle { by_category, hidden })).unwrap()
+    }
 
     fn help(by_category: bool, hidden: bool) -> String {
-        String::from_utf8(text(b"foo", HelpStyle { by_category, hidden })).unwrap()
+        help_of(bundler::TOOL, by_category, hidden)
     }
 
     #[test]
@@ -113,8 +123,31 @@ mod tests {
 
     #[test]
     fn the_version_line_names_both_versions() {
-        let line = String::from_utf8(version()).unwrap();
-        assert!(line.starts_with("clang-offload-bundler version 22.1.8 (offload-bundle "));
-        assert!(line.ends_with(")\n"));
+        let line = |tool| String::from_utf8(version(tool)).unwrap();
+        assert!(line(bundler::TOOL).starts_with("clang-offload-bundler version 22.1.8 (offload-bundle "));
+        assert!(line(bundler::TOOL).ends_with(")\n"));
+        assert!(line(packager::TOOL).starts_with("LLVM version 22.1.8 (offload-bundle "));
+        assert!(line(packager::TOOL).ends_with(")\n  Optimized build.\n"));
+    }
+
+    #[test]
+    fn options_are_written_as_they_are_typed() {
+        let text = help_of(packager::TOOL, true, false);
+        assert!(text.contains("\n\nUSAGE: foo [options] Extract from <file>.\n\nOPTIONS:\n"));
+        assert!(text.contains("\n  --image=<<key>=<value>,...> - List of"));
+        assert!(text.contains("\n  -o <file>                   - Write output"));
+        assert!(text.contains("\n  --compress[=<zstd|zlib>]    - Compress"));
+    }
+
+    #[test]
+    fn our_own_options_follow_and_do_not_move_the_others() {
+        for tool in TOOLS {
+            let others = tool.rows.iter().filter(|row| row.category != Category::Own);
+            let width = others.filter(|row| row.shown == Shown::Always).map(|row| label(row).len()).max();
+            let own = tool.rows.iter().filter(|row| row.category == Category::Own);
+            assert!(own.map(|row| label(row).len()).max() <= width, "{}", tool.title);
+        }
+        let text = help_of(packager::TOOL, false, false);
+        assert!(text.find("--version ").unwrap() < text.find("--compress[").unwrap());
     }
 }

@@ -1,71 +1,84 @@
 //! The command line: what was typed, what it means, and what is printed.
 //!
-//! The options themselves are rows of one table ([`options`]). `parse` expands response files ([`response`]), reads
-//! the words as LLVM 22.1.8 does ([`grammar`]) and leaves typed values to `clap`; [`job`] turns them into a job of
-//! the library.
+//! One executable is several tools; [`choose`] tells which. A [`Tool`] has its options as rows of one table. `parse`
+//! expands response files ([`response`]), reads the words as LLVM 22.1.8 does ([`grammar`]) and leaves typed values to
+//! `clap`; the tool's own module turns them into a job of the library.
 
+mod bundler;
 mod console;
 mod environment;
 mod grammar;
 mod help;
-mod job;
 mod objcopy;
 mod options;
+mod packager;
 mod parse;
 mod program;
-mod raw;
 mod response;
 mod suggest;
 mod values;
 
 use std::ffi::OsString;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
 use console::Console;
-use environment::Environment;
-use job::Job;
+use memchr::memmem;
 use offload_bundle::Error;
 use offload_bundle::error::OsText;
-use offload_bundle::job::Event;
+use options::{Finish, HelpStyle, Tool};
 use parse::{Parsed, parse};
-use raw::RawArgs;
+use program::Program;
+
+/// All tools. The first one is that of every name that is nobody else's.
+const TOOLS: [&Tool; 2] = [bundler::TOOL, packager::TOOL];
+
+/// The tools that a first word makes of the bundler's executable.
+const SUBCOMMANDS: &[(&str, &Tool)] = &[("package", packager::TOOL)];
+
+/// The tools that have names of their own, which may stand anywhere in the executable's name.
+const NAMES: &[(&str, &Tool)] = &[("offload-packager", packager::TOOL), ("offload-binary", packager::TOOL)];
+
+/// What `-h` prints.
+const SHORT_HELP: HelpStyle = HelpStyle { by_category: false, hidden: false };
 
 /// Runs the tool for one command line, `argv[0]` included.
 pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
+    let (tool, argv) = choose(argv);
     let mut console = Console::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
-    match parse(argv) {
-        Parsed::Exit { stdout, stderr, status } => print(&stdout, &stderr, status),
-        Parsed::Run(raw) => match execute(raw, &mut console) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) if reader_is_gone(&error) => ExitCode::SUCCESS,
-            Err(error) => {
-                console.error(&error.to_string());
-                ExitCode::FAILURE
-            }
-        },
+    let (matches, called) = match parse(tool, argv) {
+        Parsed::Exit { stdout, stderr, status } => return print(&stdout, &stderr, status),
+        Parsed::Run { matches, called } => (matches, called),
+    };
+    let program = Program::new(&called);
+    match (tool.execute)(&program, &matches, &mut console) {
+        Ok(Finish::Done) => ExitCode::SUCCESS,
+        Ok(Finish::Help) => print(&help::text(tool, program.name, SHORT_HELP), b"", 0),
+        Err(error) if reader_is_gone(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            console.error(&error.to_string());
+            ExitCode::FAILURE
+        }
     }
 }
 
-fn execute(raw: RawArgs, console: &mut Console) -> anyhow::Result<()> {
-    let environment = Environment::read(|name| std::env::var_os(name), &mut |text| console.line(text));
-    console.set_verbose(raw.verbose.unwrap_or(environment.verbose));
-    console.set_comparisons(raw.debug_only.iter().any(|name| name == "CodeObjectCompatibility"));
-    let job = job::plan(raw, &environment, &mut |text| console.warning(text))?;
-    let mut observer = |event: Event<'_>| console.event(event);
-    match job {
-        Job::List(list) => {
-            let mut out = BufWriter::new(io::stdout().lock());
-            let listed = list.run(&mut out, &mut observer);
-            out.flush().map_err(|error| Error::io("-", error))?;
-            listed?;
-        }
-        Job::Bundle(bundle) => bundle.run(&mut observer)?,
-        Job::Unbundle(unbundle) => unbundle.run(&mut observer)?,
-        Job::UnbundleArchive(unbundle) => unbundle.run(&mut observer)?,
+/// Which tool a command line is for, and the command line without the word that says so.
+fn choose(mut argv: Vec<OsString>) -> (&'static Tool, Vec<OsString>) {
+    let [bundler, ..] = TOOLS;
+    let called = Program::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
+    if let Some((_, tool)) = NAMES.iter().find(|(name, _)| memmem::find(called.name, name.as_bytes()).is_some()) {
+        return (tool, argv);
     }
-    Ok(())
+    let subcommand = argv.get(1).and_then(|word| SUBCOMMANDS.iter().find(|(name, _)| word == name));
+    let Some((word, tool)) = subcommand else { return (bundler, argv) };
+    // Messages and help name the tool as it was called.
+    argv.remove(1);
+    if let Some(name) = argv.first_mut() {
+        name.push(" ");
+        name.push(word);
+    }
+    (tool, argv)
 }
 
 /// Whether the error is only that whoever read the standard output has stopped.
@@ -88,5 +101,44 @@ fn print(stdout: &[u8], stderr: &[u8], status: u8) -> ExitCode {
             ExitCode::FAILURE
         }
         _ => ExitCode::from(status),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(argv: &[&str]) -> (&'static str, Vec<String>) {
+        let (tool, argv) = choose(argv.iter().map(OsString::from).collect());
+        (tool.title, argv.into_iter().map(|word| word.into_string().unwrap()).collect())
+    }
+
+    #[test]
+    fn the_name_chooses_the_tool() {
+        for name in [
+            "llvm-offload-binary",
+            "/a/b/clang-offload-packager",
+            "x86_64-linux-gnu-llvm-offload-binary-22",
+            "clang-offload-packager.exe",
+        ] {
+            assert_eq!(
+                chosen(&[name, "package"]),
+                ("llvm-offload-binary", vec![name.to_owned(), "package".to_owned()])
+            );
+        }
+        for name in ["clang-offload-bundler", "clang-offload-bundler-22", "foo", "", "llvm-offload-binary/foo"] {
+            assert_eq!(chosen(&[name, "-list"]).0, "clang-offload-bundler", "{name}");
+        }
+        assert_eq!(chosen(&[]), ("clang-offload-bundler", vec![]));
+    }
+
+    #[test]
+    fn the_first_word_chooses_the_tool_and_goes_into_the_name() {
+        let argv = ["a/b package", "-o=x"].map(str::to_owned).to_vec();
+        assert_eq!(chosen(&["a/b", "package", "-o=x"]), ("llvm-offload-binary", argv));
+        for word in ["-package", "Package", "packag", "", "package=1"] {
+            assert_eq!(chosen(&["b", word]), ("clang-offload-bundler", vec!["b".to_owned(), word.to_owned()]));
+        }
+        assert_eq!(chosen(&["b", "-list", "package"]).0, "clang-offload-bundler");
     }
 }

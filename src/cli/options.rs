@@ -1,14 +1,52 @@
-//! The options of the tool: one table from which the `clap` command, the help texts and the
-//! spelling suggestions are all made.
+//! What a tool's options are: one table for each tool, from which its `clap` command, its help texts and its spelling
+//! suggestions are all made.
 //!
-//! Names, value names, help texts and the order of the suggestion candidates are those of LLVM
-//! 22.1.8's `clang-offload-bundler`.
+//! Names, value names, help texts and the order of the suggestion candidates are those of LLVM 22.1.8's tools.
 
 use clap::builder::OsStringValueParser;
-use clap::{Arg, ArgAction, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
-/// The name under which the help texts list the tool's own options.
-pub(super) const TOOL_NAME: &str = "clang-offload-bundler";
+use super::console::Console;
+use super::program::Program;
+
+/// A tool: what its command line may hold, what it says of itself, and what it does.
+#[derive(Debug)]
+pub(super) struct Tool {
+    /// Its options, in the order in which help lists them: those that LLVM's tool lacks come last.
+    pub(super) rows: &'static [Row],
+    /// The word that may stand besides the options.
+    pub(super) positional: Option<Positional>,
+    /// What the tool does.
+    pub(super) overview: &'static str,
+    /// The name under which the help texts list its options.
+    pub(super) title: &'static str,
+    /// What the version stands behind.
+    pub(super) version_of: &'static str,
+    /// What follows the version's line.
+    pub(super) version_details: &'static str,
+    /// What is wrong in LLVM's tool, which goes on without any option, when a response file cannot be read.
+    pub(super) without_options: Option<&'static str>,
+    /// Does what a command line without mistakes asks for.
+    pub(super) execute: fn(&Program<'_>, &ArgMatches, &mut Console) -> anyhow::Result<Finish>,
+}
+
+/// The one word that a command line may hold besides options.
+#[derive(Debug)]
+pub(super) struct Positional {
+    /// The name under which `clap` has it, which is no option.
+    pub(super) id: &'static str,
+    /// What the usage line says of it.
+    pub(super) usage: &'static str,
+}
+
+/// How a tool's work ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Finish {
+    /// All is done.
+    Done,
+    /// There was nothing to do but to print the short help.
+    Help,
+}
 
 /// What an option does at once, where it stands on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +83,13 @@ pub(super) enum Kind {
     Texts,
     /// Strings separated by commas; all of those given count.
     List,
+    /// One of several words; the last one given counts.
+    Choice {
+        /// The words.
+        of: &'static [&'static str],
+        /// What the name alone stands for, if it may stand alone.
+        bare: Option<&'static str>,
+    },
 }
 
 /// In which help texts an option appears.
@@ -67,6 +112,8 @@ pub(super) enum Category {
     Generic,
     /// Options of this tool.
     Tool,
+    /// Options that LLVM's tool does not have.
+    Own,
 }
 
 /// One option.
@@ -91,17 +138,33 @@ pub(super) struct Row {
 }
 
 impl Row {
-    const fn tool(name: &'static str, kind: Kind, value_name: &'static str, turn: u8, help: &'static str) -> Row {
+    pub(super) const fn tool(
+        name: &'static str,
+        kind: Kind,
+        value_name: &'static str,
+        turn: u8,
+        help: &'static str,
+    ) -> Row {
         let (shown, category) = (Shown::Always, Category::Tool);
         Row { name, kind, required: false, shown, category, value_name, help, turn: Some(turn) }
     }
 
-    const fn generic(name: &'static str, kind: Kind, shown: Shown, turn: u8, help: &'static str) -> Row {
+    pub(super) const fn generic(name: &'static str, kind: Kind, shown: Shown, turn: u8, help: &'static str) -> Row {
         let category = Category::Generic;
         Row { name, kind, required: false, shown, category, value_name: "", help, turn: Some(turn) }
     }
 
-    const fn secret(name: &'static str, kind: Kind, value_name: &'static str, help: &'static str) -> Row {
+    pub(super) const fn own(
+        name: &'static str,
+        kind: Kind,
+        value_name: &'static str,
+        turn: u8,
+        help: &'static str,
+    ) -> Row {
+        Row { category: Category::Own, ..Row::tool(name, kind, value_name, turn, help) }
+    }
+
+    pub(super) const fn secret(name: &'static str, kind: Kind, value_name: &'static str, help: &'static str) -> Row {
         let (shown, category) = (Shown::Never, Category::Generic);
         Row { name, kind, required: false, shown, category, value_name, help, turn: None }
     }
@@ -111,116 +174,93 @@ impl Row {
         !matches!(self.kind, Kind::Act(_))
     }
 
+    /// Whether its name needs a value.
+    pub(super) fn requires_value(&self) -> bool {
+        !matches!(self.kind, Kind::Act(_) | Kind::Flag | Kind::Choice { bare: Some(_), .. })
+    }
+
     /// The option as `clap` knows it; options that act at once never get that far.
     fn arg(&self) -> Option<Arg> {
-        let arg = Arg::new(self.name).long(self.name).num_args(1).require_equals(true).required(self.required);
+        let arg = setting(self.name).required(self.required);
         match self.kind {
             Kind::Act(_) => None,
             Kind::Flag => Some(arg.value_parser(value_parser!(bool))),
             Kind::Uint => Some(arg.value_parser(value_parser!(u32))),
             Kind::Int => Some(arg.value_parser(value_parser!(i32))),
             Kind::Text => Some(arg.value_parser(OsStringValueParser::new())),
+            Kind::Choice { .. } => Some(arg.value_parser(value_parser!(String))),
             Kind::Texts | Kind::List => Some(arg.value_parser(OsStringValueParser::new()).action(ArgAction::Append)),
         }
     }
 }
 
-const HELP: Kind = Kind::Act(Action::Help(HelpStyle { by_category: true, hidden: false }));
-const HELP_HIDDEN: Kind = Kind::Act(Action::Help(HelpStyle { by_category: true, hidden: true }));
-const HELP_LIST: Kind = Kind::Act(Action::Help(HelpStyle { by_category: false, hidden: false }));
-const HELP_LIST_HIDDEN: Kind = Kind::Act(Action::Help(HelpStyle { by_category: false, hidden: true }));
+pub(super) const HELP: Kind = Kind::Act(Action::Help(HelpStyle { by_category: true, hidden: false }));
+pub(super) const HELP_HIDDEN: Kind = Kind::Act(Action::Help(HelpStyle { by_category: true, hidden: true }));
+pub(super) const HELP_LIST: Kind = Kind::Act(Action::Help(HelpStyle { by_category: false, hidden: false }));
+pub(super) const HELP_LIST_HIDDEN: Kind = Kind::Act(Action::Help(HelpStyle { by_category: false, hidden: true }));
 
-const TYPE_HELP: &str = "Type of the files to be bundled/unbundled.
-Current supported types are:
-  i    - cpp-output
-  ii   - c++-cpp-output
-  cui  - cuda-cpp-output
-  hipi - hip-cpp-output
-  d    - dependency
-  ll   - llvm
-  bc   - llvm-bc
-  s    - assembler
-  o    - object
-  a    - archive of objects
-  gch  - precompiled-header
-  ast  - clang AST file";
+impl Tool {
+    /// The option of exactly this name.
+    pub(super) fn find(&self, name: &[u8]) -> Option<&'static Row> {
+        self.rows.iter().find(|row| row.name.as_bytes() == name)
+    }
 
-/// All options, in the order in which help lists them.
-#[rustfmt::skip]
-pub(super) const ROWS: &[Row] = &[
-    Row::tool("###", Kind::Flag, "", 10, "Print any external commands that are to be executed instead of actually executing them - for testing purposes."),
-    Row::tool("allow-missing-bundles", Kind::Flag, "", 9, "Create empty files if bundles are missing when unbundling."),
-    Row::tool("bundle-align", Kind::Uint, "uint", 18, "Alignment of bundle for binary files"),
-    Row::tool("check-input-archive", Kind::Flag, "", 2, "Check if input heterogeneous archive is valid in terms of TargetID rules."),
-    Row::tool("compress", Kind::Flag, "", 22, "Compress output file when bundling."),
-    Row::tool("compression-level", Kind::Int, "n", 8, "Specify the compression level (integer)"),
-    Row::secret("debug-only", Kind::List, "names", "Print the debugging messages of these components"),
-    Row::secret("h", Kind::Flag, "", "Print the list of options once the command line is read"),
-    Row::generic("help", HELP, Shown::Always, 0, "Display available options (--help-hidden for more)"),
-    Row::generic("help-hidden", HELP_HIDDEN, Shown::Hidden, 3, "Display all available options"),
-    Row::generic("help-list", HELP_LIST, Shown::ByCategory, 7, "Display list of available options (--help-list-hidden for more)"),
-    Row::generic("help-list-hidden", HELP_LIST_HIDDEN, Shown::Hidden, 12, "Display list of all available options"),
-    Row::tool("hip-openmp-compatible", Kind::Flag, "", 20, "Treat hip and hipv4 offload kinds as compatible with openmp kind, and vice versa."),
-    Row::tool("input", Kind::Texts, "string", 17, "Input file. Can be specified multiple times for multiple input files."),
-    Row::tool("inputs", Kind::List, "string", 13, "[<input file>,...] (deprecated)"),
-    Row::tool("list", Kind::Flag, "", 1, "List bundle IDs in the bundled file."),
-    Row::tool("output", Kind::Texts, "string", 4, "Output file. Can be specified multiple times for multiple output files."),
-    Row::tool("outputs", Kind::List, "string", 19, "[<output file>,...] (deprecated)"),
-    Row::generic("print-all-options", Kind::Flag, Shown::Hidden, 21, "Print all option values after command line parsing"),
-    Row::generic("print-options", Kind::Flag, Shown::Hidden, 16, "Print non-default options after command line parsing"),
-    Row::tool("targets", Kind::List, "string", 15, "[<offload kind>-<target triple>,...]"),
-    Row { required: true, ..Row::tool("type", Kind::Text, "string", 11, TYPE_HELP) },
-    Row::tool("unbundle", Kind::Flag, "", 5, "Unbundle bundled file into several output files."),
-    Row::tool("verbose", Kind::Flag, "", 14, "Print debug information."),
-    Row::generic("version", Kind::Act(Action::Version), Shown::Always, 6, "Display the version of this program"),
-];
-
-/// The option of exactly this name.
-pub(super) fn find(name: &[u8]) -> Option<&'static Row> {
-    ROWS.iter().find(|row| row.name.as_bytes() == name)
+    /// The `clap` command for words of the one form `--name=value`, the program's name left out.
+    pub(super) fn command(&self) -> Command {
+        let positional = self.positional.iter().map(|word| setting(word.id).value_parser(OsStringValueParser::new()));
+        Command::new(self.title)
+            .no_binary_name(true)
+            .disable_help_flag(true)
+            .disable_version_flag(true)
+            .args_override_self(true)
+            .args(self.rows.iter().filter_map(Row::arg).chain(positional))
+    }
 }
 
-/// The `clap` command for words of the one form `--name=value`, the program's name left out.
-pub(super) fn command() -> Command {
-    Command::new(TOOL_NAME)
-        .no_binary_name(true)
-        .disable_help_flag(true)
-        .disable_version_flag(true)
-        .args_override_self(true)
-        .args(ROWS.iter().filter_map(Row::arg))
+/// What `clap` reads as `--name=value`.
+fn setting(name: &'static str) -> Arg {
+    Arg::new(name).long(name).num_args(1).require_equals(true)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::TOOLS;
 
     #[test]
-    fn the_command_is_consistent() {
-        command().debug_assert();
+    fn the_commands_are_consistent() {
+        TOOLS.iter().for_each(|tool| tool.command().debug_assert());
     }
 
     #[test]
-    fn rows_are_in_order_of_name_without_doubles() {
-        assert!(ROWS.is_sorted_by(|a, b| a.name < b.name));
+    fn rows_are_in_order_of_name_without_doubles_and_our_own_come_last() {
+        let key = |row: &'static Row| (row.category == Category::Own, row.name);
+        for tool in TOOLS {
+            assert!(tool.rows.is_sorted_by(|a, b| key(a) < key(b)), "{}", tool.title);
+        }
     }
 
     #[test]
-    fn turns_are_all_different_and_without_gaps() {
-        let mut turns: Vec<u8> = ROWS.iter().filter_map(|row| row.turn).collect();
-        turns.sort_unstable();
-        assert_eq!(turns, (0..23).collect::<Vec<u8>>());
+    fn turns_are_all_different_and_without_gaps_and_our_own_come_last() {
+        for tool in TOOLS {
+            let mut turns: Vec<(u8, bool)> =
+                tool.rows.iter().filter_map(|row| Some((row.turn?, row.category == Category::Own))).collect();
+            turns.sort_unstable();
+            assert!(turns.iter().map(|(turn, _)| usize::from(*turn)).eq(0..turns.len()), "{}", tool.title);
+            assert!(turns.is_sorted_by_key(|(_, own)| *own), "{}", tool.title);
+        }
     }
 
     #[test]
     fn what_help_never_shows_is_never_suggested() {
-        for row in ROWS {
+        for row in TOOLS.iter().flat_map(|tool| tool.rows) {
             assert_eq!(row.shown == Shown::Never, row.turn.is_none(), "{}", row.name);
         }
     }
 
     #[test]
     fn values_have_a_name_and_nothing_else_has() {
-        for row in ROWS {
+        for row in TOOLS.iter().flat_map(|tool| tool.rows) {
             let valued = !matches!(row.kind, Kind::Act(_) | Kind::Flag);
             assert_eq!(valued, !row.value_name.is_empty(), "{}", row.name);
         }
@@ -228,7 +268,15 @@ mod tests {
 
     #[test]
     fn only_the_type_is_required() {
-        let required: Vec<&str> = ROWS.iter().filter(|row| row.required).map(|row| row.name).collect();
+        let rows = TOOLS.iter().flat_map(|tool| tool.rows);
+        let required: Vec<&str> = rows.filter(|row| row.required).map(|row| row.name).collect();
         assert_eq!(required, ["type"]);
+    }
+
+    #[test]
+    fn words_besides_the_options_have_no_options_name() {
+        for tool in TOOLS {
+            assert!(tool.positional.iter().all(|word| tool.find(word.id.as_bytes()).is_none()), "{}", tool.title);
+        }
     }
 }

@@ -1,20 +1,26 @@
 //! From `argv` to what is to be done: response files, LLVM's grammar, then `clap`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+
+use clap::ArgMatches;
 
 use super::grammar::{self, Verdict};
 use super::help;
-use super::options::{self, Action, HelpStyle};
+use super::options::{Action, Tool};
 use super::program::Program;
-use super::raw::RawArgs;
 use super::response;
 
 /// What a command line asks for.
 #[derive(Debug)]
-pub(crate) enum Parsed {
+pub(super) enum Parsed {
     /// The tool's work.
-    Run(RawArgs),
+    Run {
+        /// The options as `clap` has them.
+        matches: ArgMatches,
+        /// The name that the program was called by.
+        called: OsString,
+    },
     /// Nothing more than these texts and this status.
     Exit {
         /// To print on the standard output.
@@ -26,30 +32,24 @@ pub(crate) enum Parsed {
     },
 }
 
-/// What `-h` prints.
-const SHORT_HELP: HelpStyle = HelpStyle { by_category: false, hidden: false };
-
 /// Reads a command line, `argv[0]` included.
-pub(crate) fn parse(argv: Vec<OsString>) -> Parsed {
+pub(super) fn parse(tool: &Tool, argv: Vec<OsString>) -> Parsed {
     let typed = argv.first().cloned().unwrap_or_default();
     let argv = match response::expand(argv) {
         Ok(argv) => argv,
-        Err(message) => {
-            // The reference goes on as if no option had been given, and misses the output file.
-            let colon = if typed.is_empty() { "" } else { ": " };
-            let missing = b"error: no output file specified!\n";
-            let parts = [&message, &b"\n"[..], typed.as_bytes(), colon.as_bytes(), missing];
-            return refused(parts.concat());
-        }
+        Err(message) => return refused([message, b"\n".to_vec(), without_options(tool, &typed)].concat()),
     };
     let called = argv.first().cloned().unwrap_or_default();
     let program = Program::new(&called);
-    match grammar::read(&program, argv.get(1..).unwrap_or_default()) {
-        Verdict::Settings(settings) => settle(&program, settings),
+    match grammar::read(tool, &program, argv.get(1..).unwrap_or_default()) {
+        Verdict::Settings(settings) => match tool.command().try_get_matches_from(settings) {
+            Ok(matches) => Parsed::Run { matches, called },
+            Err(error) => refused([program.name, b": ", error.to_string().as_bytes()].concat()),
+        },
         Verdict::Act(action, stderr) => {
             let stdout = match action {
-                Action::Help(style) => help::text(program.name, style),
-                Action::Version => help::version(),
+                Action::Help(style) => help::text(tool, program.name, style),
+                Action::Version => help::version(tool),
             };
             Parsed::Exit { stdout, stderr, status: 0 }
         }
@@ -57,15 +57,11 @@ pub(crate) fn parse(argv: Vec<OsString>) -> Parsed {
     }
 }
 
-/// Hands the options to `clap`.
-fn settle(program: &Program<'_>, settings: Vec<OsString>) -> Parsed {
-    match options::command().try_get_matches_from(settings) {
-        Err(error) => refused([program.name, b": ", error.to_string().as_bytes()].concat()),
-        Ok(matches) if matches.get_one("h").copied().unwrap_or(false) => {
-            Parsed::Exit { stdout: help::text(program.name, SHORT_HELP), stderr: Vec::new(), status: 0 }
-        }
-        Ok(matches) => Parsed::Run(RawArgs::new(&matches)),
-    }
+/// What the reference says when it goes on as if no option had been given.
+fn without_options(tool: &Tool, typed: &OsStr) -> Vec<u8> {
+    let Some(missing) = tool.without_options else { return Vec::new() };
+    let colon = if typed.is_empty() { "" } else { ": " };
+    [typed.as_bytes(), colon.as_bytes(), b"error: ", missing.as_bytes(), b"\n"].concat()
 }
 
 fn refused(stderr: Vec<u8>) -> Parsed {
@@ -74,18 +70,18 @@ fn refused(stderr: Vec<u8>) -> Parsed {
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsStr;
-
     use super::*;
+    use crate::cli::bundler::{RawArgs, TOOL};
+    use crate::cli::packager;
 
     fn parsed(words: &[&[u8]]) -> Parsed {
         let argv = [&[b"foo".as_slice()], words].concat();
-        parse(argv.into_iter().map(|word| OsStr::from_bytes(word).to_owned()).collect())
+        parse(TOOL, argv.into_iter().map(|word| OsStr::from_bytes(word).to_owned()).collect())
     }
 
     fn raw(words: &[&[u8]]) -> RawArgs {
         match parsed(words) {
-            Parsed::Run(raw) => raw,
+            Parsed::Run { matches, .. } => RawArgs::new(&matches),
             other => panic!("{other:?}"),
         }
     }
@@ -134,6 +130,7 @@ mod tests {
         ]);
         let texts = |texts: &[&str]| texts.iter().map(OsString::from).collect::<Vec<_>>();
         let expected = RawArgs {
+            help: false,
             list: true,
             unbundle: true,
             print_commands: true,
@@ -182,9 +179,7 @@ mod tests {
 
     #[test]
     fn short_help_waits_for_the_end() {
-        let (stdout, stderr, status) = exit(&[b"-h", b"-type=o", b"-list"]);
-        assert!(stdout.contains("USAGE: foo [options]\n\nOPTIONS:\n  --###"));
-        assert_eq!((stderr.as_str(), status), ("", 0));
+        assert!(raw(&[b"-h", b"-type=o", b"-list"]).help);
         let (stdout, stderr, status) = exit(&[b"-h"]);
         assert_eq!(stdout, "");
         assert_eq!((stderr.as_str(), status), ("foo: for the --type option: must be specified at least once!\n", 1));
@@ -196,11 +191,16 @@ mod tests {
         assert_eq!(stdout, "");
         assert_eq!(stderr, "cannot not open file '/': Is a directory\nfoo: error: no output file specified!\n");
         assert_eq!(status, 1);
+        let Parsed::Exit { stderr, status, .. } = parse(packager::TOOL, ["foo", "@/"].map(OsString::from).to_vec())
+        else {
+            panic!()
+        };
+        assert_eq!((stderr.as_slice(), status), (&b"cannot not open file '/': Is a directory\n"[..], 1));
     }
 
     #[test]
     fn no_words_at_all_are_refused_too() {
-        let Parsed::Exit { stderr, status, .. } = parse(Vec::new()) else { panic!() };
+        let Parsed::Exit { stderr, status, .. } = parse(TOOL, Vec::new()) else { panic!() };
         assert_eq!(stderr, b": for the --type option: must be specified at least once!\n");
         assert_eq!(status, 1);
     }

@@ -14,6 +14,12 @@ pub(super) struct Program<'a> {
 }
 
 impl<'a> Program<'a> {
+    /// Whether the name, without what follows its last dot, ends with `end`.
+    pub(super) fn stem_ends_with(&self, end: &str) -> bool {
+        let end_of_stem = self.name.iter().rposition(|&byte| byte == b'.').unwrap_or(self.name.len());
+        self.name.split_at_checked(end_of_stem).is_some_and(|(stem, _)| stem.ends_with(end.as_bytes()))
+    }
+
     /// The names that follow from `argv[0]`.
     pub(super) fn new(typed: &'a OsStr) -> Program<'a> {
         let typed = typed.as_bytes();
@@ -44,6 +50,14 @@ fn file_name(path: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_stem_ends_at_the_last_dot() {
+        let cases = [("foo", true), ("a/x-foo", true), ("foo.exe", true), ("foo.a.b", false), (".foo", false)];
+        for (typed, expected) in [cases.as_slice(), &[("foo-22", false), ("foo/", false), ("", false)]].concat() {
+            assert_eq!(Program::new(OsStr::new(typed)).stem_ends_with("foo"), expected, "{typed}");
+        }
+    }
 
     #[test]
     fn last_components_are_those_of_the_reference() {

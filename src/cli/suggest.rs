@@ -3,10 +3,10 @@
 //! As in LLVM 22.1.8, the nearest name by edit distance is offered however far it is, and the value
 //! typed goes with it.
 
-use super::options::{ROWS, Row};
+use super::options::Row;
 
 /// The nearest option to `typed` (its dashes taken off), spelt as it should be typed.
-pub(super) fn nearest(typed: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn nearest(rows: &[Row], typed: &[u8]) -> Option<Vec<u8>> {
     if typed.is_empty() {
         return None;
     }
@@ -16,15 +16,17 @@ pub(super) fn nearest(typed: &[u8]) -> Option<Vec<u8>> {
     // An option without a value is compared with the whole word, the value being part of the
     // mistake.
     let distance_to = |row: &Row| distance(row.name.as_bytes(), if row.takes_value() { name } else { typed });
-    let candidates = ROWS.iter().filter(|row| row.turn.is_some());
+    let candidates = rows.iter().filter(|row| row.turn.is_some());
     let best = candidates.min_by_key(|row| (distance_to(row), row.turn))?;
 
-    let mut spelling = [b"--", best.name.as_bytes()].concat();
+    let mut spelling = best.name.as_bytes().to_vec();
     if best.takes_value() && !value.is_empty() {
         spelling.push(b'=');
         spelling.extend_from_slice(value);
     }
-    Some(spelling)
+    // The dash of an option of one letter becomes two when a value goes along.
+    let dashes: &[u8] = if spelling.len() == 1 { b"-" } else { b"--" };
+    Some([dashes, &spelling].concat())
 }
 
 /// How many bytes to insert, remove or replace to make one word into the other.
@@ -51,9 +53,14 @@ fn distance(from: &[u8], to: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::{bundler, packager};
+
+    fn suggestion_of(rows: &[Row], typed: &str) -> String {
+        String::from_utf8(nearest(rows, typed.as_bytes()).unwrap_or_default()).unwrap()
+    }
 
     fn suggestion(typed: &str) -> String {
-        String::from_utf8(nearest(typed.as_bytes()).unwrap_or_default()).unwrap()
+        suggestion_of(bundler::TOOL.rows, typed)
     }
 
     #[test]
@@ -71,6 +78,22 @@ mod tests {
         assert_eq!(suggestion("x"), "--###");
         assert_eq!(suggestion("lp"), "--help");
         assert_eq!(suggestion("inpu"), "--input");
+    }
+
+    #[test]
+    fn options_of_one_letter_have_one_dash_unless_a_value_follows() {
+        let suggestion = |typed| suggestion_of(packager::TOOL.rows, typed);
+        assert_eq!(suggestion("x"), "-o");
+        assert_eq!(suggestion("x=y"), "--o=y");
+    }
+
+    #[test]
+    fn our_own_options_come_behind_equally_near_ones() {
+        let suggestion = |typed| suggestion_of(packager::TOOL.rows, typed);
+        assert_eq!(suggestion("compres=zlib"), "--compress=zlib");
+        assert_eq!(suggestion("zma-version"), "--version");
+        assert_eq!(suggestion("xmat-version=2"), "--format-version=2");
+        assert_eq!(suggestion("version="), "--version");
     }
 
     #[test]

@@ -10,14 +10,17 @@ mod library;
 mod list;
 mod objcopy;
 mod package;
+mod regions;
 mod unbundle;
 mod unbundle_archive;
+mod unpackage;
 
 pub use bundle::Bundle;
 pub use list::List;
 pub use package::{NewImage, Package};
 pub use unbundle::Unbundle;
 pub use unbundle_archive::UnbundleArchive;
+pub use unpackage::{Filter, ImageRequest, Unpackage};
 
 use std::ffi::OsString;
 use std::path::PathBuf;

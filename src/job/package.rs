@@ -29,7 +29,7 @@ pub struct Package {
 }
 
 /// One or several images that differ in nothing but their files.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewImage {
     /// A file for each image.
     pub files: Vec<PathBuf>,

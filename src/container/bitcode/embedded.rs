@@ -57,14 +57,13 @@ pub(crate) struct Embedded {
 
 impl Embedded {
     /// The objects in the order of the metadata.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the inputs that are read for it come next"))]
+    #[cfg(test)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
         self.order.iter().filter_map(|&index| self.contents.get(index)).map(Vec::as_slice)
     }
 }
 
 /// The objects for offloading that the modules of a file embed.
-#[cfg_attr(not(test), expect(dead_code, reason = "the inputs that are read for it come next"))]
 pub(crate) fn embedded_objects(data: &[u8]) -> Result<Embedded> {
     let mut found = Embedded::default();
     let mut stream = open(data)?;

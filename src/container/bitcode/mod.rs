@@ -29,8 +29,7 @@ mod symbols;
 #[cfg(test)]
 mod testing;
 
-#[expect(unused_imports, reason = "the inputs that are read for it come next")]
-pub(crate) use embedded::embedded_objects;
+pub(crate) use embedded::{Embedded, embedded_objects};
 pub(crate) use symbols::symbols;
 
 use crate::bytes;

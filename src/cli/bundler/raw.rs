@@ -6,53 +6,56 @@ use clap::ArgMatches;
 
 /// The options of one command line.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct RawArgs {
+pub(in crate::cli) struct RawArgs {
+    /// `-h`
+    pub(in crate::cli) help: bool,
     /// `--list`
-    pub(crate) list: bool,
+    pub(in crate::cli) list: bool,
     /// `--unbundle`
-    pub(crate) unbundle: bool,
+    pub(in crate::cli) unbundle: bool,
     /// `--###`
-    pub(crate) print_commands: bool,
+    pub(in crate::cli) print_commands: bool,
     /// `--allow-missing-bundles`
-    pub(crate) allow_missing_bundles: bool,
+    pub(in crate::cli) allow_missing_bundles: bool,
     /// `--check-input-archive`
-    pub(crate) check_input_archive: bool,
+    pub(in crate::cli) check_input_archive: bool,
     /// `--hip-openmp-compatible`
-    pub(crate) hip_openmp_compatible: bool,
+    pub(in crate::cli) hip_openmp_compatible: bool,
     /// `--compress`, none when it was not given.
-    pub(crate) compress: Option<bool>,
+    pub(in crate::cli) compress: Option<bool>,
     /// `--verbose`, none when it was not given.
-    pub(crate) verbose: Option<bool>,
+    pub(in crate::cli) verbose: Option<bool>,
     /// `--bundle-align`, 1 when it was not given.
-    pub(crate) bundle_align: u32,
+    pub(in crate::cli) bundle_align: u32,
     /// `--compression-level`
-    pub(crate) compression_level: Option<i32>,
+    pub(in crate::cli) compression_level: Option<i32>,
     /// `--type`
-    pub(crate) file_type: OsString,
+    pub(in crate::cli) file_type: OsString,
     /// Every `--input`
-    pub(crate) input: Vec<OsString>,
+    pub(in crate::cli) input: Vec<OsString>,
     /// Every element of every `--inputs`
-    pub(crate) inputs: Vec<OsString>,
+    pub(in crate::cli) inputs: Vec<OsString>,
     /// Every `--output`
-    pub(crate) output: Vec<OsString>,
+    pub(in crate::cli) output: Vec<OsString>,
     /// Every element of every `--outputs`
-    pub(crate) outputs: Vec<OsString>,
+    pub(in crate::cli) outputs: Vec<OsString>,
     /// Every element of every `--targets`
-    pub(crate) targets: Vec<OsString>,
+    pub(in crate::cli) targets: Vec<OsString>,
     /// Whether `--targets` was given, be it with an empty value.
-    pub(crate) targets_given: bool,
+    pub(in crate::cli) targets_given: bool,
     /// Every element of every `--debug-only`
-    pub(crate) debug_only: Vec<OsString>,
+    pub(in crate::cli) debug_only: Vec<OsString>,
 }
 
 impl RawArgs {
     /// What `clap` found.
-    pub(super) fn new(matches: &ArgMatches) -> RawArgs {
+    pub(in crate::cli) fn new(matches: &ArgMatches) -> RawArgs {
         let optional_flag = |name| matches.get_one::<bool>(name).copied();
         let flag = |name| optional_flag(name).unwrap_or_default();
         let texts =
             |name| -> Vec<OsString> { matches.get_many::<OsString>(name).into_iter().flatten().cloned().collect() };
         RawArgs {
+            help: flag("h"),
             list: flag("list"),
             unbundle: flag("unbundle"),
             print_commands: flag("###"),

@@ -15,12 +15,12 @@ use offload_bundle::container::stream::Settings;
 use offload_bundle::id::{EntryId, IdError, OffloadKind, Rules};
 use offload_bundle::job::{Bundle, List, Unbundle, UnbundleArchive};
 
-use super::environment::Environment;
 use super::raw::RawArgs;
+use crate::cli::environment::Environment;
 
 /// A job with all that it needs.
 #[derive(Debug)]
-pub(crate) enum Job {
+pub(super) enum Job {
     List(List),
     Bundle(Bundle),
     Unbundle(Unbundle),
@@ -36,7 +36,7 @@ struct Files {
 }
 
 /// The meaning of a command line. `warn` is told of deprecated options.
-pub(crate) fn plan(mut raw: RawArgs, environment: &Environment, warn: &mut dyn FnMut(&str)) -> Result<Job> {
+pub(super) fn plan(mut raw: RawArgs, environment: &Environment, warn: &mut dyn FnMut(&str)) -> Result<Job> {
     let inputs = merge("input", take(&mut raw.input), take(&mut raw.inputs), warn)?;
     let outputs = merge("output", take(&mut raw.output), take(&mut raw.outputs), warn)?;
     // No file type has a name that is not text, so a lossy one is as unknown as the one that was typed.

@@ -1,0 +1,109 @@
+//! The bundler: LLVM 22.1.8's `clang-offload-bundler`.
+
+mod job;
+mod raw;
+
+use std::io::{self, BufWriter, Write};
+
+use clap::ArgMatches;
+use offload_bundle::Error;
+use offload_bundle::job::Event;
+
+use super::console::Console;
+use super::environment::Environment;
+use super::options::Action;
+use super::options::{Finish, HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN, Kind, Row, Shown, Tool};
+use super::program::Program;
+use job::Job;
+pub(super) use raw::RawArgs;
+
+const NAME: &str = "clang-offload-bundler";
+
+/// The bundler.
+pub(super) const TOOL: &Tool = &Tool {
+    rows: ROWS,
+    positional: None,
+    overview: OVERVIEW,
+    title: NAME,
+    version_of: NAME,
+    version_details: "",
+    without_options: Some("no output file specified!"),
+    execute,
+};
+
+/// What the tool does, with the blank that closes each line but the last.
+const OVERVIEW: &str = concat!(
+    "A tool to bundle several input files of the specified type <type> \n",
+    "referring to the same source file but different targets into a single \n",
+    "one. The resulting file can also be unbundled into different files by \n",
+    "this tool if -unbundle is provided.",
+);
+
+const TYPE_HELP: &str = "Type of the files to be bundled/unbundled.
+Current supported types are:
+  i    - cpp-output
+  ii   - c++-cpp-output
+  cui  - cuda-cpp-output
+  hipi - hip-cpp-output
+  d    - dependency
+  ll   - llvm
+  bc   - llvm-bc
+  s    - assembler
+  o    - object
+  a    - archive of objects
+  gch  - precompiled-header
+  ast  - clang AST file";
+
+/// The help texts list the options in this order.
+#[rustfmt::skip]
+const ROWS: &[Row] = &[
+    Row::tool("###", Kind::Flag, "", 10, "Print any external commands that are to be executed instead of actually executing them - for testing purposes."),
+    Row::tool("allow-missing-bundles", Kind::Flag, "", 9, "Create empty files if bundles are missing when unbundling."),
+    Row::tool("bundle-align", Kind::Uint, "uint", 18, "Alignment of bundle for binary files"),
+    Row::tool("check-input-archive", Kind::Flag, "", 2, "Check if input heterogeneous archive is valid in terms of TargetID rules."),
+    Row::tool("compress", Kind::Flag, "", 22, "Compress output file when bundling."),
+    Row::tool("compression-level", Kind::Int, "n", 8, "Specify the compression level (integer)"),
+    Row::secret("debug-only", Kind::List, "names", "Print the debugging messages of these components"),
+    Row::secret("h", Kind::Flag, "", "Print the list of options once the command line is read"),
+    Row::generic("help", HELP, Shown::Always, 0, "Display available options (--help-hidden for more)"),
+    Row::generic("help-hidden", HELP_HIDDEN, Shown::Hidden, 3, "Display all available options"),
+    Row::generic("help-list", HELP_LIST, Shown::ByCategory, 7, "Display list of available options (--help-list-hidden for more)"),
+    Row::generic("help-list-hidden", HELP_LIST_HIDDEN, Shown::Hidden, 12, "Display list of all available options"),
+    Row::tool("hip-openmp-compatible", Kind::Flag, "", 20, "Treat hip and hipv4 offload kinds as compatible with openmp kind, and vice versa."),
+    Row::tool("input", Kind::Texts, "string", 17, "Input file. Can be specified multiple times for multiple input files."),
+    Row::tool("inputs", Kind::List, "string", 13, "[<input file>,...] (deprecated)"),
+    Row::tool("list", Kind::Flag, "", 1, "List bundle IDs in the bundled file."),
+    Row::tool("output", Kind::Texts, "string", 4, "Output file. Can be specified multiple times for multiple output files."),
+    Row::tool("outputs", Kind::List, "string", 19, "[<output file>,...] (deprecated)"),
+    Row::generic("print-all-options", Kind::Flag, Shown::Hidden, 21, "Print all option values after command line parsing"),
+    Row::generic("print-options", Kind::Flag, Shown::Hidden, 16, "Print non-default options after command line parsing"),
+    Row::tool("targets", Kind::List, "string", 15, "[<offload kind>-<target triple>,...]"),
+    Row { required: true, ..Row::tool("type", Kind::Text, "string", 11, TYPE_HELP) },
+    Row::tool("unbundle", Kind::Flag, "", 5, "Unbundle bundled file into several output files."),
+    Row::tool("verbose", Kind::Flag, "", 14, "Print debug information."),
+    Row::generic("version", Kind::Act(Action::Version), Shown::Always, 6, "Display the version of this program"),
+];
+
+fn execute(_: &Program<'_>, matches: &ArgMatches, console: &mut Console) -> anyhow::Result<Finish> {
+    let raw = RawArgs::new(matches);
+    if raw.help {
+        return Ok(Finish::Help);
+    }
+    let environment = Environment::read(|name| std::env::var_os(name), &mut |text| console.line(text));
+    console.set_verbose(raw.verbose.unwrap_or(environment.verbose));
+    console.set_comparisons(raw.debug_only.iter().any(|name| name == "CodeObjectCompatibility"));
+    let job = job::plan(raw, &environment, &mut |text| console.warning(text))?;
+    let mut observer = |event: Event<'_>| console.event(event);
+    match job {
+        Job::List(list) => {
+            let mut out = BufWriter::new(io::stdout().lock());
+            let listed = list.run(&mut out, &mut observer);
+            out.flush().map_err(|error| Error::io("-", error))?;
+            listed?;
+        }
+        Job::Bundle(bundle) => bundle.run(&mut observer)?,
+        Job::Unbundle(unbundle) => unbundle.run(&mut observer)?,
+        Job::UnbundleArchive(unbundle) => unbundle.run(&mut observer)?,
+    }
+    Ok(Finish::Done)
+}

@@ -1,0 +1,228 @@
+//! The order in which LLVM's tool writes the keys of an image: that of its hash table.
+//!
+//! LLVM 22.1.8 keeps them in a table of slots with open addressing, and writes them as they lie there. There are 64
+//! slots at first. Before a key goes in that would leave no more than a quarter of them free, there are twice as many,
+//! and all keys move in the order of the old slots. A key's slot is its hash modulo the number of slots; while that is
+//! taken, the search goes on 1, 2, 3, … slots further.
+//!
+//! The hash is the 64-bit one of LLVM's `Hashing.h` (22.1.8) with its fixed seed, a relative of CityHash, of which the
+//! table uses the low 32 bits. It has a formula for each range of lengths.
+
+const SEED: u64 = 0xff51_afd7_ed55_8ccd;
+const K0: u64 = 0xc3a5_c85c_97cb_3127;
+const K1: u64 = 0xb492_b66f_be98_f273;
+const K2: u64 = 0x9ae1_6a3b_2f90_404f;
+const K3: u64 = 0xc949_d7c7_509e_6557;
+const PAIR: u64 = 0x9ddf_ea08_eb38_2d69;
+
+/// How many slots a table begins with.
+const FIRST_SLOTS: usize = 64;
+/// The block that long keys are hashed by.
+const BLOCK: usize = 64;
+
+/// The indices of `keys`, no two of which are the same, in the order in which the table has them.
+pub(super) fn iteration_order(keys: &[&[u8]]) -> Vec<usize> {
+    let hashes: Vec<u32> = keys.iter().map(|key| hash(key)).collect();
+    let mut slots = vec![None; FIRST_SLOTS];
+    for index in 0..keys.len() {
+        if (index + 1) * 4 >= slots.len() * 3 {
+            let mut wider = vec![None; slots.len() * 2];
+            slots.into_iter().flatten().for_each(|moved| settle(&mut wider, &hashes, moved));
+            slots = wider;
+        }
+        settle(&mut slots, &hashes, index);
+    }
+    slots.into_iter().flatten().collect()
+}
+
+/// Puts a key into the first free slot on its way.
+fn settle(slots: &mut [Option<usize>], hashes: &[u32], index: usize) {
+    let mut at = hashes.get(index).map_or(0, |hash| usize::try_from(*hash).unwrap_or_default());
+    for step in 1.. {
+        let count = slots.len();
+        match slots.get_mut(at % count) {
+            Some(Some(_)) => at += step,
+            Some(free) => {
+                *free = Some(index);
+                return;
+            }
+            None => return,
+        }
+    }
+}
+
+/// The bits of a key's hash that the table uses.
+fn hash(key: &[u8]) -> u32 {
+    let hash = match key.len() {
+        0 => K2 ^ SEED,
+        1..=3 => up_to_3(key),
+        4..=8 => up_to_8(key),
+        9..=16 => up_to_16(key),
+        17..=32 => up_to_32(key),
+        33..=64 => up_to_64(key),
+        _ => Blocks::hash(key),
+    };
+    u32::try_from(hash & u64::from(u32::MAX)).unwrap_or_default()
+}
+
+/// The little-endian number of up to eight bytes from `at` on.
+fn word(bytes: &[u8], at: usize) -> u64 {
+    let bytes = bytes.iter().skip(at).take(8);
+    bytes.enumerate().fold(0, |number, (place, &byte)| number | u64::from(byte) << (8 * place))
+}
+
+/// The number of the eight bytes that begin `back` bytes before the end.
+fn word_back(bytes: &[u8], back: usize) -> u64 {
+    word(bytes, bytes.len().saturating_sub(back))
+}
+
+fn length(bytes: &[u8]) -> u64 {
+    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
+}
+
+fn fold(number: u64) -> u64 {
+    number ^ number >> 47
+}
+
+fn pair(low: u64, high: u64) -> u64 {
+    let inner = fold((low ^ high).wrapping_mul(PAIR));
+    fold((high ^ inner).wrapping_mul(PAIR)).wrapping_mul(PAIR)
+}
+
+fn sum<const N: usize>(numbers: [u64; N]) -> u64 {
+    numbers.into_iter().fold(0, u64::wrapping_add)
+}
+
+fn up_to_3(key: &[u8]) -> u64 {
+    let at = |index: usize| word(key, index) & 0xff;
+    let (first, middle, last) = (at(0), at(key.len() / 2), at(key.len() - 1));
+    let beginning = (first + (middle << 8)).wrapping_mul(K2);
+    let end = (length(key) + (last << 2)).wrapping_mul(K3);
+    fold(beginning ^ end ^ SEED).wrapping_mul(K2)
+}
+
+fn up_to_8(key: &[u8]) -> u64 {
+    let half = |number: u64| number & u64::from(u32::MAX);
+    pair(length(key) + (half(word(key, 0)) << 3), SEED ^ half(word_back(key, 4)))
+}
+
+fn up_to_16(key: &[u8]) -> u64 {
+    let last = word_back(key, 8);
+    let turned = last.wrapping_add(length(key)).rotate_right(u32::try_from(key.len()).unwrap_or_default());
+    pair(SEED ^ word(key, 0), turned) ^ last
+}
+
+fn up_to_32(key: &[u8]) -> u64 {
+    let first = word(key, 0).wrapping_mul(K1);
+    let second = word(key, 8);
+    let last = word_back(key, 8).wrapping_mul(K2);
+    let last_but_one = word_back(key, 16).wrapping_mul(K0);
+    let low = sum([first.wrapping_sub(second).rotate_right(43), (last ^ SEED).rotate_right(30), last_but_one]);
+    let high = sum([first, (second ^ K3).rotate_right(20), length(key), SEED]).wrapping_sub(last);
+    pair(low, high)
+}
+
+fn up_to_64(key: &[u8]) -> u64 {
+    let start = sum([length(key), word_back(key, 16)]).wrapping_mul(K0).wrapping_add(word(key, 0));
+    let (front_sum, front_mix) = half_of_64(start, [word(key, 8), word(key, 16), word(key, 24)]);
+    let start = word(key, 16).wrapping_add(word_back(key, 32));
+    let (back_sum, back_mix) = half_of_64(start, [word_back(key, 24), word_back(key, 16), word_back(key, 8)]);
+    let crossed =
+        [front_sum.wrapping_add(back_mix).wrapping_mul(K2), back_sum.wrapping_add(front_mix).wrapping_mul(K0)];
+    let joined = fold(sum(crossed)).wrapping_mul(K0);
+    fold((SEED ^ joined).wrapping_add(front_mix)).wrapping_mul(K2)
+}
+
+/// The sum and the mixture of a start and the three words that follow it.
+fn half_of_64(start: u64, [second, third, last]: [u64; 3]) -> (u64, u64) {
+    let two = start.wrapping_add(second);
+    let three = two.wrapping_add(third);
+    let turned = [start.wrapping_add(last).rotate_right(52), start.rotate_right(37), two.rotate_right(7)];
+    (three.wrapping_add(last), sum([sum(turned), three.rotate_right(31)]))
+}
+
+/// What has been made of the blocks of a long key so far.
+struct Blocks([u64; 7]);
+
+impl Blocks {
+    /// The hash of a key longer than a block. Its last block ends where the key ends, and may overlap the one before.
+    fn hash(key: &[u8]) -> u64 {
+        let keyed = SEED.wrapping_mul(K1);
+        let folded = fold(SEED);
+        let turned = (SEED ^ K1).rotate_right(49);
+        let mut state = Self([0, SEED, pair(SEED, K1), turned, keyed, folded, pair(keyed, folded)]);
+        let (blocks, rest) = key.as_chunks::<BLOCK>();
+        blocks.iter().for_each(|block| state.mix(block));
+        if !rest.is_empty() {
+            state.mix(key.last_chunk::<BLOCK>().unwrap_or(&[0; BLOCK]));
+        }
+        let Self([a, b, c, d, e, f, g]) = state;
+        let low = sum([pair(d, f), fold(b).wrapping_mul(K1), c]);
+        let high = sum([pair(e, g), fold(length(key)).wrapping_mul(K1), a]);
+        pair(low, high)
+    }
+
+    fn mix(&mut self, block: &[u8; BLOCK]) {
+        let Self([a, b, c, d, e, f, g]) = *self;
+        let w: [u64; 8] = std::array::from_fn(|index| word(block, 8 * index));
+        let [_, second, third, _, _, sixth, seventh, _] = w;
+        let outer = sum([a, b, d, second]).rotate_right(37).wrapping_mul(K1) ^ g;
+        let inner = sum([sum([b, e, seventh]).rotate_right(42).wrapping_mul(K1), d, sixth]);
+        let turned = sum([c, f]).rotate_right(33).wrapping_mul(K1);
+        let (first_half, second_half) = w.split_at(4);
+        let (next_d, next_e) = mix_half(first_half, e.wrapping_mul(K1), outer.wrapping_add(f));
+        let (next_f, next_g) = mix_half(second_half, turned.wrapping_add(g), inner.wrapping_add(third));
+        *self = Self([turned, inner, outer, next_d, next_e, next_f, next_g]);
+    }
+}
+
+/// Mixes half a block into two of the numbers.
+fn mix_half(words: &[u64], one: u64, other: u64) -> (u64, u64) {
+    let &[first, second, third, last] = words else { return (one, other) };
+    let begun = one.wrapping_add(first);
+    let ended = sum([begun, second, third]);
+    let other = sum([sum([other, begun, last]).rotate_right(21), ended.rotate_right(44), begun]);
+    (ended.wrapping_add(last), other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_are_those_of_the_reference() {
+        let cases: [(&str, u32); 6] = [
+            ("", 0xc2c5_cc82),
+            ("file", 0xd4e6_b353),
+            ("triple", 0x0819_b0d8),
+            ("arch", 0xf386_c709),
+            ("kind", 0xc820_7aa5),
+            ("a long key with more than sixteen bytes in it", 0x8797_474e),
+        ];
+        for (key, expected) in cases {
+            assert_eq!(hash(key.as_bytes()), expected, "{key}");
+        }
+    }
+
+    #[test]
+    fn hashes_of_every_length_are_those_of_the_reference() {
+        let mut total = 0_u32;
+        for len in 0..=300_usize {
+            let key: Vec<u8> = (0..len).map(|at| (at * 7 + len).to_le_bytes()[0]).collect();
+            total = total.rotate_left(1) ^ hash(&key);
+        }
+        // From the same loop over LLVM 22.1.8's function.
+        assert_eq!(total, 0x6621_6b9c);
+    }
+
+    #[test]
+    fn the_order_is_that_of_the_reference() {
+        let order = |count: usize| {
+            let keys: Vec<String> = (0..count).map(|number| number.to_string()).collect();
+            iteration_order(&keys.iter().map(|key| key.as_bytes()).collect::<Vec<_>>())
+        };
+        assert_eq!(order(40)[..12], [33, 26, 25, 24, 29, 31, 15, 35, 12, 23, 27, 36]);
+        assert_eq!(order(100)[..12], [42, 67, 72, 97, 37, 56, 46, 99, 86, 55, 59, 85]);
+        assert!(order(0).is_empty());
+    }
+}

@@ -1,0 +1,130 @@
+//! From what was typed to what is meant. LLVM's checks come first, in the order of 22.1.8.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail, ensure};
+use offload_bundle::container::offload_binary::{HipNumber, Version};
+use offload_bundle::container::stream::{Method, Settings};
+use offload_bundle::job::{Package, Unpackage};
+
+use super::image::Arguments;
+use super::raw::RawArgs;
+
+/// A job with all that it needs.
+#[derive(Debug)]
+pub(super) enum Job {
+    /// No file was named.
+    Nothing,
+    Package(Package),
+    Unpackage(Unpackage),
+}
+
+/// The meaning of a command line. `hip_number` is asked only when that number is to be written.
+pub(super) fn plan(raw: RawArgs, hip_number: impl FnOnce() -> HipNumber) -> Result<Job> {
+    let images = raw.images.iter().map(|typed| Arguments::parse(typed));
+    let (input, output) = (raw.input.as_ref().map(PathBuf::from), raw.output.as_ref().map(PathBuf::from));
+    match (input, output) {
+        (None, None) => Ok(Job::Nothing),
+        (Some(_), Some(_)) => {
+            bail!("Packaging to an output file and extracting from an input file are mutually exclusive.")
+        }
+        (None, Some(output)) => {
+            let (version, compression) = plan_format(&raw)?;
+            let images = images.map(Arguments::into_image).collect();
+            Ok(Job::Package(Package { images, output, version, hip_number: hip_number(), compression }))
+        }
+        (Some(input), None) => {
+            let packaging = [
+                ("--format-version", raw.format_version.is_some()),
+                ("--compress", raw.compress.is_some()),
+                ("--compression-level", raw.compression_level.is_some()),
+            ];
+            if let Some((option, _)) = packaging.iter().find(|(_, given)| *given) {
+                bail!("{option} is only for packaging to an output file.");
+            }
+            let requests = images.map(Arguments::into_request).collect();
+            Ok(Job::Unpackage(Unpackage { input, requests, archive: raw.archive }))
+        }
+    }
+}
+
+/// The version to write, and how images are compressed.
+fn plan_format(raw: &RawArgs) -> Result<(Version, Option<Settings>)> {
+    let version = raw.format_version.as_deref();
+    let Some(method) = &raw.compress else {
+        ensure!(raw.compression_level.is_none(), "--compression-level is only for --compress.");
+        let version = match version {
+            Some("3") => Version::V3,
+            Some("2") => Version::V2,
+            _ => Version::V1,
+        };
+        return Ok((version, None));
+    };
+    if let Some(version @ ("1" | "2")) = version {
+        bail!(
+            "--compress and --format-version={version} are mutually exclusive: only version 3 can hold compressed images."
+        );
+    }
+    let method = if method == Method::Zlib.name() { Method::Zlib } else { Method::Zstd };
+    let default = Settings::of(method);
+    Ok((Version::V3, Some(Settings { level: raw.compression_level.unwrap_or(default.level), ..default })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(raw: RawArgs) -> String {
+        plan(raw, || HipNumber::Current).unwrap_err().to_string()
+    }
+
+    fn packing() -> RawArgs {
+        RawArgs { output: Some("out".into()), ..RawArgs::default() }
+    }
+
+    fn format(raw: RawArgs) -> (Version, Option<Settings>) {
+        match plan(raw, || HipNumber::Old).unwrap() {
+            Job::Package(package) => {
+                assert_eq!(package.hip_number, HipNumber::Old);
+                (package.version, package.compression)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn files_tell_what_to_do() {
+        assert!(matches!(plan(RawArgs::default(), || panic!()), Ok(Job::Nothing)));
+        let input = RawArgs { input: Some("in".into()), ..RawArgs::default() };
+        let Ok(Job::Unpackage(job)) = plan(input, || panic!()) else { panic!() };
+        assert_eq!((job.input, job.requests, job.archive), ("in".into(), vec![], false));
+        let both = RawArgs { input: Some("in".into()), ..packing() };
+        assert_eq!(
+            message(both),
+            "Packaging to an output file and extracting from an input file are mutually exclusive."
+        );
+    }
+
+    #[test]
+    fn the_oldest_version_that_holds_all_is_written() {
+        let asked = |version: &str| RawArgs { format_version: Some(version.to_owned()), ..packing() };
+        assert_eq!(format(packing()), (Version::V1, None));
+        assert_eq!(format(asked("2")), (Version::V2, None));
+        assert_eq!(format(asked("3")), (Version::V3, None));
+        let zlib = RawArgs { compress: Some("zlib".to_owned()), ..asked("3") };
+        assert_eq!(format(zlib), (Version::V3, Some(Settings::of(Method::Zlib))));
+        let zstd = RawArgs { compress: Some("zstd".to_owned()), compression_level: Some(-1), ..packing() };
+        assert_eq!(format(zstd), (Version::V3, Some(Settings { level: -1, ..Settings::of(Method::Zstd) })));
+    }
+
+    #[test]
+    fn options_without_meaning_are_refused() {
+        let compress = Some("zstd".to_owned());
+        let old = RawArgs { compress: compress.clone(), format_version: Some("2".to_owned()), ..packing() };
+        assert!(message(old).contains("only version 3 can hold compressed images"));
+        let level = RawArgs { compression_level: Some(3), ..packing() };
+        assert_eq!(message(level), "--compression-level is only for --compress.");
+        let extracting = RawArgs { input: Some("in".into()), compress, ..RawArgs::default() };
+        assert_eq!(message(extracting), "--compress is only for packaging to an output file.");
+    }
+}

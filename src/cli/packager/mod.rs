@@ -1,0 +1,82 @@
+//! The packager: LLVM 22.1.8's `llvm-offload-binary`, which was called `clang-offload-packager`.
+
+mod dense_map;
+mod image;
+mod job;
+mod raw;
+
+use std::io::{self, BufWriter, Write};
+
+use clap::ArgMatches;
+use offload_bundle::Error;
+
+use super::console::Console;
+use super::environment::hip_number;
+use super::options::{Action, Finish, Kind, Positional, Row, Shown, Tool};
+use super::options::{HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN};
+use super::program::Program;
+use job::Job;
+use raw::RawArgs;
+
+/// The packager.
+pub(super) const TOOL: &Tool = &Tool {
+    rows: ROWS,
+    positional: Some(Positional { id: "input", usage: "Extract from <file>." }),
+    overview: OVERVIEW,
+    title: "llvm-offload-binary",
+    version_of: "LLVM",
+    version_details: "  Optimized build.\n",
+    without_options: None,
+    execute,
+};
+
+/// What the tool does.
+const OVERVIEW: &str = "A utility for bundling several object files into a single binary.
+The output binary can then be embedded into the host section table
+to create a fatbinary containing offloading code.";
+
+/// The name that LLVM calls deprecated.
+const OLD_NAME: &str = "clang-offload-packager";
+
+const VERSIONS: Kind = Kind::Choice { of: &["1", "2", "3"], bare: None };
+const METHODS: Kind = Kind::Choice { of: &["zstd", "zlib"], bare: Some("zstd") };
+
+#[rustfmt::skip]
+const ROWS: &[Row] = &[
+    Row::tool("archive", Kind::Flag, "", 1, "Write extracted files to a static archive"),
+    Row::secret("h", Kind::Flag, "", "Print the list of options once the command line is read"),
+    Row::generic("help", HELP, Shown::Always, 0, "Display available options (--help-hidden for more)"),
+    Row::generic("help-hidden", HELP_HIDDEN, Shown::Hidden, 2, "Display all available options"),
+    Row::generic("help-list", HELP_LIST, Shown::ByCategory, 4, "Display list of available options (--help-list-hidden for more)"),
+    Row::generic("help-list-hidden", HELP_LIST_HIDDEN, Shown::Hidden, 6, "Display list of all available options"),
+    Row::tool("image", Kind::Texts, "<key>=<value>,...", 7, "List of key and value arguments. Required keywords are 'file' and 'triple'."),
+    Row::tool("o", Kind::Text, "file", 5, "Write output to <file>."),
+    Row::generic("print-all-options", Kind::Flag, Shown::Hidden, 9, "Print all option values after command line parsing"),
+    Row::generic("print-options", Kind::Flag, Shown::Hidden, 8, "Print non-default options after command line parsing"),
+    Row::generic("version", Kind::Act(Action::Version), Shown::Always, 3, "Display the version of this program"),
+    Row::own("compress", METHODS, "zstd|zlib", 10, "Compress the images, with zstd if no method is named (version 3)"),
+    Row::own("compression-level", Kind::Int, "n", 11, "Compression level in the method's own scale"),
+    Row::own("format-version", VERSIONS, "1|2|3", 12, "Version of the format to write (1, or 3 with --compress)"),
+];
+
+fn execute(program: &Program<'_>, matches: &ArgMatches, console: &mut Console) -> anyhow::Result<Finish> {
+    let raw = RawArgs::new(matches);
+    if program.stem_ends_with(OLD_NAME) {
+        console.unnamed_warning(&format!("'{OLD_NAME}' is deprecated. Use '{}' instead.", TOOL.title));
+    }
+    if raw.help {
+        return Ok(Finish::Help);
+    }
+    let hip_number = || hip_number(|name| std::env::var_os(name), &mut |text| console.line(text));
+    match job::plan(raw, hip_number)? {
+        Job::Nothing => return Ok(Finish::Help),
+        Job::Package(package) => package.run()?,
+        Job::Unpackage(unpackage) => {
+            let mut out = BufWriter::new(io::stdout().lock());
+            let extracted = unpackage.run(&mut out, &mut |event| console.event(event));
+            out.flush().map_err(|error| Error::io("-", error))?;
+            extracted?;
+        }
+    }
+    Ok(Finish::Done)
+}

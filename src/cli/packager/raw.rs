@@ -1,0 +1,44 @@
+//! What was typed, option by option, before anything is made of it.
+
+use std::ffi::OsString;
+
+use clap::ArgMatches;
+
+/// The options of one command line.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct RawArgs {
+    /// `-h`
+    pub(super) help: bool,
+    /// `--archive`
+    pub(super) archive: bool,
+    /// Every `--image`
+    pub(super) images: Vec<OsString>,
+    /// `-o`, none when it is empty.
+    pub(super) output: Option<OsString>,
+    /// The file to extract from, none when it is empty.
+    pub(super) input: Option<OsString>,
+    /// `--format-version`
+    pub(super) format_version: Option<String>,
+    /// The method of `--compress`
+    pub(super) compress: Option<String>,
+    /// `--compression-level`
+    pub(super) compression_level: Option<i32>,
+}
+
+impl RawArgs {
+    /// What `clap` found.
+    pub(super) fn new(matches: &ArgMatches) -> RawArgs {
+        let flag = |name| matches.get_one::<bool>(name).copied().unwrap_or_default();
+        let path = |name| matches.get_one::<OsString>(name).filter(|path| !path.is_empty()).cloned();
+        RawArgs {
+            help: flag("h"),
+            archive: flag("archive"),
+            images: matches.get_many::<OsString>("image").into_iter().flatten().cloned().collect(),
+            output: path("o"),
+            input: path("input"),
+            format_version: matches.get_one("format-version").cloned(),
+            compress: matches.get_one("compress").cloned(),
+            compression_level: matches.get_one("compression-level").copied(),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Where offload binaries lie in a file: in itself, in sections of objects, in globals of bitcode, and in whatever of
+//! these the members of an archive are.
+
+use super::library::{locate, open_beside};
+use crate::container::archive::{Archive, Location};
+use crate::container::bitcode::Embedded;
+use crate::container::{bitcode, offload_binary, sections};
+use crate::error::{Error, Malformed, Result, WithPath};
+use crate::input::{Input, Slice};
+
+/// How deep archives may lie in archives.
+const DEPTH_MAX: u32 = 16;
+
+/// Some offload binaries, one after another.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Region<'a> {
+    /// The name of the archive member around them.
+    pub(super) member: Option<&'a [u8]>,
+    /// Their bytes.
+    pub(super) data: Slice<'a>,
+}
+
+/// Takes the regions of a file one by one, so that no more than one is in memory that is no part of a file.
+pub(super) type Visitor<'v> = dyn FnMut(Region<'_>) -> Result<()> + 'v;
+
+/// Visits all regions of a file, in its order. A file of another kind has none.
+pub(super) fn visit(file: Slice<'_>, visitor: &mut Visitor<'_>) -> Result<()> {
+    visit_file(file, None, DEPTH_MAX, visitor)
+}
+
+fn visit_file(file: Slice<'_>, member: Option<&[u8]>, depth: u32, visitor: &mut Visitor<'_>) -> Result<()> {
+    let bytes = file.bytes();
+    if bytes.starts_with(&offload_binary::MAGIC) {
+        return visitor(Region { member, data: file });
+    }
+    if bitcode::is_bitcode(bytes) {
+        let broken = |reason: bitcode::Broken| {
+            let malformed = Malformed::Bitcode { offset: file.offset(), reason: reason.0 };
+            Error::malformed(file.path(), malformed)
+        };
+        let Embedded { contents, order } = bitcode::embedded_objects(bytes).map_err(broken)?;
+        let objects: Vec<Input> = contents.into_iter().map(|object| Input::from_bytes(file.path(), object)).collect();
+        for object in order.into_iter().filter_map(|index| objects.get(index)) {
+            visitor(Region { member, data: object.as_slice() })?;
+        }
+        return Ok(());
+    }
+    if sections::is_object(bytes) {
+        for range in sections::offloading_sections(bytes, file.offset()).with_path(file.path())? {
+            let size = range.end.saturating_sub(range.start);
+            let data = file.slice(range.start, size).ok_or(Error::Internal("no such section"))?;
+            visitor(Region { member, data })?;
+        }
+        return Ok(());
+    }
+    if Archive::is_archive(bytes) { visit_archive(file, depth, visitor) } else { Ok(()) }
+}
+
+fn visit_archive(file: Slice<'_>, depth: u32, visitor: &mut Visitor<'_>) -> Result<()> {
+    let Some(depth) = depth.checked_sub(1) else {
+        let reason = format!("archives lie in archives more than {DEPTH_MAX} deep");
+        return Err(Error::malformed(file.path(), Malformed::Archive { offset: file.offset(), reason }));
+    };
+    for member in Archive::read(file)?.members() {
+        let member = member?;
+        let name = Some(member.name);
+        match member.location {
+            Location::Inside(slice) => visit_file(slice, name, depth, visitor),
+            Location::Beside(path) => visit_file(open_beside(&path)?.as_slice(), name, depth, visitor),
+        }
+        .map_err(|error| locate(error, file.path(), member.name))?;
+    }
+    Ok(())
+}
