@@ -47,6 +47,11 @@ impl Console {
         self.tagged(&self.name, WARNING, WARNING_COLOR, text);
     }
 
+    /// More about an error.
+    pub(crate) fn note(&self, text: &str) {
+        self.tagged(&self.name, "note: ", "\x1b[0;1;30m", text);
+    }
+
     /// A warning in front of which the reference puts no name.
     pub(crate) fn unnamed_warning(&self, text: &str) {
         self.tagged(b"", WARNING, WARNING_COLOR, text);

@@ -58,9 +58,20 @@ pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
         Err(error) if reader_is_gone(&error) => ExitCode::SUCCESS,
         Err(error) => {
             console.error(&error.to_string());
+            if let Some(Noted { note, .. }) = error.downcast_ref() {
+                console.note(note);
+            }
             ExitCode::FAILURE
         }
     }
+}
+
+/// An error in the reference's words, where these leave out what and where: a note tells that.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+struct Noted {
+    text: String,
+    note: String,
 }
 
 /// Which tool a command line is for, and the command line without the word that says so.

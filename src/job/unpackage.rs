@@ -197,7 +197,7 @@ impl<'j> Run<'j> {
     fn stage_by_name(&mut self, request: usize, image: &ImageInfo, content: Slice<'_>) -> Result<()> {
         let Some(served) = self.served.get_mut(request) else { return Err(Error::Internal("no such request")) };
         let name = loop {
-            let name = generated_name(&self.job.identifier(), image, served.named);
+            let name = generated_name(self.job.input.as_os_str().as_bytes(), image, served.named);
             served.named = served.named.saturating_add(1);
             match self.taken.get(&name) {
                 None => break name,
@@ -241,9 +241,10 @@ impl<'j> Run<'j> {
 }
 
 impl Unpackage {
-    /// What LLVM calls the bytes of the input.
+    /// What LLVM calls the bytes of the input, and with them the members of an archive.
     fn identifier(&self) -> Vec<u8> {
-        self.input.as_os_str().as_bytes().to_vec()
+        let path = self.input.as_os_str().as_bytes();
+        if path == b"-" { b"<stdin>".to_vec() } else { path.to_vec() }
     }
 }
 

@@ -6,10 +6,13 @@ mod job;
 mod raw;
 
 use std::io::{self, BufWriter, Write};
+use std::path::Path;
 
 use clap::ArgMatches;
-use offload_bundle::Error;
+use offload_bundle::error::OsText;
+use offload_bundle::{Error, Malformed};
 
+use super::Noted;
 use super::console::Console;
 use super::environment::hip_number;
 use super::options::{Action, Finish, Kind, Positional, Row, Shown, Tool};
@@ -70,13 +73,30 @@ fn execute(program: &Program<'_>, matches: &ArgMatches, console: &mut Console) -
     let hip_number = || hip_number(|name| std::env::var_os(name), &mut |text| console.line(text));
     match job::plan(raw, hip_number)? {
         Job::Nothing => return Ok(Finish::Help),
-        Job::Package(package) => package.run()?,
+        Job::Package(package) => package.run().map_err(|error| noted(error, None))?,
         Job::Unpackage(unpackage) => {
             let mut out = BufWriter::new(io::stdout().lock());
             let extracted = unpackage.run(&mut out, &mut |event| console.event(event));
             out.flush().map_err(|error| Error::io("-", error))?;
-            extracted?;
+            extracted.map_err(|error| noted(error, Some(&unpackage.input)))?;
         }
     }
     Ok(Finish::Done)
+}
+
+/// The error in LLVM's words, which name no file but the `input` and say nothing of what is wrong in it.
+fn noted(error: Error, input: Option<&Path>) -> anyhow::Error {
+    let note = error.to_string();
+    let text = match &error {
+        Error::Io { path, .. } if Some(path.as_path()) == input => return error.into(),
+        Error::Io { path, .. } if path == Path::new("-") => return error.into(),
+        Error::Io { source, .. } | Error::Copy { source, .. } => OsText(source).to_string(),
+        Error::Malformed { source: Malformed::Truncated { .. }, .. } => {
+            "The end of the file was unexpectedly encountered".to_owned()
+        }
+        Error::Malformed { source: Malformed::Bitcode { .. }, .. } => "Failed to create module".to_owned(),
+        Error::Malformed { .. } => "Invalid data was encountered while parsing the file".to_owned(),
+        _ => return error.into(),
+    };
+    Noted { text, note }.into()
 }

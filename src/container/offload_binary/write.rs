@@ -94,9 +94,10 @@ impl<'s> StringTable<'s> {
         let mut sorted: Vec<&[u8]> = strings.flat_map(|(key, value)| [key.as_slice(), value]).collect();
         sorted.sort_unstable_by(|a, b| b.iter().rev().cmp(a.iter().rev()));
         sorted.dedup();
-        let mut table = Self { bytes: vec![0], offsets: HashMap::new() };
+        // The empty string is the NUL in front, not one behind another string.
+        let mut table = Self { bytes: vec![0], offsets: HashMap::from([(&b""[..], 0)]) };
         let mut last: &[u8] = b"";
-        for string in sorted {
+        for string in sorted.into_iter().filter(|string| !string.is_empty()) {
             if !last.ends_with(string) {
                 table.bytes.extend(string);
                 table.bytes.push(0);
