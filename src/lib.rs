@@ -39,6 +39,7 @@ pub mod id;
 pub mod input;
 pub mod job;
 mod mapping;
+mod meter;
 mod output;
 pub mod piece;
 

@@ -10,6 +10,7 @@ use offload_bundle::id::Compatibility;
 use offload_bundle::job::Event;
 
 use super::objcopy;
+use super::progress::Progress;
 
 const WARNING: &str = "warning: ";
 const WARNING_COLOR: &str = "\x1b[0;1;35m";
@@ -18,15 +19,17 @@ const WARNING_COLOR: &str = "\x1b[0;1;35m";
 pub(crate) struct Console {
     /// `argv[0]` as typed.
     name: Vec<u8>,
-    color: bool,
+    /// Whether a person reads along.
+    terminal: bool,
+    progress: Progress,
     verbose: bool,
     comparisons: bool,
 }
 
 impl Console {
     pub(crate) fn new(name: &OsStr) -> Self {
-        let color = io::stderr().is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
-        Self { name: name.as_bytes().to_vec(), color, verbose: false, comparisons: false }
+        let terminal = io::stderr().is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
+        Self { name: name.as_bytes().to_vec(), terminal, progress: Progress::new(), verbose: false, comparisons: false }
     }
 
     /// Whether the figures of compression are printed.
@@ -57,13 +60,20 @@ impl Console {
         self.tagged(b"", WARNING, WARNING_COLOR, text);
     }
 
+    /// Takes away the bar that shows how far the work is.
+    pub(crate) fn end_progress(&self) {
+        self.progress.clear();
+    }
+
     /// A line without name and tag.
     pub(crate) fn line(&self, text: &str) {
+        self.progress.clear();
         write(&[text.as_bytes(), b"\n"]);
     }
 
     pub(crate) fn event(&self, event: Event<'_>) {
         match event {
+            Event::Progress { done, total } if self.terminal => self.progress.show(done, total),
             Event::Deflated(deflation) if self.verbose => self.line(&deflation_figures(&deflation)),
             Event::Inflated(inflation) if self.verbose => self.line(&inflation_figures(&inflation)),
             Event::NotCompressed if self.verbose => self.line("Uncompressed bundle."),
@@ -91,7 +101,8 @@ impl Console {
     }
 
     fn tagged(&self, name: &[u8], tag: &str, color: &str, text: &str) {
-        let (color, reset) = if self.color { (color, "\x1b[0m") } else { ("", "") };
+        self.progress.clear();
+        let (color, reset) = if self.terminal { (color, "\x1b[0m") } else { ("", "") };
         let colon = if name.is_empty() { "" } else { ": " };
         let text = [colon, color, tag, reset, &visible(text), "\n"].concat();
         write(&[name, text.as_bytes()]);

@@ -14,6 +14,7 @@ mod options;
 mod packager;
 mod parse;
 mod program;
+mod progress;
 mod response;
 mod suggest;
 mod values;
@@ -52,7 +53,9 @@ pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
         Parsed::Run { matches, called } => (matches, called),
     };
     let program = Program::new(&called);
-    match (tool.execute)(&program, &matches, &mut console) {
+    let executed = (tool.execute)(&program, &matches, &mut console);
+    console.end_progress();
+    match executed {
         Ok(Finish::Done) => ExitCode::SUCCESS,
         Ok(Finish::Help) => print(&help::text(tool, program.name, SHORT_HELP), b"", 0),
         Err(error) if reader_is_gone(&error) => ExitCode::SUCCESS,

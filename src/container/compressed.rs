@@ -29,6 +29,7 @@ use super::stream::{Compressed, Method, Recorded, Settings, deflate};
 use crate::bytes::{Cursor, len_u64};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::input::Slice;
+use crate::meter::Meter;
 use crate::output::Output;
 use crate::piece::{Piece, total_len};
 
@@ -248,8 +249,13 @@ pub struct Deflation {
 }
 
 /// Compresses the planned bytes into `output`, which must be empty.
-pub(crate) fn write(pieces: &[Piece<'_>], compression: &Compression, output: &mut Output) -> Result<Deflation> {
-    write_with_limit(pieces, compression, output, u64::from(u32::MAX))
+pub(crate) fn write(
+    pieces: &[Piece<'_>],
+    compression: &Compression,
+    output: &mut Output,
+    meter: &mut Meter<'_>,
+) -> Result<Deflation> {
+    write_with_limit(pieces, compression, output, meter, u64::from(u32::MAX))
 }
 
 /// `limit` is the largest size that a version 2 header can record.
@@ -257,6 +263,7 @@ fn write_with_limit(
     pieces: &[Piece<'_>],
     compression: &Compression,
     output: &mut Output,
+    meter: &mut Meter<'_>,
     limit: u64,
 ) -> Result<Deflation> {
     let started = Instant::now();
@@ -271,7 +278,7 @@ fn write_with_limit(
     let file = output.file()?;
     file.seek(SeekFrom::Start(version.header_len())).with_path(&path)?;
     let mut hasher = Hasher::new(inflated);
-    deflate(pieces, &compression.stream, Some(&mut hasher), (&mut *file, &path))?;
+    deflate(pieces, &compression.stream, Some(&mut hasher), (&mut *file, &path), meter)?;
     let hash = hasher.finish()?;
     let end = file.stream_position().with_path(&path)?;
     let stream_len = end.saturating_sub(version.header_len());
@@ -323,7 +330,7 @@ mod tests {
         let path = dir.path().join("out");
         let mut output = Output::stage(&path)?;
         let pieces = [Piece::Bytes(data.to_vec())];
-        let deflation = write_with_limit(&pieces, compression, &mut output, limit)?;
+        let deflation = write_with_limit(&pieces, compression, &mut output, &mut Meter::new(&mut |_, _| {}), limit)?;
         output::commit(vec![output])?;
         Ok((std::fs::read(path).unwrap(), deflation))
     }

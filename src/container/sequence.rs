@@ -14,6 +14,7 @@ use super::stream::{Compressed, Inflation};
 use super::{Container, Contents, Entry, Part};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::input::{Input, Slice};
+use crate::meter::{Meter, Metered};
 use crate::output::Output;
 use crate::piece::Sink;
 
@@ -77,16 +78,20 @@ impl Content<'_> {
 
 impl Bundle<'_> {
     /// Copies the code objects of some entries (given by their index) to outputs.
-    pub(crate) fn extract(&self, wanted: &mut [(usize, &mut Output)]) -> Result<()> {
+    pub(crate) fn extract(&self, wanted: &mut [(usize, &mut Output)], meter: &mut Meter<'_>) -> Result<()> {
         match &self.body {
-            Body::Plain(data) => self.copy(*data, wanted),
-            Body::Inflated(input) => self.copy(input.as_slice(), wanted),
-            Body::Stream(compressed) => self.stream(compressed, wanted),
+            Body::Plain(data) => self.copy(*data, wanted, meter),
+            Body::Inflated(input) => self.copy(input.as_slice(), wanted, meter),
+            Body::Stream(compressed) => self.stream(compressed, wanted, meter),
         }
     }
 
-    fn copy(&self, data: Slice<'_>, wanted: &mut [(usize, &mut Output)]) -> Result<()> {
-        wanted.iter_mut().try_for_each(|(index, output)| self.copy_entry(data, *index, *output))
+    fn copy(&self, data: Slice<'_>, wanted: &mut [(usize, &mut Output)], meter: &mut Meter<'_>) -> Result<()> {
+        let sizes = wanted.iter().filter_map(|(index, _)| self.entries.get(*index)).map(Entry::size);
+        meter.expect(sizes.fold(0, u64::saturating_add));
+        wanted
+            .iter_mut()
+            .try_for_each(|(index, output)| self.copy_entry(data, *index, &mut Metered { sink: *output, meter }))
     }
 
     fn copy_entry(&self, data: Slice<'_>, index: usize, sink: &mut dyn Sink) -> Result<()> {
@@ -145,7 +150,12 @@ impl Bundle<'_> {
     }
 
     /// One pass over the inflated bytes, each block going to every entry that it belongs to.
-    fn stream(&self, compressed: &Compressed<'_>, wanted: &mut [(usize, &mut Output)]) -> Result<()> {
+    fn stream(
+        &self,
+        compressed: &Compressed<'_>,
+        wanted: &mut [(usize, &mut Output)],
+        meter: &mut Meter<'_>,
+    ) -> Result<()> {
         // What is streamed is of a format that keeps each code object as one range.
         let range_of = |index: usize| match self.parts(index)? {
             [Part::Range(range)] => Ok(range.clone()),
@@ -155,6 +165,7 @@ impl Bundle<'_> {
         let end = ranges.iter().map(|range| range.end).max().unwrap_or(0);
         let to_the_end = end == compressed.recorded().inflated;
         let mut inflater = compressed.inflate(to_the_end)?;
+        meter.expect(end);
         let mut buffer = vec![0; 1 << 17];
         let mut position = 0;
         while position < end || to_the_end {
@@ -169,6 +180,7 @@ impl Bundle<'_> {
                     output.write(data)?;
                 }
             }
+            meter.advance(block_end.saturating_sub(position));
             position = block_end;
         }
         Ok(())
@@ -303,7 +315,13 @@ mod tests {
     fn compress(data: &[u8]) -> Vec<u8> {
         let file = tempfile::NamedTempFile::new().unwrap();
         let mut output = Output::stage(file.path()).unwrap();
-        compressed::write(&[Piece::Bytes(data.to_vec())], &Compression::default(), &mut output).unwrap();
+        compressed::write(
+            &[Piece::Bytes(data.to_vec())],
+            &Compression::default(),
+            &mut output,
+            &mut Meter::new(&mut |_, _| {}),
+        )
+        .unwrap();
         output::commit(vec![output]).unwrap();
         std::fs::read(file.path()).unwrap()
     }
@@ -345,7 +363,7 @@ mod tests {
             let index = bundle.entries.iter().position(|entry| entry.id == name.as_bytes()).unwrap();
             let out = tempfile::NamedTempFile::new().unwrap();
             let mut output = Output::stage(out.path())?;
-            bundle.extract(&mut [(index, &mut output)])?;
+            bundle.extract(&mut [(index, &mut output)], &mut Meter::new(&mut |_, _| {}))?;
             output::commit(vec![output])?;
             Ok::<_, Error>(std::fs::read(out.path()).unwrap())
         };

@@ -21,6 +21,7 @@ use super::hash::Hasher;
 use crate::bytes::{len_u64, slice};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::input::{Input, Slice, SliceReader};
+use crate::meter::{Meter, Metered};
 use crate::piece::{Piece, Sink, emit, total_len};
 
 /// The largest window (as a power of two) that the decoder accepts: the largest that zstd has on any machine.
@@ -327,19 +328,21 @@ pub(super) fn deflate(
     settings: &Settings,
     hash: Option<&mut Hasher>,
     (file, path): (&mut File, &Path),
+    meter: &mut Meter<'_>,
 ) -> Result<()> {
+    meter.expect(total_len(pieces));
     match settings.method {
         Method::Zstd => {
             let encoder = zstd_encoder(pieces, settings, file).with_path(path)?;
             let mut sink = Deflater { encoder, hash, path };
-            emit(pieces, &mut sink)?;
+            emit(pieces, &mut Metered { sink: &mut sink, meter })?;
             sink.encoder.finish().with_path(path)?;
         }
         Method::Zlib => {
             let level = u32::try_from(settings.level.clamp(0, 9)).unwrap_or_default();
             let encoder = ZlibEncoder::new(file, flate2::Compression::new(level));
             let mut sink = Deflater { encoder, hash, path };
-            emit(pieces, &mut sink)?;
+            emit(pieces, &mut Metered { sink: &mut sink, meter })?;
             sink.encoder.finish().with_path(path)?;
         }
     }

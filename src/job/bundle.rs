@@ -12,8 +12,9 @@ use crate::container::{Container, Member};
 use crate::error::{Error, Result};
 use crate::id::{EntryId, OffloadKind};
 use crate::input::Input;
+use crate::meter::{Meter, Metered};
 use crate::output::{self, Output};
-use crate::piece::emit;
+use crate::piece::{emit, total_len};
 
 /// Bundles code objects.
 #[derive(Clone, Debug)]
@@ -54,9 +55,17 @@ impl Bundle {
         }
         let plan = container.plan(&members)?;
         let mut output = Output::stage(&self.output)?;
+        let mut tell = |done, total| observer(Event::Progress { done, total });
+        let meter = &mut Meter::new(&mut tell);
         match self.compression.as_ref().filter(|_| fat_host.is_none()) {
-            None => emit(&plan, &mut output)?,
-            Some(compression) => observer(Event::Deflated(compressed::write(&plan, compression, &mut output)?)),
+            None => {
+                meter.expect(total_len(&plan));
+                emit(&plan, &mut Metered { sink: &mut output, meter })?;
+            }
+            Some(compression) => {
+                let deflation = compressed::write(&plan, compression, &mut output, meter)?;
+                observer(Event::Deflated(deflation));
+            }
         }
         output::commit(vec![output])
     }

@@ -62,6 +62,11 @@ impl<'a> Member<'a> {
         String::from_utf8_lossy(self.name).into_owned()
     }
 
+    /// Its size in bytes.
+    pub(super) fn size(&self) -> u64 {
+        self.content.len()
+    }
+
     /// The bundles in the member; none if it is a plain file.
     /// `each` takes them one by one, so that no more than one is inflated at a time.
     pub(super) fn bundles(

@@ -39,6 +39,13 @@ use crate::input::Slice;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event<'e> {
+    /// The job has worked through some of its bytes. Only jobs of many megabytes tell.
+    Progress {
+        /// Bytes worked through.
+        done: u64,
+        /// All bytes, as far as is known yet.
+        total: u64,
+    },
     /// The output was compressed.
     Deflated(Deflation),
     /// A compressed bundle was inflated as a whole.

@@ -4,14 +4,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::file_name::FileName;
+use super::{Event, Observer};
 use crate::container::bitcode::is_bitcode;
 use crate::container::offload_binary::{self, HipNumber, ImageInfo, ImageKind, Strings, Version};
 use crate::container::stream::Settings;
 use crate::error::{Error, Result};
 use crate::id::OffloadKind;
 use crate::input::Input;
+use crate::meter::{Meter, Metered};
 use crate::output::{self, Output};
-use crate::piece::emit;
+use crate::piece::{emit, total_len};
 
 /// Packages images.
 #[derive(Clone, Debug)]
@@ -44,7 +46,7 @@ impl Package {
     ///
     /// # Errors
     /// Any of [`Error`]; the output is then what it was before.
-    pub fn run(&self) -> Result<()> {
+    pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
         let mut inputs = Vec::new();
         for image in &self.images {
             if image.files.is_empty() {
@@ -59,9 +61,15 @@ impl Package {
             .map(|(image, input)| offload_binary::NewImage { info: self.info(image, input), content: input.as_slice() })
             .collect();
         let mut output = Output::stage(&self.output)?;
+        let mut tell = |done, total| observer(Event::Progress { done, total });
+        let meter = &mut Meter::new(&mut tell);
         match &self.compression {
-            Some(compression) => offload_binary::write_compressed(&images, compression, &mut output)?,
-            None => emit(&offload_binary::plan(self.version, &images), &mut output)?,
+            Some(compression) => offload_binary::write_compressed(&images, compression, &mut output, meter)?,
+            None => {
+                let plan = offload_binary::plan(self.version, &images);
+                meter.expect(total_len(&plan));
+                emit(&plan, &mut Metered { sink: &mut output, meter })?;
+            }
         }
         output::commit(vec![output])
     }

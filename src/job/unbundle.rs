@@ -10,6 +10,7 @@ use crate::container::sequence::{self, Bundles, Inflate};
 use crate::error::{Error, Result};
 use crate::id::{Compatibility, EntryId, OffloadKind, Rules};
 use crate::input::Input;
+use crate::meter::Meter;
 use crate::output::{self, Output};
 use crate::piece::Sink;
 
@@ -113,7 +114,11 @@ impl Unbundle {
                 wanted.push((index, output.insert(Output::stage(path)?)));
             }
         }
-        if wanted.is_empty() { Ok(()) } else { bundle.extract(&mut wanted) }
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let mut tell = |done, total| observer(Event::Progress { done, total });
+        bundle.extract(&mut wanted, &mut Meter::new(&mut tell))
     }
 
     /// The open request that an entry goes to: the one that names it exactly, or else the first that it fits.

@@ -39,6 +39,8 @@ struct Chosen {
     entry: usize,
     /// Its name there.
     name: Vec<u8>,
+    /// In bytes.
+    size: u64,
 }
 
 impl UnbundleArchive {
@@ -53,7 +55,11 @@ impl UnbundleArchive {
         }
         let mut bundles = Vec::new();
         let mut chosen: Vec<Vec<Chosen>> = self.requests.iter().map(|_| Vec::new()).collect();
-        for member in library.members()? {
+        let members = library.members()?;
+        // Reading the members and writing the archives are the work.
+        let mut total = members.iter().map(Member::size).fold(0, u64::saturating_add);
+        let mut done = 0_u64;
+        for member in members {
             member.bundles(Inflate::Whole, observer, &mut |mut bundle, observer| {
                 let used = self.choose(&member, &bundle, bundles.len(), &mut chosen, observer);
                 if !used.is_empty() {
@@ -62,13 +68,19 @@ impl UnbundleArchive {
                 }
                 Ok(())
             })?;
+            done = done.saturating_add(member.size());
+            observer(Event::Progress { done, total });
         }
         let mut outputs = Vec::with_capacity(self.requests.len());
+        let size_of = |chosen: &[Chosen]| chosen.iter().map(|chosen| chosen.size).fold(0, u64::saturating_add);
+        total = chosen.iter().map(|chosen| size_of(chosen)).fold(total, u64::saturating_add);
         for ((target, path), chosen) in self.requests.iter().zip(&chosen) {
             if chosen.is_empty() && !self.allow_missing {
                 return Err(Error::NoCodeObject { target: target.to_string(), archive: self.input.clone() });
             }
             outputs.push(write(path, chosen, &bundles, observer)?);
+            done = done.saturating_add(size_of(chosen));
+            observer(Event::Progress { done, total });
         }
         output::commit(outputs)
     }
@@ -94,7 +106,7 @@ impl UnbundleArchive {
                     used = true;
                     if first {
                         let name = member_name(member.name, &entry.id, &id);
-                        chosen.push(Chosen { bundle: number, entry: index, name });
+                        chosen.push(Chosen { bundle: number, entry: index, name, size: entry.size() });
                     }
                 }
             }

@@ -16,6 +16,7 @@ use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::id::OffloadKind;
 use crate::input::{Input, Slice};
+use crate::meter::Meter;
 use crate::output::{self, Output};
 use crate::piece::Sink;
 
@@ -175,7 +176,7 @@ impl<'j> Run<'j> {
                 }
                 Some(path) => {
                     let output = served.last.insert(Output::stage(path)?);
-                    binary.extract(&mut [(index, output)])?;
+                    binary.extract(&mut [(index, output)], &mut Meter::new(&mut |_, _| {}))?;
                 }
                 None => by_name.push(number),
             }

@@ -73,7 +73,7 @@ fn execute(program: &Program<'_>, matches: &ArgMatches, console: &mut Console) -
     let hip_number = || hip_number(|name| std::env::var_os(name), &mut |text| console.line(text));
     match job::plan(raw, hip_number)? {
         Job::Nothing => return Ok(Finish::Help),
-        Job::Package(package) => package.run().map_err(|error| noted(error, None))?,
+        Job::Package(package) => package.run(&mut |event| console.event(event)).map_err(|error| noted(error, None))?,
         Job::Unpackage(unpackage) => {
             let mut out = BufWriter::new(io::stdout().lock());
             let extracted = unpackage.run(&mut out, &mut |event| console.event(event));

@@ -5,6 +5,7 @@ use crate::container::sequence::{Bundles, Inflate};
 use crate::container::stream::Settings;
 use crate::error::Error;
 use crate::input::Input;
+use crate::meter::Meter;
 use crate::output::{self, Output};
 use crate::piece::{emit, total_len};
 
@@ -41,7 +42,7 @@ fn compressed(method: Method) -> Vec<u8> {
     let path = dir.path().join("out");
     let inputs = inputs();
     let mut output = Output::stage(&path).unwrap();
-    write_compressed(&images(&inputs), &Settings::of(method), &mut output).unwrap();
+    write_compressed(&images(&inputs), &Settings::of(method), &mut output, &mut Meter::new(&mut |_, _| {})).unwrap();
     output::commit(vec![output]).unwrap();
     std::fs::read(path).unwrap()
 }

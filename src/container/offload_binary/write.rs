@@ -9,6 +9,7 @@ use crate::bytes::len_u64;
 use crate::container::stream::{Settings, deflate};
 use crate::error::{Result, WithPath};
 use crate::input::Slice;
+use crate::meter::Meter;
 use crate::output::Output;
 use crate::piece::{Piece, total_len};
 
@@ -115,7 +116,12 @@ impl<'s> StringTable<'s> {
 }
 
 /// Writes one compressed offload binary of version 3 with these images into `output`, which must be empty.
-pub(crate) fn write_compressed(images: &[NewImage<'_>], compression: &Settings, output: &mut Output) -> Result<()> {
+pub(crate) fn write_compressed(
+    images: &[NewImage<'_>],
+    compression: &Settings,
+    output: &mut Output,
+    meter: &mut Meter<'_>,
+) -> Result<()> {
     let mut pieces = plan(Version::V3, images);
     let inflated = total_len(&pieces);
     let header_len = Version::V3.header_len();
@@ -125,7 +131,7 @@ pub(crate) fn write_compressed(images: &[NewImage<'_>], compression: &Settings, 
     let path = output.path().to_owned();
     let file = output.file()?;
     file.seek(SeekFrom::Start(header_len)).with_path(&path)?;
-    deflate(&pieces, compression, None, (&mut *file, &path))?;
+    deflate(&pieces, compression, None, (&mut *file, &path), meter)?;
     let size = file.stream_position().with_path(&path)?;
     let padding = size.next_multiple_of(ALIGNMENT).saturating_sub(size);
     file.write_all([0; 8].get(..usize::try_from(padding).unwrap_or_default()).unwrap_or_default()).with_path(&path)?;

@@ -1,0 +1,84 @@
+//! How far a job has come, for those who wait for it.
+
+use crate::bytes::len_u64;
+use crate::error::Result;
+use crate::input::Slice;
+use crate::piece::Sink;
+
+/// The bytes after which is told how far a job has come: some hundredths of a second's work.
+const STEP: u64 = 32 << 20;
+
+/// Counts the bytes that a job has worked through.
+pub(crate) struct Meter<'m> {
+    done: u64,
+    total: u64,
+    tell: &'m mut dyn FnMut(u64, u64),
+}
+
+impl<'m> Meter<'m> {
+    /// A meter that tells the bytes done and the bytes expected.
+    pub(crate) fn new(tell: &'m mut dyn FnMut(u64, u64)) -> Self {
+        Self { done: 0, total: 0, tell }
+    }
+
+    /// So many more bytes are to be worked through.
+    pub(crate) fn expect(&mut self, bytes: u64) {
+        self.total = self.total.saturating_add(bytes);
+    }
+
+    /// So many more bytes are done.
+    pub(crate) fn advance(&mut self, bytes: u64) {
+        let before = self.done / STEP;
+        self.done = self.done.saturating_add(bytes);
+        if self.done / STEP > before {
+            (self.tell)(self.done, self.total);
+        }
+    }
+}
+
+/// A sink whose bytes are counted.
+pub(crate) struct Metered<'s, 'm, 't> {
+    pub(crate) sink: &'s mut dyn Sink,
+    pub(crate) meter: &'m mut Meter<'t>,
+}
+
+impl Sink for Metered<'_, '_, '_> {
+    fn write(&mut self, data: &[u8]) -> Result<()> {
+        self.sink.write(data)?;
+        self.meter.advance(len_u64(data));
+        Ok(())
+    }
+
+    fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
+        let mut position = 0;
+        loop {
+            let len = slice.len().saturating_sub(position).min(STEP);
+            let Some(part) = slice.slice(position, len).filter(|part| !part.is_empty()) else { return Ok(()) };
+            self.sink.copy(part)?;
+            self.meter.advance(len);
+            position = position.saturating_add(len);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::Input;
+
+    #[test]
+    fn large_copies_are_told_step_by_step() {
+        let input = Input::from_bytes("x", vec![7; usize::try_from(2 * STEP + 5).unwrap()]);
+        let mut told = Vec::new();
+        let mut tell = |done, total| told.push((done, total));
+        let mut meter = Meter::new(&mut tell);
+        meter.expect(input.len() + 3);
+        let mut out = Vec::new();
+        let mut sink = Metered { sink: &mut out, meter: &mut meter };
+        sink.write(b"abc").unwrap();
+        sink.copy(input.as_slice()).unwrap();
+        let total = 2 * STEP + 8;
+        assert_eq!(told, [(STEP + 3, total), (2 * STEP + 3, total)]);
+        assert_eq!(len_u64(&out), total);
+    }
+}
