@@ -76,7 +76,7 @@ pub(crate) fn embedded_objects(data: &[u8]) -> Result<Embedded> {
 }
 
 fn add_objects(module: &Block<'_>, found: &mut Embedded) -> Result<()> {
-    let variables = listed_variables(&blocks(module, METADATA_BLOCK)?)?;
+    let variables = listed_variables(module)?;
     if variables.is_empty() {
         return Ok(());
     }
@@ -85,7 +85,7 @@ fn add_objects(module: &Block<'_>, found: &mut Embedded) -> Result<()> {
     }
     let globals = Globals::read(module, &variables.iter().copied().collect())?;
     let mut indices = BTreeMap::new();
-    for (constant, content) in globals.contents()? {
+    for (constant, content) in globals.contents(module)? {
         indices.insert(constant, found.contents.len());
         found.contents.push(content);
     }
@@ -96,27 +96,26 @@ fn add_objects(module: &Block<'_>, found: &mut Embedded) -> Result<()> {
 
 const TOO_MANY: Broken = Broken("the module embeds too many objects");
 
-/// The blocks of a kind in a module.
-fn blocks<'a>(module: &Block<'a>, kind: u64) -> Result<Vec<Block<'a>>> {
+/// Calls `take` with each block of a kind in a module. None is kept, since each may keep abbreviations alive.
+fn each_block<'a>(module: &Block<'a>, kind: u64, mut take: impl FnMut(Block<'a>) -> Result<()>) -> Result<()> {
     let mut module = module.clone();
-    let mut blocks = Vec::new();
     while let Some(item) = module.next_item()? {
         match item {
-            Item::Block(block) if block.number == kind => blocks.push(block),
+            Item::Block(block) if block.number == kind => take(block)?,
             _ => {}
         }
     }
-    Ok(blocks)
+    Ok(())
 }
 
 /// The values that the metadata lists as embedded for offloading.
-fn listed_variables(metadata: &[Block<'_>]) -> Result<Vec<u64>> {
-    let listed = listed_nodes(metadata)?;
+fn listed_variables(module: &Block<'_>) -> Result<Vec<u64>> {
+    let listed = listed_nodes(module)?;
     if listed.is_empty() {
         return Ok(Vec::new());
     }
-    let nodes = nodes(metadata, &listed.iter().copied().collect())?;
-    let (values, sections) = leaves(metadata, &nodes.values().flatten().copied().collect())?;
+    let nodes = nodes(module, &listed.iter().copied().collect())?;
+    let (values, sections) = leaves(module, &nodes.values().flatten().copied().collect())?;
     let variable = |node| {
         let [variable, section] = nodes.get(node)?;
         values.get(variable).copied().filter(|_| sections.contains(section))
@@ -137,10 +136,9 @@ const INDEX_OFFSET: u64 = 38;
 const INDEX: u64 = 39;
 
 /// Calls `take` with each record of metadata and the number of what it defines.
-fn each_metadata(metadata: &[Block<'_>], mut take: impl FnMut(u64, &Record<'_>) -> Result<()>) -> Result<()> {
+fn each_metadata(module: &Block<'_>, mut take: impl FnMut(u64, &Record<'_>) -> Result<()>) -> Result<()> {
     let mut number = 0_u64;
-    for block in metadata {
-        let mut block = block.clone();
+    each_block(module, METADATA_BLOCK, |mut block| {
         while let Some(record) = block.next_record()? {
             take(number, &record)?;
             let defined = match record.code {
@@ -150,14 +148,14 @@ fn each_metadata(metadata: &[Block<'_>], mut take: impl FnMut(u64, &Record<'_>) 
             };
             number = number.saturating_add(defined);
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
-fn listed_nodes(metadata: &[Block<'_>]) -> Result<Vec<u64>> {
+fn listed_nodes(module: &Block<'_>) -> Result<Vec<u64>> {
     let mut listed = Vec::new();
     let mut is_named = false;
-    each_metadata(metadata, |_, record| {
+    each_metadata(module, |_, record| {
         if is_named && record.code == NAMED_NODE {
             listed.extend(record.values().take(MAX_OBJECTS.saturating_add(1)));
             if listed.len() > MAX_OBJECTS {
@@ -171,9 +169,9 @@ fn listed_nodes(metadata: &[Block<'_>]) -> Result<Vec<u64>> {
 }
 
 /// The first two operands of nodes.
-fn nodes(metadata: &[Block<'_>], wanted: &BTreeSet<u64>) -> Result<BTreeMap<u64, [u64; 2]>> {
+fn nodes(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<BTreeMap<u64, [u64; 2]>> {
     let mut nodes = BTreeMap::new();
-    each_metadata(metadata, |number, record| {
+    each_metadata(module, |number, record| {
         if matches!(record.code, NODE | DISTINCT_NODE) && wanted.contains(&number) {
             // Zero stands for no operand.
             if let (Some(first), Some(second)) = (record.value(0).checked_sub(1), record.value(1).checked_sub(1)) {
@@ -186,10 +184,10 @@ fn nodes(metadata: &[Block<'_>], wanted: &BTreeSet<u64>) -> Result<BTreeMap<u64,
 }
 
 /// Which values some metadata stands for, and which of it is the name of the section.
-fn leaves(metadata: &[Block<'_>], wanted: &BTreeSet<u64>) -> Result<(BTreeMap<u64, u64>, BTreeSet<u64>)> {
+fn leaves(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<(BTreeMap<u64, u64>, BTreeSet<u64>)> {
     let mut values = BTreeMap::new();
     let mut sections = BTreeSet::new();
-    each_metadata(metadata, |number, record| {
+    each_metadata(module, |number, record| {
         match record.code {
             STRINGS => find_section(number, record, wanted, &mut sections)?,
             VALUE if wanted.contains(&number) => {
@@ -222,11 +220,11 @@ fn find_section(first: u64, record: &Record<'_>, wanted: &BTreeSet<u64>, section
 }
 
 /// The values of a module, as far as variables that are wanted need them.
-struct Globals<'a> {
+struct Globals {
     /// The numbers of the variables, and of what they are initialised with.
     initialisers: BTreeMap<u64, u64>,
-    /// Blocks of constants, each with the number of its first one.
-    constants: Vec<(u64, Block<'a>)>,
+    /// The number of the first constant in each block of them.
+    constants: Vec<u64>,
     types: Vec<Type>,
 }
 
@@ -238,8 +236,8 @@ enum Type {
     Other,
 }
 
-impl<'a> Globals<'a> {
-    fn read(module: &Block<'a>, wanted: &BTreeSet<u64>) -> Result<Self> {
+impl Globals {
+    fn read(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<Self> {
         const VERSION: u64 = 1;
         const VARIABLE: u64 = 7;
         const FUNCTION: u64 = 8;
@@ -253,7 +251,7 @@ impl<'a> Globals<'a> {
         while let Some(item) = module.next_item()? {
             let defined = match item {
                 Item::Block(block) if block.number == CONSTANTS_BLOCK => {
-                    globals.constants.push((number, block.clone()));
+                    globals.constants.push(number);
                     count_constants(block)?
                 }
                 Item::Block(block) if block.number == TYPE_BLOCK => {
@@ -284,12 +282,12 @@ impl<'a> Globals<'a> {
     }
 
     /// The initialisers that are arrays of bytes, and their numbers.
-    fn contents(&self) -> Result<BTreeMap<u64, Vec<u8>>> {
+    fn contents(&self, module: &Block<'_>) -> Result<BTreeMap<u64, Vec<u8>>> {
         let wanted: BTreeSet<_> = self.initialisers.values().copied().collect();
         let mut contents = BTreeMap::new();
-        for (first, block) in &self.constants {
-            let mut number = *first;
-            let mut block = block.clone();
+        let mut firsts = self.constants.iter().copied();
+        each_block(module, CONSTANTS_BLOCK, |mut block| {
+            let mut number = firsts.next().unwrap_or_default();
             let mut kind = Type::Other;
             while let Some(record) = block.next_record()? {
                 if record.code == SET_TYPE {
@@ -303,7 +301,8 @@ impl<'a> Globals<'a> {
                 }
                 number = number.saturating_add(1);
             }
-        }
+            Ok(())
+        })?;
         Ok(contents)
     }
 }
