@@ -17,13 +17,16 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli");
 /// Where `# COPY:` takes files from.
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures");
+/// What the executable is called by.
+const NAMES: [&str; 3] = ["clang-offload-bundler", "llvm-offload-binary", "clang-offload-packager"];
 /// Variables that would change what the program does.
-const VARIABLES: [&str; 5] = [
+const VARIABLES: [&str; 6] = [
     "OFFLOAD_BUNDLER_COMPRESS",
     "OFFLOAD_BUNDLER_VERBOSE",
     "OFFLOAD_BUNDLER_COMPRESSION_LEVEL",
     "OFFLOAD_BUNDLER_IGNORE_ENV_VAR",
     "COMPRESSED_BUNDLE_FORMAT_VERSION",
+    "OFFLOAD_BINARY_HIP_KIND",
 ];
 /// In seconds of processor time: what runs longer is taken for a hang and killed.
 const CPU_LIMIT: u32 = 5;
@@ -58,7 +61,7 @@ enum Step {
 
 /// The program under test.
 struct Subject {
-    /// Its directory, which goes to the front of `PATH`.
+    /// The directory with its names, which goes to the front of `PATH`.
     directory: PathBuf,
     /// Whether the order of a list is no matter.
     sort_lists: bool,
@@ -67,8 +70,8 @@ struct Subject {
 #[test]
 fn transcripts_are_golden() {
     let bless = std::env::var_os("BLESS").is_some();
-    let executable = Path::new(env!("CARGO_BIN_EXE_clang-offload-bundler"));
-    let subject = Subject { directory: executable.parent().unwrap().to_owned(), sort_lists: false };
+    let names = names_of_the_executable().unwrap();
+    let subject = Subject { directory: names.path().to_owned(), sort_lists: false };
     let cases = cases().unwrap();
     assert!(!cases.is_empty(), "no case in {CASES}");
     let mut failures = String::new();
@@ -93,8 +96,8 @@ fn the_reference_agrees_except_where_a_case_says_so() {
         loud("SKIPPED: set REFERENCE to the directory of LLVM 22's clang-offload-bundler");
         return;
     };
-    let executable = Path::new(env!("CARGO_BIN_EXE_clang-offload-bundler"));
-    let ours = Subject { directory: executable.parent().unwrap().to_owned(), sort_lists: true };
+    let names = names_of_the_executable().unwrap();
+    let ours = Subject { directory: names.path().to_owned(), sort_lists: true };
     let theirs = Subject { directory, sort_lists: true };
     let mut failures = String::new();
     for case in cases().unwrap().iter().filter(|case| case.fault.is_none()) {
@@ -107,6 +110,15 @@ fn the_reference_agrees_except_where_a_case_says_so() {
         }
     }
     assert!(failures.is_empty(), "\n{failures}");
+}
+
+/// A directory with links by which the executable is each of its tools.
+fn names_of_the_executable() -> Result<tempfile::TempDir> {
+    let directory = tempfile::tempdir()?;
+    for name in NAMES {
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_clang-offload-bundler"), directory.path().join(name))?;
+    }
+    Ok(directory)
 }
 
 /// Plays a case and compares its transcript with the golden one, or writes that.

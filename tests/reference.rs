@@ -1,7 +1,7 @@
 //! The same command lines with LLVM 22's tool and with ours: exit status, stdout, stderr and every output byte.
 //!
 //! Where LLVM 22 is not installed, the tests say so and pass; `OFFLOAD_REQUIRE_LLVM=1` makes that a failure.
-//! `OFFLOAD_REFERENCE_BUNDLER` names another executable to compare with. The differences that are meant are the
+//! `OFFLOAD_REFERENCE_BUNDLER` and `OFFLOAD_REFERENCE_PACKAGER` name other executables to compare with. The differences that are meant are the
 //! rows of one table, in `reference/rules.rs`; `OFFLOAD_SHOW_RULE` prints all those of the row it names.
 #![allow(
     clippy::unwrap_used,
@@ -21,6 +21,8 @@ mod harness;
 mod names;
 #[path = "reference/options.rs"]
 mod options;
+#[path = "reference/packager_options.rs"]
+mod packager_options;
 #[path = "reference/rules.rs"]
 mod rules;
 #[path = "reference/types.rs"]
@@ -34,7 +36,11 @@ use harness::{Report, Tools};
 
 /// Runs a group of cases, if there is an LLVM to compare with.
 fn group(name: &'static str, compare: impl FnOnce(&mut Report, &Tools)) {
-    if let Some(tools) = Tools::find(name) {
+    group_with(Tools::find(name), name, compare);
+}
+
+fn group_with(tools: Option<Tools>, name: &'static str, compare: impl FnOnce(&mut Report, &Tools)) {
+    if let Some(tools) = tools {
         let mut report = Report::new(name);
         compare(&mut report, &tools);
         report.finish();
@@ -54,6 +60,19 @@ fn options() {
         report.compare_all(tools, options::spellings());
         report.compare_all(tools, options::response_files());
         report.compare_all(tools, options::environment());
+    });
+}
+
+#[test]
+fn packager_options() {
+    let name = "packager options";
+    group_with(Tools::find_packagers(name), name, |report, tools| {
+        report.compare_all(tools, packager_options::information());
+        report.compare_all(tools, packager_options::combinations());
+        report.compare_all(tools, packager_options::spellings());
+        report.compare_all(tools, packager_options::misspellings());
+        report.compare_all(tools, packager_options::response_files());
+        report.compare_all(tools, packager_options::own_options());
     });
 }
 

@@ -57,6 +57,14 @@ fn option_name(word: &[u8]) -> Option<&[u8]> {
     Some(name.strip_prefix(b"-").unwrap_or(name))
 }
 
+/// `a, b or c`.
+fn alternatives(words: &[&str]) -> String {
+    match words.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => words.concat(),
+    }
+}
+
 /// What has been read so far.
 struct Reader<'a> {
     tool: &'a Tool,
@@ -135,7 +143,7 @@ impl Reader<'_> {
             Kind::Int => (signed(value).map(|value| value.to_string()), "' value invalid for integer argument!".into()),
             Kind::Choice { of, .. } => {
                 let chosen = of.iter().find(|word| word.as_bytes() == value);
-                (chosen.map(ToString::to_string), format!("' is invalid value! Try {}", of.join(" or ")))
+                (chosen.map(ToString::to_string), format!("' is invalid value! Try {}", alternatives(of)))
             }
             Kind::List => {
                 return value.split(|&byte| byte == b',').for_each(|element| self.set(row.name, element));
@@ -338,7 +346,7 @@ mod tests {
         assert_eq!(
             packager_complaints(&["--compress=", "--format-version=4", "--format-version"]),
             "foo: for the --compress option: '' is invalid value! Try zstd or zlib\n\
-             foo: for the --format-version option: '4' is invalid value! Try 1 or 2 or 3\n\
+             foo: for the --format-version option: '4' is invalid value! Try 1, 2 or 3\n\
              foo: for the --format-version option: requires a value!\n"
         );
     }

@@ -1,9 +1,10 @@
 //! The option a misspelt one may have meant.
 //!
 //! As in LLVM 22.1.8, the nearest name by edit distance is offered however far it is, and the value
-//! typed goes with it.
+//! typed goes with it. An option of our own is offered only for a word that is more like its name than unlike it, so that
+//! for any other LLVM's answer stands.
 
-use super::options::Row;
+use super::options::{Category, Row};
 
 /// The nearest option to `typed` (its dashes taken off), spelt as it should be typed.
 pub(super) fn nearest(rows: &[Row], typed: &[u8]) -> Option<Vec<u8>> {
@@ -16,7 +17,8 @@ pub(super) fn nearest(rows: &[Row], typed: &[u8]) -> Option<Vec<u8>> {
     // An option without a value is compared with the whole word, the value being part of the
     // mistake.
     let distance_to = |row: &Row| distance(row.name.as_bytes(), if row.takes_value() { name } else { typed });
-    let candidates = rows.iter().filter(|row| row.turn.is_some());
+    let offered = |row: &&Row| row.category != Category::Own || distance_to(row) * 2 < row.name.len();
+    let candidates = rows.iter().filter(|row| row.turn.is_some()).filter(offered);
     let best = candidates.min_by_key(|row| (distance_to(row), row.turn))?;
 
     let mut spelling = best.name.as_bytes().to_vec();
@@ -88,12 +90,12 @@ mod tests {
     }
 
     #[test]
-    fn our_own_options_come_behind_equally_near_ones() {
+    fn our_own_options_must_be_near_and_come_behind_equally_near_ones() {
         let suggestion = |typed| suggestion_of(packager::TOOL.rows, typed);
         assert_eq!(suggestion("compres=zlib"), "--compress=zlib");
         assert_eq!(suggestion("zma-version"), "--version");
         assert_eq!(suggestion("xmat-version=2"), "--format-version=2");
-        assert_eq!(suggestion("version="), "--version");
+        assert_eq!(suggestion("nonsense"), "--help");
     }
 
     #[test]

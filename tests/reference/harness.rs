@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use super::rules;
 use super::view::view;
 
-/// What both tools see as the name they were called by.
-pub const NAME: &str = "clang-offload-bundler";
+/// What both tools see as the name they were called by, if a case has no other.
+const NAME: &str = "clang-offload-bundler";
 
 /// How long a tool may take before it counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -32,15 +32,24 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// Both tools, or none (said loudly) where LLVM 22 is not installed.
+    /// Both bundlers, or none (said loudly) where LLVM 22 is not installed.
     pub fn find(test: &str) -> Option<Self> {
-        let theirs = std::env::var_os("OFFLOAD_REFERENCE_BUNDLER")
-            .map_or_else(|| PathBuf::from("/usr/lib/llvm-22/bin/clang-offload-bundler"), PathBuf::from);
+        Self::find_at(test, "OFFLOAD_REFERENCE_BUNDLER", "/usr/lib/llvm-22/bin/clang-offload-bundler")
+    }
+
+    fn find_at(test: &str, variable: &str, usual: &str) -> Option<Self> {
+        let theirs = std::env::var_os(variable).map_or_else(|| PathBuf::from(usual), PathBuf::from);
         if !theirs.exists() {
             skip(test, &format!("LLVM 22 is not installed ({} is not there)", theirs.display()));
             return None;
         }
         Some(Self { theirs, ours: PathBuf::from(env!("CARGO_BIN_EXE_clang-offload-bundler")) })
+    }
+
+    /// Both packagers, or none.
+    #[allow(dead_code, reason = "not every test that has this module compares packagers")]
+    pub fn find_packagers(test: &str) -> Option<Self> {
+        Self::find_at(test, "OFFLOAD_REFERENCE_PACKAGER", "/usr/lib/llvm-22/bin/llvm-offload-binary")
     }
 }
 
@@ -96,6 +105,8 @@ impl Random {
 /// A command line and what it finds.
 #[derive(Clone, Debug, Default)]
 pub struct Case {
+    /// The name the tools are called by, if it is not the bundler's.
+    pub called: Option<&'static str>,
     pub args: Vec<String>,
     pub env: Vec<(&'static str, String)>,
     pub files: Vec<(String, Arc<[u8]>)>,
@@ -112,6 +123,16 @@ pub struct Case {
 impl Case {
     pub fn new<S: AsRef<str>>(args: &[S]) -> Self {
         Self { args: args.iter().map(|arg| arg.as_ref().to_owned()).collect(), ..Self::default() }
+    }
+
+    #[allow(dead_code, reason = "not every test that has this module compares packagers")]
+    pub fn called(mut self, name: &'static str) -> Self {
+        self.called = Some(name);
+        self
+    }
+
+    pub fn name(&self) -> &'static str {
+        self.called.unwrap_or(NAME)
     }
 
     pub fn arg(mut self, arg: impl Into<String>) -> Self {
@@ -201,7 +222,7 @@ pub fn run(tool: &Path, case: &Case) -> Outcome {
     let (out, err, input) = (side.join("out"), side.join("err"), side.join("in"));
     fs::write(&input, &case.stdin).unwrap();
     let mut command = Command::new(tool);
-    command.arg0(NAME).args(&case.args).current_dir(&work);
+    command.arg0(case.name()).args(&case.args).current_dir(&work);
     command.env_clear().env("PATH", "/usr/bin:/bin").env("TMPDIR", &side).env("PWD", &work);
     // A crash of LLVM is a crash; where it was costs a second more to find out.
     command.env("LLVM_DISABLE_SYMBOLIZATION", "1");
@@ -346,7 +367,7 @@ impl Report {
 }
 
 fn difference(case: &Case, theirs: &Outcome, ours: &Outcome) -> String {
-    let mut text = format!("{NAME} {}", case.args.join(" "));
+    let mut text = format!("{} {}", case.name(), case.args.join(" "));
     for (name, value) in &case.env {
         write!(text, "\n  with {name}={value}").unwrap();
     }

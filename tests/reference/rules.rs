@@ -72,6 +72,10 @@ pub const RULES: &[Rule] = &[
         reason: "release builds of LLVM lack it" },
     Rule { name: "options of LLVM's libraries", explains: Outcomes(library_options),
         reason: "LLVM's tool takes the hidden options of all code in libLLVM; none of them is about bundles" },
+    Rule { name: "help and suggestions name our own options", explains: Outcomes(own_options_named),
+        reason: "whoever looks for an option should find all that there are" },
+    Rule { name: "options of our own", explains: Outcomes(own_options),
+        reason: "LLVM's packager writes one version of the format and compresses nothing" },
     Rule { name: "LLVM crashes", explains: Outcomes(crash),
         reason: "a crash is no behaviour to copy" },
     Rule { name: "LLVM hangs", explains: Outcomes(hang),
@@ -248,6 +252,31 @@ fn library_options(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
             && ours.stderr_text().contains(&complaint)
     };
     ["--color", "-color", "-stats", "-time-passes"].into_iter().any(unknown)
+}
+
+/// The packager's options that LLVM's does not have.
+const OWN_OPTIONS: [&str; 3] = ["--compress", "--compression-level", "--format-version"];
+
+fn own_options_named(_: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
+    let names_one = |text: &str| OWN_OPTIONS.iter().any(|option| text.contains(option));
+    let stdout = ours.stdout.strip_prefix(theirs.stdout.as_slice()).map(String::from_utf8_lossy);
+    let help = stdout.is_some_and(|more| more.is_empty() || names_one(&more));
+    let (their_lines, our_lines) = (theirs.stderr_text(), ours.stderr_text());
+    let alike = |(theirs, ours): (&str, &str)| {
+        let suggestions = theirs.contains(": Did you mean '") && ours.contains(": Did you mean '");
+        theirs == ours || (suggestions && names_one(ours))
+    };
+    let suggestions = their_lines.lines().count() == our_lines.lines().count()
+        && their_lines.lines().zip(our_lines.lines()).all(alike);
+    theirs.status == ours.status && help && suggestions && theirs.files == ours.files
+}
+
+fn own_options(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
+    let unknown = |outcome: &Outcome, arg: &str| {
+        outcome.stderr_text().contains(&format!("Unknown command line argument '{arg}'"))
+    };
+    let own = |arg: &&String| OWN_OPTIONS.contains(&arg.split('=').next().unwrap());
+    case.args.iter().filter(own).any(|arg| unknown(theirs, arg) && !unknown(ours, arg))
 }
 
 fn feature_order_everywhere(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
