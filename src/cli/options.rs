@@ -3,8 +3,10 @@
 //!
 //! Names, value names, help texts and the order of the suggestion candidates are those of LLVM 22.1.8's tools.
 
+use anyhow::{Result, ensure};
 use clap::builder::OsStringValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use offload_bundle::container::stream::Settings;
 
 use super::console::Console;
 use super::program::Program;
@@ -192,6 +194,18 @@ impl Row {
             Kind::Texts | Kind::List => Some(arg.value_parser(OsStringValueParser::new()).action(ArgAction::Append)),
         }
     }
+}
+
+/// What both tools say of the option that limits the zstd window.
+pub(super) const WINDOW_HELP: &str = "Largest zstd window, as a power of two (10 to 31; 27 for old streaming decoders)";
+
+/// Puts the limit of the zstd window that was typed into the settings.
+pub(super) fn limit_window(settings: &mut Settings, typed: Option<u32>) -> Result<()> {
+    if let Some(log) = typed {
+        ensure!((10..=31).contains(&log), "--compression-window must be a power of two from 10 to 31, not {log}");
+        settings.window_log_max = log;
+    }
+    Ok(())
 }
 
 pub(super) const HELP: Kind = Kind::Act(Action::Help(HelpStyle { by_category: true, hidden: false }));

@@ -12,6 +12,7 @@ use offload_bundle::job::Event;
 use super::console::Console;
 use super::environment::Environment;
 use super::options::Action;
+use super::options::WINDOW_HELP;
 use super::options::{Finish, HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN, Kind, Row, Shown, Tool};
 use super::program::Program;
 use job::Job;
@@ -82,6 +83,7 @@ const ROWS: &[Row] = &[
     Row::tool("unbundle", Kind::Flag, "", 5, "Unbundle bundled file into several output files."),
     Row::tool("verbose", Kind::Flag, "", 14, "Print debug information."),
     Row::generic("version", Kind::Act(Action::Version), Shown::Always, 6, "Display the version of this program"),
+    Row { shown: Shown::Hidden, ..Row::own("compression-window", Kind::Uint, "log", 23, WINDOW_HELP) },
 ];
 
 fn execute(_: &Program<'_>, matches: &ArgMatches, console: &mut Console) -> anyhow::Result<Finish> {

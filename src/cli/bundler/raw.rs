@@ -29,6 +29,8 @@ pub(in crate::cli) struct RawArgs {
     pub(in crate::cli) bundle_align: u32,
     /// `--compression-level`
     pub(in crate::cli) compression_level: Option<i32>,
+    /// `--compression-window`
+    pub(crate) compression_window: Option<u32>,
     /// `--type`
     pub(in crate::cli) file_type: OsString,
     /// Every `--input`
@@ -66,6 +68,7 @@ impl RawArgs {
             verbose: optional_flag("verbose"),
             bundle_align: matches.get_one("bundle-align").copied().unwrap_or(1),
             compression_level: matches.get_one("compression-level").copied(),
+            compression_window: matches.get_one("compression-window").copied(),
             file_type: matches.get_one::<OsString>("type").cloned().unwrap_or_default(),
             input: texts("input"),
             inputs: texts("inputs"),

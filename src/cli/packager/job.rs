@@ -9,6 +9,7 @@ use offload_bundle::job::{Package, Unpackage};
 
 use super::image::Arguments;
 use super::raw::RawArgs;
+use crate::cli::options::limit_window;
 
 /// A job with all that it needs.
 #[derive(Debug)]
@@ -38,6 +39,7 @@ pub(super) fn plan(raw: RawArgs, hip_number: impl FnOnce() -> HipNumber) -> Resu
                 ("--format-version", raw.format_version.is_some()),
                 ("--compress", raw.compress.is_some()),
                 ("--compression-level", raw.compression_level.is_some()),
+                ("--compression-window", raw.compression_window.is_some()),
             ];
             if let Some((option, _)) = packaging.iter().find(|(_, given)| *given) {
                 bail!("{option} is only for packaging to an output file.");
@@ -53,6 +55,7 @@ fn plan_format(raw: &RawArgs) -> Result<(Version, Option<Settings>)> {
     let version = raw.format_version.as_deref();
     let Some(method) = &raw.compress else {
         ensure!(raw.compression_level.is_none(), "--compression-level is only for --compress.");
+        ensure!(raw.compression_window.is_none(), "--compression-window is only for --compress.");
         let version = match version {
             Some("3") => Version::V3,
             Some("2") => Version::V2,
@@ -66,8 +69,10 @@ fn plan_format(raw: &RawArgs) -> Result<(Version, Option<Settings>)> {
         );
     }
     let method = if method == Method::Zlib.name() { Method::Zlib } else { Method::Zstd };
-    let default = Settings::of(method);
-    Ok((Version::V3, Some(Settings { level: raw.compression_level.unwrap_or(default.level), ..default })))
+    let mut settings = Settings::of(method);
+    settings.level = raw.compression_level.unwrap_or(settings.level);
+    limit_window(&mut settings, raw.compression_window)?;
+    Ok((Version::V3, Some(settings)))
 }
 
 #[cfg(test)]

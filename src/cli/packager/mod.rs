@@ -15,6 +15,7 @@ use offload_bundle::{Error, Malformed};
 use super::Noted;
 use super::console::Console;
 use super::environment::hip_number;
+use super::options::WINDOW_HELP;
 use super::options::{Action, Finish, Kind, Positional, Row, Shown, Tool};
 use super::options::{HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN};
 use super::program::Program;
@@ -59,7 +60,8 @@ const ROWS: &[Row] = &[
     Row::generic("version", Kind::Act(Action::Version), Shown::Always, 3, "Display the version of this program"),
     Row::own("compress", METHODS, "zstd|zlib", 10, "Compress the images, with zstd if no method is named (version 3)"),
     Row::own("compression-level", Kind::Int, "n", 11, "Compression level in the method's own scale"),
-    Row::own("format-version", VERSIONS, "1|2|3", 12, "Version of the format to write (1, or 3 with --compress)"),
+    Row::own("compression-window", Kind::Uint, "log", 12, WINDOW_HELP),
+    Row::own("format-version", VERSIONS, "1|2|3", 13, "Version of the format to write (1, or 3 with --compress)"),
 ];
 
 fn execute(program: &Program<'_>, matches: &ArgMatches, console: &mut Console) -> anyhow::Result<Finish> {

@@ -23,6 +23,8 @@ pub(super) struct RawArgs {
     pub(super) compress: Option<String>,
     /// `--compression-level`
     pub(super) compression_level: Option<i32>,
+    /// `--compression-window`
+    pub(super) compression_window: Option<u32>,
 }
 
 impl RawArgs {
@@ -39,6 +41,7 @@ impl RawArgs {
             format_version: matches.get_one("format-version").cloned(),
             compress: matches.get_one("compress").cloned(),
             compression_level: matches.get_one("compression-level").copied(),
+            compression_window: matches.get_one("compression-window").copied(),
         }
     }
 }
