@@ -107,6 +107,14 @@ impl Input {
         }
     }
 
+    fn release(&self, offset: u64, len: u64) {
+        if let (Storage::Mapped { map, .. }, Ok(offset), Ok(len)) =
+            (&self.storage, usize::try_from(offset), usize::try_from(len))
+        {
+            mapping::release(map, offset, len);
+        }
+    }
+
     fn file(&self) -> Option<&File> {
         match &self.storage {
             Storage::Memory(_) => None,
@@ -198,6 +206,12 @@ impl<'a> Slice<'a> {
     pub fn slice(&self, offset: u64, len: u64) -> Option<Self> {
         let data = bytes::slice(self.data, offset, len)?;
         Some(Self { input: self.input, data, offset: self.offset.checked_add(offset)? })
+    }
+
+    /// Gives the memory back that reading the range took, for jobs that read a little here and there in many
+    /// gigabytes. The range stays as it is.
+    pub(crate) fn release(&self) {
+        self.input.release(self.offset, self.len());
     }
 
     /// A reader over the range. It reads from the file rather than through the mapping, so that a range of

@@ -4,13 +4,29 @@
 use std::fs::File;
 use std::io;
 
-use memmap2::Mmap;
+use memmap2::{Mmap, UncheckedAdvice};
 
 /// Maps the whole of a regular, non-empty file for reading.
 pub(crate) fn map(file: &File) -> io::Result<Mmap> {
-    // SAFETY: the mapping is private and read-only, and `Mmap` keeps it alive as long as any borrow of its
+    // SAFETY: the mapping is read-only, and `Mmap` keeps it alive as long as any borrow of its
     // bytes. What cannot be excluded is that another process changes or shortens the file meanwhile. Changed
     // bytes are only ever parsed by checked code that holds no assumption across two reads of the same byte
     // for memory safety; a shortened file ends the process with SIGBUS, before any output is in place.
     unsafe { Mmap::map(file) }
+}
+
+/// What a touch of a mapping brings into memory with it, in bytes, at most: a huge page, where the file lies in memory as such.
+const NEIGHBOURHOOD: usize = 2 << 20;
+
+/// Gives the memory of a range and its neighbourhood back; reading it again takes it from the file again.
+///
+/// Without this, a walk over the headers in a library would end with most of the library in memory.
+pub(crate) fn release(map: &Mmap, offset: usize, len: usize) {
+    let start = offset.saturating_sub(NEIGHBOURHOOD);
+    let end = offset.saturating_add(len).saturating_add(NEIGHBOURHOOD).min(map.len());
+    let Some(len) = end.checked_sub(start).filter(|&len| len > 0) else { return };
+    // SAFETY: pages of a file that is mapped for reading come back with the bytes of the file, which are the same
+    // ones unless another process changes the file: the case that `map` has argued about.
+    // Where it fails, memory is used that need not be.
+    drop(unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, start, len) });
 }

@@ -84,6 +84,7 @@ impl<'a> Member<'a> {
             }
             each(bundle, observer)?;
         }
+        self.content.release();
         Ok(())
     }
 }

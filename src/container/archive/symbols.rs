@@ -12,8 +12,6 @@
 //! is listed, since it may only be newer than the reader.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::io;
-
 use object::LittleEndian;
 use object::pe::IMAGE_WEAK_EXTERN_SEARCH_ALIAS;
 use object::read::coff::{CoffFile, CoffHeader, ImportFile, ImportType, Symbol as CoffSymbol};
@@ -98,14 +96,6 @@ fn imported(data: &[u8]) -> Result<Symbols, String> {
     let name = import.symbol().to_vec();
     let pointer = [b"__imp_", import.symbol()].concat();
     Ok(Symbols::Names(if import.import_type() == ImportType::Data { vec![pointer] } else { vec![pointer, name] }))
-}
-
-/// [`of`] in the form that the archive writer calls.
-pub(super) fn each(data: &[u8], take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<bool> {
-    match of(data).map_err(io::Error::other)? {
-        Symbols::Names(names) => names.iter().try_for_each(|name| take(name)).map(|()| true),
-        Symbols::None | Symbols::Unreadable(_) => Ok(false),
-    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //!
 //! Rejected: an object whose symbols cannot be read, a member of 10^10 bytes or more.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsStr;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -22,7 +23,28 @@ use crate::output::Output;
 use crate::piece::Sink;
 
 /// How the archive writer asks about members.
-static READER: ObjectReader = ObjectReader { get_symbols: symbols::each, ..DEFAULT_OBJECT_READER };
+static READER: ObjectReader = ObjectReader { get_symbols: known_symbols, ..DEFAULT_OBJECT_READER };
+
+thread_local! {
+    /// The symbols of the members of the archive that this thread writes, by where their content is: the archive writer
+    /// takes no more than a function, and reading them again would bring all members into memory at once.
+    static KNOWN: RefCell<HashMap<Place, Vec<Vec<u8>>>> = RefCell::default();
+}
+
+/// Where in memory a content is.
+type Place = (usize, usize);
+
+fn place(content: &[u8]) -> Place {
+    (content.as_ptr().addr(), content.len())
+}
+
+/// The symbols of a member, if it is an object.
+fn known_symbols(content: &[u8], take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<bool> {
+    KNOWN.with_borrow(|known| match known.get(&place(content)) {
+        Some(names) => names.iter().try_for_each(|name| take(name)).map(|()| true),
+        None => Ok(false),
+    })
+}
 
 /// Where the writer puts an index without symbols: its header, a count, and padding.
 const EMPTY_INDEX: std::ops::Range<u64> = 8..76;
@@ -42,10 +64,10 @@ pub(crate) fn write(
     output: &mut Output,
     unreadable: &mut dyn FnMut(&str, &str),
 ) -> Result<()> {
-    let mut has_object = false;
+    let mut known = HashMap::new();
     for member in members {
         match symbols::of(member.content.bytes()) {
-            Ok(Symbols::Names(_)) => has_object = true,
+            Ok(Symbols::Names(names)) => drop(known.insert(place(member.content.bytes()), names)),
             Ok(Symbols::Unreadable(reason)) => unreadable(&String::from_utf8_lossy(&member.name), reason),
             Ok(Symbols::None) => {}
             Err(reason) => {
@@ -53,7 +75,10 @@ pub(crate) fn write(
                 return Err(Error::malformed(name, Malformed::Symbols { reason }));
             }
         }
+        member.content.release();
     }
+    let has_object = !known.is_empty();
+    KNOWN.set(known);
     let names = Names::of(members);
     let new_members: Vec<_> = members
         .iter()
@@ -65,6 +90,7 @@ pub(crate) fn write(
     let contents = members.iter().map(|member| member.content).filter(|content| !content.is_empty()).collect();
     let mut stream = Stream { output, position: 0, skip, replace: names.table, contents, failure: None };
     let written = write_archive_to_stream(&mut stream, &new_members, ArchiveKind::Gnu, false, None);
+    KNOWN.take();
     match stream.failure {
         Some(error) => Err(error),
         None => written.with_path(&path),
@@ -132,6 +158,7 @@ impl Stream<'_, '_> {
         if let Some(content) = next.filter(|content| std::ptr::eq(content.bytes(), data)) {
             self.contents.pop_front();
             self.output.copy(content)?;
+            content.release();
             return Ok(data.len());
         }
         if let Some((_, right)) = self.replace.take_if(|(written, _)| written == data) {
