@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use crate::report::bytes;
 use crate::run::Tools;
 
 /// The machine, the tools and the day, in words.
@@ -17,7 +18,7 @@ impl Machine {
         let mut facts = vec![
             ("date", first_line("date", &["+%F"])),
             ("processor", format!("{}, {cores} cores", field("/proc/cpuinfo", "model name"))),
-            ("memory", field("/proc/meminfo", "MemTotal")),
+            ("memory", memory()),
             ("system", first_line("uname", &["-srm"])),
             ("ours", format!("{} {}", env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"))),
             ("theirs", tools.theirs.as_deref().map_or("none".to_owned(), version)),
@@ -32,6 +33,11 @@ fn field(file: &str, name: &str) -> String {
     let text = fs::read_to_string(file).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'));
     line.unwrap_or("unknown").trim().to_owned()
+}
+
+fn memory() -> String {
+    let kib = field("/proc/meminfo", "MemTotal").trim_end_matches(" kB").parse::<f64>();
+    kib.map_or("unknown".to_owned(), |kib| bytes(kib * 1024.0))
 }
 
 /// The line of an LLVM tool's `--version` that has the version.

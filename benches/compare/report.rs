@@ -290,7 +290,13 @@ fn met(ratio: Option<f64>, goal: Option<f64>) -> String {
 /// A ratio with two significant digits.
 pub fn ratio(ratio: Option<f64>) -> String {
     ratio.map_or("–".to_owned(), |ratio| {
-        let digits = if ratio >= 1.0 { 1.0 } else { (1.0 - ratio.max(1e-6).log10()).ceil() };
+        let digits = if ratio >= 9.95 {
+            0.0
+        } else if ratio >= 1.0 {
+            1.0
+        } else {
+            (1.0 - ratio.max(1e-6).log10()).ceil()
+        };
         format!("{ratio:.*}", digits as usize)
     })
 }

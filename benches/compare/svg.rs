@@ -15,7 +15,7 @@ text { font: 13px system-ui, 'DejaVu Sans', sans-serif; fill: #57606a }
 .goal { stroke: #cf222e; stroke-width: 2.5 }
 .time { fill: #2f81c7 } .memory { fill: #d08a1d } .size { fill: #3d9a50 }
 .ours { stroke: #2f81c7; fill: #2f81c7 } .theirs { stroke: #d08a1d; fill: #d08a1d }
-polyline { stroke-width: 2; fill: none !important } .theirs.line { stroke-dasharray: 5 3 }
+.line { stroke-width: 2 } polyline { fill: none !important } .theirs.line { stroke-dasharray: 5 3 }
 @media (prefers-color-scheme: dark) { text { fill: #b1bac4 } .goal { stroke: #ff7b72 } }
 </style>
 ";
