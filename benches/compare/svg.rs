@@ -9,7 +9,7 @@ use crate::run::{Outcome, Sample};
 /// Colours in classes; text and lines in a tone that can be read on both grounds, and better ones where the reader says
 /// which it is.
 const STYLE: &str = "<style>
-text { font: 13px system-ui, 'DejaVu Sans', sans-serif; fill: #57606a }
+text { font: 13px system-ui, 'DejaVu Sans', sans-serif; fill: #6e7781 }
 .small { font-size: 11px } .head { font-weight: 600 } .title { font-size: 15px; font-weight: 600 }
 .grid { stroke: #8c959f; stroke-opacity: .35 } .one { stroke: #8c959f; stroke-width: 1.5 }
 .goal { stroke: #cf222e; stroke-width: 2.5 }
