@@ -1,0 +1,231 @@
+//! Running the rows: data is made, outputs are compared, then the tools take turns.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+use tempfile::TempDir;
+
+use crate::data::Data;
+use crate::options::Options;
+use crate::process::{self, Cost};
+use crate::rows::{Check, Row, Weight};
+use crate::stats::Summary;
+
+/// The two tools.
+pub struct Tools {
+    ours: PathBuf,
+    /// LLVM 22's, if the machine has it.
+    pub theirs: Option<PathBuf>,
+}
+
+/// What the runs of one program gave.
+#[derive(Clone, Copy)]
+pub struct Sample {
+    pub wall: Summary,
+    pub cpu: Summary,
+    pub memory: Summary,
+}
+
+/// What the runs of a row gave.
+pub struct Outcome {
+    pub row: Row,
+    pub runs: usize,
+    pub ours: Sample,
+    pub theirs: Option<Sample>,
+    pub limits: Vec<(&'static str, Sample)>,
+    /// The sizes of what each tool writes in its own way, ours and theirs.
+    pub sizes: Option<(u64, Option<u64>)>,
+}
+
+impl Tools {
+    pub fn find() -> Result<Self> {
+        let name = "clang-offload-bundler";
+        let asked = std::env::var_os("REFERENCE").map(|dir| PathBuf::from(dir).join(name));
+        if let Some(asked) = asked.as_deref() {
+            ensure!(asked.exists(), "{}: there is no such tool", asked.display());
+        }
+        let usual = || Some(Path::new("/usr/lib/llvm-22/bin").join(name)).filter(|tool| tool.exists());
+        let theirs = asked.or_else(usual).or_else(|| process::find("clang-offload-bundler-22"));
+        if theirs.is_none() {
+            eprintln!("compare: LLVM 22 is not installed: only our tool is measured, and nothing compared");
+        }
+        // LLVM's tool looks for llvm-objcopy where it lies itself.
+        let theirs = theirs.map(fs::canonicalize).transpose()?;
+        Ok(Self { ours: env!("CARGO_BIN_EXE_clang-offload-bundler").into(), theirs })
+    }
+
+    /// Runs our tool to make data.
+    pub fn ours(&self, arguments: &[String], dir: &Path) -> Result<()> {
+        process::run(&self.ours, arguments, dir, Path::new("/dev/null")).map(drop)
+    }
+
+    /// Runs LLVM's tool, if there is one, to make data.
+    pub fn theirs_or_ours(&self, arguments: &[String], dir: &Path) -> Result<()> {
+        let tool = self.theirs.as_deref().unwrap_or(&self.ours);
+        process::run(tool, arguments, dir, Path::new("/dev/null")).map(drop)
+    }
+}
+
+/// What a process costs that does nothing.
+pub fn floor(options: &Options) -> Result<Sample> {
+    let program = process::find("true").context("there is no `true`")?;
+    let cost = || process::run(&program, &[], Path::new("/"), Path::new("/dev/null"));
+    cost()?;
+    Ok(Sample::of(&(0..options.runs(Weight::Small)).map(|_| cost()).collect::<Result<Vec<_>>>()?))
+}
+
+/// Runs all rows; rows on the same data stand together.
+pub fn all(rows: Vec<Row>, tools: &Tools, options: &Options) -> Result<Vec<Outcome>> {
+    fs::create_dir_all(&options.dir)?;
+    let mut place: Option<(Data, TempDir)> = None;
+    let mut outcomes = Vec::new();
+    for row in rows {
+        if place.as_ref().is_none_or(|(data, _)| *data != row.data) {
+            // The old data goes first: there may be no room for both.
+            drop(place.take());
+            let dir = tempfile::Builder::new().prefix("compare-").tempdir_in(&options.dir)?;
+            row.data.prepare(dir.path(), tools).with_context(|| format!("data for {}", row.name))?;
+            place = Some((row.data, dir));
+        }
+        let (_, dir) = place.as_ref().context("no data")?;
+        let dir = fs::canonicalize(dir.path())?;
+        eprintln!("compare: {}", row.name);
+        let bench = Bench { row: &row, tools, dir: &dir };
+        let sizes = bench.check().with_context(|| row.name.clone())?;
+        let runs = options.runs(row.weight);
+        let (ours, theirs, limits) = bench.measure(runs).with_context(|| row.name.clone())?;
+        outcomes.push(Outcome { row, runs, ours, theirs, limits, sizes });
+    }
+    Ok(outcomes)
+}
+
+/// A row that is being run in a directory.
+struct Bench<'a> {
+    row: &'a Row,
+    tools: &'a Tools,
+    dir: &'a Path,
+}
+
+type Samples = (Sample, Option<Sample>, Vec<(&'static str, Sample)>);
+
+impl Bench<'_> {
+    /// Runs each tool once and compares what they made; the sizes of what they write in their own ways.
+    fn check(&self) -> Result<Option<(u64, Option<u64>)>> {
+        self.clear()?;
+        self.run(&self.tools.ours, "stdout.ours")?;
+        let checked = self.compare();
+        self.clear()?;
+        self.clear_files("checked.")?;
+        checked
+    }
+
+    /// Compares what our tool has just made with what theirs makes.
+    fn compare(&self) -> Result<Option<(u64, Option<u64>)>> {
+        if let Check::TakenApart { file, unbundle, outputs, inputs } = &self.row.check {
+            let taken_apart = |with: Option<&Path>| -> Result<u64> {
+                if let Some(tool) = with {
+                    process::run(tool, unbundle, self.dir, &self.dir.join("stdout"))?;
+                    inputs.iter().zip(outputs).try_for_each(|(input, output)| self.same(input, output))?;
+                }
+                Ok(fs::metadata(self.dir.join(file))?.len())
+            };
+            let ours = taken_apart(self.tools.theirs.as_deref())?;
+            let Some(theirs) = &self.tools.theirs else { return Ok(Some((ours, None))) };
+            self.clear()?;
+            self.run(theirs, "stdout.theirs")?;
+            return Ok(Some((ours, Some(taken_apart(Some(&self.tools.ours))?))));
+        }
+        let Some(theirs) = &self.tools.theirs else { return Ok(None) };
+        if let Check::Same(outputs) = &self.row.check {
+            for output in outputs {
+                fs::rename(self.dir.join(output), self.dir.join(format!("checked.{output}")))?;
+            }
+            self.run(theirs, "stdout.theirs")?;
+            outputs.iter().try_for_each(|output| self.same(&format!("checked.{output}"), output))?;
+            return Ok(None);
+        }
+        self.run(theirs, "stdout.theirs")?;
+        let lines = |name: &str| -> Result<Vec<String>> {
+            let mut lines: Vec<String> = fs::read_to_string(self.dir.join(name))?.lines().map(str::to_owned).collect();
+            lines.sort();
+            Ok(lines)
+        };
+        let (ours, theirs) = (lines("stdout.ours")?, lines("stdout.theirs")?);
+        ensure!(!ours.is_empty() && !theirs.is_empty(), "a tool prints nothing");
+        ensure!(matches!(self.row.check, Check::Any) || ours == theirs, "the tools print {ours:?} and {theirs:?}");
+        Ok(None)
+    }
+
+    /// Runs the tools and the limits in turns.
+    fn measure(&self, runs: usize) -> Result<Samples> {
+        let find = |name: &str| process::find(name);
+        let limits: Vec<_> = self.row.limits.iter().filter_map(|limit| Some((limit, find(limit.program)?))).collect();
+        let mut costs = vec![Vec::new(); 2 + limits.len()];
+        for turn in 0..=runs {
+            let ours = Some((&self.tools.ours, &self.row.arguments));
+            let theirs = self.tools.theirs.as_ref().map(|tool| (tool, &self.row.arguments));
+            let others = limits.iter().map(|(limit, program)| Some((program, &limit.arguments)));
+            for (costs, contestant) in costs.iter_mut().zip([ours, theirs].into_iter().chain(others)) {
+                let Some((program, arguments)) = contestant else { continue };
+                self.clear()?;
+                let cost = process::run(program, arguments, self.dir, &self.dir.join("stdout"))?;
+                // The first turn warms the page cache.
+                if turn > 0 {
+                    costs.push(cost);
+                }
+            }
+        }
+        self.clear()?;
+        let mut samples = costs.iter().map(|costs| (!costs.is_empty()).then(|| Sample::of(costs)));
+        let (ours, theirs) = (samples.next().flatten().context("no run")?, samples.next().flatten());
+        Ok((ours, theirs, limits.iter().map(|(limit, _)| limit.what).zip(samples.flatten()).collect()))
+    }
+
+    fn run(&self, tool: &Path, stdout: &str) -> Result<Cost> {
+        process::run(tool, &self.row.arguments, self.dir, &self.dir.join(stdout))
+    }
+
+    /// Removes all outputs, so that each run creates them anew.
+    fn clear(&self) -> Result<()> {
+        self.clear_files("out")
+    }
+
+    fn clear_files(&self, prefix: &str) -> Result<()> {
+        for entry in fs::read_dir(self.dir)? {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if name == "out" || name.starts_with(&format!("{}.", prefix.trim_end_matches('.'))) {
+                fs::remove_file(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn same(&self, one: &str, other: &str) -> Result<()> {
+        ensure!(same_bytes(&self.dir.join(one), &self.dir.join(other))?, "{one} and {other} differ");
+        Ok(())
+    }
+}
+
+impl Sample {
+    fn of(costs: &[Cost]) -> Self {
+        let of = |part: fn(&Cost) -> f64| Summary::of(costs.iter().map(part).collect());
+        Self { wall: of(|cost| cost.wall), cpu: of(|cost| cost.cpu), memory: of(|cost| cost.memory) }
+    }
+}
+
+fn same_bytes(one: &Path, other: &Path) -> Result<bool> {
+    let mut one = BufReader::with_capacity(1 << 20, File::open(one)?);
+    let mut other = BufReader::with_capacity(1 << 20, File::open(other)?);
+    loop {
+        let (left, right) = (one.fill_buf()?, other.fill_buf()?);
+        let len = left.len().min(right.len());
+        if len == 0 || left[..len] != right[..len] {
+            return Ok(left.is_empty() && right.is_empty());
+        }
+        one.consume(len);
+        other.consume(len);
+    }
+}
