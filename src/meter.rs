@@ -3,7 +3,7 @@
 use crate::bytes::len_u64;
 use crate::error::Result;
 use crate::input::Slice;
-use crate::piece::Sink;
+use crate::piece::{self, Piece, Sink, total_len};
 
 /// The bytes after which is told how far a job has come: some hundredths of a second's work.
 const STEP: u64 = 32 << 20;
@@ -12,13 +12,18 @@ const STEP: u64 = 32 << 20;
 pub(crate) struct Meter<'m> {
     done: u64,
     total: u64,
-    tell: &'m mut dyn FnMut(u64, u64),
+    tell: Option<&'m mut dyn FnMut(u64, u64)>,
 }
 
 impl<'m> Meter<'m> {
     /// A meter that tells the bytes done and the bytes expected.
     pub(crate) fn new(tell: &'m mut dyn FnMut(u64, u64)) -> Self {
-        Self { done: 0, total: 0, tell }
+        Self { done: 0, total: 0, tell: Some(tell) }
+    }
+
+    /// A meter that tells nobody.
+    pub(crate) fn silent() -> Self {
+        Self { done: 0, total: 0, tell: None }
     }
 
     /// So many more bytes are to be worked through.
@@ -30,10 +35,16 @@ impl<'m> Meter<'m> {
     pub(crate) fn advance(&mut self, bytes: u64) {
         let before = self.done / STEP;
         self.done = self.done.saturating_add(bytes);
-        if self.done / STEP > before {
-            (self.tell)(self.done, self.total);
+        if let Some(tell) = self.tell.as_mut().filter(|_| self.done / STEP > before) {
+            tell(self.done, self.total);
         }
     }
+}
+
+/// Gives all pieces to a sink, in order, and counts them.
+pub(crate) fn emit(pieces: &[Piece<'_>], sink: &mut dyn Sink, meter: &mut Meter<'_>) -> Result<()> {
+    meter.expect(total_len(pieces));
+    piece::emit(pieces, &mut Metered { sink, meter })
 }
 
 /// A sink whose bytes are counted.

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use tempfile::{NamedTempFile, TempPath};
@@ -60,6 +60,12 @@ impl Output {
     pub(crate) fn file(&mut self) -> Result<&mut File> {
         self.flush()?;
         Ok(&mut self.file)
+    }
+
+    /// Writes bytes over the first ones, once all others are written.
+    pub(crate) fn write_at_start(&mut self, data: &[u8]) -> Result<()> {
+        self.flush()?;
+        self.file.write_all_at(data, 0).with_path(&self.path)
     }
 
     fn flush(&mut self) -> Result<()> {

@@ -156,8 +156,15 @@ fn bundles_are_written_as_llvm_writes_them() {
         let members = members.iter().map(|(id, name)| (EntryId::parse(id).unwrap(), path(name))).collect();
         let file_type = type_of(fixture_name).to_owned();
         let alignment = alignment.try_into().unwrap();
-        let job =
-            Bundle { members, output: path("out"), file_type, alignment, compression: None, print_commands: false };
+        let job = Bundle {
+            members,
+            output: path("out"),
+            file_type,
+            alignment,
+            compression: None,
+            compressed_version: None,
+            print_commands: false,
+        };
         job.run(&mut |_| {}).unwrap();
         assert!(fs::read(path("out")).unwrap() == fs::read(fixture(fixture_name)).unwrap(), "{fixture_name}");
     };

@@ -148,17 +148,17 @@ fn comparison(outcome: Compatibility) -> &'static str {
 }
 
 fn deflation_figures(figures: &Deflation) -> String {
-    let Deflation { header, stream_len, level, elapsed } = figures;
+    let Deflation { recorded, stream_len, level, elapsed } = figures;
     [
-        format!("Compressed bundle format version: {}", header.version.number()),
-        format!("Total file size (including headers): {} bytes", grouped(header.total.unwrap_or_default())),
-        format!("Compression method used: {}", header.method.name()),
+        format!("Compressed bundle format version: {}", recorded.version),
+        format!("Total file size (including headers): {} bytes", grouped(recorded.total.unwrap_or_default())),
+        format!("Compression method used: {}", recorded.method.name()),
         format!("Compression level: {level}"),
-        format!("Binary size before compression: {} bytes", grouped(header.inflated)),
+        format!("Binary size before compression: {} bytes", grouped(recorded.inflated)),
         format!("Binary size after compression: {} bytes", grouped(*stream_len)),
-        rates(header.inflated, *stream_len),
-        format!("Compression speed: {}", speed(header.inflated, elapsed.as_secs_f64())),
-        format!("Truncated MD5 hash: {}", hash(header.hash)),
+        rates(recorded.inflated, *stream_len),
+        format!("Compression speed: {}", speed(recorded.inflated, elapsed.as_secs_f64())),
+        format!("Truncated MD5 hash: {}", hash(recorded.hash.unwrap_or_default())),
     ]
     .join("\n")
 }

@@ -3,10 +3,8 @@
 //!
 //! Names, value names, help texts and the order of the suggestion candidates are those of LLVM 22.1.8's tools.
 
-use anyhow::{Result, ensure};
 use clap::builder::OsStringValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use offload_bundle::container::stream::Settings;
 
 use super::console::Console;
 use super::program::Program;
@@ -197,16 +195,8 @@ impl Row {
 }
 
 /// What both tools say of the option that limits the zstd window.
-pub(super) const WINDOW_HELP: &str = "Largest zstd window, as a power of two (10 to 31; 27 for old streaming decoders)";
-
-/// Puts the limit of the zstd window that was typed into the settings.
-pub(super) fn limit_window(settings: &mut Settings, typed: Option<u32>) -> Result<()> {
-    if let Some(log) = typed {
-        ensure!((10..=31).contains(&log), "--compression-window must be a power of two from 10 to 31, not {log}");
-        settings.window_log_max = log;
-    }
-    Ok(())
-}
+pub(super) const WINDOW_HELP: &str =
+    "Largest zstd window, 2 to the power of this (10 to 31; 27 for old streaming decoders)";
 
 pub(super) const HELP: Kind = Kind::Act(Action::Help(HelpStyle { by_category: true, hidden: false }));
 pub(super) const HELP_HIDDEN: Kind = Kind::Act(Action::Help(HelpStyle { by_category: true, hidden: true }));

@@ -3,6 +3,9 @@
 //! The spellings accepted are those of LLVM 22.1.8: a few for booleans, and numbers whose prefix
 //! tells the base.
 
+use anyhow::{Result, ensure};
+use offload_bundle::container::stream::{Compression, WINDOW_LOGS};
+
 /// A boolean; an empty value means yes, as the option's bare name does.
 pub(super) fn boolean(text: &[u8]) -> Option<bool> {
     match text {
@@ -40,6 +43,19 @@ fn magnitude(text: &[u8]) -> Option<u64> {
         return None;
     }
     u64::from_str_radix(str::from_utf8(digits).ok()?, base).ok()
+}
+
+/// Puts the limit of the zstd window that was typed, as its exponent, where it belongs.
+pub(super) fn limit_window(compression: &mut Compression, typed: Option<u32>) -> Result<()> {
+    if let Some(log) = typed {
+        let (least, most) = WINDOW_LOGS.into_inner();
+        ensure!(
+            WINDOW_LOGS.contains(&log),
+            "--compression-window must be an exponent from {least} to {most} (the window is 2^N bytes), not {log}"
+        );
+        compression.window_log_max = log;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@
 //! Rejected: another version or method, sizes or a hash that disagree with the data, bytes behind the stream.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ use flate2::read::ZlibDecoder;
 use zstd::zstd_safe;
 
 use super::hash::Hasher;
-use super::stream::{Compressed, Method, Recorded, Settings, deflate};
+use super::stream::{Compressed, Compression, Method, Recorded, deflate};
 use crate::bytes::{Cursor, len_u64};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::input::Slice;
@@ -72,17 +72,17 @@ impl Version {
 
 /// The fields of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+struct Header {
     /// The version of the header.
-    pub version: Version,
+    version: Version,
     /// The method of the stream.
-    pub method: Method,
+    method: Method,
     /// Header and stream together, in bytes; v1 does not record it.
-    pub total: Option<u64>,
+    total: Option<u64>,
     /// The size of the inflated bundle in bytes.
-    pub inflated: u64,
+    inflated: u64,
     /// The first 8 bytes of the MD5 of the inflated bundle, as a little-endian number.
-    pub hash: u64,
+    hash: u64,
 }
 
 impl Header {
@@ -90,7 +90,7 @@ impl Header {
     ///
     /// # Errors
     /// [`Malformed`] for a cut header, or a version, method or total that the format does not have.
-    pub fn read(data: &[u8], base: u64) -> Result<Option<Self>, Malformed> {
+    fn read(data: &[u8], base: u64) -> Result<Option<Self>, Malformed> {
         if !data.starts_with(MAGIC) {
             return Ok(None);
         }
@@ -117,6 +117,12 @@ impl Header {
             return Err(Malformed::Value { what: "total size", found, offset: total_at, expected });
         }
         Ok(Some(Self { version, method, total, inflated, hash }))
+    }
+
+    fn recorded(&self) -> Recorded {
+        let Self { version, method, total, inflated, hash } = *self;
+        let version = u32::from(version.number());
+        Recorded { what: WHAT, version, method, total, inflated, hash: Some(hash) }
     }
 
     /// The header as it is stored. Sizes that the version has no room for are cut.
@@ -180,7 +186,7 @@ pub fn read(data: Slice<'_>) -> Result<Option<Compressed<'_>>> {
 fn parse(data: Slice<'_>) -> Result<Option<Compressed<'_>>, Malformed> {
     let offset = data.offset();
     let Some(header) = Header::read(data.bytes(), offset)? else { return Ok(None) };
-    let Header { version, method, total, inflated, hash } = header;
+    let Header { version, method, total, .. } = header;
     let header_len = version.header_len();
     let rest = data.slice(header_len, data.len().saturating_sub(header_len));
     let truncated = |needed| Malformed::Truncated {
@@ -201,8 +207,7 @@ fn parse(data: Slice<'_>) -> Result<Option<Compressed<'_>>, Malformed> {
         })?,
     };
     let body = rest.slice(0, body_len).ok_or_else(|| truncated(header_len.saturating_add(body_len)))?;
-    let recorded = Recorded { what: WHAT, version: version.number(), method, total, inflated, hash: Some(hash) };
-    Ok(Some(Compressed { recorded, offset, header_len, prefix: None, body }))
+    Ok(Some(Compressed { recorded: header.recorded(), offset, header_len, prefix: None, body }))
 }
 
 /// Where the one stream in `data` ends: what version 1 does not record.
@@ -220,26 +225,11 @@ fn stream_len(header: Header, data: &[u8]) -> Result<u64, String> {
     }
 }
 
-/// How to compress.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Compression {
-    /// How the stream is made.
-    pub stream: Settings,
-    /// The version of the header: `None` is the oldest that can hold the sizes.
-    pub version: Option<Version>,
-}
-
-impl Default for Compression {
-    fn default() -> Self {
-        Self { stream: Settings::of(Method::Zstd), version: None }
-    }
-}
-
 /// A bundle that was compressed, for those who want the figures.
 #[derive(Clone, Copy, Debug)]
 pub struct Deflation {
     /// The header that was written.
-    pub header: Header,
+    pub recorded: Recorded,
     /// The stream without the header, in bytes.
     pub stream_len: u64,
     /// The level that was asked for.
@@ -248,51 +238,51 @@ pub struct Deflation {
     pub elapsed: Duration,
 }
 
-/// Compresses the planned bytes into `output`, which must be empty.
+/// Compresses the planned bytes into `output`, which must be empty. Without a version that was asked for, the header is
+/// the oldest that can hold the sizes.
 pub(crate) fn write(
     pieces: &[Piece<'_>],
     compression: &Compression,
+    asked: Option<Version>,
     output: &mut Output,
     meter: &mut Meter<'_>,
 ) -> Result<Deflation> {
-    write_with_limit(pieces, compression, output, meter, u64::from(u32::MAX))
+    write_with_limit(pieces, compression, asked, output, meter, u64::from(u32::MAX))
 }
 
 /// `limit` is the largest size that a version 2 header can record.
 fn write_with_limit(
     pieces: &[Piece<'_>],
     compression: &Compression,
+    asked: Option<Version>,
     output: &mut Output,
     meter: &mut Meter<'_>,
     limit: u64,
 ) -> Result<Deflation> {
     let started = Instant::now();
     let inflated = total_len(pieces);
-    let mut version = match compression.version {
+    let mut version = match asked {
         Some(Version::V3) => Version::V3,
         None if inflated > limit => Version::V3,
         _ if inflated > limit => return Err(Error::CompressedLimit { what: "Uncompressed size" }),
         _ => Version::V2,
     };
-    let path = output.path().to_owned();
-    let file = output.file()?;
-    file.seek(SeekFrom::Start(version.header_len())).with_path(&path)?;
     let mut hasher = Hasher::new(inflated);
-    deflate(pieces, &compression.stream, Some(&mut hasher), (&mut *file, &path), meter)?;
+    let stream_len = deflate(pieces, compression, version.header_len(), Some(&mut hasher), output, meter)?;
     let hash = hasher.finish()?;
-    let end = file.stream_position().with_path(&path)?;
-    let stream_len = end.saturating_sub(version.header_len());
-    if version == Version::V2 && end > limit {
-        if compression.version.is_some() {
+    if version == Version::V2 && stream_len.saturating_add(version.header_len()) > limit {
+        if asked.is_some() {
             return Err(Error::CompressedLimit { what: "Total file size" });
         }
         version = Version::V3;
+        let path = output.path().to_owned();
+        let file = output.file()?;
         move_up(file, Version::V2.header_len(), stream_len, Version::V3.header_len()).with_path(&path)?;
     }
     let total = Some(stream_len.saturating_add(version.header_len()));
-    let header = Header { version, method: compression.stream.method, total, inflated, hash };
-    file.seek(SeekFrom::Start(0)).and_then(|_| file.write_all(&header.to_bytes())).with_path(&path)?;
-    Ok(Deflation { header, stream_len, level: compression.stream.level, elapsed: started.elapsed() })
+    let header = Header { version, method: compression.method, total, inflated, hash };
+    output.write_at_start(&header.to_bytes())?;
+    Ok(Deflation { recorded: header.recorded(), stream_len, level: compression.level, elapsed: started.elapsed() })
 }
 
 /// Moves `len` bytes at `from` to the higher offset `to`, last block first, since the ranges overlap.
@@ -325,12 +315,17 @@ mod tests {
         (0..len).map(|_| next()).collect()
     }
 
-    fn compress(data: &[u8], compression: &Compression, limit: u64) -> Result<(Vec<u8>, Deflation)> {
+    fn compress(
+        data: &[u8],
+        compression: &Compression,
+        asked: Option<Version>,
+        limit: u64,
+    ) -> Result<(Vec<u8>, Deflation)> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out");
         let mut output = Output::stage(&path)?;
         let pieces = [Piece::Bytes(data.to_vec())];
-        let deflation = write_with_limit(&pieces, compression, &mut output, &mut Meter::new(&mut |_, _| {}), limit)?;
+        let deflation = write_with_limit(&pieces, compression, asked, &mut output, &mut Meter::silent(), limit)?;
         output::commit(vec![output])?;
         Ok((std::fs::read(path).unwrap(), deflation))
     }
@@ -344,13 +339,13 @@ mod tests {
     #[test]
     fn the_oldest_header_that_can_hold_the_sizes_is_written() {
         let data = noise(5000);
-        let auto = Compression::default();
+        let compression = Compression::of(Method::Zstd);
         // Fits; only the total does not fit, so that the stream has to move; not even the inflated size fits.
         for (limit, version) in [(6000, Version::V2), (5000, Version::V3), (4999, Version::V3)] {
-            let (file, deflation) = compress(&data, &auto, limit).unwrap();
-            assert_eq!(deflation.header.version, version);
-            assert_eq!(Header::read(&file, 0).unwrap().unwrap(), deflation.header);
-            assert_eq!(deflation.header.total, Some(len_u64(&file)));
+            let (file, deflation) = compress(&data, &compression, None, limit).unwrap();
+            let header = Header::read(&file, 0).unwrap().unwrap();
+            assert_eq!((header.version, header.total), (version, Some(len_u64(&file))));
+            assert_eq!(header.recorded(), deflation.recorded);
             assert_eq!(inflate(&file).unwrap(), data);
         }
     }
@@ -358,9 +353,9 @@ mod tests {
     #[test]
     fn a_version_that_was_asked_for_is_kept_or_refused() {
         let data = noise(5000);
-        let asked = |version| Compression { version: Some(version), ..Compression::default() };
-        assert_eq!(compress(&data, &asked(Version::V3), 6000).unwrap().1.header.version, Version::V3);
-        let text = |limit| compress(&data, &asked(Version::V2), limit).unwrap_err().to_string();
+        let asked = |version, limit| compress(&data, &Compression::of(Method::Zstd), Some(version), limit);
+        assert_eq!(asked(Version::V3, 6000).unwrap().1.recorded.version, 3);
+        let text = |limit| asked(Version::V2, limit).unwrap_err().to_string();
         assert_eq!(text(4999), "Uncompressed size exceeds version 2 limit");
         assert_eq!(text(5000), "Total file size exceeds version 2 limit");
     }
@@ -370,12 +365,8 @@ mod tests {
         let data = [b"some text ".repeat(1000), noise(100)].concat();
         for method in [Method::Zlib, Method::Zstd] {
             for level in [-5, 0, 1, 9, 22, 100] {
-                let (file, _) = compress(
-                    &data,
-                    &Compression { stream: Settings { level, ..Settings::of(method) }, version: None },
-                    1 << 30,
-                )
-                .unwrap();
+                let (file, _) =
+                    compress(&data, &Compression { level, ..Compression::of(method) }, None, 1 << 30).unwrap();
                 assert_eq!(inflate(&file).unwrap(), data, "{method:?} {level}");
             }
         }
@@ -385,13 +376,13 @@ mod tests {
     fn version_1_ends_where_its_stream_ends() {
         for method in [Method::Zlib, Method::Zstd] {
             let data = noise(3000);
-            let compression = Compression { stream: Settings { level: 1, ..Settings::of(method) }, version: None };
-            let (file, deflation) = compress(&data, &compression, 1 << 30).unwrap();
-            let header = Header { version: Version::V1, total: None, ..deflation.header };
+            let compression = Compression { level: 1, ..Compression::of(method) };
+            let (file, _) = compress(&data, &compression, None, 1 << 30).unwrap();
+            let header = Header { version: Version::V1, total: None, ..Header::read(&file, 0).unwrap().unwrap() };
             let first = [&header.to_bytes(), &file[24..]].concat();
             let input = Input::from_bytes("in", [&first[..], b"CCOB and so on"].concat());
             let compressed = read(input.as_slice()).unwrap().unwrap();
-            assert_eq!(compressed.len(), len_u64(&first));
+            assert_eq!(compressed.stored_len(), len_u64(&first));
             assert_eq!(compressed.inflate_whole().unwrap().0.bytes(), data);
         }
     }
@@ -399,14 +390,14 @@ mod tests {
     #[test]
     fn every_field_is_checked() {
         for method in [Method::Zlib, Method::Zstd] {
-            let compression = Compression { stream: Settings { level: 1, ..Settings::of(method) }, version: None };
-            let (file, deflation) = compress(&noise(3000), &compression, 1 << 30).unwrap();
+            let compression = Compression { level: 1, ..Compression::of(method) };
+            let (file, _) = compress(&noise(3000), &compression, None, 1 << 30).unwrap();
             let with = |header: Header| inflate(&[&header.to_bytes(), &file[24..]].concat()).unwrap_err();
             let malformed = |error| match error {
                 Error::Malformed { source, .. } => source,
                 other => panic!("{other}"),
             };
-            let header = deflation.header;
+            let header = Header::read(&file, 0).unwrap().unwrap();
             assert!(matches!(malformed(with(Header { hash: 1, ..header })), Malformed::Hash { recorded: 1, .. }));
             for inflated in [2999, 3001] {
                 let error = malformed(with(Header { inflated, ..header }));

@@ -213,7 +213,7 @@ impl<'a> Bundles<'a> {
         let Some(data) = self.rest(position) else { return Ok(None) };
         if let Some(compressed) = self.container.compressed(data)? {
             let bundle = self.read_compressed(compressed)?;
-            return Ok(Some((bundle, position.saturating_add(compressed.len()))));
+            return Ok(Some((bundle, position.saturating_add(compressed.stored_len()))));
         }
         if position > 0 && !self.container.repeats() {
             return Ok(None);
@@ -299,7 +299,8 @@ mod tests {
     use super::*;
     use crate::container::Member;
     use crate::container::binary::Binary;
-    use crate::container::compressed::{self, Compression};
+    use crate::container::compressed;
+    use crate::container::stream::{Compression, Method};
     use crate::output;
     use crate::piece::{Piece, emit};
 
@@ -317,9 +318,10 @@ mod tests {
         let mut output = Output::stage(file.path()).unwrap();
         compressed::write(
             &[Piece::Bytes(data.to_vec())],
-            &Compression::default(),
+            &Compression::of(Method::Zstd),
+            None,
             &mut output,
-            &mut Meter::new(&mut |_, _| {}),
+            &mut Meter::silent(),
         )
         .unwrap();
         output::commit(vec![output]).unwrap();
@@ -363,7 +365,7 @@ mod tests {
             let index = bundle.entries.iter().position(|entry| entry.id == name.as_bytes()).unwrap();
             let out = tempfile::NamedTempFile::new().unwrap();
             let mut output = Output::stage(out.path())?;
-            bundle.extract(&mut [(index, &mut output)], &mut Meter::new(&mut |_, _| {}))?;
+            bundle.extract(&mut [(index, &mut output)], &mut Meter::silent())?;
             output::commit(vec![output])?;
             Ok::<_, Error>(std::fs::read(out.path()).unwrap())
         };

@@ -9,7 +9,8 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::fs::File;
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -21,11 +22,15 @@ use super::hash::Hasher;
 use crate::bytes::{len_u64, slice};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::input::{Input, Slice, SliceReader};
-use crate::meter::{Meter, Metered};
-use crate::piece::{Piece, Sink, emit, total_len};
+use crate::meter::{Meter, emit};
+use crate::output::Output;
+use crate::piece::{Piece, Sink, total_len};
 
-/// The largest window (as a power of two) that the decoder accepts: the largest that zstd has on any machine.
-pub const WINDOW_LOG_MAX: u32 = 31;
+/// The windows (as powers of two) that zstd has, and that the decoder accepts.
+pub const WINDOW_LOGS: RangeInclusive<u32> = 10..=31;
+
+/// The smallest table for long-distance matching that zstd has.
+const LDM_HASH_LOG_MIN: u32 = 6;
 
 /// The window that LLVM 22.1.8 writes with: what zstd takes for long-distance matching. Windows are no smaller than this
 /// unless asked, since zstd makes them no larger than the data anyway.
@@ -34,15 +39,16 @@ const WINDOW_LOG_LLVM: u32 = 27;
 /// The largest window that is written unless asked: what a decoder that works in pieces must have memory for.
 const WINDOW_LOG_DEFAULT_MAX: u32 = 30;
 
-/// Up to this many bytes are compressed in one go on one thread.
-const ONE_JOB_MAX: u64 = 8 << 20;
-
-/// What one thread compresses at a time. Less makes the stream larger, more makes threads wait.
-const JOB_MIN: u64 = 8 << 20;
-const JOB_MAX: u64 = 64 << 20;
+/// What one thread compresses at a time, in bytes; less data is compressed in one go. Less makes the stream larger, more
+/// makes threads wait.
+const JOB: u32 = 64 << 20;
 
 /// More threads need more memory, and builds run several of us anyway.
 const THREADS_MAX: u32 = 8;
+
+/// The length in bytes of what stands in front of the stream in an inflated container: the only format that has it is the
+/// offload binary of version 3, whose header it is.
+pub(super) const PREFIX_LEN: usize = 40;
 
 /// How a container is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +60,11 @@ pub enum Method {
 }
 
 impl Method {
+    /// The method with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Zlib, Self::Zstd].into_iter().find(|method| method.name() == name)
+    }
+
     /// The name of the method.
     pub fn name(self) -> &'static str {
         match self {
@@ -78,7 +89,7 @@ pub struct Recorded {
     /// What the container is, for messages.
     pub what: &'static str,
     /// The version of its format.
-    pub version: u16,
+    pub version: u32,
     /// The method of the stream.
     pub method: Method,
     /// Header and stream together, in bytes, if that is recorded.
@@ -97,7 +108,7 @@ pub struct Compressed<'a> {
     pub(super) offset: u64,
     pub(super) header_len: u64,
     /// What stands in front of the stream's bytes in the inflated container.
-    pub(super) prefix: Option<[u8; 40]>,
+    pub(super) prefix: Option<[u8; PREFIX_LEN]>,
     /// The stream.
     pub(super) body: Slice<'a>,
 }
@@ -114,13 +125,8 @@ impl<'a> Compressed<'a> {
     }
 
     /// Header and stream together, in bytes.
-    pub fn len(&self) -> u64 {
+    pub fn stored_len(&self) -> u64 {
         self.header_len.saturating_add(self.body.len())
-    }
-
-    /// Whether the stream holds no byte.
-    pub fn is_empty(&self) -> bool {
-        self.body.is_empty()
     }
 
     /// A reader of the inflated bytes. Reading up to the end checks the recorded sizes, and with `hash` the
@@ -184,7 +190,7 @@ impl<'a> Inflater<'a> {
         let decoder = match source.recorded.method {
             Method::Zlib => Ok(Decoder::Zlib(ZlibDecoder::new(reader))),
             Method::Zstd => zstd::Decoder::new(reader).and_then(|mut decoder| {
-                decoder.window_log_max(WINDOW_LOG_MAX)?;
+                decoder.window_log_max(*WINDOW_LOGS.end())?;
                 Ok(Decoder::Zstd(decoder))
             }),
         };
@@ -259,7 +265,7 @@ impl<'a> Inflater<'a> {
                 what,
                 offset,
                 size: "the total size",
-                recorded: self.source.len(),
+                recorded: self.source.stored_len(),
                 actual: decoder.total_in().saturating_add(self.source.header_len).to_string(),
             }));
         }
@@ -303,77 +309,81 @@ impl Read for Inflater<'_> {
 
 /// How a stream is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct Compression {
     /// The method.
     pub method: Method,
     /// The level in the method's own scale. zstd takes the nearest level that it has.
     pub level: i32,
-    /// The largest zstd window, as a power of two of bytes. Decoders that work in pieces have to keep a whole window in
-    /// memory; those of before 2023 refuse more than 27 unless told otherwise.
+    /// The largest zstd window, as a power of two of bytes, in [`WINDOW_LOGS`]. Decoders that work in pieces have to keep
+    /// a whole window in memory, and refuse more than 27 unless told otherwise.
     pub window_log_max: u32,
 }
 
-impl Settings {
+impl Compression {
     /// The default settings of a method.
     pub const fn of(method: Method) -> Self {
         Self { method, level: method.default_level(), window_log_max: WINDOW_LOG_DEFAULT_MAX }
     }
 }
 
-/// Writes the pieces as one stream to the current position of `file`; `hash` takes what goes into it.
+/// Writes the pieces as one stream behind room for a header of `header_len` bytes. `hash` takes what goes into it. Returns
+/// the length of the stream.
 ///
-/// The bytes depend on the pieces and the settings only, not on the machine or how many threads it has.
+/// The bytes depend on the pieces and the compression only, not on the machine or how many threads it has.
 pub(super) fn deflate(
     pieces: &[Piece<'_>],
-    settings: &Settings,
+    compression: &Compression,
+    header_len: u64,
     hash: Option<&mut Hasher>,
-    (file, path): (&mut File, &Path),
+    output: &mut Output,
     meter: &mut Meter<'_>,
-) -> Result<()> {
-    meter.expect(total_len(pieces));
-    match settings.method {
+) -> Result<u64> {
+    let path = output.path().to_owned();
+    let file = output.file()?;
+    file.seek(SeekFrom::Start(header_len)).with_path(&path)?;
+    match compression.method {
         Method::Zstd => {
-            let encoder = zstd_encoder(pieces, settings, file).with_path(path)?;
-            let mut sink = Deflater { encoder, hash, path };
-            emit(pieces, &mut Metered { sink: &mut sink, meter })?;
-            sink.encoder.finish().with_path(path)?;
+            let encoder = zstd_encoder(pieces, compression, &mut *file).with_path(&path)?;
+            let mut sink = Deflater { encoder, hash, path: &path };
+            emit(pieces, &mut sink, meter)?;
+            sink.encoder.finish().with_path(&path)?;
         }
         Method::Zlib => {
-            let level = u32::try_from(settings.level.clamp(0, 9)).unwrap_or_default();
-            let encoder = ZlibEncoder::new(file, flate2::Compression::new(level));
-            let mut sink = Deflater { encoder, hash, path };
-            emit(pieces, &mut Metered { sink: &mut sink, meter })?;
-            sink.encoder.finish().with_path(path)?;
+            let level = u32::try_from(compression.level.clamp(0, 9)).unwrap_or_default();
+            let encoder = ZlibEncoder::new(&mut *file, flate2::Compression::new(level));
+            let mut sink = Deflater { encoder, hash, path: &path };
+            emit(pieces, &mut sink, meter)?;
+            sink.encoder.finish().with_path(&path)?;
         }
     }
-    Ok(())
+    let end = file.stream_position().with_path(&path)?;
+    Ok(end.saturating_sub(header_len))
 }
 
-/// zstd with long-distance matching, as LLVM 22.1.8 has it, and for more than a few megabytes with what was found to
+/// zstd with long-distance matching, as LLVM 22.1.8 has it, and for more than one thread's work with what was found to
 /// make bundles smaller: a window that reaches from one code object to the one before it, more memory for finding
 /// matches that far, and, at the default level, tables of twice the size.
 fn zstd_encoder<'f>(
     pieces: &[Piece<'_>],
-    settings: &Settings,
+    compression: &Compression,
     file: &'f mut File,
 ) -> io::Result<zstd::Encoder<'static, &'f mut File>> {
     let total = total_len(pieces);
-    let mut encoder = zstd::Encoder::new(file, settings.level)?;
+    let mut encoder = zstd::Encoder::new(file, compression.level)?;
     encoder.long_distance_matching(true)?;
     // One-shot decoders ask the frame for its size.
     encoder.set_pledged_src_size(Some(total))?;
-    let window_log = window_log(pieces).min(settings.window_log_max);
+    let window_log = window_log(pieces).min(compression.window_log_max);
     encoder.set_parameter(CParameter::WindowLog(window_log))?;
-    if total <= ONE_JOB_MAX {
+    if total <= u64::from(JOB) {
         return Ok(encoder);
     }
-    encoder.set_parameter(CParameter::LdmHashLog(window_log.saturating_sub(6)))?;
-    if settings.level == Method::Zstd.default_level() {
+    encoder.set_parameter(CParameter::LdmHashLog(window_log.saturating_sub(6).max(LDM_HASH_LOG_MIN)))?;
+    if compression.level == Method::Zstd.default_level() {
         encoder.set_parameter(CParameter::HashLog(18))?;
         encoder.set_parameter(CParameter::ChainLog(17))?;
     }
-    let job = total.checked_div(8).unwrap_or(total).clamp(JOB_MIN, JOB_MAX);
-    encoder.set_parameter(CParameter::JobSize(u32::try_from(job).unwrap_or(u32::MAX)))?;
+    encoder.set_parameter(CParameter::JobSize(JOB))?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     encoder.multithread(u32::try_from(threads).unwrap_or(THREADS_MAX).min(THREADS_MAX))?;
     Ok(encoder)
@@ -381,14 +391,20 @@ fn zstd_encoder<'f>(
 
 /// The window (as a power of two) with which each code object finds the same place of the one before it, give or take
 /// an eighth of its size.
-fn window_log(pieces: &[Piece<'_>]) -> u32 {
+fn window_log<'p>(pieces: impl IntoIterator<Item = &'p Piece<'p>>) -> u32 {
+    let code_object = |piece: &Piece<'_>| matches!(piece, Piece::Input(slice) if !slice.is_empty());
+    window_log_of(pieces.into_iter().map(|piece| (piece.len(), code_object(piece))))
+}
+
+/// The same for lengths in bytes, and whether each is a code object's.
+fn window_log_of(pieces: impl Iterator<Item = (u64, bool)>) -> u32 {
     let mut position = 0_u64;
     let mut previous: Option<(u64, u64)> = None;
     let mut reach = 0;
-    for piece in pieces {
-        let (start, len) = (position, piece.len());
+    for (len, is_code_object) in pieces {
+        let start = position;
         position = position.saturating_add(len);
-        if !matches!(piece, Piece::Input(_)) || len == 0 {
+        if !is_code_object {
             continue;
         }
         // What is much smaller than its neighbour has little to gain from it.
@@ -435,22 +451,25 @@ mod tests {
 
     #[test]
     fn the_window_reaches_the_code_object_before() {
-        let mapped = |len: u64| {
-            let file = tempfile::NamedTempFile::new().unwrap();
-            file.as_file().set_len(len).unwrap();
-            Input::open(file.path()).unwrap()
-        };
-        let log = |lens: &[u64]| {
-            let inputs: Vec<Input> = lens.iter().map(|&len| mapped(len)).collect();
-            let pieces: Vec<_> = inputs.iter().map(|input| Piece::Input(input.as_slice())).collect();
-            window_log(&pieces)
-        };
         const M: u64 = 1 << 20;
+        let log = |lens: &[u64]| window_log_of(lens.iter().map(|&len| (len, len > 0)));
         assert_eq!(log(&[]), 27);
         assert_eq!(log(&[1, 1, 1]), 27);
         assert_eq!(log(&[0, 180 * M, 180 * M]), 28);
         assert_eq!(log(&[180 * M, 1]), 27);
         assert_eq!(log(&[300 * M, 200 * M]), 29);
         assert_eq!(log(&[1, 800 * M]), 27);
+        assert_eq!(window_log_of([(180 * M, true), (100 * M, false), (180 * M, true)].into_iter()), 29);
+    }
+
+    #[test]
+    fn every_window_can_be_asked_for() {
+        let data = Piece::Zeros(u64::from(JOB) + 1);
+        let dir = tempfile::tempdir().unwrap();
+        for window_log_max in [10, 11, 31] {
+            let mut output = Output::stage(&dir.path().join("out")).unwrap();
+            let compression = Compression { window_log_max, ..Compression::of(Method::Zstd) };
+            deflate(std::slice::from_ref(&data), &compression, 0, None, &mut output, &mut Meter::silent()).unwrap();
+        }
     }
 }

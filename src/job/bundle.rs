@@ -5,16 +5,16 @@ use std::path::PathBuf;
 
 use super::{Event, FileType, Observer, objcopy};
 use crate::container::binary::Binary;
-use crate::container::compressed::{self, Compression};
+use crate::container::compressed;
 use crate::container::object::Objects;
+use crate::container::stream::Compression;
 use crate::container::text::Text;
 use crate::container::{Container, Member};
 use crate::error::{Error, Result};
 use crate::id::{EntryId, OffloadKind};
 use crate::input::Input;
-use crate::meter::{Meter, Metered};
+use crate::meter::{Meter, emit};
 use crate::output::{self, Output};
-use crate::piece::{emit, total_len};
 
 /// Bundles code objects.
 #[derive(Clone, Debug)]
@@ -29,6 +29,8 @@ pub struct Bundle {
     pub alignment: NonZeroU32,
     /// Whether and how to compress the bundle. A fat object is never compressed: linkers have to read it.
     pub compression: Option<Compression>,
+    /// The version of the compressed bundle's header: `None` is the oldest that can hold the sizes.
+    pub compressed_version: Option<compressed::Version>,
     /// Instead of writing a fat object, tell the command with which LLVM would write it.
     pub print_commands: bool,
 }
@@ -58,12 +60,9 @@ impl Bundle {
         let mut tell = |done, total| observer(Event::Progress { done, total });
         let meter = &mut Meter::new(&mut tell);
         match self.compression.as_ref().filter(|_| fat_host.is_none()) {
-            None => {
-                meter.expect(total_len(&plan));
-                emit(&plan, &mut Metered { sink: &mut output, meter })?;
-            }
+            None => emit(&plan, &mut output, meter)?,
             Some(compression) => {
-                let deflation = compressed::write(&plan, compression, &mut output, meter)?;
+                let deflation = compressed::write(&plan, compression, self.compressed_version, &mut output, meter)?;
                 observer(Event::Deflated(deflation));
             }
         }

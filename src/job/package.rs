@@ -7,13 +7,12 @@ use super::file_name::FileName;
 use super::{Event, Observer};
 use crate::container::bitcode::is_bitcode;
 use crate::container::offload_binary::{self, HipNumber, ImageInfo, ImageKind, Strings, Version};
-use crate::container::stream::Settings;
+use crate::container::stream::Compression;
 use crate::error::{Error, Result};
 use crate::id::OffloadKind;
 use crate::input::Input;
-use crate::meter::{Meter, Metered};
+use crate::meter::{Meter, emit};
 use crate::output::{self, Output};
-use crate::piece::{emit, total_len};
 
 /// Packages images.
 #[derive(Clone, Debug)]
@@ -27,7 +26,7 @@ pub struct Package {
     /// The number that stands for HIP.
     pub hip_number: HipNumber,
     /// Whether and how to compress.
-    pub compression: Option<Settings>,
+    pub compression: Option<Compression>,
 }
 
 /// One or several images that differ in nothing but their files.
@@ -66,9 +65,7 @@ impl Package {
         match &self.compression {
             Some(compression) => offload_binary::write_compressed(&images, compression, &mut output, meter)?,
             None => {
-                let plan = offload_binary::plan(self.version, &images);
-                meter.expect(total_len(&plan));
-                emit(&plan, &mut Metered { sink: &mut output, meter })?;
+                emit(&offload_binary::plan(self.version, &images), &mut output, meter)?;
             }
         }
         output::commit(vec![output])

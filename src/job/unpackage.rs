@@ -176,7 +176,7 @@ impl<'j> Run<'j> {
                 }
                 Some(path) => {
                     let output = served.last.insert(Output::stage(path)?);
-                    binary.extract(&mut [(index, output)], &mut Meter::new(&mut |_, _| {}))?;
+                    binary.extract(&mut [(index, output)], &mut Meter::silent())?;
                 }
                 None => by_name.push(number),
             }

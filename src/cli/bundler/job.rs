@@ -9,14 +9,14 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail, ensure};
-use offload_bundle::container::compressed::Compression;
 use offload_bundle::container::sequence::Inflate;
+use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::id::{EntryId, IdError, OffloadKind, Rules};
 use offload_bundle::job::{Bundle, List, Unbundle, UnbundleArchive};
 
 use super::raw::RawArgs;
 use crate::cli::environment::Environment;
-use crate::cli::options::limit_window;
+use crate::cli::values::limit_window;
 
 /// A job with all that it needs.
 #[derive(Debug)]
@@ -98,16 +98,16 @@ fn plan_bundle(raw: &RawArgs, files: Files, environment: &Environment) -> Result
     let Some(alignment) = NonZeroU32::new(raw.bundle_align) else {
         bail!("for the --bundle-align option: the alignment must be at least 1");
     };
-    let mut stream = Compression::default().stream;
-    stream.level = raw.compression_level.or(environment.compression_level).unwrap_or(stream.level);
-    limit_window(&mut stream, raw.compression_window)?;
-    let compression = Compression { stream, version: environment.format_version };
+    let mut compression = Compression::of(Method::Zstd);
+    compression.level = raw.compression_level.or(environment.compression_level).unwrap_or(compression.level);
+    limit_window(&mut compression, raw.compression_window)?;
     Ok(Job::Bundle(Bundle {
         members: targets.into_iter().zip(inputs).collect(),
         output,
         file_type,
         alignment,
         compression: raw.compress.unwrap_or(environment.compress).then_some(compression),
+        compressed_version: environment.format_version,
         print_commands: raw.print_commands,
     }))
 }

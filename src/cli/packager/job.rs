@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail, ensure};
 use offload_bundle::container::offload_binary::{HipNumber, Version};
-use offload_bundle::container::stream::{Method, Settings};
+use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::job::{Package, Unpackage};
 
 use super::image::Arguments;
 use super::raw::RawArgs;
-use crate::cli::options::limit_window;
+use crate::cli::values::limit_window;
 
 /// A job with all that it needs.
 #[derive(Debug)]
@@ -51,28 +51,23 @@ pub(super) fn plan(raw: RawArgs, hip_number: impl FnOnce() -> HipNumber) -> Resu
 }
 
 /// The version to write, and how images are compressed.
-fn plan_format(raw: &RawArgs) -> Result<(Version, Option<Settings>)> {
+fn plan_format(raw: &RawArgs) -> Result<(Version, Option<Compression>)> {
     let version = raw.format_version.as_deref();
     let Some(method) = &raw.compress else {
         ensure!(raw.compression_level.is_none(), "--compression-level is only for --compress.");
         ensure!(raw.compression_window.is_none(), "--compression-window is only for --compress.");
-        let version = match version {
-            Some("3") => Version::V3,
-            Some("2") => Version::V2,
-            _ => Version::V1,
-        };
-        return Ok((version, None));
+        let number = version.and_then(|version| version.parse().ok());
+        return Ok((number.and_then(Version::from_number).unwrap_or_default(), None));
     };
     if let Some(version @ ("1" | "2")) = version {
         bail!(
             "--compress and --format-version={version} are mutually exclusive: only version 3 can hold compressed images."
         );
     }
-    let method = if method == Method::Zlib.name() { Method::Zlib } else { Method::Zstd };
-    let mut settings = Settings::of(method);
-    settings.level = raw.compression_level.unwrap_or(settings.level);
-    limit_window(&mut settings, raw.compression_window)?;
-    Ok((Version::V3, Some(settings)))
+    let mut compression = Compression::of(Method::from_name(method).unwrap_or(Method::Zstd));
+    compression.level = raw.compression_level.unwrap_or(compression.level);
+    limit_window(&mut compression, raw.compression_window)?;
+    Ok((Version::V3, Some(compression)))
 }
 
 #[cfg(test)]
@@ -87,7 +82,7 @@ mod tests {
         RawArgs { output: Some("out".into()), ..RawArgs::default() }
     }
 
-    fn format(raw: RawArgs) -> (Version, Option<Settings>) {
+    fn format(raw: RawArgs) -> (Version, Option<Compression>) {
         match plan(raw, || HipNumber::Old).unwrap() {
             Job::Package(package) => {
                 assert_eq!(package.hip_number, HipNumber::Old);
@@ -117,9 +112,9 @@ mod tests {
         assert_eq!(format(asked("2")), (Version::V2, None));
         assert_eq!(format(asked("3")), (Version::V3, None));
         let zlib = RawArgs { compress: Some("zlib".to_owned()), ..asked("3") };
-        assert_eq!(format(zlib), (Version::V3, Some(Settings::of(Method::Zlib))));
+        assert_eq!(format(zlib), (Version::V3, Some(Compression::of(Method::Zlib))));
         let zstd = RawArgs { compress: Some("zstd".to_owned()), compression_level: Some(-1), ..packing() };
-        assert_eq!(format(zstd), (Version::V3, Some(Settings { level: -1, ..Settings::of(Method::Zstd) })));
+        assert_eq!(format(zstd), (Version::V3, Some(Compression { level: -1, ..Compression::of(Method::Zstd) })));
     }
 
     #[test]

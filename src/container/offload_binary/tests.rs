@@ -2,7 +2,7 @@ use super::*;
 use crate::bytes::len_u64;
 use crate::container::Entry;
 use crate::container::sequence::{Bundles, Inflate};
-use crate::container::stream::Settings;
+use crate::container::stream::Compression;
 use crate::error::Error;
 use crate::input::Input;
 use crate::meter::Meter;
@@ -42,7 +42,7 @@ fn compressed(method: Method) -> Vec<u8> {
     let path = dir.path().join("out");
     let inputs = inputs();
     let mut output = Output::stage(&path).unwrap();
-    write_compressed(&images(&inputs), &Settings::of(method), &mut output, &mut Meter::new(&mut |_, _| {})).unwrap();
+    write_compressed(&images(&inputs), &Compression::of(method), &mut output, &mut Meter::silent()).unwrap();
     output::commit(vec![output]).unwrap();
     std::fs::read(path).unwrap()
 }

@@ -2,16 +2,15 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::HashMap;
-use std::io::{Seek, SeekFrom, Write};
 
 use super::{ALIGNMENT, ENTRY_LEN, ImageInfo, MAGIC, Version};
-use crate::bytes::len_u64;
-use crate::container::stream::{Settings, deflate};
-use crate::error::{Result, WithPath};
+use crate::bytes::{self, len_u64};
+use crate::container::stream::{Compression, deflate};
+use crate::error::Result;
 use crate::input::Slice;
 use crate::meter::Meter;
 use crate::output::Output;
-use crate::piece::{Piece, total_len};
+use crate::piece::{Piece, Sink, total_len};
 
 /// An image to be written.
 #[derive(Clone, Debug)]
@@ -118,7 +117,7 @@ impl<'s> StringTable<'s> {
 /// Writes one compressed offload binary of version 3 with these images into `output`, which must be empty.
 pub(crate) fn write_compressed(
     images: &[NewImage<'_>],
-    compression: &Settings,
+    compression: &Compression,
     output: &mut Output,
     meter: &mut Meter<'_>,
 ) -> Result<()> {
@@ -128,17 +127,14 @@ pub(crate) fn write_compressed(
     let Some(Piece::Bytes(head)) = pieces.first_mut() else { return Ok(()) };
     let body = head.split_off(usize::try_from(header_len).unwrap_or_default());
     let mut header = std::mem::replace(head, body);
-    let path = output.path().to_owned();
-    let file = output.file()?;
-    file.seek(SeekFrom::Start(header_len)).with_path(&path)?;
-    deflate(&pieces, compression, None, (&mut *file, &path), meter)?;
-    let size = file.stream_position().with_path(&path)?;
+    let stream_len = deflate(&pieces, compression, header_len, None, output, meter)?;
+    let size = header_len.saturating_add(stream_len);
     let padding = size.next_multiple_of(ALIGNMENT).saturating_sub(size);
-    file.write_all([0; 8].get(..usize::try_from(padding).unwrap_or_default()).unwrap_or_default()).with_path(&path)?;
+    output.write(bytes::slice(&[0; 8], 0, padding).unwrap_or_default())?;
     for (position, value) in [(8, size), (32, inflated)] {
         if let Some(field) = header.get_mut(position..).and_then(<[u8]>::first_chunk_mut::<8>) {
             *field = value.to_le_bytes();
         }
     }
-    file.seek(SeekFrom::Start(0)).and_then(|_| file.write_all(&header)).with_path(&path)
+    output.write_at_start(&header)
 }
