@@ -96,6 +96,8 @@ impl Random {
 /// A command line and what it finds.
 #[derive(Clone, Debug, Default)]
 pub struct Case {
+    /// What the tool is called by; [`NAME`] if empty.
+    pub called: &'static str,
     pub args: Vec<String>,
     pub env: Vec<(&'static str, String)>,
     pub files: Vec<(String, Arc<[u8]>)>,
@@ -112,6 +114,16 @@ pub struct Case {
 impl Case {
     pub fn new<S: AsRef<str>>(args: &[S]) -> Self {
         Self { args: args.iter().map(|arg| arg.as_ref().to_owned()).collect(), ..Self::default() }
+    }
+
+    /// The same for a tool that is called by another name.
+    pub fn called(mut self, name: &'static str) -> Self {
+        self.called = name;
+        self
+    }
+
+    pub fn name(&self) -> &'static str {
+        if self.called.is_empty() { NAME } else { self.called }
     }
 
     pub fn arg(mut self, arg: impl Into<String>) -> Self {
@@ -201,7 +213,7 @@ pub fn run(tool: &Path, case: &Case) -> Outcome {
     let (out, err, input) = (side.join("out"), side.join("err"), side.join("in"));
     fs::write(&input, &case.stdin).unwrap();
     let mut command = Command::new(tool);
-    command.arg0(NAME).args(&case.args).current_dir(&work);
+    command.arg0(case.name()).args(&case.args).current_dir(&work);
     command.env_clear().env("PATH", "/usr/bin:/bin").env("TMPDIR", &side).env("PWD", &work);
     // A crash of LLVM is a crash; where it was costs a second more to find out.
     command.env("LLVM_DISABLE_SYMBOLIZATION", "1");
@@ -304,14 +316,15 @@ impl Report {
         if theirs == ours {
             return;
         }
-        match rules::explain(case, &theirs, &ours) {
-            Some(rule) => {
-                if std::env::var_os("OFFLOAD_SHOW_RULE").is_some_and(|shown| shown == rule) {
-                    loud(&format!("by rule '{rule}': {}", difference(case, &theirs, &ours)));
-                }
-                self.by_rule(rule);
+        let rules = rules::explain(case, &theirs, &ours);
+        if rules.is_empty() {
+            self.unexpected.push(difference(case, &theirs, &ours));
+        }
+        for rule in rules {
+            if std::env::var_os("OFFLOAD_SHOW_RULE").is_some_and(|shown| shown == rule) {
+                loud(&format!("by rule '{rule}': {}", difference(case, &theirs, &ours)));
             }
-            None => self.unexpected.push(difference(case, &theirs, &ours)),
+            self.by_rule(rule);
         }
     }
 
@@ -346,7 +359,7 @@ impl Report {
 }
 
 fn difference(case: &Case, theirs: &Outcome, ours: &Outcome) -> String {
-    let mut text = format!("{NAME} {}", case.args.join(" "));
+    let mut text = format!("{} {}", case.name(), case.args.join(" "));
     for (name, value) in &case.env {
         write!(text, "\n  with {name}={value}").unwrap();
     }

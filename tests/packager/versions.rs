@@ -1,0 +1,3 @@
+//! Later.
+use super::harness::{Report, Tools};
+pub fn compare(_: &mut Report, _: &Tools) {}
