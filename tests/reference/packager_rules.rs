@@ -214,6 +214,14 @@ fn broken(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
 
 fn reason(_: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
     if theirs.status == 1 && ours.status == 1 {
+        // What LLVM says of members of archives, and of archives themselves, is in the note.
+        let of_member = ours.stderr_text().lines().any(|line| theirs.stderr_text() == line.replace("note:", "error:") + "\n");
+        let of_archive = theirs.stderr_text().contains("truncated or malformed archive")
+            && ours.stderr_text().contains(" offset ")
+            && ours.stderr_text().contains("archive");
+        if of_member || of_archive {
+            theirs.stderr = ours.stderr.clone();
+        }
         lines_without(theirs, is_note);
         lines_without(ours, is_note);
     }
