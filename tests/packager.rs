@@ -111,3 +111,8 @@ fn inputs() {
 fn versions() {
     group("versions of the offload binary", versions::compare);
 }
+
+#[test]
+fn clients() {
+    group("clients of the packager", clients::compare);
+}
