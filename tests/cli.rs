@@ -18,12 +18,13 @@ const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli");
 /// Where `# COPY:` takes files from.
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures");
 /// Variables that would change what the program does.
-const VARIABLES: [&str; 5] = [
+const VARIABLES: [&str; 6] = [
     "OFFLOAD_BUNDLER_COMPRESS",
     "OFFLOAD_BUNDLER_VERBOSE",
     "OFFLOAD_BUNDLER_COMPRESSION_LEVEL",
     "OFFLOAD_BUNDLER_IGNORE_ENV_VAR",
     "COMPRESSED_BUNDLE_FORMAT_VERSION",
+    "OFFLOAD_BINARY_HIP_KIND",
 ];
 /// In seconds of processor time: what runs longer is taken for a hang and killed.
 const CPU_LIMIT: u32 = 5;
@@ -68,7 +69,8 @@ struct Subject {
 fn transcripts_are_golden() {
     let bless = std::env::var_os("BLESS").is_some();
     let executable = Path::new(env!("CARGO_BIN_EXE_clang-offload-bundler"));
-    let subject = Subject { directory: executable.parent().unwrap().to_owned(), sort_lists: false };
+    let links = links(executable).unwrap();
+    let subject = Subject { directory: links.path().to_owned(), sort_lists: false };
     let cases = cases().unwrap();
     assert!(!cases.is_empty(), "no case in {CASES}");
     let mut failures = String::new();
@@ -94,7 +96,8 @@ fn the_reference_agrees_except_where_a_case_says_so() {
         return;
     };
     let executable = Path::new(env!("CARGO_BIN_EXE_clang-offload-bundler"));
-    let ours = Subject { directory: executable.parent().unwrap().to_owned(), sort_lists: true };
+    let links = links(executable).unwrap();
+    let ours = Subject { directory: links.path().to_owned(), sort_lists: true };
     let theirs = Subject { directory, sort_lists: true };
     let mut failures = String::new();
     for case in cases().unwrap().iter().filter(|case| case.fault.is_none()) {
@@ -107,6 +110,15 @@ fn the_reference_agrees_except_where_a_case_says_so() {
         }
     }
     assert!(failures.is_empty(), "\n{failures}");
+}
+
+/// A directory in which the executable has all the names that make it one tool or another.
+fn links(executable: &Path) -> Result<tempfile::TempDir> {
+    let directory = tempfile::tempdir()?;
+    for name in ["clang-offload-bundler", "llvm-offload-binary", "clang-offload-packager"] {
+        std::os::unix::fs::symlink(executable, directory.path().join(name))?;
+    }
+    Ok(directory)
 }
 
 /// Plays a case and compares its transcript with the golden one, or writes that.

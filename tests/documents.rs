@@ -16,7 +16,9 @@ fn root() -> PathBuf {
 
 /// The tables of rules, as text.
 fn rules() -> String {
-    ["rules.rs", "packager_rules.rs"].map(|name| fs::read_to_string(root().join("tests/reference").join(name)).unwrap()).concat()
+    ["rules.rs", "packager_rules.rs"]
+        .map(|name| fs::read_to_string(root().join("tests/reference").join(name)).unwrap())
+        .concat()
 }
 
 /// Whether a test named in a row exists: a rule, a function in a file, a file, or a case.

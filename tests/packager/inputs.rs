@@ -10,7 +10,8 @@ use super::{call, llvm, packager};
 const ALL: &str = "--image=no such key=";
 
 /// Host targets: ELF of both widths and byte orders, and COFF.
-const ELF: &[&str] = &["x86_64-linux-gnu", "i686-linux-gnu", "aarch64-linux-gnu", "s390x-linux-gnu", "powerpc64-linux-gnu"];
+const ELF: &[&str] =
+    &["x86_64-linux-gnu", "i686-linux-gnu", "aarch64-linux-gnu", "s390x-linux-gnu", "powerpc64-linux-gnu"];
 const COFF: &[&str] = &["x86_64-windows-msvc", "i686-windows-msvc", "aarch64-windows-msvc"];
 
 /// A directory in which files are made, and the tools to make them with.
@@ -52,7 +53,8 @@ impl<'t> Shop<'t> {
     pub fn compile(&self, target: &str, function: &str, offload: &[&str], more: &[&str]) -> String {
         let output = format!("{function}-{target}.o");
         let start = if target.contains("windows") { "_DllMainCRTStartup" } else { "_start" };
-        let source = format!("int {function}(void) {{ return 1; }}\n#ifdef START\nint {start}(void) {{ return 1; }}\n#endif\n");
+        let source =
+            format!("int {function}(void) {{ return 1; }}\n#ifdef START\nint {start}(void) {{ return 1; }}\n#endif\n");
         self.write("source.c", source.as_bytes());
         let embed: Vec<String> = offload.iter().map(|name| format!("-fembed-offload-object={name}.off")).collect();
         let embed: Vec<&str> = embed.iter().flat_map(|option| ["-Xclang", option]).collect();
@@ -173,7 +175,9 @@ fn compare_windows(report: &mut Report, shop: &Shop<'_>) {
     if !llvm(shop.tools).join("lld-link").exists() {
         return super::harness::skip("PE files", "lld-link is not installed");
     }
-    for (target, machine) in [("x86_64-windows-msvc", "x64"), ("i686-windows-msvc", "x86"), ("aarch64-windows-msvc", "arm64")] {
+    for (target, machine) in
+        [("x86_64-windows-msvc", "x64"), ("i686-windows-msvc", "x86"), ("aarch64-windows-msvc", "arm64")]
+    {
         let object = shop.compile(target, "start", &["gfx906"], &["-DSTART"]);
         let machine = format!("/machine:{machine}");
         let entry = ["/nodefaultlib", "/subsystem:console", "/entry:start", &machine, "/safeseh:no"];

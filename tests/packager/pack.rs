@@ -8,8 +8,25 @@ use super::{call, packager};
 
 /// Names of files, of all extensions that mean something and of others.
 const NAMES: &[&str] = &[
-    "a.o", "b.bc", "c.cubin", "d.fatbin", "e.s", "f.spv", "g", "h.out", "i.tar.o", ".o", "j.", "k.O", "l.hsaco",
-    "dir/m.o", "dir.bc/n", "o.ptx", "p.ll", "with space.o", "q=r.s",
+    "a.o",
+    "b.bc",
+    "c.cubin",
+    "d.fatbin",
+    "e.s",
+    "f.spv",
+    "g",
+    "h.out",
+    "i.tar.o",
+    ".o",
+    "j.",
+    "k.O",
+    "l.hsaco",
+    "dir/m.o",
+    "dir.bc/n",
+    "o.ptx",
+    "p.ll",
+    "with space.o",
+    "q=r.s",
 ];
 
 const CONTENTS: &[&[u8]] = &[
@@ -30,16 +47,62 @@ const CONTENTS: &[&[u8]] = &[
 ];
 
 const KEYS: &[&str] = &[
-    "triple", "arch", "kind", "x", "y", "feature", "", "member", "arc", "riple", "h", "\u{1}", "\u{e9}", "a key", "K",
-    "-", "Triple", "a-rather-long-key-with-more-than-sixteen-bytes", "of-exactly-sixtee", "12345678", "123456789",
-    "this key is longer than the sixty-four bytes that make up one block of the hash of LLVM's tables", "\"",
+    "triple",
+    "arch",
+    "kind",
+    "x",
+    "y",
+    "feature",
+    "",
+    "member",
+    "arc",
+    "riple",
+    "h",
+    "\u{1}",
+    "\u{e9}",
+    "a key",
+    "K",
+    "-",
+    "Triple",
+    "a-rather-long-key-with-more-than-sixteen-bytes",
+    "of-exactly-sixtee",
+    "12345678",
+    "123456789",
+    "this key is longer than the sixty-four bytes that make up one block of the hash of LLVM's tables",
+    "\"",
 ];
 
 /// Some of them end others.
 const VALUES: &[&str] = &[
-    "amdgcn-amd-amdhsa", "nvptx64-nvidia-cuda", "nvptx64", "cuda", "a", "hsa", "", "gfx906", "gfx90a:sramecc+:xnack-",
-    "906", "sm_70", "70", "=", "a=b", "hip", "openmp", "sycl", "none", "HIP", "host", "\u{7f}", "x y", "triple", "arch",
-    "le", "r\u{e4}tsel", "4", "\"quoted\"", "back\\slash",
+    "amdgcn-amd-amdhsa",
+    "nvptx64-nvidia-cuda",
+    "nvptx64",
+    "cuda",
+    "a",
+    "hsa",
+    "",
+    "gfx906",
+    "gfx90a:sramecc+:xnack-",
+    "906",
+    "sm_70",
+    "70",
+    "=",
+    "a=b",
+    "hip",
+    "openmp",
+    "sycl",
+    "none",
+    "HIP",
+    "host",
+    "\u{7f}",
+    "x y",
+    "triple",
+    "arch",
+    "le",
+    "r\u{e4}tsel",
+    "4",
+    "\"quoted\"",
+    "back\\slash",
 ];
 
 fn keys_and_values(random: &mut Random, argument: &mut Vec<String>) {
@@ -158,7 +221,8 @@ pub fn compare(report: &mut Report, tools: &Tools) {
         if index % 5 == 0 && !nested {
             // Each reads what the other wrote.
             let read = packager(&["in", "--image=no such key="]);
-            let (theirs, ours) = (read.clone().file("in", &theirs.files[output.unwrap()][..]), read.file("in", &packed[..]));
+            let (theirs, ours) =
+                (read.clone().file("in", &theirs.files[output.unwrap()][..]), read.file("in", &packed[..]));
             report.judge(&ours, &run(&tools.theirs, &ours), &run(&tools.ours, &theirs));
             let listed = |name: &str, data: &[u8]| {
                 fs::write(dir.path().join(name), data).unwrap();

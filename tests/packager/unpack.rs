@@ -123,6 +123,14 @@ pub fn by_hand() -> Vec<Case> {
         cases.push(case(&[all], offload::write(1, &images)));
         cases.push(case(&["--image=kind=sycl"], offload::write(1, &images)));
     }
+    // Two images of one name.
+    let twin = |x: &str| Image::new(1, 4, &[("triple", "t"), ("arch", "a"), ("x", x)], x.as_bytes());
+    let twins = offload::write(1, &[twin("1"), twin("2"), twin("3")]);
+    for args in
+        [&["--image=x=1", "--image=x=2"][..], &["--image=x=3", "--image=arch=a"], &["--image=x=2", "--image=x=2"]]
+    {
+        cases.push(case(args, twins.clone()));
+    }
     // Offload binaries in offload binaries.
     let inner = Image::new(1, 1, &[("triple", "outer"), ("arch", "o")], &plain);
     let deeper = Image::new(1, 1, &[("triple", "outermost")], &offload::write(1, std::slice::from_ref(&inner)));
@@ -174,7 +182,8 @@ pub fn compare_archives(report: &mut Report, tools: &Tools) {
         call(tools, dir.path(), "clang", &args);
         fs::read(dir.path().join("code")).unwrap()
     };
-    let image = |kind: u16, arch: &str, content: &[u8]| Image::new(kind, 4, &[("arch", arch), ("triple", "t")], content);
+    let image =
+        |kind: u16, arch: &str, content: &[u8]| Image::new(kind, 4, &[("arch", arch), ("triple", "t")], content);
     let elf = image(1, "elf", &code("first", "x86_64-linux-gnu", &[]));
     let gpu = image(1, "gfx906", &code("second", "amdgcn-amd-amdhsa", &["-mcpu=gfx906"]));
     let bitcode = image(2, "bitcode", &code("third", "x86_64-linux-gnu", &["-emit-llvm"]));
@@ -225,4 +234,3 @@ pub fn broken() -> Vec<Case> {
     });
     cases.collect()
 }
-

@@ -22,7 +22,11 @@ fn pack(tools: &Tools, options: &[&str], contents: [&[u8]; 3]) -> Outcome {
 }
 
 fn expected(contents: [&[u8]; 3]) -> Vec<Image> {
-    unpack::three().into_iter().zip(contents).map(|(image, content)| Image { content: content.to_vec(), ..image }).collect()
+    unpack::three()
+        .into_iter()
+        .zip(contents)
+        .map(|(image, content)| Image { content: content.to_vec(), ..image })
+        .collect()
 }
 
 fn number(data: &[u8], at: usize) -> usize {
@@ -61,7 +65,8 @@ fn come_back(report: &mut Report, tools: &Tools) {
             let size = if version == 1 { data.len() } else { number(&data, 8) };
             let fits = data[4] == version && data.len() % 8 == 0 && data.len() == size.next_multiple_of(8);
             report.check(fits && (inflated != 0) == compressed, || what("sizes"));
-            let methods = if options.iter().any(|option| option.contains("zlib")) { [0x78, 0x78] } else { [0x28, 0x28] };
+            let methods =
+                if options.iter().any(|option| option.contains("zlib")) { [0x78, 0x78] } else { [0x28, 0x28] };
             report.check(!compressed || methods.contains(&data[40]), || what("method"));
             let case = packager(&["in", "--image=no such key="]).file("in", data.clone());
             let (_, ours) = report.compare(tools, &case);

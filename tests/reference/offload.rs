@@ -152,7 +152,9 @@ fn read_one(data: &[u8], version: u8) -> Option<Vec<Image>> {
         for string in 0..number(at + 16)? {
             let at = number(at + 8)?.checked_add(step * string)?;
             data.get(at..at.checked_add(step)?)?;
-            let text = |at: usize| Some(data.get(at..)?.split_inclusive(|&byte| byte == 0).next()?.strip_suffix(&[0])?.to_vec());
+            let text = |at: usize| {
+                Some(data.get(at..)?.split_inclusive(|&byte| byte == 0).next()?.strip_suffix(&[0])?.to_vec())
+            };
             let value = text(number(at + 8)?)?;
             if version > 1 && number(at + 16)? != value.len() {
                 return None;

@@ -215,7 +215,8 @@ fn broken(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
 fn reason(_: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
     if theirs.status == 1 && ours.status == 1 {
         // What LLVM says of members of archives, and of archives themselves, is in the note.
-        let of_member = ours.stderr_text().lines().any(|line| theirs.stderr_text() == line.replace("note:", "error:") + "\n");
+        let of_member =
+            ours.stderr_text().lines().any(|line| theirs.stderr_text() == line.replace("note:", "error:") + "\n");
         let of_archive = theirs.stderr_text().contains("truncated or malformed archive")
             && ours.stderr_text().contains(" offset ")
             && ours.stderr_text().contains("archive");

@@ -72,7 +72,12 @@ pub(super) fn read(data: &[u8], total: u64, base: u64) -> Result<Option<Contents
     }
     let body = Body { data: bytes::slice(data, 0, header.size).unwrap_or(data), header, base };
     if header.entries_offset.saturating_add(header.entries_len) > header.size {
-        return Err(truncated("the table of entries".to_owned(), header.entries_offset, header.entries_len, header.size));
+        return Err(truncated(
+            "the table of entries".to_owned(),
+            header.entries_offset,
+            header.entries_len,
+            header.size,
+        ));
     }
     let mut budget = Budget { entries: header.size, bytes: STRINGS_MAX };
     let entries = (1..=header.entries).map(|number| body.entry(number, &mut budget)).collect::<Result<_, _>>()?;
