@@ -35,7 +35,7 @@ fn images(dir: &Path, data: &[u8]) -> Option<Vec<Vec<u8>>> {
     };
     let in_archive = run(vec![request(&archive, vec![])], true);
     // What is no archive is no file either; to try that for one in a few is enough.
-    let alone = (in_archive || data.len() % 16 == 0)
+    let alone = (in_archive || data.len().is_multiple_of(16))
         && run(vec![request(&single, vec![Filter::Kind(Some(OffloadKind::Hip))])], false);
     assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
     assert!(in_archive || !archive.exists(), "an error left a file");

@@ -80,6 +80,7 @@ fn objects(shop: &Shop<'_>) -> Vec<String> {
     names.push(shop.compile("x86_64-linux-gnu", "pair", &["gfx906", "gfx90a"], &[]));
     names.push(shop.compile("x86_64-linux-gnu", "sequence", &["both"], &["-g"]));
     names.push(shop.compile("x86_64-windows-msvc", "pair", &["gfx906", "gfx90a"], &[]));
+    names.push(shop.compile("x86_64-windows-msvc", "large", &["gfx906"], &["-Wa,-mbig-obj"]));
     names.push(shop.compile("x86_64-linux-gnu", "nothing", &[], &[]));
     // What a linker merges: in one section, of which each part is aligned.
     let x86 = "x86_64-linux-gnu";

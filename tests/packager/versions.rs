@@ -134,8 +134,28 @@ fn old_hip(report: &mut Report, tools: &Tools) {
     report.compare(tools, &packager(&["in", "--image=kind=hip,file=x"]).file("in", theirs));
 }
 
+/// Of what is larger than what is inflated at once, only what is asked for is read, or all of it.
+fn large(report: &mut Report, tools: &Tools) {
+    let long = b"0123456789abcdef".repeat(80 << 16);
+    let contents: [&[u8]; 3] = [b"first", b"BC\xc0\xde", &long];
+    let packed = pack(tools, &["--compress"], contents);
+    let data = std::sync::Arc::<[u8]>::from(packed.files["out"].as_slice());
+    report.check(data.len() < 1 << 20, || format!("{} bytes", data.len()));
+    let requests =
+        [["--image=arch=gfx906,file=a", "--image=arch=sm_70,file=c"], ["--image=arch=gfx906", "--image=arch=sm_70"]];
+    for request in requests {
+        let ours = run(&tools.ours, &packager(&[&["in"][..], &request].concat()).file("in", data.clone()));
+        let found: Vec<&[u8]> = ours.files.values().map(Vec::as_slice).filter(|&found| found != &*data).collect();
+        report.check(found == [contents[0], contents[2]], || format!("{request:?}: {}", ours.stderr_text()));
+    }
+    let cut = packager(&["in", "--image=arch=sm_70,file=c"]).file("in", &data[..data.len() - 9]);
+    let ours = run(&tools.ours, &cut);
+    report.check(ours.status == 1 && ours.files.len() == 1, || ours.stderr_text());
+}
+
 pub fn compare(report: &mut Report, tools: &Tools) {
     come_back(report, tools);
+    large(report, tools);
     refusals(report, tools);
     old_hip(report, tools);
 }
