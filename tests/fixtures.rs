@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use offload_bundle::container::offload_binary::{ImageKind, OffloadBinary};
 use offload_bundle::container::sequence::{Bundles, Inflate};
 use offload_bundle::error::{Error, Malformed};
 use offload_bundle::id::{EntryId, Rules};
@@ -264,9 +265,24 @@ fn damaged_files_never_do_harm() {
 }
 
 #[test]
+fn offload_binaries_of_every_version_hold_the_same_images() {
+    for name in ["llvm22-v1", "v2", "v3-zstd"] {
+        let input = Input::open(&fixture(&format!("offload/{name}.offload"))).unwrap();
+        let container = OffloadBinary::default();
+        let binaries = Bundles::new(input.as_slice(), &container, Inflate::AsNeeded);
+        let entries: Vec<_> = binaries.flat_map(|binary| binary.unwrap().entries).collect();
+        let ids: Vec<_> = entries.iter().map(|entry| String::from_utf8_lossy(&entry.id).into_owned()).collect();
+        assert_eq!(ids, [GFX906, GFX90A], "{name}");
+        let kinds: Vec<_> = entries.iter().filter_map(|entry| Some(entry.image.as_ref()?.image_kind)).collect();
+        assert_eq!(kinds, [ImageKind::Object, ImageKind::Bitcode], "{name}");
+        assert_eq!(entries[0].size(), u64::try_from(GFX906_CODE.len()).unwrap(), "{name}");
+    }
+}
+
+#[test]
 fn every_fixture_is_documented() {
     let readme = fs::read_to_string(fixture("README.md")).unwrap();
-    for directory in ["binary", "text", "compressed", "sequence", "hostile", "bitcode"] {
+    for directory in ["binary", "text", "compressed", "sequence", "hostile", "bitcode", "offload"] {
         for name in folder(directory).unwrap() {
             assert!(readme.contains(&format!("`{name}`")), "fixtures/README.md says nothing about {name}");
         }

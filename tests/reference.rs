@@ -7,8 +7,9 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    dead_code,
     unreachable_pub,
-    reason = "in a test, what must not happen ends the test; its modules are parts of one program"
+    reason = "in a test, what must not happen ends the test; its modules are shared with other programs"
 )]
 
 #[path = "reference/compressed.rs"]

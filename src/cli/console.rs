@@ -119,14 +119,22 @@ fn write(parts: &[&[u8]]) {
     drop(io::stderr().write_all(&parts.concat()));
 }
 
-/// What there is where nothing was found.
+/// What there is where nothing was found; of much only the beginning.
 fn no_match(input: &str, request: Option<&str>, present: &[String]) -> String {
-    let request = request.map_or(String::new(), |request| format!(" matches '{request}'"));
-    match (present, request.as_str()) {
-        ([], "") => format!("'{input}' holds no image"),
-        ([], _) => format!("no image in '{input}'{request}: it holds none"),
-        (present, "") => format!("no image in '{input}' was extracted: it holds {}", present.join(", ")),
-        (present, _) => format!("no image in '{input}'{request}: it holds {}", present.join(", ")),
+    const SHOWN: usize = 20;
+    let request = request.map(|request| format!(" matches '{request}'"));
+    let mut shown = present.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join("; ");
+    match present.len().saturating_sub(SHOWN) {
+        0 => {}
+        more => shown.push_str(&format!("; and {more} more")),
+    }
+    match (shown.as_str(), request) {
+        ("", None) => format!("'{input}' holds no image"),
+        ("", Some(request)) => format!("no image in '{input}'{request}: it holds none"),
+        (shown, request) => {
+            let request = request.unwrap_or_else(|| " was extracted".to_owned());
+            format!("no image in '{input}'{request}: it holds {shown}")
+        }
     }
 }
 
@@ -229,8 +237,10 @@ mod tests {
         assert_eq!(no_match("in", Some("a=b"), &[]), "no image in 'in' matches 'a=b': it holds none");
         assert_eq!(
             no_match("in", Some("a=b"), &present),
-            "no image in 'in' matches 'a=b': it holds openmp, sm_70, hip, gfx90a"
+            "no image in 'in' matches 'a=b': it holds openmp, sm_70; hip, gfx90a"
         );
+        let many = vec!["hip".to_owned(); 23];
+        assert!(no_match("in", Some("a=b"), &many).ends_with("hip; hip; and 3 more"));
     }
 
     #[test]

@@ -14,8 +14,9 @@
 use std::ops::Range;
 
 use object::elf::SectionType;
+use object::pe::ImageSectionHeader;
 use object::read::elf::{ElfFile, ElfSection, FileHeader, SectionHeader};
-use object::{Endianness, File, FileKind, Object, ObjectSection};
+use object::{Endianness, File, FileKind, LittleEndian, Object, ObjectSection};
 
 use crate::bytes::{len_u64, slice};
 use crate::error::Malformed;
@@ -41,15 +42,9 @@ pub fn offloading_sections(data: &[u8], base: u64) -> Result<Vec<Range<u64>>, Ma
     let ranges: Vec<(u64, u64)> = match File::parse(data).map_err(broken)? {
         File::Elf32(file) => by_type(&file),
         File::Elf64(file) => by_type(&file),
-        file => {
-            let mut ranges = Vec::new();
-            for section in file.sections() {
-                if section.name_bytes().map_err(broken)?.starts_with(COFF_NAME) {
-                    ranges.extend(section.file_range());
-                }
-            }
-            ranges
-        }
+        File::Pe32(file) => by_name(&file, |section| pe_range(section.pe_section())).map_err(broken)?,
+        File::Pe64(file) => by_name(&file, |section| pe_range(section.pe_section())).map_err(broken)?,
+        file => by_name(&file, ObjectSection::file_range).map_err(broken)?,
     };
     let check = |(start, size): (u64, u64)| match slice(data, start, size) {
         Some(_) => Ok(start..start.saturating_add(size)),
@@ -61,6 +56,27 @@ pub fn offloading_sections(data: &[u8], base: u64) -> Result<Vec<Range<u64>>, Ma
         }),
     };
     ranges.into_iter().map(check).collect()
+}
+
+/// The sections that have the name, each with the range that `range_of` finds.
+fn by_name<'d: 'f, 'f, Objects: Object<'d>>(
+    file: &'f Objects,
+    range_of: impl Fn(&Objects::Section<'f>) -> Option<(u64, u64)>,
+) -> object::read::Result<Vec<(u64, u64)>> {
+    let mut ranges = Vec::new();
+    for section in file.sections() {
+        if section.name_bytes()?.starts_with(COFF_NAME) {
+            ranges.extend(range_of(&section));
+        }
+    }
+    Ok(ranges)
+}
+
+/// Linkers round the size in the file up, llvm-objcopy leaves out the size in memory.
+fn pe_range(section: &ImageSectionHeader) -> Option<(u64, u64)> {
+    let (stored, loaded) = (section.size_of_raw_data.get(LittleEndian), section.virtual_size.get(LittleEndian));
+    let size = if loaded == 0 { stored } else { stored.min(loaded) };
+    Some((section.pointer_to_raw_data.get(LittleEndian).into(), size.into()))
 }
 
 fn by_type<'d, Elf: FileHeader<Endian = Endianness>>(file: &ElfFile<'d, Elf>) -> Vec<(u64, u64)> {

@@ -118,6 +118,8 @@ struct Run<'j> {
     seen: usize,
     outputs: Vec<Output>,
     present: Vec<String>,
+    /// Whether a request is for members of an archive, so that their names tell why it fails.
+    by_member: bool,
 }
 
 /// What a request has got.
@@ -135,7 +137,9 @@ impl<'j> Run<'j> {
     fn new(job: &'j Unpackage, requests: &'j [ImageRequest]) -> Self {
         let served = requests.iter().map(|_| Served::default()).collect();
         let (names, taken, outputs, present) = Default::default();
-        Self { job, requests, served, names, taken, seen: 0, outputs, present }
+        let is_member = |filter: &Filter| matches!(filter, Filter::String { key, .. } if key == b"member");
+        let by_member = requests.iter().flat_map(|request| &request.filters).any(is_member);
+        Self { job, requests, served, names, taken, seen: 0, outputs, present, by_member }
     }
 
     fn visit(&mut self, region: Region<'_>) -> Result<()> {
@@ -146,7 +150,7 @@ impl<'j> Run<'j> {
             let images = binary.entries.iter().map(|entry| entry.image.as_deref());
             for (index, image) in images.enumerate() {
                 let Some(image) = image else { continue };
-                let shown = describe(image);
+                let shown = describe(image, region.member.filter(|_| self.by_member));
                 if !self.present.contains(&shown) {
                     self.present.push(shown);
                 }
@@ -269,7 +273,7 @@ fn each_binary(data: Slice<'_>, inflate: Inflate, take: &mut dyn FnMut(&Bundle<'
     match binaries.stopped_at() {
         None => Ok(()),
         Some(offset) => {
-            let what = "there is no offload binary, nor zeros up to the end,".to_owned();
+            let what = "neither an offload binary nor zeros up to the end".to_owned();
             Err(Error::malformed(data.path(), Malformed::Object { what, offset }))
         }
     }
@@ -312,12 +316,13 @@ fn generated_name(input: &[u8], image: &ImageInfo, number: usize) -> OsString {
 }
 
 /// An image as it would be asked for.
-fn describe(image: &ImageInfo) -> String {
+fn describe(image: &ImageInfo, member: Option<&[u8]>) -> String {
     let kind = match (image.offload_kind(), image.kind_number) {
         (Some(kind), _) => kind.name().to_owned(),
         (None, 0) => "none".to_owned(),
         (None, number) => number.to_string(),
     };
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-    format!("kind={kind},triple={},arch={}", text(image.triple()), text(image.arch()))
+    let member = member.map_or(String::new(), |member| format!(",member={}", text(member)));
+    format!("kind={kind},triple={},arch={}{member}", text(image.triple()), text(image.arch()))
 }

@@ -325,14 +325,15 @@ impl Report {
         if theirs == ours {
             return;
         }
-        match rules::explain(case, &theirs, &ours) {
-            Some(rule) => {
-                if std::env::var_os("OFFLOAD_SHOW_RULE").is_some_and(|shown| shown == rule) {
-                    loud(&format!("by rule '{rule}': {}", difference(case, &theirs, &ours)));
-                }
-                self.by_rule(rule);
+        let rules = rules::explain(case, &theirs, &ours);
+        if rules.is_empty() {
+            self.unexpected.push(difference(case, &theirs, &ours));
+        }
+        for rule in rules {
+            if std::env::var_os("OFFLOAD_SHOW_RULE").is_some_and(|shown| shown == rule) {
+                loud(&format!("by rule '{rule}': {}", difference(case, &theirs, &ours)));
             }
-            None => self.unexpected.push(difference(case, &theirs, &ours)),
+            self.by_rule(rule);
         }
     }
 

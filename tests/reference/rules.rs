@@ -1,5 +1,8 @@
 //! The differences that are meant, each with its reason. Whatever else differs is a failure.
 
+#[path = "packager_rules.rs"]
+pub mod packager_rules;
+
 use std::collections::BTreeSet;
 
 use offload_bundle::id::processors;
@@ -82,10 +85,13 @@ pub const RULES: &[Rule] = &[
         reason: "a hang is no behaviour to copy" },
 ];
 
-/// The name of the rule that explains a difference between outcomes.
-pub fn explain(case: &Case, theirs: &Outcome, ours: &Outcome) -> Option<&'static str> {
+/// The names of the rules that explain a difference between outcomes; none if it is not meant.
+pub fn explain(case: &Case, theirs: &Outcome, ours: &Outcome) -> Vec<&'static str> {
+    if case.called == Some(packager_rules::NAME) {
+        return packager_rules::explain(case, theirs, ours);
+    }
     let explains = |rule: &&Rule| matches!(rule.explains, Outcomes(rule) if rule(case, theirs, ours));
-    RULES.iter().find(explains).map(|rule| rule.name)
+    RULES.iter().find(explains).map(|rule| rule.name).into_iter().collect()
 }
 
 /// The name of the rule that explains a difference between two IDs.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use object::read::archive::ArchiveFile;
 
+use crate::bytes;
 use crate::error::{Error, Malformed, Result};
 use crate::input::Slice;
 
@@ -57,9 +58,15 @@ impl<'a> Archive<'a> {
         if !Self::is_archive(data.bytes()) {
             return Err(Error::NoArchive);
         }
-        match ArchiveFile::parse(data.bytes()) {
-            Ok(file) => Ok(Self { data, file }),
-            Err(error) => Err(broken(data, MAGIC_LEN, &error)),
+        let file = ArchiveFile::parse(data.bytes()).map_err(|error| broken(data, MAGIC_LEN, &error))?;
+        // Where the index or the names reach behind the end, there are no members and no error.
+        match special_members_end(data.bytes()) {
+            Some(needed) if needed > data.len() => {
+                let what = "the index or the names of the archive".to_owned();
+                let (offset, end) = (data.offset(), data.offset().saturating_add(data.len()));
+                Err(Error::malformed(data.path(), Malformed::Truncated { what, offset, needed, end }))
+            }
+            _ => Ok(Self { data, file }),
         }
     }
 
@@ -86,6 +93,28 @@ impl<'a> Archive<'a> {
             Ok(ArchiveMember { name, location: Location::Inside(content) })
         })
     }
+}
+
+/// Where the index and the names that an archive begins with end, as far as their headers say.
+fn special_members_end(data: &[u8]) -> Option<u64> {
+    if data.starts_with(&object::archive::AIX_BIG_MAGIC) {
+        return None;
+    }
+    let mut end = MAGIC_LEN;
+    while let Some(header) = bytes::slice(data, end, HEADER_LEN) {
+        let special: [&[u8]; 4] = [b"/ ", b"// ", b"/SYM64/ ", b"__.SYMDEF"];
+        if !special.iter().any(|name| header.starts_with(name)) {
+            break;
+        }
+        let size = std::str::from_utf8(header.get(48..58)?).ok()?.trim_end_matches(' ').parse::<u64>().ok()?;
+        end = end.checked_add(HEADER_LEN)?.checked_add(size)?;
+        // What is only not padded is all there.
+        if end >= bytes::len_u64(data) {
+            break;
+        }
+        end = end.next_multiple_of(2);
+    }
+    Some(end)
 }
 
 fn broken(data: Slice<'_>, position: u64, error: &object::read::Error) -> Error {

@@ -26,7 +26,7 @@
 //! of the objects.
 //!
 //! Passed over as in LLVM: nodes of another form, variables without initialiser, initialisers of zeros only and those
-//! that are no arrays of bytes. Rejected: more strings than there are lengths, an array of bytes that is empty, more
+//! that are no arrays of bytes. Rejected: a file without a module, more strings than there are lengths, an array of bytes that is empty, more
 //! objects than anybody embeds.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
@@ -66,13 +66,15 @@ impl Embedded {
 /// The objects for offloading that the modules of a file embed.
 pub(crate) fn embedded_objects(data: &[u8]) -> Result<Embedded> {
     let mut found = Embedded::default();
+    let mut is_module = false;
     let mut stream = open(data)?;
     while let Some(block) = stream.next_block()? {
         if block.number == MODULE_BLOCK {
+            is_module = true;
             add_objects(&block, &mut found)?;
         }
     }
-    Ok(found)
+    if is_module { Ok(found) } else { Err(Broken("there is no module")) }
 }
 
 fn add_objects(module: &Block<'_>, found: &mut Embedded) -> Result<()> {
@@ -459,7 +461,6 @@ mod tests {
 
     #[test]
     fn bitcode_without_objects_has_none() {
-        assert_eq!(objects(&start().into_bytes()), [[0; 0]; 0]);
         assert_eq!(objects(&file(|_| ())), [[0; 0]; 0]);
         assert_eq!(objects(&file(|module| metadata(module, &[]))), [[0; 0]; 0]);
     }
@@ -482,6 +483,7 @@ mod tests {
         };
         let error = |data: &[u8]| embedded_objects(data).unwrap_err().0;
         assert_eq!(error(&listed(&[u64::MAX, 0])), "the bitstream ends too early");
+        assert_eq!(error(&start().into_bytes()), "there is no module");
         assert_eq!(error(&listed(&[1, u64::MAX])), "the metadata strings end too early");
         assert_eq!(error(&listed(&[0, 0])), "an array of bytes is empty");
         let many = file(|module| {

@@ -20,6 +20,8 @@ struct Header {
     size: u64,
     entries_offset: u64,
     entries: u64,
+    /// What the entries take together, in bytes.
+    entries_len: u64,
     /// 0 if not compressed.
     inflated: u64,
 }
@@ -47,10 +49,13 @@ fn header(data: &[u8], base: u64) -> Result<Option<Header>, Malformed> {
         return Err(Malformed::Value { what: "size of the offload binary", found: size, offset, expected });
     }
     let entries_offset = cursor.u64(field("entry offset"))?;
-    let entries = cursor.u64(field("entry size or count"))?;
-    let entries = if version == Version::V1 { 1 } else { entries };
+    let of_entries = cursor.u64(field("entry size or count"))?;
+    let (entries, entries_len) = match version {
+        Version::V1 => (1, of_entries.max(ENTRY_LEN)),
+        Version::V2 | Version::V3 => (of_entries, of_entries.saturating_mul(ENTRY_LEN)),
+    };
     let inflated = if version == Version::V3 { cursor.u64(field("inflated size"))? } else { 0 };
-    Ok(Some(Header { version, size, entries_offset, entries, inflated }))
+    Ok(Some(Header { version, size, entries_offset, entries, entries_len, inflated }))
 }
 
 /// The offload binary at the start of `data`, as [`Container::read`](crate::container::Container::read) has it.
@@ -66,9 +71,13 @@ pub(super) fn read(data: &[u8], total: u64, base: u64) -> Result<Option<Contents
         return Err(truncated("the offload binary".to_owned(), 0, header.size, total));
     }
     let body = Body { data: bytes::slice(data, 0, header.size).unwrap_or(data), header, base };
-    let entries_len = header.entries.saturating_mul(ENTRY_LEN);
-    if header.entries_offset.saturating_add(entries_len) > header.size {
-        return Err(truncated("the entries".to_owned(), header.entries_offset, entries_len, header.size));
+    if header.entries_offset.saturating_add(header.entries_len) > header.size {
+        return Err(truncated(
+            "the table of entries".to_owned(),
+            header.entries_offset,
+            header.entries_len,
+            header.size,
+        ));
     }
     let mut budget = Budget { entries: header.size, bytes: STRINGS_MAX };
     let entries = (1..=header.entries).map(|number| body.entry(number, &mut budget)).collect::<Result<_, _>>()?;
@@ -129,7 +138,7 @@ impl<'a> Body<'a> {
 
     fn strings(&self, number: u64, offset: u64, count: u64, budget: &mut Budget) -> Result<Strings, Malformed> {
         let len = count.saturating_mul(self.header.version.string_entry_len());
-        self.check(offset, len, || format!("the string entries of image {number}"))?;
+        self.check(offset, len, || format!("the table of strings of image {number}"))?;
         let what = "string entries of the offload binary, in bytes,";
         let expected = "no more than the offload binary holds";
         let at = self.base.saturating_add(offset);

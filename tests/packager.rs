@@ -1,0 +1,118 @@
+//! The packager against LLVM 22's: what it packs and unpacks, what clang, its linker wrapper and llvm-objdump make of
+//! it, and what becomes of broken files.
+//!
+//! Where LLVM 22 is not installed, the comparisons say so and pass; `OFFLOAD_REQUIRE_LLVM=1` makes that a failure. The
+//! differences that are meant are the rows of `reference/packager_rules.rs`; `OFFLOAD_SHOW_RULE` prints all those of
+//! the row it names.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    dead_code,
+    unreachable_pub,
+    reason = "in a test, what must not happen ends the test; its modules are shared with other programs"
+)]
+
+#[path = "packager/clients.rs"]
+mod clients;
+#[path = "reference/formats.rs"]
+mod formats;
+#[path = "reference/harness.rs"]
+mod harness;
+#[path = "packager/hostile.rs"]
+mod hostile;
+#[path = "packager/inputs.rs"]
+mod inputs;
+#[path = "packager/pack.rs"]
+mod pack;
+#[path = "reference/rules.rs"]
+mod rules;
+#[path = "packager/unpack.rs"]
+mod unpack;
+#[path = "packager/versions.rs"]
+mod versions;
+#[path = "reference/view.rs"]
+mod view;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use harness::{Case, Report, Tools};
+use rules::packager_rules::{NAME, offload};
+
+/// A command line of the packager.
+fn packager<S: AsRef<str>>(args: &[S]) -> Case {
+    Case::new(args).called(NAME)
+}
+
+/// The packagers, with LLVM's other tools beside theirs; none (said loudly) where LLVM 22 is not installed.
+fn tools(test: &str) -> Option<Tools> {
+    let tools = Tools::find(test)?;
+    let theirs = tools.theirs.with_file_name(NAME);
+    Some(Tools { theirs, ..tools })
+}
+
+/// Runs a group of cases, if there is an LLVM to compare with.
+fn group(name: &'static str, compare: impl FnOnce(&mut Report, &Tools)) {
+    if let Some(tools) = tools(name) {
+        let mut report = Report::new(name);
+        compare(&mut report, &tools);
+        report.finish();
+    }
+}
+
+/// The directory of LLVM 22's programs.
+fn llvm(tools: &Tools) -> &Path {
+    tools.theirs.parent().unwrap()
+}
+
+/// Runs one of LLVM's programs, which must succeed, and returns what it printed.
+fn call(tools: &Tools, dir: &Path, program: &str, args: &[&str]) -> String {
+    let program: PathBuf = llvm(tools).join(program);
+    let run = Command::new(&program).args(args).current_dir(dir).output().unwrap();
+    assert!(run.status.success(), "{} {args:?}: {}", program.display(), String::from_utf8_lossy(&run.stderr));
+    String::from_utf8_lossy(&run.stdout).into_owned()
+}
+
+#[test]
+fn packing() {
+    group("packing", pack::compare);
+}
+
+#[test]
+fn unpacking() {
+    group("unpacking", |report, tools| {
+        report.compare_all(tools, unpack::generated());
+        unpack::compare_everything(report, tools);
+    });
+}
+
+#[test]
+fn unpacking_by_hand() {
+    group("unpacking by hand", |report, tools| report.compare_all(tools, unpack::by_hand()));
+}
+
+#[test]
+fn unpacking_broken_files() {
+    group("unpacking broken files", |report, tools| report.compare_all(tools, unpack::broken()));
+}
+
+#[test]
+fn unpacking_into_archives() {
+    group("unpacking into archives", unpack::compare_archives);
+}
+
+#[test]
+fn inputs() {
+    group("inputs of the packager", inputs::compare);
+}
+
+#[test]
+fn versions() {
+    group("versions of the offload binary", versions::compare);
+}
+
+#[test]
+fn clients() {
+    group("clients of the packager", clients::compare);
+}

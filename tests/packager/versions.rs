@@ -1,0 +1,161 @@
+//! Versions 2 and 3, compressed too, and the two numbers of HIP.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::harness::{Outcome, Report, Tools, loud, run};
+use super::offload::{self, Image};
+use super::{packager, unpack};
+
+const IMAGES: [&str; 3] = [
+    "--image=file=a.o,triple=amdgcn-amd-amdhsa,arch=gfx906,kind=hip",
+    "--image=file=b.bc,triple=amdgcn-amd-amdhsa,arch=gfx90a,kind=hip",
+    "--image=file=c.cubin,triple=nvptx64-nvidia-cuda,arch=sm_70,kind=cuda",
+];
+
+/// Packs the three images with ours.
+fn pack(tools: &Tools, options: &[&str], contents: [&[u8]; 3]) -> Outcome {
+    let case = packager(&[&["-o", "out"], options, &IMAGES].concat());
+    let files = ["a.o", "b.bc", "c.cubin"].into_iter().zip(contents);
+    run(&tools.ours, &files.fold(case, |case, (name, content)| case.file(name, content)))
+}
+
+fn expected(contents: [&[u8]; 3]) -> Vec<Image> {
+    unpack::three()
+        .into_iter()
+        .zip(contents)
+        .map(|(image, content)| Image { content: content.to_vec(), ..image })
+        .collect()
+}
+
+fn number(data: &[u8], at: usize) -> usize {
+    usize::try_from(u64::from_le_bytes(data[at..at + 8].try_into().unwrap())).unwrap()
+}
+
+fn come_back(report: &mut Report, tools: &Tools) {
+    let long = vec![b'x'; 100_000];
+    let sizes: [[&[u8]; 3]; 4] = [
+        [b"object", b"BC\xc0\xdebitcode", b"cubin"],
+        [b"", b"BC\xc0\xde", b""],
+        [b"12345678", b"BC\xc0\xde1234", b"1"],
+        [&long, b"BC\xc0\xde", &long],
+    ];
+    let ways: &[(&[&str], u8, bool)] = &[
+        (&[], 1, false),
+        (&["--format-version=1"], 1, false),
+        (&["--format-version=2"], 2, false),
+        (&["--format-version=3"], 3, false),
+        (&["--compress"], 3, true),
+        (&["--compress=zstd", "--compression-level=1"], 3, true),
+        (&["--compress=zstd", "--compression-level=19"], 3, true),
+        (&["--compress=zstd", "--compression-level=-5"], 3, true),
+        (&["--compress=zlib"], 3, true),
+        (&["--compress=zlib", "--compression-level=1"], 3, true),
+        (&["--compress=zlib", "--compression-level=9", "--format-version=3"], 3, true),
+    ];
+    for contents in sizes {
+        for &(options, version, compressed) in ways {
+            let packed = pack(tools, options, contents);
+            let data = packed.files.get("out").cloned().unwrap_or_default();
+            let what = |detail: &str| format!("{options:?}: {detail}: {}", packed.stderr_text());
+            report.check(packed.status == 0 && offload::read(&data) == Some(expected(contents)), || what("images"));
+            // The recorded size counts header and stream; zeros fill the file up.
+            let inflated = if version == 3 { number(&data, 32) } else { 0 };
+            let size = if version == 1 { data.len() } else { number(&data, 8) };
+            let fits = data[4] == version && data.len() % 8 == 0 && data.len() == size.next_multiple_of(8);
+            report.check(fits && (inflated != 0) == compressed, || what("sizes"));
+            let methods =
+                if options.iter().any(|option| option.contains("zlib")) { [0x78, 0x78] } else { [0x28, 0x28] };
+            report.check(!compressed || methods.contains(&data[40]), || what("method"));
+            let case = packager(&["in", "--image=no such key="]).file("in", data.clone());
+            let (_, ours) = report.compare(tools, &case);
+            report.check(ours.files.len() == 4, || what("files"));
+            // LLVM 22 refuses what it does not know, and without harm.
+            let theirs = run(&tools.theirs, &case);
+            let refuses = theirs.status == 1 && theirs.stderr_text().contains("Invalid data was encountered");
+            report.check(refuses == (version > 1), || what("LLVM"));
+            let twice = [&data[..], &offload::write(1, &unpack::three()), &data].concat();
+            report.compare(tools, &packager(&["in", "--image=kind=cuda"]).file("in", twice));
+        }
+    }
+}
+
+fn refusals(report: &mut Report, tools: &Tools) {
+    for options in [
+        &["--format-version=4"][..],
+        &["--format-version=0"],
+        &["--format-version="],
+        &["--compress=lzma"],
+        &["--compress", "--format-version=1"],
+        &["--compress", "--format-version=2"],
+        &["--compression-level=3"],
+        &["--compress", "--compression-level=x"],
+    ] {
+        let packed = pack(tools, options, [b"a", b"BC\xc0\xde", b"c"]);
+        report.check(packed.status == 1 && !packed.files.contains_key("out"), || {
+            format!("{options:?}: status {}, {}", packed.status, packed.stderr_text())
+        });
+    }
+}
+
+/// The number of HIP that an old linker wrapper reads.
+fn old_hip(report: &mut Report, tools: &Tools) {
+    let packed = |value: Option<&str>| {
+        let case = packager(&["-o", "out", IMAGES[0], IMAGES[2]]).file("a.o", *b"object").file("c.cubin", *b"cubin");
+        let case = value.map_or(case.clone(), |value| case.env("OFFLOAD_BINARY_HIP_KIND", value));
+        run(&tools.ours, &case)
+    };
+    let (new, old) = (packed(None), packed(Some("3")));
+    let kinds = |outcome: &Outcome| -> Vec<u16> {
+        offload::read(&outcome.files["out"]).unwrap().iter().map(|image| image.kind).collect()
+    };
+    report.check(kinds(&new) == [4, 2], || format!("HIP is {:?}", kinds(&new)));
+    report.check(kinds(&old) == [3, 2], || format!("HIP is {:?}", kinds(&old)));
+    report.check(kinds(&packed(Some("4"))) == [4, 2], || "HIP is not 4".to_owned());
+    let release19 = PathBuf::from("/usr/lib/llvm-19/bin/clang-offload-packager");
+    if !release19.exists() {
+        return loud("SKIPPED: LLVM 19 is not installed: the old number of HIP");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("in"), &old.files["out"]).unwrap();
+    for (kind, content) in [("hip", "object"), ("cuda", "cubin")] {
+        let request = format!("--image=kind={kind},file={kind}");
+        let status = Command::new(&release19).args(["in", &request]).current_dir(dir.path()).status().unwrap();
+        let found = fs::read(dir.path().join(kind)).unwrap_or_default();
+        report.check(status.success() && found == content.as_bytes(), || format!("LLVM 19 does not find {kind}"));
+    }
+    // And what LLVM 19 writes is what we read, and write.
+    fs::write(dir.path().join("a.o"), b"object").unwrap();
+    let wrote = Command::new(&release19).args(["-o", "theirs", IMAGES[0]]).current_dir(dir.path()).status().unwrap();
+    let theirs = fs::read(dir.path().join("theirs")).unwrap();
+    report.check(wrote.success() && old.files["out"].len() > theirs.len(), || "LLVM 19 wrote nothing".to_owned());
+    report.check(offload::read(&theirs).unwrap()[0].kind == 3, || "LLVM 19 numbers HIP in another way".to_owned());
+    report.compare(tools, &packager(&["in", "--image=kind=hip,file=x"]).file("in", theirs));
+}
+
+/// Of what is larger than what is inflated at once, only what is asked for is read, or all of it.
+fn large(report: &mut Report, tools: &Tools) {
+    let long = b"0123456789abcdef".repeat(80 << 16);
+    let contents: [&[u8]; 3] = [b"first", b"BC\xc0\xde", &long];
+    let packed = pack(tools, &["--compress"], contents);
+    let data = std::sync::Arc::<[u8]>::from(packed.files["out"].as_slice());
+    report.check(data.len() < 1 << 20, || format!("{} bytes", data.len()));
+    let requests =
+        [["--image=arch=gfx906,file=a", "--image=arch=sm_70,file=c"], ["--image=arch=gfx906", "--image=arch=sm_70"]];
+    for request in requests {
+        let ours = run(&tools.ours, &packager(&[&["in"][..], &request].concat()).file("in", data.clone()));
+        let found: Vec<&[u8]> = ours.files.values().map(Vec::as_slice).filter(|&found| found != &*data).collect();
+        report.check(found == [contents[0], contents[2]], || format!("{request:?}: {}", ours.stderr_text()));
+    }
+    let cut = packager(&["in", "--image=arch=sm_70,file=c"]).file("in", &data[..data.len() - 9]);
+    let ours = run(&tools.ours, &cut);
+    report.check(ours.status == 1 && ours.files.len() == 1, || ours.stderr_text());
+}
+
+pub fn compare(report: &mut Report, tools: &Tools) {
+    come_back(report, tools);
+    large(report, tools);
+    refusals(report, tools);
+    old_hip(report, tools);
+}

@@ -1,0 +1,374 @@
+//! The differences of the packager that are meant. Each takes itself out of what the two tools did; what is left must
+//! be the same.
+
+#[path = "offload.rs"]
+pub mod offload;
+
+use std::collections::BTreeMap;
+
+use super::super::harness::{Case, Outcome, find};
+use offload::Image;
+
+/// What the packager is called by.
+pub const NAME: &str = "llvm-offload-binary";
+
+/// A difference that is meant.
+struct Rule {
+    name: &'static str,
+    #[expect(dead_code, reason = "for whoever reads the table")]
+    reason: &'static str,
+    /// Takes the difference out: of LLVM's outcome first, of ours second.
+    evens_out: fn(&Scene<'_>, &mut Outcome, &mut Outcome),
+}
+
+#[rustfmt::skip]
+const RULES: &[Rule] = &[
+    Rule { name: "broken offload binary", evens_out: broken,
+        reason: "LLVM crashes, or reads what the file does not hold; here it is an error that says where" },
+    Rule { name: "reason of an error", evens_out: reason,
+        reason: "LLVM's words say neither which file nor what is wrong with it; a note below them does" },
+    Rule { name: "an error leaves no file", evens_out: nothing_left,
+        reason: "LLVM leaves the files that it wrote before the error" },
+    Rule { name: "extracting everything", evens_out: everything,
+        reason: "LLVM 22 does nothing at all without --image; later releases extract everything and print the names" },
+    Rule { name: "warning without a match", evens_out: no_match,
+        reason: "a mistyped filter looks like success" },
+    Rule { name: "no empty architecture in names", evens_out: empty_architecture,
+        reason: "there is nothing between the dash and the number" },
+    Rule { name: "names are no paths", evens_out: safe_names,
+        reason: "what an image says of itself must not choose a directory or reach a terminal" },
+    Rule { name: "name of SPIR-V", evens_out: spirv,
+        reason: "LLVM 22 does not know the number; LLVM 23 gives it this extension" },
+    Rule { name: "generated names that collide", evens_out: collisions,
+        reason: "in LLVM each request counts from 0 and overwrites the files of the one before" },
+    Rule { name: "two requests for one file", evens_out: same_file,
+        reason: "LLVM says nothing of the first one's image, which is lost" },
+    Rule { name: "nested offload binaries", evens_out: nested,
+        reason: "LLVM 22 writes the offload binary that an image is; later releases write the images in it" },
+    Rule { name: "older number of HIP", evens_out: old_hip,
+        reason: "LLVM up to 20 wrote 3, which LLVM 22 takes for no kind" },
+    Rule { name: "zeros between offload binaries", evens_out: zeros,
+        reason: "a linker aligns what it merges; LLVM takes the zeros for a broken file" },
+    Rule { name: "offload binaries of versions 2 and 3", evens_out: versions,
+        reason: "LLVM 22 refuses what LLVM 23 and later write" },
+    Rule { name: "offload binaries in PE files", evens_out: portable_executable,
+        reason: "LLVM 22 finds nothing in a linked program for Windows" },
+    Rule { name: "filter by archive member", evens_out: member,
+        reason: "LLVM 22 has no such filter, later releases do" },
+];
+
+/// The names of the rules that make the outcomes the same, or none if they do not.
+pub fn explain(case: &Case, theirs: &Outcome, ours: &Outcome) -> Vec<&'static str> {
+    let scene = Scene::of(case);
+    let (mut theirs, mut ours) = (theirs.clone(), ours.clone());
+    let mut names = Vec::new();
+    for rule in RULES {
+        let before = (theirs.clone(), ours.clone());
+        (rule.evens_out)(&scene, &mut theirs, &mut ours);
+        if (&theirs, &ours) != (&before.0, &before.1) {
+            names.push(rule.name);
+        }
+    }
+    if theirs == ours { names } else { vec![] }
+}
+
+/// One `--image`: keys that are given again have their values joined.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    pub file: Option<String>,
+    pub filters: Vec<(String, String)>,
+}
+
+impl Request {
+    fn parse(typed: &str) -> Self {
+        let mut pairs: Vec<(String, String)> = Vec::new();
+        for argument in typed.split(',') {
+            let (key, value) = argument.split_once('=').unwrap_or((argument, ""));
+            match pairs.iter_mut().find(|(known, _)| known == key) {
+                Some((_, values)) => *values = format!("{values},{value}"),
+                None => pairs.push((key.to_owned(), value.to_owned())),
+            }
+        }
+        let file = pairs.iter().find(|(key, _)| key == "file").map(|(_, value)| value.clone());
+        Self { file, filters: pairs.into_iter().filter(|(key, _)| key != "file").collect() }
+    }
+
+    pub fn wants(&self, image: &Image) -> bool {
+        self.filters.iter().all(|(key, value)| match (key.as_str(), value.as_str()) {
+            ("kind", "openmp") => image.kind == 1,
+            ("kind", "cuda") => image.kind == 2,
+            ("kind", "hip") => matches!(image.kind, 3 | 4),
+            ("kind", "sycl") => image.kind == 8,
+            ("kind", _) => image.kind == 0,
+            (key, value) => image.string(key) == value,
+        })
+    }
+}
+
+/// A case, with what is in its input.
+struct Scene<'c> {
+    case: &'c Case,
+    input: &'c [u8],
+    /// None if the input is no sound file of offload binaries.
+    images: Option<Vec<Image>>,
+    requests: Vec<Request>,
+}
+
+impl<'c> Scene<'c> {
+    fn of(case: &'c Case) -> Self {
+        let named = case.args.iter().find_map(|arg| case.files.iter().find(|(name, _)| name == arg));
+        let input = named.map_or(&[][..], |(_, data)| data);
+        let typed = case.args.iter().filter_map(|arg| arg.strip_prefix("--image="));
+        let requests = typed.map(Request::parse).collect();
+        Self { case, input, images: offload::read(input), requests }
+    }
+
+    /// The files that were not there before, or are not what they were.
+    fn written(&self, outcome: &Outcome) -> BTreeMap<String, Vec<u8>> {
+        let old = |name: &String, content: &Vec<u8>| {
+            self.case.files.iter().any(|(known, old)| known == name && old.as_ref() == content.as_slice())
+        };
+        let files = outcome.files.iter().filter(|(name, content)| !old(name, content));
+        files.map(|(name, content)| (name.clone(), content.clone())).collect()
+    }
+
+    fn found(&self) -> &[Image] {
+        self.images.as_deref().unwrap_or_default()
+    }
+
+    /// What ours has to write.
+    fn wanted(&self) -> Option<BTreeMap<String, Vec<u8>>> {
+        let images = self.images.as_ref()?;
+        let everything = [Request::default()];
+        let requests = if self.requests.is_empty() { &everything } else { self.requests.as_slice() };
+        let mut files = BTreeMap::new();
+        let mut owners: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+        let mut numbers = vec![0; requests.len()];
+        for (index, image) in images.iter().enumerate() {
+            for (request, number) in requests.iter().zip(&mut numbers).filter(|(request, _)| request.wants(image)) {
+                if let Some(file) = &request.file {
+                    files.insert(file.clone(), image.content.clone());
+                    continue;
+                }
+                for (leaf_index, leaf) in image.leaves().iter().enumerate() {
+                    let name = loop {
+                        let name = self.generated_name(leaf, *number);
+                        *number += 1;
+                        match owners.get(&name) {
+                            None => break Some(name),
+                            Some(&owner) if owner == (index, leaf_index) => break None,
+                            Some(_) => {}
+                        }
+                    };
+                    if let Some(name) = name {
+                        owners.insert(name.clone(), (index, leaf_index));
+                        files.insert(name, leaf.content.clone());
+                    }
+                }
+            }
+        }
+        Some(files)
+    }
+
+    fn generated_name(&self, image: &Image, number: usize) -> String {
+        let path = self.case.args.iter().find(|arg| self.case.files.iter().any(|(name, _)| name == *arg)).unwrap();
+        let name = path.rsplit('/').next().unwrap();
+        let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+        let extension = ["", "o", "bc", "cubin", "fatbin", "s", "spv"];
+        let extension = extension.get(usize::from(image.image_kind)).copied().unwrap_or_default();
+        let arch = Some(image.string("arch")).filter(|arch| !arch.is_empty()).map(|arch| format!("-{arch}"));
+        let name = format!("{stem}-{}{}.{number}.{extension}", image.string("triple"), arch.unwrap_or_default());
+        name.replace(|c: char| c == '/' || c.is_ascii_control(), "_")
+    }
+
+    /// Takes our files for LLVM's, as what we wrote is what is wanted.
+    fn right(&self, theirs: &mut Outcome, ours: &Outcome) {
+        if ours.status == 0 && self.wanted().is_some_and(|wanted| wanted == self.written(ours)) {
+            theirs.status = 0;
+            theirs.files = ours.files.clone();
+            theirs.stderr = ours.stderr.clone();
+        }
+    }
+}
+
+fn lines_without(outcome: &mut Outcome, drops: impl Fn(&str) -> bool) {
+    let text = outcome.stderr_text();
+    let kept: String = text.split_inclusive('\n').filter(|line| !drops(line)).collect();
+    if kept != text {
+        outcome.stderr = kept.into_bytes();
+    }
+}
+
+fn is_note(line: &str) -> bool {
+    line.starts_with(&format!("{NAME}: note: "))
+}
+
+fn broken(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
+    let error = ours.status == 1 && ours.stderr_text().contains(" at offset ");
+    let mut stderr = ours.clone();
+    lines_without(&mut stderr, is_note);
+    if error && scene.images.is_none() && (theirs.status != 1 || theirs.stderr != stderr.stderr) {
+        *theirs = ours.clone();
+    }
+}
+
+fn reason(_: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
+    if theirs.status == 1 && ours.status == 1 {
+        // What LLVM says of members of archives, and of archives themselves, is in the note.
+        let of_member =
+            ours.stderr_text().lines().any(|line| theirs.stderr_text() == line.replace("note:", "error:") + "\n");
+        let of_archive = theirs.stderr_text().contains("truncated or malformed archive")
+            && ours.stderr_text().contains(" offset ")
+            && ours.stderr_text().contains("archive");
+        if of_member || of_archive {
+            theirs.stderr = ours.stderr.clone();
+        }
+        lines_without(theirs, is_note);
+        lines_without(ours, is_note);
+    }
+}
+
+fn nothing_left(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
+    if theirs.status == 1 && ours.status == 1 && scene.written(ours).is_empty() {
+        theirs.files = ours.files.clone();
+        let warning = |line: &str| line.contains("warning: Multiple inputs match");
+        lines_without(theirs, warning);
+        lines_without(ours, warning);
+    }
+}
+
+fn everything(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
+    let nothing = theirs.status == 0 && theirs.stdout.is_empty() && scene.written(theirs).is_empty();
+    let is_unpacking = !scene.case.args.iter().any(|arg| arg.starts_with("-o"));
+    if !scene.requests.is_empty() || !is_unpacking || !nothing || ours.status != 0 {
+        return;
+    }
+    let written = scene.written(ours);
+    let listed: BTreeMap<String, usize> = String::from_utf8_lossy(&ours.stdout)
+        .lines()
+        .filter_map(|line| Some((line.strip_prefix("Extracted: ")?.to_owned(), 1)))
+        .collect();
+    if listed.keys().eq(written.keys()) && scene.wanted().is_none_or(|wanted| wanted == written) {
+        theirs.files = ours.files.clone();
+        theirs.stdout = ours.stdout.clone();
+        lines_without(ours, |line| line.contains("warning: --archive needs an --image with a 'file'"));
+    }
+}
+
+fn no_match(scene: &Scene<'_>, _: &mut Outcome, ours: &mut Outcome) {
+    let none = |request: &&Request| !scene.found().iter().any(|image| request.wants(image));
+    let unserved = scene.requests.iter().filter(none).count();
+    let is_warning = |line: &str| {
+        line.starts_with(&format!("{NAME}: warning: no image in '")) || line.ends_with("' holds no image\n")
+    };
+    let warned = ours.stderr_text().split_inclusive('\n').filter(|line| is_warning(line)).count();
+    let expected = match &scene.images {
+        // What an object or an archive holds is not known here.
+        None => warned,
+        Some(images) if images.is_empty() => 1,
+        Some(_) => unserved,
+    };
+    if warned == expected {
+        lines_without(ours, is_warning);
+    }
+}
+
+fn renamed(outcome: &mut Outcome, rename: impl Fn(&str) -> String) {
+    outcome.files = std::mem::take(&mut outcome.files).into_iter().map(|(name, data)| (rename(&name), data)).collect();
+}
+
+fn empty_architecture(_: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
+    let rename = |name: &str| {
+        let dash = |at: usize| name[at + 2..].split('.').next().is_some_and(|n| n.parse::<u32>().is_ok());
+        match name.rfind("-.").filter(|&at| dash(at)) {
+            Some(at) if !ours.files.contains_key(name) => format!("{}{}", &name[..at], &name[at + 1..]),
+            _ => name.to_owned(),
+        }
+    };
+    renamed(theirs, rename);
+}
+
+fn safe_names(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
+    renamed(theirs, |name| name.replace(|c: char| c.is_ascii_control(), "_"));
+    let is_path = |image: &Image| image.string("triple").contains('/') || image.string("arch").contains('/');
+    if scene.found().iter().any(is_path) {
+        scene.right(theirs, ours);
+    }
+}
+
+fn spirv(scene: &Scene<'_>, theirs: &mut Outcome, _: &mut Outcome) {
+    let contents: Vec<&[u8]> =
+        scene.found().iter().filter(|image| image.image_kind == 6).map(|image| image.content.as_slice()).collect();
+    let files = std::mem::take(&mut theirs.files).into_iter();
+    let rename = |(name, data): (String, Vec<u8>)| {
+        let is_spirv = name.ends_with('.') && contents.contains(&data.as_slice());
+        (if is_spirv { name + "spv" } else { name }, data)
+    };
+    theirs.files = files.map(rename).collect();
+}
+
+fn unnamed(scene: &Scene<'_>) -> usize {
+    scene.requests.iter().filter(|request| request.file.is_none()).count()
+}
+
+fn collisions(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
+    if unnamed(scene) > 1 && theirs.status == 0 && theirs.files != ours.files {
+        scene.right(theirs, ours);
+    }
+}
+
+fn same_file(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
+    let files: Vec<&String> = scene.requests.iter().filter_map(|request| request.file.as_ref()).collect();
+    let line = |file: &str| format!("{NAME}: warning: Multiple inputs match to a single file, '{file}'\n");
+    let twice = files.iter().filter(|file| files.iter().filter(|other| other == file).count() > 1);
+    for file in twice {
+        // Two requests for one file: LLVM warns for each that has several images, ours once.
+        lines_without(theirs, |text| text == line(file));
+        lines_without(ours, |text| text == line(file));
+    }
+}
+
+fn nested(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
+    let is_nested = |image: &Image| image.content.starts_with(offload::MAGIC);
+    if scene.found().iter().any(is_nested) && theirs.status == 0 && theirs.files != ours.files {
+        scene.right(theirs, ours);
+    }
+}
+
+fn old_hip(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
+    if scene.found().iter().any(|image| image.kind == 3) && theirs.status == 0 && theirs.files != ours.files {
+        scene.right(theirs, ours);
+    }
+}
+
+fn refused(theirs: &Outcome) -> bool {
+    theirs.status == 1 && theirs.stderr_text().contains("Invalid data was encountered while parsing the file")
+}
+
+fn zeros(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
+    let gap = [&[0; 16], offload::MAGIC].concat();
+    if refused(theirs) && (find(scene.input, &gap).is_some() || scene.input.ends_with(&[0; 16])) {
+        scene.right(theirs, ours);
+    }
+}
+
+fn versions(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
+    if refused(theirs) && matches!(scene.input.get(4), Some(2 | 3)) {
+        scene.right(theirs, ours);
+    }
+}
+
+fn portable_executable(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
+    // The case names the files that have to be there.
+    if scene.input.starts_with(b"MZ") && scene.written(theirs).is_empty() && !scene.case.wanted.is_empty() {
+        theirs.files = ours.files.clone();
+    }
+}
+
+fn member(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
+    let by_member = |request: &Request| request.filters.iter().any(|(key, _)| key == "member");
+    let listed = scene.case.wanted.iter().map(|(name, _)| name);
+    if scene.requests.iter().any(by_member) && ours.status == 0 && listed.eq(scene.written(ours).keys()) {
+        theirs.files = ours.files.clone();
+    }
+}
