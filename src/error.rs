@@ -7,6 +7,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::id::IdError;
+
 /// A result of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -53,6 +55,9 @@ pub enum Error {
         /// The formats that would do.
         supported: &'static str,
     },
+    /// An entry ID that is none.
+    #[error(transparent)]
+    EntryId(#[from] IdError),
     /// The input is no archive. The text is the reference's, whatever the size.
     #[error("file too small to be an archive")]
     NoArchive,
@@ -253,6 +258,24 @@ pub enum Malformed {
     Symbols {
         /// The reader's reason.
         reason: String,
+    },
+    /// Bytes behind the last container, where only more of them or zeros may follow.
+    #[error("at offset {offset} there is neither {what} nor zeros up to the end")]
+    Trailing {
+        /// What may follow.
+        what: &'static str,
+        /// Where the other bytes begin.
+        offset: u64,
+    },
+    /// Containers in containers, deeper than anyone has them.
+    #[error("{what} lie in one another more than {most} deep at offset {offset}")]
+    Nested {
+        /// The containers.
+        what: &'static str,
+        /// How deep they may lie.
+        most: u32,
+        /// Where the first one lies that is too deep.
+        offset: u64,
     },
     /// Bitcode that its reader refuses.
     #[error("the bitcode at offset {offset} cannot be read: {reason}")]

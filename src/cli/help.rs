@@ -79,7 +79,7 @@ fn describe(row: &Row, width: usize, text: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{TOOLS, bundler, packager};
+    use crate::cli::{bundler, packager};
 
     fn help_of(tool: &Tool, by_category: bool, hidden: bool) -> String {
         String::from_utf8(text(tool, b"foo", HelpStyle { by_category, hidden })).unwrap()
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn our_own_options_follow_and_do_not_move_the_others() {
-        for tool in TOOLS {
+        for tool in [bundler::TOOL, packager::TOOL] {
             let title = "\nOptions that LLVM's tool does not have:\n";
             assert!(help_of(tool, true, true).split_once(title).is_some_and(|(_, own)| own.contains("-window=<log>")));
         }

@@ -20,7 +20,7 @@ mod suggest;
 mod values;
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -31,21 +31,17 @@ use offload_bundle::error::OsText;
 use options::{Finish, HelpStyle, Tool};
 use parse::{Parsed, parse};
 use program::Program;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// All tools. The first one is that of every name that is nobody else's.
+/// All tools. The first one serves every name that no other tool claims.
 const TOOLS: [&Tool; 2] = [bundler::TOOL, packager::TOOL];
-
-/// The tools that a first word makes of the bundler's executable.
-const SUBCOMMANDS: &[(&str, &Tool)] = &[("package", packager::TOOL)];
-
-/// The tools that have names of their own, which may stand anywhere in the executable's name.
-const NAMES: &[(&str, &Tool)] = &[("offload-packager", packager::TOOL), ("offload-binary", packager::TOOL)];
 
 /// What `-h` prints.
 const SHORT_HELP: HelpStyle = HelpStyle { by_category: false, hidden: false };
 
 /// Runs the tool for one command line, `argv[0]` included.
 pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
+    allow_many_files();
     let (tool, argv) = choose(argv);
     let mut console = Console::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
     let (matches, called) = match parse(tool, argv) {
@@ -77,15 +73,28 @@ struct Noted {
     note: String,
 }
 
+/// Inputs and outputs stay open until all is done, and there may be thousands of them: more than the 1024 open files that a
+/// process begins with, far fewer than it may have.
+fn allow_many_files() {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current < limit.maximum {
+        // Where it is refused, a job that needs more says so.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    }
+}
+
 /// Which tool a command line is for, and the command line without the word that says so.
 fn choose(mut argv: Vec<OsString>) -> (&'static Tool, Vec<OsString>) {
     let [bundler, ..] = TOOLS;
     let called = Program::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
-    if let Some((_, tool)) = NAMES.iter().find(|(name, _)| memmem::find(called.name, name.as_bytes()).is_some()) {
+    let is_name = |name: &&str| memmem::find(called.name, name.as_bytes()).is_some();
+    if let Some(tool) = TOOLS.into_iter().find(|tool| tool.names.iter().any(is_name)) {
         return (tool, argv);
     }
-    let subcommand = argv.get(1).and_then(|word| SUBCOMMANDS.iter().find(|(name, _)| word == name));
-    let Some((word, tool)) = subcommand else { return (bundler, argv) };
+    let word = argv.get(1).and_then(|word| word.to_str());
+    let subcommand = |tool: &&Tool| tool.subcommand.is_some_and(|subcommand| word == Some(subcommand));
+    let Some(tool) = TOOLS.into_iter().find(subcommand) else { return (bundler, argv) };
+    let word = tool.subcommand.unwrap_or_default();
     // Messages and help name the tool as it was called.
     argv.remove(1);
     if let Some(name) = argv.first_mut() {
@@ -93,6 +102,14 @@ fn choose(mut argv: Vec<OsString>) -> (&'static Tool, Vec<OsString>) {
         name.push(word);
     }
     (tool, argv)
+}
+
+/// Does work that prints to the standard output.
+fn to_stdout(work: impl FnOnce(&mut dyn Write) -> Result<(), Error>) -> Result<(), Error> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    let done = work(&mut out);
+    out.flush().map_err(|error| Error::io("-", error))?;
+    done
 }
 
 /// Whether the error is only that whoever read the standard output has stopped.

@@ -12,6 +12,10 @@ use super::program::Program;
 /// A tool: what its command line may hold, what it says of itself, and what it does.
 #[derive(Debug)]
 pub(super) struct Tool {
+    /// Parts of the executable's name that choose it.
+    pub(super) names: &'static [&'static str],
+    /// The first word that chooses it.
+    pub(super) subcommand: Option<&'static str>,
     /// Its options, in the order in which help lists them: those that LLVM's tool lacks come last.
     pub(super) rows: &'static [Row],
     /// The word that may stand besides the options.

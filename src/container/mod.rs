@@ -10,7 +10,6 @@ pub mod compressed;
 mod hash;
 pub mod object;
 pub mod offload_binary;
-pub mod sections;
 pub mod sequence;
 pub mod stream;
 pub mod text;

@@ -46,6 +46,9 @@ const JOB: u32 = 64 << 20;
 /// More threads need more memory, and builds run several of us anyway.
 const THREADS_MAX: u32 = 8;
 
+/// Above this level each thread takes hundreds of megabytes.
+const LEVEL_OF_MUCH_MEMORY: i32 = 15;
+
 /// The length in bytes of what stands in front of the stream in an inflated container: the only format that has it is the
 /// offload binary of version 3, whose header it is.
 pub(super) const PREFIX_LEN: usize = 40;
@@ -384,8 +387,9 @@ fn zstd_encoder<'f>(
         encoder.set_parameter(CParameter::ChainLog(17))?;
     }
     encoder.set_parameter(CParameter::JobSize(JOB))?;
+    let most = if compression.level > LEVEL_OF_MUCH_MEMORY { 2 } else { THREADS_MAX };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    encoder.multithread(u32::try_from(threads).unwrap_or(THREADS_MAX).min(THREADS_MAX))?;
+    encoder.multithread(u32::try_from(threads).unwrap_or(most).min(most))?;
     Ok(encoder)
 }
 

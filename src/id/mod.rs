@@ -130,10 +130,22 @@ impl EntryId {
     /// # Errors
     /// [`IdError`], for the first of its cases that applies.
     pub fn parse(id: &str) -> Result<Self, IdError> {
+        Self::parse_kind(id, OffloadKind::of_bundle)
+    }
+
+    /// Parses the entry ID of a bundle or of an image in an offload binary, which has more kinds.
+    ///
+    /// # Errors
+    /// [`IdError`], for the first of its cases that applies.
+    pub fn parse_any(id: &str) -> Result<Self, IdError> {
+        Self::parse_kind(id, OffloadKind::from_name)
+    }
+
+    fn parse_kind(id: &str, kind_of: impl Fn(&str) -> Option<OffloadKind>) -> Result<Self, IdError> {
         let (kind_name, rest) = id.split_once('-').ok_or(IdError::Format)?;
         let (triple, target_id) = split_triple(rest).ok_or(IdError::Format)?;
         let triple = Triple::parse(&triple);
-        let kind = OffloadKind::of_bundle(kind_name);
+        let kind = kind_of(kind_name);
         let (Some(kind), true) = (kind, triple.arch() != triple::Arch::Unknown) else {
             return Err(unknown_error(id, kind_name, rest));
         };

@@ -4,10 +4,11 @@ use std::path::Path;
 
 use super::{Event, FileType, Observer, observe_plain};
 use crate::container::Container;
-use crate::container::archive::{Archive, ArchiveMember, Location};
+use crate::container::archive::{self, Archive, ArchiveMember, Location, NewMember};
 use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::error::{Error, Result};
 use crate::input::{Input, Slice};
+use crate::output::Output;
 
 /// An archive whose members are open.
 pub(super) struct Library {
@@ -107,4 +108,13 @@ pub(super) fn locate(error: Error, archive: &Path, member: &[u8]) -> Error {
         }
         error => error,
     }
+}
+
+/// Stages an archive of these members.
+pub(super) fn write_archive(path: &Path, members: &[NewMember<'_>], observer: &mut Observer<'_>) -> Result<Output> {
+    let mut output = Output::stage(path)?;
+    archive::write(members, &mut output, &mut |name, reason| {
+        observer(Event::NotIndexed { name: name.to_owned(), reason: reason.to_owned() });
+    })?;
+    Ok(output)
 }

@@ -77,7 +77,7 @@ impl Package {
             ImageKind::SpirV if self.version == Version::V1 && self.compression.is_none() => ImageKind::None,
             kind => kind,
         };
-        let kind_number = offload_binary::kind_number(image.offload_kind, self.hip_number);
+        let kind_number = self.hip_number.kind_number(image.offload_kind);
         ImageInfo { image_kind, kind_number, flags: 0, strings: image.strings.clone() }
     }
 }

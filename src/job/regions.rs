@@ -4,7 +4,8 @@
 use super::library::{locate, open_beside};
 use crate::container::archive::{Archive, Location};
 use crate::container::bitcode::Embedded;
-use crate::container::{bitcode, offload_binary, sections};
+use crate::container::offload_binary::host;
+use crate::container::{bitcode, offload_binary};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::input::{Input, Slice};
 
@@ -20,7 +21,7 @@ pub(super) struct Region<'a> {
     pub(super) data: Slice<'a>,
 }
 
-/// Takes the regions of a file one by one, so that no more than one is in memory that is no part of a file.
+/// Takes the regions of a file one by one, so that no more are in memory than one module of bitcode embeds.
 pub(super) type Visitor<'v> = dyn FnMut(Region<'_>) -> Result<()> + 'v;
 
 /// Visits all regions of a file, in its order. A file of another kind has none.
@@ -34,19 +35,15 @@ fn visit_file(file: Slice<'_>, member: Option<&[u8]>, depth: u32, visitor: &mut 
         return visitor(Region { member, data: file });
     }
     if bitcode::is_bitcode(bytes) {
-        let broken = |reason: bitcode::Broken| {
-            let malformed = Malformed::Bitcode { offset: file.offset(), reason: reason.0 };
-            Error::malformed(file.path(), malformed)
-        };
-        let Embedded { contents, order } = bitcode::embedded_objects(bytes).map_err(broken)?;
+        let Embedded { contents, order } = bitcode::embedded_objects(bytes, file.offset()).with_path(file.path())?;
         let objects: Vec<Input> = contents.into_iter().map(|object| Input::from_bytes(file.path(), object)).collect();
         for object in order.into_iter().filter_map(|index| objects.get(index)) {
             visitor(Region { member, data: object.as_slice() })?;
         }
         return Ok(());
     }
-    if sections::is_object(bytes) {
-        for range in sections::offloading_sections(bytes, file.offset()).with_path(file.path())? {
+    if host::is_object(bytes) {
+        for range in host::offloading_sections(bytes, file.offset()).with_path(file.path())? {
             let size = range.end.saturating_sub(range.start);
             let data = file.slice(range.start, size).ok_or(Error::Internal("no such section"))?;
             visitor(Region { member, data })?;
@@ -58,8 +55,8 @@ fn visit_file(file: Slice<'_>, member: Option<&[u8]>, depth: u32, visitor: &mut 
 
 fn visit_archive(file: Slice<'_>, depth: u32, visitor: &mut Visitor<'_>) -> Result<()> {
     let Some(depth) = depth.checked_sub(1) else {
-        let reason = format!("archives lie in archives more than {DEPTH_MAX} deep");
-        return Err(Error::malformed(file.path(), Malformed::Archive { offset: file.offset(), reason }));
+        let (what, offset) = ("archives", file.offset());
+        return Err(Error::malformed(file.path(), Malformed::Nested { what, most: DEPTH_MAX, offset }));
     };
     for member in Archive::read(file)?.members() {
         let member = member?;

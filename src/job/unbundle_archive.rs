@@ -9,9 +9,9 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use super::file_name::FileName;
-use super::library::{Library, Member};
+use super::library::{Library, Member, write_archive};
 use super::{Event, Observer, parse_entry, serves};
-use crate::container::archive::{self, NewMember};
+use crate::container::archive::NewMember;
 use crate::container::sequence::{Bundle, Content, Inflate};
 use crate::error::{Error, Result};
 use crate::id::{EntryId, Rules};
@@ -177,11 +177,7 @@ fn write(
             content: content.as_slice(),
         })
         .collect();
-    let mut output = Output::stage(path)?;
-    archive::write(&members, &mut output, &mut |name, reason| {
-        observer(Event::NotIndexed { name: name.to_owned(), reason: reason.to_owned() });
-    })?;
-    Ok(output)
+    write_archive(path, &members, observer)
 }
 
 /// The name of a code object in the archive that it goes to. It is never a path.

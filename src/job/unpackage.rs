@@ -1,24 +1,25 @@
 //! Unpackaging: chosen images out of whatever holds offload binaries.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::file_name::FileName;
+use super::library::write_archive;
 use super::regions::{self, Region};
 use super::{Event, Observer};
 use crate::container::Entry;
-use crate::container::archive::{self, NewMember};
-use crate::container::offload_binary::{self, ImageInfo, OffloadBinary};
+use crate::container::archive::NewMember;
+use crate::container::offload_binary::{self, HipNumber, ImageInfo, OffloadBinary};
 use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::id::OffloadKind;
 use crate::input::{Input, Slice};
-use crate::meter::Meter;
+use crate::meter::{Meter, emit};
 use crate::output::{self, Output};
-use crate::piece::Sink;
+use crate::piece::Piece;
 
 /// How deep offload binaries may lie in offload binaries.
 const NESTED_MAX: u32 = 8;
@@ -47,6 +48,12 @@ pub struct ImageRequest {
     pub filters: Vec<Filter>,
 }
 
+impl ImageRequest {
+    fn accepts(&self, image: &ImageInfo, member: Option<&[u8]>) -> bool {
+        self.filters.iter().all(|filter| filter.accepts(image, member))
+    }
+}
+
 /// Something that an image must have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Filter {
@@ -65,8 +72,7 @@ pub enum Filter {
 impl Filter {
     fn accepts(&self, image: &ImageInfo, member: Option<&[u8]>) -> bool {
         match self {
-            Self::Kind(Some(kind)) => image.offload_kind() == Some(*kind),
-            Self::Kind(None) => image.kind_number == 0,
+            Self::Kind(kind) => HipNumber::ALL.iter().any(|hip| hip.kind_number(*kind) == image.kind_number),
             Self::String { key, value } => {
                 let is_member = || key == b"member" && member.is_some_and(|name| is_name(name, value));
                 image.string(key).unwrap_or_default() == value || is_member()
@@ -95,9 +101,9 @@ impl Unpackage {
         } else if self.archive && requests.iter().any(|request| request.file.is_none()) {
             return Err(Error::Usage("Image must have a 'file' argument."));
         }
-        let mut run = Run::new(self, requests);
+        let mut run = Run::new(self, requests, observer);
         regions::visit(input.as_slice(), &mut |region| run.visit(region))?;
-        let names = run.finish(observer)?;
+        let names = run.finish()?;
         if self.requests.is_empty() {
             let mut lines = names.iter().map(|name| [b"Extracted: ", name.as_bytes(), b"\n"].concat());
             lines.try_for_each(|line| out.write_all(&line)).map_err(|error| Error::io("-", error))?;
@@ -107,19 +113,18 @@ impl Unpackage {
 }
 
 /// What is found and staged so far.
-struct Run<'j> {
+struct Run<'j, 'o> {
     job: &'j Unpackage,
     requests: &'j [ImageRequest],
+    observer: &'j mut Observer<'o>,
     served: Vec<Served>,
-    /// The generated names, in their order, each with the number of the image that it is for.
-    names: Vec<OsString>,
+    /// What is written under generated names, in order.
+    by_name: Vec<(OsString, Output)>,
+    /// The generated names, and which image each is for.
     taken: HashMap<OsString, usize>,
-    /// How many images were seen, those in nested offload binaries included.
+    /// How many images were looked at: what tells one from another.
     seen: usize,
-    outputs: Vec<Output>,
-    present: Vec<String>,
-    /// Whether a request is for members of an archive, so that their names tell why it fails.
-    by_member: bool,
+    present: Present,
 }
 
 /// What a request has got.
@@ -133,13 +138,11 @@ struct Served {
     members: Vec<(Vec<u8>, Input)>,
 }
 
-impl<'j> Run<'j> {
-    fn new(job: &'j Unpackage, requests: &'j [ImageRequest]) -> Self {
+impl<'j, 'o> Run<'j, 'o> {
+    fn new(job: &'j Unpackage, requests: &'j [ImageRequest], observer: &'j mut Observer<'o>) -> Self {
         let served = requests.iter().map(|_| Served::default()).collect();
-        let (names, taken, outputs, present) = Default::default();
-        let is_member = |filter: &Filter| matches!(filter, Filter::String { key, .. } if key == b"member");
-        let by_member = requests.iter().flat_map(|request| &request.filters).any(is_member);
-        Self { job, requests, served, names, taken, seen: 0, outputs, present, by_member }
+        let (by_name, taken) = (Vec::new(), HashMap::new());
+        Self { job, requests, observer, served, by_name, taken, seen: 0, present: Present::new(requests) }
     }
 
     fn visit(&mut self, region: Region<'_>) -> Result<()> {
@@ -147,54 +150,64 @@ impl<'j> Run<'j> {
         let in_part = !self.job.archive && self.requests.iter().all(|request| request.file.is_some());
         let inflate = if in_part { Inflate::AsNeeded } else { Inflate::Whole };
         each_binary(region.data, inflate, &mut |binary| {
-            let images = binary.entries.iter().map(|entry| entry.image.as_deref());
-            for (index, image) in images.enumerate() {
-                let Some(image) = image else { continue };
-                let shown = describe(image, region.member.filter(|_| self.by_member));
-                if !self.present.contains(&shown) {
-                    self.present.push(shown);
+            let mut last: Vec<Option<usize>> = vec![None; self.requests.len()];
+            for (index, entry) in binary.entries.iter().enumerate() {
+                if let Some(image) = entry.image.as_deref() {
+                    self.present.add(image, region.member);
+                    self.take(binary, index, image, region.member, &mut last)?;
                 }
-                let accepts =
-                    |request: &ImageRequest| request.filters.iter().all(|filter| filter.accepts(image, region.member));
-                let wanted: Vec<bool> = self.requests.iter().map(accepts).collect();
-                self.take(binary, index, &wanted, region)?;
             }
-            Ok(())
+            self.extract(binary, &last)
         })
     }
 
-    /// Stages an image for the requests that want it.
-    fn take(&mut self, binary: &Bundle<'_>, index: usize, wanted: &[bool], region: Region<'_>) -> Result<()> {
+    /// Takes an image for the requests that want it. For those with a file, `last` notes which image was the last one.
+    fn take(
+        &mut self,
+        binary: &Bundle<'_>,
+        index: usize,
+        image: &ImageInfo,
+        member: Option<&[u8]>,
+        last: &mut [Option<usize>],
+    ) -> Result<()> {
         let mut by_name = Vec::new();
-        for (number, (request, served)) in self.requests.iter().zip(&mut self.served).enumerate() {
-            if wanted.get(number) != Some(&true) {
-                continue;
-            }
+        let served = self.requests.iter().zip(&mut self.served).zip(last).enumerate();
+        for (number, ((request, served), last)) in
+            served.filter(|(_, ((request, _), _))| request.accepts(image, member))
+        {
             served.matches = served.matches.saturating_add(1);
             match &request.file {
                 Some(_) if self.job.archive => {
-                    let content = binary.content(index)?;
-                    let kept = Input::set_aside(&self.job.input, content.as_slice().bytes());
-                    let name = region.member.map_or_else(|| self.job.identifier(), <[u8]>::to_vec);
-                    served.members.push((name, kept.with_path(&self.job.input)?));
+                    let kept = Input::set_aside(&self.job.input, binary.content(index)?.as_slice().bytes());
+                    served.members.push((self.job.member_name(member), kept.with_path(&self.job.input)?));
                 }
-                Some(path) => {
-                    let output = served.last.insert(Output::stage(path)?);
-                    binary.extract(&mut [(index, output)], &mut Meter::silent())?;
-                }
+                Some(_) => *last = Some(index),
                 None => by_name.push(number),
             }
         }
-        let Some(image) = binary.entries.get(index).and_then(|entry| entry.image.as_deref()) else { return Ok(()) };
+        self.seen = self.seen.saturating_add(1);
         if by_name.is_empty() {
-            self.seen = self.seen.saturating_add(1);
             return Ok(());
         }
-        let content = binary.content(index)?;
-        each_leaf(image, content.as_slice(), NESTED_MAX, &mut |image, content| {
+        each_leaf(image, binary.content(index)?.as_slice(), NESTED_MAX, &mut |image, content| {
             self.seen = self.seen.saturating_add(1);
             by_name.iter().try_for_each(|&number| self.stage_by_name(number, image, content))
         })
+    }
+
+    /// Stages the last image of each request that has a file, all in one pass over the offload binary.
+    fn extract(&mut self, binary: &Bundle<'_>, last: &[Option<usize>]) -> Result<()> {
+        let mut wanted = Vec::new();
+        for ((request, served), last) in self.requests.iter().zip(&mut self.served).zip(last) {
+            if let (Some(path), Some(index)) = (&request.file, *last) {
+                wanted.push((index, served.last.insert(Output::stage(path)?)));
+            }
+        }
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let mut tell = |done, total| (self.observer)(Event::Progress { done, total });
+        binary.extract(&mut wanted, &mut Meter::new(&mut tell))
     }
 
     /// Stages an image under a generated name. As in LLVM numbers count within a request; one that another request has
@@ -211,56 +224,97 @@ impl<'j> Run<'j> {
             }
         };
         let mut output = Output::stage(name.as_ref())?;
-        output.copy(content)?;
-        self.outputs.push(output);
+        let mut tell = |done, total| (self.observer)(Event::Progress { done, total });
+        emit(&[Piece::Input(content)], &mut output, &mut Meter::new(&mut tell))?;
         self.taken.insert(name.clone(), self.seen);
-        self.names.push(name);
+        self.by_name.push((name, output));
         Ok(())
     }
 
     /// Puts all in place and returns the generated names.
-    fn finish(mut self, observer: &mut Observer<'_>) -> Result<Vec<OsString>> {
-        if self.present.is_empty() {
-            observer(Event::NoMatch { input: self.job.input.clone(), request: None, present: Vec::new() });
+    fn finish(self) -> Result<Vec<OsString>> {
+        let Self { job, requests, observer, served, by_name, present, .. } = self;
+        let present = present.shown;
+        if present.is_empty() {
+            observer(Event::NoMatch { input: job.input.clone(), request: None, present: Vec::new() });
         }
-        let mut by_path: HashMap<PathBuf, Output> = HashMap::new();
-        for (request, served) in self.requests.iter().zip(self.served) {
-            if served.matches == 0 && !self.present.is_empty() {
-                let (input, arguments) = (self.job.input.clone(), Some(request.arguments.clone()));
-                observer(Event::NoMatch { input, request: arguments, present: self.present.clone() });
+        let mut by_path: Vec<(&Path, Output)> = Vec::new();
+        for (request, served) in requests.iter().zip(served) {
+            if served.matches == 0 && !present.is_empty() {
+                let (input, arguments) = (job.input.clone(), Some(request.arguments.clone()));
+                observer(Event::NoMatch { input, request: arguments, present: present.clone() });
             }
-            let Some(path) = request.file.as_ref().filter(|_| served.matches > 0) else { continue };
+            let Some(path) = request.file.as_deref().filter(|_| served.matches > 0) else { continue };
             let output = match served.last {
                 Some(output) => output,
-                None => write_archive(path, &served.members, observer)?,
+                None => write_members(path, &served.members, observer)?,
             };
-            let replaced = by_path.insert(path.clone(), output).is_some();
-            if replaced || (served.matches > 1 && !self.job.archive) {
-                observer(Event::SeveralMatches { file: path.clone() });
+            let replaced = by_path.iter().position(|(other, _)| *other == path && is_replaced(path));
+            if replaced.is_some() || (served.matches > 1 && !job.archive) {
+                observer(Event::SeveralMatches { file: path.to_owned() });
+            }
+            replaced.map(|index| by_path.remove(index));
+            by_path.push((path, output));
+        }
+        let (names, named): (Vec<_>, Vec<_>) = by_name.into_iter().unzip();
+        output::commit(named.into_iter().chain(by_path.into_iter().map(|(_, output)| output)).collect())?;
+        Ok(names)
+    }
+}
+
+/// Whether what is written to a path replaces what was written to it before, and does not follow it.
+fn is_replaced(path: &Path) -> bool {
+    path.as_os_str() != "-" && path.metadata().map_or(true, |metadata| metadata.is_file())
+}
+
+/// What the file holds: each kind of image once.
+struct Present {
+    /// In file order.
+    shown: Vec<String>,
+    known: HashSet<String>,
+    /// Whether members of an archive are told apart.
+    by_member: bool,
+}
+
+impl Present {
+    /// More kinds of images than anyone reads of.
+    const MAX: usize = 1000;
+
+    fn new(requests: &[ImageRequest]) -> Self {
+        let is_member = |filter: &Filter| matches!(filter, Filter::String { key, .. } if key == b"member");
+        let by_member = requests.iter().flat_map(|request| &request.filters).any(is_member);
+        Self { shown: Vec::new(), known: HashSet::new(), by_member }
+    }
+
+    fn add(&mut self, image: &ImageInfo, member: Option<&[u8]>) {
+        if self.shown.len() < Self::MAX {
+            let shown = describe(image, member.filter(|_| self.by_member));
+            if self.known.insert(shown.clone()) {
+                self.shown.push(shown);
             }
         }
-        self.outputs.extend(by_path.into_values());
-        output::commit(self.outputs)?;
-        Ok(self.names)
     }
 }
 
 impl Unpackage {
-    /// What LLVM calls the bytes of the input, and with them the members of an archive.
-    fn identifier(&self) -> Vec<u8> {
-        let path = self.input.as_os_str().as_bytes();
-        if path == b"-" { b"<stdin>".to_vec() } else { path.to_vec() }
+    /// The name of an image in an archive: as in LLVM that of the member or the file that it is from. It is no way out of
+    /// a directory, and ends where it ends.
+    fn member_name(&self, member: Option<&[u8]>) -> Vec<u8> {
+        let Some(member) = member else {
+            let path = self.input.as_os_str().as_bytes();
+            return if path == b"-" { b"<stdin>".to_vec() } else { path.to_vec() };
+        };
+        let mut components = member.split(|&byte| byte == b'/');
+        let leads_out = member.starts_with(b"/") || components.clone().any(|component| component == b"..");
+        let name = if leads_out { components.next_back().unwrap_or_default() } else { member };
+        name.iter().map(|byte| if matches!(byte, b'\n' | 0) { b'_' } else { *byte }).collect()
     }
 }
 
-fn write_archive(path: &std::path::Path, members: &[(Vec<u8>, Input)], observer: &mut Observer<'_>) -> Result<Output> {
-    let members: Vec<NewMember<'_>> =
-        members.iter().map(|(name, input)| NewMember { name: name.clone(), content: input.as_slice() }).collect();
-    let mut output = Output::stage(path)?;
-    archive::write(&members, &mut output, &mut |name, reason| {
-        observer(Event::NotIndexed { name: name.to_owned(), reason: reason.to_owned() });
-    })?;
-    Ok(output)
+fn write_members(path: &Path, members: &[(Vec<u8>, Input)], observer: &mut Observer<'_>) -> Result<Output> {
+    let member = |(name, input)| NewMember { name: Vec::clone(name), content: Input::as_slice(input) };
+    let members: Vec<NewMember<'_>> = members.iter().map(|(name, input)| (name, input)).map(member).collect();
+    write_archive(path, &members, observer)
 }
 
 /// Takes the offload binaries that make up `data`, one by one.
@@ -272,10 +326,7 @@ fn each_binary(data: Slice<'_>, inflate: Inflate, take: &mut dyn FnMut(&Bundle<'
     }
     match binaries.stopped_at() {
         None => Ok(()),
-        Some(offset) => {
-            let what = "neither an offload binary nor zeros up to the end".to_owned();
-            Err(Error::malformed(data.path(), Malformed::Object { what, offset }))
-        }
+        Some(offset) => Err(Error::malformed(data.path(), Malformed::Trailing { what: "an offload binary", offset })),
     }
 }
 
@@ -290,8 +341,8 @@ fn each_leaf(
         return take(image, content);
     }
     let Some(depth) = depth.checked_sub(1) else {
-        let what = format!("an offload binary lies in more than {NESTED_MAX} others");
-        return Err(Error::malformed(content.path(), Malformed::Object { what, offset: content.offset() }));
+        let (what, offset) = ("offload binaries", content.offset());
+        return Err(Error::malformed(content.path(), Malformed::Nested { what, most: NESTED_MAX, offset }));
     };
     each_binary(content, Inflate::Whole, &mut |binary| {
         for (index, Entry { image, .. }) in binary.entries.iter().enumerate() {
@@ -311,7 +362,13 @@ fn generated_name(input: &[u8], image: &ImageInfo, number: usize) -> OsString {
         name.extend([b"-", image.arch()].concat());
     }
     name.extend(format!(".{number}.{}", image.image_kind.extension()).into_bytes());
-    name.iter_mut().filter(|byte| **byte == b'/' || byte.is_ascii_control()).for_each(|byte| *byte = b'_');
+    let name = match String::from_utf8(name) {
+        Ok(text) => text.replace(|c: char| c == '/' || c.is_control(), "_").into_bytes(),
+        Err(error) => {
+            let safe = |byte: u8| if byte == b'/' || byte.is_ascii_control() { b'_' } else { byte };
+            error.into_bytes().into_iter().map(safe).collect()
+        }
+    };
     OsString::from_vec(name)
 }
 
@@ -322,7 +379,115 @@ fn describe(image: &ImageInfo, member: Option<&[u8]>) -> String {
         (None, 0) => "none".to_owned(),
         (None, number) => number.to_string(),
     };
-    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    const SHOWN: usize = 200;
+    let text = |bytes| -> String { String::from_utf8_lossy(bytes).chars().take(SHOWN).collect() };
     let member = member.map_or(String::new(), |member| format!(",member={}", text(member)));
     format!("kind={kind},triple={},arch={}{member}", text(image.triple()), text(image.arch()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::container::offload_binary::{ImageKind, NewImage, Version, plan};
+
+    fn image(strings: &[(&str, &[u8])]) -> ImageInfo {
+        let strings = strings.iter().map(|(key, value)| (key.as_bytes().to_vec(), value.to_vec())).collect();
+        ImageInfo { image_kind: ImageKind::Object, kind_number: 4, flags: 0, strings }
+    }
+
+    fn target(triple: &[u8], arch: &[u8]) -> ImageInfo {
+        image(&[("triple", triple), ("arch", arch)])
+    }
+
+    #[test]
+    fn generated_names_are_never_paths_and_have_no_control_characters() {
+        for (input, triple, arch, expected) in [
+            ("dir/in.bin", &b"amdgcn-amd-amdhsa"[..], &b"gfx90a:xnack+"[..], "in-amdgcn-amd-amdhsa-gfx90a:xnack+.7.o"),
+            ("in", b"nvptx64", b"", "in-nvptx64.7.o"),
+            ("-", b"t", b"a", "--t-a.7.o"),
+            ("in", b"../../tmp/x", b"/etc", "in-.._.._tmp_x-_etc.7.o"),
+            ("in", b"a\nb\x1b[31m", "\u{9b}m".as_bytes(), "in-a_b_[31m-_m.7.o"),
+        ] {
+            assert_eq!(generated_name(input.as_bytes(), &target(triple, arch), 7), expected);
+        }
+        let bytes = generated_name(b"in", &target(b"\xff/\n", b""), 0);
+        assert_eq!(bytes.as_bytes(), b"in-\xff__.0.o");
+    }
+
+    #[test]
+    fn members_of_new_archives_have_names_that_stay_inside() {
+        let job = |input: &str| Unpackage { input: input.into(), requests: vec![], archive: true };
+        assert_eq!(job("../in").member_name(None), b"../in");
+        assert_eq!(job("-").member_name(None), b"<stdin>");
+        for (member, expected) in
+            [("a.o", "a.o"), ("dir/a.o", "dir/a.o"), ("../../x", "x"), ("/etc/x", "x"), ("a/../b\nc", "b_c")]
+        {
+            assert_eq!(job("in").member_name(Some(member.as_bytes())), expected.as_bytes());
+        }
+    }
+
+    #[test]
+    fn filters_hold_for_kinds_strings_and_members() {
+        let string = |key: &str, value: &str| Filter::String { key: key.into(), value: value.into() };
+        let hip = image(&[("arch", b"gfx90a"), ("member", b"x")]);
+        let old = ImageInfo { kind_number: 3, ..hip.clone() };
+        let unknown = ImageInfo { kind_number: 16, ..hip.clone() };
+        for kind in [OffloadKind::Hip, OffloadKind::HipV4] {
+            assert!([&hip, &old].iter().all(|image| Filter::Kind(Some(kind)).accepts(image, None)));
+            assert!(!Filter::Kind(Some(kind)).accepts(&unknown, None));
+        }
+        assert!(![&hip, &old, &unknown].iter().any(|image| Filter::Kind(None).accepts(image, None)));
+        assert!(Filter::Kind(None).accepts(&ImageInfo::default(), None));
+        assert!(string("arch", "gfx90a").accepts(&hip, None) && !string("arch", "gfx90").accepts(&hip, None));
+        assert!(string("triple", "").accepts(&hip, None) && string("", "").accepts(&hip, None));
+        assert!(string("member", "x").accepts(&hip, Some(b"y")) && !string("member", "z").accepts(&hip, Some(b"y")));
+        assert!(string("member", "y").accepts(&hip, Some(b"y")) && string("member", "y").accepts(&hip, Some(b"d/y")));
+    }
+
+    #[test]
+    fn what_a_file_holds_is_told_once_and_not_at_any_length() {
+        let mut present = Present::new(&[]);
+        for number in 0..2 * Present::MAX {
+            let arch = (number / 2).to_string();
+            present.add(&target(&b"t".repeat(1000), arch.as_bytes()), Some(b"member"));
+        }
+        assert_eq!(present.shown.len(), Present::MAX);
+        assert_eq!(present.shown[1], format!("kind=hip,triple={},arch=1", "t".repeat(200)));
+    }
+
+    /// Offload binaries in a directory of their own.
+    fn write(dir: &Path, version: Version, images: &[(ImageInfo, &[u8])]) -> PathBuf {
+        let path = dir.join("in");
+        let inputs: Vec<_> = images.iter().map(|(info, data)| (info, Input::from_bytes("x", data.to_vec()))).collect();
+        let images: Vec<_> =
+            inputs.iter().map(|(info, input)| NewImage { info: (*info).clone(), content: input.as_slice() }).collect();
+        let mut bytes = Vec::new();
+        crate::piece::emit(&plan(version, &images), &mut bytes).unwrap();
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    #[test]
+    fn of_several_matches_the_last_one_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let images = [(target(b"t", b"a"), &b"one"[..]), (target(b"t", b"b"), b"two"), (target(b"t", b"a"), b"three")];
+        let input = write(dir.path(), Version::V2, &images);
+        let request = |file: &str, arch: &str| ImageRequest {
+            arguments: arch.to_owned(),
+            file: Some(dir.path().join(file)),
+            filters: vec![Filter::String { key: b"arch".to_vec(), value: arch.into() }],
+        };
+        let requests = vec![request("x", "a"), request("y", "b"), request("x", "b"), request("z", "c")];
+        let job = Unpackage { input, requests, archive: false };
+        let mut told = Vec::new();
+        let mut observer = |event: Event<'_>| match event {
+            Event::SeveralMatches { file } => told.push(file.file_name().unwrap().to_owned()),
+            Event::NoMatch { request, present, .. } => told.extend([request.unwrap().into(), present.concat().into()]),
+            _ => {}
+        };
+        job.run(&mut Vec::new(), &mut observer).unwrap();
+        let read = |file: &str| std::fs::read_to_string(dir.path().join(file)).unwrap_or_default();
+        assert_eq!([read("x"), read("y"), read("z")], ["two", "two", ""]);
+        assert_eq!(told, ["x", "x", "c", "kind=hip,triple=t,arch=akind=hip,triple=t,arch=b"]);
+    }
 }

@@ -88,7 +88,10 @@ pub const RULES: &[Rule] = &[
 /// The names of the rules that explain a difference between outcomes; none if it is not meant.
 pub fn explain(case: &Case, theirs: &Outcome, ours: &Outcome) -> Vec<&'static str> {
     if case.called == Some(packager_rules::NAME) {
-        return packager_rules::explain(case, theirs, ours);
+        let names = packager_rules::explain(case, theirs, ours);
+        if !names.is_empty() {
+            return names;
+        }
     }
     let explains = |rule: &&Rule| matches!(rule.explains, Outcomes(rule) if rule(case, theirs, ours));
     RULES.iter().find(explains).map(|rule| rule.name).into_iter().collect()

@@ -3,18 +3,16 @@
 mod job;
 mod raw;
 
-use std::io::{self, BufWriter, Write};
-
 use clap::ArgMatches;
-use offload_bundle::Error;
 use offload_bundle::job::Event;
 
 use super::console::Console;
 use super::environment::Environment;
-use super::options::Action;
-use super::options::WINDOW_HELP;
-use super::options::{Finish, HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN, Kind, Row, Shown, Tool};
+use super::options::{
+    Action, Finish, HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN, Kind, Row, Shown, Tool, WINDOW_HELP,
+};
 use super::program::Program;
+use super::to_stdout;
 use job::Job;
 pub(super) use raw::RawArgs;
 
@@ -22,6 +20,8 @@ const NAME: &str = "clang-offload-bundler";
 
 /// The bundler.
 pub(super) const TOOL: &Tool = &Tool {
+    names: &[],
+    subcommand: None,
     rows: ROWS,
     positional: None,
     overview: OVERVIEW,
@@ -98,10 +98,7 @@ fn execute(_: &Program<'_>, matches: &ArgMatches, console: &mut Console) -> anyh
     let mut observer = |event: Event<'_>| console.event(event);
     match job {
         Job::List(list) => {
-            let mut out = BufWriter::new(io::stdout().lock());
-            let listed = list.run(&mut out, &mut observer);
-            out.flush().map_err(|error| Error::io("-", error))?;
-            listed?;
+            to_stdout(|out| list.run(out, &mut observer))?;
         }
         Job::Bundle(bundle) => bundle.run(&mut observer)?,
         Job::Unbundle(unbundle) => unbundle.run(&mut observer)?,

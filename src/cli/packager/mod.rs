@@ -5,25 +5,26 @@ mod image;
 mod job;
 mod raw;
 
-use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use clap::ArgMatches;
 use offload_bundle::error::OsText;
 use offload_bundle::{Error, Malformed};
 
-use super::Noted;
 use super::console::Console;
 use super::environment::hip_number;
-use super::options::WINDOW_HELP;
-use super::options::{Action, Finish, Kind, Positional, Row, Shown, Tool};
-use super::options::{HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN};
+use super::options::{
+    Action, Finish, HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN, Kind, Positional, Row, Shown, Tool, WINDOW_HELP,
+};
 use super::program::Program;
+use super::{Noted, to_stdout};
 use job::Job;
 use raw::RawArgs;
 
 /// The packager.
 pub(super) const TOOL: &Tool = &Tool {
+    names: &["offload-packager", "offload-binary"],
+    subcommand: Some("package"),
     rows: ROWS,
     positional: Some(Positional { id: "input", usage: "Extract from <file>." }),
     overview: OVERVIEW,
@@ -77,9 +78,7 @@ fn execute(program: &Program<'_>, matches: &ArgMatches, console: &mut Console) -
         Job::Nothing => return Ok(Finish::Help),
         Job::Package(package) => package.run(&mut |event| console.event(event)).map_err(|error| noted(error, None))?,
         Job::Unpackage(unpackage) => {
-            let mut out = BufWriter::new(io::stdout().lock());
-            let extracted = unpackage.run(&mut out, &mut |event| console.event(event));
-            out.flush().map_err(|error| Error::io("-", error))?;
+            let extracted = to_stdout(|out| unpackage.run(out, &mut |event| console.event(event)));
             extracted.map_err(|error| noted(error, Some(&unpackage.input)))?;
         }
     }

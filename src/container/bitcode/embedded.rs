@@ -55,16 +55,8 @@ pub(crate) struct Embedded {
     pub(crate) order: Vec<usize>,
 }
 
-impl Embedded {
-    /// The objects in the order of the metadata.
-    #[cfg(test)]
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        self.order.iter().filter_map(|&index| self.contents.get(index)).map(Vec::as_slice)
-    }
-}
-
 /// The objects for offloading that the modules of a file embed.
-pub(crate) fn embedded_objects(data: &[u8]) -> Result<Embedded> {
+pub(super) fn read(data: &[u8]) -> Result<Embedded> {
     let mut found = Embedded::default();
     let mut is_module = false;
     let mut stream = open(data)?;
@@ -369,12 +361,19 @@ mod tests {
     use super::super::testing::{Writer, start};
     use super::*;
 
+    impl Embedded {
+        /// The objects in the order of the metadata.
+        fn iter(&self) -> impl Iterator<Item = &[u8]> {
+            self.order.iter().filter_map(|&index| self.contents.get(index)).map(Vec::as_slice)
+        }
+    }
+
     fn fixture(name: &str) -> Vec<u8> {
         fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/bitcode").join(name)).unwrap()
     }
 
     fn objects(data: &[u8]) -> Vec<Vec<u8>> {
-        embedded_objects(data).unwrap().iter().map(<[u8]>::to_vec).collect()
+        read(data).unwrap().iter().map(<[u8]>::to_vec).collect()
     }
 
     #[test]
@@ -394,7 +393,7 @@ mod tests {
 
     #[test]
     fn equal_objects_are_kept_once() {
-        let found = embedded_objects(&fixture("llvm22-link.bc")).unwrap();
+        let found = read(&fixture("llvm22-link.bc")).unwrap();
         assert_eq!((found.contents.len(), found.order), (2, vec![0, 1, 0]));
     }
 
@@ -481,7 +480,7 @@ mod tests {
                 });
             })
         };
-        let error = |data: &[u8]| embedded_objects(data).unwrap_err().0;
+        let error = |data: &[u8]| read(data).unwrap_err().0;
         assert_eq!(error(&listed(&[u64::MAX, 0])), "the bitstream ends too early");
         assert_eq!(error(&start().into_bytes()), "there is no module");
         assert_eq!(error(&listed(&[1, u64::MAX])), "the metadata strings end too early");
@@ -500,11 +499,11 @@ mod tests {
         let fixtures = ["llvm22-as.bc", "llvm22-debug.bc", "llvm14-as.bc"].map(fixture);
         for whole in fixtures.into_iter().chain([hand_made()]) {
             for at in 0..whole.len() {
-                drop(embedded_objects(&whole[..at]));
+                drop(read(&whole[..at]));
                 for flip in [0xff, 1] {
                     let mut flipped = whole.clone();
                     flipped[at] ^= flip;
-                    drop(embedded_objects(&flipped));
+                    drop(read(&flipped));
                 }
             }
         }

@@ -29,10 +29,11 @@ mod symbols;
 #[cfg(test)]
 mod testing;
 
-pub(crate) use embedded::{Embedded, embedded_objects};
+pub(crate) use embedded::Embedded;
 pub(crate) use symbols::symbols;
 
 use crate::bytes;
+use crate::error::Malformed;
 use bitstream::Bits;
 
 /// The first bytes of bitcode.
@@ -50,6 +51,11 @@ const SYMTAB_BLOCK: u64 = 25;
 pub(crate) struct Broken(pub(crate) &'static str);
 
 type Result<T, E = Broken> = std::result::Result<T, E>;
+
+/// The objects for offloading that the modules of a file embed. Offsets in errors count from `base`.
+pub(crate) fn embedded_objects(data: &[u8], base: u64) -> Result<Embedded, Malformed> {
+    embedded::read(data).map_err(|Broken(reason)| Malformed::Bitcode { offset: base, reason })
+}
 
 /// Whether the bytes begin like bitcode.
 pub(crate) fn is_bitcode(data: &[u8]) -> bool {

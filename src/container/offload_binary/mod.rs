@@ -23,7 +23,7 @@
 //! | +16 | 8 | v2, v3: length of the value in bytes |
 //!
 //! Integers are little-endian; all offsets count from the start of the offload binary. Strings are shared where one
-//! ends another, images follow at a multiple of 8, and zeros fill up to the next one. Version 1 holds one image; several
+//! ends another; images follow at a multiple of 8, and zeros fill up to the next one. Version 1 holds one image; several
 //! images are several offload binaries, one after another. In a compressed one (v3) one zlib or zstd stream replaces all
 //! that follows the header, whose size then counts header and stream.
 //!
@@ -35,12 +35,13 @@
 //! more than the offload binary holds.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+pub(crate) mod host;
 mod read;
 #[cfg(test)]
 mod tests;
 mod write;
 
-use super::stream::{Compressed, Method};
+use super::stream::Compressed;
 use super::{Container, Contents, Member};
 use crate::error::{Malformed, Result};
 use crate::id::{EntryId, OffloadKind};
@@ -58,9 +59,6 @@ pub const ALIGNMENT: u64 = 8;
 
 /// The length of an entry in bytes.
 const ENTRY_LEN: u64 = 40;
-
-/// What a compressed one is called in messages.
-const WHAT_COMPRESSED: &str = "compressed offload binary";
 
 /// A version of the format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -174,17 +172,20 @@ pub enum HipNumber {
     Old,
 }
 
-/// The number of an offload kind; host code has none and gets 0.
-pub fn kind_number(kind: Option<OffloadKind>, hip: HipNumber) -> u16 {
-    match kind {
-        None | Some(OffloadKind::Host) => 0,
-        Some(OffloadKind::OpenMp) => 1,
-        Some(OffloadKind::Cuda) => 2,
-        Some(OffloadKind::Hip | OffloadKind::HipV4) => match hip {
-            HipNumber::Current => 4,
-            HipNumber::Old => 3,
-        },
-        Some(OffloadKind::Sycl) => 8,
+impl HipNumber {
+    /// Both numbers.
+    pub const ALL: [Self; 2] = [Self::Current, Self::Old];
+
+    /// The number of an offload kind; host code has none and gets 0.
+    pub fn kind_number(self, kind: Option<OffloadKind>) -> u16 {
+        match (kind, self) {
+            (None | Some(OffloadKind::Host), _) => 0,
+            (Some(OffloadKind::OpenMp), _) => 1,
+            (Some(OffloadKind::Cuda), _) => 2,
+            (Some(OffloadKind::Hip | OffloadKind::HipV4), Self::Old) => 3,
+            (Some(OffloadKind::Hip | OffloadKind::HipV4), Self::Current) => 4,
+            (Some(OffloadKind::Sycl), _) => 8,
+        }
     }
 }
 
@@ -269,31 +270,64 @@ impl Container for OffloadBinary {
     }
 
     fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
-        let images = members.iter().map(|member| self.image_of(member)).collect::<Vec<_>>();
+        let images = members.iter().map(|member| self.image_of(member)).collect::<Result<Vec<_>>>()?;
         Ok(plan(self.version, &images))
     }
 }
 
 impl OffloadBinary {
-    fn image_of<'a>(self, member: &Member<'a>) -> NewImage<'a> {
-        let kind = member.id.split('-').next().and_then(OffloadKind::from_name);
-        let mut strings = Vec::new();
-        if let Ok(id) = EntryId::parse(&member.id) {
-            strings.push((b"triple".to_vec(), id.triple().as_str().trim_end_matches('-').as_bytes().to_vec()));
-            strings.push((b"arch".to_vec(), id.target_id().to_string().into_bytes()));
-        }
+    fn image_of<'a>(self, member: &Member<'a>) -> Result<NewImage<'a>> {
+        let id = EntryId::parse_any(&member.id)?;
+        let triple = id.triple().as_str().trim_end_matches('-').as_bytes().to_vec();
+        let arch = id.target_id().to_string().into_bytes();
         let content = member.content;
         let image_kind = match content.bytes() {
             bytes if super::bitcode::is_bitcode(bytes) => ImageKind::Bitcode,
             bytes if bytes.starts_with(b"\x7fELF") => ImageKind::Object,
             _ => ImageKind::None,
         };
-        let info = ImageInfo { image_kind, kind_number: kind_number(kind, self.hip_number), flags: 0, strings };
-        NewImage { info, content }
+        let strings = vec![(b"triple".to_vec(), triple), (b"arch".to_vec(), arch)];
+        let kind_number = self.hip_number.kind_number(Some(id.kind()));
+        Ok(NewImage { info: ImageInfo { image_kind, kind_number, flags: 0, strings }, content })
     }
 }
 
-/// How a stream at the start of `data` was compressed, by its first bytes.
-fn method_of(data: &[u8]) -> Method {
-    if data.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) { Method::Zstd } else { Method::Zlib }
+/// The fields of a header.
+#[derive(Clone, Copy, Debug)]
+struct Header {
+    version: Version,
+    /// In bytes, the stream's if it is compressed.
+    size: u64,
+    entries_offset: u64,
+    /// v1: the size of the one entry; v2, v3: how many there are.
+    entries: u64,
+    /// 0 if not compressed.
+    inflated: u64,
+}
+
+impl Header {
+    fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = Vec::from(MAGIC);
+        bytes.extend(self.version.number().to_le_bytes());
+        for field in [self.size, self.entries_offset, self.entries] {
+            bytes.extend(field.to_le_bytes());
+        }
+        if self.version == Version::V3 {
+            bytes.extend(self.inflated.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// How many entries there are.
+    fn count(&self) -> u64 {
+        if self.version == Version::V1 { 1 } else { self.entries }
+    }
+
+    /// What the entries claim to take together, in bytes.
+    fn entries_len(&self) -> u64 {
+        match self.version {
+            Version::V1 => self.entries.max(ENTRY_LEN),
+            Version::V2 | Version::V3 => self.entries.saturating_mul(ENTRY_LEN),
+        }
+    }
 }

@@ -3,9 +3,9 @@
 
 use memchr::memchr;
 
-use super::{ENTRY_LEN, ImageInfo, ImageKind, MAGIC, Strings, Version, WHAT_COMPRESSED, method_of};
+use super::{ENTRY_LEN, Header, ImageInfo, ImageKind, MAGIC, Strings, Version};
 use crate::bytes::{self, Cursor, len_u64};
-use crate::container::stream::{Compressed, Recorded};
+use crate::container::stream::{Compressed, Method, PREFIX_LEN, Recorded};
 use crate::container::{Contents, Entry, Part};
 use crate::error::{Malformed, Result, WithPath};
 use crate::input::Slice;
@@ -13,18 +13,8 @@ use crate::input::Slice;
 /// The longest strings of one offload binary that are believed, in bytes: thousands of times what any has.
 const STRINGS_MAX: u64 = 64 << 20;
 
-/// The fields of a header.
-#[derive(Clone, Copy, Debug)]
-struct Header {
-    version: Version,
-    size: u64,
-    entries_offset: u64,
-    entries: u64,
-    /// What the entries take together, in bytes.
-    entries_len: u64,
-    /// 0 if not compressed.
-    inflated: u64,
-}
+/// What a compressed one is called in messages.
+const WHAT_COMPRESSED: &str = "compressed offload binary";
 
 /// The header at the start of `data`, or `None` if the magic is not there.
 fn header(data: &[u8], base: u64) -> Result<Option<Header>, Malformed> {
@@ -49,17 +39,23 @@ fn header(data: &[u8], base: u64) -> Result<Option<Header>, Malformed> {
         return Err(Malformed::Value { what: "size of the offload binary", found: size, offset, expected });
     }
     let entries_offset = cursor.u64(field("entry offset"))?;
-    let of_entries = cursor.u64(field("entry size or count"))?;
-    let (entries, entries_len) = match version {
-        Version::V1 => (1, of_entries.max(ENTRY_LEN)),
-        Version::V2 | Version::V3 => (of_entries, of_entries.saturating_mul(ENTRY_LEN)),
-    };
+    let entries = cursor.u64(field("entry size or count"))?;
     let inflated = if version == Version::V3 { cursor.u64(field("inflated size"))? } else { 0 };
-    Ok(Some(Header { version, size, entries_offset, entries, entries_len, inflated }))
+    Ok(Some(Header { version, size, entries_offset, entries, inflated }))
 }
 
 /// The offload binary at the start of `data`, as [`Container::read`](crate::container::Container::read) has it.
 pub(super) fn read(data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
+    read_with_limit(data, total, base, STRINGS_MAX)
+}
+
+/// `strings_max` is what keys and values may take in all, in bytes.
+pub(super) fn read_with_limit(
+    data: &[u8],
+    total: u64,
+    base: u64,
+    strings_max: u64,
+) -> Result<Option<Contents>, Malformed> {
     let Some(header) = header(data, base)? else { return Ok(None) };
     let truncated = |what: String, offset: u64, needed: u64, end: u64| Malformed::Truncated {
         what,
@@ -71,25 +67,27 @@ pub(super) fn read(data: &[u8], total: u64, base: u64) -> Result<Option<Contents
         return Err(truncated("the offload binary".to_owned(), 0, header.size, total));
     }
     let body = Body { data: bytes::slice(data, 0, header.size).unwrap_or(data), header, base };
-    if header.entries_offset.saturating_add(header.entries_len) > header.size {
-        return Err(truncated(
-            "the table of entries".to_owned(),
-            header.entries_offset,
-            header.entries_len,
-            header.size,
-        ));
+    let entries_len = header.entries_len();
+    if header.entries_offset.saturating_add(entries_len) > header.size {
+        return Err(truncated("the table of entries".to_owned(), header.entries_offset, entries_len, header.size));
     }
-    let mut budget = Budget { entries: header.size, bytes: STRINGS_MAX };
-    let entries = (1..=header.entries).map(|number| body.entry(number, &mut budget)).collect::<Result<_, _>>()?;
+    let mut budget = Budget { images: header.size, string_entries: header.size, strings: strings_max };
+    let entries = (1..=header.count()).map(|number| body.entry(number, &mut budget)).collect::<Result<_, _>>()?;
     Ok(Some(Contents { entries, len: header.size }))
 }
 
-/// What strings may take in all, so that entries which share them cannot make much of little.
+/// What images and strings may take in all, in bytes, so that entries which share them cannot make much of little.
 struct Budget {
-    /// String entries, in bytes.
-    entries: u64,
-    /// Keys and values, in bytes.
-    bytes: u64,
+    images: u64,
+    string_entries: u64,
+    /// Keys and values.
+    strings: u64,
+}
+
+/// Takes `len` bytes at `offset` out of what is left, or says what is too much.
+fn spend(left: &mut u64, len: u64, offset: u64, what: &'static str, expected: &'static str) -> Result<(), Malformed> {
+    *left = left.checked_sub(len).ok_or(Malformed::Value { what, found: len, offset, expected })?;
+    Ok(())
 }
 
 struct Body<'a> {
@@ -117,6 +115,9 @@ impl<'a> Body<'a> {
         let start = cursor.u64(field("offset"))?;
         let size = cursor.u64(field("size"))?;
         self.check(start, size, || format!("image {number}"))?;
+        let at = self.base.saturating_add(start);
+        let expected = "together with the other images no more than the offload binary holds";
+        spend(&mut budget.images, size, at, "size of an image", expected)?;
         let strings = self.strings(number, strings_offset, strings_count, budget)?;
         let info = ImageInfo { image_kind, kind_number, flags, strings };
         let parts = vec![Part::Range(start..start.saturating_add(size))];
@@ -139,11 +140,9 @@ impl<'a> Body<'a> {
     fn strings(&self, number: u64, offset: u64, count: u64, budget: &mut Budget) -> Result<Strings, Malformed> {
         let len = count.saturating_mul(self.header.version.string_entry_len());
         self.check(offset, len, || format!("the table of strings of image {number}"))?;
-        let what = "string entries of the offload binary, in bytes,";
-        let expected = "no more than the offload binary holds";
         let at = self.base.saturating_add(offset);
-        let too_many = Malformed::Value { what, found: len, offset: at, expected };
-        budget.entries = budget.entries.checked_sub(len).ok_or(too_many)?;
+        let expected = "together with those of the other images no more than the offload binary holds";
+        spend(&mut budget.string_entries, len, at, "size of a table of strings", expected)?;
         let mut cursor = self.cursor(offset);
         let mut strings = Vec::new();
         for index in 1..=count {
@@ -183,10 +182,8 @@ impl<'a> Body<'a> {
             }
         };
         self.check(offset, len, &what)?;
-        let expected = "strings of 64 MiB at most";
-        let offset_in_file = self.base.saturating_add(offset);
-        let too_long = Malformed::Value { what: "length of a string", found: len, offset: offset_in_file, expected };
-        budget.bytes = budget.bytes.checked_sub(len).ok_or(too_long)?;
+        let at = self.base.saturating_add(offset);
+        spend(&mut budget.strings, len, at, "length of a string", "no more than 64 MiB for all strings together")?;
         self.cursor(offset).take(len, what)
     }
 }
@@ -198,12 +195,12 @@ pub(super) fn compressed(data: Slice<'_>) -> Result<Option<Compressed<'_>>> {
 
 fn parse_compressed(data: Slice<'_>) -> Result<Option<Compressed<'_>>, Malformed> {
     let offset = data.offset();
-    let Some(Header { version, size, entries_offset, inflated, .. }) = header(data.bytes(), offset)? else {
+    let Some(header) = header(data.bytes(), offset)? else { return Ok(None) };
+    if header.inflated == 0 {
         return Ok(None);
-    };
+    }
+    let Header { version, size, entries_offset, inflated, .. } = header;
     let header_len = version.header_len();
-    let stored = data.bytes().first_chunk::<40>().filter(|_| inflated != 0);
-    let Some(stored) = stored else { return Ok(None) };
     if entries_offset != header_len {
         let (what, expected) = ("entry offset", "40, the length of the header, as the offload binary is compressed");
         return Err(Malformed::Value { what, found: entries_offset, offset: offset.saturating_add(16), expected });
@@ -221,13 +218,13 @@ fn parse_compressed(data: Slice<'_>) -> Result<Option<Compressed<'_>>, Malformed
     })?;
     let method = method_of(body.bytes());
     // In the inflated form the size is the inflated one, and nothing says that there was another.
-    let mut prefix = *stored;
-    for (position, value) in [(8, inflated), (32, 0)] {
-        if let Some(field) = prefix.get_mut(position..).and_then(<[u8]>::first_chunk_mut::<8>) {
-            *field = u64::to_le_bytes(value);
-        }
-    }
-    let (what, version, total, hash) = (WHAT_COMPRESSED, 3, Some(size), None);
+    let prefix = Header { size: inflated, inflated: 0, ..header }.to_bytes().first_chunk::<PREFIX_LEN>().copied();
+    let (what, version, total, hash) = (WHAT_COMPRESSED, version.number(), Some(size), None);
     let recorded = Recorded { what, version, method, total, inflated, hash };
-    Ok(Some(Compressed { recorded, offset, header_len, prefix: Some(prefix), body }))
+    Ok(Some(Compressed { recorded, offset, header_len, prefix, body }))
+}
+
+/// How a stream was compressed, by its first bytes.
+fn method_of(stream: &[u8]) -> Method {
+    if stream.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) { Method::Zstd } else { Method::Zlib }
 }

@@ -2,7 +2,7 @@ use super::*;
 use crate::bytes::len_u64;
 use crate::container::Entry;
 use crate::container::sequence::{Bundles, Inflate};
-use crate::container::stream::Compression;
+use crate::container::stream::{Compression, Method};
 use crate::error::Error;
 use crate::input::Input;
 use crate::meter::Meter;
@@ -13,7 +13,7 @@ const VERSIONS: [Version; 3] = [Version::V1, Version::V2, Version::V3];
 
 fn info(kind: OffloadKind, strings: &[(&str, &str)]) -> ImageInfo {
     let strings = strings.iter().map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec())).collect();
-    let kind_number = kind_number(Some(kind), HipNumber::Current);
+    let kind_number = HipNumber::Current.kind_number(Some(kind));
     ImageInfo { image_kind: ImageKind::Object, kind_number, flags: 7, strings }
 }
 
@@ -130,9 +130,8 @@ fn what_follows_and_is_none_is_noticed() {
 
 #[test]
 fn both_numbers_of_hip_are_read() {
-    let number = |kind, hip| kind_number(Some(kind), hip);
-    assert_eq!(number(OffloadKind::Hip, HipNumber::Current), 4);
-    assert_eq!(number(OffloadKind::Hip, HipNumber::Old), 3);
+    assert_eq!(HipNumber::Current.kind_number(Some(OffloadKind::Hip)), 4);
+    assert_eq!(HipNumber::Old.kind_number(Some(OffloadKind::Hip)), 3);
     for kind_number in [3, 4] {
         assert_eq!(ImageInfo { kind_number, ..ImageInfo::default() }.offload_kind(), Some(OffloadKind::Hip));
     }
@@ -167,6 +166,12 @@ fn members_of_a_bundle_become_images() {
     assert_eq!((info.image_kind, info.kind_number), (ImageKind::Object, 4));
     assert_eq!(entry.id, b"hip-amdgcn-amd-amdhsa--gfx90a:xnack+");
     assert_eq!(content, b"\x7fELF");
+    let cuda = Member { id: "cuda-nvptx64-nvidia-cuda-unknown-sm_70".to_owned(), content: input.as_slice() };
+    let mut data = Vec::new();
+    emit(&OffloadBinary::default().plan(&[cuda]).unwrap(), &mut data).unwrap();
+    assert_eq!(read(&data).unwrap().0[0].0.id, b"cuda-nvptx64-nvidia-cuda-unknown-sm_70");
+    let other = Member { id: "something else".to_owned(), content: input.as_slice() };
+    assert!(OffloadBinary::default().plan(&[other]).is_err());
 }
 
 #[test]
@@ -211,12 +216,40 @@ fn claims_are_checked_before_they_are_used() {
     assert!(fails(Version::V1, 48, 1 << 60).contains("the table of strings of image 1 needs"));
     assert!(fails(Version::V1, 24, 1 << 40).contains("the table of entries needs 1099511627776 bytes at offset 32"));
     assert!(fails(Version::V1, 64, u64::MAX).contains("image 1 needs 18446744073709551615 bytes"));
-    // Both entries claim all there is.
-    let mut data = written(Version::V2);
-    let count = u64::try_from(data.len()).unwrap() / 24;
-    for entry in [32, 72] {
-        data[entry + 8..entry + 16].copy_from_slice(&0_u64.to_le_bytes());
-        data[entry + 16..entry + 24].copy_from_slice(&count.to_le_bytes());
-    }
-    assert!(read(&data).is_err());
+}
+
+#[test]
+fn entries_that_share_images_or_strings_make_no_more_of_them() {
+    let text = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut data = written(Version::V2);
+        change(&mut data);
+        read(&data).unwrap_err().to_string()
+    };
+    let put = |data: &mut Vec<u8>, at: usize, value: usize| {
+        data[at..at + 8].copy_from_slice(&u64::try_from(value).unwrap().to_le_bytes());
+    };
+    // Both images are all there is.
+    let images = text(&|data| {
+        let size = data.len();
+        for entry in [32, 72] {
+            put(data, entry + 24, 0);
+            put(data, entry + 32, size);
+        }
+    });
+    assert!(images.contains("size of an image"), "{images}");
+    // Both entries have all string entries, which are empty ones from behind the table up to the end.
+    let tables = text(&|data| {
+        let count = (data.len() - 112) / 24;
+        for entry in [32, 72] {
+            put(data, entry + 8, 112);
+            put(data, entry + 16, count);
+        }
+        data[112..].fill(0);
+        (0..count).for_each(|string| (0..2).for_each(|field| put(data, 112 + string * 24 + field * 8, 96)));
+    });
+    assert!(tables.contains("size of a table of strings"), "{tables}");
+    let data = written(Version::V2);
+    let limited = |most| read::read_with_limit(&data, len_u64(&data), 0, most);
+    assert!(limited(1000).is_ok());
+    assert!(limited(20).unwrap_err().to_string().contains("length of a string"));
 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::{ALIGNMENT, ENTRY_LEN, ImageInfo, MAGIC, Version};
+use super::{ALIGNMENT, ENTRY_LEN, Header, ImageInfo, Version};
 use crate::bytes::{self, len_u64};
 use crate::container::stream::{Compression, deflate};
 use crate::error::Result;
@@ -44,13 +44,9 @@ fn plan_one<'a>(version: Version, images: &[NewImage<'a>]) -> Vec<Piece<'a>> {
     let images_end = images.iter().map(|image| image.content.len()).fold(images_offset, u64::saturating_add);
     let size = images_end.checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX);
 
-    let mut header = Vec::from(MAGIC);
-    header.extend(version.number().to_le_bytes());
-    let of_entries = if version == Version::V1 { ENTRY_LEN } else { count(images.len()) };
-    for field in [size, version.header_len(), of_entries] {
-        header.extend(field.to_le_bytes());
-    }
-    header.resize(usize::try_from(version.header_len()).unwrap_or_default(), 0);
+    let (entries_offset, inflated) = (version.header_len(), 0);
+    let entries = if version == Version::V1 { ENTRY_LEN } else { count(images.len()) };
+    let mut header = Header { version, size, entries_offset, entries, inflated }.to_bytes();
     let mut image_offset = images_offset;
     let mut string_entries = Vec::new();
     for image in images {
@@ -125,16 +121,12 @@ pub(crate) fn write_compressed(
     let inflated = total_len(&pieces);
     let header_len = Version::V3.header_len();
     let Some(Piece::Bytes(head)) = pieces.first_mut() else { return Ok(()) };
-    let body = head.split_off(usize::try_from(header_len).unwrap_or_default());
-    let mut header = std::mem::replace(head, body);
+    // The header of the inflated form does not go into the stream.
+    *head = head.split_off(usize::try_from(header_len).unwrap_or_default());
     let stream_len = deflate(&pieces, compression, header_len, None, output, meter)?;
     let size = header_len.saturating_add(stream_len);
     let padding = size.next_multiple_of(ALIGNMENT).saturating_sub(size);
     output.write(bytes::slice(&[0; 8], 0, padding).unwrap_or_default())?;
-    for (position, value) in [(8, size), (32, inflated)] {
-        if let Some(field) = header.get_mut(position..).and_then(<[u8]>::first_chunk_mut::<8>) {
-            *field = value.to_le_bytes();
-        }
-    }
-    output.write_at_start(&header)
+    let (version, entries) = (Version::V3, u64::try_from(images.len()).unwrap_or(u64::MAX));
+    output.write_at_start(&Header { version, size, entries_offset: header_len, entries, inflated }.to_bytes())
 }

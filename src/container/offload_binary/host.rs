@@ -3,7 +3,7 @@
 //! | format | section |
 //! |---|---|
 //! | ELF | type `SHT_LLVM_OFFLOADING`, 0x6FFF4C0B, of any name |
-//! | COFF, PE | name beginning with `.llvm.offloading`, as these formats have no section types |
+//! | COFF, PE | name beginning with `.llvm.offloading`, as these formats have no section types; in PE also `.llvm.of` |
 //!
 //! A section may hold several offload binaries, one after another, once a linker has merged those of several objects.
 //! Layout: LLVM 22.1.8.
@@ -16,7 +16,7 @@ use std::ops::Range;
 use object::elf::SectionType;
 use object::pe::ImageSectionHeader;
 use object::read::elf::{ElfFile, ElfSection, FileHeader, SectionHeader};
-use object::{Endianness, File, FileKind, LittleEndian, Object, ObjectSection};
+use object::{Endianness, File, FileKind, LittleEndian, Object, ObjectKind, ObjectSection};
 
 use crate::bytes::{len_u64, slice};
 use crate::error::Malformed;
@@ -25,8 +25,11 @@ const SHT_LLVM_OFFLOADING: SectionType = SectionType(0x6fff_4c0b);
 
 const COFF_NAME: &[u8] = b".llvm.offloading";
 
+/// The same as lld writes it into programs and libraries, which have no table for longer names.
+const CUT_NAME: &[u8] = b".llvm.of";
+
 /// Whether a file that begins with `data` may have such sections.
-pub fn is_object(data: &[u8]) -> bool {
+pub(crate) fn is_object(data: &[u8]) -> bool {
     matches!(
         FileKind::parse(data),
         Ok(FileKind::Elf32 | FileKind::Elf64 | FileKind::Coff | FileKind::CoffBig | FileKind::Pe32 | FileKind::Pe64)
@@ -37,7 +40,7 @@ pub fn is_object(data: &[u8]) -> bool {
 ///
 /// # Errors
 /// [`Malformed::Object`] for a broken object, [`Malformed::Truncated`] for a section beyond its end.
-pub fn offloading_sections(data: &[u8], base: u64) -> Result<Vec<Range<u64>>, Malformed> {
+pub(crate) fn offloading_sections(data: &[u8], base: u64) -> Result<Vec<Range<u64>>, Malformed> {
     let broken = |error: object::read::Error| Malformed::Object { what: error.to_string(), offset: base };
     let ranges: Vec<(u64, u64)> = match File::parse(data).map_err(broken)? {
         File::Elf32(file) => by_type(&file),
@@ -65,7 +68,8 @@ fn by_name<'d: 'f, 'f, Objects: Object<'d>>(
 ) -> object::read::Result<Vec<(u64, u64)>> {
     let mut ranges = Vec::new();
     for section in file.sections() {
-        if section.name_bytes()?.starts_with(COFF_NAME) {
+        let name = section.name_bytes()?;
+        if name.starts_with(COFF_NAME) || (name == CUT_NAME && file.kind() != ObjectKind::Relocatable) {
             ranges.extend(range_of(&section));
         }
     }
