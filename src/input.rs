@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use memmap2::Mmap;
 
@@ -26,7 +27,12 @@ const SMALL: u64 = 64 << 10;
 pub struct Input {
     path: PathBuf,
     storage: Storage,
+    /// How many places jobs have looked at and left.
+    looks: AtomicU32,
 }
+
+/// After so many looks the memory that they took is given back.
+const LOOKS: u32 = 128;
 
 #[derive(Debug)]
 enum Storage {
@@ -46,22 +52,22 @@ impl Input {
             File::open(path).and_then(Storage::of_file)
         };
         let storage = storage.with_path(path)?;
-        Ok(Self { path: path.to_owned(), storage })
+        Ok(Self { path: path.to_owned(), storage, looks: AtomicU32::new(0) })
     }
 
     /// An input over bytes in memory; `name` stands for it in errors.
     pub fn from_bytes(name: impl Into<PathBuf>, data: Vec<u8>) -> Self {
-        Self { path: name.into(), storage: Storage::Memory(data) }
+        Self { path: name.into(), storage: Storage::Memory(data), looks: AtomicU32::new(0) }
     }
 
     /// An input over all that `reader` gives; `name` stands for it in errors.
     pub(crate) fn spool(name: &Path, reader: impl Read) -> io::Result<Self> {
-        Ok(Self { path: name.to_owned(), storage: Storage::spool(reader, MEMORY_MAX)? })
+        Ok(Self { path: name.to_owned(), storage: Storage::spool(reader, MEMORY_MAX)?, looks: AtomicU32::new(0) })
     }
 
     /// An input over bytes of which there may be many such: out of memory unless they are few.
     pub(crate) fn set_aside(name: &Path, data: &[u8]) -> io::Result<Self> {
-        let mut input = Self { path: name.to_owned(), storage: Storage::spool(data, SMALL)? };
+        let mut input = Self { path: name.to_owned(), storage: Storage::spool(data, SMALL)?, looks: AtomicU32::new(0) };
         input.close();
         Ok(input)
     }
@@ -107,11 +113,13 @@ impl Input {
         }
     }
 
-    fn release(&self, offset: u64, len: u64) {
-        if let (Storage::Mapped { map, .. }, Ok(offset), Ok(len)) =
-            (&self.storage, usize::try_from(offset), usize::try_from(len))
+    /// Counts a place that was looked at. Every touch of a mapping brings its neighbourhood into memory, 64 KiB and more:
+    /// without giving it back now and then, a walk over the headers in a library would end with most of it in memory.
+    fn looked_at(&self) {
+        if let Storage::Mapped { map, .. } = &self.storage
+            && self.looks.fetch_add(1, Ordering::Relaxed) % LOOKS == LOOKS - 1
         {
-            mapping::release(map, offset, len);
+            mapping::release(map);
         }
     }
 
@@ -208,10 +216,9 @@ impl<'a> Slice<'a> {
         Some(Self { input: self.input, data, offset: self.offset.checked_add(offset)? })
     }
 
-    /// Gives the memory back that reading the range took, for jobs that read a little here and there in many
-    /// gigabytes. The range stays as it is.
-    pub(crate) fn release(&self) {
-        self.input.release(self.offset, self.len());
+    /// Says that the range was read and is not needed soon: for jobs that read a little here and there in many gigabytes.
+    pub(crate) fn looked_at(&self) {
+        self.input.looked_at();
     }
 
     /// A reader over the range. It reads from the file rather than through the mapping, so that a range of

@@ -1,15 +1,15 @@
 //! The files in which compilers pack GPU code: bundles of code objects, their entry IDs, and the jobs on them.
 //!
-//! This is the library under `clang-offload-bundler`, a drop-in replacement for LLVM's tool of that name. It
-//! has three layers:
+//! This is the library under `clang-offload-bundler`, a drop-in replacement for LLVM's tools of that name and of the name
+//! `llvm-offload-binary`. It has three layers:
 //!
 //! - [`id`]: bundle entry IDs (`hip-amdgcn-amd-amdhsa--gfx90a:xnack+`), which triple and which processor they
 //!   name, and which code object may serve which request.
 //! - [`container`]: the formats, each with reader and writer: [`container::binary`], [`container::text`],
-//!   [`container::compressed`], [`container::object`], [`container::archive`], and [`container::sequence`] for several
-//!   bundles in one file.
-//! - [`job`]: [`job::Bundle`], [`job::Unbundle`], [`job::UnbundleArchive`] and [`job::List`], which open files and
-//!   write them.
+//!   [`container::compressed`], [`container::object`], [`container::archive`], [`container::offload_binary`], and
+//!   [`container::sequence`] for several of them in one file. What is called a bundle there is any one container.
+//! - [`job`]: [`job::Bundle`], [`job::Unbundle`], [`job::UnbundleArchive`], [`job::List`], [`job::Package`] and
+//!   [`job::Unpackage`], which open files and write them.
 //!
 //! Inputs are mapped ([`input::Input`]), code objects stay where they are until their last copy, and outputs
 //! appear complete or not at all.

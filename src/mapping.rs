@@ -15,18 +15,10 @@ pub(crate) fn map(file: &File) -> io::Result<Mmap> {
     unsafe { Mmap::map(file) }
 }
 
-/// What a touch of a mapping brings into memory with it, in bytes, at most: a huge page, where the file lies in memory as such.
-const NEIGHBOURHOOD: usize = 2 << 20;
-
-/// Gives the memory of a range and its neighbourhood back; reading it again takes it from the file again.
-///
-/// Without this, a walk over the headers in a library would end with most of the library in memory.
-pub(crate) fn release(map: &Mmap, offset: usize, len: usize) {
-    let start = offset.saturating_sub(NEIGHBOURHOOD);
-    let end = offset.saturating_add(len).saturating_add(NEIGHBOURHOOD).min(map.len());
-    let Some(len) = end.checked_sub(start).filter(|&len| len > 0) else { return };
+/// Gives the memory of a mapping back; reading it again takes it from the file again.
+pub(crate) fn release(map: &Mmap) {
     // SAFETY: pages of a file that is mapped for reading come back with the bytes of the file, which are the same
     // ones unless another process changes the file: the case that `map` has argued about.
     // Where it fails, memory is used that need not be.
-    drop(unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, start, len) });
+    drop(unsafe { map.unchecked_advise(UncheckedAdvice::DontNeed) });
 }

@@ -41,10 +41,10 @@ const WINDOW_LOG_DEFAULT_MAX: u32 = 30;
 
 /// What one thread compresses at a time, in bytes; less data is compressed in one go. Less makes the stream larger, more
 /// makes threads wait.
-const JOB: u32 = 64 << 20;
+const JOB: u32 = 128 << 20;
 
 /// More threads need more memory, and builds run several of us anyway.
-const THREADS_MAX: u32 = 8;
+const THREADS_MAX: u32 = 4;
 
 /// Above this level each thread takes hundreds of megabytes.
 const LEVEL_OF_MUCH_MEMORY: i32 = 15;
@@ -469,11 +469,10 @@ mod tests {
     #[test]
     fn every_window_can_be_asked_for() {
         let data = Piece::Zeros(u64::from(JOB) + 1);
-        let dir = tempfile::tempdir().unwrap();
         for window_log_max in [10, 11, 31] {
-            let mut output = Output::stage(&dir.path().join("out")).unwrap();
+            let mut file = tempfile::tempfile().unwrap();
             let compression = Compression { window_log_max, ..Compression::of(Method::Zstd) };
-            deflate(std::slice::from_ref(&data), &compression, 0, None, &mut output, &mut Meter::silent()).unwrap();
+            assert!(zstd_encoder(std::slice::from_ref(&data), &compression, &mut file).is_ok(), "{window_log_max}");
         }
     }
 }

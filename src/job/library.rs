@@ -85,7 +85,7 @@ impl<'a> Member<'a> {
             }
             each(bundle, observer)?;
         }
-        self.content.release();
+        self.content.looked_at();
         Ok(())
     }
 }

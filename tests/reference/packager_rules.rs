@@ -54,7 +54,7 @@ const RULES: &[Rule] = &[
     Rule { name: "offload binaries in PE files", evens_out: portable_executable,
         reason: "LLVM 22 finds nothing in a linked program for Windows" },
     Rule { name: "filter by archive member", evens_out: member,
-        reason: "LLVM 22 has no such filter, later releases do" },
+        reason: "every member has code for the same GPUs; LLVM has no such filter" },
 ];
 
 /// The names of the rules that make the outcomes the same, or none if they do not.

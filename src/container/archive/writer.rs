@@ -75,7 +75,7 @@ pub(crate) fn write(
                 return Err(Error::malformed(name, Malformed::Symbols { reason }));
             }
         }
-        member.content.release();
+        member.content.looked_at();
     }
     let has_object = !known.is_empty();
     KNOWN.set(known);
@@ -158,7 +158,7 @@ impl Stream<'_, '_> {
         if let Some(content) = next.filter(|content| std::ptr::eq(content.bytes(), data)) {
             self.contents.pop_front();
             self.output.copy(content)?;
-            content.release();
+            content.looked_at();
             return Ok(data.len());
         }
         if let Some((_, right)) = self.replace.take_if(|(written, _)| written == data) {
