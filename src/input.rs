@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -221,6 +222,19 @@ impl<'a> Slice<'a> {
         self.input.looked_at();
     }
 
+    /// Reads the range block by block. It may be read on several threads at a time.
+    pub(crate) fn read_blocks(&self, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let mut reader = self.reader();
+        let mut buffer = vec![0; 1 << 17];
+        loop {
+            let count = reader.read(&mut buffer).with_path(self.path())?;
+            match buffer.get(..count) {
+                Some([]) | None => return Ok(()),
+                Some(block) => take(block)?,
+            }
+        }
+    }
+
     /// A reader over the range. It reads from the file rather than through the mapping, so that a range of
     /// gigabytes does not count against the memory of the process.
     pub(crate) fn reader(&self) -> SliceReader<'a> {
@@ -265,10 +279,7 @@ impl Read for SliceReader<'_> {
         let want = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
         let Some(buffer) = buffer.get_mut(..want).filter(|buffer| !buffer.is_empty()) else { return Ok(0) };
         let count = match self.slice.input.file() {
-            Some(mut file) => {
-                file.seek(SeekFrom::Start(self.slice.offset.saturating_add(self.position)))?;
-                file.read(buffer)?
-            }
+            Some(file) => file.read_at(buffer, self.slice.offset.saturating_add(self.position))?,
             None => {
                 let data = bytes::slice(self.slice.data, self.position, bytes::len_u64(buffer)).unwrap_or_default();
                 buffer.copy_from_slice(data);

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use flate2::read::ZlibDecoder;
 use zstd::zstd_safe;
 
-use super::hash::Hasher;
+use super::hash;
 use super::stream::{Compressed, Compression, Method, Recorded, deflate};
 use crate::bytes::{Cursor, len_u64};
 use crate::error::{Error, Malformed, Result, WithPath};
@@ -267,9 +267,8 @@ fn write_with_limit(
         _ if inflated > limit => return Err(Error::CompressedLimit { what: "Uncompressed size" }),
         _ => Version::V2,
     };
-    let mut hasher = Hasher::new(inflated);
-    let stream_len = deflate(pieces, compression, version.header_len(), Some(&mut hasher), output, meter)?;
-    let hash = hasher.finish()?;
+    let header_len = version.header_len();
+    let (hash, stream_len) = hash::beside(pieces, || deflate(pieces, compression, header_len, output, meter))?;
     if version == Version::V2 && stream_len.saturating_add(version.header_len()) > limit {
         if asked.is_some() {
             return Err(Error::CompressedLimit { what: "Total file size" });

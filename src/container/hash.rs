@@ -4,11 +4,13 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::{Builder, JoinHandle};
+use std::thread::{Builder, JoinHandle, scope};
 
 use md5::{Digest, Md5};
 
 use crate::error::{Error, Result};
+use crate::input::Slice;
+use crate::piece::{Piece, Sink, emit, total_len};
 
 /// Up to this many bytes are hashed sooner than a thread is started.
 const INLINE_MAX: u64 = 1 << 20;
@@ -18,6 +20,44 @@ const BLOCK: usize = 256 << 10;
 
 /// So many blocks are on their way to the thread or back.
 const BLOCKS: usize = 8;
+
+/// Does some work on bytes that are to be written, and returns their hash with what the work gave.
+///
+/// The hash has a reader of its own: a compressor takes its input in bursts, and whoever waited for it would wait long.
+pub(super) fn beside<T>(pieces: &[Piece<'_>], work: impl FnOnce() -> Result<T>) -> Result<(u64, T)> {
+    if total_len(pieces) <= INLINE_MAX {
+        return Ok((of(pieces)?, work()?));
+    }
+    scope(|scope| {
+        let thread = Builder::new().name("hash".to_owned()).spawn_scoped(scope, || of(pieces));
+        let done = work()?;
+        let hash = match thread {
+            Ok(thread) => thread.join().map_err(|_| ENDED)??,
+            // The system has no thread to give.
+            Err(_) => of(pieces)?,
+        };
+        Ok((hash, done))
+    })
+}
+
+const ENDED: Error = Error::Internal("the hashing thread ended early");
+
+fn of(pieces: &[Piece<'_>]) -> Result<u64> {
+    let mut hasher = Hasher::Inline(Md5::new());
+    emit(pieces, &mut hasher)?;
+    hasher.finish()
+}
+
+impl Sink for Hasher {
+    fn write(&mut self, data: &[u8]) -> Result<()> {
+        self.update(data);
+        Ok(())
+    }
+
+    fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
+        slice.read_blocks(&mut |block| self.write(block))
+    }
+}
 
 /// Hashes bytes as they come.
 pub(super) enum Hasher {
@@ -100,7 +140,7 @@ impl Worker {
         let Self { block, full, empty, thread } = self;
         drop(full.send(block));
         drop((full, empty));
-        thread.join().map_err(|_| Error::Internal("the hashing thread ended early"))
+        thread.join().map_err(|_| ENDED)
     }
 }
 

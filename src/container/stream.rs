@@ -329,15 +329,13 @@ impl Compression {
     }
 }
 
-/// Writes the pieces as one stream behind room for a header of `header_len` bytes. `hash` takes what goes into it. Returns
-/// the length of the stream.
+/// Writes the pieces as one stream behind room for a header of `header_len` bytes. Returns the length of the stream.
 ///
 /// The bytes depend on the pieces and the compression only, not on the machine or how many threads it has.
 pub(super) fn deflate(
     pieces: &[Piece<'_>],
     compression: &Compression,
     header_len: u64,
-    hash: Option<&mut Hasher>,
     output: &mut Output,
     meter: &mut Meter<'_>,
 ) -> Result<u64> {
@@ -347,14 +345,14 @@ pub(super) fn deflate(
     match compression.method {
         Method::Zstd => {
             let encoder = zstd_encoder(pieces, compression, &mut *file).with_path(&path)?;
-            let mut sink = Deflater { encoder, hash, path: &path };
+            let mut sink = Deflater { encoder, path: &path };
             emit(pieces, &mut sink, meter)?;
             sink.encoder.finish().with_path(&path)?;
         }
         Method::Zlib => {
             let level = u32::try_from(compression.level.clamp(0, 9)).unwrap_or_default();
             let encoder = ZlibEncoder::new(&mut *file, flate2::Compression::new(level));
-            let mut sink = Deflater { encoder, hash, path: &path };
+            let mut sink = Deflater { encoder, path: &path };
             emit(pieces, &mut sink, meter)?;
             sink.encoder.finish().with_path(&path)?;
         }
@@ -421,31 +419,19 @@ fn window_log_of(pieces: impl Iterator<Item = (u64, bool)>) -> u32 {
     log.max(WINDOW_LOG_LLVM)
 }
 
-/// A sink that hashes what it passes on to an encoder.
+/// A sink that passes all on to an encoder.
 struct Deflater<'p, W> {
     encoder: W,
-    hash: Option<&'p mut Hasher>,
     path: &'p Path,
 }
 
 impl<W: Write> Sink for Deflater<'_, W> {
     fn write(&mut self, data: &[u8]) -> Result<()> {
-        if let Some(hash) = &mut self.hash {
-            hash.update(data);
-        }
         self.encoder.write_all(data).with_path(self.path)
     }
 
     fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
-        let mut reader = slice.reader();
-        let mut buffer = vec![0; 1 << 17];
-        loop {
-            let count = reader.read(&mut buffer).with_path(slice.path())?;
-            match buffer.get(..count) {
-                Some([]) | None => return Ok(()),
-                Some(data) => self.write(data)?,
-            }
-        }
+        slice.read_blocks(&mut |block| self.write(block))
     }
 }
 

@@ -123,7 +123,7 @@ pub(crate) fn write_compressed(
     let Some(Piece::Bytes(head)) = pieces.first_mut() else { return Ok(()) };
     // The header of the inflated form does not go into the stream.
     *head = head.split_off(usize::try_from(header_len).unwrap_or_default());
-    let stream_len = deflate(&pieces, compression, header_len, None, output, meter)?;
+    let stream_len = deflate(&pieces, compression, header_len, output, meter)?;
     let size = header_len.saturating_add(stream_len);
     let padding = size.next_multiple_of(ALIGNMENT).saturating_sub(size);
     output.write(bytes::slice(&[0; 8], 0, padding).unwrap_or_default())?;
