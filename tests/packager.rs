@@ -45,20 +45,9 @@ fn packager<S: AsRef<str>>(args: &[S]) -> Case {
     Case::new(args).called(NAME)
 }
 
-/// The packagers, with LLVM's other tools beside theirs; none (said loudly) where LLVM 22 is not installed.
-fn tools(test: &str) -> Option<Tools> {
-    let tools = Tools::find(test)?;
-    let theirs = tools.theirs.with_file_name(NAME);
-    Some(Tools { theirs, ..tools })
-}
-
 /// Runs a group of cases, if there is an LLVM to compare with.
 fn group(name: &'static str, compare: impl FnOnce(&mut Report, &Tools)) {
-    if let Some(tools) = tools(name) {
-        let mut report = Report::new(name);
-        compare(&mut report, &tools);
-        report.finish();
-    }
+    Report::group(Tools::find_packagers(name), name, compare);
 }
 
 /// The directory of LLVM 22's programs.

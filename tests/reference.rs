@@ -37,15 +37,7 @@ use harness::{Report, Tools};
 
 /// Runs a group of cases, if there is an LLVM to compare with.
 fn group(name: &'static str, compare: impl FnOnce(&mut Report, &Tools)) {
-    group_with(Tools::find(name), name, compare);
-}
-
-fn group_with(tools: Option<Tools>, name: &'static str, compare: impl FnOnce(&mut Report, &Tools)) {
-    if let Some(tools) = tools {
-        let mut report = Report::new(name);
-        compare(&mut report, &tools);
-        report.finish();
-    }
+    Report::group(Tools::find(name), name, compare);
 }
 
 #[test]
@@ -67,7 +59,7 @@ fn options() {
 #[test]
 fn packager_options() {
     let name = "packager options";
-    group_with(Tools::find_packagers(name), name, |report, tools| {
+    Report::group(Tools::find_packagers(name), name, |report, tools| {
         report.compare_all(tools, packager_options::information());
         report.compare_all(tools, packager_options::combinations());
         report.compare_all(tools, packager_options::spellings());

@@ -64,9 +64,7 @@ impl Package {
         let meter = &mut Meter::new(&mut tell);
         match &self.compression {
             Some(compression) => offload_binary::write_compressed(&images, compression, &mut output, meter)?,
-            None => {
-                emit(&offload_binary::plan(self.version, &images), &mut output, meter)?;
-            }
+            None => emit(&offload_binary::plan(self.version, &images), &mut output, meter)?,
         }
         output::commit(vec![output])
     }

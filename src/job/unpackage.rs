@@ -171,10 +171,10 @@ impl<'j, 'o> Run<'j, 'o> {
         last: &mut [Option<usize>],
     ) -> Result<()> {
         let mut by_name = Vec::new();
-        let served = self.requests.iter().zip(&mut self.served).zip(last).enumerate();
-        for (number, ((request, served), last)) in
-            served.filter(|(_, ((request, _), _))| request.accepts(image, member))
-        {
+        for (number, ((request, served), last)) in self.requests.iter().zip(&mut self.served).zip(last).enumerate() {
+            if !request.accepts(image, member) {
+                continue;
+            }
             served.matches = served.matches.saturating_add(1);
             match &request.file {
                 Some(_) if self.job.archive => {
@@ -312,8 +312,8 @@ impl Unpackage {
 }
 
 fn write_members(path: &Path, members: &[(Vec<u8>, Input)], observer: &mut Observer<'_>) -> Result<Output> {
-    let member = |(name, input)| NewMember { name: Vec::clone(name), content: Input::as_slice(input) };
-    let members: Vec<NewMember<'_>> = members.iter().map(|(name, input)| (name, input)).map(member).collect();
+    let members: Vec<NewMember<'_>> =
+        members.iter().map(|(name, input)| NewMember { name: name.clone(), content: input.as_slice() }).collect();
     write_archive(path, &members, observer)
 }
 

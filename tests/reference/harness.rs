@@ -293,6 +293,16 @@ impl Report {
         Self { group, compared: 0, by_rule: BTreeMap::new(), unexpected: Vec::new() }
     }
 
+    /// Runs a group of cases, if there are tools to compare.
+    #[allow(dead_code, reason = "not every test that has this module has groups")]
+    pub fn group(tools: Option<Tools>, name: &'static str, compare: impl FnOnce(&mut Self, &Tools)) {
+        if let Some(tools) = tools {
+            let mut report = Self::new(name);
+            compare(&mut report, &tools);
+            report.finish();
+        }
+    }
+
     /// Runs a case with both tools and compares; returns what they did.
     pub fn compare(&mut self, tools: &Tools, case: &Case) -> (Outcome, Outcome) {
         let theirs = run(&tools.theirs, case);

@@ -33,7 +33,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::bitstream::{Bits, Block, Item, Record};
-use super::{Broken, MODULE_BLOCK, Result, open};
+use super::{ALIAS, Broken, FUNCTION, INDIRECT, MODULE_BLOCK, Result, VARIABLE, VERSION, open};
 use crate::bytes;
 
 const CONSTANTS_BLOCK: u64 = 11;
@@ -232,12 +232,7 @@ enum Type {
 
 impl Globals {
     fn read(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<Self> {
-        const VERSION: u64 = 1;
-        const VARIABLE: u64 = 7;
-        const FUNCTION: u64 = 8;
         const OLD_ALIAS: u64 = 9;
-        const ALIAS: u64 = 14;
-        const INDIRECT: u64 = 18;
         let mut globals = Self { initialisers: BTreeMap::new(), constants: Vec::new(), types: Vec::new() };
         let mut number = 0_u64;
         let mut initialiser = 2;

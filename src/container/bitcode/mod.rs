@@ -46,6 +46,13 @@ const MODULE_BLOCK: u64 = 8;
 const STRTAB_BLOCK: u64 = 23;
 const SYMTAB_BLOCK: u64 = 25;
 
+/// The codes of the records of a module that are read.
+const VERSION: u64 = 1;
+const VARIABLE: u64 = 7;
+const FUNCTION: u64 = 8;
+const ALIAS: u64 = 14;
+const INDIRECT: u64 = 18;
+
 /// Bytes that are no bitcode, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken(pub(crate) &'static str);

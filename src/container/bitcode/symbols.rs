@@ -18,7 +18,9 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use super::bitstream::{Block, Record};
-use super::{Broken, MODULE_BLOCK, Result, STRTAB_BLOCK, SYMTAB_BLOCK, open, word};
+use super::{
+    ALIAS, Broken, FUNCTION, INDIRECT, MODULE_BLOCK, Result, STRTAB_BLOCK, SYMTAB_BLOCK, VARIABLE, VERSION, open, word,
+};
 use crate::bytes;
 
 /// The flags of a symbol: defined elsewhere, visible to others, none that a linker knows.
@@ -108,14 +110,7 @@ fn string(strtab: &[u8], offset: u64, len: u64) -> Result<&[u8]> {
     bytes::slice(strtab, offset, len).ok_or(Broken("a name lies outside the string table"))
 }
 
-/// The kinds of records of a module that are read, in the order in which LLVM lists what they define.
-const FUNCTION: u64 = 8;
-const VARIABLE: u64 = 7;
-const ALIAS: u64 = 14;
-const INDIRECT: u64 = 18;
-
 fn module_symbols(mut module: Block<'_>, strtab: &[u8]) -> Result<Vec<Vec<u8>>> {
-    const VERSION: u64 = 1;
     const SECTION: u64 = 5;
     let mut version = 0;
     let mut metadata_section = None;
@@ -131,6 +126,7 @@ fn module_symbols(mut module: Block<'_>, strtab: &[u8]) -> Result<Vec<Vec<u8>>> 
                 }
             }
             code => {
+                // LLVM lists in this order what they define.
                 let kind = [FUNCTION, VARIABLE, ALIAS, INDIRECT].iter().position(|&kind| kind == code);
                 if let Some(list) = kind.and_then(|kind| values.get_mut(kind)) {
                     list.push(record);

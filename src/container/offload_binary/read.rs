@@ -57,20 +57,13 @@ pub(super) fn read_with_limit(
     strings_max: u64,
 ) -> Result<Option<Contents>, Malformed> {
     let Some(header) = header(data, base)? else { return Ok(None) };
-    let truncated = |what: String, offset: u64, needed: u64, end: u64| Malformed::Truncated {
-        what,
-        offset: base.saturating_add(offset),
-        needed,
-        end: base.saturating_add(end),
-    };
     if header.size > total {
-        return Err(truncated("the offload binary".to_owned(), 0, header.size, total));
+        let what = "the offload binary".to_owned();
+        let end = base.saturating_add(total);
+        return Err(Malformed::Truncated { what, offset: base, needed: header.size, end });
     }
     let body = Body { data: bytes::slice(data, 0, header.size).unwrap_or(data), header, base };
-    let entries_len = header.entries_len();
-    if header.entries_offset.saturating_add(entries_len) > header.size {
-        return Err(truncated("the table of entries".to_owned(), header.entries_offset, entries_len, header.size));
-    }
+    body.check(header.entries_offset, header.entries_len(), || "the table of entries".to_owned())?;
     let mut budget = Budget { images: header.size, string_entries: header.size, strings: strings_max };
     let entries = (1..=header.count()).map(|number| body.entry(number, &mut budget)).collect::<Result<_, _>>()?;
     Ok(Some(Contents { entries, len: header.size }))
