@@ -3,19 +3,21 @@
 //! A regular file is mapped, so that opening it costs nothing however large it is; what cannot be mapped (a
 //! pipe, a device, standard input in the middle of a file) is read once, into memory while it is small and
 //! into an unnamed temporary file beyond that.
+//!
+//! A file may be changed by others while it is read. What was made of it is then worth nothing, nor are the errors that
+//! it led to: [`Input::ensure_unchanged`] is asked before a job's outputs are put in place or its errors are told.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use memmap2::Mmap;
-
 use crate::bytes;
 use crate::error::{Error, Result, WithPath};
-use crate::mapping;
+use crate::mapping::Mapping;
+use crate::process;
 
 /// Up to this many bytes of a pipe, a device or an inflated bundle are kept in memory.
 pub(crate) const MEMORY_MAX: u64 = 16 << 20;
@@ -28,6 +30,8 @@ const SMALL: u64 = 64 << 10;
 pub struct Input {
     path: PathBuf,
     storage: Storage,
+    /// The regular file that it was when it was opened.
+    opened: Option<Stamp>,
     /// How many places jobs have looked at and left.
     looks: AtomicU32,
 }
@@ -38,7 +42,25 @@ const LOOKS: u32 = 128;
 #[derive(Debug)]
 enum Storage {
     Memory(Vec<u8>),
-    Mapped { file: Option<File>, map: Mmap },
+    Mapped { file: Option<File>, map: Mapping },
+}
+
+/// Which file it is, and what changes when its bytes do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    file: (u64, u64),
+    len: u64,
+    modified: (i64, i64),
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            file: (metadata.dev(), metadata.ino()),
+            len: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        }
+    }
 }
 
 impl Input {
@@ -47,30 +69,34 @@ impl Input {
     /// # Errors
     /// [`Error::Io`] when the file cannot be opened, read or mapped.
     pub fn open(path: &Path) -> Result<Self> {
-        let storage = if path.as_os_str() == "-" {
-            standard_input().and_then(Storage::of_inherited)
+        let opened = if path.as_os_str() == "-" {
+            process::open(standard_input).and_then(Storage::of_inherited)
         } else {
-            File::open(path).and_then(Storage::of_file)
+            process::open(|| File::open(path)).and_then(Storage::of_file)
         };
-        let storage = storage.with_path(path)?;
-        Ok(Self { path: path.to_owned(), storage, looks: AtomicU32::new(0) })
+        let (storage, opened) = opened.with_path(path)?;
+        Ok(Self { path: path.to_owned(), storage, opened, looks: AtomicU32::new(0) })
     }
 
     /// An input over bytes in memory; `name` stands for it in errors.
     pub fn from_bytes(name: impl Into<PathBuf>, data: Vec<u8>) -> Self {
-        Self { path: name.into(), storage: Storage::Memory(data), looks: AtomicU32::new(0) }
+        Self::of_storage(name, Storage::Memory(data))
     }
 
     /// An input over all that `reader` gives; `name` stands for it in errors.
     pub(crate) fn spool(name: &Path, reader: impl Read) -> io::Result<Self> {
-        Ok(Self { path: name.to_owned(), storage: Storage::spool(reader, MEMORY_MAX)?, looks: AtomicU32::new(0) })
+        Ok(Self::of_storage(name, Storage::spool(reader, MEMORY_MAX)?))
     }
 
     /// An input over bytes of which there may be many such: out of memory unless they are few.
     pub(crate) fn set_aside(name: &Path, data: &[u8]) -> io::Result<Self> {
-        let mut input = Self { path: name.to_owned(), storage: Storage::spool(data, SMALL)?, looks: AtomicU32::new(0) };
+        let mut input = Self::of_storage(name, Storage::spool(data, SMALL)?);
         input.close();
         Ok(input)
+    }
+
+    fn of_storage(name: impl Into<PathBuf>, storage: Storage) -> Self {
+        Self { path: name.into(), storage, opened: None, looks: AtomicU32::new(0) }
     }
 
     /// The path as the caller gave it.
@@ -120,8 +146,41 @@ impl Input {
         if let Storage::Mapped { map, .. } = &self.storage
             && self.looks.fetch_add(1, Ordering::Relaxed) % LOOKS == LOOKS - 1
         {
-            mapping::release(map);
+            map.release();
         }
+    }
+
+    /// Whether the input is still what it was when it was opened. A change that leaves both the length and the time of the
+    /// last modification as they are cannot be seen.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if others have changed the file, or its bytes could not be read through the mapping.
+    pub fn ensure_unchanged(&self) -> Result<()> {
+        let now = self.stamp().with_path(&self.path)?;
+        let faulted = matches!(&self.storage, Storage::Mapped { map, .. } if map.faulted());
+        let change = match (self.opened, now) {
+            (Some(then), Some(now)) if now.len < then.len => shrunk(),
+            (Some(then), Some(now)) if now != then => changed(),
+            _ if faulted => io::Error::from_raw_os_error(rustix::io::Errno::IO.raw_os_error()),
+            _ => return Ok(()),
+        };
+        Err(Error::io(&self.path, change))
+    }
+
+    /// What the regular file is now. Of one that is closed the name may stand for another file, or none: that tells nothing.
+    fn stamp(&self) -> io::Result<Option<Stamp>> {
+        let Some(opened) = self.opened else { return Ok(None) };
+        match self.file() {
+            Some(file) => Ok(Some(Stamp::of(&file.metadata()?))),
+            None => {
+                Ok(self.path.metadata().ok().map(|metadata| Stamp::of(&metadata)).filter(|now| now.file == opened.file))
+            }
+        }
+    }
+
+    /// What was made of the input, or that it cannot be trusted since the input has changed.
+    pub(crate) fn vouch_for<T>(&self, made: Result<T>) -> Result<T> {
+        vouch_for([self], made)
     }
 
     fn file(&self) -> Option<&File> {
@@ -135,31 +194,35 @@ impl Input {
 impl Storage {
     /// Standard input, of which a process may inherit a regular file with a part already read, and which may be an
     /// input twice: it is read from where it is, and is at its end afterwards.
-    fn of_inherited(mut file: File) -> io::Result<Self> {
+    fn of_inherited(mut file: File) -> io::Result<(Self, Option<Stamp>)> {
         if !file.metadata()?.is_file() {
             return Self::of_file(file);
         }
         if file.stream_position()? != 0 {
-            return Self::spool(file, MEMORY_MAX);
+            return Ok((Self::spool(file, MEMORY_MAX)?, None));
         }
-        let storage = Self::of_file(file)?;
-        if let Self::Mapped { file: Some(file), .. } = &storage {
+        let opened = Self::of_file(file)?;
+        if let (Self::Mapped { file: Some(file), .. }, _) = &opened {
             let mut file: &File = file;
             file.seek(SeekFrom::End(0))?;
         }
-        Ok(storage)
+        Ok(opened)
     }
 
-    fn of_file(file: File) -> io::Result<Self> {
+    fn of_file(file: File) -> io::Result<(Self, Option<Stamp>)> {
         let metadata = file.metadata()?;
         if metadata.is_dir() {
             return Err(io::Error::from_raw_os_error(rustix::io::Errno::ISDIR.raw_os_error()));
         }
-        if !metadata.is_file() || metadata.len() == 0 {
-            return Self::spool(file, MEMORY_MAX);
+        if !metadata.is_file() {
+            return Ok((Self::spool(file, MEMORY_MAX)?, None));
         }
-        let map = mapping::map(&file)?;
-        Ok(Self::Mapped { file: Some(file), map })
+        let opened = Stamp::of(&metadata);
+        let storage = match mapping_of(&file, opened.len) {
+            Some(map) => Self::Mapped { file: Some(file), map },
+            None => Self::spool(file, MEMORY_MAX)?,
+        };
+        Ok((storage, Some(opened)))
     }
 
     /// Keeps all that `reader` gives, in memory if that is less than `memory_max` bytes.
@@ -169,12 +232,19 @@ impl Storage {
         if bytes::len_u64(&data) < memory_max {
             return Ok(Self::Memory(data));
         }
-        let mut file = tempfile::tempfile()?;
+        let mut file = process::open(tempfile::tempfile)?;
         io::Write::write_all(&mut file, &data)?;
         io::copy(&mut reader, &mut file)?;
-        let map = mapping::map(&file)?;
+        let len = usize::try_from(file.metadata()?.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let map = Mapping::of(&file, len)?;
         Ok(Self::Mapped { file: Some(file), map })
     }
+}
+
+/// None for an empty file, and where the file cannot be mapped: not every file system can.
+fn mapping_of(file: &File, len: u64) -> Option<Mapping> {
+    let len = usize::try_from(len).ok().filter(|&len| len > 0)?;
+    Mapping::of(file, len).ok()
 }
 
 /// A range of an input.
@@ -243,19 +313,48 @@ impl<'a> Slice<'a> {
 
     /// Copies the range to the current position of `to`, by the kernel where it can.
     pub(crate) fn copy_to_file(&self, to: &File, to_path: &Path) -> Result<()> {
-        let copied = match self.input.file() {
-            Some(mut from) => {
-                from.seek(SeekFrom::Start(self.offset)).and_then(|_| io::copy(&mut from.take(self.len()), &mut { to }))
-            }
-            None => io::Write::write_all(&mut { to }, self.data).map(|()| self.len()),
-        };
-        let error = match copied {
-            Ok(count) if count == self.len() => return Ok(()),
-            Ok(_) => shrunk(),
-            Err(error) => error,
-        };
-        Err(Error::Copy { from: self.path().to_owned(), to: to_path.to_owned(), source: error })
+        let copy_error = |source| Error::Copy { from: self.path().to_owned(), to: to_path.to_owned(), source };
+        let mut to_file = to;
+        if let Some(from) = self.input.file() {
+            let copied = self.copy_in_kernel(from, to);
+            let rest = self.slice(copied, self.len().saturating_sub(copied)).filter(|rest| !rest.is_empty());
+            return rest.map_or(Ok(()), |rest| {
+                rest.read_blocks(&mut |block| io::Write::write_all(&mut to_file, block).map_err(copy_error))
+            });
+        }
+        io::Write::write_all(&mut to_file, self.data).map_err(|error| match error.raw_os_error() {
+            // Where the system reads the mapping for us, there is no signal.
+            Some(fault) if fault == rustix::io::Errno::FAULT.raw_os_error() => Error::io(self.path(), shrunk()),
+            _ => copy_error(error),
+        })
     }
+
+    /// Copies as much as the kernel can copy between the two files. Returns the number of bytes.
+    #[cfg(target_os = "linux")]
+    fn copy_in_kernel(&self, from: &File, to: &File) -> u64 {
+        use rustix::io::Errno;
+        let mut position = self.offset;
+        let end = self.offset.saturating_add(self.len());
+        while position < end {
+            let left = usize::try_from(end.saturating_sub(position)).unwrap_or(usize::MAX);
+            match rustix::fs::copy_file_range(from, Some(&mut position), to, None, left) {
+                Ok(1..) | Err(Errno::INTR) => {}
+                // Not every two file systems have it. What is wrong with a disk shows when it is read or written.
+                Ok(0) | Err(_) => break,
+            }
+        }
+        position.saturating_sub(self.offset)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn copy_in_kernel(&self, _: &File, _: &File) -> u64 {
+        0
+    }
+}
+
+/// What was made of some inputs, or that it cannot be trusted since one of them has changed.
+pub(crate) fn vouch_for<'i, T>(inputs: impl IntoIterator<Item = &'i Input>, made: Result<T>) -> Result<T> {
+    inputs.into_iter().try_for_each(Input::ensure_unchanged).and(made)
 }
 
 fn standard_input() -> io::Result<File> {
@@ -264,6 +363,10 @@ fn standard_input() -> io::Result<File> {
 
 fn shrunk() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was read")
+}
+
+fn changed() -> io::Error {
+    io::Error::other("the file changed while it was read")
 }
 
 /// Reads a [`Slice`] front to back.
@@ -338,6 +441,35 @@ mod tests {
         assert_eq!(Input::spool(Path::new("pipe"), &big[..]).unwrap().bytes(), big);
         let error = Input::open(Path::new("/")).unwrap_err();
         assert_eq!(error.to_string(), "'/': Is a directory");
+    }
+
+    #[test]
+    fn a_file_that_changes_is_an_error_whatever_was_made_of_it() {
+        let text = |input: &Input, made: Result<()>| input.vouch_for(made).unwrap_err().to_string();
+        let (keep, input) = mapped(&[1; 100]);
+        assert!(input.vouch_for(Ok(())).is_ok());
+        assert_eq!(text(&input, Err(Error::NoArchive)), Error::NoArchive.to_string());
+        let name = format!("'{}'", keep.path().display());
+        keep.as_file().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        assert_eq!(text(&input, Err(Error::NoArchive)), format!("{name}: the file changed while it was read"));
+        keep.as_file().set_len(200).unwrap();
+        assert_eq!(text(&input, Ok(())), format!("{name}: the file changed while it was read"));
+        keep.as_file().set_len(99).unwrap();
+        assert_eq!(text(&input, Ok(())), format!("{name}: the file became shorter while it was read"));
+    }
+
+    #[test]
+    fn of_a_closed_file_the_name_is_asked_while_it_stands_for_it() {
+        let (keep, mut input) = mapped(&[1; 100]);
+        input.close();
+        assert!(input.ensure_unchanged().is_ok());
+        let other = keep.path().with_extension("other");
+        std::fs::rename(keep.path(), &other).unwrap();
+        std::fs::write(keep.path(), b"another file").unwrap();
+        assert!(input.ensure_unchanged().is_ok());
+        std::fs::rename(&other, keep.path()).unwrap();
+        keep.as_file().set_len(7).unwrap();
+        assert!(input.ensure_unchanged().unwrap_err().to_string().contains("became shorter"));
     }
 
     #[test]

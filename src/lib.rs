@@ -38,10 +38,13 @@ pub mod error;
 pub mod id;
 pub mod input;
 pub mod job;
+mod live;
 mod mapping;
 mod meter;
 mod output;
 pub mod piece;
+pub mod process;
+mod staging;
 
 pub use error::{Error, Malformed, Result};
 

@@ -1,24 +1,26 @@
 //! Outputs that appear complete or not at all.
 //!
-//! Every output of a job is staged first: a regular file beside its destination, anything else (standard
-//! output, a device, a pipe, a file in a directory that takes no new names) in an unnamed temporary file.
+//! Every output of a job is staged first: a regular file in the directory of its destination ([`Staged`]), anything else
+//! (standard output, a device, a pipe, a file in a directory that takes no new names) in an unnamed temporary file.
 //! [`commit`] puts them all in place, and undoes what it did if one of them fails.
+//!
+//! What is in place is not forced to the disk, as it is not by compilers and linkers: after a loss of power a file may be
+//! empty or cut.
 //!
 //! A symbolic link is followed and kept; an existing file passes its permissions and owner on to its
 //! successor and must itself be writable, as if it were written in place.
 
 use std::collections::HashSet;
-use std::ffi::{OsStr, OsString};
-use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-
-use tempfile::{NamedTempFile, TempPath};
 
 use crate::error::{Error, Result, WithPath};
 use crate::input::Slice;
 use crate::piece::Sink;
+use crate::process;
+use crate::staging::{Placed, Staged, Temporary, directory_of, take_over};
 
 /// Ranges up to this length are gathered in memory rather than copied by a system call each.
 const SMALL: u64 = 64 << 10;
@@ -30,25 +32,43 @@ const MAX_LINKS: usize = 40;
 #[derive(Debug)]
 pub(crate) struct Output {
     path: PathBuf,
-    file: File,
     buffer: Vec<u8>,
     place: Place,
 }
 
-/// How the staged bytes get to their destination.
+/// Where the bytes are, and how they get to their destination.
 #[derive(Debug)]
 enum Place {
-    /// By renaming the staged file over the destination.
-    Rename { staged: TempPath, target: PathBuf, replaces: bool },
+    /// By giving the staged file its name.
+    Name { staged: Staged, target: PathBuf, replaces: bool },
     /// By writing them into what is already there.
-    Into(File),
+    Into { staged: File, destination: File },
+}
+
+impl Place {
+    fn file(&mut self) -> &mut File {
+        match self {
+            Self::Name { staged, .. } => &mut staged.file,
+            Self::Into { staged, .. } => staged,
+        }
+    }
+
+    /// What cannot be taken back (a device) goes first, since what is behind it hardly ever fails; and what replaces nothing
+    /// goes before what replaces a file, since that has to be kept for a while unless it is the last one.
+    fn rank(&self) -> u8 {
+        match self {
+            Self::Into { .. } => 0,
+            Self::Name { replaces: false, .. } => 1,
+            Self::Name { replaces: true, .. } => 2,
+        }
+    }
 }
 
 impl Output {
     /// Stages an output for `path`; `-` is standard output.
     pub(crate) fn stage(path: &Path) -> Result<Self> {
-        let (file, place) = stage(path).with_path(path)?;
-        Ok(Self { path: path.to_owned(), file, buffer: Vec::new(), place })
+        let place = stage(path).with_path(path)?;
+        Ok(Self { path: path.to_owned(), buffer: Vec::new(), place })
     }
 
     /// The path as the caller gave it.
@@ -59,17 +79,17 @@ impl Output {
     /// The staged file with all bytes written to it so far.
     pub(crate) fn file(&mut self) -> Result<&mut File> {
         self.flush()?;
-        Ok(&mut self.file)
+        Ok(self.place.file())
     }
 
     /// Writes bytes over the first ones, once all others are written.
     pub(crate) fn write_at_start(&mut self, data: &[u8]) -> Result<()> {
         self.flush()?;
-        self.file.write_all_at(data, 0).with_path(&self.path)
+        self.place.file().write_all_at(data, 0).with_path(&self.path)
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.file.write_all(&self.buffer).with_path(&self.path)?;
+        self.place.file().write_all(&self.buffer).with_path(&self.path)?;
         self.buffer.clear();
         Ok(())
     }
@@ -86,7 +106,7 @@ impl Sink for Output {
             return self.write(slice.bytes());
         }
         self.flush()?;
-        slice.copy_to_file(&self.file, &self.path)
+        slice.copy_to_file(self.place.file(), &self.path)
     }
 }
 
@@ -96,16 +116,19 @@ pub(crate) fn commit(mut outputs: Vec<Output>) -> Result<()> {
         output.flush()?;
     }
     refuse_repeats(&outputs)?;
-    // What cannot be taken back (a device) goes first: the renames behind it hardly ever fail.
-    outputs.sort_by_key(|output| matches!(output.place, Place::Rename { .. }));
-    let keep_old = outputs.len() > 1;
-    let mut done = Vec::with_capacity(outputs.len());
-    for Output { path, file, place, .. } in outputs {
+    outputs.sort_by_key(|output| output.place.rank());
+    let mut left = outputs.len();
+    let mut done = Vec::with_capacity(left);
+    for Output { path, place, .. } in outputs {
+        left = left.saturating_sub(1);
+        // Behind the last one nothing can fail.
+        let old = if left > 0 { Old::Kept } else { Old::Lost };
         let put = match place {
-            Place::Rename { staged, target, replaces } => rename(file, staged, target, replaces, keep_old),
+            Place::Name { staged, target, replaces: false } => put(staged, target),
+            Place::Name { staged, target, replaces: true } => replace(staged, target, old),
             // Standard output may be in the middle of a file; a named file is replaced as a whole.
-            Place::Into(destination) if path.as_os_str() == "-" => append(file, destination),
-            Place::Into(destination) => pour(file, destination),
+            Place::Into { staged, destination } if path.as_os_str() == "-" => append(staged, destination),
+            Place::Into { staged, destination } => pour(staged, destination),
         };
         match put {
             Ok(put) => done.push(put),
@@ -116,6 +139,13 @@ pub(crate) fn commit(mut outputs: Vec<Output>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether a file that is replaced may be needed again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Old {
+    Kept,
+    Lost,
 }
 
 /// Two outputs in one file would leave only one of them.
@@ -145,11 +175,11 @@ impl Output {
     /// None for what takes several outputs one after another, such as standard output.
     fn identity(&self) -> io::Result<Option<Identity>> {
         match &self.place {
-            Place::Rename { target, .. } => {
+            Place::Name { target, .. } => {
                 let name = target.file_name().unwrap_or_default();
                 Ok(Some(Identity::Name(directory_of(target).canonicalize()?.join(name))))
             }
-            Place::Into(destination) => {
+            Place::Into { destination, .. } => {
                 let metadata = destination.metadata()?;
                 let named = metadata.is_file() && self.path.as_os_str() != "-";
                 Ok(named.then_some(Identity::Inode(metadata.dev(), metadata.ino())))
@@ -160,10 +190,10 @@ impl Output {
 
 /// An output in place, and what it takes to undo that.
 enum Done {
-    /// Renamed onto a name that was free, or whose file is gone.
-    Renamed { target: PathBuf, replaced: bool },
+    /// Put under a name that was free.
+    Named { target: PathBuf },
     /// Exchanged with the file that was there, which is removed when this is dropped.
-    Exchanged { target: PathBuf, old: TempPath },
+    Exchanged { target: PathBuf, old: Temporary },
     /// Written into a file that held `old`.
     Poured { destination: File, old: File },
     /// Not to be undone.
@@ -174,23 +204,38 @@ impl Done {
     /// Restores what was there before. The job has already failed; a second failure has nothing to add.
     fn undo(self) {
         match self {
-            Self::Exchanged { target, old } => drop(exchange(&old, &target)),
-            Self::Renamed { target, replaced: false } => drop(std::fs::remove_file(target)),
+            Self::Exchanged { target, old } => drop(exchange(old.path(), &target)),
+            Self::Named { target } => drop(std::fs::remove_file(target)),
             Self::Poured { destination, old } => drop(overwrite(&destination, &old)),
-            Self::Renamed { replaced: true, .. } | Self::Final => {}
+            Self::Final => {}
         }
     }
 }
 
-fn rename(file: File, staged: TempPath, target: PathBuf, replaces: bool, keep_old: bool) -> io::Result<Done> {
-    if replaces && keep_old && exchange(&staged, &target).is_ok() {
-        return Ok(Done::Exchanged { target, old: staged });
+fn put(staged: Staged, target: PathBuf) -> io::Result<Done> {
+    match staged.put(&target)? {
+        Placed::InPlace => Ok(Done::Named { target }),
+        Placed::Beside(beside) => {
+            // What got the name meanwhile is not ours to restore.
+            let was_free = !target.exists();
+            beside.rename(&target).map_err(|(_, error)| error)?;
+            Ok(if was_free { Done::Named { target } } else { Done::Final })
+        }
     }
-    match staged.persist(&target) {
-        Ok(()) => Ok(Done::Renamed { target, replaced: replaces }),
+}
+
+fn replace(staged: Staged, target: PathBuf, old: Old) -> io::Result<Done> {
+    let beside = staged.put_beside(&target)?;
+    if old == Old::Kept && exchange(beside.path(), &target).is_ok() {
+        return Ok(Done::Exchanged { target, old: beside });
+    }
+    match beside.rename(&target) {
+        Ok(()) => Ok(Done::Final),
         // A file may be writable where its name is not: in a sticky directory, or mounted by itself.
-        Err(_) if replaces => pour(file, OpenOptions::new().read(true).write(true).open(&target)?),
-        Err(error) => Err(error.error),
+        Err((beside, _)) => {
+            let destination = OpenOptions::new().read(true).write(true).open(&target)?;
+            pour(File::open(beside.path())?, destination)
+        }
     }
 }
 
@@ -211,9 +256,10 @@ fn pour(staged: File, mut destination: File) -> io::Result<Done> {
     if !destination.metadata()?.is_file() {
         return append(staged, destination);
     }
-    let mut old = tempfile::tempfile()?;
+    let mut old = process::open(tempfile::tempfile)?;
     io::copy(&mut destination, &mut old)?;
-    match overwrite(&destination, &staged) {
+    // It is now or never that the disk may fail.
+    match overwrite(&destination, &staged).and_then(|()| destination.sync_data()) {
         Ok(()) => Ok(Done::Poured { destination, old }),
         Err(error) => {
             Done::Poured { destination, old }.undo();
@@ -228,17 +274,18 @@ fn append(mut staged: File, mut destination: File) -> io::Result<Done> {
     destination.flush().map(|()| Done::Final)
 }
 
+/// What is there is not cut off before it is written over, so that a full disk has room for it to be restored.
 fn overwrite(mut destination: &File, mut content: &File) -> io::Result<()> {
     content.seek(SeekFrom::Start(0))?;
     destination.seek(SeekFrom::Start(0))?;
-    destination.set_len(0)?;
-    io::copy(&mut content, &mut destination).map(|_| ())
+    let len = io::copy(&mut content, &mut destination)?;
+    destination.set_len(len)
 }
 
-fn stage(path: &Path) -> io::Result<(File, Place)> {
+fn stage(path: &Path) -> io::Result<Place> {
     if path.as_os_str() == "-" {
-        let stdout = std::os::fd::AsFd::as_fd(&io::stdout()).try_clone_to_owned()?;
-        return Ok((tempfile::tempfile()?, Place::Into(File::from(stdout))));
+        let stdout = process::open(|| std::os::fd::AsFd::as_fd(&io::stdout()).try_clone_to_owned())?;
+        return Ok(Place::Into { staged: process::open(tempfile::tempfile)?, destination: File::from(stdout) });
     }
     let target = match resolve(path)? {
         Target::Descriptor => return stage_into(path),
@@ -275,62 +322,33 @@ fn resolve(path: &Path) -> io::Result<Target> {
     Err(io::Error::from_raw_os_error(rustix::io::Errno::LOOP.raw_os_error()))
 }
 
-fn stage_into(path: &Path) -> io::Result<(File, Place)> {
+fn stage_into(path: &Path) -> io::Result<Place> {
     // Only a regular file has an old content to be read; opening a pipe to read would keep it open.
     let is_file = path.metadata()?.is_file();
-    let destination = OpenOptions::new().read(is_file).write(true).open(path)?;
-    Ok((tempfile::tempfile()?, Place::Into(destination)))
+    let destination = process::open(|| OpenOptions::new().read(is_file).write(true).open(path))?;
+    Ok(Place::Into { staged: process::open(tempfile::tempfile)?, destination })
 }
 
-fn stage_beside(target: PathBuf, old: Option<&Metadata>) -> io::Result<(File, Place)> {
+fn stage_beside(target: PathBuf, old: Option<&Metadata>) -> io::Result<Place> {
     if old.is_some() {
         // Renaming would also replace a file that its owner has made read-only.
-        OpenOptions::new().write(true).open(&target)?;
+        process::open(|| OpenOptions::new().write(true).open(&target))?;
     }
-    let staged = match create_beside(&target) {
+    let staged = match Staged::create(&target) {
         Ok(staged) => staged,
         Err(_) if old.is_some() => return stage_into(&target),
         Err(error) => return Err(error),
     };
     if let Some(old) = old {
-        take_over(staged.as_file(), old)?;
+        take_over(&staged.file, old)?;
     }
-    let (file, staged) = staged.into_parts();
-    Ok((file, Place::Rename { staged, target, replaces: old.is_some() }))
-}
-
-fn directory_of(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-fn create_beside(target: &Path) -> io::Result<NamedTempFile> {
-    let directory = directory_of(target);
-    let mut prefix = OsString::from(".");
-    prefix.push(target.file_name().unwrap_or(OsStr::new("output")));
-    // The whole name must not exceed what file systems allow for one.
-    let prefix = if prefix.len() > 200 { OsStr::new(".output") } else { &prefix };
-    tempfile::Builder::new()
-        .prefix(prefix)
-        .suffix(".tmp")
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(directory)
-}
-
-/// Gives the new file the permissions and, where the process may, the owner of the old one.
-fn take_over(file: &File, old: &Metadata) -> io::Result<()> {
-    let new = file.metadata()?;
-    if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
-        drop(std::os::unix::fs::fchown(file, Some(old.uid()), Some(old.gid())));
-    }
-    if new.permissions() != old.permissions() {
-        file.set_permissions(old.permissions())?;
-    }
-    Ok(())
+    Ok(Place::Name { staged, target, replaces: old.is_some() })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 

@@ -31,7 +31,6 @@ use offload_bundle::error::OsText;
 use options::{Finish, HelpStyle, Tool};
 use parse::{Parsed, parse};
 use program::Program;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// All tools. The first one serves every name that no other tool claims.
 const TOOLS: [&Tool; 2] = [bundler::TOOL, packager::TOOL];
@@ -41,7 +40,7 @@ const SHORT_HELP: HelpStyle = HelpStyle { by_category: false, hidden: false };
 
 /// Runs the tool for one command line, `argv[0]` included.
 pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
-    allow_many_files();
+    offload_bundle::process::hand_over();
     let (tool, argv) = choose(argv);
     let mut console = Console::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
     let (matches, called) = match parse(tool, argv) {
@@ -71,16 +70,6 @@ pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
 struct Noted {
     text: String,
     note: String,
-}
-
-/// Inputs and outputs stay open until all is done, and there may be thousands of them: more than the 1024 open files that a
-/// process begins with, far fewer than it may have.
-fn allow_many_files() {
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current < limit.maximum {
-        // Where it is refused, a job that needs more says so.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
-    }
 }
 
 /// Which tool a command line is for, and the command line without the word that says so.

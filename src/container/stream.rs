@@ -344,7 +344,7 @@ pub(super) fn deflate(
     file.seek(SeekFrom::Start(header_len)).with_path(&path)?;
     match compression.method {
         Method::Zstd => {
-            let encoder = zstd_encoder(pieces, compression, &mut *file).with_path(&path)?;
+            let encoder = zstd_encoder(pieces, compression, file).with_path(&path)?;
             let mut sink = Deflater { encoder, path: &path };
             emit(pieces, &mut sink, meter)?;
             sink.encoder.finish().with_path(&path)?;
@@ -367,8 +367,31 @@ pub(super) fn deflate(
 fn zstd_encoder<'f>(
     pieces: &[Piece<'_>],
     compression: &Compression,
-    file: &'f mut File,
-) -> io::Result<zstd::Encoder<'static, &'f mut File>> {
+    file: &'f File,
+) -> io::Result<zstd::Encoder<'static, &'f File>> {
+    if total_len(pieces) <= u64::from(JOB) {
+        return zstd_encoder_with(0, pieces, compression, file);
+    }
+    let most = if compression.level > LEVEL_OF_MUCH_MEMORY { 2 } else { THREADS_MAX };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut threads = u32::try_from(threads).unwrap_or(most).min(most);
+    loop {
+        let mut encoder = zstd_encoder_with(threads, pieces, compression, file)?;
+        // Now it starts its threads, or finds that the system has none to give.
+        match encoder.write(&[]) {
+            Err(_) if threads > 0 => threads /= 2,
+            started => return started.map(|_| encoder),
+        }
+    }
+}
+
+/// With no thread but this one, the stream differs a little: it is not cut into jobs.
+fn zstd_encoder_with<'f>(
+    threads: u32,
+    pieces: &[Piece<'_>],
+    compression: &Compression,
+    file: &'f File,
+) -> io::Result<zstd::Encoder<'static, &'f File>> {
     let total = total_len(pieces);
     let mut encoder = zstd::Encoder::new(file, compression.level)?;
     encoder.long_distance_matching(true)?;
@@ -384,10 +407,10 @@ fn zstd_encoder<'f>(
         encoder.set_parameter(CParameter::HashLog(18))?;
         encoder.set_parameter(CParameter::ChainLog(17))?;
     }
-    encoder.set_parameter(CParameter::JobSize(JOB))?;
-    let most = if compression.level > LEVEL_OF_MUCH_MEMORY { 2 } else { THREADS_MAX };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    encoder.multithread(u32::try_from(threads).unwrap_or(most).min(most))?;
+    if threads > 0 {
+        encoder.set_parameter(CParameter::JobSize(JOB))?;
+        encoder.multithread(threads)?;
+    }
     Ok(encoder)
 }
 
@@ -456,9 +479,9 @@ mod tests {
     fn every_window_can_be_asked_for() {
         let data = Piece::Zeros(u64::from(JOB) + 1);
         for window_log_max in [10, 11, 31] {
-            let mut file = tempfile::tempfile().unwrap();
+            let file = tempfile::tempfile().unwrap();
             let compression = Compression { window_log_max, ..Compression::of(Method::Zstd) };
-            assert!(zstd_encoder(std::slice::from_ref(&data), &compression, &mut file).is_ok(), "{window_log_max}");
+            assert!(zstd_encoder(std::slice::from_ref(&data), &compression, &file).is_ok(), "{window_log_max}");
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::container::text::Text;
 use crate::container::{Container, Member};
 use crate::error::{Error, Result};
 use crate::id::{EntryId, OffloadKind};
-use crate::input::Input;
+use crate::input::{self, Input};
 use crate::meter::{Meter, emit};
 use crate::output::{self, Output};
 
@@ -42,18 +42,24 @@ impl Bundle {
     /// Any of [`Error`]; the output is then what it was before.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
         let inputs = self.members.iter().map(|(_, path)| Input::open(path)).collect::<Result<Vec<_>>>()?;
+        let staged = self.stage(&inputs, observer);
+        output::commit(input::vouch_for(&inputs, staged)?.into_iter().collect())
+    }
+
+    /// Writes the bundle, but does not put it in place. None if there is only a command to be told.
+    fn stage(&self, inputs: &[Input], observer: &mut Observer<'_>) -> Result<Option<Output>> {
         let container = self.container()?;
         let members: Vec<Member<'_>> = self
             .members
             .iter()
-            .zip(&inputs)
+            .zip(inputs)
             .map(|((id, _), input)| Member { id: id.to_string(), content: input.as_slice() })
             .collect();
         let host = self.members.iter().position(|(id, _)| id.kind() == OffloadKind::Host);
         let fat_host = host.filter(|_| self.file_type == "o" && Objects::is_fat(&members));
         if let (true, Some(host)) = (self.print_commands, fat_host) {
             observer(Event::Command(objcopy::add_sections(&members, host, &self.output)));
-            return Ok(());
+            return Ok(None);
         }
         let plan = container.plan(&members)?;
         let mut output = Output::stage(&self.output)?;
@@ -66,7 +72,7 @@ impl Bundle {
                 observer(Event::Deflated(deflation));
             }
         }
-        output::commit(vec![output])
+        Ok(Some(output))
     }
 
     fn container(&self) -> Result<Box<dyn Container>> {

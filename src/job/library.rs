@@ -7,7 +7,7 @@ use crate::container::Container;
 use crate::container::archive::{self, Archive, ArchiveMember, Location, NewMember};
 use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::error::{Error, Result};
-use crate::input::{Input, Slice};
+use crate::input::{Input, Slice, vouch_for};
 use crate::output::Output;
 
 /// An archive whose members are open.
@@ -29,15 +29,13 @@ pub(super) struct Member<'a> {
 impl Library {
     /// Opens the members of an archive: the files beside it if it is a thin one.
     pub(super) fn open(archive: Input) -> Result<Self> {
-        let mut beside = Vec::new();
-        for member in Archive::read(archive.as_slice())?.members() {
-            if let Location::Beside(path) = member?.location {
-                let mut input = open_beside(&path)?;
-                input.close();
-                beside.push(input);
-            }
-        }
+        let beside = archive.vouch_for(open_all_beside(&archive))?;
         Ok(Self { archive, beside, container: FileType::Archive.container() })
+    }
+
+    /// What was made of the library, or that it cannot be trusted since one of its files has changed.
+    pub(super) fn vouch_for<T>(&self, made: Result<T>) -> Result<T> {
+        vouch_for([&self.archive].into_iter().chain(&self.beside), made)
     }
 
     /// The members in the order of the archive.
@@ -88,6 +86,19 @@ impl<'a> Member<'a> {
         self.content.looked_at();
         Ok(())
     }
+}
+
+/// Opens the files that a thin archive names.
+fn open_all_beside(archive: &Input) -> Result<Vec<Input>> {
+    let mut beside = Vec::new();
+    for member in Archive::read(archive.as_slice())?.members() {
+        if let Location::Beside(path) = member?.location {
+            let mut input = open_beside(&path)?;
+            input.close();
+            beside.push(input);
+        }
+    }
+    Ok(beside)
 }
 
 /// Opens a member of a thin archive.

@@ -33,25 +33,38 @@ impl List {
         if file_type == FileType::Archive && Archive::is_archive(input.bytes()) {
             return list_archive(input, self.inflate, out, observer);
         }
-        observe_plain(input.as_slice(), observer);
-        let container = file_type.container();
-        for bundle in Bundles::new(input.as_slice(), &*container, self.inflate) {
-            let bundle = bundle?;
-            if let Some(inflation) = bundle.inflation {
-                observer(Event::Inflated(inflation));
-            }
-            print(&bundle, out)?;
-        }
-        Ok(())
+        let listed = list_bundles(&input, file_type, self.inflate, out, observer);
+        input.vouch_for(listed)
     }
+}
+
+fn list_bundles(
+    input: &Input,
+    file_type: FileType,
+    inflate: Inflate,
+    out: &mut dyn Write,
+    observer: &mut Observer<'_>,
+) -> Result<()> {
+    observe_plain(input.as_slice(), observer);
+    let container = file_type.container();
+    for bundle in Bundles::new(input.as_slice(), &*container, inflate) {
+        let bundle = bundle?;
+        if let Some(inflation) = bundle.inflation {
+            observer(Event::Inflated(inflation));
+        }
+        print(&bundle, out)?;
+    }
+    Ok(())
 }
 
 /// The entries of all members, in their order.
 fn list_archive(archive: Input, inflate: Inflate, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
-    for member in Library::open(archive)?.members()? {
-        member.bundles(inflate, observer, &mut |bundle, _| print(&bundle, out))?;
-    }
-    Ok(())
+    let library = Library::open(archive)?;
+    let listed = library.members().and_then(|members| {
+        let mut print = |bundle: Bundle<'_>, _: &mut Observer<'_>| print(&bundle, out);
+        members.iter().try_for_each(|member| member.bundles(inflate, observer, &mut print))
+    });
+    library.vouch_for(listed)
 }
 
 fn print(bundle: &Bundle<'_>, out: &mut dyn Write) -> Result<()> {

@@ -10,7 +10,7 @@ use crate::container::offload_binary::{self, HipNumber, ImageInfo, ImageKind, St
 use crate::container::stream::Compression;
 use crate::error::{Error, Result};
 use crate::id::OffloadKind;
-use crate::input::Input;
+use crate::input::{self, Input};
 use crate::meter::{Meter, emit};
 use crate::output::{self, Output};
 
@@ -55,6 +55,12 @@ impl Package {
                 inputs.push((image, Input::open(file)?));
             }
         }
+        let staged = self.stage(&inputs, observer);
+        output::commit(vec![input::vouch_for(inputs.iter().map(|(_, input)| input), staged)?])
+    }
+
+    /// Writes the offload binaries, but does not put them in place.
+    fn stage(&self, inputs: &[(&NewImage, Input)], observer: &mut Observer<'_>) -> Result<Output> {
         let images: Vec<offload_binary::NewImage<'_>> = inputs
             .iter()
             .map(|(image, input)| offload_binary::NewImage { info: self.info(image, input), content: input.as_slice() })
@@ -66,7 +72,7 @@ impl Package {
             Some(compression) => offload_binary::write_compressed(&images, compression, &mut output, meter)?,
             None => emit(&offload_binary::plan(self.version, &images), &mut output, meter)?,
         }
-        output::commit(vec![output])
+        Ok(output)
     }
 
     fn info(&self, image: &NewImage, input: &Input) -> ImageInfo {

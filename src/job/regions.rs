@@ -63,7 +63,10 @@ fn visit_archive(file: Slice<'_>, depth: u32, visitor: &mut Visitor<'_>) -> Resu
         let name = Some(member.name);
         match member.location {
             Location::Inside(slice) => visit_file(slice, name, depth, visitor),
-            Location::Beside(path) => visit_file(open_beside(&path)?.as_slice(), name, depth, visitor),
+            Location::Beside(path) => {
+                let beside = open_beside(&path)?;
+                beside.vouch_for(visit_file(beside.as_slice(), name, depth, visitor))
+            }
         }
         .map_err(|error| locate(error, file.path(), member.name))?;
     }

@@ -41,6 +41,12 @@ impl Unbundle {
     /// Any of [`Error`], [`Error::MissingEntries`] among them; all outputs are then what they were before.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
         let input = Input::open(&self.input)?;
+        let staged = self.stage(&input, observer);
+        output::commit(input.vouch_for(staged)?)
+    }
+
+    /// Writes the code objects, but does not put them in place.
+    fn stage(&self, input: &Input, observer: &mut Observer<'_>) -> Result<Vec<Output>> {
         observe_plain(input.as_slice(), observer);
         let file_type = FileType::from_name(&self.file_type)?;
         if file_type == FileType::Archive {
@@ -66,19 +72,19 @@ impl Unbundle {
             if served.into_iter().any(|((id, _), _)| id.kind() == OffloadKind::Host) {
                 observer(Event::Command(objcopy::remove_sections(&self.input)));
             }
-            return Ok(());
+            return Ok(Vec::new());
         }
         let whole_input_is_host = outputs.iter().all(Option::is_none);
         for ((id, path), output) in self.requests.iter().zip(&mut outputs) {
             if output.is_none() {
                 let mut empty = Output::stage(path)?;
                 if whole_input_is_host && id.kind() == OffloadKind::Host {
-                    copy_inflated(&input, &mut empty)?;
+                    copy_inflated(input, &mut empty)?;
                 }
                 *output = Some(empty);
             }
         }
-        output::commit(outputs.into_iter().flatten().collect())
+        Ok(outputs.into_iter().flatten().collect())
     }
 
     /// Writes the code objects of all entries of the bundle that serve a request which is still open.

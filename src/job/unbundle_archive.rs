@@ -50,8 +50,14 @@ impl UnbundleArchive {
     /// Any of [`Error`], [`Error::NoCodeObject`] among them; all outputs are then what they were before.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
         let library = Library::open(Input::open(&self.input)?)?;
+        let staged = self.stage(&library, observer);
+        output::commit(library.vouch_for(staged)?)
+    }
+
+    /// Writes the archives, but does not put them in place.
+    fn stage(&self, library: &Library, observer: &mut Observer<'_>) -> Result<Vec<Output>> {
         if self.check {
-            self.check(&library)?;
+            self.check(library)?;
         }
         let mut bundles = Vec::new();
         let mut chosen: Vec<Vec<Chosen>> = self.requests.iter().map(|_| Vec::new()).collect();
@@ -82,7 +88,7 @@ impl UnbundleArchive {
             done = done.saturating_add(size_of(chosen));
             observer(Event::Progress { done, total });
         }
-        output::commit(outputs)
+        Ok(outputs)
     }
 
     /// Adds the entries of a bundle to what was chosen for each request. Returns their indices.

@@ -102,7 +102,7 @@ impl Unpackage {
             return Err(Error::Usage("Image must have a 'file' argument."));
         }
         let mut run = Run::new(self, requests, observer);
-        regions::visit(input.as_slice(), &mut |region| run.visit(region))?;
+        input.vouch_for(regions::visit(input.as_slice(), &mut |region| run.visit(region)))?;
         let names = run.finish()?;
         if self.requests.is_empty() {
             let mut lines = names.iter().map(|name| [b"Extracted: ", name.as_bytes(), b"\n"].concat());

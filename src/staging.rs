@@ -1,0 +1,267 @@
+//! How an output that is to become a file is kept until it gets its name.
+//!
+//! Where the file system can, the file has no name at all until then: if the process is killed, nothing is left of it.
+//! Elsewhere it is a hidden file beside the one that it is going to be, which a kill leaves behind. So does a kill between
+//! the two system calls with which an unnamed file replaces another: it cannot be given a name that is taken, but it can be
+//! given a new one and be renamed.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::{mapping, process};
+
+/// The permissions of a new file, of which the umask takes its part.
+const MODE: u32 = 0o666;
+
+/// A file that is not in place yet.
+#[derive(Debug)]
+pub(crate) struct Staged {
+    pub(crate) file: File,
+    /// None while it has no name.
+    name: Option<Temporary>,
+}
+
+/// What became of a file that was to be put under a name that is free.
+#[derive(Debug)]
+pub(crate) enum Placed {
+    /// It has the name.
+    InPlace,
+    /// It has another name, from which it can be renamed.
+    Beside(Temporary),
+}
+
+impl Staged {
+    /// An empty file that is going to be `target`.
+    pub(crate) fn create(target: &Path) -> io::Result<Self> {
+        mapping::ignore_sigxfsz();
+        if let Ok(file) = process::open(|| unnamed(directory_of(target))) {
+            return Ok(Self { file, name: None });
+        }
+        let (file, name) = named(target)?;
+        Ok(Self { file, name: Some(name) })
+    }
+
+    /// Gives the file a name that is free, and closes it.
+    pub(crate) fn put(self, target: &Path) -> io::Result<Placed> {
+        if self.name.is_none() && link(&self.file, target).is_ok() {
+            // If it turns out now that the file is not all there, the name has to go again.
+            let name = Temporary(target.to_owned());
+            mapping::close(self.file)?;
+            name.keep();
+            return Ok(Placed::InPlace);
+        }
+        // Something else has the name by now, or a file without a name cannot get one here.
+        self.put_beside(target).map(Placed::Beside)
+    }
+
+    /// Gives the file a new name in the directory of `target`, and closes it.
+    pub(crate) fn put_beside(self, target: &Path) -> io::Result<Temporary> {
+        let Self { mut file, name } = self;
+        let name = match name {
+            Some(name) => name,
+            None => match under_new_name(target, |name| link(&file, name)) {
+                Ok(((), name)) => name,
+                Err(_) => {
+                    let (copy, name) = copy_named(file, target)?;
+                    file = copy;
+                    name
+                }
+            },
+        };
+        mapping::close(file)?;
+        Ok(name)
+    }
+}
+
+/// A name that is removed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Temporary(PathBuf);
+
+impl Temporary {
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Renames the file, over whatever has the other name.
+    pub(crate) fn rename(self, target: &Path) -> Result<(), (Self, io::Error)> {
+        match std::fs::rename(&self.0, target) {
+            Ok(()) => {
+                self.keep();
+                Ok(())
+            }
+            Err(error) => Err((self, error)),
+        }
+    }
+
+    fn keep(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.0.as_os_str().is_empty() {
+            // The job has failed, or the new file is in place: either way, nothing can be made better here.
+            drop(std::fs::remove_file(&self.0));
+        }
+    }
+}
+
+/// The directory that a path is in.
+pub(crate) fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Gives the new file the permissions and, where the process may, the owner of the old one.
+pub(crate) fn take_over(file: &File, old: &Metadata) -> io::Result<()> {
+    let new = file.metadata()?;
+    if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
+        drop(std::os::unix::fs::fchown(file, Some(old.uid()), Some(old.gid())));
+    }
+    if new.permissions() != old.permissions() {
+        file.set_permissions(old.permissions())?;
+    }
+    Ok(())
+}
+
+#[cfg(target_os = "linux")]
+fn unnamed(directory: &Path) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    Ok(File::from(rustix::fs::open(directory, flags, Mode::from_raw_mode(MODE))?))
+}
+
+/// Gives an unnamed file a name that is free.
+#[cfg(target_os = "linux")]
+fn link(file: &File, name: &Path) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+
+    use rustix::fs::{AtFlags, CWD, linkat};
+    use rustix::io::Errno;
+    let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
+    match linkat(CWD, itself, CWD, name, AtFlags::SYMLINK_FOLLOW) {
+        // Where there is no /proc. Only newer kernels allow this to everyone.
+        Err(Errno::NOENT) => Ok(linkat(file, "", CWD, name, AtFlags::EMPTY_PATH)?),
+        linked => Ok(linked?),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn unnamed(_: &Path) -> io::Result<File> {
+    Err(io::Error::from(io::ErrorKind::Unsupported))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn link(_: &File, _: &Path) -> io::Result<()> {
+    Err(io::Error::from(io::ErrorKind::Unsupported))
+}
+
+fn named(target: &Path) -> io::Result<(File, Temporary)> {
+    under_new_name(target, |name| {
+        process::open(|| OpenOptions::new().read(true).write(true).create_new(true).mode(MODE).open(name))
+    })
+}
+
+/// A named copy of an unnamed file, for where that cannot get a name.
+fn copy_named(mut file: File, target: &Path) -> io::Result<(File, Temporary)> {
+    let (mut copy, name) = named(target)?;
+    take_over(&copy, &file.metadata()?)?;
+    file.seek(SeekFrom::Start(0))?;
+    io::copy(&mut file, &mut copy)?;
+    Ok((copy, name))
+}
+
+/// Makes something under a name that nothing else has, in the directory of `target`.
+fn under_new_name<T>(target: &Path, mut make: impl FnMut(&Path) -> io::Result<T>) -> io::Result<(T, Temporary)> {
+    const ATTEMPTS: u32 = 1000;
+    let mut attempts = 1;
+    loop {
+        let name = directory_of(target).join(new_name(target.file_name().unwrap_or(OsStr::new("output"))));
+        match make(&name) {
+            Ok(made) => return Ok((made, Temporary(name))),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempts < ATTEMPTS => attempts += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// A hidden name that is hardly taken.
+fn new_name(name: &OsStr) -> OsString {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let mixed = (u64::try_from(time).unwrap_or_default() ^ count.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut hidden = OsString::from(".");
+    // The whole name must not exceed what file systems allow for one.
+    hidden.push(if name.len() > 200 { OsStr::new("output") } else { name });
+    hidden.push(format!("{:08x}.tmp", mixed >> 32));
+    hidden
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Write;
+
+    use super::*;
+
+    fn staged(target: &Path, data: &[u8]) -> Staged {
+        let mut staged = Staged::create(target).unwrap();
+        staged.file.write_all(data).unwrap();
+        staged
+    }
+
+    fn count(directory: &Path) -> usize {
+        fs::read_dir(directory).unwrap().count()
+    }
+
+    #[test]
+    fn an_unnamed_file_gets_its_name_and_nothing_else_does() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("x");
+        let first = staged(&target, b"first");
+        let second = staged(&target, b"second");
+        assert!(first.name.is_some() || count(dir.path()) == 0);
+        for staged in [first, second] {
+            match staged.put(&target).unwrap() {
+                Placed::InPlace => {}
+                Placed::Beside(name) => name.rename(&target).unwrap(),
+            }
+        }
+        assert_eq!(fs::read(&target).unwrap(), b"second");
+        assert_eq!(count(dir.path()), 1);
+    }
+
+    #[test]
+    fn a_name_beside_goes_unless_it_is_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("x".repeat(250));
+        let beside = staged(&target, b"abc").put_beside(&target).unwrap();
+        assert_eq!(fs::read(beside.path()).unwrap(), b"abc");
+        let (beside, _) = beside.rename(&dir.path().join("no/such")).unwrap_err();
+        assert!(beside.path().exists());
+        drop(beside);
+        assert_eq!(count(dir.path()), 0);
+    }
+
+    #[test]
+    fn without_unnamed_files_all_is_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("x");
+        let (file, name) = named(&target).unwrap();
+        drop(Staged { file, name: Some(name) });
+        assert_eq!(count(dir.path()), 0);
+        // The copy of a file that cannot get a name.
+        let unnamed = staged(&target, b"abc");
+        unnamed.file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
+        let (copy, name) = copy_named(unnamed.file, &target).unwrap();
+        assert_eq!(copy.metadata().unwrap().mode() & 0o777, 0o640);
+        name.rename(&target).unwrap();
+        assert_eq!(fs::read(&target).unwrap(), b"abc");
+    }
+}
