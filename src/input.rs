@@ -382,7 +382,7 @@ impl Read for SliceReader<'_> {
         let want = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
         let Some(buffer) = buffer.get_mut(..want).filter(|buffer| !buffer.is_empty()) else { return Ok(0) };
         let count = match self.slice.input.file() {
-            Some(file) => file.read_at(buffer, self.slice.offset.saturating_add(self.position))?,
+            Some(file) => read_at(file, buffer, self.slice.offset.saturating_add(self.position))?,
             None => {
                 let data = bytes::slice(self.slice.data, self.position, bytes::len_u64(buffer)).unwrap_or_default();
                 buffer.copy_from_slice(data);
@@ -394,6 +394,16 @@ impl Read for SliceReader<'_> {
         }
         self.position = self.position.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
         Ok(count)
+    }
+}
+
+/// Decoders take an interruption for an error.
+fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    loop {
+        match file.read_at(buffer, offset) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return read,
+        }
     }
 }
 

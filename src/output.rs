@@ -127,8 +127,8 @@ pub(crate) fn commit(mut outputs: Vec<Output>) -> Result<()> {
             Place::Name { staged, target, replaces: false } => put(staged, target),
             Place::Name { staged, target, replaces: true } => replace(staged, target, old),
             // Standard output may be in the middle of a file; a named file is replaced as a whole.
-            Place::Into { staged, destination } if path.as_os_str() == "-" => append(staged, destination),
-            Place::Into { staged, destination } => pour(staged, destination),
+            Place::Into { staged, destination } if path.as_os_str() == "-" => append(&staged, destination),
+            Place::Into { staged, destination } => pour(&staged, destination),
         };
         match put {
             Ok(put) => done.push(put),
@@ -234,7 +234,7 @@ fn replace(staged: Staged, target: PathBuf, old: Old) -> io::Result<Done> {
         // A file may be writable where its name is not: in a sticky directory, or mounted by itself.
         Err((beside, _)) => {
             let destination = OpenOptions::new().read(true).write(true).open(&target)?;
-            pour(File::open(beside.path())?, destination)
+            pour(&File::open(beside.path())?, destination)
         }
     }
 }
@@ -252,14 +252,14 @@ fn exchange(_: &Path, _: &Path) -> io::Result<()> {
 }
 
 /// Writes into what is already there. Of a regular file the old content is kept until all is done.
-fn pour(staged: File, mut destination: File) -> io::Result<Done> {
+fn pour(staged: &File, destination: File) -> io::Result<Done> {
     if !destination.metadata()?.is_file() {
         return append(staged, destination);
     }
-    let mut old = process::open(tempfile::tempfile)?;
-    io::copy(&mut destination, &mut old)?;
+    let old = process::open(tempfile::tempfile)?;
+    copy_all(&destination, &old)?;
     // It is now or never that the disk may fail.
-    match overwrite(&destination, &staged).and_then(|()| destination.sync_data()) {
+    match overwrite(&destination, staged).and_then(|()| destination.sync_data()) {
         Ok(()) => Ok(Done::Poured { destination, old }),
         Err(error) => {
             Done::Poured { destination, old }.undo();
@@ -268,18 +268,25 @@ fn pour(staged: File, mut destination: File) -> io::Result<Done> {
     }
 }
 
-fn append(mut staged: File, mut destination: File) -> io::Result<Done> {
-    staged.seek(SeekFrom::Start(0))?;
-    io::copy(&mut staged, &mut destination)?;
+fn append(staged: &File, mut destination: File) -> io::Result<Done> {
+    copy_all(staged, &destination)?;
     destination.flush().map(|()| Done::Final)
 }
 
 /// What is there is not cut off before it is written over, so that a full disk has room for it to be restored.
-fn overwrite(mut destination: &File, mut content: &File) -> io::Result<()> {
-    content.seek(SeekFrom::Start(0))?;
+fn overwrite(mut destination: &File, content: &File) -> io::Result<()> {
     destination.seek(SeekFrom::Start(0))?;
-    let len = io::copy(&mut content, &mut destination)?;
+    let len = copy_all(content, destination)?;
     destination.set_len(len)
+}
+
+fn copy_all(mut from: &File, mut to: &File) -> io::Result<u64> {
+    let len = from.seek(SeekFrom::End(0))?;
+    from.seek(SeekFrom::Start(0))?;
+    match io::copy(&mut from, &mut to)? {
+        copied if copied == len => Ok(len),
+        _ => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+    }
 }
 
 fn stage(path: &Path) -> io::Result<Place> {
@@ -316,7 +323,10 @@ fn resolve(path: &Path) -> io::Result<Target> {
         }
         match path.read_link() {
             Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
-            Err(_) => return Ok(Target::Path(path)),
+            // No link, or nothing. Of anything else it is not known, and what is no link would be replaced.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Ok(Target::Path(path)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Target::Path(path)),
+            Err(error) => return Err(error),
         }
     }
     Err(io::Error::from_raw_os_error(rustix::io::Errno::LOOP.raw_os_error()))
@@ -436,7 +446,7 @@ mod tests {
             file
         };
         let open = || OpenOptions::new().read(true).write(true).open(&path).unwrap();
-        let done = pour(staged(b"new"), open()).unwrap();
+        let done = pour(&staged(b"new"), open()).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
         done.undo();
         assert_eq!(fs::read(&path).unwrap(), b"the old content");

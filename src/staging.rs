@@ -171,9 +171,12 @@ fn named(target: &Path) -> io::Result<(File, Temporary)> {
 fn copy_named(mut file: File, target: &Path) -> io::Result<(File, Temporary)> {
     let (mut copy, name) = named(target)?;
     take_over(&copy, &file.metadata()?)?;
+    let len = file.seek(SeekFrom::End(0))?;
     file.seek(SeekFrom::Start(0))?;
-    io::copy(&mut file, &mut copy)?;
-    Ok((copy, name))
+    match io::copy(&mut file, &mut copy)? {
+        copied if copied == len => Ok((copy, name)),
+        _ => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+    }
 }
 
 /// Makes something under a name that nothing else has, in the directory of `target`.

@@ -1,0 +1,344 @@
+//! A fault, or a kill, in every system call of a run: `strace` puts it there.
+
+use std::collections::{BTreeMap, HashMap};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::scenario::{Files, OLD, Place, Scenario, has_unnamed_files, say};
+
+/// What can go wrong in a system call, in the words of `strace`. Calls that are not here cannot fail (`exit_group`), or are
+/// the runtime's own (`futex`).
+const FAULTS: &[(&[&str], &[&str])] = &[
+    (&["open", "openat", "creat"], &["error=EACCES", "error=EMFILE", "error=ENOSPC", "error=EIO", "error=EINTR"]),
+    (&["read", "pread64", "readv"], &["error=EIO", "error=EINTR", "retval=0"]),
+    (&["write", "pwrite64", "writev"], &["error=ENOSPC", "error=EIO", "error=EINTR", "error=EDQUOT", "retval=0"]),
+    (&["copy_file_range", "sendfile"], &["error=EIO", "error=ENOSPC", "error=EXDEV", "error=EINTR", "retval=0"]),
+    (&["mmap"], &["error=ENOMEM", "error=ENODEV"]),
+    (&["ftruncate", "fallocate"], &["error=EIO", "error=ENOSPC"]),
+    (&["fchmod", "fchown", "fchmodat", "fchownat", "chmod"], &["error=EPERM", "error=EIO"]),
+    (&["link", "linkat"], &["error=EEXIST", "error=ENOENT", "error=EACCES", "error=ENOSPC"]),
+    (&["rename", "renameat", "renameat2"], &["error=EINVAL", "error=EACCES", "error=ENOSPC", "error=EIO"]),
+    (&["unlink", "unlinkat"], &["error=EIO"]),
+    (&["lseek", "fdatasync", "fsync"], &["error=EIO"]),
+    (
+        &["stat", "fstat", "lstat", "newfstatat", "statx", "access", "readlink", "readlinkat"],
+        &["error=EIO", "error=EACCES"],
+    ),
+    (&["close"], &["error=EIO", "error=EINTR"]),
+    (&["fcntl", "dup"], &["error=EMFILE"]),
+    (&["clone", "clone3"], &["error=EAGAIN"]),
+    (&["rt_sigaction", "prlimit64", "getcwd", "madvise", "sysinfo"], &["error=EPERM"]),
+];
+
+/// What a failure broke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Broken {
+    FalseSuccess,
+    LostOld,
+    Partial,
+    Mixed,
+    Leftover,
+    Crash,
+    Message,
+}
+
+/// A system call of a run without faults.
+struct Call {
+    name: String,
+    /// The number of the call among those of its name and its thread, from 1.
+    number: usize,
+    line: String,
+}
+
+/// A scenario, its calls, and what it gives when nothing goes wrong.
+struct Clean {
+    calls: Vec<Call>,
+    outputs: Files,
+    stdout: Vec<u8>,
+}
+
+/// One run with one fault.
+struct Fault {
+    scenario: usize,
+    /// The index of the call.
+    call: usize,
+    /// What to inject, besides where.
+    what: &'static str,
+}
+
+/// What many runs came to.
+#[derive(Default)]
+pub struct Tally {
+    pub runs: usize,
+    /// In how many the fault was met.
+    pub injected: usize,
+    pub time: BTreeMap<&'static str, Duration>,
+    pub harmless: usize,
+    pub orderly: usize,
+    pub broken: BTreeMap<Broken, usize>,
+    /// The first few, in words.
+    pub examples: Vec<String>,
+}
+
+/// Whether `strace` can be used here. If it must be and cannot, the test fails.
+pub fn has_strace() -> bool {
+    let works = Command::new("strace").args(["-o", "/dev/null", "true"]).output().is_ok_and(|run| run.status.success());
+    if !works {
+        assert!(std::env::var("OFFLOAD_REQUIRE_STRACE").as_deref() != Ok("1"), "strace is required and does not work");
+        say("SKIPPED: strace is not installed or not allowed here; no faults are injected");
+    }
+    works
+}
+
+/// What is injected.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Injection {
+    Errors,
+    /// As `Errors`, on a file system that has no unnamed files.
+    ErrorsWithNamedFiles,
+    Kills,
+}
+
+/// Runs all scenarios with a fault in each of their calls.
+pub fn run(scenarios: &[Scenario], tool: &Path, injection: Injection) -> Tally {
+    let clean: Vec<Clean> = scenarios.iter().map(|scenario| Clean::of(scenario, tool)).collect();
+    let mut faults = Vec::new();
+    for (scenario, clean) in clean.iter().enumerate() {
+        let last = clean.numbers();
+        for (index, call) in clean.calls.iter().enumerate() {
+            if scenarios[scenario].long && !is_in_sample(call.number, &last[&call.name]) {
+                continue;
+            }
+            let whats = match injection {
+                Injection::Kills => &["signal=KILL"],
+                _ => errors_of(&call.name),
+            };
+            faults.extend(whats.iter().map(|&what| Fault { scenario, call: index, what }));
+        }
+    }
+    if injection == Injection::ErrorsWithNamedFiles {
+        faults.retain(|fault| !clean[fault.scenario].calls[fault.call].name.starts_with("open"));
+    }
+    let tally = Mutex::new(Tally::default());
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(fault) = faults.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let (scenario, clean) = (&scenarios[fault.scenario], &clean[fault.scenario]);
+                    try_one(scenario, clean, fault, tool, injection, &tally);
+                }
+            });
+        }
+    });
+    tally.into_inner().unwrap()
+}
+
+fn errors_of(name: &str) -> &'static [&'static str] {
+    FAULTS.iter().find(|(names, _)| names.contains(&name)).map_or(&[], |(_, errors)| errors)
+}
+
+/// Of a call that is made very often: the first, some in the middle, the last.
+fn is_in_sample(number: usize, (first, last): &(usize, usize)) -> bool {
+    let middle = (first + last) / 2;
+    number < first + 2 || number + 2 > *last || number == middle
+}
+
+impl Clean {
+    fn of(scenario: &Scenario, tool: &Path) -> Self {
+        let place = Place::new(scenario);
+        let log = place.temporary.with_file_name("log");
+        let run = strace(&place, scenario, tool, &["-f", "-s", "200", "-o", log.to_str().unwrap()]);
+        assert!(run.status.success(), "{}: {}", scenario.name, String::from_utf8_lossy(&run.stderr));
+        let log = std::fs::read_to_string(log).unwrap();
+        let calls = calls(&log);
+        assert!(calls.len() > 5, "{}: {log}", scenario.name);
+        Self { calls, outputs: place.outputs(scenario), stdout: run.stdout }
+    }
+
+    /// The first and last number of each call.
+    fn numbers(&self) -> HashMap<String, (usize, usize)> {
+        let mut numbers: HashMap<String, (usize, usize)> = HashMap::new();
+        for call in &self.calls {
+            let (first, last) = numbers.entry(call.name.clone()).or_insert((call.number, call.number));
+            (*first, *last) = ((*first).min(call.number), (*last).max(call.number));
+        }
+        numbers
+    }
+
+    /// Whether a kill at the call may leave a name for a while: that between an output and its old file being exchanged, of
+    /// which one has to have another name.
+    fn may_leave_a_name(&self, index: usize) -> bool {
+        let is_temporary = |call: &Call| call.line.contains(".tmp\"");
+        let first = self.calls.iter().position(is_temporary);
+        let last = self.calls.iter().rposition(is_temporary);
+        first.zip(last).is_some_and(|(first, last)| (first + 1..=last).contains(&index))
+    }
+}
+
+/// The calls in a log, from the first that touches an input: what is before belongs to the loader and the runtime.
+fn calls(log: &str) -> Vec<Call> {
+    let mut counts: HashMap<(&str, &str), usize> = HashMap::new();
+    let mut calls: Vec<Call> = Vec::new();
+    let mut touched = false;
+    // What the main thread has done by then. Injections count in each thread, so lower numbers would hit that.
+    let mut before: HashMap<String, usize> = HashMap::new();
+    for line in log.lines() {
+        let Some((thread, call)) = line.split_once(' ') else { continue };
+        let Some((name, arguments)) = call.trim_start().split_once('(') else { continue };
+        if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            continue;
+        }
+        let number = counts.entry((thread, name)).or_insert(0);
+        *number += 1;
+        let number = *number;
+        touched |=
+            name != "execve" && (arguments.contains("\"input") || (name == "fcntl" && arguments.starts_with("0,")));
+        // Two threads at the same number are hit by the same injection.
+        let is_new = || !calls.iter().any(|call| call.name == name && call.number == number);
+        if !touched {
+            before.insert(name.to_owned(), number);
+        } else if number > before.get(name).copied().unwrap_or(0) && is_new() {
+            calls.push(Call { name: name.to_owned(), number, line: line.to_owned() });
+        }
+    }
+    calls
+}
+
+fn strace(place: &Place, scenario: &Scenario, tool: &Path, options: &[&str]) -> Output {
+    let mut command = place.command(scenario, Path::new("strace"));
+    command.args(options).arg("--").arg(tool).args(&scenario.arguments).output().unwrap()
+}
+
+fn try_one(scenario: &Scenario, clean: &Clean, fault: &Fault, tool: &Path, injection: Injection, tally: &Mutex<Tally>) {
+    let started = Instant::now();
+    let place = Place::new(scenario);
+    let call = &clean.calls[fault.call];
+    let inject = format!("inject={}:{}:when={}", call.name, fault.what, call.number);
+    let more = if injection == Injection::ErrorsWithNamedFiles { ",open,openat" } else { "" };
+    let trace = format!("trace={}{more}", call.name);
+    let log = place.temporary.with_file_name("log");
+    let mut options = vec!["-f", "-qq", "-o", log.to_str().unwrap(), "-e", &trace, "-e", &inject];
+    if injection != Injection::Kills {
+        // Faster, but strace 6.1 forgets the signals.
+        options.push("--seccomp-bpf");
+    }
+    let mut named = Vec::new();
+    if injection == Injection::ErrorsWithNamedFiles {
+        let unnamed = |call: &&Call| call.line.contains("O_TMPFILE");
+        named.extend(
+            clean
+                .calls
+                .iter()
+                .filter(unnamed)
+                .map(|call| format!("inject={}:error=EOPNOTSUPP:when={}", call.name, call.number)),
+        );
+    }
+    options.extend(named.iter().flat_map(|inject| ["-e", inject]));
+    let run = strace(&place, scenario, tool, &options);
+    let outputs = place.outputs(scenario);
+    let is_tidy = place.is_tidy();
+    let broken = match injection {
+        Injection::Kills => judge_kill(scenario, clean, fault.call, &outputs, is_tidy),
+        _ => judge(scenario, clean, call, &run, &outputs, is_tidy),
+    };
+    let injected = std::fs::read_to_string(log).unwrap().contains("(INJECTED)");
+    let mut tally = tally.lock().unwrap();
+    tally.runs += 1;
+    tally.injected += usize::from(injected || run.status.signal() == Some(9));
+    *tally.time.entry(scenario.name).or_default() += started.elapsed();
+    match (run.status.code(), broken.is_empty()) {
+        (Some(0), true) => tally.harmless += 1,
+        (_, true) => tally.orderly += 1,
+        _ => {
+            let names: Vec<_> = outputs.iter().map(|(name, content)| format!("{name} ({})", content.len())).collect();
+            let stderr = String::from_utf8_lossy(&run.stderr);
+            let example = format!("{}: {inject}: {broken:?}: {}; {names:?}; {stderr}", scenario.name, run.status);
+            tally.examples.push(example);
+        }
+    }
+    broken.into_iter().for_each(|broken| *tally.broken.entry(broken).or_default() += 1);
+}
+
+/// What an output is after a run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Is {
+    Old,
+    New,
+    Lost,
+    Partial,
+}
+
+fn states(scenario: &Scenario, clean: &Clean, outputs: &Files) -> Vec<Is> {
+    let state = |(name, new): (&String, &Vec<u8>)| {
+        let was_there = scenario.old.contains(&name.as_str());
+        match outputs.get(name) {
+            None if !was_there => Is::Old,
+            None => Is::Lost,
+            Some(now) if was_there && now == OLD => Is::Old,
+            Some(now) if now == new => Is::New,
+            // An output that was opened and not written to: the old content is gone, or a new file says nothing.
+            Some(now) if now.is_empty() && was_there => Is::Lost,
+            Some(_) => Is::Partial,
+        }
+    };
+    clean.outputs.iter().map(state).collect()
+}
+
+fn has_leftovers(clean: &Clean, outputs: &Files, is_tidy: bool) -> bool {
+    !is_tidy || outputs.keys().any(|name| !clean.outputs.contains_key(name))
+}
+
+fn judge(scenario: &Scenario, clean: &Clean, call: &Call, run: &Output, outputs: &Files, is_tidy: bool) -> Vec<Broken> {
+    let mut broken = Vec::new();
+    let states = states(scenario, clean, outputs);
+    let all = |state: Is| states.iter().all(|&is| is == state);
+    let stderr = String::from_utf8_lossy(&run.stderr);
+    let is_refusal = |text: &&str| stderr.contains(text);
+    let out_of_memory = call.name == "mmap"
+        && ["memory allocation of", "failed to allocate an alternative stack"].iter().any(is_refusal);
+    match run.status.code() {
+        Some(0) if !all(Is::New) || run.stdout != clean.stdout => broken.push(Broken::FalseSuccess),
+        Some(0) => {}
+        Some(1) if !names_file_and_cause(&stderr) => broken.push(Broken::Message),
+        Some(1) => {}
+        // Rust's answer to being without memory. Nothing is in place then.
+        _ if out_of_memory && all(Is::Old) => {}
+        _ => broken.push(Broken::Crash),
+    }
+    if run.status.code() != Some(0) {
+        broken.extend(states.contains(&Is::Lost).then_some(Broken::LostOld));
+        broken.extend(states.contains(&Is::Partial).then_some(Broken::Partial));
+        broken.extend((!all(Is::Old) && !all(Is::New)).then_some(Broken::Mixed));
+    }
+    // If it is the removing that fails, there is nothing that could be done.
+    if has_leftovers(clean, outputs, is_tidy) && !call.name.starts_with("unlink") {
+        broken.push(Broken::Leftover);
+    }
+    broken
+}
+
+/// `'FILE': CAUSE`, in an error or its note.
+fn names_file_and_cause(stderr: &str) -> bool {
+    let cause =
+        |line: &str| line.split_once("': ").is_some_and(|(head, cause)| head.contains('\'') && !cause.is_empty());
+    stderr.contains("error: ") && stderr.lines().any(cause)
+}
+
+fn judge_kill(scenario: &Scenario, clean: &Clean, index: usize, outputs: &Files, is_tidy: bool) -> Vec<Broken> {
+    let mut broken = Vec::new();
+    // What is written in place cannot be whole at every moment.
+    if scenario.stdout.is_none() {
+        let states = states(scenario, clean, outputs);
+        broken.extend(states.contains(&Is::Lost).then_some(Broken::LostOld));
+        broken.extend(states.contains(&Is::Partial).then_some(Broken::Partial));
+    }
+    if has_leftovers(clean, outputs, is_tidy) && has_unnamed_files() && !clean.may_leave_a_name(index) {
+        broken.push(Broken::Leftover);
+    }
+    broken
+}

@@ -1,0 +1,251 @@
+//! The runs that faults are put into: what they read, what is there before, and what they write.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+pub const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
+pub const HOST: &str = "host-x86_64-unknown-linux-gnu-";
+pub const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
+pub const GFX90A: &str = "hip-amdgcn-amd-amdhsa--gfx90a";
+
+/// What an output holds before a run.
+pub const OLD: &[u8] = b"the old content, which nobody may lose";
+
+/// Files by name.
+pub type Files = BTreeMap<String, Vec<u8>>;
+
+/// A run of the tool.
+#[derive(Clone)]
+pub struct Scenario {
+    pub name: &'static str,
+    pub arguments: Vec<String>,
+    /// Their names begin with `input`.
+    pub inputs: Files,
+    /// The outputs that are there before.
+    pub old: Vec<&'static str>,
+    /// The input that is the standard input.
+    pub stdin: Option<&'static str>,
+    /// The output that the standard output goes to.
+    pub stdout: Option<&'static str>,
+    /// Whether a sample of the calls will do.
+    pub long: bool,
+}
+
+/// A directory in which a scenario can run.
+pub struct Place {
+    _keep: tempfile::TempDir,
+    pub work: PathBuf,
+    pub temporary: PathBuf,
+}
+
+impl Place {
+    /// All that the run finds.
+    pub fn new(scenario: &Scenario) -> Self {
+        let keep = tempfile::tempdir().unwrap();
+        let (work, temporary) = (keep.path().join("work"), keep.path().join("temporary"));
+        fs::create_dir(&work).unwrap();
+        fs::create_dir(&temporary).unwrap();
+        for (name, content) in &scenario.inputs {
+            fs::write(work.join(name), content).unwrap();
+        }
+        for name in &scenario.old {
+            fs::write(work.join(name), OLD).unwrap();
+            fs::set_permissions(work.join(name), fs::Permissions::from_mode(0o640)).unwrap();
+        }
+        Self { _keep: keep, work, temporary }
+    }
+
+    /// A command in the directory.
+    pub fn command(&self, scenario: &Scenario, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(&self.work).env("TMPDIR", &self.temporary).env_remove("RUST_BACKTRACE");
+        let stdin = scenario.stdin.map(|name| fs::File::open(self.work.join(name)).unwrap());
+        command.stdin(stdin.map_or(Stdio::null(), Stdio::from));
+        if let Some(name) = scenario.stdout {
+            command.stdout(fs::OpenOptions::new().read(true).write(true).open(self.work.join(name)).unwrap());
+        }
+        command
+    }
+
+    /// What is there now, inputs left out.
+    pub fn outputs(&self, scenario: &Scenario) -> Files {
+        let entries = fs::read_dir(&self.work).unwrap().map(|entry| entry.unwrap());
+        let name = |entry: &fs::DirEntry| entry.file_name().into_string().unwrap();
+        let outputs = entries.filter(|entry| !scenario.inputs.contains_key(&name(entry)));
+        outputs.map(|entry| (name(&entry), fs::read(entry.path()).unwrap())).collect()
+    }
+
+    /// Whether nothing is left in the directory for temporary files.
+    pub fn is_tidy(&self) -> bool {
+        fs::read_dir(&self.temporary).unwrap().next().is_none()
+    }
+}
+
+impl Scenario {
+    pub fn new(name: &'static str, arguments: &[&str], inputs: &[(&str, &[u8])], old: &[&'static str]) -> Self {
+        Self {
+            name,
+            arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(),
+            inputs: inputs.iter().map(|&(name, content)| (name.to_owned(), content.to_owned())).collect(),
+            old: old.to_vec(),
+            stdin: None,
+            stdout: None,
+            long: false,
+        }
+    }
+
+    /// The one file that the run makes.
+    pub fn product(&self) -> Vec<u8> {
+        let place = Place::new(self);
+        let run = place.command(self, Path::new(OURS)).args(&self.arguments).output().unwrap();
+        assert!(run.status.success(), "{}: {}", self.name, String::from_utf8_lossy(&run.stderr));
+        place.outputs(self).into_values().next().unwrap()
+    }
+}
+
+/// Bytes that hardly compress.
+pub fn noise(len: usize, seed: u32) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state.to_le_bytes()
+    };
+    let mut bytes: Vec<u8> = Vec::with_capacity(len + 4);
+    while bytes.len() < len {
+        bytes.extend(next());
+    }
+    bytes.truncate(len);
+    bytes
+}
+
+pub fn bundling(name: &'static str, options: &[&str], large: usize, old: &[&'static str]) -> Scenario {
+    let targets = format!("-targets={HOST},{GFX906},{GFX90A}");
+    let files = ["-input=input-host", "-input=input-a", "-input=input-b", "-output=out"];
+    let arguments = [options, &[targets.as_str()], &files].concat();
+    let (a, b) = (noise(3000, 1), noise(large, 2));
+    Scenario::new(name, &arguments, &[("input-host", b""), ("input-a", &a), ("input-b", &b)], old)
+}
+
+fn unbundling(name: &'static str, bundle: &[u8], outputs: [&str; 3], old: &[&'static str]) -> Scenario {
+    let targets = format!("-targets={HOST},{GFX906},{GFX90A}");
+    let outputs = outputs.map(|output| format!("-output={output}"));
+    let mut arguments = vec!["-type=bc", "-unbundle", "-input=input-bundle", &targets];
+    arguments.extend(outputs.iter().map(String::as_str));
+    Scenario::new(name, &arguments, &[("input-bundle", bundle)], old)
+}
+
+/// An archive with these members.
+pub fn archive(members: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut builder = ar::Builder::new(Vec::new());
+    for (name, content) in members {
+        let header = ar::Header::new(name.as_bytes().to_vec(), u64::try_from(content.len()).unwrap());
+        builder.append(&header, *content).unwrap();
+    }
+    builder.into_inner().unwrap()
+}
+
+/// A thin archive of these files.
+fn thin_archive(members: &[(&str, &[u8])]) -> Vec<u8> {
+    let (mut names, mut headers) = (String::new(), String::new());
+    for (name, content) in members {
+        let name_at = format!("/{}", names.len());
+        headers += &format!("{name_at:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 644, content.len());
+        names += &format!("{name}/\n");
+    }
+    names += if names.len() % 2 == 1 { "\n" } else { "" };
+    ["!<thin>\n", &format!("{:<48}{:<10}`\n", "//", names.len()), &names, &headers].concat().into_bytes()
+}
+
+fn packaging(name: &'static str, options: &[&str]) -> Scenario {
+    let images =
+        ["906", "90a"].map(|gpu| format!("--image=file=input-{gpu},triple=amdgcn-amd-amdhsa,arch=gfx{gpu},kind=hip"));
+    let arguments = [&["package", "-o=out", &images[0], &images[1]], options].concat();
+    Scenario::new(name, &arguments, &[("input-906", &noise(2000, 3)), ("input-90a", &noise(100_000, 4))], &["out"])
+}
+
+fn unpackaging(name: &'static str, package: &[u8], options: &[&str], old: &[&'static str]) -> Scenario {
+    let arguments = [&["package", "input-package"], options].concat();
+    Scenario::new(name, &arguments, &[("input-package", package)], old)
+}
+
+/// All scenarios.
+pub fn all() -> Vec<Scenario> {
+    let bundle = bundling("bundle to a new file", &["-type=bc"], 100_000, &[]);
+    let (plain, compressed) = (bundle.product(), bundling("", &["-type=bc", "-compress"], 100_000, &[]).product());
+    let large = Scenario { long: true, ..bundling("compress 17 MiB", &["-type=bc", "-compress"], 17 << 20, &["out"]) };
+    let large_compressed = large.product();
+    let mut fat = bundling("bundle a fat object", &["-type=o"], 100_000, &["out"]);
+    let object = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/offload/llvm22-embedded.o");
+    fat.inputs.insert("input-host".to_owned(), fs::read(object).unwrap());
+    let fat_object = fat.product();
+    let members: [(&str, &[u8]); 2] = [("input-1.o", &plain), ("input-2.o", &compressed)];
+    let targets = format!("-targets={GFX906},{GFX90A}");
+    let unbundle_archive =
+        ["-type=a", "-unbundle", "-input=input-lib.a", "-output=x.a", "-output=y.a", targets.as_str()];
+    let package = packaging("package", &[]);
+    let packed = package.product();
+    let of_gfx = |file: &str, gpu: &str| format!("--image=file={file},arch=gfx{gpu}");
+    vec![
+        bundling("bundle over an old file", &["-type=bc"], 100_000, &["out"]),
+        unbundling("unbundle to three files", &plain, ["x", "y", "z"], &["x", "z"]),
+        unbundling("unbundle, one to standard output", &plain, ["x", "-", "z"], &["x"]),
+        Scenario {
+            stdin: Some("input-bundle"),
+            ..unbundling("unbundle the standard input", &plain, ["x", "y", "z"], &["x", "y", "z"])
+                .with_argument("-input=input-bundle", "-input=-")
+        },
+        Scenario {
+            stdout: Some("z"),
+            ..unbundling("unbundle into a file in place", &plain, ["x", "y", "/proc/self/fd/1"], &["x", "z"])
+        },
+        Scenario {
+            long: true,
+            ..unbundling("unbundle 17 MiB, compressed", &large_compressed, ["x", "y", "z"], &["x"])
+        },
+        unbundling("unbundle, compressed", &compressed, ["x", "y", "z"], &["y"]),
+        unbundling("take a fat object apart", &fat_object, ["x", "y", "z"], &["x"])
+            .with_argument("-type=bc", "-type=o"),
+        fat,
+        bundling("compress", &["-type=bc", "-compress"], 100_000, &["out"]),
+        Scenario::new("unbundle an archive", &unbundle_archive, &[("input-lib.a", &archive(&members))], &["x.a"]),
+        Scenario::new(
+            "unbundle a thin archive",
+            &unbundle_archive,
+            &[&[("input-lib.a", thin_archive(&members).as_slice())], members.as_slice()].concat(),
+            &["y.a"],
+        ),
+        Scenario::new("list", &["-type=bc", "-list", "-input=input-bundle"], &[("input-bundle", &plain)], &[]),
+        packaging("package, compressed", &["--compress"]),
+        unpackaging("unpackage everything", &packed, &[], &[]),
+        unpackaging("unpackage to files", &packed, &[&of_gfx("x", "906"), &of_gfx("y", "90a")], &["x"]),
+        unpackaging("unpackage to an archive", &packed, &["--archive", "--image=file=x,kind=hip"], &["x"]),
+        package,
+        bundle,
+        large,
+    ]
+}
+
+impl Scenario {
+    pub fn with_argument(mut self, old: &str, new: &str) -> Self {
+        self.arguments.iter_mut().filter(|argument| *argument == old).for_each(|argument| *argument = new.to_owned());
+        self
+    }
+}
+
+/// Whether files without a name can be made in the directory for temporary files, and be given one.
+pub fn has_unnamed_files() -> bool {
+    use rustix::fs::{Mode, OFlags, open};
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    open(&std::env::temp_dir(), flags, Mode::RUSR | Mode::WUSR).is_ok() && Path::new("/proc/self/fd").exists()
+}
+
+pub fn say(text: &str) {
+    // Past the capture of the test harness, so that what was skipped or counted is seen.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
