@@ -13,15 +13,19 @@
     reason = "in a test, what must not happen ends the test; its modules are shared"
 )]
 
+#[path = "faults/changes.rs"]
+mod changes;
+#[path = "faults/limits.rs"]
+mod limits;
 #[path = "faults/matrix.rs"]
 mod matrix;
 #[path = "faults/scenario.rs"]
 mod scenario;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use matrix::{Injection, Tally, has_strace};
-use scenario::{OURS, say};
+use scenario::{OURS, Scenario, say};
 
 fn assert_unbroken(what: &str, tally: &Tally) {
     let Tally { runs, injected, harmless, orderly, examples, .. } = tally;
@@ -48,4 +52,53 @@ fn a_kill_at_any_call_leaves_old_or_complete_files() {
         let tally = matrix::run(&scenario::all(), Path::new(OURS), Injection::Kills);
         assert_unbroken("kills", &tally);
     }
+}
+
+#[test]
+fn without_unnamed_files_failures_are_as_orderly() {
+    if has_strace() {
+        let name = |scenario: &Scenario| scenario.name.to_owned();
+        let some = ["bundle over an old file", "unbundle to three files", "unpackage everything"];
+        let scenarios: Vec<_> = scenario::all().into_iter().filter(|one| some.contains(&name(one).as_str())).collect();
+        let tally = matrix::run(&scenarios, Path::new(OURS), Injection::ErrorsWithNamedFiles);
+        assert_unbroken("errors injected where all files have names", &tally);
+    }
+}
+
+/// The same command lines with another tool, to be read by people.
+#[test]
+#[ignore = "for comparison with another tool, named in OFFLOAD_FAULTS_TOOL (a directory)"]
+fn another_tool_on_the_same_faults() {
+    let Some(directory) = std::env::var_os("OFFLOAD_FAULTS_TOOL").map(PathBuf::from) else { return };
+    let is_other = |scenario: &Scenario| scenario.arguments[0] == "package";
+    let taken = [
+        "bundle to a new file",
+        "bundle over an old file",
+        "compress",
+        "unbundle to three files",
+        "unbundle, compressed",
+        "unbundle an archive",
+        "list",
+        "package",
+        "unpackage to files",
+        "unpackage to an archive",
+    ];
+    let mut total = Tally::default();
+    for mut scenario in scenario::all() {
+        if !taken.contains(&scenario.name) {
+            continue;
+        }
+        let tool = directory.join(if is_other(&scenario) { "llvm-offload-binary" } else { "clang-offload-bundler" });
+        if is_other(&scenario) {
+            scenario.arguments.remove(0);
+        }
+        for injection in [Injection::Errors, Injection::Kills] {
+            let what = if injection == Injection::Errors { "errors" } else { "kills" };
+            let tally = matrix::run(std::slice::from_ref(&scenario), &tool, injection);
+            say(&format!("{} | {what} | {} | {:?}", scenario.name, tally.injected, tally.broken));
+            total.injected += tally.injected;
+            total.examples.extend(tally.examples);
+        }
+    }
+    say(&format!("{} injected, {} broken promises", total.injected, total.examples.len()));
 }

@@ -115,6 +115,8 @@ pub fn run(scenarios: &[Scenario], tool: &Path, injection: Injection) -> Tally {
             }
             let whats = match injection {
                 Injection::Kills => &["signal=KILL"],
+                // The first two are enough where each run takes long.
+                _ if scenarios[scenario].long => errors_of(&call.name).get(..2).unwrap_or(errors_of(&call.name)),
                 _ => errors_of(&call.name),
             };
             faults.extend(whats.iter().map(|&what| Fault { scenario, call: index, what }));

@@ -124,11 +124,21 @@ pub fn noise(len: usize, seed: u32) -> Vec<u8> {
     bytes
 }
 
+/// Noise, and beyond the first 100,000 bytes zeros with islands of noise: many bytes, quickly compressed.
+pub fn islands(len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    for start in (0..len).step_by(1 << 20) {
+        let end = len.min(start + if start == 0 { 100_000 } else { 1000 });
+        bytes[start..end].copy_from_slice(&noise(end - start, 2));
+    }
+    bytes
+}
+
 pub fn bundling(name: &'static str, options: &[&str], large: usize, old: &[&'static str]) -> Scenario {
     let targets = format!("-targets={HOST},{GFX906},{GFX90A}");
     let files = ["-input=input-host", "-input=input-a", "-input=input-b", "-output=out"];
     let arguments = [options, &[targets.as_str()], &files].concat();
-    let (a, b) = (noise(3000, 1), noise(large, 2));
+    let (a, b) = (noise(3000, 1), islands(large));
     Scenario::new(name, &arguments, &[("input-host", b""), ("input-a", &a), ("input-b", &b)], old)
 }
 
@@ -151,7 +161,7 @@ pub fn archive(members: &[(&str, &[u8])]) -> Vec<u8> {
 }
 
 /// A thin archive of these files.
-fn thin_archive(members: &[(&str, &[u8])]) -> Vec<u8> {
+pub fn thin_archive(members: &[(&str, &[u8])]) -> Vec<u8> {
     let (mut names, mut headers) = (String::new(), String::new());
     for (name, content) in members {
         let name_at = format!("/{}", names.len());

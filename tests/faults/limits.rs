@@ -1,0 +1,309 @@
+//! What a machine runs out of, and what a process is not allowed: space, file sizes, open files, threads, directories.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::matrix::has_strace;
+use crate::scenario::{OLD, OURS, Place, Scenario, bundling, noise, say};
+
+/// Runs a script with `$TOOL` and its arguments as `"$@"`, in the directory of a scenario.
+fn script(scenario: &Scenario, place: &Place, script: &str) -> Output {
+    let mut command = place.command(scenario, Path::new("sh"));
+    command.env("TOOL", OURS).args(["-c", script, "sh"]).args(&scenario.arguments).output().unwrap()
+}
+
+/// Whether a namespace of our own can be had, in which something can be mounted.
+fn has_namespaces() -> bool {
+    let works = Command::new("unshare")
+        .args(["-Urm", "sh", "-c", "mount -t tmpfs -o size=64k none /tmp"])
+        .output()
+        .is_ok_and(|run| run.status.success());
+    if !works {
+        say("SKIPPED: no file systems can be mounted here; full disks and read-only directories are not tried");
+    }
+    works
+}
+
+fn stderr(run: &Output) -> String {
+    String::from_utf8_lossy(&run.stderr).into_owned()
+}
+
+fn assert_failed(run: &Output, message: &str) {
+    assert_eq!(run.status.code(), Some(1), "{:?} {}", run.status, stderr(run));
+    assert!(stderr(run).contains(message), "{}", stderr(run));
+}
+
+fn assert_nothing_changed(scenario: &Scenario, place: &Place) {
+    assert!(place.is_tidy());
+    let outputs = place.outputs(scenario);
+    assert!(outputs.keys().eq(&scenario.old), "{:?}", outputs.keys());
+    assert!(outputs.values().all(|content| content == OLD));
+}
+
+#[test]
+fn a_full_disk() {
+    if !has_namespaces() {
+        return;
+    }
+    for options in [&["-type=bc"][..], &["-type=bc", "-compress"]] {
+        let mut scenario = bundling("full disk", options, 100_000, &[]);
+        scenario.arguments.pop();
+        let place = Place::new(&scenario);
+        fs::create_dir(place.work.join("full")).unwrap();
+        let run = script(
+            &scenario,
+            &place,
+            "exec unshare -Urm sh -c 'mount -t tmpfs -o size=64k none full && printf old >full/out \
+             && { \"$TOOL\" \"$@\" -output=full/out; echo status $?; ls -A full; cat full/out; \
+                  rm full/out; \"$TOOL\" \"$@\" -output=full/out; echo status $?; ls -A full; }' sh \"$@\"",
+        );
+        assert_eq!(String::from_utf8_lossy(&run.stdout), "status 1\nout\noldstatus 1\n");
+        let lines: Vec<_> = run.stderr.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).collect();
+        assert_eq!(lines.len(), 2);
+        assert!(stderr(&run).matches("'full/out': No space left on device").count() == 2, "{}", stderr(&run));
+    }
+}
+
+#[test]
+fn a_full_disk_under_what_is_written_in_place() {
+    if !has_namespaces() {
+        return;
+    }
+    // A file that is mounted by itself cannot be replaced, only written into; there is room for the old content alone.
+    let mut scenario = bundling("full disk", &["-type=bc"], 100_000, &["out"]);
+    scenario.arguments.pop();
+    let place = Place::new(&scenario);
+    fs::create_dir(place.work.join("full")).unwrap();
+    let run = script(
+        &scenario,
+        &place,
+        "exec unshare -Urm sh -c 'mount -t tmpfs -o size=64k none full && head -c 50000 input-b >full/file \
+         && head -c 50000 input-b >old && mount --bind full/file out \
+         && { \"$TOOL\" \"$@\" -output=out; echo status $?; ls -A full; cmp old out; rm old; }' sh \"$@\"",
+    );
+    assert_eq!(String::from_utf8_lossy(&run.stdout), "status 1\nfile\n", "{}", stderr(&run));
+    assert!(stderr(&run).contains("'out': No space left on device"), "{}", stderr(&run));
+    fs::remove_dir(place.work.join("full")).unwrap();
+    assert_nothing_changed(&scenario, &place);
+}
+
+#[test]
+fn devices_that_take_nothing() {
+    let mut scenario = bundling("full device", &["-type=bc"], 100_000, &[]);
+    scenario.arguments.pop();
+    let place = Place::new(&scenario);
+    assert_failed(
+        &script(&scenario, &place, "\"$TOOL\" \"$@\" -output=/dev/full"),
+        "'/dev/full': No space left on device",
+    );
+    assert_failed(&script(&scenario, &place, "\"$TOOL\" \"$@\" -output=- >/dev/full"), "'-': No space left on device");
+    assert_nothing_changed(&scenario, &place);
+    let bundle = bundling("", &["-type=bc"], 100, &[]).product();
+    let list = Scenario::new("list", &["-type=bc", "-list", "-input=input"], &[("input", &bundle)], &[]);
+    let place = Place::new(&list);
+    assert_failed(&script(&list, &place, "\"$TOOL\" \"$@\" >/dev/full"), "'-': No space left on device");
+}
+
+#[test]
+fn the_limit_on_file_sizes() {
+    for options in [&["-type=bc"][..], &["-type=bc", "-compress"]] {
+        for old in [&[][..], &["out"]] {
+            let scenario = bundling("limit", options, 100_000, old);
+            let place = Place::new(&scenario);
+            // Blocks of 512 or 1024 bytes, by the shell. The limit cuts a write short before it forbids one.
+            let run = script(&scenario, &place, "ulimit -f 21 && exec \"$TOOL\" \"$@\"");
+            assert_failed(&run, "'out': File too large");
+            assert_nothing_changed(&scenario, &place);
+        }
+    }
+}
+
+#[test]
+fn the_limit_on_open_files() {
+    let mut scenario = bundling("many files", &["-type=bc"], 100, &["out"]);
+    let ids: Vec<String> = (0..100).map(|number| format!("hip-amdgcn-amd-amdhsa--gfx{number:04}")).collect();
+    scenario.arguments = vec!["-type=bc".into(), format!("-targets={}", ids.join(",")), "-output=out".into()];
+    scenario.arguments.extend((0..100).map(|number| format!("-input=input-{number}")));
+    scenario.inputs = (0..100).map(|number| (format!("input-{number}"), vec![7; 100])).collect();
+    let place = Place::new(&scenario);
+    let run = script(&scenario, &place, "ulimit -n 40 && exec \"$TOOL\" \"$@\"");
+    assert_failed(&run, "Too many open files");
+    assert_nothing_changed(&scenario, &place);
+    // What may be raised is raised.
+    let run = script(&scenario, &place, "ulimit -Sn 40 && exec \"$TOOL\" \"$@\"");
+    assert!(run.status.success(), "{}", stderr(&run));
+}
+
+#[test]
+fn a_directory_that_takes_no_new_files() {
+    if !rustix::process::geteuid().is_root() {
+        say("SKIPPED: only root can be somebody else; a directory of another user is not tried");
+        return;
+    }
+    // The tool has to be where everybody can run it.
+    let public = tempfile::tempdir().unwrap();
+    let tool = public.path().join("tool");
+    fs::copy(OURS, &tool).unwrap();
+    let run_as_nobody = |output: &str| {
+        let mut scenario = bundling("forbidden directory", &["-type=bc"], 100_000, &["out"]);
+        scenario.arguments.pop();
+        scenario.arguments.push(format!("-output={output}"));
+        let place = Place::new(&scenario);
+        let all = "chmod a+rx .. ../.. \"${TOOL%/*}\" 2>/dev/null; chmod a+rwx \"$TMPDIR\"; chmod a+rw out; \
+                   exec setpriv --reuid=65534 --regid=65534 --clear-groups \"$TOOL\" \"$@\"";
+        let mut command = place.command(&scenario, Path::new("sh"));
+        let parents = [place.work.parent().unwrap(), place.work.as_path(), public.path()];
+        parents.iter().for_each(|path| {
+            fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        });
+        let run = command.env("TOOL", &tool).args(["-c", all, "sh"]).args(&scenario.arguments).output().unwrap();
+        (scenario, place, run)
+    };
+    let (scenario, place, run) = run_as_nobody("new");
+    assert_failed(&run, "'new': Permission denied");
+    assert_nothing_changed(&scenario, &place);
+    // An old file that may be written is written in place.
+    let (scenario, place, run) = run_as_nobody("out");
+    assert!(run.status.success(), "{}", stderr(&run));
+    assert!(place.outputs(&scenario).keys().eq(["out"]) && place.is_tidy());
+    assert_ne!(place.outputs(&scenario)["out"], OLD);
+}
+
+#[test]
+fn another_file_system_than_that_of_temporary_files() {
+    let shared = Path::new("/dev/shm");
+    if !shared.is_dir() {
+        say("SKIPPED: there is no /dev/shm");
+        return;
+    }
+    let expected = bundling("", &["-type=bc"], 100_000, &[]).product();
+    let elsewhere = tempfile::tempdir_in(shared).unwrap();
+    let mut scenario = bundling("other file system", &["-type=bc"], 100_000, &["out"]);
+    let place = Place::new(&scenario);
+    let run = script(&scenario, &place, &format!("TMPDIR={} exec \"$TOOL\" \"$@\"", elsewhere.path().display()));
+    assert!(run.status.success(), "{}", stderr(&run));
+    assert!(place.outputs(&scenario)["out"] == expected);
+    let there = elsewhere.path().join("out");
+    scenario.arguments.pop();
+    scenario.arguments.push(format!("-output={}", there.display()));
+    let run = script(&scenario, &place, "exec \"$TOOL\" \"$@\"");
+    assert!(run.status.success(), "{}", stderr(&run));
+    assert!(fs::read(there).unwrap() == expected);
+    assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 1);
+    // Nowhere for temporary files: only what needs one fails.
+    let run = script(&scenario, &place, "TMPDIR=/nonexistent exec \"$TOOL\" \"$@\"");
+    assert!(run.status.success(), "{}", stderr(&run));
+    scenario.arguments.pop();
+    let run = script(&scenario, &place, "TMPDIR=/nonexistent exec \"$TOOL\" \"$@\" -output=-");
+    assert_failed(&run, "'-': No such file or directory");
+}
+
+#[test]
+fn no_process_file_system() {
+    if !has_namespaces() {
+        return;
+    }
+    let expected = bundling("", &["-type=bc"], 100_000, &[]).product();
+    for old in [&[][..], &["out"]] {
+        let scenario = bundling("no /proc", &["-type=bc"], 100_000, old);
+        let place = Place::new(&scenario);
+        let run = script(
+            &scenario,
+            &place,
+            "exec unshare -Urm sh -c 'mount -t tmpfs none /proc && exec \"$TOOL\" \"$@\"' sh \"$@\"",
+        );
+        assert!(run.status.success(), "{}", stderr(&run));
+        assert!(place.outputs(&scenario).into_iter().eq([("out".to_owned(), expected.clone())]));
+    }
+}
+
+#[test]
+fn closed_streams() {
+    let scenario = bundling("closed streams", &["-type=bc"], 100_000, &["out"]);
+    let expected = Scenario { old: vec![], ..scenario.clone() }.product();
+    for close in ["<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"] {
+        let place = Place::new(&scenario);
+        let run = script(&scenario, &place, &format!("exec \"$TOOL\" \"$@\" {close}"));
+        assert!(run.status.success(), "{close}: {}", stderr(&run));
+        assert!(place.outputs(&scenario)["out"] == expected, "{close}");
+        // A message must not land in an output that has the number of a stream.
+        let mut wrong = scenario.clone();
+        wrong.inputs.remove("input-b");
+        let place = Place::new(&wrong);
+        let run = script(&wrong, &place, &format!("exec \"$TOOL\" \"$@\" {close}"));
+        assert_eq!(run.status.code(), Some(1), "{close}");
+        assert_nothing_changed(&wrong, &place);
+    }
+}
+
+#[test]
+fn a_closed_pipe_for_messages() {
+    let mut scenario = bundling("closed pipe", &["-type=bc"], 100_000, &["out"]);
+    scenario.inputs.remove("input-b");
+    let place = Place::new(&scenario);
+    let run =
+        script(&scenario, &place, "{ \"$TOOL\" \"$@\" 2>&3; echo $?; } 3>&1 >status | true; cat status; rm status");
+    assert_eq!(String::from_utf8_lossy(&run.stdout), "1\n");
+    assert_nothing_changed(&scenario, &place);
+}
+
+#[test]
+fn many_runs_with_one_output() {
+    const RUNS: usize = 8;
+    let directory = tempfile::tempdir().unwrap();
+    let bundle = |run: usize, output: &str| {
+        let input = format!("-input=in{run}");
+        let arguments = ["-type=bc", "-targets=host-x86_64-unknown-linux-gnu-", &input, &format!("-output={output}")];
+        let run = Command::new(OURS).current_dir(directory.path()).args(arguments).output().unwrap();
+        assert!(run.status.success(), "{}", stderr(&run));
+    };
+    let expected: Vec<Vec<u8>> = (0..RUNS)
+        .map(|run| {
+            fs::write(directory.path().join(format!("in{run}")), noise(60_000 + run * 20_000, 9)).unwrap();
+            bundle(run, "alone");
+            fs::read(directory.path().join("alone")).unwrap()
+        })
+        .collect();
+    let output = directory.path().join("out");
+    for round in 0..20 {
+        // Sometimes there is an old file, sometimes the name is free.
+        if round % 2 == 0 && round > 0 {
+            fs::remove_file(&output).unwrap();
+        }
+        std::thread::scope(|scope| {
+            for run in 0..RUNS {
+                let bundle = &bundle;
+                scope.spawn(move || bundle(run, "out"));
+            }
+        });
+        let result = fs::read(&output).unwrap();
+        assert!(expected.contains(&result), "round {round}: {} bytes of nobody", result.len());
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), RUNS + 2, "round {round}");
+    }
+}
+
+#[test]
+fn no_thread_to_be_had() {
+    if !has_strace() {
+        return;
+    }
+    let mut scenario = bundling("no thread", &["-type=bc", "-compress"], 100, &["out"]);
+    let place = Place::new(&scenario);
+    // More than one thread compresses; a hole is read quickly.
+    fs::File::create(place.work.join("input-large")).unwrap().set_len(130 << 20).unwrap();
+    scenario.arguments.iter_mut().filter(|argument| *argument == "-input=input-b").for_each(|argument| {
+        *argument = "-input=input-large".to_owned();
+    });
+    let run = script(
+        &scenario,
+        &place,
+        "exec strace -f -qq -o /dev/null -e trace=clone,clone3 -e inject=clone,clone3:error=EAGAIN \"$TOOL\" \"$@\"",
+    );
+    assert!(run.status.success(), "{}", stderr(&run));
+    let list =
+        ["-type=bc", "-unbundle", "-input=out", "-verbose", "-targets=hip-amdgcn-amd-amdhsa--gfx90a", "-output=back"];
+    let back = place.command(&scenario, Path::new(OURS)).args(list).output().unwrap();
+    assert!(back.status.success(), "{}", stderr(&back));
+    assert_eq!(fs::metadata(place.work.join("back")).unwrap().len(), 130 << 20);
+}
