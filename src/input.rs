@@ -30,7 +30,7 @@ const SMALL: u64 = 64 << 10;
 pub struct Input {
     path: PathBuf,
     storage: Storage,
-    /// The regular file that it was when it was opened.
+    /// What the regular file was when it was opened.
     opened: Option<Stamp>,
     /// How many places jobs have looked at and left.
     looks: AtomicU32,
@@ -214,7 +214,8 @@ impl Storage {
         if metadata.is_dir() {
             return Err(io::Error::from_raw_os_error(rustix::io::Errno::ISDIR.raw_os_error()));
         }
-        if !metadata.is_file() {
+        // Some files that the system makes up have no length, and a time that goes on.
+        if !metadata.is_file() || metadata.len() == 0 {
             return Ok((Self::spool(file, MEMORY_MAX)?, None));
         }
         let opened = Stamp::of(&metadata);
@@ -241,10 +242,9 @@ impl Storage {
     }
 }
 
-/// None for an empty file, and where the file cannot be mapped: not every file system can.
+/// None where the file cannot be mapped: not every file system can.
 fn mapping_of(file: &File, len: u64) -> Option<Mapping> {
-    let len = usize::try_from(len).ok().filter(|&len| len > 0)?;
-    Mapping::of(file, len).ok()
+    Mapping::of(file, usize::try_from(len).ok()?).ok()
 }
 
 /// A range of an input.
@@ -466,6 +466,25 @@ mod tests {
         assert_eq!(text(&input, Ok(())), format!("{name}: the file changed while it was read"));
         keep.as_file().set_len(99).unwrap();
         assert_eq!(text(&input, Ok(())), format!("{name}: the file became shorter while it was read"));
+    }
+
+    #[test]
+    fn bytes_that_are_not_to_be_had_are_zeros_and_an_error() {
+        process::hand_over();
+        let data = vec![1; 100_000];
+        let (keep, input) = mapped(&data);
+        let (_other_file, other) = mapped(&data);
+        let modified = keep.as_file().metadata().unwrap().modified().unwrap();
+        keep.as_file().set_len(50_000).unwrap();
+        assert_eq!(input.bytes()[49_999], 1);
+        assert!(input.bytes()[60_000..].iter().all(|&byte| byte == 0));
+        assert_eq!(input.bytes()[10], 1);
+        assert!(input.ensure_unchanged().unwrap_err().to_string().contains("became shorter"));
+        // As if a disk had failed for a while.
+        std::fs::write(keep.path(), &data).unwrap();
+        keep.as_file().set_modified(modified).unwrap();
+        assert!(input.ensure_unchanged().unwrap_err().to_string().ends_with("Input/output error"));
+        assert!(other.bytes() == data && other.ensure_unchanged().is_ok());
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl Entry {
         let version = self.version.load(Ordering::Acquire);
         let range = self.start.load(Ordering::Relaxed)..self.end.load(Ordering::Relaxed);
         fence(Ordering::Acquire);
-        (version % 2 == 0 && self.version.load(Ordering::Relaxed) == version).then_some(range)
+        (version.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == version).then_some(range)
     }
 }
 

@@ -252,7 +252,7 @@ impl Scenario {
 pub fn has_unnamed_files() -> bool {
     use rustix::fs::{Mode, OFlags, open};
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    open(&std::env::temp_dir(), flags, Mode::RUSR | Mode::WUSR).is_ok() && Path::new("/proc/self/fd").exists()
+    open(std::env::temp_dir(), flags, Mode::RUSR | Mode::WUSR).is_ok() && Path::new("/proc/self/fd").exists()
 }
 
 pub fn say(text: &str) {
