@@ -24,13 +24,16 @@ mod scenario;
 
 use std::path::{Path, PathBuf};
 
-use matrix::{Injection, Tally, has_strace};
+use matrix::{Broken, Injection, Tally, has_strace};
 use scenario::{OURS, Scenario, say};
 
 fn assert_unbroken(what: &str, tally: &Tally) {
-    let Tally { runs, injected, harmless, orderly, examples, .. } = tally;
+    let Tally { runs, injected, harmless, orderly, names_left, examples, .. } = tally;
     let broken = examples.len();
-    say(&format!("faults: {injected} {what}: {harmless} harmless, {orderly} failures, {broken} broken promises"));
+    say(&format!(
+        "faults: {injected} {what}: {harmless} harmless, {orderly} ended the run ({names_left} of all left a hidden name), \
+         {broken} broken promises"
+    ));
     if std::env::var_os("OFFLOAD_FAULTS_TIME").is_some() {
         say(&format!("{:#?}", tally.time));
     }
@@ -83,7 +86,9 @@ fn another_tool_on_the_same_faults() {
         "unpackage to files",
         "unpackage to an archive",
     ];
-    let mut total = Tally::default();
+    say(
+        "| run | | faults | success told, output not complete | output lost or cut | some outputs new, some not | leftovers | crash |",
+    );
     for mut scenario in scenario::all() {
         if !taken.contains(&scenario.name) {
             continue;
@@ -92,13 +97,17 @@ fn another_tool_on_the_same_faults() {
         if is_other(&scenario) {
             scenario.arguments.remove(0);
         }
-        for injection in [Injection::Errors, Injection::Kills] {
-            let what = if injection == Injection::Errors { "errors" } else { "kills" };
+        for (what, injection) in [("errors", Injection::Errors), ("kills", Injection::Kills)] {
             let tally = matrix::run(std::slice::from_ref(&scenario), &tool, injection);
-            say(&format!("{} | {what} | {} | {:?}", scenario.name, tally.injected, tally.broken));
-            total.injected += tally.injected;
-            total.examples.extend(tally.examples);
+            let counts = [
+                tally.injected,
+                tally.count(&[Broken::FalseSuccess]),
+                tally.count(&[Broken::LostOld, Broken::Partial]),
+                tally.count(&[Broken::Mixed]),
+                tally.count(&[Broken::Leftover]),
+                tally.count(&[Broken::Crash]),
+            ];
+            say(&format!("| {} | {what} | {} |", scenario.name, counts.map(|count| count.to_string()).join(" | ")));
         }
     }
-    say(&format!("{} injected, {} broken promises", total.injected, total.examples.len()));
 }

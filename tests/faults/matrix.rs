@@ -35,14 +35,21 @@ const FAULTS: &[(&[&str], &[&str])] = &[
 ];
 
 /// What a failure broke.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
+    /// Status 0, but an output is not complete.
     FalseSuccess,
+    /// The old content of an output is gone, and there is no new one.
     LostOld,
+    /// An output is neither old nor new.
     Partial,
+    /// Some outputs are new and some are not.
     Mixed,
+    /// Something else is left.
     Leftover,
+    /// Neither status 0 nor 1.
     Crash,
+    /// No message names a file and the cause.
     Message,
 }
 
@@ -79,9 +86,19 @@ pub struct Tally {
     pub time: BTreeMap<&'static str, Duration>,
     pub harmless: usize,
     pub orderly: usize,
-    pub broken: BTreeMap<Broken, usize>,
-    /// The first few, in words.
+    /// In how many a name of something temporary stayed.
+    pub names_left: usize,
+    /// What was broken in each run that broke something.
+    pub broken: Vec<Vec<Broken>>,
+    /// The same in words.
     pub examples: Vec<String>,
+}
+
+impl Tally {
+    /// In how many runs any of these was broken.
+    pub fn count(&self, any_of: &[Broken]) -> usize {
+        self.broken.iter().filter(|broken| broken.iter().any(|broken| any_of.contains(broken))).count()
+    }
 }
 
 /// Whether `strace` can be used here. If it must be and cannot, the test fails.
@@ -258,6 +275,7 @@ fn try_one(scenario: &Scenario, clean: &Clean, fault: &Fault, tool: &Path, injec
     let injected = std::fs::read_to_string(log).unwrap().contains("(INJECTED)");
     let mut tally = tally.lock().unwrap();
     tally.runs += 1;
+    tally.names_left += usize::from(has_leftovers(clean, &outputs, is_tidy));
     tally.injected += usize::from(injected || run.status.signal() == Some(9));
     *tally.time.entry(scenario.name).or_default() += started.elapsed();
     match (run.status.code(), broken.is_empty()) {
@@ -270,7 +288,7 @@ fn try_one(scenario: &Scenario, clean: &Clean, fault: &Fault, tool: &Path, injec
             tally.examples.push(example);
         }
     }
-    broken.into_iter().for_each(|broken| *tally.broken.entry(broken).or_default() += 1);
+    tally.broken.extend(Some(broken).filter(|broken| !broken.is_empty()));
 }
 
 /// What an output is after a run.
