@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::matrix::has_strace;
-use crate::scenario::{OLD, OURS, Place, Scenario, bundling, noise, say};
+use crate::matrix::{has_strace, run_with_late_error};
+use crate::scenario::{OLD, OURS, Place, Scenario, bundling, has_unnamed_files, noise, say};
 
 /// Runs a script with `$TOOL` and its arguments as `"$@"`, in the directory of a scenario.
 fn script(scenario: &Scenario, place: &Place, script: &str) -> Output {
@@ -306,4 +306,17 @@ fn no_thread_to_be_had() {
     let back = place.command(&scenario, Path::new(OURS)).args(list).output().unwrap();
     assert!(back.status.success(), "{}", stderr(&back));
     assert_eq!(fs::metadata(place.work.join("back")).unwrap().len(), 130 << 20);
+}
+
+#[test]
+fn what_a_file_system_reports_when_a_file_is_closed() {
+    if !has_strace() || !has_unnamed_files() {
+        return;
+    }
+    for old in [&[][..], &["out"]] {
+        let scenario = bundling("late error", &["-type=bc"], 100_000, old);
+        let (place, run) = run_with_late_error(&scenario, Path::new(OURS));
+        assert_failed(&run, "'out': No space left on device");
+        assert_nothing_changed(&scenario, &place);
+    }
 }

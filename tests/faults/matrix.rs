@@ -111,6 +111,19 @@ pub fn has_strace() -> bool {
     works
 }
 
+/// A run in which closing the output tells that the disk is full, as network file systems do.
+pub fn run_with_late_error(scenario: &Scenario, tool: &Path) -> (Place, Output) {
+    let clean = Clean::of(scenario, tool);
+    let opened = clean.calls.iter().position(|call| call.line.contains("O_TMPFILE")).unwrap();
+    let (_, descriptor) = clean.calls[opened].line.rsplit_once(" = ").unwrap();
+    let closes = |call: &&Call| call.line.contains(&format!("close({descriptor})"));
+    let close = clean.calls[opened..].iter().find(closes).unwrap();
+    let place = Place::new(scenario);
+    let inject = format!("inject=close:error=ENOSPC:when={}", close.number);
+    let run = strace(&place, scenario, tool, &["-f", "-qq", "-o", "/dev/null", "-e", "trace=close", "-e", &inject]);
+    (place, run)
+}
+
 /// What is injected.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Injection {
@@ -199,7 +212,8 @@ impl Clean {
     /// which one has to have another name.
     fn may_leave_a_name(&self, index: usize) -> bool {
         let is_temporary = |call: &Call| call.line.contains(".tmp\"");
-        let first = self.calls.iter().position(is_temporary);
+        let is_linked = |call: &Call| is_temporary(call) && call.name.starts_with("link");
+        let first = self.calls.iter().position(is_linked);
         let last = self.calls.iter().rposition(is_temporary);
         first.zip(last).is_some_and(|(first, last)| (first + 1..=last).contains(&index))
     }
