@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use offload_bundle::container::Limits;
 use offload_bundle::container::offload_binary::{ImageKind, OffloadBinary};
 use offload_bundle::container::sequence::{Bundles, Inflate};
 use offload_bundle::error::{Error, Malformed};
@@ -57,7 +58,12 @@ fn type_of(name: &str) -> &str {
 
 fn list(path: &Path, file_type: &str) -> offload_bundle::Result<String> {
     let mut out = Vec::new();
-    let job = List { input: path.to_owned(), file_type: file_type.to_owned(), inflate: Inflate::AsNeeded };
+    let job = List {
+        input: path.to_owned(),
+        file_type: file_type.to_owned(),
+        inflate: Inflate::AsNeeded,
+        limits: Limits::default(),
+    };
     job.run(&mut out, &mut |_| {})?;
     Ok(String::from_utf8_lossy(&out).into_owned())
 }
@@ -72,6 +78,7 @@ fn unbundle(path: &Path, file_type: &str, requests: &[(&str, &Path)]) -> Result<
         allow_missing: false,
         print_commands: false,
         inflate: Inflate::AsNeeded,
+        limits: Limits::default(),
     };
     Ok(job.run(&mut |_| {})?)
 }

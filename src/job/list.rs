@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use super::library::Library;
 use super::{Event, FileType, Observer, observe_plain};
+use crate::container::Limits;
 use crate::container::archive::Archive;
 use crate::container::sequence::{Bundle, Bundles, Inflate};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, is_shown};
 use crate::input::Input;
 
 /// Lists the entry IDs of all bundles in a file, or in the members of an archive, in file order.
@@ -19,6 +20,8 @@ pub struct List {
     pub file_type: String,
     /// How much of compressed bundles to inflate.
     pub inflate: Inflate,
+    /// What the file may inflate to.
+    pub limits: Limits,
 }
 
 impl List {
@@ -31,11 +34,11 @@ impl List {
         let input = Input::open(&self.input)?;
         let file_type = FileType::from_name(&self.file_type)?;
         if file_type == FileType::Archive && Archive::is_archive(input.bytes()) {
-            return list_archive(input, self.inflate, out, observer);
+            return list_archive(Library::open(input, self.limits)?, self.inflate, out, observer);
         }
         observe_plain(input.as_slice(), observer);
         let container = file_type.container();
-        for bundle in Bundles::new(input.as_slice(), &*container, self.inflate) {
+        for bundle in Bundles::new(input.as_slice(), &*container, self.inflate).with_limits(self.limits) {
             let bundle = bundle?;
             if let Some(inflation) = bundle.inflation {
                 observer(Event::Inflated(inflation));
@@ -47,8 +50,8 @@ impl List {
 }
 
 /// The entries of all members, in their order.
-fn list_archive(archive: Input, inflate: Inflate, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
-    for member in Library::open(archive)?.members()? {
+fn list_archive(library: Library, inflate: Inflate, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
+    for member in library.members()? {
         member.bundles(inflate, observer, &mut |bundle, _| print(&bundle, out))?;
     }
     Ok(())
@@ -65,6 +68,6 @@ fn print(bundle: &Bundle<'_>, out: &mut dyn Write) -> Result<()> {
 /// An ID as it may stand on a terminal.
 fn printable(id: &[u8]) -> String {
     let text = String::from_utf8_lossy(id);
-    let plain = text.chars().all(|c| !c.is_control() && c != char::REPLACEMENT_CHARACTER);
+    let plain = text.chars().all(|c| is_shown(c) && c != char::REPLACEMENT_CHARACTER);
     if plain { text.into_owned() } else { id.escape_ascii().to_string() }
 }

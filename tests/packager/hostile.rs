@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use offload_bundle::container::Limits;
 use offload_bundle::id::OffloadKind;
 use offload_bundle::job::{Filter, ImageRequest, Unpackage};
 
@@ -30,7 +31,7 @@ fn images(dir: &Path, data: &[u8]) -> Option<Vec<Vec<u8>>> {
     }
     let started = Instant::now();
     let run = |requests: Vec<ImageRequest>, archive: bool| {
-        let unpackage = Unpackage { input: input.clone(), requests, archive };
+        let unpackage = Unpackage { input: input.clone(), requests, archive, limits: Limits::default() };
         unpackage.run(&mut Vec::new(), &mut |_| {}).is_ok()
     };
     let in_archive = run(vec![request(&archive, vec![])], true);
