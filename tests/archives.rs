@@ -562,7 +562,7 @@ fn damage_is_reported_with_its_place_and_nothing_is_written() {
             rules: Rules::default(),
             allow_missing: false,
             check: true,
-            limits: Limits::default(),
+            limits: offload_bundle::container::Limits::default(),
         };
         let result = job.run(&mut |_| {});
         let written = fs::remove_file(lab.path("o.a")).is_ok();
