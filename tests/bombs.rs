@@ -305,6 +305,47 @@ fn what_objects_claim() {
 }
 
 #[test]
+fn every_way_to_what_is_compressed_is_limited() {
+    let bundle = formats::binary(&[("host-x86_64-unknown-linux-gnu-", b""), (GFX906, &[7; 1000])], 1);
+    let limit = "more than the limit of 64";
+    for (version, method) in [(1, 0), (1, 1), (2, 0), (2, 1), (3, 0), (3, 1)] {
+        let packed = formats::compressed(version, method, &bundle);
+        for file_type in ["bc", "o", "s"] {
+            let own = |bomb: Bomb| bomb.own_arg("--max-size=64").fails(limit);
+            own(list("limited: listed", file_type, packed.clone()));
+            own(list("limited: listed, -verbose", file_type, packed.clone()).own_arg("-verbose"));
+            own(unbundle("limited: unbundled", file_type, packed.clone()));
+            // What holds no bundle is taken for the host's, inflated.
+            own(unbundle("limited: host", file_type, packed.clone()).own_arg("-allow-missing-bundles"));
+        }
+        let first = formats::binary(&[("hip-amdgcn-amd-amdhsa--gfx90a", b"code")], 1);
+        unbundle("limited: the second bundle", "bc", [first, packed.clone()].concat())
+            .own_arg("--max-size=64")
+            .fails(limit);
+        let library = ar(&[("m.o", &packed)]);
+        let in_library = "'in(m.o)': compressed bundle at offset 68";
+        let own = |bomb: Bomb| bomb.own_arg("--max-size=64").fails(in_library);
+        own(list("limited: archive, listed", "a", library.clone()));
+        own(unbundle("limited: archive", "a", library.clone()));
+        own(unbundle("limited: archive, checked", "a", library).own_arg("-check-input-archive"));
+    }
+    for zlib in [false, true] {
+        let packed = offload::compressed(zlib, &[offload::Image::new(1, 4, &[("triple", "t")], &[7; 1000])]);
+        let nested = offload::write(1, &[offload::Image::new(1, 4, &[("triple", "t")], &packed)]);
+        for data in [packed.clone(), ar(&[("m.o", &packed)]), elf::sections(1, 0x6fff_4c0b, &packed), nested.clone()] {
+            let own = |bomb: Bomb| bomb.own_arg("--max-size=64").fails(limit);
+            own(extract("limited: image", data.clone()));
+            own(Bomb::new("limited: everything", &["in"]).packager().file("in", data.clone()));
+            if data != nested {
+                own(Bomb::new("limited: file", &["in", "--image=file=out"]).packager().file("in", data.clone()));
+                let args = ["in", "--archive", "--image=file=out"];
+                own(Bomb::new("limited: archive", &args).packager().file("in", data));
+            }
+        }
+    }
+}
+
+#[test]
 fn response_files_in_themselves() {
     let ours = "recursive expansion of";
     Bomb::new("a response file in itself", &["@in"]).file("in", b"-list @in".to_vec()).fails(ours);

@@ -136,6 +136,13 @@ pub mod elf {
         file(&sections, &[content, b"\0a\0\0"].concat(), names_index)
     }
 
+    /// An object with one section of this name and size, whatever it holds.
+    pub fn named_section(name: &str, size: u64) -> Vec<u8> {
+        let names = [b"\0", name.as_bytes(), b"\0"].concat();
+        let len = u64::try_from(names.len()).unwrap();
+        file(&[[0; 6], [1, 1, 64, size, 0, 0], [0, 3, 64, len, 0, 0]], &names, 2)
+    }
+
     /// An object with so many symbols, all of the same long name.
     pub fn symbols(count: usize, name_len: usize) -> Vec<u8> {
         let mut content = vec![0; 24];
