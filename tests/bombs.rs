@@ -190,8 +190,8 @@ fn offload_binaries_in_offload_binaries() {
         .own_arg("--max-size=1M")
         .fails("may have only 16777216 together");
     if measure::is_asked_for() {
-        extract("8 levels of 8, without --max-size", data).fails("may have only 1073741824 together");
-        extract("8 levels of 30 small ones, without --max-size", small).fails("may have only 1073741824 together");
+        extract("8 levels of 8, without --max-size", data).fails("may have only 268435456 together");
+        extract("8 levels of 30 small ones, without --max-size", small).fails("may have only 268435456 together");
     }
     let mut deep = b"leaf".to_vec();
     for _ in 0..2000 {

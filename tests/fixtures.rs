@@ -2,16 +2,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use offload_bundle::container::Limits;
 use offload_bundle::container::offload_binary::{ImageKind, OffloadBinary};
 use offload_bundle::container::sequence::{Bundles, Inflate};
 use offload_bundle::error::{Error, Malformed};
 use offload_bundle::id::{EntryId, Rules};
 use offload_bundle::input::Input;
-use offload_bundle::job::{Bundle, FileType, List, Unbundle};
+use offload_bundle::job::{Bundle, List, Unbundle};
 
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";

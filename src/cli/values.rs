@@ -70,13 +70,12 @@ pub(super) fn limit_window(compression: &mut Compression, typed: Option<u32>) ->
     Ok(())
 }
 
-/// What files may inflate to, each compressed container of them to what was typed at most. Those inside others share 16
-/// times that.
+/// What files may inflate to, each compressed container of them to what was typed at most, and those inside others to 16
+/// times that together.
 pub(super) fn limits(max_size: Option<u64>) -> Limits {
     const NESTED: u64 = 16;
-    let any = Limits::default();
-    let inflated = max_size.unwrap_or(any.inflated);
-    Limits { inflated, nested: inflated.saturating_mul(NESTED).min(any.nested) }
+    let typed = |inflated: u64| Limits { inflated, nested: inflated.saturating_mul(NESTED) };
+    max_size.map_or_else(Limits::default, typed)
 }
 
 /// Puts the level that was typed for an option of our own where it belongs.
@@ -98,10 +97,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lower_limit_is_one_for_what_lies_inside_too() {
-        let any = Limits::default();
-        assert_eq!(limits(None), any);
-        assert_eq!(limits(Some(u64::MAX)), any);
+    fn a_limit_is_one_for_what_lies_inside_too() {
+        assert_eq!(limits(None), Limits::default());
+        assert_eq!(limits(Some(u64::MAX)), Limits { inflated: u64::MAX, nested: u64::MAX });
         assert_eq!(limits(Some(1000)), Limits { inflated: 1000, nested: 16_000 });
     }
 

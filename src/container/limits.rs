@@ -31,9 +31,9 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// A container may inflate to what its header says, and those inside others to 1 GiB together.
+    /// A container may inflate to what its header says, and those inside others to 256 MiB together.
     fn default() -> Self {
-        Self { inflated: u64::MAX, nested: 1 << 30 }
+        Self { inflated: u64::MAX, nested: 256 << 20 }
     }
 }
 

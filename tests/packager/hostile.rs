@@ -10,9 +10,9 @@ use offload_bundle::container::Limits;
 use offload_bundle::id::OffloadKind;
 use offload_bundle::job::{Filter, ImageRequest, Unpackage};
 
-use super::harness::{Tools, find, run};
+use super::harness::{Tools, run};
 use super::offload::{self, Image};
-use super::{packager, unpack};
+use super::packager;
 
 /// How long any of these may take.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -95,16 +95,16 @@ impl<'a> Archive<'a> {
             }
             let (offset, size) = member.file_range();
             position = offset.saturating_add(size);
+            let content = data.slice(offset, size).ok_or_else(|| {
+                let what = format!("the archive member '{}'", shown(name));
+                let (offset, end) = (data.offset().saturating_add(offset), data.offset().saturating_add(data.len()));
+                Error::malformed(data.path(), Malformed::Truncated { what, offset, needed: size, end })
+            })?;
             // Members of AIX archives are where a table says, which may say the same of all of them.
             left = left.checked_sub(size).ok_or_else(|| {
                 let (what, expected) = ("size of a member", "together with the others no more than the archive holds");
                 let offset = data.offset().saturating_add(offset);
                 Error::malformed(data.path(), Malformed::Value { what, found: size, offset, expected })
-            })?;
-            let content = data.slice(offset, size).ok_or_else(|| {
-                let what = format!("the archive member '{}'", shown(name));
-                let (offset, end) = (data.offset().saturating_add(offset), data.offset().saturating_add(data.len()));
-                Error::malformed(data.path(), Malformed::Truncated { what, offset, needed: size, end })
             })?;
             Ok(ArchiveMember { name, location: Location::Inside(content) })
         })

@@ -505,6 +505,32 @@ mod tests {
     }
 
     #[test]
+    fn objects_are_listed_again_up_to_a_limit() {
+        // A variable of so many bytes, whose node is listed so often.
+        let listed = |len: usize, count: usize| {
+            file(|module| {
+                module.record(7, &[0, 0, 2, 9]);
+                module.block(3, CONSTANTS_BLOCK, |block| {
+                    block.define(&[Part::Literal(8), Part::Array, Part::Fixed(8)]);
+                    block.put(4, 3);
+                    block.vbr(len.try_into().unwrap(), 6);
+                    block.bytes(&vec![7; len]);
+                });
+                module.block(3, METADATA_BLOCK, |block| {
+                    block.record(NAME, &chars(LIST));
+                    block.record(NAMED_NODE, &vec![2; count]);
+                    block.record(STRING, &chars(SECTION));
+                    block.record(VALUE, &[0, 0]);
+                    block.record(NODE, &[2, 1]);
+                });
+            })
+        };
+        assert_eq!(read(&listed(10_000, 60)).unwrap().order.len(), 60);
+        let Broken(reason) = read(&listed(10_000, 80)).unwrap_err();
+        assert_eq!(reason, "the embedded objects are together larger than 64 times the file");
+    }
+
+    #[test]
     fn damage_is_an_error_or_other_objects_but_never_a_panic() {
         let fixtures = ["llvm22-as.bc", "llvm22-debug.bc", "llvm14-as.bc"].map(fixture);
         for whole in fixtures.into_iter().chain([hand_made()]) {
