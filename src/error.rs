@@ -96,6 +96,34 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// A file that a thin archive names cannot be opened or read.
+    #[error("'{}': {}", path.display(), OsText(source))]
+    Member {
+        /// The path that the archive names.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// Thin archives that name one another, so that there is no end of them.
+    #[error("'{}': this thin archive lies in itself", path.display())]
+    ArchiveCycle {
+        /// The archive that came a second time.
+        path: PathBuf,
+    },
+    /// Thin archives that name more files than anybody has.
+    #[error("'{}': it is one of more than {most} files that thin archives name", path.display())]
+    TooManyFiles {
+        /// The file that is one too many.
+        path: PathBuf,
+        /// How many there may be.
+        most: u32,
+    },
+    /// A generated name that is the name of a file that is read.
+    #[error("'{}': this file is an input, and would be overwritten under a generated name", path.display())]
+    OverwritesInput {
+        /// The generated name.
+        path: PathBuf,
+    },
     /// A member of a thin archive is a device, a pipe or a directory.
     #[error("'{}': not a regular file, as a member of a thin archive must be", path.display())]
     NoFile {
@@ -277,6 +305,32 @@ pub enum Malformed {
         /// Where the first one lies that is too deep.
         offset: u64,
     },
+    /// A compressed container that claims to inflate to more than it may.
+    #[error("{what} at offset {offset}: it claims {claimed} bytes when inflated, more than the limit of {limit}")]
+    Claim {
+        /// What the container is.
+        what: &'static str,
+        /// Where it starts.
+        offset: u64,
+        /// The recorded size of its inflated bytes.
+        claimed: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// Compressed containers in other containers that claim together to inflate to more than they may.
+    #[error(
+        "{what} at offset {offset}: it claims {claimed} bytes when inflated, but those that lie in others may have only {limit} together"
+    )]
+    NestedClaim {
+        /// What the container is.
+        what: &'static str,
+        /// Where it starts.
+        offset: u64,
+        /// The recorded size of its inflated bytes.
+        claimed: u64,
+        /// The limit for all of them.
+        limit: u64,
+    },
     /// Bitcode that its reader refuses.
     #[error("the bitcode at offset {offset} cannot be read: {reason}")]
     Bitcode {
@@ -324,6 +378,13 @@ impl fmt::Display for OsText<'_> {
         let text = self.0.to_string();
         f.write_str(text.split_once(" (os error").map_or(text.as_str(), |(head, _)| head))
     }
+}
+
+/// Whether a terminal shows a character, and does not obey it: it is neither a control character nor one that turns the
+/// direction of the text around it.
+pub fn is_shown(c: char) -> bool {
+    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    !c.is_control() && !turns
 }
 
 /// The reference's enumeration: ` A`, ` A and B`, ` A, B, and C`.

@@ -2,15 +2,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
+use offload_bundle::container::Limits;
 use offload_bundle::container::offload_binary::{ImageKind, OffloadBinary};
 use offload_bundle::container::sequence::{Bundles, Inflate};
 use offload_bundle::error::{Error, Malformed};
 use offload_bundle::id::{EntryId, Rules};
 use offload_bundle::input::Input;
-use offload_bundle::job::{Bundle, FileType, List, Unbundle};
+use offload_bundle::job::{Bundle, List, Unbundle};
 
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
@@ -21,19 +21,6 @@ const HOST_CODE: &[u8] = b"host code\n";
 const GFX906_CODE: &[u8] = b"code object for gfx906";
 const GFX90A_CODE: &[u8] = b"code object for gfx90a, with \0 zeros \0\0 and __CLANG_OFFLOAD_BUNDLE__ inside";
 const SM70_CODE: &[u8] = b"cubin for sm_70";
-
-/// What the sweep damages, and the type of each.
-const SAMPLES: [(&str, &str); 9] = [
-    ("binary/llvm22-plain.bundle", "bc"),
-    ("binary/llvm22-host-empty.bundle", "o"),
-    ("binary/odd-ids.bundle", "bc"),
-    ("text/llvm22-slashes.ii", "ii"),
-    ("text/llvm22-hash.s", "s"),
-    ("compressed/llvm22-v3.ccob", "bc"),
-    ("compressed/llvm22-v2.ccob", "bc"),
-    ("compressed/v1-zstd.ccob", "bc"),
-    ("compressed/v1-zlib.ccob", "bc"),
-];
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
@@ -57,7 +44,12 @@ fn type_of(name: &str) -> &str {
 
 fn list(path: &Path, file_type: &str) -> offload_bundle::Result<String> {
     let mut out = Vec::new();
-    let job = List { input: path.to_owned(), file_type: file_type.to_owned(), inflate: Inflate::AsNeeded };
+    let job = List {
+        input: path.to_owned(),
+        file_type: file_type.to_owned(),
+        inflate: Inflate::AsNeeded,
+        limits: Limits::default(),
+    };
     job.run(&mut out, &mut |_| {})?;
     Ok(String::from_utf8_lossy(&out).into_owned())
 }
@@ -72,6 +64,7 @@ fn unbundle(path: &Path, file_type: &str, requests: &[(&str, &Path)]) -> Result<
         allow_missing: false,
         print_commands: false,
         inflate: Inflate::AsNeeded,
+        limits: Limits::default(),
     };
     Ok(job.run(&mut |_| {})?)
 }
@@ -201,67 +194,6 @@ fn hostile_files_are_errors_that_say_where() {
     assert!(matches!(error("cut-inside.ccob"), Malformed::Inflated { offset: 0, .. }));
     let tested = 18;
     assert_eq!(folder("hostile").unwrap().len(), tested, "a hostile fixture without a line here");
-}
-
-/// Whether `part` is somewhere in `whole`.
-fn holds(whole: &[u8], part: &[u8]) -> bool {
-    part.is_empty() || memchr::memmem::find(whole, part).is_some()
-}
-
-/// Lists and unbundles `data`, and checks that what comes out was inside.
-fn survive(data: Vec<u8>, inflated: &[u8], file_type: &str, directory: &Path) -> Result<()> {
-    let (input_path, out) = (directory.join("in"), directory.join("out"));
-    fs::write(&input_path, &data)?;
-    let container: Box<dyn offload_bundle::container::Container> = match FileType::from_name(file_type)? {
-        FileType::Text(comment) => Box::new(offload_bundle::container::text::Text { comment }),
-        _ => Box::new(offload_bundle::container::binary::Binary::default()),
-    };
-    let inside = |content: &[u8]| holds(&data, content) || holds(inflated, content);
-    let input = Input::from_bytes("sample", data.clone());
-    let mut requests = Vec::new();
-    for bundle in Bundles::new(input.as_slice(), &*container, Inflate::AsNeeded).map_while(Result::ok) {
-        for entry in &bundle.entries {
-            ensure!(inside(&entry.id), "an entry ID from nowhere");
-            requests
-                .extend(std::str::from_utf8(&entry.id).ok().filter(|id| EntryId::parse(id).is_ok()).map(str::to_owned));
-        }
-    }
-    drop(list(&input_path, file_type));
-    // The first entry that is left, and one that is in most samples.
-    requests.truncate(1);
-    requests.push(GFX906.to_owned());
-    requests.dedup();
-    for id in requests {
-        if unbundle(&input_path, file_type, &[(&id, &out)]).is_ok() {
-            ensure!(inside(&fs::read(&out)?), "a code object from nowhere");
-            fs::remove_file(&out)?;
-        }
-        ensure!(!out.exists(), "an output in spite of a failure");
-    }
-    Ok(())
-}
-
-#[test]
-fn damaged_files_never_do_harm() {
-    let started = Instant::now();
-    let directory = tempfile::tempdir().unwrap();
-    let inflated = fs::read(fixture("binary/llvm22-plain.bundle")).unwrap();
-    for (name, file_type) in SAMPLES {
-        let sample = fs::read(fixture(name)).unwrap();
-        let check = |data: Vec<u8>, what: &str, at: usize| {
-            let survived = survive(data, &inflated, file_type, directory.path());
-            survived.unwrap_or_else(|error| panic!("{name}, {what} {at}: {error:#}"));
-        };
-        for at in 0..sample.len() {
-            check(sample[..at].to_vec(), "cut at", at);
-            for mask in [0xff, 1] {
-                let mut data = sample.clone();
-                data[at] ^= mask;
-                check(data, "flipped at", at);
-            }
-        }
-    }
-    assert!(started.elapsed() < Duration::from_secs(60), "took {:?}", started.elapsed());
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use offload_bundle::container::compressed::Deflation;
 use offload_bundle::container::stream::Inflation;
+use offload_bundle::error::is_shown;
 use offload_bundle::id::Compatibility;
 use offload_bundle::job::Event;
 
@@ -110,8 +111,15 @@ impl Console {
 }
 
 /// A text without control characters, which names from a file may hold and a terminal would obey.
+/// Of a text that no one can read to its end only the beginning is shown.
 fn visible(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
+    const SHOWN: usize = 64 << 10;
+    let show = |c: char| if is_shown(c) { c.to_string() } else { c.escape_default().to_string() };
+    let mut shown: String = text.chars().take(SHOWN).map(show).collect();
+    if text.chars().nth(SHOWN).is_some() {
+        shown.push_str("...");
+    }
+    shown
 }
 
 /// Nothing is left to report to when the error stream fails.
@@ -228,6 +236,8 @@ mod tests {
     #[test]
     fn control_characters_are_shown_and_not_sent() {
         assert_eq!(visible("a\x1b[31mb\r\n\tc \u{e9}"), "a\\u{1b}[31mb\\r\\n\\tc \u{e9}");
+        assert_eq!(visible("a\u{202e}b\u{9b}"), "a\\u{202e}b\\u{9b}");
+        assert_eq!(visible(&"x".repeat(100_000)).len(), 65_539);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use super::options::{Action, Kind, Row, Tool};
 use super::program::Program;
 use super::suggest::nearest;
-use super::values::{boolean, signed, unsigned};
+use super::values::{boolean, signed, size, unsigned};
 
 /// What a command line comes to.
 #[derive(Debug, PartialEq, Eq)]
@@ -141,6 +141,10 @@ impl Reader<'_> {
             ),
             Kind::Uint => (unsigned(value).map(|value| value.to_string()), "' value invalid for uint argument!".into()),
             Kind::Int => (signed(value).map(|value| value.to_string()), "' value invalid for integer argument!".into()),
+            Kind::Size => (
+                size(value).map(|value| value.to_string()),
+                "' value invalid for size argument! Try a number of bytes, or one with K, M or G behind it".into(),
+            ),
             Kind::Choice { of, .. } => {
                 let chosen = of.iter().find(|word| word.as_bytes() == value);
                 (chosen.map(ToString::to_string), format!("' is invalid value! Try {}", alternatives(of)))

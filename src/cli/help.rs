@@ -113,7 +113,7 @@ mod tests {
             assert!(!help(by_category, true).contains("  -h "));
             assert!(!help(by_category, true).contains("  --h "));
         }
-        assert_eq!(help(true, true).lines().count(), 54);
+        assert_eq!(help(true, true).lines().count(), 55);
     }
 
     #[test]

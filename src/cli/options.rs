@@ -81,6 +81,8 @@ pub(super) enum Kind {
     Uint,
     /// A signed 32-bit number.
     Int,
+    /// A number of bytes.
+    Size,
     /// A string; the last one given counts.
     Text,
     /// A string; all of those given count.
@@ -191,6 +193,7 @@ impl Row {
             Kind::Flag => Some(arg.value_parser(value_parser!(bool))),
             Kind::Uint => Some(arg.value_parser(value_parser!(u32))),
             Kind::Int => Some(arg.value_parser(value_parser!(i32))),
+            Kind::Size => Some(arg.value_parser(value_parser!(u64))),
             Kind::Text => Some(arg.value_parser(OsStringValueParser::new())),
             Kind::Choice { .. } => Some(arg.value_parser(value_parser!(String))),
             Kind::Texts | Kind::List => Some(arg.value_parser(OsStringValueParser::new()).action(ArgAction::Append)),
@@ -201,6 +204,10 @@ impl Row {
 /// What both tools say of the option that limits the zstd window.
 pub(super) const WINDOW_HELP: &str =
     "Largest zstd window, 2 to the power of this (10 to 31; 27 for old streaming decoders)";
+
+/// What both tools say of the option that limits what is inflated.
+pub(super) const MAX_SIZE_HELP: &str =
+    "Largest inflated size to accept of anything compressed, in bytes or with K, M or G (default: any)";
 
 pub(super) const HELP: Kind = Kind::Act(Action::Help(HelpStyle { by_category: true, hidden: false }));
 pub(super) const HELP_HIDDEN: Kind = Kind::Act(Action::Help(HelpStyle { by_category: true, hidden: true }));

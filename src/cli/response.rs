@@ -16,6 +16,16 @@ use offload_bundle::error::OsText;
 
 use super::program::is_network_root;
 
+/// What response files that others name may hold together, in bytes. Ten files that each name the next one ten times would
+/// otherwise be as many arguments as fit into no memory.
+const NESTED_MAX: u64 = 4 << 20;
+
+/// What each of them counts for at least, in bytes: opening it is work too.
+const NESTED_COST: u64 = 1 << 10;
+
+/// What a response file that is no regular file may hold, in bytes: a device may have no end.
+const STREAM_MAX: u64 = 64 << 20;
+
 /// A response file whose arguments are being read.
 struct OpenFile {
     path: Vec<u8>,
@@ -32,6 +42,7 @@ pub(super) fn expand(argv: Vec<OsString>) -> Result<Vec<OsString>, Vec<u8>> {
     let mut expanded = Vec::new();
     let mut typed = argv.into_iter();
     let mut open: Vec<OpenFile> = Vec::new();
+    let mut left = NESTED_MAX;
     loop {
         let Some(word) = open.last_mut().map_or_else(|| typed.next(), |file| file.words.next()) else {
             if open.pop().is_none() {
@@ -40,7 +51,7 @@ pub(super) fn expand(argv: Vec<OsString>) -> Result<Vec<OsString>, Vec<u8>> {
             continue;
         };
         let opened = match word.as_bytes().strip_prefix(b"@") {
-            Some(name) => open_file(name, &open)?,
+            Some(name) => open_file(name, &open, &mut left)?,
             None => None,
         };
         match opened {
@@ -51,7 +62,8 @@ pub(super) fn expand(argv: Vec<OsString>) -> Result<Vec<OsString>, Vec<u8>> {
 }
 
 /// Reads the response file `name`; none when there is no such file.
-fn open_file(name: &[u8], open: &[OpenFile]) -> Result<Option<OpenFile>, Vec<u8>> {
+/// `left` is what those that others name may still hold.
+fn open_file(name: &[u8], open: &[OpenFile], left: &mut u64) -> Result<Option<OpenFile>, Vec<u8>> {
     let path = absolute(name)?;
     let metadata = match fs::metadata(OsStr::from_bytes(&path)) {
         Ok(metadata) => metadata,
@@ -63,16 +75,25 @@ fn open_file(name: &[u8], open: &[OpenFile]) -> Result<Option<OpenFile>, Vec<u8>
         return Err([b"recursive expansion of: '", outer.path.as_slice(), b"'"].concat());
     }
     let content = read(&path, &metadata).map_err(|error| cannot_open(&path, &error))?;
+    if !open.is_empty() {
+        let len = u64::try_from(content.len()).unwrap_or(u64::MAX).max(NESTED_COST);
+        *left = left.checked_sub(len).ok_or_else(|| too_long(&path, "files named in response files", NESTED_MAX))?;
+    }
     let words = tokenize(&decode(content)?).into_iter();
     Ok(Some(OpenFile { path, identity, words }))
 }
 
 /// The file's content: of a regular file no more than its size, which is nothing under `/proc`.
 fn read(path: &[u8], metadata: &fs::Metadata) -> io::Result<Vec<u8>> {
-    let limit = if metadata.is_file() { metadata.len() } else { u64::MAX };
+    let limit = if metadata.is_file() { metadata.len() } else { STREAM_MAX.saturating_add(1) };
     let mut content = Vec::new();
     fs::File::open(OsStr::from_bytes(path))?.take(limit).read_to_end(&mut content)?;
-    Ok(content)
+    let is_too_long = !metadata.is_file() && u64::try_from(content.len()).is_ok_and(|len| len > STREAM_MAX);
+    if is_too_long { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(content) }
+}
+
+fn too_long(path: &[u8], what: &str, most: u64) -> Vec<u8> {
+    [b"cannot expand '", path, format!("': {what} may hold no more than {most} bytes together").as_bytes()].concat()
 }
 
 /// The message of the reference, its slip included.
@@ -217,6 +238,20 @@ mod tests {
         fs::write(folder.path().join("empty"), "").unwrap();
         let argv = ["p", &at("empty"), "-x", &at("outer"), "y"];
         assert_eq!(expanded(&argv).unwrap(), ["p", "-x", "a", "b", "c", "b", "c", "d", "y"]);
+    }
+
+    #[test]
+    fn files_that_name_others_many_times_come_to_an_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |level: u32| folder.path().join(level.to_string());
+        for level in 0..12 {
+            fs::write(at(level), format!("@{} ", at(level + 1).display()).repeat(10)).unwrap();
+        }
+        fs::write(at(12), "x").unwrap();
+        let message = expanded(&["p", &format!("@{}", at(0).display())]).unwrap_err();
+        assert!(message.ends_with("may hold no more than 4194304 bytes together"), "{message}");
+        let message = expanded(&["p", "@/dev/zero"]).unwrap_err();
+        assert_eq!(message, "cannot not open file '/dev/zero': file too large");
     }
 
     #[test]

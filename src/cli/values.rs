@@ -4,6 +4,7 @@
 //! tells the base.
 
 use anyhow::{Result, ensure};
+use offload_bundle::container::Limits;
 use offload_bundle::container::stream::{Compression, WINDOW_LOGS};
 
 /// A boolean; an empty value means yes, as the option's bare name does.
@@ -26,6 +27,17 @@ pub(super) fn signed(text: &[u8]) -> Option<i32> {
         Some(rest) => i32::try_from(-i128::from(magnitude(rest)?)).ok(),
         None => i32::try_from(magnitude(text)?).ok(),
     }
+}
+
+/// A number of bytes, or of 2^10, 2^20 or 2^30 of them.
+pub(super) fn size(text: &[u8]) -> Option<u64> {
+    let (number, unit) = match text {
+        [number @ .., b'K' | b'k'] => (number, 1 << 10),
+        [number @ .., b'M' | b'm'] => (number, 1 << 20),
+        [number @ .., b'G' | b'g'] => (number, 1 << 30),
+        number => (number, 1),
+    };
+    magnitude(number)?.checked_mul(unit)
 }
 
 /// The digits and their base: `0x`, `0b` and `0o` are prefixes, and a leading zero alone means
@@ -58,9 +70,50 @@ pub(super) fn limit_window(compression: &mut Compression, typed: Option<u32>) ->
     Ok(())
 }
 
+/// What files may inflate to, each compressed container of them to what was typed at most, and those inside others to 16
+/// times that together.
+pub(super) fn limits(max_size: Option<u64>) -> Limits {
+    const NESTED: u64 = 16;
+    let typed = |inflated: u64| Limits { inflated, nested: inflated.saturating_mul(NESTED) };
+    max_size.map_or_else(Limits::default, typed)
+}
+
+/// Puts the level that was typed for an option of our own where it belongs.
+pub(super) fn limit_level(compression: &mut Compression, typed: Option<i32>) -> Result<()> {
+    if let Some(level) = typed {
+        let (levels, method) = (compression.method.levels(), compression.method.name());
+        let (least, most) = (levels.start(), levels.end());
+        ensure!(
+            levels.contains(&level),
+            "--compression-level must be from {least} to {most} for {method}, not {level}"
+        );
+        compression.level = level;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_limit_is_one_for_what_lies_inside_too() {
+        assert_eq!(limits(None), Limits::default());
+        assert_eq!(limits(Some(u64::MAX)), Limits { inflated: u64::MAX, nested: u64::MAX });
+        assert_eq!(limits(Some(1000)), Limits { inflated: 1000, nested: 16_000 });
+    }
+
+    #[test]
+    fn sizes_may_have_a_unit() {
+        let cases = [("0", 0), ("1", 1), ("0x10", 16), ("2K", 2 << 10), ("3m", 3 << 20), ("4G", 4 << 30)];
+        for (text, number) in cases {
+            assert_eq!(size(text.as_bytes()), Some(number), "{text}");
+        }
+        assert_eq!(size(b"18446744073709551615"), Some(u64::MAX));
+        for text in ["", "K", "1T", "1KB", "-1", "1.5G", "18446744073709551616", "17179869184G", " 1", "1 K"] {
+            assert_eq!(size(text.as_bytes()), None, "{text}");
+        }
+    }
 
     #[test]
     fn booleans_have_four_spellings_each_way() {

@@ -20,6 +20,7 @@
 use std::num::NonZeroU32;
 use std::ops::Range;
 
+use super::limits::{Room, shown};
 use super::{Container, Contents, Entry, MAGIC, Member};
 use crate::bytes::{Cursor, len_u64};
 use crate::error::{Malformed, Result};
@@ -103,9 +104,7 @@ fn entry_count(cursor: &mut Cursor<'_>, total: u64, base: u64) -> Result<u64, Ma
     if count > most {
         return Err(Malformed::Count { count, offset, end: base.saturating_add(total), most });
     }
-    if count > HEADER_MAX.checked_div(ENTRY_FIELDS).unwrap_or(0) {
-        return Err(Malformed::Value { what: "entry count", found: count, offset, expected: HEADER_ROOM });
-    }
+    Room::new().take_entries(count, offset)?;
     Ok(count)
 }
 
@@ -139,7 +138,7 @@ fn check_range(
     let absolute = |offset: u64| base.saturating_add(offset);
     if range.end > total {
         return Err(Malformed::Truncated {
-            what: format!("the code object of entry {index} ('{}')", id.escape_ascii()),
+            what: format!("the code object of entry {index} ('{}')", shown(id)),
             offset: absolute(range.start),
             needed: size,
             end: absolute(total),

@@ -25,6 +25,7 @@ use flate2::read::ZlibDecoder;
 use zstd::zstd_safe;
 
 use super::hash;
+use super::limits::Limits;
 use super::stream::{Compressed, Compression, Method, Recorded, deflate};
 use crate::bytes::{Cursor, len_u64};
 use crate::error::{Error, Malformed, Result, WithPath};
@@ -178,14 +179,17 @@ fn method_number(method: Method) -> u16 {
 /// The compressed bundle at the start of `data`, or `None` if the magic is not there.
 ///
 /// # Errors
-/// [`Error::Malformed`] for a broken header or a bundle that `data` does not hold completely.
-pub fn read(data: Slice<'_>) -> Result<Option<Compressed<'_>>> {
-    parse(data).with_path(data.path())
+/// [`Error::Malformed`] for a broken header, a bundle that `data` does not hold completely, or one that claims more than
+/// `limits` allow.
+pub fn read(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>> {
+    parse(data, limits).with_path(data.path())
 }
 
-fn parse(data: Slice<'_>) -> Result<Option<Compressed<'_>>, Malformed> {
+fn parse(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malformed> {
     let offset = data.offset();
     let Some(header) = Header::read(data.bytes(), offset)? else { return Ok(None) };
+    // Where version 1 ends is known only once it is inflated.
+    limits.check(WHAT, offset, header.inflated)?;
     let Header { version, method, total, .. } = header;
     let header_len = version.header_len();
     let rest = data.slice(header_len, data.len().saturating_sub(header_len));
@@ -331,7 +335,7 @@ mod tests {
 
     fn inflate(file: &[u8]) -> Result<Vec<u8>> {
         let input = Input::from_bytes("in", file.to_vec());
-        let compressed = read(input.as_slice())?.unwrap();
+        let compressed = read(input.as_slice(), Limits::default())?.unwrap();
         Ok(compressed.inflate_whole()?.0.bytes().to_vec())
     }
 
@@ -380,7 +384,7 @@ mod tests {
             let header = Header { version: Version::V1, total: None, ..Header::read(&file, 0).unwrap().unwrap() };
             let first = [&header.to_bytes(), &file[24..]].concat();
             let input = Input::from_bytes("in", [&first[..], b"CCOB and so on"].concat());
-            let compressed = read(input.as_slice()).unwrap().unwrap();
+            let compressed = read(input.as_slice(), Limits::default()).unwrap().unwrap();
             assert_eq!(compressed.stored_len(), len_u64(&first));
             assert_eq!(compressed.inflate_whole().unwrap().0.bytes(), data);
         }

@@ -8,6 +8,7 @@ pub mod binary;
 pub(crate) mod bitcode;
 pub mod compressed;
 mod hash;
+pub(crate) mod limits;
 pub mod object;
 pub mod offload_binary;
 pub mod sequence;
@@ -20,6 +21,7 @@ use crate::bytes;
 use crate::error::{Malformed, Result};
 use crate::input::Slice;
 use crate::piece::Piece;
+pub use limits::Limits;
 use offload_binary::ImageInfo;
 use stream::Compressed;
 
@@ -125,9 +127,10 @@ pub trait Container {
     /// own, that is a compressed bundle.
     ///
     /// # Errors
-    /// [`Error::Malformed`](crate::Error::Malformed) when the bytes begin like a compressed container but are none.
-    fn compressed<'a>(&self, data: Slice<'a>) -> Result<Option<Compressed<'a>>> {
-        compressed::read(data)
+    /// [`Error::Malformed`](crate::Error::Malformed) when the bytes begin like a compressed container but are none, or
+    /// claim more than `limits` allow.
+    fn compressed<'a>(&self, data: Slice<'a>, limits: Limits) -> Result<Option<Compressed<'a>>> {
+        compressed::read(data, limits)
     }
 
     /// The pieces of a new bundle of `members`.

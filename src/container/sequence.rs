@@ -9,7 +9,9 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::HashSet;
+use std::io::{self, Read};
 
+use super::limits::Limits;
 use super::stream::{Compressed, Inflation};
 use super::{Container, Contents, Entry, Part};
 use crate::error::{Error, Malformed, Result, WithPath};
@@ -95,17 +97,7 @@ impl Bundle<'_> {
     }
 
     fn copy_entry(&self, data: Slice<'_>, index: usize, sink: &mut dyn Sink) -> Result<()> {
-        for part in self.parts(index)? {
-            match part {
-                Part::Bytes(bytes) => sink.write(bytes)?,
-                Part::Unreadable(malformed) => return Err(Error::malformed(data.path(), malformed.clone())),
-                Part::Range(range) => {
-                    let slice = data.slice(range.start, part.len()).ok_or(Error::Internal("no such range"))?;
-                    sink.copy(slice)?;
-                }
-            }
-        }
-        Ok(())
+        copy_parts(data, self.parts(index)?, sink)
     }
 
     /// The code object of an entry (given by its index): in place where it lies in one range.
@@ -122,25 +114,22 @@ impl Bundle<'_> {
         {
             return Ok(Content::InPlace(slice));
         }
-        let mut restored = Vec::new();
-        self.copy_entry(data, index, &mut restored)?;
-        Ok(Content::Restored(Input::set_aside(data.path(), &restored).with_path(data.path())?))
+        Ok(Content::Restored(set_aside(data, self.parts(index)?)?))
     }
 
-    /// Lets go of all inflated bytes but those of some entries (given by their index).
+    /// Lets go of all entries but some (given by their index), and of all inflated bytes but theirs.
     pub(crate) fn keep_only(&mut self, wanted: &HashSet<usize>) -> Result<()> {
+        let entries = std::mem::take(&mut self.entries).into_iter().enumerate();
+        self.entries = entries.filter(|(index, _)| wanted.contains(index)).map(|(_, entry)| entry).collect();
         let Body::Inflated(input) = &self.body else { return Ok(()) };
-        let (data, mut kept) = (input.as_slice(), Vec::new());
-        let mut parts: Vec<Vec<Part>> = Vec::with_capacity(self.entries.len());
-        for index in 0..self.entries.len() {
-            let start = crate::bytes::len_u64(&kept);
-            if wanted.contains(&index) {
-                self.copy_entry(data, index, &mut kept)?;
-            }
-            parts.push(vec![Part::Range(start..crate::bytes::len_u64(&kept))]);
+        let parts: Vec<Part> = self.entries.iter().flat_map(|entry| &entry.parts).cloned().collect();
+        let kept = set_aside(input.as_slice(), &parts)?;
+        let mut end = 0_u64;
+        for entry in &mut self.entries {
+            let start = end;
+            end = end.saturating_add(entry.size());
+            entry.parts = vec![Part::Range(start..end)];
         }
-        let kept = Input::set_aside(data.path(), &kept).with_path(data.path())?;
-        self.entries.iter_mut().zip(parts).for_each(|(entry, parts)| entry.parts = parts);
         self.body = Body::Inflated(kept);
         Ok(())
     }
@@ -187,11 +176,66 @@ impl Bundle<'_> {
     }
 }
 
+fn copy_parts(data: Slice<'_>, parts: &[Part], sink: &mut dyn Sink) -> Result<()> {
+    for part in parts {
+        match part {
+            Part::Bytes(bytes) => sink.write(bytes)?,
+            Part::Unreadable(malformed) => return Err(Error::malformed(data.path(), malformed.clone())),
+            Part::Range(range) => {
+                let slice = data.slice(range.start, part.len()).ok_or(Error::Internal("no such range"))?;
+                sink.copy(slice)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of some parts, out of memory unless they are few.
+fn set_aside(data: Slice<'_>, parts: &[Part]) -> Result<Input> {
+    let len = parts.iter().map(Part::len).fold(0, u64::saturating_add);
+    if len <= WHOLE_MAX {
+        let mut bytes = Vec::new();
+        copy_parts(data, parts, &mut bytes)?;
+        return Input::set_aside(data.path(), &bytes).with_path(data.path());
+    }
+    let readers = parts.iter().map(|part| reader(data, part)).collect::<Result<Vec<_>>>()?;
+    let mut input = Input::spool(data.path(), Readers(readers.into_iter())).with_path(data.path())?;
+    input.close();
+    Ok(input)
+}
+
+fn reader<'p>(data: Slice<'p>, part: &'p Part) -> Result<Box<dyn Read + 'p>> {
+    Ok(match part {
+        Part::Bytes(bytes) => Box::new(bytes.as_slice()),
+        Part::Unreadable(malformed) => return Err(Error::malformed(data.path(), malformed.clone())),
+        Part::Range(range) => {
+            Box::new(data.slice(range.start, part.len()).ok_or(Error::Internal("no such range"))?.reader())
+        }
+    })
+}
+
+/// Several readers, one after another.
+struct Readers<'p>(std::vec::IntoIter<Box<dyn Read + 'p>>);
+
+impl Read for Readers<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while let Some(reader) = self.0.as_mut_slice().first_mut() {
+            let count = reader.read(buffer)?;
+            if count > 0 || buffer.is_empty() {
+                return Ok(count);
+            }
+            self.0.next();
+        }
+        Ok(0)
+    }
+}
+
 /// The bundles of a file, in file order. An error ends the walk.
 pub struct Bundles<'a> {
     data: Slice<'a>,
     container: &'a dyn Container,
     inflate: Inflate,
+    limits: Limits,
     position: Option<u64>,
     /// Where there is something that is no bundle.
     stopped_at: Option<u64>,
@@ -200,7 +244,20 @@ pub struct Bundles<'a> {
 impl<'a> Bundles<'a> {
     /// Walks `data`, whose bundles are of one format, compressed or not.
     pub fn new(data: Slice<'a>, container: &'a dyn Container, inflate: Inflate) -> Self {
-        Self { data, container, inflate, position: Some(0), stopped_at: None }
+        Self { data, container, inflate, limits: Limits::default(), position: Some(0), stopped_at: None }
+    }
+
+    /// Holds compressed bundles to these limits; without them a bundle may inflate to what it records.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// The next bundle, held to other limits.
+    pub(crate) fn next_within(&mut self, limits: Limits) -> Result<Option<Bundle<'a>>> {
+        self.limits = limits;
+        self.next().transpose()
     }
 
     /// Where the walk met something that is no bundle, as an offset in the input.
@@ -211,7 +268,7 @@ impl<'a> Bundles<'a> {
     /// The bundle at `position` and the position behind it.
     fn read_at(&self, position: u64) -> Result<Option<(Bundle<'a>, u64)>> {
         let Some(data) = self.rest(position) else { return Ok(None) };
-        if let Some(compressed) = self.container.compressed(data)? {
+        if let Some(compressed) = self.container.compressed(data, self.limits)? {
             let bundle = self.read_compressed(compressed)?;
             return Ok(Some((bundle, position.saturating_add(compressed.stored_len()))));
         }
@@ -346,6 +403,19 @@ mod tests {
         assert_eq!(ids(&[&a[..], b"something else", &b].concat()), ["a"]);
         assert_eq!(ids(&[&padding[..], &a].concat()), [""; 0]);
         assert_eq!(ids(b""), [""; 0]);
+    }
+
+    #[test]
+    fn few_bytes_and_many_are_set_aside_alike() {
+        let data = vec![7; usize::try_from(WHOLE_MAX).unwrap() + 9];
+        let input = Input::from_bytes("in", data.clone());
+        let parts = |ranges: &[(u64, u64)]| -> Vec<Part> { ranges.iter().map(|&(a, b)| Part::Range(a..b)).collect() };
+        let few = [parts(&[(1, 3)]), vec![Part::Bytes(b"xyz".to_vec())], parts(&[(9, 9), (5, 6)])].concat();
+        assert_eq!(set_aside(input.as_slice(), &few).unwrap().bytes(), b"\x07\x07xyz\x07");
+        let many = [few, parts(&[(0, WHOLE_MAX)])].concat();
+        assert!(set_aside(input.as_slice(), &many).unwrap().bytes() == [b"\x07\x07xyz\x07", &data[9..]].concat());
+        let broken = Part::Unreadable(Malformed::Trailing { what: "x", offset: 0 });
+        assert!(set_aside(input.as_slice(), &[many, vec![broken]].concat()).is_err());
     }
 
     #[test]

@@ -76,6 +76,14 @@ impl Method {
         }
     }
 
+    /// The levels that there are.
+    pub fn levels(self) -> RangeInclusive<i32> {
+        match self {
+            Self::Zlib => 0..=9,
+            Self::Zstd => zstd::compression_level_range(),
+        }
+    }
+
     /// The level that is used when none is asked for.
     pub const fn default_level(self) -> i32 {
         match self {
@@ -172,6 +180,13 @@ pub struct Inflation {
     pub elapsed: Duration,
 }
 
+/// The largest window (as a power of two) that a stream may ask for, which the decoder needs memory for: what every
+/// decoder takes, or what holds all that the stream inflates to.
+fn window_log_believed(inflated: u64) -> u32 {
+    let whole = inflated.checked_next_power_of_two().map_or(u32::MAX, u64::ilog2);
+    whole.clamp(WINDOW_LOG_LLVM, *WINDOW_LOGS.end())
+}
+
 enum Decoder<'a> {
     Zlib(ZlibDecoder<SliceReader<'a>>),
     Zstd(zstd::Decoder<'static, BufReader<SliceReader<'a>>>),
@@ -193,7 +208,7 @@ impl<'a> Inflater<'a> {
         let decoder = match source.recorded.method {
             Method::Zlib => Ok(Decoder::Zlib(ZlibDecoder::new(reader))),
             Method::Zstd => zstd::Decoder::new(reader).and_then(|mut decoder| {
-                decoder.window_log_max(*WINDOW_LOGS.end())?;
+                decoder.window_log_max(window_log_believed(source.recorded.inflated))?;
                 Ok(Decoder::Zstd(decoder))
             }),
         };
@@ -315,7 +330,7 @@ impl Read for Inflater<'_> {
 pub struct Compression {
     /// The method.
     pub method: Method,
-    /// The level in the method's own scale. zstd takes the nearest level that it has.
+    /// The level in the method's own scale. The nearest one of [`Method::levels`] is used, as LLVM does.
     pub level: i32,
     /// The largest zstd window, as a power of two of bytes, in [`WINDOW_LOGS`]. Decoders that work in pieces have to keep
     /// a whole window in memory, and refuse more than 27 unless told otherwise.
@@ -473,6 +488,13 @@ mod tests {
         assert_eq!(log(&[300 * M, 200 * M]), 29);
         assert_eq!(log(&[1, 800 * M]), 27);
         assert_eq!(window_log_of([(180 * M, true), (100 * M, false), (180 * M, true)].into_iter()), 29);
+    }
+
+    #[test]
+    fn windows_are_believed_up_to_what_all_decoders_take_or_the_stream_needs() {
+        for (inflated, log) in [(0, 27), (1 << 27, 27), ((1 << 27) + 1, 28), (1 << 31, 31), (u64::MAX, 31)] {
+            assert_eq!(window_log_believed(inflated), log, "{inflated}");
+        }
     }
 
     #[test]

@@ -19,10 +19,14 @@ use std::collections::HashMap;
 
 use memchr::{memchr, memmem};
 
+use super::limits::{Room, shown};
 use super::{Container, Contents, Entry, MAGIC, Member};
 use crate::bytes::len_u64;
 use crate::error::{Malformed, Result};
 use crate::piece::Piece;
+
+/// The most marker lines of one bundle that are believed, those inside of entries included.
+const MARKERS_MAX: usize = 1 << 20;
 
 /// The text bundle format with the comment of one language.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +68,7 @@ impl Text {
         format!("\n{} {MAGIC}{}{id}\n", self.comment, side.word()).into_bytes()
     }
 
-    /// All marker lines in file order.
+    /// All marker lines in file order, or one more of them than there may be.
     fn markers<'a>(&self, data: &'a [u8]) -> Vec<Marker<'a>> {
         let opening = format!("\n{} {MAGIC}", self.comment);
         memmem::find_iter(data, opening.as_bytes())
@@ -81,6 +85,7 @@ impl Text {
                 let end = if terminated { id_end.checked_add(1)? } else { id_end };
                 Some(Marker { side, begin, end, terminated, id })
             })
+            .take(MARKERS_MAX.saturating_add(1))
             .collect()
     }
 }
@@ -92,8 +97,13 @@ impl Container for Text {
 
     fn read(&self, data: &[u8], _total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
         let markers = self.markers(data);
+        if let Some(marker) = markers.get(MARKERS_MAX) {
+            let (what, found) = ("number of marker lines", offset(markers.len()));
+            let (offset, expected) = (base.saturating_add(offset(marker.begin)), "no more than 1048576");
+            return Err(Malformed::Value { what, found, offset, expected });
+        }
         let ends = EndLines::new(&markers);
-        let mut entries = Vec::new();
+        let (mut entries, mut room) = (Vec::new(), Room::new());
         let mut next = 0_usize;
         let mut free_from = 0_usize;
         while let Some(start) = markers.get(next) {
@@ -103,7 +113,7 @@ impl Container for Text {
                 continue;
             }
             let unclosed = || Malformed::Unclosed {
-                id: start.id.escape_ascii().to_string(),
+                id: shown(start.id),
                 offset: base.saturating_add(u64::try_from(start.begin).unwrap_or(u64::MAX)),
             };
             let content_from = markers.partition_point(|marker| marker.begin < start.end);
@@ -112,6 +122,7 @@ impl Container for Text {
                 .and_then(|from| ends.closing(start.id, from))
                 .ok_or_else(unclosed)?;
             let end = markers.get(end_index).ok_or_else(unclosed)?;
+            room.take(start.id, base.saturating_add(offset(start.begin)))?;
             entries.push(Entry::at(start.id, offset(start.end)..offset(end.begin)));
             next = end_index.saturating_add(1);
             free_from = end.end;

@@ -5,9 +5,11 @@ use std::path::PathBuf;
 
 use super::library::Library;
 use super::{Event, FileType, Observer, observe_plain};
+use crate::container::Container;
+use crate::container::Limits;
 use crate::container::archive::Archive;
 use crate::container::sequence::{Bundle, Bundles, Inflate};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, is_shown};
 use crate::input::Input;
 
 /// Lists the entry IDs of all bundles in a file, or in the members of an archive, in file order.
@@ -19,6 +21,8 @@ pub struct List {
     pub file_type: String,
     /// How much of compressed bundles to inflate.
     pub inflate: Inflate,
+    /// What the file may inflate to.
+    pub limits: Limits,
 }
 
 impl List {
@@ -31,35 +35,33 @@ impl List {
         let input = Input::open(&self.input)?;
         let file_type = FileType::from_name(&self.file_type)?;
         if file_type == FileType::Archive && Archive::is_archive(input.bytes()) {
-            return list_archive(input, self.inflate, out, observer);
+            return list_archive(&Library::open(input, self.limits)?, self.inflate, out, observer);
         }
-        let listed = list_bundles(&input, file_type, self.inflate, out, observer);
+        let listed = self.list_bundles(&input, &*file_type.container(), out, observer);
         input.vouch_for(listed)
     }
-}
 
-fn list_bundles(
-    input: &Input,
-    file_type: FileType,
-    inflate: Inflate,
-    out: &mut dyn Write,
-    observer: &mut Observer<'_>,
-) -> Result<()> {
-    observe_plain(input.as_slice(), observer);
-    let container = file_type.container();
-    for bundle in Bundles::new(input.as_slice(), &*container, inflate) {
-        let bundle = bundle?;
-        if let Some(inflation) = bundle.inflation {
-            observer(Event::Inflated(inflation));
+    fn list_bundles(
+        &self,
+        input: &Input,
+        container: &dyn Container,
+        out: &mut dyn Write,
+        observer: &mut Observer<'_>,
+    ) -> Result<()> {
+        observe_plain(input.as_slice(), observer);
+        for bundle in Bundles::new(input.as_slice(), container, self.inflate).with_limits(self.limits) {
+            let bundle = bundle?;
+            if let Some(inflation) = bundle.inflation {
+                observer(Event::Inflated(inflation));
+            }
+            print(&bundle, out)?;
         }
-        print(&bundle, out)?;
+        Ok(())
     }
-    Ok(())
 }
 
 /// The entries of all members, in their order.
-fn list_archive(archive: Input, inflate: Inflate, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
-    let library = Library::open(archive)?;
+fn list_archive(library: &Library, inflate: Inflate, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
     let listed = library.members().and_then(|members| {
         let mut print = |bundle: Bundle<'_>, _: &mut Observer<'_>| print(&bundle, out);
         members.iter().try_for_each(|member| member.bundles(inflate, observer, &mut print))
@@ -78,6 +80,6 @@ fn print(bundle: &Bundle<'_>, out: &mut dyn Write) -> Result<()> {
 /// An ID as it may stand on a terminal.
 fn printable(id: &[u8]) -> String {
     let text = String::from_utf8_lossy(id);
-    let plain = text.chars().all(|c| !c.is_control() && c != char::REPLACEMENT_CHARACTER);
+    let plain = text.chars().all(|c| is_shown(c) && c != char::REPLACEMENT_CHARACTER);
     if plain { text.into_owned() } else { id.escape_ascii().to_string() }
 }

@@ -21,7 +21,7 @@ pub struct Package {
     pub images: Vec<NewImage>,
     /// The file to write.
     pub output: PathBuf,
-    /// The version of the format. A compressed offload binary is always of version 3.
+    /// The version of the format, which is 3 if the images are compressed.
     pub version: Version,
     /// The number that stands for HIP.
     pub hip_number: HipNumber,
@@ -46,6 +46,9 @@ impl Package {
     /// # Errors
     /// Any of [`Error`]; the output is then what it was before.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
+        if self.compression.is_some() && self.version != Version::V3 {
+            return Err(Error::Usage("only version 3 can hold compressed images"));
+        }
         let mut inputs = Vec::new();
         for image in &self.images {
             if image.files.is_empty() {
@@ -78,7 +81,7 @@ impl Package {
     fn info(&self, image: &NewImage, input: &Input) -> ImageInfo {
         let image_kind = match image_kind(input.path(), input.bytes()) {
             // The releases that write version 1 do not know the extension.
-            ImageKind::SpirV if self.version == Version::V1 && self.compression.is_none() => ImageKind::None,
+            ImageKind::SpirV if self.version == Version::V1 => ImageKind::None,
             kind => kind,
         };
         let kind_number = self.hip_number.kind_number(image.offload_kind);

@@ -1,7 +1,7 @@
 //! Where offload binaries lie in a file: in itself, in sections of objects, in globals of bitcode, and in whatever of
 //! these the members of an archive are.
 
-use super::library::{locate, open_beside};
+use super::library::{Sources, locate};
 use crate::container::archive::{Archive, Location};
 use crate::container::bitcode::Embedded;
 use crate::container::offload_binary::host;
@@ -25,11 +25,18 @@ pub(super) struct Region<'a> {
 pub(super) type Visitor<'v> = dyn FnMut(Region<'_>) -> Result<()> + 'v;
 
 /// Visits all regions of a file, in its order. A file of another kind has none.
-pub(super) fn visit(file: Slice<'_>, visitor: &mut Visitor<'_>) -> Result<()> {
-    visit_file(file, None, DEPTH_MAX, visitor)
+/// `sources` is told of the files that thin archives name.
+pub(super) fn visit(file: Slice<'_>, sources: &mut Sources, visitor: &mut Visitor<'_>) -> Result<()> {
+    visit_file(file, None, DEPTH_MAX, sources, visitor)
 }
 
-fn visit_file(file: Slice<'_>, member: Option<&[u8]>, depth: u32, visitor: &mut Visitor<'_>) -> Result<()> {
+fn visit_file(
+    file: Slice<'_>,
+    member: Option<&[u8]>,
+    depth: u32,
+    sources: &mut Sources,
+    visitor: &mut Visitor<'_>,
+) -> Result<()> {
     let bytes = file.bytes();
     if bytes.starts_with(&offload_binary::MAGIC) {
         return visitor(Region { member, data: file });
@@ -50,10 +57,10 @@ fn visit_file(file: Slice<'_>, member: Option<&[u8]>, depth: u32, visitor: &mut 
         }
         return Ok(());
     }
-    if Archive::is_archive(bytes) { visit_archive(file, depth, visitor) } else { Ok(()) }
+    if Archive::is_archive(bytes) { visit_archive(file, depth, sources, visitor) } else { Ok(()) }
 }
 
-fn visit_archive(file: Slice<'_>, depth: u32, visitor: &mut Visitor<'_>) -> Result<()> {
+fn visit_archive(file: Slice<'_>, depth: u32, sources: &mut Sources, visitor: &mut Visitor<'_>) -> Result<()> {
     let Some(depth) = depth.checked_sub(1) else {
         let (what, offset) = ("archives", file.offset());
         return Err(Error::malformed(file.path(), Malformed::Nested { what, most: DEPTH_MAX, offset }));
@@ -62,11 +69,10 @@ fn visit_archive(file: Slice<'_>, depth: u32, visitor: &mut Visitor<'_>) -> Resu
         let member = member?;
         let name = Some(member.name);
         match member.location {
-            Location::Inside(slice) => visit_file(slice, name, depth, visitor),
-            Location::Beside(path) => {
-                let beside = open_beside(&path)?;
-                beside.vouch_for(visit_file(beside.as_slice(), name, depth, visitor))
-            }
+            Location::Inside(slice) => visit_file(slice, name, depth, sources, visitor),
+            Location::Beside(path) => sources.enter(&path, |sources, input| {
+                input.vouch_for(visit_file(input.as_slice(), name, depth, sources, visitor))
+            }),
         }
         .map_err(|error| locate(error, file.path(), member.name))?;
     }

@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 
 use super::{Event, FileType, Observer, objcopy, observe_plain, parse_entry, serves};
-use crate::container::compressed;
 use crate::container::object::Format;
 use crate::container::sequence::{self, Bundles, Inflate};
+use crate::container::{Limits, compressed};
 use crate::error::{Error, Result};
 use crate::id::{Compatibility, EntryId, OffloadKind, Rules};
 use crate::input::Input;
@@ -29,6 +29,8 @@ pub struct Unbundle {
     pub allow_missing: bool,
     /// How much of compressed bundles to inflate.
     pub inflate: Inflate,
+    /// What the file may inflate to.
+    pub limits: Limits,
     /// Instead of taking a fat object apart, tell the command with which LLVM would take the host out of it.
     pub print_commands: bool,
 }
@@ -54,7 +56,7 @@ impl Unbundle {
         }
         let container = file_type.container();
         let mut outputs: Vec<Option<Output>> = self.requests.iter().map(|_| None).collect();
-        let mut bundles = Bundles::new(input.as_slice(), &*container, self.inflate);
+        let mut bundles = Bundles::new(input.as_slice(), &*container, self.inflate).with_limits(self.limits);
         while outputs.iter().any(Option::is_none)
             && let Some(bundle) = bundles.next().transpose()?
         {
@@ -79,7 +81,7 @@ impl Unbundle {
             if output.is_none() {
                 let mut empty = Output::stage(path)?;
                 if whole_input_is_host && id.kind() == OffloadKind::Host {
-                    copy_inflated(input, &mut empty)?;
+                    copy_inflated(input, self.limits, &mut empty)?;
                 }
                 *output = Some(empty);
             }
@@ -149,8 +151,8 @@ impl Unbundle {
     }
 }
 
-fn copy_inflated(input: &Input, output: &mut Output) -> Result<()> {
-    match compressed::read(input.as_slice())? {
+fn copy_inflated(input: &Input, limits: Limits, output: &mut Output) -> Result<()> {
+    match compressed::read(input.as_slice(), limits)? {
         Some(compressed) => output.copy(compressed.inflate_whole()?.0.as_slice()),
         None => output.copy(input.as_slice()),
     }

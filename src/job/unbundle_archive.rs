@@ -5,12 +5,13 @@
 //! `<stem of the member>-<entry ID><stem of the member><extension>`, in which `_` stands for `:`. Several entries may
 //! serve a request, and an entry may serve several requests.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
-use super::file_name::FileName;
+use super::file_name::{FileName, Slashes, harmless};
 use super::library::{Library, Member, write_archive};
 use super::{Event, Observer, parse_entry, serves};
+use crate::container::Limits;
 use crate::container::archive::NewMember;
 use crate::container::sequence::{Bundle, Content, Inflate};
 use crate::error::{Error, Result};
@@ -31,6 +32,8 @@ pub struct UnbundleArchive {
     pub allow_missing: bool,
     /// First check that no member holds entries which must not stand in one bundle.
     pub check: bool,
+    /// What each compressed bundle in a member may inflate to.
+    pub limits: Limits,
 }
 
 /// An entry that goes into the archive of a request.
@@ -49,7 +52,7 @@ impl UnbundleArchive {
     /// # Errors
     /// Any of [`Error`], [`Error::NoCodeObject`] among them; all outputs are then what they were before.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
-        let library = Library::open(Input::open(&self.input)?)?;
+        let library = Library::open(Input::open(&self.input)?, self.limits)?;
         let staged = self.stage(&library, observer);
         output::commit(library.vouch_for(staged)?)
     }
@@ -102,7 +105,7 @@ impl UnbundleArchive {
     ) -> HashSet<usize> {
         let mut seen = HashSet::new();
         let mut told = HashSet::new();
-        let mut all_used = HashSet::new();
+        let mut all_used: HashSet<usize> = HashSet::new();
         for (index, entry) in bundle.entries.iter().enumerate() {
             let Some(id) = parse_entry(entry) else { continue };
             let first = seen.insert(entry.id.as_slice());
@@ -112,7 +115,8 @@ impl UnbundleArchive {
                     used = true;
                     if first {
                         let name = member_name(member.name, &entry.id, &id);
-                        chosen.push(Chosen { bundle: number, entry: index, name, size: entry.size() });
+                        // Those that are not used are let go.
+                        chosen.push(Chosen { bundle: number, entry: all_used.len(), name, size: entry.size() });
                     }
                 }
             }
@@ -137,11 +141,13 @@ impl UnbundleArchive {
                 Ok(())
             })?;
             entries.sort_by(|(a, _), (b, _)| a.cmp(b));
-            for (index, (second, id)) in entries.iter().enumerate() {
-                let first = entries.iter().take(index).find(|(_, other)| is_same_processor(other, id));
-                if let Some((first, _)) = first.filter(|(_, first)| sets_more(id, first)) {
+            let mut firsts = HashMap::new();
+            for (second, id) in &entries {
+                let processor = (id.kind().name(), id.triple().as_str(), id.target_id().processor());
+                let (first, first_id): &(&String, &EntryId) = firsts.entry(processor).or_insert((second, id));
+                if sets_more(id, first_id) {
                     return Err(Error::ConflictingEntries {
-                        first: first.clone(),
+                        first: (*first).clone(),
                         second: second.clone(),
                         member: member.shown_name(),
                         archive: self.input.clone(),
@@ -151,12 +157,6 @@ impl UnbundleArchive {
         }
         Ok(())
     }
-}
-
-fn is_same_processor(a: &EntryId, b: &EntryId) -> bool {
-    a.kind() == b.kind()
-        && a.triple().as_str() == b.triple().as_str()
-        && a.target_id().processor() == b.target_id().processor()
 }
 
 /// Whether an entry sets a feature that the other leaves open.
@@ -196,9 +196,9 @@ fn member_name(member: &[u8], entry: &[u8], id: &EntryId) -> Vec<u8> {
         _ => extension,
     };
     let mut name = [stem, b"-", entry, stem, extension].concat();
-    // Not every file system takes a colon. The others would make a path of the name, or end it.
-    name.iter_mut().filter(|byte| matches!(byte, b':' | b'/' | b'\n' | 0)).for_each(|byte| *byte = b'_');
-    name
+    // Not every file system takes a colon.
+    name.iter_mut().filter(|byte| **byte == b':').for_each(|byte| *byte = b'_');
+    harmless(&name, Slashes::Replace)
 }
 
 #[cfg(test)]
@@ -220,6 +220,7 @@ mod tests {
         assert_eq!(name("a b.o", host), "a b-host-x86_64-unknown-linux-gnu-a b.o");
         assert_eq!(name("..", host), "..-host-x86_64-unknown-linux-gnu-..");
         assert_eq!(name(".o", host), "-host-x86_64-unknown-linux-gnu-.o");
+        assert_eq!(name("a\x1b[1m\r.o", host), "a_[1m_-host-x86_64-unknown-linux-gnu-a_[1m_.o");
         assert_eq!(name("a\n.o", "hip-amdgcn-amd-amdhsa--x/../y"), "a_-hip-amdgcn-amd-amdhsa--x_.._ya_.o");
     }
 }

@@ -6,23 +6,26 @@ use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use super::file_name::FileName;
-use super::library::write_archive;
+use super::file_name::{FileName, Slashes, harmless};
+use super::library::{Sources, write_archive};
 use super::regions::{self, Region};
 use super::{Event, Observer};
-use crate::container::Entry;
 use crate::container::archive::NewMember;
 use crate::container::offload_binary::{self, HipNumber, ImageInfo, OffloadBinary};
 use crate::container::sequence::{Bundle, Bundles, Inflate};
+use crate::container::stream::Inflation;
+use crate::container::{Entry, Limits};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::id::OffloadKind;
 use crate::input::{Input, Slice};
-use crate::meter::{Meter, emit};
+use crate::meter::Meter;
 use crate::output::{self, Output};
-use crate::piece::Piece;
 
 /// How deep offload binaries may lie in offload binaries.
 const NESTED_MAX: u32 = 8;
+
+/// What inflating anything costs at least, in inflated bytes that could be had instead.
+const NESTED_COST: u64 = 64 << 10;
 
 /// Unpackages images.
 #[derive(Clone, Debug)]
@@ -34,6 +37,8 @@ pub struct Unpackage {
     pub requests: Vec<ImageRequest>,
     /// The file of a request becomes an archive of all images that match it.
     pub archive: bool,
+    /// What compressed offload binaries may inflate to, and those that lie in images together.
+    pub limits: Limits,
 }
 
 /// A request for images.
@@ -102,8 +107,9 @@ impl Unpackage {
             return Err(Error::Usage("Image must have a 'file' argument."));
         }
         let mut run = Run::new(self, requests, observer);
-        input.vouch_for(regions::visit(input.as_slice(), &mut |region| run.visit(region)))?;
-        let names = run.finish()?;
+        let mut sources = Sources::new(&self.input);
+        input.vouch_for(regions::visit(input.as_slice(), &mut sources, &mut |region| run.visit(region)))?;
+        let names = run.finish(&sources)?;
         if self.requests.is_empty() {
             let mut lines = names.iter().map(|name| [b"Extracted: ", name.as_bytes(), b"\n"].concat());
             lines.try_for_each(|line| out.write_all(&line)).map_err(|error| Error::io("-", error))?;
@@ -125,6 +131,7 @@ struct Run<'j, 'o> {
     /// How many images were looked at: what tells one from another.
     seen: usize,
     present: Present,
+    nested: Nested,
 }
 
 /// What a request has got.
@@ -142,14 +149,15 @@ impl<'j, 'o> Run<'j, 'o> {
     fn new(job: &'j Unpackage, requests: &'j [ImageRequest], observer: &'j mut Observer<'o>) -> Self {
         let served = requests.iter().map(|_| Served::default()).collect();
         let (by_name, taken) = (Vec::new(), HashMap::new());
-        Self { job, requests, observer, served, by_name, taken, seen: 0, present: Present::new(requests) }
+        let (present, nested) = (Present::new(requests), Nested { limits: job.limits, left: job.limits.nested });
+        Self { job, requests, observer, served, by_name, taken, seen: 0, present, nested }
     }
 
     fn visit(&mut self, region: Region<'_>) -> Result<()> {
         // Whatever goes to a file of its own may be an offload binary again, and has to be looked at.
         let in_part = !self.job.archive && self.requests.iter().all(|request| request.file.is_some());
         let inflate = if in_part { Inflate::AsNeeded } else { Inflate::Whole };
-        each_binary(region.data, inflate, &mut |binary| {
+        each_binary(region.data, inflate, self.job.limits, &mut |binary| {
             let mut last: Vec<Option<usize>> = vec![None; self.requests.len()];
             for (index, entry) in binary.entries.iter().enumerate() {
                 if let Some(image) = entry.image.as_deref() {
@@ -189,10 +197,13 @@ impl<'j, 'o> Run<'j, 'o> {
         if by_name.is_empty() {
             return Ok(());
         }
-        each_leaf(image, binary.content(index)?.as_slice(), NESTED_MAX, &mut |image, content| {
+        let mut nested = self.nested;
+        let taken = nested.each_leaf(image, binary.content(index)?.as_slice(), NESTED_MAX, &mut |image, content| {
             self.seen = self.seen.saturating_add(1);
             by_name.iter().try_for_each(|&number| self.stage_by_name(number, image, content))
-        })
+        });
+        self.nested = nested;
+        taken
     }
 
     /// Stages the last image of each request that has a file, all in one pass over the offload binary.
@@ -224,15 +235,15 @@ impl<'j, 'o> Run<'j, 'o> {
             }
         };
         let mut output = Output::stage(name.as_ref())?;
-        let mut tell = |done, total| (self.observer)(Event::Progress { done, total });
-        emit(&[Piece::Input(content)], &mut output, &mut Meter::new(&mut tell))?;
+        // There may be thousands of them, of which none should keep anything in memory.
+        content.copy_to_file(output.file()?, name.as_ref())?;
         self.taken.insert(name.clone(), self.seen);
         self.by_name.push((name, output));
         Ok(())
     }
 
     /// Puts all in place and returns the generated names.
-    fn finish(self) -> Result<Vec<OsString>> {
+    fn finish(self, sources: &Sources) -> Result<Vec<OsString>> {
         let Self { job, requests, observer, served, by_name, present, .. } = self;
         let present = present.shown;
         if present.is_empty() {
@@ -255,6 +266,9 @@ impl<'j, 'o> Run<'j, 'o> {
             }
             replaced.map(|index| by_path.remove(index));
             by_path.push((path, output));
+        }
+        if let Some((name, _)) = by_name.iter().find(|(name, _)| sources.contain(name.as_ref())) {
+            return Err(Error::OverwritesInput { path: name.into() });
         }
         let (names, named): (Vec<_>, Vec<_>) = by_name.into_iter().unzip();
         output::commit(named.into_iter().chain(by_path.into_iter().map(|(_, output)| output)).collect())?;
@@ -307,7 +321,7 @@ impl Unpackage {
         let mut components = member.split(|&byte| byte == b'/');
         let leads_out = member.starts_with(b"/") || components.clone().any(|component| component == b"..");
         let name = if leads_out { components.next_back().unwrap_or_default() } else { member };
-        name.iter().map(|byte| if matches!(byte, b'\n' | 0) { b'_' } else { *byte }).collect()
+        harmless(name, Slashes::Keep)
     }
 }
 
@@ -318,40 +332,79 @@ fn write_members(path: &Path, members: &[(Vec<u8>, Input)], observer: &mut Obser
 }
 
 /// Takes the offload binaries that make up `data`, one by one.
-fn each_binary(data: Slice<'_>, inflate: Inflate, take: &mut dyn FnMut(&Bundle<'_>) -> Result<()>) -> Result<()> {
+fn each_binary(
+    data: Slice<'_>,
+    inflate: Inflate,
+    limits: Limits,
+    take: &mut dyn FnMut(&Bundle<'_>) -> Result<()>,
+) -> Result<()> {
     let container = OffloadBinary::default();
-    let mut binaries = Bundles::new(data, &container, inflate);
+    let mut binaries = Bundles::new(data, &container, inflate).with_limits(limits);
     while let Some(binary) = binaries.next().transpose()? {
         take(&binary)?;
     }
+    check_end(&binaries, data.path())
+}
+
+fn check_end(binaries: &Bundles<'_>, path: &Path) -> Result<()> {
     match binaries.stopped_at() {
         None => Ok(()),
-        Some(offset) => Err(Error::malformed(data.path(), Malformed::Trailing { what: "an offload binary", offset })),
+        Some(offset) => Err(Error::malformed(path, Malformed::Trailing { what: "an offload binary", offset })),
     }
 }
 
-/// Takes an image, or, if it is made of offload binaries again, their images.
-fn each_leaf(
-    image: &ImageInfo,
-    content: Slice<'_>,
-    depth: u32,
-    take: &mut dyn FnMut(&ImageInfo, Slice<'_>) -> Result<()>,
-) -> Result<()> {
-    if !content.bytes().starts_with(&offload_binary::MAGIC) {
-        return take(image, content);
-    }
-    let Some(depth) = depth.checked_sub(1) else {
-        let (what, offset) = ("offload binaries", content.offset());
-        return Err(Error::malformed(content.path(), Malformed::Nested { what, most: NESTED_MAX, offset }));
-    };
-    each_binary(content, Inflate::Whole, &mut |binary| {
-        for (index, Entry { image, .. }) in binary.entries.iter().enumerate() {
-            if let Some(image) = image.as_deref() {
-                each_leaf(image, binary.content(index)?.as_slice(), depth, take)?;
+/// What offload binaries in images may still inflate to. Each level may make a thousand bytes of one, so that all of them
+/// share one limit.
+#[derive(Clone, Copy, Debug)]
+struct Nested {
+    limits: Limits,
+    left: u64,
+}
+
+impl Nested {
+    /// Takes an image, or, if it is made of offload binaries again, their images.
+    fn each_leaf(
+        &mut self,
+        image: &ImageInfo,
+        content: Slice<'_>,
+        depth: u32,
+        take: &mut dyn FnMut(&ImageInfo, Slice<'_>) -> Result<()>,
+    ) -> Result<()> {
+        if !content.bytes().starts_with(&offload_binary::MAGIC) {
+            return take(image, content);
+        }
+        let Some(depth) = depth.checked_sub(1) else {
+            let (what, offset) = ("offload binaries", content.offset());
+            return Err(Error::malformed(content.path(), Malformed::Nested { what, most: NESTED_MAX, offset }));
+        };
+        let container = OffloadBinary::default();
+        let mut binaries = Bundles::new(content, &container, Inflate::Whole);
+        while let Some(binary) = self.next(&mut binaries)? {
+            for (index, Entry { image, .. }) in binary.entries.iter().enumerate() {
+                if let Some(image) = image.as_deref() {
+                    self.each_leaf(image, binary.content(index)?.as_slice(), depth, take)?;
+                }
             }
         }
-        Ok(())
-    })
+        check_end(&binaries, content.path())
+    }
+
+    fn next<'a>(&mut self, binaries: &mut Bundles<'a>) -> Result<Option<Bundle<'a>>> {
+        let inflated = self.limits.inflated.min(self.left);
+        let binary = binaries.next_within(Limits { inflated, ..self.limits }).map_err(|error| match error {
+            Error::Malformed { path, source: Malformed::Claim { what, offset, claimed, .. } }
+                if claimed <= self.limits.inflated =>
+            {
+                let limit = self.limits.nested;
+                Error::malformed(path, Malformed::NestedClaim { what, offset, claimed, limit })
+            }
+            error => error,
+        })?;
+        if let Some(Inflation { recorded, .. }) = binary.as_ref().and_then(|binary| binary.inflation) {
+            self.left = self.left.saturating_sub(recorded.inflated.max(NESTED_COST));
+        }
+        Ok(binary)
+    }
 }
 
 /// The name of a file for an image. It is never a path, whatever the image says of itself.
@@ -362,14 +415,7 @@ fn generated_name(input: &[u8], image: &ImageInfo, number: usize) -> OsString {
         name.extend([b"-", image.arch()].concat());
     }
     name.extend(format!(".{number}.{}", image.image_kind.extension()).into_bytes());
-    let name = match String::from_utf8(name) {
-        Ok(text) => text.replace(|c: char| c == '/' || c.is_control(), "_").into_bytes(),
-        Err(error) => {
-            let safe = |byte: u8| if byte == b'/' || byte.is_ascii_control() { b'_' } else { byte };
-            error.into_bytes().into_iter().map(safe).collect()
-        }
-    };
-    OsString::from_vec(name)
+    OsString::from_vec(harmless(&name, Slashes::Replace))
 }
 
 /// An image as it would be asked for.
@@ -410,18 +456,24 @@ mod tests {
         ] {
             assert_eq!(generated_name(input.as_bytes(), &target(triple, arch), 7), expected);
         }
-        let bytes = generated_name(b"in", &target(b"\xff/\n", b""), 0);
-        assert_eq!(bytes.as_bytes(), b"in-\xff__.0.o");
+        let bytes = generated_name(b"in", &target(b"\xff/\n\x9b", b""), 0);
+        assert_eq!(bytes.as_bytes(), b"in-\xff___.0.o");
     }
 
     #[test]
     fn members_of_new_archives_have_names_that_stay_inside() {
-        let job = |input: &str| Unpackage { input: input.into(), requests: vec![], archive: true };
+        let job =
+            |input: &str| Unpackage { input: input.into(), requests: vec![], archive: true, limits: Limits::default() };
         assert_eq!(job("../in").member_name(None), b"../in");
         assert_eq!(job("-").member_name(None), b"<stdin>");
-        for (member, expected) in
-            [("a.o", "a.o"), ("dir/a.o", "dir/a.o"), ("../../x", "x"), ("/etc/x", "x"), ("a/../b\nc", "b_c")]
-        {
+        for (member, expected) in [
+            ("a.o", "a.o"),
+            ("dir/a.o", "dir/a.o"),
+            ("../../x", "x"),
+            ("/etc/x", "x"),
+            ("a/../b\nc", "b_c"),
+            ("d/\x1b[2J", "d/_[2J"),
+        ] {
             assert_eq!(job("in").member_name(Some(member.as_bytes())), expected.as_bytes());
         }
     }
@@ -478,7 +530,7 @@ mod tests {
             filters: vec![Filter::String { key: b"arch".to_vec(), value: arch.into() }],
         };
         let requests = vec![request("x", "a"), request("y", "b"), request("x", "b"), request("z", "c")];
-        let job = Unpackage { input, requests, archive: false };
+        let job = Unpackage { input, requests, archive: false, limits: Limits::default() };
         let mut told = Vec::new();
         let mut observer = |event: Event<'_>| match event {
             Event::SeveralMatches { file } => told.push(file.file_name().unwrap().to_owned()),

@@ -289,7 +289,13 @@ fn empty_architecture(_: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
 }
 
 fn safe_names(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
-    renamed(theirs, |name| name.replace(|c: char| c.is_ascii_control(), "_"));
+    // A byte that is no text stands as the replacement character in LLVM's name, and in ours unless it is a control character
+    // where text is no UTF-8.
+    let masked = |name: &str| name.replace(|c: char| c.is_ascii_control() || c == char::REPLACEMENT_CHARACTER, "_");
+    renamed(theirs, |name| {
+        let same = ours.files.keys().find(|our_name| masked(our_name) == masked(name));
+        same.cloned().unwrap_or_else(|| masked(name))
+    });
     let is_path = |image: &Image| image.string("triple").contains('/') || image.string("arch").contains('/');
     if scene.found().iter().any(is_path) {
         scene.right(theirs, ours);

@@ -264,7 +264,8 @@ fn library_options(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
 }
 
 /// The packager's options that LLVM's does not have.
-const OWN_OPTIONS: [&str; 4] = ["--compress", "--compression-level", "--compression-window", "--format-version"];
+const OWN_OPTIONS: [&str; 5] =
+    ["--compress", "--compression-level", "--compression-window", "--format-version", "--max-size"];
 
 fn own_options_named(_: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
     let names_one = |text: &str| OWN_OPTIONS.iter().any(|option| text.contains(option));

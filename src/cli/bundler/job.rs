@@ -16,7 +16,7 @@ use offload_bundle::job::{Bundle, List, Unbundle, UnbundleArchive};
 
 use super::raw::RawArgs;
 use crate::cli::environment::Environment;
-use crate::cli::values::limit_window;
+use crate::cli::values::{limit_window, limits};
 
 /// A job with all that it needs.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ fn plan_list(raw: &RawArgs, files: Files) -> Result<Job> {
     let input = only(inputs, "only one input file supported for -list")?;
     ensure!(outputs.is_empty(), "-outputs option is invalid for -list");
     ensure!(raw.targets.is_empty(), "-targets option is invalid for -list");
-    Ok(Job::List(List { input, file_type, inflate }))
+    Ok(Job::List(List { input, file_type, inflate, limits: limits(raw.max_size) }))
 }
 
 fn plan_unbundle(raw: &RawArgs, files: Files) -> Result<Job> {
@@ -74,12 +74,13 @@ fn plan_unbundle(raw: &RawArgs, files: Files) -> Result<Job> {
     let requests = targets.into_iter().zip(outputs).collect();
     let rules = Rules { hip_serves_openmp: raw.hip_openmp_compatible };
     let allow_missing = raw.allow_missing_bundles;
+    let limits = limits(raw.max_size);
     if file_type == "a" {
         let check = raw.check_input_archive;
-        return Ok(Job::UnbundleArchive(UnbundleArchive { input, requests, rules, allow_missing, check }));
+        return Ok(Job::UnbundleArchive(UnbundleArchive { input, requests, rules, allow_missing, check, limits }));
     }
     let print_commands = raw.print_commands;
-    Ok(Job::Unbundle(Unbundle { input, file_type, requests, rules, allow_missing, inflate, print_commands }))
+    Ok(Job::Unbundle(Unbundle { input, file_type, requests, rules, allow_missing, inflate, limits, print_commands }))
 }
 
 fn plan_bundle(raw: &RawArgs, files: Files, environment: &Environment) -> Result<Job> {

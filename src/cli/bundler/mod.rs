@@ -9,7 +9,7 @@ use offload_bundle::job::Event;
 use super::console::Console;
 use super::environment::Environment;
 use super::options::{
-    Action, Finish, HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN, Kind, Row, Shown, Tool, WINDOW_HELP,
+    Action, Finish, HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN, Kind, MAX_SIZE_HELP, Row, Shown, Tool, WINDOW_HELP,
 };
 use super::program::Program;
 use super::to_stdout;
@@ -84,6 +84,7 @@ const ROWS: &[Row] = &[
     Row::tool("verbose", Kind::Flag, "", 14, "Print debug information."),
     Row::generic("version", Kind::Act(Action::Version), Shown::Always, 6, "Display the version of this program"),
     Row { shown: Shown::Hidden, ..Row::own("compression-window", Kind::Uint, "log", 23, WINDOW_HELP) },
+    Row { shown: Shown::Hidden, ..Row::own("max-size", Kind::Size, "bytes", 24, MAX_SIZE_HELP) },
 ];
 
 fn execute(_: &Program<'_>, matches: &ArgMatches, console: &mut Console) -> anyhow::Result<Finish> {

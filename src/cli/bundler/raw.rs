@@ -31,6 +31,8 @@ pub(in crate::cli) struct RawArgs {
     pub(in crate::cli) compression_level: Option<i32>,
     /// `--compression-window`
     pub(crate) compression_window: Option<u32>,
+    /// `--max-size`
+    pub(in crate::cli) max_size: Option<u64>,
     /// `--type`
     pub(in crate::cli) file_type: OsString,
     /// Every `--input`
@@ -69,6 +71,7 @@ impl RawArgs {
             bundle_align: matches.get_one("bundle-align").copied().unwrap_or(1),
             compression_level: matches.get_one("compression-level").copied(),
             compression_window: matches.get_one("compression-window").copied(),
+            max_size: matches.get_one("max-size").copied(),
             file_type: matches.get_one::<OsString>("type").cloned().unwrap_or_default(),
             input: texts("input"),
             inputs: texts("inputs"),

@@ -9,7 +9,7 @@ use offload_bundle::job::{Package, Unpackage};
 
 use super::image::Arguments;
 use super::raw::RawArgs;
-use crate::cli::values::limit_window;
+use crate::cli::values::{limit_level, limit_window, limits};
 
 /// A job with all that it needs.
 #[derive(Debug)]
@@ -30,6 +30,7 @@ pub(super) fn plan(raw: RawArgs, hip_number: impl FnOnce() -> HipNumber) -> Resu
             bail!("Packaging to an output file and extracting from an input file are mutually exclusive.")
         }
         (None, Some(output)) => {
+            ensure!(raw.max_size.is_none(), "--max-size is only for extracting from an input file.");
             let (version, compression) = plan_format(&raw)?;
             let images = images.map(Arguments::into_image).collect();
             Ok(Job::Package(Package { images, output, version, hip_number: hip_number(), compression }))
@@ -45,7 +46,7 @@ pub(super) fn plan(raw: RawArgs, hip_number: impl FnOnce() -> HipNumber) -> Resu
                 bail!("{option} is only for packaging to an output file.");
             }
             let requests = images.map(Arguments::into_request).collect();
-            Ok(Job::Unpackage(Unpackage { input, requests, archive: raw.archive }))
+            Ok(Job::Unpackage(Unpackage { input, requests, archive: raw.archive, limits: limits(raw.max_size) }))
         }
     }
 }
@@ -65,7 +66,7 @@ fn plan_format(raw: &RawArgs) -> Result<(Version, Option<Compression>)> {
         );
     }
     let mut compression = Compression::of(Method::from_name(method).unwrap_or(Method::Zstd));
-    compression.level = raw.compression_level.unwrap_or(compression.level);
+    limit_level(&mut compression, raw.compression_level)?;
     limit_window(&mut compression, raw.compression_window)?;
     Ok((Version::V3, Some(compression)))
 }

@@ -14,7 +14,8 @@ use offload_bundle::{Error, Malformed};
 use super::console::Console;
 use super::environment::hip_number;
 use super::options::{
-    Action, Finish, HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN, Kind, Positional, Row, Shown, Tool, WINDOW_HELP,
+    Action, Finish, HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN, Kind, MAX_SIZE_HELP, Positional, Row, Shown, Tool,
+    WINDOW_HELP,
 };
 use super::program::Program;
 use super::{Noted, to_stdout};
@@ -63,6 +64,7 @@ const ROWS: &[Row] = &[
     Row::own("compression-level", Kind::Int, "n", 11, "Compression level in the method's own scale"),
     Row::own("compression-window", Kind::Uint, "log", 12, WINDOW_HELP),
     Row::own("format-version", VERSIONS, "1|2|3", 13, "Version of the format to write (1, or 3 with --compress)"),
+    Row::own("max-size", Kind::Size, "bytes", 14, MAX_SIZE_HELP),
 ];
 
 fn execute(program: &Program<'_>, matches: &ArgMatches, console: &mut Console) -> anyhow::Result<Finish> {
@@ -96,6 +98,9 @@ fn noted(error: Error, input: Option<&Path>) -> anyhow::Error {
             "The end of the file was unexpectedly encountered".to_owned()
         }
         Error::Malformed { source: Malformed::Bitcode { .. }, .. } => "Failed to create module".to_owned(),
+        Error::Malformed { source: Malformed::Claim { .. } | Malformed::NestedClaim { .. }, .. } => {
+            return error.into();
+        }
         Error::Malformed { .. } => "Invalid data was encountered while parsing the file".to_owned(),
         _ => return error.into(),
     };

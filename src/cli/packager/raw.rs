@@ -25,6 +25,8 @@ pub(super) struct RawArgs {
     pub(super) compression_level: Option<i32>,
     /// `--compression-window`
     pub(super) compression_window: Option<u32>,
+    /// `--max-size`
+    pub(super) max_size: Option<u64>,
 }
 
 impl RawArgs {
@@ -42,6 +44,7 @@ impl RawArgs {
             compress: matches.get_one("compress").cloned(),
             compression_level: matches.get_one("compression-level").copied(),
             compression_window: matches.get_one("compression-window").copied(),
+            max_size: matches.get_one("max-size").copied(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Reading an archive: its members, each in place. Formats as in the [module above](super), LLVM 22.1.8's names.
 //!
-//! Rejected: what is no archive, headers that do not parse, members that reach behind the end of the archive.
+//! Rejected: what is no archive, headers that do not parse, members that reach behind the end of the archive or are
+//! together larger than it, names of more than 4096 bytes.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::ffi::OsStr;
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use object::read::archive::ArchiveFile;
 
 use crate::bytes;
+use crate::container::limits::shown;
 use crate::error::{Error, Malformed, Result};
 use crate::input::Slice;
 
@@ -18,6 +20,10 @@ const MAGIC_LEN: u64 = 8;
 
 /// The length of a member's header.
 const HEADER_LEN: u64 = 60;
+
+/// The longest member name that is believed, in bytes: no file has a longer path. In the archive a name takes few bytes,
+/// wherever it is kept.
+const NAME_MAX: usize = 4096;
 
 /// An archive in an input.
 pub struct Archive<'a> {
@@ -76,9 +82,13 @@ impl<'a> Archive<'a> {
         let thin = self.file.is_thin();
         // A lower bound of where the next header is, for errors.
         let mut position = MAGIC_LEN;
+        let mut left = data.len();
         self.file.members().map(move |member| {
             let member = member.map_err(|error| broken(data, position, &error))?;
             let name = member.name();
+            if name.len() > NAME_MAX {
+                return Err(Error::malformed(data.path(), long_name(name, data, position)));
+            }
             if thin {
                 position = position.saturating_add(HEADER_LEN);
                 return Ok(ArchiveMember { name, location: Location::Beside(beside(data.path(), name)) });
@@ -86,9 +96,15 @@ impl<'a> Archive<'a> {
             let (offset, size) = member.file_range();
             position = offset.saturating_add(size);
             let content = data.slice(offset, size).ok_or_else(|| {
-                let what = format!("the archive member '{}'", name.escape_ascii());
+                let what = format!("the archive member '{}'", shown(name));
                 let (offset, end) = (data.offset().saturating_add(offset), data.offset().saturating_add(data.len()));
                 Error::malformed(data.path(), Malformed::Truncated { what, offset, needed: size, end })
+            })?;
+            // Members of AIX archives are where a table says, which may say the same of all of them.
+            left = left.checked_sub(size).ok_or_else(|| {
+                let (what, expected) = ("size of a member", "together with the others no more than the archive holds");
+                let offset = data.offset().saturating_add(offset);
+                Error::malformed(data.path(), Malformed::Value { what, found: size, offset, expected })
             })?;
             Ok(ArchiveMember { name, location: Location::Inside(content) })
         })
@@ -115,6 +131,15 @@ fn special_members_end(data: &[u8]) -> Option<u64> {
         end = end.next_multiple_of(2);
     }
     Some(end)
+}
+
+fn long_name(name: &[u8], data: Slice<'_>, position: u64) -> Malformed {
+    Malformed::Value {
+        what: "length of a member name",
+        found: bytes::len_u64(name),
+        offset: data.offset().saturating_add(position.min(data.len())),
+        expected: "no more than 4096",
+    }
 }
 
 fn broken(data: Slice<'_>, position: u64, error: &object::read::Error) -> Error {

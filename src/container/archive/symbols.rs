@@ -17,7 +17,9 @@ use object::pe::IMAGE_WEAK_EXTERN_SEARCH_ALIAS;
 use object::read::coff::{CoffFile, CoffHeader, ImportFile, ImportType, Symbol as CoffSymbol};
 use object::read::{File, FileKind, Object, ObjectSymbol, SymbolIndex, SymbolKind};
 
+use crate::bytes::len_u64;
 use crate::container::bitcode;
+use crate::container::limits::{NAMES_TOO_LONG, SymbolNames};
 
 /// What a code object contributes to the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,15 +66,16 @@ pub(super) fn of(data: &[u8]) -> Result<Symbols, String> {
 
 fn defined(data: &[u8]) -> Result<Symbols, String> {
     let file = File::parse(data).map_err(|error| error.to_string())?;
-    let mut names = Vec::new();
+    let mut names = SymbolNames::new(len_u64(data));
     for symbol in file.symbols() {
         let named = !matches!(symbol.kind(), SymbolKind::File | SymbolKind::Section);
         let defined = !symbol.is_undefined() && !is_fallback(&file, symbol.index());
         if named && symbol.is_global() && defined {
-            names.push(symbol.name_bytes().map_err(|error| error.to_string())?.to_vec());
+            let name = symbol.name_bytes().map_err(|error| error.to_string())?;
+            names.push(name).ok_or_else(|| NAMES_TOO_LONG.to_owned())?;
         }
     }
-    Ok(Symbols::Names(names))
+    Ok(Symbols::Names(names.into_names()))
 }
 
 /// Whether a symbol of a COFF object only names what to take if nobody defines it. Other weak ones are aliases.

@@ -88,7 +88,8 @@ pub(crate) fn write(
     let path = output.path().to_owned();
     let skip = if has_object || members.is_empty() { 0..0 } else { EMPTY_INDEX };
     let contents = members.iter().map(|member| member.content).filter(|content| !content.is_empty()).collect();
-    let mut stream = Stream { output, position: 0, skip, replace: names.table, contents, failure: None };
+    let mut stream =
+        Stream { output, position: 0, skip, replace: names.table, fields: names.fields, contents, failure: None };
     let written = write_archive_to_stream(&mut stream, &new_members, ArchiveKind::Gnu, false, None);
     KNOWN.take();
     match stream.failure {
@@ -97,6 +98,12 @@ pub(crate) fn write(
     }
 }
 
+/// The length of the name in a member's header.
+const NAME_FIELD: usize = 16;
+
+/// What stand-ins begin with. A name that is text does not.
+const STAND_IN: char = '\x01';
+
 /// The names as the archive writer takes them, which wants text.
 #[derive(Debug)]
 struct Names {
@@ -104,6 +111,8 @@ struct Names {
     used: Vec<String>,
     /// If one of them is a stand-in: the names member that the archive writer will write, and the right one.
     table: Option<(Vec<u8>, Vec<u8>)>,
+    /// The name fields of headers in which stand-ins will be written, and the right ones.
+    fields: HashMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Names {
@@ -111,14 +120,20 @@ impl Names {
         let mut stand_ins: HashMap<&[u8], String> = HashMap::new();
         let mut seen = HashSet::new();
         let (mut written, mut right) = (Vec::new(), Vec::new());
+        let mut fields = HashMap::new();
         let mut used = Vec::with_capacity(members.len());
         for member in members {
             let name = match std::str::from_utf8(&member.name) {
                 Ok(name) => name.to_owned(),
                 Err(_) => {
-                    // As long as the name and like no other; a file name does not begin with this byte.
+                    // Like no other, and as long as the name if it stands among other long ones.
                     let (number, len) = (stand_ins.len(), member.name.len());
-                    stand_ins.entry(&member.name).or_insert_with(|| format!("{number:\x01>len$}")).clone()
+                    let new = || format!("{STAND_IN}{number:\x01>width$}", width = len.saturating_sub(1));
+                    let name = stand_ins.entry(&member.name).or_insert_with(new).clone();
+                    if !is_long(&member.name) {
+                        fields.insert(name_field(name.as_bytes()), name_field(&member.name));
+                    }
+                    name
                 }
             };
             if is_long(&member.name) && seen.insert(member.name.as_slice()) {
@@ -127,8 +142,15 @@ impl Names {
             }
             used.push(name);
         }
-        Self { used, table: (!stand_ins.is_empty()).then_some((written, right)) }
+        Self { used, table: (!stand_ins.is_empty()).then_some((written, right)), fields }
     }
+}
+
+/// A name as it stands in a header.
+fn name_field(name: &[u8]) -> Vec<u8> {
+    let mut field = [name, b"/"].concat();
+    field.resize(NAME_FIELD, b' ');
+    field
 }
 
 /// Whether a name stands in the names member rather than in its header.
@@ -145,6 +167,8 @@ struct Stream<'o, 'm> {
     skip: std::ops::Range<u64>,
     /// What to write, once, in place of other bytes of the same length.
     replace: Option<(Vec<u8>, Vec<u8>)>,
+    /// Name fields to write in place of others.
+    fields: HashMap<Vec<u8>, Vec<u8>>,
     /// What the archive writer will hand on as it is, so that it can be copied from file to file.
     contents: VecDeque<Slice<'m>>,
     /// The error behind the last failed `write`, which could only return an [`io::Error`].
@@ -163,6 +187,12 @@ impl Stream<'_, '_> {
         }
         if let Some((_, right)) = self.replace.take_if(|(written, _)| written == data) {
             self.output.write(&right)?;
+            return Ok(data.len());
+        }
+        if let Some((name, rest)) = data.split_at_checked(NAME_FIELD)
+            && let Some(right) = self.fields.get(name)
+        {
+            self.output.write(&[right, rest].concat())?;
             return Ok(data.len());
         }
         let border = [self.skip.start, self.skip.end].into_iter().find(|&border| self.position < border);
@@ -264,6 +294,16 @@ mod tests {
         expected.extend([&a[..], b"/\n", b, b"/\n"].concat());
         for (name, content) in [("/0", "1\n"), ("/20", "2\n"), ("/0", "3\n")] {
             expected.extend(header(name, 1).into_bytes());
+            expected.extend(content.as_bytes());
+        }
+        assert_eq!(written, expected);
+        let written = archive(&[(b"\xff", b"one!"), (b"text", b"two!"), (b"\xfe.o", b"3333"), (b"\xff", b"four")]);
+        let mut expected = b"!<arch>\n".to_vec();
+        for (name, content) in
+            [(&b"\xff/  "[..], "one!"), (b"text/", "two!"), (b"\xfe.o/", "3333"), (b"\xff/  ", "four")]
+        {
+            expected.extend(name);
+            expected.extend(&header("", 4).as_bytes()[name.len()..]);
             expected.extend(content.as_bytes());
         }
         assert_eq!(written, expected);

@@ -160,7 +160,30 @@ const UNABBREVIATED: u64 = 3;
 const BLOCKINFO: u64 = 0;
 
 /// The parts that a record consists of.
-type Abbreviation = Rc<[Part]>;
+#[derive(Clone, Debug, Default)]
+struct Abbreviation {
+    parts: Rc<[Part]>,
+    /// For each part, the first one from there on that takes bits. Records of literals only must not take time that
+    /// nothing in the file pays for.
+    stored: Rc<[usize]>,
+}
+
+impl From<&[Part]> for Abbreviation {
+    fn from(parts: &[Part]) -> Self {
+        let mut next = parts.len();
+        let mut stored: Vec<usize> = parts
+            .iter()
+            .enumerate()
+            .rev()
+            .map(|(index, part)| {
+                next = if matches!(part, Part::Literal(_)) { next } else { index };
+                next
+            })
+            .collect();
+        stored.reverse();
+        Self { parts: parts.into(), stored: stored.into() }
+    }
+}
 
 /// For each kind of block the abbreviations that it begins with.
 type BlockInfo = Rc<BTreeMap<u64, Rc<Vec<Abbreviation>>>>;
@@ -252,14 +275,14 @@ impl<'a> Block<'a> {
             UNABBREVIATED => {
                 let code = self.bits.vbr(6)?;
                 let left = self.bits.vbr(6)?;
-                let parts = Abbreviation::default();
-                self.record(Some(code), Values { bits: self.bits.clone(), parts, next: 0, part: Part::Vbr(6), left })
+                let (bits, abbreviation, part) = (self.bits.clone(), Abbreviation::default(), Part::Vbr(6));
+                self.record(Some(code), Values { bits, abbreviation, next: 0, part, left })
             }
             id => {
-                let parts = self.defined(id.saturating_sub(4));
-                let parts = parts.ok_or(Broken("a record uses an abbreviation that is not defined"))?;
-                let part = Part::Literal(0);
-                self.record(None, Values { bits: self.bits.clone(), parts, next: 0, part, left: 0 })
+                let abbreviation = self.defined(id.saturating_sub(4));
+                let abbreviation = abbreviation.ok_or(Broken("a record uses an abbreviation that is not defined"))?;
+                let (bits, part) = (self.bits.clone(), Part::Literal(0));
+                self.record(None, Values { bits, abbreviation, next: 0, part, left: 0 })
             }
         }
     }
@@ -287,7 +310,8 @@ impl<'a> Block<'a> {
         if count > MAX_OPERANDS {
             return Err(Broken("an abbreviation has too many operands"));
         }
-        (0..count).map(|_| self.part()).collect()
+        let parts = (0..count).map(|_| self.part()).collect::<Result<Vec<_>>>()?;
+        Ok(parts.as_slice().into())
     }
 
     fn part(&mut self) -> Result<Part> {
@@ -374,7 +398,7 @@ impl<'a> Record<'a> {
 #[derive(Clone, Debug)]
 pub(super) struct Values<'a> {
     bits: Bits<'a>,
-    parts: Abbreviation,
+    abbreviation: Abbreviation,
     /// The index of the part that comes next.
     next: usize,
     /// How the values at the position are stored, and how many are left of them.
@@ -417,7 +441,7 @@ impl<'a> Values<'a> {
     }
 
     fn take_part(&mut self) -> Option<Part> {
-        let part = self.parts.get(self.next).copied()?;
+        let part = self.abbreviation.parts.get(self.next).copied()?;
         self.next = self.next.saturating_add(1);
         Some(part)
     }
@@ -439,7 +463,8 @@ impl<'a> Values<'a> {
                 part => self.bits.skip(self.left.checked_mul(part.width()).ok_or(PAST_END)?)?,
             }
             self.left = 0;
-            if self.parts.get(self.next) == Some(&Part::Blob) {
+            self.next = self.abbreviation.stored.get(self.next).copied().unwrap_or(self.next);
+            if self.abbreviation.parts.get(self.next) == Some(&Part::Blob) {
                 self.next = self.next.saturating_add(1);
                 blob = self.blob()?;
             } else if !self.next_part()? {
@@ -513,6 +538,21 @@ mod tests {
     fn block<'a>(data: &'a [u8], abbreviation: &[Part]) -> Block<'a> {
         let inherited = Rc::new(vec![abbreviation.into()]);
         Block { number: 0, width: 3, bits: Bits::new(data), inherited, own: Vec::new(), info: BlockInfo::default() }
+    }
+
+    #[test]
+    fn literals_are_skipped_at_once_and_have_their_values() {
+        let parts = [Part::Literal(7), Part::Fixed(2), Part::Literal(8), Part::Literal(9), Part::Fixed(1)];
+        let abbreviation = Abbreviation::from(&parts[..]);
+        assert_eq!(*abbreviation.stored, [1, 1, 4, 4, 4]);
+        assert_eq!(*Abbreviation::from(&[Part::Literal(1); 2][..]).stored, [2, 2]);
+        let data = bits("001 10 1 001 01 0 000");
+        let mut block = block(&data, &parts);
+        for expected in [[1, 8, 9, 1], [2, 8, 9, 0]] {
+            let record = block.next_record().unwrap().unwrap();
+            assert_eq!((record.code, record.values().collect::<Vec<_>>()), (7, expected.to_vec()));
+        }
+        assert!(block.next_record().unwrap().is_none());
     }
 
     #[test]

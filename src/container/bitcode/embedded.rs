@@ -46,6 +46,10 @@ const SECTION: &[u8] = b".llvm.offloading";
 /// More objects than any file has.
 const MAX_OBJECTS: usize = 1 << 16;
 
+/// How often the bytes of a file may be embedded: linking modules that embed equal objects leaves one of them, which is
+/// listed for each module.
+const REPEATED_MAX: u64 = 64;
+
 /// The objects that are embedded in bitcode.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Embedded {
@@ -66,7 +70,18 @@ pub(super) fn read(data: &[u8]) -> Result<Embedded> {
             add_objects(&block, &mut found)?;
         }
     }
-    if is_module { Ok(found) } else { Err(Broken("there is no module")) }
+    if !is_module {
+        return Err(Broken("there is no module"));
+    }
+    // A node of metadata is short, and many of them can name the same object.
+    let len = |&index: &usize| found.contents.get(index).map_or(0, |content| bytes::len_u64(content));
+    let total = found.order.iter().map(len).fold(0, u64::saturating_add);
+    let most = bytes::len_u64(data).saturating_mul(REPEATED_MAX);
+    if total > most {
+        Err(Broken("the embedded objects are together larger than 64 times the file"))
+    } else {
+        Ok(found)
+    }
 }
 
 fn add_objects(module: &Block<'_>, found: &mut Embedded) -> Result<()> {
@@ -487,6 +502,32 @@ mod tests {
             });
         });
         assert_eq!(error(&many), TOO_MANY.0);
+    }
+
+    #[test]
+    fn objects_are_listed_again_up_to_a_limit() {
+        // A variable of so many bytes, whose node is listed so often.
+        let listed = |len: usize, count: usize| {
+            file(|module| {
+                module.record(7, &[0, 0, 2, 9]);
+                module.block(3, CONSTANTS_BLOCK, |block| {
+                    block.define(&[Part::Literal(8), Part::Array, Part::Fixed(8)]);
+                    block.put(4, 3);
+                    block.vbr(len.try_into().unwrap(), 6);
+                    block.bytes(&vec![7; len]);
+                });
+                module.block(3, METADATA_BLOCK, |block| {
+                    block.record(NAME, &chars(LIST));
+                    block.record(NAMED_NODE, &vec![2; count]);
+                    block.record(STRING, &chars(SECTION));
+                    block.record(VALUE, &[0, 0]);
+                    block.record(NODE, &[2, 1]);
+                });
+            })
+        };
+        assert_eq!(read(&listed(10_000, 60)).unwrap().order.len(), 60);
+        let Broken(reason) = read(&listed(10_000, 80)).unwrap_err();
+        assert_eq!(reason, "the embedded objects are together larger than 64 times the file");
     }
 
     #[test]

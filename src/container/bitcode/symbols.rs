@@ -22,6 +22,7 @@ use super::{
     ALIAS, Broken, FUNCTION, INDIRECT, MODULE_BLOCK, Result, STRTAB_BLOCK, SYMTAB_BLOCK, VARIABLE, VERSION, open, word,
 };
 use crate::bytes;
+use crate::container::limits::{NAMES_TOO_LONG, SymbolNames};
 
 /// The flags of a symbol: defined elsewhere, visible to others, none that a linker knows.
 const UNDEFINED: u32 = 1 << 3;
@@ -31,15 +32,14 @@ const FORMAT_SPECIFIC: u32 = 1 << 11;
 /// The names of the symbols that other modules see, in the module's order.
 pub(crate) fn symbols(data: &[u8]) -> Result<Vec<Vec<u8>>> {
     let file = File::read(data)?;
+    let mut names = SymbolNames::new(bytes::len_u64(data));
     match file.symtab {
         Some((symtab, strtab)) if module_count(symtab) == u32::try_from(file.modules.len()).ok() => {
-            table_symbols(symtab, strtab)
+            table_symbols(symtab, strtab, &mut names)?;
         }
-        _ => file.modules.iter().try_fold(Vec::new(), |mut names, (module, strtab)| {
-            names.extend(module_symbols(module.clone(), strtab)?);
-            Ok(names)
-        }),
+        _ => file.modules.iter().try_for_each(|(module, strtab)| module_symbols(module, strtab, &mut names))?,
     }
+    Ok(names.into_names())
 }
 
 /// The blocks of a bitcode file that have to do with symbols.
@@ -90,63 +90,63 @@ fn module_count(symtab: &[u8]) -> Option<u32> {
     word(symtab, 16)
 }
 
-fn table_symbols(symtab: &[u8], strtab: &[u8]) -> Result<Vec<Vec<u8>>> {
+fn table_symbols(symtab: &[u8], strtab: &[u8], names: &mut SymbolNames) -> Result<()> {
     const SYMBOL_LEN: u64 = 24;
     let cut = Broken("the symbol table ends too early");
     let (offset, count) = word(symtab, 28).zip(word(symtab, 32)).ok_or(cut)?;
     let table = bytes::slice(symtab, offset.into(), u64::from(count).saturating_mul(SYMBOL_LEN)).ok_or(cut)?;
-    let mut names = Vec::new();
     for symbol in table.chunks_exact(usize::try_from(SYMBOL_LEN).unwrap_or(usize::MAX)) {
         let flags = word(symbol, 20).ok_or(cut)?;
         if flags & (UNDEFINED | GLOBAL | FORMAT_SPECIFIC) == GLOBAL {
             let (offset, len) = word(symbol, 0).zip(word(symbol, 4)).ok_or(cut)?;
-            names.push(string(strtab, offset.into(), len.into())?.to_vec());
+            names.push(string(strtab, offset.into(), len.into())?).ok_or(TOO_LONG)?;
         }
     }
-    Ok(names)
+    Ok(())
 }
+
+const TOO_LONG: Broken = Broken(NAMES_TOO_LONG);
 
 fn string(strtab: &[u8], offset: u64, len: u64) -> Result<&[u8]> {
     bytes::slice(strtab, offset, len).ok_or(Broken("a name lies outside the string table"))
 }
 
-fn module_symbols(mut module: Block<'_>, strtab: &[u8]) -> Result<Vec<Vec<u8>>> {
+fn module_symbols(module: &Block<'_>, strtab: &[u8], names: &mut SymbolNames) -> Result<()> {
+    let metadata_section = metadata_section(module.clone())?;
+    // LLVM lists in this order what they define.
+    for kind in [FUNCTION, VARIABLE, ALIAS, INDIRECT] {
+        let mut module = module.clone();
+        while let Some(record) = module.next_record()? {
+            if record.code != kind {
+                continue;
+            }
+            let name = string(strtab, record.value(0), record.value(1))?;
+            let hidden = kind == VARIABLE && metadata_section == Some(record.value(7));
+            if is_visible(&record) && !hidden && !name.starts_with(b"llvm.") {
+                // This byte keeps the name from being mangled.
+                names.push(name.strip_prefix(b"\x01").unwrap_or(name)).ok_or(TOO_LONG)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The number of the section whose variables are no symbols.
+fn metadata_section(mut module: Block<'_>) -> Result<Option<u64>> {
     const SECTION: u64 = 5;
-    let mut version = 0;
-    let mut metadata_section = None;
-    let mut sections = 0_u64;
-    let mut values: [Vec<Record<'_>>; 4] = Default::default();
+    let (mut version, mut found, mut sections) = (0, None, 0_u64);
     while let Some(record) = module.next_record()? {
-        match record.code {
-            VERSION => version = record.value(0),
-            SECTION => {
-                sections = sections.saturating_add(1);
-                if record.values().eq(b"llvm.metadata".map(u64::from)) {
-                    metadata_section = Some(sections);
-                }
-            }
-            code => {
-                // LLVM lists in this order what they define.
-                let kind = [FUNCTION, VARIABLE, ALIAS, INDIRECT].iter().position(|&kind| kind == code);
-                if let Some(list) = kind.and_then(|kind| values.get_mut(kind)) {
-                    list.push(record);
-                }
+        if record.code == VERSION {
+            version = record.value(0);
+        }
+        if record.code == SECTION {
+            sections = sections.saturating_add(1);
+            if record.values().eq(b"llvm.metadata".map(u64::from)) {
+                found = Some(sections);
             }
         }
     }
-    if version < 2 {
-        return Err(Broken("the module is older than LLVM 5 and has no symbol table"));
-    }
-    let mut names = Vec::new();
-    for record in values.iter().flatten() {
-        let name = string(strtab, record.value(0), record.value(1))?;
-        let hidden = record.code == VARIABLE && metadata_section == Some(record.value(7));
-        if is_visible(record) && !hidden && !name.starts_with(b"llvm.") {
-            // This byte keeps the name from being mangled.
-            names.push(name.strip_prefix(b"\x01").unwrap_or(name).to_vec());
-        }
-    }
-    Ok(names)
+    if version < 2 { Err(Broken("the module is older than LLVM 5 and has no symbol table")) } else { Ok(found) }
 }
 
 /// Whether the record defines something that other modules see.

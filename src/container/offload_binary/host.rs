@@ -58,7 +58,15 @@ pub(crate) fn offloading_sections(data: &[u8], base: u64) -> Result<Vec<Range<u6
             end: base.saturating_add(len_u64(data)),
         }),
     };
-    ranges.into_iter().map(check).collect()
+    let ranges = ranges.into_iter().map(check).collect::<Result<Vec<_>, _>>()?;
+    // A section header is short, and many of them can name the same bytes.
+    let total = ranges.iter().map(|range| range.end.saturating_sub(range.start)).fold(0, u64::saturating_add);
+    if total > len_u64(data) {
+        let (what, offset) = ("size of the sections of offload binaries", base);
+        let expected = "together no more than the object holds";
+        return Err(Malformed::Value { what, found: total, offset, expected });
+    }
+    Ok(ranges)
 }
 
 /// The sections that have the name, each with the range that `range_of` finds.

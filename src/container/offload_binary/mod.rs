@@ -63,6 +63,7 @@ mod read;
 mod tests;
 mod write;
 
+use super::limits::Limits;
 use super::stream::Compressed;
 use super::{Container, Contents, Member};
 use crate::error::{Malformed, Result};
@@ -287,8 +288,8 @@ impl Container for OffloadBinary {
         read::read(data, total, base)
     }
 
-    fn compressed<'a>(&self, data: Slice<'a>) -> Result<Option<Compressed<'a>>> {
-        read::compressed(data)
+    fn compressed<'a>(&self, data: Slice<'a>, limits: Limits) -> Result<Option<Compressed<'a>>> {
+        read::compressed(data, limits)
     }
 
     fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {

@@ -5,6 +5,7 @@ use memchr::memchr;
 
 use super::{ENTRY_LEN, Header, ImageInfo, ImageKind, MAGIC, Strings, Version};
 use crate::bytes::{self, Cursor, len_u64};
+use crate::container::limits::{Limits, Room};
 use crate::container::stream::{Compressed, Method, PREFIX_LEN, Recorded};
 use crate::container::{Contents, Entry, Part};
 use crate::error::{Malformed, Result, WithPath};
@@ -12,6 +13,15 @@ use crate::input::Slice;
 
 /// The longest strings of one offload binary that are believed, in bytes: thousands of times what any has.
 const STRINGS_MAX: u64 = 64 << 20;
+
+/// How often its bytes may be used for strings: entries share them, but each has fields of its own.
+const STRINGS_SHARED_MAX: u64 = 16;
+
+/// What strings may take in any case, in bytes.
+const STRINGS_MIN: u64 = 4 << 10;
+
+/// Where their number is recorded.
+const ENTRIES_AT: u64 = 24;
 
 /// What a compressed one is called in messages.
 const WHAT_COMPRESSED: &str = "compressed offload binary";
@@ -64,7 +74,9 @@ pub(super) fn read_with_limit(
     }
     let body = Body { data: bytes::slice(data, 0, header.size).unwrap_or(data), header, base };
     body.check(header.entries_offset, header.entries_len(), || "the table of entries".to_owned())?;
-    let mut budget = Budget { images: header.size, string_entries: header.size, strings: strings_max };
+    Room::new().take_entries(header.count(), base.saturating_add(ENTRIES_AT))?;
+    let strings = header.size.saturating_mul(STRINGS_SHARED_MAX).saturating_add(STRINGS_MIN).min(strings_max);
+    let mut budget = Budget { images: header.size, string_entries: header.size, strings };
     let entries = (1..=header.count()).map(|number| body.entry(number, &mut budget)).collect::<Result<_, _>>()?;
     Ok(Some(Contents { entries, len: header.size }))
 }
@@ -176,22 +188,29 @@ impl<'a> Body<'a> {
         };
         self.check(offset, len, &what)?;
         let at = self.base.saturating_add(offset);
-        spend(&mut budget.strings, len, at, "length of a string", "no more than 64 MiB for all strings together")?;
+        spend(
+            &mut budget.strings,
+            len,
+            at,
+            "length of a string",
+            "no more than 64 MiB for all strings together, and 16 times the size of the offload binary",
+        )?;
         self.cursor(offset).take(len, what)
     }
 }
 
 /// The compressed offload binary at the start of `data`, or `None` if there is none.
-pub(super) fn compressed(data: Slice<'_>) -> Result<Option<Compressed<'_>>> {
-    parse_compressed(data).with_path(data.path())
+pub(super) fn compressed(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>> {
+    parse_compressed(data, limits).with_path(data.path())
 }
 
-fn parse_compressed(data: Slice<'_>) -> Result<Option<Compressed<'_>>, Malformed> {
+fn parse_compressed(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malformed> {
     let offset = data.offset();
     let Some(header) = header(data.bytes(), offset)? else { return Ok(None) };
     if header.inflated == 0 {
         return Ok(None);
     }
+    limits.check(WHAT_COMPRESSED, offset, header.inflated)?;
     let Header { version, size, entries_offset, inflated, .. } = header;
     let header_len = version.header_len();
     if entries_offset != header_len {

@@ -34,6 +34,7 @@ use object::pe::{IMAGE_SCN_CNT_UNINITIALIZED_DATA, IMAGE_SCN_LNK_NRELOC_OVFL};
 
 use super::record::Record;
 use super::view::{Field, Found, Order, View, bundle_name};
+use crate::container::limits::{Room, shown};
 use crate::error::Malformed;
 
 /// The one byte order of COFF.
@@ -176,12 +177,13 @@ impl<'v> Coff<'v> {
 
     /// The sections that hold a bundle's entries, in section order.
     pub(super) fn found(&self) -> Result<Vec<Found>, Malformed> {
-        let mut found = Vec::new();
+        let (mut found, mut room) = (Vec::new(), Room::new());
         for (index, section) in self.sections.iter().enumerate() {
             if let Some(name) = self.bundle_name(index, section)? {
+                room.take(&name, self.view.absolute(self.strings.start))?;
                 let content = content(section);
                 let len = content.end.saturating_sub(content.start);
-                self.view.read(content.start, len, || format!("section {index} ('{}')", name.escape_ascii()))?;
+                self.view.read(content.start, len, || format!("section {index} ('{}')", shown(&name)))?;
                 found.push(Found { index, name, content });
             }
         }

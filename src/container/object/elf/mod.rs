@@ -31,6 +31,7 @@ use super::record::Record;
 use super::view::{Field, Found, Order, View, bundle_name};
 use crate::bytes::len_u64;
 use crate::container::Part;
+use crate::container::limits::{Room, shown};
 use crate::error::Malformed;
 
 /// What differs between 32 and 64 bit.
@@ -194,22 +195,27 @@ impl<'v> Elf<'v> {
         }
     }
 
+    fn names_offset(&self) -> u64 {
+        self.sections.get(self.names_index).map_or(0, |names| names.offset)
+    }
+
     /// The sections that hold a bundle's entries, in section order.
     pub(super) fn found(&self) -> Result<Vec<Found>, Malformed> {
         let names = self.names()?;
         if names.is_empty() {
             return Ok(Vec::new());
         }
-        let mut found = Vec::new();
+        let (mut found, mut room) = (Vec::new(), Room::new());
         for (index, section) in self.sections.iter().enumerate().skip(1) {
             let start = usize::try_from(section.name).unwrap_or(usize::MAX);
             let Some(rest) = names.get(start..).filter(|rest| rest.last() == Some(&0)) else {
                 let (name, size) = (section.name, names.len());
                 let what = format!("the name of section {index} at byte {name} is outside the {size} bytes of names");
-                return Err(self.broken(what, self.sections.get(self.names_index).map_or(0, |names| names.offset)));
+                return Err(self.broken(what, self.names_offset()));
             };
             if let Some(name) = bundle_name(rest) {
-                self.content(section, || format!("section {index} ('{}')", name.escape_ascii()))?;
+                room.take(&name, self.view.absolute(self.names_offset()))?;
+                self.content(section, || format!("section {index} ('{}')", shown(&name)))?;
                 found.push(Found { index, name, content: section.content() });
             }
         }

@@ -1,0 +1,159 @@
+//! What a file may make of itself: how much it may inflate to, and how much its names and counts may claim.
+//!
+//! A few kilobytes can honestly be gigabytes when inflated, and a few bytes in a table can name the same megabytes a
+//! thousand times. What a file claims is held against [`Limits`], which the caller chooses, and against the constants
+//! here, which are far beyond what any compiler writes.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use crate::bytes::len_u64;
+use crate::error::Malformed;
+
+/// The most entries of one bundle. Each takes some hundred bytes of memory.
+const ENTRIES_MAX: u64 = 100_000;
+const ENTRIES_ROOM: &str = "no more than 100000";
+
+/// What the IDs of one bundle may take together, in bytes.
+const IDS_MAX: u64 = 64 << 20;
+const IDS_ROOM: &str = "no more than 64 MiB for all IDs of a bundle together";
+
+/// How much of a name that a file claims stands in a message.
+const SHOWN_MAX: usize = 200;
+
+/// Limits for reading files that may be anybody's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// What any one compressed container may inflate to, in bytes. What claims more is an error before any of it is
+    /// inflated.
+    pub inflated: u64,
+    /// What compressed containers that lie inside other containers may inflate to together, in bytes. Each counts for 64 KiB
+    /// at least.
+    pub nested: u64,
+}
+
+impl Default for Limits {
+    /// A container may inflate to what its header says, and those inside others to 256 MiB together.
+    fn default() -> Self {
+        Self { inflated: u64::MAX, nested: 256 << 20 }
+    }
+}
+
+impl Limits {
+    /// That a container at `offset` may inflate to `claimed` bytes.
+    pub(super) fn check(&self, what: &'static str, offset: u64, claimed: u64) -> Result<(), Malformed> {
+        let limit = self.inflated;
+        if claimed > limit { Err(Malformed::Claim { what, offset, claimed, limit }) } else { Ok(()) }
+    }
+}
+
+/// What the entries of one bundle may still take.
+pub(super) struct Room {
+    entries: u64,
+    ids: u64,
+}
+
+impl Room {
+    pub(super) fn new() -> Self {
+        Self { entries: ENTRIES_MAX, ids: IDS_MAX }
+    }
+
+    /// Takes the room of so many entries whose table is at `offset`.
+    pub(super) fn take_entries(&mut self, count: u64, offset: u64) -> Result<(), Malformed> {
+        let (what, found, expected) = ("entry count", count, ENTRIES_ROOM);
+        self.entries = self.entries.checked_sub(count).ok_or(Malformed::Value { what, found, offset, expected })?;
+        Ok(())
+    }
+
+    /// Takes the room of an ID of `len` bytes that is at `offset`.
+    pub(super) fn take_id(&mut self, len: u64, offset: u64) -> Result<(), Malformed> {
+        let (what, found, expected) = ("entry ID length", len, IDS_ROOM);
+        self.ids = self.ids.checked_sub(len).ok_or(Malformed::Value { what, found, offset, expected })?;
+        Ok(())
+    }
+
+    /// Takes the room of one more entry.
+    pub(super) fn take(&mut self, id: &[u8], offset: u64) -> Result<(), Malformed> {
+        let found = ENTRIES_MAX.saturating_sub(self.entries).saturating_add(1);
+        let (what, expected) = ("entry count", ENTRIES_ROOM);
+        self.entries = self.entries.checked_sub(1).ok_or(Malformed::Value { what, found, offset, expected })?;
+        self.take_id(len_u64(id), offset)
+    }
+}
+
+/// Names of symbols, which may share the bytes of a file, but not make much of little.
+pub(crate) struct SymbolNames {
+    names: Vec<Vec<u8>>,
+    left: u64,
+}
+
+/// How often the bytes of a file may be used for names of symbols.
+const NAMES_SHARED_MAX: u64 = 4;
+
+impl SymbolNames {
+    /// No names yet, of symbols in a file of `len` bytes.
+    pub(crate) fn new(len: u64) -> Self {
+        Self { names: Vec::new(), left: len.saturating_mul(NAMES_SHARED_MAX) }
+    }
+
+    /// Takes a name; none if they are more than the file has room for.
+    pub(crate) fn push(&mut self, name: &[u8]) -> Option<()> {
+        self.left = self.left.checked_sub(len_u64(name))?;
+        self.names.push(name.to_vec());
+        Some(())
+    }
+
+    pub(crate) fn into_names(self) -> Vec<Vec<u8>> {
+        self.names
+    }
+}
+
+/// Why there may be no more names of symbols.
+pub(crate) const NAMES_TOO_LONG: &str = "the names of its symbols are together longer than four times the file";
+
+/// A name that a file claims, as a message may have it: of printable characters, and not of any length.
+pub(crate) fn shown(name: &[u8]) -> String {
+    match name.get(..SHOWN_MAX) {
+        Some(start) if name.len() > SHOWN_MAX => format!("{}...", start.escape_ascii()),
+        _ => name.escape_ascii().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_claims_more_than_the_limit_is_an_error() {
+        let limits = Limits { inflated: 10, ..Limits::default() };
+        assert_eq!(limits.check("bundle", 7, 10), Ok(()));
+        let error = limits.check("bundle", 7, 11).unwrap_err().to_string();
+        assert_eq!(error, "bundle at offset 7: it claims 11 bytes when inflated, more than the limit of 10");
+        assert_eq!(Limits::default().check("bundle", 0, u64::MAX), Ok(()));
+    }
+
+    #[test]
+    fn entries_and_ids_have_room_for_what_anybody_has() {
+        let mut room = Room::new();
+        assert_eq!(room.take_entries(ENTRIES_MAX - 1, 0), Ok(()));
+        assert_eq!(room.take(b"id", 5), Ok(()));
+        let error = room.take(b"id", 9).unwrap_err().to_string();
+        assert_eq!(error, "entry count 100001 at offset 9, expected no more than 100000");
+        assert!(Room::new().take_entries(u64::MAX, 0).is_err());
+        assert_eq!(room.take_id(IDS_MAX - 2, 0), Ok(()));
+        assert!(matches!(room.take_id(1, 0), Err(Malformed::Value { what: "entry ID length", .. })));
+    }
+
+    #[test]
+    fn names_of_symbols_may_share_bytes_up_to_a_limit() {
+        let mut names = SymbolNames::new(2);
+        assert!((0..4).all(|_| names.push(b"ab").is_some()));
+        assert!(names.push(b"").is_some() && names.push(b"a").is_none());
+        assert_eq!(names.into_names().len(), 5);
+    }
+
+    #[test]
+    fn long_names_are_cut_in_messages() {
+        assert_eq!(shown(b"a\x1b\xff"), "a\\x1b\\xff");
+        assert_eq!(shown(&[b'a'; 200]), "a".repeat(200));
+        assert_eq!(shown(&[b'a'; 201]), "a".repeat(200) + "...");
+    }
+}

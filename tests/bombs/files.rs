@@ -1,0 +1,162 @@
+//! Files that claim much, written from their description.
+
+use std::io::Write as _;
+
+use md5::{Digest as _, Md5};
+
+/// A zstd frame of blocks that nobody compressed.
+pub struct Frame {
+    data: Vec<u8>,
+    last: usize,
+    inflated: u64,
+}
+
+impl Frame {
+    /// A frame without a size, with a window of 2 to the power of `log` bytes.
+    pub fn new(log: u8) -> Self {
+        let data = vec![0x28, 0xb5, 0x2f, 0xfd, 0, (log - 10) << 3];
+        Self { last: data.len(), data, inflated: 0 }
+    }
+
+    fn block(mut self, kind: u32, size: usize, content: &[u8]) -> Self {
+        self.last = self.data.len();
+        let header = u32::try_from(size).unwrap() << 3 | kind << 1;
+        self.data.extend(&header.to_le_bytes()[..3]);
+        self.data.extend(content);
+        self.inflated += u64::try_from(size).unwrap();
+        self
+    }
+
+    /// A block of these bytes.
+    pub fn raw(self, content: &[u8]) -> Self {
+        self.block(0, content.len(), content)
+    }
+
+    /// So many zero bytes, 128 KiB of them in four bytes.
+    pub fn zeros(mut self, mut len: usize) -> Self {
+        while len > 0 {
+            let size = len.min(128 << 10);
+            self = self.block(1, size, &[0]);
+            len -= size;
+        }
+        self
+    }
+
+    /// What it inflates to.
+    pub fn inflated(&self) -> u64 {
+        self.inflated
+    }
+
+    pub fn finish(mut self) -> Vec<u8> {
+        self.data[self.last] |= 1;
+        self.data
+    }
+}
+
+/// A compressed bundle whose header claims what it likes. Its hash is wrong.
+pub fn ccob(version: u16, method: u16, inflated: u64, stream: &[u8]) -> Vec<u8> {
+    let width = if version == 3 { 8 } else { 4 };
+    let header_len = if version == 1 { 20 } else { 8 + 2 * width + 8 };
+    let mut data = [b"CCOB".as_slice(), &version.to_le_bytes(), &method.to_le_bytes()].concat();
+    if version > 1 {
+        data.extend(&u64::try_from(header_len + stream.len()).unwrap().to_le_bytes()[..width]);
+    }
+    data.extend(&inflated.to_le_bytes()[..width]);
+    data.extend(&Md5::digest(stream)[..8]);
+    data.extend(stream);
+    data
+}
+
+/// A compressed bundle of this content that is sound.
+pub fn sealed(content: &[u8], stream: &[u8]) -> Vec<u8> {
+    let mut data = ccob(2, 1, u64::try_from(content.len()).unwrap(), stream);
+    data[16..24].copy_from_slice(&Md5::digest(content)[..8]);
+    data
+}
+
+/// Zero bytes as a zlib stream.
+pub fn zlib_zeros(len: usize) -> Vec<u8> {
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+    let block = vec![0; 1 << 16];
+    (0..len / block.len()).for_each(|_| encoder.write_all(&block).unwrap());
+    encoder.finish().unwrap()
+}
+
+fn header(name: &str, size: usize) -> Vec<u8> {
+    format!("{name:<16}0           0     0     644     {size:<10}`\n").into_bytes()
+}
+
+/// An archive.
+pub fn ar(members: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut data = b"!<arch>\n".to_vec();
+    for (name, content) in members {
+        data.extend(header(&format!("{name}/"), content.len()));
+        data.extend(*content);
+        data.resize(data.len().next_multiple_of(2), b'\n');
+    }
+    data
+}
+
+/// A thin archive.
+pub fn thin(members: &[&str]) -> Vec<u8> {
+    let heads = members.iter().flat_map(|name| header(&format!("{name}/"), 0));
+    b"!<thin>\n".iter().copied().chain(heads).collect()
+}
+
+pub mod elf {
+    fn file(sections: &[[u64; 6]], content: &[u8], names_index: u16) -> Vec<u8> {
+        let mut data = b"\x7fELF\x02\x01\x01".to_vec();
+        data.resize(16, 0);
+        data.extend([1_u16.to_le_bytes(), 62_u16.to_le_bytes()].concat());
+        data.extend(1_u32.to_le_bytes());
+        let table = (64 + content.len()).next_multiple_of(8);
+        [0, 0, u64::try_from(table).unwrap()].iter().for_each(|field: &u64| data.extend(field.to_le_bytes()));
+        data.extend([0; 4]);
+        let count = u16::try_from(sections.len()).unwrap();
+        [64, 0, 0, 64, count, names_index].iter().for_each(|field: &u16| data.extend(field.to_le_bytes()));
+        data.extend(content);
+        data.resize(table, 0);
+        for [name, kind, offset, size, link, info] in sections {
+            [name, kind].iter().for_each(|field| data.extend(&field.to_le_bytes()[..4]));
+            [0, 0, *offset, *size].iter().for_each(|field: &u64| data.extend(field.to_le_bytes()));
+            [link, info].iter().for_each(|field| data.extend(&field.to_le_bytes()[..4]));
+            let entry_len: u64 = if *kind == 2 { 24 } else { 0 };
+            [1, entry_len].iter().for_each(|field| data.extend(field.to_le_bytes()));
+        }
+        data
+    }
+
+    /// An object with so many sections that all have the same content, and one with their names behind them.
+    pub fn sections(count: usize, kind: u64, content: &[u8]) -> Vec<u8> {
+        let len = u64::try_from(content.len()).unwrap();
+        let mut sections = vec![[0; 6]];
+        sections.extend(vec![[1, kind, 64, len, 0, 0]; count]);
+        sections.push([1, 3, 64 + len, 4, 0, 0]);
+        let names_index = u16::try_from(count + 1).unwrap();
+        file(&sections, &[content, b"\0a\0\0"].concat(), names_index)
+    }
+
+    /// An object with one section of this name and size, whatever it holds.
+    pub fn named_section(name: &str, size: u64) -> Vec<u8> {
+        let names = [b"\0", name.as_bytes(), b"\0"].concat();
+        let len = u64::try_from(names.len()).unwrap();
+        file(&[[0; 6], [1, 1, 64, size, 0, 0], [0, 3, 64, len, 0, 0]], &names, 2)
+    }
+
+    /// An object with so many symbols, all of the same long name.
+    pub fn symbols(count: usize, name_len: usize) -> Vec<u8> {
+        let mut content = vec![0; 24];
+        for _ in 0..count {
+            content.extend(1_u32.to_le_bytes());
+            content.extend([0x12, 0, 1, 0]);
+            content.extend([0; 16]);
+        }
+        let table_len = u64::try_from(content.len()).unwrap();
+        content.push(0);
+        content.extend(vec![b'n'; name_len]);
+        content.push(0);
+        let strings_len = u64::try_from(name_len + 2).unwrap();
+        let symtab = [0, 2, 64, table_len, 2, 1];
+        file(&[[0; 6], symtab, [0, 3, 64 + table_len, strings_len, 0, 0]], &content, 2)
+    }
+}

@@ -1,0 +1,174 @@
+//! What the jobs make of one file, and whether that can be.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use memchr::memmem;
+use offload_bundle::container::binary::Binary;
+use offload_bundle::container::object::Objects;
+use offload_bundle::container::sequence::{Bundles, Inflate};
+use offload_bundle::container::text::Text;
+use offload_bundle::container::{Container, Limits};
+use offload_bundle::id::{EntryId, Rules};
+use offload_bundle::input::Input;
+use offload_bundle::job::{FileType, ImageRequest, List, Unbundle, UnbundleArchive, Unpackage};
+
+use super::formats;
+use super::samples::{BESIDE, GFX906, HOST, Held, Reader, Sample};
+
+/// How long any file may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// More than anything that a damaged file inflates to here, so that no time is lost with what is refused anyway.
+const LIMITS: Limits = Limits { inflated: 1 << 24, nested: 1 << 24 };
+
+/// A directory for one file after another.
+pub struct Lab {
+    dir: tempfile::TempDir,
+    /// How many files there were.
+    pub tried: usize,
+    /// What the slowest of them took.
+    pub slowest: Duration,
+}
+
+impl Lab {
+    pub fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("beside"), formats::binary(&[(GFX906, BESIDE)], 1)).unwrap();
+        Self { dir, tried: 0, slowest: Duration::ZERO }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Gives the jobs a damaged form of a sample. Returns how much came out.
+    pub fn survive(&mut self, sample: &Sample, how: &str, data: Vec<u8>) -> usize {
+        let started = Instant::now();
+        fs::write(self.path("in"), &data).unwrap();
+        let found = match sample.reader {
+            Reader::Bundler(file_type) => self.bundler(file_type, &data),
+            Reader::Archive => self.archive(),
+            Reader::Packager => self.packager(),
+        };
+        let took = started.elapsed();
+        assert!(took < PATIENCE, "{}, {how}: {took:?}", sample.name);
+        for content in &found {
+            assert!(
+                is_held(content, &data, &sample.held),
+                "{}, {how}: bytes from nowhere: {}",
+                sample.name,
+                content.escape_ascii()
+            );
+        }
+        assert_eq!(fs::read_dir(self.dir.path()).unwrap().count(), 2, "{}, {how}: files are left", sample.name);
+        self.tried += 1;
+        self.slowest = self.slowest.max(took);
+        found.len()
+    }
+
+    /// What an output holds, which is gone afterwards. A failure has none.
+    fn take(&self, succeeded: bool) -> Option<Vec<u8>> {
+        let content = fs::read(self.path("out")).ok();
+        assert_eq!(content.is_some(), succeeded, "an output in spite of a failure, or none");
+        if content.is_some() {
+            fs::remove_file(self.path("out")).unwrap();
+        }
+        content
+    }
+
+    fn list(&self, file_type: &str) {
+        let (input, inflate) = (self.path("in"), Inflate::Whole);
+        let job = List { input, file_type: file_type.to_owned(), inflate, limits: LIMITS };
+        let mut listed = Vec::new();
+        drop(job.run(&mut listed, &mut |_| {}));
+        let obeyed = |c: char| c.is_control() && c != '\n';
+        assert!(!String::from_utf8(listed).unwrap().contains(obeyed), "a control character is printed");
+    }
+
+    fn bundler(&self, file_type: &str, data: &[u8]) -> Vec<Vec<u8>> {
+        self.list(file_type);
+        let mut found = entries(file_type, data);
+        for id in [GFX906, HOST] {
+            let job = Unbundle {
+                input: self.path("in"),
+                file_type: file_type.to_owned(),
+                requests: vec![(EntryId::parse(id).unwrap(), self.path("out"))],
+                rules: Rules::default(),
+                allow_missing: false,
+                inflate: Inflate::AsNeeded,
+                limits: LIMITS,
+                print_commands: false,
+            };
+            let content = self.take(job.run(&mut |_| {}).is_ok());
+            // The host of a fat object is put together anew.
+            found.extend(content.filter(|_| id != HOST || file_type != "o"));
+        }
+        found
+    }
+
+    fn archive(&self) -> Vec<Vec<u8>> {
+        self.list("a");
+        let job = UnbundleArchive {
+            input: self.path("in"),
+            requests: vec![(EntryId::parse(GFX906).unwrap(), self.path("out"))],
+            rules: Rules::default(),
+            allow_missing: false,
+            check: true,
+            limits: LIMITS,
+        };
+        self.take(job.run(&mut |_| {}).is_ok()).map_or(Vec::new(), |archive| members(&archive))
+    }
+
+    fn packager(&self) -> Vec<Vec<u8>> {
+        let run = |archive: bool| {
+            let request = ImageRequest { file: Some(self.path("out")), ..ImageRequest::default() };
+            let job = Unpackage { input: self.path("in"), requests: vec![request], archive, limits: LIMITS };
+            let mut matched = true;
+            let done = job.run(&mut Vec::new(), &mut |event| {
+                matched &= !matches!(event, offload_bundle::job::Event::NoMatch { .. });
+            });
+            self.take(done.is_ok() && matched)
+        };
+        let mut found = run(true).map_or(Vec::new(), |archive| members(&archive));
+        found.extend(run(false));
+        found
+    }
+}
+
+/// The IDs and contents that the reader of a format finds.
+fn entries(file_type: &str, data: &[u8]) -> Vec<Vec<u8>> {
+    let container: Box<dyn Container> = match FileType::from_name(file_type).unwrap() {
+        FileType::Text(comment) => Box::new(Text { comment }),
+        FileType::Object | FileType::Archive => Box::new(Objects::default()),
+        FileType::Binary => Box::new(Binary::default()),
+    };
+    let input = Input::from_bytes("in", data.to_vec());
+    let bundles = Bundles::new(input.as_slice(), &*container, Inflate::Whole).with_limits(LIMITS);
+    let entries = bundles.map_while(Result::ok).flat_map(|bundle| bundle.entries);
+    entries.map(|entry| entry.id).collect()
+}
+
+fn members(archive: &[u8]) -> Vec<Vec<u8>> {
+    let mut archive = ar::Archive::new(archive);
+    let mut found = Vec::new();
+    while let Some(member) = archive.next_entry() {
+        let mut member = member.unwrap();
+        let name = member.header().identifier();
+        assert!(!name.iter().any(u8::is_ascii_control), "a control character in a name: {}", name.escape_ascii());
+        let mut content = Vec::new();
+        std::io::copy(&mut member, &mut content).unwrap();
+        found.push(content);
+    }
+    found
+}
+
+fn is_held(content: &[u8], data: &[u8], held: &Held) -> bool {
+    let within = |whole: &[u8]| content.is_empty() || memmem::find(whole, content).is_some();
+    match held {
+        Held::InFile => within(data),
+        Held::Inflated(inflated) => within(data) || within(inflated),
+        Held::UpTo(most) => content.len() <= *most,
+    }
+}
