@@ -266,6 +266,25 @@ fn broken_objects_are_errors_that_say_where() {
 }
 
 #[test]
+fn a_host_whose_names_are_unclear_makes_no_fat_object() {
+    let text = |data: &[u8]| {
+        let input = Input::from_bytes("host", data.to_vec());
+        FatObject.plan(&[Member { id: HOST.to_owned(), content: input.as_slice() }]).unwrap_err().to_string()
+    };
+    let mut host = elf(8, Order::Little);
+    let names = host.len() - b"behind all".len() - 64;
+    for kind in [0, 8, 1] {
+        host[names + 4] = kind;
+        assert!(text(&host).contains("section 3 ought to hold the section names"), "{}", text(&host));
+    }
+    let bundle = [MAGIC, DEVICE].concat();
+    let mut host = coff(false, &[".text", &bundle], b"");
+    let end = host.len() - 1;
+    host[end] = b'x';
+    assert!(text(&host).contains("the name of section 1 has no end"), "{}", text(&host));
+}
+
+#[test]
 fn no_change_of_one_byte_and_no_cut_is_worse_than_an_error() {
     for host in samples() {
         let fat = fat(&host);
