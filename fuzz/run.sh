@@ -30,6 +30,8 @@ done
 OFFLOAD_BUNDLER=${OFFLOAD_BUNDLER:-$here/../target/release/clang-offload-bundler} "$here/seeds.sh" "$scratch/seeds" 2>"$scratch/seeds.log" ||
   echo "fuzz/run.sh: not all seeds could be made: $(tail -n 1 "$scratch/seeds.log")" >&2
 
+# A zstd stream may ask for a window of 2 GiB, of which only what is written to becomes memory: hence two limits.
+
 # processor_time FILE...: the seconds that GNU time wrote, in all.
 processor_time() { cat "$@" /dev/null | awk '{ sum += $1 + $2 } END { printf "%d", sum }'; }
 
@@ -45,7 +47,7 @@ run_one() {
   while [ "$spent" -lt "$seconds" ]; do
     TMPDIR="$scratch/tmp/$target" command time -o "$scratch/time/$target/$round" -f '%U %S' \
       "$scratch/bin/$target" -fork=1 -ignore_crashes=1 -ignore_timeouts=1 -ignore_ooms=1 \
-      -rss_limit_mb=1024 -timeout=10 -report_slow_units=1 -max_len=16384 -print_final_stats=1 \
+      -rss_limit_mb=1024 -malloc_limit_mb=4096 -timeout=10 -report_slow_units=1 -max_len=16384 -print_final_stats=1 \
       -max_total_time=$((seconds - spent < 20 ? 20 : seconds - spent)) \
       -artifact_prefix="$artifacts/" "${inputs[@]}" >>"$log" 2>&1 || true
     inputs=("$corpus")

@@ -60,7 +60,8 @@ fn every_property_has_a_target_and_a_test() {
     let names = properties::ALL.map(|(name, _)| name);
     let targets = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/fuzz_targets"));
     let targets: Vec<_> = targets.iter().map(|path| path.file_stem().unwrap().to_str().unwrap()).collect();
-    assert_eq!(targets, names);
+    // Packages of this crate come without the fuzz crate.
+    assert!(targets.is_empty() || targets == names, "{targets:?}");
     let mut tested = [REPLAYED, &["differential"]].concat();
     tested.sort_unstable();
     assert_eq!(tested, names);

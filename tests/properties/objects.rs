@@ -80,10 +80,12 @@ fn append(data: &[u8]) -> Option<Fat> {
 
 /// A reader that is not ours, where it can read the host.
 fn witness(host: &[u8], fat: &[u8], ids: [&str; 3], contents: [&[u8]; 3]) {
-    let Ok(host) = object::File::parse(host) else { return };
+    if object::File::parse(host).is_err() {
+        return;
+    }
     let fat = object::File::parse(fat).unwrap();
-    let sections: Vec<_> = fat.sections().skip(host.sections().count()).collect();
-    assert_eq!(sections.len(), 3);
+    let sections: Vec<_> = fat.sections().collect();
+    let sections = &sections[sections.len() - 3..];
     for ((section, id), content) in sections.iter().zip(ids).zip(contents) {
         assert_eq!(section.name_bytes().unwrap().escape_ascii().to_string(), format!("{MAGIC}{id}"));
         assert!(section.data().unwrap() == content, "{id}");

@@ -99,8 +99,13 @@ impl Elf<'_> {
             let what = "the table of section names is compressed or part of the program and cannot grow; it starts";
             return Err(self.broken(what.to_owned(), section.offset));
         }
-        if self.names()?.last() != Some(&0) {
+        let names = self.names()?;
+        if names.last() != Some(&0) {
             new.push(0);
+        }
+        // A table without a name gives none, whatever the headers say; with new names in it, it would.
+        if names.is_empty() {
+            sections.iter_mut().for_each(|section| section.name = 0);
         }
         Ok(self.names_index)
     }
