@@ -4,8 +4,8 @@
 #     fuzz/run.sh SECONDS [TARGET...]
 #
 # Needs cargo-fuzz, a nightly Rust and GNU time. JOBS (1) targets run at a time. WORK (fuzz/) takes corpus/, artifacts/ and log/;
-# a corpus is kept from run to run. It begins with fixtures/fuzz/<target>/, and with what fuzz/seeds.sh makes where LLVM 22 is
-# installed. A finding does not end a run; its status is 1 if there was any. REUSE=1 takes the executables that are there.
+# a corpus is kept from run to run. A new one begins with fixtures/fuzz/<target>/ and, where LLVM 22 is installed, with what
+# fuzz/seeds.sh makes. A finding does not end a run; its status is 1 if there was any. REUSE=1 takes the executables that are there.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 seconds=${1:?usage: fuzz/run.sh SECONDS [TARGET...]}
@@ -27,8 +27,14 @@ mkdir "$scratch/bin"
 for target in "${targets[@]}"; do
   cp "$here/target/$host/release/$target" "$scratch/bin/"
 done
-OFFLOAD_BUNDLER=${OFFLOAD_BUNDLER:-$here/../target/release/clang-offload-bundler} "$here/seeds.sh" "$scratch/seeds" 2>"$scratch/seeds.log" ||
-  echo "fuzz/run.sh: not all seeds could be made: $(tail -n 1 "$scratch/seeds.log")" >&2
+is_new() { [ -z "$(ls -A "$work/corpus/$1" 2>/dev/null)" ]; }
+for target in "${targets[@]}"; do
+  if is_new "$target" && [ ! -d "$scratch/seeds" ]; then
+    OFFLOAD_BUNDLER=${OFFLOAD_BUNDLER:-$here/../target/release/clang-offload-bundler} \
+      "$here/seeds.sh" "$scratch/seeds" 2>"$scratch/seeds.log" ||
+      echo "fuzz/run.sh: not all seeds could be made: $(tail -n 1 "$scratch/seeds.log")" >&2
+  fi
+done
 
 # A zstd stream may ask for a window of 2 GiB, of which only what is written to becomes memory: hence two limits.
 
@@ -37,11 +43,13 @@ processor_time() { cat "$@" /dev/null | awk '{ sum += $1 + $2 } END { printf "%d
 
 run_one() {
   local target=$1 corpus="$work/corpus/$1" artifacts="$work/artifacts/$1" log="$work/log/$1" spent=0 round=0
-  mkdir -p "$corpus" "$artifacts" "$work/log" "$scratch/tmp/$target" "$scratch/time/$target"
   local inputs=("$corpus")
-  for seeds in "$here/../fixtures/fuzz/$target" "$here/../fixtures/fuzz/found/$target" "$scratch/seeds/$target"; do
-    [ ! -d "$seeds" ] || inputs+=("$seeds")
-  done
+  if is_new "$target"; then
+    for seeds in "$here/../fixtures/fuzz/$target" "$here/../fixtures/fuzz/found/$target" "$scratch/seeds/$target"; do
+      [ ! -d "$seeds" ] || inputs+=("$seeds")
+    done
+  fi
+  mkdir -p "$corpus" "$artifacts" "$work/log" "$scratch/tmp/$target" "$scratch/time/$target"
   ls "$artifacts" | sort >"$scratch/$target.before"
   : >"$log"
   while [ "$spent" -lt "$seconds" ]; do
