@@ -117,12 +117,16 @@ fn fat(host: &[u8]) -> Vec<u8> {
 }
 
 fn fat_with(code: &[u8], host: &[u8]) -> Vec<u8> {
+    try_fat(code, host).unwrap()
+}
+
+fn try_fat(code: &[u8], host: &[u8]) -> Result<Vec<u8>> {
     let inputs = [Input::from_bytes("device", code.to_vec()), Input::from_bytes("host", host.to_vec())];
     let member = |index: usize, id: &str| Member { id: id.to_owned(), content: inputs[index].as_slice() };
-    let plan = FatObject.plan(&[member(0, DEVICE), member(1, HOST)]).unwrap();
+    let plan = FatObject.plan(&[member(0, DEVICE), member(1, HOST)])?;
     let mut out = Vec::new();
-    emit(&plan, &mut out).unwrap();
-    out
+    emit(&plan, &mut out)?;
+    Ok(out)
 }
 
 fn read(data: &[u8]) -> Result<Option<Contents>, Malformed> {
@@ -263,6 +267,53 @@ fn broken_objects_are_errors_that_say_where() {
     let mut data = fat(&coff(false, &[".text"], b""));
     data[headers + 19] = 0xff;
     assert!(text(&data).contains(&format!("section 1 ('{MAGIC}{DEVICE}') needs")), "{}", text(&data));
+}
+
+#[test]
+fn a_host_whose_names_are_unclear_makes_no_fat_object() {
+    let text = |data: &[u8]| {
+        let input = Input::from_bytes("host", data.to_vec());
+        FatObject.plan(&[Member { id: HOST.to_owned(), content: input.as_slice() }]).unwrap_err().to_string()
+    };
+    let mut host = elf(8, Order::Little);
+    let names = host.len() - b"behind all".len() - 64;
+    for kind in [0, 8, 1] {
+        host[names + 4] = kind;
+        assert!(text(&host).contains("section 3 ought to hold the section names"), "{}", text(&host));
+    }
+    let bundle = [MAGIC, DEVICE].concat();
+    let mut host = coff(false, &[".text", &bundle], b"");
+    let end = host.len() - 1;
+    host[end] = b'x';
+    assert!(text(&host).contains("the name of section 1 has no end"), "{}", text(&host));
+}
+
+#[test]
+fn a_host_that_could_not_come_back_makes_no_fat_object() {
+    let good = coff(false, &[".text"], b"");
+    let end = u32::try_from(good.len()).unwrap();
+    let relocations = 20 + 24;
+    // Two section headers of 40 bytes are added.
+    for (offset, error) in [(end, false), (end + 79, true), (end + 80, true), (end + 81, false), (u32::MAX, false)] {
+        let mut host = good.clone();
+        host[relocations..relocations + 4].copy_from_slice(&offset.to_le_bytes());
+        match try_fat(CODE, &host) {
+            Ok(fat) => assert!(!error && entries(&fat)[1].1 == host, "{offset}"),
+            Err(malformed) => assert!(error && malformed.to_string().contains("behind the end"), "{malformed}"),
+        }
+    }
+    let mut host = good;
+    host[8..12].fill(0);
+    let malformed = try_fat(CODE, &host).unwrap_err();
+    assert!(malformed.to_string().contains("2 symbols are counted, but there is no table of them"), "{malformed}");
+}
+
+#[test]
+fn names_that_point_nowhere_name_nothing_in_a_fat_object() {
+    let mut host = elf(8, Order::Little);
+    let names = host.len() - b"behind all".len() - 64;
+    host[names + 32..names + 40].fill(0);
+    assert!(entries(&fat(&host))[1].1 == host);
 }
 
 #[test]

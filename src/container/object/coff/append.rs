@@ -9,6 +9,7 @@
 //! Names, flags, order and virtual addresses of the sections are those of LLVM 22.1.8.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use object::pe::{IMAGE_SCN_LNK_REMOVE, IMAGE_SCN_MEM_READ};
@@ -36,6 +37,8 @@ impl Coff<'_> {
         }
         let body = self.headers_end()..self.body_end()?;
         let shift = Shift { from: body.start, end: self.view.len(), by: added_count.saturating_mul(SECTION_LEN) };
+        self.check_symbol_count()?;
+        self.check_offsets(&shift)?;
         let mut sections = self.sections.clone();
         sections.iter_mut().for_each(|section| OFFSETS.into_iter().for_each(|field| shift.apply(field, section)));
         let names = self.new_names(added)?;
@@ -78,6 +81,40 @@ impl Coff<'_> {
             }
         }
         Ok(end)
+    }
+
+    /// That there is a table if symbols are counted, which the fat object always has.
+    fn check_symbol_count(&self) -> Result<(), Malformed> {
+        match self.field(self.layout.symbol_count) {
+            count if count > 0 && self.field(self.layout.symbols_offset) == 0 => {
+                Err(self
+                    .broken(format!("{count} symbols are counted, but there is no table of them; the header is"), 0))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// That no offset means the place that another one moves to: it could not be moved back.
+    fn check_offsets(&self, shift: &Shift) -> Result<(), Malformed> {
+        let behind = Cell::new(None);
+        let check = |offset| {
+            if shift.back(shift.forward(offset)) != offset {
+                behind.set(Some(offset));
+            }
+            offset
+        };
+        for section in &self.sections {
+            for field in OFFSETS {
+                check(field.get(ORDER, section));
+            }
+        }
+        self.moved_symbols(&Moves { offset: &check, number: None })?;
+        match behind.get() {
+            None => Ok(()),
+            Some(offset) => {
+                Err(self.broken("something is recorded to lie behind the end of the file,".to_owned(), offset))
+            }
+        }
     }
 
     /// The strings without their length.

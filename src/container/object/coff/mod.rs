@@ -21,7 +21,7 @@
 //! number included, then each with a final zero. Integers are little-endian. Layout: Microsoft PE and COFF
 //! specification, with the limits of LLVM 22.1.8.
 //!
-//! Rejected: tables and contents outside the file, long names outside the strings.
+//! Rejected: tables and contents outside the file, long names outside the strings, a bundle's name without end.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod append;
@@ -34,6 +34,7 @@ use object::pe::{IMAGE_SCN_CNT_UNINITIALIZED_DATA, IMAGE_SCN_LNK_NRELOC_OVFL};
 
 use super::record::Record;
 use super::view::{Field, Found, Order, View, bundle_name};
+use crate::container::MAGIC;
 use crate::container::limits::{Room, shown};
 use crate::error::Malformed;
 
@@ -204,6 +205,11 @@ impl<'v> Coff<'v> {
             let what = format!("the name '{name}' of section {index} is outside the string table; the table is");
             return Err(self.broken(what, self.strings.start));
         };
+        // With strings behind it, the name would be another one.
+        if rest.starts_with(MAGIC.as_bytes()) && memchr::memchr(0, &rest).is_none() {
+            let what = format!("the name of section {index} has no end; the string table is");
+            return Err(self.broken(what, self.strings.start));
+        }
         Ok(bundle_name(&rest))
     }
 

@@ -86,13 +86,26 @@ impl Elf<'_> {
             sections.push(Section { name: 1, kind, alignment: 1, ..Section::default() });
             return Ok(sections.len().saturating_sub(1));
         };
+        // The names would be none to who reads them by the type.
+        if !section.is(SHT_STRTAB) {
+            let what = format!(
+                "section {} ought to hold the section names, but is no string table; it starts",
+                self.names_index
+            );
+            return Err(self.broken(what, section.offset));
+        }
         let fixed = SHF_ALLOC.0 | SHF_COMPRESSED.0;
         if section.flags & fixed != 0 {
             let what = "the table of section names is compressed or part of the program and cannot grow; it starts";
             return Err(self.broken(what.to_owned(), section.offset));
         }
-        if self.names()?.last() != Some(&0) {
+        let names = self.names()?;
+        if names.last() != Some(&0) {
             new.push(0);
+        }
+        // A table without a name gives none, whatever the headers say; with new names in it, it would.
+        if names.is_empty() {
+            sections.iter_mut().for_each(|section| section.name = 0);
         }
         Ok(self.names_index)
     }

@@ -15,7 +15,8 @@
 //! info the number of program headers. Layout: System V ABI, generic part, with the limits of LLVM 22.1.8.
 //!
 //! Rejected: section headers of another size, outside the file or more than there can be, names outside their
-//! table, a names' section that does not exist.
+//! table, a names' section that does not exist, or is no string
+//! table if names are to be added.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod append;

@@ -1,0 +1,20 @@
+//! What the fuzz targets share: the properties, which `cargo test` tries too, and how inputs are changed.
+
+mod mutate;
+mod structure;
+
+#[path = "../../tests/properties/mod.rs"]
+pub mod properties;
+
+pub use mutate::mutate;
+
+/// A fuzz target: a property, and inputs that are changed with their structure in mind.
+#[macro_export]
+macro_rules! target {
+    ($property:ident) => {
+        libfuzzer_sys::fuzz_target!(|data: &[u8]| $crate::properties::$property(data));
+        libfuzzer_sys::fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+            $crate::mutate(data, size, max_size, seed)
+        });
+    };
+}

@@ -1,0 +1,93 @@
+//! The properties of the fuzz targets, on what the fuzzers kept and on what once broke one: no fuzzer is needed here.
+//!
+//! The comparison with LLVM 22 says so and does nothing where that is not installed; `OFFLOAD_REQUIRE_LLVM=1` makes it a
+//! failure.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    unreachable_pub,
+    reason = "in a test, what must not happen ends the test; the properties are shared with the fuzz targets"
+)]
+
+mod properties;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn folder(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/fuzz").join(path)
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+/// Tries the property of a target on its corpus and on what broke it.
+fn replay(target: &str) {
+    let (_, property) = properties::ALL.into_iter().find(|(name, _)| *name == target).unwrap();
+    let corpus = files(&folder(target));
+    assert!(!corpus.is_empty(), "no corpus of {target}");
+    for file in corpus.iter().chain(&files(&folder(&format!("found/{target}")))) {
+        // The name of the file is in front of what the property says.
+        let data = fs::read(file).unwrap();
+        let result = std::panic::catch_unwind(|| property(&data));
+        assert!(result.is_ok(), "{} breaks the property of {target}", file.display());
+    }
+}
+
+macro_rules! replayed {
+    ($($name:ident,)*) => {
+        /// The targets that have a test below.
+        const REPLAYED: &[&str] = &[$(stringify!($name)),*];
+
+        $(
+            #[test]
+            fn $name() {
+                replay(stringify!($name));
+            }
+        )*
+    };
+}
+
+replayed!(archive, bitcode, coff, compressed, elf, ids, list, offload_binary, roundtrip, text, unbundle,);
+
+#[test]
+fn every_property_has_a_target_and_a_test() {
+    let names = properties::ALL.map(|(name, _)| name);
+    let targets = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/fuzz_targets"));
+    let targets: Vec<_> = targets.iter().map(|path| path.file_stem().unwrap().to_str().unwrap()).collect();
+    // Packages of this crate come without the fuzz crate.
+    assert!(targets.is_empty() || targets == names, "{targets:?}");
+    let mut tested = [REPLAYED, &["differential"]].concat();
+    tested.sort_unstable();
+    assert_eq!(tested, names);
+    for found in files(&folder("found")) {
+        assert!(names.iter().any(|name| found.ends_with(name)), "{}", found.display());
+    }
+}
+
+#[test]
+fn differential() {
+    if properties::reference().is_none() {
+        let required = std::env::var_os("OFFLOAD_REQUIRE_LLVM").is_some_and(|value| value == "1");
+        assert!(!required, "LLVM 22 is not installed, and OFFLOAD_REQUIRE_LLVM=1 is set");
+        return eprintln!("SKIPPED: LLVM 22 is not installed: the corpus of differential");
+    }
+    replay("differential");
+}
+
+#[test]
+fn what_was_found_is_documented() {
+    let readme = fs::read_to_string(folder("README.md")).unwrap();
+    for file in files(&folder("found")).iter().flat_map(|target| files(target)) {
+        let name = file.strip_prefix(folder("found")).unwrap();
+        assert!(
+            readme.contains(&format!("`{}`", name.display())),
+            "fixtures/fuzz/README.md says nothing about {name:?}"
+        );
+    }
+}

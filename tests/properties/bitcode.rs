@@ -1,0 +1,42 @@
+use offload_bundle::container::archive::{Archive, Location};
+use offload_bundle::id::{EntryId, Rules};
+use offload_bundle::input::Input;
+use offload_bundle::job::UnbundleArchive;
+
+use super::formats;
+use super::offload_binary::images;
+use super::room::Room;
+
+const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
+
+/// Any bitcode embeds offload binaries, none, or is an error. As the member of a library its symbols are read for the
+/// index, or it is stored without; either way it comes back byte for byte. The index names only what is in the bitcode.
+pub fn bitcode(data: &[u8]) {
+    drop(images(&Room::with(data)));
+    symbols(data);
+}
+
+fn symbols(data: &[u8]) {
+    let is_bitcode = data.starts_with(b"BC\xc0\xde");
+    let bundle = formats::binary(&[(GFX906.as_bytes().to_vec(), data.to_vec())], 4);
+    let header = format!("{:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", "m.o/", 0, 0, 0, 644, bundle.len());
+    let room = Room::with(&[b"!<arch>\n", header.as_bytes(), &bundle, &b"\n"[..bundle.len() % 2]].concat());
+    let requests = vec![(EntryId::parse(GFX906).unwrap(), room.path("out.a"))];
+    let (rules, allow_missing, check) = (Rules::default(), false, true);
+    let job = UnbundleArchive { input: room.input(), requests, rules, allow_missing, check };
+    if job.run(&mut |_| {}).is_err() {
+        // An object that is no bitcode may be broken.
+        assert!(!is_bitcode, "bitcode is stored even if it cannot be read");
+        return room.holds_only(&["in"]);
+    }
+    let archive = room.take("out.a").unwrap();
+    let input = Input::from_bytes("out", archive.clone());
+    let members: Vec<_> = Archive::read(input.as_slice()).unwrap().members().map(Result::unwrap).collect();
+    let [Location::Inside(content)] = [&members[0].location] else { panic!("no member inside") };
+    assert!(members.len() == 1 && content.bytes() == data, "bitcode comes back changed");
+    let index = object::read::archive::ArchiveFile::parse(archive.as_slice()).unwrap().symbols().unwrap();
+    for symbol in index.into_iter().flatten() {
+        let named = symbol.unwrap().name();
+        assert!(!is_bitcode || memchr::memmem::find(data, named).is_some(), "{}", named.escape_ascii());
+    }
+}

@@ -1,0 +1,250 @@
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Once;
+use std::time::{Duration, Instant};
+
+use memchr::memmem;
+use offload_bundle::container::archive::Archive;
+use offload_bundle::container::object::Format;
+use offload_bundle::container::sequence::{Bundles, Inflate};
+use offload_bundle::error::{Error, Malformed};
+use offload_bundle::id::{EntryId, OffloadKind, Rules};
+use offload_bundle::input::Input;
+use offload_bundle::job::Unbundle;
+
+use super::formats::MAGIC;
+use super::list::{container, ids};
+use super::room::Room;
+
+/// How long LLVM's tool may take before it counts as hanging.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// LLVM 22's bundler, if it is installed.
+pub fn reference() -> Option<PathBuf> {
+    let named = std::env::var_os("OFFLOAD_REFERENCE_BUNDLER").map(PathBuf::from);
+    let tool = named.unwrap_or_else(|| PathBuf::from("/usr/lib/llvm-22/bin/clang-offload-bundler"));
+    tool.exists().then_some(tool)
+}
+
+/// Where LLVM 22 lists any bytes with success, the same IDs are listed here, and where it unbundles them with success, the
+/// same bytes come out here, but for the differences that `docs/differences.md` names.
+///
+/// Archives are left to `tests/archives.rs`. Without LLVM 22 nothing is compared.
+pub fn differential(data: &[u8]) {
+    static SKIPPED: Once = Once::new();
+    let Some(tool) = reference() else {
+        return SKIPPED.call_once(|| eprintln!("SKIPPED: LLVM 22 is not installed: differential"));
+    };
+    if Archive::is_archive(data) {
+        return;
+    }
+    let file_type = type_of(data);
+    let room = Room::with(data);
+    let Some(theirs) = list(&tool, &room, file_type) else { return };
+    let ours = Ours::of(data, file_type);
+    if lines(&ours.ids) != theirs {
+        let reason = ours.listed_otherwise(&theirs);
+        assert!(reason.is_some(), "as {file_type}, LLVM lists {}, we {:?}", shown(&theirs), ours);
+    }
+    let requests = requests(&theirs, data);
+    if requests.is_empty() || theirs.len() > 50 {
+        return;
+    }
+    let Some(theirs) = unbundle(&tool, &room, file_type, &requests) else { return };
+    let (error, written) = ours_unbundled(&room, file_type, &requests);
+    if error.is_some() || written != theirs {
+        let reason = ours.unbundled_otherwise(data, &requests, error.as_ref());
+        assert!(
+            reason.is_some(),
+            "as {file_type}, for {requests:?} LLVM writes {}, we {error:?} {}",
+            shown(&theirs),
+            shown(&written)
+        );
+    }
+}
+
+fn shown<'b>(texts: impl IntoIterator<Item = &'b Vec<u8>>) -> String {
+    let texts: Vec<_> = texts.into_iter().map(|text| text.escape_ascii().to_string()).collect();
+    format!("{texts:?}")
+}
+
+fn type_of(data: &[u8]) -> &'static str {
+    let has = |comment: &str| memmem::find(data, &[b"\n", comment.as_bytes(), b" ", MAGIC].concat()).is_some();
+    match data {
+        _ if Format::of(data).is_some() => "o",
+        _ if data.starts_with(MAGIC) || data.starts_with(b"CCOB") => "bc",
+        _ if has("//") => "ii",
+        _ if has("#") => "s",
+        _ if has(";") => "ll",
+        _ => "bc",
+    }
+}
+
+/// The lines that IDs make, each once: LLVM's order is that of a hash table, in which every ID is once.
+fn lines(ids: &[Vec<u8>]) -> BTreeSet<Vec<u8>> {
+    let text: Vec<u8> = ids.iter().flat_map(|id| [id, &b"\n"[..]].concat()).collect();
+    text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect()
+}
+
+/// Runs LLVM's tool. A crash, a hang and an error are nothing that has to be done alike.
+fn succeeds(tool: &PathBuf, room: &Room, arguments: &[String]) -> bool {
+    let limits = "ulimit -v 2097152; ulimit -f 65536; ulimit -c 0; exec \"$@\"";
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", limits, "sh"]).arg(tool).args(arguments).current_dir(room.path(""));
+    command.env_clear().env("PATH", "/usr/bin:/bin").env("LLVM_DISABLE_SYMBOLIZATION", "1");
+    command.stdin(Stdio::null()).stderr(Stdio::null());
+    command.stdout(File::create(room.path("stdout")).unwrap());
+    let mut child = command.spawn().unwrap();
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.success();
+        }
+        if started.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            return false;
+        }
+        std::thread::sleep(Duration::from_micros(500));
+    }
+}
+
+fn list(tool: &PathBuf, room: &Room, file_type: &str) -> Option<BTreeSet<Vec<u8>>> {
+    let arguments = ["-list".to_owned(), format!("-type={file_type}"), "-input=in".to_owned()];
+    let success = succeeds(tool, room, &arguments);
+    let listed = room.take("stdout").unwrap();
+    success.then(|| lines(&[listed]))
+}
+
+fn unbundle(tool: &PathBuf, room: &Room, file_type: &str, requests: &[String]) -> Option<Vec<Vec<u8>>> {
+    let mut arguments = vec!["-unbundle".to_owned(), format!("-type={file_type}"), "-input=in".to_owned()];
+    arguments.push(format!("-targets={}", requests.join(",")));
+    let names: Vec<String> = (0..requests.len()).map(|index| format!("theirs{index}")).collect();
+    arguments.extend(names.iter().map(|name| format!("-output={name}")));
+    let success = succeeds(tool, room, &arguments);
+    drop(room.take("stdout"));
+    let written = names.iter().map(|name| room.take(name));
+    let written: Vec<_> = written.map(Option::unwrap_or_default).collect();
+    success.then_some(written)
+}
+
+/// What to ask for: IDs that both tools read alike. The host of a fat object is made anew by LLVM.
+fn requests(listed: &BTreeSet<Vec<u8>>, data: &[u8]) -> Vec<String> {
+    let fat = Format::of(data).is_some();
+    let texts = listed.iter().filter_map(|id| std::str::from_utf8(id).ok());
+    let canonical = texts.filter(|text| !text.contains(',') && text.is_ascii()).filter(|text| {
+        let parsed = EntryId::parse(text);
+        parsed.is_ok_and(|id| id.to_string() == **text && !(fat && id.kind() == OffloadKind::Host))
+    });
+    canonical.take(2).map(str::to_owned).collect()
+}
+
+fn ours_unbundled(room: &Room, file_type: &str, requests: &[String]) -> (Option<Error>, Vec<Vec<u8>>) {
+    let names: Vec<String> = (0..requests.len()).map(|index| format!("ours{index}")).collect();
+    let job = Unbundle {
+        input: room.input(),
+        file_type: file_type.to_owned(),
+        requests: requests
+            .iter()
+            .zip(&names)
+            .map(|(id, name)| (EntryId::parse(id).unwrap(), room.path(name)))
+            .collect(),
+        rules: Rules::default(),
+        allow_missing: false,
+        inflate: Inflate::AsNeeded,
+        print_commands: false,
+    };
+    let error = job.run(&mut |_| {}).err();
+    (error, names.iter().map(|name| room.take(name).unwrap_or_default()).collect())
+}
+
+/// What is found here.
+#[derive(Debug)]
+struct Ours {
+    ids: Vec<Vec<u8>>,
+    bundles: usize,
+    broken: Option<Malformed>,
+}
+
+impl Ours {
+    fn of(data: &[u8], file_type: &str) -> Self {
+        let input = Input::from_bytes("in", data.to_vec());
+        let container = container(file_type);
+        let (mut bundles, mut broken) = (0, None);
+        for bundle in Bundles::new(input.as_slice(), &*container, Inflate::Whole) {
+            match bundle {
+                Ok(_) => bundles += 1,
+                Err(Error::Malformed { source, .. }) => broken = Some(source),
+                Err(error) => panic!("{error}"),
+            }
+        }
+        Self { ids: ids(data, file_type, Inflate::Whole).0, bundles, broken }
+    }
+
+    /// The row of `docs/differences.md` by which something else is listed.
+    fn listed_otherwise(&self, theirs: &BTreeSet<Vec<u8>>) -> Option<&'static str> {
+        if let Some(broken) = &self.broken {
+            return Some(row_of(broken));
+        }
+        (self.bundles > 1 && lines(&self.ids).is_superset(theirs)).then_some("several bundles in one file")
+    }
+
+    /// The row by which something else comes out.
+    fn unbundled_otherwise(&self, data: &[u8], requests: &[String], error: Option<&Error>) -> Option<&'static str> {
+        match error {
+            Some(Error::Malformed { source, .. }) => return Some(row_of(source)),
+            Some(_) => return None,
+            None => {}
+        }
+        let distinct: BTreeSet<_> = self.ids.iter().collect();
+        let is_requested = |id: &&Vec<u8>| requests.iter().any(|request| request.as_bytes() == id.as_slice());
+        let inside = |id: &&Vec<u8>| memmem::find_iter(data, id.as_slice()).count() > 2;
+        match () {
+            () if distinct.len() < self.ids.len() => Some("the same ID twice in one bundle"),
+            () if self.bundles > 1 => Some("several bundles in one file"),
+            () if distinct.iter().any(|id| !is_requested(id) && self.fits(id, requests)) => {
+                Some("several entries fit several requests")
+            }
+            () if requests.len() > 1 && self.fits(requests[0].as_bytes(), &requests[1..]) => {
+                Some("several entries fit several requests")
+            }
+            () if self.is_text(data) && distinct.iter().any(inside) => {
+                Some("text bundle: an entry that itself holds a text bundle")
+            }
+            () => None,
+        }
+    }
+
+    fn is_text(&self, data: &[u8]) -> bool {
+        !matches!(type_of(data), "bc" | "o")
+    }
+
+    /// Whether an entry may serve one of the requests.
+    fn fits(&self, id: &[u8], requests: &[String]) -> bool {
+        let Some(id) = std::str::from_utf8(id).ok().and_then(|id| EntryId::parse(id).ok()) else { return false };
+        requests.iter().any(|request| {
+            let request = EntryId::parse(request).unwrap();
+            id.compatibility(&request, Rules::default()).is_compatible()
+                || request.compatibility(&id, Rules::default()).is_compatible()
+        })
+    }
+}
+
+/// The row of `docs/differences.md` by which a broken file is an error.
+fn row_of(broken: &Malformed) -> &'static str {
+    match broken {
+        Malformed::Inflated { inner, .. } => row_of(inner),
+        Malformed::Truncated { .. } | Malformed::Count { .. } => {
+            "a bundle cut short, a count or offset outside the file"
+        }
+        Malformed::Overlap { .. } => "an entry that claims bytes of the header",
+        Malformed::Unclosed { .. } => "text bundle: a start line without end line",
+        Malformed::Size { .. } | Malformed::Hash { .. } | Malformed::Value { .. } | Malformed::Stream { .. } => {
+            "a compressed bundle with wrong hash or sizes"
+        }
+        Malformed::Object { .. } => "a broken ELF or COFF file as host or input",
+        other => panic!("no row for {other}"),
+    }
+}

@@ -1,0 +1,89 @@
+//! The formats as their descriptions have them, by other code than the library's.
+
+use std::io::Read as _;
+
+use md5::{Digest as _, Md5};
+
+pub const MAGIC: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
+
+/// What one stream may inflate to before it is left at that.
+pub const INFLATED_MAX: usize = 32 << 20;
+
+/// A binary bundle of IDs and contents, each content at a multiple of `align`.
+pub fn binary(entries: &[(Vec<u8>, Vec<u8>)], align: usize) -> Vec<u8> {
+    let mut offset = MAGIC.len() + 8 + entries.iter().map(|(id, _)| 24 + id.len()).sum::<usize>();
+    let mut header = [MAGIC, &number(entries.len())].concat();
+    let mut payload = Vec::new();
+    for (id, content) in entries {
+        let start = offset.next_multiple_of(align);
+        payload.resize(payload.len() + start - offset, 0);
+        payload.extend(content);
+        offset = start + content.len();
+        header.extend([number(start), number(content.len()), number(id.len())].concat());
+        header.extend(id);
+    }
+    [header, payload].concat()
+}
+
+fn number(number: usize) -> [u8; 8] {
+    u64::try_from(number).unwrap().to_le_bytes()
+}
+
+/// The number in up to eight bytes, little-endian.
+pub fn read_number(data: &[u8]) -> u64 {
+    data.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// A marker line of a text bundle.
+pub fn marker(comment: &str, word: &str, id: &[u8]) -> Vec<u8> {
+    [b"\n", comment.as_bytes(), b" ", MAGIC, b"__", word.as_bytes(), b"__ ", id, b"\n"].concat()
+}
+
+/// How a compressed bundle says that it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ccob {
+    pub version: u16,
+    pub method: u16,
+    pub total: Option<u64>,
+    pub inflated: u64,
+    pub hash: u64,
+    pub header_len: usize,
+}
+
+impl Ccob {
+    /// The header at the start of some bytes.
+    pub fn read(data: &[u8]) -> Option<Self> {
+        let field = |at: usize, len: usize| Some(read_number(data.get(at..at + len)?));
+        if !data.starts_with(b"CCOB") {
+            return None;
+        }
+        let version = u16::try_from(field(4, 2)?).ok()?;
+        let method = u16::try_from(field(6, 2)?).ok()?;
+        let (total, inflated_at, width) = match version {
+            1 => (None, 8, 4),
+            2 => (Some(field(8, 4)?), 12, 4),
+            3 => (Some(field(8, 8)?), 16, 8),
+            _ => return None,
+        };
+        let (inflated, hash) = (field(inflated_at, width)?, field(inflated_at + width, 8)?);
+        Some(Self { version, method, total, inflated, hash, header_len: inflated_at + width + 8 })
+    }
+}
+
+/// The hash that compressed bundles record.
+pub fn hash(payload: &[u8]) -> u64 {
+    read_number(&Md5::digest(payload)[..8])
+}
+
+/// As much of a stream (method 0 is zlib, any other zstd) as inflates, up to [`INFLATED_MAX`] bytes.
+pub fn inflate(method: u16, stream: &[u8]) -> Vec<u8> {
+    let mut payload = Vec::new();
+    let limit = u64::try_from(INFLATED_MAX).unwrap();
+    if method == 0 {
+        drop(flate2::read::ZlibDecoder::new(stream).take(limit).read_to_end(&mut payload));
+    } else if let Ok(mut decoder) = zstd::Decoder::new(stream) {
+        decoder.window_log_max(31).unwrap();
+        drop(decoder.take(limit).read_to_end(&mut payload));
+    }
+    payload
+}

@@ -1,0 +1,82 @@
+use offload_bundle::id::target_id::TargetId;
+use offload_bundle::id::triple::{Form, Os, Triple, normalize};
+use offload_bundle::id::{Compatibility, EntryId, Rules};
+
+/// Any text is an entry ID or is none. What is written of one parses back, and is written the same again; normalising a
+/// triple twice changes nothing more. An ID serves its own request, and whether two IDs are compatible is what the rule
+/// says of their parts.
+///
+/// The bytes are two IDs, a line each.
+pub fn ids(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let (first, second) = text.split_once('\n').unwrap_or((&text, "hip-amdgcn-amd-amdhsa--gfx90a:xnack+"));
+    for text in [first, second] {
+        normalising(text);
+        for id in [EntryId::parse(text), EntryId::parse_any(text)].into_iter().flatten() {
+            written(&id);
+        }
+    }
+    if let (Ok(first), Ok(second)) = (EntryId::parse(first), EntryId::parse(second)) {
+        for hip_serves_openmp in [false, true] {
+            compatibility(&first, &second, Rules { hip_serves_openmp });
+            compatibility(&second, &first, Rules { hip_serves_openmp });
+        }
+        let conflict = first.target_id().conflicts_with(second.target_id());
+        assert_eq!(second.target_id().conflicts_with(first.target_id()), conflict);
+    }
+}
+
+fn normalising(text: &str) {
+    for form in [Form::Three, Form::Four, Form::Any] {
+        let once = normalize(text, form);
+        // Of more words than three, one that is cut off may have held another in its place.
+        assert!(form == Form::Three || normalize(&once, form) == once, "{text:?} as {form:?}: {once:?}");
+        let fields = once.split('-').count();
+        assert!(form != Form::Three || fields == 3, "{once}");
+        assert!(form != Form::Four || fields == 4, "{once}");
+    }
+}
+
+fn written(id: &EntryId) {
+    let text = id.to_string();
+    let again = EntryId::parse_any(&text).unwrap_or_else(|error| panic!("{text:?}: {error}"));
+    // LLVM writes words in their places and reads them where they are. Only if amdhsa was out of place is there something
+    // to leave out in a second writing: its environment.
+    let system = |triple: &str| Triple::parse(triple).os();
+    if id.triple().os() == Os::AmdHsa || system(&normalize(id.triple().as_str(), Form::Four)) != Os::AmdHsa {
+        assert_eq!(again.to_string(), text);
+    }
+    assert_eq!(again.kind(), id.kind());
+    assert_eq!(again.target_id(), id.target_id());
+    for id in [id, &again] {
+        assert_eq!(id.compatibility(id, Rules::default()), Compatibility::Exact, "{text}");
+    }
+    let target = id.target_id().to_string();
+    let parsed = TargetId::parse(&target, id.triple().arch()).unwrap();
+    assert_eq!(&parsed, id.target_id());
+    let triple = Triple::parse(id.triple().as_str());
+    assert!(triple.is_compatible_with(id.triple()) && id.triple().is_compatible_with(&triple));
+}
+
+/// The rule of the documentation, said again.
+fn compatibility(entry: &EntryId, request: &EntryId, rules: Rules) {
+    let kinds = [entry, request].map(|id| id.kind().name());
+    let same_kind = match kinds {
+        [a, b] if a == b => true,
+        ["hip" | "hipv4", "hip" | "hipv4"] => true,
+        ["openmp", "hip" | "hipv4"] | ["hip" | "hipv4", "openmp"] => rules.hip_serves_openmp,
+        _ => false,
+    };
+    let triples = entry.triple().is_compatible_with(request.triple());
+    let (ours, theirs) = (entry.target_id(), request.target_id());
+    let exact = kinds[0] == kinds[1] && ours == theirs;
+    let runs = !ours.is_empty()
+        && ours.processor() == theirs.processor()
+        && ours.check_features().is_ok()
+        && theirs.check_features().is_ok()
+        && ours.features().all(|feature| theirs.features().any(|other| other == feature));
+    let expected = same_kind && triples && (exact || runs);
+    let outcome = entry.compatibility(request, rules);
+    assert_eq!(outcome.is_compatible(), expected, "{entry} for {request}: {outcome:?}");
+    assert_eq!(outcome == Compatibility::Exact, triples && exact, "{entry} for {request}");
+}

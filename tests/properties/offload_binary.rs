@@ -1,0 +1,129 @@
+use offload_bundle::container::archive::{Archive, Location};
+use offload_bundle::container::offload_binary::{HipNumber, ImageKind, OffloadBinary, Version};
+use offload_bundle::container::sequence::{Bundles, Inflate};
+use offload_bundle::container::stream::{Compression, Method};
+use offload_bundle::id::OffloadKind;
+use offload_bundle::input::Input;
+use offload_bundle::job::{Filter, ImageRequest, NewImage, Package, Unpackage};
+
+use super::choices::{Choices, digest};
+use super::room::Room;
+use super::roundtrip::compression_of;
+use super::sources::Sources;
+
+const KINDS: [Option<OffloadKind>; 5] =
+    [None, Some(OffloadKind::OpenMp), Some(OffloadKind::Cuda), Some(OffloadKind::Hip), Some(OffloadKind::Sycl)];
+
+/// Any bytes are offload binaries, hold some, or are an error; all images that are taken out of them have their bytes from
+/// the file, the same twice, and an error writes nothing.
+///
+/// Packed in any version, images and their strings come back.
+pub fn offload_binary(data: &[u8]) {
+    hostile(data);
+    round_trip(data);
+}
+
+fn hostile(data: &[u8]) {
+    let sources = Sources::of(data);
+    let input = Input::from_bytes("in", data.to_vec());
+    let container = OffloadBinary::default();
+    for bundle in Bundles::new(input.as_slice(), &container, Inflate::Whole) {
+        let Ok(bundle) = bundle else { break };
+        for image in bundle.entries.iter().filter_map(|entry| entry.image.as_ref()) {
+            image.strings.iter().flat_map(|(key, value)| [key, value]).for_each(|text| sources.hold(text, "a string"));
+        }
+    }
+    // Thin archives lead to other files.
+    if !data.starts_with(b"!<thin>") {
+        let room = Room::with(data);
+        for content in images(&room) {
+            // What bitcode embeds is put together bit by bit.
+            if Archive::is_archive(data) || !is_bitcode(data) {
+                sources.hold(&content, "an image");
+            }
+        }
+    }
+}
+
+fn is_bitcode(data: &[u8]) -> bool {
+    data.starts_with(b"BC\xc0\xde") || data.starts_with(&[0xde, 0xc0, 0x17, 0x0b])
+}
+
+/// All images of the file `in`; none if there is an error.
+pub(super) fn images(room: &Room) -> Vec<Vec<u8>> {
+    let all = |archive: bool| {
+        let request = ImageRequest { arguments: String::new(), file: Some(room.path("out")), filters: Vec::new() };
+        let arch = Filter::String { key: b"arch".to_vec(), value: b"gfx906".to_vec() };
+        let filters = vec![Filter::Kind(Some(OffloadKind::Hip)), arch];
+        let other = ImageRequest { arguments: String::new(), file: Some(room.path("other")), filters };
+        let job = Unpackage { input: room.input(), requests: vec![request, other], archive };
+        let outcome = job.run(&mut Vec::new(), &mut |_| {}).map_err(|error| error.to_string());
+        let written = ["out", "other"].map(|name| room.take(name));
+        room.holds_only(&["in"]);
+        assert!(outcome.is_ok() || written == [None, None], "an output in spite of {outcome:?}");
+        (outcome, written)
+    };
+    let archived = all(true);
+    assert_eq!(all(true), archived, "unpacked twice");
+    let (one_by_one, last) = all(false);
+    let Some(archive) = &archived.1[0] else { return Vec::new() };
+    let input = Input::from_bytes("out", archive.clone());
+    let members = Archive::read(input.as_slice()).unwrap().members();
+    let images: Vec<_> = members
+        .map(|member| match member.unwrap().location {
+            Location::Inside(content) => content.bytes().to_vec(),
+            Location::Beside(path) => panic!("{path:?}"),
+        })
+        .collect();
+    if one_by_one.is_ok() {
+        assert_eq!(last[0].as_deref(), images.last().map(Vec::as_slice), "the last image");
+    }
+    images
+}
+
+fn round_trip(data: &[u8]) {
+    let digest = digest(data);
+    let mut choices = Choices::new(&digest);
+    let version = choices.pick(&[Version::V1, Version::V2, Version::V3]);
+    let method = choices.pick(&[None, None, Some(Method::Zstd), Some(Method::Zlib)]);
+    let compression: Option<Compression> = method.map(|method| compression_of(method, &mut choices));
+    let hip_number = choices.pick(&HipNumber::ALL);
+    let (first, second) = data.split_at(choices.below(data.len() + 1));
+    let room = Room::with(first);
+    room.write("in1.cubin", second);
+    // Without lengths (version 1) a string ends at a zero byte.
+    let text = |bytes: &[u8]| bytes.iter().copied().filter(|byte| *byte != 0).take(40).collect::<Vec<u8>>();
+    let images: Vec<NewImage> = ["in", "in1.cubin"]
+        .into_iter()
+        .zip([(first, second), (second, first)])
+        .map(|(file, (a, b))| NewImage {
+            files: vec![room.path(file)],
+            offload_kind: choices.pick(&KINDS),
+            strings: vec![(b"triple".to_vec(), text(a)), (text(b), text(a)), (Vec::new(), Vec::new())],
+        })
+        .collect();
+    let output = room.path("packed");
+    let job = Package { images: images.clone(), output: output.clone(), version, hip_number, compression };
+    job.run(&mut |_| {}).unwrap();
+
+    let input = Input::open(&output).unwrap();
+    let container = OffloadBinary::default();
+    let read: Vec<_> =
+        Bundles::new(input.as_slice(), &container, Inflate::Whole).flat_map(|bundle| bundle.unwrap().entries).collect();
+    assert_eq!(read.len(), images.len());
+    for ((entry, image), content) in read.iter().zip(&images).zip([first, second]) {
+        let info = entry.image.as_ref().unwrap();
+        assert_eq!(info.strings, image.strings, "strings come back changed");
+        assert_eq!(info.offload_kind(), image.offload_kind);
+        let kind = if image.files[0].ends_with("in") { ImageKind::None } else { ImageKind::Cubin };
+        assert_eq!(info.image_kind, if is_bitcode(content) { ImageKind::Bitcode } else { kind });
+        assert_eq!(entry.size(), u64::try_from(content.len()).unwrap());
+    }
+    drop(input);
+    std::fs::rename(&output, room.input()).unwrap();
+    std::fs::remove_file(room.path("in1.cubin")).unwrap();
+    let taken = self::images(&room);
+    if taken.len() == 2 {
+        assert!(taken == [first, second], "images come back changed");
+    }
+}

@@ -1,0 +1,99 @@
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+
+use offload_bundle::container::compressed::Version;
+use offload_bundle::container::object::Format;
+use offload_bundle::container::sequence::Inflate;
+use offload_bundle::container::stream::{Compression, Method};
+use offload_bundle::id::{EntryId, OffloadKind, Rules};
+use offload_bundle::job::{Bundle, List, Unbundle};
+
+use super::choices::Choices;
+use super::formats;
+use super::room::Room;
+
+const ALIGNMENTS: [u32; 8] = [1, 2, 3, 8, 64, 4096, 4095, 65_536];
+
+/// What stands in front of contents, so that they look like parts of a format.
+const BEGINNINGS: [&[u8]; 6] =
+    [b"", formats::MAGIC, b"CCOB\x02\0\x01\0", b"\x7fELF\x02\x01\x01", b"\0\0\0\0", b"!<arch>\n"];
+
+/// Whatever is bundled in binary comes back byte for byte, plain and compressed, and is listed in its order. Without
+/// compression the bundle is what its description says.
+pub fn roundtrip(data: &[u8]) {
+    let mut choices = Choices::new(data);
+    let file_type = choices.pick(&["bc", "o", "gch", "ast"]);
+    let alignment = choices.pick(&ALIGNMENTS);
+    let compression = choices.pick(&[None, None, Some(Method::Zstd), Some(Method::Zlib)]);
+    let compression = compression.map(|method| compression_of(method, &mut choices));
+    let compressed_version = choices.pick(&[None, Some(Version::V2), Some(Version::V3)]);
+    let members = members(&mut choices);
+
+    let room = Room::with(b"");
+    for (index, (_, content)) in members.iter().enumerate() {
+        room.write(&format!("in{index}"), content);
+    }
+    let with_names = |prefix: &str| {
+        let name = |index: usize| room.path(&format!("{prefix}{index}"));
+        members.iter().enumerate().map(|(index, (id, _))| (id.clone(), name(index))).collect::<Vec<_>>()
+    };
+    let job = Bundle {
+        members: with_names("in"),
+        output: room.path("bundle"),
+        file_type: file_type.to_owned(),
+        alignment: NonZeroU32::new(alignment).unwrap(),
+        compression,
+        compressed_version,
+        print_commands: false,
+    };
+    let host = members.iter().find(|(id, _)| id.kind() == OffloadKind::Host);
+    let fat = file_type == "o" && host.is_some_and(|(_, content)| Format::of(content).is_some());
+    match job.run(&mut |_| {}) {
+        // Not every content that begins like an object is one.
+        Err(_) if fat => return,
+        result => result.unwrap(),
+    }
+    let entries: Vec<_> = members.iter().map(|(id, content)| (id.to_string().into_bytes(), content.clone())).collect();
+    if compression.is_none() && !fat {
+        let bundle = std::fs::read(room.path("bundle")).unwrap();
+        assert!(bundle == formats::binary(&entries, usize::try_from(alignment).unwrap()), "not as described");
+    }
+
+    let (input, inflate) = (room.path("bundle"), Inflate::AsNeeded);
+    let mut lines = Vec::new();
+    let list = List { input: input.clone(), file_type: file_type.to_owned(), inflate };
+    list.run(&mut lines, &mut |_| {}).unwrap();
+    let expected: Vec<u8> = entries.iter().flat_map(|(id, _)| [id, &b"\n"[..]].concat()).collect();
+    assert_eq!(lines.escape_ascii().to_string(), expected.escape_ascii().to_string());
+
+    let requests = with_names("out");
+    let (file_type, rules) = (file_type.to_owned(), Rules::default());
+    let job = Unbundle { input, file_type, requests, rules, allow_missing: false, inflate, print_commands: false };
+    job.run(&mut |_| {}).unwrap();
+    for (index, (id, content)) in members.iter().enumerate() {
+        assert!(room.take(&format!("out{index}")).unwrap() == *content, "{id} comes back changed");
+    }
+}
+
+pub(super) fn compression_of(method: Method, choices: &mut Choices<'_>) -> Compression {
+    let level = i32::from(choices.byte() % 32) - 8;
+    let window_log_max = 10 + u32::from(choices.byte() % 22);
+    Compression { method, level, window_log_max }
+}
+
+fn members(choices: &mut Choices<'_>) -> Vec<(EntryId, Vec<u8>)> {
+    let count = 1 + choices.below(6);
+    let mut seen = BTreeSet::new();
+    let ids: Vec<EntryId> = (0..count).map(|_| choices.id()).filter(|id| seen.insert(id.to_string())).collect();
+    let mut members = Vec::new();
+    for id in ids {
+        let beginning = choices.pick(&BEGINNINGS);
+        let repeat = 1 + usize::from(choices.byte() / 128) * 999;
+        let len = choices.below(64);
+        members.push((id, [beginning, &choices.take(len).repeat(repeat)].concat()));
+    }
+    if let Some((_, content)) = members.last_mut() {
+        content.extend(choices.rest());
+    }
+    members
+}

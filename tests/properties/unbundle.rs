@@ -1,0 +1,71 @@
+use std::collections::BTreeSet;
+
+use offload_bundle::container::object::Format;
+use offload_bundle::container::sequence::Inflate;
+use offload_bundle::id::{EntryId, OffloadKind, Rules};
+use offload_bundle::job::Unbundle;
+
+use super::list::{TYPES, ids};
+use super::room::Room;
+use super::sources::Sources;
+
+const OTHERS: [&str; 2] = ["host-x86_64-unknown-linux-gnu-", "hip-amdgcn-amd-amdhsa--gfx90a:xnack+"];
+
+/// What a job wrote: each output, or the error.
+type Outcome = Result<Vec<Vec<u8>>, String>;
+
+/// Any bytes, taken for any type, are unbundled or are an error; then nothing is written. What is written has its bytes
+/// from the file, and is the same twice.
+pub fn unbundle(data: &[u8]) {
+    let room = Room::with(data);
+    let sources = Sources::of(data);
+    for file_type in TYPES {
+        let held = requests_of(&ids(data, file_type, Inflate::Whole).0);
+        check(&room, &sources, file_type, &held, Missing::Refused, data);
+        let others = OTHERS.into_iter().map(|id| EntryId::parse(id).unwrap());
+        let all: Vec<EntryId> = held.into_iter().take(2).chain(others).collect();
+        check(&room, &sources, file_type, &all, Missing::Allowed, data);
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Missing {
+    Refused,
+    Allowed,
+}
+
+/// The first IDs that are some, each once.
+fn requests_of(ids: &[Vec<u8>]) -> Vec<EntryId> {
+    let mut seen = BTreeSet::new();
+    let parsed = ids.iter().filter_map(|id| EntryId::parse(std::str::from_utf8(id).ok()?).ok());
+    parsed.filter(|id| seen.insert(id.to_string())).take(4).collect()
+}
+
+fn check(room: &Room, sources: &Sources<'_>, file_type: &str, requests: &[EntryId], missing: Missing, data: &[u8]) {
+    let outcome = run(room, file_type, requests, missing);
+    assert_eq!(run(room, file_type, requests, missing), outcome, "unbundled twice");
+    // The host of a fat object is what is left of it.
+    let whole_object = |id: &EntryId| id.kind() == OffloadKind::Host && file_type == "o" && Format::of(data).is_some();
+    for (id, content) in requests.iter().zip(outcome.unwrap_or_default()) {
+        if !whole_object(id) {
+            sources.hold(&content, "a code object");
+        }
+    }
+}
+
+fn run(room: &Room, file_type: &str, requests: &[EntryId], missing: Missing) -> Outcome {
+    let names: Vec<String> = (0..requests.len()).map(|index| format!("out{index}")).collect();
+    let job = Unbundle {
+        input: room.input(),
+        file_type: file_type.to_owned(),
+        requests: requests.iter().cloned().zip(names.iter().map(|name| room.path(name))).collect(),
+        rules: Rules::default(),
+        allow_missing: missing == Missing::Allowed,
+        inflate: Inflate::AsNeeded,
+        print_commands: false,
+    };
+    let outcome = job.run(&mut |_| {}).map_err(|error| error.to_string());
+    let outcome = outcome.map(|()| names.iter().map(|name| room.take(name).unwrap()).collect());
+    room.holds_only(&["in"]);
+    outcome
+}
