@@ -340,6 +340,17 @@ mod tests {
         assert_eq!(error.to_string(), "'/': Is a directory");
     }
 
+    #[cfg(target_pointer_width = "32")]
+    #[test]
+    fn a_file_beyond_the_addresses_is_refused() {
+        for len in [1 << 31, 1 << 32, (1 << 32) + 1] {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            file.as_file().set_len(len).unwrap();
+            let error = Input::open(file.path()).unwrap_err().to_string();
+            assert!(error.ends_with("': the file is larger than a 32-bit program can map"), "{error}");
+        }
+    }
+
     #[test]
     fn a_file_that_shrinks_is_an_error_of_its_reader() {
         let (keep, input) = mapped(&[1; 100]);

@@ -12,7 +12,13 @@ pub(crate) fn map(file: &File) -> io::Result<Mmap> {
     // bytes. What cannot be excluded is that another process changes or shortens the file meanwhile. Changed
     // bytes are only ever parsed by checked code that holds no assumption across two reads of the same byte
     // for memory safety; a shortened file ends the process with SIGBUS, before any output is in place.
-    unsafe { Mmap::map(file) }
+    let mapped = unsafe { Mmap::map(file) };
+    mapped.map_err(|error| match file.metadata() {
+        Ok(metadata) if isize::try_from(metadata.len()).is_err() => {
+            io::Error::new(io::ErrorKind::FileTooLarge, "the file is larger than a 32-bit program can map")
+        }
+        _ => error,
+    })
 }
 
 /// Gives the memory of a mapping back; reading it again takes it from the file again.

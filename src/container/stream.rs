@@ -26,8 +26,11 @@ use crate::meter::{Meter, emit};
 use crate::output::Output;
 use crate::piece::{Piece, Sink, total_len};
 
-/// The windows (as powers of two) that zstd has, and that the decoder accepts.
+/// The windows (as powers of two) that zstd has, and that can be asked for.
 pub const WINDOW_LOGS: RangeInclusive<u32> = 10..=31;
+
+/// The largest window that zstd writes and reads on this machine: where addresses have 32 bits it has no room for more.
+const WINDOW_LOG_MAX: u32 = if usize::BITS < 64 { 30 } else { *WINDOW_LOGS.end() };
 
 /// The smallest table for long-distance matching that zstd has.
 const LDM_HASH_LOG_MIN: u32 = 6;
@@ -193,7 +196,7 @@ impl<'a> Inflater<'a> {
         let decoder = match source.recorded.method {
             Method::Zlib => Ok(Decoder::Zlib(ZlibDecoder::new(reader))),
             Method::Zstd => zstd::Decoder::new(reader).and_then(|mut decoder| {
-                decoder.window_log_max(*WINDOW_LOGS.end())?;
+                decoder.window_log_max(WINDOW_LOG_MAX)?;
                 Ok(Decoder::Zstd(decoder))
             }),
         };
@@ -374,7 +377,7 @@ fn zstd_encoder<'f>(
     encoder.long_distance_matching(true)?;
     // One-shot decoders ask the frame for its size.
     encoder.set_pledged_src_size(Some(total))?;
-    let window_log = window_log(pieces).min(compression.window_log_max);
+    let window_log = window_log(pieces).min(compression.window_log_max).min(WINDOW_LOG_MAX);
     encoder.set_parameter(CParameter::WindowLog(window_log))?;
     if total <= u64::from(JOB) {
         return Ok(encoder);
