@@ -42,6 +42,8 @@ mod mapping;
 mod meter;
 mod output;
 pub mod piece;
+#[cfg(test)]
+mod testing;
 
 pub use error::{Error, Malformed, Result};
 

@@ -456,6 +456,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "compresses")]
     fn every_window_can_be_asked_for() {
         let data = Piece::Zeros(u64::from(JOB) + 1);
         for window_log_max in [10, 11, 31] {
