@@ -219,9 +219,14 @@ impl Storage {
             return Ok((Self::spool(file, MEMORY_MAX)?, None));
         }
         let opened = Stamp::of(&metadata);
-        let storage = match mapping_of(&file, opened.len) {
-            Some(map) => Self::Mapped { file: Some(file), map },
-            None => Self::spool(file, MEMORY_MAX)?,
+        // No more than half of all addresses can be one run of bytes.
+        let len = isize::try_from(opened.len).ok().and_then(|len| usize::try_from(len).ok()).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::FileTooLarge, "the file is larger than a 32-bit program can map")
+        })?;
+        let storage = match Mapping::of(&file, len) {
+            Ok(map) => Self::Mapped { file: Some(file), map },
+            // Not every file system can.
+            Err(_) => Self::spool(file, MEMORY_MAX)?,
         };
         Ok((storage, Some(opened)))
     }
@@ -240,11 +245,6 @@ impl Storage {
         let map = Mapping::of(&file, len)?;
         Ok(Self::Mapped { file: Some(file), map })
     }
-}
-
-/// None where the file cannot be mapped: not every file system can.
-fn mapping_of(file: &File, len: u64) -> Option<Mapping> {
-    Mapping::of(file, usize::try_from(len).ok()?).ok()
 }
 
 /// A range of an input.
@@ -451,6 +451,17 @@ mod tests {
         assert_eq!(Input::spool(Path::new("pipe"), &big[..]).unwrap().bytes(), big);
         let error = Input::open(Path::new("/")).unwrap_err();
         assert_eq!(error.to_string(), "'/': Is a directory");
+    }
+
+    #[cfg(target_pointer_width = "32")]
+    #[test]
+    fn a_file_beyond_the_addresses_is_refused() {
+        for len in [1 << 31, 1 << 32, (1 << 32) + 1] {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            file.as_file().set_len(len).unwrap();
+            let error = Input::open(file.path()).unwrap_err().to_string();
+            assert!(error.ends_with("': the file is larger than a 32-bit program can map"), "{error}");
+        }
     }
 
     #[test]

@@ -45,6 +45,8 @@ mod output;
 pub mod piece;
 pub mod process;
 mod staging;
+#[cfg(test)]
+mod testing;
 
 pub use error::{Error, Malformed, Result};
 

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -17,7 +18,9 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli");
 /// Where `# COPY:` takes files from.
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures");
-/// What the executable is called by.
+/// What is tested.
+const EXECUTABLE: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
+/// What it is called by.
 const NAMES: [&str; 3] = ["clang-offload-bundler", "llvm-offload-binary", "clang-offload-packager"];
 /// Variables that would change what the program does.
 const VARIABLES: [&str; 6] = [
@@ -112,13 +115,27 @@ fn the_reference_agrees_except_where_a_case_says_so() {
     assert!(failures.is_empty(), "\n{failures}");
 }
 
-/// A directory with links by which the executable is each of its tools.
+/// A directory in which the executable is each of its tools: by links, or, for another machine's, by scripts.
 fn names_of_the_executable() -> Result<tempfile::TempDir> {
     let directory = tempfile::tempdir()?;
+    let emulator = std::env::var("OFFLOAD_EMULATOR");
     for name in NAMES {
-        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_clang-offload-bundler"), directory.path().join(name))?;
+        let path = directory.path().join(name);
+        match &emulator {
+            Ok(emulator) => {
+                fs::write(&path, emulating(emulator))?;
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+            }
+            Err(_) => std::os::unix::fs::symlink(EXECUTABLE, path)?,
+        }
     }
     Ok(directory)
+}
+
+/// A script that runs the executable in an emulator, under the name that the script is called by.
+fn emulating(emulator: &str) -> String {
+    let name = "case $0 in /*) name=${0##*/} ;; *) name=$0 ;; esac";
+    format!("#!/bin/sh\n{name}\nexec {emulator} -0 \"$name\" {EXECUTABLE} \"$@\"\n")
 }
 
 /// Plays a case and compares its transcript with the golden one, or writes that.

@@ -340,6 +340,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "compresses")]
     fn the_oldest_header_that_can_hold_the_sizes_is_written() {
         let data = noise(5000);
         let compression = Compression::of(Method::Zstd);
@@ -354,6 +355,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "compresses")]
     fn a_version_that_was_asked_for_is_kept_or_refused() {
         let data = noise(5000);
         let asked = |version, limit| compress(&data, &Compression::of(Method::Zstd), Some(version), limit);
@@ -364,6 +366,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "compresses")]
     fn both_methods_come_back_at_any_level() {
         let data = [b"some text ".repeat(1000), noise(100)].concat();
         for method in [Method::Zlib, Method::Zstd] {
@@ -376,6 +379,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "compresses")]
     fn version_1_ends_where_its_stream_ends() {
         for method in [Method::Zlib, Method::Zstd] {
             let data = noise(3000);
@@ -391,6 +395,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "compresses")]
     fn every_field_is_checked() {
         for method in [Method::Zlib, Method::Zstd] {
             let compression = Compression { level: 1, ..Compression::of(method) };

@@ -149,6 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "hashes megabytes")]
     fn the_thread_gives_the_same_hash() {
         for len in [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 20 * BLOCK + 7] {
             let data: Vec<u8> = (0..len).map(|n| u8::try_from(n % 253).unwrap()).collect();

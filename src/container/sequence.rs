@@ -394,6 +394,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "compresses")]
     fn plain_and_compressed_bundles_mix() {
         let magic = super::super::MAGIC.as_bytes();
         let (a, b, c) = (bundle(&[("a", magic)]), bundle(&[("b", b"CCOB")]), bundle(&[("c", b"")]));
@@ -419,6 +420,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "compresses")]
     fn of_a_large_compressed_bundle_only_what_is_asked_for_is_inflated() {
         let large = vec![7; usize::try_from(WHOLE_MAX).unwrap()];
         let names: Vec<String> = (0..3000).map(|n| format!("an entry with a long name, number {n}")).collect();

@@ -1,5 +1,6 @@
 use std::num::NonZeroU32;
 
+use offload_bundle::container::Limits;
 use offload_bundle::container::compressed::Version;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::Method;
@@ -80,7 +81,16 @@ fn round_trip(data: &[u8]) {
 
     let (input, file_type, requests) = (room.path("bundle"), "bc".to_owned(), files(["out0", "out1"]));
     let (rules, inflate) = (Rules::default(), Inflate::AsNeeded);
-    let job = Unbundle { input, file_type, requests, rules, allow_missing: false, inflate, print_commands: false };
+    let job = Unbundle {
+        input,
+        file_type,
+        requests,
+        rules,
+        allow_missing: false,
+        inflate,
+        print_commands: false,
+        limits: Limits::default(),
+    };
     job.run(&mut |_| {}).unwrap();
     assert!(room.take("out0").unwrap() == first && room.take("out1").unwrap() == second, "{compression:?}");
 }

@@ -6,6 +6,7 @@ use std::sync::Once;
 use std::time::{Duration, Instant};
 
 use memchr::memmem;
+use offload_bundle::container::Limits;
 use offload_bundle::container::archive::Archive;
 use offload_bundle::container::object::Format;
 use offload_bundle::container::sequence::{Bundles, Inflate};
@@ -155,6 +156,7 @@ fn ours_unbundled(room: &Room, file_type: &str, requests: &[String]) -> (Option<
         allow_missing: false,
         inflate: Inflate::AsNeeded,
         print_commands: false,
+        limits: Limits::default(),
     };
     let error = job.run(&mut |_| {}).err();
     (error, names.iter().map(|name| room.take(name).unwrap_or_default()).collect())

@@ -1,3 +1,4 @@
+use offload_bundle::container::Limits;
 use offload_bundle::container::archive::{Archive, Location};
 use offload_bundle::container::offload_binary::{HipNumber, ImageKind, OffloadBinary, Version};
 use offload_bundle::container::sequence::{Bundles, Inflate};
@@ -56,7 +57,7 @@ pub(super) fn images(room: &Room) -> Vec<Vec<u8>> {
         let arch = Filter::String { key: b"arch".to_vec(), value: b"gfx906".to_vec() };
         let filters = vec![Filter::Kind(Some(OffloadKind::Hip)), arch];
         let other = ImageRequest { arguments: String::new(), file: Some(room.path("other")), filters };
-        let job = Unpackage { input: room.input(), requests: vec![request, other], archive };
+        let job = Unpackage { input: room.input(), requests: vec![request, other], archive, limits: Limits::default() };
         let outcome = job.run(&mut Vec::new(), &mut |_| {}).map_err(|error| error.to_string());
         let written = ["out", "other"].map(|name| room.take(name));
         room.holds_only(&["in"]);

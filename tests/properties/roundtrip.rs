@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
+use offload_bundle::container::Limits;
 use offload_bundle::container::compressed::Version;
 use offload_bundle::container::object::Format;
 use offload_bundle::container::sequence::Inflate;
@@ -61,14 +62,23 @@ pub fn roundtrip(data: &[u8]) {
 
     let (input, inflate) = (room.path("bundle"), Inflate::AsNeeded);
     let mut lines = Vec::new();
-    let list = List { input: input.clone(), file_type: file_type.to_owned(), inflate };
+    let list = List { input: input.clone(), file_type: file_type.to_owned(), inflate, limits: Limits::default() };
     list.run(&mut lines, &mut |_| {}).unwrap();
     let expected: Vec<u8> = entries.iter().flat_map(|(id, _)| [id, &b"\n"[..]].concat()).collect();
     assert_eq!(lines.escape_ascii().to_string(), expected.escape_ascii().to_string());
 
     let requests = with_names("out");
     let (file_type, rules) = (file_type.to_owned(), Rules::default());
-    let job = Unbundle { input, file_type, requests, rules, allow_missing: false, inflate, print_commands: false };
+    let job = Unbundle {
+        input,
+        file_type,
+        requests,
+        rules,
+        allow_missing: false,
+        inflate,
+        print_commands: false,
+        limits: Limits::default(),
+    };
     job.run(&mut |_| {}).unwrap();
     for (index, (id, content)) in members.iter().enumerate() {
         assert!(room.take(&format!("out{index}")).unwrap() == *content, "{id} comes back changed");

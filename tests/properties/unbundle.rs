@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 
+use offload_bundle::container::Limits;
 use offload_bundle::container::object::Format;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::id::{EntryId, OffloadKind, Rules};
@@ -63,6 +64,7 @@ fn run(room: &Room, file_type: &str, requests: &[EntryId], missing: Missing) -> 
         allow_missing: missing == Missing::Allowed,
         inflate: Inflate::AsNeeded,
         print_commands: false,
+        limits: Limits::default(),
     };
     let outcome = job.run(&mut |_| {}).map_err(|error| error.to_string());
     let outcome = outcome.map(|()| names.iter().map(|name| room.take(name).unwrap()).collect());

@@ -386,22 +386,31 @@ mod tests {
         read(data).unwrap().iter().map(<[u8]>::to_vec).collect()
     }
 
+    fn embeds(name: &str, expected: &[&[u8]]) {
+        assert_eq!(objects(&fixture(name)), expected, "{name}");
+    }
+
     #[test]
+    #[cfg_attr(miri, ignore = "slow")]
     fn what_llvm_embeds_comes_back() {
         let (gfx906, gfx90a) = (fixture("gfx906.offload"), fixture("gfx90a.offload"));
-        let embeds = |name: &str, expected: &[&[u8]]| assert_eq!(objects(&fixture(name)), expected, "{name}");
         embeds("llvm22-one.bc", &[&gfx906]);
         embeds("llvm22-debug.bc", &[&gfx906, &gfx90a]);
         embeds("llvm22-thin.bc", &[&gfx90a]);
         embeds("llvm22-wrapper.bc", &[&gfx906]);
         embeds("llvm22-link.bc", &[&gfx906, &gfx90a, &gfx906]);
         embeds("llvm22-cat.bc", &[&gfx906, &gfx90a, &gfx906]);
+    }
+
+    #[test]
+    fn every_form_of_array_that_llvm_writes_comes_back() {
         let bytes = b"\xff\x00\x01\x80\x00";
         embeds("llvm22-as.bc", &[bytes, b"the text", b"\x01\x02\x03\xc8", bytes]);
         embeds("llvm14-as.bc", &[b"text\0"]);
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "slow")]
     fn equal_objects_are_kept_once() {
         let found = read(&fixture("llvm22-link.bc")).unwrap();
         assert_eq!((found.contents.len(), found.order), (2, vec![0, 1, 0]));
@@ -475,6 +484,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "slow")]
     fn claims_are_held_against_what_is_there() {
         let listed = |operands: &[u64]| {
             file(|module| {
@@ -531,6 +541,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "slow")]
     fn damage_is_an_error_or_other_objects_but_never_a_panic() {
         let fixtures = ["llvm22-as.bc", "llvm22-debug.bc", "llvm14-as.bc"].map(fixture);
         for whole in fixtures.into_iter().chain([hand_made()]) {

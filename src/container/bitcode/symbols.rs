@@ -218,6 +218,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "slow")]
     fn a_module_without_symbol_table_is_read_itself() {
         assert_eq!(read(&without_table()), ["one", "two", "three", "four"]);
         let two = [without_table(), without_table().split_off(4)].concat();
@@ -235,6 +236,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "slow")]
     fn damage_is_an_error_or_other_names_but_never_a_panic() {
         for whole in [with_table(), without_table()] {
             for at in 0..whole.len() {

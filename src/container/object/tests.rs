@@ -6,6 +6,7 @@ use super::view::Order;
 use super::*;
 use crate::input::Input;
 use crate::piece::emit;
+use crate::testing::places;
 
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const DEVICE: &str = "hip-amdgcn-amd-amdhsa--gfx906";
@@ -328,8 +329,8 @@ fn no_change_of_one_byte_and_no_cut_is_worse_than_an_error() {
             let member = Member { id: HOST.to_owned(), content: input.as_slice() };
             drop(FatObject.plan(&[member]));
         };
-        (0..fat.len()).for_each(|len| try_all(&fat[..len]));
-        for at in 0..fat.len() {
+        places(&fat).for_each(|len| try_all(&fat[..len]));
+        for at in places(&fat) {
             for flip in [1, 0x80, 0xff] {
                 let mut data = fat.clone();
                 data[at] ^= flip;

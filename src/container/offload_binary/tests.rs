@@ -8,6 +8,7 @@ use crate::input::Input;
 use crate::meter::Meter;
 use crate::output::{self, Output};
 use crate::piece::{emit, total_len};
+use crate::testing::places;
 
 const VERSIONS: [Version; 3] = [Version::V1, Version::V2, Version::V3];
 
@@ -108,6 +109,7 @@ fn what_is_written_is_read_back() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "compresses")]
 fn compressed_ones_come_back_whatever_the_method() {
     for method in [Method::Zstd, Method::Zlib] {
         let data = compressed(method);
@@ -191,9 +193,10 @@ fn a_prefix_asks_for_more_until_the_strings_are_there() {
 
 #[test]
 fn damage_is_an_error_or_other_images_but_never_a_panic() {
-    let samples = VERSIONS.map(written).into_iter().chain([Method::Zlib, Method::Zstd].map(compressed));
+    let methods: &[Method] = if cfg!(miri) { &[] } else { &[Method::Zlib, Method::Zstd] };
+    let samples = VERSIONS.map(written).into_iter().chain(methods.iter().copied().map(compressed));
     for whole in samples {
-        for at in 0..whole.len() {
+        for at in places(&whole) {
             drop(read(&whole[..at]));
             for flip in [1, 0x80, 0xff] {
                 let mut flipped = whole.clone();
