@@ -253,6 +253,14 @@ pub enum Malformed {
         /// The reader's reason.
         reason: String,
     },
+    /// A zip file that cannot be read, or a member of one.
+    #[error("zip file broken at offset {offset}: {reason}")]
+    Zip {
+        /// Where the member's header, its data, or the file starts.
+        offset: u64,
+        /// The reader's reason.
+        reason: String,
+    },
     /// A code object whose symbols cannot be read.
     #[error("the symbols of the code object cannot be read: {reason}")]
     Symbols {

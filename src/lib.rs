@@ -42,6 +42,7 @@ mod mapping;
 mod meter;
 mod output;
 pub mod piece;
+pub mod scan;
 
 pub use error::{Error, Malformed, Result};
 

@@ -91,7 +91,7 @@ impl<'a> Member<'a> {
 }
 
 /// Opens a member of a thin archive.
-pub(super) fn open_beside(path: &Path) -> Result<Input> {
+pub(crate) fn open_beside(path: &Path) -> Result<Input> {
     // Reading a device could go on for ever.
     if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
         return Err(Error::NoFile { path: path.to_owned() });

@@ -16,6 +16,7 @@ mod unbundle_archive;
 mod unpackage;
 
 pub use bundle::Bundle;
+pub(crate) use library::open_beside;
 pub use list::List;
 pub use package::{NewImage, Package};
 pub use unbundle::Unbundle;

@@ -1,0 +1,84 @@
+//! Finding device code in any file, by content.
+//!
+//! | a file, or a part of one, that begins like | is looked into as |
+//! |---|---|
+//! | `__CLANG_OFFLOAD_BUNDLE__`, `CCOB` | bundles, plain and compressed, many in a row |
+//! | a comment line with a start marker | a text bundle |
+//! | an offload binary | offload binaries, many in a row |
+//! | ELF, COFF or PE of a host | the sections that hold any of the above, and fat objects |
+//! | ELF of a GPU | a code object by itself |
+//! | bitcode | the offload binaries that it embeds |
+//! | `ar` archive, zip file (Python wheels) | each member as any of these |
+//!
+//! A code object that is itself a bundle or an offload binary is looked into too. Nothing but headers is read: of a
+//! compressed bundle, the beginning is inflated, of a deflated member of a zip file all of it, if it begins like
+//! one of the above. What is broken is reported in its place, and the rest is still found.
+//!
+//! # Which GPUs does a file carry code for?
+//!
+//! ```
+//! use std::path::Path;
+//!
+//! use offload_bundle::input::Input;
+//! use offload_bundle::scan::{Finding, Scan};
+//!
+//! let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/offload/clang22.o");
+//! let input = Input::open(&file)?;
+//! let mut found = Vec::new();
+//! Scan::default().run(&input, &mut |finding| {
+//!     if let Finding::Bundle(bundle) = finding {
+//!         for code_object in bundle.code_objects() {
+//!             found.push((String::from_utf8_lossy(code_object.id()).into_owned(), code_object.size()));
+//!         }
+//!     }
+//!     Ok(())
+//! })?;
+//! # let _ = found;
+//! # Ok::<(), offload_bundle::Error>(())
+//! ```
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+mod amdgpu;
+mod found;
+mod image;
+mod place;
+mod sections;
+mod walk;
+mod wide;
+mod zip;
+
+pub use found::{CodeObject, Finding, Format, Found};
+pub use image::ContentKind;
+pub use place::{Place, Step};
+
+use crate::container::sequence::Inflate;
+use crate::error::Result;
+use crate::input::Input;
+
+/// How a file is searched for device code.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Scan {
+    /// How much of compressed bundles is inflated.
+    pub inflate: Inflate,
+}
+
+impl Default for Scan {
+    /// Headers only.
+    fn default() -> Self {
+        Self { inflate: Inflate::Headers }
+    }
+}
+
+/// Takes what is found.
+pub type Visitor<'v> = dyn FnMut(Finding<'_>) -> Result<()> + 'v;
+
+impl Scan {
+    /// Hands all that is found in a file to `visitor`, in the order of the file.
+    ///
+    /// # Errors
+    /// Those of the visitor, which end the search. What is wrong with the file is a [`Finding::Broken`].
+    pub fn run(&self, input: &Input, visitor: &mut Visitor<'_>) -> Result<()> {
+        walk::Walk::new(*self, visitor).file(input)
+    }
+}
