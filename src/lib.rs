@@ -45,6 +45,7 @@ pub mod piece;
 pub mod scan;
 
 pub use error::{Error, Malformed, Result};
+pub use output::write_file;
 
 /// The examples of the README are tests too.
 #[cfg(doctest)]

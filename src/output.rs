@@ -134,6 +134,16 @@ fn refuse_repeats(outputs: &[Output]) -> Result<()> {
     Ok(())
 }
 
+/// Writes a small file: complete, or not at all.
+///
+/// # Errors
+/// [`Error::Io`] when the file cannot be made or replaced.
+pub fn write_file(path: &Path, data: &[u8]) -> Result<()> {
+    let mut output = Output::stage(path)?;
+    output.write(data)?;
+    commit(vec![output])
+}
+
 /// What makes two destinations one file: the name in its directory, or what is written into.
 #[derive(PartialEq, Eq, Hash)]
 enum Identity {

@@ -7,8 +7,10 @@
 mod bundler;
 mod console;
 mod environment;
+mod files;
 mod grammar;
 mod help;
+mod inspect;
 mod objcopy;
 mod options;
 mod packager;
@@ -16,6 +18,7 @@ mod parse;
 mod program;
 mod progress;
 mod response;
+mod subcommand;
 mod suggest;
 mod values;
 
@@ -32,6 +35,7 @@ use options::{Finish, HelpStyle, Tool};
 use parse::{Parsed, parse};
 use program::Program;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use subcommand::Subcommand;
 
 /// All tools. The first one serves every name that no other tool claims.
 const TOOLS: [&Tool; 2] = [bundler::TOOL, packager::TOOL];
@@ -43,6 +47,11 @@ const SHORT_HELP: HelpStyle = HelpStyle { by_category: false, hidden: false };
 pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
     allow_many_files();
     let (tool, argv) = choose(argv);
+    if tool.subcommand.is_none()
+        && let Some(subcommand) = argv.get(1).and_then(|word| subcommand::find(word))
+    {
+        return run_subcommand(subcommand, argv);
+    }
     let mut console = Console::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
     let (matches, called) = match parse(tool, argv) {
         Parsed::Exit { stdout, stderr, status } => return print(&stdout, &stderr, status),
@@ -50,10 +59,25 @@ pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
     };
     let program = Program::new(&called);
     let executed = (tool.execute)(&program, &matches, &mut console);
+    finish(&console, executed, |finish| match finish {
+        Finish::Done => ExitCode::SUCCESS,
+        Finish::Help => print(&help::text(tool, program.name, SHORT_HELP), b"", 0),
+    })
+}
+
+/// Runs one of our own subcommands.
+fn run_subcommand(subcommand: &Subcommand, argv: Vec<OsString>) -> ExitCode {
+    let argv = without_subcommand(argv, subcommand.name);
+    let mut console = Console::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
+    let executed = subcommand::run(subcommand, argv, &mut console);
+    finish(&console, executed, |status| status)
+}
+
+/// Tells an error, or ends as `done` says.
+fn finish<T>(console: &Console, executed: anyhow::Result<T>, done: impl FnOnce(T) -> ExitCode) -> ExitCode {
     console.end_progress();
     match executed {
-        Ok(Finish::Done) => ExitCode::SUCCESS,
-        Ok(Finish::Help) => print(&help::text(tool, program.name, SHORT_HELP), b"", 0),
+        Ok(finish) => done(finish),
         Err(error) if reader_is_gone(&error) => ExitCode::SUCCESS,
         Err(error) => {
             console.error(&error.to_string());
@@ -84,7 +108,7 @@ fn allow_many_files() {
 }
 
 /// Which tool a command line is for, and the command line without the word that says so.
-fn choose(mut argv: Vec<OsString>) -> (&'static Tool, Vec<OsString>) {
+fn choose(argv: Vec<OsString>) -> (&'static Tool, Vec<OsString>) {
     let [bundler, ..] = TOOLS;
     let called = Program::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
     let is_name = |name: &&str| memmem::find(called.name, name.as_bytes()).is_some();
@@ -94,14 +118,19 @@ fn choose(mut argv: Vec<OsString>) -> (&'static Tool, Vec<OsString>) {
     let word = argv.get(1).and_then(|word| word.to_str());
     let subcommand = |tool: &&Tool| tool.subcommand.is_some_and(|subcommand| word == Some(subcommand));
     let Some(tool) = TOOLS.into_iter().find(subcommand) else { return (bundler, argv) };
-    let word = tool.subcommand.unwrap_or_default();
-    // Messages and help name the tool as it was called.
-    argv.remove(1);
+    (tool, without_subcommand(argv, tool.subcommand.unwrap_or_default()))
+}
+
+/// The command line without the word that names a subcommand, which messages and help name together with the program.
+fn without_subcommand(mut argv: Vec<OsString>, word: &str) -> Vec<OsString> {
+    if argv.len() > 1 {
+        argv.remove(1);
+    }
     if let Some(name) = argv.first_mut() {
         name.push(" ");
         name.push(word);
     }
-    (tool, argv)
+    argv
 }
 
 /// Does work that prints to the standard output.

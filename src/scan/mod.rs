@@ -49,7 +49,7 @@ mod zip;
 
 pub use found::{CodeObject, Finding, Format, Found};
 pub use image::ContentKind;
-pub use place::{Place, Step};
+pub use place::{Origin, Place, Step};
 
 use crate::container::sequence::Inflate;
 use crate::error::Result;

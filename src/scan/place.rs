@@ -95,7 +95,7 @@ impl Place {
             Origin::File(file) => file,
             Origin::Inflated => &self.file,
         };
-        let file = file.canonicalize().unwrap_or_else(|_| file.clone());
+        let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
         let mut uri = format!("file://{}#", percent_encoded(file.as_os_str().as_encoded_bytes()));
         if self.origin == Origin::Inflated {
             let way: Vec<String> = self.steps.iter().map(|step| percent_encoded(step.to_string().as_bytes())).collect();
