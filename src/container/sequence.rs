@@ -122,6 +122,9 @@ impl Bundle<'_> {
     /// Up to `len` bytes that the code object of an entry (given by its index) begins with; none where they are not at
     /// hand without inflating more.
     pub fn head(&self, index: usize, len: u64) -> Option<&[u8]> {
+        if let Body::Plain(data) = &self.body {
+            data.looked_at();
+        }
         match self.entries.get(index)?.parts.first() {
             Some(part @ Part::Range(range)) => crate::bytes::slice(self.beginning(), range.start, part.len().min(len)),
             Some(Part::Bytes(data)) => crate::bytes::slice(data, 0, crate::bytes::len_u64(data).min(len)),
