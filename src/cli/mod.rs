@@ -7,6 +7,7 @@
 mod bundler;
 mod console;
 mod environment;
+mod extract;
 mod files;
 mod grammar;
 mod help;
@@ -21,6 +22,7 @@ mod response;
 mod subcommand;
 mod suggest;
 mod values;
+mod verify;
 
 use std::ffi::OsString;
 use std::io::{self, BufWriter, Write};

@@ -41,6 +41,7 @@
 mod amdgpu;
 mod found;
 mod image;
+mod pattern;
 mod place;
 mod sections;
 mod walk;
@@ -49,6 +50,7 @@ mod zip;
 
 pub use found::{CodeObject, Finding, Format, Found};
 pub use image::ContentKind;
+pub use pattern::{Comparison, Pattern, PatternError, Selection};
 pub use place::{Origin, Place, Step};
 
 use crate::container::sequence::Inflate;
