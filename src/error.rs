@@ -84,6 +84,24 @@ pub enum Error {
     /// Requested entries that no bundle in the input can serve, sorted.
     #[error("Can't find bundles for{}", MissingList(.0))]
     MissingEntries(Vec<String>),
+    /// There is no bundle where one is needed.
+    #[error("'{}': neither a bundle nor an ELF file with bundles in it", path.display())]
+    NoBundle {
+        /// The file as the caller named it.
+        path: PathBuf,
+    },
+    /// A bundle would become larger than the place that it has to stay in.
+    #[error("'{}': the bundle at offset {offset} would need {needed} bytes, and there is room for {room}", path.display())]
+    NoRoom {
+        /// The file as the caller named it.
+        path: PathBuf,
+        /// Where the bundle is.
+        offset: u64,
+        /// Its new size in bytes.
+        needed: u64,
+        /// The bytes up to what follows it.
+        room: u64,
+    },
     /// A selection takes no code object.
     #[error("no code object matches{}", NoMatchText { targets, present })]
     NoMatch {

@@ -56,6 +56,12 @@ impl Input {
         Ok(Self { path: path.to_owned(), storage, looks: AtomicU32::new(0) })
     }
 
+    /// An input over an open file; `name` stands for it in errors.
+    pub(crate) fn of_file(name: &Path, file: &File) -> Result<Self> {
+        let storage = file.try_clone().and_then(Storage::of_file).with_path(name)?;
+        Ok(Self { path: name.to_owned(), storage, looks: AtomicU32::new(0) })
+    }
+
     /// An input over bytes in memory; `name` stands for it in errors.
     pub fn from_bytes(name: impl Into<PathBuf>, data: Vec<u8>) -> Self {
         Self { path: name.into(), storage: Storage::Memory(data), looks: AtomicU32::new(0) }

@@ -68,6 +68,19 @@ impl Output {
         self.file.write_all_at(data, 0).with_path(&self.path)
     }
 
+    /// Leaves so many bytes out, which are zero and take no space where the file system can do that.
+    pub(crate) fn skip(&mut self, len: u64) -> Result<()> {
+        self.flush()?;
+        let len = i64::try_from(len).map_err(io::Error::other).with_path(&self.path)?;
+        self.file.seek_relative(len).with_path(&self.path)
+    }
+
+    /// Ends the output, whose last bytes may have been skipped, at this length in bytes.
+    pub(crate) fn end_at(&mut self, len: u64) -> Result<()> {
+        self.flush()?;
+        self.file.set_len(len).with_path(&self.path)
+    }
+
     fn flush(&mut self) -> Result<()> {
         self.file.write_all(&self.buffer).with_path(&self.path)?;
         self.buffer.clear();

@@ -5,6 +5,7 @@
 //! `clap`; the tool's own module turns them into a job of the library.
 
 mod bundler;
+mod completions;
 mod console;
 mod environment;
 mod extract;
@@ -12,15 +13,18 @@ mod files;
 mod grammar;
 mod help;
 mod inspect;
+mod man;
 mod objcopy;
 mod options;
 mod packager;
 mod parse;
 mod program;
 mod progress;
+mod recompress;
 mod response;
 mod subcommand;
 mod suggest;
+mod units;
 mod values;
 mod verify;
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{ArgMatches, Command};
 
 use super::console::Console;
-use super::{extract, inspect, verify};
+use super::{completions, extract, inspect, man, recompress, verify};
 
 /// The name under which help and man pages know the executable.
 pub(super) const PROGRAM: &str = "clang-offload-bundler";
@@ -24,7 +24,14 @@ pub(super) struct Subcommand {
 }
 
 /// All of them.
-pub(super) const SUBCOMMANDS: [&Subcommand; 3] = [inspect::SUBCOMMAND, extract::SUBCOMMAND, verify::SUBCOMMAND];
+pub(super) const SUBCOMMANDS: [&Subcommand; 6] = [
+    inspect::SUBCOMMAND,
+    extract::SUBCOMMAND,
+    verify::SUBCOMMAND,
+    recompress::SUBCOMMAND,
+    completions::SUBCOMMAND,
+    man::SUBCOMMAND,
+];
 
 /// The subcommand that a command line begins with.
 pub(super) fn find(word: &OsStr) -> Option<&'static Subcommand> {

@@ -12,6 +12,7 @@ use super::console::Console;
 use super::files::{self, Origin, WorkFile};
 use super::subcommand::Subcommand;
 use super::to_stdout;
+use super::units::count;
 
 /// The subcommand.
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "verify", command, run };
@@ -85,10 +86,12 @@ fn write_text(checked: &[Checked], out: &mut dyn Write) -> Result<()> {
     let mut lines = Vec::new();
     for (file, Verified { bundles, code_objects, faults, .. }) in shown {
         lines.extend(faults.iter().map(Fault::to_string));
+        let objects = count(*code_objects, "code object", "code objects");
+        let held = format!("{objects} in {}", count(*bundles, "bundle", "bundles"));
         let verdict = match (faults.len(), bundles) {
             (0, 0) => "no device code".to_owned(),
-            (0, _) => format!("{code_objects} code objects in {bundles} bundles, nothing wrong"),
-            (wrong, _) => format!("{code_objects} code objects in {bundles} bundles, {wrong} wrong"),
+            (0, _) => format!("{held}, nothing wrong"),
+            (wrong, _) => format!("{held}, {wrong} wrong"),
         };
         lines.push(format!("{}: {verdict}", file.path.display()));
     }

@@ -119,6 +119,15 @@ impl Bundle<'_> {
         }
     }
 
+    /// The whole bundle, inflated; none if it was not inflated as a whole.
+    pub(crate) fn whole(&self) -> Option<Slice<'_>> {
+        match &self.body {
+            Body::Plain(data) => data.slice(0, self.stored_len),
+            Body::Inflated(input) => Some(input.as_slice()),
+            Body::Stream { .. } => None,
+        }
+    }
+
     /// Up to `len` bytes that the code object of an entry (given by its index) begins with; none where they are not at
     /// hand without inflating more.
     pub fn head(&self, index: usize, len: u64) -> Option<&[u8]> {

@@ -76,6 +76,14 @@ impl Method {
         }
     }
 
+    /// The levels that there are, in the method's own scale.
+    pub fn levels(self) -> RangeInclusive<i32> {
+        match self {
+            Self::Zlib => 0..=9,
+            Self::Zstd => zstd::compression_level_range(),
+        }
+    }
+
     /// The level that is used when none is asked for.
     pub const fn default_level(self) -> i32 {
         match self {

@@ -52,6 +52,8 @@ pub use found::{CodeObject, Finding, Format, Found};
 pub use image::ContentKind;
 pub use pattern::{Comparison, Pattern, PatternError, Selection};
 pub use place::{Origin, Place, Step};
+pub(crate) use sections::containers as device_sections;
+pub(crate) use wide::Wide;
 
 use crate::container::sequence::Inflate;
 use crate::error::Result;

@@ -35,7 +35,7 @@ pub struct Place {
 }
 
 impl Place {
-    pub(super) fn of_file(file: &Path) -> Self {
+    pub(crate) fn of_file(file: &Path) -> Self {
         Self { file: file.to_owned(), steps: Vec::new(), origin: Origin::File(file.to_owned()) }
     }
 

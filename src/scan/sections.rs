@@ -71,6 +71,12 @@ pub(super) fn read(data: &[u8], base: u64) -> Result<Vec<DeviceSection>, Malform
     .collect()
 }
 
+/// Where an object keeps bundles and offload binaries, in the order of its sections. Offsets in errors count from `base`.
+pub(crate) fn containers(data: &[u8], base: u64) -> Result<Vec<Range<u64>>, Malformed> {
+    let sections = read(data, base)?.into_iter().filter(|section| section.holds == Holds::Containers);
+    Ok(sections.map(|section| section.range).collect())
+}
+
 fn collect<'d: 'f, 'f, Objects: Object<'d>>(
     file: &'f Objects,
     is_offloading: impl Fn(&Objects::Section<'f>) -> bool,

@@ -14,11 +14,11 @@ use crate::piece::Piece;
 const COMMENTS: [&str; 3] = ["//", "#", ";"];
 
 /// A bundle of the form that its first bytes tell.
-pub(super) struct Wide;
+pub(crate) struct Wide;
 
 impl Wide {
     /// The form of a bundle that begins with `head`.
-    pub(super) fn format_of(head: &[u8]) -> Option<Format> {
+    pub(crate) fn format_of(head: &[u8]) -> Option<Format> {
         if head.starts_with(MAGIC.as_bytes()) {
             Some(Format::Bundle)
         } else if text_of(head).is_some() {

@@ -4,7 +4,6 @@ mod json;
 mod report;
 mod svg;
 mod table;
-mod units;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::report::{FileReport, Report};
-use super::units::bytes;
+use crate::cli::units::bytes;
 
 /// Distances and sizes in pixels.
 const WIDTH: u64 = 960;

@@ -6,8 +6,8 @@ use std::fmt::Write;
 use offload_bundle::scan::{Format, Place, Step};
 
 use super::report::{BundleRow, FileReport, Report, Row};
-use super::units::{bytes, count, per_mille};
 use crate::cli::files::Origin;
+use crate::cli::units::{bytes, count, per_mille};
 
 /// What gets a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +85,12 @@ pub(super) fn text(report: &Report, rows: Rows, style: Style) -> String {
     let places = groups(&found).len();
     if places > 1 {
         totals(report, &found, style, &mut out);
-    } else if found.is_empty() && !report.files.is_empty() && out.is_empty() {
+    }
+    let unknown = |bundle: &&BundleRow| bundle.code_objects.iter().any(|row| row.content.is_none());
+    if found.iter().any(unknown) {
+        line(&mut out, "?: compressed, and not inflated as far as that; --inflate tells");
+    }
+    if found.is_empty() && !report.files.is_empty() && out.is_empty() {
         out.push_str("no device code found\n");
     }
     out

@@ -1,7 +1,7 @@
 //! Numbers for people.
 
 /// A number of bytes in three digits and a unit, in powers of 1000.
-pub(super) fn bytes(count: u64) -> String {
+pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
     if count < 1000 {
         return format!("{count} B");
@@ -23,13 +23,13 @@ pub(super) fn bytes(count: u64) -> String {
 }
 
 /// What part of `whole` a number is, in tenths of a percent.
-pub(super) fn per_mille(part: u64, whole: u64) -> u64 {
+pub(crate) fn per_mille(part: u64, whole: u64) -> u64 {
     let scaled = u128::from(part).saturating_mul(1000).checked_div(whole.into()).unwrap_or(0);
     u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
 /// A number of things.
-pub(super) fn count(number: usize, one: &str, many: &str) -> String {
+pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
     let digits = number.to_string();
     let grouped: Vec<&str> =
         digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
