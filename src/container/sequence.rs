@@ -16,7 +16,7 @@ use super::{Container, Contents, Entry, Part};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::input::{Input, Slice};
 use crate::meter::{Meter, Metered};
-use crate::piece::Sink;
+use crate::piece::{Sink, Writer};
 
 /// Compressed bundles up to this inflated size are inflated and checked as a whole before they are used.
 /// Larger ones are read only as far as a job needs, and checked when that is to the end.
@@ -248,19 +248,6 @@ impl Bundle<'_> {
             position = block_end;
         }
         Ok(())
-    }
-}
-
-/// A sink that is someone else's writer.
-struct Writer<'w>(&'w mut dyn io::Write);
-
-impl Sink for Writer<'_> {
-    fn write(&mut self, data: &[u8]) -> Result<()> {
-        self.0.write_all(data).map_err(|error| Error::io("-", error))
-    }
-
-    fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
-        slice.read_blocks(&mut |block| self.write(block))
     }
 }
 
