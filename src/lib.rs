@@ -40,7 +40,7 @@
 //!     }
 //!     Ok(())
 //! })?;
-//! assert_eq!(found[1], ("hip-amdgcn-amd-amdhsa--gfx906".to_owned(), 22, Some(22)));
+//! assert_eq!(found[0], ("hip-amdgcn-amd-amdhsa--gfx906".to_owned(), 22, Some(22)));
 //! # Ok::<(), offload_bundle::Error>(())
 //! ```
 //!

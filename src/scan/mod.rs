@@ -22,18 +22,18 @@
 //! use offload_bundle::input::Input;
 //! use offload_bundle::scan::{Finding, Scan};
 //!
-//! let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/offload/clang22.o");
+//! let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/offload/llvm22-embedded.o");
 //! let input = Input::open(&file)?;
 //! let mut found = Vec::new();
 //! Scan::default().run(&input, &mut |finding| {
 //!     if let Finding::Bundle(bundle) = finding {
 //!         for code_object in bundle.code_objects() {
-//!             found.push((String::from_utf8_lossy(code_object.id()).into_owned(), code_object.size()));
+//!             found.push((code_object.shown_id().into_owned(), bundle.place.section(), code_object.kind()));
 //!         }
 //!     }
 //!     Ok(())
 //! })?;
-//! # let _ = found;
+//! assert_eq!(found[0].1.as_deref(), Some(".llvm.offloading"));
 //! # Ok::<(), offload_bundle::Error>(())
 //! ```
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]

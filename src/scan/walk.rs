@@ -85,8 +85,7 @@ impl<'w, 'v> Walk<'w, 'v> {
         };
         match look {
             Look::Nothing => Ok(()),
-            Look::Bundles => self.bundles(place, data, &Wide, depth),
-            Look::Text => self.bundles(place, data, &Wide, depth),
+            Look::Bundles | Look::Text => self.bundles(place, data, &Wide, depth),
             Look::OffloadBinaries => self.bundles(place, data, &OffloadBinary::default(), depth),
             Look::Bitcode => self.bitcode(place, data, depth),
             Look::CodeObject => self.code_object(place, data),
@@ -104,7 +103,7 @@ impl<'w, 'v> Walk<'w, 'v> {
     fn bundles(&mut self, place: &Place, data: Slice<'_>, container: &dyn Container, depth: u32) -> Result<()> {
         let mut bundles = Bundles::new(data, container, self.scan.inflate);
         let mut index: usize = 0;
-        while let Some(bundle) = bundles.next() {
+        for bundle in bundles.by_ref() {
             let bundle = match bundle {
                 Ok(bundle) => bundle,
                 Err(error) => return self.broken(place, error),
