@@ -16,6 +16,7 @@ mod inspect;
 mod man;
 mod objcopy;
 mod options;
+mod overview;
 mod packager;
 mod parse;
 mod program;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{ArgMatches, Command};
 
 use super::console::Console;
-use super::{completions, extract, inspect, man, recompress, verify};
+use super::{completions, extract, inspect, man, overview, recompress, verify};
 
 /// The name under which help and man pages know the executable.
 pub(super) const PROGRAM: &str = "clang-offload-bundler";
@@ -24,13 +24,14 @@ pub(super) struct Subcommand {
 }
 
 /// All of them.
-pub(super) const SUBCOMMANDS: [&Subcommand; 6] = [
+pub(super) const SUBCOMMANDS: [&Subcommand; 7] = [
     inspect::SUBCOMMAND,
     extract::SUBCOMMAND,
     verify::SUBCOMMAND,
     recompress::SUBCOMMAND,
     completions::SUBCOMMAND,
     man::SUBCOMMAND,
+    overview::SUBCOMMAND,
 ];
 
 /// The subcommand that a command line begins with.
@@ -44,6 +45,7 @@ pub(super) fn all() -> Command {
     Command::new(PROGRAM)
         .about("Look into bundles of GPU code objects and whatever holds them")
         .version(env!("CARGO_PKG_VERSION"))
+        .disable_help_subcommand(true)
         .subcommands(subcommands)
 }
 
