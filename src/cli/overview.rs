@@ -1,6 +1,5 @@
 //! `help`: which subcommands there are. The help of LLVM's tools stays what it is there.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgMatches, Command};
@@ -43,6 +42,8 @@ fn run(matches: &ArgMatches, _console: &mut Console) -> anyhow::Result<ExitCode>
         None => subcommand::all()
             .override_usage(format!("{PROGRAM} [OPTIONS]\n       {PROGRAM} <SUBCOMMAND> ..."))
             .subcommand(Command::new("package").about("Pack and unpack offload binaries, as llvm-offload-binary does"))
+            .disable_help_flag(true)
+            .disable_version_flag(true)
             .after_help(format!("Options: bundle, unbundle and list, as LLVM's tool does: {PROGRAM} --help"))
             .render_long_help(),
     };
