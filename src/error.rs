@@ -84,6 +84,32 @@ pub enum Error {
     /// Requested entries that no bundle in the input can serve, sorted.
     #[error("Can't find bundles for{}", MissingList(.0))]
     MissingEntries(Vec<String>),
+    /// There is no bundle where one is needed.
+    #[error("'{}': neither a bundle nor an ELF file with bundles in it", path.display())]
+    NoBundle {
+        /// The file as the caller named it.
+        path: PathBuf,
+    },
+    /// A bundle would become larger than the place that it has to stay in.
+    #[error("'{}': the bundle at offset {offset} would need {needed} bytes, and there is room for {room}", path.display())]
+    NoRoom {
+        /// The file as the caller named it.
+        path: PathBuf,
+        /// Where the bundle is.
+        offset: u64,
+        /// Its new size in bytes.
+        needed: u64,
+        /// The bytes up to what follows it.
+        room: u64,
+    },
+    /// A selection takes no code object.
+    #[error("no code object matches{}", NoMatchText { targets, present })]
+    NoMatch {
+        /// The patterns of the selection as typed.
+        targets: Vec<String>,
+        /// The entry IDs that are there, each once, in file order.
+        present: Vec<String>,
+    },
     /// The bundle is too large for the compressed format version that was asked for.
     #[error("{what} exceeds version 2 limit")]
     CompressedLimit {
@@ -136,6 +162,28 @@ pub enum Error {
     /// A caller of the library passed arguments that do not fit together.
     #[error("{0}")]
     Usage(&'static str),
+}
+
+/// What was asked for, and what there is.
+struct NoMatchText<'e> {
+    targets: &'e [String],
+    present: &'e [String],
+}
+
+impl fmt::Display for NoMatchText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 20;
+        let quoted: Vec<String> = self.targets.iter().map(|target| format!("'{target}'")).collect();
+        if !quoted.is_empty() {
+            write!(f, " {}", quoted.join(" or "))?;
+        }
+        let shown: Vec<&str> = self.present.iter().take(SHOWN).map(String::as_str).collect();
+        match (shown.as_slice(), self.present.len().saturating_sub(SHOWN)) {
+            ([], _) => f.write_str("; there is none"),
+            (shown, 0) => write!(f, "; there are: {}", shown.join(", ")),
+            (shown, more) => write!(f, "; there are: {}, and {more} more", shown.join(", ")),
+        }
+    }
 }
 
 impl Error {
@@ -277,6 +325,14 @@ pub enum Malformed {
     #[error("archive broken at or behind offset {offset}: {reason}")]
     Archive {
         /// The end of what could be read.
+        offset: u64,
+        /// The reader's reason.
+        reason: String,
+    },
+    /// A zip file that cannot be read, or a member of one.
+    #[error("zip file broken at offset {offset}: {reason}")]
+    Zip {
+        /// Where the member's header, its data, or the file starts.
         offset: u64,
         /// The reader's reason.
         reason: String,

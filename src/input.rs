@@ -78,6 +78,12 @@ impl Input {
         Ok(Self { path: path.to_owned(), storage, opened, looks: AtomicU32::new(0) })
     }
 
+    /// An input over an open file; `name` stands for it in errors.
+    pub(crate) fn of_file(name: &Path, file: &File) -> Result<Self> {
+        let (storage, _) = file.try_clone().and_then(Storage::of_file).with_path(name)?;
+        Ok(Self::of_storage(name, storage))
+    }
+
     /// An input over bytes in memory; `name` stands for it in errors.
     pub fn from_bytes(name: impl Into<PathBuf>, data: Vec<u8>) -> Self {
         Self::of_storage(name, Storage::Memory(data))

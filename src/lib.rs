@@ -1,36 +1,107 @@
-//! The files in which compilers pack GPU code: bundles of code objects, their entry IDs, and the jobs on them.
+//! The files in which compilers pack GPU code: what lies in them, how to take it out, how to write them.
 //!
 //! This is the library under `clang-offload-bundler`, a drop-in replacement for LLVM's tools of that name and of the name
-//! `llvm-offload-binary`. It has three layers:
+//! `llvm-offload-binary`. It never prints, never exits and does not panic on any input; it maps files ([`input::Input`]) and
+//! leaves code objects where they are until their last copy.
 //!
-//! - [`id`]: bundle entry IDs (`hip-amdgcn-amd-amdhsa--gfx90a:xnack+`), which triple and which processor they
-//!   name, and which code object may serve which request.
-//! - [`container`]: the formats, each with reader and writer: [`container::binary`], [`container::text`],
-//!   [`container::compressed`], [`container::object`], [`container::archive`], [`container::offload_binary`], and
-//!   [`container::sequence`] for several of them in one file. What is called a bundle there is any one container.
-//! - [`job`]: [`job::Bundle`], [`job::Unbundle`], [`job::UnbundleArchive`], [`job::List`], [`job::Package`] and
-//!   [`job::Unpackage`], which open files and write them.
+//! | module | for |
+//! |---|---|
+//! | [`scan`] | finding the code objects in any file by content: bundles, libraries, programs, archives, wheels |
+//! | [`container`] | the formats themselves: reading one from bytes, planning a new one |
+//! | [`id`] | bundle entry IDs (`hip-amdgcn-amd-amdhsa--gfx90a:xnack+`), and which code object may serve which request |
+//! | [`job`] | what the command lines do, file to file: outputs appear complete or not at all |
 //!
-//! Inputs are mapped ([`input::Input`]), code objects stay where they are until their last copy, and outputs
-//! appear complete or not at all.
+//! Sizes and offsets are bytes. A function that can fail returns [`Error`], which names the file, or [`Malformed`], which
+//! knows bytes only; both name the offset. What is called a *bundle* is any one container of code objects.
 //!
-//! # Which code objects does a bundle hold?
+//! # Which code objects does a file hold?
+//!
+//! [`scan::Scan`] finds them. Nothing is copied: a code object that is not compressed is a slice of the mapped file.
 //!
 //! ```
-//! use offload_bundle::container::{Container, binary::Binary};
+//! use std::path::Path;
 //!
-//! let mut bundle = b"__CLANG_OFFLOAD_BUNDLE__\x01\0\0\0\0\0\0\0".to_vec();
-//! for field in [85_u64, 4, 29] {
-//!     bundle.extend(field.to_le_bytes());
+//! use offload_bundle::input::Input;
+//! use offload_bundle::scan::{Finding, Scan};
+//!
+//! let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sequence/mixed.bundle");
+//! let input = Input::open(&file)?;
+//! let mut found = Vec::new();
+//! Scan::default().run(&input, &mut |finding| {
+//!     match finding {
+//!         Finding::Bundle(bundle) => {
+//!             for code_object in bundle.code_objects() {
+//!                 let in_place = code_object.in_place().map(|slice| slice.bytes().len());
+//!                 found.push((code_object.shown_id().into_owned(), code_object.size(), in_place));
+//!             }
+//!         }
+//!         Finding::Broken { error, .. } => return Err(error),
+//!         _ => {}
+//!     }
+//!     Ok(())
+//! })?;
+//! assert_eq!(found[0], ("hip-amdgcn-amd-amdhsa--gfx906".to_owned(), 22, Some(22)));
+//! # Ok::<(), offload_bundle::Error>(())
+//! ```
+//!
+//! # The code for the GPU at hand
+//!
+//! [`container::sequence::Bundles`] walks a file of one known format, and [`Bundle::write_to`] takes one code object
+//! out, inflating no more than it has to.
+//!
+//! ```
+//! use std::path::Path;
+//!
+//! use offload_bundle::container::binary::Binary;
+//! use offload_bundle::container::sequence::{Bundles, Inflate};
+//! use offload_bundle::id::{EntryId, Rules};
+//! use offload_bundle::input::Input;
+//!
+//! let input = Input::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/compressed/llvm22-v3.ccob"))?;
+//! let wanted = EntryId::parse("hip-amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-")?;
+//! let mut code = Vec::new();
+//! for bundle in Bundles::new(input.as_slice(), &Binary::default(), Inflate::AsNeeded) {
+//!     let bundle = bundle?;
+//!     let serves = |id: &[u8]| {
+//!         let id = std::str::from_utf8(id).ok().and_then(|id| EntryId::parse(id).ok());
+//!         id.is_some_and(|id| id.compatibility(&wanted, Rules::default()).is_compatible())
+//!     };
+//!     if let Some(index) = bundle.entries.iter().position(|entry| serves(&entry.id)) {
+//!         bundle.write_to(index, &mut code)?;
+//!         break;
+//!     }
 //! }
-//! bundle.extend(b"hip-amdgcn-amd-amdhsa--gfx90aGPU!");
-//!
-//! let length = u64::try_from(bundle.len())?;
-//! let contents = Binary::default().read(&bundle, length, 0)?.ok_or("no bundle")?;
-//! assert_eq!(contents.entries[0].id, b"hip-amdgcn-amd-amdhsa--gfx90a");
-//! assert_eq!(contents.entries[0].content(&bundle).as_deref(), Some(&b"GPU!"[..]));
+//! assert_eq!(code.len(), 75);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Writing a bundle
+//!
+//! A [`container::Container`] plans a bundle; [`piece::write_to`] writes the plan to anything. From files to a file,
+//! compressed or not, [`job::Bundle`] does it in one call.
+//!
+//! ```
+//! use offload_bundle::container::{Container, Member, binary::Binary};
+//! use offload_bundle::input::Input;
+//! use offload_bundle::piece;
+//!
+//! let code = Input::from_bytes("gfx90a.o", b"GPU!".to_vec());
+//! let host = Input::from_bytes("host", Vec::new());
+//! let member = |id: &str, content| Member { id: id.to_owned(), content };
+//! let members = [
+//!     member("host-x86_64-unknown-linux-gnu-", host.as_slice()),
+//!     member("hip-amdgcn-amd-amdhsa--gfx90a", code.as_slice()),
+//! ];
+//! let plan = Binary::default().plan(&members)?;
+//! let mut bundle = Vec::new();
+//! piece::write_to(&plan, &mut bundle)?;
+//!
+//! let contents = Binary::default().read(&bundle, bundle.len().try_into()?, 0)?.ok_or("no bundle")?;
+//! assert_eq!(contents.entries[1].content(&bundle).as_deref(), Some(&b"GPU!"[..]));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`Bundle::write_to`]: container::sequence::Bundle::write_to
 
 mod bytes;
 pub mod container;
@@ -44,11 +115,13 @@ mod meter;
 mod output;
 pub mod piece;
 pub mod process;
+pub mod scan;
 mod staging;
 #[cfg(test)]
 mod testing;
 
 pub use error::{Error, Malformed, Result};
+pub use output::write_file;
 
 /// The examples of the README are tests too.
 #[cfg(doctest)]

@@ -88,6 +88,19 @@ impl Output {
         self.place.file().write_all_at(data, 0).with_path(&self.path)
     }
 
+    /// Leaves so many bytes out, which are zero and take no space where the file system can do that.
+    pub(crate) fn skip(&mut self, len: u64) -> Result<()> {
+        self.flush()?;
+        let len = i64::try_from(len).map_err(io::Error::other).with_path(&self.path)?;
+        self.place.file().seek_relative(len).with_path(&self.path)
+    }
+
+    /// Ends the output, whose last bytes may have been skipped, at this length in bytes.
+    pub(crate) fn end_at(&mut self, len: u64) -> Result<()> {
+        self.flush()?;
+        self.place.file().set_len(len).with_path(&self.path)
+    }
+
     fn flush(&mut self) -> Result<()> {
         self.place.file().write_all(&self.buffer).with_path(&self.path)?;
         self.buffer.clear();
@@ -162,6 +175,16 @@ fn refuse_repeats(outputs: &[Output]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Writes a small file: complete, or not at all.
+///
+/// # Errors
+/// [`Error::Io`] when the file cannot be made or replaced.
+pub fn write_file(path: &Path, data: &[u8]) -> Result<()> {
+    let mut output = Output::stage(path)?;
+    output.write(data)?;
+    commit(vec![output])
 }
 
 /// What makes two destinations one file: the name in its directory, or what is written into.

@@ -3,8 +3,10 @@
 //! Every writer of a container is a function from its members to a list of [`Piece`]s: plan first, emit once.
 //! A sink takes the pieces; a plain file copies large ranges in the kernel, a compressor reads them.
 
+use std::io;
+
 use crate::bytes::len_u64;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::input::Slice;
 
 /// A run of output bytes.
@@ -57,6 +59,27 @@ impl Sink for Vec<u8> {
 
     fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
         self.write(slice.bytes())
+    }
+}
+
+/// Writes a plan to `out`. What is not in memory is read block by block.
+///
+/// # Errors
+/// [`Error::Io`] where an input cannot be read, and on the path `-` if `out` fails.
+pub fn write_to(pieces: &[Piece<'_>], out: &mut dyn io::Write) -> Result<()> {
+    emit(pieces, &mut Writer(out))
+}
+
+/// A sink that is someone else's writer.
+pub(crate) struct Writer<'w>(pub(crate) &'w mut dyn io::Write);
+
+impl Sink for Writer<'_> {
+    fn write(&mut self, data: &[u8]) -> Result<()> {
+        self.0.write_all(data).map_err(|error| Error::io("-", error))
+    }
+
+    fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
+        slice.read_blocks(&mut |block| self.write(block))
     }
 }
 

@@ -5,19 +5,29 @@
 //! `clap`; the tool's own module turns them into a job of the library.
 
 mod bundler;
+mod completions;
 mod console;
 mod environment;
+mod extract;
+mod files;
 mod grammar;
 mod help;
+mod inspect;
+mod man;
 mod objcopy;
 mod options;
+mod overview;
 mod packager;
 mod parse;
 mod program;
 mod progress;
+mod recompress;
 mod response;
+mod subcommand;
 mod suggest;
+mod units;
 mod values;
+mod verify;
 
 use std::ffi::OsString;
 use std::io::{self, BufWriter, Write};
@@ -31,6 +41,7 @@ use offload_bundle::error::OsText;
 use options::{Finish, HelpStyle, Tool};
 use parse::{Parsed, parse};
 use program::Program;
+use subcommand::Subcommand;
 
 /// All tools. The first one serves every name that no other tool claims.
 const TOOLS: [&Tool; 2] = [bundler::TOOL, packager::TOOL];
@@ -42,6 +53,11 @@ const SHORT_HELP: HelpStyle = HelpStyle { by_category: false, hidden: false };
 pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
     offload_bundle::process::hand_over();
     let (tool, argv) = choose(argv);
+    if tool.subcommand.is_none()
+        && let Some(subcommand) = argv.get(1).and_then(|word| subcommand::find(word))
+    {
+        return run_subcommand(subcommand, argv);
+    }
     let mut console = Console::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
     let (matches, called) = match parse(tool, argv) {
         Parsed::Exit { stdout, stderr, status } => return print(&stdout, &stderr, status),
@@ -49,10 +65,25 @@ pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
     };
     let program = Program::new(&called);
     let executed = (tool.execute)(&program, &matches, &mut console);
+    finish(&console, executed, |finish| match finish {
+        Finish::Done => ExitCode::SUCCESS,
+        Finish::Help => print(&help::text(tool, program.name, SHORT_HELP), b"", 0),
+    })
+}
+
+/// Runs one of our own subcommands.
+fn run_subcommand(subcommand: &Subcommand, argv: Vec<OsString>) -> ExitCode {
+    let argv = without_subcommand(argv, subcommand.name);
+    let mut console = Console::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
+    let executed = subcommand::run(subcommand, argv, &mut console);
+    finish(&console, executed, |status| status)
+}
+
+/// Tells an error, or ends as `done` says.
+fn finish<T>(console: &Console, executed: anyhow::Result<T>, done: impl FnOnce(T) -> ExitCode) -> ExitCode {
     console.end_progress();
     match executed {
-        Ok(Finish::Done) => ExitCode::SUCCESS,
-        Ok(Finish::Help) => print(&help::text(tool, program.name, SHORT_HELP), b"", 0),
+        Ok(finish) => done(finish),
         Err(error) if reader_is_gone(&error) => ExitCode::SUCCESS,
         Err(error) => {
             console.error(&error.to_string());
@@ -73,7 +104,7 @@ struct Noted {
 }
 
 /// Which tool a command line is for, and the command line without the word that says so.
-fn choose(mut argv: Vec<OsString>) -> (&'static Tool, Vec<OsString>) {
+fn choose(argv: Vec<OsString>) -> (&'static Tool, Vec<OsString>) {
     let [bundler, ..] = TOOLS;
     let called = Program::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
     let is_name = |name: &&str| memmem::find(called.name, name.as_bytes()).is_some();
@@ -83,14 +114,19 @@ fn choose(mut argv: Vec<OsString>) -> (&'static Tool, Vec<OsString>) {
     let word = argv.get(1).and_then(|word| word.to_str());
     let subcommand = |tool: &&Tool| tool.subcommand.is_some_and(|subcommand| word == Some(subcommand));
     let Some(tool) = TOOLS.into_iter().find(subcommand) else { return (bundler, argv) };
-    let word = tool.subcommand.unwrap_or_default();
-    // Messages and help name the tool as it was called.
-    argv.remove(1);
+    (tool, without_subcommand(argv, tool.subcommand.unwrap_or_default()))
+}
+
+/// The command line without the word that names a subcommand, which messages and help name together with the program.
+fn without_subcommand(mut argv: Vec<OsString>, word: &str) -> Vec<OsString> {
+    if argv.len() > 1 {
+        argv.remove(1);
+    }
     if let Some(name) = argv.first_mut() {
         name.push(" ");
         name.push(word);
     }
-    (tool, argv)
+    argv
 }
 
 /// Does work that prints to the standard output.

@@ -12,13 +12,12 @@ use std::collections::HashSet;
 use std::io::{self, Read};
 
 use super::limits::Limits;
-use super::stream::{Compressed, Inflation};
+use super::stream::{Compressed, Inflation, Recorded};
 use super::{Container, Contents, Entry, Part};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::input::{Input, Slice};
 use crate::meter::{Meter, Metered};
-use crate::output::Output;
-use crate::piece::Sink;
+use crate::piece::{Sink, Writer};
 
 /// Compressed bundles up to this inflated size are inflated and checked as a whole before they are used.
 /// Larger ones are read only as far as a job needs, and checked when that is to the end.
@@ -36,6 +35,8 @@ const PREFIX_MAX: usize = 16 << 20;
 pub enum Inflate {
     /// No more than needed.
     AsNeeded,
+    /// Only as far as the headers reach, however small it is; hash and sizes are not checked.
+    Headers,
     /// All, so that hash and sizes are checked however large it is.
     Whole,
 }
@@ -45,8 +46,12 @@ pub enum Inflate {
 pub struct Bundle<'a> {
     /// Where it starts in the file.
     pub offset: u64,
+    /// How many bytes of the file it takes; of a plain one, as its header and entries claim it.
+    pub stored_len: u64,
     /// Its entries in file order.
     pub entries: Vec<Entry>,
+    /// What the header around it says, if it is compressed.
+    pub compressed: Option<Recorded>,
     /// The figures of its inflation, if it was inflated as a whole.
     pub inflation: Option<Inflation>,
     body: Body<'a>,
@@ -56,7 +61,11 @@ pub struct Bundle<'a> {
 enum Body<'a> {
     Plain(Slice<'a>),
     Inflated(Input),
-    Stream(Compressed<'a>),
+    Stream {
+        compressed: Compressed<'a>,
+        /// The first inflated bytes.
+        prefix: Vec<u8>,
+    },
 }
 
 /// The code object of an entry.
@@ -79,16 +88,70 @@ impl Content<'_> {
 }
 
 impl Bundle<'_> {
-    /// Copies the code objects of some entries (given by their index) to outputs.
-    pub(crate) fn extract(&self, wanted: &mut [(usize, &mut Output)], meter: &mut Meter<'_>) -> Result<()> {
+    /// Copies the code objects of some entries (given by their index) to sinks.
+    pub(crate) fn extract<S: Sink>(&self, wanted: &mut [(usize, &mut S)], meter: &mut Meter<'_>) -> Result<()> {
         match &self.body {
             Body::Plain(data) => self.copy(*data, wanted, meter),
             Body::Inflated(input) => self.copy(input.as_slice(), wanted, meter),
-            Body::Stream(compressed) => self.stream(compressed, wanted, meter),
+            Body::Stream { compressed, .. } => self.stream(compressed, wanted, meter),
         }
     }
 
-    fn copy(&self, data: Slice<'_>, wanted: &mut [(usize, &mut Output)], meter: &mut Meter<'_>) -> Result<()> {
+    /// Writes the code object of an entry (given by its index) to `out`. Of a compressed bundle, that inflates all up
+    /// to the end of the code object.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if there is no such entry, [`Error::Malformed`] if the bundle is broken there, [`Error::Io`] on
+    /// the path `-` if `out` fails.
+    pub fn write_to(&self, index: usize, out: &mut dyn io::Write) -> Result<()> {
+        if index >= self.entries.len() {
+            return Err(Error::Usage("the bundle has no such entry"));
+        }
+        self.extract(&mut [(index, &mut Writer(out))], &mut Meter::silent())
+    }
+
+    /// The code object of an entry (given by its index) as it lies in the file; none where it is compressed, or has to
+    /// be restored.
+    pub fn in_place(&self, index: usize) -> Option<Slice<'_>> {
+        let Body::Plain(data) = &self.body else { return None };
+        match self.entries.get(index)?.parts.as_slice() {
+            [part @ Part::Range(range)] => data.slice(range.start, part.len()),
+            _ => None,
+        }
+    }
+
+    /// The whole bundle, inflated; none if it was not inflated as a whole.
+    pub(crate) fn whole(&self) -> Option<Slice<'_>> {
+        match &self.body {
+            Body::Plain(data) => data.slice(0, self.stored_len),
+            Body::Inflated(input) => Some(input.as_slice()),
+            Body::Stream { .. } => None,
+        }
+    }
+
+    /// Up to `len` bytes that the code object of an entry (given by its index) begins with; none where they are not at
+    /// hand without inflating more.
+    pub fn head(&self, index: usize, len: u64) -> Option<&[u8]> {
+        if let Body::Plain(data) = &self.body {
+            data.looked_at();
+        }
+        match self.entries.get(index)?.parts.first() {
+            Some(part @ Part::Range(range)) => crate::bytes::slice(self.beginning(), range.start, part.len().min(len)),
+            Some(Part::Bytes(data)) => crate::bytes::slice(data, 0, crate::bytes::len_u64(data).min(len)),
+            Some(Part::Unreadable(_)) | None => None,
+        }
+    }
+
+    /// What is at hand of the (inflated) bundle, from its start.
+    pub(crate) fn beginning(&self) -> &[u8] {
+        match &self.body {
+            Body::Plain(data) => data.bytes(),
+            Body::Inflated(input) => input.bytes(),
+            Body::Stream { prefix, .. } => prefix,
+        }
+    }
+
+    fn copy<S: Sink>(&self, data: Slice<'_>, wanted: &mut [(usize, &mut S)], meter: &mut Meter<'_>) -> Result<()> {
         let sizes = wanted.iter().filter_map(|(index, _)| self.entries.get(*index)).map(Entry::size);
         meter.expect(sizes.fold(0, u64::saturating_add));
         wanted
@@ -107,7 +170,7 @@ impl Bundle<'_> {
         let data = match &self.body {
             Body::Plain(data) => *data,
             Body::Inflated(input) => input.as_slice(),
-            Body::Stream(_) => return Err(Error::Internal("the bundle is not inflated")),
+            Body::Stream { .. } => return Err(Error::Internal("the bundle is not inflated")),
         };
         if let [Part::Range(range)] = self.parts(index)?
             && let Some(slice) = data.slice(range.start, range.end.saturating_sub(range.start))
@@ -139,10 +202,10 @@ impl Bundle<'_> {
     }
 
     /// One pass over the inflated bytes, each block going to every entry that it belongs to.
-    fn stream(
+    fn stream<S: Sink>(
         &self,
         compressed: &Compressed<'_>,
-        wanted: &mut [(usize, &mut Output)],
+        wanted: &mut [(usize, &mut S)],
         meter: &mut Meter<'_>,
     ) -> Result<()> {
         // What is streamed is of a format that keeps each code object as one range.
@@ -278,31 +341,46 @@ impl<'a> Bundles<'a> {
         let offset = data.offset();
         let contents = self.container.read(data.bytes(), data.len(), offset).with_path(data.path())?;
         Ok(contents.map(|Contents { entries, len }| {
-            let bundle = Bundle { offset, entries, inflation: None, body: Body::Plain(data) };
+            let stored_len = len.min(data.len());
+            let bundle =
+                Bundle { offset, stored_len, entries, compressed: None, inflation: None, body: Body::Plain(data) };
             (bundle, position.saturating_add(len))
         }))
     }
 
     fn read_compressed(&self, compressed: Compressed<'a>) -> Result<Bundle<'a>> {
-        let offset = compressed.offset();
-        let total = compressed.recorded().inflated;
-        if self.inflate == Inflate::AsNeeded && self.container.repeats() && total > WHOLE_MAX {
-            let in_ranges = |entry: &Entry| matches!(entry.parts.as_slice(), [Part::Range(_)]);
-            let entries = self.entries_of_prefix(&compressed, total)?;
-            if let Some(entries) = entries.filter(|entries| entries.iter().all(in_ranges)) {
-                return Ok(Bundle { offset, entries, inflation: None, body: Body::Stream(compressed) });
-            }
+        let (offset, stored_len) = (compressed.offset(), compressed.stored_len());
+        let recorded = Some(*compressed.recorded());
+        let in_ranges = |entry: &Entry| matches!(entry.parts.as_slice(), [Part::Range(_)]);
+        if self.reads_prefix(&compressed)
+            && let Some((entries, prefix)) = self.entries_of_prefix(&compressed)?
+            && entries.iter().all(in_ranges)
+        {
+            let body = Body::Stream { compressed, prefix };
+            return Ok(Bundle { offset, stored_len, entries, compressed: recorded, inflation: None, body });
         }
         let (input, inflation) = compressed.inflate_whole()?;
         let contents = self.container.read(input.bytes(), input.len(), 0);
         let contents = contents.map_err(|inner| compressed.inside(inner)).with_path(self.data.path())?;
         let entries = contents.map_or(Vec::new(), |contents| contents.entries);
-        Ok(Bundle { offset, entries, inflation: Some(inflation), body: Body::Inflated(input) })
+        let (inflation, body) = (Some(inflation), Body::Inflated(input));
+        Ok(Bundle { offset, stored_len, entries, compressed: recorded, inflation, body })
+    }
+
+    /// Whether of a compressed bundle only the beginning is inflated.
+    fn reads_prefix(&self, compressed: &Compressed<'_>) -> bool {
+        self.container.repeats()
+            && match self.inflate {
+                Inflate::Whole => false,
+                Inflate::AsNeeded => compressed.recorded().inflated > WHOLE_MAX,
+                Inflate::Headers => true,
+            }
     }
 
     /// Inflates until the header is complete, twice as much at each attempt. None where even the longest prefix
     /// does not hold it.
-    fn entries_of_prefix(&self, compressed: &Compressed<'_>, total: u64) -> Result<Option<Vec<Entry>>> {
+    fn entries_of_prefix(&self, compressed: &Compressed<'_>) -> Result<Option<(Vec<Entry>, Vec<u8>)>> {
+        let total = compressed.recorded().inflated;
         let mut inflater = compressed.inflate(false)?;
         let mut prefix = Vec::new();
         let mut want = PREFIX;
@@ -312,7 +390,7 @@ impl<'a> Bundles<'a> {
                 Err(Malformed::Truncated { .. }) if !complete && want >= PREFIX_MAX => return Ok(None),
                 Err(Malformed::Truncated { .. }) if !complete => want = want.saturating_mul(2),
                 Err(inner) => return Err(compressed.inside(inner)).with_path(self.data.path()),
-                Ok(contents) => return Ok(Some(contents.map_or(Vec::new(), |contents| contents.entries))),
+                Ok(contents) => return Ok(Some((contents.map_or(Vec::new(), |contents| contents.entries), prefix))),
             }
         }
     }
@@ -358,7 +436,7 @@ mod tests {
     use crate::container::binary::Binary;
     use crate::container::compressed;
     use crate::container::stream::{Compression, Method};
-    use crate::output;
+    use crate::output::{self, Output};
     use crate::piece::{Piece, emit};
 
     fn bundle(members: &[(&str, &[u8])]) -> Vec<u8> {
@@ -433,7 +511,7 @@ mod tests {
             let binary = Binary::default();
             let mut bundles = Bundles::new(input.as_slice(), &binary, Inflate::AsNeeded);
             let bundle = bundles.next().unwrap()?;
-            assert!(matches!(bundle.body, Body::Stream(_)));
+            assert!(matches!(bundle.body, Body::Stream { .. }));
             let index = bundle.entries.iter().position(|entry| entry.id == name.as_bytes()).unwrap();
             let out = tempfile::NamedTempFile::new().unwrap();
             let mut output = Output::stage(out.path())?;

@@ -79,7 +79,7 @@ impl Method {
         }
     }
 
-    /// The levels that there are.
+    /// The levels that there are, in the method's own scale.
     pub fn levels(self) -> RangeInclusive<i32> {
         match self {
             Self::Zlib => 0..=9,

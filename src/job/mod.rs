@@ -5,22 +5,28 @@
 //! a user may want to hear besides the result comes as [`Event`]s.
 
 mod bundle;
+mod extract;
 mod file_name;
 mod library;
 mod list;
 mod objcopy;
 mod package;
+mod recompress;
 mod regions;
 mod unbundle;
 mod unbundle_archive;
 mod unpackage;
+mod verify;
 
 pub use bundle::Bundle;
+pub use extract::{Destination, Extract, Extracted};
 pub use list::List;
 pub use package::{NewImage, Package};
+pub use recompress::{Recompress, Recompressed};
 pub use unbundle::Unbundle;
 pub use unbundle_archive::UnbundleArchive;
 pub use unpackage::{Filter, ImageRequest, Unpackage};
+pub use verify::{Fault, Rule, Verified, Verify};
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
 //! Where offload binaries lie in a file: in itself, in sections of objects, in globals of bitcode, and in whatever of
 //! these the members of an archive are.
 
-use super::library::{Sources, locate};
-use crate::container::archive::{Archive, Location};
+use super::library::locate;
+use crate::container::archive::{Archive, Location, Sources};
 use crate::container::bitcode::Embedded;
 use crate::container::offload_binary::host;
 use crate::container::{bitcode, offload_binary};
@@ -70,9 +70,12 @@ fn visit_archive(file: Slice<'_>, depth: u32, sources: &mut Sources, visitor: &m
         let name = Some(member.name);
         match member.location {
             Location::Inside(slice) => visit_file(slice, name, depth, sources, visitor),
-            Location::Beside(path) => sources.enter(&path, |sources, input| {
-                input.vouch_for(visit_file(input.as_slice(), name, depth, sources, visitor))
-            }),
+            Location::Beside(path) => {
+                let input = sources.enter(&path)?;
+                let visited = input.vouch_for(visit_file(input.as_slice(), name, depth, sources, visitor));
+                sources.leave();
+                visited
+            }
         }
         .map_err(|error| locate(error, file.path(), member.name))?;
     }

@@ -7,10 +7,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use super::file_name::{FileName, Slashes, harmless};
-use super::library::{Sources, write_archive};
+use super::library::write_archive;
 use super::regions::{self, Region};
 use super::{Event, Observer};
-use crate::container::archive::NewMember;
+use crate::container::archive::{NewMember, Sources};
 use crate::container::offload_binary::{self, HipNumber, ImageInfo, OffloadBinary};
 use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::container::stream::Inflation;

@@ -24,8 +24,10 @@
 //! completely.
 
 mod reader;
+mod sources;
 mod symbols;
 mod writer;
 
 pub use reader::{Archive, ArchiveMember, Location};
+pub(crate) use sources::Sources;
 pub(crate) use writer::{NewMember, write};

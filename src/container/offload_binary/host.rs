@@ -85,7 +85,7 @@ fn by_name<'d: 'f, 'f, Objects: Object<'d>>(
 }
 
 /// Linkers round the size in the file up, llvm-objcopy leaves out the size in memory.
-fn pe_range(section: &ImageSectionHeader) -> Option<(u64, u64)> {
+pub(crate) fn pe_range(section: &ImageSectionHeader) -> Option<(u64, u64)> {
     let (stored, loaded) = (section.size_of_raw_data.get(LittleEndian), section.virtual_size.get(LittleEndian));
     let size = if loaded == 0 { stored } else { stored.min(loaded) };
     Some((section.pointer_to_raw_data.get(LittleEndian).into(), size.into()))

@@ -1,0 +1,124 @@
+//! `extract`: code objects out of any file, chosen by what they are for.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::builder::PathBufValueParser;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use offload_bundle::Error;
+use offload_bundle::id::OffloadKind;
+use offload_bundle::job::{Destination, Extract};
+use offload_bundle::scan::{Comparison, Pattern, Selection};
+
+use super::console::Console;
+use super::files;
+use super::subcommand::Subcommand;
+use super::to_stdout;
+
+/// The subcommand.
+pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "extract", command, run };
+
+const EXAMPLES: &str = "\
+Examples:
+  All code for one GPU, into a directory:
+    clang-offload-bundler extract libkernels.so --target gfx90a -o gfx90a
+  What that would write:
+    clang-offload-bundler extract libkernels.so --target gfx90a --dry-run
+  Only the code objects with exactly this target ID, or this bundle entry ID:
+    clang-offload-bundler extract libkernels.so --exact --target gfx90a:xnack+
+    clang-offload-bundler extract libkernels.so --exact --target hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+
+  Every GPU of a family, from all that a wheel holds:
+    clang-offload-bundler extract torch-2.9-cp312-linux_x86_64.whl --target 'gfx11*' -o gfx11
+  Straight into a disassembler:
+    clang-offload-bundler extract kernel.o --target gfx90a -o - | llvm-objdump -d -
+
+Exit status:
+  0  everything that matches was written
+  1  nothing matches, or something could not be read or written; nothing was written
+  2  the command line is wrong";
+
+fn command() -> Command {
+    Command::new("extract")
+        .about("Write the code objects for some GPUs into files")
+        .long_about(
+            "Write the code objects for some GPUs into files.\n\n\
+             Device code is found by content, as by `inspect`. The names of the files that are written are printed: \
+             <input>-<number of the bundle>-<bundle entry ID>.<what it is>, with _ for everything but letters, digits and \
+             +-._=. Without --target and --kind, everything but host code is written.",
+        )
+        .after_help(EXAMPLES)
+        .args([
+            files::argument("Files to look into, and directories, whose files are looked into"),
+            files::recursive(),
+            files::max_size(),
+            Arg::new("output")
+                .short('o')
+                .long("output")
+                .value_name("DIR")
+                .value_parser(PathBufValueParser::new())
+                .default_value(".")
+                .help("Where the files go; - writes the only code object that matches to the standard output"),
+            Arg::new("target")
+                .short('t')
+                .long("target")
+                .value_name("PATTERN")
+                .action(ArgAction::Append)
+                .help("A target ID, a bundle entry ID, or either with * ? [...]; several take what any of them takes")
+                .long_help(
+                    "A target ID (gfx90a:xnack+), a bundle entry ID (hip-amdgcn-amd-amdhsa--gfx90a), or either with the \
+                     wildcards * ? and [...]. Given several times, what any of them takes is taken. A target ID takes the code \
+                     objects that can run there: gfx90a:xnack+ takes gfx90a too, as that leaves xnack open. Without features, it \
+                     takes every code object of that processor.",
+                ),
+            Arg::new("kind")
+                .short('k')
+                .long("kind")
+                .value_name("KIND")
+                .value_parser(["host", "openmp", "hip", "hipv4", "cuda", "sycl"])
+                .help("The offload kind; hip and hipv4 are one"),
+            Arg::new("exact")
+                .long("exact")
+                .action(ArgAction::SetTrue)
+                .help("Take only what has the very target ID or entry ID, not all that is compatible"),
+            Arg::new("dry-run").short('n').long("dry-run").action(ArgAction::SetTrue).help("Print the names, write nothing"),
+        ])
+}
+
+fn run(matches: &ArgMatches, _console: &mut Console) -> anyhow::Result<ExitCode> {
+    let extract = Extract {
+        inputs: files::of(matches).into_iter().map(|file| Ok(file?.path)).collect::<Result<_, Error>>()?,
+        selection: selection(matches)?,
+        destination: destination(matches),
+        limits: files::limits(matches),
+    };
+    let extracted = extract.run()?;
+    if extract.destination != Destination::StandardOutput {
+        to_stdout(|out| {
+            let mut paths = extracted.iter().map(|file| file.path.display());
+            paths.try_for_each(|path| writeln!(out, "{path}")).map_err(|error| Error::io("-", error))
+        })?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn selection(matches: &ArgMatches) -> anyhow::Result<Selection> {
+    let mut selection = Selection::default();
+    for pattern in matches.get_many::<String>("target").into_iter().flatten() {
+        selection.targets.push(Pattern::parse(pattern).context("--target")?);
+    }
+    selection.kind = matches.get_one::<String>("kind").and_then(|name| OffloadKind::from_name(name));
+    if matches.get_flag("exact") {
+        selection.comparison = Comparison::Exact;
+    }
+    Ok(selection)
+}
+
+fn destination(matches: &ArgMatches) -> Destination {
+    let directory = matches.get_one::<PathBuf>("output").cloned().unwrap_or_default();
+    match (directory.as_os_str() == "-", matches.get_flag("dry-run")) {
+        (_, true) => Destination::Nowhere(directory),
+        (true, false) => Destination::StandardOutput,
+        (false, false) => Destination::Directory(directory),
+    }
+}

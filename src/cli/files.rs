@@ -1,0 +1,120 @@
+//! The files that a subcommand works on: those that were named, and those in directories; and what they may make of
+//! themselves.
+
+use std::path::{Path, PathBuf};
+
+use clap::builder::PathBufValueParser;
+use clap::{Arg, ArgAction, ArgMatches};
+use offload_bundle::Error;
+use offload_bundle::container::Limits;
+
+use super::options::MAX_SIZE_HELP;
+use super::values;
+
+/// How a file came to be looked into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// It was named.
+    Named,
+    /// It was found in a directory; most of those hold no device code.
+    InDirectory,
+}
+
+/// A file to work on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct WorkFile {
+    pub(super) path: PathBuf,
+    pub(super) origin: Origin,
+}
+
+/// How far directories are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Directories {
+    /// The files in them.
+    Flat,
+    /// Those of their directories too.
+    Recursive,
+}
+
+/// The positional argument.
+pub(super) fn argument(help: &'static str) -> Arg {
+    Arg::new("files").value_name("FILE").value_parser(PathBufValueParser::new()).required(true).num_args(1..).help(help)
+}
+
+/// The option for following directories.
+pub(super) fn recursive() -> Arg {
+    Arg::new("recursive")
+        .short('r')
+        .long("recursive")
+        .action(ArgAction::SetTrue)
+        .help("Follow directories to any depth, but no symbolic links in them")
+}
+
+/// The option for what compressed bundles may inflate to.
+pub(super) fn max_size() -> Arg {
+    let parse =
+        |text: &str| values::size(text.as_bytes()).ok_or("not a number of bytes, behind which K, M or G may stand");
+    Arg::new("max-size").long("max-size").value_name("BYTES").value_parser(parse).help(MAX_SIZE_HELP)
+}
+
+/// What that option says.
+pub(super) fn limits(matches: &ArgMatches) -> Limits {
+    values::limits(matches.get_one("max-size").copied())
+}
+
+/// The files that a command line names, directories followed. What cannot be read is an error in its place.
+pub(super) fn of(matches: &ArgMatches) -> Vec<Result<WorkFile, Error>> {
+    let directories = if matches.get_flag("recursive") { Directories::Recursive } else { Directories::Flat };
+    let mut files = Vec::new();
+    for path in matches.get_many::<PathBuf>("files").into_iter().flatten() {
+        if path.is_dir() {
+            directory(path, directories, &mut files);
+        } else {
+            files.push(Ok(WorkFile { path: path.clone(), origin: Origin::Named }));
+        }
+    }
+    files
+}
+
+/// Adds the files in a directory, in the order of their names, so that two runs tell the same.
+fn directory(path: &Path, directories: Directories, files: &mut Vec<Result<WorkFile, Error>>) {
+    let listed = std::fs::read_dir(path).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
+    let mut entries = match listed {
+        Ok(entries) => entries,
+        Err(error) => return files.push(Err(Error::io(path, error))),
+    };
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        match entry.file_type() {
+            Ok(kind) if kind.is_file() => files.push(Ok(WorkFile { path: entry.path(), origin: Origin::InDirectory })),
+            Ok(kind) if kind.is_dir() && directories == Directories::Recursive => {
+                directory(&entry.path(), directories, files);
+            }
+            Ok(_) => {}
+            Err(error) => files.push(Err(Error::io(entry.path(), error))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_are_followed_in_order_and_links_in_them_are_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::create_dir(at("sub")).unwrap();
+        for name in ["z", "a", "sub/m"] {
+            std::fs::write(at(name), b"").unwrap();
+        }
+        std::os::unix::fs::symlink(dir.path(), at("loop")).unwrap();
+        let found = |directories| {
+            let mut files = Vec::new();
+            directory(dir.path(), directories, &mut files);
+            files.into_iter().map(|file| file.unwrap().path).collect::<Vec<_>>()
+        };
+        assert_eq!(found(Directories::Flat), [at("a"), at("z")]);
+        assert_eq!(found(Directories::Recursive), [at("a"), at("sub/m"), at("z")]);
+    }
+}

@@ -1,0 +1,116 @@
+//! `inspect`: which code objects files hold, for whom, and how large each is.
+
+mod json;
+mod report;
+mod svg;
+mod table;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::builder::PathBufValueParser;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use offload_bundle::Error;
+use offload_bundle::container::sequence::Inflate;
+
+use super::console::Console;
+use super::files;
+use super::subcommand::Subcommand;
+use super::to_stdout;
+use report::Report;
+use table::{Rows, Style};
+
+/// The subcommand.
+pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "inspect", command, run };
+
+const EXAMPLES: &str = "\
+Examples:
+  Which GPUs does a library carry code for, and how much of it?
+    clang-offload-bundler inspect libkernels.so
+  The same for all that a Python wheel holds, or an installation:
+    clang-offload-bundler inspect torch-2.9-cp312-linux_x86_64.whl
+    clang-offload-bundler inspect -r /opt/rocm/lib
+  Each code object by itself, with its place, for a program:
+    clang-offload-bundler inspect --json libkernels.so
+  A picture of who takes the space:
+    clang-offload-bundler inspect -r /opt/rocm/lib --svg space.svg
+
+Exit status:
+  0  everything was read
+  1  something could not be read, or is broken; the rest was still told
+  2  the command line is wrong";
+
+fn command() -> Command {
+    Command::new("inspect")
+        .about("Tell which GPU code objects files hold, and how large each is")
+        .long_about(
+            "Tell which GPU code objects files hold, and how large each is.\n\n\
+             Device code is found by content: in bundles (plain, compressed, text, many in a row), offload binaries, fat \
+             objects, ELF and COFF objects, libraries and programs, bitcode, ar archives, and zip files such as Python \
+             wheels. Of compressed bundles only the beginning is inflated.",
+        )
+        .after_help(EXAMPLES)
+        .args([
+            files::argument("Files to look into, and directories, whose files are looked into"),
+            files::recursive(),
+            files::max_size(),
+            Arg::new("each")
+                .long("each")
+                .action(ArgAction::SetTrue)
+                .help("A line for each code object, not one for all with the same ID"),
+            Arg::new("inflate")
+                .long("inflate")
+                .action(ArgAction::SetTrue)
+                .help("Inflate compressed bundles as a whole, to tell what kind each image is"),
+            Arg::new("json")
+                .long("json")
+                .action(ArgAction::SetTrue)
+                .conflicts_with("each")
+                .help("One JSON document, described by docs/inspect.schema.json"),
+            Arg::new("svg")
+                .long("svg")
+                .value_name("FILE")
+                .value_parser(PathBufValueParser::new())
+                .help("Also draw who takes the space"),
+            Arg::new("color")
+                .long("color")
+                .value_name("WHEN")
+                .value_parser(value_parser!(String))
+                .value_parser(["auto", "always", "never"])
+                .default_value("auto")
+                .help("Colours in the table"),
+        ])
+}
+
+fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
+    let inflate = if matches.get_flag("inflate") { Inflate::Whole } else { Inflate::Headers };
+    let mut report = Report::default();
+    for file in files::of(matches) {
+        match file {
+            Ok(file) => report.add(&file, inflate, files::limits(matches))?,
+            Err(error) => report.fail(&error),
+        }
+    }
+    if let Some(path) = matches.get_one::<PathBuf>("svg") {
+        write_svg(path, &report)?;
+    }
+    to_stdout(|out| print(matches, &report, out))?;
+    let problems = report.problems();
+    problems.iter().for_each(|problem| console.error(problem));
+    Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn print(matches: &ArgMatches, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+    if matches.get_flag("json") {
+        return json::write(report, out);
+    }
+    let rows = if matches.get_flag("each") { Rows::Each } else { Rows::Grouped };
+    let style =
+        Style::new(matches.get_one::<String>("color").map_or("auto", String::as_str), io::stdout().is_terminal());
+    out.write_all(table::text(report, rows, style).as_bytes()).map_err(|error| Error::io("-", error))
+}
+
+fn write_svg(path: &Path, report: &Report) -> Result<(), Error> {
+    offload_bundle::write_file(path, svg::draw(report).as_bytes())
+}

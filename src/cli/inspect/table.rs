@@ -1,0 +1,239 @@
+//! The report for people: a table for each place, and the totals for each GPU.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use offload_bundle::scan::{Format, Place, Step};
+
+use super::report::{BundleRow, FileReport, Report, Row};
+use crate::cli::files::Origin;
+use crate::cli::units::{bytes, count, per_mille};
+
+/// What gets a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rows {
+    /// All code objects of a place that have the same ID.
+    Grouped,
+    /// Every code object.
+    Each,
+}
+
+/// What the terminal can show.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Style {
+    color: bool,
+    unicode: bool,
+}
+
+/// The width of a bar in characters.
+const BAR: u64 = 24;
+
+impl Style {
+    /// The style for `--color=when` and where the table goes.
+    pub(super) fn new(when: &str, terminal: bool) -> Self {
+        let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        let dumb = set("TERM").is_some_and(|term| term == "dumb");
+        let color = match when {
+            "always" => true,
+            "never" => false,
+            _ => terminal && set("NO_COLOR").is_none() && !dumb,
+        };
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
+        let utf8 = |locale: std::ffi::OsString| {
+            let name = locale.to_string_lossy().to_ascii_lowercase();
+            name.contains("utf-8") || name.contains("utf8")
+        };
+        Self { color, unicode: locale.is_none_or(utf8) }
+    }
+
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    fn bar(self, part: u64, whole: u64) -> String {
+        let eighths = per_mille(part, whole).saturating_mul(BAR * 8).div_ceil(1000);
+        let full = usize::try_from(eighths / 8).unwrap_or_default();
+        if !self.unicode {
+            return "#".repeat(full.max(usize::from(part > 0)));
+        }
+        let rest = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+        let rest = usize::try_from(eighths % 8).ok().and_then(|index| rest.get(index)).copied().unwrap_or_default();
+        "█".repeat(full) + rest
+    }
+
+    fn about(self) -> &'static str {
+        if self.unicode { "≈ " } else { "~" }
+    }
+}
+
+/// A line of a table.
+#[derive(Debug)]
+struct Line {
+    label: String,
+    kind: String,
+    count: usize,
+    size: u64,
+    stored: u64,
+}
+
+/// The whole report.
+pub(super) fn text(report: &Report, rows: Rows, style: Style) -> String {
+    let mut out = String::new();
+    let shown = report.files.iter().filter(|file| !file.bundles.is_empty() || file.origin == Origin::Named);
+    shown.for_each(|file| file_text(file, rows, style, &mut out));
+    let found: Vec<&BundleRow> = report.files.iter().flat_map(|file| &file.bundles).collect();
+    let places = groups(&found).len();
+    if places > 1 {
+        totals(report, &found, style, &mut out);
+    }
+    let unknown = |bundle: &&BundleRow| bundle.code_objects.iter().any(|row| row.content.is_none());
+    if found.iter().any(unknown) {
+        line(&mut out, "?: compressed, and not inflated as far as that; --inflate tells");
+    }
+    if found.is_empty() && !report.files.is_empty() && out.is_empty() {
+        out.push_str("no device code found\n");
+    }
+    out
+}
+
+fn file_text(file: &FileReport, rows: Rows, style: Style, out: &mut String) {
+    let name = style.paint("1", &visible(&file.path.to_string_lossy()));
+    if file.bundles.is_empty() {
+        let what = if file.problems.is_empty() { "no device code" } else { "nothing that can be read" };
+        return line(out, &format!("{name}: {what}"));
+    }
+    line(out, &format!("{name}: {}", bytes(file.size)));
+    let bundles: Vec<&BundleRow> = file.bundles.iter().collect();
+    let whole = bundles.iter().flat_map(|bundle| bundle.code_objects.iter().map(|row| bundle.share(row)));
+    let whole = whole.fold(0, u64::saturating_add);
+    for group in groups(&bundles) {
+        line(out, &format!("  {}", style.paint("36", &heading(&group))));
+        let compressed = group.iter().any(|bundle| bundle.compressed.is_some());
+        table(&lines(&group, rows), whole, compressed, style, out);
+    }
+    out.push('\n');
+}
+
+/// The bundles by place, format and whether they are compressed.
+fn groups<'r>(bundles: &[&'r BundleRow]) -> Vec<Vec<&'r BundleRow>> {
+    let alike = |a: &BundleRow, b: &BundleRow| {
+        a.place == b.place && a.format == b.format && a.compressed.is_some() == b.compressed.is_some()
+    };
+    bundles.chunk_by(|a, b| alike(a, b)).map(<[&BundleRow]>::to_vec).collect()
+}
+
+/// What a group is and where.
+fn heading(group: &[&BundleRow]) -> String {
+    let Some(first) = group.first() else { return String::new() };
+    let (one, many) = match first.format {
+        Format::TextBundle => ("text bundle", "text bundles"),
+        Format::FatObject => ("fat object", "fat objects"),
+        Format::OffloadBinary => ("offload binary", "offload binaries"),
+        Format::CodeObject => ("code object without a bundle", ""),
+        _ => ("bundle", "bundles"),
+    };
+    let mut text = count(group.len(), one, many);
+    if let Some(recorded) = first.compressed {
+        let stored = group.iter().map(|bundle| bundle.stored()).fold(0, u64::saturating_add);
+        write!(text, ", {} in {}", recorded.method.name(), bytes(stored)).unwrap_or_default();
+    }
+    match way(&first.place) {
+        way if way.is_empty() => text,
+        way => format!("{way}: {text}"),
+    }
+}
+
+fn way(place: &Place) -> String {
+    place.steps().iter().map(Step::to_string).collect::<Vec<_>>().join(" > ")
+}
+
+fn lines(group: &[&BundleRow], rows: Rows) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    let mut known = HashMap::new();
+    for bundle in group {
+        for row in &bundle.code_objects {
+            let line = line_of(bundle, row, rows);
+            match known.get(&(row.id.clone(), line.kind.clone())).filter(|_| rows == Rows::Grouped) {
+                Some(&index) => add(&mut lines, index, &line),
+                None => {
+                    known.insert((row.id.clone(), line.kind.clone()), lines.len());
+                    lines.push(line);
+                }
+            }
+        }
+    }
+    lines
+}
+
+fn line_of(bundle: &BundleRow, row: &Row, rows: Rows) -> Line {
+    let kind = row.content.map_or("?", |content| content.name()).to_owned();
+    let label = match rows {
+        Rows::Grouped => row.id.clone(),
+        Rows::Each => format!("{:>5}  {}", bundle.index, row.id),
+    };
+    Line { label, kind, count: 1, size: row.size, stored: bundle.share(row) }
+}
+
+fn add(lines: &mut [Line], index: usize, more: &Line) {
+    if let Some(line) = lines.get_mut(index) {
+        line.count = line.count.saturating_add(more.count);
+        line.size = line.size.saturating_add(more.size);
+        line.stored = line.stored.saturating_add(more.stored);
+    }
+}
+
+fn table(lines: &[Line], whole: u64, compressed: bool, style: Style, out: &mut String) {
+    let width = lines.iter().map(|line| line.label.chars().count()).max().unwrap_or(0).max(8);
+    let stored_heading = if compressed { format!("{:>11}", "STORED") } else { String::new() };
+    let heading =
+        format!("    {:<width$}  {:<7} {:>6} {:>9}{stored_heading}   SHARE", "ENTRY ID", "KIND", "COUNT", "SIZE");
+    line(out, &style.paint("2", &heading));
+    for Line { label, kind, count, size, stored } in lines {
+        let share = per_mille(*stored, whole);
+        let stored_text =
+            if compressed { format!("{:>11}", style.about().to_owned() + &bytes(*stored)) } else { String::new() };
+        let bar = style.paint("32", &style.bar(*stored, whole));
+        let percent = format!("{}.{} %", share / 10, share % 10);
+        line(
+            out,
+            &format!("    {label:<width$}  {kind:<7} {count:>6} {:>9}{stored_text} {percent:>7}  {bar}", bytes(*size)),
+        );
+    }
+}
+
+/// The totals of all files, for each GPU.
+fn totals(report: &Report, found: &[&BundleRow], style: Style, out: &mut String) {
+    let mut lines: Vec<Line> = Vec::new();
+    let mut known = HashMap::new();
+    let mut compressed = false;
+    for bundle in found {
+        compressed |= bundle.compressed.is_some();
+        for row in &bundle.code_objects {
+            let line = Line { label: row.for_whom().to_owned(), ..line_of(bundle, row, Rows::Grouped) };
+            let index = *known.entry(line.label.clone()).or_insert(lines.len());
+            if index < lines.len() {
+                add(&mut lines, index, &line)
+            } else {
+                lines.push(Line { kind: String::new(), ..line })
+            }
+        }
+    }
+    lines.sort_by_key(|line| std::cmp::Reverse(line.stored));
+    let whole = lines.iter().map(|line| line.stored).fold(0, u64::saturating_add);
+    let files = report.files.iter().filter(|file| !file.bundles.is_empty()).count();
+    let objects: usize = lines.iter().map(|line| line.count).sum();
+    let objects = count(objects, "code object", "code objects");
+    line(out, &style.paint("1", &format!("In all: {objects} in {}, {}", count(files, "file", "files"), bytes(whole))));
+    table(&lines, whole, compressed, style, out);
+}
+
+/// A name that the user gave, without what a terminal would obey.
+fn visible(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
+}
+
+/// Adds a line, without spaces at its end.
+fn line(out: &mut String, text: &str) {
+    out.push_str(text.trim_end());
+    out.push('\n');
+}

@@ -1,0 +1,154 @@
+//! `recompress`: bundles made smaller, alone or inside a library.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, ensure};
+use clap::builder::PathBufValueParser;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use offload_bundle::container::stream::{Compression, Method};
+use offload_bundle::job::{Recompress, Recompressed};
+use offload_bundle::scan::{Comparison, Pattern, Selection};
+
+use super::console::Console;
+use super::files;
+use super::subcommand::Subcommand;
+use super::units::{bytes, count};
+use super::values::limit_window;
+
+/// The subcommand.
+pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "recompress", command, run };
+
+const EXAMPLES: &str = "\
+Examples:
+  Compress the device code of a library:
+    clang-offload-bundler recompress libkernels.so -o small/libkernels.so
+  Keep the code for two GPUs only:
+    clang-offload-bundler recompress libkernels.so -o libkernels.so --keep gfx90a --keep gfx942
+  Make a bundle plain again:
+    clang-offload-bundler recompress kernels.hipfb -o plain.hipfb --none
+
+Exit status:
+  0  the output was written
+  1  it was not, and is what it was before
+  2  the command line is wrong";
+
+fn command() -> Command {
+    Command::new("recompress")
+        .about("Make bundles smaller: compress them anew, leave GPUs out")
+        .long_about(
+            "Make bundles smaller: compress them anew, leave GPUs out.\n\n\
+             The file holds bundles, one or many in a row, or is an ELF library, program or object with bundles in its \
+             .hip_fatbin section. There, each bundle stays at its offset, so that nothing else in the file changes; the space \
+             that it no longer needs becomes a hole: zeros that take no space on disk and next to none in a wheel. A bundle \
+             that would become larger is left as it is. HIP runtimes read compressed bundles since ROCm 6.2.",
+        )
+        .after_help(EXAMPLES)
+        .args([
+            Arg::new("file")
+                .value_name("FILE")
+                .value_parser(PathBufValueParser::new())
+                .required(true)
+                .help("The file to read"),
+            Arg::new("output")
+                .short('o')
+                .long("output")
+                .value_name("OUT")
+                .value_parser(PathBufValueParser::new())
+                .required(true)
+                .help("The file to write, which may be the same; - is the standard output"),
+            Arg::new("level")
+                .long("level")
+                .value_name("N")
+                .allow_negative_numbers(true)
+                .value_parser(value_parser!(i32))
+                .help("The compression level in zstd's scale, 3 unless asked"),
+            Arg::new("window")
+                .long("window")
+                .value_name("LOG")
+                .value_parser(value_parser!(u32))
+                .help("The largest zstd window, 2 to the power of this (10 to 31)"),
+            Arg::new("none")
+                .long("none")
+                .action(ArgAction::SetTrue)
+                .conflicts_with_all(["level", "window"])
+                .help("Do not compress"),
+            files::max_size(),
+            pattern("keep", "Keep what the pattern takes, and host code, and leave out everything else"),
+            pattern("drop", "Leave out what the pattern takes"),
+            Arg::new("exact")
+                .long("exact")
+                .action(ArgAction::SetTrue)
+                .help("Patterns take only what has the very target ID or entry ID, not all that is compatible"),
+        ])
+}
+
+fn pattern(name: &'static str, help: &'static str) -> Arg {
+    let long = "The pattern is one of `extract`: a target ID, a bundle entry ID, or either with wildcards.";
+    Arg::new(name)
+        .long(name)
+        .value_name("PATTERN")
+        .action(ArgAction::Append)
+        .help(help)
+        .long_help(format!("{help}. {long}"))
+}
+
+fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
+    let path = |name| matches.get_one::<PathBuf>(name).cloned().unwrap_or_default();
+    let recompress = Recompress {
+        input: path("file"),
+        output: path("output"),
+        compression: compression(matches)?,
+        keep: selection(matches, "keep")?,
+        drop: selection(matches, "drop")?,
+        limits: files::limits(matches),
+    };
+    let result = recompress.run(&mut |event| console.event(event))?;
+    console.end_progress();
+    console.line(&summary(&result));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn compression(matches: &ArgMatches) -> anyhow::Result<Option<Compression>> {
+    if matches.get_flag("none") {
+        return Ok(None);
+    }
+    let mut compression = Compression::of(Method::Zstd);
+    if let Some(level) = matches.get_one::<i32>("level") {
+        let levels = Method::Zstd.levels();
+        let (least, most) = levels.clone().into_inner();
+        ensure!(levels.contains(level), "--level must be from {least} to {most}, not {level}");
+        compression.level = *level;
+    }
+    limit_window(&mut compression, matches.get_one::<u32>("window").copied())?;
+    Ok(Some(compression))
+}
+
+/// The selection that the patterns of an option make; none if it was not given.
+fn selection(matches: &ArgMatches, name: &str) -> anyhow::Result<Option<Selection>> {
+    let Some(patterns) = matches.get_many::<String>(name) else { return Ok(None) };
+    let mut selection = Selection::default();
+    for pattern in patterns {
+        selection.targets.push(Pattern::parse(pattern).with_context(|| format!("--{name}"))?);
+    }
+    if matches.get_flag("exact") {
+        selection.comparison = Comparison::Exact;
+    }
+    Ok(Some(selection))
+}
+
+/// What was done, in a line.
+fn summary(result: &Recompressed) -> String {
+    let Recompressed { bundles, unchanged, dropped, before, after, holes, .. } = *result;
+    let mut text = format!("{}: {} before, {} now", count(bundles, "bundle", "bundles"), bytes(before), bytes(after));
+    if dropped > 0 {
+        text.push_str(&format!("; {} left out", count(dropped, "code object", "code objects")));
+    }
+    if unchanged > 0 {
+        text.push_str(&format!("; {} would have become larger and stayed", count(unchanged, "bundle", "bundles")));
+    }
+    if holes > 0 {
+        text.push_str(&format!("; the file has the size that it had, {} of it a hole", bytes(holes)));
+    }
+    text
+}

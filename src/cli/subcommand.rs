@@ -1,0 +1,90 @@
+//! Our own subcommands, which LLVM's tools do not have: their command lines are plain `clap`.
+
+use std::ffi::{OsStr, OsString};
+use std::process::ExitCode;
+
+use clap::{ArgMatches, Command};
+
+use super::console::Console;
+use super::{completions, extract, inspect, man, overview, recompress, verify};
+
+/// The name under which help and man pages know the executable.
+pub(super) const PROGRAM: &str = "clang-offload-bundler";
+
+/// A subcommand.
+#[derive(Debug)]
+pub(super) struct Subcommand {
+    /// The first word, which chooses it.
+    pub(super) name: &'static str,
+    /// Its command line.
+    pub(super) command: fn() -> Command,
+    /// Does what a command line asks for. An error ends with status 1, as does [`ExitCode::FAILURE`], whose reason has
+    /// been told.
+    pub(super) run: fn(&ArgMatches, &mut Console) -> anyhow::Result<ExitCode>,
+}
+
+/// All of them.
+pub(super) const SUBCOMMANDS: [&Subcommand; 7] = [
+    inspect::SUBCOMMAND,
+    extract::SUBCOMMAND,
+    verify::SUBCOMMAND,
+    recompress::SUBCOMMAND,
+    completions::SUBCOMMAND,
+    man::SUBCOMMAND,
+    overview::SUBCOMMAND,
+];
+
+/// The subcommand that a command line begins with.
+pub(super) fn find(word: &OsStr) -> Option<&'static Subcommand> {
+    SUBCOMMANDS.into_iter().find(|subcommand| word == subcommand.name)
+}
+
+/// All subcommands as those of one command, for man pages and completions.
+pub(super) fn all() -> Command {
+    let subcommands = SUBCOMMANDS.into_iter().map(|subcommand| (subcommand.command)());
+    Command::new(PROGRAM)
+        .about("Look into bundles of GPU code objects and whatever holds them")
+        .version(env!("CARGO_PKG_VERSION"))
+        .disable_help_subcommand(true)
+        .subcommands(subcommands)
+}
+
+/// Reads the command line, without the name of the subcommand, and does what it asks for.
+pub(super) fn run(subcommand: &Subcommand, argv: Vec<OsString>, console: &mut Console) -> anyhow::Result<ExitCode> {
+    let command =
+        (subcommand.command)().bin_name(format!("{PROGRAM} {}", subcommand.name)).version(env!("CARGO_PKG_VERSION"));
+    match command.try_get_matches_from(argv) {
+        Ok(matches) => (subcommand.run)(&matches, console),
+        Err(error) => {
+            let status = if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
+            // Nothing is left to report to when the stream fails.
+            drop(error.print());
+            Ok(status)
+        }
+    }
+}
+
+/// The status of a command line that cannot be understood.
+const USAGE: u8 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commands_are_consistent_and_named_as_they_are_found() {
+        all().debug_assert();
+        for subcommand in SUBCOMMANDS {
+            assert_eq!((subcommand.command)().get_name(), subcommand.name);
+            assert_eq!(find(OsStr::new(subcommand.name)).map(|found| found.name), Some(subcommand.name));
+        }
+    }
+
+    #[test]
+    fn every_help_ends_with_examples_and_exit_statuses() {
+        for subcommand in SUBCOMMANDS {
+            let help = (subcommand.command)().render_long_help().to_string();
+            assert!(help.contains("\nExamples:\n") && help.contains("\nExit status:\n"), "{}", subcommand.name);
+        }
+    }
+}

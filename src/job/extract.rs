@@ -1,0 +1,249 @@
+//! Taking code objects out of any file.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use crate::bytes::len_u64;
+use crate::container::Limits;
+use crate::error::{Error, Result, WithPath};
+use crate::input::{Input, Slice};
+use crate::meter::Meter;
+use crate::output::{self, Output};
+use crate::piece::Sink;
+use crate::scan::{CodeObject, ContentKind, Finding, Found, Scan, Selection};
+
+/// How many bytes of a code object tell what it is.
+const HEAD_LEN: u64 = 512;
+
+/// The longest name of a file that is made, in bytes, below what file systems allow.
+const NAME_MAX: usize = 240;
+
+/// Writes the code objects of some files that a selection takes, each into a file of its own.
+///
+/// The name of such a file is made of the input's name, the number of the bundle in it, the entry ID, and an extension
+/// for what the code object is; only letters, digits and `+-._=` stand in it.
+#[derive(Clone, Debug)]
+pub struct Extract {
+    /// The files to look into.
+    pub inputs: Vec<PathBuf>,
+    /// Which code objects.
+    pub selection: Selection,
+    /// Where they go.
+    pub destination: Destination,
+    /// How much compressed containers may inflate to.
+    pub limits: Limits,
+}
+
+/// Where extracted code objects go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// Into this directory, which is made if there is none.
+    Directory(PathBuf),
+    /// Nowhere, but the names of the files that would be in this directory are told.
+    Nowhere(PathBuf),
+    /// To the standard output, for which exactly one must be taken.
+    StandardOutput,
+}
+
+/// A code object that was extracted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extracted {
+    /// The file.
+    pub path: PathBuf,
+    /// Its size in bytes.
+    pub size: u64,
+}
+
+impl Extract {
+    /// Extracts, and returns what went where, in the order of the inputs.
+    ///
+    /// # Errors
+    /// Any of [`Error`]; nothing is written then. [`Error::NoMatch`] if the selection takes nothing.
+    pub fn run(&self) -> Result<Vec<Extracted>> {
+        let mut work =
+            Work { job: self, names: HashSet::new(), present: Vec::new(), outputs: Vec::new(), done: Vec::new() };
+        for path in &self.inputs {
+            work.file(path)?;
+        }
+        work.finish()
+    }
+}
+
+/// An extraction under way.
+struct Work<'j> {
+    job: &'j Extract,
+    names: HashSet<String>,
+    /// The IDs that were met and not taken, each once.
+    present: Vec<String>,
+    outputs: Vec<Output>,
+    done: Vec<Extracted>,
+}
+
+impl Work<'_> {
+    fn file(&mut self, path: &Path) -> Result<()> {
+        let input = Input::open(path)?;
+        let mut bundles: usize = 0;
+        let scanned = Scan { limits: self.job.limits, ..Scan::default() }.run(&input, &mut |finding| match finding {
+            Finding::Bundle(found) => {
+                self.bundle(&input, &found, bundles)?;
+                bundles = bundles.saturating_add(1);
+                Ok(())
+            }
+            Finding::Broken { error, .. } => Err(error),
+            _ => Ok(()),
+        });
+        input.vouch_for(scanned)
+    }
+
+    /// Extracts from one bundle, the one with this number in its file.
+    fn bundle(&mut self, input: &Input, found: &Found<'_>, number: usize) -> Result<()> {
+        let mut sinks = Vec::new();
+        for code_object in found.code_objects() {
+            if self.job.selection.takes(&code_object) {
+                let stem = self.stem(input.path(), number, &code_object);
+                sinks.push((code_object.index(), Pending::new(&self.job.destination, stem)));
+            } else {
+                self.note(&code_object);
+            }
+        }
+        if matches!(self.job.destination, Destination::StandardOutput)
+            && self.done.len().saturating_add(sinks.len()) > 1
+        {
+            return Err(Error::Usage("several code objects match, and the standard output takes one"));
+        }
+        let mut wanted: Vec<(usize, &mut Pending)> = sinks.iter_mut().map(|(index, sink)| (*index, sink)).collect();
+        if !wanted.is_empty() {
+            found.bundle.extract(&mut wanted, &mut Meter::silent())?;
+        }
+        for (_, sink) in sinks {
+            self.take(sink)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, mut sink: Pending) -> Result<()> {
+        sink.start(&[])?;
+        if self.job.inputs.iter().any(|input| is_same(input, &sink.path)) {
+            return Err(Error::SameOutput { path: sink.path });
+        }
+        self.done.push(Extracted { path: sink.path, size: sink.size });
+        self.outputs.extend(sink.output);
+        Ok(())
+    }
+
+    /// Keeps an ID for the error that nothing matches.
+    fn note(&mut self, code_object: &CodeObject<'_>) {
+        let id = code_object.shown_id();
+        if !self.present.iter().any(|known| *known == id) {
+            self.present.push(id.into_owned());
+        }
+    }
+
+    /// The name of a new file without its extension; no two are the same.
+    fn stem(&mut self, input: &Path, number: usize, code_object: &CodeObject<'_>) -> String {
+        let input = input.file_name().unwrap_or_default().as_encoded_bytes();
+        let name = [&safe(input), &number.to_string(), &safe(code_object.id())].map(String::as_str).join("-");
+        let name = name.get(..NAME_MAX.min(name.len())).unwrap_or_default();
+        let numbered = (2..).map(|n: u64| format!("{name}-{n}"));
+        let free = [name.to_owned()].into_iter().chain(numbered).find(|name| !self.names.contains(name));
+        let stem = free.unwrap_or_default();
+        self.names.insert(stem.clone());
+        stem
+    }
+
+    fn finish(self) -> Result<Vec<Extracted>> {
+        if self.done.is_empty() {
+            let targets = self.job.selection.targets.iter().map(|pattern| pattern.as_str().to_owned()).collect();
+            return Err(Error::NoMatch { targets, present: self.present });
+        }
+        output::commit(self.outputs)?;
+        Ok(self.done)
+    }
+}
+
+/// A code object on its way into a file whose name depends on how the code object begins.
+struct Pending {
+    stem: PathBuf,
+    destination: Place,
+    head: Vec<u8>,
+    started: bool,
+    size: u64,
+    path: PathBuf,
+    output: Option<Output>,
+}
+
+/// What is done with the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    File,
+    Nowhere,
+    StandardOutput,
+}
+
+impl Pending {
+    fn new(destination: &Destination, stem: String) -> Self {
+        let (stem, destination) = match destination {
+            Destination::Directory(directory) => (directory.join(stem), Place::File),
+            Destination::Nowhere(directory) => (directory.join(stem), Place::Nowhere),
+            Destination::StandardOutput => (PathBuf::from("-"), Place::StandardOutput),
+        };
+        let (head, size, path) = (Vec::new(), 0, PathBuf::new());
+        Self { stem, destination, head, started: false, size, path, output: None }
+    }
+
+    /// Opens the file, now that what comes first is known: what was kept so far, and `next`.
+    fn start(&mut self, next: &[u8]) -> Result<()> {
+        if self.started {
+            return Ok(());
+        }
+        self.started = true;
+        let known = [&self.head, next].concat();
+        let head = crate::bytes::slice(&known, 0, HEAD_LEN).unwrap_or(&known);
+        let mut path = self.stem.clone().into_os_string();
+        if self.destination != Place::StandardOutput {
+            path.push(".");
+            path.push(ContentKind::of(head).extension());
+        }
+        self.path = path.into();
+        if self.destination == Place::Nowhere {
+            return Ok(());
+        }
+        if let (Place::File, Some(directory)) = (self.destination, self.path.parent()) {
+            std::fs::create_dir_all(directory).with_path(directory)?;
+        }
+        let mut output = Output::stage(&self.path)?;
+        output.write(&std::mem::take(&mut self.head))?;
+        self.output = Some(output);
+        Ok(())
+    }
+}
+
+impl Sink for Pending {
+    fn write(&mut self, data: &[u8]) -> Result<()> {
+        self.size = self.size.saturating_add(len_u64(data));
+        if !self.started && len_u64(&self.head).saturating_add(len_u64(data)) < HEAD_LEN {
+            self.head.extend_from_slice(data);
+            return Ok(());
+        }
+        self.start(data)?;
+        self.output.as_mut().map_or(Ok(()), |output| output.write(data))
+    }
+
+    fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
+        self.size = self.size.saturating_add(slice.len());
+        let head = slice.slice(0, slice.len().min(HEAD_LEN)).map_or(&[][..], |head| head.bytes());
+        self.start(head)?;
+        self.output.as_mut().map_or(Ok(()), |output| output.copy(slice))
+    }
+}
+
+/// A name from a file as a part of a file's name: it has no separator, no control character, and is never `..`.
+fn safe(name: &[u8]) -> String {
+    let plain =
+        |&byte: &u8| if byte.is_ascii_alphanumeric() || b"+-._=".contains(&byte) { char::from(byte) } else { '_' };
+    name.iter().map(plain).collect()
+}
+
+fn is_same(a: &Path, b: &Path) -> bool {
+    a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b))
+}

@@ -1,0 +1,182 @@
+//! What an ELF file for a GPU says of itself in its header.
+//!
+//! | offset | width | meaning |
+//! |---|---|---|
+//! | 7 | 1 | operating system: 64 HSA, 65 PAL, 66 Mesa |
+//! | 8 | 1 | HSA: code object version, less 2 |
+//! | 18 | 2 | machine: 224 AMD GPU, 190 NVIDIA GPU |
+//! | 48; 36 in ELF32 | 4 | flags, for AMD GPUs: |
+//! | | bits 0 to 7 | processor |
+//! | | bits 8 to 9, 10 to 11 | version 4 and up: XNACK, SRAMECC: 0 not supported, 1 any, 2 off, 3 on |
+//! | | bit 8, bit 9 | version 3: XNACK, SRAMECC are on |
+//!
+//! Source: User Guide for AMDGPU Backend; numbers as LLVM 22.1.8 prints them.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use super::sections::{EM_AMDGPU, EM_CUDA, elf_machine};
+use crate::bytes::slice;
+use crate::container::{Container, Contents, Entry, Member};
+use crate::error::{Error, Malformed, Result};
+use crate::piece::Piece;
+
+/// Code object version 3, as the header has it.
+const VERSION_3: u8 = 1;
+
+/// The processors by number.
+const PROCESSORS: [(u8, &str); 69] = [
+    (0x1, "r600"),
+    (0x2, "r630"),
+    (0x3, "rs880"),
+    (0x4, "rv670"),
+    (0x5, "rv710"),
+    (0x6, "rv730"),
+    (0x7, "rv770"),
+    (0x8, "cedar"),
+    (0x9, "cypress"),
+    (0xa, "juniper"),
+    (0xb, "redwood"),
+    (0xc, "sumo"),
+    (0xd, "barts"),
+    (0xe, "caicos"),
+    (0xf, "cayman"),
+    (0x10, "turks"),
+    (0x20, "gfx600"),
+    (0x21, "gfx601"),
+    (0x22, "gfx700"),
+    (0x23, "gfx701"),
+    (0x24, "gfx702"),
+    (0x25, "gfx703"),
+    (0x26, "gfx704"),
+    (0x28, "gfx801"),
+    (0x29, "gfx802"),
+    (0x2a, "gfx803"),
+    (0x2b, "gfx810"),
+    (0x2c, "gfx900"),
+    (0x2d, "gfx902"),
+    (0x2e, "gfx904"),
+    (0x2f, "gfx906"),
+    (0x30, "gfx908"),
+    (0x31, "gfx909"),
+    (0x32, "gfx90c"),
+    (0x33, "gfx1010"),
+    (0x34, "gfx1011"),
+    (0x35, "gfx1012"),
+    (0x36, "gfx1030"),
+    (0x37, "gfx1031"),
+    (0x38, "gfx1032"),
+    (0x39, "gfx1033"),
+    (0x3a, "gfx602"),
+    (0x3b, "gfx705"),
+    (0x3c, "gfx805"),
+    (0x3d, "gfx1035"),
+    (0x3e, "gfx1034"),
+    (0x3f, "gfx90a"),
+    (0x41, "gfx1100"),
+    (0x42, "gfx1013"),
+    (0x43, "gfx1150"),
+    (0x44, "gfx1103"),
+    (0x45, "gfx1036"),
+    (0x46, "gfx1101"),
+    (0x47, "gfx1102"),
+    (0x48, "gfx1200"),
+    (0x49, "gfx1250"),
+    (0x4a, "gfx1151"),
+    (0x4c, "gfx942"),
+    (0x4e, "gfx1201"),
+    (0x4f, "gfx950"),
+    (0x51, "gfx9-generic"),
+    (0x52, "gfx10-1-generic"),
+    (0x53, "gfx10-3-generic"),
+    (0x54, "gfx11-generic"),
+    (0x55, "gfx1152"),
+    (0x58, "gfx1153"),
+    (0x59, "gfx12-generic"),
+    (0x5a, "gfx1251"),
+    (0x5f, "gfx9-4-generic"),
+];
+
+/// The target ID in the header of an ELF file for an AMD GPU.
+pub(super) fn target_id(head: &[u8]) -> Option<String> {
+    if elf_machine(head)? != EM_AMDGPU {
+        return None;
+    }
+    let at = if head.get(4) == Some(&2) { 48 } else { 36 };
+    let flags = u32::from_le_bytes(*slice(head, at, 4)?.first_chunk()?);
+    let [number, features, ..] = flags.to_le_bytes();
+    let (_, processor) = PROCESSORS.iter().find(|(known, _)| *known == number)?;
+    let setting = |on_in_version_3: u8, shift: u32| match head.get(8) {
+        Some(&version) if version <= VERSION_3 => (features & on_in_version_3 != 0).then_some('+'),
+        _ => match features.unbounded_shr(shift) & 3 {
+            2 => Some('-'),
+            3 => Some('+'),
+            _ => None,
+        },
+    };
+    let feature = |name: &str, sign: Option<char>| sign.map_or_else(String::new, |sign| format!(":{name}{sign}"));
+    Some([processor, &*feature("sramecc", setting(2, 2)), &*feature("xnack", setting(1, 0))].concat())
+}
+
+/// The triple and target ID of an ELF file for a GPU, as they stand in a bundle entry ID.
+fn target(head: &[u8]) -> String {
+    if elf_machine(head) == Some(EM_CUDA) {
+        return "nvptx64-nvidia-cuda--".to_owned();
+    }
+    let os = match head.get(7) {
+        Some(65) => "amdpal",
+        Some(66) => "mesa3d",
+        _ => "amdhsa",
+    };
+    let target_id = target_id(head).unwrap_or_default();
+    let arch = if target_id.is_empty() || target_id.starts_with("gfx") { "amdgcn" } else { "r600" };
+    format!("{arch}-amd-{os}--{target_id}")
+}
+
+/// A code object without a bundle around it, as a container of one.
+pub(super) struct Bare;
+
+impl Container for Bare {
+    fn repeats(&self) -> bool {
+        false
+    }
+
+    fn read(&self, data: &[u8], total: u64, _base: u64) -> Result<Option<Contents>, Malformed> {
+        Ok(Some(Contents { entries: vec![Entry::at(target(data).as_bytes(), 0..total)], len: total }))
+    }
+
+    fn plan<'a>(&self, _members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
+        Err(Error::Usage("a code object holds no others"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn elf(version: u8, flags: u32) -> Vec<u8> {
+        let mut head = b"\x7fELF\x02\x01\x01\x40".to_vec();
+        head.push(version);
+        head.resize(64, 0);
+        head[18] = 224;
+        head[48..52].copy_from_slice(&flags.to_le_bytes());
+        head
+    }
+
+    #[test]
+    fn headers_name_processor_and_features() {
+        for (version, flags, expected) in [
+            (4, 0x3f, Some("gfx90a")),
+            (4, 0x53f, Some("gfx90a")),
+            (3, 0xe3f, Some("gfx90a:sramecc+:xnack-")),
+            (2, 0xb3f, Some("gfx90a:sramecc-:xnack+")),
+            (1, 0x12f, Some("gfx906:xnack+")),
+            (1, 0x22f, Some("gfx906:sramecc+")),
+            (4, 0x151, Some("gfx9-generic")),
+            (4, 0xff, None),
+        ] {
+            assert_eq!(target_id(&elf(version, flags)).as_deref(), expected, "{flags:x}");
+        }
+        assert_eq!(target(&elf(4, 0x3f)), "amdgcn-amd-amdhsa--gfx90a");
+        assert_eq!(target(&elf(4, 0x0f)), "r600-amd-amdhsa--cayman");
+        assert_eq!(target_id(b"\x7fELF"), None);
+    }
+}

@@ -1,0 +1,176 @@
+//! What a search finds: bundles at places, and the code objects in them.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use super::amdgpu;
+use super::image::{ContentKind, HEAD_LEN};
+use super::place::{Origin, Place};
+use crate::container::sequence::Bundle;
+use crate::container::{Entry, Part};
+use crate::error::Error;
+use crate::id::EntryId;
+use crate::input::Slice;
+
+/// The container that code objects lie in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Format {
+    /// A bundle, plain or compressed.
+    Bundle,
+    /// A bundle between comment lines.
+    TextBundle,
+    /// A host object with a section for each code object.
+    FatObject,
+    /// An offload binary.
+    OffloadBinary,
+    /// None: the file is a code object by itself.
+    CodeObject,
+}
+
+impl Format {
+    /// The name of the format.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bundle => "bundle",
+            Self::TextBundle => "text bundle",
+            Self::FatObject => "fat object",
+            Self::OffloadBinary => "offload binary",
+            Self::CodeObject => "code object",
+        }
+    }
+}
+
+/// Something that was found.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Finding<'f> {
+    /// A bundle.
+    Bundle(Found<'f>),
+    /// A place that begins like device code, or like something that may hold some, but cannot be read.
+    Broken {
+        /// Where.
+        place: &'f Place,
+        /// Why; it names the file.
+        error: Error,
+    },
+    /// Bytes behind the bundles of a place that are no bundle.
+    Trailing {
+        /// Where.
+        place: &'f Place,
+        /// The offset of the first of them.
+        offset: u64,
+    },
+}
+
+/// A bundle at a place.
+#[derive(Debug)]
+pub struct Found<'f> {
+    /// Where it lies.
+    pub place: &'f Place,
+    /// What it is.
+    pub format: Format,
+    /// Which one of those at the same place it is, counted from 0.
+    pub index: usize,
+    /// The bundle itself.
+    pub bundle: &'f Bundle<'f>,
+}
+
+impl<'f> Found<'f> {
+    /// Its code objects in file order.
+    pub fn code_objects(&self) -> impl Iterator<Item = CodeObject<'f>> + use<'f> {
+        let (place, format, bundle) = (self.place, self.format, self.bundle);
+        (0..bundle.entries.len()).filter_map(move |index| {
+            let entry = bundle.entries.get(index)?;
+            Some(CodeObject { place, format, bundle, entry, index })
+        })
+    }
+}
+
+/// A code object in a bundle.
+#[derive(Clone, Copy, Debug)]
+pub struct CodeObject<'f> {
+    place: &'f Place,
+    format: Format,
+    bundle: &'f Bundle<'f>,
+    entry: &'f Entry,
+    index: usize,
+}
+
+impl<'f> CodeObject<'f> {
+    /// Its bundle entry ID as recorded, which may be any bytes. A code object without a bundle has none; its target
+    /// triple and target ID stand there.
+    pub fn id(&self) -> &'f [u8] {
+        &self.entry.id
+    }
+
+    /// Its bundle entry ID, if what is recorded is one.
+    pub fn entry_id(&self) -> Option<EntryId> {
+        let text = std::str::from_utf8(&self.entry.id).ok()?;
+        match self.format {
+            // The kind is not recorded; the fields after it are all that is asked for.
+            Format::CodeObject => EntryId::parse_any(&["hip-", text].concat()).ok(),
+            _ => EntryId::parse_any(text).ok(),
+        }
+    }
+
+    /// Its index in the bundle.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Its size in bytes, inflated.
+    pub fn size(&self) -> u64 {
+        self.entry.size()
+    }
+
+    /// Where it lies: counted from the [origin](Place::origin) of its place, or, in a compressed bundle, from the start
+    /// of the inflated bundle. None if it lies in no one piece.
+    pub fn range(&self) -> Option<Range<u64>> {
+        let [Part::Range(range)] = self.entry.parts.as_slice() else { return None };
+        let base = if self.bundle.compressed.is_some() { 0 } else { self.bundle.offset };
+        Some(base.saturating_add(range.start)..base.saturating_add(range.end))
+    }
+
+    /// Where its bundle lies, counted from the [origin](Place::origin) of its place.
+    pub fn bundle_range(&self) -> Range<u64> {
+        self.bundle.offset..self.bundle.offset.saturating_add(self.bundle.stored_len)
+    }
+
+    /// Whether its bytes are those of the file that was searched.
+    pub fn is_in_file(&self) -> bool {
+        matches!(self.place.origin(), Origin::File(_))
+    }
+
+    /// What it is; none where that would take more inflating than the search was told to do.
+    pub fn kind(&self) -> Option<ContentKind> {
+        if self.size() == 0 {
+            return Some(ContentKind::Empty);
+        }
+        self.bundle.head(self.index, HEAD_LEN).map(ContentKind::of)
+    }
+
+    /// The target ID that the code object itself records, which every ELF for an AMD GPU does.
+    pub fn recorded_target(&self) -> Option<String> {
+        amdgpu::target_id(self.bundle.head(self.index, HEAD_LEN)?)
+    }
+
+    /// The code object as it lies in the file; none where it is compressed, or has to be restored.
+    pub fn in_place(&self) -> Option<Slice<'f>> {
+        self.bundle.in_place(self.index)
+    }
+
+    /// Its URI, as [`Place::uri`] forms it; none if it lies in no one piece.
+    pub fn uri(&self) -> Option<String> {
+        let range = self.range()?;
+        Some(match self.bundle.compressed {
+            Some(_) => self.place.uri(self.bundle_range(), Some(range)),
+            None => self.place.uri(range, None),
+        })
+    }
+
+    /// The ID as it may stand on a terminal.
+    pub fn shown_id(&self) -> Cow<'f, str> {
+        super::place::visible(&self.entry.id).into()
+    }
+}

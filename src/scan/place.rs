@@ -1,0 +1,183 @@
+//! Where device code lies: the way into a file, member by member and section by section.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// A step into a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The member of an archive or of a zip file with this name, which may be any bytes.
+    Member(Vec<u8>),
+    /// The section with this name.
+    Section(Vec<u8>),
+    /// An object that bitcode embeds, counted from 0.
+    Embedded(usize),
+    /// The code object with this bundle entry ID, which is a bundle itself.
+    Entry(Vec<u8>),
+}
+
+/// What the offsets of a place count from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// This file: the one that was searched, or a member of a thin archive, which is a file of its own.
+    File(PathBuf),
+    /// The bytes of the innermost step that had to be inflated, which lie in no file.
+    Inflated,
+}
+
+/// The way to some device code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    file: PathBuf,
+    steps: Vec<Step>,
+    origin: Origin,
+}
+
+impl Place {
+    pub(crate) fn of_file(file: &Path) -> Self {
+        Self { file: file.to_owned(), steps: Vec::new(), origin: Origin::File(file.to_owned()) }
+    }
+
+    /// The same place one step further in.
+    pub(super) fn join(&self, step: Step) -> Self {
+        let steps = self.steps.iter().cloned().chain([step]).collect();
+        Self { steps, ..self.clone() }
+    }
+
+    /// The same place, its bytes no longer those of the file.
+    pub(super) fn inflated(self) -> Self {
+        Self { origin: Origin::Inflated, ..self }
+    }
+
+    /// The same place, its bytes those of another file.
+    pub(super) fn in_file(self, file: &Path) -> Self {
+        Self { origin: Origin::File(file.to_owned()), ..self }
+    }
+
+    /// The file that was searched, as the caller named it.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// The steps from the file to the place; none if the file itself is the place.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// What the offsets of the bundles at this place count from.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// The names of the members on the way, joined by slashes; none if there are none.
+    pub fn member(&self) -> Option<String> {
+        let names: Vec<String> = self.steps.iter().filter_map(Step::member_name).collect();
+        (!names.is_empty()).then(|| names.join("/"))
+    }
+
+    /// The name of the last section on the way.
+    pub fn section(&self) -> Option<String> {
+        self.steps.iter().rev().find_map(|step| match step {
+            Step::Section(name) => Some(visible(name)),
+            _ => None,
+        })
+    }
+
+    /// The URI of a range of bytes at this place, as ROCm's debuggers and profilers name code objects
+    /// (`file://<path>#offset=<n>&size=<n>`, both in bytes).
+    ///
+    /// What no reader can find by offset and size alone has further fields: `member=<name>` where the range lies in
+    /// an inflated member, and `inflated-offset=<n>&inflated-size=<n>` where it lies in the compressed bundle at
+    /// `range`.
+    pub fn uri(&self, range: Range<u64>, inflated: Option<Range<u64>>) -> String {
+        let file = match &self.origin {
+            Origin::File(file) => file,
+            Origin::Inflated => &self.file,
+        };
+        let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
+        let mut uri = format!("file://{}#", percent_encoded(file.as_os_str().as_encoded_bytes()));
+        if self.origin == Origin::Inflated {
+            let way: Vec<String> = self.steps.iter().map(|step| percent_encoded(step.to_string().as_bytes())).collect();
+            uri.push_str(&format!("member={}&", way.join("/")));
+        }
+        uri.push_str(&format!("offset={}&size={}", range.start, length(&range)));
+        if let Some(inner) = inflated {
+            uri.push_str(&format!("&inflated-offset={}&inflated-size={}", inner.start, length(&inner)));
+        }
+        uri
+    }
+}
+
+fn length(range: &Range<u64>) -> u64 {
+    range.end.saturating_sub(range.start)
+}
+
+impl Step {
+    fn member_name(&self) -> Option<String> {
+        match self {
+            Self::Member(name) => Some(visible(name)),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Member(name) | Self::Section(name) | Self::Entry(name) => f.write_str(&visible(name)),
+            Self::Embedded(index) => write!(f, "embedded object {index}"),
+        }
+    }
+}
+
+/// The file, then each step in parentheses, as linkers name members.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        self.steps.iter().try_for_each(|step| write!(f, "({step})"))
+    }
+}
+
+/// A name from a file, which may hold anything, as it may stand on a terminal.
+pub(crate) fn visible(name: &[u8]) -> String {
+    let text = String::from_utf8_lossy(name);
+    let plain = text.chars().all(|c| !c.is_control() && c != char::REPLACEMENT_CHARACTER);
+    if plain { text.into_owned() } else { name.escape_ascii().to_string() }
+}
+
+fn percent_encoded(text: &[u8]) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
+    let encode = |&byte: &u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.iter().map(encode).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_named_step_by_step() {
+        let file = Place::of_file(Path::new("dir/lib.a"));
+        let section = file.join(Step::Member(b"x.o".to_vec())).join(Step::Section(b".hip_fatbin".to_vec()));
+        assert_eq!(section.to_string(), "dir/lib.a(x.o)(.hip_fatbin)");
+        assert_eq!((section.member().as_deref(), section.section().as_deref()), (Some("x.o"), Some(".hip_fatbin")));
+        assert_eq!((file.member(), file.section()), (None, None));
+        let hostile = file.join(Step::Member(b"a\x1b[2J\xff".to_vec()));
+        assert_eq!(hostile.to_string(), "dir/lib.a(a\\x1b[2J\\xff)");
+    }
+
+    #[test]
+    fn uris_name_what_a_reader_needs_to_find_the_bytes() {
+        let place = Place::of_file(Path::new("/a b/lib#1.so"));
+        assert_eq!(place.uri(8..24, None), "file:///a%20b/lib%231.so#offset=8&size=16");
+        assert_eq!(
+            place.uri(8..24, Some(100..300)),
+            "file:///a%20b/lib%231.so#offset=8&size=16&inflated-offset=100&inflated-size=200"
+        );
+        let inside = place.join(Step::Member(b"x/y.so".to_vec())).inflated();
+        assert_eq!(inside.uri(0..1, None), "file:///a%20b/lib%231.so#member=x/y.so&offset=0&size=1");
+        let beside = place.join(Step::Member(b"z.o".to_vec())).in_file(Path::new("/z.o"));
+        assert_eq!(beside.uri(0..1, None), "file:///z.o#offset=0&size=1");
+    }
+}

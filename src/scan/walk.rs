@@ -1,0 +1,256 @@
+//! The walk through a file: what each part of it is, and what lies in that.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::path::Path;
+
+use super::found::{Finding, Format, Found};
+use super::place::{Place, Step};
+use super::sections::{self, DeviceSection, EM_AMDGPU, EM_CUDA, Holds};
+use super::wide::{Wide, text_of};
+use super::zip::{self, Method, ZipContent};
+use super::{ContentKind, Scan, Visitor, amdgpu};
+use crate::container::archive::{Archive, Location, Sources};
+use crate::container::object::FatObject;
+use crate::container::offload_binary::{self, OffloadBinary, host};
+use crate::container::sequence::{Bundle, Bundles};
+use crate::container::{Container, MAGIC, bitcode, compressed};
+use crate::error::{Error, Malformed, Result, WithPath};
+use crate::input::{Input, Slice};
+
+/// How deep containers may lie in containers.
+const DEPTH_MAX: u32 = 16;
+
+/// How much of a member is inflated to tell whether it is worth more.
+const HEAD: u64 = 4096;
+
+/// A walk, and who is told what it finds.
+pub(super) struct Walk<'w, 'v> {
+    scan: Scan,
+    sources: Sources,
+    visitor: &'w mut Visitor<'v>,
+}
+
+/// What some bytes are, as far as their beginning tells.
+enum Look {
+    Bundles,
+    Text,
+    OffloadBinaries,
+    Bitcode,
+    CodeObject,
+    Object,
+    Archive,
+    Zip,
+    Nothing,
+}
+
+impl Look {
+    fn at(data: &[u8]) -> Self {
+        if data.starts_with(MAGIC.as_bytes()) || data.starts_with(compressed::MAGIC) {
+            Self::Bundles
+        } else if data.starts_with(&offload_binary::MAGIC) {
+            Self::OffloadBinaries
+        } else if bitcode::is_bitcode(data) {
+            Self::Bitcode
+        } else if matches!(sections::elf_machine(data), Some(EM_CUDA | EM_AMDGPU)) {
+            Self::CodeObject
+        } else if Archive::is_archive(data) {
+            Self::Archive
+        } else if zip::is_zip(data) {
+            Self::Zip
+        } else if text_of(data).is_some() {
+            Self::Text
+        } else if host::is_object(data) {
+            Self::Object
+        } else {
+            Self::Nothing
+        }
+    }
+}
+
+impl<'w, 'v> Walk<'w, 'v> {
+    pub(super) fn new(scan: Scan, input: &Input, visitor: &'w mut Visitor<'v>) -> Self {
+        Self { scan, sources: Sources::new(input.path()), visitor }
+    }
+
+    /// Walks a whole file.
+    pub(super) fn file(&mut self, input: &Input) -> Result<()> {
+        self.look(&Place::of_file(input.path()), input.as_slice(), DEPTH_MAX)
+    }
+
+    fn look(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
+        let look = Look::at(data.bytes());
+        let Some(depth) = depth.checked_sub(1) else {
+            let (what, offset) = ("containers", data.offset());
+            let error = Error::malformed(data.path(), Malformed::Nested { what, most: DEPTH_MAX, offset });
+            return if matches!(look, Look::Nothing) { Ok(()) } else { self.broken(place, error) };
+        };
+        match look {
+            Look::Nothing => Ok(()),
+            Look::Bundles | Look::Text => self.bundles(place, data, &Wide, depth),
+            Look::OffloadBinaries => self.bundles(place, data, &OffloadBinary::default(), depth),
+            Look::Bitcode => self.bitcode(place, data, depth),
+            Look::CodeObject => self.code_object(place, data),
+            Look::Object => self.object(place, data, depth),
+            Look::Archive => self.archive(place, data, depth),
+            Look::Zip => self.zip(place, data, depth),
+        }
+    }
+
+    fn broken(&mut self, place: &Place, error: Error) -> Result<()> {
+        (self.visitor)(Finding::Broken { place, error })
+    }
+
+    /// Bundles of one family, one after another.
+    fn bundles(&mut self, place: &Place, data: Slice<'_>, container: &dyn Container, depth: u32) -> Result<()> {
+        let mut bundles = Bundles::new(data, container, self.scan.inflate).with_limits(self.scan.limits);
+        let mut index: usize = 0;
+        for bundle in bundles.by_ref() {
+            let bundle = match bundle {
+                Ok(bundle) => bundle,
+                Err(error) => return self.broken(place, error),
+            };
+            let format = Wide::format_of(bundle.beginning()).unwrap_or(Format::OffloadBinary);
+            (self.visitor)(Finding::Bundle(Found { place, format, index, bundle: &bundle }))?;
+            self.nested(place, &bundle, depth)?;
+            data.looked_at();
+            index = index.saturating_add(1);
+        }
+        match bundles.stopped_at() {
+            Some(offset) => (self.visitor)(Finding::Trailing { place, offset }),
+            None => Ok(()),
+        }
+    }
+
+    /// The code objects of a bundle that are bundles themselves.
+    fn nested(&mut self, place: &Place, bundle: &Bundle<'_>, depth: u32) -> Result<()> {
+        for (index, entry) in bundle.entries.iter().enumerate() {
+            if bundle.head(index, super::image::HEAD_LEN).map(ContentKind::of) != Some(ContentKind::Bundle) {
+                continue;
+            }
+            let place = place.join(Step::Entry(entry.id.clone()));
+            if let Some(data) = bundle.in_place(index) {
+                self.look(&place, data, depth)?;
+            } else if let Ok(content) = bundle.content(index) {
+                self.look(&place.inflated(), content.as_slice(), depth)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn bitcode(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
+        let embedded = match bitcode::embedded_objects(data.bytes(), data.offset()).with_path(data.path()) {
+            Ok(embedded) => embedded,
+            Err(error) => return self.broken(place, error),
+        };
+        for (index, object) in embedded.contents.into_iter().enumerate() {
+            let input = Input::from_bytes(data.path(), object);
+            self.look(&place.join(Step::Embedded(index)).inflated(), input.as_slice(), depth)?;
+        }
+        Ok(())
+    }
+
+    /// An ELF file for a GPU: a bundle of one, so to speak.
+    fn code_object(&mut self, place: &Place, data: Slice<'_>) -> Result<()> {
+        let container = amdgpu::Bare;
+        match Bundles::new(data, &container, self.scan.inflate).next() {
+            Some(Ok(bundle)) => {
+                (self.visitor)(Finding::Bundle(Found { place, format: Format::CodeObject, index: 0, bundle: &bundle }))
+            }
+            Some(Err(error)) => self.broken(place, error),
+            None => Ok(()),
+        }
+    }
+
+    fn object(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
+        let sections = match sections::read(data.bytes(), data.offset()).with_path(data.path()) {
+            Ok(sections) => sections,
+            // A COFF file has no magic: anything may begin like one.
+            Err(_) if !data.bytes().starts_with(b"\x7fELF") && !data.bytes().starts_with(b"MZ") => return Ok(()),
+            Err(error) => return self.broken(place, error),
+        };
+        if sections.iter().any(|section| section.holds == Holds::FatObject) {
+            self.bundles(place, data, &FatObject, depth)?;
+        }
+        for DeviceSection { name, range, .. } in sections.into_iter().filter(|s| s.holds == Holds::Containers) {
+            let section = data.slice(range.start, range.end.saturating_sub(range.start));
+            let section = section.ok_or(Error::Internal("no such section"))?;
+            let place = place.join(Step::Section(name));
+            match Look::at(section.bytes()) {
+                Look::Bundles | Look::OffloadBinaries => self.look(&place, section, depth)?,
+                // In an object that is yet to be linked, the code may come from another one.
+                _ if section.bytes().iter().take(4096).all(|&byte| byte == 0) => {}
+                _ => (self.visitor)(Finding::Trailing { place: &place, offset: section.offset() })?,
+            }
+        }
+        Ok(())
+    }
+
+    fn archive(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
+        let archive = match Archive::read(data) {
+            Ok(archive) => archive,
+            Err(error) => return self.broken(place, error),
+        };
+        for member in archive.members() {
+            let member = match member {
+                Ok(member) => member,
+                Err(error) => return self.broken(place, error),
+            };
+            let place = place.join(Step::Member(member.name.to_vec()));
+            match member.location {
+                Location::Inside(slice) => self.look(&place, slice, depth)?,
+                Location::Beside(path) => self.beside(&place, &path, depth)?,
+            }
+            data.looked_at();
+        }
+        Ok(())
+    }
+
+    /// A member of a thin archive, which is a file of its own.
+    fn beside(&mut self, place: &Place, path: &Path, depth: u32) -> Result<()> {
+        let place = place.clone().in_file(path);
+        let input = match self.sources.enter(path) {
+            Ok(input) => input,
+            Err(error) => return self.broken(&place, error),
+        };
+        let looked = self.look(&place, input.as_slice(), depth);
+        self.sources.leave();
+        input.vouch_for(looked)
+    }
+
+    fn zip(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
+        let members = match zip::members(data) {
+            Ok(members) => members,
+            Err(error) => return self.broken(place, error),
+        };
+        for member in members {
+            let place = place.join(Step::Member(member.name));
+            match member.content {
+                Ok(content) if content.method == Method::Stored => self.look(&place, content.stored, depth)?,
+                Ok(content) => self.inflated_member(place.inflated(), &content, depth)?,
+                Err(error) => self.broken(&place, error)?,
+            }
+            data.looked_at();
+        }
+        Ok(())
+    }
+
+    fn inflated_member(&mut self, place: Place, content: &ZipContent<'_>, depth: u32) -> Result<()> {
+        let path = content.stored.path();
+        let broken = |error: std::io::Error| match error.raw_os_error() {
+            Some(_) => Error::io(path, error),
+            None => {
+                let (offset, reason) = (content.stored.offset(), error.to_string());
+                Error::malformed(path, Malformed::Zip { offset, reason })
+            }
+        };
+        let input = match content.head(HEAD) {
+            Ok(head) if matches!(Look::at(&head), Look::Nothing) => return Ok(()),
+            Ok(_) => content.reader().and_then(|reader| Input::spool(path, reader)),
+            Err(error) => Err(error),
+        };
+        match input {
+            Ok(input) => self.look(&place, input.as_slice(), depth),
+            Err(error) => self.broken(&place, broken(error)),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! A bundle of any form: what `-type` tells the bundler is told by content here.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use super::found::Format;
+use crate::bytes::len_u64;
+use crate::container::binary::Binary;
+use crate::container::object::FatObject;
+use crate::container::text::Text;
+use crate::container::{Container, Contents, MAGIC, Member, object};
+use crate::error::{Malformed, Result};
+use crate::piece::Piece;
+
+/// What begins the comments in which text bundles have their markers.
+const COMMENTS: [&str; 3] = ["//", "#", ";"];
+
+/// A bundle of the form that its first bytes tell.
+pub(crate) struct Wide;
+
+impl Wide {
+    /// The form of a bundle that begins with `head`.
+    pub(crate) fn format_of(head: &[u8]) -> Option<Format> {
+        if head.starts_with(MAGIC.as_bytes()) {
+            Some(Format::Bundle)
+        } else if text_of(head).is_some() {
+            Some(Format::TextBundle)
+        } else {
+            object::Format::of(head).map(|_| Format::FatObject)
+        }
+    }
+}
+
+/// The text bundle that begins with `head`: its first line that is not empty is a start marker.
+pub(super) fn text_of(head: &[u8]) -> Option<Text> {
+    let head = head.trim_ascii_start();
+    COMMENTS.into_iter().map(|comment| Text { comment }).find(|text| {
+        let rest = head.strip_prefix(text.comment.as_bytes()).and_then(|rest| rest.strip_prefix(b" "));
+        rest.is_some_and(|rest| rest.starts_with(MAGIC.as_bytes()))
+    })
+}
+
+impl Container for Wide {
+    fn repeats(&self) -> bool {
+        true
+    }
+
+    fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
+        match Self::format_of(data) {
+            Some(Format::Bundle) => Binary::default().read(data, total, base),
+            Some(Format::TextBundle) => {
+                let end = base.saturating_add(len_u64(data));
+                let whole = text_of(data).filter(|_| len_u64(data) == total);
+                let what = || "the text bundle".to_owned();
+                let text = whole.ok_or_else(|| Malformed::Truncated { what: what(), offset: base, needed: total, end });
+                text?.read(data, total, base)
+            }
+            Some(_) => FatObject.read(data, total, base),
+            None => Ok(None),
+        }
+    }
+
+    fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
+        Binary::default().plan(members)
+    }
+}

@@ -1,0 +1,137 @@
+//! Members of zip files, of which Python wheels are some.
+//!
+//! What the central directory says counts, as for all readers. A member is stored, deflated or compressed with zstd; its
+//! claimed size is what it may inflate to.
+//!
+//! Rejected: directories that cannot be read, members outside the file, members that together claim more bytes of
+//! the file than it has (they overlap, so as to inflate the same bytes again and again), encrypted members, other
+//! methods of compression, sizes and checksums that disagree.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::io::{BufReader, Read};
+
+use flate2::read::DeflateDecoder;
+use rawzip::{CompressionMethod, ZipArchive};
+
+use crate::error::{Error, Malformed, Result};
+use crate::input::Slice;
+
+/// How a member's bytes are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Method {
+    Stored,
+    Deflate,
+    Zstd,
+}
+
+/// A member of a zip file.
+pub(super) struct ZipMember<'a> {
+    pub(super) name: Vec<u8>,
+    /// Its bytes as they are stored, or why they cannot be had.
+    pub(super) content: Result<ZipContent<'a>>,
+}
+
+/// The bytes of a member.
+pub(super) struct ZipContent<'a> {
+    pub(super) method: Method,
+    pub(super) stored: Slice<'a>,
+    /// The size in bytes when inflated, as claimed.
+    pub(super) size: u64,
+    crc: u32,
+}
+
+/// Whether a file that begins with `head` is a zip file.
+pub(super) fn is_zip(head: &[u8]) -> bool {
+    head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06")
+}
+
+/// The members of a zip file that are files, in the order of its directory.
+pub(super) fn members(data: Slice<'_>) -> Result<Vec<ZipMember<'_>>> {
+    let broken = |error: rawzip::Error| malformed(data, 0, error.to_string());
+    let archive = ZipArchive::from_slice(data.bytes()).map_err(broken)?;
+    let mut members = Vec::new();
+    let mut left = data.len();
+    let mut entries = archive.entries();
+    while let Some(entry) = entries.next_entry().map_err(broken)? {
+        if entry.is_dir() {
+            continue;
+        }
+        let at = entry.local_header_offset();
+        let name = entry.file_path().as_bytes().to_vec();
+        let located = archive.get_entry(entry.wayfinder()).map_err(|error| malformed(data, at, error.to_string()));
+        let content = located.and_then(|located| {
+            let (start, end) = located.compressed_data_range();
+            let size = end.saturating_sub(start);
+            let stored = data.slice(start, size).ok_or(Error::Internal("no such member"))?;
+            left = left.checked_sub(size).ok_or_else(|| malformed(data, at, "members overlap".to_owned()))?;
+            let method = method_of(entry.compression_method(), entry.flags().is_encrypted());
+            let method = method.map_err(|reason| malformed(data, at, reason))?;
+            let (size, crc) = (entry.uncompressed_size_hint(), entry.crc32());
+            Ok(ZipContent { method, stored, size, crc })
+        });
+        members.push(ZipMember { name, content });
+    }
+    Ok(members)
+}
+
+fn method_of(method: CompressionMethod, encrypted: bool) -> Result<Method, String> {
+    match method {
+        _ if encrypted => Err("the member is encrypted".to_owned()),
+        CompressionMethod::STORE => Ok(Method::Stored),
+        CompressionMethod::DEFLATE => Ok(Method::Deflate),
+        CompressionMethod::ZSTD => Ok(Method::Zstd),
+        other => Err(format!("the member is compressed with method {}, which is not supported", other.as_u16())),
+    }
+}
+
+fn malformed(data: Slice<'_>, at: u64, reason: String) -> Error {
+    Error::malformed(data.path(), Malformed::Zip { offset: data.offset().saturating_add(at), reason })
+}
+
+impl<'a> ZipContent<'a> {
+    /// A reader of the inflated bytes, which fails unless size and checksum are as claimed. It is at its end no later
+    /// than at the claimed size.
+    pub(super) fn reader(&self) -> std::io::Result<impl Read + use<'a>> {
+        let reader = self.stored.reader();
+        let inflated: Box<dyn Read + 'a> = match self.method {
+            Method::Stored => Box::new(reader),
+            Method::Deflate => Box::new(DeflateDecoder::new(BufReader::new(reader))),
+            Method::Zstd => Box::new(zstd::Decoder::new(reader)?),
+        };
+        Ok(Checked { inflated, left: self.size, crc: flate2::Crc::new(), expected: self.crc })
+    }
+
+    /// The first inflated bytes, up to `len` of them.
+    pub(super) fn head(&self, len: u64) -> std::io::Result<Vec<u8>> {
+        let mut head = Vec::new();
+        self.reader()?.take(len.min(self.size.saturating_sub(1))).read_to_end(&mut head)?;
+        Ok(head)
+    }
+}
+
+/// Checks on the way what a zip file claims of a member.
+struct Checked<R> {
+    inflated: R,
+    left: u64,
+    crc: flate2::Crc,
+    expected: u32,
+}
+
+impl<R: Read> Read for Checked<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.inflated.read(buffer)?;
+        let wrong = |what| std::io::Error::new(std::io::ErrorKind::InvalidData, what);
+        self.crc.update(buffer.get(..count).unwrap_or_default());
+        let read = u64::try_from(count).unwrap_or(u64::MAX);
+        self.left = self.left.checked_sub(read).ok_or_else(|| wrong("it inflates to more than its size"))?;
+        if count == 0 && !buffer.is_empty() {
+            if self.left > 0 {
+                return Err(wrong("it inflates to less than its size"));
+            }
+            if self.crc.sum() != self.expected {
+                return Err(wrong("its checksum is wrong"));
+            }
+        }
+        Ok(count)
+    }
+}
