@@ -1,4 +1,4 @@
-//! The files of `fixtures/` through the library: what they hold, and what becomes of them when they are damaged.
+//! The files of `fixtures/` through the library: what they hold, and what is wrong with the hostile ones.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -103,6 +103,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_version_3_holds_compressed_images() {
+        for version in [Version::V1, Version::V2, Version::V3] {
+            let dir = tempfile::tempdir().unwrap();
+            let package = Package {
+                images: Vec::new(),
+                output: dir.path().join("out"),
+                version,
+                hip_number: HipNumber::Current,
+                compression: Some(Compression::of(crate::container::stream::Method::Zstd)),
+            };
+            assert_eq!(package.run(&mut |_| {}).is_ok(), version == Version::V3);
+            assert_eq!(package.output.exists(), version == Version::V3);
+        }
+    }
+
+    #[test]
     fn the_kind_of_an_image_is_told_by_content_then_by_name() {
         for (path, content, kind) in [
             ("a.o", "BC\u{c0}\u{de}", ImageKind::Object),

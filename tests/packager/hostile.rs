@@ -1,6 +1,5 @@
-//! Broken and malicious files: an error, or bytes that the file holds; in bounded time, and without a panic.
-//!
-//! LLVM is not needed for these.
+//! Malicious files: an error, in bounded time. The sweep of damaged ones is `tests/hostile.rs`, what claims much is in
+//! `tests/bombs.rs`. LLVM is not needed for these.
 
 use std::fs;
 use std::path::Path;

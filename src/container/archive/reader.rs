@@ -236,6 +236,29 @@ mod tests {
         assert_eq!(garbled, "'dir/x.a': archive broken at or behind offset 71: Invalid archive member size");
     }
 
+    /// An archive as AIX has it, whose table names its one member so often.
+    fn big(content: &str, times: usize) -> String {
+        let header = |name: &str, size: usize| {
+            let pad = if name.len() % 2 == 1 { "\0" } else { "" };
+            let (zero, len) = (0, name.len());
+            format!("{size:<20}{zero:<20}{zero:<20}{zero:<12}{zero:<12}{zero:<12}{zero:<12}{len:<4}{name}{pad}`\n")
+        };
+        let member = header("a.o", content.len()) + content + if content.len() % 2 == 1 { "\0" } else { "" };
+        let offsets = format!("{:<20}", 128).repeat(times);
+        let table = format!("{times:<20}{offsets}{}", "a.o\0".repeat(times));
+        let (at, zero) = (128 + member.len(), 0);
+        let fixed = format!("<bigaf>\n{at:<20}{zero:<20}{zero:<20}{:<20}{:<20}{zero:<20}", 128, 128);
+        [fixed, member, header("", table.len()), table].concat()
+    }
+
+    #[test]
+    fn members_may_not_be_larger_than_the_archive_together() {
+        let content = "x".repeat(1000);
+        assert_eq!(read(&big(&content, 1)).unwrap(), pairs(&[("a.o", &content)]));
+        let error = read(&big(&content, 10)).unwrap_err().to_string();
+        assert!(error.contains("size of a member 1000 at offset 246, expected together with the others"), "{error}");
+    }
+
     #[test]
     fn damage_is_an_error_or_nothing_but_never_a_panic() {
         let whole = ["!<arch>\n", &member("//", "a long name.o/\n"), &member("/0", "one"), &member("#1/4", "nametwo")];
