@@ -12,7 +12,8 @@
 //!   [`job::Unpackage`], which open files and write them.
 //!
 //! Inputs are mapped ([`input::Input`]), code objects stay where they are until their last copy, and outputs
-//! appear complete or not at all.
+//! appear complete or not at all. That a mapped file may become shorter is an error only where the library may take a
+//! signal for it: [`process::hand_over`].
 //!
 //! # Which code objects does a bundle hold?
 //!
