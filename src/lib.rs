@@ -13,6 +13,8 @@
 //!
 //! Sizes and offsets are bytes. A function that can fail returns [`Error`], which names the file, or [`Malformed`], which
 //! knows bytes only; both name the offset. What is called a *bundle* is any one container of code objects.
+//! That a mapped file may become shorter is an error only where the library may take a signal for it:
+//! [`process::hand_over`].
 //!
 //! # Which code objects does a file hold?
 //!
