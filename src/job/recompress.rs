@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::present::Present;
 use super::{Event, Observer};
 use crate::container::binary::Binary;
 use crate::container::sequence::{Bundle, Bundles, Inflate};
@@ -70,7 +71,7 @@ impl Recompress {
             position: 0,
             result: Recompressed::default(),
             taken: 0,
-            present: Vec::new(),
+            present: Present::default(),
             left: 0,
         };
         if data.bytes().starts_with(b"\x7fELF") {
@@ -91,8 +92,8 @@ struct Work<'j> {
     result: Recompressed,
     /// How many code objects `keep` or `drop` took.
     taken: usize,
-    /// The IDs that are there, each once.
-    present: Vec<String>,
+    /// What is there.
+    present: Present,
     /// How many code objects of devices are left.
     left: usize,
 }
@@ -216,10 +217,7 @@ impl Work<'_> {
     }
 
     fn keeps(&mut self, code_object: &CodeObject<'_>) -> bool {
-        let id = code_object.shown_id().into_owned();
-        if !self.present.contains(&id) {
-            self.present.push(id);
-        }
+        self.present.note(code_object);
         let is_host = code_object.entry_id().is_some_and(|id| id.kind() == OffloadKind::Host);
         let taken = |selection: &Option<Selection>| selection.as_ref().map(|selection| selection.takes(code_object));
         let (keep, drop) = (taken(&self.job.keep), taken(&self.job.drop));
@@ -244,7 +242,7 @@ impl Work<'_> {
         let patterns = selections.flat_map(|selection| &selection.targets).map(|pattern| pattern.as_str().to_owned());
         let targets: Vec<String> = patterns.collect();
         if !targets.is_empty() && self.taken == 0 {
-            return Err(Error::NoMatch { targets, present: self.present });
+            return Err(Error::NoMatch { targets, present: self.present.into_ids() });
         }
         if !targets.is_empty() && self.left == 0 {
             return Err(Error::Usage("no code object for any device would be left"));
