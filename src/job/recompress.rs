@@ -1,5 +1,6 @@
 //! Making bundles smaller: compressed anew, or without the code for some GPUs.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use super::present::Present;
@@ -76,6 +77,10 @@ impl Recompress {
         };
         if data.bytes().starts_with(b"\x7fELF") {
             work.program(data, observer)?;
+            // As linkers do with programs and libraries.
+            if self.input.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o111 != 0) {
+                work.output.make_executable()?;
+            }
         } else {
             work.sequence(data, observer)?;
         }
@@ -103,6 +108,10 @@ impl Work<'_> {
     fn sequence(&mut self, data: Slice<'_>, observer: &mut Observer<'_>) -> Result<()> {
         let mut bundles = Bundles::new(data, &Wide, Inflate::Whole);
         while let Some(bundle) = bundles.next().transpose()? {
+            // A fat object is linked as what it is, and would be none any more.
+            if Wide::format_of(bundle.beginning()) == Some(Format::FatObject) {
+                return Err(Error::NoBundle { path: data.path().to_owned() });
+            }
             let padding = self.position.next_multiple_of(alignment(bundle.offset)).saturating_sub(self.position);
             self.position = self.position.saturating_add(padding);
             emit(&[Piece::Zeros(padding)], &mut self.output, &mut Meter::silent())?;
@@ -116,7 +125,13 @@ impl Work<'_> {
 
     /// The sections of a program, in which each bundle keeps its place.
     fn program(&mut self, data: Slice<'_>, observer: &mut Observer<'_>) -> Result<()> {
-        for section in device_sections(data.bytes(), data.offset()).with_path(data.path())? {
+        let mut sections = device_sections(data.bytes(), data.offset()).with_path(data.path())?;
+        // The table of sections may have any order. Two sections in one place are one.
+        sections.sort_by_key(|section| section.start);
+        for section in sections {
+            if section.start < self.position {
+                continue;
+            }
             let section = data.slice(section.start, section.end.saturating_sub(section.start));
             let section = section.ok_or(Error::Internal("no such section"))?;
             if Wide::format_of(section.bytes()) != Some(Format::Bundle)
@@ -150,7 +165,10 @@ impl Work<'_> {
             contents.iter().map(|(id, content)| Member { id: id.clone(), content: content.as_slice() }).collect();
         let changed = members.len() != bundle.entries.len();
         let pieces = if changed {
-            Binary { alignment: bundle_alignment(bundle) }.plan(&members)?
+            match Wide::text_of(bundle.beginning()) {
+                Some(text) => text.plan(&members)?,
+                None => Binary { alignment: bundle_alignment(bundle) }.plan(&members)?,
+            }
         } else {
             vec![Piece::Input(bundle.whole().ok_or(Error::Internal("the bundle is not inflated"))?)]
         };

@@ -12,7 +12,7 @@ use super::{ContentKind, Scan, Visitor, amdgpu};
 use crate::container::archive::{Archive, Location};
 use crate::container::object::FatObject;
 use crate::container::offload_binary::{self, OffloadBinary, host};
-use crate::container::sequence::{Bundle, Bundles};
+use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::container::{Container, MAGIC, bitcode, compressed};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::input::{Input, Slice};
@@ -232,7 +232,15 @@ impl<'w, 'v> Walk<'w, 'v> {
         for member in members {
             let place = place.join(Step::Member(member.name));
             match member.content {
-                Ok(content) if content.method == Method::Stored => self.look(&place, content.stored, depth)?,
+                Ok(content) if content.method == Method::Stored => {
+                    // Nothing has to be read for finding out what it is; only whoever wants all checked has it read.
+                    if self.scan.inflate == Inflate::Whole
+                        && let Err(error) = content.check()
+                    {
+                        self.broken(&place, content.error(error))?;
+                    }
+                    self.look(&place, content.stored, depth)?;
+                }
                 Ok(content) => self.inflated_member(place.inflated(), &content, depth)?,
                 Err(error) => self.broken(&place, error)?,
             }
@@ -243,13 +251,6 @@ impl<'w, 'v> Walk<'w, 'v> {
 
     fn inflated_member(&mut self, place: Place, content: &ZipContent<'_>, depth: u32) -> Result<()> {
         let path = content.stored.path();
-        let broken = |error: std::io::Error| match error.raw_os_error() {
-            Some(_) => Error::io(path, error),
-            None => {
-                let (offset, reason) = (content.stored.offset(), error.to_string());
-                Error::malformed(path, Malformed::Zip { offset, reason })
-            }
-        };
         let input = match content.head(HEAD) {
             Ok(head) if matches!(Look::at(&head), Look::Nothing) => return Ok(()),
             Ok(_) => content.reader().and_then(|reader| Input::spool(path, reader)),
@@ -257,7 +258,7 @@ impl<'w, 'v> Walk<'w, 'v> {
         };
         match input {
             Ok(input) => self.look(&place, input.as_slice(), depth),
-            Err(error) => self.broken(&place, broken(error)),
+            Err(error) => self.broken(&place, content.error(error)),
         }
     }
 }

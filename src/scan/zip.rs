@@ -107,6 +107,22 @@ impl<'a> ZipContent<'a> {
         Ok(Checked { inflated, left: self.size, crc: flate2::Crc::new(), expected: self.crc })
     }
 
+    /// Reads all of it.
+    pub(super) fn check(&self) -> std::io::Result<()> {
+        std::io::copy(&mut self.reader()?, &mut std::io::sink()).map(|_| ())
+    }
+
+    /// An error of a reader, with the place where the member lies.
+    pub(super) fn error(&self, error: std::io::Error) -> Error {
+        match error.raw_os_error() {
+            Some(_) => Error::io(self.stored.path(), error),
+            None => {
+                let (offset, reason) = (self.stored.offset(), error.to_string());
+                Error::malformed(self.stored.path(), Malformed::Zip { offset, reason })
+            }
+        }
+    }
+
     /// The first inflated bytes, up to `len` of them.
     pub(super) fn head(&self, len: u64) -> std::io::Result<Vec<u8>> {
         let mut head = Vec::new();
