@@ -127,7 +127,7 @@ impl Verify {
 
 impl Verified {
     fn fault(&mut self, place: &Place, bundle: Option<usize>, offset: Option<u64>, rule: Rule, text: String) {
-        self.faults.push(Fault { place: place.clone(), bundle, offset, rule, text });
+        self.faults.push(Fault { place: place.clone(), bundle, offset, rule, text: printable(&text) });
     }
 
     fn bundle(&mut self, found: &Found<'_>) {
@@ -149,6 +149,11 @@ impl Verified {
             self.fault(found.place, Some(found.index), Some(found.bundle.offset), rule, text);
         }
     }
+}
+
+/// A text without what a terminal would obey: entry IDs, which it quotes, may hold anything.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
 /// What an error says, without the file that the place names already.

@@ -18,6 +18,7 @@ fn rules(data: &[u8]) -> Vec<String> {
     assert_eq!((outcome.status, text.status), (i32::from(!rules.is_empty()), outcome.status), "{printed}");
     assert_eq!((outcome.stderr_text(), text.stderr_text()), (String::new(), String::new()));
     assert_eq!(printed.lines().count(), rules.len() + 1, "{printed}");
+    assert!(printed.chars().all(|c| c == '\n' || !c.is_control()), "{printed}");
     for (line, fault) in printed.lines().zip(faults) {
         let ends = format!(": {} [{}]", fault["text"].as_str().unwrap(), fault["rule"].as_str().unwrap());
         assert!(line.starts_with("in") && line.ends_with(&ends), "{line}");
@@ -88,6 +89,7 @@ fn each_rule_is_broken_by_itself() {
         ("an unknown kind", formats::binary(&[("hop-amdgcn-amd-amdhsa--gfx906", b"x")], 1), "entry-id"),
         ("a feature without sign", targets(&["gfx906:xnack"]), "entry-id"),
         ("an ID that is no UTF-8", changed(&targets(&["gfx906"]), 60, &[0xff]), "entry-id"),
+        ("an ID that a terminal would obey", formats::binary(&[("hop-\x1b[2J\n-a-b-c-d", b"x")], 1), "entry-id"),
         ("a section with such an ID", Elf::OBJECT.write(&[Section::new(&fat, b"x")]), "entry-id"),
         ("a feature that the processor lacks", targets(&["gfx1030:xnack+"]), "feature"),
         ("an unknown feature", targets(&["gfx90a:fast+"]), "feature"),
