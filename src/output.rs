@@ -11,9 +11,9 @@
 //! successor and must itself be writable, as if it were written in place.
 
 use std::collections::HashSet;
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result, WithPath};
@@ -99,6 +99,16 @@ impl Output {
     pub(crate) fn end_at(&mut self, len: u64) -> Result<()> {
         self.flush()?;
         self.place.file().set_len(len).with_path(&self.path)
+    }
+
+    /// Makes a new file one that whoever may read it may run; one that replaces another has what that had.
+    pub(crate) fn make_executable(&mut self) -> Result<()> {
+        if let Place::Name { replaces: false, staged, .. } = &self.place {
+            let mode = staged.file.metadata().with_path(&self.path)?.mode();
+            let readers = (mode & 0o444) >> 2;
+            staged.file.set_permissions(Permissions::from_mode(mode | readers)).with_path(&self.path)?;
+        }
+        Ok(())
     }
 
     fn flush(&mut self) -> Result<()> {

@@ -47,6 +47,7 @@ pub(super) fn all() -> Command {
         .version(env!("CARGO_PKG_VERSION"))
         .disable_help_subcommand(true)
         .subcommands(subcommands)
+        .disable_help_subcommand(true)
 }
 
 /// Reads the command line, without the name of the subcommand, and does what it asks for.
