@@ -248,3 +248,37 @@ fn escaped(text: &str) -> String {
     };
     text.chars().map(escape).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gpus_have_colours_by_size_and_the_host_has_none() {
+        let shares =
+            [("host", 5), ("gfx906", 1), ("gfx90a", 9), ("gfx803", 0)].map(|(name, size)| (name.to_owned(), size));
+        let shares = Shares::from(shares);
+        let found: Vec<(&str, &str)> = gpus(&shares).iter().map(|gpu| (gpu.name, gpu.color.0)).collect();
+        assert_eq!(found, [("gfx90a", COLORS[0].0), ("host", GREY.0), ("gfx906", COLORS[1].0)]);
+    }
+
+    #[test]
+    fn parts_of_a_bar_follow_one_another_and_are_named_where_the_name_fits() {
+        let shares = Shares::from([("gfx90a".to_owned(), 900), ("gfx906".to_owned(), 100)]);
+        let bar = Bar { name: "a<b>.so".into(), code_objects: 2, shares: shares.clone() };
+        let mut out = String::new();
+        draw_bar(&mut out, &bar, &gpus(&shares), 0, 2000);
+        assert!(out.contains(">a&lt;b&gt;.so</text>") && out.contains(">1.00 kB, 2 code objects</text>"), "{out}");
+        let (first, second) = (INNER * 9 / 20, INNER / 2 - INNER * 9 / 20);
+        assert!(out.contains(&format!("x=\"{MARGIN}\" y=\"24\" width=\"{}\"", first - GAP)), "{out}");
+        assert!(out.contains(&format!("x=\"{}\" y=\"24\" width=\"{}\"", MARGIN + first, second - GAP)), "{out}");
+        assert_eq!((out.matches(">gfx90a</text>").count(), out.matches(">gfx906</text>").count()), (1, 0), "{out}");
+    }
+
+    #[test]
+    fn long_names_lose_their_middle() {
+        assert_eq!(shortened("short.so"), "short.so");
+        let long = shortened(&format!("{}{}", "a".repeat(60), "b".repeat(60)));
+        assert_eq!(long, format!("{}…{}", "a".repeat(40), "b".repeat(40)));
+    }
+}

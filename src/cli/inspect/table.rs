@@ -291,3 +291,32 @@ fn line(out: &mut String, text: &str) {
     out.push_str(text.trim_end());
     out.push('\n');
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(label: &str, accent: usize) -> Line {
+        Line { label: label.into(), accent, kind: "ELF".into(), count: 1, size: 1, stored: 1 }
+    }
+
+    #[test]
+    fn the_target_id_stands_out_in_colour_and_labels_are_padded() {
+        let (plain, color) = (Style { color: false, unicode: true }, Style { color: true, unicode: true });
+        let gpu = row("hip-amdgcn-amd-amdhsa--gfx90a", 6);
+        assert_eq!(plain.label(&gpu, 31), "hip-amdgcn-amd-amdhsa--gfx90a  ");
+        assert_eq!(color.label(&gpu, 30), "\x1b[2mhip-amdgcn-amd-amdhsa--\x1b[0m\x1b[1mgfx90a\x1b[0m ");
+        for (label, accent) in [("host-x86_64-linux", 0), ("gfx90a", 6), ("é", 1), ("short", 9)] {
+            assert_eq!(color.label(&row(label, accent), 0), label);
+        }
+    }
+
+    #[test]
+    fn bars_reach_as_far_as_the_part() {
+        let (unicode, ascii) = (Style { color: false, unicode: true }, Style { color: false, unicode: false });
+        assert_eq!((unicode.bar(10, 10), ascii.bar(10, 10)), ("█".repeat(24), "#".repeat(24)));
+        assert_eq!((unicode.bar(1, 2), ascii.bar(1, 2)), ("█".repeat(12), "#".repeat(12)));
+        assert_eq!((unicode.bar(1, 1000), ascii.bar(1, 1000)), ("▎".to_owned(), "#".to_owned()));
+        assert_eq!((unicode.bar(0, 10), ascii.bar(0, 0)), (String::new(), String::new()));
+    }
+}
