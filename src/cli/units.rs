@@ -1,30 +1,34 @@
 //! Numbers for people.
 
-/// A number of bytes in three digits and a unit, in powers of 1000.
+/// A number of bytes in three digits and a unit, in powers of 1000, rounded.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
     if count < 1000 {
         return format!("{count} B");
     }
-    let mut value = count;
-    let mut rest = 0;
-    let mut unit = "";
+    let mut unit = 1_u128;
     for name in UNITS {
-        if value < 1000 {
-            break;
+        unit = unit.saturating_mul(1000);
+        // In hundredths, tenths and whole units, whichever is the first that has three digits.
+        for (parts, digits) in [(100, 2), (10, 1), (1, 0_usize)] {
+            let rounded = rounded_quotient(u128::from(count).saturating_mul(parts), unit);
+            if rounded < 1000 {
+                let (value, rest) = (rounded / parts, rounded % parts);
+                let rest = if digits == 0 { String::new() } else { format!(".{rest:0digits$}") };
+                return format!("{value}{rest} {name}");
+            }
         }
-        (value, rest, unit) = (value / 1000, value % 1000, name);
     }
-    match value {
-        ..10 => format!("{value}.{:02} {unit}", rest / 10),
-        10..100 => format!("{value}.{} {unit}", rest / 100),
-        _ => format!("{value} {unit}"),
-    }
+    format!("{count} B")
 }
 
-/// What part of `whole` a number is, in tenths of a percent.
+fn rounded_quotient(number: u128, by: u128) -> u128 {
+    number.saturating_add(by / 2).checked_div(by).unwrap_or(0)
+}
+
+/// What part of `whole` a number is, in tenths of a percent, rounded.
 pub(crate) fn per_mille(part: u64, whole: u64) -> u64 {
-    let scaled = u128::from(part).saturating_mul(1000).checked_div(whole.into()).unwrap_or(0);
+    let scaled = rounded_quotient(u128::from(part).saturating_mul(1000), whole.into());
     u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
@@ -47,7 +51,11 @@ mod tests {
             (999, "999 B"),
             (1000, "1.00 kB"),
             (12_345, "12.3 kB"),
-            (999_999, "999 kB"),
+            (9_994, "9.99 kB"),
+            (9_995, "10.0 kB"),
+            (25_384_336, "25.4 MB"),
+            (999_499, "999 kB"),
+            (999_999, "1.00 MB"),
             (1_290_000_000, "1.29 GB"),
             (u64::MAX, "18.4 EB"),
         ] {
@@ -57,7 +65,10 @@ mod tests {
 
     #[test]
     fn parts_and_counts() {
-        assert_eq!((per_mille(1, 3), per_mille(0, 0), per_mille(u64::MAX, u64::MAX)), (333, 0, 1000));
+        assert_eq!(
+            [per_mille(1, 3), per_mille(2, 3), per_mille(0, 0), per_mille(u64::MAX, u64::MAX)],
+            [333, 667, 0, 1000]
+        );
         assert_eq!(
             (count(1, "file", "files"), count(1234567, "file", "files")),
             ("1 file".into(), "1,234,567 files".into())

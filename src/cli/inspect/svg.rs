@@ -4,71 +4,116 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::report::{FileReport, Report};
-use crate::cli::units::bytes;
+use crate::cli::units::{bytes, count, per_mille};
 
 /// Distances and sizes in pixels.
 const WIDTH: u64 = 960;
-const MARGIN: u64 = 24;
-const BAR_HEIGHT: u64 = 22;
-const ROW: u64 = 52;
-const LEGEND_ROW: u64 = 20;
-const LEGEND_COLUMNS: u64 = 4;
+const MARGIN: u64 = 28;
+const INNER: u64 = WIDTH - 2 * MARGIN;
+const HEAD: u64 = 94;
+const BAR_HEIGHT: u64 = 40;
+const FILE_ROW: u64 = 78;
+const LEGEND_ROW: u64 = 26;
+const LEGEND_COLUMNS: u64 = 3;
+/// What separates the parts of a bar, where they are wide enough for it.
+const GAP: u64 = 2;
+/// The width of a character of a label, on the safe side.
+const LABEL_CHARACTER: u64 = 8;
 
-/// Colours that differ in hue and in brightness, from the Okabe-Ito palette and Tol's muted one.
-const COLORS: [&str; 14] = [
-    "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#332288", "#88ccee", "#44aa99",
-    "#117733", "#999933", "#aa4499", "#882255",
+/// Colours that differ in hue and in brightness, from the Okabe-Ito palette and Tol's muted one, each with the colour of text
+/// on it.
+const COLORS: [(&str, &str); 14] = [
+    ("#0072b2", "#fff"),
+    ("#e69f00", "#000"),
+    ("#009e73", "#000"),
+    ("#cc79a7", "#000"),
+    ("#56b4e9", "#000"),
+    ("#d55e00", "#000"),
+    ("#f0e442", "#000"),
+    ("#332288", "#fff"),
+    ("#88ccee", "#000"),
+    ("#44aa99", "#000"),
+    ("#117733", "#fff"),
+    ("#999933", "#000"),
+    ("#aa4499", "#fff"),
+    ("#882255", "#fff"),
 ];
+
+/// Of host code.
+const GREY: (&str, &str) = ("#8b949e", "#000");
+
+/// For light pages, and for dark ones.
+const STYLE: &str = "<style>
+text { fill: #1f2328 } .page { fill: #ffffff } .track { fill: #eaeef2 } .faint { fill: #59636e }
+@media (prefers-color-scheme: dark) {
+text { fill: #e6edf3 } .page { fill: #0d1117 } .track { fill: #21262d } .faint { fill: #9198a1 }
+}
+</style>";
 
 /// Files beyond these share one bar.
 const FILES_MAX: usize = 40;
 
+/// Longer names of files are cut.
+const NAME_MAX: usize = 80;
+
 /// The space that each GPU takes, by name.
 type Shares = BTreeMap<String, u64>;
 
+/// A file, or several.
+#[derive(Debug)]
+struct Bar {
+    name: String,
+    code_objects: usize,
+    shares: Shares,
+}
+
+/// A GPU, what it takes in all files, and how it is drawn.
+#[derive(Debug)]
+struct Gpu<'b> {
+    name: &'b str,
+    size: u64,
+    color: (&'static str, &'static str),
+}
+
 /// The picture.
 pub(super) fn draw(report: &Report) -> String {
-    let mut bars: Vec<(String, Shares)> =
-        report.files.iter().filter(|file| !file.bundles.is_empty()).map(bar).collect();
-    bars.sort_by_key(|(_, shares)| std::cmp::Reverse(total(shares)));
-    let rest = bars.split_off(bars.len().min(FILES_MAX));
-    if !rest.is_empty() {
-        let name = format!("{} more files", rest.len());
-        bars.push((name, merged(rest.iter().map(|(_, shares)| shares))));
-    }
-    let all = merged(bars.iter().map(|(_, shares)| shares));
-    let mut names: Vec<(&String, &u64)> = all.iter().filter(|(_, size)| **size > 0).collect();
-    names.sort_by_key(|(name, size)| (std::cmp::Reverse(**size), *name));
-    let color: BTreeMap<&String, &str> =
-        names.iter().zip(COLORS.iter().cycle()).map(|((name, _), color)| (*name, *color)).collect();
-
-    let legend_rows = u64::try_from(names.len()).unwrap_or(0).div_ceil(LEGEND_COLUMNS);
-    let rows = u64::try_from(bars.len()).unwrap_or(0);
-    let height = MARGIN * 3 + 24 + rows * ROW + legend_rows * LEGEND_ROW;
+    let bars = bars(report);
+    let all = merged(bars.iter().map(|bar| &bar.shares));
+    let gpus = gpus(&all);
+    let rows = |count: usize| u64::try_from(count).unwrap_or(0);
+    let legend = HEAD + rows(bars.len()) * FILE_ROW + 6;
+    let height = legend + rows(gpus.len()).div_ceil(LEGEND_COLUMNS) * LEGEND_ROW + MARGIN;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" \
-         font-family=\"sans-serif\" font-size=\"13\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
+         font-family=\"-apple-system, 'Segoe UI', Helvetica, Arial, sans-serif\" font-size=\"13\">\n{STYLE}\n\
+         <rect class=\"page\" width=\"{WIDTH}\" height=\"{height}\" rx=\"8\"/>\n"
     );
-    let title = format!("Device code by file and GPU: {}", bytes(total(&all)));
-    text(&mut out, MARGIN, MARGIN + 8, "16", &title);
-    let scale = bars.iter().map(|(_, shares)| total(shares)).max().unwrap_or(0);
-    for (index, (name, shares)) in (0..).zip(&bars) {
-        let top = MARGIN * 2 + 8 + index * ROW;
-        text(&mut out, MARGIN, top + 14, "13", &format!("{name}: {}", bytes(total(shares))));
-        segments(&mut out, shares, &names, &color, top + 20, scale);
+    head(&mut out, &bars, &gpus, total(&all));
+    let scale = bars.iter().map(|bar| total(&bar.shares)).max().unwrap_or(0);
+    for (index, bar) in (0..).zip(&bars) {
+        draw_bar(&mut out, bar, &gpus, HEAD + index * FILE_ROW, scale);
     }
-    let top = MARGIN * 2 + 24 + rows * ROW;
-    for (index, (name, size)) in (0..).zip(&names) {
-        let x = MARGIN + (index % LEGEND_COLUMNS) * ((WIDTH - 2 * MARGIN) / LEGEND_COLUMNS);
-        let y = top + (index / LEGEND_COLUMNS) * LEGEND_ROW;
-        rect(&mut out, x, y, 12, 12, color.get(name).copied().unwrap_or("#888"), name);
-        text(&mut out, x + 18, y + 11, "12", &format!("{name} {}", bytes(**size)));
-    }
+    draw_legend(&mut out, &gpus, legend, total(&all));
     out.push_str("</svg>\n");
     out
 }
 
-fn bar(file: &FileReport) -> (String, Shares) {
+/// The files, largest first.
+fn bars(report: &Report) -> Vec<Bar> {
+    let mut bars: Vec<Bar> = report.files.iter().filter(|file| !file.bundles.is_empty()).map(bar).collect();
+    bars.sort_by_key(|bar| std::cmp::Reverse(total(&bar.shares)));
+    let rest = bars.split_off(bars.len().min(FILES_MAX));
+    if !rest.is_empty() {
+        bars.push(Bar {
+            name: count(rest.len(), "more file", "more files"),
+            code_objects: rest.iter().map(|bar| bar.code_objects).sum(),
+            shares: merged(rest.iter().map(|bar| &bar.shares)),
+        });
+    }
+    bars
+}
+
+fn bar(file: &FileReport) -> Bar {
     let mut shares = Shares::new();
     for bundle in &file.bundles {
         for row in &bundle.code_objects {
@@ -76,7 +121,9 @@ fn bar(file: &FileReport) -> (String, Shares) {
             *share = share.saturating_add(bundle.share(row));
         }
     }
-    (file.path.file_name().unwrap_or(file.path.as_os_str()).to_string_lossy().into_owned(), shares)
+    let name = file.path.file_name().unwrap_or(file.path.as_os_str()).to_string_lossy().into_owned();
+    let code_objects = file.bundles.iter().map(|bundle| bundle.code_objects.len()).sum();
+    Bar { name, code_objects, shares }
 }
 
 fn merged<'s>(all: impl Iterator<Item = &'s Shares>) -> Shares {
@@ -91,43 +138,103 @@ fn total(shares: &Shares) -> u64 {
     shares.values().copied().fold(0, u64::saturating_add)
 }
 
-/// The parts of a bar, largest GPU of all first, each as long as its size against `scale`.
-fn segments(
-    out: &mut String,
-    shares: &Shares,
-    names: &[(&String, &u64)],
-    color: &BTreeMap<&String, &str>,
-    top: u64,
-    scale: u64,
-) {
-    let at = |size: u64| {
-        let x = u128::from(size).saturating_mul((WIDTH - 2 * MARGIN).into()).checked_div(scale.into()).unwrap_or(0);
-        u64::try_from(x).unwrap_or(0)
-    };
-    let mut done = 0_u64;
-    for (name, _) in names {
-        let size = shares.get(*name).copied().unwrap_or(0);
-        let (from, to) = (at(done), at(done.saturating_add(size)));
-        done = done.saturating_add(size);
-        if to > from {
-            let hint = format!("{name}: {}", bytes(size));
-            rect(out, MARGIN + from, top, to - from, BAR_HEIGHT, color.get(name).copied().unwrap_or("#888"), &hint);
-        }
-    }
+/// Those that take any space, largest first.
+fn gpus(all: &Shares) -> Vec<Gpu<'_>> {
+    let mut names: Vec<(&String, u64)> = all.iter().map(|(name, size)| (name, *size)).collect();
+    names.retain(|(_, size)| *size > 0);
+    names.sort_by_key(|(name, size)| (std::cmp::Reverse(*size), *name));
+    let mut colors = COLORS.into_iter().cycle();
+    let mut color = |name: &str| if name == "host" { GREY } else { colors.next().unwrap_or(GREY) };
+    names.into_iter().map(|(name, size)| Gpu { name, size, color: color(name) }).collect()
 }
 
-fn rect(out: &mut String, x: u64, y: u64, width: u64, height: u64, fill: &str, hint: &str) {
-    let hint = escaped(hint);
+fn head(out: &mut String, bars: &[Bar], gpus: &[Gpu<'_>], whole: u64) {
+    text(out, MARGIN, 44, "font-size=\"20\" font-weight=\"600\"", &format!("{} of code objects", bytes(whole)));
+    let code_objects = count(bars.iter().map(|bar| bar.code_objects).sum(), "code object", "code objects");
+    let targets = count(gpus.iter().filter(|gpu| gpu.name != "host").count(), "target", "targets");
+    let files = count(bars.len(), "file", "files");
+    text(out, MARGIN, 66, FAINT, &format!("{code_objects} for {targets} in {files}"));
+}
+
+/// What is beside the point.
+const FAINT: &str = "class=\"faint\"";
+
+fn draw_bar(out: &mut String, bar: &Bar, gpus: &[Gpu<'_>], top: u64, scale: u64) {
+    text(out, MARGIN, top + 14, "font-weight=\"600\"", &shortened(&bar.name));
+    let size = total(&bar.shares);
+    let facts = format!("{}, {}", bytes(size), count(bar.code_objects, "code object", "code objects"));
+    text(out, WIDTH - MARGIN, top + 14, "class=\"faint\" text-anchor=\"end\"", &facts);
+    let top = top + 24;
     // Writing to a string does not fail.
     let _ = writeln!(
         out,
-        "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" fill=\"{fill}\" stroke=\"white\"><title>{hint}</title></rect>"
+        "<rect class=\"track\" x=\"{MARGIN}\" y=\"{top}\" width=\"{INNER}\" height=\"{BAR_HEIGHT}\" rx=\"4\"/>"
     );
+    let mut done = 0_u64;
+    for gpu in gpus {
+        let size = bar.shares.get(gpu.name).copied().unwrap_or(0);
+        let (from, to) = (part(done, scale), part(done.saturating_add(size), scale));
+        done = done.saturating_add(size);
+        segment(out, gpu, size, MARGIN + from..MARGIN + to, top);
+    }
 }
 
-fn text(out: &mut String, x: u64, y: u64, size: &str, content: &str) {
+/// How far a size reaches in a bar that `scale` would fill.
+fn part(size: u64, scale: u64) -> u64 {
+    let x = u128::from(size).saturating_mul(INNER.into()).checked_div(scale.into()).unwrap_or(0);
+    u64::try_from(x).unwrap_or(0)
+}
+
+/// A GPU's part of a bar, with its name and size where they fit.
+fn segment(out: &mut String, gpu: &Gpu<'_>, size: u64, range: std::ops::Range<u64>, top: u64) {
+    let width = range.end.saturating_sub(range.start);
+    if width == 0 {
+        return;
+    }
+    let (x, size, (fill, ink)) = (range.start, bytes(size), gpu.color);
+    let drawn = if width > 4 * GAP { width - GAP } else { width };
+    let hint = escaped(&format!("{}: {size}", gpu.name));
+    let _ = writeln!(
+        out,
+        "<rect x=\"{x}\" y=\"{top}\" width=\"{drawn}\" height=\"{BAR_HEIGHT}\" rx=\"2\" fill=\"{fill}\"><title>{hint}</title></rect>"
+    );
+    let fits = |text: &str| u64::try_from(text.chars().count()).is_ok_and(|n| n * LABEL_CHARACTER + 12 <= drawn);
+    if fits(gpu.name) && fits(&size) {
+        text(out, x + 8, top + 17, &format!("style=\"fill: {ink}\" font-size=\"12\" font-weight=\"600\""), gpu.name);
+        text(out, x + 8, top + 32, &format!("style=\"fill: {ink}\" font-size=\"12\""), &size);
+    }
+}
+
+fn draw_legend(out: &mut String, gpus: &[Gpu<'_>], top: u64, whole: u64) {
+    for (index, gpu) in (0..).zip(gpus) {
+        let x = MARGIN + (index % LEGEND_COLUMNS) * (INNER / LEGEND_COLUMNS);
+        let y = top + (index / LEGEND_COLUMNS) * LEGEND_ROW;
+        let _ =
+            writeln!(out, "<rect x=\"{x}\" y=\"{y}\" width=\"13\" height=\"13\" rx=\"3\" fill=\"{}\"/>", gpu.color.0);
+        let share = per_mille(gpu.size, whole);
+        text(out, x + 21, y + 11, "", gpu.name);
+        let size = format!("{}, {}.{} %", bytes(gpu.size), share / 10, share % 10);
+        text(out, x + INNER / LEGEND_COLUMNS - MARGIN, y + 11, "class=\"faint\" text-anchor=\"end\"", &size);
+    }
+}
+
+fn text(out: &mut String, x: u64, y: u64, attributes: &str, content: &str) {
     let content = escaped(content);
-    let _ = writeln!(out, "<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\">{content}</text>");
+    let _ = writeln!(out, "<text x=\"{x}\" y=\"{y}\" {attributes}>{content}</text>");
+}
+
+/// A name without its middle, if it is long.
+fn shortened(name: &str) -> String {
+    let characters: Vec<char> = name.chars().collect();
+    match characters.len().checked_sub(NAME_MAX) {
+        None | Some(0) => name.to_owned(),
+        Some(_) => {
+            let half = NAME_MAX / 2;
+            let start: String = characters.iter().take(half).collect();
+            let end: String = characters.iter().skip(characters.len().saturating_sub(half)).collect();
+            format!("{start}…{end}")
+        }
+    }
 }
 
 fn escaped(text: &str) -> String {
@@ -140,4 +247,38 @@ fn escaped(text: &str) -> String {
         c => c.to_string(),
     };
     text.chars().map(escape).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gpus_have_colours_by_size_and_the_host_has_none() {
+        let shares =
+            [("host", 5), ("gfx906", 1), ("gfx90a", 9), ("gfx803", 0)].map(|(name, size)| (name.to_owned(), size));
+        let shares = Shares::from(shares);
+        let found: Vec<(&str, &str)> = gpus(&shares).iter().map(|gpu| (gpu.name, gpu.color.0)).collect();
+        assert_eq!(found, [("gfx90a", COLORS[0].0), ("host", GREY.0), ("gfx906", COLORS[1].0)]);
+    }
+
+    #[test]
+    fn parts_of_a_bar_follow_one_another_and_are_named_where_the_name_fits() {
+        let shares = Shares::from([("gfx90a".to_owned(), 900), ("gfx906".to_owned(), 100)]);
+        let bar = Bar { name: "a<b>.so".into(), code_objects: 2, shares: shares.clone() };
+        let mut out = String::new();
+        draw_bar(&mut out, &bar, &gpus(&shares), 0, 2000);
+        assert!(out.contains(">a&lt;b&gt;.so</text>") && out.contains(">1.00 kB, 2 code objects</text>"), "{out}");
+        let (first, second) = (INNER * 9 / 20, INNER / 2 - INNER * 9 / 20);
+        assert!(out.contains(&format!("x=\"{MARGIN}\" y=\"24\" width=\"{}\"", first - GAP)), "{out}");
+        assert!(out.contains(&format!("x=\"{}\" y=\"24\" width=\"{}\"", MARGIN + first, second - GAP)), "{out}");
+        assert_eq!((out.matches(">gfx90a</text>").count(), out.matches(">gfx906</text>").count()), (1, 0), "{out}");
+    }
+
+    #[test]
+    fn long_names_lose_their_middle() {
+        assert_eq!(shortened("short.so"), "short.so");
+        let long = shortened(&format!("{}{}", "a".repeat(60), "b".repeat(60)));
+        assert_eq!(long, format!("{}…{}", "a".repeat(40), "b".repeat(40)));
+    }
 }

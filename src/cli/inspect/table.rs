@@ -61,6 +61,18 @@ impl Style {
         "█".repeat(full) + rest
     }
 
+    /// The label of a line, padded, and all of it but the target ID dimmed.
+    fn label(self, line: &Line, width: usize) -> String {
+        let label = &line.label;
+        let padding = " ".repeat(width.saturating_sub(label.chars().count()));
+        match label.len().checked_sub(line.accent).and_then(|at| label.split_at_checked(at)) {
+            Some((before, accent)) if !before.is_empty() && !accent.is_empty() => {
+                format!("{}{}{padding}", self.paint("2", before), self.paint("1", accent))
+            }
+            _ => format!("{label}{padding}"),
+        }
+    }
+
     fn about(self) -> &'static str {
         if self.unicode { "≈ " } else { "~" }
     }
@@ -70,6 +82,8 @@ impl Style {
 #[derive(Debug)]
 struct Line {
     label: String,
+    /// How many of the last bytes of the label say who the code object is for.
+    accent: usize,
     kind: String,
     count: usize,
     size: u64,
@@ -102,16 +116,52 @@ fn file_text(file: &FileReport, rows: Rows, style: Style, out: &mut String) {
         let what = if file.problems.is_empty() { "no device code" } else { "nothing that can be read" };
         return line(out, &format!("{name}: {what}"));
     }
-    line(out, &format!("{name}: {}", bytes(file.size)));
     let bundles: Vec<&BundleRow> = file.bundles.iter().collect();
-    let whole = bundles.iter().flat_map(|bundle| bundle.code_objects.iter().map(|row| bundle.share(row)));
-    let whole = whole.fold(0, u64::saturating_add);
-    for group in groups(&bundles) {
-        line(out, &format!("  {}", style.paint("36", &heading(&group))));
-        let compressed = group.iter().any(|bundle| bundle.compressed.is_some());
-        table(&lines(&group, rows), whole, compressed, style, out);
+    let groups: Vec<Group<'_>> = groups(&bundles).into_iter().map(|bundles| Group::new(bundles, rows)).collect();
+    let scale = Scale::of(groups.iter().flat_map(|group| &group.lines));
+    line(out, &format!("{name}: {}, code objects {}", bytes(file.size), bytes(scale.whole)));
+    for Group { bundles, lines } in groups {
+        line(out, &format!("  {}", style.paint("36", &heading(&bundles))));
+        let compressed = bundles.iter().any(|bundle| bundle.compressed.is_some());
+        table(&lines, scale, Columns { kind: true, compressed }, style, out);
     }
     out.push('\n');
+}
+
+/// Bundles that share a heading, and what stands below it.
+struct Group<'r> {
+    bundles: Vec<&'r BundleRow>,
+    lines: Vec<Line>,
+}
+
+impl<'r> Group<'r> {
+    fn new(bundles: Vec<&'r BundleRow>, rows: Rows) -> Self {
+        let lines = lines(&bundles, rows);
+        Self { bundles, lines }
+    }
+}
+
+/// What shares and bars are measured by.
+#[derive(Clone, Copy, Debug)]
+struct Scale {
+    whole: u64,
+    largest: u64,
+}
+
+impl Scale {
+    fn of<'l>(lines: impl Iterator<Item = &'l Line>) -> Self {
+        lines.fold(Self { whole: 0, largest: 0 }, |scale, line| Self {
+            whole: scale.whole.saturating_add(line.stored),
+            largest: scale.largest.max(line.stored),
+        })
+    }
+}
+
+/// Which columns a table has besides those that all have.
+#[derive(Clone, Copy, Debug)]
+struct Columns {
+    kind: bool,
+    compressed: bool,
 }
 
 /// The bundles by place, format and whether they are compressed.
@@ -171,7 +221,9 @@ fn line_of(bundle: &BundleRow, row: &Row, rows: Rows) -> Line {
         Rows::Grouped => row.id.clone(),
         Rows::Each => format!("{:>5}  {}", bundle.index, row.id),
     };
-    Line { label, kind, count: 1, size: row.size, stored: bundle.share(row) }
+    let for_whom = row.for_whom();
+    let accent = if row.id.ends_with(for_whom) { for_whom.len() } else { 0 };
+    Line { label, accent, kind, count: 1, size: row.size, stored: bundle.share(row) }
 }
 
 fn add(lines: &mut [Line], index: usize, more: &Line) {
@@ -182,22 +234,23 @@ fn add(lines: &mut [Line], index: usize, more: &Line) {
     }
 }
 
-fn table(lines: &[Line], whole: u64, compressed: bool, style: Style, out: &mut String) {
+fn table(lines: &[Line], scale: Scale, columns: Columns, style: Style, out: &mut String) {
     let width = lines.iter().map(|line| line.label.chars().count()).max().unwrap_or(0).max(8);
-    let stored_heading = if compressed { format!("{:>11}", "STORED") } else { String::new() };
-    let heading =
-        format!("    {:<width$}  {:<7} {:>6} {:>9}{stored_heading}   SHARE", "ENTRY ID", "KIND", "COUNT", "SIZE");
+    let optional = |wanted: bool, text: String| if wanted { text } else { String::new() };
+    let title = if columns.kind { "ENTRY ID" } else { "GPU" };
+    let kind = optional(columns.kind, format!("  {:<7}", "IMAGE"));
+    let stored = optional(columns.compressed, format!("{:>11}", "STORED"));
+    let heading = format!("    {title:<width$}{kind} {:>6} {:>9}{stored}   SHARE", "COUNT", "SIZE");
     line(out, &style.paint("2", &heading));
-    for Line { label, kind, count, size, stored } in lines {
-        let share = per_mille(*stored, whole);
-        let stored_text =
-            if compressed { format!("{:>11}", style.about().to_owned() + &bytes(*stored)) } else { String::new() };
-        let bar = style.paint("32", &style.bar(*stored, whole));
+    for row in lines {
+        let label = style.label(row, width);
+        let kind = optional(columns.kind, format!("  {:<7}", row.kind));
+        let stored = optional(columns.compressed, format!("{:>11}", style.about().to_owned() + &bytes(row.stored)));
+        let share = per_mille(row.stored, scale.whole);
         let percent = format!("{}.{} %", share / 10, share % 10);
-        line(
-            out,
-            &format!("    {label:<width$}  {kind:<7} {count:>6} {:>9}{stored_text} {percent:>7}  {bar}", bytes(*size)),
-        );
+        let bar = style.paint("32", &style.bar(row.stored, scale.largest));
+        let (count, size) = (row.count, bytes(row.size));
+        line(out, &format!("    {label}{kind} {count:>6} {size:>9}{stored} {percent:>7}  {bar}"));
     }
 }
 
@@ -219,12 +272,13 @@ fn totals(report: &Report, found: &[&BundleRow], style: Style, out: &mut String)
         }
     }
     lines.sort_by_key(|line| std::cmp::Reverse(line.stored));
-    let whole = lines.iter().map(|line| line.stored).fold(0, u64::saturating_add);
+    let scale = Scale::of(lines.iter());
     let files = report.files.iter().filter(|file| !file.bundles.is_empty()).count();
     let objects: usize = lines.iter().map(|line| line.count).sum();
     let objects = count(objects, "code object", "code objects");
-    line(out, &style.paint("1", &format!("In all: {objects} in {}, {}", count(files, "file", "files"), bytes(whole))));
-    table(&lines, whole, compressed, style, out);
+    let heading = format!("In all: {objects} in {}, {}", count(files, "file", "files"), bytes(scale.whole));
+    line(out, &style.paint("1", &heading));
+    table(&lines, scale, Columns { kind: false, compressed }, style, out);
 }
 
 /// A name that the user gave, without what a terminal would obey.
@@ -236,4 +290,33 @@ fn visible(text: &str) -> String {
 fn line(out: &mut String, text: &str) {
     out.push_str(text.trim_end());
     out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(label: &str, accent: usize) -> Line {
+        Line { label: label.into(), accent, kind: "ELF".into(), count: 1, size: 1, stored: 1 }
+    }
+
+    #[test]
+    fn the_target_id_stands_out_in_colour_and_labels_are_padded() {
+        let (plain, color) = (Style { color: false, unicode: true }, Style { color: true, unicode: true });
+        let gpu = row("hip-amdgcn-amd-amdhsa--gfx90a", 6);
+        assert_eq!(plain.label(&gpu, 31), "hip-amdgcn-amd-amdhsa--gfx90a  ");
+        assert_eq!(color.label(&gpu, 30), "\x1b[2mhip-amdgcn-amd-amdhsa--\x1b[0m\x1b[1mgfx90a\x1b[0m ");
+        for (label, accent) in [("host-x86_64-linux", 0), ("gfx90a", 6), ("é", 1), ("short", 9)] {
+            assert_eq!(color.label(&row(label, accent), 0), label);
+        }
+    }
+
+    #[test]
+    fn bars_reach_as_far_as_the_part() {
+        let (unicode, ascii) = (Style { color: false, unicode: true }, Style { color: false, unicode: false });
+        assert_eq!((unicode.bar(10, 10), ascii.bar(10, 10)), ("█".repeat(24), "#".repeat(24)));
+        assert_eq!((unicode.bar(1, 2), ascii.bar(1, 2)), ("█".repeat(12), "#".repeat(12)));
+        assert_eq!((unicode.bar(1, 1000), ascii.bar(1, 1000)), ("▎".to_owned(), "#".to_owned()));
+        assert_eq!((unicode.bar(0, 10), ascii.bar(0, 0)), (String::new(), String::new()));
+    }
 }
