@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use offload_bundle::container::Limits;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::input::Input;
@@ -45,7 +46,12 @@ impl Bench {
         let mut selection = Selection::default();
         selection.targets = targets;
         let destination = Destination::Nowhere(self.dir.path().join("new"));
-        let extract = Extract { inputs: vec![input.clone()], selection: selection.clone(), destination };
+        let extract = Extract {
+            inputs: vec![input.clone()],
+            selection: selection.clone(),
+            destination,
+            limits: Limits::default(),
+        };
         if let Ok(extracted) = extract.run() {
             assert!(!extracted.is_empty());
             for file in extracted {
@@ -57,7 +63,8 @@ impl Bench {
         let compression = self.runs.is_multiple_of(16).then(|| (None, Some(Compression::of(Method::Zstd))));
         for (keep, compression) in [(Some(selection), None), (None, None)].into_iter().chain(compression) {
             let (input, output) = (input.clone(), output.clone());
-            let recompress = Recompress { input, output: output.clone(), compression, keep, drop: None };
+            let recompress =
+                Recompress { input, output: output.clone(), compression, keep, drop: None, limits: Limits::default() };
             let done = recompress.run(&mut |_| {});
             assert_eq!(done.is_ok(), output.exists(), "{what}");
             if done.is_ok() {
