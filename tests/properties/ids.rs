@@ -51,6 +51,7 @@ fn written(id: &EntryId) {
     for id in [id, &again] {
         assert_eq!(id.compatibility(id, Rules::default()), Compatibility::Exact, "{text}");
     }
+    assert!(id.target_id().features().map(|(name, _)| name).is_sorted(), "features out of order: {text}");
     let target = id.target_id().to_string();
     let parsed = TargetId::parse(&target, id.triple().arch()).unwrap();
     assert_eq!(&parsed, id.target_id());
