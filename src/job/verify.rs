@@ -105,8 +105,7 @@ impl Verify {
     pub fn run(&self, path: &Path) -> Result<Verified> {
         let input = Input::open(path)?;
         let mut verified = Verified::default();
-        let mut scan = Scan::default();
-        scan.inflate = Inflate::Whole;
+        let scan = Scan { inflate: Inflate::Whole };
         scan.run(&input, &mut |finding| {
             match finding {
                 Finding::Bundle(found) => verified.bundle(&found),
