@@ -81,6 +81,16 @@ impl Output {
         self.file.set_len(len).with_path(&self.path)
     }
 
+    /// Makes a new file one that whoever may read it may run; one that replaces another has what that had.
+    pub(crate) fn make_executable(&mut self) -> Result<()> {
+        if let Place::Rename { replaces: false, .. } = self.place {
+            let mode = self.file.metadata().with_path(&self.path)?.mode();
+            let readers = (mode & 0o444) >> 2;
+            self.file.set_permissions(Permissions::from_mode(mode | readers)).with_path(&self.path)?;
+        }
+        Ok(())
+    }
+
     fn flush(&mut self) -> Result<()> {
         self.file.write_all(&self.buffer).with_path(&self.path)?;
         self.buffer.clear();

@@ -33,10 +33,20 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches, _console: &mut Console) -> anyhow::Result<ExitCode> {
-    let mut script = Vec::new();
-    if let Some(shell) = matches.get_one::<Shell>("shell").copied() {
-        clap_complete::generate(shell, &mut subcommand::all(), PROGRAM, &mut script);
-    }
-    to_stdout(|out| out.write_all(&script).map_err(|error| Error::io("-", error)))?;
+    let script = matches.get_one::<Shell>("shell").copied().map(script).unwrap_or_default();
+    to_stdout(|out| out.write_all(script.as_bytes()).map_err(|error| Error::io("-", error)))?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn script(shell: Shell) -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut subcommand::all(), PROGRAM, &mut script);
+    let script = String::from_utf8_lossy(&script).into_owned();
+    if shell != Shell::Bash {
+        return script;
+    }
+    // clap_complete spells the dashes of the program's name in two ways, so that nothing behind a subcommand would be
+    // completed: https://github.com/clap-rs/clap/issues/6421.
+    let spelled = |dash| [&PROGRAM.replace('-', dash), "__subcmd__"].concat();
+    script.replace(&spelled("__subcmd__"), &spelled("__"))
 }

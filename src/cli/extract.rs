@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::anyhow;
 use clap::builder::PathBufValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use offload_bundle::Error;
@@ -103,7 +103,7 @@ fn run(matches: &ArgMatches, _console: &mut Console) -> anyhow::Result<ExitCode>
 fn selection(matches: &ArgMatches) -> anyhow::Result<Selection> {
     let mut selection = Selection::default();
     for pattern in matches.get_many::<String>("target").into_iter().flatten() {
-        selection.targets.push(Pattern::parse(pattern).context("--target")?);
+        selection.targets.push(Pattern::parse(pattern).map_err(|error| anyhow!("--target: {error}"))?);
     }
     selection.kind = matches.get_one::<String>("kind").and_then(|name| OffloadKind::from_name(name));
     if matches.get_flag("exact") {

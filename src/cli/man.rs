@@ -45,7 +45,8 @@ fn run(matches: &ArgMatches, _console: &mut Console) -> anyhow::Result<ExitCode>
     let tools = TOOLS.into_iter().map(page_of_tool);
     let subcommands = subcommand::SUBCOMMANDS.into_iter().map(|subcommand| {
         let name = format!("{PROGRAM}-{}", subcommand.name);
-        (subcommand.command)().name(name).bin_name(format!("{PROGRAM} {}", subcommand.name))
+        let command = (subcommand.command)().version(env!("CARGO_PKG_VERSION"));
+        command.name(name).bin_name(format!("{PROGRAM} {}", subcommand.name))
     });
     for page in tools.chain(subcommands) {
         let name = format!("{}.1", page.get_name());

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, ensure};
+use anyhow::{anyhow, ensure};
 use clap::builder::PathBufValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use offload_bundle::container::stream::{Compression, Method};
@@ -126,7 +126,7 @@ fn selection(matches: &ArgMatches, name: &str) -> anyhow::Result<Option<Selectio
     let Some(patterns) = matches.get_many::<String>(name) else { return Ok(None) };
     let mut selection = Selection::default();
     for pattern in patterns {
-        selection.targets.push(Pattern::parse(pattern).with_context(|| format!("--{name}"))?);
+        selection.targets.push(Pattern::parse(pattern).map_err(|error| anyhow!("--{name}: {error}"))?);
     }
     if matches.get_flag("exact") {
         selection.comparison = Comparison::Exact;

@@ -45,6 +45,7 @@ pub(super) fn all() -> Command {
         .about("Look into bundles of GPU code objects and whatever holds them")
         .version(env!("CARGO_PKG_VERSION"))
         .subcommands(subcommands)
+        .disable_help_subcommand(true)
 }
 
 /// Reads the command line, without the name of the subcommand, and does what it asks for.

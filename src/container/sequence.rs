@@ -264,7 +264,8 @@ impl Sink for Writer<'_> {
     }
 }
 
-/// The bundles of a file, in file order. An error ends the walk.
+/// The bundles of a file, in file order. An error ends the walk, unless it is inside a compressed bundle that records its
+/// size: the next bundle is known to begin behind that.
 pub struct Bundles<'a> {
     data: Slice<'a>,
     container: &'a dyn Container,
@@ -352,6 +353,13 @@ impl<'a> Bundles<'a> {
         }
     }
 
+    /// Where the compressed bundle at `position` ends, which cannot be read.
+    fn behind_broken(&self, position: u64) -> Option<u64> {
+        let compressed = self.container.compressed(self.rest(position)?).ok()??;
+        compressed.recorded().total?;
+        position.checked_add(compressed.stored_len()).filter(|&end| end > position)
+    }
+
     fn rest(&self, position: u64) -> Option<Slice<'a>> {
         self.data.slice(position, self.data.len().checked_sub(position)?)
     }
@@ -381,7 +389,10 @@ impl<'a> Iterator for Bundles<'a> {
                 self.stopped_at = self.data.offset().checked_add(position).filter(|_| position < self.data.len());
                 None
             }
-            Err(error) => Some(Err(error)),
+            Err(error) => {
+                self.position = self.behind_broken(position);
+                Some(Err(error))
+            }
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Taking code objects out of any file.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use super::present::Present;
 use crate::bytes::len_u64;
 use crate::error::{Error, Result, WithPath};
 use crate::input::{Input, Slice};
@@ -13,6 +14,9 @@ use crate::scan::{CodeObject, ContentKind, Finding, Found, Scan, Selection};
 
 /// How many bytes of a code object tell what it is.
 const HEAD_LEN: u64 = 512;
+
+/// What stands for the standard output.
+const STANDARD_OUTPUT: &str = "-";
 
 /// The longest name of a file that is made, in bytes, below what file systems allow.
 const NAME_MAX: usize = 240;
@@ -36,7 +40,7 @@ pub struct Extract {
 pub enum Destination {
     /// Into this directory, which is made if there is none.
     Directory(PathBuf),
-    /// Nowhere, but the names of the files that would be in this directory are told.
+    /// Nowhere, but the names of the files that would be in this directory are told; `-` stands for the standard output.
     Nowhere(PathBuf),
     /// To the standard output, for which exactly one must be taken.
     StandardOutput,
@@ -57,26 +61,68 @@ impl Extract {
     /// # Errors
     /// Any of [`Error`]; nothing is written then. [`Error::NoMatch`] if the selection takes nothing.
     pub fn run(&self) -> Result<Vec<Extracted>> {
-        let mut work =
-            Work { job: self, names: HashSet::new(), present: Vec::new(), outputs: Vec::new(), done: Vec::new() };
+        let missing = self.missing_directories();
+        let done = self.extract();
+        if done.is_err() {
+            // What is not empty was not made here, or is no longer ours.
+            missing.into_iter().for_each(|directory| drop(std::fs::remove_dir(directory)));
+        }
+        done
+    }
+
+    fn extract(&self) -> Result<Vec<Extracted>> {
+        let mut work = Work::new(self);
         for path in &self.inputs {
             work.file(path)?;
         }
         work.finish()
+    }
+
+    /// The directories that would have to be made, the innermost first.
+    fn missing_directories(&self) -> Vec<&Path> {
+        let Destination::Directory(directory) = &self.destination else { return Vec::new() };
+        let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+        directory.ancestors().take_while(is_missing).collect()
+    }
+}
+
+impl Destination {
+    fn is_standard_output(&self) -> bool {
+        match self {
+            Self::StandardOutput => true,
+            Self::Nowhere(directory) => directory.as_os_str() == STANDARD_OUTPUT,
+            Self::Directory(_) => false,
+        }
     }
 }
 
 /// An extraction under way.
 struct Work<'j> {
     job: &'j Extract,
+    /// The inputs, by the names behind all links.
+    inputs: HashSet<PathBuf>,
     names: HashSet<String>,
-    /// The IDs that were met and not taken, each once.
-    present: Vec<String>,
+    /// How often each name would have been given to a file.
+    numbers: HashMap<String, u64>,
+    /// What was met and not taken.
+    present: Present,
     outputs: Vec<Output>,
     done: Vec<Extracted>,
 }
 
-impl Work<'_> {
+impl<'j> Work<'j> {
+    fn new(job: &'j Extract) -> Self {
+        Self {
+            job,
+            inputs: job.inputs.iter().filter_map(|input| input.canonicalize().ok()).collect(),
+            names: HashSet::new(),
+            numbers: HashMap::new(),
+            present: Present::default(),
+            outputs: Vec::new(),
+            done: Vec::new(),
+        }
+    }
+
     fn file(&mut self, path: &Path) -> Result<()> {
         let input = Input::open(path)?;
         let mut bundles: usize = 0;
@@ -99,12 +145,10 @@ impl Work<'_> {
                 let stem = self.stem(input.path(), number, &code_object);
                 sinks.push((code_object.index(), Pending::new(&self.job.destination, stem)));
             } else {
-                self.note(&code_object);
+                self.present.note(&code_object);
             }
         }
-        if matches!(self.job.destination, Destination::StandardOutput)
-            && self.done.len().saturating_add(sinks.len()) > 1
-        {
+        if self.job.destination.is_standard_output() && self.done.len().saturating_add(sinks.len()) > 1 {
             return Err(Error::Usage("several code objects match, and the standard output takes one"));
         }
         let mut wanted: Vec<(usize, &mut Pending)> = sinks.iter_mut().map(|(index, sink)| (*index, sink)).collect();
@@ -119,7 +163,7 @@ impl Work<'_> {
 
     fn take(&mut self, mut sink: Pending) -> Result<()> {
         sink.start(&[])?;
-        if self.job.inputs.iter().any(|input| is_same(input, &sink.path)) {
+        if sink.path.canonicalize().is_ok_and(|path| self.inputs.contains(&path)) {
             return Err(Error::SameOutput { path: sink.path });
         }
         self.done.push(Extracted { path: sink.path, size: sink.size });
@@ -127,30 +171,25 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Keeps an ID for the error that nothing matches.
-    fn note(&mut self, code_object: &CodeObject<'_>) {
-        let id = code_object.shown_id();
-        if !self.present.iter().any(|known| *known == id) {
-            self.present.push(id.into_owned());
-        }
-    }
-
     /// The name of a new file without its extension; no two are the same.
     fn stem(&mut self, input: &Path, number: usize, code_object: &CodeObject<'_>) -> String {
         let input = input.file_name().unwrap_or_default().as_encoded_bytes();
         let name = [&safe(input), &number.to_string(), &safe(code_object.id())].map(String::as_str).join("-");
         let name = name.get(..NAME_MAX.min(name.len())).unwrap_or_default();
-        let numbered = (2..).map(|n: u64| format!("{name}-{n}"));
-        let free = [name.to_owned()].into_iter().chain(numbered).find(|name| !self.names.contains(name));
-        let stem = free.unwrap_or_default();
-        self.names.insert(stem.clone());
-        stem
+        let given = self.numbers.entry(name.to_owned()).or_default();
+        loop {
+            *given = given.saturating_add(1);
+            let stem = if *given == 1 { name.to_owned() } else { format!("{name}-{given}") };
+            if self.names.insert(stem.clone()) {
+                return stem;
+            }
+        }
     }
 
     fn finish(self) -> Result<Vec<Extracted>> {
         if self.done.is_empty() {
             let targets = self.job.selection.targets.iter().map(|pattern| pattern.as_str().to_owned()).collect();
-            return Err(Error::NoMatch { targets, present: self.present });
+            return Err(Error::NoMatch { targets, present: self.present.into_ids() });
         }
         output::commit(self.outputs)?;
         Ok(self.done)
@@ -180,8 +219,9 @@ impl Pending {
     fn new(destination: &Destination, stem: String) -> Self {
         let (stem, destination) = match destination {
             Destination::Directory(directory) => (directory.join(stem), Place::File),
+            Destination::StandardOutput => (PathBuf::from(STANDARD_OUTPUT), Place::StandardOutput),
+            nowhere if nowhere.is_standard_output() => (PathBuf::from(STANDARD_OUTPUT), Place::Nowhere),
             Destination::Nowhere(directory) => (directory.join(stem), Place::Nowhere),
-            Destination::StandardOutput => (PathBuf::from("-"), Place::StandardOutput),
         };
         let (head, size, path) = (Vec::new(), 0, PathBuf::new());
         Self { stem, destination, head, started: false, size, path, output: None }
@@ -196,7 +236,7 @@ impl Pending {
         let known = [&self.head, next].concat();
         let head = crate::bytes::slice(&known, 0, HEAD_LEN).unwrap_or(&known);
         let mut path = self.stem.clone().into_os_string();
-        if self.destination != Place::StandardOutput {
+        if self.stem.as_os_str() != STANDARD_OUTPUT {
             path.push(".");
             path.push(ContentKind::of(head).extension());
         }
@@ -238,8 +278,4 @@ fn safe(name: &[u8]) -> String {
     let plain =
         |&byte: &u8| if byte.is_ascii_alphanumeric() || b"+-._=".contains(&byte) { char::from(byte) } else { '_' };
     name.iter().map(plain).collect()
-}
-
-fn is_same(a: &Path, b: &Path) -> bool {
-    a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b))
 }

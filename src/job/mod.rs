@@ -11,6 +11,7 @@ mod library;
 mod list;
 mod objcopy;
 mod package;
+mod present;
 mod recompress;
 mod regions;
 mod unbundle;

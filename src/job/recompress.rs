@@ -1,7 +1,9 @@
 //! Making bundles smaller: compressed anew, or without the code for some GPUs.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
+use super::present::Present;
 use super::{Event, Observer};
 use crate::container::binary::Binary;
 use crate::container::sequence::{Bundle, Bundles, Inflate};
@@ -70,11 +72,15 @@ impl Recompress {
             position: 0,
             result: Recompressed::default(),
             taken: 0,
-            present: Vec::new(),
+            present: Present::default(),
             left: 0,
         };
         if data.bytes().starts_with(b"\x7fELF") {
             work.program(data, observer)?;
+            // As linkers do with programs and libraries.
+            if self.input.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o111 != 0) {
+                work.output.make_executable()?;
+            }
         } else {
             work.sequence(data, observer)?;
         }
@@ -91,8 +97,8 @@ struct Work<'j> {
     result: Recompressed,
     /// How many code objects `keep` or `drop` took.
     taken: usize,
-    /// The IDs that are there, each once.
-    present: Vec<String>,
+    /// What is there.
+    present: Present,
     /// How many code objects of devices are left.
     left: usize,
 }
@@ -102,6 +108,10 @@ impl Work<'_> {
     fn sequence(&mut self, data: Slice<'_>, observer: &mut Observer<'_>) -> Result<()> {
         let mut bundles = Bundles::new(data, &Wide, Inflate::Whole);
         while let Some(bundle) = bundles.next().transpose()? {
+            // A fat object is linked as what it is, and would be none any more.
+            if Wide::format_of(bundle.beginning()) == Some(Format::FatObject) {
+                return Err(Error::NoBundle { path: data.path().to_owned() });
+            }
             let padding = self.position.next_multiple_of(alignment(bundle.offset)).saturating_sub(self.position);
             self.position = self.position.saturating_add(padding);
             emit(&[Piece::Zeros(padding)], &mut self.output, &mut Meter::silent())?;
@@ -115,7 +125,13 @@ impl Work<'_> {
 
     /// The sections of a program, in which each bundle keeps its place.
     fn program(&mut self, data: Slice<'_>, observer: &mut Observer<'_>) -> Result<()> {
-        for section in device_sections(data.bytes(), data.offset()).with_path(data.path())? {
+        let mut sections = device_sections(data.bytes(), data.offset()).with_path(data.path())?;
+        // The table of sections may have any order. Two sections in one place are one.
+        sections.sort_by_key(|section| section.start);
+        for section in sections {
+            if section.start < self.position {
+                continue;
+            }
             let section = data.slice(section.start, section.end.saturating_sub(section.start));
             let section = section.ok_or(Error::Internal("no such section"))?;
             if Wide::format_of(section.bytes()) != Some(Format::Bundle)
@@ -149,7 +165,10 @@ impl Work<'_> {
             contents.iter().map(|(id, content)| Member { id: id.clone(), content: content.as_slice() }).collect();
         let changed = members.len() != bundle.entries.len();
         let pieces = if changed {
-            Binary { alignment: bundle_alignment(bundle) }.plan(&members)?
+            match Wide::text_of(bundle.beginning()) {
+                Some(text) => text.plan(&members)?,
+                None => Binary { alignment: bundle_alignment(bundle) }.plan(&members)?,
+            }
         } else {
             vec![Piece::Input(bundle.whole().ok_or(Error::Internal("the bundle is not inflated"))?)]
         };
@@ -216,10 +235,7 @@ impl Work<'_> {
     }
 
     fn keeps(&mut self, code_object: &CodeObject<'_>) -> bool {
-        let id = code_object.shown_id().into_owned();
-        if !self.present.contains(&id) {
-            self.present.push(id);
-        }
+        self.present.note(code_object);
         let is_host = code_object.entry_id().is_some_and(|id| id.kind() == OffloadKind::Host);
         let taken = |selection: &Option<Selection>| selection.as_ref().map(|selection| selection.takes(code_object));
         let (keep, drop) = (taken(&self.job.keep), taken(&self.job.drop));
@@ -244,7 +260,7 @@ impl Work<'_> {
         let patterns = selections.flat_map(|selection| &selection.targets).map(|pattern| pattern.as_str().to_owned());
         let targets: Vec<String> = patterns.collect();
         if !targets.is_empty() && self.taken == 0 {
-            return Err(Error::NoMatch { targets, present: self.present });
+            return Err(Error::NoMatch { targets, present: self.present.into_ids() });
         }
         if !targets.is_empty() && self.left == 0 {
             return Err(Error::Usage("no code object for any device would be left"));

@@ -105,8 +105,7 @@ impl Verify {
     pub fn run(&self, path: &Path) -> Result<Verified> {
         let input = Input::open(path)?;
         let mut verified = Verified::default();
-        let mut scan = Scan::default();
-        scan.inflate = Inflate::Whole;
+        let scan = Scan { inflate: Inflate::Whole };
         scan.run(&input, &mut |finding| {
             match finding {
                 Finding::Bundle(found) => verified.bundle(&found),
@@ -127,7 +126,7 @@ impl Verify {
 
 impl Verified {
     fn fault(&mut self, place: &Place, bundle: Option<usize>, offset: Option<u64>, rule: Rule, text: String) {
-        self.faults.push(Fault { place: place.clone(), bundle, offset, rule, text });
+        self.faults.push(Fault { place: place.clone(), bundle, offset, rule, text: printable(&text) });
     }
 
     fn bundle(&mut self, found: &Found<'_>) {
@@ -149,6 +148,11 @@ impl Verified {
             self.fault(found.place, Some(found.index), Some(found.bundle.offset), rule, text);
         }
     }
+}
+
+/// A text without what a terminal would obey: entry IDs, which it quotes, may hold anything.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
 /// What an error says, without the file that the place names already.
@@ -188,16 +192,18 @@ fn duplicates(code_objects: &[CodeObject<'_>]) -> Vec<(Rule, String)> {
     faults
 }
 
+/// Held against the first entry of a processor, so that many entries take no longer than their number.
 fn conflicts(ids: &[(&CodeObject<'_>, EntryId)]) -> Vec<(Rule, String)> {
+    let mut firsts: HashMap<String, (&CodeObject<'_>, &EntryId)> = HashMap::new();
     let mut faults = Vec::new();
-    for (index, (one, id)) in ids.iter().enumerate() {
-        for (other, other_id) in ids.iter().skip(index.saturating_add(1)) {
-            let alike = id.kind() == other_id.kind() && id.triple().is_compatible_with(other_id.triple());
-            if alike && id.target_id().conflicts_with(other_id.target_id()) {
-                let (one, other) = (one.shown_id(), other.shown_id());
-                let text = format!("'{one}' and '{other}' conflict: a feature is set in one of them only");
-                faults.push((Rule::Conflict, text));
-            }
+    for (code_object, id) in ids {
+        let written = id.to_string();
+        let without_features = written.split(':').next().unwrap_or_default().to_owned();
+        let (first, first_id) = *firsts.entry(without_features).or_insert((code_object, id));
+        if id.target_id().conflicts_with(first_id.target_id()) {
+            let (one, other) = (first.shown_id(), code_object.shown_id());
+            let text = format!("'{one}' and '{other}' conflict: a feature is set in one of them only");
+            faults.push((Rule::Conflict, text));
         }
     }
     faults
@@ -207,18 +213,26 @@ fn overlaps(code_objects: &[CodeObject<'_>]) -> Vec<(Rule, String)> {
     let ranges = code_objects.iter().filter_map(|code_object| Some((code_object.range()?, code_object)));
     let mut ranges: Vec<(Range<u64>, &CodeObject<'_>)> = ranges.filter(|(range, _)| !range.is_empty()).collect();
     ranges.sort_by_key(|(range, _)| (range.start, range.end));
-    let pairs = ranges.windows(2).filter_map(|pair| match pair {
-        [(one, a), (other, b)] if one.end > other.start => {
-            let (a, b) = (a.shown_id(), b.shown_id());
-            Some((Rule::Overlap, format!("'{a}' and '{b}' overlap: {one:?} and {other:?}")))
+    let mut faults = Vec::new();
+    // The one that reaches furthest so far.
+    let mut furthest: Option<(Range<u64>, &CodeObject<'_>)> = None;
+    for (range, code_object) in ranges {
+        if let Some((before, other)) = furthest.as_ref().filter(|(before, _)| before.end > range.start) {
+            let (a, b) = (other.shown_id(), code_object.shown_id());
+            faults.push((Rule::Overlap, format!("'{a}' and '{b}' overlap: {before:?} and {range:?}")));
         }
-        _ => None,
-    });
-    pairs.collect()
+        if furthest.as_ref().is_none_or(|(before, _)| before.end < range.end) {
+            furthest = Some((range, code_object));
+        }
+    }
+    faults
 }
 
 /// What a code object says that it is for has to serve where its entry ID is looked for.
 fn check_target(code_object: &CodeObject<'_>, id: &EntryId) -> Option<(Rule, String)> {
+    if id.target_id().is_empty() {
+        return None;
+    }
     let recorded = code_object.recorded_target()?;
     let parsed = crate::id::target_id::TargetId::parse(&recorded, id.triple().arch()).ok()?;
     let differs = |(name, on): (&str, bool)| parsed.features().any(|(other, other_on)| name == other && on != other_on);

@@ -12,7 +12,7 @@ use super::{ContentKind, Scan, Visitor, amdgpu};
 use crate::container::archive::{Archive, Location};
 use crate::container::object::FatObject;
 use crate::container::offload_binary::{self, OffloadBinary, host};
-use crate::container::sequence::{Bundle, Bundles};
+use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::container::{Container, MAGIC, bitcode, compressed};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::input::{Input, Slice};
@@ -103,17 +103,19 @@ impl<'w, 'v> Walk<'w, 'v> {
     /// Bundles of one family, one after another.
     fn bundles(&mut self, place: &Place, data: Slice<'_>, container: &dyn Container, depth: u32) -> Result<()> {
         let mut bundles = Bundles::new(data, container, self.scan.inflate);
-        let mut index: usize = 0;
-        while let Some(bundle) = bundles.next() {
+        let mut number = 0..usize::MAX;
+        while let (Some(bundle), Some(index)) = (bundles.next(), number.next()) {
             let bundle = match bundle {
                 Ok(bundle) => bundle,
-                Err(error) => return self.broken(place, error),
+                Err(error) => {
+                    self.broken(place, error)?;
+                    continue;
+                }
             };
             let format = Wide::format_of(bundle.beginning()).unwrap_or(Format::OffloadBinary);
             (self.visitor)(Finding::Bundle(Found { place, format, index, bundle: &bundle }))?;
             self.nested(place, &bundle, depth)?;
             data.looked_at();
-            index = index.saturating_add(1);
         }
         match bundles.stopped_at() {
             Some(offset) => (self.visitor)(Finding::Trailing { place, offset }),
@@ -131,6 +133,9 @@ impl<'w, 'v> Walk<'w, 'v> {
             if let Some(data) = bundle.in_place(index) {
                 self.look(&place, data, depth)?;
             } else if let Ok(content) = bundle.content(index) {
+                // Its offsets count from its own start, not from that of what was inflated around it.
+                let content = content.as_slice();
+                let content = Input::set_aside(content.path(), content.bytes()).with_path(content.path())?;
                 self.look(&place.inflated(), content.as_slice(), depth)?;
             }
         }
@@ -142,9 +147,11 @@ impl<'w, 'v> Walk<'w, 'v> {
             Ok(embedded) => embedded,
             Err(error) => return self.broken(place, error),
         };
-        for (index, object) in embedded.contents.into_iter().enumerate() {
-            let input = Input::from_bytes(data.path(), object);
-            self.look(&place.join(Step::Embedded(index)).inflated(), input.as_slice(), depth)?;
+        let path = data.path();
+        let objects: Vec<Input> = embedded.contents.into_iter().map(|object| Input::from_bytes(path, object)).collect();
+        let in_order = embedded.order.into_iter().filter_map(|index| objects.get(index));
+        for (index, object) in in_order.enumerate() {
+            self.look(&place.join(Step::Embedded(index)).inflated(), object.as_slice(), depth)?;
         }
         Ok(())
     }
@@ -221,31 +228,29 @@ impl<'w, 'v> Walk<'w, 'v> {
     }
 
     fn zip(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
-        let members = match zip::members(data) {
-            Ok(members) => members,
-            Err(error) => return self.broken(place, error),
-        };
+        let (members, error) = zip::members(data);
         for member in members {
             let place = place.join(Step::Member(member.name));
             match member.content {
-                Ok(content) if content.method == Method::Stored => self.look(&place, content.stored, depth)?,
+                Ok(content) if content.method == Method::Stored => {
+                    // Nothing has to be read for finding out what it is; only whoever wants all checked has it read.
+                    if self.scan.inflate == Inflate::Whole
+                        && let Err(error) = content.check()
+                    {
+                        self.broken(&place, content.error(error))?;
+                    }
+                    self.look(&place, content.stored, depth)?;
+                }
                 Ok(content) => self.inflated_member(place.inflated(), &content, depth)?,
                 Err(error) => self.broken(&place, error)?,
             }
             data.looked_at();
         }
-        Ok(())
+        error.map_or(Ok(()), |error| self.broken(place, error))
     }
 
     fn inflated_member(&mut self, place: Place, content: &ZipContent<'_>, depth: u32) -> Result<()> {
         let path = content.stored.path();
-        let broken = |error: std::io::Error| match error.raw_os_error() {
-            Some(_) => Error::io(path, error),
-            None => {
-                let (offset, reason) = (content.stored.offset(), error.to_string());
-                Error::malformed(path, Malformed::Zip { offset, reason })
-            }
-        };
         let input = match content.head(HEAD) {
             Ok(head) if matches!(Look::at(&head), Look::Nothing) => return Ok(()),
             Ok(_) => content.reader().and_then(|reader| Input::spool(path, reader)),
@@ -253,7 +258,7 @@ impl<'w, 'v> Walk<'w, 'v> {
         };
         match input {
             Ok(input) => self.look(&place, input.as_slice(), depth),
-            Err(error) => self.broken(&place, broken(error)),
+            Err(error) => self.broken(&place, content.error(error)),
         }
     }
 }

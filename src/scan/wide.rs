@@ -17,6 +17,11 @@ const COMMENTS: [&str; 3] = ["//", "#", ";"];
 pub(crate) struct Wide;
 
 impl Wide {
+    /// The text bundle that begins with `head`.
+    pub(crate) fn text_of(head: &[u8]) -> Option<Text> {
+        text_of(head)
+    }
+
     /// The form of a bundle that begins with `head`.
     pub(crate) fn format_of(head: &[u8]) -> Option<Format> {
         if head.starts_with(MAGIC.as_bytes()) {

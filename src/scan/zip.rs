@@ -45,11 +45,17 @@ pub(super) fn is_zip(head: &[u8]) -> bool {
     head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06")
 }
 
-/// The members of a zip file that are files, in the order of its directory.
-pub(super) fn members(data: Slice<'_>) -> Result<Vec<ZipMember<'_>>> {
+/// The members of a zip file that are files, in the order of its directory; and why there are no more of them, if the
+/// directory is broken behind them.
+pub(super) fn members(data: Slice<'_>) -> (Vec<ZipMember<'_>>, Option<Error>) {
+    let mut members = Vec::new();
+    let error = read_directory(data, &mut members).err();
+    (members, error)
+}
+
+fn read_directory<'a>(data: Slice<'a>, members: &mut Vec<ZipMember<'a>>) -> Result<()> {
     let broken = |error: rawzip::Error| malformed(data, 0, error.to_string());
     let archive = ZipArchive::from_slice(data.bytes()).map_err(broken)?;
-    let mut members = Vec::new();
     let mut left = data.len();
     let mut entries = archive.entries();
     while let Some(entry) = entries.next_entry().map_err(broken)? {
@@ -71,7 +77,7 @@ pub(super) fn members(data: Slice<'_>) -> Result<Vec<ZipMember<'_>>> {
         });
         members.push(ZipMember { name, content });
     }
-    Ok(members)
+    Ok(())
 }
 
 fn method_of(method: CompressionMethod, encrypted: bool) -> Result<Method, String> {
@@ -99,6 +105,22 @@ impl<'a> ZipContent<'a> {
             Method::Zstd => Box::new(zstd::Decoder::new(reader)?),
         };
         Ok(Checked { inflated, left: self.size, crc: flate2::Crc::new(), expected: self.crc })
+    }
+
+    /// Reads all of it.
+    pub(super) fn check(&self) -> std::io::Result<()> {
+        std::io::copy(&mut self.reader()?, &mut std::io::sink()).map(|_| ())
+    }
+
+    /// An error of a reader, with the place where the member lies.
+    pub(super) fn error(&self, error: std::io::Error) -> Error {
+        match error.raw_os_error() {
+            Some(_) => Error::io(self.stored.path(), error),
+            None => {
+                let (offset, reason) = (self.stored.offset(), error.to_string());
+                Error::malformed(self.stored.path(), Malformed::Zip { offset, reason })
+            }
+        }
     }
 
     /// The first inflated bytes, up to `len` of them.

@@ -47,7 +47,7 @@ impl Style {
     }
 
     fn paint(self, code: &str, text: &str) -> String {
-        if self.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+        if self.color && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
     fn bar(self, part: u64, whole: u64) -> String {

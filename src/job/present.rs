@@ -1,0 +1,26 @@
+//! What is there, for the error that nothing matches.
+
+use std::collections::HashSet;
+
+use crate::scan::CodeObject;
+
+/// The entry IDs that were met, each once, in file order.
+#[derive(Debug, Default)]
+pub(super) struct Present {
+    ids: Vec<String>,
+    known: HashSet<String>,
+}
+
+impl Present {
+    pub(super) fn note(&mut self, code_object: &CodeObject<'_>) {
+        let id = code_object.shown_id();
+        if !self.known.contains(id.as_ref()) {
+            self.known.insert(id.clone().into_owned());
+            self.ids.push(id.into_owned());
+        }
+    }
+
+    pub(super) fn into_ids(self) -> Vec<String> {
+        self.ids
+    }
+}

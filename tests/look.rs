@@ -1,0 +1,139 @@
+//! Our own subcommands: what they find in files of every form, what they take out, check and make smaller.
+//!
+//! Inputs are fixtures, files that `look/make.rs` writes from the descriptions of their formats, what clang 22 and
+//! other tools of LLVM make of a few lines of source, and Debian's librocrand. Where one of these is missing, the test says
+//! so and passes; `OFFLOAD_REQUIRE_LLVM=1` makes that a failure.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    dead_code,
+    unreachable_pub,
+    reason = "in a test, what must not happen ends the test; its modules are shared with other programs"
+)]
+
+#[path = "look/built.rs"]
+mod built;
+#[path = "look/extract.rs"]
+mod extract;
+#[path = "reference/formats.rs"]
+mod formats;
+#[path = "reference/harness.rs"]
+mod harness;
+#[path = "look/hostile.rs"]
+mod hostile;
+#[path = "look/inspect.rs"]
+mod inspect;
+#[path = "look/make.rs"]
+mod make;
+#[path = "look/pages.rs"]
+mod pages;
+#[path = "look/recompress.rs"]
+mod recompress;
+#[path = "reference/rules.rs"]
+mod rules;
+#[path = "look/schema.rs"]
+mod schema;
+#[path = "look/table.rs"]
+mod table;
+#[path = "look/verify.rs"]
+mod verify;
+#[path = "reference/view.rs"]
+mod view;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use harness::{Case, Outcome, skip};
+use rules::packager_rules::offload;
+use serde_json::Value;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
+
+const HOST: &str = "host-x86_64-unknown-linux-gnu-";
+const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
+const GFX90A: &str = "hip-amdgcn-amd-amdhsa--gfx90a";
+
+/// Where LLVM 22's programs are.
+const LLVM: &str = "/usr/lib/llvm-22/bin";
+
+/// A program of LLVM 22, unless it is not installed, which is said.
+fn llvm(test: &str, program: &str) -> Option<PathBuf> {
+    let path = Path::new(LLVM).join(program);
+    if !path.exists() {
+        skip(test, &format!("{} is not there", path.display()));
+        return None;
+    }
+    Some(path)
+}
+
+/// Runs a program, which must succeed.
+fn must(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+/// Runs the tool in a directory that is there.
+fn tool_in(dir: &Path, args: &[&str]) -> Output {
+    Command::new(PROGRAM).args(args).current_dir(dir).env("LC_ALL", "C.UTF-8").env_remove("NO_COLOR").output().unwrap()
+}
+
+fn text(output: &Output) -> (i32, String, String) {
+    let utf8 = |data: &[u8]| String::from_utf8_lossy(data).into_owned();
+    (output.status.code().unwrap(), utf8(&output.stdout), utf8(&output.stderr))
+}
+
+/// Runs the tool with some files in a directory of its own.
+fn tool(args: &[&str], files: &[(&str, &[u8])]) -> Outcome {
+    let case = files.iter().fold(Case::new(args), |case, (name, data)| case.file(*name, *data));
+    harness::run(Path::new(PROGRAM), &case.env("LC_ALL", "C.UTF-8"))
+}
+
+fn fixture(name: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name);
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The names of the fixtures in a folder.
+fn fixtures(folder: &str) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(folder);
+    let names = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.map(|name| format!("{folder}/{name}")).collect();
+    names.sort();
+    names
+}
+
+/// The document that `inspect --json` prints, which fits its schema.
+fn json_of(outcome: &Outcome) -> Value {
+    let document: Value = serde_json::from_slice(&outcome.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&outcome.stdout)));
+    schema::check("inspect", &document);
+    document
+}
+
+/// A code object as `inspect --json` tells of it: member and section, container, ID, size.
+type Told = (String, String, String, u64);
+
+/// The code objects that `inspect --json` tells of.
+fn told(document: &Value) -> Vec<Told> {
+    let objects =
+        document["files"].as_array().unwrap().iter().flat_map(|file| file["code_objects"].as_array().unwrap());
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let row = |object: &Value| {
+        let place = [text(&object["member"]), text(&object["section"])].join(":");
+        let size = object["size"].as_u64().unwrap();
+        (place, text(&object["container"]), text(&object["entry_id"]), size)
+    };
+    objects.map(row).collect()
+}
+
+/// Debian's librocrand, unless it is not installed, which is said.
+fn librocrand(test: &str) -> Option<PathBuf> {
+    let path = PathBuf::from("/usr/lib/x86_64-linux-gnu/librocrand.so.1");
+    if !path.exists() {
+        skip(test, "librocrand1 is not installed");
+        return None;
+    }
+    Some(path)
+}

@@ -1,0 +1,522 @@
+//! What `extract` takes out, under which names, and that it writes all of it or nothing.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use super::inspect::bundle;
+use super::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, thin_archive, zip};
+use super::offload::{self, Image};
+use super::*;
+
+/// The contents that were written by name, without the inputs.
+fn written(outcome: &Outcome, inputs: &[&str]) -> BTreeMap<String, Vec<u8>> {
+    let is_input = |name: &str| inputs.contains(&name);
+    outcome.files.iter().filter(|(name, _)| !is_input(name)).map(|(name, data)| (name.clone(), data.clone())).collect()
+}
+
+fn lines(outcome: &Outcome) -> Vec<String> {
+    String::from_utf8(outcome.stdout.clone()).unwrap().lines().map(str::to_owned).collect()
+}
+
+/// Extracts from one file, also without doing it, which tells the same names; returns what was written.
+fn extract(args: &[&str], data: &[u8]) -> BTreeMap<String, Vec<u8>> {
+    let outcome = tool(&[&["extract", "in"], args].concat(), &[("in", data)]);
+    assert_eq!((outcome.status, outcome.stderr_text().as_str()), (0, ""), "{args:?}");
+    let mut names = lines(&outcome);
+    let dry = tool(&[&["extract", "in", "--dry-run"], args].concat(), &[("in", data)]);
+    assert_eq!((dry.status, lines(&dry)), (0, names.clone()), "{args:?}");
+    assert_eq!(written(&dry, &["in"]).len(), 0);
+    let written: BTreeMap<String, Vec<u8>> = written(&outcome, &["in"]);
+    names.iter_mut().for_each(|name| *name = name.trim_start_matches("./").to_owned());
+    names.sort();
+    assert_eq!(names, written.keys().cloned().collect::<Vec<_>>(), "{args:?}");
+    written
+}
+
+/// A bundle with many targets; each code object is its ID.
+fn zoo() -> Vec<u8> {
+    let ids = [
+        HOST,
+        "hipv4-amdgcn-amd-amdhsa--gfx906",
+        "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+",
+        "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-",
+        "hip-amdgcn-amd-amdhsa--gfx90a",
+        "hipv4-amdgcn-amd-amdhsa--gfx1100",
+        "hipv4-amdgcn-amd-amdhsa--gfx1101",
+        "openmp-amdgcn-amd-amdhsa--gfx906",
+        "openmp-nvptx64-nvidia-cuda--sm_70",
+        "no entry ID",
+    ];
+    let entries: Vec<(&str, &[u8])> = ids.iter().map(|id| (*id, id.as_bytes())).collect();
+    formats::binary(&entries, 8)
+}
+
+#[test]
+fn patterns_take_what_they_say() {
+    let zoo = zoo();
+    let xnack = ["hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+", "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-"];
+    let any = "hip-amdgcn-amd-amdhsa--gfx90a";
+    let (gfx906, openmp) = ("hipv4-amdgcn-amd-amdhsa--gfx906", "openmp-amdgcn-amd-amdhsa--gfx906");
+    let (gfx1100, gfx1101) = ("hipv4-amdgcn-amd-amdhsa--gfx1100", "hipv4-amdgcn-amd-amdhsa--gfx1101");
+    let sm_70 = "openmp-nvptx64-nvidia-cuda--sm_70";
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["--target=gfx906"], &[gfx906, openmp]),
+        (&["-t", "gfx906", "-k", "hip"], &[gfx906]),
+        (&["-t", "gfx906", "-k", "openmp"], &[openmp]),
+        (&["--target=gfx90a"], &[xnack[0], xnack[1], any]),
+        (&["--target=gfx90a:xnack+"], &[xnack[0], any]),
+        (&["--target=gfx90a:sramecc+:xnack-"], &[xnack[1], any]),
+        (&["--exact", "--target=gfx90a"], &[any]),
+        (&["--exact", "--target=gfx90a:xnack+"], &[xnack[0]]),
+        (&["--target=hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+"], &[xnack[0], any]),
+        (&["--target=hip-amdgcn-amd-amdhsa--gfx90a:xnack+", "--exact"], &[]),
+        (&["--target=hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+", "--exact"], &[xnack[0]]),
+        (&["--target=hip-amdgcn-amd-amdhsa-gfx906"], &[gfx906]),
+        (&["--target=hip-amdgcn-amd-amdhsa--gfx90a"], &[xnack[0], xnack[1], any]),
+        (&["--target=gfx11*"], &[gfx1100, gfx1101]),
+        (&["--target=gfx110?", "--target=sm_70"], &[gfx1100, gfx1101, sm_70]),
+        (&["--target=gfx110[02-9]"], &[gfx1100]),
+        (&["--target=*gfx90*"], &[gfx906, xnack[0], xnack[1], any, openmp]),
+        (&["--target=openmp-*"], &[openmp, sm_70]),
+        (&["--target=no*"], &["no entry ID"]),
+        (&["--target=host-*"], &[HOST]),
+        (&["--kind=host"], &[HOST]),
+        (&["--kind=openmp"], &[openmp, sm_70]),
+        (&["--kind=hipv4"], &[gfx906, xnack[0], xnack[1], any, gfx1100, gfx1101]),
+        (&["--target=gfx1101", "--target=gfx1100", "--target=gfx1100"], &[gfx1100, gfx1101]),
+        (&[], &[gfx906, xnack[0], xnack[1], any, gfx1100, gfx1101, openmp, sm_70, "no entry ID"]),
+        (&["--target=gfx942"], &[]),
+        (&["--target=gfx9"], &[]),
+        (&["--kind=sycl"], &[]),
+        (&["--target=sm_70", "--kind=hip"], &[]),
+    ];
+    for (args, ids) in cases {
+        for data in
+            [zoo.clone(), formats::compressed(3, 1, &zoo), Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &zoo)])]
+        {
+            if ids.is_empty() {
+                let outcome = tool(&[&["extract", "in", "-o", "out"], *args].concat(), &[("in", &data)]);
+                assert_eq!((outcome.status, outcome.files.len()), (1, 1), "{args:?}");
+                assert!(outcome.stderr_text().contains("no code object matches"), "{}", outcome.stderr_text());
+                continue;
+            }
+            let mut found: Vec<String> =
+                extract(args, &data).into_values().map(|content| String::from_utf8(content).unwrap()).collect();
+            found.sort();
+            let mut ids: Vec<&str> = ids.to_vec();
+            ids.sort_unstable();
+            assert_eq!(found, ids, "{args:?}");
+        }
+    }
+    harness::loud(&format!("extract: {} patterns on 3 forms", cases.len()));
+}
+
+#[test]
+fn without_a_match_the_error_lists_what_is_there() {
+    let zoo = zoo();
+    let outcome = tool(&["extract", "in", "-o", "out", "-t", "gfx942", "-t", "gfx12*"], &[("in", &zoo)]);
+    let said = outcome.stderr_text();
+    assert!(said.contains("error: no code object matches 'gfx942' or 'gfx12*'; there are: host-x86_64-unknown-linux-gnu-, hipv4-amdgcn-amd-amdhsa--gfx906, "), "{said}");
+    assert!(said.contains("no entry ID"), "{said}");
+    let ids: Vec<String> = (0..500).map(|number| format!("hip-amdgcn-amd-amdhsa--gfx{number}")).collect();
+    let entries: Vec<(&str, &[u8])> = ids.iter().map(|id| (id.as_str(), &b""[..])).collect();
+    let outcome = tool(&["extract", "in", "-t", "x"], &[("in", &formats::binary(&entries, 1))]);
+    assert!(outcome.stderr_text().contains(", and 480 more"), "{}", outcome.stderr_text());
+    let outcome = tool(&["extract", "in"], &[("in", b"text")]);
+    assert!(outcome.stderr_text().contains("no code object matches; there is none"), "{}", outcome.stderr_text());
+}
+
+#[test]
+fn patterns_that_are_none_say_why() {
+    for (pattern, why) in
+        [("", "it is empty"), ("gfx[", "range"), ("gfx90a:xnack", "no sign"), (":xnack+", "no processor")]
+    {
+        for args in [
+            ["extract", "in", "--target", pattern].to_vec(),
+            ["recompress", "in", "-o", "out", "--keep", pattern].to_vec(),
+        ] {
+            let outcome = tool(&args, &[("in", &bundle())]);
+            let said = outcome.stderr_text();
+            assert_eq!((outcome.status, outcome.files.len()), (1, 1), "{args:?}");
+            let option = args[args.len() - 2];
+            assert!(said.contains(&format!("error: {option}: '{pattern}' is no pattern: ")), "{said}");
+            assert!(said.contains(why), "{said}");
+        }
+    }
+}
+
+#[test]
+fn names_are_stable_and_tell_what_is_in_the_file() {
+    let elf = Elf::amdgpu(0x3f).write(&[]);
+    let contents: [(&str, &[u8], &str); 8] = [
+        ("gfx900", &elf, "elf"),
+        ("gfx902", b"BC\xc0\xde bitcode", "bc"),
+        ("gfx904", b"\x03\x02\x23\x07", "spv"),
+        ("gfx906", b".version 7.0\n", "ptx"),
+        ("gfx908", b"plain text", "txt"),
+        ("gfx909", b"", "bin"),
+        ("gfx90a", b"\0\x01", "bin"),
+        ("gfx90c", b"\x50\xed\x55\xba", "fatbin"),
+    ];
+    let ids: Vec<String> = contents.iter().map(|(gpu, _, _)| format!("hip-amdgcn-amd-amdhsa--{gpu}")).collect();
+    let entries: Vec<(&str, &[u8])> = ids.iter().zip(contents).map(|(id, (_, data, _))| (id.as_str(), data)).collect();
+    let bundle = formats::binary(&entries, 1);
+    for data in [bundle.clone(), formats::compressed(2, 1, &bundle)] {
+        let written = extract(&[], &data);
+        for (gpu, data, extension) in contents {
+            let name = format!("in-0-hip-amdgcn-amd-amdhsa--{gpu}.{extension}");
+            assert!(written.get(&name).is_some_and(|content| content == data), "{name}: {:?}", written.keys());
+        }
+    }
+    // Later bundles have later numbers.
+    let outcome = tool(&["extract", "a/in.so", "-t", "gfx90a", "-n"], &[]);
+    assert_eq!(outcome.status, 1);
+    let twice = [bundle.clone(), bundle].concat();
+    let names: Vec<String> = extract(&["-t", "gfx900", "-o", "new/dir"], &twice).into_keys().collect();
+    let id = "hip-amdgcn-amd-amdhsa--gfx900";
+    assert_eq!(names, [format!("new/dir/in-0-{id}.elf"), format!("new/dir/in-1-{id}.elf")]);
+}
+
+#[test]
+fn no_id_leads_out_of_the_directory_or_onto_another_file() {
+    let long = "x".repeat(10_000);
+    let longer = format!("{long}y");
+    let ids = [
+        "../../x",
+        "..",
+        ".",
+        "/etc/passwd",
+        "a\x1b[2Jb",
+        "new\nline",
+        "",
+        "same",
+        "same",
+        "same-2",
+        "sa me",
+        "sa/me",
+        &long,
+        &longer,
+    ];
+    let entries: Vec<(&str, &[u8])> = ids.iter().map(|id| (*id, &id.as_bytes()[..id.len().min(20)])).collect();
+    let mut data = formats::binary(&entries, 1);
+    let at = data.windows(7).position(|window| window == b"../../x").unwrap();
+    data[at + 6] = 0xff;
+    for data in [data.clone(), formats::compressed(3, 1, &data)] {
+        let written = extract(&["-o", "out"], &data);
+        assert_eq!(written.len(), ids.len());
+        for name in written.keys() {
+            let name = name.strip_prefix("out/in-0-").unwrap();
+            assert!(
+                name.len() < 256 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-._=".contains(&byte)),
+                "{name}"
+            );
+        }
+        let mut contents: Vec<&[u8]> = written.values().map(Vec::as_slice).collect();
+        let mut expected: Vec<&[u8]> = entries.iter().map(|(_, content)| *content).collect();
+        contents.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(contents, expected);
+    }
+}
+
+#[test]
+fn many_entries_with_one_id_take_no_longer_than_others() {
+    let entries: Vec<(&str, &[u8])> = (0..30_000).map(|_| (GFX906, &b"x"[..])).collect();
+    let data = formats::binary(&entries, 1);
+    let started = std::time::Instant::now();
+    let outcome = tool(&["extract", "in", "--dry-run"], &[("in", &data)]);
+    assert_eq!((outcome.status, lines(&outcome).len()), (0, 30_000));
+    let ids: Vec<String> = (0..30_000).map(|number| format!("id number {number}")).collect();
+    let entries: Vec<(&str, &[u8])> = ids.iter().map(|id| (id.as_str(), &b"x"[..])).collect();
+    let data = formats::binary(&entries, 1);
+    let outcome = tool(&["extract", "in", "-t", "gfx906"], &[("in", &data)]);
+    assert_eq!(outcome.status, 1);
+    let outcome = tool(&["recompress", "in", "-o", "out", "--keep", "gfx906"], &[("in", &data)]);
+    assert_eq!(outcome.status, 1);
+    assert!(started.elapsed().as_secs() < 15, "{:?}", started.elapsed());
+}
+
+#[test]
+fn one_code_object_goes_to_the_standard_output() {
+    let data = bundle();
+    let outcome = tool(&["extract", "in", "-t", "gfx906", "-o", "-"], &[("in", &data)]);
+    assert_eq!((outcome.status, outcome.stdout.as_slice(), outcome.files.len()), (0, &b"first"[..], 1));
+    let packed = formats::compressed(2, 0, &data);
+    let outcome = tool(&["extract", "in", "-t", "gfx90a", "-o", "-"], &[("in", &packed)]);
+    assert_eq!((outcome.status, outcome.stdout.as_slice()), (0, &b"second"[..]));
+    for args in [&["-o", "-"][..], &["-t", "gfx906", "-t", "gfx90a", "-o-"], &["-t", "gfx9*", "-o", "-", "-n"]] {
+        let outcome = tool(&[&["extract", "in"], args].concat(), &[("in", &data)]);
+        assert_eq!((outcome.status, outcome.stdout.as_slice()), (1, &b""[..]), "{args:?}");
+        let said = outcome.stderr_text();
+        assert!(said.contains("several code objects match, and the standard output takes one"), "{said}");
+    }
+    let outcome = tool(&["extract", "in", "-t", "gfx906", "-o", "-", "--dry-run"], &[("in", &data)]);
+    assert_eq!((outcome.status, outcome.stdout.as_slice()), (0, &b"-\n"[..]));
+    let outcome = tool(&["extract", "in", "in", "-t", "gfx906", "-o", "-"], &[("in", &data)]);
+    assert_eq!((outcome.status, outcome.stdout.as_slice()), (1, &b""[..]));
+}
+
+#[test]
+fn a_failure_leaves_nothing_behind() {
+    let sound = bundle();
+    let cut = &sound[..sound.len() - 1];
+    let files: [(&str, &[u8]); 3] = [("sound", &sound), ("cut", cut), ("out-0", b"old")];
+    for args in [
+        &["extract", "sound", "cut", "-o", "new/dir"][..],
+        &["extract", "sound", "nowhere", "-o", "new/dir"],
+        &["extract", "sound", "-t", "gfx942", "-o", "new/dir"],
+        &["extract", "cut", "-o", "new"],
+        &["extract", "sound", "cut", "-o", "new/dir", "--dry-run"],
+    ] {
+        let outcome = tool(args, &files);
+        assert_eq!((outcome.status, outcome.stdout.as_slice()), (1, &b""[..]), "{args:?}");
+        assert_eq!(outcome.files.len(), 3, "{args:?}: {:?}", outcome.files.keys());
+        let dir = tempfile::tempdir().unwrap();
+        for (name, data) in files {
+            fs::write(dir.path().join(name), data).unwrap();
+        }
+        assert!(!tool_in(dir.path(), args).status.success());
+        assert!(!dir.path().join("new").exists(), "{args:?}: a directory is left");
+    }
+    // A file where the directory should be, and a file that is a directory.
+    let outcome = tool(&["extract", "sound", "-o", "cut"], &files);
+    assert_eq!((outcome.status, outcome.files.len()), (1, 3));
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("in"), &sound).unwrap();
+    fs::create_dir(dir.path().join(format!("in-0-{GFX90A}.txt"))).unwrap();
+    let (status, _, said) = text(&tool_in(dir.path(), &["extract", "in"]));
+    assert_eq!(status, 1);
+    assert!(said.contains("Is a directory"), "{said}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn an_input_is_not_overwritten() {
+    let data = bundle();
+    let own = format!("in-0-{GFX906}.txt");
+    let files: [(&str, &[u8]); 2] = [("in", &data), (&own, &data)];
+    let outcome = tool(&["extract", "in", &own, "-t", "gfx906"], &files);
+    assert_eq!(outcome.status, 1, "{:?}", outcome.files.keys());
+    assert!(outcome.files.len() == 2 && outcome.files[&own] == data);
+    // A file that is none is.
+    let outcome = tool(&["extract", "in", "-t", "gfx906"], &files);
+    assert_eq!((outcome.status, outcome.files[&own].as_slice()), (0, &b"first"[..]));
+}
+
+#[test]
+fn from_wheels_archives_and_directories() {
+    let data = bundle();
+    let library = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &formats::compressed(2, 1, &data))]);
+    let members =
+        [Zipped::new("a/lib.so", DEFLATED, &library), Zipped::new("b", STORED, &data), Zipped::new("c", 93, &data)];
+    let wheel = zip(&members);
+    let found = extract(&["-t", "gfx90a"], &wheel);
+    assert_eq!(
+        found.into_iter().collect::<Vec<_>>(),
+        (0..3).map(|n| (format!("in-{n}-{GFX90A}.txt"), b"second".to_vec())).collect::<Vec<_>>()
+    );
+    let found = extract(&["-t", "gfx906"], &archive(&[("same.o", &data), ("same.o", &library), ("inner.whl", &wheel)]));
+    assert_eq!(found.len(), 5);
+    assert!(found.values().all(|content| content == b"first"));
+    let thin = thin_archive(&[("one.o", data.len())]);
+    let outcome = tool(&["extract", "lib.a", "-t", "gfx906", "-o", "out"], &[("lib.a", &thin), ("one.o", &data)]);
+    assert_eq!(outcome.files[&format!("out/lib.a-0-{GFX906}.txt")], b"first");
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("d/e")).unwrap();
+    fs::write(dir.path().join("d/e/in"), &data).unwrap();
+    fs::write(dir.path().join("d/in"), &data).unwrap();
+    let (status, out, _) = text(&tool_in(dir.path(), &["extract", "-r", "d", "-t", "gfx906", "-o", "out"]));
+    assert_eq!((status, out), (0, format!("out/in-0-{GFX906}.txt\nout/in-0-{GFX906}-2.txt\n").replace("in-0", "in-0")));
+}
+
+#[test]
+fn every_form_gives_the_bytes_that_were_put_in() {
+    let data = bundle();
+    let images = vec![
+        Image::new(1, 4, &[("triple", "amdgcn-amd-amdhsa"), ("arch", "gfx906")], b"first"),
+        Image::new(1, 4, &[("triple", "amdgcn-amd-amdhsa"), ("arch", "gfx90a")], b"second"),
+    ];
+    let texts: [(&str, &[u8]); 3] = [(HOST, b""), (GFX906, b"first"), (GFX90A, b"second")];
+    let mut forms = vec![data.clone(), [data.clone(), data.clone()].concat()];
+    forms.extend(
+        [(1, 0), (1, 1), (2, 0), (2, 1), (3, 0), (3, 1)]
+            .map(|(version, method)| formats::compressed(version, method, &data)),
+    );
+    forms.extend(["//", "#", ";"].map(|comment| formats::text(comment, &texts)));
+    forms.push(formats::compressed(2, 1, &formats::text("#", &texts)));
+    forms.extend((1..=3).map(|version| offload::write(version, &images)));
+    forms.extend([true, false].map(|zlib| offload::compressed(zlib, &images)));
+    for form in &forms {
+        for (gpu, content) in [("gfx906", &b"first"[..]), ("gfx90a", b"second")] {
+            let found = extract(&["-t", gpu], form);
+            assert!(!found.is_empty() && found.values().all(|data| data == content), "{}", form.escape_ascii());
+        }
+    }
+}
+
+/// The bytes that a URI of `inspect --json` names.
+fn resolve(uri: &str) -> Vec<u8> {
+    let (path, fields) = uri.strip_prefix("file://").unwrap().split_once('#').unwrap();
+    let field = |name: &str| {
+        let found = fields.split('&').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+        found.map(|value| value.parse::<usize>().unwrap())
+    };
+    let file = fs::read(path).unwrap();
+    let (offset, size) = (field("offset").unwrap(), field("size").unwrap());
+    let range = &file[offset..offset + size];
+    let Some(inner) = field("inflated-offset") else { return range.to_vec() };
+    // Whoever knows the compressed formats inflates; here LLVM's readers of the test do.
+    let payload = formats::Ccob::read(range).map(|ccob| ccob.payload).unwrap();
+    payload[inner..inner + field("inflated-size").unwrap()].to_vec()
+}
+
+#[test]
+fn uris_lead_to_the_bytes_that_are_extracted() {
+    let test = "URIs";
+    let dir = tempfile::tempdir().unwrap();
+    let data = bundle();
+    let packed = formats::compressed(3, 1, &zoo());
+    let padded = [&data[..], &vec![0; 4096 - data.len()], &packed, &data].concat();
+    let library =
+        Elf::LIBRARY.write(&[Section::new(".text", b"x"), Section::new(".hip_fatbin", &padded).aligned(4096)]);
+    let wheel = zip(&[Zipped::new("lib.so", STORED, &library)]);
+    let mut files = vec![("bundles", padded.clone()), ("lib.so", library.clone()), ("in.whl", wheel)];
+    files.push(("lib.a", archive(&[("x.o", &library), ("y", &packed)])));
+    for (name, data) in &files {
+        fs::write(dir.path().join(name), data).unwrap();
+    }
+    let mut paths: Vec<PathBuf> = files.iter().map(|(name, _)| dir.path().join(name)).collect();
+    for (driver, more) in built::DRIVERS {
+        let place = dir.path().join(format!("{driver}{}", more.concat()));
+        fs::create_dir(&place).unwrap();
+        if built::build(test, &place, driver, more).is_some() {
+            paths.extend(["kernel.o", "libkernel.so", "program"].map(|name| place.join(name)));
+        }
+    }
+    paths.extend(librocrand(test));
+    let mut resolved = 0;
+    for path in paths {
+        let output = tool_in(dir.path(), &["inspect", "--json", path.to_str().unwrap()]);
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        schema::check("inspect", &document);
+        let objects = document["files"][0]["code_objects"].as_array().unwrap();
+        let contents = built::extracted(&path, &["-t", "*"]);
+        assert_eq!(objects.len(), contents.len(), "{}", path.display());
+        for (object, content) in objects.iter().zip(&contents) {
+            assert!(&resolve(object["uri"].as_str().unwrap()) == content, "{object:#}");
+            if let Some(offset) = object["offset"].as_u64() {
+                let file = fs::read(&path).unwrap();
+                assert!(file[usize::try_from(offset).unwrap()..].starts_with(content), "{object:#}");
+            }
+            resolved += 1;
+        }
+    }
+    harness::loud(&format!("{test}: {resolved} lead to the bytes that are extracted"));
+}
+
+#[test]
+fn unbundle_and_the_packager_give_the_same() {
+    for name in [fixtures("binary"), fixtures("compressed"), fixtures("sequence")].concat() {
+        let data = fixture(&name);
+        let (listing, ids): (Outcome, Vec<String>) = {
+            let outcome = tool(&["-list", "-type=bc", "-input=in"], &[("in", &data)]);
+            let ids = lines(&outcome);
+            (outcome, ids)
+        };
+        assert_eq!(listing.status, 0);
+        for id in ids {
+            let unbundled = tool(
+                &["-unbundle", "-type=bc", "-input=in", &format!("-targets={id}"), "-output=out"],
+                &[("in", &data)],
+            );
+            let extracted = tool(&["extract", "in", "--exact", "-o", "new", "-t", &id], &[("in", &data)]);
+            if unbundled.status != 0 {
+                continue;
+            }
+            assert_eq!(extracted.status, 0, "{name} {id}: {}", extracted.stderr_text());
+            let first = lines(&extracted).remove(0);
+            assert!(extracted.files[&first] == unbundled.files["out"], "{name} {id}");
+        }
+    }
+    for name in [
+        "offload/llvm22-v1.offload",
+        "offload/v2.offload",
+        "offload/v3-zstd.offload",
+        "offload/llvm22-embedded.o",
+        "bitcode/llvm22-link.bc",
+        "bitcode/llvm22-debug.bc",
+    ] {
+        let data = fixture(name);
+        let packaged = tool(&["package", "in"], &[("in", &data)]);
+        let extracted = tool(&["extract", "in"], &[("in", &data)]);
+        let contents = |outcome: &Outcome| {
+            let mut contents: Vec<Vec<u8>> = written(outcome, &["in"]).into_values().collect();
+            contents.sort();
+            contents
+        };
+        assert!(!contents(&packaged).is_empty() && contents(&packaged) == contents(&extracted), "{name}");
+    }
+}
+
+#[test]
+fn a_large_compressed_bundle_is_inflated_once() {
+    let mut random = harness::Random::new(3);
+    let noise = random.bytes(1 << 16);
+    let code = |seed: u8| (0..300).flat_map(|_| noise.iter().map(move |byte| byte ^ seed)).collect::<Vec<u8>>();
+    let (first, second, third) = (code(1), code(2), b"small".to_vec());
+    let plain = formats::binary(
+        &[(HOST, b""), (GFX906, &first), (GFX90A, &second), ("hip-amdgcn-amd-amdhsa--gfx942", &third)],
+        4096,
+    );
+    assert!(plain.len() > 32 << 20);
+    let packed = formats::compressed(3, 1, &plain);
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("in"), &packed).unwrap();
+    let (status, out, said) = text(&tool_in(dir.path(), &["extract", "in", "-o", "out"]));
+    assert_eq!((status, said.as_str()), (0, ""));
+    let contents: Vec<Vec<u8>> = out.lines().map(|name| fs::read(dir.path().join(name)).unwrap()).collect();
+    assert!(contents == [first.clone(), second, third]);
+    // The first code object needs no more than the part of the stream up to it; a broken end does not matter to it.
+    let mut broken = packed.clone();
+    let len = broken.len();
+    broken[len - 2000..].fill(0xff);
+    fs::write(dir.path().join("broken"), &broken).unwrap();
+    let (status, out, _) = text(&tool_in(dir.path(), &["extract", "broken", "-t", "gfx942", "-o", "out"]));
+    assert_eq!((status, out.as_str()), (1, ""));
+    let strace = Path::new("/usr/bin/strace");
+    if !strace.exists() {
+        return skip("reading an input once", "strace is not installed");
+    }
+    // All reads of the input together are not much more than its size.
+    let log = dir.path().join("log");
+    let args = [
+        "-f",
+        "-y",
+        "-e",
+        "trace=read,pread64,readv,preadv,copy_file_range,sendfile,splice",
+        "-o",
+        log.to_str().unwrap(),
+        PROGRAM,
+    ];
+    let traced = Command::new(strace)
+        .args(args)
+        .args(["extract", "in", "-o", "traced"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    if !traced.status.success() {
+        return skip("reading an input once", "strace may not trace here");
+    }
+    let log = fs::read_to_string(log).unwrap();
+    let input = format!("{}>", fs::canonicalize(dir.path().join("in")).unwrap().display());
+    let read: usize = log
+        .lines()
+        .filter(|line| line.contains(&input))
+        .filter_map(|line| line.rsplit_once("= ")?.1.trim().parse::<usize>().ok())
+        .sum();
+    assert!(
+        read >= packed.len() - 4096 && read <= packed.len() + (1 << 20),
+        "{read} bytes of {} were read",
+        packed.len()
+    );
+}

@@ -1,0 +1,201 @@
+//! Broken files: whatever is cut or changed in a sample of each format, every job ends soon, with a result or an error, and
+//! what it says of places lies in the file.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use offload_bundle::container::sequence::Inflate;
+use offload_bundle::container::stream::{Compression, Method};
+use offload_bundle::input::Input;
+use offload_bundle::job::{Destination, Extract, Recompress, Verify};
+use offload_bundle::scan::{Finding, Pattern, Scan, Selection};
+
+use super::make::{DEFLATED, Elf, STORED, Section, ZSTD, Zipped, archive, coff, pe, zip};
+use super::offload::{self, Image};
+use super::{GFX90A, GFX906, HOST, fixture, formats, harness};
+
+/// How long a job may take on a file of some hundred bytes.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Runs all jobs.
+struct Bench {
+    dir: tempfile::TempDir,
+    runs: usize,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap(), runs: 0 }
+    }
+
+    /// Runs every job on some bytes.
+    fn run(&mut self, what: &str, data: &[u8]) {
+        let started = Instant::now();
+        for inflate in [Inflate::Headers, Inflate::Whole] {
+            scan(what, data, inflate);
+        }
+        let (input, output) = (self.dir.path().join("in"), self.dir.path().join("out"));
+        fs::write(&input, data).unwrap();
+        let verified = Verify::default().run(&input).unwrap();
+        for fault in &verified.faults {
+            assert!(!fault.text.is_empty() && !fault.to_string().contains('\0'), "{what}");
+        }
+        let targets = vec![Pattern::parse("gfx906").unwrap(), Pattern::parse("*").unwrap()];
+        let mut selection = Selection::default();
+        selection.targets = targets;
+        let destination = Destination::Nowhere(self.dir.path().join("new"));
+        let extract = Extract { inputs: vec![input.clone()], selection: selection.clone(), destination };
+        if let Ok(extracted) = extract.run() {
+            assert!(!extracted.is_empty());
+            for file in extracted {
+                let name = file.path.file_name().unwrap().to_str().unwrap();
+                assert!(name.len() < 256 && file.path.parent() == Some(&self.dir.path().join("new")), "{what}: {name}");
+            }
+        }
+        // The compressor's tables take longer than everything else here.
+        let compression = self.runs.is_multiple_of(16).then(|| (None, Some(Compression::of(Method::Zstd))));
+        for (keep, compression) in [(Some(selection), None), (None, None)].into_iter().chain(compression) {
+            let (input, output) = (input.clone(), output.clone());
+            let recompress = Recompress { input, output: output.clone(), compression, keep, drop: None };
+            let done = recompress.run(&mut |_| {});
+            assert_eq!(done.is_ok(), output.exists(), "{what}");
+            if done.is_ok() {
+                fs::remove_file(output).unwrap();
+            }
+        }
+        assert_eq!(fs::read_dir(self.dir.path()).unwrap().count(), 1, "{what}: something is left");
+        assert!(started.elapsed() < PATIENCE, "{what}: {:?}", started.elapsed());
+        self.runs += 1;
+    }
+}
+
+/// Searches, and holds what is found against the bytes.
+fn scan(what: &str, data: &[u8], inflate: Inflate) {
+    let input = Input::from_bytes(Path::new("in"), data.to_vec());
+    let len = u64::try_from(data.len()).unwrap();
+    let mut search = Scan::default();
+    search.inflate = inflate;
+    let result = search.run(&input, &mut |finding| {
+        match finding {
+            Finding::Bundle(found) => {
+                for code_object in found.code_objects() {
+                    let (_, _, _) = (code_object.kind(), code_object.recorded_target(), code_object.uri());
+                    if code_object.is_in_file() && found.bundle.compressed.is_none() {
+                        let range = code_object.range().unwrap_or_default();
+                        assert!(range.end <= len && code_object.bundle_range().end <= len, "{what}: {range:?}");
+                        if let Some(slice) = code_object.in_place() {
+                            assert_eq!((slice.offset(), slice.len()), (range.start, code_object.size()), "{what}");
+                        }
+                    }
+                }
+            }
+            Finding::Broken { error, place } => assert!(!error.to_string().is_empty() && !place.to_string().is_empty()),
+            _ => {}
+        }
+        Ok(())
+    });
+    assert!(result.is_ok(), "{what}: the search itself failed");
+}
+
+/// Small files of every format.
+fn samples() -> Vec<(&'static str, Vec<u8>)> {
+    let bundle = formats::binary(&[(HOST, b""), (GFX906, b"first"), (GFX90A, b"second")], 16);
+    let image = |gpu: &str| Image::new(1, 4, &[("triple", "amdgcn-amd-amdhsa"), ("arch", gpu)], b"image");
+    let images = [image("gfx906"), image("gfx90a")];
+    let packed = formats::compressed(2, 1, &bundle);
+    let elf = Elf::LIBRARY.write(&[
+        Section::new(".hip_fatbin", &packed),
+        Section::new(".llvm.offloading", &offload::write(1, &images[..1])).offloading(),
+    ]);
+    let fat = format!("__CLANG_OFFLOAD_BUNDLE__{GFX906}");
+    vec![
+        ("bundle", bundle.clone()),
+        ("bundles", [&bundle[..], &[0; 20], &packed, &bundle].concat()),
+        ("version 1, zlib", formats::compressed(1, 0, &bundle)),
+        ("version 2, zstd", packed.clone()),
+        ("version 3, zstd", formats::compressed(3, 1, &bundle)),
+        ("text", formats::text("#", &[(HOST, b"host\n"), (GFX906, b"x")])),
+        ("offload binaries", offload::write(1, &images)),
+        ("offload binary", offload::write(2, &images)),
+        ("compressed offload binary", offload::compressed(false, &images)),
+        ("ELF", elf),
+        ("fat ELF", Elf::OBJECT.write(&[Section::new(&fat, b"code")])),
+        ("GPU ELF", Elf::amdgpu(0x3f).write(&[])),
+        ("COFF", coff(&[(".hip_fat", &bundle), (&fat, b"code")])),
+        ("PE", pe(&[(".hip_fat", &packed)])),
+        ("archive", archive(&[("a.o", &bundle), ("b", &packed)])),
+        ("stored zip", zip(&[Zipped::new("a", STORED, &bundle)])),
+        ("zip", zip(&[Zipped::new("a", DEFLATED, &bundle), Zipped::new("b", ZSTD, &bundle)])),
+        ("wide zip", zip(&[Zipped { wide: true, ..Zipped::new("a", DEFLATED, &bundle) }])),
+    ]
+}
+
+/// All of a short sample, and of a longer one, most of which is padding or a copy of another, so much that it takes no
+/// longer.
+fn step(data: &[u8]) -> usize {
+    if data.len() < 300 { 1 } else { 3 }
+}
+
+#[test]
+fn every_truncation_is_borne() {
+    let mut bench = Bench::new();
+    for (name, data) in samples() {
+        for len in (0..=data.len()).step_by(step(&data)) {
+            bench.run(&format!("{name}, {len} bytes"), &data[..len]);
+        }
+    }
+    harness::loud(&format!("truncations of {} samples: {} files, 6 jobs on each", samples().len(), bench.runs));
+}
+
+#[test]
+fn every_flipped_byte_is_borne() {
+    let mut bench = Bench::new();
+    for (name, data) in samples() {
+        for at in (0..data.len()).step_by(step(&data)) {
+            let mut flipped = data.clone();
+            flipped[at] ^= if at % 2 == 0 { 0xff } else { 1 };
+            bench.run(&format!("{name}, byte {at} flipped"), &flipped);
+        }
+    }
+    harness::loud(&format!("flipped bytes of {} samples: {} files, 6 jobs on each", samples().len(), bench.runs));
+}
+
+#[test]
+fn every_number_may_be_anything() {
+    let mut bench = Bench::new();
+    for (name, data) in samples() {
+        let len = u32::try_from(data.len()).unwrap();
+        for at in (0..data.len().saturating_sub(4)).step_by(4 * step(&data)) {
+            for value in [len, u32::MAX] {
+                let mut changed = data.clone();
+                changed[at..at + 4].copy_from_slice(&value.to_le_bytes());
+                bench.run(&format!("{name}, {value:#x} at {at}"), &changed);
+            }
+        }
+    }
+    harness::loud(&format!("numbers of {} samples: {} files, 6 jobs on each", samples().len(), bench.runs));
+}
+
+#[test]
+fn broken_bitcode_is_borne() {
+    let data = fixture("bitcode/llvm22-one.bc");
+    for at in (0..data.len()).step_by(3) {
+        let mut flipped = data.clone();
+        flipped[at] ^= 0x55;
+        scan(&format!("byte {at} flipped"), &flipped, Inflate::Whole);
+        scan(&format!("{at} bytes"), &data[..at], Inflate::Headers);
+    }
+}
+
+#[test]
+fn random_bytes_behind_every_beginning_are_borne() {
+    let mut random = harness::Random::new(11);
+    let mut bench = Bench::new();
+    for (name, data) in samples() {
+        for start in [4, 8, 24, 32, 64] {
+            let bytes = [&data[..start.min(data.len())], &random.bytes(300)].concat();
+            bench.run(&format!("{name}, random from {start}"), &bytes);
+        }
+    }
+}

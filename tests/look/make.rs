@@ -1,0 +1,237 @@
+//! Files that hold device code, written from the descriptions of their formats.
+
+use std::io::Write as _;
+
+pub const SHT_PROGBITS: u32 = 1;
+pub const SHT_LLVM_OFFLOADING: u32 = 0x6fff_4c0b;
+
+fn number(value: usize, width: usize) -> Vec<u8> {
+    u64::try_from(value).unwrap().to_le_bytes()[..width].to_vec()
+}
+
+/// A section of an object.
+pub struct Section<'s> {
+    pub name: &'s str,
+    pub kind: u32,
+    pub content: &'s [u8],
+    pub align: usize,
+}
+
+impl<'s> Section<'s> {
+    pub fn new(name: &'s str, content: &'s [u8]) -> Self {
+        Self { name, kind: SHT_PROGBITS, content, align: 16 }
+    }
+
+    pub fn aligned(self, align: usize) -> Self {
+        Self { align, ..self }
+    }
+
+    pub fn offloading(self) -> Self {
+        Self { kind: SHT_LLVM_OFFLOADING, ..self }
+    }
+}
+
+/// What an ELF file is for and of what kind, as in its header.
+#[derive(Clone, Copy)]
+pub struct Elf {
+    pub machine: u16,
+    pub kind: u16,
+    pub os: u8,
+    pub abi: u8,
+    pub flags: u32,
+}
+
+impl Elf {
+    pub const OBJECT: Self = Self { machine: 62, kind: 1, os: 0, abi: 0, flags: 0 };
+    pub const LIBRARY: Self = Self { kind: 3, ..Self::OBJECT };
+    /// One for an AMD GPU.
+    pub const fn amdgpu(flags: u32) -> Self {
+        Self { machine: 224, kind: 3, os: 64, abi: 4, flags }
+    }
+
+    /// The file, with 64 bits, little-endian.
+    pub fn write(self, sections: &[Section<'_>]) -> Vec<u8> {
+        let mut data = [b"\x7fELF\x02\x01\x01".as_slice(), &[self.os, self.abi], &[0; 7]].concat();
+        data.extend([self.kind.to_le_bytes(), self.machine.to_le_bytes()].concat());
+        data.extend(1_u32.to_le_bytes());
+        data.resize(64, 0);
+        data[48..52].copy_from_slice(&self.flags.to_le_bytes());
+        data[52..64].copy_from_slice(&[64, 0, 56, 0, 0, 0, 64, 0, 0, 0, 0, 0]);
+        let (mut names, mut headers) = (vec![0_u8], vec![0_u8; 64]);
+        let names_section = Section { name: ".shstrtab", kind: 3, content: &[], align: 1 };
+        for section in sections.iter().chain([&names_section]) {
+            let name_at = names.len();
+            names.extend(section.name.as_bytes());
+            names.push(0);
+            let content = if section.kind == 3 { &names } else { section.content };
+            data.resize(data.len().next_multiple_of(section.align), 0);
+            headers.extend([number(name_at, 4), section.kind.to_le_bytes().to_vec(), vec![0; 16]].concat());
+            headers.extend([number(data.len(), 8), number(content.len(), 8), vec![0; 8]].concat());
+            headers.extend([number(section.align, 8), vec![0; 8]].concat());
+            data.extend(content);
+        }
+        data.resize(data.len().next_multiple_of(8), 0);
+        let (at, count) = (data.len(), headers.len() / 64);
+        data[40..48].copy_from_slice(&number(at, 8));
+        data[60..62].copy_from_slice(&number(count, 2));
+        data[62..64].copy_from_slice(&number(count - 1, 2));
+        data.extend(headers);
+        data
+    }
+}
+
+/// A COFF object for x86-64.
+pub fn coff(sections: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut data = [&[0x64, 0x86][..], &number(sections.len(), 2), &[0; 16]].concat();
+    let (mut names, mut contents) = (vec![0_u8; 4], vec![]);
+    let contents_at = 20 + 40 * sections.len();
+    for (name, content) in sections {
+        let mut short = name.as_bytes().to_vec();
+        if short.len() > 8 {
+            short = format!("/{}", names.len()).into_bytes();
+            names.extend(name.as_bytes());
+            names.push(0);
+        }
+        short.resize(8, 0);
+        data.extend(short);
+        data.extend([vec![0; 8], number(content.len(), 4), number(contents_at + contents.len(), 4)].concat());
+        data.extend([vec![0; 12], 0x4000_0040_u32.to_le_bytes().to_vec()].concat());
+        contents.extend(*content);
+    }
+    let len = names.len();
+    names[..4].copy_from_slice(&number(len, 4));
+    data[8..12].copy_from_slice(&number(contents_at + contents.len(), 4));
+    [data, contents, names].concat()
+}
+
+/// A PE library for x86-64 with these sections, whose names have at most 8 characters.
+pub fn pe(sections: &[(&str, &[u8])]) -> Vec<u8> {
+    let headers = (0x40 + 4 + 20 + 240 + 40 * sections.len()).next_multiple_of(512);
+    let mut data = b"MZ".to_vec();
+    data.resize(0x3c, 0);
+    data.extend(number(0x40, 4));
+    data.extend(b"PE\0\0\x64\x86");
+    data.extend([number(sections.len(), 2), vec![0; 12], number(240, 2), number(0x2022, 2)].concat());
+    let mut optional = vec![0; 240];
+    optional[..2].copy_from_slice(&[0x0b, 2]);
+    optional[32..40].copy_from_slice(&[number(4096, 4), number(512, 4)].concat());
+    optional[108..112].copy_from_slice(&number(16, 4));
+    data.extend(optional);
+    let mut contents = Vec::new();
+    for (index, (name, content)) in sections.iter().enumerate() {
+        let mut short = name.as_bytes().to_vec();
+        short.resize(8, 0);
+        let stored = content.len().next_multiple_of(512);
+        data.extend([short, number(content.len(), 4), number(4096 * (index + 1), 4)].concat());
+        data.extend([number(stored, 4), number(headers + contents.len(), 4), vec![0; 12], vec![0; 4]].concat());
+        contents.extend(*content);
+        contents.resize(contents.len().next_multiple_of(512), 0);
+    }
+    data.resize(headers, 0);
+    [data, contents].concat()
+}
+
+/// A GNU archive without a symbol index.
+pub fn archive(members: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut data = b"!<arch>\n".to_vec();
+    for (name, content) in members {
+        data.extend(
+            format!("{:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", format!("{name}/"), 0, 0, 0, 644, content.len()).as_bytes(),
+        );
+        data.extend(*content);
+        data.resize(data.len().next_multiple_of(2), b'\n');
+    }
+    data
+}
+
+/// A thin GNU archive: of its members, which are files beside it, the names and sizes.
+pub fn thin_archive(members: &[(&str, usize)]) -> Vec<u8> {
+    let names: String = members.iter().map(|(name, _)| format!("{name}/\n")).collect();
+    let header = |name: &str, size: usize| format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{size:<10}`\n", 0, 0, 0, 644);
+    let mut data = format!("!<thin>\n{}{names}", header("//", names.len())).into_bytes();
+    data.resize(data.len().next_multiple_of(2), b'\n');
+    let mut at = 0;
+    for (name, size) in members {
+        data.extend(header(&format!("/{at}"), *size).as_bytes());
+        at += name.len() + 2;
+    }
+    data
+}
+
+pub const STORED: u16 = 0;
+pub const DEFLATED: u16 = 8;
+pub const ZSTD: u16 = 93;
+
+/// A member of a zip file, and what the directory claims of it.
+#[derive(Clone)]
+pub struct Zipped {
+    pub name: Vec<u8>,
+    pub method: u16,
+    pub flags: u16,
+    pub crc: u32,
+    pub size: usize,
+    pub stored: Vec<u8>,
+    /// The member whose bytes these are too.
+    pub same_as: Option<usize>,
+    /// Whether sizes stand in the extra field of 64-bit zip files.
+    pub wide: bool,
+}
+
+impl Zipped {
+    pub fn new(name: &str, method: u16, content: &[u8]) -> Self {
+        let stored = match method {
+            DEFLATED => {
+                let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::default());
+                encoder.write_all(content).unwrap();
+                encoder.finish().unwrap()
+            }
+            ZSTD => zstd::encode_all(content, 3).unwrap(),
+            _ => content.to_vec(),
+        };
+        let mut crc = flate2::Crc::new();
+        crc.update(content);
+        let (crc, size) = (crc.sum(), content.len());
+        Self { name: name.as_bytes().to_vec(), method, flags: 0, crc, size, stored, same_as: None, wide: false }
+    }
+
+    fn sizes(&self) -> (Vec<u8>, Vec<u8>) {
+        let real = [self.stored.len(), self.size];
+        if self.wide {
+            let extra = [number(1, 2), number(16, 2), number(self.size, 8), number(self.stored.len(), 8)].concat();
+            return (vec![0xff; 8], extra);
+        }
+        (real.iter().flat_map(|&size| number(size, 4)).collect(), Vec::new())
+    }
+
+    fn common(&self) -> (Vec<u8>, Vec<u8>) {
+        let (sizes, extra) = self.sizes();
+        let head = [number(45, 2), self.flags.to_le_bytes().to_vec(), self.method.to_le_bytes().to_vec(), vec![0; 4]];
+        let rest = [self.crc.to_le_bytes().to_vec(), sizes, number(self.name.len(), 2), number(extra.len(), 2)];
+        ([head.concat(), rest.concat()].concat(), extra)
+    }
+}
+
+/// A zip file, with the directory of 64-bit zip files if a member is wide.
+pub fn zip(members: &[Zipped]) -> Vec<u8> {
+    let (mut data, mut directory, mut places) = (Vec::new(), Vec::new(), Vec::new());
+    for member in members {
+        let at = member.same_as.map_or(data.len(), |other: usize| places[other]);
+        places.push(at);
+        let (common, extra) = member.common();
+        if member.same_as.is_none() {
+            data.extend([b"PK\x03\x04".as_slice(), &common, &member.name, &extra, &member.stored].concat());
+        }
+        directory.extend([b"PK\x01\x02\x2d\0".as_slice(), &common, &[0; 10], &number(at, 4)].concat());
+        directory.extend([member.name.as_slice(), &extra].concat());
+    }
+    let (at, len, count) = (data.len(), directory.len(), members.len());
+    data.extend(directory);
+    if members.iter().any(|member| member.wide) {
+        let wide_at = data.len();
+        data.extend([b"PK\x06\x06".as_slice(), &number(44, 8), &[45, 0, 45, 0], &[0; 8]].concat());
+        data.extend([count, count, len, at].iter().flat_map(|&value| number(value, 8)));
+        data.extend([b"PK\x06\x07\0\0\0\0".as_slice(), &number(wide_at, 8), &[1, 0, 0, 0]].concat());
+    }
+    let end = [vec![0; 4], number(count, 2), number(count, 2), number(len, 4), number(at, 4), vec![0; 2]].concat();
+    [data, b"PK\x05\x06".to_vec(), end].concat()
+}

@@ -1,0 +1,171 @@
+//! Completions, manual pages and help texts: each has every option, and the programs that take them accept them.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use super::*;
+
+const SUBCOMMANDS: [&str; 6] = ["inspect", "extract", "verify", "recompress", "completions", "man"];
+const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
+
+/// The long options of each subcommand, as its help has them.
+fn options() -> BTreeMap<&'static str, Vec<String>> {
+    let long = regex_lite::Regex::new("(?m)^ +(?:-., )?--([a-z-]+)").unwrap();
+    let of = |subcommand: &&'static str| {
+        let (status, help, said) = text(&tool_in(Path::new("."), &[subcommand, "--help"]));
+        assert_eq!((status, said.as_str()), (0, ""));
+        let names: Vec<String> = long.captures_iter(&help).map(|found| found[1].to_owned()).collect();
+        (*subcommand, names)
+    };
+    SUBCOMMANDS.iter().map(of).collect()
+}
+
+fn completions(shell: &str) -> String {
+    let (status, script, said) = text(&tool_in(Path::new("."), &["completions", shell]));
+    assert_eq!((status, said.as_str()), (0, ""));
+    script
+}
+
+#[test]
+fn completions_have_every_option() {
+    let options = options();
+    assert!(options["inspect"].len() >= 7 && options["recompress"].len() >= 8, "{options:?}");
+    for shell in SHELLS {
+        let script = completions(shell);
+        for (subcommand, names) in &options {
+            assert!(script.contains(subcommand), "{shell}: {subcommand}");
+            for name in names {
+                let written = if shell == "fish" { format!("-l {name}") } else { format!("--{name}") };
+                assert!(script.contains(&written), "{shell}: {written}");
+            }
+        }
+        assert!(script.contains("clang-offload-bundler"), "{shell}");
+    }
+}
+
+#[test]
+fn shells_take_the_completions() {
+    let dir = tempfile::tempdir().unwrap();
+    for (shell, checks) in [("bash", "-n"), ("zsh", "-n"), ("fish", "--no-execute")] {
+        let script = dir.path().join(shell);
+        fs::write(&script, completions(shell)).unwrap();
+        match Command::new(shell).arg(checks).arg(&script).output() {
+            Ok(run) => {
+                assert!(run.status.success() && run.stderr.is_empty(), "{}", String::from_utf8_lossy(&run.stderr))
+            }
+            Err(_) => harness::loud(&format!("SKIPPED: {shell} is not installed: its completions")),
+        }
+    }
+}
+
+#[test]
+fn bash_completes() {
+    let script = completions("bash");
+    let complete = |words: &[&str]| {
+        let line = format!(
+            "{script}\nCOMP_WORDS=({}); COMP_CWORD={}; _clang__offload__bundler clang-offload-bundler '{}' '{}'; echo \"${{COMPREPLY[@]}}\"",
+            words.join(" "),
+            words.len() - 1,
+            words[words.len() - 1],
+            words[words.len() - 2],
+        );
+        match Command::new("bash").args(["-c", &line]).output() {
+            Ok(run) => String::from_utf8(run.stdout).unwrap(),
+            Err(_) => String::new(),
+        }
+    };
+    let first = complete(&["clang-offload-bundler", "ins"]);
+    if first.is_empty() {
+        return harness::loud("SKIPPED: bash is not installed: bash completes");
+    }
+    assert_eq!(first.trim(), "inspect");
+    assert_eq!(complete(&["clang-offload-bundler", "hel"]).trim(), "");
+    assert_eq!(complete(&["clang-offload-bundler", "inspect", "--js"]).trim(), "--json");
+    let colours = complete(&["clang-offload-bundler", "inspect", "--color", "\"\""]);
+    assert!(colours.contains("always") && colours.contains("never"), "{colours}");
+    assert_eq!(complete(&["clang-offload-bundler", "recompress", "--ke"]).trim(), "--keep");
+}
+
+#[test]
+fn manual_pages_have_every_option_and_no_faults() {
+    let dir = tempfile::tempdir().unwrap();
+    let (status, out, said) = text(&tool_in(dir.path(), &["man", "-o", "new/man1"]));
+    assert_eq!((status, out.as_str(), said.as_str()), (0, "", ""));
+    let pages = dir.path().join("new/man1");
+    let mut names: Vec<String> =
+        fs::read_dir(&pages).unwrap().map(|page| page.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    let mut expected = vec!["clang-offload-bundler.1".to_owned(), "llvm-offload-binary.1".to_owned()];
+    expected.extend(SUBCOMMANDS.iter().map(|subcommand| format!("clang-offload-bundler-{subcommand}.1")));
+    expected.sort();
+    assert_eq!(names, expected);
+    for (subcommand, names) in options() {
+        let page = fs::read_to_string(pages.join(format!("clang-offload-bundler-{subcommand}.1"))).unwrap();
+        for name in names {
+            assert!(page.contains(&format!("\\-\\-{}", name.replace('-', "\\-"))), "{subcommand}: {name}");
+        }
+        assert!(page.contains("Exit status") && page.contains("Examples"), "{subcommand}");
+    }
+    // The bundler's own options, of which --help has all.
+    let page = fs::read_to_string(pages.join("clang-offload-bundler.1")).unwrap();
+    for name in [
+        "targets",
+        "type",
+        "unbundle",
+        "list",
+        "compress",
+        "compression-level",
+        "bundle-align",
+        "allow-missing-bundles",
+    ] {
+        assert!(page.contains(&name.replace('-', "\\-")), "{name}");
+    }
+    let mut lint = 0;
+    for name in &names {
+        let args = ["-man", "-Tutf8", "-ww", "-z"];
+        let Ok(run) = Command::new("groff").args(args).arg(pages.join(name)).output() else {
+            return harness::loud("SKIPPED: groff is not installed: manual pages");
+        };
+        assert!(run.status.success() && run.stderr.is_empty(), "{name}: {}", String::from_utf8_lossy(&run.stderr));
+        lint += 1;
+    }
+    harness::loud(&format!("manual pages: {lint} without a warning of groff"));
+}
+
+#[test]
+fn command_lines_that_are_wrong_end_with_2() {
+    for args in [
+        &["inspect"][..],
+        &["inspect", "--no-such-option", "x"],
+        &["inspect", "--json", "--each", "x"],
+        &["inspect", "--color=sometimes", "x"],
+        &["extract", "--kind=hop", "x"],
+        &["completions"],
+        &["completions", "tcsh"],
+        &["man"],
+        &["recompress", "x", "-o", "y", "--level=high"],
+    ] {
+        let (status, out, said) = text(&tool_in(Path::new("."), args));
+        assert_eq!((status, out.as_str()), (2, ""), "{args:?}: {said}");
+        assert!(said.contains("error: ") && said.contains("For more information, try '--help'."), "{args:?}: {said}");
+    }
+    let (status, out, _) = text(&tool_in(Path::new("."), &["inspect", "--version"]));
+    assert_eq!(status, 0);
+    assert!(out.contains(env!("CARGO_PKG_VERSION")), "{out}");
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let ids: Vec<String> = (0..5000).map(|number| format!("hip-amdgcn-amd-amdhsa--gfx{number}")).collect();
+    let entries: Vec<(&str, &[u8])> = ids.iter().map(|id| (id.as_str(), &b"x"[..])).collect();
+    fs::write(dir.path().join("in"), formats::binary(&entries, 1)).unwrap();
+    for command in ["inspect in", "inspect --json in", "extract -n in", "completions bash"] {
+        let line = format!("{{ {PROGRAM} {command}; echo $? >&2; }} | head -n 1");
+        let run = Command::new("sh").args(["-c", &line]).current_dir(dir.path()).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&run.stderr), "0\n", "{command}");
+    }
+    let full = format!("{PROGRAM} inspect in > /dev/full");
+    let run = Command::new("sh").args(["-c", &full]).current_dir(dir.path()).output().unwrap();
+    assert!(!run.status.success() && !run.stderr.is_empty());
+}

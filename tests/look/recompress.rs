@@ -1,0 +1,432 @@
+//! What `recompress` makes smaller, and what it leaves as it is.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
+use super::make::{Elf, Section, archive, coff, zip};
+use super::*;
+
+/// Code objects that compress well.
+fn code(seed: u8) -> Vec<u8> {
+    (0..20_000_u32).map(|at| seed.wrapping_add(u8::try_from(at % 61).unwrap())).collect()
+}
+
+fn large() -> Vec<u8> {
+    let (first, second) = (code(1), code(2));
+    formats::binary(&[(HOST, b""), (GFX906, &first), (GFX90A, &second)], 4096)
+}
+
+/// Runs `recompress` on one file, which must succeed, and returns what it wrote and said.
+fn recompress(args: &[&str], data: &[u8]) -> (Vec<u8>, String) {
+    let outcome = tool(&[&["recompress", "in", "-o", "out"], args].concat(), &[("in", data)]);
+    assert_eq!(outcome.status, 0, "{args:?}: {}", outcome.stderr_text());
+    assert_eq!((outcome.stdout.len(), outcome.files.len()), (0, 2), "{args:?}");
+    assert!(outcome.files["in"] == data);
+    (outcome.files["out"].clone(), outcome.stderr_text())
+}
+
+/// The code objects in a file, with their IDs.
+fn held(data: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let outcome = tool(&["inspect", "--json", "in"], &[("in", data)]);
+    assert_eq!(outcome.status, 0, "{}", outcome.stderr_text());
+    let rows = told(&json_of(&outcome));
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("in"), data).unwrap();
+    let contents = built::extracted(&dir.path().join("in"), &["-t", "*"]);
+    assert_eq!(rows.len(), contents.len());
+    rows.into_iter().map(|row| row.2).zip(contents).collect()
+}
+
+fn ids(data: &[u8]) -> Vec<String> {
+    held(data).into_iter().map(|(id, _)| id).collect()
+}
+
+fn padded(data: &[u8]) -> Vec<u8> {
+    [data, &vec![0; data.len().next_multiple_of(4096) - data.len()]].concat()
+}
+
+#[test]
+fn bundles_become_smaller_and_come_back() {
+    let one = large();
+    let other = formats::binary(&[(HOST, b""), (GFX906, &code(9))], 4096);
+    for (name, data) in [
+        ("one", one.clone()),
+        ("two at pages", [padded(&one), other.clone()].concat()),
+        ("three at pages", [padded(&one), padded(&other), one.clone()].concat()),
+    ] {
+        let (small, said) = recompress(&[], &data);
+        assert!(small.len() < data.len() / 4 && small.starts_with(b"CCOB"), "{name}: {}", small.len());
+        assert!(held(&small) == held(&data), "{name}");
+        assert!(said.contains(" before, ") && said.contains(" now"), "{said}");
+        let (back, _) = recompress(&["--none"], &small);
+        assert!(back == data, "{name}: {} bytes, not {}", back.len(), data.len());
+        // What is as small as it gets stays as it is.
+        let (again, _) = recompress(&[], &small);
+        assert!(again == small, "{name}");
+        let (plain, _) = recompress(&["--none"], &data);
+        assert!(plain == data, "{name}");
+        let (best, _) = recompress(&["--level=19", "--window=20"], &data);
+        assert!(best.len() < data.len() / 4 && held(&best) == held(&data), "{name}");
+    }
+    // Without padding, and behind it something else, which stays.
+    let data = [&one[..], &other, b"tail"].concat();
+    let (small, _) = recompress(&[], &data);
+    assert!(small.ends_with(b"tail") && small.len() < data.len() / 4);
+    assert!(held(&small) == held(&data));
+}
+
+#[test]
+fn llvm_reads_what_is_recompressed() {
+    let test = "recompressed bundles";
+    let Some(theirs) = llvm(test, "clang-offload-bundler") else { return };
+    let (data, dir) = (large(), tempfile::tempdir().unwrap());
+    for args in [&[][..], &["--level=1"], &["--drop=gfx906"], &["--none", "--keep=gfx90a"]] {
+        let (small, _) = recompress(args, &data);
+        fs::write(dir.path().join("in"), &small).unwrap();
+        let arguments = ["-type=o", "-unbundle", "-input=in", "-output=out", &format!("-targets={GFX90A}")];
+        must(Command::new(&theirs).args(arguments).current_dir(dir.path()));
+        assert!(fs::read(dir.path().join("out")).unwrap() == code(2), "{args:?}");
+        let listed = must(Command::new(&theirs).args(["-type=o", "-list", "-input=in"]).current_dir(dir.path()));
+        let count = String::from_utf8(listed.stdout).unwrap().lines().count();
+        assert_eq!(count, ids(&small).len(), "{args:?}");
+    }
+}
+
+#[test]
+fn every_version_is_read_and_text_stays_text() {
+    let data = large();
+    for (version, method) in [(1, 0), (1, 1), (2, 0), (2, 1), (3, 0), (3, 1)] {
+        let (plain, _) = recompress(&["--none"], &formats::compressed(version, method, &data));
+        assert!(plain == data, "version {version}, method {method}");
+    }
+    let entries: [(&str, &[u8]); 3] = [(HOST, b"host\n"), (GFX906, b"first\n"), (GFX90A, b"second\n")];
+    for comment in ["//", "#", ";"] {
+        let text = formats::text(comment, &entries);
+        let (kept, _) = recompress(&["--none", "--keep=gfx90a"], &text);
+        assert_eq!(
+            kept.escape_ascii().to_string(),
+            formats::text(comment, &[entries[0], entries[2]]).escape_ascii().to_string()
+        );
+        let packed = formats::compressed(2, 1, &text);
+        let (kept, _) = recompress(&["--none", "--drop=gfx90a"], &packed);
+        assert_eq!(kept.escape_ascii().to_string(), formats::text(comment, &entries[..2]).escape_ascii().to_string());
+    }
+}
+
+#[test]
+fn gpus_are_kept_and_left_out() {
+    let (a, b) = (code(1), code(2));
+    let [on, off, any, gfx906, other] = ["gfx90a:xnack+", "gfx90a:xnack-", "gfx90a", "gfx906", "gfx1100"]
+        .map(|target| format!("hip-amdgcn-amd-amdhsa--{target}"));
+    let data = formats::binary(&[(HOST, b"host"), (&on, &a), (&off, &b), (&gfx906, &a), (&other, &b)], 4096);
+    for (args, expected) in [
+        (&["--keep=gfx90a"][..], vec![HOST, &on, &off]),
+        (&["--keep=gfx90a:xnack+"], vec![HOST, &on]),
+        (&["--keep=gfx906", "--keep=gfx1100"], vec![HOST, &gfx906, &other]),
+        (&["--keep=gfx9*"], vec![HOST, &on, &off, &gfx906]),
+        (&["--drop=gfx9*"], vec![HOST, &other]),
+        (&["--drop=gfx906"], vec![HOST, &on, &off, &other]),
+        (&["--keep=gfx9*", "--drop=gfx906"], vec![HOST, &on, &off]),
+        (&["--exact", "--keep", &on], vec![HOST, &on]),
+        (&["--drop=host*"], vec![&on, &off, &gfx906, &other]),
+    ] {
+        for none in [&[][..], &["--none"]] {
+            for data in [data.clone(), formats::compressed(2, 1, &data)] {
+                let (out, said) = recompress(&[args, none].concat(), &data);
+                let found = held(&out);
+                assert_eq!(found.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), expected, "{args:?}");
+                assert!(
+                    found.iter().all(|(id, content)| held(&data).contains(&(id.clone(), content.clone()))),
+                    "{args:?}"
+                );
+                let left_out = 5 - expected.len();
+                assert!(said.contains(&format!("; {left_out} code object")), "{said}");
+            }
+        }
+    }
+    // Code objects stay where pages begin.
+    let (plain, _) = recompress(&["--none", "--keep=gfx906"], &data);
+    let at = plain.windows(a.len()).position(|window| window == a).unwrap();
+    assert!(at.is_multiple_of(4096), "{at}");
+    for (args, says) in [
+        (&["--keep=gfx942"][..], "no code object matches 'gfx942'; there are: host-"),
+        (&["--drop=gfx942"], "no code object matches 'gfx942'"),
+        (&["--exact", "--keep", &any], "no code object matches"),
+        (&["--drop=gfx*"], "no code object for any device would be left"),
+        (&["--keep=gfx906", "--drop=gfx906"], "no code object for any device would be left"),
+    ] {
+        let outcome = tool(&[&["recompress", "in", "-o", "out"], args].concat(), &[("in", &data)]);
+        assert_eq!((outcome.status, outcome.files.len()), (1, 1), "{args:?}");
+        assert!(outcome.stderr_text().contains(says), "{args:?}: {}", outcome.stderr_text());
+    }
+}
+
+#[test]
+fn what_would_grow_stays() {
+    let noise = harness::Random::new(1).bytes(5000);
+    let data = formats::binary(&[(HOST, b""), (GFX906, &noise)], 1);
+    let (out, said) = recompress(&[], &data);
+    assert!(out == data);
+    assert!(said.contains("1 bundle would have become larger and stayed"), "{said}");
+    // What is packed well is not packed worse.
+    let packed = {
+        let stream = formats::compressed(3, 1, &large());
+        let (best, _) = recompress(&["--level=19"], &stream);
+        best
+    };
+    let (out, _) = recompress(&["--level=-5"], &packed);
+    assert!(out == packed);
+}
+
+#[test]
+fn files_without_bundles_are_refused() {
+    let fat = format!("__CLANG_OFFLOAD_BUNDLE__{GFX906}");
+    let object = [(".text", &b"x"[..]), (fat.as_str(), b"code")];
+    let sections: Vec<Section<'_>> = object.iter().map(|(name, content)| Section::new(name, content)).collect();
+    for (name, data) in [
+        ("nothing", b"".to_vec()),
+        ("text", b"text".to_vec()),
+        ("a program", fs::read("/bin/sh").unwrap()),
+        ("a fat COFF object", coff(&object)),
+        ("a fat ELF object", Elf::OBJECT.write(&sections)),
+        ("an archive", archive(&[("a", &large())])),
+        ("a zip file", zip(&[make::Zipped::new("a", 0, &large())])),
+        ("an offload binary", fixture("offload/v2.offload")),
+        ("an offload binary in a section", fixture("offload/llvm22-embedded.o")),
+    ] {
+        let outcome = tool(&["recompress", "in", "-o", "out"], &[("in", &data)]);
+        assert_eq!((outcome.status, outcome.files.len()), (1, 1), "{name}: {:?}", outcome.files.keys());
+        assert!(
+            outcome.stderr_text().contains("neither a bundle nor an ELF file with bundles in it"),
+            "{name}: {}",
+            outcome.stderr_text()
+        );
+    }
+}
+
+/// An ELF library with bundles in its section, in a table of sections in any order, and its other bytes.
+fn library() -> (Vec<u8>, Vec<u8>) {
+    let section = [padded(&large()), padded(&large()), large()].concat();
+    let sections = [
+        Section::new(".text", b"some code"),
+        Section::new(".hip_fatbin", &section).aligned(4096),
+        Section::new(".data", b"some data"),
+    ];
+    (Elf::LIBRARY.write(&sections), section)
+}
+
+/// The offset of some bytes.
+fn find(data: &[u8], what: &[u8]) -> usize {
+    harness::find(data, what).unwrap()
+}
+
+#[test]
+fn in_an_elf_file_nothing_moves() {
+    let (data, section) = library();
+    let at = find(&data, &section[..4096]);
+    let (small, said) = recompress(&[], &data);
+    assert_eq!(small.len(), data.len());
+    assert!(small[..at] == data[..at] && small[at + section.len()..] == data[at + section.len()..]);
+    assert!(held(&small) == held(&data));
+    assert!(said.contains("; the file has the size that it had, ") && said.contains(" of it a hole"), "{said}");
+    for start in [at, at + padded(&large()).len(), at + 2 * padded(&large()).len()] {
+        assert!(small[start..].starts_with(b"CCOB"));
+    }
+    let (back, _) = recompress(&["--none"], &small);
+    assert!(back == data);
+    let (fewer, _) = recompress(&["--keep=gfx90a", "--none"], &data);
+    assert_eq!(ids(&fewer), [HOST, GFX90A, HOST, GFX90A, HOST, GFX90A]);
+    assert!(fewer[..at] == data[..at] && fewer[at + section.len()..] == data[at + section.len()..]);
+    // A bundle that no longer fits where it is.
+    let packed = formats::compressed(2, 1, &large());
+    let tight = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &packed)]);
+    let outcome = tool(&["recompress", "in", "-o", "out", "--none"], &[("in", &tight)]);
+    assert_eq!((outcome.status, outcome.files.len()), (1, 1));
+    assert!(outcome.stderr_text().contains("and there is room for "), "{}", outcome.stderr_text());
+}
+
+#[test]
+fn sections_may_be_in_any_order_and_in_one_place() {
+    let (data, section) = library();
+    let table = usize::try_from(u64::from_le_bytes(data[40..48].try_into().unwrap())).unwrap();
+    let header = |index: usize| table + 64 * index..table + 64 * (index + 1);
+    // Two sections with bundles: .data becomes one, and stands in front of the other in the table.
+    let bundle = large();
+    let sections = [
+        Section::new(".hip_fatbin", &section).aligned(4096),
+        Section::new(".hip_fatbin", &bundle).aligned(4096),
+        Section::new(".data", b"some data"),
+    ];
+    let two = Elf::OBJECT.write(&sections);
+    let table_of_two = usize::try_from(u64::from_le_bytes(two[40..48].try_into().unwrap())).unwrap();
+    let mut swapped = two.clone();
+    let (first, second) = (table_of_two + 64..table_of_two + 128, table_of_two + 128..table_of_two + 192);
+    swapped[first.clone()].copy_from_slice(&two[second.clone()]);
+    swapped[second].copy_from_slice(&two[first]);
+    let mut same = data.clone();
+    same.copy_within(header(2), header(3).start);
+    for (name, data, bundles) in [("two", &two, 4), ("swapped", &swapped, 4), ("same", &same, 3)] {
+        let (small, said) = recompress(&[], data);
+        assert_eq!(small.len(), data.len(), "{name}");
+        assert!(said.starts_with(&format!("{bundles} bundles: ")), "{name}: {said}");
+        assert!(held(&small) == held(data), "{name}");
+        let (back, _) = recompress(&["--none"], &small);
+        assert!(&back == data, "{name}");
+    }
+}
+
+#[test]
+fn holes_take_no_space_and_read_as_zeros() {
+    let (data, section) = library();
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fs::write(at("in"), &data).unwrap();
+    let (status, _, said) = text(&tool_in(dir.path(), &["recompress", "in", "-o", "out"]));
+    assert_eq!(status, 0, "{said}");
+    let (before, after) = (fs::metadata(at("in")).unwrap(), fs::metadata(at("out")).unwrap());
+    assert_eq!(before.len(), after.len());
+    let small = fs::read(at("out")).unwrap();
+    let start = find(&data, &section[..4096]);
+    let stored = usize::try_from(u32::from_le_bytes(small[start + 8..start + 12].try_into().unwrap())).unwrap();
+    assert!(small[start + stored..start + padded(&large()).len()].iter().all(|&byte| byte == 0));
+    // Where the file system has holes at all.
+    let holey = tempfile::NamedTempFile::new_in(dir.path()).unwrap();
+    holey.as_file().set_len(1 << 20).unwrap();
+    if holey.as_file().metadata().unwrap().blocks() > 64 {
+        return harness::loud("SKIPPED: the file system has no holes: holes take no space");
+    }
+    assert!(after.blocks() * 512 < before.blocks() * 512 / 2, "{} blocks, {} before", after.blocks(), before.blocks());
+}
+
+#[test]
+fn programs_run_as_before() {
+    let test = "recompressed programs";
+    let (Some(readobj), Some(objcopy)) = (llvm(test, "llvm-readobj"), llvm(test, "llvm-objcopy")) else { return };
+    for (driver, more) in built::DRIVERS {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        if built::build(test, dir.path(), driver, more).is_none() {
+            return;
+        }
+        for name in ["program", "libkernel.so", "kernel.o"] {
+            let small = format!("small-{name}");
+            let (status, out, said) = text(&tool_in(dir.path(), &["recompress", name, "-o", &small]));
+            assert_eq!((status, out.as_str()), (0, ""), "{driver} {more:?} {name}: {said}");
+            let (data, changed) = (fs::read(at(name)).unwrap(), fs::read(at(&small)).unwrap());
+            assert_eq!(data.len(), changed.len());
+            assert!(held(&changed) == held(&data), "{driver} {more:?} {name}");
+            let headers = |file: &str| must(Command::new(&readobj).args(["-hlS", file]).current_dir(dir.path())).stdout;
+            let unnamed = |text: Vec<u8>| String::from_utf8(text).unwrap().replace("small-", "");
+            assert_eq!(unnamed(headers(name)), unnamed(headers(&small)), "{driver} {more:?} {name}");
+            // Everything but the section is what it was.
+            must(
+                Command::new(&objcopy)
+                    .args(["--dump-section=.hip_fatbin=section", name, "copy"])
+                    .current_dir(dir.path()),
+            );
+            let section = fs::read(at("section")).unwrap();
+            let start = find(&data, &section);
+            let differs = |at: usize| data[at] != changed[at];
+            assert!((0..start).chain(start + section.len()..data.len()).all(|at| !differs(at)), "{name}");
+            if more.is_empty() {
+                assert!(changed[start..].starts_with(b"CCOB"), "{driver} {name}");
+                let back = format!("back-{name}");
+                assert_eq!(text(&tool_in(dir.path(), &["recompress", "--none", &small, "-o", &back])).0, 0);
+                assert!(fs::read(at(&back)).unwrap() == data, "{driver} {name}");
+            }
+            let mode = |name: &str| fs::metadata(at(name)).unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode(name), mode(&small), "{driver} {name}");
+        }
+        for name in ["program", "small-program"] {
+            assert_eq!(must(&mut Command::new(at(name))).stdout, b"hello\n", "{driver} {more:?} {name}");
+        }
+        // In place, which keeps what the file may do.
+        fs::set_permissions(at("program"), fs::Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(text(&tool_in(dir.path(), &["recompress", "program", "-o", "program", "--keep=gfx906"])).0, 0);
+        assert_eq!(must(&mut Command::new(at("program"))).stdout, b"hello\n");
+        assert_eq!(fs::metadata(at("program")).unwrap().permissions().mode() & 0o777, 0o700);
+        assert!(ids(&fs::read(at("program")).unwrap()).iter().all(|id| !id.contains("gfx90a")));
+    }
+}
+
+#[test]
+fn librocrand_becomes_smaller_and_comes_back() {
+    let test = "librocrand, recompressed";
+    let Some(library) = librocrand(test) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let run = |args: &[&str]| {
+        let (status, _, said) = text(&tool_in(dir.path(), args));
+        assert_eq!(status, 0, "{said}");
+        said
+    };
+    let said = run(&["recompress", "--level=1", library.to_str().unwrap(), "-o", "small.so"]);
+    run(&["verify", "small.so"]);
+    run(&["recompress", "--none", "small.so", "-o", "back.so"]);
+    assert!(fs::read(dir.path().join("back.so")).unwrap() == fs::read(&library).unwrap(), "other bytes");
+    let blocks = |path: &Path| fs::metadata(path).unwrap().blocks() * 512;
+    harness::loud(&format!(
+        "{test}: {} bytes on disk, {} before: {}",
+        blocks(&dir.path().join("small.so")),
+        blocks(&library),
+        said.trim()
+    ));
+}
+
+#[test]
+fn to_the_standard_output_and_onto_itself() {
+    let data = large();
+    let (expected, _) = recompress(&[], &data);
+    let outcome = tool(&["recompress", "in", "-o", "-"], &[("in", &data)]);
+    assert_eq!((outcome.status, outcome.files.len()), (0, 1));
+    assert!(outcome.stdout == expected);
+    let outcome = tool(&["recompress", "in", "-o", "in"], &[("in", &data)]);
+    assert_eq!(outcome.status, 0);
+    assert!(outcome.files["in"] == expected);
+    let (library, _) = library();
+    let outcome = tool(&["recompress", "in", "-o", "-"], &[("in", &library)]);
+    let (expected, _) = recompress(&[], &library);
+    assert!(outcome.stdout == expected);
+    let outcome = harness::run(Path::new(PROGRAM), &Case::new(&["recompress", "-", "-o", "out"]).stdin(data));
+    assert_eq!((outcome.status, outcome.files.len()), (0, 1), "{}", outcome.stderr_text());
+}
+
+#[test]
+fn a_failure_leaves_the_output_as_it_was() {
+    let data = large();
+    let broken = [&data[..], formats::MAGIC, &[0xff; 30]].concat();
+    let elf = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &broken)]);
+    let mut hash = formats::compressed(2, 1, &data);
+    hash[16] ^= 1;
+    for (name, input) in [("broken", &broken), ("elf", &elf), ("hash", &hash)] {
+        let outcome = tool(&["recompress", "in", "-o", "out"], &[("in", input), ("out", b"old")]);
+        assert_eq!((outcome.status, outcome.files.len()), (1, 2), "{name}");
+        assert_eq!(outcome.files["out"], b"old", "{name}");
+    }
+    for (args, status) in [
+        (&["in", "-o", "no/where"][..], 1),
+        (&["nowhere", "-o", "out"], 1),
+        (&["in", "-o", "."], 1),
+        (&["in", "-o", "/dev/full"], 1),
+        (&["in", "-o", "out", "--level=99"], 1),
+        (&["in", "-o", "out", "--window=9"], 1),
+        (&["in", "-o", "out", "--window=32"], 1),
+        (&["in", "-o", "out", "--none", "--level=3"], 2),
+        (&["in"], 2),
+        (&["in", "in", "-o", "out"], 2),
+    ] {
+        let outcome = tool(&[&["recompress"], args].concat(), &[("in", &data)]);
+        assert_eq!((outcome.status, outcome.files.len()), (status, 1), "{args:?}: {}", outcome.stderr_text());
+        assert!(!outcome.stderr.is_empty(), "{args:?}");
+    }
+    let outcome = harness::run(
+        Path::new("/bin/sh"),
+        &Case::new(&["-c", &format!("{PROGRAM} recompress in -o - > /dev/full")]).file("in", data.clone()),
+    );
+    assert_eq!(outcome.status, 1, "{}", outcome.stderr_text());
+    // No room for the file: the limit of the process on what it may write.
+    let limited = format!("ulimit -f 8; trap '' XFSZ; {PROGRAM} recompress in -o out --none --drop=gfx906");
+    let outcome =
+        harness::run(Path::new("/bin/sh"), &Case::new(&["-c", &limited]).file("in", data).file("out", &b"old"[..]));
+    assert_eq!((outcome.status, outcome.files.len()), (1, 2), "{}", outcome.stderr_text());
+    assert_eq!(outcome.files["out"], b"old");
+}

@@ -1,0 +1,212 @@
+//! What `inspect` prints for people: tables as they were once and for all, and a picture.
+//!
+//! `BLESS=1` writes the tables anew.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::make::{DEFLATED, Elf, Section, Zipped, zip};
+use super::*;
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/look/tables").join(name)
+}
+
+/// Files that do not depend on which compressor wrote them.
+fn files() -> Vec<(&'static str, Vec<u8>)> {
+    let bundle = formats::binary(&[(HOST, b""), (GFX906, &[1; 1000]), (GFX90A, &[2; 3000])], 64);
+    let packed = fixture("compressed/llvm22-v3.ccob");
+    let sections = [Section::new(".hip_fatbin", &bundle), Section::new(".llvm.offloading", &[]).offloading()];
+    let library = Elf::LIBRARY.write(&sections);
+    let wheel = zip(&[Zipped::new("a/lib.so", DEFLATED, &library), Zipped::new("b.ccob", 0, &packed)]);
+    let many = [&bundle[..], &bundle, &packed, &packed, &bundle].concat();
+    let broken = [&bundle[..], &bundle[..100]].concat();
+    vec![
+        ("one", bundle),
+        ("packed", packed),
+        ("text", fixture("text/llvm22-hash.s")),
+        ("images", fixture("offload/v2.offload")),
+        ("lib.so", library),
+        ("in.whl", wheel),
+        ("many", many),
+        ("odd", fixture("binary/odd-ids.bundle")),
+        ("broken", broken),
+        ("none", b"text".to_vec()),
+    ]
+}
+
+/// Runs `inspect`, and holds what it prints against what it printed when the file in `tables` was written.
+fn holds(name: &str, args: &[&str], environment: &[(&'static str, &str)]) {
+    let mut case = Case::new(&[&["inspect"], args].concat());
+    for (file, data) in files() {
+        case = case.file(file, data);
+    }
+    for (variable, value) in environment {
+        case = case.env(variable, *value);
+    }
+    let outcome = harness::run(Path::new(PROGRAM), &case);
+    let printed = format!(
+        "$ inspect {}\n{}{}status {}\n",
+        args.join(" "),
+        String::from_utf8_lossy(&outcome.stdout),
+        outcome.stderr_text(),
+        outcome.status
+    );
+    if std::env::var_os("BLESS").is_some() {
+        fs::create_dir_all(golden("")).unwrap();
+        fs::write(golden(name), &printed).unwrap();
+    }
+    let expected = fs::read_to_string(golden(name)).unwrap();
+    assert_eq!(printed, expected, "{name}: what is printed changed; BLESS=1 takes it over");
+}
+
+const UTF_8: (&str, &str) = ("LC_ALL", "C.UTF-8");
+
+#[test]
+fn tables_stay_as_they_are() {
+    for (file, _) in files() {
+        holds(file, &[file], &[UTF_8]);
+    }
+    holds("each", &["--each", "many", "lib.so"], &[UTF_8]);
+    holds("inflate", &["--inflate", "packed"], &[UTF_8]);
+    holds("all", &["."], &[UTF_8]);
+    holds("named", &["one", "none", "packed"], &[UTF_8]);
+    holds("ascii", &["in.whl"], &[("LC_ALL", "C")]);
+    holds("colour", &["--color=always", "in.whl"], &[UTF_8]);
+}
+
+#[test]
+fn no_table_is_left_over() {
+    let mut names: Vec<String> = files().iter().map(|(name, _)| (*name).to_owned()).collect();
+    names.extend(["each", "inflate", "all", "named", "ascii", "colour"].map(str::to_owned));
+    for entry in fs::read_dir(golden("")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(names.contains(&name), "no test prints {name}");
+    }
+}
+
+#[test]
+fn colours_and_characters_follow_the_environment() {
+    let (_, data) = files().swap_remove(0);
+    let print = |args: &[&str], environment: &[(&'static str, &str)]| {
+        let mut case = Case::new(&[&["inspect", "in"], args].concat()).file("in", data.clone());
+        for (variable, value) in environment {
+            case = case.env(variable, *value);
+        }
+        String::from_utf8(harness::run(Path::new(PROGRAM), &case).stdout).unwrap()
+    };
+    let is_ascii = |environment: &[(&'static str, &str)]| print(&[], environment).is_ascii();
+    assert!(is_ascii(&[("LC_ALL", "C")]) && is_ascii(&[("LANG", "C")]) && is_ascii(&[("LC_CTYPE", "de_DE")]));
+    assert!(is_ascii(&[("LC_ALL", "C"), ("LANG", "C.UTF-8")]));
+    assert!(!is_ascii(&[("LC_ALL", ""), ("LANG", "de_DE.utf8")]) && !is_ascii(&[UTF_8]));
+    let plain = print(&[], &[UTF_8]);
+    assert!(!plain.contains('\x1b'));
+    let painted = print(&["--color=always"], &[UTF_8, ("NO_COLOR", "1"), ("TERM", "dumb")]);
+    assert!(painted.contains('\x1b'));
+    // Colours add nothing but themselves.
+    let without = regex_lite::Regex::new("\x1b\\[[0-9]*m").unwrap();
+    assert_eq!(without.replace_all(&painted, ""), plain);
+    assert_eq!(print(&["--color=never"], &[UTF_8]), plain);
+    assert_eq!(print(&["--color", "auto"], &[UTF_8]), plain);
+}
+
+#[test]
+fn shares_and_totals_add_up() {
+    let (_, many) = files().swap_remove(6);
+    let document = json_of(&tool(&["inspect", "--json", "many"], &[("many", &many)]));
+    let total: u64 = told(&document).iter().map(|row| row.3).sum();
+    let files = &document["files"][0];
+    assert_eq!(
+        total,
+        3 * 4000
+            + 2 * told(&json_of(&tool(
+                &["inspect", "--json", "packed"],
+                &[("packed", &fixture("compressed/llvm22-v3.ccob"))]
+            )))
+            .iter()
+            .map(|row| row.3)
+            .sum::<u64>()
+    );
+    // Bundles lie where they are said to be, and hold their code objects.
+    let mut end = 0;
+    for object in files["code_objects"].as_array().unwrap() {
+        let number = |name: &str| object[name].as_u64();
+        let (start, size) = (number("bundle_offset").unwrap(), number("bundle_size").unwrap());
+        assert!(start == end || start + size == end, "{object:#}");
+        end = start + size;
+        match number("offset") {
+            Some(at) => assert!(at >= start && at + number("size").unwrap() <= end, "{object:#}"),
+            None => {
+                assert!(object["compressed"]["inflated_size"].as_u64().unwrap() >= number("inflated_offset").unwrap())
+            }
+        }
+    }
+    assert_eq!(end, u64::try_from(many.len()).unwrap());
+}
+
+/// The elements of an XML document, with attributes and the text behind each start; it must be well-formed.
+fn elements(xml: &str) -> Vec<(String, String)> {
+    let (mut open, mut found) = (Vec::new(), Vec::new());
+    let mut parts = xml.split('<');
+    assert_eq!(parts.next().unwrap().trim(), "");
+    for part in parts {
+        let (tag, text) = part.split_once('>').unwrap_or_else(|| panic!("no end: {part}"));
+        assert!(!text.contains('>'), "{part}");
+        for reference in text.split('&').skip(1) {
+            assert!(["amp;", "lt;", "gt;", "quot;"].iter().any(|known| reference.starts_with(known)), "{text}");
+        }
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop().as_deref(), Some(name), "{xml}");
+            continue;
+        }
+        assert_eq!(tag.matches('"').count() % 2, 0, "{tag}");
+        if !tag.ends_with('/') && !tag.starts_with('?') {
+            open.push(tag.split_whitespace().next().unwrap().to_owned());
+        }
+        found.push((tag.to_owned(), text.to_owned()));
+    }
+    assert!(open.is_empty(), "{open:?}");
+    found
+}
+
+#[test]
+fn the_picture_is_well_formed_and_holds_the_totals() {
+    let bundle = |first: usize, second: usize, odd: &str| {
+        formats::binary(&[(HOST, b""), (GFX906, &vec![1; first]), (GFX90A, &vec![2; second]), (odd, b"x")], 1)
+    };
+    let (a, b) = (bundle(1_000_000, 3_000_000, "<&\">"), bundle(2_000_000, 500_000, "]]>\u{7}"));
+    let files: [(&str, &[u8]); 3] = [("a&b<c>.so", &a), ("b\"'.so", &b), ("none", b"")];
+    let outcome = tool(&["inspect", "--svg", "out.svg", "a&b<c>.so", "b\"'.so", "none"], &files);
+    assert_eq!(outcome.status, 0, "{}", outcome.stderr_text());
+    assert!(!outcome.stdout.is_empty());
+    let picture = String::from_utf8(outcome.files["out.svg"].clone()).unwrap();
+    let elements = elements(&picture);
+    let texts: Vec<&str> = elements.iter().map(|(_, text)| text.trim()).filter(|text| !text.is_empty()).collect();
+    for wanted in
+        ["gfx90a 3.50 MB", "gfx906 3.00 MB", "a&amp;b&lt;c&gt;.so: 4.00 MB", "b&quot;'.so: 2.50 MB", "gfx90a: 3.00 MB"]
+    {
+        assert!(texts.contains(&wanted), "{wanted}: {texts:#?}");
+    }
+    // Bars are as long as what they stand for.
+    let width = |hint: &str| {
+        let at = elements.iter().position(|(_, text)| text == hint).unwrap_or_else(|| panic!("no {hint}: {texts:#?}"));
+        let (tag, _) = &elements[at - 1];
+        let rest = tag.split("width=\"").nth(1).unwrap_or_else(|| panic!("{tag}"));
+        rest.split('"').next().unwrap().parse::<i64>().unwrap()
+    };
+    let (long, short) = (width("gfx90a: 3.00 MB"), width("gfx906: 1.00 MB"));
+    assert!((long - 3 * short).abs() <= 3 && long + short > 500, "{long} {short}");
+    // Nothing found is a picture too, and one of many files is no longer than it has to be.
+    let outcome = tool(&["inspect", "--svg=out.svg", "none"], &files);
+    assert_eq!(outcome.status, 0);
+    self::elements(&String::from_utf8(outcome.files["out.svg"].clone()).unwrap());
+    let many: Vec<String> = (0..60).map(|number| format!("{number}.so")).collect();
+    let given: Vec<(&str, &[u8])> = many.iter().map(|name| (name.as_str(), a.as_slice())).collect();
+    let outcome = tool(&["inspect", "-r", ".", "--svg=out.svg"], &given);
+    let elements = self::elements(&String::from_utf8(outcome.files["out.svg"].clone()).unwrap());
+    let bars = elements.iter().filter(|(_, text)| text.contains("so: ") || text.contains("files: ")).count();
+    assert!(bars <= 41, "{bars}");
+    // One that cannot be written.
+    let outcome = tool(&["inspect", "--svg=no/where.svg", "a&b<c>.so"], &files);
+    assert_eq!(outcome.status, 1);
+}

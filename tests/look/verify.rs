@@ -1,0 +1,252 @@
+//! What `verify` finds: each rule broken by itself, and nothing where nothing is wrong.
+
+use std::fs;
+
+use super::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, coff, pe, zip};
+use super::offload::{self, Image};
+use super::*;
+
+/// What is wrong with a file, as rules; the text says so too.
+fn rules(data: &[u8]) -> Vec<String> {
+    let outcome = tool(&["verify", "--json", "in"], &[("in", data)]);
+    let document: Value = serde_json::from_slice(&outcome.stdout).unwrap();
+    schema::check("verify", &document);
+    let faults = document["files"][0]["faults"].as_array().unwrap();
+    let rules: Vec<String> = faults.iter().map(|fault| fault["rule"].as_str().unwrap().to_owned()).collect();
+    let text = tool(&["verify", "in"], &[("in", data)]);
+    let printed = String::from_utf8(text.stdout.clone()).unwrap();
+    assert_eq!((outcome.status, text.status), (i32::from(!rules.is_empty()), outcome.status), "{printed}");
+    assert_eq!((outcome.stderr_text(), text.stderr_text()), (String::new(), String::new()));
+    assert_eq!(printed.lines().count(), rules.len() + 1, "{printed}");
+    assert!(printed.chars().all(|c| c == '\n' || !c.is_control()), "{printed}");
+    for (line, fault) in printed.lines().zip(faults) {
+        let ends = format!(": {} [{}]", fault["text"].as_str().unwrap(), fault["rule"].as_str().unwrap());
+        assert!(line.starts_with("in") && line.ends_with(&ends), "{line}");
+    }
+    rules
+}
+
+fn hip(target: &str) -> String {
+    format!("hip-amdgcn-amd-amdhsa--{target}")
+}
+
+/// A bundle with code objects for these targets.
+fn targets(targets: &[&str]) -> Vec<u8> {
+    let ids: Vec<String> = targets.iter().map(|target| hip(target)).collect();
+    let entries: Vec<(&str, &[u8])> = ids.iter().map(|id| (id.as_str(), &b"content"[..])).collect();
+    formats::binary(&entries, 16)
+}
+
+#[test]
+fn each_rule_is_broken_by_itself() {
+    let sound = targets(&["gfx906", "gfx90a"]);
+    let packed = formats::compressed(2, 1, &sound);
+    let changed = |data: &[u8], at: usize, with: &[u8]| {
+        let mut data = data.to_vec();
+        data[at..at + with.len()].copy_from_slice(with);
+        data
+    };
+    let elf = Elf::amdgpu(0x3f).write(&[]);
+    let elf_xnack = Elf::amdgpu(0x33f).write(&[]);
+    let (id, other, third) = (hip("gfx90a"), hip("gfx906"), hip("gfx90a:xnack-"));
+    let holds = |id: &str, elf: &[u8]| formats::binary(&[(id, elf)], 8);
+    let library = |content: &[u8]| Elf::LIBRARY.write(&[Section::new(".hip_fatbin", content)]);
+    let padded = [&sound[..], &[0; 100]].concat();
+    // The second of three code objects moved onto the first one.
+    let three = targets(&["gfx906", "gfx90a", "gfx1100"]);
+    let overlapping = changed(&three, 32 + 24 + other.len(), &three[32..40]);
+    let tail = [&padded[..], b"tail"].concat();
+    let mut broken_crc = Zipped::new("x", STORED, &sound);
+    broken_crc.crc ^= 1;
+    let fat = format!("__CLANG_OFFLOAD_BUNDLE__{}", hip("gfx906:xnack"));
+    for (name, data, expected) in [
+        ("a cut bundle", sound[..sound.len() - 1].to_vec(), "readable"),
+        ("a cut compressed bundle", packed[..packed.len() - 1].to_vec(), "readable"),
+        ("a wrong hash", changed(&packed, 16, &[packed[16] ^ 1]), "readable"),
+        ("a wrong inflated size", changed(&packed, 12, &[packed[12] ^ 1]), "readable"),
+        ("a stream that is none", changed(&packed, 24, &[0; 4]), "readable"),
+        ("a cut bundle in a compressed one", formats::compressed(2, 1, &sound[..sound.len() - 1]), "readable"),
+        ("a text without end", formats::text("#", &[(GFX906, b"x")])[..60].to_vec(), "readable"),
+        (
+            "a cut offload binary",
+            offload::write(2, &[Image::new(1, 4, &[("arch", "gfx906")], b"xxxxxxxxx")])[..50].to_vec(),
+            "readable",
+        ),
+        ("a cut archive", archive(&[("a", &sound)])[..100].to_vec(), "readable"),
+        ("a cut zip file", zip(&[Zipped::new("x", STORED, &sound)])[..100].to_vec(), "readable"),
+        ("a wrong checksum of what is stored", zip(&[broken_crc]), "readable"),
+        (
+            "a wrong checksum of what is deflated",
+            zip(&[Zipped { crc: 1, ..Zipped::new("x", DEFLATED, &sound) }]),
+            "readable",
+        ),
+        ("a cut object", library(&sound)[..200].to_vec(), "readable"),
+        ("a tail", tail.clone(), "trailing"),
+        ("a tail in a section", library(&tail), "trailing"),
+        ("a section with something else", library(b"something else"), "trailing"),
+        ("no entry ID", formats::binary(&[("no entry ID", b"x")], 1), "entry-id"),
+        ("an empty ID", formats::binary(&[("", b"x")], 1), "entry-id"),
+        ("an unknown kind", formats::binary(&[("hop-amdgcn-amd-amdhsa--gfx906", b"x")], 1), "entry-id"),
+        ("a feature without sign", targets(&["gfx906:xnack"]), "entry-id"),
+        ("an ID that is no UTF-8", changed(&targets(&["gfx906"]), 60, &[0xff]), "entry-id"),
+        ("an ID that a terminal would obey", formats::binary(&[("hop-\x1b[2J\n-a-b-c-d", b"x")], 1), "entry-id"),
+        ("a section with such an ID", Elf::OBJECT.write(&[Section::new(&fat, b"x")]), "entry-id"),
+        ("a feature that the processor lacks", targets(&["gfx1030:xnack+"]), "feature"),
+        ("an unknown feature", targets(&["gfx90a:fast+"]), "feature"),
+        ("one ID twice", formats::binary(&[(&id, b"x"), (&other, b"x"), (&id, b"y")], 1), "duplicate"),
+        (
+            "one ID twice, compressed",
+            formats::compressed(3, 1, &formats::binary(&[(&id, b"x"), (&id, b"y")], 1)),
+            "duplicate",
+        ),
+        ("one ID twice in a text", formats::text(";", &[(&id, b"x"), (&id, b"y")]), "duplicate"),
+        ("a feature that is set in one", targets(&["gfx90a", "gfx90a:xnack+"]), "conflict"),
+        (
+            "another feature that is set in one",
+            targets(&["gfx906", "gfx90a:xnack+", "gfx90a:sramecc+:xnack-"]),
+            "conflict",
+        ),
+        ("code objects in one place", overlapping, "overlap"),
+        ("an ELF file for another processor", holds(&other, &elf), "target"),
+        ("an ELF file with another setting", holds(&third, &elf_xnack), "target"),
+        ("the same in a compressed bundle", formats::compressed(2, 0, &holds(&other, &elf)), "target"),
+        (
+            "the same in an archive in a zip file",
+            zip(&[Zipped::new("a", DEFLATED, &archive(&[("b", &library(&holds(&other, &elf)))]))]),
+            "target",
+        ),
+        (
+            "the same in an offload binary",
+            offload::write(1, &[Image::new(1, 4, &[("triple", "amdgcn-amd-amdhsa"), ("arch", "gfx906")], &elf)]),
+            "target",
+        ),
+    ] {
+        assert_eq!(rules(&data), [expected], "{name}");
+    }
+}
+
+#[test]
+fn what_is_sound_is_clean() {
+    let elf = Elf::amdgpu(0x53f).write(&[]);
+    let elf_on = Elf::amdgpu(0x73f).write(&[]);
+    let holds = |target: &str, elf: &[u8]| formats::binary(&[(HOST, b""), (&hip(target), elf)], 8);
+    let sound = targets(&["gfx90a:xnack+", "gfx90a:xnack-", "gfx906:sramecc+:xnack-", "gfx1100"]);
+    let openmp = formats::binary(
+        &[("hip-amdgcn-amd-amdhsa--gfx906", b"x"), ("openmp-amdgcn-amd-amdhsa--gfx906:xnack+", b"y")],
+        1,
+    );
+    let empty = formats::binary(&[(&hip("gfx906"), b""), (&hip("gfx90a"), b"")], 1);
+    for (name, data) in [
+        ("what fits", sound.clone()),
+        ("padding", [&sound[..], &vec![0; 5000], &sound].concat()),
+        ("an ELF file of its target", holds("gfx90a", &elf)),
+        ("an ELF file of any setting", holds("gfx90a:xnack+", &elf)),
+        ("an ELF file of the same setting", holds("gfx90a:xnack+", &elf_on)),
+        ("an ID without a processor", formats::binary(&[("openmp-amdgcn-amd-amdhsa--", &elf)], 8)),
+        ("kinds do not conflict", openmp),
+        ("empty code objects are in one place", empty),
+        ("a code object by itself", elf.clone()),
+        ("a library whose section is yet to be filled", Elf::OBJECT.write(&[Section::new(".hip_fatbin", &[0; 8])])),
+        ("nothing", b"text".to_vec()),
+        ("no object", coff(&[(".text", b"x")])),
+        ("a program", pe(&[(".hip_fat", &sound)])),
+        ("a stored member", zip(&[Zipped::new("x", STORED, &sound), Zipped::new("y", DEFLATED, b"text")])),
+    ] {
+        assert_eq!(rules(&data), [""; 0], "{name}");
+    }
+}
+
+#[test]
+fn sound_fixtures_are_clean_and_broken_ones_are_not() {
+    let odd = ["binary/duplicate-id.bundle", "binary/odd-ids.bundle", "sequence/tail.bundle"];
+    let mut clean = 0;
+    for name in ["binary", "text", "compressed", "bitcode", "offload", "sequence"].into_iter().flat_map(fixtures) {
+        let found = rules(&fixture(&name));
+        assert_eq!(found.is_empty(), !odd.contains(&name.as_str()), "{name}: {found:?}");
+        clean += usize::from(found.is_empty());
+    }
+    for name in fixtures("hostile") {
+        // What is behind a total that is too small is no bundle either.
+        let also = (name == "hostile/total-too-small.ccob").then_some("trailing");
+        assert_eq!(rules(&fixture(&name)), ["readable"].into_iter().chain(also).collect::<Vec<_>>(), "{name}");
+    }
+    harness::loud(&format!("verify: {clean} clean fixtures, {} broken ones", fixtures("hostile").len()));
+}
+
+#[test]
+fn librocrand_and_what_clang_builds_are_clean() {
+    let test = "verify on what others built";
+    let check = |path: &Path| {
+        let (status, out, _) = text(&tool_in(Path::new("/"), &["verify", path.to_str().unwrap()]));
+        assert_eq!(status, 0, "{out}");
+        assert!(out.trim_end().ends_with("nothing wrong"), "{out}");
+    };
+    if let Some(library) = librocrand(test) {
+        check(&library);
+    }
+    for (driver, more) in built::DRIVERS {
+        let dir = tempfile::tempdir().unwrap();
+        if built::build(test, dir.path(), driver, more).is_some() {
+            ["kernel.o", "libkernel.so", "program"].iter().for_each(|name| check(&dir.path().join(name)));
+        }
+    }
+}
+
+#[test]
+fn one_fault_does_not_hide_the_next() {
+    let elf = Elf::amdgpu(0x3f).write(&[]);
+    let wrong = formats::binary(&[(&hip("gfx906"), &elf)], 8);
+    let mut hash = formats::compressed(2, 1, &targets(&["gfx906"]));
+    hash[16] ^= 1;
+    let data = [&wrong[..], &hash, &targets(&["gfx90a", "gfx90a:xnack+"]), &wrong, b"tail"].concat();
+    assert_eq!(rules(&data), ["target", "readable", "conflict", "target", "trailing"]);
+    let members = archive(&[("a", &data[..data.len() - 4]), ("b", &wrong)]);
+    assert_eq!(rules(&members), ["target", "readable", "conflict", "target", "target"]);
+    let outcome = tool(&["verify", "--json", "in"], &[("in", &members)]);
+    let document: Value = serde_json::from_slice(&outcome.stdout).unwrap();
+    let file = &document["files"][0];
+    assert_eq!((file["bundles"].as_u64(), file["code_objects"].as_u64()), (Some(4), Some(5)));
+    let faults = file["faults"].as_array().unwrap();
+    assert_eq!((faults[3]["member"].as_str(), faults[3]["bundle"].as_u64()), (Some("a"), Some(3)));
+    assert_eq!((faults[4]["member"].as_str(), faults[4]["bundle"].as_u64()), (Some("b"), Some(0)));
+    let at = members.windows(24).position(|window| window == formats::MAGIC).unwrap();
+    assert_eq!(faults[0]["offset"].as_u64().unwrap(), u64::try_from(at).unwrap());
+}
+
+#[test]
+fn several_files_and_the_status() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fs::create_dir(at("d")).unwrap();
+    fs::write(at("d/sound"), targets(&["gfx906"])).unwrap();
+    fs::write(at("d/text"), "text").unwrap();
+    fs::write(at("wrong"), targets(&["gfx906:fast+"])).unwrap();
+    let run = |args: &[&str]| text(&tool_in(dir.path(), &[&["verify"], args].concat()));
+    let (status, out, said) = run(&["d"]);
+    assert_eq!((status, out.as_str(), said.as_str()), (0, "d/sound: 1 code object in 1 bundle, nothing wrong\n", ""));
+    let (status, out, _) = run(&["d/text"]);
+    assert_eq!((status, out.as_str()), (0, "d/text: no device code\n"));
+    let (status, out, said) = run(&["nowhere", "d", "wrong"]);
+    assert_eq!(status, 1);
+    assert!(said.contains("'nowhere': No such file or directory"), "{said}");
+    assert!(out.ends_with("wrong: 1 code object in 1 bundle, 1 wrong\n"), "{out}");
+    let (status, out, _) = run(&["--json", "nowhere"]);
+    let document: Value = serde_json::from_str(&out).unwrap();
+    schema::check("verify", &document);
+    assert_eq!((status, document["problems"].as_array().unwrap().len()), (1, 1));
+    assert_eq!(run(&["-r", "."]).0, 1);
+    assert_eq!(run(&[]).0, 2);
+    assert_eq!(run(&["--jsn", "d"]).0, 2);
+}
+
+#[test]
+fn many_entries_are_checked_in_bounded_time() {
+    let started = std::time::Instant::now();
+    let same: Vec<(&str, &[u8])> = (0..20_000).map(|_| (GFX90A, &b"x"[..])).collect();
+    assert_eq!(rules(&formats::binary(&same, 1)), ["duplicate"]);
+    let ids: Vec<String> = (0..10_000).map(|number| hip(&format!("gfx90a:f{number}+"))).collect();
+    let entries: Vec<(&str, &[u8])> = ids.iter().map(|id| (id.as_str(), &b"x"[..])).collect();
+    let found = rules(&formats::binary(&entries, 1));
+    assert_eq!(found.iter().filter(|rule| *rule == "conflict").count(), 9999);
+    assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
+}
