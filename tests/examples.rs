@@ -55,6 +55,17 @@ enum Installed {
     Perhaps,
 }
 
+/// Variables that would change what the program does.
+const VARIABLES: [&str; 7] = [
+    "OFFLOAD_BUNDLER_COMPRESS",
+    "OFFLOAD_BUNDLER_VERBOSE",
+    "OFFLOAD_BUNDLER_COMPRESSION_LEVEL",
+    "OFFLOAD_BUNDLER_IGNORE_ENV_VAR",
+    "COMPRESSED_BUNDLE_FORMAT_VERSION",
+    "OFFLOAD_BINARY_HIP_KIND",
+    "CARGO_HOME",
+];
+
 const KERNELS_HIP: &str = "
 struct dim3 { unsigned x, y, z; };
 typedef struct ihipStream_t *hipStream_t;
@@ -163,7 +174,11 @@ fn bundles(dir: &Path) {
 /// Runs a script, and returns whether it succeeds and what it prints, in the order in which it does.
 fn run(dir: &Path, script: &str) -> (bool, String) {
     let path = std::env::var("PATH").unwrap_or_default();
-    let output = Command::new("sh")
+    let mut shell = Command::new("sh");
+    for variable in VARIABLES {
+        shell.env_remove(variable);
+    }
+    let output = shell
         .args(["-euc", &format!("exec 2>&1\n{script}")])
         .current_dir(dir.join("work"))
         .env("PATH", format!("{}:{path}", dir.join("bin").display()))

@@ -112,8 +112,11 @@ fn json_of(outcome: &Outcome) -> Value {
     document
 }
 
-/// A code object as `inspect --json` tells of it: place, container, ID, size.
-fn told(document: &Value) -> Vec<(String, String, String, u64)> {
+/// A code object as `inspect --json` tells of it: member and section, container, ID, size.
+type Told = (String, String, String, u64);
+
+/// The code objects that `inspect --json` tells of.
+fn told(document: &Value) -> Vec<Told> {
     let objects =
         document["files"].as_array().unwrap().iter().flat_map(|file| file["code_objects"].as_array().unwrap());
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

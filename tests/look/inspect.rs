@@ -14,7 +14,7 @@ pub fn bundle() -> Vec<u8> {
     formats::binary(&[(HOST, b""), (GFX906, b"first"), (GFX90A, b"second")], 16)
 }
 
-fn in_bundle(place: &str, container: &str) -> Vec<(String, String, String, u64)> {
+fn in_bundle(place: &str, container: &str) -> Vec<Told> {
     let row = |id: &str, size| (place.to_owned(), container.to_owned(), id.to_owned(), size);
     vec![row(HOST, 0), row(GFX906, 5), row(GFX90A, 6)]
 }
@@ -27,13 +27,13 @@ fn images() -> Vec<Image> {
     ]
 }
 
-fn of_images(place: &str) -> Vec<(String, String, String, u64)> {
+fn of_images(place: &str) -> Vec<Told> {
     let row = |id: &str, size| (place.to_owned(), "offload binary".to_owned(), id.to_owned(), size);
     vec![row(GFX906, 5), row(NVIDIA, 7)]
 }
 
 /// What is found in a file, sound in all.
-fn found(name: &str, data: &[u8]) -> Vec<(String, String, String, u64)> {
+fn found(name: &str, data: &[u8]) -> Vec<Told> {
     let outcome = tool(&["inspect", "--json", name], &[(name, data)]);
     assert_eq!((outcome.status, outcome.stderr_text().as_str()), (0, ""), "{name}");
     let document = json_of(&outcome);
@@ -42,8 +42,11 @@ fn found(name: &str, data: &[u8]) -> Vec<(String, String, String, u64)> {
     told(&document)
 }
 
+/// A name, the file, and what is in it.
+type Form = (String, Vec<u8>, Vec<Told>);
+
 /// Forms of files that hold the same bundle, or the same offload binaries, with the place where they lie.
-fn forms() -> Vec<(String, Vec<u8>, Vec<(String, String, String, u64)>)> {
+fn forms() -> Vec<Form> {
     let bundle = bundle();
     let images = offload::write(1, &images());
     let mut forms = Vec::new();
@@ -182,7 +185,7 @@ fn the_fixtures_are_found() {
 fn bundles_in_bundles_are_found() {
     let inner = bundle();
     let of_bundle = formats::binary(&[(HOST, b""), (GFX906, &inner)], 8);
-    let expected = |mut rows: Vec<(String, String, String, u64)>| {
+    let expected = |mut rows: Vec<Told>| {
         rows.extend(in_bundle(":", "bundle"));
         rows
     };

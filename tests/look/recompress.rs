@@ -393,7 +393,7 @@ fn to_the_standard_output_and_onto_itself() {
 #[test]
 fn a_failure_leaves_the_output_as_it_was() {
     let data = large();
-    let broken = [&data[..], &formats::MAGIC[..], &[0xff; 30]].concat();
+    let broken = [&data[..], formats::MAGIC, &[0xff; 30]].concat();
     let elf = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &broken)]);
     let mut hash = formats::compressed(2, 1, &data);
     hash[16] ^= 1;

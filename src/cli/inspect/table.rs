@@ -316,7 +316,7 @@ mod tests {
         let (unicode, ascii) = (Style { color: false, unicode: true }, Style { color: false, unicode: false });
         assert_eq!((unicode.bar(10, 10), ascii.bar(10, 10)), ("█".repeat(24), "#".repeat(24)));
         assert_eq!((unicode.bar(1, 2), ascii.bar(1, 2)), ("█".repeat(12), "#".repeat(12)));
-        assert_eq!((unicode.bar(1, 1000), ascii.bar(1, 1000)), ("▎".to_owned(), "#".to_owned()));
+        assert_eq!((unicode.bar(1, 1000), ascii.bar(1, 1000)), ("▏".to_owned(), "#".to_owned()));
         assert_eq!((unicode.bar(0, 10), ascii.bar(0, 0)), (String::new(), String::new()));
     }
 }
