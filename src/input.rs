@@ -298,6 +298,12 @@ impl<'a> Slice<'a> {
         self.input.looked_at();
     }
 
+    /// How many bytes at the start of the range lie in a hole of the file, and are zeros.
+    pub(crate) fn hole_len(&self) -> u64 {
+        let data_at = self.input.file().and_then(|file| next_data(file, self.offset));
+        data_at.map_or(0, |at| at.saturating_sub(self.offset).min(self.len()))
+    }
+
     /// Reads the range block by block. It may be read on several threads at a time.
     pub(crate) fn read_blocks(&self, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let mut reader = self.reader();
@@ -361,6 +367,22 @@ impl<'a> Slice<'a> {
 /// What was made of some inputs, or that it cannot be trusted since one of them has changed.
 pub(crate) fn vouch_for<'i, T>(inputs: impl IntoIterator<Item = &'i Input>, made: Result<T>) -> Result<T> {
     inputs.into_iter().try_for_each(Input::ensure_unchanged).and(made)
+}
+
+/// Where the file has data again; none where that cannot be told.
+#[cfg(target_os = "linux")]
+fn next_data(file: &File, offset: u64) -> Option<u64> {
+    match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(offset)) {
+        Ok(at) => Some(at),
+        // There is none up to the end of the file.
+        Err(rustix::io::Errno::NXIO) => Some(u64::MAX),
+        Err(_) => None,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn next_data(_: &File, _: u64) -> Option<u64> {
+    None
 }
 
 fn standard_input() -> io::Result<File> {

@@ -23,6 +23,9 @@ use crate::piece::{Sink, Writer};
 /// Larger ones are read only as far as a job needs, and checked when that is to the end.
 const WHOLE_MAX: u64 = crate::input::MEMORY_MAX;
 
+/// How much padding is read before the file is asked for a hole again.
+const PADDING_BLOCK: u64 = 64 << 10;
+
 /// How much of a large compressed bundle is inflated first to find its entries.
 const PREFIX: usize = 64 << 10;
 
@@ -409,8 +412,17 @@ impl<'a> Bundles<'a> {
 
     /// The first position from `position` that holds anything but padding.
     fn skip_padding(&self, position: u64) -> Option<u64> {
-        let zeros = self.rest(position)?.bytes().iter().position(|&byte| byte != 0)?;
-        position.checked_add(u64::try_from(zeros).ok()?)
+        let mut position = position;
+        loop {
+            // A hole is not read, which would bring all of it into memory.
+            position = position.saturating_add(self.rest(position)?.hole_len());
+            let rest = self.rest(position)?;
+            let block = rest.slice(0, rest.len().min(PADDING_BLOCK)).filter(|block| !block.is_empty())?;
+            if let Some(zeros) = block.bytes().iter().position(|&byte| byte != 0) {
+                return position.checked_add(u64::try_from(zeros).ok()?);
+            }
+            position = position.saturating_add(block.len());
+        }
     }
 }
 
