@@ -5,7 +5,7 @@ use std::fs;
 
 use super::*;
 
-const SUBCOMMANDS: [&str; 6] = ["inspect", "extract", "verify", "recompress", "completions", "man"];
+const SUBCOMMANDS: [&str; 7] = ["inspect", "extract", "verify", "recompress", "completions", "man", "help"];
 const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
 
 /// The long options of each subcommand, as its help has them.
@@ -79,7 +79,7 @@ fn bash_completes() {
         return harness::loud("SKIPPED: bash is not installed: bash completes");
     }
     assert_eq!(first.trim(), "inspect");
-    assert_eq!(complete(&["clang-offload-bundler", "hel"]).trim(), "");
+    assert_eq!(complete(&["clang-offload-bundler", "hel"]).trim(), "help");
     assert_eq!(complete(&["clang-offload-bundler", "inspect", "--js"]).trim(), "--json");
     let colours = complete(&["clang-offload-bundler", "inspect", "--color", "\"\""]);
     assert!(colours.contains("always") && colours.contains("never"), "{colours}");
