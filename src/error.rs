@@ -438,9 +438,23 @@ impl fmt::Display for OsText<'_> {
 
 /// Whether a terminal shows a character, and does not obey it: it is neither a control character nor one that turns the
 /// direction of the text around it.
-pub fn is_shown(c: char) -> bool {
+pub(crate) fn is_shown(c: char) -> bool {
     let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     !c.is_control() && !turns
+}
+
+/// A text as it may stand on a terminal: what that would obey and not show is escaped.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if is_shown(c) { c.to_string() } else { c.escape_default().to_string() }).collect()
+}
+
+/// A name from a file, which may be any bytes, as it may stand on a terminal: escaped byte by byte if it is no text, or if a
+/// terminal would obey any of it.
+pub(crate) fn printable_name(name: &[u8]) -> String {
+    match std::str::from_utf8(name) {
+        Ok(text) if text.chars().all(|c| is_shown(c) && c != char::REPLACEMENT_CHARACTER) => text.to_owned(),
+        _ => name.escape_ascii().to_string(),
+    }
 }
 
 /// The reference's enumeration: ` A`, ` A and B`, ` A, B, and C`.

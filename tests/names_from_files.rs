@@ -265,6 +265,27 @@ fn section_names_are_shown_and_never_obeyed() {
 }
 
 #[test]
+fn what_our_own_subcommands_find_is_shown_and_never_obeyed() {
+    for name in NAMES {
+        let bundle = formats::binary(&[(&format!("hip-amdgcn-amd-amdhsa--{name}"), b"code"), (name, b"code")], 1);
+        let file = name.replace('/', "_");
+        // A name of a file, of a member, and of an entry. In JSON the name of a file is what it is.
+        let lab = Lab::new().file("in", &bsd(name, &bundle)).file(&format!("in{file}"), &bundle);
+        for args in [&["inspect", "."][..], &["inspect", "--each", "."], &["inspect", "--json", "in"], &["verify", "."]]
+        {
+            let run = lab.run("clang-offload-bundler", args);
+            assert!(!run.stdout.is_empty(), "{args:?} on {name:?}: {}", run.stderr);
+        }
+        assert_eq!(lab.bundler(&["inspect", ".", "--svg", "out"]).status, Some(0), "{name:?}");
+        let picture = fs::read(lab.outer.path().join("inner/out")).unwrap();
+        assert!(is_harmless(&picture), "{name:?}: {}", picture.escape_ascii());
+        // What is there, if nothing matches; and names of files that are written.
+        assert_eq!(lab.bundler(&["extract", "in", "--target", "gfx1030"]).status, Some(1), "{name:?}");
+        assert_eq!(lab.bundler(&["extract", "in"]).written.len(), 2, "{name:?}");
+    }
+}
+
+#[test]
 fn paths_in_messages_are_shown_and_never_obeyed() {
     for name in ["\x1b[2J", "a\nb", "\u{9b}m", "\u{202e}x"] {
         let lab = Lab::new().file(name, b"\x10\xff\x10\xad");

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use offload_bundle::container::compressed::Deflation;
 use offload_bundle::container::stream::Inflation;
-use offload_bundle::error::is_shown;
+use offload_bundle::error::printable;
 use offload_bundle::id::Compatibility;
 use offload_bundle::job::Event;
 
@@ -114,12 +114,10 @@ impl Console {
 /// Of a text that no one can read to its end only the beginning is shown.
 fn visible(text: &str) -> String {
     const SHOWN: usize = 64 << 10;
-    let show = |c: char| if is_shown(c) { c.to_string() } else { c.escape_default().to_string() };
-    let mut shown: String = text.chars().take(SHOWN).map(show).collect();
-    if text.chars().nth(SHOWN).is_some() {
-        shown.push_str("...");
+    match text.char_indices().nth(SHOWN).and_then(|(end, _)| text.get(..end)) {
+        Some(beginning) => printable(beginning) + "...",
+        None => printable(text),
     }
-    shown
 }
 
 /// Nothing is left to report to when the error stream fails.

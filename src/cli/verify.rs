@@ -4,6 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use offload_bundle::error::printable;
 use offload_bundle::job::{Fault, Verified, Verify};
 use offload_bundle::{Error, Result};
 use serde::Serialize;
@@ -97,7 +98,7 @@ fn write_text(checked: &[Checked], out: &mut dyn Write) -> Result<()> {
         };
         lines.push(format!("{}: {verdict}", file.path.display()));
     }
-    lines.iter().try_for_each(|line| writeln!(out, "{line}")).map_err(|error| Error::io("-", error))
+    lines.iter().try_for_each(|line| writeln!(out, "{}", printable(line))).map_err(|error| Error::io("-", error))
 }
 
 #[derive(Serialize)]

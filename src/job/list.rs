@@ -9,7 +9,7 @@ use crate::container::Container;
 use crate::container::Limits;
 use crate::container::archive::Archive;
 use crate::container::sequence::{Bundle, Bundles, Inflate};
-use crate::error::{Error, Result, is_shown};
+use crate::error::{Error, Result, printable_name};
 use crate::input::Input;
 
 /// Lists the entry IDs of all bundles in a file, or in the members of an archive, in file order.
@@ -73,13 +73,6 @@ fn print(bundle: &Bundle<'_>, out: &mut dyn Write) -> Result<()> {
     bundle
         .entries
         .iter()
-        .try_for_each(|entry| writeln!(out, "{}", printable(&entry.id)))
+        .try_for_each(|entry| writeln!(out, "{}", printable_name(&entry.id)))
         .map_err(|error| Error::io("-", error))
-}
-
-/// An ID as it may stand on a terminal.
-fn printable(id: &[u8]) -> String {
-    let text = String::from_utf8_lossy(id);
-    let plain = text.chars().all(|c| is_shown(c) && c != char::REPLACEMENT_CHARACTER);
-    if plain { text.into_owned() } else { id.escape_ascii().to_string() }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::container::Limits;
 use crate::container::sequence::Inflate;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, printable};
 use crate::id::EntryId;
 use crate::input::Input;
 use crate::scan::{CodeObject, Finding, Format, Found, Place, Scan};
@@ -129,6 +129,7 @@ impl Verify {
 
 impl Verified {
     fn fault(&mut self, place: &Place, bundle: Option<usize>, offset: Option<u64>, rule: Rule, text: String) {
+        // Entry IDs, which it quotes, may hold anything.
         self.faults.push(Fault { place: place.clone(), bundle, offset, rule, text: printable(&text) });
     }
 
@@ -151,11 +152,6 @@ impl Verified {
             self.fault(found.place, Some(found.index), Some(found.bundle.offset), rule, text);
         }
     }
-}
-
-/// A text without what a terminal would obey: entry IDs, which it quotes, may hold anything.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
 /// What an error says, without the file that the place names already.

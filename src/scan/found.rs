@@ -8,7 +8,7 @@ use super::image::{ContentKind, HEAD_LEN};
 use super::place::{Origin, Place};
 use crate::container::sequence::Bundle;
 use crate::container::{Entry, Part};
-use crate::error::Error;
+use crate::error::{Error, printable_name};
 use crate::id::EntryId;
 use crate::input::Slice;
 
@@ -171,6 +171,6 @@ impl<'f> CodeObject<'f> {
 
     /// The ID as it may stand on a terminal.
     pub fn shown_id(&self) -> Cow<'f, str> {
-        super::place::visible(&self.entry.id).into()
+        printable_name(&self.entry.id).into()
     }
 }

@@ -4,6 +4,8 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use crate::error::printable_name;
+
 /// A step into a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -79,7 +81,7 @@ impl Place {
     /// The name of the last section on the way.
     pub fn section(&self) -> Option<String> {
         self.steps.iter().rev().find_map(|step| match step {
-            Step::Section(name) => Some(visible(name)),
+            Step::Section(name) => Some(printable_name(name)),
             _ => None,
         })
     }
@@ -116,7 +118,7 @@ fn length(range: &Range<u64>) -> u64 {
 impl Step {
     fn member_name(&self) -> Option<String> {
         match self {
-            Self::Member(name) => Some(visible(name)),
+            Self::Member(name) => Some(printable_name(name)),
             _ => None,
         }
     }
@@ -125,7 +127,7 @@ impl Step {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Member(name) | Self::Section(name) | Self::Entry(name) => f.write_str(&visible(name)),
+            Self::Member(name) | Self::Section(name) | Self::Entry(name) => f.write_str(&printable_name(name)),
             Self::Embedded(index) => write!(f, "embedded object {index}"),
         }
     }
@@ -137,13 +139,6 @@ impl fmt::Display for Place {
         write!(f, "{}", self.file.display())?;
         self.steps.iter().try_for_each(|step| write!(f, "({step})"))
     }
-}
-
-/// A name from a file, which may hold anything, as it may stand on a terminal.
-pub(crate) fn visible(name: &[u8]) -> String {
-    let text = String::from_utf8_lossy(name);
-    let plain = text.chars().all(|c| !c.is_control() && c != char::REPLACEMENT_CHARACTER);
-    if plain { text.into_owned() } else { name.escape_ascii().to_string() }
 }
 
 fn percent_encoded(text: &[u8]) -> String {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use offload_bundle::container::Limits;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::Recorded;
+use offload_bundle::error::printable;
 use offload_bundle::id::OffloadKind;
 use offload_bundle::input::Input;
 use offload_bundle::scan::{CodeObject, ContentKind, Finding, Format, Found, Place, Scan};
@@ -61,7 +62,7 @@ pub(super) struct Row {
     pub(super) recorded_target: Option<String>,
 }
 
-/// What a bundle entry ID names.
+/// What a bundle entry ID names, as it may stand on a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     /// None for a code object without a bundle.
@@ -152,8 +153,8 @@ impl Row {
     fn new(code_object: &CodeObject<'_>, format: Format) -> Self {
         let target = code_object.entry_id().map(|id| Target {
             kind: (format != Format::CodeObject).then(|| id.kind()),
-            triple: id.triple().as_str().trim_end_matches('-').to_owned(),
-            target_id: id.target_id().to_string(),
+            triple: printable(id.triple().as_str().trim_end_matches('-')),
+            target_id: printable(&id.target_id().to_string()),
         });
         Self {
             id: code_object.shown_id().into_owned(),

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use offload_bundle::error::printable;
+
 use super::report::{FileReport, Report};
 use crate::cli::units::{bytes, count, per_mille};
 
@@ -243,10 +245,9 @@ fn escaped(text: &str) -> String {
         '<' => "&lt;".to_owned(),
         '>' => "&gt;".to_owned(),
         '"' => "&quot;".to_owned(),
-        c if c.is_control() => c.escape_default().to_string(),
         c => c.to_string(),
     };
-    text.chars().map(escape).collect()
+    printable(text).chars().map(escape).collect()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
+use offload_bundle::error::printable;
 use offload_bundle::scan::{Format, Place, Step};
 
 use super::report::{BundleRow, FileReport, Report, Row};
@@ -111,7 +112,7 @@ pub(super) fn text(report: &Report, rows: Rows, style: Style) -> String {
 }
 
 fn file_text(file: &FileReport, rows: Rows, style: Style, out: &mut String) {
-    let name = style.paint("1", &visible(&file.path.to_string_lossy()));
+    let name = style.paint("1", &printable(&file.path.to_string_lossy()));
     if file.bundles.is_empty() {
         let what = if file.problems.is_empty() { "no device code" } else { "nothing that can be read" };
         return line(out, &format!("{name}: {what}"));
@@ -279,11 +280,6 @@ fn totals(report: &Report, found: &[&BundleRow], style: Style, out: &mut String)
     let heading = format!("In all: {objects} in {}, {}", count(files, "file", "files"), bytes(scale.whole));
     line(out, &style.paint("1", &heading));
     table(&lines, scale, Columns { kind: false, compressed }, style, out);
-}
-
-/// A name that the user gave, without what a terminal would obey.
-fn visible(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
 /// Adds a line, without spaces at its end.
