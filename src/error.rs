@@ -179,7 +179,7 @@ impl fmt::Display for NoMatchText<'_> {
         }
         let shown: Vec<&str> = self.present.iter().take(SHOWN).map(String::as_str).collect();
         match (shown.as_slice(), self.present.len().saturating_sub(SHOWN)) {
-            ([], _) => f.write_str("; there is none"),
+            ([], _) => f.write_str("; the input holds none"),
             (shown, 0) => write!(f, "; there are: {}", shown.join(", ")),
             (shown, more) => write!(f, "; there are: {}, and {more} more", shown.join(", ")),
         }

@@ -15,14 +15,15 @@ pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "completions", co
 
 const EXAMPLES: &str = "\
 Examples:
-  For this and every later bash:
-    clang-offload-bundler completions bash > ~/.local/share/bash-completion/completions/clang-offload-bundler
+  For bash:
+    cd ~/.local/share/bash-completion/completions
+    clang-offload-bundler completions bash > clang-offload-bundler
   For fish:
     clang-offload-bundler completions fish > ~/.config/fish/completions/clang-offload-bundler.fish
 
 Exit status:
   0  the script was printed
-  1  it could not be
+  1  it could not be printed
   2  the command line is wrong";
 
 fn command() -> Command {

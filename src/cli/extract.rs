@@ -3,18 +3,16 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::anyhow;
 use clap::builder::PathBufValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use offload_bundle::Error;
 use offload_bundle::id::OffloadKind;
 use offload_bundle::job::{Destination, Extract};
-use offload_bundle::scan::{Comparison, Pattern, Selection};
 
 use super::console::Console;
-use super::files;
 use super::subcommand::Subcommand;
 use super::to_stdout;
+use super::{files, patterns};
 
 /// The subcommand.
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "extract", command, run };
@@ -27,7 +25,7 @@ Examples:
     clang-offload-bundler extract libkernels.so --target gfx90a --dry-run
   Only the code objects with exactly this target ID, or this bundle entry ID:
     clang-offload-bundler extract libkernels.so --exact --target gfx90a:xnack+
-    clang-offload-bundler extract libkernels.so --exact --target hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+
+    clang-offload-bundler extract libkernels.so --exact -t hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+
   Every GPU of a family, from all that a wheel holds:
     clang-offload-bundler extract torch-2.9-cp312-linux_x86_64.whl --target 'gfx11*' -o gfx11
   Straight into a disassembler:
@@ -37,6 +35,9 @@ Exit status:
   0  everything that matches was written
   1  nothing matches, or something could not be read or written; nothing was written
   2  the command line is wrong";
+
+/// What the option for patterns takes.
+const TARGET: &str = "A target ID, a bundle entry ID, or either with * ? [...]; several take what any of them takes";
 
 fn command() -> Command {
     Command::new("extract")
@@ -59,12 +60,8 @@ fn command() -> Command {
                 .value_parser(PathBufValueParser::new())
                 .default_value(".")
                 .help("Where the files go; - writes the only code object that matches to the standard output"),
-            Arg::new("target")
+            patterns::option("target", TARGET)
                 .short('t')
-                .long("target")
-                .value_name("PATTERN")
-                .action(ArgAction::Append)
-                .help("A target ID, a bundle entry ID, or either with * ? [...]; several take what any of them takes")
                 .long_help(
                     "A target ID (gfx90a:xnack+), a bundle entry ID (hip-amdgcn-amd-amdhsa--gfx90a), or either with the \
                      wildcards * ? and [...]. Given several times, what any of them takes is taken. A target ID takes the code \
@@ -77,18 +74,18 @@ fn command() -> Command {
                 .value_name("KIND")
                 .value_parser(["host", "openmp", "hip", "hipv4", "cuda", "sycl"])
                 .help("The offload kind; hip and hipv4 are one"),
-            Arg::new("exact")
-                .long("exact")
-                .action(ArgAction::SetTrue)
-                .help("Take only what has the very target ID or entry ID, not all that is compatible"),
+            patterns::exact("Take only what has exactly this target ID or entry ID, not all that is compatible"),
             Arg::new("dry-run").short('n').long("dry-run").action(ArgAction::SetTrue).help("Print the names, write nothing"),
         ])
 }
 
 fn run(matches: &ArgMatches, _console: &mut Console) -> anyhow::Result<ExitCode> {
+    let kind = matches.get_one::<String>("kind").and_then(|name| OffloadKind::from_name(name));
+    let mut selection = patterns::selection(matches, "target")?;
+    selection.kind = kind;
     let extract = Extract {
         inputs: files::of(matches).into_iter().map(|file| Ok(file?.path)).collect::<Result<_, Error>>()?,
-        selection: selection(matches)?,
+        selection,
         destination: destination(matches),
         limits: files::limits(matches),
     };
@@ -100,18 +97,6 @@ fn run(matches: &ArgMatches, _console: &mut Console) -> anyhow::Result<ExitCode>
         })?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn selection(matches: &ArgMatches) -> anyhow::Result<Selection> {
-    let mut selection = Selection::default();
-    for pattern in matches.get_many::<String>("target").into_iter().flatten() {
-        selection.targets.push(Pattern::parse(pattern).map_err(|error| anyhow!("--target: {error}"))?);
-    }
-    selection.kind = matches.get_one::<String>("kind").and_then(|name| OffloadKind::from_name(name));
-    if matches.get_flag("exact") {
-        selection.comparison = Comparison::Exact;
-    }
-    Ok(selection)
 }
 
 fn destination(matches: &ArgMatches) -> Destination {

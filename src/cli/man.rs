@@ -18,7 +18,7 @@ pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "man", command, r
 
 const EXAMPLES: &str = "\
 Examples:
-  Install all pages for oneself:
+  Install all pages for yourself:
     clang-offload-bundler man -o ~/.local/share/man/man1
     man clang-offload-bundler-inspect
 

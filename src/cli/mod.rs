@@ -1,8 +1,9 @@
 //! The command line: what was typed, what it means, and what is printed.
 //!
-//! One executable is several tools; [`choose`] tells which. A [`Tool`] has its options as rows of one table. `parse`
+//! One executable is several tools of LLVM's; [`choose`] tells which. A [`Tool`] has its options as rows of one table. `parse`
 //! expands response files ([`response`]), reads the words as LLVM 22.1.8 does ([`grammar`]) and leaves typed values to
-//! `clap`; the tool's own module turns them into a job of the library.
+//! `clap`; the tool's own module turns them into a job of the library. What LLVM does not have is a [`Subcommand`], whose
+//! command line is `clap`'s alone.
 
 mod bundler;
 mod completions;
@@ -19,6 +20,7 @@ mod options;
 mod overview;
 mod packager;
 mod parse;
+mod patterns;
 mod program;
 mod progress;
 mod recompress;

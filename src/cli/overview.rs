@@ -21,13 +21,13 @@ Examples:
 
 Exit status:
   0  the text was printed
-  1  it could not be
+  1  it could not be printed
   2  the command line is wrong";
 
 fn command() -> Command {
     let names = SUBCOMMANDS.map(|subcommand| subcommand.name);
     Command::new("help")
-        .about("Tell which subcommands there are, or what one of them can do")
+        .about("List the subcommands, or explain one of them")
         .after_help(EXAMPLES)
         .arg(Arg::new("subcommand").value_name("SUBCOMMAND").value_parser(names).help("The subcommand to explain"))
 }

@@ -3,18 +3,17 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{anyhow, ensure};
 use clap::builder::PathBufValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::job::{Recompress, Recompressed};
-use offload_bundle::scan::{Comparison, Pattern, Selection};
+use offload_bundle::scan::Selection;
 
 use super::console::Console;
-use super::files;
 use super::subcommand::Subcommand;
 use super::units::{bytes, count};
-use super::values::limit_window;
+use super::values::{limit_level, limit_window};
+use super::{files, patterns};
 
 /// The subcommand.
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "recompress", command, run };
@@ -30,7 +29,7 @@ Examples:
 
 Exit status:
   0  the output was written
-  1  it was not, and is what it was before
+  1  it was not; a file that was there is unchanged
   2  the command line is wrong";
 
 fn command() -> Command {
@@ -76,21 +75,13 @@ fn command() -> Command {
             files::max_size(),
             pattern("keep", "Keep what the pattern takes, and host code, and leave out everything else"),
             pattern("drop", "Leave out what the pattern takes"),
-            Arg::new("exact")
-                .long("exact")
-                .action(ArgAction::SetTrue)
-                .help("Patterns take only what has the very target ID or entry ID, not all that is compatible"),
+            patterns::exact("Patterns take only what has exactly this target ID or entry ID, not all that is compatible"),
         ])
 }
 
 fn pattern(name: &'static str, help: &'static str) -> Arg {
     let long = "The pattern is one of `extract`: a target ID, a bundle entry ID, or either with wildcards.";
-    Arg::new(name)
-        .long(name)
-        .value_name("PATTERN")
-        .action(ArgAction::Append)
-        .help(help)
-        .long_help(format!("{help}. {long}"))
+    patterns::option(name, help).long_help(format!("{help}. {long}"))
 }
 
 fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
@@ -114,27 +105,14 @@ fn compression(matches: &ArgMatches) -> anyhow::Result<Option<Compression>> {
         return Ok(None);
     }
     let mut compression = Compression::of(Method::Zstd);
-    if let Some(level) = matches.get_one::<i32>("level") {
-        let levels = Method::Zstd.levels();
-        let (least, most) = levels.clone().into_inner();
-        ensure!(levels.contains(level), "--level must be from {least} to {most}, not {level}");
-        compression.level = *level;
-    }
-    limit_window(&mut compression, matches.get_one::<u32>("window").copied())?;
+    limit_level(&mut compression, "--level", matches.get_one::<i32>("level").copied())?;
+    limit_window(&mut compression, "--window", matches.get_one::<u32>("window").copied())?;
     Ok(Some(compression))
 }
 
-/// The selection that the patterns of an option make; none if it was not given.
+/// What an option selects; none if it was not given.
 fn selection(matches: &ArgMatches, name: &str) -> anyhow::Result<Option<Selection>> {
-    let Some(patterns) = matches.get_many::<String>(name) else { return Ok(None) };
-    let mut selection = Selection::default();
-    for pattern in patterns {
-        selection.targets.push(Pattern::parse(pattern).map_err(|error| anyhow!("--{name}: {error}"))?);
-    }
-    if matches.get_flag("exact") {
-        selection.comparison = Comparison::Exact;
-    }
-    Ok(Some(selection))
+    matches.contains_id(name).then(|| patterns::selection(matches, name)).transpose()
 }
 
 /// What was done, in a line.

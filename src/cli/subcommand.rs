@@ -1,9 +1,12 @@
 //! Our own subcommands, which LLVM's tools do not have: their command lines are plain `clap`.
 
 use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Command};
+use offload_bundle::Error;
+use serde::Serialize;
 
 use super::console::Console;
 use super::{completions, extract, inspect, man, overview, recompress, verify};
@@ -47,7 +50,6 @@ pub(super) fn all() -> Command {
         .version(env!("CARGO_PKG_VERSION"))
         .disable_help_subcommand(true)
         .subcommands(subcommands)
-        .disable_help_subcommand(true)
 }
 
 /// Reads the command line, without the name of the subcommand, and does what it asks for.
@@ -63,6 +65,12 @@ pub(super) fn run(subcommand: &Subcommand, argv: Vec<OsString>, console: &mut Co
             Ok(status)
         }
     }
+}
+
+/// Writes a document for programs.
+pub(super) fn write_json(document: &impl Serialize, out: &mut dyn Write) -> Result<(), Error> {
+    let written = serde_json::to_writer_pretty(&mut *out, document).map_err(io::Error::from);
+    written.and_then(|()| out.write_all(b"\n")).map_err(|error| Error::io("-", error))
 }
 
 /// The status of a command line that cannot be understood.
@@ -85,6 +93,9 @@ mod tests {
     fn every_help_ends_with_examples_and_exit_statuses() {
         for subcommand in SUBCOMMANDS {
             let help = (subcommand.command)().render_long_help().to_string();
+            // Beyond 100 characters clap would break an example in two.
+            let examples = (subcommand.command)().get_after_help().unwrap().to_string();
+            assert!(examples.lines().all(|line| line.chars().count() <= 100), "{}", subcommand.name);
             assert!(help.contains("\nExamples:\n") && help.contains("\nExit status:\n"), "{}", subcommand.name);
         }
     }

@@ -57,13 +57,13 @@ fn magnitude(text: &[u8]) -> Option<u64> {
     u64::from_str_radix(str::from_utf8(digits).ok()?, base).ok()
 }
 
-/// Puts the limit of the zstd window that was typed, as its exponent, where it belongs.
-pub(super) fn limit_window(compression: &mut Compression, typed: Option<u32>) -> Result<()> {
+/// Puts the limit of the zstd window that was typed for this option, as its exponent, where it belongs.
+pub(super) fn limit_window(compression: &mut Compression, option: &str, typed: Option<u32>) -> Result<()> {
     if let Some(log) = typed {
         let (least, most) = WINDOW_LOGS.into_inner();
         ensure!(
             WINDOW_LOGS.contains(&log),
-            "--compression-window must be an exponent from {least} to {most} (the window is 2^N bytes), not {log}"
+            "{option} must be an exponent from {least} to {most} (the window is 2^N bytes), not {log}"
         );
         compression.window_log_max = log;
     }
@@ -78,15 +78,12 @@ pub(super) fn limits(max_size: Option<u64>) -> Limits {
     max_size.map_or_else(Limits::default, typed)
 }
 
-/// Puts the level that was typed for an option of our own where it belongs.
-pub(super) fn limit_level(compression: &mut Compression, typed: Option<i32>) -> Result<()> {
+/// Puts the level that was typed for this option, one of our own, where it belongs.
+pub(super) fn limit_level(compression: &mut Compression, option: &str, typed: Option<i32>) -> Result<()> {
     if let Some(level) = typed {
         let (levels, method) = (compression.method.levels(), compression.method.name());
         let (least, most) = (levels.start(), levels.end());
-        ensure!(
-            levels.contains(&level),
-            "--compression-level must be from {least} to {most} for {method}, not {level}"
-        );
+        ensure!(levels.contains(&level), "{option} must be from {least} to {most} for {method}, not {level}");
         compression.level = level;
     }
     Ok(())

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::console::Console;
 use super::files::{self, Origin, WorkFile};
-use super::subcommand::Subcommand;
+use super::subcommand::{Subcommand, write_json};
 use super::to_stdout;
 use super::units::count;
 
@@ -40,7 +40,7 @@ The rules:
 
 Exit status:
   0  nothing is wrong
-  1  something is, or could not be read
+  1  something is wrong, or could not be read
   2  the command line is wrong";
 
 fn command() -> Command {
@@ -74,9 +74,9 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
             Err(error) => failures.push(error),
         }
     }
-    to_stdout(
-        |out| if matches.get_flag("json") { write_json(&checked, &failures, out) } else { write_text(&checked, out) },
-    )?;
+    to_stdout(|out| {
+        if matches.get_flag("json") { write_report(&checked, &failures, out) } else { write_text(&checked, out) }
+    })?;
     failures.iter().for_each(|error| console.error(&error.to_string()));
     let clean = failures.is_empty() && checked.iter().all(|(_, verified)| verified.faults.is_empty());
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -94,7 +94,7 @@ fn write_text(checked: &[Checked], out: &mut dyn Write) -> Result<()> {
         let verdict = match (faults.len(), bundles) {
             (0, 0) => "no device code".to_owned(),
             (0, _) => format!("{held}, nothing wrong"),
-            (wrong, _) => format!("{held}, {wrong} wrong"),
+            (faults, _) => format!("{held}, {}", count(faults, "fault", "faults")),
         };
         lines.push(format!("{}: {verdict}", file.path.display()));
     }
@@ -126,7 +126,7 @@ struct FaultReport {
     text: String,
 }
 
-fn write_json(checked: &[Checked], failures: &[Error], out: &mut dyn Write) -> Result<()> {
+fn write_report(checked: &[Checked], failures: &[Error], out: &mut dyn Write) -> Result<()> {
     let fault = |fault: &Fault| FaultReport {
         rule: fault.rule.name(),
         member: fault.place.member(),
@@ -143,6 +143,5 @@ fn write_json(checked: &[Checked], failures: &[Error], out: &mut dyn Write) -> R
     };
     let files = checked.iter().map(file).collect();
     let document = Document { version: VERSION, files, problems: failures.iter().map(Error::to_string).collect() };
-    let written = serde_json::to_writer_pretty(&mut *out, &document).map_err(std::io::Error::from);
-    written.and_then(|()| out.write_all(b"\n")).map_err(|error| Error::io("-", error))
+    write_json(&document, out)
 }

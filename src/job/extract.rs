@@ -13,9 +13,6 @@ use crate::output::{self, Output};
 use crate::piece::Sink;
 use crate::scan::{CodeObject, ContentKind, Finding, Found, Scan, Selection};
 
-/// How many bytes of a code object tell what it is.
-const HEAD_LEN: u64 = 512;
-
 /// What stands for the standard output.
 const STANDARD_OUTPUT: &str = "-";
 
@@ -168,7 +165,7 @@ impl<'j> Work<'j> {
     fn take(&mut self, mut sink: Pending) -> Result<()> {
         sink.start(&[])?;
         if sink.path.canonicalize().is_ok_and(|path| self.inputs.contains(&path)) {
-            return Err(Error::SameOutput { path: sink.path });
+            return Err(Error::OverwritesInput { path: sink.path });
         }
         self.done.push(Extracted { path: sink.path, size: sink.size });
         self.outputs.extend(sink.output);
@@ -238,7 +235,7 @@ impl Pending {
         }
         self.started = true;
         let known = [&self.head, next].concat();
-        let head = crate::bytes::slice(&known, 0, HEAD_LEN).unwrap_or(&known);
+        let head = crate::bytes::slice(&known, 0, ContentKind::HEAD_LEN).unwrap_or(&known);
         let mut path = self.stem.clone().into_os_string();
         if self.stem.as_os_str() != STANDARD_OUTPUT {
             path.push(".");
@@ -261,7 +258,7 @@ impl Pending {
 impl Sink for Pending {
     fn write(&mut self, data: &[u8]) -> Result<()> {
         self.size = self.size.saturating_add(len_u64(data));
-        if !self.started && len_u64(&self.head).saturating_add(len_u64(data)) < HEAD_LEN {
+        if !self.started && len_u64(&self.head).saturating_add(len_u64(data)) < ContentKind::HEAD_LEN {
             self.head.extend_from_slice(data);
             return Ok(());
         }
@@ -271,7 +268,7 @@ impl Sink for Pending {
 
     fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
         self.size = self.size.saturating_add(slice.len());
-        let head = slice.slice(0, slice.len().min(HEAD_LEN)).map_or(&[][..], |head| head.bytes());
+        let head = slice.slice(0, slice.len().min(ContentKind::HEAD_LEN)).map_or(&[][..], |head| head.bytes());
         self.start(head)?;
         self.output.as_mut().map_or(Ok(()), |output| output.copy(slice))
     }

@@ -1,5 +1,5 @@
-//! The jobs: bundle, unbundle, unbundle an archive, list, package and unpackage. Each is a struct of what to do with a
-//! `run` that does it.
+//! The jobs: bundle, unbundle, unbundle an archive, list, package and unpackage, which are LLVM's; extract, verify and
+//! recompress, which are ours. Each is a struct of what to do with a `run` that does it.
 //!
 //! A job touches no file but those it names, prints nothing and leaves either all of its outputs or none. What
 //! a user may want to hear besides the result comes as [`Event`]s.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::amdgpu;
-use super::image::{ContentKind, HEAD_LEN};
+use super::image::ContentKind;
 use super::place::{Origin, Place};
 use crate::container::sequence::Bundle;
 use crate::container::{Entry, Part};
@@ -147,12 +147,12 @@ impl<'f> CodeObject<'f> {
         if self.size() == 0 {
             return Some(ContentKind::Empty);
         }
-        self.bundle.head(self.index, HEAD_LEN).map(ContentKind::of)
+        self.bundle.head(self.index, ContentKind::HEAD_LEN).map(ContentKind::of)
     }
 
     /// The target ID that the code object itself records, which every ELF for an AMD GPU does.
     pub fn recorded_target(&self) -> Option<String> {
-        amdgpu::target_id(self.bundle.head(self.index, HEAD_LEN)?)
+        amdgpu::target_id(self.bundle.head(self.index, ContentKind::HEAD_LEN)?)
     }
 
     /// The code object as it lies in the file; none where it is compressed, or has to be restored.

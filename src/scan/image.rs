@@ -3,9 +3,6 @@
 use super::sections;
 use crate::container::{MAGIC, bitcode, compressed, offload_binary};
 
-/// How many bytes tell.
-pub(super) const HEAD_LEN: u64 = 512;
-
 /// The first bytes of SPIR-V, in both byte orders.
 const SPIR_V: [[u8; 4]; 2] = [[0x03, 0x02, 0x23, 0x07], [0x07, 0x23, 0x02, 0x03]];
 
@@ -41,7 +38,10 @@ pub enum ContentKind {
 }
 
 impl ContentKind {
-    /// What begins with `head`: all of it if it is short, 512 bytes otherwise.
+    /// How many bytes tell.
+    pub const HEAD_LEN: u64 = 512;
+
+    /// What begins with `head`: all of it if it is short, [`HEAD_LEN`](Self::HEAD_LEN) bytes otherwise.
     pub fn of(head: &[u8]) -> Self {
         let begins = |magics: &[&[u8]]| magics.iter().any(|magic| head.starts_with(magic));
         if head.is_empty() {

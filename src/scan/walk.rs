@@ -126,7 +126,7 @@ impl<'w, 'v> Walk<'w, 'v> {
     /// The code objects of a bundle that are bundles themselves.
     fn nested(&mut self, place: &Place, bundle: &Bundle<'_>, depth: u32) -> Result<()> {
         for (index, entry) in bundle.entries.iter().enumerate() {
-            if bundle.head(index, super::image::HEAD_LEN).map(ContentKind::of) != Some(ContentKind::Bundle) {
+            if bundle.head(index, ContentKind::HEAD_LEN).map(ContentKind::of) != Some(ContentKind::Bundle) {
                 continue;
             }
             let place = place.join(Step::Entry(entry.id.clone()));

@@ -123,7 +123,11 @@ fn without_a_match_the_error_lists_what_is_there() {
     let outcome = tool(&["extract", "in", "-t", "x"], &[("in", &formats::binary(&entries, 1))]);
     assert!(outcome.stderr_text().contains(", and 480 more"), "{}", outcome.stderr_text());
     let outcome = tool(&["extract", "in"], &[("in", b"text")]);
-    assert!(outcome.stderr_text().contains("no code object matches; there is none"), "{}", outcome.stderr_text());
+    assert!(
+        outcome.stderr_text().contains("no code object matches; the input holds none"),
+        "{}",
+        outcome.stderr_text()
+    );
 }
 
 #[test]

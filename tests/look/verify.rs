@@ -229,7 +229,7 @@ fn several_files_and_the_status() {
     let (status, out, said) = run(&["nowhere", "d", "wrong"]);
     assert_eq!(status, 1);
     assert!(said.contains("'nowhere': No such file or directory"), "{said}");
-    assert!(out.ends_with("wrong: 1 code object in 1 bundle, 1 wrong\n"), "{out}");
+    assert!(out.ends_with("wrong: 1 code object in 1 bundle, 1 fault\n"), "{out}");
     let (status, out, _) = run(&["--json", "nowhere"]);
     let document: Value = serde_json::from_str(&out).unwrap();
     schema::check("verify", &document);

@@ -2,11 +2,12 @@
 
 use std::io::Write;
 
+use offload_bundle::Result;
 use offload_bundle::scan::{ContentKind, Origin};
-use offload_bundle::{Error, Result};
 use serde::Serialize;
 
 use super::report::{BundleRow, FileReport, Report, Row};
+use crate::cli::subcommand::write_json;
 
 /// The version of the document's form. A field that is added does not change it.
 const VERSION: u32 = 1;
@@ -44,7 +45,7 @@ struct CodeObject<'r> {
     target_id: Option<&'r str>,
     recorded_target_id: Option<&'r str>,
     image_kind: Option<&'static str>,
-    uri: Option<String>,
+    uri: Option<&'r str>,
 }
 
 #[derive(Serialize)]
@@ -58,8 +59,7 @@ struct Compressed {
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<()> {
     let files = report.files.iter().map(file).collect();
     let document = Document { version: VERSION, files, problems: report.problems() };
-    let written = serde_json::to_writer_pretty(&mut *out, &document).map_err(std::io::Error::from);
-    written.and_then(|()| out.write_all(b"\n")).map_err(|error| Error::io("-", error))
+    write_json(&document, out)
 }
 
 fn file(file: &FileReport) -> File<'_> {
@@ -73,10 +73,6 @@ fn code_object<'r>(path: &str, bundle: &BundleRow, row: &'r Row) -> CodeObject<'
     let in_file = matches!(bundle.place.origin(), Origin::File(_));
     let target = row.target.as_ref();
     let start = row.range.as_ref().map(|range| range.start);
-    let uri = row.range.clone().map(|range| match bundle.compressed {
-        Some(_) => bundle.place.uri(bundle.range.clone(), Some(range)),
-        None => bundle.place.uri(range, None),
-    });
     CodeObject {
         path: path.to_owned(),
         member: bundle.place.member(),
@@ -99,6 +95,6 @@ fn code_object<'r>(path: &str, bundle: &BundleRow, row: &'r Row) -> CodeObject<'
         target_id: target.map(|target| target.target_id.as_str()).filter(|target_id| !target_id.is_empty()),
         recorded_target_id: row.recorded_target.as_deref(),
         image_kind: row.content.map(ContentKind::name),
-        uri,
+        uri: row.uri.as_deref(),
     }
 }

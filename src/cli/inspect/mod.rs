@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::builder::PathBufValueParser;
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use offload_bundle::Error;
 use offload_bundle::container::sequence::Inflate;
 
@@ -38,14 +38,14 @@ Examples:
 
 Exit status:
   0  everything was read
-  1  something could not be read, or is broken; the rest was still told
+  1  something could not be read, or is broken; the rest is shown all the same
   2  the command line is wrong";
 
 fn command() -> Command {
     Command::new("inspect")
-        .about("Tell which GPU code objects files hold, and how large each is")
+        .about("Show which GPU code objects files hold, and how large each is")
         .long_about(
-            "Tell which GPU code objects files hold, and how large each is.\n\n\
+            "Show which GPU code objects files hold, and how large each is.\n\n\
              Device code is found by content: in bundles (plain, compressed, text, many in a row), offload binaries, fat \
              objects, ELF and COFF objects, libraries and programs, bitcode, ar archives, and zip files such as Python \
              wheels. Of compressed bundles only the beginning is inflated.",
@@ -76,7 +76,6 @@ fn command() -> Command {
             Arg::new("color")
                 .long("color")
                 .value_name("WHEN")
-                .value_parser(value_parser!(String))
                 .value_parser(["auto", "always", "never"])
                 .default_value("auto")
                 .help("Colours in the table"),

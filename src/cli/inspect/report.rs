@@ -58,6 +58,7 @@ pub(super) struct Row {
     pub(super) size: u64,
     /// Where it lies: in the inflated bundle if that is compressed, counted from the origin of the place otherwise.
     pub(super) range: Option<Range<u64>>,
+    pub(super) uri: Option<String>,
     /// What the code object itself says that it is for.
     pub(super) recorded_target: Option<String>,
 }
@@ -162,6 +163,7 @@ impl Row {
             content: code_object.kind(),
             size: code_object.size(),
             range: code_object.range(),
+            uri: code_object.uri(),
             recorded_target: code_object.recorded_target(),
         }
     }
