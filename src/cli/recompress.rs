@@ -120,7 +120,7 @@ fn compression(matches: &ArgMatches) -> anyhow::Result<Option<Compression>> {
         ensure!(levels.contains(level), "--level must be from {least} to {most}, not {level}");
         compression.level = *level;
     }
-    limit_window(&mut compression, matches.get_one::<u32>("window").copied())?;
+    limit_window(&mut compression, "--window", matches.get_one::<u32>("window").copied())?;
     Ok(Some(compression))
 }
 

@@ -58,12 +58,12 @@ fn magnitude(text: &[u8]) -> Option<u64> {
 }
 
 /// Puts the limit of the zstd window that was typed, as its exponent, where it belongs.
-pub(super) fn limit_window(compression: &mut Compression, typed: Option<u32>) -> Result<()> {
+pub(super) fn limit_window(compression: &mut Compression, option: &str, typed: Option<u32>) -> Result<()> {
     if let Some(log) = typed {
         let (least, most) = WINDOW_LOGS.into_inner();
         ensure!(
             WINDOW_LOGS.contains(&log),
-            "--compression-window must be an exponent from {least} to {most} (the window is 2^N bytes), not {log}"
+            "{option} must be an exponent from {least} to {most} (the window is 2^N bytes), not {log}"
         );
         compression.window_log_max = log;
     }

@@ -101,7 +101,7 @@ fn plan_bundle(raw: &RawArgs, files: Files, environment: &Environment) -> Result
     };
     let mut compression = Compression::of(Method::Zstd);
     compression.level = raw.compression_level.or(environment.compression_level).unwrap_or(compression.level);
-    limit_window(&mut compression, raw.compression_window)?;
+    limit_window(&mut compression, "--compression-window", raw.compression_window)?;
     Ok(Job::Bundle(Bundle {
         members: targets.into_iter().zip(inputs).collect(),
         output,

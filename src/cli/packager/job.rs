@@ -67,7 +67,7 @@ fn plan_format(raw: &RawArgs) -> Result<(Version, Option<Compression>)> {
     }
     let mut compression = Compression::of(Method::from_name(method).unwrap_or(Method::Zstd));
     limit_level(&mut compression, raw.compression_level)?;
-    limit_window(&mut compression, raw.compression_window)?;
+    limit_window(&mut compression, "--compression-window", raw.compression_window)?;
     Ok((Version::V3, Some(compression)))
 }
 
