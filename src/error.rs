@@ -361,6 +361,16 @@ pub enum Malformed {
         /// Where the first one lies that is too deep.
         offset: u64,
     },
+    /// Containers in one another that cost more than a search may.
+    #[error("what lies in one another at offset {offset} comes to more than {limit} {what}; the search ends here")]
+    Search {
+        /// What there is too much of.
+        what: &'static str,
+        /// Where it is too much.
+        offset: u64,
+        /// How much there may be.
+        limit: u64,
+    },
     /// A compressed container that claims to inflate to more than it may.
     #[error("{what} at offset {offset}: it claims {claimed} bytes when inflated, more than the limit of {limit}")]
     Claim {

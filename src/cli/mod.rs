@@ -131,17 +131,23 @@ fn without_subcommand(mut argv: Vec<OsString>, word: &str) -> Vec<OsString> {
     argv
 }
 
-/// Does work that prints to the standard output.
+/// Does work that prints to the standard output. A reader that has gone away is no error, nor does it hide one.
 fn to_stdout(work: impl FnOnce(&mut dyn Write) -> Result<(), Error>) -> Result<(), Error> {
     let mut out = BufWriter::new(io::stdout().lock());
     let done = work(&mut out);
-    out.flush().map_err(|error| Error::io("-", error))?;
-    done
+    let flushed = out.flush().map_err(|error| Error::io("-", error));
+    let unless_gone = |done: Result<(), Error>| done.or_else(|error| if is_gone(&error) { Ok(()) } else { Err(error) });
+    unless_gone(flushed)?;
+    unless_gone(done)
 }
 
 /// Whether the error is only that whoever read the standard output has stopped.
 fn reader_is_gone(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref::<Error>(), Some(Error::Io { path, source })
+    error.downcast_ref().is_some_and(is_gone)
+}
+
+fn is_gone(error: &Error) -> bool {
+    matches!(error, Error::Io { path, source }
         if path == Path::new("-") && source.kind() == io::ErrorKind::BrokenPipe)
 }
 

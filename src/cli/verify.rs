@@ -88,7 +88,7 @@ fn write_text(checked: &[Checked], out: &mut dyn Write) -> Result<()> {
         .filter(|(file, verified)| file.origin == Origin::Named || verified.bundles > 0 || !verified.faults.is_empty());
     let mut lines = Vec::new();
     for (file, Verified { bundles, code_objects, faults, .. }) in shown {
-        lines.extend(faults.iter().map(Fault::to_string));
+        lines.extend(faults.iter().map(|fault| printable(&fault.to_string())));
         let objects = count(*code_objects, "code object", "code objects");
         let held = format!("{objects} in {}", count(*bundles, "bundle", "bundles"));
         let verdict = match (faults.len(), bundles) {
@@ -96,7 +96,7 @@ fn write_text(checked: &[Checked], out: &mut dyn Write) -> Result<()> {
             (0, _) => format!("{held}, nothing wrong"),
             (faults, _) => format!("{held}, {}", count(faults, "fault", "faults")),
         };
-        lines.push(format!("{}: {verdict}", file.path.display()));
+        lines.push(format!("{}: {verdict}", printable(&file.path.to_string_lossy())));
     }
     lines.iter().try_for_each(|line| writeln!(out, "{}", printable(line))).map_err(|error| Error::io("-", error))
 }

@@ -327,6 +327,14 @@ impl<'a> Bundles<'a> {
         self.next().transpose()
     }
 
+    /// What the next bundle claims to inflate to, if it is compressed and claims no more than the limits allow.
+    pub(crate) fn claimed(&self, limits: Limits) -> Option<u64> {
+        let position = self.position?;
+        let position = if position == 0 { 0 } else { self.skip_padding(position)? };
+        let compressed = self.container.compressed(self.rest(position)?, limits).ok()??;
+        Some(compressed.recorded().inflated)
+    }
+
     /// Where the walk met something that is no bundle, as an offset in the input.
     pub fn stopped_at(&self) -> Option<u64> {
         self.stopped_at

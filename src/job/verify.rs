@@ -100,6 +100,9 @@ impl fmt::Display for Fault {
     }
 }
 
+/// How much of an entry ID stands in a fault, in characters.
+const SHOWN_MAX: usize = 200;
+
 impl Verify {
     /// Checks a file.
     ///
@@ -162,6 +165,15 @@ fn inner_text(error: &Error) -> String {
     }
 }
 
+/// An entry ID, which may be megabytes long, as a fault may have it.
+fn shown(code_object: &CodeObject<'_>) -> String {
+    let id = code_object.shown_id();
+    match id.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{}...", id.get(..end).unwrap_or_default()),
+        None => id.into_owned(),
+    }
+}
+
 fn check_id(code_object: &CodeObject<'_>) -> Option<(Rule, String)> {
     let text = std::str::from_utf8(code_object.id());
     let reason = match text.map(EntryId::parse_any) {
@@ -169,12 +181,12 @@ fn check_id(code_object: &CodeObject<'_>) -> Option<(Rule, String)> {
         Ok(Err(error)) => error.to_string(),
         Err(_) => "it is no UTF-8".to_owned(),
     };
-    Some((Rule::EntryId, format!("'{}' is no bundle entry ID: {reason}", code_object.shown_id())))
+    Some((Rule::EntryId, format!("'{}' is no bundle entry ID: {reason}", shown(code_object))))
 }
 
 fn check_features(code_object: &CodeObject<'_>, id: &EntryId) -> Option<(Rule, String)> {
     let error = id.target_id().check_features().err()?;
-    Some((Rule::Feature, format!("'{}': {error}", code_object.shown_id())))
+    Some((Rule::Feature, format!("'{}': {error}", shown(code_object))))
 }
 
 fn duplicates(code_objects: &[CodeObject<'_>]) -> Vec<(Rule, String)> {
@@ -184,7 +196,7 @@ fn duplicates(code_objects: &[CodeObject<'_>]) -> Vec<(Rule, String)> {
         let count = counts.entry(code_object.id()).or_default();
         *count = count.saturating_add(1);
         if *count == 2 {
-            let text = format!("several entries have the ID '{}'; runtimes take one of them", code_object.shown_id());
+            let text = format!("several entries have the ID '{}'; runtimes take one of them", shown(code_object));
             faults.push((Rule::Duplicate, text));
         }
     }
@@ -200,7 +212,7 @@ fn conflicts(ids: &[(&CodeObject<'_>, EntryId)]) -> Vec<(Rule, String)> {
         let without_features = written.split(':').next().unwrap_or_default().to_owned();
         let (first, first_id) = *firsts.entry(without_features).or_insert((code_object, id));
         if id.target_id().conflicts_with(first_id.target_id()) {
-            let (one, other) = (first.shown_id(), code_object.shown_id());
+            let (one, other) = (shown(first), shown(code_object));
             let text = format!("'{one}' and '{other}' conflict: a feature is set in one of them only");
             faults.push((Rule::Conflict, text));
         }
@@ -217,7 +229,7 @@ fn overlaps(code_objects: &[CodeObject<'_>]) -> Vec<(Rule, String)> {
     let mut furthest: Option<(Range<u64>, &CodeObject<'_>)> = None;
     for (range, code_object) in ranges {
         if let Some((before, other)) = furthest.as_ref().filter(|(before, _)| before.end > range.start) {
-            let (a, b) = (other.shown_id(), code_object.shown_id());
+            let (a, b) = (shown(other), shown(code_object));
             faults.push((Rule::Overlap, format!("'{a}' and '{b}' overlap: {before:?} and {range:?}")));
         }
         if furthest.as_ref().is_none_or(|(before, _)| before.end < range.end) {
@@ -238,5 +250,5 @@ fn check_target(code_object: &CodeObject<'_>, id: &EntryId) -> Option<(Rule, Str
     if parsed.processor() == id.target_id().processor() && !id.target_id().features().any(differs) {
         return None;
     }
-    Some((Rule::Target, format!("'{}' holds an ELF file for '{recorded}'", code_object.shown_id())))
+    Some((Rule::Target, format!("'{}' holds an ELF file for '{recorded}'", shown(code_object))))
 }

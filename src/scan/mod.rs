@@ -12,7 +12,8 @@
 //!
 //! A code object that is itself a bundle or an offload binary is looked into too. Nothing but headers is read: of a
 //! compressed bundle, the beginning is inflated, of a deflated member of a zip file all of it, if it begins like
-//! one of the above. What is broken is reported in its place, and the rest is still found.
+//! one of the above. What is broken is reported in its place, and the rest is still found, up to what a file of its size
+//! may cost.
 //!
 //! # Which GPUs does a file carry code for?
 //!
@@ -39,6 +40,7 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod amdgpu;
+mod budget;
 mod found;
 mod image;
 mod pattern;
@@ -66,7 +68,8 @@ use crate::input::Input;
 pub struct Scan {
     /// How much of compressed bundles is inflated.
     pub inflate: Inflate,
-    /// How much compressed containers and members of zip files may inflate to.
+    /// How much compressed containers and members of zip files may inflate to. What lies in one another may come to
+    /// [`nested`](Limits::nested) or 64 times the file in bytes, whichever is more, and to 250,000 bundles and code objects.
     pub limits: Limits,
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use crate::bytes::len_u64;
 use crate::error::printable_name;
 
 /// A step into a file.
@@ -60,6 +61,15 @@ impl Place {
     /// The file that was searched, as the caller named it.
     pub fn file(&self) -> &Path {
         &self.file
+    }
+
+    /// What its names take in memory, in bytes.
+    pub(super) fn weight(&self) -> u64 {
+        let name = |step: &Step| match step {
+            Step::Member(name) | Step::Section(name) | Step::Entry(name) => len_u64(name),
+            Step::Embedded(_) => 0,
+        };
+        self.steps.iter().map(name).fold(0, u64::saturating_add)
     }
 
     /// The steps from the file to the place; none if the file itself is the place.

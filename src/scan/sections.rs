@@ -8,7 +8,8 @@
 //!
 //! Names: clang 22.1.8, both HIP drivers.
 //!
-//! Rejected: objects whose section table cannot be read, sections that reach beyond the file.
+//! Rejected: objects whose section table cannot be read, sections that reach beyond the file, names that together are
+//! longer than four times the file.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -17,8 +18,9 @@ use object::elf::SectionType;
 use object::read::elf::{ElfSection, FileHeader, SectionHeader};
 use object::{Endianness, File, Object, ObjectSection};
 
-use crate::bytes::slice;
+use crate::bytes::{len_u64, slice};
 use crate::container::MAGIC;
+use crate::container::limits::shown;
 use crate::container::offload_binary::host;
 use crate::error::Malformed;
 
@@ -27,6 +29,10 @@ const SHT_LLVM_OFFLOADING: SectionType = SectionType(0x6fff_4c0b);
 /// The machines of ELF files that are device code.
 pub(super) const EM_CUDA: u16 = 190;
 pub(super) const EM_AMDGPU: u16 = 224;
+
+/// How often the bytes of an object may be used for names of sections, which may share them.
+const NAMES_SHARED_MAX: u64 = 4;
+const NAMES_TOO_LONG: &str = "the names of its sections are together longer than four times the file";
 
 /// What a section holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,13 +65,15 @@ pub(super) fn elf_machine(head: &[u8]) -> Option<u16> {
 /// The sections of an object that hold device code, in its order. Offsets in errors count from `base`.
 pub(super) fn read(data: &[u8], base: u64) -> Result<Vec<DeviceSection>, Malformed> {
     let broken = |error: object::read::Error| Malformed::Object { what: error.to_string(), offset: base };
+    let names_max = len_u64(data).saturating_mul(NAMES_SHARED_MAX);
     match File::parse(data).map_err(broken)? {
-        File::Elf32(file) => collect(&file, is_offloading, ObjectSection::file_range),
-        File::Elf64(file) => collect(&file, is_offloading, ObjectSection::file_range),
-        File::Pe32(file) => collect(&file, |_| false, |section| host::pe_range(section.pe_section())),
-        File::Pe64(file) => collect(&file, |_| false, |section| host::pe_range(section.pe_section())),
-        file => collect(&file, |_| false, ObjectSection::file_range),
+        File::Elf32(file) => collect(&file, names_max, is_offloading, ObjectSection::file_range),
+        File::Elf64(file) => collect(&file, names_max, is_offloading, ObjectSection::file_range),
+        File::Pe32(file) => collect(&file, names_max, |_| false, |section| host::pe_range(section.pe_section())),
+        File::Pe64(file) => collect(&file, names_max, |_| false, |section| host::pe_range(section.pe_section())),
+        file => collect(&file, names_max, |_| false, ObjectSection::file_range),
     }
+    .ok_or_else(|| Malformed::Object { what: NAMES_TOO_LONG.to_owned(), offset: base })?
     .into_iter()
     .map(|section| check(section, data, base))
     .collect()
@@ -77,18 +85,24 @@ pub(crate) fn containers(data: &[u8], base: u64) -> Result<Vec<Range<u64>>, Malf
     Ok(sections.map(|section| section.range).collect())
 }
 
+/// None if their names take more than `names_max` bytes.
 fn collect<'d: 'f, 'f, Objects: Object<'d>>(
     file: &'f Objects,
+    names_max: u64,
     is_offloading: impl Fn(&Objects::Section<'f>) -> bool,
     range_of: impl Fn(&Objects::Section<'f>) -> Option<(u64, u64)>,
-) -> Vec<DeviceSection> {
-    let sections = file.sections().filter_map(|section| {
+) -> Option<Vec<DeviceSection>> {
+    let mut left = names_max;
+    let mut sections = Vec::new();
+    for section in file.sections() {
         let name = section.name_bytes().unwrap_or_default();
-        let holds = if is_offloading(&section) { Holds::Containers } else { holds(name)? };
-        let (start, size) = range_of(&section)?;
-        Some(DeviceSection { name: name.to_vec(), holds, range: start..start.saturating_add(size) })
-    });
-    sections.collect()
+        left = left.checked_sub(len_u64(name))?;
+        let holds = if is_offloading(&section) { Some(Holds::Containers) } else { holds(name) };
+        if let (Some(holds), Some((start, size))) = (holds, range_of(&section)) {
+            sections.push(DeviceSection { name: name.to_vec(), holds, range: start..start.saturating_add(size) });
+        }
+    }
+    Some(sections)
 }
 
 fn is_offloading<'d, Elf: FileHeader<Endian = Endianness>>(section: &ElfSection<'d, '_, Elf>) -> bool {
@@ -109,10 +123,10 @@ fn check(section: DeviceSection, data: &[u8], base: u64) -> Result<DeviceSection
     match slice(data, section.range.start, size) {
         Some(_) => Ok(section),
         None => Err(Malformed::Truncated {
-            what: format!("the section '{}'", section.name.escape_ascii()),
+            what: format!("the section '{}'", shown(&section.name)),
             offset: base.saturating_add(section.range.start),
             needed: size,
-            end: base.saturating_add(crate::bytes::len_u64(data)),
+            end: base.saturating_add(len_u64(data)),
         }),
     }
 }

@@ -3,12 +3,14 @@
 
 use std::path::Path;
 
+use super::budget::{Budget, Spent};
 use super::found::{Finding, Format, Found};
 use super::place::{Place, Step};
 use super::sections::{self, DeviceSection, EM_AMDGPU, EM_CUDA, Holds};
 use super::wide::{Wide, text_of};
 use super::zip::{self, Method, ZipContent};
 use super::{ContentKind, Scan, Visitor, amdgpu};
+use crate::bytes::len_u64;
 use crate::container::archive::{Archive, Location, Sources};
 use crate::container::object::FatObject;
 use crate::container::offload_binary::{self, OffloadBinary, host};
@@ -27,6 +29,7 @@ const HEAD: u64 = 4096;
 pub(super) struct Walk<'w, 'v> {
     scan: Scan,
     sources: Sources,
+    budget: Budget,
     visitor: &'w mut Visitor<'v>,
 }
 
@@ -69,7 +72,7 @@ impl Look {
 
 impl<'w, 'v> Walk<'w, 'v> {
     pub(super) fn new(scan: Scan, input: &Input, visitor: &'w mut Visitor<'v>) -> Self {
-        Self { scan, sources: Sources::new(input.path()), visitor }
+        Self { scan, sources: Sources::new(input.path()), budget: Budget::new(scan.limits, input.len()), visitor }
     }
 
     /// Walks a whole file.
@@ -84,6 +87,9 @@ impl<'w, 'v> Walk<'w, 'v> {
             let error = Error::malformed(data.path(), Malformed::Nested { what, most: DEPTH_MAX, offset });
             return if matches!(look, Look::Nothing) { Ok(()) } else { self.broken(place, error) };
         };
+        if matches!(look, Look::Nothing) || !self.spend(place, data, |budget| budget.take(data.len()))? {
+            return Ok(());
+        }
         match look {
             Look::Nothing => Ok(()),
             Look::Bundles | Look::Text => self.bundles(place, data, &Wide, depth),
@@ -96,26 +102,48 @@ impl<'w, 'v> Walk<'w, 'v> {
         }
     }
 
+    /// Whether the search may go on after what this costs. That it may not is told once.
+    fn spend(
+        &mut self,
+        place: &Place,
+        data: Slice<'_>,
+        cost: impl FnOnce(&mut Budget) -> Result<(), Spent>,
+    ) -> Result<bool> {
+        if self.budget.is_spent {
+            return Ok(false);
+        }
+        let Err((what, limit)) = cost(&mut self.budget) else { return Ok(true) };
+        self.budget.is_spent = true;
+        let error = Error::malformed(data.path(), Malformed::Search { what, limit, offset: data.offset() });
+        self.broken(place, error)?;
+        Ok(false)
+    }
+
     fn broken(&mut self, place: &Place, error: Error) -> Result<()> {
         (self.visitor)(Finding::Broken { place, error })
     }
 
     /// Bundles of one family, one after another.
     fn bundles(&mut self, place: &Place, data: Slice<'_>, container: &dyn Container, depth: u32) -> Result<()> {
-        let mut bundles = Bundles::new(data, container, self.scan.inflate).with_limits(self.scan.limits);
-        let mut number = 0..usize::MAX;
-        while let (Some(bundle), Some(index)) = (bundles.next(), number.next()) {
-            let bundle = match bundle {
-                Ok(bundle) => bundle,
-                Err(error) => {
-                    self.broken(place, error)?;
-                    continue;
-                }
+        let mut bundles = Bundles::new(data, container, self.scan.inflate);
+        for index in 0..usize::MAX {
+            let limits = self.budget.limits_at(place);
+            let claimed = bundles.claimed(limits);
+            let bundle = bundles.next_within(limits);
+            let inflated = match (&bundle, claimed) {
+                (_, None) => 0,
+                (Ok(Some(bundle)), Some(_)) if self.scan.inflate != Inflate::Whole => len_u64(bundle.beginning()),
+                (_, Some(claimed)) => claimed,
             };
-            let format = Wide::format_of(bundle.beginning()).unwrap_or(Format::OffloadBinary);
-            (self.visitor)(Finding::Bundle(Found { place, format, index, bundle: &bundle }))?;
-            self.nested(place, &bundle, depth)?;
-            data.looked_at();
+            let cost = claimed.map_or(0, |_| Budget::inflating(place, inflated));
+            if !self.spend(place, data, |budget| budget.take(cost))? {
+                return Ok(());
+            }
+            match bundle {
+                Ok(Some(bundle)) => self.bundle(place, data, index, &bundle, depth)?,
+                Ok(None) => break,
+                Err(error) => self.broken(place, error)?,
+            }
         }
         match bundles.stopped_at() {
             Some(offset) => (self.visitor)(Finding::Trailing { place, offset }),
@@ -123,8 +151,21 @@ impl<'w, 'v> Walk<'w, 'v> {
         }
     }
 
+    /// One of them.
+    fn bundle(&mut self, place: &Place, data: Slice<'_>, index: usize, bundle: &Bundle<'_>, depth: u32) -> Result<()> {
+        let ids = bundle.entries.iter().map(|entry| len_u64(&entry.id)).fold(place.weight(), u64::saturating_add);
+        let count = u64::try_from(bundle.entries.len()).unwrap_or(u64::MAX).saturating_add(1);
+        if self.spend(place, data, |budget| budget.take(ids).and_then(|()| budget.take_found(count)))? {
+            let format = Wide::format_of(bundle.beginning()).unwrap_or(Format::OffloadBinary);
+            (self.visitor)(Finding::Bundle(Found { place, format, index, bundle }))?;
+            self.nested(place, data, bundle, depth)?;
+            data.looked_at();
+        }
+        Ok(())
+    }
+
     /// The code objects of a bundle that are bundles themselves.
-    fn nested(&mut self, place: &Place, bundle: &Bundle<'_>, depth: u32) -> Result<()> {
+    fn nested(&mut self, place: &Place, around: Slice<'_>, bundle: &Bundle<'_>, depth: u32) -> Result<()> {
         for (index, entry) in bundle.entries.iter().enumerate() {
             if bundle.head(index, ContentKind::HEAD_LEN).map(ContentKind::of) != Some(ContentKind::Bundle) {
                 continue;
@@ -132,7 +173,9 @@ impl<'w, 'v> Walk<'w, 'v> {
             let place = place.join(Step::Entry(entry.id.clone()));
             if let Some(data) = bundle.in_place(index) {
                 self.look(&place, data, depth)?;
-            } else if let Ok(content) = bundle.content(index) {
+            } else if self.spend(&place, around, |budget| budget.take(entry.size()))?
+                && let Ok(content) = bundle.content(index)
+            {
                 // Its offsets count from its own start, not from that of what was inflated around it.
                 let content = content.as_slice();
                 let content = Input::set_aside(content.path(), content.bytes()).with_path(content.path())?;
@@ -202,6 +245,11 @@ impl<'w, 'v> Walk<'w, 'v> {
                 Ok(member) => member,
                 Err(error) => return self.broken(place, error),
             };
+            // Many members may share a long name.
+            let name = len_u64(member.name);
+            if !self.spend(place, data, |budget| budget.take(name))? {
+                return Ok(());
+            }
             let place = place.join(Step::Member(member.name.to_vec()));
             match member.location {
                 Location::Inside(slice) => self.look(&place, slice, depth)?,
@@ -219,6 +267,7 @@ impl<'w, 'v> Walk<'w, 'v> {
             Ok(input) => input,
             Err(error) => return self.broken(&place, error),
         };
+        self.budget.add_file(input.len());
         let looked = self.look(&place, input.as_slice(), depth);
         self.sources.leave();
         input.vouch_for(looked)
@@ -250,6 +299,12 @@ impl<'w, 'v> Walk<'w, 'v> {
         let path = content.stored.path();
         let input = match content.head(HEAD) {
             Ok(head) if matches!(Look::at(&head), Look::Nothing) => return Ok(()),
+            Ok(_) if content.size > self.scan.limits.inflated => {
+                let (what, offset, limit) = ("the member", content.stored.offset(), self.scan.limits.inflated);
+                let claim = Malformed::Claim { what, offset, claimed: content.size, limit };
+                return self.broken(&place, Error::malformed(path, claim));
+            }
+            Ok(_) if !self.spend(&place, content.stored, |budget| budget.take(content.size))? => return Ok(()),
             Ok(_) => content.reader().and_then(|reader| Input::spool(path, reader)),
             Err(error) => Err(error),
         };

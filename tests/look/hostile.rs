@@ -206,3 +206,98 @@ fn random_bytes_behind_every_beginning_are_borne() {
         }
     }
 }
+
+/// A bundle whose entries all are the whole payload.
+fn shared(ids: &[&str], payload: &[u8]) -> Vec<u8> {
+    let header: usize = ids.iter().map(|id| 24 + id.len()).sum::<usize>() + 32;
+    let numbers = |numbers: [usize; 3]| numbers.map(|number| u64::try_from(number).unwrap().to_le_bytes()).concat();
+    let mut bundle = [&b"__CLANG_OFFLOAD_BUNDLE__"[..], &u64::try_from(ids.len()).unwrap().to_le_bytes()].concat();
+    for id in ids {
+        bundle.extend([&numbers([header, payload.len(), id.len()])[..], id.as_bytes()].concat());
+    }
+    [bundle, payload.to_vec()].concat()
+}
+
+#[test]
+fn what_lies_in_one_another_is_bounded() {
+    let mut fan = shared(&[GFX90A], b"code");
+    for _ in 0..14 {
+        fan = shared(&["a"; 10], &fan);
+    }
+    let many = |data: Vec<u8>| zip(&[Zipped::new("y", DEFLATED, &zip(&[Zipped::new("x", DEFLATED, &data)]))]);
+    let rows = many(shared(&[], b"").repeat(300_000));
+    let inner = zip(&[Zipped::new("l", DEFLATED, &[&shared(&[], b"")[..], &vec![0; 1 << 20]].concat())]);
+    let layer = |data: &[u8]| zip(&(0..300).map(|n| Zipped::new(&n.to_string(), DEFLATED, data)).collect::<Vec<_>>());
+    let layers = zip(&[Zipped::new("q", DEFLATED, &layer(&inner))]);
+    for (what, data, reason) in [
+        ("fan", fan, "250000 bundles and code objects"),
+        ("rows", rows, "250000 bundles and code objects"),
+        ("layers", layers, "268435456 bytes"),
+    ] {
+        let (mut bundles, mut ends) = (0, Vec::new());
+        let input = Input::from_bytes(Path::new("in"), data);
+        let finding = &mut |finding: Finding<'_>| {
+            match finding {
+                Finding::Bundle(_) => bundles += 1,
+                Finding::Broken { error, .. } => ends.push(error.to_string()),
+                _ => {}
+            }
+            Ok(())
+        };
+        Scan::default().run(&input, finding).unwrap();
+        assert!(ends.len() == 1 && ends[0].contains(reason), "{what}: {ends:?}");
+        assert!((1..=250_000).contains(&bundles), "{what}: {bundles}");
+    }
+}
+
+#[test]
+fn shared_bytes_are_not_extracted_again_and_again() {
+    let bundle = |count: usize| shared(&vec![GFX90A; count], &[7; 10_000]);
+    let dir = tempfile::tempdir().unwrap();
+    let extract = |count| {
+        fs::write(dir.path().join("in"), bundle(count)).unwrap();
+        super::text(&super::tool_in(dir.path(), &["extract", "-n", "in"]))
+    };
+    let (status, out, _) = extract(16);
+    assert_eq!((status, out.lines().count()), (0, 16));
+    let (status, out, error) = extract(2000);
+    assert_eq!((status, out.as_str()), (1, ""));
+    assert!(error.contains("'in': size of all code objects 20000000 at offset 0"), "{error}");
+}
+
+#[test]
+fn long_names_are_told_once() {
+    let long = format!("{GFX90A}:{}+", "a".repeat(100_000));
+    let xnack = format!("{GFX90A}:xnack+");
+    let ids: Vec<&str> = std::iter::once(&*long).chain([&*xnack; 2000]).collect();
+    let bundle = shared(&ids, b"code");
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("in"), bundle).unwrap();
+    let verified = Verify::default().run(&dir.path().join("in")).unwrap();
+    assert!(verified.faults.len() > 2000);
+    assert!(verified.faults.iter().all(|fault| fault.text.len() < 1000));
+    let (_, table, error) = super::text(&super::tool_in(dir.path(), &["inspect", "in"]));
+    assert!(table.len() < 2000 && error.is_empty(), "{} {error}", table.len());
+}
+
+#[test]
+fn a_reader_that_goes_away_hides_no_fault() {
+    use std::process::{Command, Stdio};
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("in"), shared(&[GFX90A, GFX90A], b"code")).unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(super::PROGRAM);
+    command.args(["verify", "in"]).current_dir(dir.path()).stdout(Stdio::from(writer));
+    assert_eq!(command.status().unwrap().code(), Some(1));
+}
+
+#[test]
+fn a_picture_never_takes_the_place_of_an_input() {
+    let dir = tempfile::tempdir().unwrap();
+    let bundle = shared(&[GFX90A], b"code");
+    fs::write(dir.path().join("in"), &bundle).unwrap();
+    let (status, _, error) = super::text(&super::tool_in(dir.path(), &["inspect", "in", "--svg", "./in"]));
+    assert!(status == 1 && error.contains("'in': the picture would take the place of this input"), "{error}");
+    assert_eq!(fs::read(dir.path().join("in")).unwrap(), bundle);
+}

@@ -9,13 +9,14 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::bail;
 use clap::builder::PathBufValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use offload_bundle::Error;
 use offload_bundle::container::sequence::Inflate;
 
 use super::console::Console;
-use super::files;
+use super::files::{self, Origin};
 use super::subcommand::Subcommand;
 use super::to_stdout;
 use report::Report;
@@ -84,14 +85,18 @@ fn command() -> Command {
 
 fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
     let inflate = if matches.get_flag("inflate") { Inflate::Whole } else { Inflate::Headers };
+    let svg = matches.get_one::<PathBuf>("svg");
     let mut report = Report::default();
     for file in files::of(matches) {
         match file {
+            Ok(file) if file.origin == Origin::Named && svg.is_some_and(|svg| is_same(svg, &file.path)) => {
+                bail!("'{}': the picture would take the place of this input", file.path.display());
+            }
             Ok(file) => report.add(&file, inflate, files::limits(matches))?,
             Err(error) => report.fail(&error),
         }
     }
-    if let Some(path) = matches.get_one::<PathBuf>("svg") {
+    if let Some(path) = svg {
         write_svg(path, &report)?;
     }
     to_stdout(|out| print(matches, &report, out))?;
@@ -108,6 +113,11 @@ fn print(matches: &ArgMatches, report: &Report, out: &mut dyn Write) -> Result<(
     let style =
         Style::new(matches.get_one::<String>("color").map_or("auto", String::as_str), io::stdout().is_terminal());
     out.write_all(table::text(report, rows, style).as_bytes()).map_err(|error| Error::io("-", error))
+}
+
+/// Whether both are one file, which the picture would take the place of.
+fn is_same(a: &Path, b: &Path) -> bool {
+    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b && a.is_file())
 }
 
 fn write_svg(path: &Path, report: &Report) -> Result<(), Error> {

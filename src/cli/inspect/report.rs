@@ -44,6 +44,8 @@ pub(super) struct BundleRow {
     pub(super) range: Range<u64>,
     pub(super) compressed: Option<Recorded>,
     pub(super) code_objects: Vec<Row>,
+    /// The bytes of all code objects, inflated.
+    size: u64,
 }
 
 /// A code object.
@@ -120,13 +122,16 @@ fn broken(place: &Place, error: &Error) -> String {
 impl BundleRow {
     fn new(found: &Found<'_>) -> Self {
         let bundle = found.bundle;
+        let code_objects: Vec<Row> =
+            found.code_objects().map(|code_object| Row::new(&code_object, found.format)).collect();
         Self {
             place: found.place.clone(),
             format: found.format,
             index: found.index,
             range: bundle.offset..bundle.offset.saturating_add(bundle.stored_len),
             compressed: bundle.compressed,
-            code_objects: found.code_objects().map(|code_object| Row::new(&code_object, found.format)).collect(),
+            size: code_objects.iter().map(|row| row.size).fold(0, u64::saturating_add),
+            code_objects,
         }
     }
 
@@ -137,7 +142,7 @@ impl BundleRow {
 
     /// The bytes of all code objects, inflated.
     pub(super) fn size(&self) -> u64 {
-        self.code_objects.iter().map(|row| row.size).fold(0, u64::saturating_add)
+        self.size
     }
 
     /// What a code object takes where it lies: its size, or in a compressed bundle its share.

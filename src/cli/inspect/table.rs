@@ -79,6 +79,9 @@ impl Style {
     }
 }
 
+/// The longest label, in characters.
+const LABEL_MAX: usize = 200;
+
 /// A line of a table.
 #[derive(Debug)]
 struct Line {
@@ -219,11 +222,11 @@ fn lines(group: &[&BundleRow], rows: Rows) -> Vec<Line> {
 fn line_of(bundle: &BundleRow, row: &Row, rows: Rows) -> Line {
     let kind = row.content.map_or("?", |content| content.name()).to_owned();
     let label = match rows {
-        Rows::Grouped => row.id.clone(),
-        Rows::Each => format!("{:>5}  {}", bundle.index, row.id),
+        Rows::Grouped => cut(&row.id),
+        Rows::Each => format!("{:>5}  {}", bundle.index, cut(&row.id)),
     };
     let for_whom = row.for_whom();
-    let accent = if row.id.ends_with(for_whom) { for_whom.len() } else { 0 };
+    let accent = if label.ends_with(for_whom) { for_whom.len() } else { 0 };
     Line { label, accent, kind, count: 1, size: row.size, stored: bundle.share(row) }
 }
 
@@ -263,7 +266,7 @@ fn totals(report: &Report, found: &[&BundleRow], style: Style, out: &mut String)
     for bundle in found {
         compressed |= bundle.compressed.is_some();
         for row in &bundle.code_objects {
-            let line = Line { label: row.for_whom().to_owned(), ..line_of(bundle, row, Rows::Grouped) };
+            let line = Line { label: cut(row.for_whom()), ..line_of(bundle, row, Rows::Grouped) };
             let index = *known.entry(line.label.clone()).or_insert(lines.len());
             if index < lines.len() {
                 add(&mut lines, index, &line)
@@ -280,6 +283,14 @@ fn totals(report: &Report, found: &[&BundleRow], style: Style, out: &mut String)
     let heading = format!("In all: {objects} in {}, {}", count(files, "file", "files"), bytes(scale.whole));
     line(out, &style.paint("1", &heading));
     table(&lines, scale, Columns { kind: false, compressed }, style, out);
+}
+
+/// A name, which may be megabytes long, as a table has room for it.
+fn cut(name: &str) -> String {
+    match name.char_indices().nth(LABEL_MAX) {
+        Some((end, _)) => format!("{}...", name.get(..end).unwrap_or_default()),
+        None => name.to_owned(),
+    }
 }
 
 /// Adds a line, without spaces at its end.
@@ -305,6 +316,12 @@ mod tests {
         for (label, accent) in [("host-x86_64-linux", 0), ("gfx90a", 6), ("é", 1), ("short", 9)] {
             assert_eq!(color.label(&row(label, accent), 0), label);
         }
+    }
+
+    #[test]
+    fn long_names_are_cut() {
+        assert_eq!(cut(&"é".repeat(200)), "é".repeat(200));
+        assert_eq!(cut(&"é".repeat(100_000)), "é".repeat(200) + "...");
     }
 
     #[test]
