@@ -43,38 +43,46 @@ processor_time() { cat "$@" /dev/null | awk '{ sum += $1 + $2 } END { printf "%d
 
 run_one() {
   local target=$1 corpus="$work/corpus/$1" artifacts="$work/artifacts/$1" log="$work/log/$1" spent=0 round=0
-  local inputs=("$corpus")
+  mkdir -p "$artifacts" "$work/log" "$scratch/tmp/$target" "$scratch/time/$target"
   if is_new "$target"; then
+    mkdir -p "$corpus"
     for seeds in "$here/../fixtures/fuzz/$target" "$here/../fixtures/fuzz/found/$target" "$scratch/seeds/$target"; do
-      [ ! -d "$seeds" ] || inputs+=("$seeds")
+      [ ! -d "$seeds" ] || cp "$seeds"/* "$corpus/"
     done
   fi
-  mkdir -p "$corpus" "$artifacts" "$work/log" "$scratch/tmp/$target" "$scratch/time/$target"
   ls "$artifacts" | sort >"$scratch/$target.before"
   : >"$log"
   while [ "$spent" -lt "$seconds" ]; do
     TMPDIR="$scratch/tmp/$target" command time -o "$scratch/time/$target/$round" -f '%U %S' \
-      "$scratch/bin/$target" -fork=1 -ignore_crashes=1 -ignore_timeouts=1 -ignore_ooms=1 \
-      -rss_limit_mb=1024 -malloc_limit_mb=4096 -timeout=10 -report_slow_units=1 -max_len=16384 -print_final_stats=1 \
+      "$scratch/bin/$target" -rss_limit_mb=1024 -malloc_limit_mb=4096 -timeout=10 -report_slow_units=1 -max_len=16384 \
+      -print_final_stats=1 -print_funcs=0 \
       -max_total_time=$((seconds - spent < 20 ? 20 : seconds - spent)) \
-      -artifact_prefix="$artifacts/" "${inputs[@]}" >>"$log" 2>&1 || true
-    inputs=("$corpus")
+      -artifact_prefix="$artifacts/" "$corpus" >>"$log" 2>&1 || true
     spent=$(processor_time "$scratch/time/$target"/*)
     round=$((round + 1))
     rm -rf "$scratch/tmp/$target"
     mkdir -p "$scratch/tmp/$target"
   done
+  # Slow is what takes a second of processor time, not what had to wait for a processor.
+  for slow in $(cd "$artifacts" && find . -name 'slow-unit-*'); do
+    command time -o "$scratch/slow" -f '%U %S' "$scratch/bin/$target" "$artifacts/$slow" >/dev/null 2>&1 || true
+    [ "$(processor_time "$scratch/slow")" -ge 1 ] || rm "$artifacts/$slow"
+  done
   local found
   found=$(ls "$artifacts" | sort | comm -13 "$scratch/$target.before" - | wc -l)
-  # A line of the fuzzer: "#RUNS: cov: EDGES ft: FEATURES corp: INPUTS exec/s: ...". Runs count from 0 in every round.
-  sed -n 's/^#\([0-9]*\): cov: \([0-9]*\) ft: \([0-9]*\) corp: \([0-9]*\) .*/\1 \2 \3 \4/p' "$log" |
-    awk -v target="$target" -v spent="$spent" -v files="$(ls "$corpus" | wc -l)" -v found="$found" '
-      $1 < last { runs += last }
-      { last = $1; if (!seen++) { edges = $2; features = $3 } end_edges = $2; end_features = $3 }
-      END {
-        printf "| `%s` | %d | %d | %d / %d | %d / %d | %d | %d |\n",
-          target, runs + last, spent, edges, features, end_edges, end_features, files, found
-      }' >"$scratch/$target.row"
+  # Lines of the fuzzer: "#RUN WHAT cov: EDGES ft: FEATURES corp: ...", and "stat::number_of_executed_units: RUNS" at the end of
+  # each round.
+  awk -v target="$target" -v spent="$spent" -v files="$(ls "$corpus" | wc -l)" -v found="$found" '
+    /^#[0-9]+[ \t]+[A-Za-z]+[ \t]+cov: / {
+      if ($2 == "INITED" && !seen++) { edges = $4; features = $6 }
+      if ($4 > end_edges) end_edges = $4
+      if ($6 > end_features) end_features = $6
+    }
+    /^stat::number_of_executed_units:/ { runs += $2 }
+    END {
+      printf "| `%s` | %d | %d | %d / %d | %d / %d | %d | %d |\n",
+        target, runs, spent, edges, features, end_edges, end_features, files, found
+    }' "$log" >"$scratch/$target.row"
 }
 
 for target in "${targets[@]}"; do
