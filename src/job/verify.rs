@@ -103,6 +103,9 @@ impl fmt::Display for Fault {
 /// How much of an entry ID stands in a fault, in characters.
 const SHOWN_MAX: usize = 200;
 
+/// How much of a fault is told: reasons quote IDs too.
+const TEXT_MAX: usize = 800;
+
 impl Verify {
     /// Checks a file.
     ///
@@ -133,7 +136,7 @@ impl Verify {
 impl Verified {
     fn fault(&mut self, place: &Place, bundle: Option<usize>, offset: Option<u64>, rule: Rule, text: String) {
         // Entry IDs, which it quotes, may hold anything.
-        self.faults.push(Fault { place: place.clone(), bundle, offset, rule, text: printable(&text) });
+        self.faults.push(Fault { place: place.clone(), bundle, offset, rule, text: printable(&cut(text, TEXT_MAX)) });
     }
 
     fn bundle(&mut self, found: &Found<'_>) {
@@ -167,10 +170,14 @@ fn inner_text(error: &Error) -> String {
 
 /// An entry ID, which may be megabytes long, as a fault may have it.
 fn shown(code_object: &CodeObject<'_>) -> String {
-    let id = code_object.shown_id();
-    match id.char_indices().nth(SHOWN_MAX) {
-        Some((end, _)) => format!("{}...", id.get(..end).unwrap_or_default()),
-        None => id.into_owned(),
+    cut(code_object.shown_id().into_owned(), SHOWN_MAX)
+}
+
+/// A text of so many characters at most.
+fn cut(text: String, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+        None => text,
     }
 }
 

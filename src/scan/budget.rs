@@ -4,9 +4,9 @@
 use super::place::{Origin, Place};
 use crate::container::Limits;
 
-/// How often a search may go over the bytes of a file: no more than a few times where nothing shares bytes, and more
-/// where members inflate.
-const TIMES: u64 = 64;
+/// How often a search may go over the bytes of a file: no more than a few times where nothing shares bytes, and as often
+/// as a member of a zip file may inflate to more than it is, of which the zeros of a recompressed library come near.
+const TIMES: u64 = 1040;
 
 /// The most bundles and code objects of one search. Each takes some hundred bytes of memory of whoever tells them all.
 const FOUND_MAX: u64 = 250_000;
@@ -79,11 +79,11 @@ mod tests {
     #[test]
     fn a_budget_is_that_of_the_file_or_of_the_limits() {
         let limits = Limits { inflated: 1000, nested: 100 };
-        let mut budget = Budget::new(limits, 1);
+        let mut budget = Budget::new(limits, 0);
         assert_eq!((budget.take(100), budget.take(1)), (Ok(()), Err(("bytes", 100))));
         budget.add_file(2);
-        assert_eq!((budget.take(128), budget.take(1)), (Ok(()), Err(("bytes", 228))));
-        assert_eq!(Budget::new(limits, 2).take(128), Ok(()));
+        assert_eq!((budget.take(2 * TIMES), budget.take(1)), (Ok(()), Err(("bytes", 100 + 2 * TIMES))));
+        assert_eq!(Budget::new(limits, 2).take(2 * TIMES), Ok(()));
         assert_eq!(budget.take_found(FOUND_MAX), Ok(()));
         assert_eq!(budget.take_found(1), Err(("bundles and code objects", FOUND_MAX)));
     }

@@ -69,7 +69,7 @@ pub struct Scan {
     /// How much of compressed bundles is inflated.
     pub inflate: Inflate,
     /// How much compressed containers and members of zip files may inflate to. What lies in one another may come to
-    /// [`nested`](Limits::nested) or 64 times the file in bytes, whichever is more, and to 250,000 bundles and code objects.
+    /// [`nested`](Limits::nested) or 1040 times the file in bytes, whichever is more, and to 250,000 bundles and code objects.
     pub limits: Limits,
 }
 

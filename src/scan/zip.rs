@@ -16,6 +16,9 @@ use rawzip::{CompressionMethod, ZipArchive};
 use crate::error::{Error, Malformed, Result};
 use crate::input::Slice;
 
+/// How many times its size a deflated stream can inflate to.
+const DEFLATE_MAX: u64 = 1032;
+
 /// How a member's bytes are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
@@ -73,6 +76,10 @@ fn read_directory<'a>(data: Slice<'a>, members: &mut Vec<ZipMember<'a>>) -> Resu
             let method = method_of(entry.compression_method(), entry.flags().is_encrypted());
             let method = method.map_err(|reason| malformed(data, at, reason))?;
             let (size, crc) = (entry.uncompressed_size_hint(), entry.crc32());
+            if method == Method::Deflate && size > stored.len().saturating_mul(DEFLATE_MAX) {
+                let reason = format!("{size} bytes are claimed to be deflated to {}", stored.len());
+                return Err(malformed(data, at, reason));
+            }
             Ok(ZipContent { method, stored, size, crc })
         });
         members.push(ZipMember { name, content });
