@@ -131,11 +131,12 @@ fn unbundle(tool: &PathBuf, room: &Room, file_type: &str, requests: &[String]) -
     success.then_some(written)
 }
 
-/// What to ask for: IDs that both tools read alike. The host of a fat object is made anew by LLVM.
+/// What to ask for: IDs that can be typed and that both tools read alike. The host of a fat object is made anew by LLVM.
 fn requests(listed: &BTreeSet<Vec<u8>>, data: &[u8]) -> Vec<String> {
     let fat = Format::of(data).is_some();
     let texts = listed.iter().filter_map(|id| std::str::from_utf8(id).ok());
-    let canonical = texts.filter(|text| !text.contains(',') && text.is_ascii()).filter(|text| {
+    let typed = |text: &&str| text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',');
+    let canonical = texts.filter(typed).filter(|text| {
         let parsed = EntryId::parse(text);
         parsed.is_ok_and(|id| id.to_string() == **text && !(fat && id.kind() == OffloadKind::Host))
     });
