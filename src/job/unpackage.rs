@@ -307,7 +307,11 @@ impl Unpackage {
         let mut components = member.split(|&byte| byte == b'/');
         let leads_out = member.starts_with(b"/") || components.clone().any(|component| component == b"..");
         let name = if leads_out { components.next_back().unwrap_or_default() } else { member };
-        name.iter().map(|byte| if matches!(byte, b'\n' | 0) { b'_' } else { *byte }).collect()
+        match name {
+            // Readers take a member without a name for the index.
+            b"" => b"_".to_vec(),
+            name => name.iter().map(|byte| if matches!(byte, b'\n' | 0) { b'_' } else { *byte }).collect(),
+        }
     }
 }
 
@@ -419,9 +423,15 @@ mod tests {
         let job = |input: &str| Unpackage { input: input.into(), requests: vec![], archive: true };
         assert_eq!(job("../in").member_name(None), b"../in");
         assert_eq!(job("-").member_name(None), b"<stdin>");
-        for (member, expected) in
-            [("a.o", "a.o"), ("dir/a.o", "dir/a.o"), ("../../x", "x"), ("/etc/x", "x"), ("a/../b\nc", "b_c")]
-        {
+        for (member, expected) in [
+            ("a.o", "a.o"),
+            ("dir/a.o", "dir/a.o"),
+            ("../../x", "x"),
+            ("/etc/x", "x"),
+            ("a/../b\nc", "b_c"),
+            ("", "_"),
+            ("//", "_"),
+        ] {
             assert_eq!(job("in").member_name(Some(member.as_bytes())), expected.as_bytes());
         }
     }
