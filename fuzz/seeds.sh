@@ -24,13 +24,21 @@ put() {
 }
 
 bundles="$fixtures/binary $fixtures/text $fixtures/compressed $fixtures/sequence $fixtures/hostile"
-for target in list unbundle roundtrip compressed text differential; do
+for target in list unbundle compressed text differential; do
     for folder in $bundles; do
         put $target "$folder"/*
     done
 done
 put offload_binary "$fixtures"/offload/* "$fixtures"/bitcode/*.bc
 put bitcode "$fixtures"/bitcode/*.bc
+# Bytes from which decisions are taken.
+mkdir -p "$out/roundtrip"
+python3 - "$out/roundtrip" <<'END'
+import random, sys
+for number in range(60):
+    bytes_of = random.Random(number)
+    open(f'{sys.argv[1]}/{number}', 'wb').write(bytes_of.randbytes(bytes_of.choice([20, 60, 200, 600])))
+END
 mkdir -p "$out/ids"
 number=0
 for id in $gfx906 $gfx90a hipv4-amdgcn-amd-amdhsa-unknown-gfx90a hip-amdgcn-amd-amdhsa-gfx9-4-generic \
@@ -118,12 +126,14 @@ cp "$fixtures/compressed/llvm22-v2.ccob" library/compressed.o
 cp "$fixtures/bitcode/llvm22-as.bc" library/a-name-of-more-than-sixteen-bytes.bc
 PATH="$bin:$PATH" "$bin/clang-offload-bundler" -type=bc -targets=$gfx906,$gfx90a -input="$fixtures/bitcode/llvm22-as.bc" \
     -input=object/amdgcn.o -output=library/code.bundle
+LC_ALL=C sed 's|linux-gnu-|linux-gnu/|g' library/plain.bundle >library/slash.bundle
 cd library
 for format in gnu bsd darwin coff bigarchive; do
     "$bin/llvm-ar" --format=$format rcsD $format.a plain.bundle compressed.o code.bundle a-name-of-more-than-sixteen-bytes.bc
 done
 "$bin/llvm-ar" rcsD fat.a fat.o code.bundle
 "$bin/llvm-ar" rcsDT thin.a plain.bundle
+"$bin/llvm-ar" rcD slash.a slash.bundle
 "$bin/llvm-ar" rcD offload.a "$fixtures"/offload/llvm22-v1.offload "$fixtures"/offload/llvm22-embedded.o
 cd ..
 put archive library/*.a

@@ -3,4 +3,4 @@
 //! and bytes that are from the input.
 #![no_main]
 
-offload_fuzz::target!(archive);
+offload_fuzz::target!(archive, files);

@@ -2,4 +2,4 @@
 //! byte, and the index of the library names nothing that is not in it.
 #![no_main]
 
-offload_fuzz::target!(bitcode);
+offload_fuzz::target!(bitcode, files);

@@ -2,4 +2,4 @@
 //! byte for byte, as do the code objects, and the `object` crate finds a section for each.
 #![no_main]
 
-offload_fuzz::target!(coff);
+offload_fuzz::target!(coff, files);

@@ -3,4 +3,4 @@
 //! that tells the truth.
 #![no_main]
 
-offload_fuzz::target!(compressed);
+offload_fuzz::target!(compressed, files);

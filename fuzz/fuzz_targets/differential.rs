@@ -2,4 +2,4 @@
 //! `docs/differences.md`. Says so and does nothing where LLVM 22 is not installed.
 #![no_main]
 
-offload_fuzz::target!(differential);
+offload_fuzz::target!(differential, files);

@@ -2,4 +2,4 @@
 //! normalising once, an ID serves its own request, and two IDs are compatible where the rule says so of their parts.
 #![no_main]
 
-offload_fuzz::target!(ids);
+offload_fuzz::target!(ids, bytes);

@@ -2,4 +2,4 @@
 //! from the input, and holds no control characters.
 #![no_main]
 
-offload_fuzz::target!(list);
+offload_fuzz::target!(list, files);

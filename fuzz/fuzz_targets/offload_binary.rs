@@ -2,4 +2,4 @@
 //! from the input. Packed in any version, compressed or not, images and strings come back.
 #![no_main]
 
-offload_fuzz::target!(offload_binary);
+offload_fuzz::target!(offload_binary, files);

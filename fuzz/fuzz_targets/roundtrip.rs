@@ -2,4 +2,4 @@
 //! order. An uncompressed bundle is, byte for byte, what the format's description says.
 #![no_main]
 
-offload_fuzz::target!(roundtrip);
+offload_fuzz::target!(roundtrip, bytes);

@@ -2,4 +2,4 @@
 //! Text entries come back, unless one holds its own end line.
 #![no_main]
 
-offload_fuzz::target!(text);
+offload_fuzz::target!(text, files);

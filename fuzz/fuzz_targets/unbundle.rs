@@ -2,4 +2,4 @@
 //! that the input holds, and is the same twice.
 #![no_main]
 
-offload_fuzz::target!(unbundle);
+offload_fuzz::target!(unbundle, files);

@@ -8,11 +8,14 @@ pub mod properties;
 
 pub use mutate::mutate;
 
-/// A fuzz target: a property, and inputs that are changed with their structure in mind.
+/// A fuzz target: a property, and how inputs are changed: `files` with their structure in mind, `bytes` as they come.
 #[macro_export]
 macro_rules! target {
-    ($property:ident) => {
+    ($property:ident, bytes) => {
         libfuzzer_sys::fuzz_target!(|data: &[u8]| $crate::properties::$property(data));
+    };
+    ($property:ident, files) => {
+        $crate::target!($property, bytes);
         libfuzzer_sys::fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
             $crate::mutate(data, size, max_size, seed)
         });

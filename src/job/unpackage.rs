@@ -321,7 +321,8 @@ impl Unpackage {
         let mut components = member.split(|&byte| byte == b'/');
         let leads_out = member.starts_with(b"/") || components.clone().any(|component| component == b"..");
         let name = if leads_out { components.next_back().unwrap_or_default() } else { member };
-        harmless(name, Slashes::Keep)
+        // Readers take a member without a name for the index.
+        harmless(if name.is_empty() { b"_" } else { name }, Slashes::Keep)
     }
 }
 
@@ -473,6 +474,8 @@ mod tests {
             ("/etc/x", "x"),
             ("a/../b\nc", "b_c"),
             ("d/\x1b[2J", "d/_[2J"),
+            ("", "_"),
+            ("//", "_"),
         ] {
             assert_eq!(job("in").member_name(Some(member.as_bytes())), expected.as_bytes());
         }

@@ -1,5 +1,5 @@
 use offload_bundle::id::target_id::TargetId;
-use offload_bundle::id::triple::{Form, Os, Triple, normalize};
+use offload_bundle::id::triple::{Arch, Form, Os, Triple, normalize};
 use offload_bundle::id::{Compatibility, EntryId, Rules};
 
 /// Any text is an entry ID or is none. What is written of one parses back, and is written the same again; normalising a
@@ -29,8 +29,10 @@ pub fn ids(data: &[u8]) {
 fn normalising(text: &str) {
     for form in [Form::Three, Form::Four, Form::Any] {
         let once = normalize(text, form);
-        // Of more words than three, one that is cut off may have held another in its place.
-        assert!(form == Form::Three || normalize(&once, form) == once, "{text:?} as {form:?}: {once:?}");
+        // Of more words than three, one that is cut off may have held another in its place. Without an architecture, another
+        // word may be taken for one.
+        let settled = form != Form::Three && Triple::parse(&once).arch() != Arch::Unknown;
+        assert!(!settled || normalize(&once, form) == once, "{text:?} as {form:?}: {once:?}");
         let fields = once.split('-').count();
         assert!(form != Form::Three || fields == 3, "{once}");
         assert!(form != Form::Four || fields == 4, "{once}");
