@@ -122,8 +122,11 @@ impl Container for FatObject {
     }
 
     fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
-        let host = members.iter().find(|member| is_host(member.id.as_bytes()));
-        let host = host.ok_or(Error::Usage("a fat object needs the object of a host"))?.content;
+        let mut hosts = members.iter().filter(|member| is_host(member.id.as_bytes()));
+        let host = hosts.next().ok_or(Error::Usage("a fat object needs the object of a host"))?.content;
+        if hosts.next().is_some() {
+            return Err(Error::Usage("a fat object has one host"));
+        }
         let path = host.path();
         let format = match Format::of(host.bytes()) {
             Some(Format::Other(format)) => {

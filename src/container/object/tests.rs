@@ -310,6 +310,14 @@ fn a_host_that_could_not_come_back_makes_no_fat_object() {
 }
 
 #[test]
+fn there_is_one_host() {
+    let host = Input::from_bytes("host", elf(8, Order::Little));
+    let member = |id: &str| Member { id: id.to_owned(), content: host.as_slice() };
+    let plan = FatObject.plan(&[member(HOST), member(DEVICE), member("host-powerpc64le-unknown-linux-gnu-")]);
+    assert!(matches!(plan, Err(Error::Usage(_))));
+}
+
+#[test]
 fn names_that_point_nowhere_name_nothing_in_a_fat_object() {
     let mut host = elf(8, Order::Little);
     let names = host.len() - b"behind all".len() - 64;
