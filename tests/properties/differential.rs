@@ -56,7 +56,7 @@ pub fn differential(data: &[u8]) {
     let Some(theirs) = unbundle(&tool, &room, file_type, &requests) else { return };
     let (error, written) = ours_unbundled(&room, file_type, &requests);
     if error.is_some() || written != theirs {
-        let reason = ours.unbundled_otherwise(data, &requests, error.as_ref());
+        let reason = ours.unbundled_otherwise(&requests, error.as_ref());
         assert!(
             reason.is_some(),
             "as {file_type}, for {requests:?} LLVM writes {}, we {error:?} {}",
@@ -163,27 +163,37 @@ fn ours_unbundled(room: &Room, file_type: &str, requests: &[String]) -> (Option<
     (error, names.iter().map(|name| room.take(name).unwrap_or_default()).collect())
 }
 
+/// The row for entries that hold marker lines.
+const NESTED: &str = "text bundle: an entry that itself holds a text bundle";
+
 /// What is found here.
 #[derive(Debug)]
 struct Ours {
     ids: Vec<Vec<u8>>,
     bundles: usize,
     broken: Option<Malformed>,
+    /// Whether an entry of a text bundle holds marker lines, at which LLVM cuts it.
+    nested: bool,
 }
 
 impl Ours {
     fn of(data: &[u8], file_type: &str) -> Self {
         let input = Input::from_bytes("in", data.to_vec());
         let container = container(file_type);
-        let (mut bundles, mut broken) = (0, None);
+        let (mut bundles, mut broken, mut nested) = (0, None, false);
+        let is_text = !matches!(file_type, "bc" | "o");
         for bundle in Bundles::new(input.as_slice(), &*container, Inflate::Whole) {
             match bundle {
-                Ok(_) => bundles += 1,
+                Ok(bundle) => {
+                    bundles += 1;
+                    let holds_magic = |content: Vec<u8>| memmem::find(&content, MAGIC).is_some();
+                    nested |= is_text && bundle.entries.iter().filter_map(|entry| entry.content(data)).any(holds_magic);
+                }
                 Err(Error::Malformed { source, .. }) => broken = Some(source),
                 Err(error) => panic!("{error}"),
             }
         }
-        Self { ids: ids(data, file_type, Inflate::Whole).0, bundles, broken }
+        Self { ids: ids(data, file_type, Inflate::Whole).0, bundles, broken, nested }
     }
 
     /// The row of `docs/differences.md` by which something else is listed.
@@ -191,11 +201,15 @@ impl Ours {
         if let Some(broken) = &self.broken {
             return Some(row_of(broken));
         }
-        (self.bundles > 1 && lines(&self.ids).is_superset(theirs)).then_some("several bundles in one file")
+        match () {
+            () if self.bundles > 1 && lines(&self.ids).is_superset(theirs) => Some("several bundles in one file"),
+            () if self.nested => Some(NESTED),
+            () => None,
+        }
     }
 
     /// The row by which something else comes out.
-    fn unbundled_otherwise(&self, data: &[u8], requests: &[String], error: Option<&Error>) -> Option<&'static str> {
+    fn unbundled_otherwise(&self, requests: &[String], error: Option<&Error>) -> Option<&'static str> {
         match error {
             Some(Error::Malformed { source, .. }) => return Some(row_of(source)),
             Some(_) => return None,
@@ -203,7 +217,6 @@ impl Ours {
         }
         let distinct: BTreeSet<_> = self.ids.iter().collect();
         let is_requested = |id: &&Vec<u8>| requests.iter().any(|request| request.as_bytes() == id.as_slice());
-        let inside = |id: &&Vec<u8>| memmem::find_iter(data, id.as_slice()).count() > 2;
         match () {
             () if distinct.len() < self.ids.len() => Some("the same ID twice in one bundle"),
             () if self.bundles > 1 => Some("several bundles in one file"),
@@ -213,15 +226,9 @@ impl Ours {
             () if requests.len() > 1 && self.fits(requests[0].as_bytes(), &requests[1..]) => {
                 Some("several entries fit several requests")
             }
-            () if self.is_text(data) && distinct.iter().any(inside) => {
-                Some("text bundle: an entry that itself holds a text bundle")
-            }
+            () if self.nested => Some(NESTED),
             () => None,
         }
-    }
-
-    fn is_text(&self, data: &[u8]) -> bool {
-        !matches!(type_of(data), "bc" | "o")
     }
 
     /// Whether an entry may serve one of the requests.
