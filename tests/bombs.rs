@@ -211,7 +211,7 @@ fn entries_that_share_bytes() {
     extract("10,000 images of the same 1 MiB", data).fails("together with");
     let content = offload::write(1, &[offload::Image::new(1, 4, &[("triple", "t")], &vec![1; 1 << 20])]);
     extract("10,000 sections of the same 1 MiB", elf::sections(10_000, 0x6fff_4c0b, &content))
-        .fails("size of the sections of offload binaries");
+        .fails("size of the sections with device code");
 }
 
 #[test]

@@ -85,8 +85,8 @@ pub(crate) struct SymbolNames {
     left: u64,
 }
 
-/// How often the bytes of a file may be used for names of symbols.
-const NAMES_SHARED_MAX: u64 = 4;
+/// How often the bytes of a file may be used for names of symbols or sections, which may share them.
+pub(super) const NAMES_SHARED_MAX: u64 = 4;
 
 impl SymbolNames {
     /// No names yet, of symbols in a file of `len` bytes.

@@ -8,6 +8,7 @@ pub mod binary;
 pub(crate) mod bitcode;
 pub mod compressed;
 mod hash;
+pub(crate) mod host;
 pub(crate) mod limits;
 pub mod object;
 pub mod offload_binary;

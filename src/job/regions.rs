@@ -4,8 +4,8 @@
 use super::library::locate;
 use crate::container::archive::{Archive, Location, Sources};
 use crate::container::bitcode::Embedded;
-use crate::container::offload_binary::host;
-use crate::container::{bitcode, offload_binary};
+use crate::container::offload_binary::offloading_sections;
+use crate::container::{bitcode, host, offload_binary};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::input::{Input, Slice};
 
@@ -50,7 +50,7 @@ fn visit_file(
         return Ok(());
     }
     if host::is_object(bytes) {
-        for range in host::offloading_sections(bytes, file.offset()).with_path(file.path())? {
+        for range in offloading_sections(bytes, file.offset()).with_path(file.path())? {
             let size = range.end.saturating_sub(range.start);
             let data = file.slice(range.start, size).ok_or(Error::Internal("no such section"))?;
             visitor(Region { member, data })?;

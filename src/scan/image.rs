@@ -1,7 +1,7 @@
 //! What a code object is, by how it begins.
 
 use super::sections;
-use crate::container::{MAGIC, bitcode, compressed, offload_binary};
+use crate::container::{MAGIC, bitcode, compressed, host, offload_binary};
 
 /// The first bytes of SPIR-V, in both byte orders.
 const SPIR_V: [[u8; 4]; 2] = [[0x03, 0x02, 0x23, 0x07], [0x07, 0x23, 0x02, 0x03]];
@@ -58,7 +58,7 @@ impl ContentKind {
             Self::Bundle
         } else if is_text(head) {
             if is_ptx(head) { Self::Ptx } else { Self::Text }
-        } else if offload_binary::host::is_object(head) {
+        } else if host::is_object(head) {
             Self::Coff
         } else {
             Self::Unknown

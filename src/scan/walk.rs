@@ -6,16 +6,17 @@ use std::path::Path;
 use super::budget::{Budget, Spent};
 use super::found::{Finding, Format, Found};
 use super::place::{Place, Step};
-use super::sections::{self, DeviceSection, EM_AMDGPU, EM_CUDA, Holds};
+use super::sections::{self, EM_AMDGPU, EM_CUDA, Holds};
 use super::wide::{Wide, text_of};
 use super::zip::{self, Method, ZipContent};
 use super::{ContentKind, Scan, Visitor, amdgpu};
 use crate::bytes::len_u64;
 use crate::container::archive::{Archive, Location, Sources};
+use crate::container::host::Chosen;
 use crate::container::object::FatObject;
-use crate::container::offload_binary::{self, OffloadBinary, host};
+use crate::container::offload_binary::{self, OffloadBinary};
 use crate::container::sequence::{Bundle, Bundles, Inflate};
-use crate::container::{Container, MAGIC, bitcode, compressed};
+use crate::container::{Container, MAGIC, bitcode, compressed, host};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::input::{Input, Slice};
 
@@ -166,12 +167,21 @@ impl<'w, 'v> Walk<'w, 'v> {
 
     /// The code objects of a bundle that are bundles themselves.
     fn nested(&mut self, place: &Place, around: Slice<'_>, bundle: &Bundle<'_>, depth: u32) -> Result<()> {
+        // Entries can name the same bytes again and again; those of compilers never do.
+        let mut left = bundle.stored_len;
         for (index, entry) in bundle.entries.iter().enumerate() {
             if bundle.head(index, ContentKind::HEAD_LEN).map(ContentKind::of) != Some(ContentKind::Bundle) {
                 continue;
             }
             let place = place.join(Step::Entry(entry.id.clone()));
             if let Some(data) = bundle.in_place(index) {
+                let Some(rest) = left.checked_sub(data.len()) else {
+                    let (what, expected) = ("size of the bundles in it", "together no more than the bundle");
+                    let found = bundle.stored_len.saturating_sub(left).saturating_add(data.len());
+                    let malformed = Malformed::Value { what, found, offset: bundle.offset, expected };
+                    return self.broken(&place, Error::malformed(data.path(), malformed));
+                };
+                left = rest;
                 self.look(&place, data, depth)?;
             } else if self.spend(&place, around, |budget| budget.take(entry.size()))?
                 && let Ok(content) = bundle.content(index)
@@ -221,7 +231,7 @@ impl<'w, 'v> Walk<'w, 'v> {
         if sections.iter().any(|section| section.holds == Holds::FatObject) {
             self.bundles(place, data, &FatObject, depth)?;
         }
-        for DeviceSection { name, range, .. } in sections.into_iter().filter(|s| s.holds == Holds::Containers) {
+        for Chosen { name, range, .. } in sections.into_iter().filter(|s| s.holds == Holds::Containers) {
             let section = data.slice(range.start, range.end.saturating_sub(range.start));
             let section = section.ok_or(Error::Internal("no such section"))?;
             let place = place.join(Step::Section(name));

@@ -57,8 +57,8 @@
 //! ```
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-pub(crate) mod host;
 mod read;
+mod sections;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -71,6 +71,7 @@ use crate::id::{EntryId, OffloadKind};
 use crate::input::Slice;
 use crate::piece::Piece;
 
+pub(crate) use sections::offloading_sections;
 pub(crate) use write::write_compressed;
 pub use write::{NewImage, plan};
 

@@ -1,0 +1,131 @@
+//! The sections of host objects, libraries and programs: ELF, COFF, PE.
+//!
+//! Whoever looks for device code names the sections it lies in; what is checked is the same for all of them.
+//!
+//! Rejected: objects whose section table cannot be read, sections that reach beyond the file, sections that together are
+//! longer than the file, names that together are longer than four times the file.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::ops::Range;
+
+use object::elf::SectionType;
+use object::pe::ImageSectionHeader;
+use object::read::elf::{ElfSection, FileHeader, SectionHeader};
+use object::{Endianness, File, FileKind, LittleEndian, Object, ObjectKind, ObjectSection};
+
+use super::limits::{NAMES_SHARED_MAX, shown};
+use crate::bytes::{len_u64, slice};
+use crate::error::Malformed;
+
+const SHT_LLVM_OFFLOADING: SectionType = SectionType(0x6fff_4c0b);
+
+const NAMES_TOO_LONG: &str = "the names of its sections are together longer than four times the file";
+
+/// Whether a file that begins with `data` is an object whose sections can be read.
+pub(crate) fn is_object(data: &[u8]) -> bool {
+    matches!(
+        FileKind::parse(data),
+        Ok(FileKind::Elf32 | FileKind::Elf64 | FileKind::Coff | FileKind::CoffBig | FileKind::Pe32 | FileKind::Pe64)
+    )
+}
+
+/// A section as its header describes it.
+pub(crate) struct Section<'d> {
+    pub(crate) name: object::read::Result<&'d [u8]>,
+    /// What ELF's section type says of it; COFF and PE have no types.
+    pub(crate) holds_offload_binaries: Option<bool>,
+    /// Of a file that is yet to be linked, or not.
+    pub(crate) object: ObjectKind,
+    range: Option<(u64, u64)>,
+}
+
+/// A section that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Chosen<H> {
+    /// What it was asked for.
+    pub(crate) holds: H,
+    pub(crate) name: Vec<u8>,
+    /// Where its content lies in the object.
+    pub(crate) range: Range<u64>,
+}
+
+/// The sections of which `holds` says what they hold, in the order of the object. Offsets in errors count from `base`.
+///
+/// # Errors
+/// [`Malformed::Object`] for a broken object or its names, [`Malformed::Truncated`] for a section beyond its end,
+/// [`Malformed::Value`] for sections that share its bytes.
+pub(crate) fn sections<H>(
+    data: &[u8],
+    base: u64,
+    mut holds: impl FnMut(&Section<'_>) -> object::read::Result<Option<H>>,
+) -> Result<Vec<Chosen<H>>, Malformed> {
+    let object = |what: String| Malformed::Object { what, offset: base };
+    let (mut chosen, mut size) = (Vec::new(), 0_u64);
+    let mut names = len_u64(data).saturating_mul(NAMES_SHARED_MAX);
+    let file = File::parse(data).map_err(|error| object(error.to_string()))?;
+    each(&file, &mut |section| {
+        let name = section.name.unwrap_or_default();
+        names = names.checked_sub(len_u64(name)).ok_or_else(|| object(NAMES_TOO_LONG.to_owned()))?;
+        let holds = holds(&section).map_err(|error| object(error.to_string()))?;
+        if let (Some(holds), Some((start, len))) = (holds, section.range) {
+            check(name, start, len, data, base)?;
+            size = size.saturating_add(len);
+            chosen.push(Chosen { holds, name: name.to_vec(), range: start..start.saturating_add(len) });
+        }
+        Ok(())
+    })?;
+    // A section header is short, and many of them can name the same bytes.
+    if size > len_u64(data) {
+        let (what, expected) = ("size of the sections with device code", "together no more than the object holds");
+        return Err(Malformed::Value { what, found: size, offset: base, expected });
+    }
+    Ok(chosen)
+}
+
+/// Hands all sections to `visitor`; its first error ends that.
+fn each(file: &File<'_>, visitor: &mut Visitor<'_>) -> Result<(), Malformed> {
+    match file {
+        File::Elf32(file) => visit(file, |section| (elf_type(section), section.file_range()), visitor),
+        File::Elf64(file) => visit(file, |section| (elf_type(section), section.file_range()), visitor),
+        File::Pe32(file) => visit(file, |section| (None, pe_range(section.pe_section())), visitor),
+        File::Pe64(file) => visit(file, |section| (None, pe_range(section.pe_section())), visitor),
+        file => visit(file, |section| (None, section.file_range()), visitor),
+    }
+}
+
+type Visitor<'v> = dyn FnMut(Section<'_>) -> Result<(), Malformed> + 'v;
+
+fn visit<'d: 'f, 'f, Objects: Object<'d>>(
+    file: &'f Objects,
+    header: impl Fn(&Objects::Section<'f>) -> (Option<bool>, Option<(u64, u64)>),
+    visitor: &mut Visitor<'_>,
+) -> Result<(), Malformed> {
+    for section in file.sections() {
+        let (holds_offload_binaries, range) = header(&section);
+        visitor(Section { name: section.name_bytes(), holds_offload_binaries, object: file.kind(), range })?;
+    }
+    Ok(())
+}
+
+fn elf_type<'d, Elf: FileHeader<Endian = Endianness>>(section: &ElfSection<'d, '_, Elf>) -> Option<bool> {
+    Some(section.elf_section_header().sh_type(section.elf_file().endian()) == SHT_LLVM_OFFLOADING)
+}
+
+/// Linkers round the size in the file up, llvm-objcopy leaves out the size in memory.
+fn pe_range(section: &ImageSectionHeader) -> Option<(u64, u64)> {
+    let (stored, loaded) = (section.size_of_raw_data.get(LittleEndian), section.virtual_size.get(LittleEndian));
+    let size = if loaded == 0 { stored } else { stored.min(loaded) };
+    Some((section.pointer_to_raw_data.get(LittleEndian).into(), size.into()))
+}
+
+fn check(name: &[u8], start: u64, len: u64, data: &[u8], base: u64) -> Result<(), Malformed> {
+    match slice(data, start, len) {
+        Some(_) => Ok(()),
+        None => Err(Malformed::Truncated {
+            what: format!("the section '{}'", shown(name)),
+            offset: base.saturating_add(start),
+            needed: len,
+            end: base.saturating_add(len_u64(data)),
+        }),
+    }
+}
