@@ -78,7 +78,7 @@ impl Input {
         Ok(Self { path: path.to_owned(), storage, opened, looks: AtomicU32::new(0) })
     }
 
-    /// An input over an open file; `name` stands for it in errors.
+    /// An input over all of an open file, wherever its position is, which may move; `name` stands for it in errors.
     pub(crate) fn of_file(name: &Path, file: &File) -> Result<Self> {
         let (storage, _) = file.try_clone().and_then(Storage::of_file).with_path(name)?;
         Ok(Self::of_storage(name, storage))
@@ -215,7 +215,7 @@ impl Storage {
         Ok(opened)
     }
 
-    fn of_file(file: File) -> io::Result<(Self, Option<Stamp>)> {
+    fn of_file(mut file: File) -> io::Result<(Self, Option<Stamp>)> {
         let metadata = file.metadata()?;
         if metadata.is_dir() {
             return Err(io::Error::from_raw_os_error(rustix::io::Errno::ISDIR.raw_os_error()));
@@ -231,8 +231,11 @@ impl Storage {
         })?;
         let storage = match Mapping::of(&file, len) {
             Ok(map) => Self::Mapped { file: Some(file), map },
-            // Not every file system can.
-            Err(_) => Self::spool(file, MEMORY_MAX)?,
+            // Not every file system can. What was just written is read from its start.
+            Err(_) => {
+                file.rewind()?;
+                Self::spool(file, MEMORY_MAX)?
+            }
         };
         Ok((storage, Some(opened)))
     }

@@ -17,6 +17,9 @@
 mod changes;
 #[path = "faults/limits.rs"]
 mod limits;
+#[path = "look/make.rs"]
+#[allow(dead_code, reason = "shared")]
+mod make;
 #[path = "faults/matrix.rs"]
 mod matrix;
 #[path = "faults/scenario.rs"]
@@ -61,7 +64,13 @@ fn a_kill_at_any_call_leaves_old_or_complete_files() {
 fn without_unnamed_files_failures_are_as_orderly() {
     if has_strace() {
         let name = |scenario: &Scenario| scenario.name.to_owned();
-        let some = ["bundle over an old file", "unbundle to three files", "unpackage everything"];
+        let some = [
+            "bundle over an old file",
+            "unbundle to three files",
+            "unpackage everything",
+            "extract all over old files",
+            "recompress a library",
+        ];
         let scenarios: Vec<_> = scenario::all().into_iter().filter(|one| some.contains(&name(one).as_str())).collect();
         let tally = matrix::run(&scenarios, Path::new(OURS), Injection::ErrorsWithNamedFiles);
         assert_unbroken("errors injected where all files have names", &tally);

@@ -8,7 +8,7 @@ use super::image::ContentKind;
 use super::place::{Origin, Place};
 use crate::container::sequence::Bundle;
 use crate::container::{Entry, Part};
-use crate::error::{Error, printable_name};
+use crate::error::{Error, Result, printable_name};
 use crate::id::EntryId;
 use crate::input::Slice;
 
@@ -161,12 +161,15 @@ impl<'f> CodeObject<'f> {
     }
 
     /// Its URI, as [`Place::uri`] forms it; none if it lies in no one piece.
-    pub fn uri(&self) -> Option<String> {
-        let range = self.range()?;
-        Some(match self.bundle.compressed {
+    ///
+    /// # Errors
+    /// Those of [`Place::uri`].
+    pub fn uri(&self) -> Result<Option<String>> {
+        let uri = |range| match self.bundle.compressed {
             Some(_) => self.place.uri(self.bundle_range(), Some(range)),
             None => self.place.uri(range, None),
-        })
+        };
+        self.range().map(uri).transpose()
     }
 
     /// The ID as it may stand on a terminal.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::bytes::len_u64;
-use crate::error::printable_name;
+use crate::error::{Result, WithPath, printable_name};
 
 /// A step into a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,12 +102,15 @@ impl Place {
     /// What no reader can find by offset and size alone has further fields: `member=<name>` where the range lies in
     /// an inflated member, and `inflated-offset=<n>&inflated-size=<n>` where it lies in the compressed bundle at
     /// `range`.
-    pub fn uri(&self, range: Range<u64>, inflated: Option<Range<u64>>) -> String {
+    ///
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io) if the file has a relative path, and the system does not tell what it is relative to.
+    pub fn uri(&self, range: Range<u64>, inflated: Option<Range<u64>>) -> Result<String> {
         let file = match &self.origin {
             Origin::File(file) => file,
             Origin::Inflated => &self.file,
         };
-        let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
+        let file = std::path::absolute(file).with_path(file)?;
         let mut uri = format!("file://{}#", percent_encoded(file.as_os_str().as_encoded_bytes()));
         if self.origin == Origin::Inflated {
             let way: Vec<String> = self.steps.iter().map(|step| percent_encoded(step.to_string().as_bytes())).collect();
@@ -117,7 +120,7 @@ impl Place {
         if let Some(inner) = inflated {
             uri.push_str(&format!("&inflated-offset={}&inflated-size={}", inner.start, length(&inner)));
         }
-        uri
+        Ok(uri)
     }
 }
 
@@ -175,14 +178,14 @@ mod tests {
     #[test]
     fn uris_name_what_a_reader_needs_to_find_the_bytes() {
         let place = Place::of_file(Path::new("/a b/lib#1.so"));
-        assert_eq!(place.uri(8..24, None), "file:///a%20b/lib%231.so#offset=8&size=16");
+        assert_eq!(place.uri(8..24, None).unwrap(), "file:///a%20b/lib%231.so#offset=8&size=16");
         assert_eq!(
-            place.uri(8..24, Some(100..300)),
+            place.uri(8..24, Some(100..300)).unwrap(),
             "file:///a%20b/lib%231.so#offset=8&size=16&inflated-offset=100&inflated-size=200"
         );
         let inside = place.join(Step::Member(b"x/y.so".to_vec())).inflated();
-        assert_eq!(inside.uri(0..1, None), "file:///a%20b/lib%231.so#member=x/y.so&offset=0&size=1");
+        assert_eq!(inside.uri(0..1, None).unwrap(), "file:///a%20b/lib%231.so#member=x/y.so&offset=0&size=1");
         let beside = place.join(Step::Member(b"z.o".to_vec())).in_file(Path::new("/z.o"));
-        assert_eq!(beside.uri(0..1, None), "file:///z.o#offset=0&size=1");
+        assert_eq!(beside.uri(0..1, None).unwrap(), "file:///z.o#offset=0&size=1");
     }
 }

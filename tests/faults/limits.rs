@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::matrix::{has_strace, run_with_late_error};
-use crate::scenario::{OLD, OURS, Place, Scenario, bundling, has_unnamed_files, noise, say};
+use crate::scenario::{self, OLD, OURS, Place, Scenario, bundling, has_unnamed_files, noise, say};
 
 /// Runs a script with `$TOOL` and its arguments as `"$@"`, in the directory of a scenario.
 fn script(scenario: &Scenario, place: &Place, script: &str) -> Output {
@@ -116,6 +116,14 @@ fn the_limit_on_file_sizes() {
             assert_failed(&run, "'out': File too large");
             assert_nothing_changed(&scenario, &place);
         }
+    }
+    for scenario in scenario::all() {
+        if !["extract all over old files", "recompress a library", "recompress bundles"].contains(&scenario.name) {
+            continue;
+        }
+        let place = Place::new(&scenario);
+        assert_failed(&script(&scenario, &place, "ulimit -f 21 && exec \"$TOOL\" \"$@\""), "': File too large");
+        assert_nothing_changed(&scenario, &place);
     }
 }
 

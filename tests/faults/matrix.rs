@@ -195,7 +195,7 @@ impl Clean {
         let log = std::fs::read_to_string(log).unwrap();
         let calls = calls(&log);
         assert!(calls.len() > 5, "{}: {log}", scenario.name);
-        Self { calls, outputs: place.outputs(scenario), stdout: run.stdout }
+        Self { calls, outputs: place.outputs(scenario), stdout: told(&run, &place) }
     }
 
     /// The first and last number of each call.
@@ -284,7 +284,7 @@ fn try_one(scenario: &Scenario, clean: &Clean, fault: &Fault, tool: &Path, injec
     let is_tidy = place.is_tidy();
     let broken = match injection {
         Injection::Kills => judge_kill(scenario, clean, fault.call, &outputs, is_tidy),
-        _ => judge(scenario, clean, call, &run, &outputs, is_tidy),
+        _ => judge(scenario, clean, call, &run, &place),
     };
     let injected = std::fs::read_to_string(log).unwrap().contains("(INJECTED)");
     let mut tally = tally.lock().unwrap();
@@ -334,18 +334,22 @@ fn has_leftovers(clean: &Clean, outputs: &Files, is_tidy: bool) -> bool {
     !is_tidy || outputs.keys().any(|name| !clean.outputs.contains_key(name))
 }
 
-fn judge(scenario: &Scenario, clean: &Clean, call: &Call, run: &Output, outputs: &Files, is_tidy: bool) -> Vec<Broken> {
+fn judge(scenario: &Scenario, clean: &Clean, call: &Call, run: &Output, place: &Place) -> Vec<Broken> {
     let mut broken = Vec::new();
-    let states = states(scenario, clean, outputs);
+    let (outputs, is_tidy) = (place.outputs(scenario), place.is_tidy());
+    let states = states(scenario, clean, &outputs);
     let all = |state: Is| states.iter().all(|&is| is == state);
     let stderr = String::from_utf8_lossy(&run.stderr);
     let is_refusal = |text: &&str| stderr.contains(text);
     let out_of_memory = call.name == "mmap"
         && ["memory allocation of", "failed to allocate an alternative stack"].iter().any(is_refusal);
     match run.status.code() {
-        Some(0) if !all(Is::New) || run.stdout != clean.stdout => broken.push(Broken::FalseSuccess),
+        Some(0) if !all(Is::New) || told(run, place) != clean.stdout => broken.push(Broken::FalseSuccess),
         Some(0) => {}
-        Some(1) if !names_file_and_cause(&stderr) => broken.push(Broken::Message),
+        // What `verify` finds wrong it tells on the standard output.
+        Some(1) if !names_file_and_cause(&stderr) && !run.stdout.ends_with(b"1 fault\n") => {
+            broken.push(Broken::Message);
+        }
         Some(1) => {}
         // Rust's answer to being without memory. Nothing is in place then.
         _ if out_of_memory && all(Is::Old) => {}
@@ -357,10 +361,18 @@ fn judge(scenario: &Scenario, clean: &Clean, call: &Call, run: &Output, outputs:
         broken.extend((!all(Is::Old) && !all(Is::New)).then_some(Broken::Mixed));
     }
     // If it is the removing that fails, there is nothing that could be done.
-    if has_leftovers(clean, outputs, is_tidy) && !call.name.starts_with("unlink") {
+    if has_leftovers(clean, &outputs, is_tidy) && !call.name.starts_with("unlink") {
         broken.push(Broken::Leftover);
     }
     broken
+}
+
+/// What a run printed, wherever it ran.
+fn told(run: &Output, place: &Place) -> Vec<u8> {
+    match String::from_utf8(run.stdout.clone()) {
+        Ok(text) => text.replace(place.work.to_str().unwrap(), "").into_bytes(),
+        Err(_) => run.stdout.clone(),
+    }
 }
 
 /// `'FILE': CAUSE`, in an error or its note.

@@ -7,6 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::make::{Elf, Section};
+
 pub const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 pub const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 pub const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
@@ -69,6 +71,13 @@ impl Place {
             command.stdout(fs::OpenOptions::new().read(true).write(true).open(self.work.join(name)).unwrap());
         }
         command
+    }
+
+    /// The names of what a run makes.
+    fn made_by(&self, scenario: &Scenario) -> Vec<String> {
+        let run = self.command(scenario, Path::new(OURS)).args(&scenario.arguments).output().unwrap();
+        assert!(run.status.success(), "{}: {}", scenario.name, String::from_utf8_lossy(&run.stderr));
+        self.outputs(scenario).into_keys().collect()
     }
 
     /// What is there now, inputs left out.
@@ -184,6 +193,39 @@ fn unpackaging(name: &'static str, package: &[u8], options: &[&str], old: &[&'st
     Scenario::new(name, &arguments, &[("input-package", package)], old)
 }
 
+/// Our own subcommands.
+fn own(plain: &[u8], compressed: &[u8]) -> Vec<Scenario> {
+    let section = [plain, &vec![0; plain.len().next_multiple_of(4096) - plain.len()], compressed].concat();
+    let library = Elf::LIBRARY.write(&[
+        Section::new(".text", &[0x90; 5000]),
+        Section::new(".hip_fatbin", &section).aligned(4096),
+        Section::new(".data", &[7; 300]),
+    ]);
+    let run = |name, arguments: &[&str], old: &[&'static str]| {
+        let arguments = [arguments, &["input"]].concat();
+        Scenario::new(name, &arguments, &[("input", library.as_slice())], old)
+    };
+    let mut extracted = run("extract all", &["extract"], &[]);
+    let names: Vec<&'static str> =
+        Place::new(&extracted).made_by(&extracted).into_iter().map(|name| &*name.leak()).collect();
+    extracted = run("extract all over old files", &["extract"], &[names[0], names[names.len() - 1]]);
+    vec![
+        extracted,
+        Scenario::new(
+            "extract to standard output",
+            &["extract", "input", "-o-", "-t", "gfx906"],
+            &[("input", compressed)],
+            &[],
+        ),
+        run("inspect", &["inspect"], &[]),
+        run("inspect all, for programs", &["inspect", "--json", "--inflate"], &[]),
+        run("verify", &["verify"], &[]),
+        run("recompress a library", &["recompress", "-o", "out"], &["out"]),
+        run("make a library plain", &["recompress", "--none", "--drop", "gfx906", "-o", "out"], &[]),
+        Scenario::new("recompress bundles", &["recompress", "input", "-o", "out"], &[("input", &section)], &["out"]),
+    ]
+}
+
 /// All scenarios.
 pub fn all() -> Vec<Scenario> {
     let bundle = bundling("bundle to a new file", &["-type=bc"], 100_000, &[]);
@@ -201,7 +243,7 @@ pub fn all() -> Vec<Scenario> {
     let package = packaging("package", &[]);
     let packed = package.product();
     let of_gfx = |file: &str, gpu: &str| format!("--image=file={file},arch=gfx{gpu}");
-    vec![
+    let scenarios = vec![
         bundling("bundle over an old file", &["-type=bc"], 100_000, &["out"]),
         unbundling("unbundle to three files", &plain, ["x", "y", "z"], &["x", "z"]),
         unbundling("unbundle, one to standard output", &plain, ["x", "-", "z"], &["x"]),
@@ -238,7 +280,8 @@ pub fn all() -> Vec<Scenario> {
         package,
         bundle,
         large,
-    ]
+    ];
+    [scenarios, own(&plain, &compressed)].concat()
 }
 
 impl Scenario {

@@ -87,7 +87,7 @@ fn scan(what: &str, data: &[u8], inflate: Inflate) {
         match finding {
             Finding::Bundle(found) => {
                 for code_object in found.code_objects() {
-                    let (_, _, _) = (code_object.kind(), code_object.recorded_target(), code_object.uri());
+                    let (_, _, _) = (code_object.kind(), code_object.recorded_target(), code_object.uri().unwrap());
                     if code_object.is_in_file() && found.bundle.compressed.is_none() {
                         let range = code_object.range().unwrap_or_default();
                         assert!(range.end <= len && code_object.bundle_range().end <= len, "{what}: {range:?}");

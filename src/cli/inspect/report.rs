@@ -91,7 +91,7 @@ impl Report {
         scan.limits = limits;
         scan.run(&input, &mut |finding| {
             match finding {
-                Finding::Bundle(found) => bundles.push(BundleRow::new(&found)),
+                Finding::Bundle(found) => bundles.push(BundleRow::new(&found)?),
                 Finding::Broken { place, error } => problems.push(broken(place, &error)),
                 _ => {}
             }
@@ -120,11 +120,11 @@ fn broken(place: &Place, error: &Error) -> String {
 }
 
 impl BundleRow {
-    fn new(found: &Found<'_>) -> Self {
+    fn new(found: &Found<'_>) -> Result<Self> {
         let bundle = found.bundle;
-        let code_objects: Vec<Row> =
-            found.code_objects().map(|code_object| Row::new(&code_object, found.format)).collect();
-        Self {
+        let code_objects = found.code_objects().map(|code_object| Row::new(&code_object, found.format));
+        let code_objects = code_objects.collect::<Result<Vec<Row>>>()?;
+        Ok(Self {
             place: found.place.clone(),
             format: found.format,
             index: found.index,
@@ -132,7 +132,7 @@ impl BundleRow {
             compressed: bundle.compressed,
             size: code_objects.iter().map(|row| row.size).fold(0, u64::saturating_add),
             code_objects,
-        }
+        })
     }
 
     /// How many bytes the bundle takes where it lies.
@@ -156,21 +156,21 @@ impl BundleRow {
 }
 
 impl Row {
-    fn new(code_object: &CodeObject<'_>, format: Format) -> Self {
+    fn new(code_object: &CodeObject<'_>, format: Format) -> Result<Self> {
         let target = code_object.entry_id().map(|id| Target {
             kind: (format != Format::CodeObject).then(|| id.kind()),
             triple: printable(id.triple().as_str().trim_end_matches('-')),
             target_id: printable(&id.target_id().to_string()),
         });
-        Self {
+        Ok(Self {
             id: code_object.shown_id().into_owned(),
             target,
             content: code_object.kind(),
             size: code_object.size(),
             range: code_object.range(),
-            uri: code_object.uri(),
+            uri: code_object.uri()?,
             recorded_target: code_object.recorded_target(),
-        }
+        })
     }
 
     /// Who the code object is for, in one word: the target ID, or what stands for it.
