@@ -73,7 +73,9 @@ pub(super) fn run(room: &Room, selection: &Selection) -> Result<Vec<(String, Vec
 
 fn job(room: &Room, selection: &Selection, destination: Destination) -> Result<Vec<Extracted>, String> {
     let selection = selection.clone();
-    Extract { inputs: vec![room.input()], selection, destination, limits: LIMITS }.run().map_err(|error| error.to_string())
+    Extract { inputs: vec![room.input()], selection, destination, limits: LIMITS }
+        .run()
+        .map_err(|error| error.to_string())
 }
 
 /// A code object that the search found and the selection takes.
@@ -111,7 +113,10 @@ fn check(room: &Room, sources: &Sources<'_>, selection: &Selection) {
         extracted.into_iter().map(|file| (file.path, file.size)).collect()
     };
     let told = outcome.as_ref().map(|files| {
-        files.iter().map(|(name, content)| (room.path("new").join(name), u64::try_from(content.len()).unwrap())).collect()
+        files
+            .iter()
+            .map(|(name, content)| (room.path("new").join(name), u64::try_from(content.len()).unwrap()))
+            .collect()
     });
     assert_eq!(nowhere.map(names), told.map_err(Clone::clone), "what is told without files");
 

@@ -92,7 +92,10 @@ fn compare(before: &[Fault], after: &[Fault]) {
 /// What stays of a program: all that is no bundle, and where the bundles are.
 fn program(data: &[u8], output: &[u8], before: &Held, after: &Held) {
     assert_eq!(output.len(), data.len());
-    assert!(after.bundles.iter().all(|new| before.bundles.iter().any(|old| old.start == new.start)), "a bundle has moved");
+    assert!(
+        after.bundles.iter().all(|new| before.bundles.iter().any(|old| old.start == new.start)),
+        "a bundle has moved"
+    );
     let touched: Vec<&Range<u64>> = before.bundles.iter().chain(&after.bundles).collect();
     let mut position = 0;
     for (at, (old, new)) in (0_u64..).zip(data.iter().zip(output)) {

@@ -251,7 +251,8 @@ pub(super) fn is_embedded(place: &Place) -> bool {
 
 /// That a text obeys no one and reads as it stands.
 pub(super) fn harmless(text: &str) {
-    let is_harmful =
-        |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}'..='\u{200f}');
+    let is_harmful = |c: char| {
+        c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}'..='\u{200f}')
+    };
     assert!(!text.contains(is_harmful), "{text:?}");
 }
