@@ -2,7 +2,7 @@ use std::ops::Range;
 
 use object::read::{Object as _, ObjectSection as _};
 use offload_bundle::container::sequence::Inflate;
-use offload_bundle::container::stream::{Compression, Method};
+use offload_bundle::container::stream::{Compression, Method, Recorded};
 use offload_bundle::container::{Limits, Part};
 use offload_bundle::id::OffloadKind;
 use offload_bundle::input::Input;
@@ -226,8 +226,9 @@ impl Held {
                 _ => 0,
             });
             let end = ends.max().unwrap_or(0);
-            let is_text = found.format == Format::TextBundle;
-            held.hides |= !is_text && found.bundle.compressed.is_some_and(|recorded| end < recorded.inflated);
+            let (is_text, is_none) = (found.format == Format::TextBundle, found.format == Format::OffloadBinary);
+            let hides = |recorded: Recorded| is_none || (!is_text && end < recorded.inflated);
+            held.hides |= is_compressed && found.bundle.compressed.is_some_and(hides);
             held.bundles.push(range);
             held.compressed += usize::from(found.bundle.compressed.is_some());
             let mut contents = Vec::new();
