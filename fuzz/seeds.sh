@@ -142,3 +142,112 @@ put list library/gnu.a object/x86_64-linux-gnu-ours.fat object/x86_64-pc-windows
 put unbundle library/gnu.a object/x86_64-linux-gnu-ours.fat object/x86_64-pc-windows-msvc-llvm.fat
 put differential object/*-llvm.fat
 put bitcode object/x86_64-linux-gnu.o
+
+# What our own subcommands look into: programs and libraries with bundles at multiples of 4096, wheels, and all of the above.
+mkdir -p look
+python3 - "$fixtures" object library look <<'END'
+import os, struct, sys, zipfile
+fixtures, objects, libraries, look = sys.argv[1:]
+read = lambda *path: open(os.path.join(*path), 'rb').read()
+plain = read(fixtures, 'binary/llvm22-plain.bundle')
+packed = read(fixtures, 'compressed/llvm22-v2.ccob')
+zlib = read(fixtures, 'compressed/v2-zlib.ccob')
+wide = read(fixtures, 'compressed/llvm22-v3.ccob')
+binary = read(fixtures, 'offload/llvm22-v1.offload')[:1400]
+packed_binary = read(fixtures, 'offload/v3-zstd.offload')
+code = read(objects, 'amdgcn.o')
+
+def bundle(entries, align=1):
+    at = 32 + sum(24 + len(name) for name, _ in entries)
+    head, body = b'__CLANG_OFFLOAD_BUNDLE__' + struct.pack('<Q', len(entries)), b''
+    start = at
+    for name, content in entries:
+        place = -(-at // align) * align
+        head += struct.pack('<QQQ', place, len(content), len(name)) + name
+        body += bytes(place - at) + content
+        at = place + len(content)
+    return head + body
+
+def elf(sections, machine=62, kind=3):
+    '''A file of 64 bits with sections of these names, types, alignments and contents.'''
+    names, headers, data = b'\0', bytes(64), bytearray(64)
+    for name, type_, align, content in sections + [(b'.shstrtab', 3, 1, None)]:
+        name_at = len(names)
+        names += name + b'\0'
+        content = names if content is None else content
+        data += bytes(-len(data) % align)
+        headers += struct.pack('<IIQQQQIIQQ', name_at, type_, 2, 0, len(data), len(content), 0, 0, align, 0)
+        data += content
+    data += bytes(-len(data) % 8)
+    data[:64] = struct.pack('<16sHHIQQQIHHHHHH', b'\x7fELF\2\1\1', kind, machine, 1, 0, 0, len(data), 0, 64, 0, 0, 64,
+                            len(headers) // 64, len(headers) // 64 - 1)
+    return bytes(data + headers)
+
+def rows(*bundles):
+    data = b''
+    for one in bundles:
+        data += bytes(-len(data) % 4096) + one
+    return data
+
+gpu = elf([(b'.text', 1, 16, b'code')], 224)[:48] + struct.pack('<I', 0x53f) + elf([(b'.text', 1, 16, b'code')], 224)[52:]
+HOST, GFX906, GFX90A = b'host-x86_64-unknown-linux-gnu-', b'hip-amdgcn-amd-amdhsa--gfx906', b'hipv4-amdgcn-amd-amdhsa--gfx90a'
+code_bundle = bundle([(HOST, b''), (GFX906, b'code' * 30), (GFX90A, gpu)], 64)
+nested = bundle([(HOST, b''), (GFX906, packed), (GFX90A, code_bundle)])
+FATBIN = lambda content: (b'.hip_fatbin', 1, 4096, content)
+OFFLOADING = lambda content: (b'.llvm.offloading', 0x6fff4c0b, 8, content)
+files = {
+    'one.so': elf([FATBIN(code_bundle)]),
+    'many.so': elf([(b'.text', 1, 16, b'text'), FATBIN(rows(plain, packed)), (b'.data', 1, 16, b'data')]),
+    'packed.so': elf([FATBIN(rows(packed, zlib, wide)), (b'.data', 1, 16, b'data' * 9)]),
+    'room.so': elf([FATBIN(packed + bytes(2000)), (b'.data', 1, 16, b'data')]),
+    'tail.so': elf([FATBIN(rows(zlib, b'no bundle'))]),
+    'both.so': elf([OFFLOADING(binary), FATBIN(nested)]),
+    'offload.so': elf([OFFLOADING(packed_binary + bytes(-len(packed_binary) % 8) + binary)]),
+    'fat.o': elf([(b'__CLANG_OFFLOAD_BUNDLE__' + GFX906, 1, 1, b'code'), (b'__CLANG_OFFLOAD_BUNDLE__' + HOST, 1, 1, b'\0')], 62, 1),
+    'gpu.elf': gpu,
+    'code.bundle': code_bundle,
+    'nested.bundle': nested,
+    'row.bundles': rows(code_bundle, packed, plain) + b'behind',
+}
+stored, deflated = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
+def zipped(members, wide=False):
+    path = os.path.join(look, 'zip')
+    with zipfile.ZipFile(path, 'w') as file:
+        for name, method, content in members:
+            info = zipfile.ZipInfo(name)
+            info.compress_type = method
+            with file.open(info, 'w', force_zip64=wide) as member:
+                member.write(content)
+    data = read(path)
+    os.remove(path)
+    return data
+
+library = files['one.so']
+files.update({
+    'stored.whl': zipped([('a/b.so', stored, library), ('x.bundle', stored, packed), ('a/', stored, b'')]),
+    'deflated.whl': zipped([('a/b.so', deflated, library), ('x.bundle', deflated, packed), ('README', deflated, b'text' * 50)]),
+    'mixed.whl': zipped([('nested', deflated, nested), ('text', stored, b'some text'), ('code.o', stored, files['fat.o']), ('gpu', deflated, gpu)]),
+    'wide.whl': zipped([('x.bundle', deflated, code_bundle), ('y', stored, plain)], True),
+    'offload.whl': zipped([('o', deflated, binary), ('e.so', deflated, files['offload.so']), ('p', stored, packed_binary)]),
+    'archive.whl': zipped([('lib.a', deflated, read(libraries, 'gnu.a')), ('bit.bc', deflated, read(fixtures, 'bitcode/llvm22-one.bc'))]),
+    'zip.whl': zipped([('inner.whl', deflated, zipped([('x', deflated, plain), ('y', stored, packed)]))]),
+})
+# The directory of 64-bit zip files, which Python writes for large ones only.
+small = zipped([('x', stored, plain)])
+end = small.rindex(b'PK\5\6')
+count, size, at = struct.unpack('<HII', small[end + 10:end + 20])
+files['wide-end.whl'] = (small[:end] + b'PK\6\6' + struct.pack('<QHHIIQQQQ', 44, 45, 45, 0, 0, count, count, size, at) +
+    b'PK\6\7' + struct.pack('<IQI', 0, end, 1) + small[end:end + 8] + b'\xff' * 12 + b'\0\0')
+for name, data in files.items():
+    open(os.path.join(look, name), 'wb').write(data)
+END
+for target in search extract verify recompress; do
+    for folder in $bundles; do
+        put $target "$folder"/*
+    done
+    put $target look/*
+    put $target object/x86_64-linux-gnu-ours.fat object/x86_64-linux-gnu-llvm.fat
+done
+for target in search extract verify; do
+    put $target "$fixtures"/offload/* "$fixtures"/bitcode/llvm22-one.bc library/*.a object/x86_64-pc-windows-msvc-llvm.fat
+done

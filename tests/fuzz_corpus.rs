@@ -53,7 +53,23 @@ macro_rules! replayed {
     };
 }
 
-replayed!(archive, bitcode, coff, compressed, elf, ids, list, offload_binary, roundtrip, text, unbundle,);
+replayed!(
+    archive,
+    bitcode,
+    coff,
+    compressed,
+    elf,
+    extract,
+    ids,
+    list,
+    offload_binary,
+    recompress,
+    roundtrip,
+    search,
+    text,
+    unbundle,
+    verify,
+);
 
 #[test]
 fn every_property_has_a_target_and_a_test() {

@@ -2,6 +2,8 @@
 
 use std::io::Write as _;
 
+use memchr::memmem::find_iter;
+
 use crate::properties::formats::{self, Ccob, read_number};
 
 /// A number in the data: where, how wide, and in which byte order.
@@ -41,6 +43,7 @@ fn find(data: &[u8], base: usize, depth: u32, out: &mut Vec<Field>) {
                 inner(value(data, start), value(data, size));
             }
         }
+        inner_behind(data, binary_end(data), &mut inner);
     } else if let Some(header) = Ccob::read(data) {
         own = widths(4, &[2, 2], false);
         let wide = if header.version == 3 { 8 } else { 4 };
@@ -52,6 +55,7 @@ fn find(data: &[u8], base: usize, depth: u32, out: &mut Vec<Field>) {
                 Some(Field { at: *at - width, width, big: false })
             },
         ));
+        inner_behind(data, header.total.and_then(|total| usize::try_from(total).ok()), &mut inner);
     } else if data.starts_with(&[0x10, 0xff, 0x10, 0xad]) {
         own = offload_binary(data);
     } else if data.starts_with(b"!<arch>\n") {
@@ -60,10 +64,32 @@ fn find(data: &[u8], base: usize, depth: u32, out: &mut Vec<Field>) {
         }
     } else if data.starts_with(b"\x7fELF") {
         own = elf(data);
+        for section in sections(data) {
+            inner(section.at, section.len);
+        }
+    } else if is_zip(data) {
+        own = zip(data);
+        for member in zip_members(data) {
+            inner(member.at, member.stored);
+        }
     } else if data.len() > 20 {
         own = coff(data);
     }
     out.extend(own.into_iter().map(|field| Field { at: field.at.saturating_add(base), ..field }));
+}
+
+/// What follows a bundle: padding, and another one.
+fn inner_behind(data: &[u8], end: Option<usize>, inner: &mut impl FnMut(usize, usize)) {
+    if let Some(behind) = end.and_then(|end| data.get(end..)) {
+        let rest = without_zeros(behind);
+        if !rest.is_empty() {
+            inner(data.len() - rest.len(), rest.len());
+        }
+    }
+}
+
+fn without_zeros(data: &[u8]) -> &[u8] {
+    &data[data.iter().take_while(|byte| **byte == 0).count()..]
 }
 
 fn value(data: &[u8], field: &Field) -> usize {
@@ -100,6 +126,13 @@ fn binary(data: &[u8]) -> Vec<Field> {
     }
     fields.push(count);
     fields
+}
+
+/// Where a binary bundle ends.
+fn binary_end(data: &[u8]) -> Option<usize> {
+    let fields = binary(data);
+    let ends = fields.chunks_exact(3).map(|entry| value(data, &entry[0]).checked_add(value(data, &entry[1])));
+    ends.collect::<Option<Vec<_>>>()?.into_iter().max()
 }
 
 fn offload_binary(data: &[u8]) -> Vec<Field> {
@@ -173,14 +206,124 @@ fn members(data: &[u8]) -> Vec<(usize, usize)> {
     members
 }
 
+/// A section of a 64-bit little-endian ELF file that holds containers.
+pub(crate) struct Section {
+    at: usize,
+    len: usize,
+    /// Where its header is.
+    header: usize,
+}
+
+fn sections(data: &[u8]) -> Vec<Section> {
+    if !data.starts_with(b"\x7fELF\x02\x01") {
+        return Vec::new();
+    }
+    let [table, count] = [(40, 8), (60, 2)].map(|(at, width)| value(data, &Field { at, width, big: false }));
+    let headers = (0..count.min(32)).map(|index| table.saturating_add(index * 64));
+    let section = |header: usize| {
+        let [at, len] =
+            [24, 32].map(|field| value(data, &Field { at: header.saturating_add(field), width: 8, big: false }));
+        let content = data.get(at..at.checked_add(len)?)?;
+        let magics: [&[u8]; 3] = [formats::MAGIC, b"CCOB", &[0x10, 0xff, 0x10, 0xad]];
+        magics.iter().any(|magic| content.starts_with(magic)).then_some(Section { at, len, header })
+    };
+    headers.filter_map(section).collect()
+}
+
+fn is_zip(data: &[u8]) -> bool {
+    data.starts_with(b"PK\x03\x04") || data.starts_with(b"PK\x05\x06")
+}
+
+/// The records of a zip file, told by their signatures, and the numbers in each.
+const RECORDS: [(&[u8; 4], &[usize]); 5] = [
+    (b"PK\x03\x04", &[2, 2, 2, 2, 2, 4, 4, 4, 2, 2]),
+    (b"PK\x01\x02", &[2, 2, 2, 2, 2, 2, 4, 4, 4, 2, 2, 2, 2, 2, 4, 4]),
+    (b"PK\x05\x06", &[2, 2, 2, 2, 4, 4, 2]),
+    (b"PK\x06\x06", &[8, 2, 2, 4, 4, 8, 8, 8, 8]),
+    (b"PK\x06\x07", &[4, 8, 4]),
+];
+
+/// The local headers, the directory with the extra fields that 64-bit zip files have, and the end.
+fn zip(data: &[u8]) -> Vec<Field> {
+    let mut fields = Vec::new();
+    for (magic, record) in RECORDS {
+        for at in find_iter(data, magic).take(16) {
+            let record = widths(at + 4, record, false);
+            let extra = match record.len() {
+                10 => at.saturating_add(30).saturating_add(value(data, &record[8])),
+                16 => at.saturating_add(46).saturating_add(value(data, &record[9])),
+                _ => usize::MAX,
+            };
+            fields.extend(record);
+            if data.get(extra..).is_some_and(|extra| extra.starts_with(&[1, 0])) {
+                fields.extend(widths(extra, &[2, 2, 8, 8, 8], false));
+            }
+        }
+    }
+    fields
+}
+
+/// A member of a zip file as its directory has it.
+struct ZipMember {
+    name: Vec<u8>,
+    method: u16,
+    at: usize,
+    stored: usize,
+}
+
+/// The members with bytes that are there.
+fn zip_members(data: &[u8]) -> Vec<ZipMember> {
+    let number = |at: usize, width: usize| value(data, &Field { at, width, big: false });
+    let member = |at: usize| {
+        let name = data.get(at + 46..(at + 46).checked_add(number(at + 28, 2))?)?.to_vec();
+        let (mut stored, local) = (number(at + 20, 4), number(at + 42, 4));
+        if stored == 0xffff_ffff {
+            stored = number((at + 46 + name.len()).checked_add(12)?, 8);
+        }
+        let start = local.checked_add(30)?.checked_add(number(local.checked_add(26)?, 2))?;
+        let start = start.checked_add(number(local.checked_add(28)?, 2))?;
+        data.get(start..start.checked_add(stored)?)?;
+        Some(ZipMember { name, method: u16::try_from(number(at + 10, 2)).ok()?, at: start, stored })
+    };
+    find_iter(data, b"PK\x01\x02").take(32).filter_map(member).collect()
+}
+
 /// A container taken apart: its payloads, of which any may be replaced.
 pub(crate) enum Parts {
     /// The inflated bytes, and how they are compressed.
-    Compressed { version: u16, method: u16, payload: Vec<u8>, behind: Vec<u8> },
+    Compressed { version: u16, method: u16, payload: Vec<u8>, behind: Behind },
     /// The entries of a binary bundle, and what follows.
-    Binary { entries: Vec<(Vec<u8>, Vec<u8>)>, behind: Vec<u8> },
+    Binary { entries: Vec<(Vec<u8>, Vec<u8>)>, behind: Behind },
     /// Members of an archive, each with its header.
     Archive(Vec<(Vec<u8>, Vec<u8>)>),
+    /// Members of a zip file: names, methods, contents.
+    Zip(Vec<(Vec<u8>, u16, Vec<u8>)>),
+    /// An ELF file, and the contents of those of its sections that hold containers.
+    Elf { data: Vec<u8>, sections: Vec<(Section, Vec<u8>)> },
+}
+
+/// What follows a bundle, and what it is aligned to.
+pub(crate) struct Behind {
+    align: usize,
+    rest: Vec<u8>,
+}
+
+impl Behind {
+    fn of(data: &[u8], end: usize) -> Self {
+        let behind = data.get(end..).unwrap_or_default();
+        let rest = without_zeros(behind);
+        let is_page = rest.len() < behind.len() && (data.len() - rest.len()).is_multiple_of(4096);
+        Self { align: if is_page { 4096 } else { 1 }, rest: rest.to_vec() }
+    }
+
+    /// All of it behind a bundle.
+    fn join(&self, mut bundle: Vec<u8>) -> Vec<u8> {
+        if !self.rest.is_empty() {
+            bundle.resize(bundle.len().next_multiple_of(self.align), 0);
+            bundle.extend(&self.rest);
+        }
+        bundle
+    }
 }
 
 impl Parts {
@@ -188,7 +331,7 @@ impl Parts {
         if let Some(Ccob { version, method, total, header_len, .. }) = Ccob::read(data) {
             let end = total.and_then(|total| usize::try_from(total).ok()).unwrap_or(data.len()).min(data.len());
             let payload = formats::inflate(method, data.get(header_len..end)?);
-            return Some(Self::Compressed { version, method, payload, behind: data[end..].to_vec() });
+            return Some(Self::Compressed { version, method, payload, behind: Behind::of(data, end) });
         }
         if data.starts_with(formats::MAGIC) {
             let fields = binary(data);
@@ -201,7 +344,27 @@ impl Parts {
                 Some((data.get(at..at.checked_add(id)?)?.to_vec(), data.get(start..end)?.to_vec()))
             });
             let entries = entries.collect::<Option<Vec<_>>>()?;
-            return Some(Self::Binary { entries, behind: data.get(last..).unwrap_or_default().to_vec() });
+            return Some(Self::Binary { entries, behind: Behind::of(data, last) });
+        }
+        if is_zip(data) {
+            let member = |member: ZipMember| {
+                let stored = &data[member.at..member.at + member.stored];
+                let content = match member.method {
+                    8 => formats::inflate(formats::RAW_DEFLATE, stored),
+                    93 => formats::inflate(1, stored),
+                    _ => stored.to_vec(),
+                };
+                (member.name, member.method, content)
+            };
+            return Some(Self::Zip(zip_members(data).into_iter().map(member).collect()));
+        }
+        if data.starts_with(b"\x7fELF") {
+            let sections = sections(data).into_iter();
+            let sections = sections.map(|section| {
+                let content = data[section.at..section.at + section.len].to_vec();
+                (section, content)
+            });
+            return Some(Self::Elf { data: data.to_vec(), sections: sections.collect() });
         }
         if !data.starts_with(b"!<arch>\n") {
             return None;
@@ -213,10 +376,17 @@ impl Parts {
 
     /// The payloads.
     pub(crate) fn payloads(&mut self) -> Vec<&mut Vec<u8>> {
+        let behind = |behind| Some(behind).filter(|behind: &&mut Vec<u8>| !behind.is_empty());
         match self {
-            Self::Compressed { payload, .. } => vec![payload],
-            Self::Binary { entries, .. } => entries.iter_mut().flat_map(|(id, content)| [id, content]).collect(),
+            Self::Compressed { payload, behind: Behind { rest, .. }, .. } => {
+                [payload].into_iter().chain(behind(rest)).collect()
+            }
+            Self::Binary { entries, behind: Behind { rest, .. } } => {
+                entries.iter_mut().flat_map(|(id, content)| [id, content]).chain(behind(rest)).collect()
+            }
             Self::Archive(members) => members.iter_mut().map(|(_, content)| content).collect(),
+            Self::Zip(members) => members.iter_mut().flat_map(|(name, _, content)| [name, content]).collect(),
+            Self::Elf { sections, .. } => sections.iter_mut().map(|(_, content)| content).collect(),
         }
     }
 
@@ -229,20 +399,23 @@ impl Parts {
                 } else {
                     (version, method)
                 };
-                [compressed(version, method, &payload), behind].concat()
+                behind.join(compressed(version, method, &payload))
             }
             Self::Binary { mut entries, behind } => {
-                let len = entries.len().max(1);
-                let index = usize::try_from(choice / 16).unwrap_or(0) % len;
-                match choice % 16 {
-                    0 if !entries.is_empty() => drop(entries.remove(index)),
-                    1 if !entries.is_empty() => entries.push(entries[index].clone()),
-                    2 if !entries.is_empty() => entries.rotate_left(index),
-                    _ => {}
-                }
+                rearrange(&mut entries, choice);
                 let align = [1, 1, 8, 64][usize::try_from(choice / 1024 % 4).unwrap_or(0)];
-                [formats::binary(&entries, align), behind].concat()
+                behind.join(formats::binary(&entries, align))
             }
+            Self::Zip(mut members) => {
+                rearrange(&mut members, choice);
+                if choice / 1024 % 4 == 0
+                    && let Some((_, method, _)) = members.first_mut()
+                {
+                    *method = [0, 8, 93][usize::try_from(choice / 4096 % 3).unwrap_or(0)];
+                }
+                zipped(&members, choice / 65536 % 8 == 0)
+            }
+            Self::Elf { data, sections } => placed(data, &sections),
             Self::Archive(members) => {
                 let mut data = b"!<arch>\n".to_vec();
                 for (mut header, content) in members {
@@ -255,6 +428,76 @@ impl Parts {
             }
         }
     }
+}
+
+/// Leaves one out, has one twice, or moves all, now and then.
+fn rearrange<T: Clone>(entries: &mut Vec<T>, choice: u64) {
+    let index = usize::try_from(choice / 16).unwrap_or(0) % entries.len().max(1);
+    match choice % 16 {
+        0 if !entries.is_empty() => drop(entries.remove(index)),
+        1 if !entries.is_empty() => entries.push(entries[index].clone()),
+        2 if !entries.is_empty() => entries.rotate_left(index),
+        _ => {}
+    }
+}
+
+/// The sections in their places, or at the end of the file if they have become longer.
+fn placed(mut data: Vec<u8>, sections: &[(Section, Vec<u8>)]) -> Vec<u8> {
+    for (section, content) in sections {
+        let mut at = section.at;
+        if content.len() > section.len {
+            at = data.len().next_multiple_of(4096);
+            data.resize(at + content.len(), 0);
+        } else {
+            data[at..at + section.len].fill(0);
+        }
+        data[at..at + content.len()].copy_from_slice(content);
+        for (field, number) in [(24, at), (32, content.len())] {
+            let bytes = u64::try_from(number).unwrap_or(0).to_le_bytes();
+            data[section.header + field..section.header + field + 8].copy_from_slice(&bytes);
+        }
+    }
+    data
+}
+
+/// A zip file of names, methods and contents, with sizes and checksums that are right.
+fn zipped(members: &[(Vec<u8>, u16, Vec<u8>)], wide: bool) -> Vec<u8> {
+    let number = |number: usize, width: usize| u64::try_from(number).unwrap_or(0).to_le_bytes()[..width].to_vec();
+    let (mut data, mut directory) = (Vec::new(), Vec::new());
+    for (name, method, content) in members {
+        let stored = match method {
+            8 => {
+                let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
+                encoder.write_all(content).and_then(|()| encoder.finish()).unwrap_or_default()
+            }
+            93 => zstd::encode_all(content.as_slice(), 1).unwrap_or_default(),
+            _ => content.clone(),
+        };
+        let mut crc = flate2::Crc::new();
+        crc.update(content);
+        let name = &name[..name.len().min(1000)];
+        let (sizes, extra) = if wide {
+            let extra = [number(1, 2), number(16, 2), number(content.len(), 8), number(stored.len(), 8)];
+            (vec![0xff; 8], extra.concat())
+        } else {
+            ([number(stored.len(), 4), number(content.len(), 4)].concat(), Vec::new())
+        };
+        let head = [number(45, 2), number(0, 2), method.to_le_bytes().to_vec(), vec![0; 4]].concat();
+        let rest = [crc.sum().to_le_bytes().to_vec(), sizes, number(name.len(), 2), number(extra.len(), 2)].concat();
+        let at = number(data.len(), 4);
+        data.extend([b"PK\x03\x04", &head[..], &rest, name, &extra, &stored].concat());
+        directory.extend([b"PK\x01\x02\x2d\0", &head[..], &rest, &[0; 10], &at, name, &extra].concat());
+    }
+    let (at, len, count) = (data.len(), directory.len(), members.len());
+    data.extend(directory);
+    if wide {
+        let wide_at = data.len();
+        data.extend([b"PK\x06\x06", &number(44, 8)[..], &[45, 0, 45, 0], &[0; 8]].concat());
+        data.extend([count, count, len, at].iter().flat_map(|value| number(*value, 8)));
+        data.extend([b"PK\x06\x07\0\0\0\0", &number(wide_at, 8)[..], &[1, 0, 0, 0]].concat());
+    }
+    let end = [number(0, 4), number(count, 2), number(count, 2), number(len, 4), number(at, 4), number(0, 2)].concat();
+    [data, b"PK\x05\x06".to_vec(), end].concat()
 }
 
 /// A compressed bundle of a version and a method around some bytes.

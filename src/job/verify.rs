@@ -153,6 +153,7 @@ impl Verified {
             faults.extend(conflicts(&ids));
             faults.extend(ids.iter().filter_map(|(code_object, id)| check_target(code_object, id)));
         }
+        faults.extend(code_objects.iter().filter_map(check_readable));
         faults.extend(overlaps(&code_objects));
         for (rule, text) in faults {
             self.fault(found.place, Some(found.index), Some(found.bundle.offset), rule, text);
@@ -179,6 +180,11 @@ fn cut(text: String, most: usize) -> String {
         Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
         None => text,
     }
+}
+
+fn check_readable(code_object: &CodeObject<'_>) -> Option<(Rule, String)> {
+    let reason = code_object.unreadable()?;
+    Some((Rule::Readable, format!("'{}' cannot be taken: {reason}", shown(code_object))))
 }
 
 fn check_id(code_object: &CodeObject<'_>) -> Option<(Rule, String)> {

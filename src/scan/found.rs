@@ -8,7 +8,7 @@ use super::image::ContentKind;
 use super::place::{Origin, Place};
 use crate::container::sequence::Bundle;
 use crate::container::{Entry, Part};
-use crate::error::{Error, Result, printable_name};
+use crate::error::{Error, Malformed, Result, printable_name};
 use crate::id::EntryId;
 use crate::input::Slice;
 
@@ -140,6 +140,14 @@ impl<'f> CodeObject<'f> {
     /// Whether its bytes are those of the file that was searched.
     pub fn is_in_file(&self) -> bool {
         matches!(self.place.origin(), Origin::File(_))
+    }
+
+    /// Why it cannot be taken, if it cannot: of a fat object, the host may not come back.
+    pub(crate) fn unreadable(&self) -> Option<&'f Malformed> {
+        self.entry.parts.iter().find_map(|part| match part {
+            Part::Unreadable(malformed) => Some(malformed),
+            _ => None,
+        })
     }
 
     /// What it is; none where that would take more inflating than the search was told to do.

@@ -9,6 +9,9 @@ pub const MAGIC: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
 /// What one stream may inflate to before it is left at that.
 pub const INFLATED_MAX: usize = 32 << 20;
 
+/// A method that no header has: deflate without the frame of zlib, as in zip files.
+pub const RAW_DEFLATE: u16 = u16::MAX;
+
 /// A binary bundle of IDs and contents, each content at a multiple of `align`.
 pub fn binary(entries: &[(Vec<u8>, Vec<u8>)], align: usize) -> Vec<u8> {
     let mut offset = MAGIC.len() + 8 + entries.iter().map(|(id, _)| 24 + id.len()).sum::<usize>();
@@ -75,12 +78,14 @@ pub fn hash(payload: &[u8]) -> u64 {
     read_number(&Md5::digest(payload)[..8])
 }
 
-/// As much of a stream (method 0 is zlib, any other zstd) as inflates, up to [`INFLATED_MAX`] bytes.
+/// As much of a stream (method 0 is zlib, [`RAW_DEFLATE`] what it says, any other zstd) as inflates, up to [`INFLATED_MAX`] bytes.
 pub fn inflate(method: u16, stream: &[u8]) -> Vec<u8> {
     let mut payload = Vec::new();
     let limit = u64::try_from(INFLATED_MAX).unwrap();
     if method == 0 {
         drop(flate2::read::ZlibDecoder::new(stream).take(limit).read_to_end(&mut payload));
+    } else if method == RAW_DEFLATE {
+        drop(flate2::read::DeflateDecoder::new(stream).take(limit).read_to_end(&mut payload));
     } else if let Ok(mut decoder) = zstd::Decoder::new(stream) {
         decoder.window_log_max(31).unwrap();
         drop(decoder.take(limit).read_to_end(&mut payload));

@@ -8,44 +8,56 @@ mod bitcode;
 mod choices;
 mod compressed;
 mod differential;
+mod extract;
 pub mod formats;
 mod ids;
 mod list;
 mod objects;
 mod offload_binary;
+mod recompress;
 mod room;
 mod roundtrip;
+mod search;
 mod sources;
 mod text;
 mod unbundle;
+mod verify;
 
 pub use archive::archive;
 pub use bitcode::bitcode;
 pub use compressed::compressed;
 pub use differential::{differential, reference};
+pub use extract::extract;
 pub use ids::ids;
 pub use list::list;
 pub use objects::{coff, elf};
 pub use offload_binary::offload_binary;
+pub use recompress::recompress;
 pub use roundtrip::roundtrip;
+pub use search::search;
 pub use text::text;
 pub use unbundle::unbundle;
+pub use verify::verify;
 
 /// A property.
 pub type Property = fn(&[u8]);
 
 /// All properties by the names of their targets.
-pub const ALL: [(&str, Property); 12] = [
+pub const ALL: [(&str, Property); 16] = [
     ("archive", archive),
     ("bitcode", bitcode),
     ("coff", coff),
     ("compressed", compressed),
     ("differential", differential),
     ("elf", elf),
+    ("extract", extract),
     ("ids", ids),
     ("list", list),
     ("offload_binary", offload_binary),
+    ("recompress", recompress),
     ("roundtrip", roundtrip),
+    ("search", search),
     ("text", text),
     ("unbundle", unbundle),
+    ("verify", verify),
 ];

@@ -4,8 +4,9 @@ use memchr::memmem::find_iter;
 
 use super::formats::{self, Ccob, inflate};
 
-/// How many compressed parts of one input are looked at.
+/// How many compressed parts of one input are looked at, and how many bytes of them in all.
 const PARTS_MAX: usize = 64;
+const BYTES_MAX: usize = 64 << 20;
 
 /// An input and all that inflates from it.
 pub(super) struct Sources<'d> {
@@ -16,27 +17,48 @@ pub(super) struct Sources<'d> {
 }
 
 impl<'d> Sources<'d> {
+    /// What inflates from the input itself.
     pub(super) fn of(data: &'d [u8]) -> Self {
-        let mut inflated = Vec::new();
-        let bundles = find_iter(data, b"CCOB").filter_map(|at| {
-            let header = Ccob::read(&data[at..])?;
-            Some((header.method, &data[at + header.header_len..]))
-        });
-        let binaries = find_iter(data, &[0x10, 0xff, 0x10, 0xad]).filter_map(|at| {
-            let stream = data[at..].get(40..)?;
-            Some((u16::from(stream.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])), stream))
-        });
-        let mut complete = true;
-        for (number, (method, stream)) in bundles.chain(binaries).enumerate() {
-            if number == PARTS_MAX {
-                complete = false;
+        let mut sources = Self { data, inflated: Vec::new(), complete: true };
+        sources.add(parts(data));
+        sources
+    }
+
+    /// What inflates from the input, and from that again.
+    pub(super) fn nested(data: &'d [u8]) -> Self {
+        let mut sources = Self { data, inflated: Vec::new(), complete: true };
+        sources.add(parts(data));
+        let mut next = 0;
+        while let Some(inner) = sources.inflated.get(next).cloned() {
+            sources.add(parts(&inner));
+            next += 1;
+        }
+        sources
+    }
+
+    fn add<'p>(&mut self, parts: impl Iterator<Item = (u16, &'p [u8])>) {
+        for (method, stream) in parts {
+            if self.inflated.len() == PARTS_MAX || self.inflated.iter().map(Vec::len).sum::<usize>() > BYTES_MAX {
+                self.complete = false;
                 break;
             }
             let part = inflate(method, stream);
-            complete &= part.len() < formats::INFLATED_MAX;
-            inflated.push(part);
+            self.complete &= part.len() < formats::INFLATED_MAX;
+            if !part.is_empty() {
+                self.inflated.push(part);
+            }
         }
-        Self { data, inflated, complete }
+    }
+
+    /// How many bytes inflate from the input.
+    pub(super) fn inflated_len(&self) -> usize {
+        if self.complete { self.inflated.iter().map(Vec::len).sum() } else { usize::MAX }
+    }
+
+    /// Whether these bytes stand somewhere.
+    pub(super) fn contain(&self, bytes: &[u8]) -> bool {
+        let contains = |whole: &[u8]| memchr::memmem::find(whole, bytes).is_some();
+        contains(self.data) || self.inflated.iter().any(|part| contains(part))
     }
 
     /// Whether some compressed part is so large that less than all of it may be looked at.
@@ -46,8 +68,31 @@ impl<'d> Sources<'d> {
 
     /// That these bytes are from the input.
     pub(super) fn hold(&self, bytes: &[u8], what: &str) {
-        let holds = |whole: &[u8]| bytes.is_empty() || memchr::memmem::find(whole, bytes).is_some();
-        let held = !self.complete || holds(self.data) || self.inflated.iter().any(|part| holds(part));
+        let held = !self.complete || bytes.is_empty() || self.contain(bytes);
         assert!(held, "{what} is not from the input: {}", bytes.escape_ascii());
     }
+}
+
+/// Where something compressed may begin, with its method.
+fn parts(data: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    let bundles = find_iter(data, b"CCOB").filter_map(|at| {
+        let header = Ccob::read(&data[at..])?;
+        Some((header.method, &data[at + header.header_len..]))
+    });
+    let binaries = find_iter(data, &[0x10, 0xff, 0x10, 0xad]).filter_map(|at| {
+        let stream = data[at..].get(40..)?;
+        Some((u16::from(is_zstd(stream)), stream))
+    });
+    // The directory tells the method of a member; only its bytes are looked at here.
+    let members = find_iter(data, b"PK\x03\x04").filter_map(|at| {
+        let header = data[at..].get(..30)?;
+        let len = |at: usize| usize::from(header[at]) | usize::from(header[at + 1]) << 8;
+        let stream = data[at + 30..].get(len(26) + len(28)..)?;
+        Some((if is_zstd(stream) { 1 } else { formats::RAW_DEFLATE }, stream))
+    });
+    bundles.chain(binaries).chain(members)
+}
+
+fn is_zstd(stream: &[u8]) -> bool {
+    stream.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
 }

@@ -1,0 +1,140 @@
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use offload_bundle::container::sequence::Inflate;
+use offload_bundle::id::OffloadKind;
+use offload_bundle::input::Input;
+use offload_bundle::job::{Destination, Extract, Extracted};
+use offload_bundle::scan::{Comparison, Found, Pattern, Selection};
+
+use super::choices::{Choices, digest};
+use super::room::Room;
+use super::search::{LIMITS, Seen, is_embedded, leads_elsewhere, search_with};
+use super::sources::Sources;
+
+const PATTERNS: [&str; 6] = ["*", "gfx906", "gfx90a:xnack+", "*gfx9*", "hip-amdgcn-amd-amdhsa--gfx90a", "host-*"];
+
+/// From any bytes, exactly those code objects are extracted, in their order, that a search finds and the selection takes,
+/// twice the same, or there is an error and nothing is left. A file has the size and the bytes of its code object; what was
+/// compressed is bytes that inflate from the input.
+///
+/// No two files have one name, and it is plain letters; without files, the same are told.
+pub fn extract(data: &[u8]) {
+    let sources = Sources::nested(data);
+    if leads_elsewhere(&sources) {
+        return;
+    }
+    let room = Room::with(data);
+    for selection in [all(), chosen(data)] {
+        check(&room, &sources, &selection);
+    }
+}
+
+/// Takes every code object, hosts too.
+pub(super) fn all() -> Selection {
+    let mut selection = Selection::default();
+    selection.targets = vec![Pattern::parse("*").unwrap()];
+    selection
+}
+
+/// A selection that follows from the bytes.
+pub(super) fn chosen(data: &[u8]) -> Selection {
+    let digest = digest(data);
+    let mut choices = Choices::new(&digest);
+    let mut selection = Selection::default();
+    let count = choices.below(3);
+    selection.targets = (0..count).map(|_| Pattern::parse(choices.pick(&PATTERNS)).unwrap()).collect();
+    selection.kind = choices.pick(&[None, None, Some(OffloadKind::Hip), Some(OffloadKind::OpenMp)]);
+    selection.comparison = choices.pick(&[Comparison::Compatible, Comparison::Exact]);
+    selection
+}
+
+/// Extracts what a selection takes. Without an error, there are exactly the files that are told, and they are gone
+/// afterwards; with one, there is nothing.
+pub(super) fn run(room: &Room, selection: &Selection) -> Result<Vec<(String, Vec<u8>)>, String> {
+    let directory = room.path("new");
+    let result = job(room, selection, Destination::Directory(directory.clone()));
+    let files = result.map(|extracted| {
+        let files = extracted.into_iter().map(|file| {
+            assert_eq!(file.path.parent(), Some(directory.as_path()));
+            let content = fs::read(&file.path).unwrap();
+            assert_eq!(u64::try_from(content.len()).unwrap(), file.size, "{}", file.path.display());
+            (file.path.file_name().unwrap().to_str().unwrap().to_owned(), content)
+        });
+        let files: Vec<(String, Vec<u8>)> = files.collect();
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), files.len(), "files that were not told");
+        fs::remove_dir_all(&directory).unwrap();
+        files
+    });
+    room.holds_only(&["in"]);
+    files
+}
+
+fn job(room: &Room, selection: &Selection, destination: Destination) -> Result<Vec<Extracted>, String> {
+    let selection = selection.clone();
+    Extract { inputs: vec![room.input()], selection, destination, limits: LIMITS }
+        .run()
+        .map_err(|error| error.to_string())
+}
+
+/// A code object that the search found and the selection takes.
+struct Wanted {
+    size: u64,
+    in_place: Option<Vec<u8>>,
+    /// Whether its bytes stand somewhere one behind the other.
+    in_one_piece: bool,
+}
+
+/// What should come out, and all that was found. Of what comes to more than fits, only the beginning.
+fn wanted(room: &Room, selection: &Selection) -> (Vec<Wanted>, Seen) {
+    let mut wanted = Vec::new();
+    let mut room_left = 32_usize << 20;
+    let input = Input::open(&room.input()).unwrap();
+    let look = &mut |found: &Found<'_>| {
+        for code_object in found.code_objects().filter(|code_object| selection.takes(code_object)) {
+            let in_place = code_object.in_place().map(|slice| slice.bytes());
+            let in_place = in_place.filter(|bytes| bytes.len() <= room_left).map(<[u8]>::to_vec);
+            room_left -= in_place.as_ref().map_or(0, Vec::len);
+            let in_one_piece = code_object.range().is_some() && !is_embedded(found.place);
+            wanted.push(Wanted { size: code_object.size(), in_place, in_one_piece });
+        }
+    };
+    let seen = search_with(&input, Inflate::Headers, look);
+    (wanted, seen)
+}
+
+fn check(room: &Room, sources: &Sources<'_>, selection: &Selection) {
+    let outcome = run(room, selection);
+    assert!(run(room, selection) == outcome, "extracted twice");
+    let nowhere = job(room, selection, Destination::Nowhere(room.path("new")));
+    room.holds_only(&["in"]);
+    let names = |extracted: Vec<Extracted>| -> Vec<(PathBuf, u64)> {
+        extracted.into_iter().map(|file| (file.path, file.size)).collect()
+    };
+    let told = outcome.as_ref().map(|files| {
+        files
+            .iter()
+            .map(|(name, content)| (room.path("new").join(name), u64::try_from(content.len()).unwrap()))
+            .collect()
+    });
+    assert_eq!(nowhere.map(names), told.map_err(Clone::clone), "what is told without files");
+
+    let (wanted, seen) = wanted(room, selection);
+    let Ok(files) = outcome else { return };
+    assert_eq!(seen.broken, [""; 0], "extracted in spite of it");
+    assert_eq!(files.len(), wanted.len(), "another number of files than of code objects");
+    let mut seen_names = BTreeSet::new();
+    let mut looked_for = 0;
+    for ((name, content), wanted) in files.iter().zip(&wanted) {
+        assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-._=".contains(&byte)), "{name:?}");
+        assert!(seen_names.insert(name), "two files have the name {name}");
+        assert_eq!(u64::try_from(content.len()).unwrap(), wanted.size, "{name}");
+        if let Some(expected) = &wanted.in_place {
+            assert!(content == expected, "{name} is not its code object");
+        } else if wanted.in_one_piece && looked_for < 64 {
+            looked_for += 1;
+            sources.hold(content, "a code object");
+        }
+    }
+}

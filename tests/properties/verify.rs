@@ -1,0 +1,174 @@
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+
+use memchr::memmem;
+use offload_bundle::container::object;
+use offload_bundle::container::offload_binary::{HipNumber, Version};
+use offload_bundle::container::sequence::Inflate;
+use offload_bundle::container::stream::{Compression, Method};
+use offload_bundle::id::{EntryId, OffloadKind, Rules};
+use offload_bundle::input::Input;
+use offload_bundle::job::{Bundle, List, NewImage, Package, Rule, Unbundle, Verified, Verify};
+use offload_bundle::scan::Format;
+
+use super::choices::{Choices, digest};
+use super::formats;
+use super::room::Room;
+use super::roundtrip::compression_of;
+use super::search::{LIMITS, Seen, harmless, leads_elsewhere, search_with};
+use super::sources::Sources;
+
+/// The longest text of a fault, in characters, without what had to be escaped.
+const TEXT_MAX: usize = 803;
+
+/// Any bytes are verified, twice the same: what is counted is what a search finds, and each broken place and each trailing
+/// one is a fault. Faults are short and hold no control characters.
+///
+/// Of a file without faults, all code objects can be extracted, and of bundles in a row all are listed and each first one of
+/// an ID is unbundled.
+///
+/// What the tool writes itself, bundles of any type and offload binaries, compressed or not, is readable, without
+/// overlaps and trailing bytes, and its entry IDs are some.
+pub fn verify(data: &[u8]) {
+    hostile(data);
+    own(data);
+}
+
+fn run(path: &Path) -> Verified {
+    Verify { limits: LIMITS }.run(path).unwrap()
+}
+
+fn hostile(data: &[u8]) {
+    let sources = Sources::nested(data);
+    if leads_elsewhere(&sources) {
+        return;
+    }
+    let room = Room::with(data);
+    let verified = run(&room.input());
+    assert_eq!(format!("{verified:?}"), format!("{:?}", run(&room.input())), "verified twice");
+    room.holds_only(&["in"]);
+    let found = search_with(&Input::open(&room.input()).unwrap(), Inflate::Whole, &mut |_| {});
+    assert_eq!((verified.bundles, verified.code_objects), (found.bundles.len(), found.code_objects()));
+    let of_rule = |rule: Rule| verified.faults.iter().filter(move |fault| fault.rule == rule);
+    let broken = of_rule(Rule::Readable).filter(|fault| fault.bundle.is_none());
+    assert_eq!(broken.count(), found.broken.len(), "{:?}", found.broken);
+    let trailing = of_rule(Rule::Trailing).map(|fault| (fault.place.clone(), fault.offset.unwrap()));
+    assert!(trailing.eq(found.trailing.iter().cloned()), "{:?}", found.trailing);
+    for fault in &verified.faults {
+        harmless(&fault.to_string());
+        // What is escaped takes up to ten characters for one.
+        assert!(fault.text.chars().count() <= TEXT_MAX * 10 && !fault.text.is_empty(), "{fault}");
+    }
+    if verified.faults.is_empty() && found.code_objects() > 0 {
+        sound(&room, &found);
+    }
+}
+
+/// What can be done with a file that has no faults.
+fn sound(room: &Room, found: &Seen) {
+    let headers = search_with(&Input::open(&room.input()).unwrap(), Inflate::Headers, &mut |_| {});
+    match super::extract::run(room, &super::extract::all()) {
+        Ok(files) => assert_eq!(files.len(), headers.code_objects(), "not all is extracted"),
+        Err(error) => panic!("no faults, and {error}"),
+    }
+    let own: Vec<_> = found.bundles.iter().filter(|bundle| bundle.place.steps().is_empty()).collect();
+    if own.is_empty() || own.iter().any(|bundle| bundle.format != Format::Bundle) {
+        return;
+    }
+    let input = room.input();
+    let mut lines = Vec::new();
+    let (file_type, inflate) = ("bc".to_owned(), Inflate::AsNeeded);
+    let list = List { input: input.clone(), file_type: file_type.clone(), inflate, limits: LIMITS };
+    list.run(&mut lines, &mut |_| {}).unwrap();
+    let ids: Vec<&[u8]> = own.iter().flat_map(|bundle| &bundle.objects).map(|object| object.id.as_slice()).collect();
+    assert_eq!(String::from_utf8(lines).unwrap().lines().count(), ids.len(), "not all is listed");
+    let mut seen = BTreeSet::new();
+    let first = own[0].objects.iter().filter(|object| seen.insert(&object.id)).take(20);
+    let requests: Vec<EntryId> =
+        first.filter_map(|object| EntryId::parse(std::str::from_utf8(&object.id).ok()?).ok()).collect();
+    let names: Vec<String> = (0..requests.len()).map(|index| format!("out{index}")).collect();
+    let job = Unbundle {
+        input,
+        file_type,
+        requests: requests.into_iter().zip(names.iter().map(|name| room.path(name))).collect(),
+        rules: Rules::default(),
+        allow_missing: false,
+        inflate,
+        print_commands: false,
+        limits: LIMITS,
+    };
+    job.run(&mut |_| {}).unwrap();
+    names.iter().for_each(|name| drop(room.take(name).unwrap()));
+}
+
+/// What must not be wrong with anything that the tool writes. The other rules are about what the user asks for.
+const OWN: [Rule; 4] = [Rule::Readable, Rule::Trailing, Rule::Overlap, Rule::EntryId];
+
+/// Writes something of these bytes, and verifies it.
+fn own(data: &[u8]) {
+    let digest = digest(data);
+    let mut choices = Choices::new(&digest);
+    let (first, second) = data.split_at(data.len() * choices.below(9) / 8);
+    let room = Room::with(first);
+    room.write("in1", second);
+    let method = choices.pick(&[None, Some(Method::Zstd), Some(Method::Zlib)]);
+    let compression = method.map(|method| compression_of(method, &mut choices));
+    if choices.below(4) == 0 {
+        package(&room, compression, &mut choices);
+    } else if !bundle(&room, data, compression, &mut choices) {
+        return;
+    }
+    let verified = run(&room.path("written"));
+    assert!(verified.bundles >= 1 && verified.code_objects >= 2, "not all of it is found: {verified:?}");
+    for fault in &verified.faults {
+        // Code objects may be broken bundles.
+        let is_own = fault.place.steps().is_empty() && OWN.contains(&fault.rule);
+        assert!(!is_own, "written with a fault: {fault}");
+    }
+}
+
+fn package(room: &Room, compression: Option<Compression>, choices: &mut Choices<'_>) {
+    let version = choices.pick(&[Version::V1, Version::V2, Version::V3]);
+    // Only that one can hold compressed images.
+    let version = if compression.is_some() { Version::V3 } else { version };
+    let text = |text: &str| text.as_bytes().to_vec();
+    let image = |file: &str| NewImage {
+        files: vec![room.path(file)],
+        offload_kind: Some(OffloadKind::Hip),
+        strings: vec![(text("triple"), text("amdgcn-amd-amdhsa")), (text("arch"), text("gfx906"))],
+    };
+    let (images, hip_number) = (vec![image("in"), image("in1")], choices.pick(&HipNumber::ALL));
+    Package { images, output: room.path("written"), version, hip_number, compression }.run(&mut |_| {}).unwrap();
+}
+
+/// Whether something was written that must be without faults.
+fn bundle(room: &Room, data: &[u8], compression: Option<Compression>, choices: &mut Choices<'_>) -> bool {
+    let file_type = choices.pick(&["bc", "o", "s", "ll"]);
+    // Marker lines in texts are marker lines.
+    if matches!(file_type, "s" | "ll") && memmem::find(data, formats::MAGIC).is_some() {
+        return false;
+    }
+    let members = [choices.id(), choices.id()].into_iter().zip(["in", "in1"].map(|name| room.path(name)));
+    let members: Vec<(EntryId, PathBuf)> = members.collect();
+    let job = Bundle {
+        members: members.clone(),
+        output: room.path("written"),
+        file_type: file_type.to_owned(),
+        alignment: NonZeroU32::new(choices.pick(&[1, 8, 4096])).unwrap(),
+        compression,
+        compressed_version: None,
+        print_commands: false,
+    };
+    if let Err(error) = job.run(&mut |_| {}) {
+        // What begins like an object and is none cannot be a host.
+        assert_eq!(file_type, "o", "not written: {error}");
+        return false;
+    }
+    // A fat object is as sound as its host; one for a GPU is looked at as a code object.
+    let is_fat = object::Format::of(&std::fs::read(room.path("written")).unwrap()).is_some();
+    let found = search_with(&Input::open(&room.path("written")).unwrap(), Inflate::Headers, &mut |_| {});
+    let is_device = found.bundles.iter().any(|bundle| bundle.format == Format::CodeObject);
+    let hosts = members.iter().filter(|(id, _)| id.kind() == OffloadKind::Host);
+    !is_fat || (!is_device && hosts.map(|(_, path)| run(path)).all(|verified| verified.faults.is_empty()))
+}
