@@ -86,7 +86,7 @@ impl<'w, 'v> Walk<'w, 'v> {
         let Some(depth) = depth.checked_sub(1) else {
             let (what, offset) = ("containers", data.offset());
             let error = Error::malformed(data.path(), Malformed::Nested { what, most: DEPTH_MAX, offset });
-            return if matches!(look, Look::Nothing) { Ok(()) } else { self.broken(place, error) };
+            return if matches!(look, Look::Nothing) { Ok(()) } else { self.broken(place, data, error) };
         };
         if matches!(look, Look::Nothing) || !self.spend(place, data, |budget| budget.take(data.len()))? {
             return Ok(());
@@ -116,12 +116,19 @@ impl<'w, 'v> Walk<'w, 'v> {
         let Err((what, limit)) = cost(&mut self.budget) else { return Ok(true) };
         self.budget.is_spent = true;
         let error = Error::malformed(data.path(), Malformed::Search { what, limit, offset: data.offset() });
-        self.broken(place, error)?;
+        (self.visitor)(Finding::Broken { place, error })?;
         Ok(false)
     }
 
-    fn broken(&mut self, place: &Place, error: Error) -> Result<()> {
-        (self.visitor)(Finding::Broken { place, error })
+    /// Tells of something that counts for so many bundles and code objects, if the search may go on after that.
+    fn tell(&mut self, count: u64, data: Slice<'_>, finding: Finding<'_>) -> Result<()> {
+        let (Finding::Bundle(Found { place, .. }) | Finding::Broken { place, .. } | Finding::Trailing { place, .. }) =
+            &finding;
+        if self.spend(place, data, |budget| budget.take_found(count))? { (self.visitor)(finding) } else { Ok(()) }
+    }
+
+    fn broken(&mut self, place: &Place, data: Slice<'_>, error: Error) -> Result<()> {
+        self.tell(1, data, Finding::Broken { place, error })
     }
 
     /// Bundles of one family, one after another.
@@ -143,11 +150,11 @@ impl<'w, 'v> Walk<'w, 'v> {
             match bundle {
                 Ok(Some(bundle)) => self.bundle(place, data, index, &bundle, depth)?,
                 Ok(None) => break,
-                Err(error) => self.broken(place, error)?,
+                Err(error) => self.broken(place, data, error)?,
             }
         }
         match bundles.stopped_at() {
-            Some(offset) => (self.visitor)(Finding::Trailing { place, offset }),
+            Some(offset) => self.tell(1, data, Finding::Trailing { place, offset }),
             None => Ok(()),
         }
     }
@@ -156,9 +163,9 @@ impl<'w, 'v> Walk<'w, 'v> {
     fn bundle(&mut self, place: &Place, data: Slice<'_>, index: usize, bundle: &Bundle<'_>, depth: u32) -> Result<()> {
         let ids = bundle.entries.iter().map(|entry| len_u64(&entry.id)).fold(place.weight(), u64::saturating_add);
         let count = u64::try_from(bundle.entries.len()).unwrap_or(u64::MAX).saturating_add(1);
-        if self.spend(place, data, |budget| budget.take(ids).and_then(|()| budget.take_found(count)))? {
+        if self.spend(place, data, |budget| budget.take(ids))? {
             let format = Wide::format_of(bundle.beginning()).unwrap_or(Format::OffloadBinary);
-            (self.visitor)(Finding::Bundle(Found { place, format, index, bundle }))?;
+            self.tell(count, data, Finding::Bundle(Found { place, format, index, bundle }))?;
             self.nested(place, data, bundle, depth)?;
             data.looked_at();
         }
@@ -179,7 +186,7 @@ impl<'w, 'v> Walk<'w, 'v> {
                     let (what, expected) = ("size of the bundles in it", "together no more than the bundle");
                     let found = bundle.stored_len.saturating_sub(left).saturating_add(data.len());
                     let malformed = Malformed::Value { what, found, offset: bundle.offset, expected };
-                    return self.broken(&place, Error::malformed(data.path(), malformed));
+                    return self.broken(&place, around, Error::malformed(data.path(), malformed));
                 };
                 left = rest;
                 self.look(&place, data, depth)?;
@@ -198,7 +205,7 @@ impl<'w, 'v> Walk<'w, 'v> {
     fn bitcode(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
         let embedded = match bitcode::embedded_objects(data.bytes(), data.offset()).with_path(data.path()) {
             Ok(embedded) => embedded,
-            Err(error) => return self.broken(place, error),
+            Err(error) => return self.broken(place, data, error),
         };
         let path = data.path();
         let objects: Vec<Input> = embedded.contents.into_iter().map(|object| Input::from_bytes(path, object)).collect();
@@ -214,9 +221,10 @@ impl<'w, 'v> Walk<'w, 'v> {
         let container = amdgpu::Bare;
         match Bundles::new(data, &container, self.scan.inflate).next() {
             Some(Ok(bundle)) => {
-                (self.visitor)(Finding::Bundle(Found { place, format: Format::CodeObject, index: 0, bundle: &bundle }))
+                let found = Found { place, format: Format::CodeObject, index: 0, bundle: &bundle };
+                self.tell(2, data, Finding::Bundle(found))
             }
-            Some(Err(error)) => self.broken(place, error),
+            Some(Err(error)) => self.broken(place, data, error),
             None => Ok(()),
         }
     }
@@ -226,7 +234,7 @@ impl<'w, 'v> Walk<'w, 'v> {
             Ok(sections) => sections,
             // A COFF file has no magic: anything may begin like one.
             Err(_) if !data.bytes().starts_with(b"\x7fELF") && !data.bytes().starts_with(b"MZ") => return Ok(()),
-            Err(error) => return self.broken(place, error),
+            Err(error) => return self.broken(place, data, error),
         };
         if sections.iter().any(|section| section.holds == Holds::FatObject) {
             self.bundles(place, data, &FatObject, depth)?;
@@ -239,7 +247,7 @@ impl<'w, 'v> Walk<'w, 'v> {
                 Look::Bundles | Look::OffloadBinaries => self.look(&place, section, depth)?,
                 // In an object that is yet to be linked, the code may come from another one.
                 _ if section.bytes().iter().take(4096).all(|&byte| byte == 0) => {}
-                _ => (self.visitor)(Finding::Trailing { place: &place, offset: section.offset() })?,
+                _ => self.tell(1, data, Finding::Trailing { place: &place, offset: section.offset() })?,
             }
         }
         Ok(())
@@ -248,12 +256,12 @@ impl<'w, 'v> Walk<'w, 'v> {
     fn archive(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
         let archive = match Archive::read(data) {
             Ok(archive) => archive,
-            Err(error) => return self.broken(place, error),
+            Err(error) => return self.broken(place, data, error),
         };
         for member in archive.members() {
             let member = match member {
                 Ok(member) => member,
-                Err(error) => return self.broken(place, error),
+                Err(error) => return self.broken(place, data, error),
             };
             // Many members may share a long name.
             let name = len_u64(member.name);
@@ -263,7 +271,7 @@ impl<'w, 'v> Walk<'w, 'v> {
             let place = place.join(Step::Member(member.name.to_vec()));
             match member.location {
                 Location::Inside(slice) => self.look(&place, slice, depth)?,
-                Location::Beside(path) => self.beside(&place, &path, depth)?,
+                Location::Beside(path) => self.beside(&place, data, &path, depth)?,
             }
             data.looked_at();
         }
@@ -271,11 +279,11 @@ impl<'w, 'v> Walk<'w, 'v> {
     }
 
     /// A member of a thin archive, which is a file of its own.
-    fn beside(&mut self, place: &Place, path: &Path, depth: u32) -> Result<()> {
+    fn beside(&mut self, place: &Place, around: Slice<'_>, path: &Path, depth: u32) -> Result<()> {
         let place = place.clone().in_file(path);
         let input = match self.sources.enter(path) {
             Ok(input) => input,
-            Err(error) => return self.broken(&place, error),
+            Err(error) => return self.broken(&place, around, error),
         };
         self.budget.add_file(input.len());
         let looked = self.look(&place, input.as_slice(), depth);
@@ -293,16 +301,16 @@ impl<'w, 'v> Walk<'w, 'v> {
                     if self.scan.inflate == Inflate::Whole
                         && let Err(error) = content.check()
                     {
-                        self.broken(&place, content.error(error))?;
+                        self.broken(&place, data, content.error(error))?;
                     }
                     self.look(&place, content.stored, depth)?;
                 }
                 Ok(content) => self.inflated_member(place.inflated(), &content, depth)?,
-                Err(error) => self.broken(&place, error)?,
+                Err(error) => self.broken(&place, data, error)?,
             }
             data.looked_at();
         }
-        error.map_or(Ok(()), |error| self.broken(place, error))
+        error.map_or(Ok(()), |error| self.broken(place, data, error))
     }
 
     fn inflated_member(&mut self, place: Place, content: &ZipContent<'_>, depth: u32) -> Result<()> {
@@ -312,7 +320,7 @@ impl<'w, 'v> Walk<'w, 'v> {
             Ok(_) if content.size > self.scan.limits.inflated => {
                 let (what, offset, limit) = ("the member", content.stored.offset(), self.scan.limits.inflated);
                 let claim = Malformed::Claim { what, offset, claimed: content.size, limit };
-                return self.broken(&place, Error::malformed(path, claim));
+                return self.broken(&place, content.stored, Error::malformed(path, claim));
             }
             Ok(_) if !self.spend(&place, content.stored, |budget| budget.take(content.size))? => return Ok(()),
             Ok(_) => content.reader().and_then(|reader| Input::spool(path, reader)),
@@ -320,7 +328,7 @@ impl<'w, 'v> Walk<'w, 'v> {
         };
         match input {
             Ok(input) => self.look(&place, input.as_slice(), depth),
-            Err(error) => self.broken(&place, content.error(error)),
+            Err(error) => self.broken(&place, content.stored, content.error(error)),
         }
     }
 }
