@@ -39,8 +39,10 @@ fn command() -> Command {
             "Make bundles smaller: compress them anew, leave GPUs out.\n\n\
              The file holds bundles, one or many in a row, or is an ELF library, program or object with bundles in its \
              .hip_fatbin section. There, each bundle stays at its offset, so that nothing else in the file changes; the space \
-             that it no longer needs becomes a hole: zeros that take no space on disk and next to none in a wheel. A bundle \
-             that would become larger is left as it is. HIP runtimes read compressed bundles since ROCm 6.2.",
+             that it no longer needs becomes a hole: zeros that take no space on disk and next to none in a wheel. A section \
+             that shares bytes with bundles is an error.\n\n\
+             Each bundle gets the smallest form: as it was, if nothing of it is left out, compressed, or plain. What stands \
+             behind the last one is kept. HIP runtimes read compressed bundles since ROCm 6.2.",
         )
         .after_help(EXAMPLES)
         .args([
@@ -71,7 +73,12 @@ fn command() -> Command {
                 .long("none")
                 .action(ArgAction::SetTrue)
                 .conflicts_with_all(["level", "window"])
-                .help("Do not compress"),
+                .help("Do not compress; a file of bundles that was recompressed becomes what it was")
+                .long_help(
+                    "Do not compress: every bundle is plain. A file of plain bundles that was recompressed, nothing left out, \
+                     becomes what it was, byte by byte, if each bundle in it stood as near to the one before it as some \
+                     alignment up to 4096 allows; an ELF file does if there were zeros between its bundles.",
+                ),
             files::max_size(),
             pattern("keep", "Keep what the pattern takes, and host code, and leave out everything else"),
             pattern("drop", "Leave out what the pattern takes"),
@@ -123,7 +130,9 @@ fn summary(result: &Recompressed) -> String {
         text.push_str(&format!("; {} left out", count(dropped, "code object", "code objects")));
     }
     if unchanged > 0 {
-        text.push_str(&format!("; {} would have become larger and stayed", count(unchanged, "bundle", "bundles")));
+        let as_before = if unchanged == 1 { "as it was" } else { "as they were" };
+        let kept = count(unchanged, "bundle", "bundles");
+        text.push_str(&format!("; {kept} would have become larger and stayed {as_before}"));
     }
     if holes > 0 {
         text.push_str(&format!("; the file has the size that it had, {} of it a hole", bytes(holes)));

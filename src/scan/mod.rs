@@ -43,6 +43,7 @@ mod amdgpu;
 mod budget;
 mod found;
 mod image;
+mod overlap;
 mod pattern;
 mod place;
 mod sections;
@@ -52,6 +53,7 @@ mod zip;
 
 pub use found::{CodeObject, Finding, Format, Found};
 pub use image::ContentKind;
+pub(crate) use overlap::{Overlap, find as overlap_with};
 pub use pattern::{Comparison, Pattern, PatternError, Selection};
 pub use place::{Origin, Place, Step};
 pub(crate) use sections::containers as device_sections;

@@ -241,7 +241,7 @@ fn members_of_thin_archives_are_files_beside_them() {
     assert!(uri.contains("/one.o#offset="), "{uri}");
     let outcome = tool(&["inspect", "lib.a"], &[("lib.a", &thin_archive(&[("lib.a", 9)]))]);
     assert_eq!(outcome.status, 1);
-    assert!(outcome.stderr_text().contains("this thin archive lies in itself"), "{}", outcome.stderr_text());
+    assert!(outcome.stderr_text().contains("this thin archive contains itself"), "{}", outcome.stderr_text());
 }
 
 #[test]
