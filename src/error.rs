@@ -137,6 +137,12 @@ pub enum Error {
         /// The file that holds one too many, as the caller named it.
         path: PathBuf,
     },
+    /// An input is a device of which nobody knows whether it ever ends.
+    #[error("'{}': this is a device, which may have no end; a copy of what is wanted of it can be read", path.display())]
+    Device {
+        /// The device as the caller named it.
+        path: PathBuf,
+    },
     /// A selection takes no code object.
     #[error("no code object matches{}", NoMatchText { targets, present })]
     NoMatch {

@@ -91,7 +91,7 @@ impl Recompress {
     /// [`Error::NoMatch`] if `keep` or `drop` takes nothing, [`Error::NothingLeft`] if nothing for a device is left,
     /// [`Error::NoRoom`] if a bundle does not fit where it is, [`Error::SharedBytes`] if sections overlap.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Recompressed> {
-        let input = Input::open(&self.input)?;
+        let input = Input::open_finite(&self.input)?;
         let work = Work {
             job: self,
             output: Output::stage(&self.output)?,

@@ -9,7 +9,7 @@ use offload_bundle::container::Limits;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::input::Input;
-use offload_bundle::job::{Destination, Extract, Recompress, Verify};
+use offload_bundle::job::{Destination, Extract, IfBroken, Recompress, Source, Verify};
 use offload_bundle::scan::{Finding, Pattern, Scan, Selection};
 
 use super::make::{DEFLATED, Elf, STORED, Section, ZSTD, Zipped, archive, coff, pe, zip};
@@ -47,12 +47,12 @@ impl Bench {
         selection.targets = targets;
         let destination = Destination::Nowhere(self.dir.path().join("new"));
         let extract = Extract {
-            inputs: vec![input.clone()],
+            inputs: vec![Source { path: input.clone(), if_broken: IfBroken::Fail }],
             selection: selection.clone(),
             destination,
             limits: Limits::default(),
         };
-        if let Ok(extracted) = extract.run() {
+        if let Ok(extracted) = extract.run(&mut |_| {}) {
             assert!(!extracted.is_empty());
             for file in extracted {
                 let name = file.path.file_name().unwrap().to_str().unwrap();

@@ -223,13 +223,26 @@ fn gpus_are_kept_and_left_out() {
         (&["--keep=gfx942"][..], "no code object matches 'gfx942'; there are: host-"),
         (&["--drop=gfx942"], "no code object matches 'gfx942'"),
         (&["--exact", "--keep", &any], "no code object matches"),
-        (&["--drop=gfx*"], "no code object for any device would be left"),
+        (&["--drop=gfx*"], "'in': no code object for any device would be left"),
         (&["--keep=gfx906", "--drop=gfx906"], "no code object for any device would be left"),
     ] {
         let outcome = tool(&[&["recompress", "in", "-o", "out"], args].concat(), &[("in", &data)]);
         assert_eq!((outcome.status, outcome.files.len()), (1, 1), "{args:?}");
         assert!(outcome.stderr_text().contains(says), "{args:?}: {}", outcome.stderr_text());
     }
+}
+
+#[test]
+fn an_id_that_is_no_utf_8_can_only_be_kept_whole() {
+    let mut data = formats::binary(&[("hip-x", b"first"), (GFX906, b"second")], 1);
+    let at = find(&data, b"hip-x");
+    data[at + 4] = 0xff;
+    recompress(&[], &data);
+    let data = [&large()[..], &data].concat();
+    let outcome = tool(&["recompress", "in", "-o", "out", "--drop=gfx906"], &[("in", &data)]);
+    assert_eq!((outcome.status, outcome.files.len()), (1, 1));
+    let expected = format!("'in': an entry ID of the bundle at offset {} is no UTF-8", large().len());
+    assert!(outcome.stderr_text().contains(&expected), "{}", outcome.stderr_text());
 }
 
 #[test]
@@ -529,9 +542,10 @@ fn a_failure_leaves_the_output_as_it_was() {
         (&["nowhere", "-o", "out"], 1),
         (&["in", "-o", "."], 1),
         (&["in", "-o", "/dev/full"], 1),
-        (&["in", "-o", "out", "--level=99"], 1),
-        (&["in", "-o", "out", "--window=9"], 1),
-        (&["in", "-o", "out", "--window=32"], 1),
+        (&["in", "-o", "out", "--level=99"], 2),
+        (&["in", "-o", "out", "--level", "-200000"], 2),
+        (&["in", "-o", "out", "--window=9"], 2),
+        (&["in", "-o", "out", "--window=32"], 2),
         (&["in", "-o", "out", "--none", "--level=3"], 2),
         (&["in"], 2),
         (&["in", "in", "-o", "out"], 2),
@@ -539,8 +553,7 @@ fn a_failure_leaves_the_output_as_it_was() {
         let outcome = tool(&[&["recompress"], args].concat(), &[("in", &data)]);
         assert_eq!((outcome.status, outcome.files.len()), (status, 1), "{args:?}: {}", outcome.stderr_text());
         // What is wrong with an option is said of the option that was typed.
-        let option =
-            args.iter().rfind(|arg| status == 1 && arg.starts_with("--")).and_then(|arg| arg.split('=').next());
+        let option = args.iter().rfind(|arg| arg.starts_with("--")).and_then(|arg| arg.split('=').next());
         assert!(!outcome.stderr.is_empty() && outcome.stderr_text().contains(option.unwrap_or_default()), "{args:?}");
     }
     let outcome = harness::run(
