@@ -76,11 +76,11 @@ fn command() -> Command {
                 .long("none")
                 .action(ArgAction::SetTrue)
                 .conflicts_with_all(["level", "window"])
-                .help("Do not compress; a file of bundles that was recompressed becomes what it was")
+                .help("Do not compress")
                 .long_help(
                     "Do not compress: every bundle is plain. A file of plain bundles that was recompressed, nothing left out, \
                      becomes what it was, byte by byte, if each bundle in it stood as near to the one before it as some \
-                     alignment up to 4096 allows; an ELF file does if there were zeros between its bundles.",
+                     alignment up to 4096 allows, as compilers place them; an ELF file always does.",
                 ),
             files::max_size(),
             pattern("keep", "Keep what the pattern takes, and host code, and leave out everything else"),

@@ -48,8 +48,8 @@ const ALIGNMENT_MAX: u64 = 4096;
 /// So a file of plain bundles that is recompressed comes back byte by byte when it is recompressed again without
 /// compression, if nothing was left out and each bundle begins as near to the one before it as some power of two up to
 /// 4096 allows: one behind another without padding, or where a page begins. What is lost of other files is padding
-/// between bundles that no such alignment asks for, and that a bundle was compressed before. An ELF file comes back if
-/// only zeros stood in what became holes, as linkers have it.
+/// between bundles that no such alignment asks for, and that a bundle was compressed before. An ELF file of plain bundles
+/// always comes back, since nothing in it moves.
 #[derive(Clone, Debug)]
 pub struct Recompress {
     /// The file to read.
