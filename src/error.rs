@@ -117,6 +117,14 @@ pub enum Error {
         /// The first byte that they share.
         offset: u64,
     },
+    /// A text bundle that is to be plain, and behind which something else stands, which would become a part of it.
+    #[error("'{}': without compression, the text bundle at offset {offset} would not end before what stands behind it", path.display())]
+    NoEnd {
+        /// The file as the caller named it.
+        path: PathBuf,
+        /// Where the bundle is.
+        offset: u64,
+    },
     /// A bundle that is to lose code objects has an entry ID that cannot be written.
     #[error("'{}': an entry ID of the bundle at offset {offset} is no UTF-8, so that the bundle can only be kept whole", path.display())]
     NoUtf8 {

@@ -33,7 +33,8 @@ const ALIGNMENT_MAX: u64 = 4096;
 /// 2. compressed anew;
 /// 3. plain. A text bundle that was compressed is not made plain, since the place where it ends would be lost.
 ///
-/// With [`compression`](Self::compression) `None`, every bundle is plain.
+/// With [`compression`](Self::compression) `None`, every bundle is plain; a text bundle that was compressed, and is not the
+/// last thing in the file, is then an error.
 ///
 /// # Where it goes
 ///
@@ -89,7 +90,8 @@ impl Recompress {
     /// # Errors
     /// Any of [`Error`]; the output is then what it was before. [`Error::NoBundle`] if there is nothing to compress,
     /// [`Error::NoMatch`] if `keep` or `drop` takes nothing, [`Error::NothingLeft`] if nothing for a device is left,
-    /// [`Error::NoRoom`] if a bundle does not fit where it is, [`Error::SharedBytes`] if sections overlap.
+    /// [`Error::NoRoom`] if a bundle does not fit where it is, [`Error::SharedBytes`] if sections overlap,
+    /// [`Error::NoEnd`] if a text bundle would end nowhere.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Recompressed> {
         let input = Input::open_finite(&self.input)?;
         let work = Work {
@@ -121,19 +123,23 @@ struct Plain<'p> {
     pieces: Vec<Piece<'p>>,
     /// Whether anything is left out.
     is_changed: bool,
+    /// Whether it is a text bundle, which ends only where the file does.
+    is_text: bool,
 }
 
 impl<'p> Plain<'p> {
     fn of(bundle: &'p Bundle<'_>, members: &[Member<'p>]) -> Result<Self> {
         let is_changed = members.len() != bundle.entries.len();
-        let pieces = match Wide::text_of(bundle.beginning()) {
+        let text = Wide::text_of(bundle.beginning());
+        let is_text = text.is_some();
+        let pieces = match text {
             _ if !is_changed => {
                 vec![Piece::Input(bundle.whole().ok_or(Error::Internal("the bundle is not inflated"))?)]
             }
             Some(text) => text.plan(members)?,
             None => Binary { alignment: bundle_alignment(bundle) }.plan(members)?,
         };
-        Ok(Self { pieces, is_changed })
+        Ok(Self { pieces, is_changed, is_text })
     }
 }
 
@@ -241,6 +247,7 @@ impl Work<'_> {
             contents.iter().map(|(id, content)| Member { id: id.clone(), content: content.as_slice() }).collect();
         let plain = Plain::of(bundle, &members)?;
         let chosen = self.choose(bundle, &plain, observer)?;
+        ensure_it_ends(data, bundle, &plain, &chosen.form)?;
         if let Some(room) = room.filter(|&room| chosen.len > room) {
             let (path, offset, needed) = (data.path().to_owned(), bundle.offset, chosen.len);
             return Err(Error::NoRoom { path, offset, needed, room });
@@ -261,7 +268,7 @@ impl Work<'_> {
         };
         let deflated = self.deflate(plain, compression, observer)?;
         let deflated_len = deflated.len();
-        let may_be_plain = bundle.compressed.is_none() || Wide::text_of(bundle.beginning()).is_none();
+        let may_be_plain = bundle.compressed.is_none() || !plain.is_text;
         let forms = [
             kept,
             Some((Form::Compressed(deflated), deflated_len)),
@@ -364,6 +371,15 @@ impl Work<'_> {
         self.output.end_at(self.position)?;
         Ok((self.output, self.result))
     }
+}
+
+/// A text bundle ends where the file does, unless it is compressed.
+fn ensure_it_ends(data: Slice<'_>, bundle: &Bundle<'_>, plain: &Plain<'_>, form: &Form) -> Result<()> {
+    let loses_its_end = plain.is_text && bundle.compressed.is_some() && matches!(form, Form::Plain);
+    if loses_its_end && bundle.offset.saturating_add(bundle.stored_len) < data.len() {
+        return Err(Error::NoEnd { path: data.path().to_owned(), offset: bundle.offset });
+    }
+    Ok(())
 }
 
 /// The sections of an ELF file that begin with a bundle, in the order of their offsets, each place once.

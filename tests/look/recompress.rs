@@ -144,6 +144,18 @@ fn each_bundle_gets_its_smallest_form() {
     let packed = formats::compressed(3, 1, &text);
     let (fewer, _) = recompress(&["--drop=gfx90a"], &[&packed[..], &tiny].concat());
     assert!(fewer.starts_with(b"CCOB") && fewer.ends_with(&plain_without), "{}", fewer.escape_ascii());
+    for behind in [&tiny[..], b"tail", b"\0"] {
+        let data = [&packed[..], behind].concat();
+        let outcome = tool(&["recompress", "in", "-o", "out", "--none"], &[("in", &data)]);
+        assert_eq!((outcome.status, outcome.files.len()), (1, 1));
+        assert!(
+            outcome.stderr_text().contains("the text bundle at offset 0 would not end"),
+            "{}",
+            outcome.stderr_text()
+        );
+    }
+    let (plain, _) = recompress(&["--none"], &[&tiny[..], &packed].concat());
+    assert!(plain.starts_with(&tiny) && plain.ends_with(&text), "{}", plain.escape_ascii());
 }
 
 #[test]
