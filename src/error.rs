@@ -102,6 +102,55 @@ pub enum Error {
         /// The bytes up to what follows it.
         room: u64,
     },
+    /// Bundles that are to be written anew lie in bytes that another section of the file has too.
+    #[error(
+        "'{}': the section '{bundles}' shares the bytes at offset {offset} with the section '{other}', so that its bundles cannot be written anew",
+        path.display()
+    )]
+    SharedBytes {
+        /// The file as the caller named it.
+        path: PathBuf,
+        /// The section with the bundles.
+        bundles: String,
+        /// The other section.
+        other: String,
+        /// The first byte that they share.
+        offset: u64,
+    },
+    /// A text bundle that is to be plain, and behind which something else stands, which would become a part of it.
+    #[error("'{}': without compression, the text bundle at offset {offset} would not end before what stands behind it", path.display())]
+    NoEnd {
+        /// The file as the caller named it.
+        path: PathBuf,
+        /// Where the bundle is.
+        offset: u64,
+    },
+    /// A bundle that is to lose code objects has an entry ID that cannot be written.
+    #[error("'{}': an entry ID of the bundle at offset {offset} is no UTF-8, so that the bundle can only be kept whole", path.display())]
+    NoUtf8 {
+        /// The file as the caller named it.
+        path: PathBuf,
+        /// Where the bundle is.
+        offset: u64,
+    },
+    /// A selection would leave no code object for any device.
+    #[error("'{}': no code object for any device would be left", path.display())]
+    NothingLeft {
+        /// The file as the caller named it.
+        path: PathBuf,
+    },
+    /// The standard output, which takes one code object, would get more.
+    #[error("'{}': several code objects match, and the standard output takes one", path.display())]
+    SeveralMatch {
+        /// The file that holds one too many, as the caller named it.
+        path: PathBuf,
+    },
+    /// An input is a device of which nobody knows whether it ever ends.
+    #[error("'{}': this is a device, which may have no end; a copy of what is wanted of it can be read", path.display())]
+    Device {
+        /// The device as the caller named it.
+        path: PathBuf,
+    },
     /// A selection takes no code object.
     #[error("no code object matches{}", NoMatchText { targets, present })]
     NoMatch {
@@ -131,7 +180,7 @@ pub enum Error {
         source: io::Error,
     },
     /// Thin archives that name one another, so that there is no end of them.
-    #[error("'{}': this thin archive lies in itself", path.display())]
+    #[error("'{}': this thin archive contains itself", path.display())]
     ArchiveCycle {
         /// The archive that came a second time.
         path: PathBuf,
@@ -422,6 +471,14 @@ pub enum Malformed {
         needed: u64,
         /// How much there may be.
         most: u64,
+    },
+    /// A compressed container around something that is no bundle.
+    #[error("{what} at offset {offset}: what it inflates to is no bundle")]
+    NoBundleInside {
+        /// What the container is.
+        what: &'static str,
+        /// Where it starts.
+        offset: u64,
     },
     /// Any of the above, inside the inflated bytes of a compressed container.
     #[error("{what} at offset {offset}: inside the inflated bytes: {inner}")]

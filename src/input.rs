@@ -8,9 +8,9 @@
 //! it led to: [`Input::ensure_unchanged`] is asked before a job's outputs are put in place or its errors are told.
 
 use std::fs::{File, Metadata};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, IsTerminal, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -69,13 +69,29 @@ impl Input {
     /// # Errors
     /// [`Error::Io`] when the file cannot be opened, read or mapped.
     pub fn open(path: &Path) -> Result<Self> {
-        let opened = if path.as_os_str() == "-" {
-            process::open(standard_input).and_then(Storage::of_inherited)
-        } else {
-            process::open(|| File::open(path)).and_then(Storage::of_file)
-        };
-        let (storage, opened) = opened.with_path(path)?;
+        Self::of_opened(path, open_file(path)?)
+    }
+
+    fn of_opened(path: &Path, file: File) -> Result<Self> {
+        let storage = if path.as_os_str() == "-" { Storage::of_inherited(file) } else { Storage::of_file(file) };
+        let (storage, opened) = storage.with_path(path)?;
         Ok(Self { path: path.to_owned(), storage, opened, looks: AtomicU32::new(0) })
+    }
+
+    /// Opens `path` as [`open`](Self::open) does, unless it is a device that may go on for ever: any but a terminal and
+    /// `/dev/null`. Pipes and what they are called by (`/dev/stdin`) are no devices.
+    ///
+    /// # Errors
+    /// [`Error::Device`] for such a device, [`Error::Io`] as for any file.
+    pub fn open_finite(path: &Path) -> Result<Self> {
+        let file = open_file(path)?;
+        let kind = file.metadata().with_path(path)?;
+        let is_device = kind.file_type().is_char_device() || kind.file_type().is_block_device();
+        let is_null = || Path::new("/dev/null").metadata().is_ok_and(|null| null.rdev() == kind.rdev());
+        if is_device && !file.is_terminal() && !is_null() {
+            return Err(Error::Device { path: path.to_owned() });
+        }
+        Self::of_opened(path, file)
     }
 
     /// An input over all of an open file, wherever its position is, which may move; `name` stands for it in errors.
@@ -195,6 +211,11 @@ impl Input {
             Storage::Mapped { file, .. } => file.as_ref(),
         }
     }
+}
+
+fn open_file(path: &Path) -> Result<File> {
+    let is_standard_input = path.as_os_str() == "-";
+    process::open(|| if is_standard_input { standard_input() } else { File::open(path) }).with_path(path)
 }
 
 impl Storage {

@@ -101,6 +101,13 @@ impl Output {
         self.place.file().set_len(len).with_path(&self.path)
     }
 
+    /// Says that nothing more is written, so that many outputs can wait for the last one without their buffers.
+    pub(crate) fn complete(&mut self) -> Result<()> {
+        self.flush()?;
+        self.buffer = Vec::new();
+        Ok(())
+    }
+
     /// Makes a new file one that whoever may read it may run; one that replaces another has what that had.
     pub(crate) fn make_executable(&mut self) -> Result<()> {
         if let Place::Name { replaces: false, staged, .. } = &self.place {

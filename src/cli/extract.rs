@@ -6,10 +6,12 @@ use std::process::ExitCode;
 use clap::builder::PathBufValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use offload_bundle::Error;
+use offload_bundle::error::printable;
 use offload_bundle::id::OffloadKind;
-use offload_bundle::job::{Destination, Extract};
+use offload_bundle::job::{Destination, Event, Extract, Extracted, IfBroken, Source};
 
 use super::console::Console;
+use super::files::{Origin, WorkFile};
 use super::subcommand::Subcommand;
 use super::to_stdout;
 use super::{files, patterns};
@@ -33,7 +35,9 @@ Examples:
 
 Exit status:
   0  everything that matches was written
-  1  nothing matches, or something could not be read or written; nothing was written
+  1  nothing matches, or something could not be read or written; nothing was written, unless all
+     that is wrong is in files which nobody named but which were found in a directory: each of
+     these is told of and left out, and what matches in the others was written
   2  the command line is wrong";
 
 /// What the option for patterns takes.
@@ -79,24 +83,46 @@ fn command() -> Command {
         ])
 }
 
-fn run(matches: &ArgMatches, _console: &mut Console) -> anyhow::Result<ExitCode> {
-    let kind = matches.get_one::<String>("kind").and_then(|name| OffloadKind::from_name(name));
-    let mut selection = patterns::selection(matches, "target")?;
-    selection.kind = kind;
-    let extract = Extract {
-        inputs: files::of(matches).into_iter().map(|file| Ok(file?.path)).collect::<Result<_, Error>>()?,
-        selection,
-        destination: destination(matches),
-        limits: files::limits(matches),
-    };
-    let extracted = extract.run()?;
-    if extract.destination != Destination::StandardOutput {
-        to_stdout(|out| {
-            let mut paths = extracted.iter().map(|file| file.path.display());
-            paths.try_for_each(|path| writeln!(out, "{path}")).map_err(|error| Error::io("-", error))
-        })?;
+fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
+    let mut problems = Vec::new();
+    let mut selection = patterns::selection(matches, "target");
+    selection.kind = matches.get_one::<String>("kind").and_then(|name| OffloadKind::from_name(name));
+    let inputs = sources(matches, &mut problems);
+    let extract = Extract { inputs, selection, destination: destination(matches), limits: files::limits(matches) };
+    let extracted = extract.run(&mut |event| match event {
+        Event::LeftOut { error } => problems.push(error.to_string()),
+        event => console.event(event),
+    });
+    let told = extracted.and_then(|extracted| tell(&extract, &extracted));
+    problems.iter().for_each(|problem| console.error(problem));
+    told?;
+    Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The files to look into. Directories that cannot be read are problems, as are the files in them.
+fn sources(matches: &ArgMatches, problems: &mut Vec<String>) -> Vec<Source> {
+    let mut sources = Vec::new();
+    for file in files::of(matches) {
+        match file {
+            Ok(WorkFile { path, origin: Origin::Named }) => sources.push(Source { path, if_broken: IfBroken::Fail }),
+            Ok(WorkFile { path, origin: Origin::InDirectory }) => {
+                sources.push(Source { path, if_broken: IfBroken::LeaveOut });
+            }
+            Err(error) => problems.push(error.to_string()),
+        }
     }
-    Ok(ExitCode::SUCCESS)
+    sources
+}
+
+/// Prints the names of what was written.
+fn tell(extract: &Extract, extracted: &[Extracted]) -> Result<(), Error> {
+    if extract.destination == Destination::StandardOutput {
+        return Ok(());
+    }
+    to_stdout(|out| {
+        let mut paths = extracted.iter().map(|file| printable(&file.path.to_string_lossy()));
+        paths.try_for_each(|path| writeln!(out, "{path}")).map_err(|error| Error::io("-", error))
+    })
 }
 
 fn destination(matches: &ArgMatches) -> Destination {

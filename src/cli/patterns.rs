@@ -1,12 +1,12 @@
 //! Patterns over bundle entry IDs and target IDs, in which a subcommand is told which code objects are meant.
 
-use anyhow::anyhow;
 use clap::{Arg, ArgAction, ArgMatches};
 use offload_bundle::scan::{Comparison, Pattern, Selection};
 
 /// An option that takes patterns, as often as it is given.
 pub(super) fn option(name: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name("PATTERN").action(ArgAction::Append).help(help)
+    let parse = |text: &str| Pattern::parse(text).map_err(|error| error.reason().to_owned());
+    Arg::new(name).long(name).value_name("PATTERN").action(ArgAction::Append).value_parser(parse).help(help)
 }
 
 /// The option for comparing patterns strictly.
@@ -15,13 +15,11 @@ pub(super) fn exact(help: &'static str) -> Arg {
 }
 
 /// What the patterns of an option select; everything if there is none.
-pub(super) fn selection(matches: &ArgMatches, name: &str) -> anyhow::Result<Selection> {
+pub(super) fn selection(matches: &ArgMatches, name: &str) -> Selection {
     let mut selection = Selection::default();
-    for pattern in matches.get_many::<String>(name).into_iter().flatten() {
-        selection.targets.push(Pattern::parse(pattern).map_err(|error| anyhow!("--{name}: {error}"))?);
-    }
+    selection.targets = matches.get_many::<Pattern>(name).into_iter().flatten().cloned().collect();
     if matches.get_flag("exact") {
         selection.comparison = Comparison::Exact;
     }
-    Ok(selection)
+    selection
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::builder::PathBufValueParser;
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::job::{Recompress, Recompressed};
 use offload_bundle::scan::Selection;
@@ -17,6 +17,9 @@ use super::{files, patterns};
 
 /// The subcommand.
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "recompress", command, run };
+
+/// The method of bundles that are compressed.
+const METHOD: Method = Method::Zstd;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,8 +42,10 @@ fn command() -> Command {
             "Make bundles smaller: compress them anew, leave GPUs out.\n\n\
              The file holds bundles, one or many in a row, or is an ELF library, program or object with bundles in its \
              .hip_fatbin section. There, each bundle stays at its offset, so that nothing else in the file changes; the space \
-             that it no longer needs becomes a hole: zeros that take no space on disk and next to none in a wheel. A bundle \
-             that would become larger is left as it is. HIP runtimes read compressed bundles since ROCm 6.2.",
+             that it no longer needs becomes a hole: zeros that take no space on disk and next to none in a wheel. A section \
+             that shares bytes with bundles is an error.\n\n\
+             Each bundle gets the smallest form: as it was, if nothing of it is left out, compressed, or plain. What stands \
+             behind the last one is kept. HIP runtimes read compressed bundles since ROCm 6.2.",
         )
         .after_help(EXAMPLES)
         .args([
@@ -60,18 +65,23 @@ fn command() -> Command {
                 .long("level")
                 .value_name("N")
                 .allow_negative_numbers(true)
-                .value_parser(value_parser!(i32))
+                .value_parser(level)
                 .help("The compression level in zstd's scale, 3 unless asked"),
             Arg::new("window")
                 .long("window")
                 .value_name("LOG")
-                .value_parser(value_parser!(u32))
+                .value_parser(window)
                 .help("The largest zstd window, 2 to the power of this (10 to 31)"),
             Arg::new("none")
                 .long("none")
                 .action(ArgAction::SetTrue)
                 .conflicts_with_all(["level", "window"])
-                .help("Do not compress"),
+                .help("Do not compress")
+                .long_help(
+                    "Do not compress: every bundle is plain. A file of plain bundles that was recompressed, nothing left out, \
+                     becomes what it was, byte by byte, if each bundle in it stood as near to the one before it as some \
+                     alignment up to 4096 allows, as compilers place them; an ELF file always does.",
+                ),
             files::max_size(),
             pattern("keep", "Keep what the pattern takes, and host code, and leave out everything else"),
             pattern("drop", "Leave out what the pattern takes"),
@@ -89,9 +99,9 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     let recompress = Recompress {
         input: path("file"),
         output: path("output"),
-        compression: compression(matches)?,
-        keep: selection(matches, "keep")?,
-        drop: selection(matches, "drop")?,
+        compression: compression(matches),
+        keep: selection(matches, "keep"),
+        drop: selection(matches, "drop"),
         limits: files::limits(matches),
     };
     let result = recompress.run(&mut |event| console.event(event))?;
@@ -100,19 +110,33 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-fn compression(matches: &ArgMatches) -> anyhow::Result<Option<Compression>> {
+fn compression(matches: &ArgMatches) -> Option<Compression> {
     if matches.get_flag("none") {
-        return Ok(None);
+        return None;
     }
-    let mut compression = Compression::of(Method::Zstd);
-    limit_level(&mut compression, "--level", matches.get_one::<i32>("level").copied())?;
-    limit_window(&mut compression, "--window", matches.get_one::<u32>("window").copied())?;
-    Ok(Some(compression))
+    let mut compression = Compression::of(METHOD);
+    compression.level = matches.get_one("level").copied().unwrap_or(compression.level);
+    compression.window_log_max = matches.get_one("window").copied().unwrap_or(compression.window_log_max);
+    Some(compression)
+}
+
+/// What may be typed for `--level`.
+fn level(text: &str) -> anyhow::Result<i32> {
+    let level = text.parse()?;
+    limit_level(&mut Compression::of(METHOD), "it", Some(level))?;
+    Ok(level)
+}
+
+/// What may be typed for `--window`.
+fn window(text: &str) -> anyhow::Result<u32> {
+    let log = text.parse()?;
+    limit_window(&mut Compression::of(METHOD), "it", Some(log))?;
+    Ok(log)
 }
 
 /// What an option selects; none if it was not given.
-fn selection(matches: &ArgMatches, name: &str) -> anyhow::Result<Option<Selection>> {
-    matches.contains_id(name).then(|| patterns::selection(matches, name)).transpose()
+fn selection(matches: &ArgMatches, name: &str) -> Option<Selection> {
+    matches.contains_id(name).then(|| patterns::selection(matches, name))
 }
 
 /// What was done, in a line.
@@ -123,7 +147,9 @@ fn summary(result: &Recompressed) -> String {
         text.push_str(&format!("; {} left out", count(dropped, "code object", "code objects")));
     }
     if unchanged > 0 {
-        text.push_str(&format!("; {} would have become larger and stayed", count(unchanged, "bundle", "bundles")));
+        let as_before = if unchanged == 1 { "as it was" } else { "as they were" };
+        let kept = count(unchanged, "bundle", "bundles");
+        text.push_str(&format!("; {kept} would have become larger and stayed {as_before}"));
     }
     if holes > 0 {
         text.push_str(&format!("; the file has the size that it had, {} of it a hole", bytes(holes)));

@@ -1,11 +1,13 @@
 //! Our own subcommands, which LLVM's tools do not have: their command lines are plain `clap`.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Command};
 use offload_bundle::Error;
+use offload_bundle::error::printable;
 use serde::Serialize;
 
 use super::console::Console;
@@ -67,10 +69,27 @@ pub(super) fn run(subcommand: &Subcommand, argv: Vec<OsString>, console: &mut Co
     }
 }
 
-/// Writes a document for programs.
+/// Writes a document for programs. What a terminal would obey, of which the format escapes a part only, is escaped too.
 pub(super) fn write_json(document: &impl Serialize, out: &mut dyn Write) -> Result<(), Error> {
-    let written = serde_json::to_writer_pretty(&mut *out, document).map_err(io::Error::from);
-    written.and_then(|()| out.write_all(b"\n")).map_err(|error| Error::io("-", error))
+    let text = serde_json::to_string_pretty(document).map_err(|error| Error::io("-", error.into()))?;
+    let mut lines = text.lines().map(escaped);
+    lines.try_for_each(|line| writeln!(out, "{line}")).map_err(|error| Error::io("-", error))
+}
+
+/// A line of a document.
+fn escaped(line: &str) -> Cow<'_, str> {
+    if printable(line) == line {
+        return line.into();
+    }
+    let mut escaped = String::new();
+    for c in line.chars() {
+        if printable(c.encode_utf8(&mut [0; 4])).starts_with(c) {
+            escaped.push(c);
+        } else {
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| escaped.push_str(&format!("\\u{unit:04x}")));
+        }
+    }
+    escaped.into()
 }
 
 /// The status of a command line that cannot be understood.
@@ -87,6 +106,16 @@ mod tests {
             assert_eq!((subcommand.command)().get_name(), subcommand.name);
             assert_eq!(find(OsStr::new(subcommand.name)).map(|found| found.name), Some(subcommand.name));
         }
+    }
+
+    #[test]
+    fn a_document_holds_nothing_that_a_terminal_obeys() {
+        let hostile = "\x1b[2J \u{9b}2J \x7f \u{202e} \n \\ é \u{1f600}";
+        let mut out = Vec::new();
+        write_json(&vec![hostile, "plain"], &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text, "[\n  \"\\u001b[2J \\u009b2J \\u007f \\u202e \\n \\\\ é \u{1f600}\",\n  \"plain\"\n]\n");
+        assert_eq!(serde_json::from_str::<Vec<String>>(&text).unwrap(), [hostile, "plain"]);
     }
 
     #[test]

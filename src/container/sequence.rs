@@ -33,6 +33,9 @@ const PREFIX: usize = 64 << 10;
 /// whole, into a file.
 const PREFIX_MAX: usize = 16 << 20;
 
+/// What a compressed container holds that is none around a bundle. LLVM 22.1.8 takes it for a bundle without entries.
+const NOTHING: Contents = Contents { entries: Vec::new(), len: 0 };
+
 /// How much of a compressed bundle to inflate for finding its entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inflate {
@@ -51,6 +54,9 @@ pub struct Bundle<'a> {
     pub offset: u64,
     /// How many bytes of the file it takes; of a plain one, as its header and entries claim it.
     pub stored_len: u64,
+    /// How many bytes it takes when it is inflated, as its header and entries claim it. What is behind them in the same
+    /// compressed container belongs to no bundle.
+    pub(crate) inflated_len: u64,
     /// Its entries in file order.
     pub entries: Vec<Entry>,
     /// What the header around it says, if it is compressed.
@@ -354,8 +360,8 @@ impl<'a> Bundles<'a> {
         let contents = self.container.read(data.bytes(), data.len(), offset).with_path(data.path())?;
         Ok(contents.map(|Contents { entries, len }| {
             let stored_len = len.min(data.len());
-            let bundle =
-                Bundle { offset, stored_len, entries, compressed: None, inflation: None, body: Body::Plain(data) };
+            let (inflated_len, body) = (stored_len, Body::Plain(data));
+            let bundle = Bundle { offset, stored_len, inflated_len, entries, compressed: None, inflation: None, body };
             (bundle, position.saturating_add(len))
         }))
     }
@@ -365,18 +371,26 @@ impl<'a> Bundles<'a> {
         let recorded = Some(*compressed.recorded());
         let in_ranges = |entry: &Entry| matches!(entry.parts.as_slice(), [Part::Range(_)]);
         if self.reads_prefix(&compressed)
-            && let Some((entries, prefix)) = self.entries_of_prefix(&compressed)?
+            && let Some((Contents { entries, len: inflated_len }, prefix)) = self.contents_of_prefix(&compressed)?
             && entries.iter().all(in_ranges)
         {
             let body = Body::Stream { compressed, prefix };
-            return Ok(Bundle { offset, stored_len, entries, compressed: recorded, inflation: None, body });
+            return Ok(Bundle {
+                offset,
+                stored_len,
+                inflated_len,
+                entries,
+                compressed: recorded,
+                inflation: None,
+                body,
+            });
         }
         let (input, inflation) = compressed.inflate_whole()?;
         let contents = self.container.read(input.bytes(), input.len(), 0);
         let contents = contents.map_err(|inner| compressed.inside(inner)).with_path(self.data.path())?;
-        let entries = contents.map_or(Vec::new(), |contents| contents.entries);
+        let Contents { entries, len: inflated_len } = contents.unwrap_or(NOTHING);
         let (inflation, body) = (Some(inflation), Body::Inflated(input));
-        Ok(Bundle { offset, stored_len, entries, compressed: recorded, inflation, body })
+        Ok(Bundle { offset, stored_len, inflated_len, entries, compressed: recorded, inflation, body })
     }
 
     /// Whether of a compressed bundle only the beginning is inflated.
@@ -391,7 +405,7 @@ impl<'a> Bundles<'a> {
 
     /// Inflates until the header is complete, twice as much at each attempt. None where even the longest prefix
     /// does not hold it.
-    fn entries_of_prefix(&self, compressed: &Compressed<'_>) -> Result<Option<(Vec<Entry>, Vec<u8>)>> {
+    fn contents_of_prefix(&self, compressed: &Compressed<'_>) -> Result<Option<(Contents, Vec<u8>)>> {
         let total = compressed.recorded().inflated;
         let mut inflater = compressed.inflate(false)?;
         let mut prefix = Vec::new();
@@ -402,7 +416,7 @@ impl<'a> Bundles<'a> {
                 Err(Malformed::Truncated { .. }) if !complete && want >= PREFIX_MAX => return Ok(None),
                 Err(Malformed::Truncated { .. }) if !complete => want = want.saturating_mul(2),
                 Err(inner) => return Err(compressed.inside(inner)).with_path(self.data.path()),
-                Ok(contents) => return Ok(Some((contents.map_or(Vec::new(), |contents| contents.entries), prefix))),
+                Ok(contents) => return Ok(Some((contents.unwrap_or(NOTHING), prefix))),
             }
         }
     }

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::present::Present;
+use super::{Event, Observer};
 use crate::bytes::len_u64;
 use crate::container::{Entry, Limits};
 use crate::error::{Error, Malformed, Result, WithPath};
@@ -29,13 +30,31 @@ const SHARED_MAX: u64 = 16;
 #[derive(Clone, Debug)]
 pub struct Extract {
     /// The files to look into.
-    pub inputs: Vec<PathBuf>,
+    pub inputs: Vec<Source>,
     /// Which code objects.
     pub selection: Selection,
     /// Where they go.
     pub destination: Destination,
     /// How much compressed containers may inflate to.
     pub limits: Limits,
+}
+
+/// A file to look into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The file.
+    pub path: PathBuf,
+    /// What happens if it cannot be read, or something in it is broken.
+    pub if_broken: IfBroken,
+}
+
+/// What happens if an input is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IfBroken {
+    /// The job fails, and nothing is written.
+    Fail,
+    /// [`Event::LeftOut`] tells it, and nothing of this file is written. For files that nobody named.
+    LeaveOut,
 }
 
 /// Where extracted code objects go.
@@ -63,9 +82,9 @@ impl Extract {
     ///
     /// # Errors
     /// Any of [`Error`]; nothing is written then. [`Error::NoMatch`] if the selection takes nothing.
-    pub fn run(&self) -> Result<Vec<Extracted>> {
+    pub fn run(&self, observer: &mut Observer<'_>) -> Result<Vec<Extracted>> {
         let missing = self.missing_directories();
-        let done = self.extract();
+        let done = self.extract(observer);
         if done.is_err() {
             // What is not empty was not made here, or is no longer ours.
             missing.into_iter().for_each(|directory| drop(std::fs::remove_dir(directory)));
@@ -73,10 +92,17 @@ impl Extract {
         done
     }
 
-    fn extract(&self) -> Result<Vec<Extracted>> {
+    fn extract(&self, observer: &mut Observer<'_>) -> Result<Vec<Extracted>> {
         let mut work = Work::new(self);
-        for path in &self.inputs {
-            work.file(path)?;
+        for source in &self.inputs {
+            let before = work.done.len();
+            match work.file(&source.path) {
+                Err(error) if source.if_broken == IfBroken::LeaveOut && is_of_input(&error, &source.path) => {
+                    work.take_back(before);
+                    observer(Event::LeftOut { error: &error });
+                }
+                done => done?,
+            }
         }
         work.finish()
     }
@@ -104,8 +130,9 @@ struct Work<'j> {
     job: &'j Extract,
     /// The inputs, by the names behind all links.
     inputs: HashSet<PathBuf>,
+    /// The names that were given, in small letters.
     names: HashSet<String>,
-    /// How often each name would have been given to a file.
+    /// How often each name, in small letters, would have been given to a file.
     numbers: HashMap<String, u64>,
     /// What was met and not taken.
     present: Present,
@@ -117,7 +144,7 @@ impl<'j> Work<'j> {
     fn new(job: &'j Extract) -> Self {
         Self {
             job,
-            inputs: job.inputs.iter().filter_map(|input| input.canonicalize().ok()).collect(),
+            inputs: job.inputs.iter().filter_map(|input| input.path.canonicalize().ok()).collect(),
             names: HashSet::new(),
             numbers: HashMap::new(),
             present: Present::default(),
@@ -127,7 +154,7 @@ impl<'j> Work<'j> {
     }
 
     fn file(&mut self, path: &Path) -> Result<()> {
-        let input = Input::open(path)?;
+        let input = Input::open_finite(path)?;
         let mut bundles: usize = 0;
         let scanned = Scan { limits: self.job.limits, ..Scan::default() }.run(&input, &mut |finding| match finding {
             Finding::Bundle(found) => {
@@ -147,13 +174,13 @@ impl<'j> Work<'j> {
         for code_object in found.code_objects() {
             if self.job.selection.takes(&code_object) {
                 let stem = self.stem(input.path(), number, &code_object);
-                sinks.push((code_object.index(), Pending::new(&self.job.destination, stem)));
+                sinks.push((code_object.index(), Pending::new(&self.job.destination, stem, code_object.size())));
             } else {
                 self.present.note(&code_object);
             }
         }
         if self.job.destination.is_standard_output() && self.done.len().saturating_add(sinks.len()) > 1 {
-            return Err(Error::Usage("several code objects match, and the standard output takes one"));
+            return Err(Error::SeveralMatch { path: input.path().to_owned() });
         }
         check_size(input, found, sinks.iter().map(|(index, _)| *index))?;
         let mut wanted: Vec<(usize, &mut Pending)> = sinks.iter_mut().map(|(index, sink)| (*index, sink)).collect();
@@ -176,16 +203,23 @@ impl<'j> Work<'j> {
         Ok(())
     }
 
-    /// The name of a new file without its extension; no two are the same.
+    /// Forgets all outputs but the first ones.
+    fn take_back(&mut self, kept: usize) {
+        self.done.truncate(kept);
+        self.outputs.truncate(kept);
+    }
+
+    /// The name of a new file without its extension; no two are the same, nor on a file system that does not tell
+    /// capital letters from small ones.
     fn stem(&mut self, input: &Path, number: usize, code_object: &CodeObject<'_>) -> String {
         let input = input.file_name().unwrap_or_default().as_encoded_bytes();
         let name = [&safe(input), &number.to_string(), &safe(code_object.id())].map(String::as_str).join("-");
         let name = name.get(..NAME_MAX.min(name.len())).unwrap_or_default();
-        let given = self.numbers.entry(name.to_owned()).or_default();
+        let given = self.numbers.entry(name.to_ascii_lowercase()).or_default();
         loop {
             *given = given.saturating_add(1);
             let stem = if *given == 1 { name.to_owned() } else { format!("{name}-{given}") };
-            if self.names.insert(stem.clone()) {
+            if self.names.insert(stem.to_ascii_lowercase()) {
                 return stem;
             }
         }
@@ -198,6 +232,16 @@ impl<'j> Work<'j> {
         }
         output::commit(self.outputs)?;
         Ok(self.done)
+    }
+}
+
+/// Whether an error tells what is wrong with an input; any other is about what is written, or about the request.
+fn is_of_input(error: &Error, input: &Path) -> bool {
+    match error {
+        Error::Io { path, .. } | Error::Device { path } => path == input,
+        Error::Malformed { .. } | Error::Member { .. } | Error::NoFile { .. } => true,
+        Error::ArchiveCycle { .. } | Error::TooManyFiles { .. } => true,
+        _ => false,
     }
 }
 
@@ -220,6 +264,9 @@ struct Pending {
     destination: Place,
     head: Vec<u8>,
     started: bool,
+    /// How many bytes will come.
+    expected: u64,
+    /// How many have come.
     size: u64,
     path: PathBuf,
     output: Option<Output>,
@@ -234,7 +281,7 @@ enum Place {
 }
 
 impl Pending {
-    fn new(destination: &Destination, stem: String) -> Self {
+    fn new(destination: &Destination, stem: String, expected: u64) -> Self {
         let (stem, destination) = match destination {
             Destination::Directory(directory) => (directory.join(stem), Place::File),
             Destination::StandardOutput => (PathBuf::from(STANDARD_OUTPUT), Place::StandardOutput),
@@ -242,7 +289,7 @@ impl Pending {
             Destination::Nowhere(directory) => (directory.join(stem), Place::Nowhere),
         };
         let (head, size, path) = (Vec::new(), 0, PathBuf::new());
-        Self { stem, destination, head, started: false, size, path, output: None }
+        Self { stem, destination, head, started: false, expected, size, path, output: None }
     }
 
     /// Opens the file, now that what comes first is known: what was kept so far, and `next`.
@@ -272,6 +319,13 @@ impl Pending {
     }
 }
 
+impl Pending {
+    /// Lets go of the buffer when everything is there: thousands of outputs may wait for the last one.
+    fn complete(&mut self) -> Result<()> {
+        if self.size < self.expected { Ok(()) } else { self.output.as_mut().map_or(Ok(()), Output::complete) }
+    }
+}
+
 impl Sink for Pending {
     fn write(&mut self, data: &[u8]) -> Result<()> {
         self.size = self.size.saturating_add(len_u64(data));
@@ -280,14 +334,16 @@ impl Sink for Pending {
             return Ok(());
         }
         self.start(data)?;
-        self.output.as_mut().map_or(Ok(()), |output| output.write(data))
+        self.output.as_mut().map_or(Ok(()), |output| output.write(data))?;
+        self.complete()
     }
 
     fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
         self.size = self.size.saturating_add(slice.len());
         let head = slice.slice(0, slice.len().min(ContentKind::HEAD_LEN)).map_or(&[][..], |head| head.bytes());
         self.start(head)?;
-        self.output.as_mut().map_or(Ok(()), |output| output.copy(slice))
+        self.output.as_mut().map_or(Ok(()), |output| output.copy(slice))?;
+        self.complete()
     }
 }
 

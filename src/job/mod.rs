@@ -20,7 +20,7 @@ mod unpackage;
 mod verify;
 
 pub use bundle::Bundle;
-pub use extract::{Destination, Extract, Extracted};
+pub use extract::{Destination, Extract, Extracted, IfBroken, Source};
 pub use list::List;
 pub use package::{NewImage, Package};
 pub use recompress::{Recompress, Recompressed};
@@ -92,6 +92,11 @@ pub enum Event<'e> {
         request: Option<String>,
         /// What the file holds, each kind of image once, in file order.
         present: Vec<String>,
+    },
+    /// An input that may be left out is broken, and nothing of it is written.
+    LeftOut {
+        /// What is wrong; it names the file.
+        error: &'e Error,
     },
     /// An archive was asked for, but no file for it, so that every image gets a file of its own.
     NoArchiveFile,

@@ -1,5 +1,6 @@
 //! Making bundles smaller: compressed anew, or without the code for some GPUs.
 
+use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
@@ -7,24 +8,50 @@ use super::present::Present;
 use super::{Event, Observer};
 use crate::container::binary::Binary;
 use crate::container::sequence::{Bundle, Bundles, Inflate};
-use crate::container::stream::Compression;
+use crate::container::stream::{Compression, Recorded};
 use crate::container::{Container, Limits, Member, Part, compressed};
-use crate::error::{Error, Result, WithPath};
+use crate::error::{Error, Malformed, Result, WithPath};
 use crate::id::OffloadKind;
 use crate::input::{Input, Slice};
 use crate::meter::{Meter, emit};
 use crate::output::{self, Output};
 use crate::piece::{Piece, Sink, total_len};
-use crate::scan::{CodeObject, Format, Found, Place, Selection, Wide, device_sections};
+use crate::scan::{CodeObject, Format, Found, Overlap, Place, Selection, Wide, device_sections, overlap_with};
 
 /// The largest alignment that is kept: that of memory pages.
 const ALIGNMENT_MAX: u64 = 4096;
 
 /// Compresses the bundles of a file anew, and leaves code objects out.
 ///
-/// The file holds bundles, one or many in a row, or is an ELF file with bundles in its `.hip_fatbin` section. In the
-/// latter each bundle stays at its offset, since the program has its address; what it no longer needs becomes a hole
-/// in the file.
+/// The file holds bundles, one or many in a row, or is an ELF file with bundles in its `.hip_fatbin` section.
+///
+/// # Which form a bundle gets
+///
+/// The smallest of these, and of equal ones the first:
+///
+/// 1. as it was, unless code objects of it are left out;
+/// 2. compressed anew;
+/// 3. plain, unless the place where it ends would be lost: that of a text bundle that was compressed, or of any bundle that
+///    was compressed together with something behind it.
+///
+/// With [`compression`](Self::compression) `None`, every bundle is plain, and a place that would be lost is an error unless
+/// nothing follows.
+///
+/// # Where it goes
+///
+/// In an ELF file each bundle stays at its offset, since the program has its address; what it no longer needs becomes a
+/// hole in the file. A bundle whose form does not fit before what follows it is an error. So is a section that shares
+/// bytes with bundles, as neither can be rewritten without the other.
+///
+/// Bundles in a row move together. Each begins at the first offset behind the one before it that is a multiple of the
+/// same power of two, up to 4096, as its old offset, and of no higher one. All that stands behind the last bundle is
+/// kept, zeros too.
+///
+/// So a file of plain bundles that is recompressed comes back byte by byte when it is recompressed again without
+/// compression, if nothing was left out and each bundle begins as near to the one before it as some power of two up to
+/// 4096 allows: one behind another without padding, or where a page begins. What is lost of other files is padding
+/// between bundles that no such alignment asks for, and that a bundle was compressed before. An ELF file of plain bundles
+/// always comes back, since nothing in it moves.
 #[derive(Clone, Debug)]
 pub struct Recompress {
     /// The file to read.
@@ -63,10 +90,11 @@ impl Recompress {
     ///
     /// # Errors
     /// Any of [`Error`]; the output is then what it was before. [`Error::NoBundle`] if there is nothing to compress,
-    /// [`Error::NoMatch`] if `keep` or `drop` takes nothing, [`Error::NoRoom`] if a bundle that is to be inflated does
-    /// not fit where it is.
+    /// [`Error::NoMatch`] if `keep` or `drop` takes nothing, [`Error::NothingLeft`] if nothing for a device is left,
+    /// [`Error::NoRoom`] if a bundle does not fit where it is, [`Error::SharedBytes`] if sections overlap,
+    /// [`Error::NoEnd`] if a text bundle would end nowhere.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Recompressed> {
-        let input = Input::open(&self.input)?;
+        let input = Input::open_finite(&self.input)?;
         let work = Work {
             job: self,
             output: Output::stage(&self.output)?,
@@ -80,6 +108,62 @@ impl Recompress {
         output::commit(vec![output])?;
         Ok(result)
     }
+}
+
+impl Recompressed {
+    fn count(&mut self, bundle: &Bundle<'_>, chosen: &Chosen) {
+        self.bundles = self.bundles.saturating_add(1);
+        self.unchanged = self.unchanged.saturating_add(usize::from(chosen.would_grow));
+        self.before = self.before.saturating_add(bundle.stored_len);
+        self.after = self.after.saturating_add(chosen.len);
+    }
+}
+
+/// A bundle without compression, and without what is left out of it.
+struct Plain<'p> {
+    pieces: Vec<Piece<'p>>,
+    /// Whether anything is left out.
+    is_changed: bool,
+    /// Whether it is a text bundle, which ends only where the file does.
+    is_text: bool,
+    /// Where in the inflated bytes of a compressed one there is anything behind it that is not zero.
+    tail: Option<u64>,
+}
+
+impl<'p> Plain<'p> {
+    fn of(bundle: &'p Bundle<'_>, members: &[Member<'p>]) -> Result<Self> {
+        let is_changed = members.len() != bundle.entries.len();
+        let text = Wide::text_of(bundle.beginning());
+        let is_text = text.is_some();
+        let whole = bundle.whole().ok_or(Error::Internal("the bundle is not inflated"))?;
+        let pieces = match text {
+            _ if !is_changed => vec![Piece::Input(whole)],
+            Some(text) => text.plan(members)?,
+            None => Binary { alignment: bundle_alignment(bundle) }.plan(members)?,
+        };
+        let behind = whole.slice(bundle.inflated_len, whole.len().saturating_sub(bundle.inflated_len));
+        let is_padded = behind.is_none_or(|behind| behind.bytes().iter().all(|&byte| byte == 0));
+        Ok(Self { pieces, is_changed, is_text, tail: (!is_padded && !is_changed).then_some(bundle.inflated_len) })
+    }
+}
+
+/// What a bundle becomes.
+enum Form {
+    /// The bytes that it has.
+    AsItWas,
+    /// A plain bundle.
+    Plain,
+    /// A compressed one, which is this.
+    Compressed(Input),
+}
+
+/// The form of a bundle that was chosen.
+struct Chosen {
+    form: Form,
+    /// Its length in bytes.
+    len: u64,
+    /// Whether the bundle is left as it was because it would be larger otherwise.
+    would_grow: bool,
 }
 
 /// The work under way.
@@ -115,38 +199,28 @@ impl Work<'_> {
     /// Bundles in a row, which move together.
     fn sequence(&mut self, data: Slice<'_>, observer: &mut Observer<'_>) -> Result<()> {
         let mut bundles = Bundles::new(data, &Wide, Inflate::Whole).with_limits(self.job.limits);
+        let mut end = 0;
         while let Some(bundle) = bundles.next().transpose()? {
-            // A fat object is linked as what it is, and would be none any more.
-            if Wide::format_of(bundle.beginning()) == Some(Format::FatObject) {
-                return Err(Error::NoBundle { path: data.path().to_owned() });
-            }
-            let padding = self.position.next_multiple_of(alignment(bundle.offset)).saturating_sub(self.position);
+            let padding = first_aligned_as(bundle.offset, self.position).saturating_sub(self.position);
             self.position = self.position.saturating_add(padding);
             emit(&[Piece::Zeros(padding)], &mut self.output, &mut Meter::silent())?;
             self.bundle(data, &bundle, None, observer)?;
+            end = bundle.offset.saturating_add(bundle.stored_len);
         }
-        match bundles.stopped_at() {
-            Some(offset) if self.result.bundles > 0 => self.copy(data, offset..data.len()),
-            _ => Ok(()),
-        }
+        // Whether it is padding, nobody can tell.
+        if self.result.bundles > 0 { self.copy(data, end..data.len()) } else { Ok(()) }
     }
 
     /// The sections of a program, in which each bundle keeps its place.
     fn program(&mut self, data: Slice<'_>, observer: &mut Observer<'_>) -> Result<()> {
-        let mut sections = device_sections(data.bytes(), data.offset()).with_path(data.path())?;
-        // The table of sections may have any order. Two sections in one place are one.
-        sections.sort_by_key(|section| section.start);
-        for section in sections {
-            if section.start < self.position {
-                continue;
-            }
-            let section = data.slice(section.start, section.end.saturating_sub(section.start));
-            let section = section.ok_or(Error::Internal("no such section"))?;
-            if Wide::format_of(section.bytes()) != Some(Format::Bundle)
-                && !section.bytes().starts_with(compressed::MAGIC)
-            {
-                continue;
-            }
+        let sections = sections_with_bundles(data)?;
+        if let Some(Overlap { bundles, other, offset }) =
+            overlap_with(data.bytes(), data.offset(), &sections).with_path(data.path())?
+        {
+            return Err(Error::SharedBytes { path: data.path().to_owned(), bundles, other, offset });
+        }
+        for range in sections {
+            let section = section_at(data, &range)?;
             let end = section.offset().saturating_add(section.len());
             let mut bundles = Bundles::new(section, &Wide, Inflate::Whole).with_limits(self.job.limits);
             let mut next = bundles.next().transpose()?;
@@ -168,51 +242,75 @@ impl Work<'_> {
         room: Option<u64>,
         observer: &mut Observer<'_>,
     ) -> Result<()> {
+        // A fat object is linked as what it is, and would be none any more.
+        if Wide::form_of(bundle).with_path(data.path())? == Format::FatObject {
+            return Err(Error::NoBundle { path: data.path().to_owned() });
+        }
         let contents = self.contents(data, bundle)?;
         let members: Vec<Member<'_>> =
             contents.iter().map(|(id, content)| Member { id: id.clone(), content: content.as_slice() }).collect();
-        let changed = members.len() != bundle.entries.len();
-        let pieces = if changed {
-            match Wide::text_of(bundle.beginning()) {
-                Some(text) => text.plan(&members)?,
-                None => Binary { alignment: bundle_alignment(bundle) }.plan(&members)?,
-            }
-        } else {
-            vec![Piece::Input(bundle.whole().ok_or(Error::Internal("the bundle is not inflated"))?)]
+        let plain = Plain::of(bundle, &members)?;
+        let chosen = self.choose(bundle, &plain, observer)?;
+        ensure_it_ends(data, bundle, &plain, &chosen.form)?;
+        if let Some(room) = room.filter(|&room| chosen.len > room) {
+            let (path, offset, needed) = (data.path().to_owned(), bundle.offset, chosen.len);
+            return Err(Error::NoRoom { path, offset, needed, room });
+        }
+        self.write_form(data, bundle, &plain, &chosen.form)?;
+        self.result.count(bundle, &chosen);
+        self.position = self.position.saturating_add(chosen.len);
+        room.map_or(Ok(()), |room| self.leave_hole(room, bundle.stored_len, chosen.len))
+    }
+
+    /// The form that a bundle gets.
+    fn choose(&self, bundle: &Bundle<'_>, plain: &Plain<'_>, observer: &mut Observer<'_>) -> Result<Chosen> {
+        let kept = (!plain.is_changed).then_some((Form::AsItWas, bundle.stored_len));
+        let Some(compression) = &self.job.compression else {
+            let kept = kept.filter(|_| bundle.compressed.is_none());
+            let (form, len) = kept.unwrap_or((Form::Plain, total_len(&plain.pieces)));
+            return Ok(Chosen { form, len, would_grow: false });
         };
+        let deflated = self.deflate(plain, compression, observer)?;
+        let deflated_len = deflated.len();
+        let may_be_plain = bundle.compressed.is_none() || !(plain.is_text || plain.tail.is_some());
+        let forms = [
+            kept,
+            Some((Form::Compressed(deflated), deflated_len)),
+            may_be_plain.then(|| (Form::Plain, total_len(&plain.pieces))),
+        ];
+        let smallest = forms.into_iter().flatten().min_by_key(|(_, len)| *len);
+        let (form, len) = smallest.ok_or(Error::Internal("a bundle has no form"))?;
+        let would_grow = matches!(form, Form::AsItWas) && deflated_len > len;
+        Ok(Chosen { form, len, would_grow })
+    }
+
+    /// A bundle compressed, aside.
+    fn deflate(&self, plain: &Plain<'_>, compression: &Compression, observer: &mut Observer<'_>) -> Result<Input> {
         let mut tell = |done, total| observer(Event::Progress { done, total });
-        let mut len = total_len(&pieces);
-        let mut scratch = None;
-        if let Some(compression) = &self.job.compression {
-            let mut deflated = Output::stage(&self.job.output)?;
-            let deflation = compressed::write(&pieces, compression, None, &mut deflated, &mut Meter::new(&mut tell))?;
-            observer(Event::Deflated(deflation));
-            let deflated = Input::of_file(&self.job.output, deflated.file()?)?;
-            len = deflated.len();
-            scratch = Some(deflated);
-        }
-        let stored = bundle.stored_len;
-        self.result.bundles = self.result.bundles.saturating_add(1);
-        self.result.before = self.result.before.saturating_add(stored);
-        if !changed && len >= stored && (self.job.compression.is_some() || bundle.compressed.is_none()) {
-            self.result.unchanged = self.result.unchanged.saturating_add(usize::from(len > stored));
-            len = stored;
-            let old = data.slice(bundle.offset.saturating_sub(data.offset()), stored);
-            self.output.copy(old.ok_or(Error::Internal("no such bundle"))?)?;
-        } else if room.is_some_and(|room| len > room) {
-            let (path, offset) = (data.path().to_owned(), bundle.offset);
-            return Err(Error::NoRoom { path, offset, needed: len, room: room.unwrap_or_default() });
-        } else {
-            match &scratch {
-                Some(scratch) => self.output.copy(scratch.as_slice())?,
-                None => emit(&pieces, &mut self.output, &mut Meter::silent())?,
+        let mut deflated = Output::stage(&self.job.output)?;
+        let meter = &mut Meter::new(&mut tell);
+        let deflation = compressed::write(&plain.pieces, compression, None, &mut deflated, meter)?;
+        observer(Event::Deflated(deflation));
+        Input::of_file(&self.job.output, deflated.file()?)
+    }
+
+    fn write_form(&mut self, data: Slice<'_>, bundle: &Bundle<'_>, plain: &Plain<'_>, form: &Form) -> Result<()> {
+        match form {
+            Form::AsItWas => {
+                let old = data.slice(bundle.offset.saturating_sub(data.offset()), bundle.stored_len);
+                self.output.copy(old.ok_or(Error::Internal("no such bundle"))?)
             }
+            Form::Plain => emit(&plain.pieces, &mut self.output, &mut Meter::silent()),
+            Form::Compressed(deflated) => self.output.copy(deflated.as_slice()),
         }
-        self.result.after = self.result.after.saturating_add(len);
-        let hole = room.map_or(0, |room| room.saturating_sub(len));
+    }
+
+    /// Leaves out what a bundle does not need of its room.
+    fn leave_hole(&mut self, room: u64, before: u64, after: u64) -> Result<()> {
+        let hole = room.saturating_sub(after);
         self.output.skip(hole)?;
-        self.result.holes = self.result.holes.saturating_add(hole.min(stored.saturating_sub(len)));
-        self.position = self.position.saturating_add(len).saturating_add(hole);
+        self.result.holes = self.result.holes.saturating_add(hole.min(before.saturating_sub(after)));
+        self.position = self.position.saturating_add(hole);
         Ok(())
     }
 
@@ -228,7 +326,8 @@ impl Work<'_> {
         for code_object in found.code_objects() {
             if self.keeps(&code_object) {
                 let id = String::from_utf8(code_object.id().to_vec());
-                let id = id.map_err(|_| Error::Usage("an entry ID is no UTF-8; its bundle can only be kept whole"));
+                let (path, offset) = (data.path(), bundle.offset);
+                let id = id.map_err(|_| Error::NoUtf8 { path: path.to_owned(), offset });
                 contents.push((id, code_object.index()));
             } else {
                 self.result.dropped = self.result.dropped.saturating_add(1);
@@ -253,7 +352,7 @@ impl Work<'_> {
         kept
     }
 
-    fn copy(&mut self, data: Slice<'_>, range: std::ops::Range<u64>) -> Result<()> {
+    fn copy(&mut self, data: Slice<'_>, range: Range<u64>) -> Result<()> {
         let len = range.end.saturating_sub(range.start);
         self.output.copy(data.slice(range.start, len).ok_or(Error::Internal("no such range"))?)?;
         self.position = self.position.saturating_add(len);
@@ -271,11 +370,50 @@ impl Work<'_> {
             return Err(Error::NoMatch { targets, present: self.present.into_ids() });
         }
         if !targets.is_empty() && self.left == 0 {
-            return Err(Error::Usage("no code object for any device would be left"));
+            return Err(Error::NothingLeft { path: data.path().to_owned() });
         }
         self.output.end_at(self.position)?;
         Ok((self.output, self.result))
     }
+}
+
+/// A text bundle ends where the file does, unless it is compressed.
+fn ensure_it_ends(data: Slice<'_>, bundle: &Bundle<'_>, plain: &Plain<'_>, form: &Form) -> Result<()> {
+    let Some(Recorded { what, .. }) = bundle.compressed.filter(|_| matches!(form, Form::Plain)) else { return Ok(()) };
+    if plain.is_text && bundle.offset.saturating_add(bundle.stored_len) < data.len() {
+        return Err(Error::NoEnd { path: data.path().to_owned(), offset: bundle.offset });
+    }
+    let Some(offset) = plain.tail else { return Ok(()) };
+    let inner = Box::new(Malformed::Trailing { what: "a part of the bundle", offset });
+    Err(Error::malformed(data.path(), Malformed::Inflated { what, offset: bundle.offset, inner }))
+}
+
+/// The sections of an ELF file that begin with a bundle, in the order of their offsets, each place once.
+fn sections_with_bundles(data: Slice<'_>) -> Result<Vec<Range<u64>>> {
+    let mut sections = device_sections(data.bytes(), data.offset()).with_path(data.path())?;
+    // The table of sections may have any order.
+    sections.sort_by_key(|section| (section.start, section.end));
+    sections.dedup();
+    let mut with_bundles = Vec::new();
+    for range in sections {
+        let content = section_at(data, &range)?.bytes();
+        if Wide::format_of(content) == Some(Format::Bundle) || content.starts_with(compressed::MAGIC) {
+            with_bundles.push(range);
+        }
+    }
+    Ok(with_bundles)
+}
+
+fn section_at<'d>(data: Slice<'d>, range: &Range<u64>) -> Result<Slice<'d>> {
+    data.slice(range.start, range.end.saturating_sub(range.start)).ok_or(Error::Internal("no such section"))
+}
+
+/// The first offset from `position` that has the same alignment as `offset`, and no higher one: by that, the bundle can
+/// go back to where it was.
+fn first_aligned_as(offset: u64, position: u64) -> u64 {
+    let wanted = alignment(offset);
+    let first = position.checked_next_multiple_of(wanted).unwrap_or(u64::MAX);
+    if alignment(first) == wanted { first } else { first.saturating_add(wanted) }
 }
 
 /// The largest power of two that an offset is a multiple of, up to that of memory pages.
@@ -291,4 +429,25 @@ fn bundle_alignment(bundle: &Bundle<'_>) -> std::num::NonZeroU32 {
     });
     let alignment = starts.min().and_then(|alignment| u32::try_from(alignment).ok());
     alignment.and_then(std::num::NonZeroU32::new).unwrap_or(std::num::NonZeroU32::MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bundle_that_moved_can_go_back() {
+        for power in 0..13 {
+            let alignment_wanted = 1_u64 << power;
+            for end in (0..20_000).step_by(37) {
+                let offset = (end + 100_u64).next_multiple_of(alignment_wanted);
+                for position in (1..20_000).step_by(111) {
+                    let moved = first_aligned_as(offset, position);
+                    assert!(moved >= position && moved - position < 2 * alignment(offset), "{offset} {position}");
+                    assert_eq!(alignment(moved), alignment(offset), "{offset} {position}");
+                    assert_eq!(first_aligned_as(moved, end + 100), offset, "{offset} {position}");
+                }
+            }
+        }
+    }
 }

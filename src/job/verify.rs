@@ -112,7 +112,7 @@ impl Verify {
     /// # Errors
     /// [`Error::Io`] if it cannot be read. What is wrong with what it holds is a [`Fault`].
     pub fn run(&self, path: &Path) -> Result<Verified> {
-        let input = Input::open(path)?;
+        let input = Input::open_finite(path)?;
         let mut verified = Verified::default();
         let scanned = Scan { inflate: Inflate::Whole, limits: self.limits }.run(&input, &mut |finding| {
             match finding {

@@ -8,7 +8,7 @@ use crate::container::Limits;
 /// as a member of a zip file may inflate to more than it is, of which the zeros of a recompressed library come near.
 const TIMES: u64 = 1040;
 
-/// The most bundles and code objects of one search. Each takes some hundred bytes of memory of whoever tells them all.
+/// The most bundles, code objects and faults of one search. Each takes some hundred bytes of memory of whoever tells them all.
 const FOUND_MAX: u64 = 250_000;
 
 /// What a compressed container costs at least, in bytes, however small it is.
@@ -46,9 +46,9 @@ impl Budget {
         Ok(())
     }
 
-    /// Takes the room for so many bundles and code objects.
+    /// Takes the room for so many bundles, code objects and faults.
     pub(super) fn take_found(&mut self, count: u64) -> Result<(), Spent> {
-        self.found = self.found.checked_sub(count).ok_or(("bundles and code objects", FOUND_MAX))?;
+        self.found = self.found.checked_sub(count).ok_or(("bundles, code objects and faults", FOUND_MAX))?;
         Ok(())
     }
 
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!((budget.take(2 * TIMES), budget.take(1)), (Ok(()), Err(("bytes", 100 + 2 * TIMES))));
         assert_eq!(Budget::new(limits, 2).take(2 * TIMES), Ok(()));
         assert_eq!(budget.take_found(FOUND_MAX), Ok(()));
-        assert_eq!(budget.take_found(1), Err(("bundles and code objects", FOUND_MAX)));
+        assert_eq!(budget.take_found(1), Err(("bundles, code objects and faults", FOUND_MAX)));
     }
 
     #[test]

@@ -64,7 +64,7 @@ pub enum Finding<'f> {
 }
 
 /// A bundle at a place.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Found<'f> {
     /// Where it lies.
     pub place: &'f Place,

@@ -43,6 +43,7 @@ mod amdgpu;
 mod budget;
 mod found;
 mod image;
+mod overlap;
 mod pattern;
 mod place;
 mod sections;
@@ -52,6 +53,7 @@ mod zip;
 
 pub use found::{CodeObject, Finding, Format, Found};
 pub use image::ContentKind;
+pub(crate) use overlap::{Overlap, find as overlap_with};
 pub use pattern::{Comparison, Pattern, PatternError, Selection};
 pub use place::{Origin, Place, Step};
 pub(crate) use sections::containers as device_sections;
@@ -69,7 +71,8 @@ pub struct Scan {
     /// How much of compressed bundles is inflated.
     pub inflate: Inflate,
     /// How much compressed containers and members of zip files may inflate to. What lies in one another may come to
-    /// [`nested`](Limits::nested) or 1040 times the file in bytes, whichever is more, and to 250,000 bundles and code objects.
+    /// [`nested`](Limits::nested) or 1040 times the file in bytes, whichever is more, and to 250,000 bundles, code objects
+    /// and faults.
     pub limits: Limits,
 }
 

@@ -50,6 +50,13 @@ pub struct PatternError {
     reason: String,
 }
 
+impl PatternError {
+    /// Why it is none.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+}
+
 impl Pattern {
     /// A pattern: a bundle entry ID, a target ID, or either with the wildcards `*`, `?` and `[...]`.
     ///

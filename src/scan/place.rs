@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::bytes::len_u64;
-use crate::error::{Result, WithPath, printable_name};
+use crate::error::{Result, WithPath, printable, printable_name};
 
 /// A step into a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,10 +146,10 @@ impl fmt::Display for Step {
     }
 }
 
-/// The file, then each step in parentheses, as linkers name members.
+/// The file, then each step in parentheses, as linkers name members. All may stand on a terminal.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.file.display())?;
+        f.write_str(&printable(&self.file.to_string_lossy()))?;
         self.steps.iter().try_for_each(|step| write!(f, "({step})"))
     }
 }
@@ -171,6 +171,7 @@ mod tests {
         assert_eq!(section.to_string(), "dir/lib.a(x.o)(.hip_fatbin)");
         assert_eq!((section.member().as_deref(), section.section().as_deref()), (Some("x.o"), Some(".hip_fatbin")));
         assert_eq!((file.member(), file.section()), (None, None));
+        assert_eq!(Place::of_file(Path::new("a\x1b[2J\u{202e}é")).to_string(), "a\\u{1b}[2J\\u{202e}é");
         let hostile = file.join(Step::Member(b"a\x1b[2J\xff".to_vec()));
         assert_eq!(hostile.to_string(), "dir/lib.a(a\\x1b[2J\\xff)");
     }

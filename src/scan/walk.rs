@@ -93,8 +93,10 @@ impl<'w, 'v> Walk<'w, 'v> {
         }
         match look {
             Look::Nothing => Ok(()),
-            Look::Bundles | Look::Text => self.bundles(place, data, &Wide, depth),
-            Look::OffloadBinaries => self.bundles(place, data, &OffloadBinary::default(), depth),
+            Look::Bundles | Look::Text => self.bundles(place, data, &Wide, Wide::form_of, depth),
+            Look::OffloadBinaries => {
+                self.bundles(place, data, &OffloadBinary::default(), |_| Ok(Format::OffloadBinary), depth)
+            }
             Look::Bitcode => self.bitcode(place, data, depth),
             Look::CodeObject => self.code_object(place, data),
             Look::Object => self.object(place, data, depth),
@@ -120,7 +122,7 @@ impl<'w, 'v> Walk<'w, 'v> {
         Ok(false)
     }
 
-    /// Tells of something that counts for so many bundles and code objects, if the search may go on after that.
+    /// Tells of something that counts for so many bundles, code objects and faults, if the search may go on after that.
     fn tell(&mut self, count: u64, data: Slice<'_>, finding: Finding<'_>) -> Result<()> {
         let (Finding::Bundle(Found { place, .. }) | Finding::Broken { place, .. } | Finding::Trailing { place, .. }) =
             &finding;
@@ -132,7 +134,14 @@ impl<'w, 'v> Walk<'w, 'v> {
     }
 
     /// Bundles of one family, one after another.
-    fn bundles(&mut self, place: &Place, data: Slice<'_>, container: &dyn Container, depth: u32) -> Result<()> {
+    fn bundles(
+        &mut self,
+        place: &Place,
+        data: Slice<'_>,
+        container: &dyn Container,
+        format_of: fn(&Bundle<'_>) -> Result<Format, Malformed>,
+        depth: u32,
+    ) -> Result<()> {
         let mut bundles = Bundles::new(data, container, self.scan.inflate);
         for index in 0..usize::MAX {
             let limits = self.budget.limits_at(place);
@@ -148,7 +157,10 @@ impl<'w, 'v> Walk<'w, 'v> {
                 return Ok(());
             }
             match bundle {
-                Ok(Some(bundle)) => self.bundle(place, data, index, &bundle, depth)?,
+                Ok(Some(bundle)) => match format_of(&bundle) {
+                    Ok(format) => self.bundle(data, &Found { place, format, index, bundle: &bundle }, depth)?,
+                    Err(malformed) => self.broken(place, data, Error::malformed(data.path(), malformed))?,
+                },
                 Ok(None) => break,
                 Err(error) => self.broken(place, data, error)?,
             }
@@ -160,12 +172,12 @@ impl<'w, 'v> Walk<'w, 'v> {
     }
 
     /// One of them.
-    fn bundle(&mut self, place: &Place, data: Slice<'_>, index: usize, bundle: &Bundle<'_>, depth: u32) -> Result<()> {
+    fn bundle(&mut self, data: Slice<'_>, found: &Found<'_>, depth: u32) -> Result<()> {
+        let Found { place, bundle, .. } = *found;
         let ids = bundle.entries.iter().map(|entry| len_u64(&entry.id)).fold(place.weight(), u64::saturating_add);
         let count = u64::try_from(bundle.entries.len()).unwrap_or(u64::MAX).saturating_add(1);
         if self.spend(place, data, |budget| budget.take(ids))? {
-            let format = Wide::format_of(bundle.beginning()).unwrap_or(Format::OffloadBinary);
-            self.tell(count, data, Finding::Bundle(Found { place, format, index, bundle }))?;
+            self.tell(count, data, Finding::Bundle(*found))?;
             self.nested(place, data, bundle, depth)?;
             data.looked_at();
         }
@@ -237,7 +249,7 @@ impl<'w, 'v> Walk<'w, 'v> {
             Err(error) => return self.broken(place, data, error),
         };
         if sections.iter().any(|section| section.holds == Holds::FatObject) {
-            self.bundles(place, data, &FatObject, depth)?;
+            self.bundles(place, data, &FatObject, |_| Ok(Format::FatObject), depth)?;
         }
         for Chosen { name, range, .. } in sections.into_iter().filter(|s| s.holds == Holds::Containers) {
             let section = data.slice(range.start, range.end.saturating_sub(range.start));

@@ -5,6 +5,7 @@ use super::found::Format;
 use crate::bytes::len_u64;
 use crate::container::binary::Binary;
 use crate::container::object::FatObject;
+use crate::container::sequence::Bundle;
 use crate::container::text::Text;
 use crate::container::{Container, Contents, MAGIC, Member, object};
 use crate::error::{Malformed, Result};
@@ -20,6 +21,15 @@ impl Wide {
     /// The text bundle that begins with `head`.
     pub(crate) fn text_of(head: &[u8]) -> Option<Text> {
         text_of(head)
+    }
+
+    /// The form of a bundle that was read as one of any form.
+    ///
+    /// # Errors
+    /// [`Malformed::NoBundleInside`] if it is compressed, and what it inflates to has none.
+    pub(crate) fn form_of(bundle: &Bundle<'_>) -> Result<Format, Malformed> {
+        let what = bundle.compressed.map_or("bundle", |recorded| recorded.what);
+        Self::format_of(bundle.beginning()).ok_or(Malformed::NoBundleInside { what, offset: bundle.offset })
     }
 
     /// The form of a bundle that begins with `head`.

@@ -9,7 +9,7 @@ use offload_bundle::container::Limits;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::input::Input;
-use offload_bundle::job::{Destination, Extract, Recompress, Verify};
+use offload_bundle::job::{Destination, Extract, IfBroken, Recompress, Source, Verify};
 use offload_bundle::scan::{Finding, Pattern, Scan, Selection};
 
 use super::make::{DEFLATED, Elf, STORED, Section, ZSTD, Zipped, archive, coff, pe, zip};
@@ -47,12 +47,12 @@ impl Bench {
         selection.targets = targets;
         let destination = Destination::Nowhere(self.dir.path().join("new"));
         let extract = Extract {
-            inputs: vec![input.clone()],
+            inputs: vec![Source { path: input.clone(), if_broken: IfBroken::Fail }],
             selection: selection.clone(),
             destination,
             limits: Limits::default(),
         };
-        if let Ok(extracted) = extract.run() {
+        if let Ok(extracted) = extract.run(&mut |_| {}) {
             assert!(!extracted.is_empty());
             for file in extracted {
                 let name = file.path.file_name().unwrap().to_str().unwrap();
@@ -255,13 +255,21 @@ fn what_lies_in_one_another_is_bounded() {
     let inner = zip(&[Zipped::new("l", DEFLATED, &[&shared(&[], b"")[..], &vec![0; 1 << 20]].concat())]);
     let layer = |data: &[u8]| zip(&(0..300).map(|n| Zipped::new(&n.to_string(), DEFLATED, data)).collect::<Vec<_>>());
     let layers = zip(&[Zipped::new("q", DEFLATED, &layer(&inner))]);
+    let members = |content: &[u8]| {
+        let header = format!("{:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", "a/", 0, 0, 0, 644, content.len());
+        many([&b"!<arch>\n"[..], &[header.as_bytes(), content].concat().repeat(300_000)].concat())
+    };
+    let bare = members(&Elf::amdgpu(0x3f).write(&[])[..20]);
+    let too_many = "250000 bundles, code objects and faults";
     for (what, data, reason) in
-        [("rows", rows, "250000 bundles and code objects"), ("layers", layers, "268435456 bytes")]
+        [("rows", rows, too_many), ("code objects", bare, too_many), ("layers", layers, "268435456 bytes")]
     {
         let (bundles, ends) = search(data);
         assert!(ends.len() == 1 && ends[0].contains(reason), "{what}: {ends:?}");
         assert!((1..=250_000).contains(&bundles), "{what}: {bundles}");
     }
+    let (bundles, ends) = search(members(b"CCOB"));
+    assert!(bundles == 0 && ends.len() == 250_001 && ends[250_000].contains(too_many), "{}", ends.len());
 }
 
 #[test]

@@ -241,7 +241,7 @@ fn members_of_thin_archives_are_files_beside_them() {
     assert!(uri.contains("/one.o#offset="), "{uri}");
     let outcome = tool(&["inspect", "lib.a"], &[("lib.a", &thin_archive(&[("lib.a", 9)]))]);
     assert_eq!(outcome.status, 1);
-    assert!(outcome.stderr_text().contains("this thin archive lies in itself"), "{}", outcome.stderr_text());
+    assert!(outcome.stderr_text().contains("this thin archive contains itself"), "{}", outcome.stderr_text());
 }
 
 #[test]
@@ -477,4 +477,54 @@ fn bytes_that_are_no_utf_8_in_names_are_replaced() {
     assert_eq!(document["files"][0]["path"], "./a\u{fffd} b#");
     let uri = document["files"][0]["code_objects"][1]["uri"].as_str().unwrap();
     assert!(uri.contains("/a%FF%20b%23#offset="), "{uri}");
+}
+
+#[test]
+fn paths_reach_no_terminal_as_they_are() {
+    let name = "a\x1b[2J\u{9b}2J\x7f\u{202e}\nb";
+    let broken = [&bundle()[..], &bundle()[..60]].concat();
+    for args in [&["inspect"][..], &["inspect", "--json"], &["verify"], &["verify", "--json"]] {
+        let outcome = tool(&[args, &[name]].concat(), &[(name, &broken)]);
+        assert_eq!(outcome.status, 1);
+        let (out, said) = (String::from_utf8(outcome.stdout.clone()).unwrap(), outcome.stderr_text());
+        assert!(!out.is_empty());
+        for text in [&out, &said] {
+            let obeyed = |c: char| c != '\n' && c.is_control() || c == '\u{202e}';
+            assert!(!text.contains(obeyed), "{args:?}: {}", text.escape_debug());
+        }
+        if args.contains(&"--json") {
+            let document: Value = serde_json::from_slice(&outcome.stdout).unwrap();
+            schema::check(args[0], &document);
+            assert_eq!(document["files"][0]["path"], name);
+        }
+    }
+}
+
+#[test]
+fn devices_without_an_end_are_refused_and_others_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("in"), bundle()).unwrap();
+    let all = [&["inspect"][..], &["extract", "-o", "new"], &["verify"], &["recompress", "-o", "new"]];
+    for args in all.map(|args| args.join(" ")) {
+        for (input, name) in [("/dev/zero", "/dev/zero"), ("/dev/full", "/dev/full"), ("- < /dev/zero", "-")] {
+            // What is read without end is stopped by the limit.
+            let line = format!("ulimit -f 65536; {PROGRAM} {args} {input}");
+            let run = Command::new("sh").args(["-c", &line]).current_dir(dir.path()).output().unwrap();
+            let (status, out, said) = text(&run);
+            assert_eq!(status, 1, "{args} {input}: {out}");
+            assert!(said.contains(&format!("error: '{name}': this is a device, which may have no end")), "{said}");
+        }
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    for input in ["inspect /dev/null", "verify /dev/null", "inspect - < /dev/null"] {
+        let run = Command::new("sh").args(["-c", &format!("{PROGRAM} {input}")]).output().unwrap();
+        assert_eq!(text(&run).0, 0, "{input}");
+    }
+    for input in
+        ["cat in | T inspect /dev/stdin", "T inspect /dev/stdin < in", "cat in | T inspect -", "T inspect - < in"]
+    {
+        let line = input.replace('T', PROGRAM);
+        let run = must(Command::new("sh").args(["-c", &line]).current_dir(dir.path()));
+        assert!(String::from_utf8(run.stdout).unwrap().contains(GFX906), "{input}");
+    }
 }

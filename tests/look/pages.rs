@@ -144,6 +144,12 @@ fn command_lines_that_are_wrong_end_with_2() {
         &["completions", "tcsh"],
         &["man"],
         &["recompress", "x", "-o", "y", "--level=high"],
+        &["recompress", "x", "-o", "y", "--level=23"],
+        &["recompress", "x", "-o", "y", "--window=9"],
+        &["recompress", "x", "-o", "y", "--keep=gfx["],
+        &["recompress", "x", "-o", "y", "--drop="],
+        &["extract", "x", "--target=gfx90a:xnack"],
+        &["extract", "x", "--max-size=many"],
     ] {
         let (status, out, said) = text(&tool_in(Path::new("."), args));
         assert_eq!((status, out.as_str()), (2, ""), "{args:?}: {said}");
@@ -152,6 +158,15 @@ fn command_lines_that_are_wrong_end_with_2() {
     let (status, out, _) = text(&tool_in(Path::new("."), &["inspect", "--version"]));
     assert_eq!(status, 0);
     assert!(out.contains(env!("CARGO_PKG_VERSION")), "{out}");
+}
+
+#[test]
+fn the_help_tells_what_inspect_does_not_find() {
+    let (_, help, _) = text(&tool_in(Path::new("."), &["inspect", "--help"]));
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    for sentence in ["is found with --inflate only", "are not told of; `verify` does that"] {
+        assert!(help.contains(sentence), "{help}");
+    }
 }
 
 #[test]

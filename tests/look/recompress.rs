@@ -68,11 +68,123 @@ fn bundles_become_smaller_and_come_back() {
         let (best, _) = recompress(&["--level=19", "--window=20"], &data);
         assert!(best.len() < data.len() / 4 && held(&best) == held(&data), "{name}");
     }
-    // Without padding, and behind it something else, which stays.
-    let data = [&one[..], &other, b"tail"].concat();
-    let (small, _) = recompress(&[], &data);
-    assert!(small.ends_with(b"tail") && small.len() < data.len() / 4);
-    assert!(held(&small) == held(&data));
+}
+
+#[test]
+fn nothing_behind_the_last_bundle_is_lost() {
+    let (one, other) = (large(), formats::binary(&[(HOST, b""), (GFX906, &code(9))], 4096));
+    for tail in [&b""[..], b"tail", b"\0", &[0; 5000], b"\0\0\0tail\0\0", &[&[0; 4096][..], b"tail"].concat()] {
+        for (name, data) in [("one", one.clone()), ("two", [padded(&one), other.clone()].concat())] {
+            let data = [&data, tail].concat();
+            let (small, _) = recompress(&[], &data);
+            let what = format!("{name} and '{}'", tail.escape_ascii());
+            assert!(small.ends_with(tail) && small.len() < data.len() / 4 + tail.len(), "{what}");
+            assert!(held(&small) == held(&data), "{what}");
+            // All of it, and no zero more, is behind what the header of the last bundle claims.
+            let last = small.windows(4).rposition(|window| window == b"CCOB").unwrap();
+            let stored = usize::try_from(u32::from_le_bytes(small[last + 8..last + 12].try_into().unwrap())).unwrap();
+            assert!(&small[last + stored..] == tail, "{what}");
+            let (back, _) = recompress(&["--none"], &small);
+            assert!(back == data, "{what}: {} bytes, not {}", back.len(), data.len());
+            let (fewer, _) = recompress(&["--none", "--keep=gfx906"], &data);
+            assert!(fewer.ends_with(tail) && fewer.len() < data.len(), "{what}");
+        }
+    }
+}
+
+#[test]
+fn what_is_compressed_with_a_bundle_and_no_part_of_it_stays_where_it_is() {
+    let bundle = formats::binary(&[(GFX906, &code(1)), (GFX90A, b"")], 1);
+    let tail = formats::compressed(3, 1, &[&bundle[..], b"tail"].concat());
+    let row = [&tail[..], &bundle].concat();
+    let (again, _) = recompress(&[], &row);
+    assert!(held(&again) == held(&row) && again.starts_with(b"CCOB"));
+    let refused = |data: &[u8]| {
+        let outcome = tool(&["recompress", "in", "-o", "out", "--none"], &[("in", data)]);
+        assert_eq!((outcome.status, outcome.files.len()), (1, 1));
+        outcome.stderr_text()
+    };
+    let place = format!("at offset {} there is neither a part of the bundle nor zeros", bundle.len());
+    assert!(refused(&row).contains(&place), "{}", refused(&row));
+    let zeros = formats::compressed(3, 1, &padded(&bundle));
+    assert!(
+        held(&recompress(&["--none"], &[&zeros[..], &bundle].concat()).0) == held(&[&bundle[..], &bundle].concat())
+    );
+    let none = formats::compressed(3, 1, b"nothing of a bundle at all");
+    let nothing = "'in': compressed bundle at offset 0: what it inflates to is no bundle";
+    assert!(refused(&none).contains(nothing), "{}", refused(&none));
+    for command in ["inspect", "verify"] {
+        let outcome = tool(&[command, "in"], &[("in", &none)]);
+        assert_eq!(outcome.status, 1);
+        let said = outcome.stderr_text() + &String::from_utf8_lossy(&outcome.stdout);
+        assert!(said.contains("compressed bundle at offset 0: what it inflates to is no bundle"), "{said}");
+    }
+}
+
+#[test]
+fn bundles_in_a_row_come_back_where_an_alignment_put_them() {
+    let mut random = harness::Random::new(5);
+    for alignment in (0..=12).map(|power| 1 << power) {
+        for _ in 0..4 {
+            let mut data = Vec::new();
+            for _ in 0..5 {
+                data.resize(usize::next_multiple_of(data.len(), alignment), 0);
+                // Sizes that are odd as well as round.
+                let size = 200 + (random.below(3000) & (usize::MAX << random.below(12)));
+                data.extend(formats::binary(&[(GFX906, &vec![7; size])], 1));
+            }
+            let (small, _) = recompress(&[], &data);
+            assert!(small.len() < data.len() && held(&small) == held(&data), "{alignment}");
+            let (again, _) = recompress(&[], &small);
+            assert!(again == small, "{alignment}");
+            let (back, _) = recompress(&["--none"], &small);
+            assert!(back == data, "{alignment}: {} bytes, not {}", back.len(), data.len());
+        }
+    }
+}
+
+#[test]
+fn each_bundle_gets_its_smallest_form() {
+    let noise = harness::Random::new(7).bytes(300);
+    let tiny = formats::binary(&[(GFX906, &noise[..200]), (GFX90A, &noise[200..])], 2);
+    let plain_without = formats::binary(&[(GFX906, &noise[..200])], 2);
+    // In an ELF file with no byte to spare, and by itself; plain before, and compressed.
+    let packed = formats::compressed(3, 1, &tiny);
+    let packed_without = formats::compressed(3, 1, &plain_without);
+    assert!(packed.len() < tiny.len() && packed_without.len() > plain_without.len());
+    let elf = |bundle: &[u8]| Elf::LIBRARY.write(&[Section::new(".hip_fatbin", bundle), Section::new(".data", b"x")]);
+    for bundle in [&tiny, &packed] {
+        let (fewer, _) = recompress(&["--drop=gfx90a"], bundle);
+        assert!(fewer == plain_without, "{}", fewer.escape_ascii());
+        let (fewer, _) = recompress(&["--drop=gfx90a"], &elf(bundle));
+        let at = find(&elf(bundle), bundle);
+        assert!(fewer[at..].starts_with(&plain_without) && ids(&fewer) == [GFX906]);
+        assert!(fewer[at + plain_without.len()..at + bundle.len()].iter().all(|&byte| byte == 0));
+    }
+    let (all, _) = recompress(&[], &packed_without);
+    assert!(all == plain_without, "{}", all.escape_ascii());
+    // What compresses well is compressed, whatever it was.
+    for bundle in [large(), formats::compressed(2, 0, &large())] {
+        let (fewer, _) = recompress(&["--drop=gfx90a"], &bundle);
+        assert!(fewer.starts_with(b"CCOB") && ids(&fewer) == [HOST, GFX906]);
+    }
+    // A text bundle that was compressed ends where its compressed form does, and only there.
+    let text = formats::text("#", &[(GFX906, b"a"), (GFX90A, b"b")]);
+    let packed = formats::compressed(3, 1, &text);
+    let (fewer, _) = recompress(&["--drop=gfx90a"], &[&packed[..], &tiny].concat());
+    assert!(fewer.starts_with(b"CCOB") && fewer.ends_with(&plain_without), "{}", fewer.escape_ascii());
+    for behind in [&tiny[..], b"tail", b"\0"] {
+        let data = [&packed[..], behind].concat();
+        let outcome = tool(&["recompress", "in", "-o", "out", "--none"], &[("in", &data)]);
+        assert_eq!((outcome.status, outcome.files.len()), (1, 1));
+        assert!(
+            outcome.stderr_text().contains("the text bundle at offset 0 would not end"),
+            "{}",
+            outcome.stderr_text()
+        );
+    }
+    let (plain, _) = recompress(&["--none"], &[&tiny[..], &packed].concat());
+    assert!(plain.starts_with(&tiny) && plain.ends_with(&text), "{}", plain.escape_ascii());
 }
 
 #[test]
@@ -152,7 +264,7 @@ fn gpus_are_kept_and_left_out() {
         (&["--keep=gfx942"][..], "no code object matches 'gfx942'; there are: host-"),
         (&["--drop=gfx942"], "no code object matches 'gfx942'"),
         (&["--exact", "--keep", &any], "no code object matches"),
-        (&["--drop=gfx*"], "no code object for any device would be left"),
+        (&["--drop=gfx*"], "'in': no code object for any device would be left"),
         (&["--keep=gfx906", "--drop=gfx906"], "no code object for any device would be left"),
     ] {
         let outcome = tool(&[&["recompress", "in", "-o", "out"], args].concat(), &[("in", &data)]);
@@ -162,12 +274,25 @@ fn gpus_are_kept_and_left_out() {
 }
 
 #[test]
+fn an_id_that_is_no_utf_8_can_only_be_kept_whole() {
+    let mut data = formats::binary(&[("hip-x", b"first"), (GFX906, b"second")], 1);
+    let at = find(&data, b"hip-x");
+    data[at + 4] = 0xff;
+    recompress(&[], &data);
+    let data = [&large()[..], &data].concat();
+    let outcome = tool(&["recompress", "in", "-o", "out", "--drop=gfx906"], &[("in", &data)]);
+    assert_eq!((outcome.status, outcome.files.len()), (1, 1));
+    let expected = format!("'in': an entry ID of the bundle at offset {} is no UTF-8", large().len());
+    assert!(outcome.stderr_text().contains(&expected), "{}", outcome.stderr_text());
+}
+
+#[test]
 fn what_would_grow_stays() {
     let noise = harness::Random::new(1).bytes(5000);
     let data = formats::binary(&[(HOST, b""), (GFX906, &noise)], 1);
     let (out, said) = recompress(&[], &data);
     assert!(out == data);
-    assert!(said.contains("1 bundle would have become larger and stayed"), "{said}");
+    assert!(said.contains("1 bundle would have become larger and stayed as it was"), "{said}");
     // What is packed well is not packed worse.
     let packed = {
         let stream = formats::compressed(3, 1, &large());
@@ -273,6 +398,57 @@ fn sections_may_be_in_any_order_and_in_one_place() {
         let (back, _) = recompress(&["--none"], &small);
         assert!(&back == data, "{name}");
     }
+}
+
+/// An ELF file with one of its sections (counted from 1) at another offset, of another size, and of another type.
+fn with_section(elf: &[u8], index: usize, offset: usize, size: usize, kind: u32) -> Vec<u8> {
+    let mut elf = elf.to_vec();
+    let header = usize::try_from(u64::from_le_bytes(elf[40..48].try_into().unwrap())).unwrap() + 64 * index;
+    elf[header + 4..header + 8].copy_from_slice(&kind.to_le_bytes());
+    for (at, number) in [(24, offset), (32, size)] {
+        elf[header + at..header + at + 8].copy_from_slice(&u64::try_from(number).unwrap().to_le_bytes());
+    }
+    elf
+}
+
+#[test]
+fn sections_that_share_bytes_with_bundles_are_refused() {
+    const SHT_NOBITS: u32 = 8;
+    let (data, section) = library();
+    let (at, len) = (find(&data, &section[..4096]), section.len());
+    for (offset, size) in [(at, len), (at + 1, 1), (at + len - 1, 1), (at - 9, 10), (at - 9, len + 100), (at + 5, len)]
+    {
+        // .text and .data, in front of .hip_fatbin in the table and behind it.
+        for (index, name) in [(1, ".text"), (3, ".data")] {
+            let shared = with_section(&data, index, offset, size, make::SHT_PROGBITS);
+            let outcome = tool(&["recompress", "in", "-o", "out"], &[("in", &shared)]);
+            assert_eq!((outcome.status, outcome.files.len()), (1, 1), "{name} at {offset}, {size} bytes");
+            let said = outcome.stderr_text();
+            let expected = format!(
+                "'in': the section '.hip_fatbin' shares the bytes at offset {} with the section '{name}', so that",
+                offset.max(at)
+            );
+            assert!(said.contains(&expected), "{said}");
+            // What has no bytes in the file shares none.
+            let empty = with_section(&data, index, offset, size, SHT_NOBITS);
+            let (small, _) = recompress(&[], &empty);
+            assert!(small[at..].starts_with(b"CCOB"));
+        }
+    }
+    for (offset, size) in [(at, 0), (at + 1, 0), (at - 1, 1), (at + len, 1)] {
+        let beside = with_section(&data, 1, offset, size, make::SHT_PROGBITS);
+        recompress(&[], &beside);
+    }
+    // Nor may two sections with bundles lie in one another.
+    let bundle = large();
+    let sections = [Section::new(".hip_fatbin", &section).aligned(4096), Section::new(".hip_fatbin", &bundle)];
+    let two = Elf::OBJECT.write(&sections);
+    let at = find(&two, &section[..4096]) + padded(&bundle).len();
+    let shared = with_section(&two, 2, at, bundle.len(), make::SHT_PROGBITS);
+    let outcome = tool(&["recompress", "in", "-o", "out"], &[("in", &shared)]);
+    assert_eq!((outcome.status, outcome.files.len()), (1, 1));
+    let expected = format!("'.hip_fatbin' shares the bytes at offset {at} with the section '.hip_fatbin'");
+    assert!(outcome.stderr_text().contains(&expected), "{}", outcome.stderr_text());
 }
 
 #[test]
@@ -407,9 +583,10 @@ fn a_failure_leaves_the_output_as_it_was() {
         (&["nowhere", "-o", "out"], 1),
         (&["in", "-o", "."], 1),
         (&["in", "-o", "/dev/full"], 1),
-        (&["in", "-o", "out", "--level=99"], 1),
-        (&["in", "-o", "out", "--window=9"], 1),
-        (&["in", "-o", "out", "--window=32"], 1),
+        (&["in", "-o", "out", "--level=99"], 2),
+        (&["in", "-o", "out", "--level", "-200000"], 2),
+        (&["in", "-o", "out", "--window=9"], 2),
+        (&["in", "-o", "out", "--window=32"], 2),
         (&["in", "-o", "out", "--none", "--level=3"], 2),
         (&["in"], 2),
         (&["in", "in", "-o", "out"], 2),
@@ -417,8 +594,7 @@ fn a_failure_leaves_the_output_as_it_was() {
         let outcome = tool(&[&["recompress"], args].concat(), &[("in", &data)]);
         assert_eq!((outcome.status, outcome.files.len()), (status, 1), "{args:?}: {}", outcome.stderr_text());
         // What is wrong with an option is said of the option that was typed.
-        let option =
-            args.iter().rfind(|arg| status == 1 && arg.starts_with("--")).and_then(|arg| arg.split('=').next());
+        let option = args.iter().rfind(|arg| arg.starts_with("--")).and_then(|arg| arg.split('=').next());
         assert!(!outcome.stderr.is_empty() && outcome.stderr_text().contains(option.unwrap_or_default()), "{args:?}");
     }
     let outcome = harness::run(

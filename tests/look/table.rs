@@ -111,6 +111,19 @@ fn colours_and_characters_follow_the_environment() {
 }
 
 #[test]
+fn what_is_not_inflated_that_far_is_a_question() {
+    let note = "?: not inflated that far; --inflate shows it\n";
+    let code = vec![b'x'; 100_000];
+    let packed = formats::compressed(3, 1, &formats::binary(&[(GFX906, &code), (GFX90A, &code)], 1));
+    let out = |args: &[&str]| {
+        let outcome = tool(&[&["inspect", "in"], args].concat(), &[("in", &packed)]);
+        String::from_utf8(outcome.stdout).unwrap()
+    };
+    assert!(out(&[]).ends_with(note) && out(&[]).contains("  ?  "), "{}", out(&[]));
+    assert!(!out(&["--inflate"]).contains('?'), "{}", out(&["--inflate"]));
+}
+
+#[test]
 fn shares_and_totals_add_up() {
     let (_, many) = files().swap_remove(6);
     let document = json_of(&tool(&["inspect", "--json", "many"], &[("many", &many)]));

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::id::OffloadKind;
 use offload_bundle::input::Input;
-use offload_bundle::job::{Destination, Extract, Extracted};
+use offload_bundle::job::{Destination, Extract, Extracted, IfBroken, Source};
 use offload_bundle::scan::{Comparison, Found, Pattern, Selection};
 
 use super::choices::{Choices, digest};
@@ -73,8 +73,9 @@ pub(super) fn run(room: &Room, selection: &Selection) -> Result<Vec<(String, Vec
 
 fn job(room: &Room, selection: &Selection, destination: Destination) -> Result<Vec<Extracted>, String> {
     let selection = selection.clone();
-    Extract { inputs: vec![room.input()], selection, destination, limits: LIMITS }
-        .run()
+    let input = Source { path: room.input(), if_broken: IfBroken::Fail };
+    Extract { inputs: vec![input], selection, destination, limits: LIMITS }
+        .run(&mut |_| {})
         .map_err(|error| error.to_string())
 }
 

@@ -48,9 +48,6 @@ pub fn recompress(data: &[u8]) {
         return;
     }
     assert_eq!((before.bundles.len(), before.stored()), (result.bundles, result.before), "what there was");
-    if before.hides && change.compression.is_none() {
-        return;
-    }
     assert!(before.contents == after.contents, "other code objects than before");
     // A text bundle of which nothing is left takes no byte.
     assert!(after.bundles.len() <= result.bundles && after.stored() == result.after, "what there is");
@@ -78,11 +75,8 @@ pub fn recompress(data: &[u8]) {
     let in_pieces =
         result.dropped > 0 && change.compression.is_some_and(|compression| compression.method == Method::Zlib);
     assert!(again == output || (in_pieces && again.len() <= output.len()), "done again, it is changed");
-    if before.hides {
-        return;
-    }
     let Some((plain, _)) = (Change { compression: None, keep: None, drop: None }).run(&room) else {
-        assert!(is_program, "cannot be made plain");
+        assert!(is_program || after.must_stay_compressed, "cannot be made plain");
         return;
     };
     let plain = Held::of(&plain, &|_| true);
@@ -195,9 +189,9 @@ struct Held {
     bundles: Vec<Range<u64>>,
     /// Of each bundle that has any code objects, their IDs and contents. An empty text bundle is nothing at all.
     contents: Vec<Vec<(Vec<u8>, Vec<u8>)>>,
-    /// Whether a compressed one inflates to more than a bundle, or to none. What is behind it comes to light, and what
-    /// follows may no longer be found, when it is made plain.
-    hides: bool,
+    /// Whether the place where a compressed one ends may be lost when it is plain: it is a text bundle, or inflates to more
+    /// than a bundle.
+    must_stay_compressed: bool,
     /// How many are compressed.
     compressed: usize,
     /// Where something follows them that is no bundle.
@@ -226,9 +220,9 @@ impl Held {
                 _ => 0,
             });
             let end = ends.max().unwrap_or(0);
-            let (is_text, is_none) = (found.format == Format::TextBundle, found.format == Format::OffloadBinary);
-            let hides = |recorded: Recorded| is_none || (!is_text && end < recorded.inflated);
-            held.hides |= is_compressed && found.bundle.compressed.is_some_and(hides);
+            let is_text = found.format == Format::TextBundle;
+            let hides = |recorded: Recorded| is_text || end < recorded.inflated;
+            held.must_stay_compressed |= is_compressed && found.bundle.compressed.is_some_and(hides);
             held.bundles.push(range);
             held.compressed += usize::from(found.bundle.compressed.is_some());
             let mut contents = Vec::new();

@@ -49,7 +49,9 @@ fn command() -> Command {
             "Show which GPU code objects files hold, and how large each is.\n\n\
              Device code is found by content: in bundles (plain, compressed, text, many in a row), offload binaries, fat \
              objects, ELF and COFF objects, libraries and programs, bitcode, ar archives, and zip files such as Python \
-             wheels. Of compressed bundles only the beginning is inflated.",
+             wheels. Of compressed bundles only the beginning is inflated: what a code object in one holds, such as a bundle \
+             that is nested in it, is found with --inflate only. Bytes behind the bundles of a place that are none are not \
+             told of; `verify` does that.",
         )
         .after_help(EXAMPLES)
         .args([
@@ -63,7 +65,7 @@ fn command() -> Command {
             Arg::new("inflate")
                 .long("inflate")
                 .action(ArgAction::SetTrue)
-                .help("Inflate compressed bundles as a whole, to tell what kind each image is"),
+                .help("Inflate compressed bundles as a whole, to tell what kind each image is and what is nested in it"),
             Arg::new("json")
                 .long("json")
                 .action(ArgAction::SetTrue)

@@ -78,7 +78,7 @@ pub(super) struct Target {
 impl Report {
     /// Looks into a file.
     pub(super) fn add(&mut self, file: &WorkFile, inflate: Inflate, limits: Limits) -> Result<()> {
-        let input = match Input::open(&file.path) {
+        let input = match Input::open_finite(&file.path) {
             Ok(input) => input,
             Err(error) => {
                 self.fail(&error);

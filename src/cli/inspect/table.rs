@@ -106,7 +106,7 @@ pub(super) fn text(report: &Report, rows: Rows, style: Style) -> String {
     }
     let unknown = |bundle: &&BundleRow| bundle.code_objects.iter().any(|row| row.content.is_none());
     if found.iter().any(unknown) {
-        line(&mut out, "?: compressed, and not inflated as far as that; --inflate tells");
+        line(&mut out, "?: not inflated that far; --inflate shows it");
     }
     if found.is_empty() && !report.files.is_empty() && out.is_empty() {
         out.push_str("no device code found\n");

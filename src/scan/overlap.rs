@@ -1,0 +1,119 @@
+//! Sections of an ELF file that share bytes with bundles which are to be written anew.
+//!
+//! No linker makes such files. The bytes of the other section would change with the bundles, so that neither can be
+//! rewritten. Several sections with device code in exactly the same place are one; a section without bytes in the
+//! file (`SHT_NOBITS`) shares none.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use object::{File, Object, ObjectSection};
+
+use super::sections;
+use crate::container::limits::shown;
+use crate::error::Malformed;
+
+/// Two sections that share bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Overlap {
+    /// The name of the one with bundles.
+    pub(crate) bundles: String,
+    /// The name of the other one.
+    pub(crate) other: String,
+    /// The first byte that they share.
+    pub(crate) offset: u64,
+}
+
+/// A section as it lies in the file.
+struct Lying<'d> {
+    name: &'d [u8],
+    range: Range<u64>,
+    has_bundles: bool,
+}
+
+/// The first section in the order of the file that shares bytes with one of those at `bundles`, which hold device code.
+/// Offsets in errors count from `base`.
+pub(crate) fn find(data: &[u8], base: u64, bundles: &[Range<u64>]) -> Result<Option<Overlap>, Malformed> {
+    // All names together are no longer than what this allows.
+    let device = sections::read(data, base)?;
+    let device: HashSet<_> = device.iter().map(|section| (&section.range, section.name.as_slice())).collect();
+    let bundles: HashSet<_> = bundles.iter().collect();
+    let broken = |error: object::read::Error| Malformed::Object { what: error.to_string(), offset: base };
+    let file = File::parse(data).map_err(broken)?;
+    let mut lying = Vec::new();
+    for section in file.sections() {
+        let Some((start, size)) = section.file_range().filter(|(_, size)| *size > 0) else { continue };
+        let (name, range) = (section.name_bytes().unwrap_or_default(), start..start.saturating_add(size));
+        let has_bundles = bundles.contains(&range) && device.contains(&(&range, name));
+        lying.push(Lying { name, range, has_bundles });
+    }
+    Ok(first_overlap(lying))
+}
+
+fn first_overlap(mut lying: Vec<Lying<'_>>) -> Option<Overlap> {
+    lying.sort_by_key(|section| (section.range.start, section.range.end, section.has_bundles));
+    lying.dedup_by(|next, kept| next.has_bundles && kept.has_bundles && next.range == kept.range);
+    let further = |kept: Option<usize>, index: usize| match kept {
+        Some(kept)
+            if lying.get(kept).map(|section| section.range.end)
+                >= lying.get(index).map(|section| section.range.end) =>
+        {
+            Some(kept)
+        }
+        _ => Some(index),
+    };
+    // Of those so far, the ones that reach furthest.
+    let (mut furthest, mut furthest_bundles) = (None, None);
+    for (index, section) in lying.iter().enumerate() {
+        let before = if section.has_bundles { furthest } else { furthest_bundles };
+        if let Some(before) = before.and_then(|before: usize| lying.get(before))
+            && before.range.end > section.range.start
+        {
+            let (bundles, other) = if section.has_bundles { (section, before) } else { (before, section) };
+            let [bundles, other] = [bundles, other].map(|section| shown(section.name));
+            return Some(Overlap { bundles, other, offset: section.range.start });
+        }
+        furthest = further(furthest, index);
+        if section.has_bundles {
+            furthest_bundles = further(furthest_bundles, index);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn overlap(sections: &[(&'static str, Range<u64>)]) -> Option<(String, String, u64)> {
+        let lying = sections.iter().map(|(name, range)| {
+            let has_bundles = name.starts_with("bundles");
+            Lying { name: name.as_bytes(), range: range.clone(), has_bundles }
+        });
+        first_overlap(lying.collect()).map(|found| (found.bundles, found.other, found.offset))
+    }
+
+    #[test]
+    fn only_what_shares_bytes_with_bundles_is_found() {
+        let bundles = ("bundles", 100..200);
+        for clean in [
+            &[bundles.clone(), ("a", 0..100), ("b", 200..300)][..],
+            &[bundles.clone(), ("a", 0..50), ("b", 20..100), ("c", 200..300), ("d", 250..260)],
+            &[bundles.clone(), ("bundles 2", 100..200)],
+            &[bundles.clone(), ("bundles 2", 200..300)],
+        ] {
+            assert_eq!(overlap(clean), None, "{clean:?}");
+        }
+        for (other, offset) in [(0..101, 100), (0..300, 100), (100..200, 100), (150..160, 150), (199..300, 199)] {
+            let found = Some(("bundles".to_owned(), "other".to_owned(), offset));
+            let sections = [("far", 0..10), ("other", other.clone()), bundles.clone(), ("end", 300..400)];
+            assert_eq!(overlap(&sections), found, "{other:?}");
+            // Another one that ends before does not hide it, nor a second name for the bundles.
+            let hidden = [bundles.clone(), ("bundles", 100..200), ("short", 20..30), ("other", other.clone())];
+            assert_eq!(overlap(&hidden), found, "{other:?}");
+        }
+        let found = Some(("bundles 2".to_owned(), "bundles".to_owned(), 150));
+        assert_eq!(overlap(&[bundles.clone(), ("bundles 2", 150..200)]), found);
+    }
+}
