@@ -11,6 +11,7 @@ use offload_bundle::container::archive::Archive;
 use offload_bundle::container::object::Format;
 use offload_bundle::container::sequence::{Bundles, Inflate};
 use offload_bundle::error::{Error, Malformed};
+use offload_bundle::id::processors::is_offload_arch;
 use offload_bundle::id::{EntryId, OffloadKind, Rules};
 use offload_bundle::input::Input;
 use offload_bundle::job::Unbundle;
@@ -138,9 +139,16 @@ fn requests(listed: &BTreeSet<Vec<u8>>, data: &[u8]) -> Vec<String> {
     let typed = |text: &&str| text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',');
     let canonical = texts.filter(typed).filter(|text| {
         let parsed = EntryId::parse(text);
-        parsed.is_ok_and(|id| id.to_string() == **text && !(fat && id.kind() == OffloadKind::Host))
+        parsed.is_ok_and(|id| {
+            id.to_string() == **text && !is_unknown(&id) && !(fat && id.kind() == OffloadKind::Host)
+        })
     });
     canonical.take(2).map(str::to_owned).collect()
+}
+
+/// Whether it names a processor that LLVM does not know, which to LLVM is the same as naming none.
+fn is_unknown(id: &EntryId) -> bool {
+    !id.target_id().is_empty() && !is_offload_arch(id.target_id().processor())
 }
 
 fn ours_unbundled(room: &Room, file_type: &str, requests: &[String]) -> (Option<Error>, Vec<Vec<u8>>) {
@@ -227,8 +235,15 @@ impl Ours {
                 Some("several entries fit several requests")
             }
             () if self.nested => Some(NESTED),
+            () if self.parsed().any(|id| is_unknown(&id)) && requests.iter().any(|request| request.ends_with('-')) => {
+                Some("a processor that LLVM 22 does not know")
+            }
             () => None,
         }
+    }
+
+    fn parsed(&self) -> impl Iterator<Item = EntryId> {
+        self.ids.iter().filter_map(|id| EntryId::parse(&String::from_utf8_lossy(id)).ok())
     }
 
     /// Whether an entry may serve one of the requests.

@@ -45,6 +45,11 @@ fn written(id: &EntryId) {
     // LLVM writes words in their places and reads them where they are. Only if amdhsa was out of place is there something
     // to leave out in a second writing: its environment.
     let system = |triple: &str| Triple::parse(triple).os();
+    // A word that looks like a GPU and is written in the place of the environment is read as one.
+    let reads_as_gpu = |word: &str| word.starts_with("sm_") || word.starts_with("gfx");
+    if id.triple().as_str().split('-').any(reads_as_gpu) {
+        return;
+    }
     if id.triple().os() == Os::AmdHsa || system(&normalize(id.triple().as_str(), Form::Four)) != Os::AmdHsa {
         assert_eq!(again.to_string(), text);
     }
