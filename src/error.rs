@@ -102,9 +102,9 @@ pub enum Error {
         /// The bytes up to what follows it.
         room: u64,
     },
-    /// Bundles that are to be written anew lie in bytes that another section of the file has too.
+    /// Bundles that are to be written anew lie in bytes that another part of the file has too.
     #[error(
-        "'{}': the section '{bundles}' shares the bytes at offset {offset} with the section '{other}', so that its bundles cannot be written anew",
+        "'{}': the section '{bundles}' shares the bytes at offset {offset} with {other}, so that its bundles cannot be written anew",
         path.display()
     )]
     SharedBytes {
@@ -112,14 +112,24 @@ pub enum Error {
         path: PathBuf,
         /// The section with the bundles.
         bundles: String,
-        /// The other section.
+        /// The other section, or a table of the file.
         other: String,
         /// The first byte that they share.
         offset: u64,
     },
-    /// A text bundle that is to be plain, and behind which something else stands, which would become a part of it.
-    #[error("'{}': without compression, the text bundle at offset {offset} would not end before what stands behind it", path.display())]
+    /// A compressed bundle that is to be plain, and would no longer end where it does.
+    #[error("'{}': without compression, the bundle at offset {offset} would not end before {behind}", path.display())]
     NoEnd {
+        /// The file as the caller named it.
+        path: PathBuf,
+        /// Where the bundle is.
+        offset: u64,
+        /// What would no longer be apart from it.
+        behind: &'static str,
+    },
+    /// A text bundle that is to lose code objects would lose what stands between them, too.
+    #[error("'{}': the text bundle at offset {offset} holds more than its entries, so that none of them can be left out", path.display())]
+    MoreThanEntries {
         /// The file as the caller named it.
         path: PathBuf,
         /// Where the bundle is.

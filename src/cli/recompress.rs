@@ -44,8 +44,10 @@ fn command() -> Command {
              .hip_fatbin section. There, each bundle stays at its offset, so that nothing else in the file changes; the space \
              that it no longer needs becomes a hole: zeros that take no space on disk and next to none in a wheel. A section \
              that shares bytes with bundles is an error.\n\n\
-             Each bundle gets the smallest form: as it was, if nothing of it is left out, compressed, or plain. What stands \
-             behind the last one is kept. HIP runtimes read compressed bundles since ROCm 6.2.",
+             Each bundle gets the smallest of three forms: compressed, plain or, if nothing of it is left out, as it was. What \
+             stands behind the last one is kept. Every pattern of --keep has to take something.\n\n\
+             HIP runtimes read compressed bundles since ROCm 6.2. LLVM 22's own bundler reads a compressed bundle only where \
+             nothing stands behind it; --none gives it back what it can read.",
         )
         .after_help(EXAMPLES)
         .args([

@@ -68,6 +68,15 @@ impl Text {
         format!("\n{} {MAGIC}{}{id}\n", self.comment, side.word()).into_bytes()
     }
 
+    /// The length of a bundle that holds nothing but these entries.
+    pub(crate) fn len_of(&self, entries: &[Entry]) -> u64 {
+        let line = |side, entry: &Entry| len_u64(&self.marker_line(side, "")).saturating_add(len_u64(&entry.id));
+        let lens = entries
+            .iter()
+            .map(|entry| line(Side::Start, entry).saturating_add(entry.size()).saturating_add(line(Side::End, entry)));
+        lens.fold(0, u64::saturating_add)
+    }
+
     /// All marker lines in file order, or one more of them than there may be.
     fn markers<'a>(&self, data: &'a [u8]) -> Vec<Marker<'a>> {
         let opening = format!("\n{} {MAGIC}", self.comment);

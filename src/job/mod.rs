@@ -14,6 +14,7 @@ mod package;
 mod present;
 mod recompress;
 mod regions;
+mod share;
 mod unbundle;
 mod unbundle_archive;
 mod unpackage;

@@ -2,21 +2,22 @@
 
 use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::present::Present;
+use super::share::check_size;
 use super::{Event, Observer};
 use crate::container::binary::Binary;
-use crate::container::sequence::{Bundle, Bundles, Inflate};
-use crate::container::stream::{Compression, Recorded};
+use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
+use crate::container::stream::Compression;
 use crate::container::{Container, Limits, Member, Part, compressed};
-use crate::error::{Error, Malformed, Result, WithPath};
+use crate::error::{Error, Result, WithPath};
 use crate::id::OffloadKind;
 use crate::input::{Input, Slice};
 use crate::meter::{Meter, emit};
 use crate::output::{self, Output};
 use crate::piece::{Piece, Sink, total_len};
-use crate::scan::{CodeObject, Format, Found, Overlap, Place, Selection, Wide, device_sections, overlap_with};
+use crate::scan::{CodeObject, Format, Found, Overlap, Pattern, Place, Selection, Wide, device_sections, overlap_with};
 
 /// The largest alignment that is kept: that of memory pages.
 const ALIGNMENT_MAX: u64 = 4096;
@@ -90,21 +91,24 @@ impl Recompress {
     ///
     /// # Errors
     /// Any of [`Error`]; the output is then what it was before. [`Error::NoBundle`] if there is nothing to compress,
-    /// [`Error::NoMatch`] if `keep` or `drop` takes nothing, [`Error::NothingLeft`] if nothing for a device is left,
-    /// [`Error::NoRoom`] if a bundle does not fit where it is, [`Error::SharedBytes`] if sections overlap,
-    /// [`Error::NoEnd`] if a text bundle would end nowhere.
+    /// [`Error::NoMatch`] if a pattern of `keep` or all of `drop` take nothing, [`Error::NothingLeft`] if nothing for a device
+    /// is left, [`Error::NoRoom`] if a bundle does not fit where it is, [`Error::SharedBytes`] if sections overlap,
+    /// [`Error::NoEnd`] if the end of a bundle would be lost; and of a bundle that loses code objects, [`Error::NoUtf8`] if an
+    /// ID cannot be written, [`Error::MoreThanEntries`] if a text bundle holds more than them.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Recompressed> {
         let input = Input::open_finite(&self.input)?;
         let work = Work {
             job: self,
+            data: input.as_slice(),
             output: Output::stage(&self.output)?,
             position: 0,
             result: Recompressed::default(),
-            taken: 0,
+            unmatched: self.keep.iter().flat_map(|keep| &keep.targets).collect(),
+            drops: false,
             present: Present::default(),
             left: 0,
         };
-        let (output, result) = input.vouch_for(work.write(input.as_slice(), observer))?;
+        let (output, result) = input.vouch_for(work.write(observer))?;
         output::commit(vec![output])?;
         Ok(result)
     }
@@ -126,24 +130,30 @@ struct Plain<'p> {
     is_changed: bool,
     /// Whether it is a text bundle, which ends only where the file does.
     is_text: bool,
-    /// Where in the inflated bytes of a compressed one there is anything behind it that is not zero.
-    tail: Option<u64>,
+    /// Whether it was compressed together with anything behind it that is not zero.
+    has_tail: bool,
 }
 
 impl<'p> Plain<'p> {
-    fn of(bundle: &'p Bundle<'_>, members: &[Member<'p>]) -> Result<Self> {
-        let is_changed = members.len() != bundle.entries.len();
-        let text = Wide::text_of(bundle.beginning());
-        let is_text = text.is_some();
+    /// With these members, or with all that it has if there are none given.
+    fn of(path: &Path, bundle: &'p Bundle<'_>, members: Option<&[Member<'p>]>) -> Result<Self> {
         let whole = bundle.whole().ok_or(Error::Internal("the bundle is not inflated"))?;
-        let pieces = match text {
-            _ if !is_changed => vec![Piece::Input(whole)],
-            Some(text) => text.plan(members)?,
-            None => Binary { alignment: bundle_alignment(bundle) }.plan(members)?,
+        let text = Wide::text_of(bundle.beginning());
+        if members.is_some() && text.is_some_and(|text| text.len_of(&bundle.entries) != whole.len()) {
+            return Err(Error::MoreThanEntries { path: path.to_owned(), offset: bundle.offset });
+        }
+        // A text bundle of nothing would be no bundle.
+        let text = text.filter(|_| members.is_none_or(|members| !members.is_empty()));
+        let mut pieces = match (members, text) {
+            (None, _) => vec![Piece::Input(whole)],
+            (Some(members), Some(text)) => text.plan(members)?,
+            (Some(members), None) => Binary { alignment: bundle_alignment(bundle) }.plan(members)?,
         };
-        let behind = whole.slice(bundle.inflated_len, whole.len().saturating_sub(bundle.inflated_len));
-        let is_padded = behind.is_none_or(|behind| behind.bytes().iter().all(|&byte| byte == 0));
-        Ok(Self { pieces, is_changed, is_text, tail: (!is_padded && !is_changed).then_some(bundle.inflated_len) })
+        let tail = whole.slice(bundle.inflated_len, whole.len().saturating_sub(bundle.inflated_len));
+        let tail = tail.filter(|tail| tail.bytes().iter().any(|&byte| byte != 0));
+        let has_tail = tail.is_some();
+        pieces.extend(tail.filter(|_| members.is_some()).map(Piece::Input));
+        Ok(Self { pieces, is_changed: members.is_some(), is_text: text.is_some(), has_tail })
     }
 }
 
@@ -169,50 +179,57 @@ struct Chosen {
 /// The work under way.
 struct Work<'j> {
     job: &'j Recompress,
+    data: Slice<'j>,
     output: Output,
     /// How many bytes of the output there are.
     position: u64,
     result: Recompressed,
-    /// How many code objects `keep` or `drop` took.
-    taken: usize,
+    /// The patterns of `keep` that took nothing yet.
+    unmatched: Vec<&'j Pattern>,
+    /// Whether `drop` took anything.
+    drops: bool,
     /// What is there.
     present: Present,
     /// How many code objects of devices are left.
     left: usize,
 }
 
-impl Work<'_> {
+impl<'j> Work<'j> {
     /// Writes the whole output, but does not put it in place.
-    fn write(mut self, data: Slice<'_>, observer: &mut Observer<'_>) -> Result<(Output, Recompressed)> {
-        if data.bytes().starts_with(b"\x7fELF") {
-            self.program(data, observer)?;
+    fn write(mut self, observer: &mut Observer<'_>) -> Result<(Output, Recompressed)> {
+        if self.data.bytes().starts_with(b"\x7fELF") {
+            self.program(observer)?;
             // As linkers do with programs and libraries.
             if self.job.input.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o111 != 0) {
                 self.output.make_executable()?;
             }
         } else {
-            self.sequence(data, observer)?;
+            self.sequence(observer)?;
         }
-        self.finish(data)
+        self.finish()
     }
 
     /// Bundles in a row, which move together.
-    fn sequence(&mut self, data: Slice<'_>, observer: &mut Observer<'_>) -> Result<()> {
-        let mut bundles = Bundles::new(data, &Wide, Inflate::Whole).with_limits(self.job.limits);
+    fn sequence(&mut self, observer: &mut Observer<'_>) -> Result<()> {
+        let mut bundles = Bundles::new(self.data, &Wide, Inflate::Whole).with_limits(self.job.limits);
         let mut end = 0;
         while let Some(bundle) = bundles.next().transpose()? {
+            if self.is_fat_object(&bundle)? {
+                break;
+            }
             let padding = first_aligned_as(bundle.offset, self.position).saturating_sub(self.position);
             self.position = self.position.saturating_add(padding);
             emit(&[Piece::Zeros(padding)], &mut self.output, &mut Meter::silent())?;
-            self.bundle(data, &bundle, None, observer)?;
+            self.bundle(&bundle, None, observer)?;
             end = bundle.offset.saturating_add(bundle.stored_len);
         }
         // Whether it is padding, nobody can tell.
-        if self.result.bundles > 0 { self.copy(data, end..data.len()) } else { Ok(()) }
+        if self.result.bundles > 0 { self.copy(end..self.data.len()) } else { Ok(()) }
     }
 
     /// The sections of a program, in which each bundle keeps its place.
-    fn program(&mut self, data: Slice<'_>, observer: &mut Observer<'_>) -> Result<()> {
+    fn program(&mut self, observer: &mut Observer<'_>) -> Result<()> {
+        let data = self.data;
         let sections = sections_with_bundles(data)?;
         if let Some(Overlap { bundles, other, offset }) =
             overlap_with(data.bytes(), data.offset(), &sections).with_path(data.path())?
@@ -225,38 +242,39 @@ impl Work<'_> {
             let mut bundles = Bundles::new(section, &Wide, Inflate::Whole).with_limits(self.job.limits);
             let mut next = bundles.next().transpose()?;
             while let Some(bundle) = next {
+                if self.is_fat_object(&bundle)? {
+                    break;
+                }
                 next = bundles.next().transpose()?;
                 let end = next.as_ref().map_or(bundles.stopped_at().unwrap_or(end), |next| next.offset);
-                self.copy(data, self.position..bundle.offset)?;
-                self.bundle(data, &bundle, Some(end.saturating_sub(bundle.offset)), observer)?;
+                self.copy(self.position..bundle.offset)?;
+                self.bundle(&bundle, Some(end.saturating_sub(bundle.offset)), observer)?;
             }
         }
-        self.copy(data, self.position..data.len())
+        self.copy(self.position..self.data.len())
+    }
+
+    /// A fat object is linked as what it is, and would be none any more: it is not for this job.
+    fn is_fat_object(&self, bundle: &Bundle<'_>) -> Result<bool> {
+        Ok(Wide::form_of(bundle).with_path(self.data.path())? == Format::FatObject)
     }
 
     /// Writes a bundle anew, into `room` bytes if it must stay where it is.
-    fn bundle(
-        &mut self,
-        data: Slice<'_>,
-        bundle: &Bundle<'_>,
-        room: Option<u64>,
-        observer: &mut Observer<'_>,
-    ) -> Result<()> {
-        // A fat object is linked as what it is, and would be none any more.
-        if Wide::form_of(bundle).with_path(data.path())? == Format::FatObject {
-            return Err(Error::NoBundle { path: data.path().to_owned() });
-        }
-        let contents = self.contents(data, bundle)?;
-        let members: Vec<Member<'_>> =
-            contents.iter().map(|(id, content)| Member { id: id.clone(), content: content.as_slice() }).collect();
-        let plain = Plain::of(bundle, &members)?;
+    fn bundle(&mut self, bundle: &Bundle<'_>, room: Option<u64>, observer: &mut Observer<'_>) -> Result<()> {
+        let path = self.data.path();
+        let contents = match self.kept(bundle) {
+            Some(kept) => Some(contents(path, bundle, &kept)?),
+            None => None,
+        };
+        let members: Option<Vec<Member<'_>>> = contents.as_ref().map(|contents| contents.iter().map(member).collect());
+        let plain = Plain::of(path, bundle, members.as_deref())?;
         let chosen = self.choose(bundle, &plain, observer)?;
-        ensure_it_ends(data, bundle, &plain, &chosen.form)?;
+        ensure_it_ends(self.data, bundle, &plain, &chosen.form)?;
         if let Some(room) = room.filter(|&room| chosen.len > room) {
-            let (path, offset, needed) = (data.path().to_owned(), bundle.offset, chosen.len);
+            let (path, offset, needed) = (path.to_owned(), bundle.offset, chosen.len);
             return Err(Error::NoRoom { path, offset, needed, room });
         }
-        self.write_form(data, bundle, &plain, &chosen.form)?;
+        self.write_form(bundle, &plain, &chosen.form)?;
         self.result.count(bundle, &chosen);
         self.position = self.position.saturating_add(chosen.len);
         room.map_or(Ok(()), |room| self.leave_hole(room, bundle.stored_len, chosen.len))
@@ -272,7 +290,7 @@ impl Work<'_> {
         };
         let deflated = self.deflate(plain, compression, observer)?;
         let deflated_len = deflated.len();
-        let may_be_plain = bundle.compressed.is_none() || !(plain.is_text || plain.tail.is_some());
+        let may_be_plain = bundle.compressed.is_none() || !(plain.is_text || plain.has_tail);
         let forms = [
             kept,
             Some((Form::Compressed(deflated), deflated_len)),
@@ -294,10 +312,10 @@ impl Work<'_> {
         Input::of_file(&self.job.output, deflated.file()?)
     }
 
-    fn write_form(&mut self, data: Slice<'_>, bundle: &Bundle<'_>, plain: &Plain<'_>, form: &Form) -> Result<()> {
+    fn write_form(&mut self, bundle: &Bundle<'_>, plain: &Plain<'_>, form: &Form) -> Result<()> {
         match form {
             Form::AsItWas => {
-                let old = data.slice(bundle.offset.saturating_sub(data.offset()), bundle.stored_len);
+                let old = self.data.slice(bundle.offset, bundle.stored_len);
                 self.output.copy(old.ok_or(Error::Internal("no such bundle"))?)
             }
             Form::Plain => emit(&plain.pieces, &mut self.output, &mut Meter::silent()),
@@ -314,31 +332,15 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The code objects that are kept, with their IDs; of a bundle that stays whole, none is restored.
-    fn contents<'b>(
-        &mut self,
-        data: Slice<'_>,
-        bundle: &'b Bundle<'_>,
-    ) -> Result<Vec<(String, crate::container::sequence::Content<'b>)>> {
-        let place = Place::of_file(data.path());
+    /// The code objects that are kept, by their index; none if all are.
+    fn kept(&mut self, bundle: &Bundle<'_>) -> Option<Vec<usize>> {
+        let place = Place::of_file(self.data.path());
         let found = Found { place: &place, format: Format::Bundle, index: 0, bundle };
-        let mut contents = Vec::new();
-        for code_object in found.code_objects() {
-            if self.keeps(&code_object) {
-                let id = String::from_utf8(code_object.id().to_vec());
-                let (path, offset) = (data.path(), bundle.offset);
-                let id = id.map_err(|_| Error::NoUtf8 { path: path.to_owned(), offset });
-                contents.push((id, code_object.index()));
-            } else {
-                self.result.dropped = self.result.dropped.saturating_add(1);
-            }
-        }
-        let whole = contents.len() == bundle.entries.len();
-        let restored = contents.into_iter().map(|(id, index)| {
-            let id = if whole { id.unwrap_or_default() } else { id? };
-            Ok((id, bundle.content(index)?))
-        });
-        restored.collect()
+        let kept = found.code_objects().filter(|code_object| self.keeps(code_object));
+        let kept: Vec<usize> = kept.map(|code_object| code_object.index()).collect();
+        let dropped = bundle.entries.len().saturating_sub(kept.len());
+        self.result.dropped = self.result.dropped.saturating_add(dropped);
+        (dropped > 0).then_some(kept)
     }
 
     fn keeps(&mut self, code_object: &CodeObject<'_>) -> bool {
@@ -346,31 +348,34 @@ impl Work<'_> {
         let is_host = code_object.entry_id().is_some_and(|id| id.kind() == OffloadKind::Host);
         let taken = |selection: &Option<Selection>| selection.as_ref().map(|selection| selection.takes(code_object));
         let (keep, drop) = (taken(&self.job.keep), taken(&self.job.drop));
-        self.taken = self.taken.saturating_add(usize::from(keep == Some(true) || drop == Some(true)));
+        if let (Some(selection), Some(true)) = (&self.job.keep, keep) {
+            self.unmatched.retain(|pattern| !pattern.matches(code_object, selection.comparison));
+        }
+        self.drops |= drop == Some(true);
         let kept = drop != Some(true) && (is_host || keep != Some(false));
         self.left = self.left.saturating_add(usize::from(kept && !is_host));
         kept
     }
 
-    fn copy(&mut self, data: Slice<'_>, range: Range<u64>) -> Result<()> {
+    fn copy(&mut self, range: Range<u64>) -> Result<()> {
         let len = range.end.saturating_sub(range.start);
-        self.output.copy(data.slice(range.start, len).ok_or(Error::Internal("no such range"))?)?;
+        self.output.copy(self.data.slice(range.start, len).ok_or(Error::Internal("no such range"))?)?;
         self.position = self.position.saturating_add(len);
         Ok(())
     }
 
-    fn finish(mut self, data: Slice<'_>) -> Result<(Output, Recompressed)> {
+    fn finish(mut self) -> Result<(Output, Recompressed)> {
         if self.result.bundles == 0 {
-            return Err(Error::NoBundle { path: data.path().to_owned() });
+            return Err(Error::NoBundle { path: self.data.path().to_owned() });
         }
-        let selections = [&self.job.keep, &self.job.drop].into_iter().flatten();
-        let patterns = selections.flat_map(|selection| &selection.targets).map(|pattern| pattern.as_str().to_owned());
-        let targets: Vec<String> = patterns.collect();
-        if !targets.is_empty() && self.taken == 0 {
+        let dropping = self.job.drop.iter().filter(|_| !self.drops).flat_map(|drop| &drop.targets);
+        let unmatched: Vec<&Pattern> = self.unmatched.iter().copied().chain(dropping).collect();
+        if !unmatched.is_empty() {
+            let targets = unmatched.into_iter().map(|pattern| pattern.as_str().to_owned()).collect();
             return Err(Error::NoMatch { targets, present: self.present.into_ids() });
         }
-        if !targets.is_empty() && self.left == 0 {
-            return Err(Error::NothingLeft { path: data.path().to_owned() });
+        if self.result.dropped > 0 && self.left == 0 {
+            return Err(Error::NothingLeft { path: self.data.path().to_owned() });
         }
         self.output.end_at(self.position)?;
         Ok((self.output, self.result))
@@ -379,13 +384,29 @@ impl Work<'_> {
 
 /// A text bundle ends where the file does, unless it is compressed.
 fn ensure_it_ends(data: Slice<'_>, bundle: &Bundle<'_>, plain: &Plain<'_>, form: &Form) -> Result<()> {
-    let Some(Recorded { what, .. }) = bundle.compressed.filter(|_| matches!(form, Form::Plain)) else { return Ok(()) };
-    if plain.is_text && bundle.offset.saturating_add(bundle.stored_len) < data.len() {
-        return Err(Error::NoEnd { path: data.path().to_owned(), offset: bundle.offset });
-    }
-    let Some(offset) = plain.tail else { return Ok(()) };
-    let inner = Box::new(Malformed::Trailing { what: "a part of the bundle", offset });
-    Err(Error::malformed(data.path(), Malformed::Inflated { what, offset: bundle.offset, inner }))
+    let is_last = bundle.offset.saturating_add(bundle.stored_len) >= data.len();
+    let behind = match form {
+        Form::Plain if bundle.compressed.is_none() => return Ok(()),
+        Form::Plain if plain.has_tail => "what was compressed behind it",
+        Form::Plain if plain.is_text && !is_last => "what stands behind it",
+        _ => return Ok(()),
+    };
+    Err(Error::NoEnd { path: data.path().to_owned(), offset: bundle.offset, behind })
+}
+
+fn member<'c>((id, content): &'c (String, Content<'_>)) -> Member<'c> {
+    Member { id: id.clone(), content: content.as_slice() }
+}
+
+/// The code objects of a bundle that are kept, with their IDs.
+fn contents<'b>(path: &Path, bundle: &'b Bundle<'_>, kept: &[usize]) -> Result<Vec<(String, Content<'b>)>> {
+    check_size(path, bundle, kept.iter().copied())?;
+    let content = |&index: &usize| {
+        let id = bundle.entries.get(index).map(|entry| entry.id.clone()).unwrap_or_default();
+        let no_text = |_| Error::NoUtf8 { path: path.to_owned(), offset: bundle.offset };
+        Ok((String::from_utf8(id).map_err(no_text)?, bundle.content(index)?))
+    };
+    kept.iter().map(content).collect()
 }
 
 /// The sections of an ELF file that begin with a bundle, in the order of their offsets, each place once.

@@ -1,14 +1,15 @@
 //! Sections of an ELF file that share bytes with bundles which are to be written anew.
 //!
-//! No linker makes such files. The bytes of the other section would change with the bundles, so that neither can be
-//! rewritten. Several sections with device code in exactly the same place are one; a section without bytes in the
+//! No linker makes such files. The bytes of the other section, or of the tables of headers, would change with the bundles, so
+//! that neither can be rewritten. Several sections with device code in exactly the same place are one; a section without bytes in the
 //! file (`SHT_NOBITS`) shares none.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::HashSet;
 use std::ops::Range;
 
-use object::{File, Object, ObjectSection};
+use object::read::elf::{ElfFile, FileHeader};
+use object::{Endianness, File, Object, ObjectSection};
 
 use super::sections;
 use crate::container::limits::shown;
@@ -19,7 +20,7 @@ use crate::error::Malformed;
 pub(crate) struct Overlap {
     /// The name of the one with bundles.
     pub(crate) bundles: String,
-    /// The name of the other one.
+    /// The other one, or which table.
     pub(crate) other: String,
     /// The first byte that they share.
     pub(crate) offset: u64,
@@ -27,9 +28,30 @@ pub(crate) struct Overlap {
 
 /// A section as it lies in the file.
 struct Lying<'d> {
-    name: &'d [u8],
+    what: What<'d>,
     range: Range<u64>,
     has_bundles: bool,
+}
+
+enum What<'d> {
+    Section(&'d [u8]),
+    Table(&'static str),
+}
+
+impl What<'_> {
+    fn name(&self) -> String {
+        match self {
+            Self::Section(name) => shown(name),
+            Self::Table(name) => (*name).to_owned(),
+        }
+    }
+
+    fn described(&self) -> String {
+        match self {
+            Self::Section(_) => format!("the section '{}'", self.name()),
+            Self::Table(_) => self.name(),
+        }
+    }
 }
 
 /// The first section in the order of the file that shares bytes with one of those at `bundles`, which hold device code.
@@ -41,28 +63,42 @@ pub(crate) fn find(data: &[u8], base: u64, bundles: &[Range<u64>]) -> Result<Opt
     let bundles: HashSet<_> = bundles.iter().collect();
     let broken = |error: object::read::Error| Malformed::Object { what: error.to_string(), offset: base };
     let file = File::parse(data).map_err(broken)?;
-    let mut lying = Vec::new();
+    let mut lying = match &file {
+        File::Elf32(file) => tables(file),
+        File::Elf64(file) => tables(file),
+        _ => Vec::new(),
+    };
     for section in file.sections() {
         let Some((start, size)) = section.file_range().filter(|(_, size)| *size > 0) else { continue };
         let (name, range) = (section.name_bytes().unwrap_or_default(), start..start.saturating_add(size));
         let has_bundles = bundles.contains(&range) && device.contains(&(&range, name));
-        lying.push(Lying { name, range, has_bundles });
+        lying.push(Lying { what: What::Section(name), range, has_bundles });
     }
     Ok(first_overlap(lying))
+}
+
+/// Where an ELF file has its headers.
+fn tables<'d, Elf: FileHeader<Endian = Endianness>>(file: &ElfFile<'d, Elf>) -> Vec<Lying<'d>> {
+    let (header, endian) = (file.elf_header(), file.endian());
+    let table = |name, start: u64, size: u16, count: usize| {
+        let len = u64::from(size).saturating_mul(u64::try_from(count).unwrap_or(u64::MAX));
+        Lying { what: What::Table(name), range: start..start.saturating_add(len), has_bundles: false }
+    };
+    let sections = file.elf_section_table().len();
+    let segments = file.elf_program_headers().len();
+    let tables = [
+        table("the file header", 0, header.e_ehsize(endian), 1),
+        table("the section headers", header.e_shoff(endian).into(), header.e_shentsize(endian), sections),
+        table("the program headers", header.e_phoff(endian).into(), header.e_phentsize(endian), segments),
+    ];
+    tables.into_iter().filter(|table| !table.range.is_empty()).collect()
 }
 
 fn first_overlap(mut lying: Vec<Lying<'_>>) -> Option<Overlap> {
     lying.sort_by_key(|section| (section.range.start, section.range.end, section.has_bundles));
     lying.dedup_by(|next, kept| next.has_bundles && kept.has_bundles && next.range == kept.range);
-    let further = |kept: Option<usize>, index: usize| match kept {
-        Some(kept)
-            if lying.get(kept).map(|section| section.range.end)
-                >= lying.get(index).map(|section| section.range.end) =>
-        {
-            Some(kept)
-        }
-        _ => Some(index),
-    };
+    let end_of = |&index: &usize| lying.get(index).map(|section| section.range.end);
+    let further = |kept: Option<usize>, index: usize| kept.into_iter().chain([index]).max_by_key(end_of);
     // Of those so far, the ones that reach furthest.
     let (mut furthest, mut furthest_bundles) = (None, None);
     for (index, section) in lying.iter().enumerate() {
@@ -71,7 +107,7 @@ fn first_overlap(mut lying: Vec<Lying<'_>>) -> Option<Overlap> {
             && before.range.end > section.range.start
         {
             let (bundles, other) = if section.has_bundles { (section, before) } else { (before, section) };
-            let [bundles, other] = [bundles, other].map(|section| shown(section.name));
+            let (bundles, other) = (bundles.what.name(), other.what.described());
             return Some(Overlap { bundles, other, offset: section.range.start });
         }
         furthest = further(furthest, index);
@@ -89,7 +125,7 @@ mod tests {
     fn overlap(sections: &[(&'static str, Range<u64>)]) -> Option<(String, String, u64)> {
         let lying = sections.iter().map(|(name, range)| {
             let has_bundles = name.starts_with("bundles");
-            Lying { name: name.as_bytes(), range: range.clone(), has_bundles }
+            Lying { what: What::Section(name.as_bytes()), range: range.clone(), has_bundles }
         });
         first_overlap(lying.collect()).map(|found| (found.bundles, found.other, found.offset))
     }
@@ -106,14 +142,14 @@ mod tests {
             assert_eq!(overlap(clean), None, "{clean:?}");
         }
         for (other, offset) in [(0..101, 100), (0..300, 100), (100..200, 100), (150..160, 150), (199..300, 199)] {
-            let found = Some(("bundles".to_owned(), "other".to_owned(), offset));
+            let found = Some(("bundles".to_owned(), "the section 'other'".to_owned(), offset));
             let sections = [("far", 0..10), ("other", other.clone()), bundles.clone(), ("end", 300..400)];
             assert_eq!(overlap(&sections), found, "{other:?}");
             // Another one that ends before does not hide it, nor a second name for the bundles.
             let hidden = [bundles.clone(), ("bundles", 100..200), ("short", 20..30), ("other", other.clone())];
             assert_eq!(overlap(&hidden), found, "{other:?}");
         }
-        let found = Some(("bundles 2".to_owned(), "bundles".to_owned(), 150));
+        let found = Some(("bundles 2".to_owned(), "the section 'bundles'".to_owned(), 150));
         assert_eq!(overlap(&[bundles.clone(), ("bundles 2", 150..200)]), found);
     }
 }

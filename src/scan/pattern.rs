@@ -83,7 +83,7 @@ impl Pattern {
         &self.text
     }
 
-    fn matches(&self, code_object: &CodeObject<'_>, comparison: Comparison) -> bool {
+    pub(crate) fn matches(&self, code_object: &CodeObject<'_>, comparison: Comparison) -> bool {
         let id = code_object.entry_id();
         match &self.form {
             Form::Glob(glob) => {

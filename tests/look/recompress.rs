@@ -99,13 +99,11 @@ fn what_is_compressed_with_a_bundle_and_no_part_of_it_stays_where_it_is() {
     let row = [&tail[..], &bundle].concat();
     let (again, _) = recompress(&[], &row);
     assert!(held(&again) == held(&row) && again.starts_with(b"CCOB"));
-    let refused = |data: &[u8]| {
-        let outcome = tool(&["recompress", "in", "-o", "out", "--none"], &[("in", data)]);
-        assert_eq!((outcome.status, outcome.files.len()), (1, 1));
-        outcome.stderr_text()
-    };
-    let place = format!("at offset {} there is neither a part of the bundle nor zeros", bundle.len());
-    assert!(refused(&row).contains(&place), "{}", refused(&row));
+    let refused = |data: &[u8]| refused(&["--none"], data);
+    let place = "'in': without compression, the bundle at offset 0 would not end before what was compressed behind it";
+    assert!(refused(&row).contains(place), "{}", refused(&row));
+    let (dropped, _) = recompress(&["--drop", "gfx90a"], &row);
+    assert!(held(&dropped).len() == 2 && refused(&dropped).contains(place));
     let zeros = formats::compressed(3, 1, &padded(&bundle));
     assert!(
         held(&recompress(&["--none"], &[&zeros[..], &bundle].concat()).0) == held(&[&bundle[..], &bundle].concat())
@@ -119,6 +117,69 @@ fn what_is_compressed_with_a_bundle_and_no_part_of_it_stays_where_it_is() {
         let said = outcome.stderr_text() + &String::from_utf8_lossy(&outcome.stdout);
         assert!(said.contains("compressed bundle at offset 0: what it inflates to is no bundle"), "{said}");
     }
+}
+
+/// Runs `recompress` on one file, which must fail and write nothing, and returns what it said.
+fn refused(args: &[&str], data: &[u8]) -> String {
+    let outcome = tool(&[&["recompress", "in", "-o", "out"], args].concat(), &[("in", data)]);
+    assert_eq!((outcome.status, outcome.files.len()), (1, 1), "{args:?}: {}", outcome.stderr_text());
+    outcome.stderr_text()
+}
+
+#[test]
+fn leaving_code_objects_out_loses_nothing_else() {
+    let (a, b) = (code(1), b"b".to_vec());
+    let text = formats::text("//", &[(HOST, b"host"), (GFX906, &a), (GFX90A, &b)]);
+    assert!(
+        recompress(&["--none", "--drop", "gfx906"], &text).0 == formats::text("//", &[(HOST, b"host"), (GFX90A, &b)])
+    );
+    let more = "the text bundle at offset 0 holds more than its entries";
+    for around in [[&text[..], b"\nimportant\n"].concat(), text[1..].to_vec()] {
+        let said = refused(&["--drop", "gfx90a"], &around);
+        assert!(said.contains(more), "{said}");
+    }
+    let one = formats::binary(&[(HOST, b""), (GFX90A, &b)], 1);
+    let only = formats::compressed(3, 1, &formats::text("//", &[(GFX906, &a)]));
+    let (rest, said) = recompress(&["--keep", "gfx90a"], &[&one[..], &only, &one].concat());
+    assert_eq!(ids(&rest), [HOST, GFX90A, HOST, GFX90A], "{said}");
+    assert!(said.starts_with("3 bundles"), "{said}");
+}
+
+#[test]
+fn every_pattern_that_keeps_has_to_take_something() {
+    let large = large();
+    let said = refused(&["--keep", "gfx90a", "--keep", "gfx9420"], &large);
+    assert!(said.contains("no code object matches 'gfx9420'; there are: "), "{said}");
+    let said = refused(&["--keep", "gfx90a", "--drop", "gfx9999"], &large);
+    assert!(said.contains("no code object matches 'gfx9999'; there are: "), "{said}");
+    assert_eq!(ids(&recompress(&["--drop", "gfx90a", "--drop", "gfx9999"], &large).0), [HOST, GFX906]);
+}
+
+#[test]
+fn shared_bytes_are_not_written_again_and_again() {
+    let (count, size) = (200_usize, 100_000_usize);
+    let number = |number: usize| u64::try_from(number).unwrap().to_le_bytes();
+    let header = 32 + count * (24 + GFX906.len()) + 24 + GFX90A.len();
+    let mut shared = [&b"__CLANG_OFFLOAD_BUNDLE__"[..], &number(count + 1)].concat();
+    for id in std::iter::repeat_n(GFX906, count).chain([GFX90A]) {
+        shared.extend([&number(header)[..], &number(size), &number(id.len()), id.as_bytes()].concat());
+    }
+    shared.resize(header + size, 7);
+    let said = refused(&["--drop", "gfx90a"], &shared);
+    assert!(said.contains("expected no more than 16 times the bundle"), "{said}");
+}
+
+#[test]
+fn headers_in_a_bundle_are_not_written_over() {
+    let bundle = formats::binary(&[(GFX906, &code(3)), (GFX90A, &[0; 4096])], 4096);
+    let mut elf = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &padded(&bundle)).aligned(4096)]);
+    let table = usize::try_from(u64::from_le_bytes(elf[40..48].try_into().unwrap())).unwrap();
+    let headers = elf[table..].to_vec();
+    let inside = find(&elf, &[0; 4096]);
+    elf[inside..inside + headers.len()].copy_from_slice(&headers);
+    elf[40..48].copy_from_slice(&u64::try_from(inside).unwrap().to_le_bytes());
+    let said = refused(&[], &elf);
+    assert!(said.contains("shares the bytes at offset") && said.contains("with the section headers"), "{said}");
 }
 
 #[test]
@@ -177,11 +238,7 @@ fn each_bundle_gets_its_smallest_form() {
         let data = [&packed[..], behind].concat();
         let outcome = tool(&["recompress", "in", "-o", "out", "--none"], &[("in", &data)]);
         assert_eq!((outcome.status, outcome.files.len()), (1, 1));
-        assert!(
-            outcome.stderr_text().contains("the text bundle at offset 0 would not end"),
-            "{}",
-            outcome.stderr_text()
-        );
+        assert!(outcome.stderr_text().contains("the bundle at offset 0 would not end"), "{}", outcome.stderr_text());
     }
     let (plain, _) = recompress(&["--none"], &[&tiny[..], &packed].concat());
     assert!(plain.starts_with(&tiny) && plain.ends_with(&text), "{}", plain.escape_ascii());

@@ -1,0 +1,25 @@
+//! What a bundle may make of itself when its code objects are written out, which may share bytes.
+
+use std::path::Path;
+
+use crate::container::Entry;
+use crate::container::sequence::Bundle;
+use crate::error::{Error, Malformed, Result};
+
+/// How often the bytes of a bundle may be written.
+const SHARED_MAX: u64 = 16;
+
+/// That some code objects of a bundle, given by their index, come to no more than what it may be written to.
+///
+/// # Errors
+/// [`Malformed::Value`] if they do.
+pub(super) fn check_size(path: &Path, bundle: &Bundle<'_>, taken: impl Iterator<Item = usize>) -> Result<()> {
+    let len = bundle.compressed.map_or(bundle.stored_len, |recorded| recorded.inflated);
+    let sizes = taken.filter_map(|index| bundle.entries.get(index)).map(Entry::size);
+    let size = sizes.fold(0, u64::saturating_add);
+    if size <= len.saturating_mul(SHARED_MAX) {
+        return Ok(());
+    }
+    let (what, expected) = ("size of all code objects", "no more than 16 times the bundle");
+    Err(Error::malformed(path, Malformed::Value { what, found: size, offset: bundle.offset, expected }))
+}
