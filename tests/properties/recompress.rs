@@ -1,6 +1,5 @@
 use std::ops::Range;
 
-use object::read::{Object as _, ObjectSection as _};
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method, Recorded};
 use offload_bundle::container::{Limits, Part};
@@ -120,16 +119,6 @@ fn overlap(ranges: &[Range<u64>]) -> bool {
     let mut ranges = ranges.to_vec();
     ranges.sort_by_key(|range| range.start);
     ranges.windows(2).any(|pair| pair[0].end > pair[1].start)
-}
-
-/// The bytes with zeros where the bundles are.
-fn without(data: &[u8], bundles: &[Range<u64>]) -> Vec<u8> {
-    let mut blank = data.to_vec();
-    for range in bundles {
-        let [start, end] = [range.start, range.end].map(|number| usize::try_from(number).unwrap());
-        blank[start..end].fill(0);
-    }
-    blank
 }
 
 /// What is to be done.
