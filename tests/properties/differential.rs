@@ -139,9 +139,7 @@ fn requests(listed: &BTreeSet<Vec<u8>>, data: &[u8]) -> Vec<String> {
     let typed = |text: &&str| text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',');
     let canonical = texts.filter(typed).filter(|text| {
         let parsed = EntryId::parse(text);
-        parsed.is_ok_and(|id| {
-            id.to_string() == **text && !is_unknown(&id) && !(fat && id.kind() == OffloadKind::Host)
-        })
+        parsed.is_ok_and(|id| id.to_string() == **text && !is_unknown(&id) && !(fat && id.kind() == OffloadKind::Host))
     });
     canonical.take(2).map(str::to_owned).collect()
 }
