@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::id::IdError;
+use crate::scan::Place;
 
 /// A result of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -41,6 +42,14 @@ pub enum Error {
         path: PathBuf,
         /// What is wrong, and where.
         source: Malformed,
+    },
+    /// Something that lies in a file is broken, and the file alone does not tell what.
+    #[error("'{place}': {}", InsideText { place, error })]
+    Inside {
+        /// Where it lies.
+        place: Box<Place>,
+        /// What is wrong.
+        error: Box<Error>,
     },
     /// The file type is none of those that bundles are made of.
     #[error("'{0}': invalid file type specified")]
@@ -169,6 +178,16 @@ pub enum Error {
         /// The entry IDs that are there, each once, in file order.
         present: Vec<String>,
     },
+    /// A selection takes no code object, but for those of files that are left out.
+    #[error("no code object matches{}", NoSoundMatchText { targets, present, left_out: *left_out })]
+    NoSoundMatch {
+        /// The patterns of the selection as typed.
+        targets: Vec<String>,
+        /// The entry IDs that the other files have, each once, in file order.
+        present: Vec<String>,
+        /// How many code objects it takes of the files that are left out, as far as these could be read.
+        left_out: usize,
+    },
     /// The bundle is too large for the compressed format version that was asked for.
     #[error("{what} exceeds version 2 limit")]
     CompressedLimit {
@@ -231,16 +250,60 @@ struct NoMatchText<'e> {
 
 impl fmt::Display for NoMatchText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const SHOWN: usize = 20;
-        let quoted: Vec<String> = self.targets.iter().map(|target| format!("'{target}'")).collect();
-        if !quoted.is_empty() {
-            write!(f, " {}", quoted.join(" or "))?;
+        write_targets(f, self.targets)?;
+        match self.present {
+            [] => f.write_str("; the input holds none"),
+            present => write_present(f, "; there are:", present),
         }
-        let shown: Vec<&str> = self.present.iter().take(SHOWN).map(String::as_str).collect();
-        match (shown.as_slice(), self.present.len().saturating_sub(SHOWN)) {
-            ([], _) => f.write_str("; the input holds none"),
-            (shown, 0) => write!(f, "; there are: {}", shown.join(", ")),
-            (shown, more) => write!(f, "; there are: {}, and {more} more", shown.join(", ")),
+    }
+}
+
+/// The same where files are left out.
+struct NoSoundMatchText<'e> {
+    targets: &'e [String],
+    present: &'e [String],
+    left_out: usize,
+}
+
+impl fmt::Display for NoSoundMatchText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_targets(f, self.targets)?;
+        f.write_str(if self.left_out == 0 { "" } else { " but in files that are left out" })?;
+        match self.present {
+            [] => f.write_str("; the files that are not left out hold none"),
+            present => write_present(f, "; the files that are not left out hold:", present),
+        }
+    }
+}
+
+fn write_targets(f: &mut fmt::Formatter<'_>, targets: &[String]) -> fmt::Result {
+    let quoted: Vec<String> = targets.iter().map(|target| format!("'{target}'")).collect();
+    if quoted.is_empty() { Ok(()) } else { write!(f, " {}", quoted.join(" or ")) }
+}
+
+fn write_present(f: &mut fmt::Formatter<'_>, head: &str, present: &[String]) -> fmt::Result {
+    const SHOWN: usize = 20;
+    let shown: Vec<&str> = present.iter().take(SHOWN).map(String::as_str).collect();
+    write!(f, "{head} {}", shown.join(", "))?;
+    match present.len().saturating_sub(SHOWN) {
+        0 => Ok(()),
+        more => write!(f, ", and {more} more"),
+    }
+}
+
+/// What is wrong at a place, without the file that the place names already. A member of a thin archive is a file of its
+/// own, in which the offsets count.
+struct InsideText<'e> {
+    place: &'e Place,
+    error: &'e Error,
+}
+
+impl fmt::Display for InsideText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.error {
+            Error::Malformed { path, source } if path == self.place.file() => write!(f, "{source}"),
+            Error::Io { path, source } if path == self.place.file() => write!(f, "{}", OsText(source)),
+            error => write!(f, "{error}"),
         }
     }
 }
@@ -254,6 +317,14 @@ impl Error {
     /// Broken bytes in `path`.
     pub fn malformed(path: impl Into<PathBuf>, source: Malformed) -> Self {
         Self::Malformed { path: path.into(), source }
+    }
+
+    /// The same error, with the place if the file alone does not tell it.
+    pub fn at(self, place: &Place) -> Self {
+        if place.steps().is_empty() {
+            return self;
+        }
+        Self::Inside { place: Box::new(place.clone()), error: Box::new(self) }
     }
 }
 

@@ -37,7 +37,7 @@
 //!                 found.push((code_object.shown_id().into_owned(), code_object.size(), in_place));
 //!             }
 //!         }
-//!         Finding::Broken { error, .. } => return Err(error),
+//!         Finding::Broken { place, error } => return Err(error.at(place)),
 //!         _ => {}
 //!     }
 //!     Ok(())

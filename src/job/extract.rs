@@ -12,7 +12,7 @@ use crate::input::{Input, Slice};
 use crate::meter::Meter;
 use crate::output::{self, Output};
 use crate::piece::Sink;
-use crate::scan::{CodeObject, ContentKind, Finding, Found, Scan, Selection};
+use crate::scan::{CodeObject, ContentKind, Finding, Found, Place, Scan, Selection};
 
 /// What stands for the standard output.
 const STANDARD_OUTPUT: &str = "-";
@@ -81,7 +81,8 @@ impl Extract {
     /// Extracts, and returns what went where, in the order of the inputs.
     ///
     /// # Errors
-    /// Any of [`Error`]; nothing is written then. [`Error::NoMatch`] if the selection takes nothing.
+    /// Any of [`Error`]; nothing is written then. [`Error::NoMatch`] if the selection takes nothing,
+    /// [`Error::NoSoundMatch`] if it takes nothing and files are left out.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Vec<Extracted>> {
         let missing = self.missing_directories();
         let done = self.extract(observer);
@@ -95,10 +96,10 @@ impl Extract {
     fn extract(&self, observer: &mut Observer<'_>) -> Result<Vec<Extracted>> {
         let mut work = Work::new(self);
         for source in &self.inputs {
-            let before = work.done.len();
+            let before = work.mark();
             match work.file(&source.path) {
                 Err(error) if source.if_broken == IfBroken::LeaveOut && is_of_input(&error, &source.path) => {
-                    work.take_back(before);
+                    work.leave_out(&before);
                     observer(Event::LeftOut { error: &error });
                 }
                 done => done?,
@@ -130,14 +131,24 @@ struct Work<'j> {
     job: &'j Extract,
     /// The inputs, by the names behind all links.
     inputs: HashSet<PathBuf>,
-    /// The names that were given, in small letters.
-    names: HashSet<String>,
-    /// How often each name, in small letters, would have been given to a file.
-    numbers: HashMap<String, u64>,
+    names: Names,
     /// What was met and not taken.
     present: Present,
+    /// How many code objects the selection took.
+    taken: usize,
+    /// How many it took of files that were left out; none if there is no such file.
+    left_out: Option<usize>,
     outputs: Vec<Output>,
     done: Vec<Extracted>,
+}
+
+/// How far an extraction was when it came to a file.
+struct Mark {
+    names: usize,
+    present: usize,
+    taken: usize,
+    outputs: usize,
+    done: usize,
 }
 
 impl<'j> Work<'j> {
@@ -145,9 +156,10 @@ impl<'j> Work<'j> {
         Self {
             job,
             inputs: job.inputs.iter().filter_map(|input| input.path.canonicalize().ok()).collect(),
-            names: HashSet::new(),
-            numbers: HashMap::new(),
+            names: Names::default(),
             present: Present::default(),
+            taken: 0,
+            left_out: None,
             outputs: Vec::new(),
             done: Vec::new(),
         }
@@ -158,11 +170,11 @@ impl<'j> Work<'j> {
         let mut bundles: usize = 0;
         let scanned = Scan { limits: self.job.limits, ..Scan::default() }.run(&input, &mut |finding| match finding {
             Finding::Bundle(found) => {
-                self.bundle(&input, &found, bundles)?;
+                self.bundle(&input, &found, bundles).map_err(|error| located(error, found.place))?;
                 bundles = bundles.saturating_add(1);
                 Ok(())
             }
-            Finding::Broken { error, .. } => Err(error),
+            Finding::Broken { place, error } => Err(error.at(place)),
             _ => Ok(()),
         });
         input.vouch_for(scanned)
@@ -173,12 +185,13 @@ impl<'j> Work<'j> {
         let mut sinks = Vec::new();
         for code_object in found.code_objects() {
             if self.job.selection.takes(&code_object) {
-                let stem = self.stem(input.path(), number, &code_object);
+                let stem = self.names.stem(input.path(), number, &code_object);
                 sinks.push((code_object.index(), Pending::new(&self.job.destination, stem, code_object.size())));
             } else {
                 self.present.note(&code_object);
             }
         }
+        self.taken = self.taken.saturating_add(sinks.len());
         if self.job.destination.is_standard_output() && self.done.len().saturating_add(sinks.len()) > 1 {
             return Err(Error::SeveralMatch { path: input.path().to_owned() });
         }
@@ -203,35 +216,89 @@ impl<'j> Work<'j> {
         Ok(())
     }
 
-    /// Forgets all outputs but the first ones.
-    fn take_back(&mut self, kept: usize) {
-        self.done.truncate(kept);
-        self.outputs.truncate(kept);
+    fn mark(&self) -> Mark {
+        Mark {
+            names: self.names.given.len(),
+            present: self.present.len(),
+            taken: self.taken,
+            outputs: self.outputs.len(),
+            done: self.done.len(),
+        }
     }
 
-    /// The name of a new file without its extension; no two are the same, nor on a file system that does not tell
-    /// capital letters from small ones.
-    fn stem(&mut self, input: &Path, number: usize, code_object: &CodeObject<'_>) -> String {
-        let input = input.file_name().unwrap_or_default().as_encoded_bytes();
-        let name = [&safe(input), &number.to_string(), &safe(code_object.id())].map(String::as_str).join("-");
-        let name = name.get(..NAME_MAX.min(name.len())).unwrap_or_default();
-        let given = self.numbers.entry(name.to_ascii_lowercase()).or_default();
-        loop {
-            *given = given.saturating_add(1);
-            let stem = if *given == 1 { name.to_owned() } else { format!("{name}-{given}") };
-            if self.names.insert(stem.to_ascii_lowercase()) {
-                return stem;
-            }
-        }
+    /// Forgets all that came of a file, but that it was left out, and how much of it was wanted.
+    fn leave_out(&mut self, before: &Mark) {
+        self.names.truncate(before.names);
+        self.present.truncate(before.present);
+        self.outputs.truncate(before.outputs);
+        self.done.truncate(before.done);
+        let wanted = self.taken.saturating_sub(before.taken);
+        self.taken = before.taken;
+        self.left_out = Some(self.left_out.unwrap_or_default().saturating_add(wanted));
     }
 
     fn finish(self) -> Result<Vec<Extracted>> {
         if self.done.is_empty() {
             let targets = self.job.selection.targets.iter().map(|pattern| pattern.as_str().to_owned()).collect();
-            return Err(Error::NoMatch { targets, present: self.present.into_ids() });
+            let present = self.present.into_ids();
+            return Err(match self.left_out {
+                None => Error::NoMatch { targets, present },
+                Some(left_out) => Error::NoSoundMatch { targets, present, left_out },
+            });
         }
         output::commit(self.outputs)?;
         Ok(self.done)
+    }
+}
+
+/// The names of new files without their extensions; no two are the same, nor on a file system that does not tell capital
+/// letters from small ones.
+#[derive(Default)]
+struct Names {
+    /// In the order in which they were given.
+    given: Vec<Given>,
+    /// All of them, in small letters.
+    taken: HashSet<String>,
+    /// How often each name, in small letters, would have been given to a file.
+    numbers: HashMap<String, u64>,
+}
+
+/// A name, in small letters.
+struct Given {
+    /// Without its number.
+    name: String,
+    stem: String,
+    /// How often the name would have been given before.
+    number: u64,
+}
+
+impl Names {
+    /// A new name.
+    fn stem(&mut self, input: &Path, number: usize, code_object: &CodeObject<'_>) -> String {
+        let input = input.file_name().unwrap_or_default().as_encoded_bytes();
+        let name = [&safe(input), &number.to_string(), &safe(code_object.id())].map(String::as_str).join("-");
+        let name = name.get(..NAME_MAX.min(name.len())).unwrap_or_default();
+        let key = name.to_ascii_lowercase();
+        let before = self.numbers.get(&key).copied().unwrap_or_default();
+        let mut number = before;
+        loop {
+            number = number.saturating_add(1);
+            let stem = if number == 1 { name.to_owned() } else { format!("{name}-{number}") };
+            let small = stem.to_ascii_lowercase();
+            if self.taken.insert(small.clone()) {
+                self.numbers.insert(key.clone(), number);
+                self.given.push(Given { name: key, stem: small, number: before });
+                return stem;
+            }
+        }
+    }
+
+    /// Takes back all but the first ones, as if they had never been given.
+    fn truncate(&mut self, kept: usize) {
+        for given in self.given.drain(kept.min(self.given.len())..).rev() {
+            self.taken.remove(&given.stem);
+            self.numbers.insert(given.name, given.number);
+        }
     }
 }
 
@@ -241,8 +308,14 @@ fn is_of_input(error: &Error, input: &Path) -> bool {
         Error::Io { path, .. } | Error::Device { path } => path == input,
         Error::Malformed { .. } | Error::Member { .. } | Error::NoFile { .. } => true,
         Error::ArchiveCycle { .. } | Error::TooManyFiles { .. } => true,
+        Error::Inside { error, .. } => is_of_input(error, input),
         _ => false,
     }
+}
+
+/// What is wrong with a bundle, with its place; any other error is not about what lies there.
+fn located(error: Error, place: &Place) -> Error {
+    if matches!(error, Error::Malformed { .. }) { error.at(place) } else { error }
 }
 
 /// Code objects that share bytes must not make much of little.
@@ -261,7 +334,7 @@ fn check_size(input: &Input, found: &Found<'_>, taken: impl Iterator<Item = usiz
 /// A code object on its way into a file whose name depends on how the code object begins.
 struct Pending {
     stem: PathBuf,
-    destination: Place,
+    destination: Target,
     head: Vec<u8>,
     started: bool,
     /// How many bytes will come.
@@ -274,7 +347,7 @@ struct Pending {
 
 /// What is done with the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Target {
     File,
     Nowhere,
     StandardOutput,
@@ -283,10 +356,10 @@ enum Place {
 impl Pending {
     fn new(destination: &Destination, stem: String, expected: u64) -> Self {
         let (stem, destination) = match destination {
-            Destination::Directory(directory) => (directory.join(stem), Place::File),
-            Destination::StandardOutput => (PathBuf::from(STANDARD_OUTPUT), Place::StandardOutput),
-            nowhere if nowhere.is_standard_output() => (PathBuf::from(STANDARD_OUTPUT), Place::Nowhere),
-            Destination::Nowhere(directory) => (directory.join(stem), Place::Nowhere),
+            Destination::Directory(directory) => (directory.join(stem), Target::File),
+            Destination::StandardOutput => (PathBuf::from(STANDARD_OUTPUT), Target::StandardOutput),
+            nowhere if nowhere.is_standard_output() => (PathBuf::from(STANDARD_OUTPUT), Target::Nowhere),
+            Destination::Nowhere(directory) => (directory.join(stem), Target::Nowhere),
         };
         let (head, size, path) = (Vec::new(), 0, PathBuf::new());
         Self { stem, destination, head, started: false, expected, size, path, output: None }
@@ -306,10 +379,10 @@ impl Pending {
             path.push(ContentKind::of(head).extension());
         }
         self.path = path.into();
-        if self.destination == Place::Nowhere {
+        if self.destination == Target::Nowhere {
             return Ok(());
         }
-        if let (Place::File, Some(directory)) = (self.destination, self.path.parent()) {
+        if let (Target::File, Some(directory)) = (self.destination, self.path.parent()) {
             std::fs::create_dir_all(directory).with_path(directory)?;
         }
         let mut output = Output::stage(&self.path)?;
@@ -317,9 +390,7 @@ impl Pending {
         self.output = Some(output);
         Ok(())
     }
-}
 
-impl Pending {
     /// Lets go of the buffer when everything is there: thousands of outputs may wait for the last one.
     fn complete(&mut self) -> Result<()> {
         if self.size < self.expected { Ok(()) } else { self.output.as_mut().map_or(Ok(()), Output::complete) }

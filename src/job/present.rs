@@ -20,6 +20,18 @@ impl Present {
         }
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Forgets all but the first ones.
+    pub(super) fn truncate(&mut self, kept: usize) {
+        for id in self.ids.drain(kept.min(self.ids.len())..) {
+            self.known.remove(&id);
+        }
+    }
+
     pub(super) fn into_ids(self) -> Vec<String> {
         self.ids
     }

@@ -286,7 +286,7 @@ fn broken_files_in_directories_are_left_out_and_told() {
         assert_eq!((status, out), (1, format!("out/a-0-{GFX906}.txt\nout/f-0-{GFX906}.txt\n")), "{said}");
         let errors: Vec<&str> = said.lines().collect();
         assert_eq!(errors.len(), 3, "{said}");
-        for (error, name) in errors.iter().zip(["d/b", "d/c", "d/e/g"]) {
+        for (error, name) in errors.iter().zip(["d/b", "d/c(.hip_fatbin)", "d/e/g"]) {
             assert!(error.contains(&format!("error: '{name}': ")), "{said}");
         }
         assert_eq!(at("out").exists(), dry.is_empty());
@@ -303,7 +303,103 @@ fn broken_files_in_directories_are_left_out_and_told() {
     // Nothing sound matches: what is broken is told as well.
     let (status, out, said) = text(&tool_in(dir.path(), &["extract", "-r", "d", "-t", "gfx942", "-o", "new"]));
     assert_eq!((status, out.as_str(), at("new").exists()), (1, "", false));
-    assert!(said.contains("'d/b': ") && said.contains("no code object matches 'gfx942'; there are: "), "{said}");
+    let nothing = format!("no code object matches 'gfx942'; the files that are not left out hold: {HOST}, {GFX906}, ");
+    assert!(said.contains("'d/b': ") && said.contains(&nothing), "{said}");
+}
+
+#[test]
+fn a_file_that_is_left_out_leaves_no_traces() {
+    let gfx942 = "hipv4-amdgcn-amd-amdhsa--gfx942";
+    let both = formats::binary(&[(GFX90A, b"left out"), (gfx942, b"left out")], 16);
+    let half = [&both[..], &both[..both.len() - 1]].concat();
+    let sound = formats::binary(&[(HOST, b""), (gfx942, b"taken")], 16);
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    // The one in the middle takes back no more than its own.
+    for (name, data) in [("a", &half), ("b", &sound), ("c", &half), ("d", &sound)] {
+        fs::create_dir_all(at("q").join(name)).unwrap();
+        fs::write(at("q").join(name).join("lib.so"), data).unwrap();
+    }
+    for dry in [&["-n"][..], &[]] {
+        let args = [&["extract", "-r", "q", "-t", "gfx942", "-o", "out"], dry].concat();
+        let (status, out, said) = text(&tool_in(dir.path(), &args));
+        let expected = format!("out/lib.so-0-{gfx942}.txt\nout/lib.so-0-{gfx942}-2.txt\n");
+        assert_eq!((status, out), (1, expected), "{said}");
+        assert_eq!(said.lines().count(), 2, "{said}");
+    }
+    let mut contents = fs::read_dir(at("out")).unwrap().map(|file| fs::read(file.unwrap().path()).unwrap());
+    assert!(contents.all(|content| content == b"taken"));
+    // What there is, is what can be had.
+    let last = |args: &[&str]| {
+        let (status, out, said) = text(&tool_in(dir.path(), &[&["extract", "-o", "new", "-r"], args].concat()));
+        assert_eq!((status, out.as_str(), at("new").exists()), (1, "", false));
+        let last = said.lines().find(|line| line.contains("no code object")).unwrap();
+        last.split_once("error: ").unwrap().1.to_owned()
+    };
+    let hold = format!("; the files that are not left out hold: {HOST}, {gfx942}");
+    assert_eq!(
+        last(&["q", "-t", "gfx90a"]),
+        format!("no code object matches 'gfx90a' but in files that are left out{hold}")
+    );
+    assert_eq!(last(&["q", "-t", "gfx906"]), format!("no code object matches 'gfx906'{hold}"));
+    let none = "; the files that are not left out hold none";
+    assert_eq!(
+        last(&["q/a", "-t", "gfx90a"]),
+        format!("no code object matches 'gfx90a' but in files that are left out{none}")
+    );
+    assert_eq!(last(&["q/a", "-t", "gfx906"]), format!("no code object matches 'gfx906'{none}"));
+}
+
+#[test]
+fn what_is_broken_in_a_file_is_told_with_its_place() {
+    let sound = bundle();
+    let cut = &sound[..sound.len() - 1];
+    let library = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", cut)]);
+    let broken = Zipped { crc: 1, ..Zipped::new("x/lib.so", DEFLATED, &library) };
+    let thin = thin_archive(&[("cut.o", cut.len())]);
+    // Only whoever extracts finds that this one is broken: its beginning is sound.
+    let code: Vec<u8> = harness::Random::new(5).bytes(1 << 20).iter().map(|byte| byte % 16).collect();
+    let mut stream = formats::compressed(3, 1, &formats::binary(&[(HOST, b""), (GFX906, &code)], 16));
+    let len = stream.len();
+    stream[len - 2000..].fill(0xff);
+    let stream = archive(&[("stream.o", &stream)]);
+    assert_eq!(tool(&["inspect", "in"], &[("in", &stream)]).status, 0);
+    let said = tool(&["extract", "in"], &[("in", &stream)]).stderr_text();
+    assert!(said.contains("error: 'in(stream.o)': compressed bundle at offset 68: "), "{said}");
+    let files: [(&str, &[u8]); 5] = [
+        ("zb.zip", &zip(&[Zipped::new("sound", STORED, &sound), broken])),
+        ("lib.a", &archive(&[("sound.o", &sound), ("lib.so", &library)])),
+        ("thin.a", &thin),
+        ("cut.o", cut),
+        ("gone.a", &thin_archive(&[("gone.o", 7)])),
+    ];
+    for (name, begins) in [
+        ("zb.zip", "'zb.zip(x/lib.so)': zip file broken at offset "),
+        ("lib.a", "'lib.a(lib.so)(.hip_fatbin)': the code object of entry 3 "),
+        ("thin.a", "'thin.a(cut.o)': 'cut.o': the code object of entry 3 "),
+        ("cut.o", "'cut.o': the code object of entry 3 "),
+        ("gone.a", "'gone.a(gone.o)': 'gone.o': No such file or directory"),
+    ] {
+        // `inspect` says the same.
+        for args in [&["extract", "-o", "out", name][..], &["inspect", name]] {
+            let outcome = tool(args, &files);
+            assert_eq!((outcome.status, outcome.files.len()), (1, files.len()), "{args:?}");
+            let said = outcome.stderr_text();
+            assert!(said.contains(&format!("error: {begins}")), "{args:?}: {said}");
+            assert_eq!(said.matches(begins).count(), 1, "{args:?}: {said}");
+        }
+    }
+    // In a directory, such a file is left out all the same.
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("d")).unwrap();
+    for (name, data) in files {
+        fs::write(dir.path().join("d").join(name), data).unwrap();
+    }
+    fs::write(dir.path().join("d/sound"), &sound).unwrap();
+    let (status, out, said) = text(&tool_in(dir.path(), &["extract", "d", "-t", "gfx906", "-o", "out"]));
+    assert_eq!((status, out), (1, format!("out/sound-0-{GFX906}.txt\n")), "{said}");
+    assert_eq!(said.lines().count(), files.len(), "{said}");
+    assert!(said.contains("error: 'd/zb.zip(x/lib.so)': zip file broken"), "{said}");
 }
 
 #[test]

@@ -234,11 +234,20 @@ fn members_of_thin_archives_are_files_beside_them() {
         [("lib.a", &thin), ("one.o", &bundle), ("two.o", &formats::compressed(2, 1, &bundle))];
     let outcome = tool(&["inspect", "--json", "lib.a"], &files);
     assert_eq!(outcome.status, 1);
-    assert!(outcome.stderr_text().contains("gone.o"), "{}", outcome.stderr_text());
+    let said = outcome.stderr_text();
+    assert!(said.contains("error: 'lib.a(gone.o)': 'gone.o': No such file or directory\n"), "{said}");
     let document = json_of(&outcome);
     assert_eq!(told(&document), [in_bundle("one.o:", "bundle"), in_bundle("two.o:", "bundle")].concat());
     let uri = document["files"][0]["code_objects"][1]["uri"].as_str().unwrap();
     assert!(uri.contains("/one.o#offset="), "{uri}");
+    // The offsets of what is broken count from the start of the member, which is named for that.
+    let cut = &bundle[..bundle.len() - 1];
+    let library = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", cut)]);
+    let thin = thin_archive(&[("cut.o", cut.len()), ("lib.so", library.len())]);
+    let files: [(&str, &[u8]); 3] = [("lib.a", &thin), ("cut.o", cut), ("lib.so", &library)];
+    let said = tool(&["inspect", "lib.a"], &files).stderr_text();
+    assert!(said.contains("error: 'lib.a(cut.o)': 'cut.o': the code object of entry 3 "), "{said}");
+    assert!(said.contains("error: 'lib.a(lib.so)(.hip_fatbin)': 'lib.so': the code object of entry 3 "), "{said}");
     let outcome = tool(&["inspect", "lib.a"], &[("lib.a", &thin_archive(&[("lib.a", 9)]))]);
     assert_eq!(outcome.status, 1);
     assert!(outcome.stderr_text().contains("this thin archive contains itself"), "{}", outcome.stderr_text());
@@ -272,7 +281,7 @@ fn what_is_wrong_with_a_zip_file_is_told_and_the_rest_is_found() {
         let outcome = tool(&["inspect", "--json", "in.whl"], &[("in.whl", &data)]);
         let said = outcome.stderr_text();
         assert_eq!(outcome.status, 1, "{says}");
-        assert!(said.contains("in.whl(broken): ") && said.contains(says), "{says}: {said}");
+        assert!(said.contains("error: 'in.whl(broken)': ") && said.contains(says), "{says}: {said}");
         assert_eq!(said.lines().count(), 1, "{said}");
         let document = json_of(&outcome);
         assert_eq!(document["problems"].as_array().unwrap().len(), 1);
@@ -378,7 +387,10 @@ fn broken_things_are_told_with_their_place_and_the_rest_is_found() {
     let document = json_of(&outcome);
     assert_eq!(told(&document), in_bundle("sound.o:.hip_fatbin", "bundle"));
     let said = outcome.stderr_text();
-    assert!(said.contains("lib.a(cut.o)(.hip_fatbin): ") && said.contains("lib.a(elf.o): "), "{said}");
+    assert!(said.contains("error: 'lib.a(cut.o)(.hip_fatbin)': the code object of entry 3 "), "{said}");
+    assert!(said.contains("error: 'lib.a(elf.o)': "), "{said}");
+    // Everything is named once.
+    assert_eq!(said.matches("lib.a").count(), 2, "{said}");
     // The same is in the document, and no more.
     let problems: Vec<&str> =
         document["problems"].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect();

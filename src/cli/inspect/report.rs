@@ -92,7 +92,7 @@ impl Report {
         scan.run(&input, &mut |finding| {
             match finding {
                 Finding::Bundle(found) => bundles.push(BundleRow::new(&found)?),
-                Finding::Broken { place, error } => problems.push(broken(place, &error)),
+                Finding::Broken { place, error } => problems.push(error.at(place).to_string()),
                 _ => {}
             }
             Ok(())
@@ -112,11 +112,6 @@ impl Report {
     pub(super) fn problems(&self) -> Vec<&str> {
         self.failures.iter().chain(self.files.iter().flat_map(|file| &file.problems)).map(String::as_str).collect()
     }
-}
-
-/// The error, and the place if the file alone does not tell it.
-fn broken(place: &Place, error: &Error) -> String {
-    if place.steps().is_empty() { error.to_string() } else { format!("{place}: {error}") }
 }
 
 impl BundleRow {
