@@ -8,7 +8,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::id::IdError;
-use crate::scan::Place;
 
 /// A result of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -44,10 +43,12 @@ pub enum Error {
         source: Malformed,
     },
     /// Something that lies in a file is broken, and the file alone does not tell what.
-    #[error("'{place}': {}", InsideText { place, error })]
+    #[error("'{place}': {}", InsideText { file, error })]
     Inside {
-        /// Where it lies.
-        place: Box<Place>,
+        /// The file that the place names first.
+        file: PathBuf,
+        /// Where it lies, as it may stand on a terminal.
+        place: String,
         /// What is wrong.
         error: Box<Error>,
     },
@@ -294,15 +295,15 @@ fn write_present(f: &mut fmt::Formatter<'_>, head: &str, present: &[String]) -> 
 /// What is wrong at a place, without the file that the place names already. A member of a thin archive is a file of its
 /// own, in which the offsets count.
 struct InsideText<'e> {
-    place: &'e Place,
+    file: &'e Path,
     error: &'e Error,
 }
 
 impl fmt::Display for InsideText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.error {
-            Error::Malformed { path, source } if path == self.place.file() => write!(f, "{source}"),
-            Error::Io { path, source } if path == self.place.file() => write!(f, "{}", OsText(source)),
+            Error::Malformed { path, source } if path == self.file => write!(f, "{source}"),
+            Error::Io { path, source } if path == self.file => write!(f, "{}", OsText(source)),
             error => write!(f, "{error}"),
         }
     }
@@ -317,14 +318,6 @@ impl Error {
     /// Broken bytes in `path`.
     pub fn malformed(path: impl Into<PathBuf>, source: Malformed) -> Self {
         Self::Malformed { path: path.into(), source }
-    }
-
-    /// The same error, with the place if the file alone does not tell it.
-    pub fn at(self, place: &Place) -> Self {
-        if place.steps().is_empty() {
-            return self;
-        }
-        Self::Inside { place: Box::new(place.clone()), error: Box::new(self) }
     }
 }
 

@@ -4,10 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::present::Present;
+use super::share::check_size;
 use super::{Event, Observer};
 use crate::bytes::len_u64;
-use crate::container::{Entry, Limits};
-use crate::error::{Error, Malformed, Result, WithPath};
+use crate::container::Limits;
+use crate::error::{Error, Result, WithPath};
 use crate::input::{Input, Slice};
 use crate::meter::Meter;
 use crate::output::{self, Output};
@@ -19,9 +20,6 @@ const STANDARD_OUTPUT: &str = "-";
 
 /// The longest name of a file that is made, in bytes, below what file systems allow.
 const NAME_MAX: usize = 240;
-
-/// How often the bytes of a bundle may be extracted.
-const SHARED_MAX: u64 = 16;
 
 /// Writes the code objects of some files that a selection takes, each into a file of its own.
 ///
@@ -195,7 +193,7 @@ impl<'j> Work<'j> {
         if self.job.destination.is_standard_output() && self.done.len().saturating_add(sinks.len()) > 1 {
             return Err(Error::SeveralMatch { path: input.path().to_owned() });
         }
-        check_size(input, found, sinks.iter().map(|(index, _)| *index))?;
+        check_size(input.path(), found.bundle, sinks.iter().map(|(index, _)| *index))?;
         let mut wanted: Vec<(usize, &mut Pending)> = sinks.iter_mut().map(|(index, sink)| (*index, sink)).collect();
         if !wanted.is_empty() {
             found.bundle.extract(&mut wanted, &mut Meter::silent())?;
@@ -316,19 +314,6 @@ fn is_of_input(error: &Error, input: &Path) -> bool {
 /// What is wrong with a bundle, with its place; any other error is not about what lies there.
 fn located(error: Error, place: &Place) -> Error {
     if matches!(error, Error::Malformed { .. }) { error.at(place) } else { error }
-}
-
-/// Code objects that share bytes must not make much of little.
-fn check_size(input: &Input, found: &Found<'_>, taken: impl Iterator<Item = usize>) -> Result<()> {
-    let bundle = found.bundle;
-    let len = bundle.compressed.map_or(bundle.stored_len, |recorded| recorded.inflated);
-    let sizes = taken.filter_map(|index| bundle.entries.get(index)).map(Entry::size);
-    let size = sizes.fold(0, u64::saturating_add);
-    if size <= len.saturating_mul(SHARED_MAX) {
-        return Ok(());
-    }
-    let (what, expected) = ("size of all code objects", "no more than 16 times the bundle");
-    Err(Error::malformed(input.path(), Malformed::Value { what, found: size, offset: bundle.offset, expected }))
 }
 
 /// A code object on its way into a file whose name depends on how the code object begins.

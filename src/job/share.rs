@@ -9,7 +9,8 @@ use crate::error::{Error, Malformed, Result};
 /// How often the bytes of a bundle may be written.
 const SHARED_MAX: u64 = 16;
 
-/// That some code objects of a bundle, given by their index, come to no more than what it may be written to.
+/// That some code objects of a bundle, given by their index, come to no more than what its bytes may be written to.
+/// Without sharing they come to less than the bundle.
 ///
 /// # Errors
 /// [`Malformed::Value`] if they do.

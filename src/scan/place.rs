@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::bytes::len_u64;
-use crate::error::{Result, WithPath, printable, printable_name};
+use crate::error::{Error, Result, WithPath, printable, printable_name};
 
 /// A step into a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,6 +121,16 @@ impl Place {
             uri.push_str(&format!("&inflated-offset={}&inflated-size={}", inner.start, length(&inner)));
         }
         Ok(uri)
+    }
+}
+
+impl Error {
+    /// The same error, with the place if the file alone does not tell it.
+    pub fn at(self, place: &Place) -> Self {
+        if place.steps().is_empty() {
+            return self;
+        }
+        Self::Inside { file: place.file.clone(), place: place.to_string(), error: Box::new(self) }
     }
 }
 
