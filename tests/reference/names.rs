@@ -81,7 +81,7 @@ fn names() -> Vec<String> {
         names.extend(FEATURES.iter().map(|features| format!("amdgcn-amd-amdhsa--{processor}{features}")));
     }
     let mut random = Random::new(1);
-    for _ in 0..1800 {
+    for _ in 0..900 {
         let mut fields = [&arches, &vendors, &systems, &environments].map(|words| *random.pick(words));
         if random.below(3) == 0 {
             random.shuffle(&mut fields);

@@ -98,7 +98,7 @@ pub fn information() -> Vec<Case> {
 pub fn combinations() -> Vec<Case> {
     let mut random = Random::new(17);
     let mut cases: Vec<Case> = PIECES.iter().map(|piece| base(NAMES[0], &[piece, "-h", "-h"])).collect();
-    for _ in 0..1200 {
+    for _ in 0..500 {
         let count = 1 + random.below(6);
         let mut args: Vec<&str> = (0..count).map(|_| *random.pick(PIECES)).collect();
         match random.below(3) {
@@ -153,7 +153,7 @@ pub fn misspellings() -> Vec<Case> {
     let mut random = Random::new(19);
     let letters: Vec<char> = OPTIONS.concat().chars().collect();
     let mut cases = Vec::new();
-    while cases.len() < 2500 {
+    while cases.len() < 700 {
         let (first, second) = (*random.pick(OPTIONS), *random.pick(OPTIONS));
         let mut word: Vec<char> = match random.below(3) {
             0 => (0..random.below(16)).map(|_| *random.pick(&letters)).collect(),
