@@ -262,10 +262,7 @@ impl<'j> Work<'j> {
     /// Writes a bundle anew, into `room` bytes if it must stay where it is.
     fn bundle(&mut self, bundle: &Bundle<'_>, room: Option<u64>, observer: &mut Observer<'_>) -> Result<()> {
         let path = self.data.path();
-        let contents = match self.kept(bundle) {
-            Some(kept) => Some(contents(path, bundle, &kept)?),
-            None => None,
-        };
+        let contents = self.kept(bundle).map(|kept| contents(path, bundle, &kept)).transpose()?;
         let members: Option<Vec<Member<'_>>> = contents.as_ref().map(|contents| contents.iter().map(member).collect());
         let plain = Plain::of(path, bundle, members.as_deref())?;
         let chosen = self.choose(bundle, &plain, observer)?;

@@ -7,7 +7,7 @@ use super::budget::{Budget, Spent};
 use super::found::{Finding, Format, Found};
 use super::place::{Place, Step};
 use super::sections::{self, EM_AMDGPU, EM_CUDA, Holds};
-use super::wide::{Wide, text_of};
+use super::wide::Wide;
 use super::zip::{self, Method, ZipContent};
 use super::{ContentKind, Scan, Visitor, amdgpu};
 use crate::bytes::len_u64;
@@ -61,7 +61,7 @@ impl Look {
             Self::Archive
         } else if zip::is_zip(data) {
             Self::Zip
-        } else if text_of(data).is_some() {
+        } else if Wide::text_of(data).is_some() {
             Self::Text
         } else if host::is_object(data) {
             Self::Object

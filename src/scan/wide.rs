@@ -18,9 +18,13 @@ const COMMENTS: [&str; 3] = ["//", "#", ";"];
 pub(crate) struct Wide;
 
 impl Wide {
-    /// The text bundle that begins with `head`.
+    /// The text bundle that begins with `head`: its first line that is not empty is a start marker.
     pub(crate) fn text_of(head: &[u8]) -> Option<Text> {
-        text_of(head)
+        let head = head.trim_ascii_start();
+        COMMENTS.into_iter().map(|comment| Text { comment }).find(|text| {
+            let rest = head.strip_prefix(text.comment.as_bytes()).and_then(|rest| rest.strip_prefix(b" "));
+            rest.is_some_and(|rest| rest.starts_with(MAGIC.as_bytes()))
+        })
     }
 
     /// The form of a bundle that was read as one of any form.
@@ -36,21 +40,12 @@ impl Wide {
     pub(crate) fn format_of(head: &[u8]) -> Option<Format> {
         if head.starts_with(MAGIC.as_bytes()) {
             Some(Format::Bundle)
-        } else if text_of(head).is_some() {
+        } else if Self::text_of(head).is_some() {
             Some(Format::TextBundle)
         } else {
             object::Format::of(head).map(|_| Format::FatObject)
         }
     }
-}
-
-/// The text bundle that begins with `head`: its first line that is not empty is a start marker.
-pub(super) fn text_of(head: &[u8]) -> Option<Text> {
-    let head = head.trim_ascii_start();
-    COMMENTS.into_iter().map(|comment| Text { comment }).find(|text| {
-        let rest = head.strip_prefix(text.comment.as_bytes()).and_then(|rest| rest.strip_prefix(b" "));
-        rest.is_some_and(|rest| rest.starts_with(MAGIC.as_bytes()))
-    })
 }
 
 impl Container for Wide {
@@ -63,7 +58,7 @@ impl Container for Wide {
             Some(Format::Bundle) => Binary::default().read(data, total, base),
             Some(Format::TextBundle) => {
                 let end = base.saturating_add(len_u64(data));
-                let whole = text_of(data).filter(|_| len_u64(data) == total);
+                let whole = Self::text_of(data).filter(|_| len_u64(data) == total);
                 let what = || "the text bundle".to_owned();
                 let text = whole.ok_or_else(|| Malformed::Truncated { what: what(), offset: base, needed: total, end });
                 text?.read(data, total, base)

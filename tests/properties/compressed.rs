@@ -1,11 +1,10 @@
 use std::num::NonZeroU32;
 
-use offload_bundle::container::Limits;
 use offload_bundle::container::compressed::Version;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::Method;
-use offload_bundle::id::{EntryId, Rules};
-use offload_bundle::job::{Bundle, Unbundle};
+use offload_bundle::id::EntryId;
+use offload_bundle::job::Bundle;
 
 use super::choices::{Choices, digest};
 use super::formats::{self, Ccob, inflate};
@@ -13,6 +12,7 @@ use super::list::{TYPES, ids};
 use super::room::Room;
 use super::roundtrip::compression_of;
 use super::sources::Sources;
+use super::unbundle::{Missing, unbundling};
 
 const IDS: [&str; 2] = ["host-x86_64-unknown-linux-gnu-", "hip-amdgcn-amd-amdhsa--gfx90a:xnack+"];
 
@@ -79,18 +79,6 @@ fn round_trip(data: &[u8]) {
     assert_eq!(header, truth, "{compression:?}");
     assert!(inflate(header.method, &written[header.header_len..]) == payload, "{compression:?}");
 
-    let (input, file_type, requests) = (room.path("bundle"), "bc".to_owned(), files(["out0", "out1"]));
-    let (rules, inflate) = (Rules::default(), Inflate::AsNeeded);
-    let job = Unbundle {
-        input,
-        file_type,
-        requests,
-        rules,
-        allow_missing: false,
-        inflate,
-        print_commands: false,
-        limits: Limits::default(),
-    };
-    job.run(&mut |_| {}).unwrap();
+    unbundling(room.path("bundle"), "bc", files(["out0", "out1"]), Missing::Refused).run(&mut |_| {}).unwrap();
     assert!(room.take("out0").unwrap() == first && room.take("out1").unwrap() == second, "{compression:?}");
 }

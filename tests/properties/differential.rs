@@ -6,7 +6,6 @@ use std::sync::Once;
 use std::time::{Duration, Instant};
 
 use memchr::memmem;
-use offload_bundle::container::Limits;
 use offload_bundle::container::archive::Archive;
 use offload_bundle::container::object::Format;
 use offload_bundle::container::sequence::{Bundles, Inflate};
@@ -14,11 +13,11 @@ use offload_bundle::error::{Error, Malformed};
 use offload_bundle::id::processors::is_offload_arch;
 use offload_bundle::id::{EntryId, OffloadKind, Rules};
 use offload_bundle::input::Input;
-use offload_bundle::job::Unbundle;
 
 use super::formats::MAGIC;
 use super::list::{container, ids};
 use super::room::Room;
+use super::unbundle::{Missing, unbundling};
 
 /// How long LLVM's tool may take before it counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -151,21 +150,9 @@ fn is_unknown(id: &EntryId) -> bool {
 
 fn ours_unbundled(room: &Room, file_type: &str, requests: &[String]) -> (Option<Error>, Vec<Vec<u8>>) {
     let names: Vec<String> = (0..requests.len()).map(|index| format!("ours{index}")).collect();
-    let job = Unbundle {
-        input: room.input(),
-        file_type: file_type.to_owned(),
-        requests: requests
-            .iter()
-            .zip(&names)
-            .map(|(id, name)| (EntryId::parse(id).unwrap(), room.path(name)))
-            .collect(),
-        rules: Rules::default(),
-        allow_missing: false,
-        inflate: Inflate::AsNeeded,
-        print_commands: false,
-        limits: Limits::default(),
-    };
-    let error = job.run(&mut |_| {}).err();
+    let requests =
+        requests.iter().zip(&names).map(|(id, name)| (EntryId::parse(id).unwrap(), room.path(name))).collect();
+    let error = unbundling(room.input(), file_type, requests, Missing::Refused).run(&mut |_| {}).err();
     (error, names.iter().map(|name| room.take(name).unwrap_or_default()).collect())
 }
 

@@ -6,12 +6,13 @@ use offload_bundle::container::compressed::Version;
 use offload_bundle::container::object::Format;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
-use offload_bundle::id::{EntryId, OffloadKind, Rules};
-use offload_bundle::job::{Bundle, List, Unbundle};
+use offload_bundle::id::{EntryId, OffloadKind};
+use offload_bundle::job::{Bundle, List};
 
 use super::choices::Choices;
 use super::formats;
 use super::room::Room;
+use super::unbundle::{Missing, unbundling};
 
 const ALIGNMENTS: [u32; 8] = [1, 2, 3, 8, 64, 4096, 4095, 65_536];
 
@@ -68,18 +69,7 @@ pub fn roundtrip(data: &[u8]) {
     assert_eq!(lines.escape_ascii().to_string(), expected.escape_ascii().to_string());
 
     let requests = with_names("out");
-    let (file_type, rules) = (file_type.to_owned(), Rules::default());
-    let job = Unbundle {
-        input,
-        file_type,
-        requests,
-        rules,
-        allow_missing: false,
-        inflate,
-        print_commands: false,
-        limits: Limits::default(),
-    };
-    job.run(&mut |_| {}).unwrap();
+    unbundling(input, file_type, requests, Missing::Refused).run(&mut |_| {}).unwrap();
     for (index, (id, content)) in members.iter().enumerate() {
         assert!(room.take(&format!("out{index}")).unwrap() == *content, "{id} comes back changed");
     }

@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use offload_bundle::container::Limits;
 use offload_bundle::container::object::Format;
@@ -30,7 +31,7 @@ pub fn unbundle(data: &[u8]) {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Missing {
+pub(super) enum Missing {
     Refused,
     Allowed,
 }
@@ -54,19 +55,30 @@ fn check(room: &Room, sources: &Sources<'_>, file_type: &str, requests: &[EntryI
     }
 }
 
-fn run(room: &Room, file_type: &str, requests: &[EntryId], missing: Missing) -> Outcome {
-    let names: Vec<String> = (0..requests.len()).map(|index| format!("out{index}")).collect();
-    let job = Unbundle {
-        input: room.input(),
+/// Takes what is requested out of a bundle, each into a file.
+pub(super) fn unbundling(
+    input: PathBuf,
+    file_type: &str,
+    requests: Vec<(EntryId, PathBuf)>,
+    missing: Missing,
+) -> Unbundle {
+    Unbundle {
+        input,
         file_type: file_type.to_owned(),
-        requests: requests.iter().cloned().zip(names.iter().map(|name| room.path(name))).collect(),
+        requests,
         rules: Rules::default(),
         allow_missing: missing == Missing::Allowed,
         inflate: Inflate::AsNeeded,
         print_commands: false,
         limits: Limits::default(),
-    };
-    let outcome = job.run(&mut |_| {}).map_err(|error| error.to_string());
+    }
+}
+
+fn run(room: &Room, file_type: &str, requests: &[EntryId], missing: Missing) -> Outcome {
+    let names: Vec<String> = (0..requests.len()).map(|index| format!("out{index}")).collect();
+    let requests = requests.iter().cloned().zip(names.iter().map(|name| room.path(name))).collect();
+    let outcome =
+        unbundling(room.input(), file_type, requests, missing).run(&mut |_| {}).map_err(|error| error.to_string());
     let outcome = outcome.map(|()| names.iter().map(|name| room.take(name).unwrap()).collect());
     room.holds_only(&["in"]);
     outcome

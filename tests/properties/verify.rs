@@ -7,7 +7,7 @@ use offload_bundle::container::object;
 use offload_bundle::container::offload_binary::{HipNumber, Version};
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
-use offload_bundle::id::{EntryId, OffloadKind, Rules};
+use offload_bundle::id::{EntryId, OffloadKind};
 use offload_bundle::input::Input;
 use offload_bundle::job::{Bundle, List, NewImage, Package, Rule, Unbundle, Verified, Verify};
 use offload_bundle::scan::Format;
@@ -18,6 +18,7 @@ use super::room::Room;
 use super::roundtrip::compression_of;
 use super::search::{LIMITS, Seen, harmless, leads_elsewhere, search_with};
 use super::sources::Sources;
+use super::unbundle::{Missing, unbundling};
 
 /// The longest text of a fault, in characters, without what had to be escaped.
 const TEXT_MAX: usize = 803;
@@ -88,16 +89,8 @@ fn sound(room: &Room, found: &Seen) {
     let requests: Vec<EntryId> =
         first.filter_map(|object| EntryId::parse(std::str::from_utf8(&object.id).ok()?).ok()).collect();
     let names: Vec<String> = (0..requests.len()).map(|index| format!("out{index}")).collect();
-    let job = Unbundle {
-        input,
-        file_type,
-        requests: requests.into_iter().zip(names.iter().map(|name| room.path(name))).collect(),
-        rules: Rules::default(),
-        allow_missing: false,
-        inflate,
-        print_commands: false,
-        limits: LIMITS,
-    };
+    let requests = requests.into_iter().zip(names.iter().map(|name| room.path(name))).collect();
+    let job = Unbundle { limits: LIMITS, ..unbundling(input, &file_type, requests, Missing::Refused) };
     job.run(&mut |_| {}).unwrap();
     names.iter().for_each(|name| drop(room.take(name).unwrap()));
 }
