@@ -451,6 +451,33 @@ fn a_listing_has_the_entries_of_all_members_in_order() {
 }
 
 #[test]
+fn requests_are_compared_as_they_would_be_written() {
+    let lab = Lab::new();
+    let written = "openmp-x86_64-unknown-linux-gnu-";
+    lab.write("lib.a", &plain_archive(&[("a.o", &bundle(&[(HOST, b"host"), (written, b"cpu"), (SM_70, b"gpu")]))]));
+    for typed in [written, "openmp-x86_64-linux-gnu", "openmp-x86_64-linux-gnu--", "openmp-amd64-linux-gnu-"] {
+        let done = lab.ours(&["-type=a", "-unbundle", "-input=lib.a", "-output=o.a", &format!("-targets={typed}")]);
+        assert_eq!((done.status.code(), done.stderr.as_slice()), (Some(0), &b""[..]), "{typed}");
+        assert!(lab.read("o.a").windows(3).any(|part| part == b"cpu"), "{typed}");
+    }
+}
+
+#[test]
+fn a_name_that_llvm_drops_is_looked_for_without_it() {
+    let lab = Lab::new();
+    let (unnamed, new) = ("hip-amdgcn-amd-amdhsa--", "hip-amdgcn-amd-amdhsa--gfx1300");
+    let (dropped, kept) =
+        (bundle(&[(HOST, b""), (unnamed, b"dropped")]), bundle(&[(unnamed, b"other"), (new, b"kept")]));
+    lab.write("lib.a", &plain_archive(&[("a.o", &dropped), ("b.o", &kept)]));
+    let done = lab.ours(&["-type=a", "-unbundle", "-input=lib.a", "-output=o.a", &format!("-targets={new}")]);
+    let warning = format!("'{new}' gets the entry '{unnamed}', which names no processor\n");
+    assert!(String::from_utf8_lossy(&done.stderr).ends_with(&warning), "{:?}", String::from_utf8_lossy(&done.stderr));
+    let archive = lab.read("o.a");
+    let holds = |content: &[u8]| archive.windows(content.len()).any(|part| part == content);
+    assert!(holds(b"dropped") && holds(b"kept") && !holds(b"other"));
+}
+
+#[test]
 fn comparisons_are_printed_when_asked_for() {
     let lab = Lab::new();
     let features = "hip-amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-";
@@ -561,6 +588,7 @@ fn damage_is_reported_with_its_place_and_nothing_is_written() {
             requests,
             rules: Rules::default(),
             allow_missing: false,
+            explain: false,
             check: true,
             limits: offload_bundle::container::Limits::default(),
         };

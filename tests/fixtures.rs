@@ -62,6 +62,7 @@ fn unbundle(path: &Path, file_type: &str, requests: &[(&str, &Path)]) -> Result<
         requests: requests.collect::<Result<_>>()?,
         rules: Rules::default(),
         allow_missing: false,
+        explain: false,
         print_commands: false,
         inflate: Inflate::AsNeeded,
         limits: Limits::default(),

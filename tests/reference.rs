@@ -24,6 +24,8 @@ mod names;
 mod options;
 #[path = "reference/packager_options.rs"]
 mod packager_options;
+#[path = "reference/round_trip.rs"]
+mod round_trip;
 #[path = "reference/rules.rs"]
 mod rules;
 #[path = "reference/types.rs"]
@@ -43,6 +45,15 @@ fn group(name: &'static str, compare: impl FnOnce(&mut Report, &Tools)) {
 #[test]
 fn target_names() {
     group("target names", names::compare_names);
+}
+
+/// Also without LLVM; then only our own bundles are unbundled.
+#[test]
+fn what_was_bundled_is_found_by_every_name() {
+    let tools = Tools::find("round trip by name").unwrap_or_else(Tools::ours_alone);
+    let mut report = Report::new("round trip by name");
+    round_trip::compare(&mut report, &tools);
+    report.finish();
 }
 
 #[test]

@@ -24,23 +24,17 @@ pub(crate) struct Console {
     terminal: bool,
     progress: Progress,
     verbose: bool,
-    comparisons: bool,
 }
 
 impl Console {
     pub(crate) fn new(name: &OsStr) -> Self {
         let terminal = io::stderr().is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
-        Self { name: name.as_bytes().to_vec(), terminal, progress: Progress::new(), verbose: false, comparisons: false }
+        Self { name: name.as_bytes().to_vec(), terminal, progress: Progress::new(), verbose: false }
     }
 
     /// Whether the figures of compression are printed.
     pub(crate) fn set_verbose(&mut self, verbose: bool) {
         self.verbose = verbose;
-    }
-
-    /// Whether every comparison of an entry and a request is printed.
-    pub(crate) fn set_comparisons(&mut self, comparisons: bool) {
-        self.comparisons = comparisons;
     }
 
     pub(crate) fn error(&self, text: &str) {
@@ -81,7 +75,10 @@ impl Console {
             Event::DuplicateEntry(id) => {
                 self.warning(&format!("the bundle holds several entries '{id}', the first is used"));
             }
-            Event::Compared { entry, request, outcome } if self.comparisons => {
+            Event::NoProcessor { entry, request } => {
+                self.warning(&format!("'{request}' gets the entry '{entry}', which names no processor"));
+            }
+            Event::Compared { entry, request, outcome } => {
                 let (entry, request) = (visible(&entry.to_string()), visible(&request.to_string()));
                 self.line(&format!("{} \t[CodeObject: {entry}]\t:\t[Target: {request}]", comparison(outcome)));
             }

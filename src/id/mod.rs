@@ -87,6 +87,8 @@ pub struct Rules {
 pub struct EntryId {
     kind: OffloadKind,
     triple: Triple,
+    /// The triple as it is written.
+    written: Triple,
     target_id: TargetId,
 }
 
@@ -154,7 +156,7 @@ impl EntryId {
         // A host has no GPU to name; what stands there is an object format at best.
         let foreign = kind == OffloadKind::Host && !processors::is_offload_arch(target_id.processor());
         let target_id = if foreign { TargetId::default() } else { target_id };
-        Ok(Self { kind, triple, target_id })
+        Ok(Self { kind, written: written(&triple), triple, target_id })
     }
 
     /// The entry ID of a code object whose kind, triple and target ID are known, as an offload binary records them.
@@ -174,7 +176,7 @@ impl EntryId {
         }
         let target_id =
             TargetId::parse(target_id, parsed.arch()).map_err(|reason| IdError::TargetId { id: id(), reason })?;
-        Ok(Self { kind, triple: parsed, target_id })
+        Ok(Self { kind, written: written(&parsed), triple: parsed, target_id })
     }
 
     /// The offload kind.
@@ -192,12 +194,19 @@ impl EntryId {
         &self.target_id
     }
 
+    /// The ID with its triple as it was spelled; the written form of an ID that was read from a bundle of LLVM 22.
+    pub(crate) fn spelled(&self) -> String {
+        format!("{}-{}-{}", self.kind.name(), self.triple.as_str(), self.target_id)
+    }
+
     /// Whether a code object with this ID can run where `request` asks for one, and why (not).
     ///
     /// The rule is that of the Clang Offload Bundler documentation: compatible kinds and triples, the same
-    /// processor, and every feature that the code object sets is set alike in the request.
+    /// processor, and every feature that the code object sets is set alike in the request. As in LLVM 22.1.8, the request
+    /// counts as it would be written; the code object's ID counts as spelled, which is as LLVM 22 writes it, or as it
+    /// would be written, since LLVM up to 20 wrote triples as they were typed.
     pub fn compatibility(&self, request: &Self, rules: Rules) -> Compatibility {
-        let triples = self.triple.is_compatible_with(&request.triple);
+        let triples = self.is_triple_compatible(request);
         if self.kind == request.kind && triples && self.target_id == request.target_id {
             return Compatibility::Exact;
         }
@@ -206,18 +215,40 @@ impl EntryId {
         }
         self.target_id.compatibility(&request.target_id)
     }
+
+    /// Whether only the target ID of one of both, which LLVM 22.1.8 would drop, keeps this entry from being exactly what is
+    /// requested. An entry that names a GPU serves no request without one.
+    pub(crate) fn is_exact_without_target_id(&self, request: &Self) -> bool {
+        let (own, wanted) = (&self.target_id, &request.target_id);
+        let dropped = (own.is_empty() && wanted.is_dropped_by_llvm())
+            || (wanted.is_empty() && own.is_dropped_by_llvm() && !self.names_gpu());
+        dropped && self.kind == request.kind && self.is_triple_compatible(request)
+    }
+
+    /// Whether the target ID looks like that of a GPU, known or not.
+    pub(crate) fn names_gpu(&self) -> bool {
+        target_id::names_gpu(self.target_id.processor(), self.triple.arch_name())
+    }
+
+    fn is_triple_compatible(&self, request: &Self) -> bool {
+        [&self.triple, &self.written].into_iter().any(|own| own.is_compatible_with(&request.written))
+    }
 }
 
 impl fmt::Display for EntryId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let triple = if self.triple.os() == Os::AmdHsa {
-            // Runtimes look for `amdgcn-amd-amdhsa--`, not for a spelled-out unknown environment.
-            triple::normalize(self.triple.as_str(), Form::Three) + "-"
-        } else {
-            triple::normalize(self.triple.as_str(), Form::Four)
-        };
-        write!(f, "{}-{triple}-{}", self.kind.name(), self.target_id)
+        write!(f, "{}-{}-{}", self.kind.name(), self.written.as_str(), self.target_id)
     }
+}
+
+/// The triple as bundles have it.
+fn written(triple: &Triple) -> Triple {
+    Triple::parse(&if triple.os() == Os::AmdHsa {
+        // Runtimes look for `amdgcn-amd-amdhsa--`, not for a spelled-out unknown environment.
+        triple::normalize(triple.as_str(), Form::Three) + "-"
+    } else {
+        triple::normalize(triple.as_str(), Form::Four)
+    })
 }
 
 /// How a code object relates to a request.
@@ -272,17 +303,17 @@ fn split_triple(text: &str) -> Option<(String, &str)> {
         .collect();
     let rest_from = |index: usize| fields.get(index).and_then(|(start, _)| text.get(*start..));
     let field = |index: usize| fields.get(index).map_or("", |(_, field)| *field);
-    // Where a GPU is named in place of the operating system or the environment, the fields before it are
-    // the triple.
+    // Where a GPU is named in place of the operating system or the environment, the fields before it are the triple,
+    // of which only normalising tells which is the operating system.
     for index in 2..4 {
         if let Some(gpu) = rest_from(index).filter(|rest| target_id::names_gpu(rest, field(0))) {
             let short = (0..index).map(field).collect::<Vec<_>>().join("-");
-            // Of two fields, only normalising tells which is the operating system.
-            let three = if index == 2 { triple::normalize(&short, Form::Three) } else { short };
+            let is_known = Triple::parse(&short).arch() != triple::Arch::Unknown;
+            let three = if is_known { triple::normalize(&short, Form::Three) } else { short };
             return Some((three + "-", trim_dash(gpu)));
         }
     }
-    if fields.len() < 3 {
+    if fields.len() < 2 {
         return None;
     }
     let triple = (0..4).map(field).collect::<Vec<_>>().join("-");
@@ -351,7 +382,7 @@ mod tests {
     fn what_is_no_id_says_why() {
         for (typed, start) in [
             ("", "Targets need to follow the format"),
-            ("host-x86_64-linux", "Targets need to follow the format"),
+            ("host-x86_64", "Targets need to follow the format"),
             ("foo-x86_64-pc-linux-gnu", "invalid target 'foo-x86_64-pc-linux-gnu', unknown offloading kind 'foo'"),
             (
                 "hip-foo-amd-amdhsa--gfx906",

@@ -20,6 +20,8 @@ pub struct TargetId {
     /// Feature and whether it is on, by name.
     features: Vec<(String, bool)>,
     known: Option<&'static Processor>,
+    /// Whether LLVM 22.1.8 would write it; it drops a target ID whose processor it does not know by the name given.
+    kept_by_llvm: bool,
 }
 
 /// A target ID that breaks the rules for features.
@@ -72,7 +74,7 @@ impl TargetId {
         features.sort();
         let known = processors::find(name).filter(|known| known.name == name || is_native(known, arch));
         let processor = known.map_or(name, |known| known.name).to_owned();
-        Ok(Self { processor, features, known })
+        Ok(Self { processor, features, known, kept_by_llvm: processors::is_offload_arch(name) })
     }
 
     /// The processor's primary name; empty if there is no target ID.
@@ -88,6 +90,11 @@ impl TargetId {
     /// Whether there is no target ID.
     pub fn is_empty(&self) -> bool {
         self.processor.is_empty()
+    }
+
+    /// Whether there is a target ID that LLVM 22.1.8 would drop from a bundle.
+    pub(crate) fn is_dropped_by_llvm(&self) -> bool {
+        !self.is_empty() && !self.kept_by_llvm
     }
 
     /// Checks that a known processor has all features that are set.

@@ -14,6 +14,7 @@ mod package;
 mod present;
 mod recompress;
 mod regions;
+mod requests;
 mod share;
 mod unbundle;
 mod unbundle_archive;
@@ -40,7 +41,7 @@ use crate::container::stream::Inflation;
 use crate::container::text::Text;
 use crate::container::{Container, Entry};
 use crate::error::{Error, Result};
-use crate::id::{Compatibility, EntryId, Rules};
+use crate::id::{Compatibility, EntryId};
 use crate::input::Slice;
 
 /// Something that happened in a job and is no error.
@@ -64,7 +65,14 @@ pub enum Event<'e> {
     Command(Vec<OsString>),
     /// A bundle holds two entries with this ID; the second one serves no request.
     DuplicateEntry(String),
-    /// An entry was held against a request.
+    /// An entry without a processor serves a request for a GPU that LLVM 22 does not know: LLVM writes such entries so.
+    NoProcessor {
+        /// The entry.
+        entry: &'e EntryId,
+        /// The request.
+        request: &'e EntryId,
+    },
+    /// An entry was compared with a request.
     Compared {
         /// The entry.
         entry: &'e EntryId,
@@ -149,13 +157,6 @@ impl FileType {
 /// The ID of an entry, if it is one.
 fn parse_entry(entry: &Entry) -> Option<EntryId> {
     EntryId::parse(std::str::from_utf8(&entry.id).ok()?).ok()
-}
-
-/// Whether an entry may serve a request.
-fn serves(entry: &EntryId, request: &EntryId, rules: Rules, observer: &mut Observer<'_>) -> bool {
-    let outcome = entry.compatibility(request, rules);
-    observer(Event::Compared { entry, request, outcome });
-    outcome.is_compatible()
 }
 
 /// Tells a verbose user that a file is not compressed, as LLVM 22.1.8 does for all but the shortest files.

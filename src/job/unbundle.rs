@@ -1,14 +1,15 @@
 //! Unbundling: chosen code objects out of one file.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::{Event, FileType, Observer, objcopy, observe_plain, parse_entry, serves};
+use super::requests::Requests;
+use super::{Event, FileType, Observer, objcopy, observe_plain};
 use crate::container::object::Format;
 use crate::container::sequence::{self, Bundles, Inflate};
 use crate::container::{Limits, compressed};
 use crate::error::{Error, Result};
-use crate::id::{Compatibility, EntryId, OffloadKind, Rules};
+use crate::id::{EntryId, OffloadKind, Rules};
 use crate::input::Input;
 use crate::meter::Meter;
 use crate::output::{self, Output};
@@ -25,8 +26,10 @@ pub struct Unbundle {
     pub requests: Vec<(EntryId, PathBuf)>,
     /// What counts as compatible.
     pub rules: Rules,
-    /// A request that no entry serves gets an empty file, and a file that serves none is taken for the host's.
+    /// A request that no entry serves gets an empty file. A file without any bundle is the host's code object.
     pub allow_missing: bool,
+    /// Report each comparison of an entry with a request as [`Event::Compared`].
+    pub explain: bool,
     /// How much of compressed bundles to inflate.
     pub inflate: Inflate,
     /// What the file may inflate to.
@@ -36,8 +39,8 @@ pub struct Unbundle {
 }
 
 impl Unbundle {
-    /// Writes the code objects. Each request gets the first entry in the file that is compatible with it and
-    /// not taken; an entry that another open request names exactly is that one's.
+    /// Writes the code objects. Each request gets an entry of the first bundle that has one for it: the entry with its own
+    /// name, or else the first that is compatible with it and not taken.
     ///
     /// # Errors
     /// Any of [`Error`], [`Error::MissingEntries`] among them; all outputs are then what they were before.
@@ -56,14 +59,18 @@ impl Unbundle {
         }
         let container = file_type.container();
         let mut outputs: Vec<Option<Output>> = self.requests.iter().map(|_| None).collect();
+        let mut requests = Requests::new(&self.requests, self.rules);
         let mut bundles = Bundles::new(input.as_slice(), &*container, self.inflate).with_limits(self.limits);
-        while outputs.iter().any(Option::is_none)
+        let mut is_bundle = false;
+        while !requests.are_served()
             && let Some(bundle) = bundles.next().transpose()?
         {
+            // A compressed container around something else counts as a bundle without bytes.
+            is_bundle |= bundle.inflated_len > 0;
             if let Some(inflation) = bundle.inflation {
                 observer(Event::Inflated(inflation));
             }
-            self.serve(&bundle, &mut outputs, observer)?;
+            self.serve(&bundle, &mut requests, &mut outputs, observer)?;
         }
         let missing = self.missing(&outputs);
         if !missing.is_empty() && !self.allow_missing {
@@ -76,11 +83,10 @@ impl Unbundle {
             }
             return Ok(Vec::new());
         }
-        let whole_input_is_host = outputs.iter().all(Option::is_none);
         for ((id, path), output) in self.requests.iter().zip(&mut outputs) {
             if output.is_none() {
                 let mut empty = Output::stage(path)?;
-                if whole_input_is_host && id.kind() == OffloadKind::Host {
+                if !is_bundle && id.kind() == OffloadKind::Host {
                     copy_inflated(input, self.limits, &mut empty)?;
                 }
                 *output = Some(empty);
@@ -93,27 +99,19 @@ impl Unbundle {
     fn serve(
         &self,
         bundle: &sequence::Bundle<'_>,
+        requests: &mut Requests<'_>,
         outputs: &mut [Option<Output>],
         observer: &mut Observer<'_>,
     ) -> Result<()> {
-        let mut seen = HashSet::new();
-        let mut told = HashSet::new();
+        let candidates = requests.candidates(&bundle.entries, observer);
+        if self.explain {
+            requests.explain(&candidates, observer);
+        }
         let mut chosen: Vec<Option<usize>> = vec![None; outputs.len()];
-        for (index, entry) in bundle.entries.iter().enumerate() {
-            let Some(id) = parse_entry(entry) else { continue };
-            if !seen.insert(entry.id.as_slice()) {
-                if self.request_for(&id, |_| true, &mut |_| ()).is_some() && told.insert(entry.id.as_slice()) {
-                    observer(Event::DuplicateEntry(id.to_string()));
-                }
-                continue;
-            }
-            let is_open = |request| {
-                let unserved = outputs.get(request).is_some_and(Option::is_none);
-                unserved && chosen.get(request).is_some_and(Option::is_none)
-            };
-            let request = self.request_for(&id, is_open, observer);
-            if let Some(choice) = request.and_then(|request| chosen.get_mut(request)) {
-                *choice = Some(index);
+        for (request, candidate) in requests.assign(&candidates) {
+            if let (Some(chosen), Some((id, _))) = (chosen.get_mut(request), self.requests.get(request)) {
+                candidate.report_guess(id, observer);
+                *chosen = Some(candidate.index);
             }
         }
         let mut wanted = Vec::new();
@@ -127,21 +125,6 @@ impl Unbundle {
         }
         let mut tell = |done, total| observer(Event::Progress { done, total });
         bundle.extract(&mut wanted, &mut Meter::new(&mut tell))
-    }
-
-    /// The open request that an entry goes to: the one that names it exactly, or else the first that it fits.
-    fn request_for(&self, id: &EntryId, is_open: impl Fn(usize) -> bool, observer: &mut Observer<'_>) -> Option<usize> {
-        let open: Vec<(usize, &EntryId)> =
-            self.requests.iter().map(|(wanted, _)| wanted).enumerate().filter(|(index, _)| is_open(*index)).collect();
-        let is_exact = |wanted: &EntryId| id.compatibility(wanted, self.rules) == Compatibility::Exact;
-        let exact = open.iter().find(|(_, wanted)| is_exact(wanted)).map(|(index, _)| *index);
-        for (index, wanted) in open {
-            let fits = serves(id, wanted, self.rules, observer);
-            if exact.map_or(fits, |exact| exact == index) {
-                return Some(index);
-            }
-        }
-        None
     }
 
     /// The written forms of all requests that no entry serves, sorted.

@@ -10,7 +10,8 @@ use std::path::PathBuf;
 
 use super::file_name::{FileName, Slashes, harmless};
 use super::library::{Library, Member, write_archive};
-use super::{Event, Observer, parse_entry, serves};
+use super::requests::Requests;
+use super::{Event, Observer, parse_entry};
 use crate::container::Limits;
 use crate::container::archive::NewMember;
 use crate::container::sequence::{Bundle, Content, Inflate};
@@ -32,6 +33,8 @@ pub struct UnbundleArchive {
     pub allow_missing: bool,
     /// First check that no member holds entries which must not stand in one bundle.
     pub check: bool,
+    /// Report each comparison of an entry with a request as [`Event::Compared`].
+    pub explain: bool,
     /// What each compressed bundle in a member may inflate to.
     pub limits: Limits,
 }
@@ -64,13 +67,14 @@ impl UnbundleArchive {
         }
         let mut bundles = Vec::new();
         let mut chosen: Vec<Vec<Chosen>> = self.requests.iter().map(|_| Vec::new()).collect();
+        let requests = Requests::new(&self.requests, self.rules);
         let members = library.members()?;
         // Reading the members and writing the archives are the work.
         let mut total = members.iter().map(Member::size).fold(0, u64::saturating_add);
         let mut done = 0_u64;
         for member in members {
             member.bundles(Inflate::Whole, observer, &mut |mut bundle, observer| {
-                let used = self.choose(&member, &bundle, bundles.len(), &mut chosen, observer);
+                let used = self.choose(&requests, &member, &bundle, bundles.len(), &mut chosen, observer);
                 if !used.is_empty() {
                     bundle.keep_only(&used)?;
                     bundles.push(bundle);
@@ -97,37 +101,36 @@ impl UnbundleArchive {
     /// Adds the entries of a bundle to what was chosen for each request. Returns their indices.
     fn choose(
         &self,
+        requests: &Requests<'_>,
         member: &Member<'_>,
         bundle: &Bundle<'_>,
         number: usize,
         chosen: &mut [Vec<Chosen>],
         observer: &mut Observer<'_>,
     ) -> HashSet<usize> {
-        let mut seen = HashSet::new();
-        let mut told = HashSet::new();
-        let mut all_used: HashSet<usize> = HashSet::new();
-        for (index, entry) in bundle.entries.iter().enumerate() {
-            let Some(id) = parse_entry(entry) else { continue };
-            let first = seen.insert(entry.id.as_slice());
-            let mut used = false;
-            for ((request, _), chosen) in self.requests.iter().zip(chosen.iter_mut()) {
-                if serves(&id, request, self.rules, observer) {
-                    used = true;
-                    if first {
-                        let name = member_name(member.name, &entry.id, &id);
-                        // Those that are not used are let go.
-                        chosen.push(Chosen { bundle: number, entry: all_used.len(), name, size: entry.size() });
-                    }
-                }
-            }
-            if used && first {
-                all_used.insert(index);
-            }
-            if used && !first && told.insert(entry.id.as_slice()) {
-                observer(Event::DuplicateEntry(id.to_string()));
+        let candidates = requests.candidates(&bundle.entries, observer);
+        if self.explain {
+            requests.explain_all(&candidates, observer);
+        }
+        let named: HashSet<usize> = candidates.iter().flat_map(|candidate| requests.fitting(&candidate.id)).collect();
+        let mut used = HashSet::new();
+        for candidate in &candidates {
+            let guesses = requests.fitting_without_target_id(&candidate.id).filter(|guess| !named.contains(guess));
+            // Those entries that are not used are let go.
+            let entry = used.len();
+            for request in requests.fitting(&candidate.id).chain(guesses) {
+                let (Some(chosen), Some((id, _)), Some(source)) =
+                    (chosen.get_mut(request), self.requests.get(request), bundle.entries.get(candidate.index))
+                else {
+                    continue;
+                };
+                candidate.report_guess(id, observer);
+                let name = member_name(member.name, &source.id, &candidate.id);
+                chosen.push(Chosen { bundle: number, entry, name, size: source.size() });
+                used.insert(candidate.index);
             }
         }
-        all_used
+        used
     }
 
     /// For one processor, a feature is set in all entries of a bundle or in none. As in LLVM, each entry is held

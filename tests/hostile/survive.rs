@@ -97,6 +97,7 @@ impl Lab {
                 requests: vec![(EntryId::parse(id).unwrap(), self.path("out"))],
                 rules: Rules::default(),
                 allow_missing: false,
+                explain: false,
                 inflate: Inflate::AsNeeded,
                 limits: LIMITS,
                 print_commands: false,
@@ -115,6 +116,7 @@ impl Lab {
             requests: vec![(EntryId::parse(GFX906).unwrap(), self.path("out"))],
             rules: Rules::default(),
             allow_missing: false,
+            explain: false,
             check: true,
             limits: LIMITS,
         };

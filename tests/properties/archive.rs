@@ -65,6 +65,7 @@ fn run(room: &Room, allow_missing: bool, check: bool) -> Result<Vec<Vec<u8>>, St
         requests,
         rules: Rules::default(),
         allow_missing,
+        explain: false,
         check,
         limits: Limits::default(),
     };

@@ -24,7 +24,8 @@ fn symbols(data: &[u8]) {
     let room = Room::with(&[b"!<arch>\n", header.as_bytes(), &bundle, &b"\n"[..bundle.len() % 2]].concat());
     let requests = vec![(EntryId::parse(GFX906).unwrap(), room.path("out.a"))];
     let (rules, allow_missing, check) = (Rules::default(), false, true);
-    let job = UnbundleArchive { input: room.input(), requests, rules, allow_missing, check, limits: Limits::default() };
+    let (explain, limits) = (false, Limits::default());
+    let job = UnbundleArchive { input: room.input(), requests, rules, allow_missing, check, explain, limits };
     if job.run(&mut |_| {}).is_err() {
         // An object that is no bitcode may be broken.
         assert!(!is_bitcode, "bitcode is stored even if it cannot be read");

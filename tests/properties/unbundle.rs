@@ -68,6 +68,7 @@ pub(super) fn unbundling(
         requests,
         rules: Rules::default(),
         allow_missing: missing == Missing::Allowed,
+        explain: false,
         inflate: Inflate::AsNeeded,
         print_commands: false,
         limits: Limits::default(),

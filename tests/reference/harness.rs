@@ -46,6 +46,13 @@ impl Tools {
         Some(Self { theirs, ours: PathBuf::from(env!("CARGO_BIN_EXE_clang-offload-bundler")) })
     }
 
+    /// Our bundler in both places.
+    #[allow(dead_code, reason = "most tests that have this module need LLVM's")]
+    pub fn ours_alone() -> Self {
+        let ours = PathBuf::from(env!("CARGO_BIN_EXE_clang-offload-bundler"));
+        Self { theirs: ours.clone(), ours }
+    }
+
     /// Both packagers, or none.
     #[allow(dead_code, reason = "not every test that has this module compares packagers")]
     pub fn find_packagers(test: &str) -> Option<Self> {

@@ -74,13 +74,16 @@ fn plan_unbundle(raw: &RawArgs, files: Files) -> Result<Job> {
     let requests = targets.into_iter().zip(outputs).collect();
     let rules = Rules { hip_serves_openmp: raw.hip_openmp_compatible };
     let allow_missing = raw.allow_missing_bundles;
+    let explain = raw.debug_only.iter().any(|name| name == "CodeObjectCompatibility");
     let limits = limits(raw.max_size);
     if file_type == "a" {
         let check = raw.check_input_archive;
-        return Ok(Job::UnbundleArchive(UnbundleArchive { input, requests, rules, allow_missing, check, limits }));
+        let job = UnbundleArchive { input, requests, rules, allow_missing, check, explain, limits };
+        return Ok(Job::UnbundleArchive(job));
     }
     let print_commands = raw.print_commands;
-    Ok(Job::Unbundle(Unbundle { input, file_type, requests, rules, allow_missing, inflate, limits, print_commands }))
+    let job = Unbundle { input, file_type, requests, rules, allow_missing, explain, inflate, limits, print_commands };
+    Ok(Job::Unbundle(job))
 }
 
 fn plan_bundle(raw: &RawArgs, files: Files, environment: &Environment) -> Result<Job> {

@@ -94,7 +94,6 @@ fn execute(_: &Program<'_>, matches: &ArgMatches, console: &mut Console) -> anyh
     }
     let environment = Environment::read(|name| std::env::var_os(name), &mut |text| console.line(text));
     console.set_verbose(raw.verbose.unwrap_or(environment.verbose));
-    console.set_comparisons(raw.debug_only.iter().any(|name| name == "CodeObjectCompatibility"));
     let job = job::plan(raw, &environment, &mut |text| console.warning(text))?;
     let mut observer = |event: Event<'_>| console.event(event);
     match job {

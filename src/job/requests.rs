@@ -1,0 +1,182 @@
+//! The requests of an unbundling, and which entries of a bundle may serve them.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::PathBuf;
+
+use super::{Event, Observer, parse_entry};
+use crate::container::Entry;
+use crate::id::{Compatibility, EntryId, Rules};
+
+/// The open requests, found by what they ask for: the time for many requests and many entries grows with their sum.
+pub(super) struct Requests<'j> {
+    ids: Vec<&'j EntryId>,
+    rules: Rules,
+    open: BTreeSet<usize>,
+    /// The open requests for each processor, which an entry has in common with every request that it fits.
+    processors: HashMap<&'j str, BTreeSet<usize>>,
+    /// The open requests whose target ID LLVM would drop.
+    dropped: BTreeSet<usize>,
+    /// The requests with each written form.
+    written: HashMap<String, Vec<usize>>,
+    /// The requests with each spelling.
+    spelled: HashMap<String, Vec<usize>>,
+}
+
+/// An entry of a bundle that may serve a request.
+pub(super) struct Candidate<'b> {
+    /// Which entry of the bundle.
+    pub(super) index: usize,
+    pub(super) id: EntryId,
+    /// Its ID as the bundle has it.
+    text: &'b [u8],
+}
+
+impl<'j> Requests<'j> {
+    pub(super) fn new(requests: &'j [(EntryId, PathBuf)], rules: Rules) -> Self {
+        let mut new = Self {
+            ids: requests.iter().map(|(id, _)| id).collect(),
+            rules,
+            open: (0..requests.len()).collect(),
+            processors: HashMap::new(),
+            dropped: BTreeSet::new(),
+            written: HashMap::new(),
+            spelled: HashMap::new(),
+        };
+        for (request, (id, _)) in requests.iter().enumerate() {
+            new.processors.entry(id.target_id().processor()).or_default().insert(request);
+            new.written.entry(id.to_string()).or_default().push(request);
+            new.spelled.entry(id.spelled()).or_default().push(request);
+            if id.target_id().is_dropped_by_llvm() {
+                new.dropped.insert(request);
+            }
+        }
+        new
+    }
+
+    /// Whether no request is open any more.
+    pub(super) fn are_served(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// The entries with an ID, without those that repeat the ID of another. A repetition that fits an open request is
+    /// reported.
+    pub(super) fn candidates<'b>(&self, entries: &'b [Entry], observer: &mut Observer<'_>) -> Vec<Candidate<'b>> {
+        let (mut seen, mut reported) = (HashSet::new(), HashSet::new());
+        let mut candidates = Vec::new();
+        for (index, entry) in entries.iter().enumerate() {
+            let Some(id) = parse_entry(entry) else { continue };
+            let text = entry.id.as_slice();
+            if seen.insert(text) {
+                candidates.push(Candidate { index, id, text });
+            } else if reported.insert(text) && self.fitting(&id).next().is_some() {
+                observer(Event::DuplicateEntry(id.to_string()));
+            }
+        }
+        candidates
+    }
+
+    /// The open requests that an entry fits, in their order.
+    pub(super) fn fitting(&self, entry: &EntryId) -> impl Iterator<Item = usize> {
+        self.compared(entry).filter(|(_, outcome)| outcome.is_compatible()).map(|(request, _)| request)
+    }
+
+    /// The open requests that an entry fits only because LLVM drops unknown target IDs, in their order.
+    pub(super) fn fitting_without_target_id(&self, entry: &EntryId) -> impl Iterator<Item = usize> {
+        let own = entry.target_id();
+        let requests = match own.is_dropped_by_llvm() {
+            true => self.processors.get(""),
+            false => Some(&self.dropped).filter(|_| own.is_empty()),
+        };
+        let is_exact = |id: &&EntryId| entry.is_exact_without_target_id(id);
+        requests.into_iter().flatten().copied().filter(move |&request| self.ids.get(request).is_some_and(is_exact))
+    }
+
+    /// The open requests for the processor of an entry, in their order.
+    fn compared(&self, entry: &EntryId) -> impl Iterator<Item = (usize, Compatibility)> {
+        let requests = self.processors.get(entry.target_id().processor()).into_iter().flatten();
+        requests.filter_map(|&request| Some((request, entry.compatibility(self.ids.get(request)?, self.rules))))
+    }
+
+    /// Decides which of the candidates serves which open request, and closes these requests.
+    ///
+    /// A request gets the entry that has its name, if there is one: its written form first, as LLVM has it, then the name
+    /// as it was spelled, then one that would be written alike. Any other entry, in the order of the file, goes to the
+    /// first open request for exactly its target, or else to the first that it fits. What is left may serve a request
+    /// that LLVM would have written without its target ID.
+    pub(super) fn assign<'c, 'b>(&mut self, candidates: &'c [Candidate<'b>]) -> Vec<(usize, &'c Candidate<'b>)> {
+        let mut served = Vec::new();
+        let mut left: Vec<&Candidate<'_>> = candidates.iter().collect();
+        let mut serve = |requests: &mut Self, choose: &dyn Fn(&Self, &Candidate<'_>) -> Option<usize>| {
+            left.retain(|candidate| {
+                let Some(request) = choose(requests, candidate) else { return true };
+                requests.close(request);
+                served.push((request, *candidate));
+                false
+            });
+        };
+        serve(self, &|requests, candidate| requests.named(&requests.written, candidate.text()?));
+        serve(self, &|requests, candidate| requests.named(&requests.spelled, candidate.text()?));
+        serve(self, &|requests, candidate| requests.named(&requests.written, &candidate.id.to_string()));
+        serve(self, &|requests, candidate| {
+            let mut compared = requests.compared(&candidate.id);
+            compared.find(|(_, outcome)| *outcome == Compatibility::Exact).map(|(request, _)| request)
+        });
+        serve(self, &|requests, candidate| requests.fitting(&candidate.id).next());
+        serve(self, &|requests, candidate| requests.fitting_without_target_id(&candidate.id).next());
+        served
+    }
+
+    /// The first open request with a name.
+    fn named(&self, names: &HashMap<String, Vec<usize>>, name: &str) -> Option<usize> {
+        names.get(name)?.iter().copied().find(|request| self.open.contains(request))
+    }
+
+    fn close(&mut self, request: usize) {
+        self.open.remove(&request);
+        self.dropped.remove(&request);
+        let id = self.ids.get(request);
+        if let Some(open) = id.and_then(|id| self.processors.get_mut(id.target_id().processor())) {
+            open.remove(&request);
+        }
+    }
+
+    /// Reports the comparisons that LLVM makes to unbundle a file: of each entry with one open request after another,
+    /// until it fits one.
+    pub(super) fn explain(&self, candidates: &[Candidate<'_>], observer: &mut Observer<'_>) {
+        let mut open = self.open.clone();
+        for candidate in candidates {
+            let fitting = open.iter().copied().find(|&request| self.explain_one(&candidate.id, request, observer));
+            fitting.map(|request| open.remove(&request));
+        }
+    }
+
+    /// Reports the comparisons that LLVM makes to unbundle an archive: of each entry with every request.
+    pub(super) fn explain_all(&self, candidates: &[Candidate<'_>], observer: &mut Observer<'_>) {
+        for candidate in candidates {
+            for &request in &self.open {
+                self.explain_one(&candidate.id, request, observer);
+            }
+        }
+    }
+
+    /// Whether an entry fits a request, which is reported.
+    fn explain_one(&self, entry: &EntryId, request: usize, observer: &mut Observer<'_>) -> bool {
+        let Some(request) = self.ids.get(request) else { return false };
+        let outcome = entry.compatibility(request, self.rules);
+        observer(Event::Compared { entry, request, outcome });
+        outcome.is_compatible()
+    }
+}
+
+impl Candidate<'_> {
+    fn text(&self) -> Option<&str> {
+        std::str::from_utf8(self.text).ok()
+    }
+
+    /// Reports that the entry, which names no processor, serves a request for a GPU.
+    pub(super) fn report_guess(&self, request: &EntryId, observer: &mut Observer<'_>) {
+        if self.id.target_id().is_empty() && request.names_gpu() {
+            observer(Event::NoProcessor { entry: &self.id, request });
+        }
+    }
+}
