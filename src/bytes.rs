@@ -80,6 +80,27 @@ pub(crate) fn slice(data: &[u8], start: u64, len: u64) -> Option<&[u8]> {
     data.get(usize::try_from(start).ok()?..)?.get(..usize::try_from(len).ok()?)
 }
 
+/// A copy of some bytes as text, if they are UTF-8.
+///
+/// Bytes of a mapped file can change between the check and the use of a `str` that borrows them, which may hold nothing but
+/// UTF-8. This and the next two functions therefore copy first; the library makes no `str` of borrowed bytes elsewhere.
+pub(crate) fn text(bytes: &[u8]) -> Option<String> {
+    String::from_utf8(bytes.to_vec()).ok()
+}
+
+/// A copy of some bytes as text, with U+FFFD for what is not UTF-8.
+#[allow(clippy::disallowed_methods, reason = "of a copy")]
+pub(crate) fn text_lossy(bytes: &[u8]) -> String {
+    let copy = bytes.to_vec();
+    String::from_utf8_lossy(&copy).into_owned()
+}
+
+/// A copy of some bytes as ASCII, with escapes for all other bytes.
+#[allow(clippy::disallowed_methods, reason = "of a copy")]
+pub(crate) fn escaped(bytes: &[u8]) -> String {
+    bytes.to_vec().escape_ascii().to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

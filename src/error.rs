@@ -7,6 +7,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::bytes;
 use crate::id::IdError;
 
 /// A result of this library.
@@ -592,10 +593,8 @@ pub fn printable(text: &str) -> String {
 /// A name from a file, which may be any bytes, as it may stand on a terminal: escaped byte by byte if it is no text, or if a
 /// terminal would obey any of it.
 pub(crate) fn printable_name(name: &[u8]) -> String {
-    match std::str::from_utf8(name) {
-        Ok(text) if text.chars().all(|c| is_shown(c) && c != char::REPLACEMENT_CHARACTER) => text.to_owned(),
-        _ => name.escape_ascii().to_string(),
-    }
+    let is_shown = |text: &String| text.chars().all(|c| is_shown(c) && c != char::REPLACEMENT_CHARACTER);
+    bytes::text(name).filter(is_shown).unwrap_or_else(|| bytes::escaped(name))
 }
 
 /// The reference's enumeration: ` A`, ` A and B`, ` A, B, and C`.

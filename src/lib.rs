@@ -104,6 +104,7 @@
 //! ```
 //!
 //! [`Bundle::write_to`]: container::sequence::Bundle::write_to
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod bytes;
 pub mod container;

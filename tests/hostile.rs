@@ -20,6 +20,8 @@ mod files;
 mod formats;
 #[path = "reference/offload.rs"]
 mod offload;
+#[path = "hostile/races.rs"]
+mod races;
 #[path = "hostile/samples.rs"]
 mod samples;
 #[path = "hostile/survive.rs"]

@@ -5,7 +5,7 @@
 //! here, which are far beyond what any compiler writes.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use crate::bytes::len_u64;
+use crate::bytes::{self, len_u64};
 use crate::error::Malformed;
 
 /// The most entries of one bundle. Each takes some hundred bytes of memory.
@@ -112,8 +112,8 @@ pub(crate) const NAMES_TOO_LONG: &str = "the names of its symbols are together l
 /// A name that a file claims, as a message may have it: of printable characters, and not of any length.
 pub(crate) fn shown(name: &[u8]) -> String {
     match name.get(..SHOWN_MAX) {
-        Some(start) if name.len() > SHOWN_MAX => format!("{}...", start.escape_ascii()),
-        _ => name.escape_ascii().to_string(),
+        Some(start) if name.len() > SHOWN_MAX => bytes::escaped(start) + "...",
+        _ => bytes::escaped(name),
     }
 }
 

@@ -30,8 +30,11 @@ pub(super) enum Slashes {
 
 /// A name that a file claims as it may stand in a directory, in an archive or on a terminal: `_` stands for all that would
 /// end it, make a path of it or be obeyed.
+#[allow(clippy::disallowed_methods, reason = "of a copy")]
 pub(super) fn harmless(name: &[u8], slashes: Slashes) -> Vec<u8> {
     let is_harmful = |c: char| !is_shown(c) || (c == '/' && slashes == Slashes::Replace);
+    // A copy: the bytes of a mapped file may change while they are walked.
+    let name = name.to_vec();
     let mut safe = Vec::with_capacity(name.len());
     for chunk in name.utf8_chunks() {
         safe.extend(chunk.valid().replace(is_harmful, "_").into_bytes());

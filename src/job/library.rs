@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::{Event, FileType, Observer, observe_plain};
+use crate::bytes;
 use crate::container::Container;
 use crate::container::archive::{self, Archive, ArchiveMember, Location, NewMember, Sources};
 use crate::container::limits::{Limits, shown};
@@ -60,7 +61,7 @@ impl Library {
 impl<'a> Member<'a> {
     /// The name as it may stand in a message.
     pub(super) fn shown_name(&self) -> String {
-        String::from_utf8_lossy(self.name).into_owned()
+        bytes::text_lossy(self.name)
     }
 
     /// Its size in bytes.

@@ -34,6 +34,7 @@ pub use verify::{Fault, Rule, Verified, Verify};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::bytes;
 use crate::container::binary::Binary;
 use crate::container::compressed::Deflation;
 use crate::container::object::Objects;
@@ -156,7 +157,7 @@ impl FileType {
 
 /// The ID of an entry, if it is one.
 fn parse_entry(entry: &Entry) -> Option<EntryId> {
-    EntryId::parse(std::str::from_utf8(&entry.id).ok()?).ok()
+    EntryId::parse(&bytes::text(&entry.id)?).ok()
 }
 
 /// Tells a verbose user that a file is not compressed, as LLVM 22.1.8 does for all but the shortest files.

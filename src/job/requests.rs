@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 
 use super::{Event, Observer, parse_entry};
+use crate::bytes;
 use crate::container::Entry;
 use crate::id::{Compatibility, EntryId, Rules};
 
@@ -114,8 +115,8 @@ impl<'j> Requests<'j> {
                 false
             });
         };
-        serve(self, &|requests, candidate| requests.named(&requests.written, candidate.text()?));
-        serve(self, &|requests, candidate| requests.named(&requests.spelled, candidate.text()?));
+        serve(self, &|requests, candidate| requests.named(&requests.written, &candidate.text()?));
+        serve(self, &|requests, candidate| requests.named(&requests.spelled, &candidate.text()?));
         serve(self, &|requests, candidate| requests.named(&requests.written, &candidate.id.to_string()));
         serve(self, &|requests, candidate| {
             let mut compared = requests.compared(&candidate.id);
@@ -169,8 +170,8 @@ impl<'j> Requests<'j> {
 }
 
 impl Candidate<'_> {
-    fn text(&self) -> Option<&str> {
-        std::str::from_utf8(self.text).ok()
+    fn text(&self) -> Option<String> {
+        bytes::text(self.text)
     }
 
     /// Reports that the entry, which names no processor, serves a request for a GPU.

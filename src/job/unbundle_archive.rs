@@ -12,6 +12,7 @@ use super::file_name::{FileName, Slashes, harmless};
 use super::library::{Library, Member, write_archive};
 use super::requests::Requests;
 use super::{Event, Observer, parse_entry};
+use crate::bytes;
 use crate::container::Limits;
 use crate::container::archive::NewMember;
 use crate::container::sequence::{Bundle, Content, Inflate};
@@ -140,7 +141,7 @@ impl UnbundleArchive {
             let mut entries: Vec<(String, EntryId)> = Vec::new();
             member.bundles(Inflate::AsNeeded, &mut |_| {}, &mut |bundle, _| {
                 let parsed = bundle.entries.iter().filter_map(|entry| Some((entry, parse_entry(entry)?)));
-                entries.extend(parsed.map(|(entry, id)| (String::from_utf8_lossy(&entry.id).into_owned(), id)));
+                entries.extend(parsed.map(|(entry, id)| (bytes::text_lossy(&entry.id), id)));
                 Ok(())
             })?;
             entries.sort_by(|(a, _), (b, _)| a.cmp(b));

@@ -10,6 +10,7 @@ use super::file_name::{FileName, Slashes, harmless};
 use super::library::write_archive;
 use super::regions::{self, Region};
 use super::{Event, Observer};
+use crate::bytes;
 use crate::container::archive::{NewMember, Sources};
 use crate::container::offload_binary::{self, HipNumber, ImageInfo, OffloadBinary};
 use crate::container::sequence::{Bundle, Bundles, Inflate};
@@ -427,7 +428,7 @@ fn describe(image: &ImageInfo, member: Option<&[u8]>) -> String {
         (None, number) => number.to_string(),
     };
     const SHOWN: usize = 200;
-    let text = |bytes| -> String { String::from_utf8_lossy(bytes).chars().take(SHOWN).collect() };
+    let text = |text| -> String { bytes::text_lossy(text).chars().take(SHOWN).collect() };
     let member = member.map_or(String::new(), |member| format!(",member={}", text(member)));
     format!("kind={kind},triple={},arch={}{member}", text(image.triple()), text(image.arch()))
 }

@@ -188,11 +188,11 @@ fn check_readable(code_object: &CodeObject<'_>) -> Option<(Rule, String)> {
 }
 
 fn check_id(code_object: &CodeObject<'_>) -> Option<(Rule, String)> {
-    let text = std::str::from_utf8(code_object.id());
-    let reason = match text.map(EntryId::parse_any) {
-        Ok(Ok(_)) => return None,
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => "it is no UTF-8".to_owned(),
+    let text = crate::bytes::text(code_object.id());
+    let reason = match text.map(|text| EntryId::parse_any(&text)) {
+        Some(Ok(_)) => return None,
+        Some(Err(error)) => error.to_string(),
+        None => "it is no UTF-8".to_owned(),
     };
     Some((Rule::EntryId, format!("'{}' is no bundle entry ID: {reason}", shown(code_object))))
 }

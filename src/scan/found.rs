@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::amdgpu;
 use super::image::ContentKind;
 use super::place::{Origin, Place};
+use crate::bytes;
 use crate::container::sequence::Bundle;
 use crate::container::{Entry, Part};
 use crate::error::{Error, Malformed, Result, printable_name};
@@ -106,11 +107,11 @@ impl<'f> CodeObject<'f> {
 
     /// Its bundle entry ID, if what is recorded is one.
     pub fn entry_id(&self) -> Option<EntryId> {
-        let text = std::str::from_utf8(&self.entry.id).ok()?;
+        let text = bytes::text(&self.entry.id)?;
         match self.format {
             // The kind is not recorded; the fields after it are all that is asked for.
-            Format::CodeObject => EntryId::parse_any(&["hip-", text].concat()).ok(),
-            _ => EntryId::parse_any(text).ok(),
+            Format::CodeObject => EntryId::parse_any(&["hip-", &text].concat()).ok(),
+            _ => EntryId::parse_any(&text).ok(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! What a code object is, by how it begins.
 
 use super::sections;
+use crate::bytes::slice;
 use crate::container::{MAGIC, bitcode, compressed, host, offload_binary};
 
 /// The first bytes of SPIR-V, in both byte orders.
@@ -43,6 +44,8 @@ impl ContentKind {
 
     /// What begins with `head`: all of it if it is short, [`HEAD_LEN`](Self::HEAD_LEN) bytes otherwise.
     pub fn of(head: &[u8]) -> Self {
+        // A copy: as the bytes of a mapped file may change, none of them are taken for text before.
+        let head = &slice(head, 0, Self::HEAD_LEN).unwrap_or(head).to_vec();
         let begins = |magics: &[&[u8]]| magics.iter().any(|magic| head.starts_with(magic));
         if head.is_empty() {
             Self::Empty
@@ -99,6 +102,7 @@ impl ContentKind {
     }
 }
 
+#[allow(clippy::disallowed_methods, reason = "of a copy")]
 fn is_text(head: &[u8]) -> bool {
     let valid = match std::str::from_utf8(head) {
         Ok(text) => text,

@@ -122,7 +122,7 @@ fn special_members_end(data: &[u8]) -> Option<u64> {
         if !special.iter().any(|name| header.starts_with(name)) {
             break;
         }
-        let size = std::str::from_utf8(header.get(48..58)?).ok()?.trim_end_matches(' ').parse::<u64>().ok()?;
+        let size = bytes::text(header.get(48..58)?)?.trim_end_matches(' ').parse::<u64>().ok()?;
         end = end.checked_add(HEADER_LEN)?.checked_add(size)?;
         // What is only not padded is all there.
         if end >= bytes::len_u64(data) {

@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use ar_archive_writer::{ArchiveKind, DEFAULT_OBJECT_READER, NewArchiveMember, ObjectReader, write_archive_to_stream};
 
 use super::symbols::{self, Symbols};
-use crate::bytes::slice;
+use crate::bytes::{self, slice};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::input::Slice;
 use crate::output::Output;
@@ -68,7 +68,7 @@ pub(crate) fn write(
     for member in members {
         match symbols::of(member.content.bytes()) {
             Ok(Symbols::Names(names)) => drop(known.insert(place(member.content.bytes()), names)),
-            Ok(Symbols::Unreadable(reason)) => unreadable(&String::from_utf8_lossy(&member.name), reason),
+            Ok(Symbols::Unreadable(reason)) => unreadable(&bytes::text_lossy(&member.name), reason),
             Ok(Symbols::None) => {}
             Err(reason) => {
                 let name = OsStr::from_bytes(&member.name);
@@ -123,9 +123,9 @@ impl Names {
         let mut fields = HashMap::new();
         let mut used = Vec::with_capacity(members.len());
         for member in members {
-            let name = match std::str::from_utf8(&member.name) {
-                Ok(name) => name.to_owned(),
-                Err(_) => {
+            let name = match bytes::text(&member.name) {
+                Some(name) => name,
+                None => {
                     // Like no other, and as long as the name if it stands among other long ones.
                     let (number, len) = (stand_ins.len(), member.name.len());
                     let new = || format!("{STAND_IN}{number:\x01>width$}", width = len.saturating_sub(1));

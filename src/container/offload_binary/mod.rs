@@ -66,6 +66,7 @@ mod write;
 use super::limits::Limits;
 use super::stream::Compressed;
 use super::{Container, Contents, Member};
+use crate::bytes;
 use crate::error::{Malformed, Result};
 use crate::id::{EntryId, OffloadKind};
 use crate::input::Slice;
@@ -259,9 +260,8 @@ impl ImageInfo {
     /// The image's bundle entry ID in its written form, where kind, triple and architecture make one; the three as they
     /// are otherwise.
     pub fn entry_id(&self) -> Vec<u8> {
-        let text = |bytes| std::str::from_utf8(bytes).ok();
-        let id = self.offload_kind().zip(text(self.triple())).zip(text(self.arch()));
-        match id.map(|((kind, triple), arch)| EntryId::new(kind, triple, arch)) {
+        let id = self.offload_kind().zip(bytes::text(self.triple())).zip(bytes::text(self.arch()));
+        match id.map(|((kind, triple), arch)| EntryId::new(kind, &triple, &arch)) {
             Some(Ok(id)) => id.to_string().into_bytes(),
             _ => {
                 let kind = self.offload_kind().map_or("none", OffloadKind::name);

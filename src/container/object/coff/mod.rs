@@ -34,6 +34,7 @@ use object::pe::{IMAGE_SCN_CNT_UNINITIALIZED_DATA, IMAGE_SCN_LNK_NRELOC_OVFL};
 
 use super::record::Record;
 use super::view::{Field, Found, Order, View, bundle_name};
+use crate::bytes;
 use crate::container::MAGIC;
 use crate::container::limits::{Room, shown};
 use crate::error::Malformed;
@@ -201,7 +202,7 @@ impl<'v> Coff<'v> {
         let strings_len = self.strings.end.saturating_sub(self.strings.start);
         let rest = strings_len.checked_sub(offset).filter(|&len| len > 0);
         let Some(rest) = rest.and_then(|len| self.view.get(self.strings.start.saturating_add(offset), len)) else {
-            let name = short.escape_ascii();
+            let name = bytes::escaped(short);
             let what = format!("the name '{name}' of section {index} is outside the string table; the table is");
             return Err(self.broken(what, self.strings.start));
         };
@@ -254,7 +255,7 @@ fn long_name_offset(text: &[u8]) -> Option<u64> {
             .try_fold(0_u64, |number, byte| Some(number << 6 | digit(byte)?))
             .filter(|_| digits.len() == 6);
     }
-    std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()
+    bytes::text(text).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()
 }
 
 /// A section's name field for a name at an offset among the strings.

@@ -1,0 +1,103 @@
+//! A file that another process changes while it is read.
+
+use std::fs::{self, File, OpenOptions};
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::formats;
+use super::samples::{GFX906, HOST, Reader, samples};
+
+/// What breaks most: the start of a character of several bytes, a control character, a digit, the end of a name.
+const VALUES: [u8; 6] = [0xf0, 0xff, 0x00, b'9', b'/', 0x80];
+
+/// Command lines for a file that this reads.
+fn command_lines(reader: Reader) -> Vec<Vec<String>> {
+    let file_type = match reader {
+        Reader::Bundler(file_type) => file_type,
+        Reader::Archive | Reader::Packager => "a",
+    };
+    let (all, file_type) = (format!("-targets={HOST},{GFX906}"), format!("-type={file_type}"));
+    let unbundle = ["-unbundle", &file_type, &all, "-input=in", "-output=o0", "-output=o1", "-allow-missing-bundles"];
+    let lines: [&[&str]; 9] = [
+        &["inspect", "in"],
+        &["inspect", "--json", "--inflate", "in"],
+        &["verify", "in"],
+        &["extract", "-o", "out", "in"],
+        &["recompress", "in", "-o", "smaller"],
+        &["-list", &file_type, "-input=in"],
+        &unbundle,
+        &["package", "in"],
+        &["package", "in", "--archive", "--image=file=all.a"],
+    ];
+    lines.iter().map(|line| line.iter().map(|&word| word.to_owned()).collect()).collect()
+}
+
+/// Changes one byte after another and puts each back, until told to stop.
+fn change(file: &File, data: &[u8], places: Range<usize>, stop: &AtomicBool) {
+    // Neighbours of a byte that was changed are rarely the next ones.
+    let mut places = (0..places.len()).map(|step| places.start + step.wrapping_mul(7919) % places.len()).cycle();
+    let mut values = VALUES.into_iter().cycle();
+    while let (false, Some(at), Some(value)) = (stop.load(Ordering::Relaxed), places.next(), values.next()) {
+        let offset = u64::try_from(at).unwrap();
+        file.write_all_at(&[value], offset).unwrap();
+        file.write_all_at(&data[at..=at], offset).unwrap();
+    }
+}
+
+/// Runs all command lines so many times on a file in which bytes at these places change meanwhile. Each ends by itself, with a result or an error.
+fn race(name: &str, data: &[u8], places: Range<usize>, reader: Reader, times: usize) {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in");
+    fs::write(&input, data).unwrap();
+    let file = OpenOptions::new().write(true).open(&input).unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| change(&file, data, places, &stop));
+        let ends = command_lines(reader).into_iter().map(|line| (0..times).find_map(|_| run(dir.path(), &line)));
+        let bad: Vec<String> = ends.flatten().collect();
+        stop.store(true, Ordering::Relaxed);
+        assert!(bad.is_empty(), "{name}: {}", bad.join("\n"));
+    });
+}
+
+/// What is wrong with how a command line ended, if anything.
+fn run(dir: &Path, line: &[String]) -> Option<String> {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_clang-offload-bundler")).args(line).current_dir(dir).output().unwrap();
+    let fine = matches!(output.status.code(), Some(0 | 1));
+    (!fine).then(|| format!("{line:?}: {}: {}", output.status, output.stderr.escape_ascii()))
+}
+
+/// A character that begins with the last byte of a text reaches beyond its end.
+#[test]
+fn text_whose_end_changes_while_it_is_read() {
+    // Many code objects that share their bytes, so that the end of one is read at any time.
+    let text = [b'a'; 512];
+    let mut bundle = formats::binary(&vec![(GFX906, &b""[..]); 2000], 1);
+    let (start, len) = (u64::try_from(bundle.len()).unwrap(), u64::try_from(text.len()).unwrap());
+    let entry = 24 + GFX906.len();
+    for field in (0..2000).map(|index| 32 + index * entry) {
+        bundle[field..field + 16].copy_from_slice(&[start, len].map(u64::to_le_bytes).concat());
+    }
+    let end = bundle.len() + text.len() - 1;
+    bundle.extend(text);
+    race("text in a bundle", &bundle, end..end + 1, Reader::Bundler("bc"), 6);
+    // The sizes of an index of names, and the names.
+    let names = "dir/\u{e9}\u{20ac}name of a member.o/\n".repeat(16);
+    let mut archive = format!("!<arch>\n{:<48}{:<10}`\n{names}", "//", names.len()).into_bytes();
+    for member in 0..16 {
+        let name = format!("/{}", member * names.len() / 16);
+        archive.extend(format!("{name:<48}{:<10}`\nab", 2).into_bytes());
+    }
+    race("names in an archive", &archive, 8 + 48..8 + 60 + names.len(), Reader::Archive, 10);
+}
+
+#[test]
+fn files_that_change_while_they_are_read() {
+    for sample in samples() {
+        race(sample.name, &sample.data, 0..sample.data.len(), sample.reader, 2);
+    }
+}
