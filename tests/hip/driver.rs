@@ -159,9 +159,9 @@ fn clang_looks_for_the_bundler_in_b_then_beside_itself_then_in_path_without_a_wa
     }
 }
 
-/// A bundler that notes that it ran.
+/// A bundler that notes what it is called with.
 fn noting(path: &Path, tool: &Path, note: &Path) {
-    let script = format!("#!/bin/sh\ntouch '{}'\nexec '{}' \"$@\"\n", note.display(), tool.display());
+    let script = format!("#!/bin/sh\necho \"$*\" >> '{}'\nexec '{}' \"$@\"\n", note.display(), tool.display());
     fs::write(path, script).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
@@ -223,4 +223,53 @@ fn clang_packs_openmp_code_with_the_packager_whose_name_changed_after_llvm_21() 
         return skip(test, "clang 19 is not installed");
     }
     assert_eq!(packager(older), ["clang-offload-packager"]);
+}
+
+#[test]
+fn a_bundle_depends_on_the_name_of_the_output_unless_clang_is_told_otherwise() {
+    let test = "clang's hash of its arguments";
+    let Some(tools) = Tools::find(test) else { return };
+    let Some(clang) = clang(&tools) else { return skip(test, "clang 22 is not installed") };
+    let dir = workshop(&tools);
+    let compile = |output: &str, option: &str| {
+        let args = ["-x", "hip", "kernels.hip", "-c", "--offload-device-only", "-B", "ours", option, "-o", output];
+        let args = COMMON.iter().filter(|arg| !["-fuse-cuid=none", "-o", "out"].contains(*arg)).chain(&args);
+        assert!(Command::new(&clang).args(args).current_dir(dir.path()).status().unwrap().success());
+        fs::read(dir.path().join(output)).unwrap()
+    };
+    assert!(compile("once", "-fuse-cuid=hash") != compile("twice", "-fuse-cuid=hash"));
+    for option in ["-fuse-cuid=none", "-cuid=kernels"] {
+        assert!(compile("once", option) == compile("twice", option), "{option}");
+    }
+}
+
+#[test]
+fn ccache_knows_of_the_bundler_only_if_it_is_told() {
+    let test = "ccache";
+    let Some(tools) = Tools::find(test) else { return };
+    let Some(clang) = clang(&tools) else { return skip(test, "clang 22 is not installed") };
+    if !Path::new("/usr/bin/ccache").exists() {
+        return skip(test, "ccache is not installed");
+    }
+    let dir = workshop(&tools);
+    let (note, bundler) = (dir.path().join("note"), dir.path().join("ours/clang-offload-bundler"));
+    // Whether clang makes the object, for which it runs the bundler, rather than ccache.
+    let compiles = |version: &str, variables: &[(&str, &Path)]| {
+        fs::remove_file(&bundler).unwrap();
+        noting(&bundler, &tools.ours, &note);
+        fs::write(&bundler, fs::read_to_string(&bundler).unwrap() + "# " + version + "\n").unwrap();
+        drop(fs::remove_file(&note));
+        let mut command = Command::new("/usr/bin/ccache");
+        command.arg(&clang).args(["-x", "hip", "kernels.hip", "-c", "-B", "ours"]).args(COMMON);
+        command.envs(variables.iter().copied()).env("CCACHE_DIR", dir.path().join("cache"));
+        assert!(command.current_dir(dir.path()).status().unwrap().success());
+        fs::read_to_string(&note).is_ok_and(|calls| calls.contains("-type=o"))
+    };
+    let told: &[(&str, &Path)] = &[("CCACHE_EXTRAFILES", &bundler)];
+    assert!(compiles("1", &[]));
+    assert!(!compiles("2", &[]));
+    assert!(!compiles("2", &[("OFFLOAD_BUNDLER_COMPRESS", Path::new("1"))]));
+    assert!(compiles("2", told));
+    assert!(!compiles("2", told));
+    assert!(compiles("3", told));
 }
