@@ -1,4 +1,4 @@
-//! The documents say what is true: every difference that is listed names tests that exist.
+//! The documents say what is true: every difference that is listed names tests that exist, and every link leads to a file and a heading.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -59,6 +59,40 @@ fn every_rule_of_the_comparisons_is_a_difference_that_is_listed() {
     for name in names.filter(|name| !name.starts_with("LLVM ")) {
         assert!(page.contains(&format!("`rule: {name}`")), "docs/differences.md does not name the rule '{name}'");
     }
+}
+
+/// The anchor of a heading: letters in lower case, dashes for spaces, no other punctuation.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim_start_matches('#').trim().chars().filter(|c| c.is_alphanumeric() || "-_ ".contains(*c));
+    kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
+}
+
+/// Whether a link from a page leads somewhere. Pictures and figures are not part of the package.
+fn resolves(page: &Path, link: &str) -> bool {
+    let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+    let target = if file.is_empty() { page.to_path_buf() } else { page.parent().unwrap().join(file) };
+    if link.contains("://") || [".svg", ".csv"].iter().any(|end| file.ends_with(end)) {
+        return true;
+    }
+    let Ok(text) = fs::read_to_string(&target) else { return target.is_dir() };
+    heading.is_empty() || text.lines().any(|line| line.starts_with('#') && anchor(line) == heading)
+}
+
+#[test]
+fn every_link_leads_to_a_file_and_a_heading() {
+    let pages = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "fixtures/README.md", "tests/cli/README.md"];
+    let mut pages = pages.map(PathBuf::from).to_vec();
+    let docs = fs::read_dir(root().join("docs")).unwrap().map(|file| file.unwrap().path());
+    pages.extend(docs.filter(|path| path.extension().is_some_and(|extension| extension == "md")));
+    let mut count = 0;
+    for page in pages.iter().map(|page| root().join(page)) {
+        let text = fs::read_to_string(&page).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0)) {
+            assert!(resolves(&page, link), "{}: the link to {link} leads nowhere", page.display());
+            count += 1;
+        }
+    }
+    assert!(count > 30, "{count} links");
 }
 
 fn shell(script: &str) -> (Option<i32>, String) {

@@ -11,6 +11,8 @@
     reason = "in a test, what must not happen ends the test; its modules are shared with another program"
 )]
 
+#[path = "hip/driver.rs"]
+mod driver;
 #[path = "reference/formats.rs"]
 mod formats;
 #[path = "reference/harness.rs"]
