@@ -63,6 +63,7 @@ replayed!(
     ids,
     list,
     offload_binary,
+    races,
     recompress,
     roundtrip,
     search,

@@ -71,7 +71,7 @@ pub(super) fn run(room: &Room, selection: &Selection) -> Result<Vec<(String, Vec
     files
 }
 
-fn job(room: &Room, selection: &Selection, destination: Destination) -> Result<Vec<Extracted>, String> {
+pub(super) fn job(room: &Room, selection: &Selection, destination: Destination) -> Result<Vec<Extracted>, String> {
     let selection = selection.clone();
     let input = Source { path: room.input(), if_broken: IfBroken::Fail };
     Extract { inputs: vec![input], selection, destination, limits: LIMITS }

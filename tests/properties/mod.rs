@@ -14,6 +14,7 @@ mod ids;
 mod list;
 mod objects;
 mod offload_binary;
+mod races;
 mod recompress;
 mod room;
 mod roundtrip;
@@ -32,6 +33,7 @@ pub use ids::ids;
 pub use list::list;
 pub use objects::{coff, elf};
 pub use offload_binary::offload_binary;
+pub use races::races;
 pub use recompress::recompress;
 pub use roundtrip::roundtrip;
 pub use search::search;
@@ -43,7 +45,7 @@ pub use verify::verify;
 pub type Property = fn(&[u8]);
 
 /// All properties by the names of their targets.
-pub const ALL: [(&str, Property); 16] = [
+pub const ALL: [(&str, Property); 17] = [
     ("archive", archive),
     ("bitcode", bitcode),
     ("coff", coff),
@@ -54,6 +56,7 @@ pub const ALL: [(&str, Property); 16] = [
     ("ids", ids),
     ("list", list),
     ("offload_binary", offload_binary),
+    ("races", races),
     ("recompress", recompress),
     ("roundtrip", roundtrip),
     ("search", search),

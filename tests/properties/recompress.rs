@@ -122,32 +122,35 @@ fn overlap(ranges: &[Range<u64>]) -> bool {
 }
 
 /// What is to be done.
-struct Change {
+#[derive(Default)]
+pub(super) struct Change {
     compression: Option<Compression>,
     keep: Option<Selection>,
     drop: Option<Selection>,
 }
 
 impl Change {
-    /// The file that is written, twice the same; none if there is an error, which leaves nothing.
-    fn run(&self, room: &Room) -> Option<(Vec<u8>, Recompressed)> {
-        let run = || {
-            let job = Recompress {
-                input: room.input(),
-                output: room.path("out"),
-                compression: self.compression,
-                keep: self.keep.clone(),
-                drop: self.drop.clone(),
-                limits: LIMITS,
-            };
-            let result = job.run(&mut |_| {}).map_err(|error| error.to_string());
-            let output = room.take("out");
-            assert_eq!(output.is_some(), result.is_ok(), "{result:?}");
-            room.holds_only(&["in"]);
-            (output, result)
+    /// The file that is written, or an error, which leaves nothing.
+    pub(super) fn run_once(&self, room: &Room) -> (Option<Vec<u8>>, Result<Recompressed, String>) {
+        let job = Recompress {
+            input: room.input(),
+            output: room.path("out"),
+            compression: self.compression,
+            keep: self.keep.clone(),
+            drop: self.drop.clone(),
+            limits: LIMITS,
         };
-        let (output, result) = run();
-        assert!(run() == (output.clone(), result.clone()), "recompressed twice");
+        let result = job.run(&mut |_| {}).map_err(|error| error.to_string());
+        let output = room.take("out");
+        assert_eq!(output.is_some(), result.is_ok(), "{result:?}");
+        room.holds_only(&["in"]);
+        (output, result)
+    }
+
+    /// The file that is written, twice the same; none if there is an error.
+    fn run(&self, room: &Room) -> Option<(Vec<u8>, Recompressed)> {
+        let (output, result) = self.run_once(room);
+        assert!(self.run_once(room) == (output.clone(), result.clone()), "recompressed twice");
         output.zip(result.ok())
     }
 

@@ -24,8 +24,7 @@ pub fn unbundle(data: &[u8]) {
     for file_type in TYPES {
         let held = requests_of(&ids(data, file_type, Inflate::Whole).0);
         check(&room, &sources, file_type, &held, Missing::Refused, data);
-        let others = OTHERS.into_iter().map(|id| EntryId::parse(id).unwrap());
-        let all: Vec<EntryId> = held.into_iter().take(2).chain(others).collect();
+        let all: Vec<EntryId> = held.into_iter().take(2).chain(others()).collect();
         check(&room, &sources, file_type, &all, Missing::Allowed, data);
     }
 }
@@ -34,6 +33,11 @@ pub fn unbundle(data: &[u8]) {
 pub(super) enum Missing {
     Refused,
     Allowed,
+}
+
+/// The IDs that any file is asked for.
+pub(super) fn others() -> Vec<EntryId> {
+    OTHERS.into_iter().map(|id| EntryId::parse(id).unwrap()).collect()
 }
 
 /// The first IDs that are some, each once.
@@ -75,7 +79,7 @@ pub(super) fn unbundling(
     }
 }
 
-fn run(room: &Room, file_type: &str, requests: &[EntryId], missing: Missing) -> Outcome {
+pub(super) fn run(room: &Room, file_type: &str, requests: &[EntryId], missing: Missing) -> Outcome {
     let names: Vec<String> = (0..requests.len()).map(|index| format!("out{index}")).collect();
     let requests = requests.iter().cloned().zip(names.iter().map(|name| room.path(name))).collect();
     let outcome =
