@@ -38,7 +38,6 @@ pub(crate) enum Placed {
 impl Staged {
     /// An empty file that is going to be `target`.
     pub(crate) fn create(target: &Path) -> io::Result<Self> {
-        mapping::ignore_sigxfsz();
         if let Ok(file) = process::open(|| unnamed(directory_of(target))) {
             return Ok(Self { file, name: None });
         }
