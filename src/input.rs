@@ -189,6 +189,11 @@ impl Input {
         Err(Error::io(&self.path, change))
     }
 
+    /// The permissions of the regular file that was opened.
+    pub(crate) fn mode(&self) -> Option<u32> {
+        self.opened.and_then(|_| self.file()?.metadata().ok()).map(|metadata| metadata.mode())
+    }
+
     /// What the regular file is now. Of one that is closed the name may stand for another file, or none: that tells nothing.
     fn stamp(&self) -> io::Result<Option<Stamp>> {
         let Some(opened) = self.opened else { return Ok(None) };

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::id::{EntryId, OffloadKind};
 use crate::input::{self, Input};
 use crate::meter::{Meter, emit};
-use crate::output::{self, Output};
+use crate::output::{self, Manner, Output};
 
 /// Bundles code objects.
 #[derive(Clone, Debug)]
@@ -62,7 +62,9 @@ impl Bundle {
             return Ok(None);
         }
         let plan = container.plan(&members)?;
-        let mut output = Output::stage(&self.output)?;
+        // Who may not read the host's object may not read the fat object either.
+        let mode = fat_host.and_then(|host| inputs.get(host)?.mode());
+        let mut output = Output::stage_as(&self.output, mode.map_or(Manner::Rewrite, Manner::WithMode))?;
         let mut tell = |done, total| observer(Event::Progress { done, total });
         let meter = &mut Meter::new(&mut tell);
         match self.compression.as_ref().filter(|_| fat_host.is_none()) {

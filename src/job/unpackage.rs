@@ -19,7 +19,7 @@ use crate::error::{Error, Malformed, Result, WithPath};
 use crate::id::OffloadKind;
 use crate::input::{Input, Slice};
 use crate::meter::Meter;
-use crate::output::{self, Output};
+use crate::output::{self, Manner, Output};
 
 /// How deep offload binaries may lie in offload binaries.
 const NESTED_MAX: u32 = 8;
@@ -211,7 +211,7 @@ impl<'j, 'o> Run<'j, 'o> {
         let mut wanted = Vec::new();
         for ((request, served), last) in self.requests.iter().zip(&mut self.served).zip(last) {
             if let (Some(path), Some(index)) = (&request.file, *last) {
-                wanted.push((index, served.last.insert(Output::stage(path)?)));
+                wanted.push((index, served.last.insert(Output::stage_as(path, Manner::Replace)?)));
             }
         }
         if wanted.is_empty() {
@@ -234,7 +234,7 @@ impl<'j, 'o> Run<'j, 'o> {
                 Some(_) => {}
             }
         };
-        let mut output = Output::stage(name.as_ref())?;
+        let mut output = Output::stage_as(name.as_ref(), Manner::Generated)?;
         // There may be thousands of them, of which none should keep anything in memory.
         content.copy_to_file(output.file()?, name.as_ref())?;
         self.taken.insert(name.clone(), self.seen);
