@@ -24,9 +24,25 @@ pub(crate) struct Mapping {
     entry: Option<&'static Entry>,
 }
 
+/// Whether anyone will ask a mapping if it [faulted](Mapping::faulted).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watch {
+    /// Its owner will.
+    Each,
+    /// Its file is a temporary one, for whose faults [`faults_of_temporaries`] is asked.
+    Together,
+}
+
+/// How many times bytes of temporary files were not to be had.
+pub(crate) fn faults_of_temporaries() -> usize {
+    FAULTS.load(Ordering::Relaxed)
+}
+
+static FAULTS: AtomicUsize = AtomicUsize::new(0);
+
 impl Mapping {
     /// Maps the `len` bytes of a regular, non-empty file.
-    pub(crate) fn of(file: &File, len: usize) -> io::Result<Self> {
+    pub(crate) fn of(file: &File, len: usize, watch: Watch) -> io::Result<Self> {
         // SAFETY: the mapping is read-only, and `Mmap` keeps it alive as long as any borrow of its bytes. What cannot be
         // excluded is that another process changes or shortens the file meanwhile. Changed bytes are only ever parsed by
         // checked code that holds no assumption across two reads of the same byte for memory safety. Bytes behind the
@@ -36,7 +52,7 @@ impl Mapping {
         let entry = SIGNALS_TAKEN.load(Ordering::Relaxed).then(|| {
             install_handler();
             let range = map.as_ptr_range();
-            live::enter(range.start.addr()..range.end.addr())
+            live::enter(range.start.addr()..range.end.addr(), watch == Watch::Together)
         });
         Ok(Self { map, entry })
     }
@@ -134,7 +150,9 @@ extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, context
             mmap_anonymous(std::ptr::without_provenance_mut(start), range.end - start, ProtFlags::READ, flags)
         };
         if zeros.is_ok() {
-            entry.set_faulted();
+            if entry.set_faulted() {
+                FAULTS.fetch_add(1, Ordering::Relaxed);
+            }
             return;
         }
     }

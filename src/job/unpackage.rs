@@ -109,7 +109,7 @@ impl Unpackage {
         let mut run = Run::new(self, requests, observer);
         let mut sources = Sources::new(&self.input);
         input.vouch_for(regions::visit(input.as_slice(), &mut sources, &mut |region| run.visit(region)))?;
-        let names = run.finish(&sources)?;
+        let names = run.finish(&input, &sources)?;
         if self.requests.is_empty() {
             let mut lines = names.iter().map(|name| [b"Extracted: ", name.as_bytes(), b"\n"].concat());
             lines.try_for_each(|line| out.write_all(&line)).map_err(|error| Error::io("-", error))?;
@@ -243,7 +243,7 @@ impl<'j, 'o> Run<'j, 'o> {
     }
 
     /// Puts all in place and returns the generated names.
-    fn finish(self, sources: &Sources) -> Result<Vec<OsString>> {
+    fn finish(self, input: &Input, sources: &Sources) -> Result<Vec<OsString>> {
         let Self { job, requests, observer, served, by_name, present, .. } = self;
         let present = present.shown;
         if present.is_empty() {
@@ -271,6 +271,8 @@ impl<'j, 'o> Run<'j, 'o> {
             return Err(Error::OverwritesInput { path: name.into() });
         }
         let (names, named): (Vec<_>, Vec<_>) = by_name.into_iter().unzip();
+        // The members of new archives were set aside until now.
+        input.ensure_unchanged()?;
         output::commit(named.into_iter().chain(by_path.into_iter().map(|(_, output)| output)).collect())?;
         Ok(names)
     }
