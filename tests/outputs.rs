@@ -294,3 +294,17 @@ fn every_way_of_writing_treats_what_is_there_as_llvm_does() {
     }
     assert!(runs >= COMMANDS.len() * THERE.len(), "{runs} runs");
 }
+
+#[test]
+fn archives_go_to_the_standard_output_as_everything_else_does() {
+    let inputs = inputs();
+    for words in [
+        &["-type=a", "-unbundle", DEVICE, "-input=fat.a", "-output=-"][..],
+        &["package", "images", "--archive", "--image=file=-,arch=gfx906"],
+    ] {
+        let run = Command::new(OURS).args(words).current_dir(inputs.path()).output().unwrap();
+        assert!(run.status.success(), "{words:?}");
+        assert!(run.stdout.starts_with(b"!<arch>\n") && run.stdout.ends_with(b"device"), "{words:?}");
+        assert!(!inputs.path().join("-").exists(), "{words:?}");
+    }
+}
