@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::bytes;
 use crate::error::{Error, Result, WithPath};
-use crate::mapping::Mapping;
+use crate::mapping::{self, Mapping, Watch};
 use crate::process;
 
 /// Up to this many bytes of a pipe, a device or an inflated bundle are kept in memory.
@@ -32,6 +32,8 @@ pub struct Input {
     storage: Storage,
     /// What the regular file was when it was opened.
     opened: Option<Stamp>,
+    /// How many faults of temporary files there had been by then.
+    faults: usize,
     /// How many places jobs have looked at and left.
     looks: AtomicU32,
 }
@@ -73,9 +75,10 @@ impl Input {
     }
 
     fn of_opened(path: &Path, file: File) -> Result<Self> {
-        let storage = if path.as_os_str() == "-" { Storage::of_inherited(file) } else { Storage::of_file(file) };
+        let is_inherited = path.as_os_str() == "-";
+        let storage = if is_inherited { Storage::of_inherited(file) } else { Storage::of_file(file, Watch::Each) };
         let (storage, opened) = storage.with_path(path)?;
-        Ok(Self { path: path.to_owned(), storage, opened, looks: AtomicU32::new(0) })
+        Ok(Self { opened, ..Self::of_storage(path, storage) })
     }
 
     /// Opens `path` as [`open`](Self::open) does, unless it is a device that may go on for ever: any but a terminal and
@@ -94,9 +97,9 @@ impl Input {
         Self::of_opened(path, file)
     }
 
-    /// An input over all of an open file, wherever its position is, which may move; `name` stands for it in errors.
+    /// An input over all of a temporary file, wherever its position is, which may move; `name` stands for it in errors.
     pub(crate) fn of_file(name: &Path, file: &File) -> Result<Self> {
-        let (storage, _) = file.try_clone().and_then(Storage::of_file).with_path(name)?;
+        let (storage, _) = file.try_clone().and_then(|file| Storage::of_file(file, Watch::Together)).with_path(name)?;
         Ok(Self::of_storage(name, storage))
     }
 
@@ -118,7 +121,8 @@ impl Input {
     }
 
     fn of_storage(name: impl Into<PathBuf>, storage: Storage) -> Self {
-        Self { path: name.into(), storage, opened: None, looks: AtomicU32::new(0) }
+        let faults = mapping::faults_of_temporaries();
+        Self { path: name.into(), storage, opened: None, faults, looks: AtomicU32::new(0) }
     }
 
     /// The path as the caller gave it.
@@ -172,11 +176,12 @@ impl Input {
         }
     }
 
-    /// Whether the input is still what it was when it was opened. A change that leaves both the length and the time of the
-    /// last modification as they are cannot be seen.
+    /// Whether the input is still what it was when it was opened, and so is what was kept of it in temporary files. A change
+    /// that leaves both the length and the time of the last modification as they are cannot be seen.
     ///
     /// # Errors
-    /// [`Error::Io`] if others have changed the file, or its bytes could not be read through the mapping.
+    /// [`Error::Io`] if others have changed the file, or its bytes could not be read through the mapping. The same for
+    /// every input that was open while those of a temporary file could not be read.
     pub fn ensure_unchanged(&self) -> Result<()> {
         let now = self.stamp().with_path(&self.path)?;
         let faulted = matches!(&self.storage, Storage::Mapped { map, .. } if map.faulted());
@@ -184,9 +189,17 @@ impl Input {
             (Some(then), Some(now)) if now.len < then.len => shrunk(),
             (Some(then), Some(now)) if now != then => changed(),
             _ if faulted => io::Error::from_raw_os_error(rustix::io::Errno::IO.raw_os_error()),
+            _ if self.faults != mapping::faults_of_temporaries() => {
+                io::Error::other("a temporary file could not be read")
+            }
             _ => return Ok(()),
         };
         Err(Error::io(&self.path, change))
+    }
+
+    /// The permissions of the regular file that was opened.
+    pub(crate) fn mode(&self) -> Option<u32> {
+        self.opened.and_then(|_| self.file()?.metadata().ok()).map(|metadata| metadata.mode())
     }
 
     /// What the regular file is now. Of one that is closed the name may stand for another file, or none: that tells nothing.
@@ -223,12 +236,12 @@ impl Storage {
     /// input twice: it is read from where it is, and is at its end afterwards.
     fn of_inherited(mut file: File) -> io::Result<(Self, Option<Stamp>)> {
         if !file.metadata()?.is_file() {
-            return Self::of_file(file);
+            return Self::of_file(file, Watch::Each);
         }
         if file.stream_position()? != 0 {
             return Ok((Self::spool(file, MEMORY_MAX)?, None));
         }
-        let opened = Self::of_file(file)?;
+        let opened = Self::of_file(file, Watch::Each)?;
         if let (Self::Mapped { file: Some(file), .. }, _) = &opened {
             let mut file: &File = file;
             file.seek(SeekFrom::End(0))?;
@@ -236,7 +249,7 @@ impl Storage {
         Ok(opened)
     }
 
-    fn of_file(mut file: File) -> io::Result<(Self, Option<Stamp>)> {
+    fn of_file(mut file: File, watch: Watch) -> io::Result<(Self, Option<Stamp>)> {
         let metadata = file.metadata()?;
         if metadata.is_dir() {
             return Err(io::Error::from_raw_os_error(rustix::io::Errno::ISDIR.raw_os_error()));
@@ -250,7 +263,7 @@ impl Storage {
         let len = isize::try_from(opened.len).ok().and_then(|len| usize::try_from(len).ok()).ok_or_else(|| {
             io::Error::new(io::ErrorKind::FileTooLarge, "the file is larger than a 32-bit program can map")
         })?;
-        let storage = match Mapping::of(&file, len) {
+        let storage = match Mapping::of(&file, len, watch) {
             Ok(map) => Self::Mapped { file: Some(file), map },
             // Not every file system can. What was just written is read from its start.
             Err(_) => {
@@ -272,7 +285,7 @@ impl Storage {
         io::Write::write_all(&mut file, &data)?;
         io::copy(&mut reader, &mut file)?;
         let len = usize::try_from(file.metadata()?.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        let map = Mapping::of(&file, len)?;
+        let map = Mapping::of(&file, len, Watch::Together)?;
         Ok(Self::Mapped { file: Some(file), map })
     }
 }
@@ -548,6 +561,31 @@ mod tests {
         keep.as_file().set_modified(modified).unwrap();
         assert!(input.ensure_unchanged().unwrap_err().to_string().ends_with("Input/output error"));
         assert!(other.bytes() == data && other.ensure_unchanged().is_ok());
+    }
+
+    #[test]
+    fn bytes_that_are_not_to_be_had_of_temporary_files_are_an_error_of_what_was_open() {
+        const NAME: &str =
+            "input::tests::bytes_that_are_not_to_be_had_of_temporary_files_are_an_error_of_what_was_open";
+        if !crate::testing::is_alone(NAME) {
+            return;
+        }
+        process::hand_over();
+        let (_keep, input) = mapped(&[1; 100]);
+        let in_memory = Input::from_bytes("x", vec![1; 100]);
+        let mut spooled = Input::spool(Path::new("pipe"), &vec![7; 20 << 20][..]).unwrap();
+        assert!(spooled.bytes().ends_with(&[7; 100]) && input.ensure_unchanged().is_ok());
+        // As if the disk had lost what was written to it.
+        spooled.file().unwrap().set_len(1 << 20).unwrap();
+        spooled.close();
+        assert!(spooled.bytes().ends_with(&[0; 100]));
+        assert!(spooled.ensure_unchanged().is_err());
+        for input in [&input, &in_memory] {
+            let error = input.ensure_unchanged().unwrap_err().to_string();
+            assert_eq!(error, format!("'{}': a temporary file could not be read", input.path().display()));
+        }
+        let (_keep, later) = mapped(&[1; 100]);
+        assert!(later.ensure_unchanged().is_ok());
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub(crate) struct Entry {
     start: AtomicUsize,
     end: AtomicUsize,
     faulted: AtomicBool,
+    temporary: AtomicBool,
 }
 
 /// So many entries come at once.
@@ -43,6 +44,7 @@ impl Entry {
             start: AtomicUsize::new(0),
             end: AtomicUsize::new(0),
             faulted: AtomicBool::new(false),
+            temporary: AtomicBool::new(false),
         }
     }
 
@@ -51,9 +53,10 @@ impl Entry {
         self.faulted.load(Ordering::Relaxed)
     }
 
-    /// For the handler: says that it stepped in.
-    pub(crate) fn set_faulted(&self) {
+    /// For the handler: says that it stepped in. Returns whether the mapping is one of a temporary file.
+    pub(crate) fn set_faulted(&self) -> bool {
         self.faulted.store(true, Ordering::Relaxed);
+        self.temporary.load(Ordering::Relaxed)
     }
 
     /// The caller holds the lock on the free entries.
@@ -86,8 +89,8 @@ fn chunks() -> impl Iterator<Item = &'static Chunk> {
     std::iter::successors(Some(&FIRST), |chunk| chunk.next.get().map(|next| &**next))
 }
 
-/// Enters a mapping.
-pub(crate) fn enter(range: Range<usize>) -> &'static Entry {
+/// Enters a mapping, of a temporary file or another.
+pub(crate) fn enter(range: Range<usize>, temporary: bool) -> &'static Entry {
     let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
     let entry = free.pop().unwrap_or_else(|| {
         static FIRST_IS_USED: AtomicBool = AtomicBool::new(false);
@@ -102,6 +105,7 @@ pub(crate) fn enter(range: Range<usize>) -> &'static Entry {
         first
     });
     entry.faulted.store(false, Ordering::Relaxed);
+    entry.temporary.store(temporary, Ordering::Relaxed);
     entry.set(range);
     entry
 }
@@ -131,7 +135,7 @@ mod tests {
 
     #[test]
     fn there_is_room_for_any_number_of_mappings() {
-        let entries: Vec<_> = (0..1000).map(|number| enter(range(number))).collect();
+        let entries: Vec<_> = (0..1000).map(|number| enter(range(number), false)).collect();
         for (number, entry) in entries.iter().enumerate() {
             for address in [range(number).start, range(number).end - 1] {
                 let (found, found_range) = find(address).unwrap();
@@ -145,23 +149,23 @@ mod tests {
 
     #[test]
     fn an_entry_starts_without_a_fault() {
-        let entry = enter(range(2000));
-        entry.set_faulted();
+        let entry = enter(range(2000), false);
+        assert!(!entry.set_faulted());
         assert!(entry.faulted());
         leave(entry);
-        let again: Vec<_> = (2000..3000).map(|number| enter(range(number))).collect();
+        let again: Vec<_> = (2000..3000).map(|number| enter(range(number), false)).collect();
         assert!(again.iter().all(|entry| !entry.faulted()));
         again.into_iter().for_each(leave);
     }
 
     #[test]
     fn a_mapping_is_found_while_others_come_and_go() {
-        let steady = enter(range(4000));
+        let steady = enter(range(4000), false);
         std::thread::scope(|scope| {
             for thread in 0..3 {
                 scope.spawn(move || {
                     for number in 0..2000 {
-                        leave(enter(range(5000 + thread * 2000 + number)));
+                        leave(enter(range(5000 + thread * 2000 + number), false));
                     }
                 });
             }

@@ -1,5 +1,4 @@
-//! Memory mapping of input files, what becomes of one whose file does not last, and closing a file with its errors: the
-//! only module with `unsafe` code.
+//! Memory mapping of input files, signal handling, and `close` with error reporting: the only module with `unsafe` code.
 #![allow(
     unsafe_code,
     reason = "mapping, signal handlers and closing have no safe form; the arguments are written at the calls"
@@ -9,14 +8,13 @@ use std::fs::File;
 use std::io;
 use std::ops::Deref;
 use std::os::fd::IntoRawFd;
-use std::sync::Once;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Once, OnceLock};
 
 use memmap2::{Mmap, MmapOptions, UncheckedAdvice};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
 use crate::live::{self, Entry};
-use crate::process;
 
 /// A file that is mapped for reading.
 #[derive(Debug)]
@@ -26,9 +24,25 @@ pub(crate) struct Mapping {
     entry: Option<&'static Entry>,
 }
 
+/// Whether anyone will ask a mapping if it [faulted](Mapping::faulted).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watch {
+    /// Its owner will.
+    Each,
+    /// Its file is a temporary one, for whose faults [`faults_of_temporaries`] is asked.
+    Together,
+}
+
+/// How many times bytes of temporary files were not to be had.
+pub(crate) fn faults_of_temporaries() -> usize {
+    FAULTS.load(Ordering::Relaxed)
+}
+
+static FAULTS: AtomicUsize = AtomicUsize::new(0);
+
 impl Mapping {
     /// Maps the `len` bytes of a regular, non-empty file.
-    pub(crate) fn of(file: &File, len: usize) -> io::Result<Self> {
+    pub(crate) fn of(file: &File, len: usize, watch: Watch) -> io::Result<Self> {
         // SAFETY: the mapping is read-only, and `Mmap` keeps it alive as long as any borrow of its bytes. What nobody can
         // exclude is that another process changes or shortens the file meanwhile, where Rust takes borrowed bytes for
         // constant. The library therefore makes nothing but integers of mapped bytes: no `str`, `bool` or enum borrows
@@ -39,10 +53,10 @@ impl Mapping {
         // which ends the process or, with the handler below, makes zeros of them: changed bytes again. Either way no
         // output is in place yet.
         let map = unsafe { MmapOptions::new().len(len).map(file)? };
-        let entry = process::is_handed_over().then(|| {
+        let entry = SIGNALS_TAKEN.load(Ordering::Relaxed).then(|| {
             install_handler();
             let range = map.as_ptr_range();
-            live::enter(range.start.addr()..range.end.addr())
+            live::enter(range.start.addr()..range.end.addr(), watch == Watch::Together)
         });
         Ok(Self { map, entry })
     }
@@ -79,8 +93,21 @@ impl Drop for Mapping {
     }
 }
 
+/// Whether the signals of the process are ours to set.
+static SIGNALS_TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Has SIGBUS handled before the next file is mapped, and SIGXFSZ ignored from now on.
+pub(crate) fn take_signals() {
+    if !SIGNALS_TAKEN.swap(true, Ordering::Relaxed) {
+        ignore_sigxfsz();
+    }
+}
+
 /// The size of a page, for the handler.
 static PAGE: AtomicUsize = AtomicUsize::new(0);
+
+/// What SIGBUS did before the handler was there.
+static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 fn install_handler() {
     static INSTALLED: Once = Once::new();
@@ -95,6 +122,10 @@ fn install_handler() {
         // threads the stack that SA_ONSTACK names; a thread without one handles the signal on its own.
         // Where it fails, a shortened file ends the process.
         unsafe {
+            let mut before: libc::sigaction = std::mem::zeroed();
+            if libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut before) == 0 {
+                BEFORE.get_or_init(|| before);
+            }
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = handler;
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
@@ -103,12 +134,12 @@ fn install_handler() {
     });
 }
 
-/// Puts zeros where the bytes of a mapped file are not to be had, and notes that. Any other fault ends the process, as it
-/// would have without this.
+/// Puts zeros where the bytes of a mapped file are not to be had, and notes that. Any other SIGBUS does what it did before
+/// this handler was there.
 ///
 /// It only reads and writes atomics ([`live`] says why that is enough), and makes system calls that a handler may
 /// make. The interrupted thread was reading memory, so it is not between a system call and a look at its `errno`.
-extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: with SA_SIGINFO the system passes a valid structure; a SIGBUS of the kernel (its code is positive) has an
     // address in it.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().addr()) };
@@ -123,25 +154,49 @@ extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut
             mmap_anonymous(std::ptr::without_provenance_mut(start), range.end - start, ProtFlags::READ, flags)
         };
         if zeros.is_ok() {
-            entry.set_faulted();
+            if entry.set_faulted() {
+                FAULTS.fetch_add(1, Ordering::Relaxed);
+            }
             return;
         }
     }
-    // SAFETY: both may be called in a handler. The signal is blocked until the handler returns, and then ends the process.
-    unsafe {
-        libc::signal(signal, libc::SIG_DFL);
-        libc::raise(signal);
+    as_before(signal, info, context, code > 0);
+}
+
+/// Hands a signal to whoever had it before. `forced` says that it is a fault, which the system does not let anyone ignore.
+fn as_before(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void, forced: bool) {
+    type Plain = extern "C" fn(libc::c_int);
+    type Informed = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+    match BEFORE.get() {
+        Some(before) if before.sa_sigaction == libc::SIG_IGN && !forced => {}
+        Some(before) if ![libc::SIG_IGN, libc::SIG_DFL].contains(&before.sa_sigaction) => {
+            // SAFETY: the system would have called the function at this address with these arguments; the flag says which.
+            unsafe {
+                if before.sa_flags & libc::SA_SIGINFO == 0 {
+                    std::mem::transmute::<libc::sighandler_t, Plain>(before.sa_sigaction)(signal);
+                } else {
+                    std::mem::transmute::<libc::sighandler_t, Informed>(before.sa_sigaction)(signal, info, context);
+                }
+            }
+        }
+        // SAFETY: both may be called in a handler. The signal is blocked until the handler returns, and then ends the process.
+        _ => unsafe {
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        },
     }
 }
 
-/// Makes writing beyond the limit on file sizes an error instead of the end of the process, if that is ours to decide.
-pub(crate) fn ignore_sigxfsz() {
-    static IGNORED: Once = Once::new();
-    if process::is_handed_over() {
-        IGNORED.call_once(|| {
-            // SAFETY: ignoring a signal runs no code of ours. Where it fails, the signal does what it did.
-            let _ = unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
-        });
+/// Makes writing beyond the limit on file sizes an error instead of the end of the process, unless the program has a handler.
+fn ignore_sigxfsz() {
+    // SAFETY: ignoring a signal runs no code of ours. The structure is plain data, for which zeros are valid.
+    // Where it fails, the signal does what it did.
+    unsafe {
+        let mut before: libc::sigaction = std::mem::zeroed();
+        let asked = libc::sigaction(libc::SIGXFSZ, std::ptr::null(), &raw mut before);
+        if asked == 0 && before.sa_sigaction == libc::SIG_DFL {
+            libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+        }
     }
 }
 
@@ -151,5 +206,121 @@ pub(crate) fn close(file: File) -> io::Result<()> {
     match unsafe { libc::close(file.into_raw_fd()) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::input::Input;
+    use crate::process;
+    use crate::testing::is_alone;
+
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+
+    extern "C" fn plain(_: libc::c_int) {
+        CALLS.fetch_add(1, Ordering::SeqCst);
+    }
+
+    extern "C" fn informed(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+        // SAFETY: the system, or the handler that stands before this one, passes a valid structure.
+        let sender = unsafe { (*info).si_pid() };
+        CALLS.fetch_add(usize::from(u32::try_from(sender) == Ok(std::process::id())), Ordering::SeqCst);
+    }
+
+    fn set(signal: libc::c_int, handler: libc::sighandler_t, flags: libc::c_int) {
+        // SAFETY: the handlers above only add to a number.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handler;
+            action.sa_flags = flags;
+            assert_eq!(libc::sigaction(signal, &raw const action, std::ptr::null_mut()), 0);
+        }
+    }
+
+    fn raise(signal: libc::c_int) {
+        // SAFETY: what happens then is what the tests are about.
+        assert_eq!(unsafe { libc::raise(signal) }, 0);
+    }
+
+    /// A file that becomes shorter while it is mapped, as if nothing else were going on.
+    fn assert_that_lost_bytes_are_an_error() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), [1; 100_000]).unwrap();
+        let input = Input::open(file.path()).unwrap();
+        file.as_file().set_len(10).unwrap();
+        assert!(input.bytes()[60_000..].iter().all(|&byte| byte == 0));
+        assert!(input.ensure_unchanged().is_err());
+    }
+
+    #[test]
+    #[allow(clippy::as_conversions, reason = "the address of a function has no other way into the structure")]
+    fn a_signal_that_is_not_about_bytes_that_are_not_to_be_had_goes_where_it_went_before() {
+        const NAME: &str =
+            "mapping::tests::a_signal_that_is_not_about_bytes_that_are_not_to_be_had_goes_where_it_went_before";
+        if !is_alone(NAME) {
+            return;
+        }
+        set(libc::SIGBUS, informed as *const () as libc::sighandler_t, libc::SA_SIGINFO);
+        process::hand_over();
+        for calls in 1..=3 {
+            assert_that_lost_bytes_are_an_error();
+            raise(libc::SIGBUS);
+            assert_eq!(CALLS.load(Ordering::SeqCst), calls);
+        }
+    }
+
+    #[test]
+    #[allow(clippy::as_conversions, reason = "the address of a function has no other way into the structure")]
+    fn a_handler_without_information_gets_the_signals_that_are_not_about_bytes_that_are_not_to_be_had() {
+        const NAME: &str = "mapping::tests::a_handler_without_information_gets_the_signals_that_are_not_about_bytes_that_are_not_to_be_had";
+        if !is_alone(NAME) {
+            return;
+        }
+        set(libc::SIGBUS, plain as *const () as libc::sighandler_t, 0);
+        set(libc::SIGXFSZ, plain as *const () as libc::sighandler_t, 0);
+        process::hand_over();
+        assert_that_lost_bytes_are_an_error();
+        raise(libc::SIGBUS);
+        raise(libc::SIGXFSZ);
+        assert_eq!(CALLS.load(Ordering::SeqCst), 2);
+    }
+
+    #[test]
+    fn a_signal_that_the_program_ignores_stays_ignored_if_it_is_not_about_bytes_that_are_not_to_be_had() {
+        const NAME: &str = "mapping::tests::a_signal_that_the_program_ignores_stays_ignored_if_it_is_not_about_bytes_that_are_not_to_be_had";
+        if !is_alone(NAME) {
+            return;
+        }
+        set(libc::SIGBUS, libc::SIG_IGN, 0);
+        process::hand_over();
+        assert_that_lost_bytes_are_an_error();
+        raise(libc::SIGBUS);
+    }
+
+    #[test]
+    fn without_being_asked_no_signal_is_touched() {
+        if !is_alone("mapping::tests::without_being_asked_no_signal_is_touched") {
+            return;
+        }
+        let handler = |signal| {
+            // SAFETY: it only asks.
+            unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                assert_eq!(libc::sigaction(signal, std::ptr::null(), &raw mut action), 0);
+                action.sa_sigaction
+            }
+        };
+        let handlers = || [libc::SIGBUS, libc::SIGXFSZ].map(handler);
+        let before = handlers();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "abc").unwrap();
+        assert_eq!(Input::open(file.path()).unwrap().bytes(), b"abc");
+        crate::write_file(&file.path().with_extension("out"), b"abc").unwrap();
+        std::fs::remove_file(file.path().with_extension("out")).unwrap();
+        assert!(Input::open(Path::new("/dev/null")).unwrap().is_empty());
+        assert_eq!(handlers(), before);
     }
 }

@@ -7,26 +7,42 @@
 //! What is in place is not forced to the disk, as it is not by compilers and linkers: after a loss of power a file may be
 //! empty or cut.
 //!
-//! A symbolic link is followed and kept; an existing file passes its permissions and owner on to its
-//! successor and must itself be writable, as if it were written in place.
+//! LLVM opens some outputs and writes them, and puts a new file in the place of others. [`Manner`] says which of the two an
+//! output follows: what becomes of a link or a file that is already there. Either way an existing file passes its permissions
+//! and access control list on, so that nobody can read the new file who could not read the old one.
 
 use std::collections::HashSet;
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result, WithPath};
 use crate::input::Slice;
 use crate::piece::Sink;
 use crate::process;
-use crate::staging::{Placed, Staged, Temporary, directory_of, take_over};
+use crate::staging::{self, Legacy, Placed, Staged, Temporary, directory_of, take_over};
 
 /// Ranges up to this length are gathered in memory rather than copied by a system call each.
 const SMALL: u64 = 64 << 10;
 
 /// How many symbolic links one output path may go through, as Linux has it.
 const MAX_LINKS: usize = 40;
+
+/// How an output treats what is already at its path. A directory is always an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// As a program that opens the file and writes: links are followed, and a file that is replaced must be writable. Its
+    /// successor has its owner, permissions and extended attributes; where that cannot be, the file is written in place.
+    Rewrite,
+    /// Like [`Rewrite`](Self::Rewrite), but the file has these permissions, less the umask, and is never written in place.
+    WithMode(u32),
+    /// A new file gets the name: a link is replaced, and so is a file that cannot be written. A device, a pipe or a link to
+    /// one is written to.
+    Replace,
+    /// A new file gets the name, whatever has it. For names that nobody typed, under which others may have put a link.
+    Generated,
+}
 
 /// An output under construction.
 #[derive(Debug)]
@@ -40,9 +56,19 @@ pub(crate) struct Output {
 #[derive(Debug)]
 enum Place {
     /// By giving the staged file its name.
-    Name { staged: Staged, target: PathBuf, replaces: bool },
+    Name { staged: Staged, target: PathBuf, over: Over },
     /// By writing them into what is already there.
     Into { staged: File, destination: File },
+}
+
+/// What has the name of a staged file already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Over {
+    Nothing,
+    /// A file or link that is replaced.
+    Replaced,
+    /// A file that is replaced, or written in place where its name cannot be taken away.
+    Rewritten,
 }
 
 impl Place {
@@ -58,16 +84,21 @@ impl Place {
     fn rank(&self) -> u8 {
         match self {
             Self::Into { .. } => 0,
-            Self::Name { replaces: false, .. } => 1,
-            Self::Name { replaces: true, .. } => 2,
+            Self::Name { over: Over::Nothing, .. } => 1,
+            Self::Name { .. } => 2,
         }
     }
 }
 
 impl Output {
-    /// Stages an output for `path`; `-` is standard output.
+    /// Stages an output for `path`, in the manner of [`Manner::Rewrite`]; `-` is standard output.
     pub(crate) fn stage(path: &Path) -> Result<Self> {
-        let place = stage(path).with_path(path)?;
+        Self::stage_as(path, Manner::Rewrite)
+    }
+
+    /// Stages an output for `path`; `-` is standard output.
+    pub(crate) fn stage_as(path: &Path, manner: Manner) -> Result<Self> {
+        let place = stage(path, manner).with_path(path)?;
         Ok(Self { path: path.to_owned(), buffer: Vec::new(), place })
     }
 
@@ -110,7 +141,7 @@ impl Output {
 
     /// Makes a new file one that whoever may read it may run; one that replaces another has what that had.
     pub(crate) fn make_executable(&mut self) -> Result<()> {
-        if let Place::Name { replaces: false, staged, .. } = &self.place {
+        if let Place::Name { over: Over::Nothing, staged, .. } = &self.place {
             let mode = staged.file.metadata().with_path(&self.path)?.mode();
             let readers = (mode & 0o444) >> 2;
             staged.file.set_permissions(Permissions::from_mode(mode | readers)).with_path(&self.path)?;
@@ -154,8 +185,8 @@ pub(crate) fn commit(mut outputs: Vec<Output>) -> Result<()> {
         // Behind the last one nothing can fail.
         let old = if left > 0 { Old::Kept } else { Old::Lost };
         let put = match place {
-            Place::Name { staged, target, replaces: false } => put(staged, target),
-            Place::Name { staged, target, replaces: true } => replace(staged, target, old),
+            Place::Name { staged, target, over: Over::Nothing } => put(staged, target),
+            Place::Name { staged, target, over } => replace(staged, target, over, old),
             // Standard output may be in the middle of a file; a named file is replaced as a whole.
             Place::Into { staged, destination } if path.as_os_str() == "-" => append(&staged, destination),
             Place::Into { staged, destination } => pour(&staged, destination),
@@ -264,7 +295,7 @@ fn put(staged: Staged, target: PathBuf) -> io::Result<Done> {
     }
 }
 
-fn replace(staged: Staged, target: PathBuf, old: Old) -> io::Result<Done> {
+fn replace(staged: Staged, target: PathBuf, over: Over, old: Old) -> io::Result<Done> {
     let beside = staged.put_beside(&target)?;
     if old == Old::Kept && exchange(beside.path(), &target).is_ok() {
         return Ok(Done::Exchanged { target, old: beside });
@@ -272,10 +303,11 @@ fn replace(staged: Staged, target: PathBuf, old: Old) -> io::Result<Done> {
     match beside.rename(&target) {
         Ok(()) => Ok(Done::Final),
         // A file may be writable where its name is not: in a sticky directory, or mounted by itself.
-        Err((beside, _)) => {
-            let destination = OpenOptions::new().read(true).write(true).open(&target)?;
+        Err((beside, _)) if over == Over::Rewritten => {
+            let destination = open_existing(&target, true)?;
             pour(&File::open(beside.path())?, destination)
         }
+        Err((_, error)) => Err(error),
     }
 }
 
@@ -329,20 +361,35 @@ fn copy_all(mut from: &File, mut to: &File) -> io::Result<u64> {
     }
 }
 
-fn stage(path: &Path) -> io::Result<Place> {
+fn stage(path: &Path, manner: Manner) -> io::Result<Place> {
     if path.as_os_str() == "-" {
         let stdout = process::open(|| std::os::fd::AsFd::as_fd(&io::stdout()).try_clone_to_owned())?;
         return Ok(Place::Into { staged: process::open(tempfile::tempfile)?, destination: File::from(stdout) });
     }
-    let target = match resolve(path)? {
-        Target::Descriptor => return stage_into(path),
-        Target::Path(target) => target,
+    let replaces_links = matches!(manner, Manner::Replace | Manner::Generated);
+    let target = match resolve(path) {
+        _ if manner == Manner::Generated => path.to_owned(),
+        Ok(Target::Descriptor) => return stage_into(path),
+        Ok(Target::Path(target)) => target,
+        // What leads nowhere, or where we must not go, can be replaced all the same.
+        Err(_) if replaces_links => path.to_owned(),
+        Err(error) => return Err(error),
     };
-    match target.metadata() {
-        Ok(old) if old.is_dir() => Err(io::Error::from_raw_os_error(rustix::io::Errno::ISDIR.raw_os_error())),
-        Ok(old) if old.is_file() => stage_beside(target, Some(&old)),
-        Ok(_) => stage_into(&target),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => stage_beside(target, None),
+    let at_end = existing(&target)?;
+    match at_end.as_ref().map(Metadata::file_type) {
+        Some(kind) if kind.is_dir() => Err(io::Error::from_raw_os_error(rustix::io::Errno::ISDIR.raw_os_error())),
+        Some(kind) if !kind.is_file() && !kind.is_symlink() && manner != Manner::Generated => stage_into(&target),
+        _ if replaces_links => stage_replacing(path.to_owned()),
+        None => stage_new(target, manner),
+        Some(_) => stage_rewriting(target, manner),
+    }
+}
+
+/// What is at the path itself, be it a link; none if that is nothing.
+fn existing(path: &Path) -> io::Result<Option<Metadata>> {
+    match path.symlink_metadata() {
+        Ok(old) => Ok(Some(old)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -362,7 +409,10 @@ fn resolve(path: &Path) -> io::Result<Target> {
             return Ok(Target::Descriptor);
         }
         match path.read_link() {
-            Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
+            Ok(target) => {
+                check_link(&path)?;
+                path = path.parent().unwrap_or(Path::new("")).join(target);
+            }
             // No link, or nothing. Of anything else it is not known, and what is no link would be replaced.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Ok(Target::Path(path)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Target::Path(path)),
@@ -372,27 +422,89 @@ fn resolve(path: &Path) -> io::Result<Target> {
     Err(io::Error::from_raw_os_error(rustix::io::Errno::LOOP.raw_os_error()))
 }
 
+/// Refuses the links that Linux refuses to follow with `fs.protected_symlinks`, since it is not the system that follows links here.
+fn check_link(link: &Path) -> io::Result<()> {
+    let owner = link.symlink_metadata()?.uid();
+    let directory = directory_of(link).metadata()?;
+    if is_trap(owner, rustix::process::geteuid().as_raw(), (directory.uid(), directory.mode())) {
+        return Err(io::Error::from_raw_os_error(rustix::io::Errno::ACCESS.raw_os_error()));
+    }
+    Ok(())
+}
+
+/// Whether a link of this owner may be a trap for the user: it is another user's, in a directory such as `/tmp`, where
+/// everybody may put links and only their owners may take them away. The directory is given as its owner and mode.
+fn is_trap(owner: u32, user: u32, (directory, mode): (u32, u32)) -> bool {
+    const STICKY_AND_WRITABLE_BY_ALL: u32 = 0o1002;
+    let is_shared = mode & STICKY_AND_WRITABLE_BY_ALL == STICKY_AND_WRITABLE_BY_ALL;
+    is_shared && owner != user && owner != directory
+}
+
+/// Opens what a resolved path leads to, as the system lets a program do that would make the file: in a directory such as
+/// `/tmp` not another user's file, if the system protects from that. A link that got there meanwhile is not followed.
+fn open_existing(target: &Path, read: bool) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(read).write(true).create(true).truncate(false).custom_flags(libc::O_NOFOLLOW);
+    process::open(|| options.open(target))
+}
+
 fn stage_into(path: &Path) -> io::Result<Place> {
     // Only a regular file has an old content to be read; opening a pipe to read would keep it open.
     let is_file = path.metadata()?.is_file();
-    let destination = process::open(|| OpenOptions::new().read(is_file).write(true).open(path))?;
+    let destination = match existing(path)? {
+        Some(old) if !old.is_symlink() => open_existing(path, is_file)?,
+        _ => process::open(|| OpenOptions::new().read(is_file).write(true).open(path))?,
+    };
     Ok(Place::Into { staged: process::open(tempfile::tempfile)?, destination })
 }
 
-fn stage_beside(target: PathBuf, old: Option<&Metadata>) -> io::Result<Place> {
-    if old.is_some() {
-        // Renaming would also replace a file that its owner has made read-only.
-        process::open(|| OpenOptions::new().write(true).open(&target))?;
+/// Stages a file whose name is free.
+fn stage_new(target: PathBuf, manner: Manner) -> io::Result<Place> {
+    let staged = Staged::create(&target, manner.mode())?;
+    Ok(Place::Name { staged, target, over: Over::Nothing })
+}
+
+/// Stages a file that takes the place of one that could be written as well.
+fn stage_rewriting(target: PathBuf, manner: Manner) -> io::Result<Place> {
+    let old = open_existing(&target, false)?;
+    let staged = Staged::create(&target, manner.mode());
+    if let Manner::WithMode(_) = manner {
+        let staged = staged?;
+        let permissions = staged.file.metadata()?.permissions();
+        take_over(&staged.file, &old, Legacy::Access)?;
+        staged.file.set_permissions(permissions)?;
+        return Ok(Place::Name { staged, target, over: Over::Replaced });
     }
-    let staged = match Staged::create(&target) {
-        Ok(staged) => staged,
-        Err(_) if old.is_some() => return stage_into(&target),
-        Err(error) => return Err(error),
-    };
-    if let Some(old) = old {
-        take_over(&staged.file, old)?;
+    match staged.and_then(|staged| take_over(&staged.file, &old, Legacy::Everything).map(|()| staged)) {
+        Ok(staged) => Ok(Place::Name { staged, target, over: Over::Rewritten }),
+        Err(_) => stage_into(&target),
     }
-    Ok(Place::Name { staged, target, replaces: old.is_some() })
+}
+
+/// Stages a file that takes the place of whatever has its name.
+fn stage_replacing(target: PathBuf) -> io::Result<Place> {
+    let Some(old) = existing(&target)? else { return stage_new(target, Manner::Replace) };
+    let staged = Staged::create(&target, staging::MODE)?;
+    if old.is_file() {
+        let open =
+            |write: bool| OpenOptions::new().read(!write).write(write).custom_flags(libc::O_NOFOLLOW).open(&target);
+        match process::open(|| open(false).or_else(|_| open(true))) {
+            Ok(old) => take_over(&staged.file, &old, Legacy::Access)?,
+            // Who may read it is not known.
+            Err(_) => staged.file.set_permissions(Permissions::from_mode(0o600))?,
+        }
+    }
+    Ok(Place::Name { staged, target, over: Over::Replaced })
+}
+
+impl Manner {
+    /// The permissions of a new file, less the umask.
+    fn mode(self) -> u32 {
+        match self {
+            Self::WithMode(mode) => mode & 0o777,
+            Self::Rewrite | Self::Replace | Self::Generated => staging::MODE,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -401,6 +513,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::testing::say;
 
     fn write(path: &Path, data: &[u8]) -> Result<()> {
         let mut output = Output::stage(path)?;
@@ -445,6 +558,249 @@ mod tests {
         assert!(link.is_symlink());
         std::os::unix::fs::symlink("round", dir.path().join("round")).unwrap();
         assert!(write(&dir.path().join("round"), b"x").is_err());
+    }
+
+    fn write_as(path: &Path, manner: Manner, data: &[u8]) -> Result<()> {
+        let mut output = Output::stage_as(path, manner)?;
+        output.write(data)?;
+        commit(vec![output])
+    }
+
+    fn mode(path: &Path) -> u32 {
+        path.symlink_metadata().unwrap().mode() & 0o7777
+    }
+
+    const MANNERS: [Manner; 4] = [Manner::Rewrite, Manner::WithMode(0o640), Manner::Replace, Manner::Generated];
+
+    #[test]
+    fn links_are_followed_or_replaced_and_what_they_lead_to_is_new_or_untouched() {
+        for manner in MANNERS {
+            let is_followed = matches!(manner, Manner::Rewrite | Manner::WithMode(_));
+            for old in [Some(b"old"), None] {
+                for name in ["link", "link-to-link"] {
+                    let dir = tempfile::tempdir().unwrap();
+                    let path = |name: &str| dir.path().join(name);
+                    std::os::unix::fs::symlink("target", path("link")).unwrap();
+                    std::os::unix::fs::symlink("link", path("link-to-link")).unwrap();
+                    old.iter().for_each(|old| fs::write(path("target"), old).unwrap());
+                    write_as(&path(name), manner, b"new").unwrap();
+                    assert_eq!(path(name).is_symlink(), is_followed, "{manner:?} {name}");
+                    assert_eq!(fs::read(path(name)).unwrap(), b"new");
+                    let target = if is_followed { Some(&b"new"[..]) } else { old.map(|old| &old[..]) };
+                    assert_eq!(fs::read(path("target")).ok().as_deref(), target, "{manner:?} {name}");
+                }
+            }
+            let dir = tempfile::tempdir().unwrap();
+            let round = dir.path().join("round");
+            std::os::unix::fs::symlink("round", &round).unwrap();
+            assert_eq!(write_as(&round, manner, b"new").is_err(), is_followed, "{manner:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_failure_where_a_link_was_to_be_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        std::os::unix::fs::symlink("target", path("a")).unwrap();
+        let mut outputs =
+            vec![Output::stage_as(&path("a"), Manner::Replace).unwrap(), Output::stage(&path("b")).unwrap()];
+        fs::create_dir(path("b")).unwrap();
+        outputs.iter_mut().for_each(|output| output.write(b"new").unwrap());
+        assert!(commit(outputs).is_err());
+        assert_eq!(path("a").read_link().unwrap(), Path::new("target"));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn devices_are_written_to_unless_the_name_is_generated() {
+        for manner in MANNERS {
+            let dir = tempfile::tempdir().unwrap();
+            let path = |name: &str| dir.path().join(name);
+            std::os::unix::fs::symlink("/dev/null", path("null")).unwrap();
+            std::os::unix::fs::symlink("/dev/full", path("full")).unwrap();
+            write_as(&path("null"), manner, b"new").unwrap();
+            let is_written = manner != Manner::Generated;
+            assert_eq!(path("null").is_symlink(), is_written, "{manner:?}");
+            assert_eq!(write_as(&path("full"), manner, b"new").is_err(), is_written, "{manner:?}");
+            assert!(!Path::new("/dev/null").metadata().unwrap().is_file());
+            rustix::fs::mknodat(rustix::fs::CWD, path("pipe"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+            if !is_written {
+                write_as(&path("pipe"), manner, b"new").unwrap();
+                assert_eq!(fs::read(path("pipe")).unwrap(), b"new");
+            }
+        }
+    }
+
+    #[test]
+    fn directories_are_never_replaced() {
+        for manner in MANNERS {
+            let dir = tempfile::tempdir().unwrap();
+            let (path, link) = (dir.path().join("x"), dir.path().join("link"));
+            fs::create_dir(&path).unwrap();
+            std::os::unix::fs::symlink("x", &link).unwrap();
+            assert!(write_as(&path, manner, b"new").unwrap_err().to_string().ends_with("': Is a directory"));
+            assert_eq!(write_as(&link, manner, b"new").is_ok(), manner == Manner::Generated, "{manner:?}");
+            assert!(path.is_dir());
+        }
+    }
+
+    #[test]
+    fn nobody_may_do_more_with_a_new_file_than_with_the_old_one() {
+        for old in [0o600, 0o644, 0o444, 0o200, 0o777, 0o640, 0o604, 0o000] {
+            for manner in MANNERS {
+                let dir = tempfile::tempdir().unwrap();
+                let path = dir.path().join("x");
+                drop(Staged::create(&path, 0o777).map(|staged| staged.put(&path).unwrap()).unwrap());
+                let umask = 0o777 & !mode(&path);
+                fs::set_permissions(&path, Permissions::from_mode(old)).unwrap();
+                let written = write_as(&path, manner, b"new");
+                if matches!(manner, Manner::Replace | Manner::Generated) || old & 0o200 != 0 {
+                    written.unwrap();
+                } else if written.is_err() {
+                    // A file that may not be written stays as it is. Root may write any.
+                    continue;
+                }
+                let expected = match manner {
+                    Manner::Rewrite => old,
+                    Manner::WithMode(mode) => mode & !umask,
+                    Manner::Replace | Manner::Generated => old & 0o666 & !umask,
+                };
+                assert_eq!(mode(&path), expected, "{manner:?} {old:o}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_links_of_others_in_shared_directories_are_traps() {
+        let (me, dave, root) = (1000, 1001, 0);
+        for (owner, user, directory, trap) in [
+            (dave, me, (root, 0o41777), true),
+            (dave, root, (root, 0o41777), true),
+            (me, root, (root, 0o41777), true),
+            (me, me, (root, 0o41777), false),
+            (root, me, (root, 0o41777), false),
+            (dave, me, (dave, 0o41777), false),
+            (dave, me, (root, 0o40777), false),
+            (dave, me, (root, 0o41775), false),
+            (dave, me, (root, 0o40755), false),
+        ] {
+            assert_eq!(is_trap(owner, user, directory), trap, "{owner} {user} {directory:?}");
+        }
+    }
+
+    #[test]
+    fn links_of_others_in_shared_directories_are_not_followed() {
+        if !rustix::process::geteuid().is_root() {
+            say("SKIPPED: only root can make another user's link");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let foreign = |name: &str| {
+            std::os::unix::fs::symlink("target", path(name)).unwrap();
+            std::os::unix::fs::lchown(path(name), Some(65534), Some(65534)).unwrap();
+        };
+        foreign("link");
+        std::os::unix::fs::symlink("link", path("own-link")).unwrap();
+        for old in [None, Some(b"old")] {
+            old.iter().for_each(|old| fs::write(path("target"), old).unwrap());
+            for name in ["link", "own-link"] {
+                fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
+                let error = write(&path(name), b"new").unwrap_err().to_string();
+                assert_eq!(error, format!("'{}': Permission denied", path(name).display()));
+                assert_eq!(fs::read(path("target")).ok().as_deref(), old.map(|old| &old[..]));
+                fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+            }
+        }
+        write(&path("own-link"), b"new").unwrap();
+        assert_eq!(fs::read(path("target")).unwrap(), b"new");
+    }
+
+    /// A file, and what its extended attributes are. None, said loudly, where the file system has none.
+    #[cfg(target_os = "linux")]
+    mod attributes {
+        use std::collections::BTreeMap;
+
+        use rustix::fs::{XattrFlags, lgetxattr, llistxattr, setxattr};
+
+        use super::*;
+
+        pub(super) const ACCESS: &str = "system.posix_acl_access";
+        pub(super) const DEFAULT: &str = "system.posix_acl_default";
+
+        /// The access control list: what its owner, user 65534, the group, all of them but the owner and everybody may do.
+        pub(super) fn list(owner: u16, user: u16, group: u16, mask: u16, others: u16) -> Vec<u8> {
+            let entries = [(1, owner, !0), (2, user, 65534), (4, group, !0), (16, mask, !0), (32, others, !0_u32)];
+            let entry = |(tag, may, id): (u16, u16, u32)| {
+                [&tag.to_le_bytes()[..], &may.to_le_bytes(), &id.to_le_bytes()].concat()
+            };
+            [2_u32.to_le_bytes().to_vec(), entries.map(entry).concat()].concat()
+        }
+
+        pub(super) fn set(path: &Path, name: &str, value: &[u8]) -> bool {
+            let set = setxattr(path, name, value, XattrFlags::empty());
+            if set.is_err() {
+                say(&format!("SKIPPED: extended attributes such as {name} cannot be set here"));
+            }
+            set.is_ok()
+        }
+
+        pub(super) fn all(path: &Path) -> BTreeMap<String, Vec<u8>> {
+            let mut names = vec![0; 1 << 16];
+            let len = llistxattr(path, &mut names[..]).unwrap();
+            let names = names[..len].split(|&byte| byte == 0).filter(|name| !name.is_empty());
+            let value = |name: &str| {
+                let mut value = vec![0; 1 << 16];
+                let len = lgetxattr(path, name, &mut value[..]).unwrap();
+                value[..len].to_vec()
+            };
+            names.map(|name| std::str::from_utf8(name).unwrap()).map(|name| (name.to_owned(), value(name))).collect()
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn who_is_denied_by_the_access_control_list_of_a_file_is_denied_by_that_of_its_successor() {
+        let permissions = [0, 4, 6, 7];
+        for (user, group) in permissions.into_iter().flat_map(|user| permissions.map(|group| (user, group))) {
+            for manner in MANNERS {
+                let dir = tempfile::tempdir().unwrap();
+                let path = dir.path().join("x");
+                fs::write(&path, b"old").unwrap();
+                let list = attributes::list(6, user, group, 6, 4);
+                if !attributes::set(&path, attributes::ACCESS, &list) || !attributes::set(&path, "user.test", b"1") {
+                    return;
+                }
+                let before = attributes::all(&path);
+                write_as(&path, manner, b"new").unwrap();
+                let after = attributes::all(&path);
+                assert_eq!(fs::read(&path).unwrap(), b"new");
+                if manner == Manner::Rewrite {
+                    assert_eq!(after, before);
+                }
+                // The mask may allow less than before, the entries are the same.
+                let entry = |list: &[u8], index: usize| list[4 + 8 * index..][..8].to_vec();
+                let (before, after) = (&before[attributes::ACCESS], &after[attributes::ACCESS]);
+                assert!((0..3).all(|index| entry(before, index) == entry(after, index)), "{manner:?} {user} {group}");
+            }
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_without_an_access_control_list_gets_none_from_its_directory() {
+        for manner in MANNERS {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("x");
+            fs::write(&path, b"old").unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+            if !attributes::set(dir.path(), attributes::DEFAULT, &attributes::list(7, 7, 7, 7, 7)) {
+                return;
+            }
+            write_as(&path, manner, b"new").unwrap();
+            assert!(attributes::all(&path).is_empty(), "{manner:?}");
+            assert_eq!(mode(&path), 0o640, "{manner:?}");
+        }
     }
 
     #[test]

@@ -6,9 +6,9 @@
 //! given a new one and be renamed.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Seek, SeekFrom};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -16,7 +16,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::{mapping, process};
 
 /// The permissions of a new file, of which the umask takes its part.
-const MODE: u32 = 0o666;
+pub(crate) const MODE: u32 = 0o666;
 
 /// A file that is not in place yet.
 #[derive(Debug)]
@@ -36,13 +36,12 @@ pub(crate) enum Placed {
 }
 
 impl Staged {
-    /// An empty file that is going to be `target`.
-    pub(crate) fn create(target: &Path) -> io::Result<Self> {
-        mapping::ignore_sigxfsz();
-        if let Ok(file) = process::open(|| unnamed(directory_of(target))) {
+    /// An empty file that is going to be `target`, with these permissions, of which the umask takes its part.
+    pub(crate) fn create(target: &Path, mode: u32) -> io::Result<Self> {
+        if let Ok(file) = process::open(|| unnamed(directory_of(target), mode)) {
             return Ok(Self { file, name: None });
         }
-        let (file, name) = named(target)?;
+        let (file, name) = named(target, mode)?;
         Ok(Self { file, name: Some(name) })
     }
 
@@ -117,23 +116,111 @@ pub(crate) fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Gives the new file the permissions and, where the process may, the owner of the old one.
-pub(crate) fn take_over(file: &File, old: &Metadata) -> io::Result<()> {
-    let new = file.metadata()?;
-    if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
-        drop(std::os::unix::fs::fchown(file, Some(old.uid()), Some(old.gid())));
+/// What a new file must have of the one that it takes the place of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Legacy {
+    /// All that a file keeps when it is written in place: owner, permissions, extended attributes.
+    Everything,
+    /// What keeps readers out: no more permissions than the old file has, and its access control list. The owner too, if
+    /// the process may give files away.
+    Access,
+}
+
+/// Gives the new, still empty file what the old one has: nobody may read it who could not read the old one.
+///
+/// # Errors
+/// Whatever keeps the new file from having all that it must have.
+pub(crate) fn take_over(file: &File, old: &File, legacy: Legacy) -> io::Result<()> {
+    use std::os::unix::fs::fchown;
+    let (new, was) = (file.metadata()?, old.metadata()?);
+    let mut mode = was.mode();
+    if (new.uid(), new.gid()) != (was.uid(), was.gid()) {
+        let given = fchown(file, Some(was.uid()), Some(was.gid()));
+        if legacy == Legacy::Everything {
+            given?;
+        } else if given.is_err() && new.gid() != was.gid() && fchown(file, None, Some(was.gid())).is_err() {
+            // Another group may do what everybody may.
+            mode = mode & !0o070 | (mode & 0o007) << 3;
+        }
     }
-    if new.permissions() != old.permissions() {
-        file.set_permissions(old.permissions())?;
+    attributes::take_over(file, old, legacy)?;
+    if legacy == Legacy::Access {
+        mode &= new.mode() & 0o777;
     }
-    Ok(())
+    if new.mode() & 0o7777 != mode & 0o7777 {
+        file.set_permissions(Permissions::from_mode(mode & 0o7777))?;
+    }
+    // Cutting the old file to nothing would have taken away its right to run as its owner.
+    file.set_len(0)
+}
+
+/// Extended attributes, among which are access control lists.
+#[cfg(target_os = "linux")]
+mod attributes {
+    use std::ffi::{CStr, CString};
+    use std::fs::File;
+    use std::io;
+
+    use rustix::buffer::spare_capacity;
+    use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr};
+    use rustix::io::Errno;
+
+    use super::Legacy;
+
+    /// The largest list of names, and the largest value.
+    const MAX: usize = 64 << 10;
+
+    /// The system takes these away, or makes them anew, when a file is written.
+    const OF_THE_CONTENT: [&CStr; 3] = [c"security.capability", c"security.ima", c"security.evm"];
+
+    /// Gives a new file the attributes of an old one, and no other access control list.
+    pub(super) fn take_over(file: &File, old: &File, legacy: Legacy) -> io::Result<()> {
+        let is_access = |name: &CStr| name.to_bytes().starts_with(b"system.");
+        let is_kept =
+            |name: &CStr| is_access(name) || (legacy == Legacy::Everything && !OF_THE_CONTENT.contains(&name));
+        let names = names(old)?;
+        for name in self::names(file)?.iter().filter(|name| is_access(name) && !names.contains(name)) {
+            fremovexattr(file, name)?;
+        }
+        for name in names.iter().filter(|name| is_kept(name)) {
+            let value = value(old, name)?;
+            if self::value(file, name).ok().as_ref() != Some(&value) {
+                fsetxattr(file, name, &value, XattrFlags::empty())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn names(file: &File) -> io::Result<Vec<CString>> {
+        let mut list = Vec::with_capacity(MAX);
+        match flistxattr(file, spare_capacity(&mut list)) {
+            Ok(_) | Err(Errno::NOTSUP) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let names = list.split_inclusive(|&byte| byte == 0);
+        Ok(names.filter_map(|name| CString::from_vec_with_nul(name.into()).ok()).collect())
+    }
+
+    fn value(file: &File, name: &CStr) -> io::Result<Vec<u8>> {
+        let mut value = Vec::with_capacity(MAX);
+        fgetxattr(file, name, spare_capacity(&mut value))?;
+        Ok(value)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod attributes {
+    /// Only the attributes of Linux are known here.
+    pub(super) fn take_over(_: &std::fs::File, _: &std::fs::File, _: super::Legacy) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(target_os = "linux")]
-fn unnamed(directory: &Path) -> io::Result<File> {
+fn unnamed(directory: &Path, mode: u32) -> io::Result<File> {
     use rustix::fs::{Mode, OFlags};
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    Ok(File::from(rustix::fs::open(directory, flags, Mode::from_raw_mode(MODE))?))
+    Ok(File::from(rustix::fs::open(directory, flags, Mode::from_raw_mode(mode))?))
 }
 
 /// Gives an unnamed file a name that is free.
@@ -152,7 +239,7 @@ fn link(file: &File, name: &Path) -> io::Result<()> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn unnamed(_: &Path) -> io::Result<File> {
+fn unnamed(_: &Path, _: u32) -> io::Result<File> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
@@ -161,16 +248,16 @@ fn link(_: &File, _: &Path) -> io::Result<()> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
-fn named(target: &Path) -> io::Result<(File, Temporary)> {
+fn named(target: &Path, mode: u32) -> io::Result<(File, Temporary)> {
     under_new_name(target, |name| {
-        process::open(|| OpenOptions::new().read(true).write(true).create_new(true).mode(MODE).open(name))
+        process::open(|| OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(name))
     })
 }
 
 /// A named copy of an unnamed file, for where that cannot get a name.
 fn copy_named(mut file: File, target: &Path) -> io::Result<(File, Temporary)> {
-    let (mut copy, name) = named(target)?;
-    take_over(&copy, &file.metadata()?)?;
+    let (mut copy, name) = named(target, MODE)?;
+    take_over(&copy, &file, Legacy::Everything)?;
     let len = file.seek(SeekFrom::End(0))?;
     file.seek(SeekFrom::Start(0))?;
     match io::copy(&mut file, &mut copy)? {
@@ -214,7 +301,7 @@ mod tests {
     use super::*;
 
     fn staged(target: &Path, data: &[u8]) -> Staged {
-        let mut staged = Staged::create(target).unwrap();
+        let mut staged = Staged::create(target, MODE).unwrap();
         staged.file.write_all(data).unwrap();
         staged
     }
@@ -256,7 +343,7 @@ mod tests {
     fn without_unnamed_files_all_is_the_same() {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("x");
-        let (file, name) = named(&target).unwrap();
+        let (file, name) = named(&target, MODE).unwrap();
         drop(Staged { file, name: Some(name) });
         assert_eq!(count(dir.path()), 0);
         // The copy of a file that cannot get a name.

@@ -5,3 +5,24 @@ pub(crate) fn places(sample: &[u8]) -> impl Iterator<Item = usize> + use<> {
     let step = if cfg!(miri) { sample.len().div_ceil(8).max(1) } else { 1 };
     (0..sample.len()).step_by(step)
 }
+
+/// Runs a test once more, in a process of its own, for what belongs to a whole process. Says whether this is that process.
+pub(crate) fn is_alone(test: &str) -> bool {
+    const VARIABLE: &str = "OFFLOAD_TEST_ALONE";
+    if std::env::var(VARIABLE).is_ok_and(|alone| alone == test) {
+        return true;
+    }
+    let emulator = std::env::var("OFFLOAD_EMULATOR").unwrap_or_default();
+    let executable = std::env::current_exe().unwrap();
+    let mut words = emulator.split_whitespace().map(std::ffi::OsStr::new).chain([executable.as_os_str()]);
+    let mut again = std::process::Command::new(words.next().unwrap());
+    let run = again.args(words).args(["--exact", test]).env(VARIABLE, test).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    assert!(run.status.success() && stdout.contains("1 passed"), "{:?}: {stdout}{stderr}", run.status);
+    false
+}
+
+/// Prints a line past the test runner, which keeps what passing tests print to itself.
+pub(crate) fn say(line: &str) {
+    drop(std::io::Write::write_all(&mut std::io::stderr(), format!("{line}\n").as_bytes()));
+}

@@ -150,7 +150,7 @@ fn bundles_are_written_as_llvm_writes_them() {
     let write = |fixture_name: &str, alignment: u32, members: &[(&str, &str)]| {
         let members = members.iter().map(|(id, name)| (EntryId::parse(id).unwrap(), path(name))).collect();
         let file_type = type_of(fixture_name).to_owned();
-        let alignment = alignment.try_into().unwrap();
+        let alignment = std::num::NonZeroU32::new(alignment);
         let job = Bundle {
             members,
             output: path("out"),

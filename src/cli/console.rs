@@ -22,6 +22,7 @@ pub(crate) struct Console {
     name: Vec<u8>,
     /// Whether a person reads along.
     terminal: bool,
+    color: bool,
     progress: Progress,
     verbose: bool,
 }
@@ -29,7 +30,13 @@ pub(crate) struct Console {
 impl Console {
     pub(crate) fn new(name: &OsStr) -> Self {
         let terminal = io::stderr().is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
-        Self { name: name.as_bytes().to_vec(), terminal, progress: Progress::new(), verbose: false }
+        let (name, progress) = (name.as_bytes().to_vec(), Progress::new());
+        Self { name, terminal, color: terminal, progress, verbose: false }
+    }
+
+    /// Whether messages are coloured, if that is not left to whether a person reads along.
+    pub(crate) fn set_color(&mut self, color: Option<bool>) {
+        self.color = color.unwrap_or(self.terminal);
     }
 
     /// Whether the figures of compression are printed.
@@ -100,7 +107,7 @@ impl Console {
 
     fn tagged(&self, name: &[u8], tag: &str, color: &str, text: &str) {
         self.progress.clear();
-        let (color, reset) = if self.terminal { (color, "\x1b[0m") } else { ("", "") };
+        let (color, reset) = if self.color { (color, "\x1b[0m") } else { ("", "") };
         let colon = if name.is_empty() { "" } else { ": " };
         let text = [colon, color, tag, reset, &visible(text), "\n"].concat();
         write(&[name, text.as_bytes()]);

@@ -201,6 +201,10 @@ impl Row {
     }
 }
 
+/// Whether messages are coloured. LLVM's tools have it, and no help text shows it.
+pub(super) const COLOR: Row =
+    Row::secret("color", Kind::Flag, "", "Use colors in messages (default: if they go to a terminal)");
+
 /// What both tools say of the option that limits the zstd window.
 pub(super) const WINDOW_HELP: &str =
     "Largest zstd window, 2 to the power of this (10 to 31; 27 for old streaming decoders)";

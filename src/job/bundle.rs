@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::{Event, FileType, Observer, objcopy};
 use crate::container::binary::Binary;
 use crate::container::compressed;
-use crate::container::object::Objects;
+use crate::container::object::{FatObject, Objects};
 use crate::container::stream::Compression;
 use crate::container::text::Text;
 use crate::container::{Container, Member};
@@ -14,7 +14,9 @@ use crate::error::{Error, Result};
 use crate::id::{EntryId, OffloadKind};
 use crate::input::{self, Input};
 use crate::meter::{Meter, emit};
-use crate::output::{self, Output};
+use crate::output::{self, Manner, Output};
+
+const NO_ALIGNMENT: &str = "for the --bundle-align option: the alignment must be at least 1";
 
 /// Bundles code objects.
 #[derive(Clone, Debug)]
@@ -25,8 +27,9 @@ pub struct Bundle {
     pub output: PathBuf,
     /// The type of the files, as in `-type`.
     pub file_type: String,
-    /// The alignment of code objects in a binary bundle, in bytes.
-    pub alignment: NonZeroU32,
+    /// The alignment of code objects in a binary bundle, in bytes. None is an error if it is needed: by a bundle that is
+    /// neither text nor a fat object.
+    pub alignment: Option<NonZeroU32>,
     /// Whether and how to compress the bundle. A fat object is never compressed: linkers have to read it.
     pub compression: Option<Compression>,
     /// The version of the compressed bundle's header: `None` is the oldest that can hold the sizes.
@@ -48,7 +51,7 @@ impl Bundle {
 
     /// Writes the bundle, but does not put it in place. None if there is only a command to be told.
     fn stage(&self, inputs: &[Input], observer: &mut Observer<'_>) -> Result<Option<Output>> {
-        let container = self.container()?;
+        let file_type = FileType::from_name(&self.file_type)?;
         let members: Vec<Member<'_>> = self
             .members
             .iter()
@@ -56,13 +59,20 @@ impl Bundle {
             .map(|((id, _), input)| Member { id: id.to_string(), content: input.as_slice() })
             .collect();
         let host = self.members.iter().position(|(id, _)| id.kind() == OffloadKind::Host);
-        let fat_host = host.filter(|_| self.file_type == "o" && Objects::is_fat(&members));
+        let fat_host = host.filter(|_| file_type == FileType::Object && Objects::is_fat(&members));
         if let (true, Some(host)) = (self.print_commands, fat_host) {
             observer(Event::Command(objcopy::add_sections(&members, host, &self.output)));
             return Ok(None);
         }
-        let plan = container.plan(&members)?;
-        let mut output = Output::stage(&self.output)?;
+        let plan = match file_type {
+            FileType::Archive => return Err(Error::Usage("Archive files are only supported for unbundling")),
+            FileType::Text(comment) => Text { comment }.plan(&members)?,
+            FileType::Object if fat_host.is_some() => FatObject.plan(&members)?,
+            FileType::Object | FileType::Binary => self.binary()?.plan(&members)?,
+        };
+        // Who may not read the host's object may not read the fat object either.
+        let mode = fat_host.and_then(|host| inputs.get(host)?.mode());
+        let mut output = Output::stage_as(&self.output, mode.map_or(Manner::Rewrite, Manner::WithMode))?;
         let mut tell = |done, total| observer(Event::Progress { done, total });
         let meter = &mut Meter::new(&mut tell);
         match self.compression.as_ref().filter(|_| fat_host.is_none()) {
@@ -75,16 +85,8 @@ impl Bundle {
         Ok(Some(output))
     }
 
-    fn container(&self) -> Result<Box<dyn Container>> {
-        match FileType::from_name(&self.file_type)? {
-            FileType::Text(comment) => Ok(Box::new(Text { comment })),
-            FileType::Archive => Err(Error::Usage("Archive files are only supported for unbundling")),
-            FileType::Binary => Ok(Box::new(self.binary())),
-            FileType::Object => Ok(Box::new(Objects { binary: self.binary() })),
-        }
-    }
-
-    fn binary(&self) -> Binary {
-        Binary { alignment: self.alignment }
+    fn binary(&self) -> Result<Binary> {
+        let alignment = self.alignment.ok_or(Error::Usage(NO_ALIGNMENT))?;
+        Ok(Binary { alignment })
     }
 }

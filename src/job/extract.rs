@@ -11,7 +11,7 @@ use crate::container::Limits;
 use crate::error::{Error, Result, WithPath};
 use crate::input::{Input, Slice};
 use crate::meter::Meter;
-use crate::output::{self, Output};
+use crate::output::{self, Manner, Output};
 use crate::piece::Sink;
 use crate::scan::{CodeObject, ContentKind, Finding, Found, Place, Scan, Selection};
 
@@ -370,7 +370,7 @@ impl Pending {
         if let (Target::File, Some(directory)) = (self.destination, self.path.parent()) {
             std::fs::create_dir_all(directory).with_path(directory)?;
         }
-        let mut output = Output::stage(&self.path)?;
+        let mut output = Output::stage_as(&self.path, Manner::Generated)?;
         output.write(&std::mem::take(&mut self.head))?;
         self.output = Some(output);
         Ok(())

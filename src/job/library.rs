@@ -10,7 +10,7 @@ use crate::container::limits::{Limits, shown};
 use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::error::{Error, Result};
 use crate::input::{Input, Slice, vouch_for};
-use crate::output::Output;
+use crate::output::{Manner, Output};
 
 /// An archive whose members are open.
 pub(super) struct Library {
@@ -119,7 +119,7 @@ pub(super) fn locate(error: Error, archive: &Path, member: &[u8]) -> Error {
 
 /// Stages an archive of these members.
 pub(super) fn write_archive(path: &Path, members: &[NewMember<'_>], observer: &mut Observer<'_>) -> Result<Output> {
-    let mut output = Output::stage(path)?;
+    let mut output = Output::stage_as(path, Manner::Replace)?;
     archive::write(members, &mut output, &mut |name, reason| {
         observer(Event::NotIndexed { name: name.to_owned(), reason: reason.to_owned() });
     })?;

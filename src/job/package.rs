@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::id::OffloadKind;
 use crate::input::{self, Input};
 use crate::meter::{Meter, emit};
-use crate::output::{self, Output};
+use crate::output::{self, Manner, Output};
 
 /// Packages images.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ impl Package {
             .iter()
             .map(|(image, input)| offload_binary::NewImage { info: self.info(image, input), content: input.as_slice() })
             .collect();
-        let mut output = Output::stage(&self.output)?;
+        let mut output = Output::stage_as(&self.output, Manner::Replace)?;
         let mut tell = |done, total| observer(Event::Progress { done, total });
         let meter = &mut Meter::new(&mut tell);
         match &self.compression {

@@ -20,7 +20,7 @@ use crate::error::{Error, Malformed, Result, WithPath};
 use crate::id::OffloadKind;
 use crate::input::{Input, Slice};
 use crate::meter::Meter;
-use crate::output::{self, Output};
+use crate::output::{self, Manner, Output};
 
 /// How deep offload binaries may lie in offload binaries.
 const NESTED_MAX: u32 = 8;
@@ -110,7 +110,7 @@ impl Unpackage {
         let mut run = Run::new(self, requests, observer);
         let mut sources = Sources::new(&self.input);
         input.vouch_for(regions::visit(input.as_slice(), &mut sources, &mut |region| run.visit(region)))?;
-        let names = run.finish(&sources)?;
+        let names = run.finish(&input, &sources)?;
         if self.requests.is_empty() {
             let mut lines = names.iter().map(|name| [b"Extracted: ", name.as_bytes(), b"\n"].concat());
             lines.try_for_each(|line| out.write_all(&line)).map_err(|error| Error::io("-", error))?;
@@ -212,7 +212,7 @@ impl<'j, 'o> Run<'j, 'o> {
         let mut wanted = Vec::new();
         for ((request, served), last) in self.requests.iter().zip(&mut self.served).zip(last) {
             if let (Some(path), Some(index)) = (&request.file, *last) {
-                wanted.push((index, served.last.insert(Output::stage(path)?)));
+                wanted.push((index, served.last.insert(Output::stage_as(path, Manner::Replace)?)));
             }
         }
         if wanted.is_empty() {
@@ -235,7 +235,7 @@ impl<'j, 'o> Run<'j, 'o> {
                 Some(_) => {}
             }
         };
-        let mut output = Output::stage(name.as_ref())?;
+        let mut output = Output::stage_as(name.as_ref(), Manner::Generated)?;
         // There may be thousands of them, of which none should keep anything in memory.
         content.copy_to_file(output.file()?, name.as_ref())?;
         self.taken.insert(name.clone(), self.seen);
@@ -244,7 +244,7 @@ impl<'j, 'o> Run<'j, 'o> {
     }
 
     /// Puts all in place and returns the generated names.
-    fn finish(self, sources: &Sources) -> Result<Vec<OsString>> {
+    fn finish(self, input: &Input, sources: &Sources) -> Result<Vec<OsString>> {
         let Self { job, requests, observer, served, by_name, present, .. } = self;
         let present = present.shown;
         if present.is_empty() {
@@ -272,6 +272,8 @@ impl<'j, 'o> Run<'j, 'o> {
             return Err(Error::OverwritesInput { path: name.into() });
         }
         let (names, named): (Vec<_>, Vec<_>) = by_name.into_iter().unzip();
+        // The members of new archives were set aside until now.
+        input.ensure_unchanged()?;
         output::commit(named.into_iter().chain(by_path.into_iter().map(|(_, output)| output)).collect())?;
         Ok(names)
     }

@@ -128,6 +128,41 @@ fn the_limit_on_file_sizes() {
 }
 
 #[test]
+fn the_limit_on_file_sizes_holds_for_all_that_is_written() {
+    let scenario = bundling("limit on anything", &["-type=bc"], 100_000, &[]);
+    let place = Place::new(&scenario);
+    // More than is kept in memory of what is inflated or comes from a pipe.
+    let zeros = "truncate -s 20M zeros && \"$TOOL\" -type=bc -compress -input=zeros -input=zeros -output=compressed \
+         -targets=host-x86_64-unknown-linux-gnu-,hip-amdgcn-amd-amdhsa--gfx906 \
+         && \"$TOOL\" -type=bc -unbundle -input=compressed -output=/dev/null -targets=hip-amdgcn-amd-amdhsa--gfx906 \
+         && \"$TOOL\" recompress --none -o plain compressed >/dev/null && ulimit -f";
+    let device = "-unbundle -targets=hip-amdgcn-amd-amdhsa--gfx906";
+    for (limit, command, names) in [
+        (21, format!("\"$TOOL\" -type=bc {device} -input=plain -output=- >written"), "'-': File too large"),
+        (21, format!("\"$TOOL\" -type=bc {device} -input=compressed -output=- >written"), "'-': File too large"),
+        (21, "\"$TOOL\" extract -o - plain >written".to_owned(), "'-': File too large"),
+        (21, "cat plain | \"$TOOL\" -type=bc -list -input=-".to_owned(), "'-': File too large"),
+        (21, "cat plain | \"$TOOL\" verify /dev/stdin".to_owned(), "'/dev/stdin': File too large"),
+        (21, "cat plain | \"$TOOL\" inspect /dev/stdin".to_owned(), "'/dev/stdin': File too large"),
+        (21, "\"$TOOL\" verify compressed".to_owned(), "'compressed': File too large"),
+        (21, "\"$TOOL\" inspect --inflate compressed".to_owned(), "'compressed': File too large"),
+        (
+            21,
+            format!("\"$TOOL\" -type=bc {device} -verbose -input=compressed -output=new"),
+            "'compressed': File too large",
+        ),
+        (0, "\"$TOOL\" -type=bc -list -input=plain >written".to_owned(), "'-': File too large"),
+        (0, "\"$TOOL\" inspect plain >written".to_owned(), "'-': File too large"),
+        (0, "\"$TOOL\" verify --json plain >written".to_owned(), "'-': File too large"),
+        (0, "\"$TOOL\" --help >written".to_owned(), "File too large"),
+    ] {
+        let run = script(&scenario, &place, &format!("{zeros} {limit} && {command}"));
+        assert_failed(&run, names);
+        assert!(!place.work.join("new").exists());
+    }
+}
+
+#[test]
 fn the_limit_on_open_files() {
     let mut scenario = bundling("many files", &["-type=bc"], 100, &["out"]);
     let ids: Vec<String> = (0..100).map(|number| format!("hip-amdgcn-amd-amdhsa--gfx{number:04}")).collect();

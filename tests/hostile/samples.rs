@@ -67,7 +67,7 @@ fn fat(host: &[u8]) -> Vec<u8> {
         members: vec![member(HOST, "host"), member(GFX906, "device")],
         output: path("out"),
         file_type: "o".to_owned(),
-        alignment: 1.try_into().unwrap(),
+        alignment: std::num::NonZeroU32::new(1),
         compression: None,
         compressed_version: None,
         print_commands: false,

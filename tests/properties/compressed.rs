@@ -57,7 +57,7 @@ fn round_trip(data: &[u8]) {
         members: files(["in", "in1"]),
         output: room.path("bundle"),
         file_type: "bc".to_owned(),
-        alignment: NonZeroU32::MIN,
+        alignment: Some(NonZeroU32::MIN),
         compression: Some(compression),
         compressed_version,
         print_commands: false,

@@ -43,7 +43,7 @@ pub fn roundtrip(data: &[u8]) {
         members: with_names("in"),
         output: room.path("bundle"),
         file_type: file_type.to_owned(),
-        alignment: NonZeroU32::new(alignment).unwrap(),
+        alignment: NonZeroU32::new(alignment),
         compression,
         compressed_version,
         print_commands: false,

@@ -148,7 +148,7 @@ fn bundle(room: &Room, data: &[u8], compression: Option<Compression>, choices: &
         members: members.clone(),
         output: room.path("written"),
         file_type: file_type.to_owned(),
-        alignment: NonZeroU32::new(choices.pick(&[1, 8, 4096])).unwrap(),
+        alignment: NonZeroU32::new(choices.pick(&[1, 8, 4096])),
         compression,
         compressed_version: None,
         print_commands: false,

@@ -50,7 +50,7 @@ pub const RULES: &[Rule] = &[
     Rule { name: "triple without environment", explains: Outcomes(short_triple),
         reason: "the documents allow it, LLVM up to 20 took it, LLVM 22 refuses it" },
     Rule { name: "-bundle-align=0", explains: Outcomes(no_alignment),
-        reason: "LLVM divides by zero or takes it for 1" },
+        reason: "LLVM divides by zero" },
     Rule { name: "wrong features", explains: Outcomes(wrong_features),
         reason: "LLVM crashes on a feature without sign, and bundles what no GPU has" },
     Rule { name: "conflicting features", explains: Outcomes(conflict),

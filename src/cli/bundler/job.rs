@@ -99,9 +99,6 @@ fn plan_bundle(raw: &RawArgs, files: Files, environment: &Environment) -> Result
     check_conflicts(&targets)?;
     let hip_only = targets.iter().all(|target| target.kind().is_hip());
     check_hosts(&targets, |hosts| hosts == 1 || hip_only)?;
-    let Some(alignment) = NonZeroU32::new(raw.bundle_align) else {
-        bail!("for the --bundle-align option: the alignment must be at least 1");
-    };
     let mut compression = Compression::of(Method::Zstd);
     compression.level = raw.compression_level.or(environment.compression_level).unwrap_or(compression.level);
     limit_window(&mut compression, "--compression-window", raw.compression_window)?;
@@ -109,7 +106,7 @@ fn plan_bundle(raw: &RawArgs, files: Files, environment: &Environment) -> Result
         members: targets.into_iter().zip(inputs).collect(),
         output,
         file_type,
-        alignment,
+        alignment: NonZeroU32::new(raw.bundle_align),
         compression: raw.compress.unwrap_or(environment.compress).then_some(compression),
         compressed_version: environment.format_version,
         print_commands: raw.print_commands,

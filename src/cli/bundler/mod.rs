@@ -9,7 +9,8 @@ use offload_bundle::job::Event;
 use super::console::Console;
 use super::environment::Environment;
 use super::options::{
-    Action, Finish, HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN, Kind, MAX_SIZE_HELP, Row, Shown, Tool, WINDOW_HELP,
+    Action, COLOR, Finish, HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN, Kind, MAX_SIZE_HELP, Row, Shown, Tool,
+    WINDOW_HELP,
 };
 use super::program::Program;
 use super::to_stdout;
@@ -62,6 +63,7 @@ const ROWS: &[Row] = &[
     Row::tool("allow-missing-bundles", Kind::Flag, "", 9, "Create empty files if bundles are missing when unbundling."),
     Row::tool("bundle-align", Kind::Uint, "uint", 18, "Alignment of bundle for binary files"),
     Row::tool("check-input-archive", Kind::Flag, "", 2, "Check if input heterogeneous archive is valid in terms of TargetID rules."),
+    COLOR,
     Row::tool("compress", Kind::Flag, "", 22, "Compress output file when bundling."),
     Row::tool("compression-level", Kind::Int, "n", 8, "Specify the compression level (integer)"),
     Row::secret("debug-only", Kind::List, "names", "Print the debugging messages of these components"),
@@ -88,6 +90,7 @@ const ROWS: &[Row] = &[
 ];
 
 fn execute(_: &Program<'_>, matches: &ArgMatches, console: &mut Console) -> anyhow::Result<Finish> {
+    console.set_color(matches.get_one("color").copied());
     let raw = RawArgs::new(matches);
     if raw.help {
         return Ok(Finish::Help);

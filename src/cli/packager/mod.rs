@@ -14,8 +14,8 @@ use offload_bundle::{Error, Malformed};
 use super::console::Console;
 use super::environment::hip_number;
 use super::options::{
-    Action, Finish, HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN, Kind, MAX_SIZE_HELP, Positional, Row, Shown, Tool,
-    WINDOW_HELP,
+    Action, COLOR, Finish, HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN, Kind, MAX_SIZE_HELP, Positional, Row, Shown,
+    Tool, WINDOW_HELP,
 };
 use super::program::Program;
 use super::{Noted, to_stdout};
@@ -50,6 +50,7 @@ const METHODS: Kind = Kind::Choice { of: &["zstd", "zlib"], bare: Some("zstd") }
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
     Row::tool("archive", Kind::Flag, "", 1, "Write extracted files to a static archive"),
+    COLOR,
     Row::secret("h", Kind::Flag, "", "Print the list of options once the command line is read"),
     Row::generic("help", HELP, Shown::Always, 0, "Display available options (--help-hidden for more)"),
     Row::generic("help-hidden", HELP_HIDDEN, Shown::Hidden, 2, "Display all available options"),
@@ -68,6 +69,7 @@ const ROWS: &[Row] = &[
 ];
 
 fn execute(program: &Program<'_>, matches: &ArgMatches, console: &mut Console) -> anyhow::Result<Finish> {
+    console.set_color(matches.get_one("color").copied());
     let raw = RawArgs::new(matches);
     if program.stem_ends_with(OLD_NAME) {
         console.unnamed_warning(&format!("'{OLD_NAME}' is deprecated. Use '{}' instead.", TOOL.title));

@@ -6,7 +6,7 @@
 //! | `__CLANG_OFFLOAD_BUNDLE__<entry ID>` | a code object, or one zero byte |
 //! | ... | in the order of the bundle |
 //!
-//! Linkers leave these sections out of what they make. The section of the host's own ID holds one zero byte
+//! Linkers leave these sections out of what they make. One without an entry ID is left out of the host's object, and no entry. The section of the host's own ID holds one zero byte
 //! and stands for the object without all of them. Each object format has a folder of its own: `elf` and
 //! `coff`. Layout: sections as LLVM 22.1.8 has llvm-objcopy make them, which is not needed here.
 //!
@@ -103,8 +103,11 @@ impl Container for FatObject {
         };
         let mut host = None;
         let mut hosts = 0..HOSTS_MAX;
-        let entries = found.iter().map(|section| {
-            let id = section.name.strip_prefix(MAGIC.as_bytes()).unwrap_or_default();
+        // A section without an ID is no entry, but no part of the host's object either.
+        let with_id = found.iter().filter_map(|section| {
+            Some((section.name.strip_prefix(MAGIC.as_bytes()).filter(|id| !id.is_empty())?, section))
+        });
+        let entries = with_id.map(|(id, section)| {
             let mut entry = Entry::at(id, section.content.clone());
             if is_host(id) && entry.content(data).as_deref() == Some(&[0]) {
                 entry.parts = match hosts.next() {
@@ -118,7 +121,8 @@ impl Container for FatObject {
             }
             entry
         });
-        Ok(Some(Contents { entries: entries.collect(), len: len_u64(data) }))
+        let entries: Vec<Entry> = entries.collect();
+        Ok(if entries.is_empty() { None } else { Some(Contents { entries, len: len_u64(data) }) })
     }
 
     fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {

@@ -121,9 +121,15 @@ fn fat_with(code: &[u8], host: &[u8]) -> Vec<u8> {
 }
 
 fn try_fat(code: &[u8], host: &[u8]) -> Result<Vec<u8>> {
-    let inputs = [Input::from_bytes("device", code.to_vec()), Input::from_bytes("host", host.to_vec())];
-    let member = |index: usize, id: &str| Member { id: id.to_owned(), content: inputs[index].as_slice() };
-    let plan = FatObject.plan(&[member(0, DEVICE), member(1, HOST)])?;
+    try_fat_of(&[(DEVICE, code), (HOST, host)])
+}
+
+fn try_fat_of(members: &[(&str, &[u8])]) -> Result<Vec<u8>> {
+    let input = |(id, content): &(&str, &[u8])| ((*id).to_owned(), Input::from_bytes("input", content.to_vec()));
+    let inputs: Vec<_> = members.iter().map(input).collect();
+    let members: Vec<_> =
+        inputs.iter().map(|(id, input)| Member { id: id.clone(), content: input.as_slice() }).collect();
+    let plan = FatObject.plan(&members)?;
     let mut out = Vec::new();
     emit(&plan, &mut out)?;
     Ok(out)
@@ -169,6 +175,21 @@ fn only_the_hosts_section_stands_for_the_host() {
         let expected = [(DEVICE.to_owned(), vec![0]), (HOST.to_owned(), host.clone())];
         assert!(entries(&fat_with(&[0], &host)) == expected);
     }
+}
+
+#[test]
+fn a_section_without_an_id_is_no_entry_and_no_part_of_the_host() {
+    for host in samples() {
+        let mut fat = try_fat_of(&[("", CODE), (DEVICE, CODE), (HOST, &host)]).unwrap();
+        let device = (DEVICE.to_owned(), CODE.to_vec());
+        assert!(entries(&fat) == [device.clone(), (HOST.to_owned(), host.clone())]);
+        let record = memchr::memmem::find(&fat, b"clang-offload-bundler fa").unwrap();
+        fat[record] = b'C';
+        let mut entries = entries(&fat);
+        let restored = entries.remove(1).1;
+        assert!(entries == [device] && sections(&restored) == sections(&host));
+    }
+    assert_eq!(read(&coff(false, &[".text", MAGIC], b"")), Ok(None));
 }
 
 #[test]

@@ -1,0 +1,310 @@
+//! What is at the path of an output already: links, private files, files that cannot be written, devices. Every way of
+//! writing an output meets each of them, with our tool and, where it is installed, with LLVM 22's; both must do what the
+//! tables below say. Where they differ, `docs/differences.md` has a row.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "in a test, what must not happen ends the test"
+)]
+
+use std::ffi::OsString;
+use std::fs::{self, Permissions};
+use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
+const TARGETS: &str = "-targets=host-x86_64-unknown-linux-gnu-,hip-amdgcn-amd-amdhsa--gfx906";
+const DEVICE: &str = "-targets=hip-amdgcn-amd-amdhsa--gfx906";
+const OLD: &str = "old";
+
+/// The two tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tool {
+    Ours,
+    Theirs,
+}
+
+/// How LLVM writes an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Opens the file and writes.
+    Rewrites,
+    /// Opens the file, which empties it, and puts another one in its place, with the mode of the host's object.
+    FatObject,
+    /// Puts a new file in its place, unless that is a device.
+    Replaces,
+    /// Puts a new file in its place.
+    ReplacesAll,
+    /// The same, under a name that nobody typed.
+    Generates,
+}
+
+/// Name, words after the executable's, and way. Each writes one file.
+const COMMANDS: &[(&str, &[&str], Way)] = &[
+    ("fat object", &["-type=o", TARGETS, "-input=host.o", "-input=device", "-output=out"], Way::FatObject),
+    ("bundle", &["-type=bc", TARGETS, "-input=host.o", "-input=device", "-output=out"], Way::Rewrites),
+    ("text bundle", &["-type=s", TARGETS, "-input=device", "-input=device", "-output=out"], Way::Rewrites),
+    ("compressed", &["-type=bc", "-compress", TARGETS, "-input=host.o", "-input=device", "-output=out"], Way::Rewrites),
+    ("unbundle", &["-type=bc", "-unbundle", DEVICE, "-input=bundle", "-output=out"], Way::Rewrites),
+    ("unbundle a fat object", &["-type=o", "-unbundle", DEVICE, "-input=fat.o", "-output=out"], Way::Rewrites),
+    ("unbundle an archive", &["-type=a", "-unbundle", DEVICE, "-input=fat.a", "-output=out"], Way::ReplacesAll),
+    (
+        "package",
+        &["package", "-o", "out", "--image=file=device,triple=amdgcn-amd-amdhsa,arch=gfx906,kind=hip"],
+        Way::Replaces,
+    ),
+    ("unpackage", &["package", "images", "--image=file=out,arch=gfx906"], Way::Replaces),
+    (
+        "unpackage into an archive",
+        &["package", "images", "--archive", "--image=file=out,arch=gfx906"],
+        Way::ReplacesAll,
+    ),
+    ("unpackage by generated names", &["package", "images", "--image=arch=gfx906"], Way::Generates),
+    ("extract", &["extract", "-o", ".", "--target=*gfx906", "bundle"], Way::Generates),
+];
+
+/// What is at the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum There {
+    Nothing,
+    File(u32),
+    LinkToFile,
+    LinkToNothing,
+    LinkToItself,
+    LinkToNull,
+    Directory,
+}
+
+const THERE: [There; 11] = [
+    There::Nothing,
+    There::File(0o600),
+    There::File(0o644),
+    There::File(0o666),
+    There::File(0o444),
+    There::File(0o777),
+    There::LinkToFile,
+    There::LinkToNothing,
+    There::LinkToItself,
+    There::LinkToNull,
+    There::Directory,
+];
+
+/// What is there afterwards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum After {
+    /// A failure, and nothing has changed.
+    Unchanged,
+    /// A new file of this mode.
+    New(u32),
+    /// A link to a new file of this mode.
+    LinkToNew(u32),
+    /// What the link leads to is written; it is not kept.
+    Written,
+    /// A new file of this mode, and an empty one, to which the link led before.
+    NewAndEmpty(u32),
+}
+
+/// The mode of a new file, where the umask is 022.
+const NEW: u32 = 0o644;
+
+/// What is there after a tool has written, for a host's object of this mode.
+fn after(tool: Tool, way: Way, there: There, host: u32) -> After {
+    use There::{Directory, File, LinkToFile, LinkToItself, LinkToNothing, LinkToNull, Nothing};
+    let new = if way == Way::FatObject { host & !0o022 } else { NEW };
+    let follows = matches!(way, Way::Rewrites | Way::FatObject);
+    match (there, tool) {
+        (Directory, _) => After::Unchanged,
+        (LinkToItself, _) if follows => After::Unchanged,
+        (File(0o444), _) if follows => After::Unchanged,
+        (Nothing | LinkToItself, _) => After::New(new),
+        (File(mode), _) if way == Way::Rewrites => After::New(mode),
+        (File(mode), Tool::Ours) if way != Way::FatObject => After::New(mode & new),
+        (File(_), _) => After::New(new),
+        // LLVM writes a fat object beside the output that it has opened, and gives it its name.
+        (LinkToFile | LinkToNothing, Tool::Theirs) if way == Way::FatObject => After::NewAndEmpty(new),
+        (LinkToNull, Tool::Theirs) if matches!(way, Way::FatObject | Way::ReplacesAll) => After::New(new),
+        (LinkToFile, _) if way == Way::Rewrites => After::LinkToNew(0o666),
+        (LinkToFile | LinkToNothing, _) if follows => After::LinkToNew(new),
+        (LinkToNull, _) if tool == Tool::Theirs || way != Way::Generates => After::Written,
+        (LinkToFile | LinkToNothing | LinkToNull, _) => After::New(new),
+    }
+}
+
+fn say(line: &str) {
+    drop(writeln!(std::io::stderr(), "{line}"));
+}
+
+fn llvm() -> Option<PathBuf> {
+    let llvm = PathBuf::from(std::env::var_os("LLVM_BIN").unwrap_or("/usr/lib/llvm-22/bin".into()));
+    if llvm.join("clang-offload-bundler").exists() {
+        return Some(llvm);
+    }
+    let required = std::env::var("OFFLOAD_REQUIRE_LLVM").is_ok_and(|value| value == "1");
+    assert!(!required, "there is no LLVM 22");
+    say("SKIPPED: no LLVM 22: what it does with what is at the path of an output is not looked at");
+    None
+}
+
+/// A smallest ELF object for x86-64: a header, and no sections.
+fn object() -> Vec<u8> {
+    let mut object = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x01\0\x3e\0\x01\0\0\0".to_vec();
+    object.resize(52, 0);
+    object.extend_from_slice(&[64, 0, 0, 0, 0, 0, 64, 0, 0, 0, 0, 0]);
+    object
+}
+
+/// Runs one of [`COMMANDS`] with the rights of this process, but without those that only root has.
+fn run(tool: Tool, llvm: Option<&Path>, directory: &Path, words: &[&str]) -> bool {
+    let (executable, words) = match (tool, words.split_first()) {
+        (Tool::Theirs, Some((&"package", rest))) => (llvm.unwrap().join("llvm-offload-binary"), rest),
+        (Tool::Theirs, _) => (llvm.unwrap().join("clang-offload-bundler"), words),
+        (Tool::Ours, _) => (PathBuf::from(OURS), words),
+    };
+    let mut command = if rustix::process::geteuid().is_root() {
+        let mut command = Command::new("setpriv");
+        command.args(["--bounding-set=-all", "--inh-caps=-all"]).arg(executable);
+        command
+    } else {
+        Command::new(executable)
+    };
+    command.args(words).current_dir(directory).output().unwrap().status.success()
+}
+
+/// A directory with the files that the commands read.
+fn inputs() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    fs::write(path("host.o"), object()).unwrap();
+    fs::write(path("device"), "device").unwrap();
+    for words in [
+        &["-type=bc", TARGETS, "-input=host.o", "-input=device", "-output=bundle"][..],
+        &["-type=o", TARGETS, "-input=host.o", "-input=device", "-output=fat.o"],
+        &["package", "-o", "images", "--image=file=device,triple=amdgcn-amd-amdhsa,arch=gfx906,kind=hip"],
+    ] {
+        assert!(run(Tool::Ours, None, directory.path(), words), "{words:?}");
+    }
+    let fat = fs::read(path("fat.o")).unwrap();
+    let header = format!("!<arch>\n{:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", "fat.o/", 0, 0, 0, 644, fat.len());
+    let padding = if fat.len() % 2 == 1 { "\n" } else { "" };
+    fs::write(path("fat.a"), [header.as_bytes(), &fat, padding.as_bytes()].concat()).unwrap();
+    directory
+}
+
+fn copy(inputs: &tempfile::TempDir) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    for input in fs::read_dir(inputs.path()).unwrap().map(Result::unwrap) {
+        fs::copy(input.path(), directory.path().join(input.file_name())).unwrap();
+    }
+    directory
+}
+
+/// The name of the file that a command writes.
+fn output(inputs: &tempfile::TempDir, words: &[&str]) -> OsString {
+    let directory = copy(inputs);
+    assert!(run(Tool::Ours, None, directory.path(), words), "{words:?}");
+    let names = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let new: Vec<_> = names.filter(|name| !inputs.path().join(name).exists()).collect();
+    assert_eq!(new.len(), 1, "{words:?} wrote {new:?}");
+    new.into_iter().next().unwrap()
+}
+
+fn mode(path: &Path) -> u32 {
+    path.symlink_metadata().unwrap().mode() & 0o7777
+}
+
+/// Puts something at a path. Links lead to `target`.
+fn put(there: There, path: &Path, target: &Path) {
+    let file = |path: &Path, mode| {
+        fs::write(path, OLD).unwrap();
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    };
+    match there {
+        There::Nothing => {}
+        There::File(mode) => file(path, mode),
+        There::LinkToFile => {
+            file(target, 0o666);
+            symlink("target", path).unwrap();
+        }
+        There::LinkToNothing => symlink("target", path).unwrap(),
+        There::LinkToItself => symlink(path.file_name().unwrap(), path).unwrap(),
+        There::LinkToNull => symlink("/dev/null", path).unwrap(),
+        There::Directory => fs::create_dir(path).unwrap(),
+    }
+}
+
+/// What is at the path after a run.
+fn look(there: There, path: &Path, target: &Path) -> After {
+    let content = |path: &Path| fs::read(path).unwrap_or_default();
+    let is_new = |path: &Path| path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() > 3);
+    if path.is_symlink() {
+        match there {
+            There::LinkToNull => After::Written,
+            _ if is_new(target) => After::LinkToNew(mode(target)),
+            _ => After::Unchanged,
+        }
+    } else if is_new(path) {
+        let kept = if there == There::LinkToFile { OLD } else { "" };
+        match target.metadata() {
+            Ok(emptied) if emptied.len() == 0 => After::NewAndEmpty(mode(path)),
+            _ => {
+                assert_eq!(content(target), kept.as_bytes(), "what a link led to has changed");
+                After::New(mode(path))
+            }
+        }
+    } else {
+        if let There::File(old) = there {
+            assert_eq!((content(path), mode(path)), (OLD.into(), old), "a failure has changed something");
+        }
+        After::Unchanged
+    }
+}
+
+#[test]
+fn every_way_of_writing_treats_what_is_there_as_llvm_does() {
+    if rustix::process::geteuid().is_root() && Command::new("setpriv").arg("--version").output().is_err() {
+        return say("SKIPPED: root may write any file, and there is no setpriv to give that up");
+    }
+    // Two threads of one process have one umask.
+    rustix::process::umask(0o022.into());
+    let llvm = llvm();
+    let inputs = inputs();
+    let mut runs = 0;
+    for (name, words, way) in COMMANDS {
+        let output = output(&inputs, words);
+        for tool in [Tool::Ours, Tool::Theirs] {
+            if tool == Tool::Theirs && (llvm.is_none() || *name == "extract") {
+                continue;
+            }
+            let hosts: &[u32] = if *way == Way::FatObject { &[0o644, 0o600, 0o755, 0o440] } else { &[0o644] };
+            for (&host, there) in hosts.iter().flat_map(|host| THERE.map(|there| (host, there))) {
+                let directory = copy(&inputs);
+                fs::set_permissions(directory.path().join("host.o"), Permissions::from_mode(host)).unwrap();
+                let (path, target) = (directory.path().join(&output), directory.path().join("target"));
+                put(there, &path, &target);
+                let expected = after(tool, *way, there, host);
+                let succeeded = run(tool, llvm.as_deref(), directory.path(), words);
+                assert_eq!(look(there, &path, &target), expected, "{tool:?}: {name}, host {host:o}: {there:?}");
+                assert_eq!(succeeded, expected != After::Unchanged, "{tool:?}: {name}: {there:?}");
+                runs += 1;
+            }
+        }
+    }
+    assert!(runs >= COMMANDS.len() * THERE.len(), "{runs} runs");
+}
+
+#[test]
+fn archives_go_to_the_standard_output_as_everything_else_does() {
+    let inputs = inputs();
+    for words in [
+        &["-type=a", "-unbundle", DEVICE, "-input=fat.a", "-output=-"][..],
+        &["package", "images", "--archive", "--image=file=-,arch=gfx906"],
+    ] {
+        let run = Command::new(OURS).args(words).current_dir(inputs.path()).output().unwrap();
+        assert!(run.status.success(), "{words:?}");
+        assert!(run.stdout.starts_with(b"!<arch>\n") && run.stdout.ends_with(b"device"), "{words:?}");
+        assert!(!inputs.path().join("-").exists(), "{words:?}");
+    }
+}
