@@ -13,7 +13,7 @@ use crate::input::{Input, Slice};
 use crate::meter::Meter;
 use crate::output::{self, Output};
 use crate::piece::Sink;
-use crate::scan::{CodeObject, ContentKind, Finding, Found, Place, Scan, Selection};
+use crate::scan::{Checksums, CodeObject, ContentKind, Finding, Found, Place, Scan, Selection};
 
 /// What stands for the standard output.
 const STANDARD_OUTPUT: &str = "-";
@@ -166,7 +166,8 @@ impl<'j> Work<'j> {
     fn file(&mut self, path: &Path) -> Result<()> {
         let input = Input::open_finite(path)?;
         let mut bundles: usize = 0;
-        let scanned = Scan { limits: self.job.limits, ..Scan::default() }.run(&input, &mut |finding| match finding {
+        let scan = Scan { checksums: Checksums::OfFound, limits: self.job.limits, ..Scan::default() };
+        let scanned = scan.run(&input, &mut |finding| match finding {
             Finding::Bundle(found) => {
                 self.bundle(&input, &found, bundles).map_err(|error| located(error, found.place))?;
                 bundles = bundles.saturating_add(1);

@@ -9,7 +9,7 @@ use offload_bundle::container::stream::Recorded;
 use offload_bundle::error::printable;
 use offload_bundle::id::OffloadKind;
 use offload_bundle::input::Input;
-use offload_bundle::scan::{CodeObject, ContentKind, Finding, Format, Found, Place, Scan};
+use offload_bundle::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Place, Scan};
 use offload_bundle::{Error, Result};
 
 use crate::cli::files::{Origin, WorkFile};
@@ -88,6 +88,7 @@ impl Report {
         let (mut bundles, mut problems) = (Vec::new(), Vec::new());
         let mut scan = Scan::default();
         scan.inflate = inflate;
+        scan.checksums = if inflate == Inflate::Whole { Checksums::OfAll } else { Checksums::None };
         scan.limits = limits;
         scan.run(&input, &mut |finding| {
             match finding {
