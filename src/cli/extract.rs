@@ -35,13 +35,14 @@ Examples:
 
 Exit status:
   0  everything that matches was written
-  1  nothing matches, or something could not be read or written; nothing was written, unless all
-     that is wrong is in files which nobody named but which were found in a directory: each of
-     these is told of and left out, and what matches in the others was written
+  1  something that was asked for matches nothing, or something could not be read or written;
+     nothing was written, unless all that is wrong is in files which nobody named but which were
+     found in a directory: each of these is reported and left out, and what matches in the others
+     was written
   2  the command line is wrong";
 
 /// What the option for patterns takes.
-const TARGET: &str = "A target ID, a bundle entry ID, or either with * ? [...]; several take what any of them takes";
+const TARGET: &str = "Target IDs, bundle entry IDs, or either with * ? [...], in a comma list; each has to match";
 
 fn command() -> Command {
     Command::new("extract")
@@ -68,16 +69,14 @@ fn command() -> Command {
                 .short('t')
                 .long_help(
                     "A target ID (gfx90a:xnack+), a bundle entry ID (hip-amdgcn-amd-amdhsa--gfx90a), or either with the \
-                     wildcards * ? and [...]. Given several times, what any of them takes is taken. A target ID takes the code \
-                     objects that can run there: gfx90a:xnack+ takes gfx90a too, as that leaves xnack open. Without features, it \
-                     takes every code object of that processor.",
+                     wildcards * ? and [...]. Several stand in a comma list, or the option is given several times; each of them has \
+                     to match something. A target ID takes the code objects that can run there: gfx90a:xnack+ takes gfx90a too, \
+                     as that leaves xnack open. Without features, it takes every code object of that processor.",
                 ),
-            Arg::new("kind")
+            patterns::list("kind", "Offload kinds, in a comma list; hip and hipv4 are one; each has to match")
                 .short('k')
-                .long("kind")
                 .value_name("KIND")
-                .value_parser(["host", "openmp", "hip", "hipv4", "cuda", "sycl"])
-                .help("The offload kind; hip and hipv4 are one"),
+                .value_parser(["host", "openmp", "hip", "hipv4", "cuda", "sycl"]),
             patterns::exact("Take only what has exactly this target ID or entry ID, not all that is compatible"),
             Arg::new("dry-run").short('n').long("dry-run").action(ArgAction::SetTrue).help("Print the names, write nothing"),
         ])
@@ -86,7 +85,8 @@ fn command() -> Command {
 fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
     let mut problems = Vec::new();
     let mut selection = patterns::selection(matches, "target");
-    selection.kind = matches.get_one::<String>("kind").and_then(|name| OffloadKind::from_name(name));
+    let kinds = matches.get_many::<String>("kind").into_iter().flatten();
+    selection.kinds = kinds.filter_map(|name| OffloadKind::from_name(name)).collect();
     let inputs = sources(matches, &mut problems);
     let extract = Extract { inputs, selection, destination: destination(matches), limits: files::limits(matches) };
     let extracted = extract.run(&mut |event| match event {

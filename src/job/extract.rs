@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::present::Present;
 use super::share::check_size;
+use super::unmatched::Unmatched;
 use super::{Event, Observer};
 use crate::bytes::len_u64;
 use crate::container::Limits;
@@ -79,8 +80,8 @@ impl Extract {
     /// Extracts, and returns what went where, in the order of the inputs.
     ///
     /// # Errors
-    /// Any of [`Error`]; nothing is written then. [`Error::NoMatch`] if the selection takes nothing,
-    /// [`Error::NoSoundMatch`] if it takes nothing and files are left out.
+    /// Any of [`Error`]; nothing is written then. [`Error::NoMatch`] if the selection, or any target or kind that it names, takes
+    /// nothing, [`Error::NoSoundMatch`] if so and files are left out.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Vec<Extracted>> {
         let missing = self.missing_directories();
         let done = self.extract(observer);
@@ -130,20 +131,31 @@ struct Work<'j> {
     /// The inputs, by the names behind all links.
     inputs: HashSet<PathBuf>,
     names: Names,
-    /// What was met and not taken.
+    /// What was met.
     present: Present,
+    unmatched: Unmatched<'j>,
     /// How many code objects the selection took.
     taken: usize,
-    /// How many it took of files that were left out; none if there is no such file.
-    left_out: Option<usize>,
+    /// None if no file was left out.
+    left_out: Option<LeftOut>,
     outputs: Vec<Output>,
     done: Vec<Extracted>,
+}
+
+/// What was wanted of files that were left out.
+#[derive(Default)]
+struct LeftOut {
+    /// How many code objects.
+    taken: usize,
+    /// Which targets and kinds took them.
+    matched: HashSet<usize>,
 }
 
 /// How far an extraction was when it came to a file.
 struct Mark {
     names: usize,
     present: usize,
+    matched: usize,
     taken: usize,
     outputs: usize,
     done: usize,
@@ -156,6 +168,7 @@ impl<'j> Work<'j> {
             inputs: job.inputs.iter().filter_map(|input| input.path.canonicalize().ok()).collect(),
             names: Names::default(),
             present: Present::default(),
+            unmatched: Unmatched::of(&job.selection),
             taken: 0,
             left_out: None,
             outputs: Vec::new(),
@@ -183,11 +196,10 @@ impl<'j> Work<'j> {
     fn bundle(&mut self, input: &Input, found: &Found<'_>, number: usize) -> Result<()> {
         let mut sinks = Vec::new();
         for code_object in found.code_objects() {
-            if self.job.selection.takes(&code_object) {
+            self.present.note(&code_object);
+            if self.unmatched.takes(&code_object) {
                 let stem = self.names.stem(input.path(), number, &code_object);
                 sinks.push((code_object.index(), Pending::new(&self.job.destination, stem, code_object.size())));
-            } else {
-                self.present.note(&code_object);
             }
         }
         self.taken = self.taken.saturating_add(sinks.len());
@@ -219,6 +231,7 @@ impl<'j> Work<'j> {
         Mark {
             names: self.names.given.len(),
             present: self.present.len(),
+            matched: self.unmatched.len(),
             taken: self.taken,
             outputs: self.outputs.len(),
             done: self.done.len(),
@@ -231,18 +244,21 @@ impl<'j> Work<'j> {
         self.present.truncate(before.present);
         self.outputs.truncate(before.outputs);
         self.done.truncate(before.done);
-        let wanted = self.taken.saturating_sub(before.taken);
+        let left_out = self.left_out.get_or_insert_default();
+        left_out.taken = left_out.taken.saturating_add(self.taken.saturating_sub(before.taken));
+        left_out.matched.extend(self.unmatched.truncate(before.matched));
         self.taken = before.taken;
-        self.left_out = Some(self.left_out.unwrap_or_default().saturating_add(wanted));
     }
 
     fn finish(self) -> Result<Vec<Extracted>> {
-        if self.done.is_empty() {
-            let targets = self.job.selection.targets.iter().map(|pattern| pattern.as_str().to_owned()).collect();
+        let has_left_out = self.left_out.is_some();
+        let LeftOut { taken: left_out, matched } = self.left_out.unwrap_or_default();
+        let (unmatched, only_left_out) = self.unmatched.into_wants(&matched);
+        if self.done.is_empty() || !unmatched.is_empty() || !only_left_out.is_empty() {
             let present = self.present.into_ids();
-            return Err(match self.left_out {
-                None => Error::NoMatch { targets, present },
-                Some(left_out) => Error::NoSoundMatch { targets, present, left_out },
+            return Err(match has_left_out {
+                false => Error::NoMatch { unmatched, present },
+                true => Error::NoSoundMatch { unmatched, only_left_out, present, left_out },
             });
         }
         output::commit(self.outputs)?;

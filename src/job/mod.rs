@@ -17,6 +17,7 @@ mod regions;
 mod share;
 mod unbundle;
 mod unbundle_archive;
+mod unmatched;
 mod unpackage;
 mod verify;
 
