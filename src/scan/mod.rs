@@ -51,7 +51,8 @@ mod walk;
 mod wide;
 mod zip;
 
-pub use found::{CodeObject, Finding, Format, Found};
+pub(crate) use amdgpu::target_id as recorded_target;
+pub use found::{CodeObject, Finding, Format, Found, Provenance};
 pub use image::ContentKind;
 pub(crate) use overlap::{Overlap, find as overlap_with};
 pub use pattern::{Comparison, Pattern, PatternError, Selection};
