@@ -8,7 +8,6 @@
 //! Rejected: whatever the formats reject, in any bundle up to the last that a job needs.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::collections::HashSet;
 use std::io::{self, Read};
 
 use super::limits::Limits;
@@ -96,7 +95,7 @@ impl Content<'_> {
     }
 }
 
-impl Bundle<'_> {
+impl<'a> Bundle<'a> {
     /// Copies the code objects of some entries (given by their index) to sinks. A compressed bundle is inflated to its end and
     /// checked, whichever entries they are.
     pub(crate) fn extract<S: Sink>(&self, wanted: &mut [(usize, &mut S)], meter: &mut Meter<'_>) -> Result<()> {
@@ -122,7 +121,7 @@ impl Bundle<'_> {
 
     /// The code object of an entry (given by its index) as it lies in the file; none where it is compressed, or has to
     /// be restored.
-    pub fn in_place(&self, index: usize) -> Option<Slice<'_>> {
+    pub fn in_place(&self, index: usize) -> Option<Slice<'a>> {
         let Body::Plain(data) = &self.body else { return None };
         match self.entries.get(index)?.parts.as_slice() {
             [part @ Part::Range(range)] => data.slice(range.start, part.len()),
@@ -188,23 +187,6 @@ impl Bundle<'_> {
             return Ok(Content::InPlace(slice));
         }
         Ok(Content::Restored(set_aside(data, self.parts(index)?)?))
-    }
-
-    /// Lets go of all entries but some (given by their index), and of all inflated bytes but theirs.
-    pub(crate) fn keep_only(&mut self, wanted: &HashSet<usize>) -> Result<()> {
-        let entries = std::mem::take(&mut self.entries).into_iter().enumerate();
-        self.entries = entries.filter(|(index, _)| wanted.contains(index)).map(|(_, entry)| entry).collect();
-        let Body::Inflated(input) = &self.body else { return Ok(()) };
-        let parts: Vec<Part> = self.entries.iter().flat_map(|entry| &entry.parts).cloned().collect();
-        let kept = set_aside(input.as_slice(), &parts)?;
-        let mut end = 0_u64;
-        for entry in &mut self.entries {
-            let start = end;
-            end = end.saturating_add(entry.size());
-            entry.parts = vec![Part::Range(start..end)];
-        }
-        self.body = Body::Inflated(kept);
-        Ok(())
     }
 
     fn parts(&self, index: usize) -> Result<&[Part]> {
