@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::bytes;
-use crate::id::IdError;
+use crate::id::{IdError, OffloadKind};
 
 /// A result of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -172,22 +172,24 @@ pub enum Error {
         /// The device as the caller named it.
         path: PathBuf,
     },
-    /// A selection takes no code object.
-    #[error("no code object matches{}", NoMatchText { targets, present })]
+    /// A selection, or something that it names, takes no code object.
+    #[error("no code object matches{}", NoMatchText { unmatched, present })]
     NoMatch {
-        /// The patterns of the selection as typed.
-        targets: Vec<String>,
+        /// What takes none; nothing if the selection names nothing.
+        unmatched: Vec<Want>,
         /// The entry IDs that are there, each once, in file order.
         present: Vec<String>,
     },
-    /// A selection takes no code object, but for those of files that are left out.
-    #[error("no code object matches{}", NoSoundMatchText { targets, present, left_out: *left_out })]
+    /// A selection, or something that it names, takes no code object, but for those of files that are left out.
+    #[error("no code object matches{}", NoSoundMatchText { unmatched, only_left_out, present, left_out: *left_out })]
     NoSoundMatch {
-        /// The patterns of the selection as typed.
-        targets: Vec<String>,
+        /// What takes none in any file.
+        unmatched: Vec<Want>,
+        /// What takes some of files that are left out, as far as these could be read, and of no other.
+        only_left_out: Vec<Want>,
         /// The entry IDs that the other files have, each once, in file order.
         present: Vec<String>,
-        /// How many code objects it takes of the files that are left out, as far as these could be read.
+        /// How many code objects the selection takes of the files that are left out.
         left_out: usize,
     },
     /// The bundle is too large for the compressed format version that was asked for.
@@ -244,15 +246,40 @@ pub enum Error {
     Usage(&'static str),
 }
 
+/// Something that a selection of code objects names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// A pattern for targets, as typed.
+    Target(String),
+    /// An offload kind.
+    Kind(OffloadKind),
+}
+
+impl fmt::Display for Want {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Target(pattern) => write!(f, "'{pattern}'"),
+            Self::Kind(kind) => write!(f, "the kind '{}'", kind.name()),
+        }
+    }
+}
+
+/// Any of these.
+fn alternatives(wants: &[Want]) -> String {
+    wants.iter().map(Want::to_string).collect::<Vec<_>>().join(" or ")
+}
+
 /// What was asked for, and what there is.
 struct NoMatchText<'e> {
-    targets: &'e [String],
+    unmatched: &'e [Want],
     present: &'e [String],
 }
 
 impl fmt::Display for NoMatchText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_targets(f, self.targets)?;
+        if !self.unmatched.is_empty() {
+            write!(f, " {}", alternatives(self.unmatched))?;
+        }
         match self.present {
             [] => f.write_str("; the input holds none"),
             present => write_present(f, "; there are:", present),
@@ -262,25 +289,28 @@ impl fmt::Display for NoMatchText<'_> {
 
 /// The same where files are left out.
 struct NoSoundMatchText<'e> {
-    targets: &'e [String],
+    unmatched: &'e [Want],
+    only_left_out: &'e [Want],
     present: &'e [String],
     left_out: usize,
 }
 
 impl fmt::Display for NoSoundMatchText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_targets(f, self.targets)?;
-        f.write_str(if self.left_out == 0 { "" } else { " but in files that are left out" })?;
+        const LEFT_OUT: &str = " but in files that are left out";
+        let [unmatched, only_left_out] = [self.unmatched, self.only_left_out].map(alternatives);
+        match (unmatched.as_str(), only_left_out.as_str()) {
+            ("", "") if self.left_out == 0 => {}
+            ("", "") => f.write_str(LEFT_OUT)?,
+            (_, "") => write!(f, " {unmatched}")?,
+            ("", _) => write!(f, " {only_left_out}{LEFT_OUT}")?,
+            _ => write!(f, " {unmatched}, and none {only_left_out}{LEFT_OUT}")?,
+        }
         match self.present {
             [] => f.write_str("; the files that are not left out hold none"),
             present => write_present(f, "; the files that are not left out hold:", present),
         }
     }
-}
-
-fn write_targets(f: &mut fmt::Formatter<'_>, targets: &[String]) -> fmt::Result {
-    let quoted: Vec<String> = targets.iter().map(|target| format!("'{target}'")).collect();
-    if quoted.is_empty() { Ok(()) } else { write!(f, " {}", quoted.join(" or ")) }
 }
 
 fn write_present(f: &mut fmt::Formatter<'_>, head: &str, present: &[String]) -> fmt::Result {

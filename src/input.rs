@@ -12,7 +12,7 @@ use std::io::{self, IsTerminal, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::bytes;
 use crate::error::{Error, Result, WithPath};
@@ -34,12 +34,15 @@ pub struct Input {
     opened: Option<Stamp>,
     /// How many faults of temporary files there had been by then.
     faults: usize,
-    /// How many places jobs have looked at and left.
-    looks: AtomicU32,
+    /// What the places that jobs have looked at and left take in memory, in bytes.
+    looked_at: AtomicU64,
 }
 
-/// After so many looks the memory that they took is given back.
-const LOOKS: u32 = 128;
+/// After so many bytes of looks the memory that they took is given back.
+const LOOKED_AT_MAX: u64 = 32 << 20;
+
+/// What a look at a header counts for: it brings its neighbourhood into memory, 64 KiB and more.
+const LOOK: u64 = 256 << 10;
 
 #[derive(Debug)]
 enum Storage {
@@ -122,7 +125,7 @@ impl Input {
 
     fn of_storage(name: impl Into<PathBuf>, storage: Storage) -> Self {
         let faults = mapping::faults_of_temporaries();
-        Self { path: name.into(), storage, opened: None, faults, looks: AtomicU32::new(0) }
+        Self { path: name.into(), storage, opened: None, faults, looked_at: AtomicU64::new(0) }
     }
 
     /// The path as the caller gave it.
@@ -166,12 +169,12 @@ impl Input {
         }
     }
 
-    /// Counts a place that was looked at. Every touch of a mapping brings its neighbourhood into memory, 64 KiB and more:
-    /// without giving it back now and then, a walk over the headers in a library would end with most of it in memory.
-    fn looked_at(&self) {
-        if let Storage::Mapped { map, .. } = &self.storage
-            && self.looks.fetch_add(1, Ordering::Relaxed) % LOOKS == LOOKS - 1
-        {
+    /// Counts a place that was looked at, with the bytes that this has brought into memory. Without giving them back now and
+    /// then, a walk over the headers in a library would end with most of it in memory.
+    fn looked_at(&self, len: u64) {
+        let Storage::Mapped { map, .. } = &self.storage else { return };
+        let before = self.looked_at.fetch_add(len, Ordering::Relaxed);
+        if before.wrapping_add(len) / LOOKED_AT_MAX != before / LOOKED_AT_MAX {
             map.release();
         }
     }
@@ -278,15 +281,63 @@ impl Storage {
     fn spool(mut reader: impl Read, memory_max: u64) -> io::Result<Self> {
         let mut data = Vec::new();
         reader.by_ref().take(memory_max).read_to_end(&mut data)?;
-        if bytes::len_u64(&data) < memory_max {
-            return Ok(Self::Memory(data));
-        }
-        let mut file = process::open(tempfile::tempfile)?;
-        io::Write::write_all(&mut file, &data)?;
-        io::copy(&mut reader, &mut file)?;
+        let mut spool = Spool { data, file: None, memory_max };
+        spool.leave_memory_if_full()?;
+        io::copy(&mut reader, &mut spool)?;
+        spool.into_storage()
+    }
+}
+
+/// Bytes on their way into an input, which keeps them in memory while they are few and in one unnamed file beyond that.
+#[derive(Debug)]
+pub(crate) struct Spool {
+    /// What is not in the file.
+    data: Vec<u8>,
+    file: Option<File>,
+    memory_max: u64,
+}
+
+impl Spool {
+    pub(crate) fn new() -> Self {
+        Self { data: Vec::new(), file: None, memory_max: MEMORY_MAX }
+    }
+
+    /// The input that it has become; `name` stands for it in errors.
+    pub(crate) fn into_input(self, name: &Path) -> io::Result<Input> {
+        Ok(Input::of_storage(name, self.into_storage()?))
+    }
+
+    fn into_storage(self) -> io::Result<Storage> {
+        let Some(mut file) = self.file else { return Ok(Storage::Memory(self.data)) };
+        io::Write::write_all(&mut file, &self.data)?;
         let len = usize::try_from(file.metadata()?.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let map = Mapping::of(&file, len, Watch::Together)?;
-        Ok(Self::Mapped { file: Some(file), map })
+        Ok(Storage::Mapped { file: Some(file), map })
+    }
+
+    fn leave_memory_if_full(&mut self) -> io::Result<()> {
+        let most = if self.file.is_some() { SMALL } else { self.memory_max };
+        if bytes::len_u64(&self.data) >= most {
+            let file = match &mut self.file {
+                Some(file) => file,
+                None => self.file.insert(process::open(tempfile::tempfile)?),
+            };
+            io::Write::write_all(file, &self.data)?;
+            self.data = Vec::new();
+        }
+        Ok(())
+    }
+}
+
+impl io::Write for Spool {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        self.data.extend_from_slice(data);
+        self.leave_memory_if_full()?;
+        Ok(data.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -332,7 +383,12 @@ impl<'a> Slice<'a> {
 
     /// Says that the range was read and is not needed soon: for jobs that read a little here and there in many gigabytes.
     pub(crate) fn looked_at(&self) {
-        self.input.looked_at();
+        self.input.looked_at(LOOK);
+    }
+
+    /// Says the same of a range of which all was read, or may have been.
+    pub(crate) fn looked_through(&self) {
+        self.input.looked_at(self.len().max(LOOK));
     }
 
     /// How many bytes at the start of the range lie in a hole of the file, and are zeros.

@@ -346,6 +346,43 @@ fn every_way_to_what_is_compressed_is_limited() {
 }
 
 #[test]
+fn archives_of_many_compressed_members() {
+    // Each inflates to less than would be worth a file of its own.
+    let member = |number: usize| {
+        let frame = bundle_of_zeros(60_000 + number % 7);
+        let mut bundle = formats::binary(&[(GFX906, b"")], 1);
+        bundle[40..48].copy_from_slice(&u64::try_from(60_000 + number % 7).unwrap().to_le_bytes());
+        bundle.resize(bundle.len() + 60_000 + number % 7, 0);
+        files::sealed(&bundle, &frame.finish())
+    };
+    let kinds: Vec<Vec<u8>> = (0..7).map(member).collect();
+    for (name, count) in [("archive: 500 x 60 kB, compressed", 500), ("archive: 4,000 x 60 kB, compressed", 4000)] {
+        let members: Vec<(&str, &[u8])> = (0..count).map(|number| ("m", kinds[number % 7].as_slice())).collect();
+        let data = ar(&members);
+        assert!(data.len() < count * 200, "{}", data.len());
+        // What is inflated is as much as is written, and no reason to have it in memory.
+        unbundle(name, "a", data).memory(48 * MB).ends_well();
+    }
+}
+
+#[test]
+fn names_that_members_share() {
+    let bundle = formats::binary(&[(GFX906, b"x")], 1);
+    for (name, count) in [("archive: 5,000 members with one name of 4 kB", 5000), ("archive: 40,000 of them", 40_000)] {
+        let names = "n".repeat(4000) + "/\n";
+        let header =
+            |name: &str, len: usize| format!("{name:<16}0           0     0     644     {len:<10}`\n").into_bytes();
+        let mut data = [b"!<arch>\n".as_slice(), &header("//", names.len()), names.as_bytes()].concat();
+        for _ in 0..count {
+            data.extend(header("/0", bundle.len()));
+            data.extend(&bundle);
+            data.resize(data.len().next_multiple_of(2), b'\n');
+        }
+        unbundle(name, "a", data).memory(80 * MB).fails("length of all names of new members ");
+    }
+}
+
+#[test]
 fn response_files_in_themselves() {
     let ours = "recursive expansion of";
     Bomb::new("a response file in itself", &["@in"]).file("in", b"-list @in".to_vec()).fails(ours);

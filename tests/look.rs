@@ -14,6 +14,8 @@
 
 #[path = "look/built.rs"]
 mod built;
+#[path = "look/changed.rs"]
+mod changed;
 #[path = "look/extract.rs"]
 mod extract;
 #[path = "reference/formats.rs"]

@@ -1,23 +1,31 @@
 //! `extract`: code objects out of any file, chosen by what they are for.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::builder::PathBufValueParser;
+use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use offload_bundle::Error;
 use offload_bundle::error::printable;
 use offload_bundle::id::OffloadKind;
 use offload_bundle::job::{Destination, Event, Extract, Extracted, IfBroken, Source};
+use offload_bundle::scan::Provenance;
+use serde::Serialize;
 
+use super::code_object::{CodeObject, Entry, InBundle, Target};
 use super::console::Console;
 use super::files::{Origin, WorkFile};
-use super::subcommand::Subcommand;
+use super::subcommand::{Subcommand, usage_error, write_json};
 use super::to_stdout;
 use super::{files, patterns};
 
 /// The subcommand.
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "extract", command, run };
+
+/// The version of the JSON document's form. A field that is added does not change it.
+const VERSION: u32 = 1;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,25 +40,30 @@ Examples:
     clang-offload-bundler extract torch-2.9-cp312-linux_x86_64.whl --target 'gfx11*' -o gfx11
   Straight into a disassembler:
     clang-offload-bundler extract kernel.o --target gfx90a -o - | llvm-objdump -d -
+  Which file is from where, for a program:
+    clang-offload-bundler extract torch-2.9-cp312-linux_x86_64.whl --json -o code
 
 Exit status:
   0  everything that matches was written
-  1  nothing matches, or something could not be read or written; nothing was written, unless all
-     that is wrong is in files which nobody named but which were found in a directory: each of
-     these is told of and left out, and what matches in the others was written
+  1  something that was asked for matches nothing, or something could not be read or written;
+     nothing was written, unless all that is wrong is in files which nobody named but which were
+     found in a directory: each of these is reported and left out, and what matches in the others
+     was written
   2  the command line is wrong";
 
 /// What the option for patterns takes.
-const TARGET: &str = "A target ID, a bundle entry ID, or either with * ? [...]; several take what any of them takes";
+const TARGET: &str = "Target IDs, bundle entry IDs, or either with * ? [...], in a comma list; each has to match";
 
 fn command() -> Command {
     Command::new("extract")
         .about("Write the code objects for some GPUs into files")
         .long_about(
             "Write the code objects for some GPUs into files.\n\n\
-             Device code is found by content, as by `inspect`. The names of the files that are written are printed: \
-             <input>-<number of the bundle>-<bundle entry ID>.<what it is>, with _ for everything but letters, digits and \
-             +-._=. Without --target and --kind, everything but host code is written.",
+             Device code is found by content, as by `inspect`, and checked: compressed bundles against their hashes, members of zip \
+             files against their checksums. The names of the files that are written are printed: \
+             <input>-<member>-<number of the bundle>-<bundle entry ID>.<what it is>, with _ for everything but letters, digits and \
+             +-._=. The member is that of an archive or a zip file; the number counts the bundles at one place from 0. \
+             Without --target and --kind, everything but host code is written.",
         )
         .after_help(EXAMPLES)
         .args([
@@ -68,32 +81,45 @@ fn command() -> Command {
                 .short('t')
                 .long_help(
                     "A target ID (gfx90a:xnack+), a bundle entry ID (hip-amdgcn-amd-amdhsa--gfx90a), or either with the \
-                     wildcards * ? and [...]. Given several times, what any of them takes is taken. A target ID takes the code \
-                     objects that can run there: gfx90a:xnack+ takes gfx90a too, as that leaves xnack open. Without features, it \
-                     takes every code object of that processor.",
+                     wildcards * ? and [...]. Several stand in a comma list, or the option is given several times; each of them has \
+                     to match something. A target ID takes the code objects that can run there: gfx90a:xnack+ takes gfx90a too, \
+                     as that leaves xnack open. Without features, it takes every code object of that processor.",
                 ),
-            Arg::new("kind")
+            patterns::list("kind", "Offload kinds, in a comma list; hip and hipv4 are one; each has to match")
                 .short('k')
-                .long("kind")
                 .value_name("KIND")
-                .value_parser(["host", "openmp", "hip", "hipv4", "cuda", "sycl"])
-                .help("The offload kind; hip and hipv4 are one"),
+                .value_parser(["host", "openmp", "hip", "hipv4", "cuda", "sycl"]),
             patterns::exact("Take only what has exactly this target ID or entry ID, not all that is compatible"),
+            Arg::new("json")
+                .long("json")
+                .action(ArgAction::SetTrue)
+                .help("Instead of the names, print where each file is from: a JSON document, described by docs/extract.schema.json"),
             Arg::new("dry-run").short('n').long("dry-run").action(ArgAction::SetTrue).help("Print the names, write nothing"),
         ])
 }
 
 fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
+    let destination = destination(matches);
+    if matches.get_flag("json") && destination == Destination::StandardOutput {
+        let text = "the argument '--json' cannot be used with '--output -': both print to the standard output";
+        return Ok(usage_error(
+            &command().bin_name("clang-offload-bundler extract").error(ErrorKind::ArgumentConflict, text),
+        ));
+    }
     let mut problems = Vec::new();
     let mut selection = patterns::selection(matches, "target");
-    selection.kind = matches.get_one::<String>("kind").and_then(|name| OffloadKind::from_name(name));
+    let kinds = matches.get_many::<String>("kind").into_iter().flatten();
+    selection.kinds = kinds.filter_map(|name| OffloadKind::from_name(name)).collect();
     let inputs = sources(matches, &mut problems);
-    let extract = Extract { inputs, selection, destination: destination(matches), limits: files::limits(matches) };
+    let extract = Extract { inputs, selection, destination, limits: files::limits(matches) };
     let extracted = extract.run(&mut |event| match event {
         Event::LeftOut { error } => problems.push(error.to_string()),
         event => console.event(event),
     });
-    let told = extracted.and_then(|extracted| tell(&extract, &extracted));
+    let told = extracted.and_then(|extracted| match matches.get_flag("json") {
+        true => to_stdout(|out| write_report(&extracted, &problems, out)),
+        false => tell(&extract, &extracted),
+    });
     problems.iter().for_each(|problem| console.error(problem));
     told?;
     Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -123,6 +149,54 @@ fn tell(extract: &Extract, extracted: &[Extracted]) -> Result<(), Error> {
         let mut paths = extracted.iter().map(|file| printable(&file.path.to_string_lossy()));
         paths.try_for_each(|path| writeln!(out, "{path}")).map_err(|error| Error::io("-", error))
     })
+}
+
+#[derive(Serialize)]
+struct Document<'r> {
+    version: u32,
+    code_objects: Vec<Written<'r>>,
+    problems: &'r [String],
+}
+
+#[derive(Serialize)]
+struct Written<'r> {
+    file: String,
+    #[serde(flatten)]
+    code_object: CodeObject<'r>,
+}
+
+/// What a code object has that is made for the report.
+struct Texts {
+    id: String,
+    target: Option<Target>,
+    uri: Option<String>,
+}
+
+/// Writes the report for programs, whose schema is `docs/extract.schema.json`.
+fn write_report(extracted: &[Extracted], problems: &[String], out: &mut dyn Write) -> Result<(), Error> {
+    let texts = |Extracted { from, .. }: &Extracted| {
+        let target = from.entry_id().map(|id| Target::new(&id, from.format));
+        Ok(Texts { id: from.shown_id(), target, uri: from.uri()? })
+    };
+    let texts = extracted.iter().map(texts).collect::<Result<Vec<_>, Error>>()?;
+    let code_objects = extracted.iter().zip(&texts).map(|(extracted, texts)| written(extracted, texts)).collect();
+    write_json(&Document { version: VERSION, code_objects, problems }, out)
+}
+
+fn written<'r>(extracted: &'r Extracted, texts: &'r Texts) -> Written<'r> {
+    let Provenance { place, format, bundle, bundle_range, compressed, range, .. } = &extracted.from;
+    let bundle = InBundle { place, format: *format, index: *bundle, range: bundle_range, compressed: *compressed };
+    let entry = Entry {
+        id: &texts.id,
+        target: texts.target.as_ref(),
+        content: Some(extracted.kind),
+        size: extracted.size,
+        range: range.as_ref(),
+        recorded_target: extracted.recorded_target.as_deref(),
+        uri: texts.uri.as_deref(),
+    };
+    let file = extracted.path.to_string_lossy().into_owned();
+    Written { file, code_object: CodeObject::new(&bundle, &entry) }
 }
 
 fn destination(matches: &ArgMatches) -> Destination {

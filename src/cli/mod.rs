@@ -6,6 +6,7 @@
 //! command line is `clap`'s alone.
 
 mod bundler;
+mod code_object;
 mod completions;
 mod console;
 mod environment;

@@ -3,10 +3,15 @@
 use clap::{Arg, ArgAction, ArgMatches};
 use offload_bundle::scan::{Comparison, Pattern, Selection};
 
-/// An option that takes patterns, as often as it is given.
+/// An option that takes patterns: several in a comma list, and as often as it is given.
 pub(super) fn option(name: &'static str, help: &'static str) -> Arg {
     let parse = |text: &str| Pattern::parse(text).map_err(|error| error.reason().to_owned());
-    Arg::new(name).long(name).value_name("PATTERN").action(ArgAction::Append).value_parser(parse).help(help)
+    list(name, help).value_name("PATTERN").value_parser(parse)
+}
+
+/// An option that takes a comma list, as often as it is given.
+pub(super) fn list(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::Append).value_delimiter(',').help(help)
 }
 
 /// The option for comparing patterns strictly.

@@ -26,7 +26,7 @@ Examples:
   Compress the device code of a library:
     clang-offload-bundler recompress libkernels.so -o small/libkernels.so
   Keep the code for two GPUs only:
-    clang-offload-bundler recompress libkernels.so -o libkernels.so --keep gfx90a --keep gfx942
+    clang-offload-bundler recompress libkernels.so -o libkernels.so --keep gfx90a,gfx942
   Make a bundle plain again:
     clang-offload-bundler recompress kernels.hipfb -o plain.hipfb --none
 
@@ -85,14 +85,15 @@ fn command() -> Command {
                      alignment up to 4096 allows, as compilers place them; an ELF file always does.",
                 ),
             files::max_size(),
-            pattern("keep", "Keep what the pattern takes, and host code, and leave out everything else"),
-            pattern("drop", "Leave out what the pattern takes"),
+            pattern("keep", "Keep what the patterns take, and host code, and leave out everything else"),
+            pattern("drop", "Leave out what the patterns take"),
             patterns::exact("Patterns take only what has exactly this target ID or entry ID, not all that is compatible"),
         ])
 }
 
 fn pattern(name: &'static str, help: &'static str) -> Arg {
-    let long = "The pattern is one of `extract`: a target ID, a bundle entry ID, or either with wildcards.";
+    let long =
+        "Patterns are those of `extract`: target IDs, bundle entry IDs, or either with wildcards, in a comma list.";
     patterns::option(name, help).long_help(format!("{help}. {long}"))
 }
 

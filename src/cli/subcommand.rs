@@ -60,13 +60,15 @@ pub(super) fn run(subcommand: &Subcommand, argv: Vec<OsString>, console: &mut Co
         (subcommand.command)().bin_name(format!("{PROGRAM} {}", subcommand.name)).version(env!("CARGO_PKG_VERSION"));
     match command.try_get_matches_from(argv) {
         Ok(matches) => (subcommand.run)(&matches, console),
-        Err(error) => {
-            let status = if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
-            // Nothing is left to report to when the stream fails.
-            drop(error.print());
-            Ok(status)
-        }
+        Err(error) => Ok(usage_error(&error)),
     }
+}
+
+/// Prints what `clap` has to say instead of running a command, which may be a help text. Returns the exit status.
+pub(super) fn usage_error(error: &clap::Error) -> ExitCode {
+    // Nothing is left to report to when the stream fails.
+    drop(error.print());
+    if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
 }
 
 /// Writes a document for programs. What a terminal would obey, of which the format escapes a part only, is escaped too.

@@ -8,7 +8,6 @@
 //! Rejected: whatever the formats reject, in any bundle up to the last that a job needs.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::collections::HashSet;
 use std::io::{self, Read};
 
 use super::limits::Limits;
@@ -19,8 +18,8 @@ use crate::input::{Input, Slice};
 use crate::meter::{Meter, Metered};
 use crate::piece::{Sink, Writer};
 
-/// Compressed bundles up to this inflated size are inflated and checked as a whole before they are used.
-/// Larger ones are read only as far as a job needs, and checked when that is to the end.
+/// Compressed bundles up to this inflated size are inflated and checked as a whole before they are used. Of larger ones the
+/// header alone is read at first; they are checked when code objects are taken out.
 const WHOLE_MAX: u64 = crate::input::MEMORY_MAX;
 
 /// How much padding is read before the file is asked for a hole again.
@@ -41,9 +40,9 @@ const NOTHING: Contents = Contents { entries: Vec::new(), len: 0 };
 pub enum Inflate {
     /// No more than needed.
     AsNeeded,
-    /// Only as far as the headers reach, however small it is; hash and sizes are not checked.
+    /// Only as far as the headers reach, however small it is. Hash and sizes are checked when code objects are taken out.
     Headers,
-    /// All, so that hash and sizes are checked however large it is.
+    /// All, so that hash and sizes are checked before the bundle is used, however large it is.
     Whole,
 }
 
@@ -96,8 +95,9 @@ impl Content<'_> {
     }
 }
 
-impl Bundle<'_> {
-    /// Copies the code objects of some entries (given by their index) to sinks.
+impl<'a> Bundle<'a> {
+    /// Copies the code objects of some entries (given by their index) to sinks. A compressed bundle is inflated to its end and
+    /// checked, whichever entries they are.
     pub(crate) fn extract<S: Sink>(&self, wanted: &mut [(usize, &mut S)], meter: &mut Meter<'_>) -> Result<()> {
         match &self.body {
             Body::Plain(data) => self.copy(*data, wanted, meter),
@@ -106,12 +106,12 @@ impl Bundle<'_> {
         }
     }
 
-    /// Writes the code object of an entry (given by its index) to `out`. Of a compressed bundle, that inflates all up
-    /// to the end of the code object.
+    /// Writes the code object of an entry (given by its index) to `out`. A compressed bundle is inflated to its end, since its
+    /// hash covers all of it: what was written is wrong unless this succeeds.
     ///
     /// # Errors
-    /// [`Error::Usage`] if there is no such entry, [`Error::Malformed`] if the bundle is broken there, [`Error::Io`] on
-    /// the path `-` if `out` fails.
+    /// [`Error::Usage`] if there is no such entry, [`Error::Malformed`] if the bundle is broken, [`Error::Io`] on the path `-` if
+    /// `out` fails.
     pub fn write_to(&self, index: usize, out: &mut dyn io::Write) -> Result<()> {
         if index >= self.entries.len() {
             return Err(Error::Usage("the bundle has no such entry"));
@@ -121,7 +121,7 @@ impl Bundle<'_> {
 
     /// The code object of an entry (given by its index) as it lies in the file; none where it is compressed, or has to
     /// be restored.
-    pub fn in_place(&self, index: usize) -> Option<Slice<'_>> {
+    pub fn in_place(&self, index: usize) -> Option<Slice<'a>> {
         let Body::Plain(data) = &self.body else { return None };
         match self.entries.get(index)?.parts.as_slice() {
             [part @ Part::Range(range)] => data.slice(range.start, part.len()),
@@ -189,28 +189,12 @@ impl Bundle<'_> {
         Ok(Content::Restored(set_aside(data, self.parts(index)?)?))
     }
 
-    /// Lets go of all entries but some (given by their index), and of all inflated bytes but theirs.
-    pub(crate) fn keep_only(&mut self, wanted: &HashSet<usize>) -> Result<()> {
-        let entries = std::mem::take(&mut self.entries).into_iter().enumerate();
-        self.entries = entries.filter(|(index, _)| wanted.contains(index)).map(|(_, entry)| entry).collect();
-        let Body::Inflated(input) = &self.body else { return Ok(()) };
-        let parts: Vec<Part> = self.entries.iter().flat_map(|entry| &entry.parts).cloned().collect();
-        let kept = set_aside(input.as_slice(), &parts)?;
-        let mut end = 0_u64;
-        for entry in &mut self.entries {
-            let start = end;
-            end = end.saturating_add(entry.size());
-            entry.parts = vec![Part::Range(start..end)];
-        }
-        self.body = Body::Inflated(kept);
-        Ok(())
-    }
-
     fn parts(&self, index: usize) -> Result<&[Part]> {
         self.entries.get(index).map(|entry| entry.parts.as_slice()).ok_or(Error::Internal("no such entry"))
     }
 
-    /// One pass over the inflated bytes, each block going to every entry that it belongs to.
+    /// One pass over the inflated bytes, each block going to every entry that it belongs to. It goes on to the end even if all
+    /// entries are complete: only there it shows whether their bytes are right.
     fn stream<S: Sink>(
         &self,
         compressed: &Compressed<'_>,
@@ -223,13 +207,11 @@ impl Bundle<'_> {
             _ => Err(Error::Internal("the code object is not one range")),
         };
         let ranges = wanted.iter().map(|(index, _)| range_of(*index)).collect::<Result<Vec<_>>>()?;
-        let end = ranges.iter().map(|range| range.end).max().unwrap_or(0);
-        let to_the_end = end == compressed.recorded().inflated;
-        let mut inflater = compressed.inflate(to_the_end)?;
-        meter.expect(end);
+        let mut inflater = compressed.inflate(true)?;
+        meter.expect(compressed.recorded().inflated);
         let mut buffer = vec![0; 1 << 17];
-        let mut position = 0;
-        while position < end || to_the_end {
+        let mut position = 0_u64;
+        loop {
             let count = inflater.next(&mut buffer)?;
             let Some(block) = buffer.get(..count).filter(|block| !block.is_empty()) else { break };
             let block_end = position.saturating_add(crate::bytes::len_u64(block));
@@ -544,7 +526,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "compresses")]
-    fn of_a_large_compressed_bundle_only_what_is_asked_for_is_inflated() {
+    fn a_large_compressed_bundle_is_listed_by_its_beginning_and_checked_to_its_end() {
         let large = vec![7; usize::try_from(WHOLE_MAX).unwrap()];
         let names: Vec<String> = (0..3000).map(|n| format!("an entry with a long name, number {n}")).collect();
         let mut members: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), &b"small"[..])).collect();
@@ -566,9 +548,13 @@ mod tests {
         };
         assert_eq!(extract(&file, "first").unwrap(), b"one");
         assert!(extract(&file, "last").unwrap() == large);
-        // A wrong hash shows as soon as the end is reached.
+        // The hash is of all bytes, so that none of them is right if it is wrong.
         file[16] ^= 1;
-        assert_eq!(extract(&file, "first").unwrap(), b"one");
-        assert!(matches!(extract(&file, "last"), Err(Error::Malformed { source: Malformed::Hash { .. }, .. })));
+        for name in ["first", "last"] {
+            assert!(
+                matches!(extract(&file, name), Err(Error::Malformed { source: Malformed::Hash { .. }, .. })),
+                "{name}"
+            );
+        }
     }
 }

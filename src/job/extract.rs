@@ -1,10 +1,13 @@
 //! Taking code objects out of any file.
 
+use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::present::Present;
 use super::share::check_size;
+use super::unmatched::Unmatched;
 use super::{Event, Observer};
 use crate::bytes::len_u64;
 use crate::container::Limits;
@@ -13,18 +16,22 @@ use crate::input::{Input, Slice};
 use crate::meter::Meter;
 use crate::output::{self, Manner, Output};
 use crate::piece::Sink;
-use crate::scan::{CodeObject, ContentKind, Finding, Found, Place, Scan, Selection};
+use crate::scan::{Checksums, ContentKind, Finding, Found, Place, Provenance, Scan, Selection, recorded_target};
 
 /// What stands for the standard output.
 const STANDARD_OUTPUT: &str = "-";
 
-/// The longest name of a file that is made, in bytes, below what file systems allow.
+/// The longest name of a file that is made, without extension and number, in bytes: below what file systems allow.
 const NAME_MAX: usize = 240;
+
+/// How much of an entry ID stands in such a name. Those of compilers are shorter.
+const ID_MAX: usize = 96;
 
 /// Writes the code objects of some files that a selection takes, each into a file of its own.
 ///
-/// The name of such a file is made of the input's name, the number of the bundle in it, the entry ID, and an extension
-/// for what the code object is; only letters, digits and `+-._=` stand in it.
+/// The name of such a file is made of the input's name, the names of the members on the way if there are any, the number of
+/// the bundle at its place, the entry ID, and an extension for what the code object is; only letters, digits and `+-._=` stand
+/// in it.
 #[derive(Clone, Debug)]
 pub struct Extract {
     /// The files to look into.
@@ -68,19 +75,26 @@ pub enum Destination {
 
 /// A code object that was extracted.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Extracted {
     /// The file.
     pub path: PathBuf,
     /// Its size in bytes.
     pub size: u64,
+    /// Where the code object is from.
+    pub from: Provenance,
+    /// What it is.
+    pub kind: ContentKind,
+    /// The target ID that it records itself, as [`CodeObject::recorded_target`](crate::scan::CodeObject::recorded_target).
+    pub recorded_target: Option<String>,
 }
 
 impl Extract {
     /// Extracts, and returns what went where, in the order of the inputs.
     ///
     /// # Errors
-    /// Any of [`Error`]; nothing is written then. [`Error::NoMatch`] if the selection takes nothing,
-    /// [`Error::NoSoundMatch`] if it takes nothing and files are left out.
+    /// Any of [`Error`]; nothing is written then. [`Error::NoMatch`] if the selection, or any target or kind that it names, takes
+    /// nothing, [`Error::NoSoundMatch`] if so and files are left out.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Vec<Extracted>> {
         let missing = self.missing_directories();
         let done = self.extract(observer);
@@ -130,20 +144,31 @@ struct Work<'j> {
     /// The inputs, by the names behind all links.
     inputs: HashSet<PathBuf>,
     names: Names,
-    /// What was met and not taken.
+    /// What was met.
     present: Present,
+    unmatched: Unmatched<'j>,
     /// How many code objects the selection took.
     taken: usize,
-    /// How many it took of files that were left out; none if there is no such file.
-    left_out: Option<usize>,
+    /// None if no file was left out.
+    left_out: Option<LeftOut>,
     outputs: Vec<Output>,
     done: Vec<Extracted>,
+}
+
+/// What was wanted of files that were left out.
+#[derive(Default)]
+struct LeftOut {
+    /// How many code objects.
+    taken: usize,
+    /// Which targets and kinds took them.
+    matched: HashSet<usize>,
 }
 
 /// How far an extraction was when it came to a file.
 struct Mark {
     names: usize,
     present: usize,
+    matched: usize,
     taken: usize,
     outputs: usize,
     done: usize,
@@ -156,6 +181,7 @@ impl<'j> Work<'j> {
             inputs: job.inputs.iter().filter_map(|input| input.path.canonicalize().ok()).collect(),
             names: Names::default(),
             present: Present::default(),
+            unmatched: Unmatched::of(&job.selection),
             taken: 0,
             left_out: None,
             outputs: Vec::new(),
@@ -165,28 +191,25 @@ impl<'j> Work<'j> {
 
     fn file(&mut self, path: &Path) -> Result<()> {
         let input = Input::open_finite(path)?;
-        let mut bundles: usize = 0;
-        let scanned = Scan { limits: self.job.limits, ..Scan::default() }.run(&input, &mut |finding| match finding {
-            Finding::Bundle(found) => {
-                self.bundle(&input, &found, bundles).map_err(|error| located(error, found.place))?;
-                bundles = bundles.saturating_add(1);
-                Ok(())
-            }
+        let scan = Scan { checksums: Checksums::OfFound, limits: self.job.limits, ..Scan::default() };
+        let scanned = scan.run(&input, &mut |finding| match finding {
+            Finding::Bundle(found) => self.bundle(&input, &found).map_err(|error| located(error, found.place)),
             Finding::Broken { place, error } => Err(error.at(place)),
             _ => Ok(()),
         });
         input.vouch_for(scanned)
     }
 
-    /// Extracts from one bundle, the one with this number in its file.
-    fn bundle(&mut self, input: &Input, found: &Found<'_>, number: usize) -> Result<()> {
+    /// Extracts from one bundle.
+    fn bundle(&mut self, input: &Input, found: &Found<'_>) -> Result<()> {
         let mut sinks = Vec::new();
+        let place = LazyCell::new(|| Arc::new(found.place.clone()));
         for code_object in found.code_objects() {
-            if self.job.selection.takes(&code_object) {
-                let stem = self.names.stem(input.path(), number, &code_object);
-                sinks.push((code_object.index(), Pending::new(&self.job.destination, stem, code_object.size())));
-            } else {
-                self.present.note(&code_object);
+            self.present.note(&code_object);
+            if self.unmatched.takes(&code_object) {
+                let from = Provenance::new(&place, found.index, &code_object);
+                let stem = self.names.stem(&from);
+                sinks.push((code_object.index(), Pending::new(&self.job.destination, stem, from, code_object.size())));
             }
         }
         self.taken = self.taken.saturating_add(sinks.len());
@@ -209,8 +232,9 @@ impl<'j> Work<'j> {
         if sink.path.canonicalize().is_ok_and(|path| self.inputs.contains(&path)) {
             return Err(Error::OverwritesInput { path: sink.path });
         }
-        self.done.push(Extracted { path: sink.path, size: sink.size });
-        self.outputs.extend(sink.output);
+        let Pending { path, size, from, kind, recorded_target, output, .. } = sink;
+        self.done.push(Extracted { path, size, from, kind, recorded_target });
+        self.outputs.extend(output);
         Ok(())
     }
 
@@ -218,6 +242,7 @@ impl<'j> Work<'j> {
         Mark {
             names: self.names.given.len(),
             present: self.present.len(),
+            matched: self.unmatched.len(),
             taken: self.taken,
             outputs: self.outputs.len(),
             done: self.done.len(),
@@ -230,18 +255,21 @@ impl<'j> Work<'j> {
         self.present.truncate(before.present);
         self.outputs.truncate(before.outputs);
         self.done.truncate(before.done);
-        let wanted = self.taken.saturating_sub(before.taken);
+        let left_out = self.left_out.get_or_insert_default();
+        left_out.taken = left_out.taken.saturating_add(self.taken.saturating_sub(before.taken));
+        left_out.matched.extend(self.unmatched.truncate(before.matched));
         self.taken = before.taken;
-        self.left_out = Some(self.left_out.unwrap_or_default().saturating_add(wanted));
     }
 
     fn finish(self) -> Result<Vec<Extracted>> {
-        if self.done.is_empty() {
-            let targets = self.job.selection.targets.iter().map(|pattern| pattern.as_str().to_owned()).collect();
+        let has_left_out = self.left_out.is_some();
+        let LeftOut { taken: left_out, matched } = self.left_out.unwrap_or_default();
+        let (unmatched, only_left_out) = self.unmatched.into_wants(&matched);
+        if self.done.is_empty() || !unmatched.is_empty() || !only_left_out.is_empty() {
             let present = self.present.into_ids();
-            return Err(match self.left_out {
-                None => Error::NoMatch { targets, present },
-                Some(left_out) => Error::NoSoundMatch { targets, present, left_out },
+            return Err(match has_left_out {
+                false => Error::NoMatch { unmatched, present },
+                true => Error::NoSoundMatch { unmatched, only_left_out, present, left_out },
             });
         }
         output::commit(self.outputs)?;
@@ -272,16 +300,14 @@ struct Given {
 
 impl Names {
     /// A new name.
-    fn stem(&mut self, input: &Path, number: usize, code_object: &CodeObject<'_>) -> String {
-        let input = input.file_name().unwrap_or_default().as_encoded_bytes();
-        let name = [&safe(input), &number.to_string(), &safe(code_object.id())].map(String::as_str).join("-");
-        let name = name.get(..NAME_MAX.min(name.len())).unwrap_or_default();
+    fn stem(&mut self, from: &Provenance) -> String {
+        let name = name_of(from);
         let key = name.to_ascii_lowercase();
         let before = self.numbers.get(&key).copied().unwrap_or_default();
         let mut number = before;
         loop {
             number = number.saturating_add(1);
-            let stem = if number == 1 { name.to_owned() } else { format!("{name}-{number}") };
+            let stem = if number == 1 { name.clone() } else { format!("{name}-{number}") };
             let small = stem.to_ascii_lowercase();
             if self.taken.insert(small.clone()) {
                 self.numbers.insert(key.clone(), number);
@@ -298,6 +324,21 @@ impl Names {
             self.numbers.insert(given.name, given.number);
         }
     }
+}
+
+/// The name of a file for a code object, which may be that of others too. Of what is too long for it there stand the beginning
+/// of the ID and of the input's name, and the end of the member's, each with no less than its share of the room.
+fn name_of(from: &Provenance) -> String {
+    let start = |text: &str, most: usize| text.get(..most.min(text.len())).unwrap_or_default().to_owned();
+    let end = |text: &str, most: usize| text.get(text.len().saturating_sub(most)..).unwrap_or_default().to_owned();
+    let input = safe(from.place.file().file_name().unwrap_or_default().as_encoded_bytes());
+    let members = from.place.member().map(|member| safe(member.as_bytes()));
+    let rest = [from.bundle.to_string(), start(&safe(&from.id), ID_MAX)].join("-");
+    let room = NAME_MAX.saturating_sub(rest.len()).saturating_sub(2);
+    let members_len = members.as_ref().map_or(0, String::len);
+    let input = start(&input, room.saturating_sub(members_len).max(room / 2));
+    let members = members.map(|members| end(&members, room.saturating_sub(input.len())));
+    [Some(input), members, Some(rest)].into_iter().flatten().collect::<Vec<_>>().join("-")
 }
 
 /// Whether an error tells what is wrong with an input; any other is about what is written, or about the request.
@@ -319,6 +360,9 @@ fn located(error: Error, place: &Place) -> Error {
 /// A code object on its way into a file whose name depends on how the code object begins.
 struct Pending {
     stem: PathBuf,
+    from: Provenance,
+    kind: ContentKind,
+    recorded_target: Option<String>,
     destination: Target,
     head: Vec<u8>,
     started: bool,
@@ -339,15 +383,28 @@ enum Target {
 }
 
 impl Pending {
-    fn new(destination: &Destination, stem: String, expected: u64) -> Self {
+    fn new(destination: &Destination, stem: String, from: Provenance, expected: u64) -> Self {
         let (stem, destination) = match destination {
             Destination::Directory(directory) => (directory.join(stem), Target::File),
             Destination::StandardOutput => (PathBuf::from(STANDARD_OUTPUT), Target::StandardOutput),
             nowhere if nowhere.is_standard_output() => (PathBuf::from(STANDARD_OUTPUT), Target::Nowhere),
             Destination::Nowhere(directory) => (directory.join(stem), Target::Nowhere),
         };
+        let (kind, recorded_target) = (ContentKind::Empty, None);
         let (head, size, path) = (Vec::new(), 0, PathBuf::new());
-        Self { stem, destination, head, started: false, expected, size, path, output: None }
+        Self {
+            stem,
+            from,
+            kind,
+            recorded_target,
+            destination,
+            head,
+            started: false,
+            expected,
+            size,
+            path,
+            output: None,
+        }
     }
 
     /// Opens the file, now that what comes first is known: what was kept so far, and `next`.
@@ -358,10 +415,11 @@ impl Pending {
         self.started = true;
         let known = [&self.head, next].concat();
         let head = crate::bytes::slice(&known, 0, ContentKind::HEAD_LEN).unwrap_or(&known);
+        (self.kind, self.recorded_target) = (ContentKind::of(head), recorded_target(head));
         let mut path = self.stem.clone().into_os_string();
         if self.stem.as_os_str() != STANDARD_OUTPUT {
             path.push(".");
-            path.push(ContentKind::of(head).extension());
+            path.push(self.kind.extension());
         }
         self.path = path.into();
         if self.destination == Target::Nowhere {

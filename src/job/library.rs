@@ -36,6 +36,11 @@ impl Library {
         Ok(Self { archive, beside, container: FileType::Archive.container(), limits })
     }
 
+    /// The length of the archive in bytes.
+    pub(super) fn len(&self) -> u64 {
+        self.archive.len()
+    }
+
     /// What was made of the library, or that it cannot be trusted since one of its files has changed.
     pub(super) fn vouch_for<T>(&self, made: Result<T>) -> Result<T> {
         vouch_for([&self.archive].into_iter().chain(&self.beside), made)
@@ -87,7 +92,7 @@ impl<'a> Member<'a> {
             }
             each(bundle, observer)?;
         }
-        self.content.looked_at();
+        self.content.looked_through();
         Ok(())
     }
 }

@@ -4,6 +4,7 @@
 //! A job touches no file but those it names, prints nothing and leaves either all of its outputs or none. What
 //! a user may want to hear besides the result comes as [`Event`]s.
 
+mod aside;
 mod bundle;
 mod extract;
 mod file_name;
@@ -18,6 +19,7 @@ mod requests;
 mod share;
 mod unbundle;
 mod unbundle_archive;
+mod unmatched;
 mod unpackage;
 mod verify;
 

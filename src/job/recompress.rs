@@ -1,23 +1,25 @@
 //! Making bundles smaller: compressed anew, or without the code for some GPUs.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::present::Present;
 use super::share::check_size;
+use super::unmatched::Unmatched;
 use super::{Event, Observer};
 use crate::container::binary::Binary;
 use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
 use crate::container::stream::Compression;
 use crate::container::{Container, Limits, Member, Part, compressed};
-use crate::error::{Error, Result, WithPath};
+use crate::error::{Error, Result, Want, WithPath};
 use crate::id::OffloadKind;
 use crate::input::{Input, Slice};
 use crate::meter::{Meter, emit};
 use crate::output::{self, Output};
 use crate::piece::{Piece, Sink, total_len};
-use crate::scan::{CodeObject, Format, Found, Overlap, Pattern, Place, Selection, Wide, device_sections, overlap_with};
+use crate::scan::{CodeObject, Format, Found, Overlap, Place, Selection, Wide, device_sections, overlap_with};
 
 /// The largest alignment that is kept: that of memory pages.
 const ALIGNMENT_MAX: u64 = 4096;
@@ -103,7 +105,7 @@ impl Recompress {
             output: Output::stage(&self.output)?,
             position: 0,
             result: Recompressed::default(),
-            unmatched: self.keep.iter().flat_map(|keep| &keep.targets).collect(),
+            keep: self.keep.as_ref().map(Unmatched::of),
             drops: false,
             present: Present::default(),
             left: 0,
@@ -184,8 +186,7 @@ struct Work<'j> {
     /// How many bytes of the output there are.
     position: u64,
     result: Recompressed,
-    /// The patterns of `keep` that took nothing yet.
-    unmatched: Vec<&'j Pattern>,
+    keep: Option<Unmatched<'j>>,
     /// Whether `drop` took anything.
     drops: bool,
     /// What is there.
@@ -343,13 +344,10 @@ impl<'j> Work<'j> {
     fn keeps(&mut self, code_object: &CodeObject<'_>) -> bool {
         self.present.note(code_object);
         let is_host = code_object.entry_id().is_some_and(|id| id.kind() == OffloadKind::Host);
-        let taken = |selection: &Option<Selection>| selection.as_ref().map(|selection| selection.takes(code_object));
-        let (keep, drop) = (taken(&self.job.keep), taken(&self.job.drop));
-        if let (Some(selection), Some(true)) = (&self.job.keep, keep) {
-            self.unmatched.retain(|pattern| !pattern.matches(code_object, selection.comparison));
-        }
-        self.drops |= drop == Some(true);
-        let kept = drop != Some(true) && (is_host || keep != Some(false));
+        let is_dropped = self.job.drop.as_ref().is_some_and(|drop| drop.takes(code_object));
+        self.drops |= is_dropped;
+        let is_kept = self.keep.as_mut().is_none_or(|keep| keep.takes(code_object));
+        let kept = !is_dropped && (is_host || is_kept);
         self.left = self.left.saturating_add(usize::from(kept && !is_host));
         kept
     }
@@ -365,11 +363,12 @@ impl<'j> Work<'j> {
         if self.result.bundles == 0 {
             return Err(Error::NoBundle { path: self.data.path().to_owned() });
         }
+        let wants = |selection: Unmatched<'_>| selection.into_wants(&HashSet::new()).0;
+        let mut unmatched = self.keep.map(wants).unwrap_or_default();
         let dropping = self.job.drop.iter().filter(|_| !self.drops).flat_map(|drop| &drop.targets);
-        let unmatched: Vec<&Pattern> = self.unmatched.iter().copied().chain(dropping).collect();
+        unmatched.extend(dropping.map(|pattern| Want::Target(pattern.as_str().to_owned())));
         if !unmatched.is_empty() {
-            let targets = unmatched.into_iter().map(|pattern| pattern.as_str().to_owned()).collect();
-            return Err(Error::NoMatch { targets, present: self.present.into_ids() });
+            return Err(Error::NoMatch { unmatched, present: self.present.into_ids() });
         }
         if self.result.dropped > 0 && self.left == 0 {
             return Err(Error::NothingLeft { path: self.data.path().to_owned() });

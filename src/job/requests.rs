@@ -29,7 +29,7 @@ pub(super) struct Candidate<'b> {
     pub(super) index: usize,
     pub(super) id: EntryId,
     /// Its ID as the bundle has it.
-    text: &'b [u8],
+    pub(super) text: &'b [u8],
 }
 
 impl<'j> Requests<'j> {

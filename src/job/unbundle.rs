@@ -120,7 +120,8 @@ impl Unbundle {
                 wanted.push((index, output.insert(Output::stage(path)?)));
             }
         }
-        if wanted.is_empty() {
+        // An empty file for what is missing is right only if nothing is wrong with what is there.
+        if wanted.is_empty() && !self.allow_missing {
             return Ok(());
         }
         let mut tell = |done, total| observer(Event::Progress { done, total });

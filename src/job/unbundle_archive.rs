@@ -7,16 +7,18 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
+use std::rc::Rc;
 
+use super::aside::{Aside, Kept};
 use super::file_name::{FileName, Slashes, harmless};
 use super::library::{Library, Member, write_archive};
-use super::requests::Requests;
+use super::requests::{Candidate, Requests};
 use super::{Event, Observer, parse_entry};
-use crate::bytes;
+use crate::bytes::{self, len_u64};
 use crate::container::Limits;
 use crate::container::archive::NewMember;
-use crate::container::sequence::{Bundle, Content, Inflate};
-use crate::error::{Error, Result};
+use crate::container::sequence::{Bundle, Inflate};
+use crate::error::{Error, Malformed, Result};
 use crate::id::{EntryId, Rules};
 use crate::input::Input;
 use crate::output::{self, Output};
@@ -40,14 +42,42 @@ pub struct UnbundleArchive {
     pub limits: Limits,
 }
 
+/// What the names of an archive that is written may take together, in bytes, beyond the length of the archive that is read: in
+/// that, members can share a long name.
+const NAMES_ROOM: u64 = 16 << 20;
+
 /// An entry that goes into the archive of a request.
-struct Chosen {
-    bundle: usize,
-    entry: usize,
-    /// Its name there.
-    name: Vec<u8>,
-    /// In bytes.
-    size: u64,
+struct Chosen<'l> {
+    /// The name of the member that it is from.
+    member: &'l [u8],
+    id: Rc<RecordedId>,
+    content: Kept<'l>,
+}
+
+/// A bundle entry ID, and how it is recorded.
+struct RecordedId {
+    recorded: Vec<u8>,
+    parsed: EntryId,
+}
+
+/// What goes into the archives.
+struct Choice<'j, 'l> {
+    requests: Requests<'j>,
+    /// For each request, in the order of the archive that is read.
+    of_requests: Vec<Vec<Chosen<'l>>>,
+    ids: Ids,
+    aside: Aside,
+}
+
+/// The bundle entry IDs that were met, once each.
+#[derive(Default)]
+struct Ids(HashMap<Vec<u8>, Rc<RecordedId>>);
+
+impl Ids {
+    fn of(&mut self, entry: &Candidate<'_>) -> Rc<RecordedId> {
+        let new = || Rc::new(RecordedId { recorded: entry.text.to_vec(), parsed: entry.id.clone() });
+        Rc::clone(self.0.entry(entry.text.to_vec()).or_insert_with(new))
+    }
 }
 
 impl UnbundleArchive {
@@ -66,72 +96,91 @@ impl UnbundleArchive {
         if self.check {
             self.check(library)?;
         }
-        let mut bundles = Vec::new();
-        let mut chosen: Vec<Vec<Chosen>> = self.requests.iter().map(|_| Vec::new()).collect();
-        let requests = Requests::new(&self.requests, self.rules);
+        let mut choice = Choice {
+            requests: Requests::new(&self.requests, self.rules),
+            of_requests: self.requests.iter().map(|_| Vec::new()).collect(),
+            ids: Ids::default(),
+            aside: Aside::new(&self.input),
+        };
         let members = library.members()?;
         // Reading the members and writing the archives are the work.
         let mut total = members.iter().map(Member::size).fold(0, u64::saturating_add);
         let mut done = 0_u64;
         for member in members {
-            member.bundles(Inflate::Whole, observer, &mut |mut bundle, observer| {
-                let used = self.choose(&requests, &member, &bundle, bundles.len(), &mut chosen, observer);
-                if !used.is_empty() {
-                    bundle.keep_only(&used)?;
-                    bundles.push(bundle);
-                }
-                Ok(())
+            member.bundles(Inflate::Whole, observer, &mut |bundle, observer| {
+                self.choose(&member, &bundle, &mut choice, observer)
             })?;
             done = done.saturating_add(member.size());
             observer(Event::Progress { done, total });
         }
+        let Choice { of_requests, aside, .. } = choice;
+        let aside = aside.into_input()?;
         let mut outputs = Vec::with_capacity(self.requests.len());
-        let size_of = |chosen: &[Chosen]| chosen.iter().map(|chosen| chosen.size).fold(0, u64::saturating_add);
-        total = chosen.iter().map(|chosen| size_of(chosen)).fold(total, u64::saturating_add);
-        for ((target, path), chosen) in self.requests.iter().zip(&chosen) {
+        let size_of =
+            |chosen: &[Chosen<'_>]| chosen.iter().map(|chosen| chosen.content.len()).fold(0, u64::saturating_add);
+        total = of_requests.iter().map(|chosen| size_of(chosen)).fold(total, u64::saturating_add);
+        for ((target, path), chosen) in self.requests.iter().zip(&of_requests) {
             if chosen.is_empty() && !self.allow_missing {
                 return Err(Error::NoCodeObject { target: target.to_string(), archive: self.input.clone() });
             }
-            outputs.push(write(path, chosen, &bundles, observer)?);
+            let members = self.new_members(chosen, &aside, library.len())?;
+            outputs.push(write_archive(path, &members, observer)?);
             done = done.saturating_add(size_of(chosen));
             observer(Event::Progress { done, total });
         }
         Ok(outputs)
     }
 
-    /// Adds the entries of a bundle to what was chosen for each request. Returns their indices.
-    fn choose(
+    /// Adds the entries of a bundle to what was chosen for each request.
+    fn choose<'l>(
         &self,
-        requests: &Requests<'_>,
-        member: &Member<'_>,
-        bundle: &Bundle<'_>,
-        number: usize,
-        chosen: &mut [Vec<Chosen>],
+        member: &Member<'l>,
+        bundle: &Bundle<'l>,
+        choice: &mut Choice<'_, 'l>,
         observer: &mut Observer<'_>,
-    ) -> HashSet<usize> {
+    ) -> Result<()> {
+        let Choice { requests, of_requests, ids, aside } = choice;
         let candidates = requests.candidates(&bundle.entries, observer);
         if self.explain {
             requests.explain_all(&candidates, observer);
         }
         let named: HashSet<usize> = candidates.iter().flat_map(|candidate| requests.fitting(&candidate.id)).collect();
-        let mut used = HashSet::new();
         for candidate in &candidates {
             let guesses = requests.fitting_without_target_id(&candidate.id).filter(|guess| !named.contains(guess));
-            // Those entries that are not used are let go.
-            let entry = used.len();
+            let mut kept: Option<Kept<'l>> = None;
             for request in requests.fitting(&candidate.id).chain(guesses) {
-                let (Some(chosen), Some((id, _)), Some(source)) =
-                    (chosen.get_mut(request), self.requests.get(request), bundle.entries.get(candidate.index))
+                let (Some(chosen), Some((wanted, _))) = (of_requests.get_mut(request), self.requests.get(request))
                 else {
                     continue;
                 };
-                candidate.report_guess(id, observer);
-                let name = member_name(member.name, &source.id, &candidate.id);
-                chosen.push(Chosen { bundle: number, entry, name, size: source.size() });
-                used.insert(candidate.index);
+                candidate.report_guess(wanted, observer);
+                let content = match &kept {
+                    Some(kept) => Kept::clone(kept),
+                    None => kept.insert(aside.keep(bundle, candidate.index)?).clone(),
+                };
+                chosen.push(Chosen { member: member.name, id: ids.of(candidate), content });
             }
         }
-        used
+        Ok(())
+    }
+
+    /// The members of an archive that is written.
+    fn new_members<'l>(&self, chosen: &[Chosen<'l>], aside: &'l Input, len: u64) -> Result<Vec<NewMember<'l>>> {
+        let mut names = 0_u64;
+        let member = |Chosen { member, id, content }: &Chosen<'l>| {
+            let name = member_name(member, &id.recorded, &id.parsed);
+            names = names.saturating_add(len_u64(&name));
+            if names > len.saturating_add(NAMES_ROOM) {
+                let (what, expected) =
+                    ("length of all names of new members", "no more than 16 MiB beyond the archive's own");
+                return Err(Error::malformed(
+                    &self.input,
+                    Malformed::Value { what, found: names, offset: 0, expected },
+                ));
+            }
+            Ok(NewMember { name, content: content.as_slice(aside)? })
+        };
+        chosen.iter().map(member).collect()
     }
 
     /// For one processor, a feature is set in all entries of a bundle or in none. As in LLVM, each entry is held
@@ -166,28 +215,6 @@ impl UnbundleArchive {
 /// Whether an entry sets a feature that the other leaves open.
 fn sets_more(id: &EntryId, other: &EntryId) -> bool {
     id.target_id().features().any(|(name, _)| other.target_id().features().all(|(other, _)| other != name))
-}
-
-fn write(
-    path: &std::path::Path,
-    chosen: &[Chosen],
-    bundles: &[Bundle<'_>],
-    observer: &mut Observer<'_>,
-) -> Result<Output> {
-    let mut contents = Vec::with_capacity(chosen.len());
-    for Chosen { bundle, entry, .. } in chosen {
-        let bundle = bundles.get(*bundle).ok_or(Error::Internal("no such bundle"))?;
-        contents.push(bundle.content(*entry)?);
-    }
-    let members: Vec<NewMember<'_>> = chosen
-        .iter()
-        .zip(&contents)
-        .map(|(chosen, content): (_, &Content<'_>)| NewMember {
-            name: chosen.name.clone(),
-            content: content.as_slice(),
-        })
-        .collect();
-    write_archive(path, &members, observer)
 }
 
 /// The name of a code object in the archive that it goes to. It is never a path.

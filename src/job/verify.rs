@@ -10,7 +10,7 @@ use crate::container::sequence::Inflate;
 use crate::error::{Error, Result, printable};
 use crate::id::EntryId;
 use crate::input::Input;
-use crate::scan::{CodeObject, Finding, Format, Found, Place, Scan};
+use crate::scan::{Checksums, CodeObject, Finding, Format, Found, Place, Scan};
 
 /// Checks all device code in a file.
 ///
@@ -114,20 +114,23 @@ impl Verify {
     pub fn run(&self, path: &Path) -> Result<Verified> {
         let input = Input::open_finite(path)?;
         let mut verified = Verified::default();
-        let scanned = Scan { inflate: Inflate::Whole, limits: self.limits }.run(&input, &mut |finding| {
-            match finding {
-                Finding::Bundle(found) => verified.bundle(&found),
-                Finding::Broken { error: error @ Error::Io { .. }, .. } => return Err(error),
-                Finding::Broken { place, error } => {
-                    verified.fault(place, None, None, Rule::Readable, inner_text(&error));
+        let scanned = Scan { inflate: Inflate::Whole, checksums: Checksums::OfAll, limits: self.limits }.run(
+            &input,
+            &mut |finding| {
+                match finding {
+                    Finding::Bundle(found) => verified.bundle(&found),
+                    Finding::Broken { error: error @ Error::Io { .. }, .. } => return Err(error),
+                    Finding::Broken { place, error } => {
+                        verified.fault(place, None, None, Rule::Readable, inner_text(&error));
+                    }
+                    Finding::Trailing { place, offset } => {
+                        let text = "what stands here is no bundle".to_owned();
+                        verified.fault(place, None, Some(offset), Rule::Trailing, text);
+                    }
                 }
-                Finding::Trailing { place, offset } => {
-                    let text = "what stands here is no bundle".to_owned();
-                    verified.fault(place, None, Some(offset), Rule::Trailing, text);
-                }
-            }
-            Ok(())
-        });
+                Ok(())
+            },
+        );
         input.vouch_for(scanned)?;
         Ok(verified)
     }

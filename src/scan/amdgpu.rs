@@ -96,7 +96,7 @@ const PROCESSORS: [(u8, &str); 69] = [
 ];
 
 /// The target ID in the header of an ELF file for an AMD GPU.
-pub(super) fn target_id(head: &[u8]) -> Option<String> {
+pub(crate) fn target_id(head: &[u8]) -> Option<String> {
     if elf_machine(head)? != EM_AMDGPU {
         return None;
     }

@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::amdgpu;
 use super::image::ContentKind;
 use super::place::{Origin, Place};
 use crate::bytes;
 use crate::container::sequence::Bundle;
+use crate::container::stream::Recorded;
 use crate::container::{Entry, Part};
 use crate::error::{Error, Malformed, Result, printable_name};
 use crate::id::EntryId;
@@ -88,6 +90,77 @@ impl<'f> Found<'f> {
     }
 }
 
+/// Where a code object is from, kept beyond the search.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Provenance {
+    /// The place of its bundle.
+    pub place: Arc<Place>,
+    /// The container that it lies in.
+    pub format: Format,
+    /// Which of the bundles at the place it is from, counted from 0.
+    pub bundle: usize,
+    /// Where that bundle lies, counted from the [origin](Place::origin) of the place.
+    pub bundle_range: Range<u64>,
+    /// What the header around the bundle says, if it is compressed.
+    pub compressed: Option<Recorded>,
+    /// Its bundle entry ID as recorded, as [`CodeObject::id`].
+    pub id: Vec<u8>,
+    /// Where it lies, as [`CodeObject::range`].
+    pub range: Option<Range<u64>>,
+}
+
+impl Provenance {
+    pub(crate) fn new(place: &Arc<Place>, bundle: usize, code_object: &CodeObject<'_>) -> Self {
+        Self {
+            place: Arc::clone(place),
+            format: code_object.format,
+            bundle,
+            bundle_range: code_object.bundle_range(),
+            compressed: code_object.bundle.compressed,
+            id: code_object.id().to_vec(),
+            range: code_object.range(),
+        }
+    }
+
+    /// Its bundle entry ID, as [`CodeObject::entry_id`].
+    pub fn entry_id(&self) -> Option<EntryId> {
+        entry_id(&self.id, self.format)
+    }
+
+    /// The ID as it may stand on a terminal.
+    pub fn shown_id(&self) -> String {
+        printable_name(&self.id)
+    }
+
+    /// Its URI, as [`CodeObject::uri`].
+    ///
+    /// # Errors
+    /// Those of [`Place::uri`].
+    pub fn uri(&self) -> Result<Option<String>> {
+        uri(&self.place, self.compressed.map(|_| self.bundle_range.clone()), self.range.clone())
+    }
+}
+
+/// The bundle entry ID that is recorded in a container of this format.
+fn entry_id(id: &[u8], format: Format) -> Option<EntryId> {
+    let text = bytes::text(id)?;
+    match format {
+        // The kind is not recorded; the fields after it are all that is asked for.
+        Format::CodeObject => EntryId::parse_any(&["hip-", &text].concat()).ok(),
+        _ => EntryId::parse_any(&text).ok(),
+    }
+}
+
+/// The URI of a range at a place, or in the compressed bundle there.
+fn uri(place: &Place, compressed: Option<Range<u64>>, range: Option<Range<u64>>) -> Result<Option<String>> {
+    let uri = |range| match compressed {
+        Some(bundle) => place.uri(bundle, Some(range)),
+        None => place.uri(range, None),
+    };
+    range.map(uri).transpose()
+}
+
 /// A code object in a bundle.
 #[derive(Clone, Copy, Debug)]
 pub struct CodeObject<'f> {
@@ -107,12 +180,7 @@ impl<'f> CodeObject<'f> {
 
     /// Its bundle entry ID, if what is recorded is one.
     pub fn entry_id(&self) -> Option<EntryId> {
-        let text = bytes::text(&self.entry.id)?;
-        match self.format {
-            // The kind is not recorded; the fields after it are all that is asked for.
-            Format::CodeObject => EntryId::parse_any(&["hip-", &text].concat()).ok(),
-            _ => EntryId::parse_any(&text).ok(),
-        }
+        entry_id(&self.entry.id, self.format)
     }
 
     /// Its index in the bundle.
@@ -174,11 +242,7 @@ impl<'f> CodeObject<'f> {
     /// # Errors
     /// Those of [`Place::uri`].
     pub fn uri(&self) -> Result<Option<String>> {
-        let uri = |range| match self.bundle.compressed {
-            Some(_) => self.place.uri(self.bundle_range(), Some(range)),
-            None => self.place.uri(range, None),
-        };
-        self.range().map(uri).transpose()
+        uri(self.place, self.bundle.compressed.map(|_| self.bundle_range()), self.range())
     }
 
     /// The ID as it may stand on a terminal.

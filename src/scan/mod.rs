@@ -51,7 +51,8 @@ mod walk;
 mod wide;
 mod zip;
 
-pub use found::{CodeObject, Finding, Format, Found};
+pub(crate) use amdgpu::target_id as recorded_target;
+pub use found::{CodeObject, Finding, Format, Found, Provenance};
 pub use image::ContentKind;
 pub(crate) use overlap::{Overlap, find as overlap_with};
 pub use pattern::{Comparison, Pattern, PatternError, Selection};
@@ -70,6 +71,9 @@ use crate::input::Input;
 pub struct Scan {
     /// How much of compressed bundles is inflated.
     pub inflate: Inflate,
+    /// Which stored members of zip files are read as a whole and held against their checksums. Members that have to be
+    /// inflated always are.
+    pub checksums: Checksums,
     /// How much compressed containers and members of zip files may inflate to. What lies in one another may come to
     /// [`nested`](Limits::nested) or 1040 times the file in bytes, whichever is more, and to 250,000 bundles, code objects
     /// and faults.
@@ -79,8 +83,19 @@ pub struct Scan {
 impl Default for Scan {
     /// Headers only.
     fn default() -> Self {
-        Self { inflate: Inflate::Headers, limits: Limits::default() }
+        Self { inflate: Inflate::Headers, checksums: Checksums::None, limits: Limits::default() }
     }
+}
+
+/// Members of a zip file whose checksums are compared with their bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checksums {
+    /// None: their bytes are not read for that.
+    None,
+    /// Those in which device code is found, after it was handed to the visitor.
+    OfFound,
+    /// All.
+    OfAll,
 }
 
 /// Takes what is found.

@@ -11,8 +11,8 @@ use crate::id::{Compatibility, EntryId, OffloadKind, Rules};
 pub struct Selection {
     /// What they are for: a code object matches if it matches any of these, or if there are none.
     pub targets: Vec<Pattern>,
-    /// Their offload kind.
-    pub kind: Option<OffloadKind>,
+    /// Their offload kind: any of these, or any at all if there are none.
+    pub kinds: Vec<OffloadKind>,
     /// How targets are compared.
     pub comparison: Comparison,
 }
@@ -83,7 +83,7 @@ impl Pattern {
         &self.text
     }
 
-    pub(crate) fn matches(&self, code_object: &CodeObject<'_>, comparison: Comparison) -> bool {
+    fn matches(&self, code_object: &CodeObject<'_>, comparison: Comparison) -> bool {
         let id = code_object.entry_id();
         match &self.form {
             Form::Glob(glob) => {
@@ -112,14 +112,22 @@ impl Pattern {
 }
 
 impl Selection {
-    /// Whether a code object is meant. Where neither targets nor kind are named, all are but those of hosts.
+    /// Whether a code object is meant. Where neither targets nor kinds are named, all are but those of hosts.
     pub fn takes(&self, code_object: &CodeObject<'_>) -> bool {
-        let kind = code_object.entry_id().map(|id| id.kind());
-        let named = |pattern: &Pattern| pattern.matches(code_object, self.comparison);
-        match self.kind {
-            Some(wanted) if kind.is_none_or(|kind| !kind.is_compatible_with(wanted, Rules::default())) => false,
-            None if self.targets.is_empty() => kind != Some(OffloadKind::Host),
-            _ => self.targets.is_empty() || self.targets.iter().any(named),
+        if self.targets.is_empty() && self.kinds.is_empty() {
+            return code_object.entry_id().is_none_or(|id| id.kind() != OffloadKind::Host);
         }
+        (self.kinds.is_empty() || self.kinds.iter().any(|&kind| Self::kind_takes(kind, code_object)))
+            && (self.targets.is_empty() || self.targets.iter().any(|pattern| self.target_takes(pattern, code_object)))
+    }
+
+    /// Whether a code object is for one of the targets, whatever its kind.
+    pub(crate) fn target_takes(&self, pattern: &Pattern, code_object: &CodeObject<'_>) -> bool {
+        pattern.matches(code_object, self.comparison)
+    }
+
+    /// Whether a code object is of a kind.
+    pub(crate) fn kind_takes(kind: OffloadKind, code_object: &CodeObject<'_>) -> bool {
+        code_object.entry_id().is_some_and(|id| id.kind().is_compatible_with(kind, Rules::default()))
     }
 }

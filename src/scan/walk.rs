@@ -9,7 +9,7 @@ use super::place::{Place, Step};
 use super::sections::{self, EM_AMDGPU, EM_CUDA, Holds};
 use super::wide::Wide;
 use super::zip::{self, Method, ZipContent};
-use super::{ContentKind, Scan, Visitor, amdgpu};
+use super::{Checksums, ContentKind, Scan, Visitor, amdgpu};
 use crate::bytes::len_u64;
 use crate::container::archive::{Archive, Location, Sources};
 use crate::container::host::Chosen;
@@ -31,6 +31,8 @@ pub(super) struct Walk<'w, 'v> {
     scan: Scan,
     sources: Sources,
     budget: Budget,
+    /// How many bundles were found.
+    bundles: u64,
     visitor: &'w mut Visitor<'v>,
 }
 
@@ -73,7 +75,8 @@ impl Look {
 
 impl<'w, 'v> Walk<'w, 'v> {
     pub(super) fn new(scan: Scan, input: &Input, visitor: &'w mut Visitor<'v>) -> Self {
-        Self { scan, sources: Sources::new(input.path()), budget: Budget::new(scan.limits, input.len()), visitor }
+        let (sources, budget) = (Sources::new(input.path()), Budget::new(scan.limits, input.len()));
+        Self { scan, sources, budget, bundles: 0, visitor }
     }
 
     /// Walks a whole file.
@@ -126,6 +129,7 @@ impl<'w, 'v> Walk<'w, 'v> {
     fn tell(&mut self, count: u64, data: Slice<'_>, finding: Finding<'_>) -> Result<()> {
         let (Finding::Bundle(Found { place, .. }) | Finding::Broken { place, .. } | Finding::Trailing { place, .. }) =
             &finding;
+        self.bundles = self.bundles.saturating_add(u64::from(matches!(finding, Finding::Bundle(_))));
         if self.spend(place, data, |budget| budget.take_found(count))? { (self.visitor)(finding) } else { Ok(()) }
     }
 
@@ -308,21 +312,28 @@ impl<'w, 'v> Walk<'w, 'v> {
         for member in members {
             let place = place.join(Step::Member(member.name));
             match member.content {
-                Ok(content) if content.method == Method::Stored => {
-                    // Nothing has to be read for finding out what it is; only whoever wants all checked has it read.
-                    if self.scan.inflate == Inflate::Whole
-                        && let Err(error) = content.check()
-                    {
-                        self.broken(&place, data, content.error(error))?;
-                    }
-                    self.look(&place, content.stored, depth)?;
-                }
+                Ok(content) if content.method == Method::Stored => self.stored_member(&place, data, &content, depth)?,
                 Ok(content) => self.inflated_member(place.inflated(), &content, depth)?,
                 Err(error) => self.broken(&place, data, error)?,
             }
             data.looked_at();
         }
         error.map_or(Ok(()), |error| self.broken(place, data, error))
+    }
+
+    /// A member whose bytes are in the zip file as they are, so that nothing of it has to be read for finding out what it is.
+    fn stored_member(&mut self, place: &Place, around: Slice<'_>, content: &ZipContent<'_>, depth: u32) -> Result<()> {
+        let before = self.bundles;
+        self.look(place, content.stored, depth)?;
+        let is_checked = match self.scan.checksums {
+            Checksums::None => false,
+            Checksums::OfFound => self.bundles > before,
+            Checksums::OfAll => true,
+        };
+        match if is_checked { content.check() } else { Ok(()) } {
+            Err(error) => self.broken(place, around, content.error(error)),
+            Ok(()) => Ok(()),
+        }
     }
 
     fn inflated_member(&mut self, place: Place, content: &ZipContent<'_>, depth: u32) -> Result<()> {

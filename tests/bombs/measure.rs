@@ -90,6 +90,13 @@ impl Bomb {
         self.check_files(self.files);
     }
 
+    /// It succeeds and writes one file.
+    pub fn ends_well(self) {
+        let run = self.run();
+        assert_eq!(run.status, Some(0), "{}: {}", self.name, run.stderr);
+        self.check_files(self.files + 1);
+    }
+
     /// It ends in one way or the other.
     pub fn ends(self) {
         let run = self.run();

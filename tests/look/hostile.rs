@@ -10,7 +10,7 @@ use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::input::Input;
 use offload_bundle::job::{Destination, Extract, IfBroken, Recompress, Source, Verify};
-use offload_bundle::scan::{Finding, Pattern, Scan, Selection};
+use offload_bundle::scan::{Checksums, Finding, Pattern, Scan, Selection};
 
 use super::make::{DEFLATED, Elf, STORED, Section, ZSTD, Zipped, archive, coff, pe, zip};
 use super::offload::{self, Image};
@@ -83,6 +83,7 @@ fn scan(what: &str, data: &[u8], inflate: Inflate) {
     let len = u64::try_from(data.len()).unwrap();
     let mut search = Scan::default();
     search.inflate = inflate;
+    search.checksums = if inflate == Inflate::Whole { Checksums::OfAll } else { Checksums::OfFound };
     let result = search.run(&input, &mut |finding| {
         match finding {
             Finding::Bundle(found) => {

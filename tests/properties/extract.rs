@@ -45,7 +45,8 @@ pub(super) fn chosen(data: &[u8]) -> Selection {
     let mut selection = Selection::default();
     let count = choices.below(3);
     selection.targets = (0..count).map(|_| Pattern::parse(choices.pick(&PATTERNS)).unwrap()).collect();
-    selection.kind = choices.pick(&[None, None, Some(OffloadKind::Hip), Some(OffloadKind::OpenMp)]);
+    let kind = choices.pick(&[None, None, Some(OffloadKind::Hip), Some(OffloadKind::OpenMp)]);
+    selection.kinds.extend(kind);
     selection.comparison = choices.pick(&[Comparison::Compatible, Comparison::Exact]);
     selection
 }

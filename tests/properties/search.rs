@@ -3,7 +3,7 @@ use std::ops::Range;
 use offload_bundle::container::Limits;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::input::Input;
-use offload_bundle::scan::{CodeObject, ContentKind, Finding, Format, Found, Origin, Place, Scan, Step};
+use offload_bundle::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Origin, Place, Scan, Step};
 
 use super::room::Room;
 use super::sources::Sources;
@@ -93,6 +93,7 @@ impl Seen {
 pub(super) fn search_with(input: &Input, inflate: Inflate, look: &mut dyn FnMut(&Found<'_>)) -> Seen {
     let mut search = Scan::default();
     (search.inflate, search.limits) = (inflate, LIMITS);
+    search.checksums = if inflate == Inflate::Whole { Checksums::OfAll } else { Checksums::None };
     let mut seen = Seen::default();
     let visit = &mut |finding: Finding<'_>| {
         match finding {

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use offload_bundle::container::Limits;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::Recorded;
-use offload_bundle::error::printable;
 use offload_bundle::id::OffloadKind;
 use offload_bundle::input::Input;
-use offload_bundle::scan::{CodeObject, ContentKind, Finding, Format, Found, Place, Scan};
+use offload_bundle::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Place, Scan};
 use offload_bundle::{Error, Result};
 
+use crate::cli::code_object::Target;
 use crate::cli::files::{Origin, WorkFile};
 
 /// All files.
@@ -65,16 +65,6 @@ pub(super) struct Row {
     pub(super) recorded_target: Option<String>,
 }
 
-/// What a bundle entry ID names, as it may stand on a terminal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Target {
-    /// None for a code object without a bundle.
-    pub(super) kind: Option<OffloadKind>,
-    pub(super) triple: String,
-    /// Empty if there is none.
-    pub(super) target_id: String,
-}
-
 impl Report {
     /// Looks into a file.
     pub(super) fn add(&mut self, file: &WorkFile, inflate: Inflate, limits: Limits) -> Result<()> {
@@ -88,6 +78,7 @@ impl Report {
         let (mut bundles, mut problems) = (Vec::new(), Vec::new());
         let mut scan = Scan::default();
         scan.inflate = inflate;
+        scan.checksums = if inflate == Inflate::Whole { Checksums::OfAll } else { Checksums::None };
         scan.limits = limits;
         scan.run(&input, &mut |finding| {
             match finding {
@@ -152,14 +143,9 @@ impl BundleRow {
 
 impl Row {
     fn new(code_object: &CodeObject<'_>, format: Format) -> Result<Self> {
-        let target = code_object.entry_id().map(|id| Target {
-            kind: (format != Format::CodeObject).then(|| id.kind()),
-            triple: printable(id.triple().as_str().trim_end_matches('-')),
-            target_id: printable(&id.target_id().to_string()),
-        });
         Ok(Self {
             id: code_object.shown_id().into_owned(),
-            target,
+            target: code_object.entry_id().map(|id| Target::new(&id, format)),
             content: code_object.kind(),
             size: code_object.size(),
             range: code_object.range(),

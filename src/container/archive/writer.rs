@@ -28,7 +28,7 @@ static READER: ObjectReader = ObjectReader { get_symbols: known_symbols, ..DEFAU
 thread_local! {
     /// The symbols of the members of the archive that this thread writes, by where their content is: the archive writer
     /// takes no more than a function, and reading them again would bring all members into memory at once.
-    static KNOWN: RefCell<HashMap<Place, Vec<Vec<u8>>>> = RefCell::default();
+    static KNOWN: RefCell<HashMap<Place, Known>> = RefCell::default();
 }
 
 /// Where in memory a content is.
@@ -38,12 +38,47 @@ fn place(content: &[u8]) -> Place {
     (content.as_ptr().addr(), content.len())
 }
 
-/// The symbols of a member, if it is an object.
+/// The symbols of a content.
+#[derive(Default)]
+struct Known {
+    /// Their names, one behind the other: there may be millions of them.
+    names: Vec<u8>,
+    /// The length of each name in bytes.
+    lens: Vec<u32>,
+    /// How many members have this content, and have not been asked about.
+    members: usize,
+}
+
+impl Known {
+    fn of(names: &[Vec<u8>]) -> Self {
+        // A name of 4 GiB is in no index.
+        let lens = names.iter().map(|name| u32::try_from(name.len()).unwrap_or(u32::MAX)).collect();
+        Self { names: names.concat(), lens, members: 0 }
+    }
+
+    fn each(&self, take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        let mut start = 0_u64;
+        self.lens.iter().try_for_each(|&len| {
+            let name = slice(&self.names, start, len.into()).unwrap_or_default();
+            start = start.saturating_add(len.into());
+            take(name)
+        })
+    }
+}
+
+/// The symbols of a member, if it is an object. They are let go, since the archive writer has copies of them then.
 fn known_symbols(content: &[u8], take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<bool> {
-    KNOWN.with_borrow(|known| match known.get(&place(content)) {
-        Some(names) => names.iter().try_for_each(|name| take(name)).map(|()| true),
-        None => Ok(false),
-    })
+    let known = KNOWN.with_borrow_mut(|known| {
+        let mut symbols = known.remove(&place(content))?;
+        symbols.members = symbols.members.saturating_sub(1);
+        Some(symbols)
+    });
+    let Some(known) = known else { return Ok(false) };
+    known.each(take)?;
+    if known.members > 0 {
+        KNOWN.with_borrow_mut(|all| drop(all.insert(place(content), known)));
+    }
+    Ok(true)
 }
 
 /// Where the writer puts an index without symbols: its header, a count, and padding.
@@ -64,10 +99,13 @@ pub(crate) fn write(
     output: &mut Output,
     unreadable: &mut dyn FnMut(&str, &str),
 ) -> Result<()> {
-    let mut known = HashMap::new();
+    let mut all_known: HashMap<Place, Known> = HashMap::new();
     for member in members {
         match symbols::of(member.content.bytes()) {
-            Ok(Symbols::Names(names)) => drop(known.insert(place(member.content.bytes()), names)),
+            Ok(Symbols::Names(names)) => {
+                let known = all_known.entry(place(member.content.bytes())).or_insert_with(|| Known::of(&names));
+                known.members = known.members.saturating_add(1);
+            }
             Ok(Symbols::Unreadable(reason)) => unreadable(&bytes::text_lossy(&member.name), reason),
             Ok(Symbols::None) => {}
             Err(reason) => {
@@ -75,10 +113,10 @@ pub(crate) fn write(
                 return Err(Error::malformed(name, Malformed::Symbols { reason }));
             }
         }
-        member.content.looked_at();
+        member.content.looked_through();
     }
-    let has_object = !known.is_empty();
-    KNOWN.set(known);
+    let has_object = !all_known.is_empty();
+    KNOWN.set(all_known);
     let names = Names::of(members);
     let new_members: Vec<_> = members
         .iter()
@@ -182,7 +220,7 @@ impl Stream<'_, '_> {
         if let Some(content) = next.filter(|content| std::ptr::eq(content.bytes(), data)) {
             self.contents.pop_front();
             self.output.copy(content)?;
-            content.looked_at();
+            content.looked_through();
             return Ok(data.len());
         }
         if let Some((_, right)) = self.replace.take_if(|(written, _)| written == data) {

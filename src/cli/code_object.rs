@@ -1,0 +1,114 @@
+//! A code object in the reports for programs: every report has the same fields for it.
+
+use std::ops::Range;
+
+use offload_bundle::container::stream::Recorded;
+use offload_bundle::error::printable;
+use offload_bundle::id::{EntryId, OffloadKind};
+use offload_bundle::scan::{ContentKind, Format, Origin, Place};
+use serde::Serialize;
+
+/// The fields.
+#[derive(Serialize)]
+pub(super) struct CodeObject<'r> {
+    path: String,
+    member: Option<String>,
+    section: Option<String>,
+    container: &'static str,
+    bundle: usize,
+    bundle_offset: u64,
+    bundle_size: u64,
+    offset: Option<u64>,
+    size: u64,
+    compressed: Option<Compressed>,
+    inflated_offset: Option<u64>,
+    entry_id: &'r str,
+    kind: Option<&'static str>,
+    triple: Option<&'r str>,
+    target_id: Option<&'r str>,
+    recorded_target_id: Option<&'r str>,
+    image_kind: Option<&'static str>,
+    uri: Option<&'r str>,
+}
+
+#[derive(Serialize)]
+struct Compressed {
+    method: &'static str,
+    format_version: u32,
+    inflated_size: u64,
+}
+
+/// The bundle that a code object is from.
+pub(super) struct InBundle<'r> {
+    pub(super) place: &'r Place,
+    pub(super) format: Format,
+    /// Which one of those at its place.
+    pub(super) index: usize,
+    /// Where it lies, counted from the origin of the place.
+    pub(super) range: &'r Range<u64>,
+    pub(super) compressed: Option<Recorded>,
+}
+
+/// The code object in it. Texts may stand on a terminal.
+pub(super) struct Entry<'r> {
+    pub(super) id: &'r str,
+    pub(super) target: Option<&'r Target>,
+    pub(super) content: Option<ContentKind>,
+    /// In bytes, inflated.
+    pub(super) size: u64,
+    /// Where it lies: in the inflated bundle if that is compressed, counted from the origin of the place otherwise.
+    pub(super) range: Option<&'r Range<u64>>,
+    pub(super) recorded_target: Option<&'r str>,
+    pub(super) uri: Option<&'r str>,
+}
+
+/// What a bundle entry ID names, as it may stand on a terminal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    /// None for a code object without a bundle.
+    pub(super) kind: Option<OffloadKind>,
+    pub(super) triple: String,
+    /// Empty if there is none.
+    pub(super) target_id: String,
+}
+
+impl Target {
+    pub(super) fn new(id: &EntryId, format: Format) -> Self {
+        Self {
+            kind: (format != Format::CodeObject).then(|| id.kind()),
+            triple: printable(id.triple().as_str().trim_end_matches('-')),
+            target_id: printable(&id.target_id().to_string()),
+        }
+    }
+}
+
+impl<'r> CodeObject<'r> {
+    pub(super) fn new(bundle: &InBundle<'r>, entry: &Entry<'r>) -> Self {
+        let in_file = matches!(bundle.place.origin(), Origin::File(_));
+        let start = entry.range.map(|range| range.start);
+        Self {
+            path: bundle.place.file().to_string_lossy().into_owned(),
+            member: bundle.place.member(),
+            section: bundle.place.section(),
+            container: bundle.format.name(),
+            bundle: bundle.index,
+            bundle_offset: bundle.range.start,
+            bundle_size: bundle.range.end.saturating_sub(bundle.range.start),
+            offset: start.filter(|_| in_file && bundle.compressed.is_none()),
+            size: entry.size,
+            compressed: bundle.compressed.map(|recorded| Compressed {
+                method: recorded.method.name(),
+                format_version: recorded.version,
+                inflated_size: recorded.inflated,
+            }),
+            inflated_offset: start.filter(|_| bundle.compressed.is_some()),
+            entry_id: entry.id,
+            kind: entry.target.and_then(|target| target.kind).map(OffloadKind::name),
+            triple: entry.target.map(|target| target.triple.as_str()),
+            target_id: entry.target.map(|target| target.target_id.as_str()).filter(|target_id| !target_id.is_empty()),
+            recorded_target_id: entry.recorded_target,
+            image_kind: entry.content.map(ContentKind::name),
+            uri: entry.uri,
+        }
+    }
+}

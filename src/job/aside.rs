@@ -1,0 +1,86 @@
+//! Code objects that a job needs again later, and that lie in no file as they are.
+
+use std::io::Write;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use crate::container::sequence::Bundle;
+use crate::error::{Error, Result, WithPath};
+use crate::input::{Input, Slice, Spool};
+use crate::meter::Meter;
+use crate::piece::Sink;
+
+/// Up to this many bytes are read through a mapping rather than from the file.
+const SMALL: u64 = 64 << 10;
+
+/// Code objects put aside, one behind the other: all of them together in memory while they are few, in one file beyond that.
+pub(super) struct Aside {
+    spool: Spool,
+    len: u64,
+    /// The file that they are from, for errors.
+    path: PathBuf,
+}
+
+/// Where a code object is.
+#[derive(Clone, Debug)]
+pub(super) enum Kept<'a> {
+    /// In the file, where it lies as it is.
+    InPlace(Slice<'a>),
+    /// In this range of what was put aside.
+    Aside(Range<u64>),
+}
+
+impl Aside {
+    /// Nothing yet.
+    pub(super) fn new(path: &Path) -> Self {
+        Self { spool: Spool::new(), len: 0, path: path.to_owned() }
+    }
+
+    /// Keeps the code object of an entry (given by its index): puts it aside unless it lies in the file as it is.
+    pub(super) fn keep<'a>(&mut self, bundle: &Bundle<'a>, index: usize) -> Result<Kept<'a>> {
+        if let Some(slice) = bundle.in_place(index) {
+            return Ok(Kept::InPlace(slice));
+        }
+        let start = self.len;
+        bundle.extract(&mut [(index, self)], &mut Meter::silent())?;
+        Ok(Kept::Aside(start..self.len))
+    }
+
+    /// All that was put aside.
+    pub(super) fn into_input(self) -> Result<Input> {
+        self.spool.into_input(&self.path).with_path(&self.path)
+    }
+}
+
+impl<'a> Kept<'a> {
+    /// The code object; `aside` is what [`Aside::into_input`] has given.
+    pub(super) fn as_slice(&self, aside: &'a Input) -> Result<Slice<'a>> {
+        match self {
+            Self::InPlace(slice) => Ok(*slice),
+            Self::Aside(range) => {
+                let slice = aside.slice(range.start, range.end.saturating_sub(range.start));
+                slice.ok_or(Error::Internal("a code object was not put aside"))
+            }
+        }
+    }
+
+    /// Its size in bytes.
+    pub(super) fn len(&self) -> u64 {
+        match self {
+            Self::InPlace(slice) => slice.len(),
+            Self::Aside(range) => range.end.saturating_sub(range.start),
+        }
+    }
+}
+
+impl Sink for Aside {
+    fn write(&mut self, data: &[u8]) -> Result<()> {
+        self.spool.write_all(data).with_path(&self.path)?;
+        self.len = self.len.saturating_add(crate::bytes::len_u64(data));
+        Ok(())
+    }
+
+    fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
+        if slice.len() <= SMALL { self.write(slice.bytes()) } else { slice.read_blocks(&mut |block| self.write(block)) }
+    }
+}

@@ -1,0 +1,74 @@
+//! Targets and kinds that a selection names and that took nothing, for the error that says so.
+
+use std::collections::HashSet;
+
+use crate::error::Want;
+use crate::scan::{CodeObject, Selection};
+
+/// A selection, and what of it has taken a code object so far.
+pub(super) struct Unmatched<'s> {
+    selection: &'s Selection,
+    /// The numbers of the targets that did, and behind those of all targets the numbers of the kinds, in the order in which
+    /// they first did.
+    matched: Vec<usize>,
+    known: HashSet<usize>,
+}
+
+impl<'s> Unmatched<'s> {
+    /// All of a selection.
+    pub(super) fn of(selection: &'s Selection) -> Self {
+        Self { selection, matched: Vec::new(), known: HashSet::new() }
+    }
+
+    /// Whether the selection takes a code object; what takes it is no longer unmatched.
+    pub(super) fn takes(&mut self, code_object: &CodeObject<'_>) -> bool {
+        let is_taken = self.selection.takes(code_object);
+        if is_taken && self.known.len() < self.wants() {
+            for want in 0..self.wants() {
+                if !self.known.contains(&want) && self.is_for(want, code_object) {
+                    self.known.insert(want);
+                    self.matched.push(want);
+                }
+            }
+        }
+        is_taken
+    }
+
+    /// How many targets and kinds have taken something.
+    pub(super) fn len(&self) -> usize {
+        self.matched.len()
+    }
+
+    /// Forgets that all but the first ones did, and returns these.
+    pub(super) fn truncate(&mut self, kept: usize) -> Vec<usize> {
+        let forgotten: Vec<usize> = self.matched.drain(kept.min(self.matched.len())..).collect();
+        self.known.retain(|want| !forgotten.contains(want));
+        forgotten
+    }
+
+    /// What took nothing: in no file, and only in what `elsewhere` took.
+    pub(super) fn into_wants(self, elsewhere: &HashSet<usize>) -> (Vec<Want>, Vec<Want>) {
+        let Selection { targets, kinds, .. } = self.selection;
+        let targets = targets.iter().map(|pattern| Want::Target(pattern.as_str().to_owned()));
+        let wants = targets.chain(kinds.iter().copied().map(Want::Kind)).enumerate();
+        let open = wants.filter(|(want, _)| !self.known.contains(want));
+        let (only_elsewhere, nowhere): (Vec<_>, Vec<_>) = open.partition(|(want, _)| elsewhere.contains(want));
+        let named = |wants: Vec<(usize, Want)>| wants.into_iter().map(|(_, want)| want).collect();
+        (named(nowhere), named(only_elsewhere))
+    }
+
+    fn wants(&self) -> usize {
+        self.selection.targets.len().saturating_add(self.selection.kinds.len())
+    }
+
+    fn is_for(&self, want: usize, code_object: &CodeObject<'_>) -> bool {
+        let Selection { targets, kinds, .. } = self.selection;
+        match targets.get(want) {
+            Some(pattern) => self.selection.target_takes(pattern, code_object),
+            None => {
+                let kind = want.checked_sub(targets.len()).and_then(|want| kinds.get(want));
+                kind.is_some_and(|&kind| Selection::kind_takes(kind, code_object))
+            }
+        }
+    }
+}

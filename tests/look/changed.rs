@@ -1,0 +1,148 @@
+//! A byte of a file that changed is an error, or makes no difference: nothing wrong is written in silence.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use offload_bundle::container::Limits;
+use offload_bundle::container::sequence::Inflate;
+use offload_bundle::id::{EntryId, Rules};
+use offload_bundle::job::{Destination, Extract, IfBroken, Source, Unbundle};
+use offload_bundle::scan::{Pattern, Selection};
+
+use super::inspect::bundle;
+use super::make::{DEFLATED, STORED, ZSTD, Zipped, zip};
+use super::*;
+
+/// The files that `extract` writes of `in` in a directory, by their names, or its error.
+fn extracted(dir: &Path, targets: &[&str]) -> Result<BTreeMap<String, Vec<u8>>, String> {
+    let mut selection = Selection::default();
+    selection.targets = targets.iter().map(|target| Pattern::parse(target).unwrap()).collect();
+    let inputs = vec![Source { path: dir.join("in"), if_broken: IfBroken::Fail }];
+    let out = dir.join("files");
+    let destination = Destination::Directory(out.clone());
+    let written = Extract { inputs, selection, destination, limits: Limits::default() }.run(&mut |_| {});
+    let files = written.map_err(|error| error.to_string()).map(|written| {
+        let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+        written.into_iter().map(|file| (name(&file.path), fs::read(&file.path).unwrap())).collect()
+    });
+    drop(fs::remove_dir_all(out));
+    files
+}
+
+/// What `-unbundle` writes of `in` in a directory for GFX906, or its error.
+fn unbundled(dir: &Path, allow_missing: bool) -> Result<Vec<u8>, String> {
+    let unbundle = Unbundle {
+        input: dir.join("in"),
+        file_type: "bc".to_owned(),
+        requests: vec![(EntryId::parse(GFX906).unwrap(), dir.join("out"))],
+        rules: Rules::default(),
+        allow_missing,
+        explain: false,
+        inflate: Inflate::AsNeeded,
+        limits: Limits::default(),
+        print_commands: false,
+    };
+    unbundle.run(&mut |_| {}).map_err(|error| error.to_string())?;
+    Ok(fs::read(dir.join("out")).unwrap())
+}
+
+/// The same data with one byte changed, for every byte and for some other values of it.
+fn changes(data: &[u8]) -> impl Iterator<Item = (usize, Vec<u8>)> {
+    let mut random = harness::Random::new(7);
+    (0..data.len()).flat_map(move |at| {
+        let any = random.bytes(1)[0] | 2;
+        [1, any].map(|bits| {
+            let mut changed = data.to_vec();
+            changed[at] ^= bits;
+            (at, changed)
+        })
+    })
+}
+
+/// A bundle with zeros behind its last code object, with code that compresses a little.
+fn sample() -> Vec<u8> {
+    let code: Vec<u8> = harness::Random::new(11).bytes(300).iter().map(|byte| byte % 32).collect();
+    let mut bundle = formats::binary(&[(HOST, b""), (GFX906, &code[..200]), (GFX90A, &code[200..])], 8);
+    bundle.push(0);
+    bundle
+}
+
+#[test]
+fn every_byte_of_a_compressed_bundle_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut tried, mut harmless) = (0, 0);
+    for (version, method) in [(1, 0), (1, 1), (2, 0), (2, 1), (3, 0), (3, 1)] {
+        let sound = formats::compressed(version, method, &sample());
+        fs::write(dir.path().join("in"), &sound).unwrap();
+        let selections: [&[&str]; 3] = [&["gfx906"], &["gfx906", "gfx90a"], &[]];
+        let wanted = selections.map(|targets| extracted(dir.path(), targets).unwrap());
+        assert_eq!(wanted.each_ref().map(BTreeMap::len), [1, 2, 2]);
+        for (at, changed) in changes(&sound) {
+            fs::write(dir.path().join("in"), changed).unwrap();
+            for (targets, wanted) in selections.iter().zip(&wanted) {
+                tried += 1;
+                if let Ok(files) = extracted(dir.path(), targets) {
+                    harmless += 1;
+                    assert!(&files == wanted, "version {version}, method {method}, byte {at}, {targets:?}");
+                }
+            }
+        }
+    }
+    harness::loud(&format!("changed bytes of compressed bundles: {tried} extractions, {harmless} without an error"));
+}
+
+#[test]
+fn every_byte_of_a_zip_members_content_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let bundle = bundle();
+    for method in [STORED, DEFLATED, ZSTD] {
+        // Of the second one nothing is wanted, and what becomes of it does not matter.
+        let sound = zip(&[Zipped::new("lib.so", method, &bundle), Zipped::new("notes", method, b"nothing for a GPU")]);
+        fs::write(dir.path().join("in"), &sound).unwrap();
+        let contents = |files: BTreeMap<String, Vec<u8>>| files.into_values().collect::<Vec<_>>();
+        let wanted = contents(extracted(dir.path(), &["gfx906"]).unwrap());
+        assert_eq!(wanted, [b"first"]);
+        let mut errors = 0;
+        for (at, changed) in changes(&sound) {
+            fs::write(dir.path().join("in"), changed).unwrap();
+            match extracted(dir.path(), &["gfx906"]) {
+                Ok(files) => assert_eq!(contents(files), wanted, "method {method}, byte {at}"),
+                Err(_) => errors += 1,
+            }
+        }
+        assert!(errors > bundle.len() / 2, "method {method}: {errors}");
+    }
+}
+
+#[test]
+fn a_large_compressed_bundle_is_checked_to_its_end() {
+    let dir = tempfile::tempdir().unwrap();
+    // More than is checked as a whole before it is used; what is wanted comes first.
+    let filler = vec![7; 17 << 20];
+    let plain = formats::binary(&[(HOST, b""), (GFX906, b"first"), (GFX90A, &filler)], 8);
+    for (version, method) in [(1, 1), (2, 0), (3, 1)] {
+        let sound = formats::compressed(version, method, &plain);
+        fs::write(dir.path().join("in"), &sound).unwrap();
+        assert!(extracted(dir.path(), &["gfx906"]).unwrap().values().eq([b"first"]));
+        assert_eq!(unbundled(dir.path(), false).unwrap(), b"first");
+        // The same with other bytes, and the hash of these.
+        let header_len = [20, 24, 32][usize::from(version) - 1];
+        let with_old_hash = |at: &[u8], bytes: &[u8]| {
+            let mut other = plain.clone();
+            let at = other.windows(at.len()).position(|window| window == at).unwrap();
+            other[at..at + bytes.len()].copy_from_slice(bytes);
+            let mut other = formats::compressed(version, method, &other);
+            other[header_len - 8..header_len].copy_from_slice(&sound[header_len - 8..header_len]);
+            fs::write(dir.path().join("in"), other).unwrap();
+        };
+        with_old_hash(b"first", b"other");
+        for said in [extracted(dir.path(), &["gfx906"]).unwrap_err(), unbundled(dir.path(), false).unwrap_err()] {
+            assert!(said.contains("the recorded hash is "), "version {version}: {said}");
+        }
+        // With a broken ID, the request would be served by an empty file.
+        with_old_hash(b"gfx906", b"gfx908");
+        let said = unbundled(dir.path(), true).unwrap_err();
+        assert!(said.contains("the recorded hash is "), "version {version}: {said}");
+    }
+}
