@@ -215,6 +215,11 @@ pub(super) const HELP_LIST: Kind = Kind::Act(Action::Help(HelpStyle { by_categor
 pub(super) const HELP_LIST_HIDDEN: Kind = Kind::Act(Action::Help(HelpStyle { by_category: false, hidden: true }));
 
 impl Tool {
+    /// Whether the first word of its command line may be a subcommand.
+    pub(super) fn has_subcommands(&self) -> bool {
+        self.subcommand.is_none()
+    }
+
     /// The option of exactly this name.
     pub(super) fn find(&self, name: &[u8]) -> Option<&'static Row> {
         self.rows.iter().find(|row| row.name.as_bytes() == name)

@@ -155,9 +155,42 @@ fn command_lines_that_are_wrong_end_with_2() {
         assert_eq!((status, out.as_str()), (2, ""), "{args:?}: {said}");
         assert!(said.contains("error: ") && said.contains("For more information, try '--help'."), "{args:?}: {said}");
     }
-    let (status, out, _) = text(&tool_in(Path::new("."), &["inspect", "--version"]));
-    assert_eq!(status, 0);
-    assert!(out.contains(env!("CARGO_PKG_VERSION")), "{out}");
+}
+
+#[test]
+fn versions_and_helps_have_the_names_that_are_typed() {
+    let version = env!("CARGO_PKG_VERSION");
+    for subcommand in SUBCOMMANDS {
+        for flag in ["--version", "-V"] {
+            let (status, out, _) = text(&tool_in(Path::new("."), &[subcommand, flag]));
+            assert_eq!((status, out), (0, format!("clang-offload-bundler {subcommand} {version}\n")));
+        }
+        let help = |args: &[&str]| text(&tool_in(Path::new("."), args));
+        assert_eq!(help(&["help", subcommand]), help(&[subcommand, "--help"]), "{subcommand}");
+    }
+    let (status, out, _) = text(&tool_in(Path::new("."), &["help", "package"]));
+    assert!(status == 0 && out.contains("USAGE: clang-offload-bundler package [options]"), "{out}");
+    let (status, out, said) = text(&tool_in(Path::new("."), &["help", "foo"]));
+    assert_eq!((status, out.as_str()), (2, ""));
+    assert!([&SUBCOMMANDS[..], &["package"]].concat().iter().all(|name| said.contains(name)), "{said}");
+}
+
+#[test]
+fn a_file_whose_name_begins_with_a_dash_is_recognised() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["-dash.hipfb", "-n.so", "-r.so", "-é.so"] {
+        fs::write(dir.path().join(name), inspect::bundle()).unwrap();
+        for args in [&["inspect"][..], &["extract"], &["verify"], &["recompress", "-o", "out"]] {
+            let (status, _, said) = text(&tool_in(dir.path(), &[args, &[name]].concat()));
+            assert_eq!(status, 2, "{said}");
+            assert!(said.contains(&format!("'{name}' is a file; type './{name}'")), "{args:?}: {said}");
+            assert!(!said.contains("as a value"), "{said}");
+        }
+        let (status, _, said) = text(&tool_in(dir.path(), &["inspect", "--", name]));
+        assert_eq!(status, 0, "{said}");
+    }
+    let (_, _, said) = text(&tool_in(dir.path(), &["inspect", "-zero"]));
+    assert!(said.contains("'-z'") && !said.contains("tip"), "{said}");
 }
 
 #[test]
