@@ -159,11 +159,13 @@ pub enum Error {
         /// The file as the caller named it.
         path: PathBuf,
     },
-    /// The standard output, which takes one code object, would get more.
-    #[error("'{}': several code objects match, and the standard output takes one", path.display())]
+    /// Standard output, which takes one code object, would get more.
+    #[error("'{}': several code objects match, but standard output takes only one: {}", path.display(), Listed(ids))]
     SeveralMatch {
         /// The file that holds one too many, as the caller named it.
         path: PathBuf,
+        /// The entry IDs of those that match, up to the bundle with the one too many.
+        ids: Vec<String>,
     },
     /// An input is a device of which nobody knows whether it ever ends.
     #[error("'{}': this is a device, which may have no end; a copy of what is wanted of it can be read", path.display())]
@@ -172,21 +174,23 @@ pub enum Error {
         path: PathBuf,
     },
     /// A selection takes no code object.
-    #[error("no code object matches{}", NoMatchText { targets, present })]
+    #[error("no code object matches{}", NoMatchText { inputs, targets, present })]
     NoMatch {
+        /// The files that were searched, as the caller named them.
+        inputs: Vec<PathBuf>,
         /// The patterns of the selection as typed.
         targets: Vec<String>,
         /// The entry IDs that are there, each once, in file order.
         present: Vec<String>,
     },
-    /// A selection takes no code object, but for those of files that are left out.
+    /// A selection takes no code object, except from files that are skipped.
     #[error("no code object matches{}", NoSoundMatchText { targets, present, left_out: *left_out })]
     NoSoundMatch {
         /// The patterns of the selection as typed.
         targets: Vec<String>,
-        /// The entry IDs that the other files have, each once, in file order.
+        /// The entry IDs in the other files, each once, in file order.
         present: Vec<String>,
-        /// How many code objects it takes of the files that are left out, as far as these could be read.
+        /// How many code objects it takes from the skipped files, as far as these could be read.
         left_out: usize,
     },
     /// The bundle is too large for the compressed format version that was asked for.
@@ -243,23 +247,31 @@ pub enum Error {
     Usage(&'static str),
 }
 
-/// What was asked for, and what there is.
+/// What was asked for, where, and what is there instead.
 struct NoMatchText<'e> {
+    inputs: &'e [PathBuf],
     targets: &'e [String],
     present: &'e [String],
 }
 
 impl fmt::Display for NoMatchText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_targets(f, self.targets)?;
-        match self.present {
-            [] => f.write_str("; the input holds none"),
-            present => write_present(f, "; there are:", present),
-        }
+        write!(f, "{}", Alternatives(self.targets))?;
+        let have = match self.inputs {
+            [input] => {
+                write!(f, " in '{}'", input.display())?;
+                "it has"
+            }
+            inputs => {
+                write!(f, " in {} files", inputs.len())?;
+                "they have"
+            }
+        };
+        write_present(f, have, self.present)
     }
 }
 
-/// The same where files are left out.
+/// The same where files are skipped.
 struct NoSoundMatchText<'e> {
     targets: &'e [String],
     present: &'e [String],
@@ -268,27 +280,41 @@ struct NoSoundMatchText<'e> {
 
 impl fmt::Display for NoSoundMatchText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_targets(f, self.targets)?;
-        f.write_str(if self.left_out == 0 { "" } else { " but in files that are left out" })?;
-        match self.present {
-            [] => f.write_str("; the files that are not left out hold none"),
-            present => write_present(f, "; the files that are not left out hold:", present),
-        }
+        write!(f, "{}", Alternatives(self.targets))?;
+        f.write_str(if self.left_out == 0 { "" } else { " except in skipped files" })?;
+        write_present(f, "the other files have", self.present)
     }
 }
 
-fn write_targets(f: &mut fmt::Formatter<'_>, targets: &[String]) -> fmt::Result {
-    let quoted: Vec<String> = targets.iter().map(|target| format!("'{target}'")).collect();
-    if quoted.is_empty() { Ok(()) } else { write!(f, " {}", quoted.join(" or ")) }
+fn write_present(f: &mut fmt::Formatter<'_>, have: &str, present: &[String]) -> fmt::Result {
+    match present {
+        [] => write!(f, "; {have} none"),
+        present => write!(f, "; {have}: {}", Listed(present)),
+    }
 }
 
-fn write_present(f: &mut fmt::Formatter<'_>, head: &str, present: &[String]) -> fmt::Result {
-    const SHOWN: usize = 20;
-    let shown: Vec<&str> = present.iter().take(SHOWN).map(String::as_str).collect();
-    write!(f, "{head} {}", shown.join(", "))?;
-    match present.len().saturating_sub(SHOWN) {
-        0 => Ok(()),
-        more => write!(f, ", and {more} more"),
+/// ` 'A' or 'B'`; nothing for none.
+struct Alternatives<'e>(&'e [String]);
+
+impl fmt::Display for Alternatives<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quoted: Vec<String> = self.0.iter().map(|target| format!("'{target}'")).collect();
+        if quoted.is_empty() { Ok(()) } else { write!(f, " {}", quoted.join(" or ")) }
+    }
+}
+
+/// The beginning of a list that may be long.
+struct Listed<'e>(&'e [String]);
+
+impl fmt::Display for Listed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 20;
+        let shown: Vec<&str> = self.0.iter().take(SHOWN).map(String::as_str).collect();
+        f.write_str(&shown.join(", "))?;
+        match self.0.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, ", and {more} more"),
+        }
     }
 }
 
@@ -375,7 +401,7 @@ pub enum Malformed {
         "entry {index} claims {size} bytes at offset {start}, inside the bundle's header, which ends at offset {header_end}"
     )]
     Overlap {
-        /// The entry's number, from 1.
+        /// The entry's index, from 0.
         index: u64,
         /// The recorded start of its code object.
         start: u64,

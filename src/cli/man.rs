@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::builder::PathBufValueParser;
 use clap::{Arg, ArgMatches, Command};
 use clap_mangen::Man;
-use offload_bundle::{Error, write_file};
+use offload_bundle::{create_directory, write_file};
 
 use super::TOOLS;
 use super::console::Console;
@@ -41,7 +41,7 @@ fn command() -> Command {
 
 fn run(matches: &ArgMatches, _console: &mut Console) -> anyhow::Result<ExitCode> {
     let directory = matches.get_one::<PathBuf>("output").cloned().unwrap_or_default();
-    std::fs::create_dir_all(&directory).map_err(|error| Error::io(&directory, error))?;
+    create_directory(&directory)?;
     let tools = TOOLS.into_iter().map(page_of_tool);
     let subcommands = subcommand::SUBCOMMANDS.into_iter().map(|subcommand| {
         let name = format!("{PROGRAM}-{}", subcommand.name);

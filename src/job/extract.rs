@@ -8,7 +8,7 @@ use super::share::check_size;
 use super::{Event, Observer};
 use crate::bytes::len_u64;
 use crate::container::Limits;
-use crate::error::{Error, Result, WithPath};
+use crate::error::{Error, Result};
 use crate::input::{Input, Slice};
 use crate::meter::Meter;
 use crate::output::{self, Output};
@@ -138,6 +138,8 @@ struct Work<'j> {
     left_out: Option<usize>,
     outputs: Vec<Output>,
     done: Vec<Extracted>,
+    /// The entry ID of the one that goes to standard output.
+    only: Vec<String>,
 }
 
 /// How far an extraction was when it came to a file.
@@ -160,6 +162,7 @@ impl<'j> Work<'j> {
             left_out: None,
             outputs: Vec::new(),
             done: Vec::new(),
+            only: Vec::new(),
         }
     }
 
@@ -190,8 +193,8 @@ impl<'j> Work<'j> {
             }
         }
         self.taken = self.taken.saturating_add(sinks.len());
-        if self.job.destination.is_standard_output() && self.done.len().saturating_add(sinks.len()) > 1 {
-            return Err(Error::SeveralMatch { path: input.path().to_owned() });
+        if self.job.destination.is_standard_output() {
+            self.only_one(input, found, &sinks)?;
         }
         check_size(input.path(), found.bundle, sinks.iter().map(|(index, _)| *index))?;
         let mut wanted: Vec<(usize, &mut Pending)> = sinks.iter_mut().map(|(index, sink)| (*index, sink)).collect();
@@ -200,6 +203,17 @@ impl<'j> Work<'j> {
         }
         for (_, sink) in sinks {
             self.take(sink)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a second code object for standard output.
+    fn only_one(&mut self, input: &Input, found: &Found<'_>, sinks: &[(usize, Pending)]) -> Result<()> {
+        let is_taken = |code_object: &CodeObject<'_>| sinks.iter().any(|(index, _)| *index == code_object.index());
+        let ids = found.code_objects().filter(is_taken).map(|code_object| code_object.shown_id().into_owned());
+        self.only.extend(ids);
+        if self.only.len() > 1 {
+            return Err(Error::SeveralMatch { path: input.path().to_owned(), ids: std::mem::take(&mut self.only) });
         }
         Ok(())
     }
@@ -230,6 +244,7 @@ impl<'j> Work<'j> {
         self.present.truncate(before.present);
         self.outputs.truncate(before.outputs);
         self.done.truncate(before.done);
+        self.only.truncate(before.done);
         let wanted = self.taken.saturating_sub(before.taken);
         self.taken = before.taken;
         self.left_out = Some(self.left_out.unwrap_or_default().saturating_add(wanted));
@@ -240,7 +255,11 @@ impl<'j> Work<'j> {
             let targets = self.job.selection.targets.iter().map(|pattern| pattern.as_str().to_owned()).collect();
             let present = self.present.into_ids();
             return Err(match self.left_out {
-                None => Error::NoMatch { targets, present },
+                None => Error::NoMatch {
+                    inputs: self.job.inputs.iter().map(|input| input.path.clone()).collect(),
+                    targets,
+                    present,
+                },
                 Some(left_out) => Error::NoSoundMatch { targets, present, left_out },
             });
         }
@@ -368,7 +387,7 @@ impl Pending {
             return Ok(());
         }
         if let (Target::File, Some(directory)) = (self.destination, self.path.parent()) {
-            std::fs::create_dir_all(directory).with_path(directory)?;
+            output::create_directory(directory)?;
         }
         let mut output = Output::stage(&self.path)?;
         output.write(&std::mem::take(&mut self.head))?;

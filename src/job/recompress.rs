@@ -369,7 +369,8 @@ impl<'j> Work<'j> {
         let unmatched: Vec<&Pattern> = self.unmatched.iter().copied().chain(dropping).collect();
         if !unmatched.is_empty() {
             let targets = unmatched.into_iter().map(|pattern| pattern.as_str().to_owned()).collect();
-            return Err(Error::NoMatch { targets, present: self.present.into_ids() });
+            let inputs = vec![self.data.path().to_owned()];
+            return Err(Error::NoMatch { inputs, targets, present: self.present.into_ids() });
         }
         if self.result.dropped > 0 && self.left == 0 {
             return Err(Error::NothingLeft { path: self.data.path().to_owned() });
