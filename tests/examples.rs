@@ -29,7 +29,11 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         "python3 -m wheel unpack rocrand-1.1-py3-none-linux_x86_64.whl -d unpacked",
         "needs Python's package wheel, and a wheel",
     ),
-    ("README.md", "apt-get install clang-tools-22 clang-22 llvm-22 lld-22 librocrand1 strace jq", "changes the system"),
+    (
+        "README.md",
+        "apt-get install clang-tools-22 clang-22 llvm-22 lld-22 librocrand1 strace jq zsh fish groff man-db",
+        "changes the system",
+    ),
 ];
 
 /// Real data, and its size in the Debian release whose figures the documents show.

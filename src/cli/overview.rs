@@ -64,7 +64,7 @@ fn asked_for_help(command: Command) -> Vec<u8> {
 fn overview() -> Vec<u8> {
     let mut command = subcommand::all()
         .override_usage(format!("{PROGRAM} [OPTIONS]\n       {PROGRAM} <SUBCOMMAND> ..."))
-        .subcommand(Command::new("package").about("Pack and unpack offload binaries, as llvm-offload-binary does"))
+        .subcommand(Command::new("package").about(subcommand::PACKAGE))
         .disable_help_flag(true)
         .disable_version_flag(true)
         .after_help(format!("LLVM's own options, to bundle, unbundle and list: {PROGRAM} --help"));

@@ -58,32 +58,126 @@ fn shells_take_the_completions() {
     }
 }
 
-#[test]
-fn bash_completes() {
-    let script = completions("bash");
-    let complete = |words: &[&str]| {
-        let line = format!(
-            "{script}\nCOMP_WORDS=({}); COMP_CWORD={}; _clang__offload__bundler clang-offload-bundler '{}' '{}'; echo \"${{COMPREPLY[@]}}\"",
-            words.join(" "),
-            words.len() - 1,
-            words[words.len() - 1],
-            words[words.len() - 2],
-        );
-        match Command::new("bash").args(["-c", &line]).output() {
-            Ok(run) => String::from_utf8(run.stdout).unwrap(),
-            Err(_) => String::new(),
+/// What a shell offers for the end of a command line, in a directory with two files and a directory.
+struct Shell {
+    name: &'static str,
+    dir: tempfile::TempDir,
+}
+
+impl Shell {
+    /// A shell with our completions, unless it is not installed, which is said.
+    fn new(name: &'static str) -> Option<Self> {
+        if Command::new(name).arg("--version").output().is_err() {
+            harness::skip("completions", &format!("{name} is not installed"));
+            return None;
         }
-    };
-    let first = complete(&["clang-offload-bundler", "ins"]);
-    if first.is_empty() {
-        return harness::loud("SKIPPED: bash is not installed: bash completes");
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("script"), completions(name)).unwrap();
+        fs::create_dir_all(dir.path().join("work/sub")).unwrap();
+        for file in ["libk.so", "kernels.hipfb"] {
+            fs::write(dir.path().join("work").join(file), "").unwrap();
+        }
+        Some(Self { name, dir })
     }
-    assert_eq!(first.trim(), "inspect");
-    assert_eq!(complete(&["clang-offload-bundler", "hel"]).trim(), "help");
-    assert_eq!(complete(&["clang-offload-bundler", "inspect", "--js"]).trim(), "--json");
-    let colours = complete(&["clang-offload-bundler", "inspect", "--color", "\"\""]);
-    assert!(colours.contains("always") && colours.contains("never"), "{colours}");
-    assert_eq!(complete(&["clang-offload-bundler", "recompress", "--ke"]).trim(), "--keep");
+
+    /// The words that may end the line, in order of name.
+    fn offers(&self, line: &str) -> Vec<String> {
+        let line = format!("clang-offload-bundler {line}");
+        let script = self.dir.path().join("script");
+        let script = script.to_str().unwrap();
+        let mut command = Command::new(self.name);
+        match self.name {
+            "bash" => command.args(["-c", &bash_line(script, &line)]),
+            "fish" => command.args(["--no-config", "-c", "source $argv[1]; complete -C $argv[2]", script, &line]),
+            _ => command.args(["-f", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/look/complete.zsh"), script, &line]),
+        };
+        let home = self.dir.path();
+        let run = must(command.current_dir(home.join("work")).env("HOME", home).env("LC_ALL", "C.UTF-8"));
+        let text = String::from_utf8(run.stdout).unwrap();
+        let words = text.lines().map(|line| line.split('\t').next().unwrap().trim_end_matches('/').to_owned());
+        let mut words: Vec<String> = words.filter(|word| !word.is_empty()).collect();
+        words.sort();
+        words.dedup();
+        words
+    }
+}
+
+/// Calls the function as bash does, which cuts words at their `=`.
+fn bash_line(script: &str, line: &str) -> String {
+    let mut words: Vec<String> = Vec::new();
+    for word in line.split(' ') {
+        match word.split_once('=') {
+            Some((name, "")) => words.extend([name, "="].map(str::to_owned)),
+            Some((name, value)) => words.extend([name, "=", value].map(str::to_owned)),
+            None => words.push(word.to_owned()),
+        }
+    }
+    let last = words.len() - 1;
+    let words: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+    format!(
+        "source '{script}'; COMP_WORDS=({}); COMP_CWORD={last}; _clang_offload_bundler; \
+         for word in \"${{COMPREPLY[@]}}\"; do echo \"$word\"; done",
+        words.join(" ")
+    )
+}
+
+/// The shells whose completions are tried.
+const TRIED: [&str; 3] = ["bash", "fish", "zsh"];
+
+#[test]
+fn shells_offer_what_may_stand_there() {
+    let commands = "completions extract help inspect man package recompress verify";
+    for shell in TRIED.into_iter().filter_map(Shell::new) {
+        let here = "kernels.hipfb libk.so sub";
+        for (line, words) in [
+            ("", commands),
+            ("ins", "inspect"),
+            ("help ", commands),
+            ("completions ", "bash elvish fish powershell zsh"),
+            ("inspect ", here),
+            ("inspect lib", "libk.so"),
+            ("inspect --json ", here),
+            ("inspect libk.so ker", "kernels.hipfb"),
+            ("extract ", here),
+            ("verify ", here),
+            ("recompress ", here),
+            ("package ", here),
+            ("inspect --color ", "always auto never"),
+            ("inspect --svg ", here),
+            ("extract -o ", here),
+            ("extract --kind ", "cuda hip hipv4 host openmp sycl"),
+            ("extract --target ", ""),
+            ("inspect --max-size ", ""),
+            ("man -o ", here),
+        ] {
+            assert_eq!(shell.offers(line).join(" "), words, "{}: '{line}'", shell.name);
+        }
+        // Some shells repeat the name of the option before its value.
+        for (line, words) in [("--type=b", "bc"), ("--input=lib", "libk.so"), ("package --compress=z", "zlib zstd")] {
+            let offered = shell.offers(line).join(" ");
+            let name = line.split(' ').next_back().unwrap().split('=').next().unwrap();
+            assert_eq!(offered.replace(&format!("{name}="), ""), words, "{}: '{line}'", shell.name);
+        }
+    }
+}
+
+#[test]
+fn shells_offer_the_options_that_are_in_the_help_and_no_others() {
+    let mut expected = options();
+    let row = regex_lite::Regex::new("(?m)^  --([a-z-]+)").unwrap();
+    for (subcommand, args) in [("", &["--help-hidden"][..]), ("package", &["package", "--help-hidden"])] {
+        let (_, help, _) = text(&tool_in(Path::new("."), args));
+        expected.insert(subcommand, row.captures_iter(&help).map(|found| found[1].to_owned()).collect());
+    }
+    for shell in TRIED.into_iter().filter_map(Shell::new) {
+        for (subcommand, names) in &expected {
+            let mut names: Vec<String> = names.iter().map(|name| format!("--{name}")).collect();
+            names.sort();
+            names.dedup();
+            let offered = shell.offers(format!("{subcommand} --").trim_start());
+            assert_eq!(offered, names, "{}: '{subcommand}'", shell.name);
+        }
+    }
 }
 
 #[test]
