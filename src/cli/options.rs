@@ -20,7 +20,9 @@ pub(super) struct Tool {
     pub(super) rows: &'static [Row],
     /// The word that may stand besides the options.
     pub(super) positional: Option<Positional>,
-    /// What the tool does.
+    /// What it does, in a line of our own.
+    pub(super) about: &'static str,
+    /// What it does, in LLVM's words.
     pub(super) overview: &'static str,
     /// The name under which the help texts list its options.
     pub(super) title: &'static str,

@@ -62,9 +62,10 @@ fn asked_for_help(command: Command) -> Vec<u8> {
 }
 
 fn overview() -> Vec<u8> {
+    let tools = TOOLS.into_iter().filter_map(|tool| Some(Command::new(tool.subcommand?).about(tool.about)));
     let mut command = subcommand::all()
         .override_usage(format!("{PROGRAM} [OPTIONS]\n       {PROGRAM} <SUBCOMMAND> ..."))
-        .subcommand(Command::new("package").about(subcommand::PACKAGE))
+        .subcommands(tools)
         .disable_help_flag(true)
         .disable_version_flag(true)
         .after_help(format!("LLVM's own options, to bundle, unbundle and list: {PROGRAM} --help"));

@@ -21,9 +21,6 @@ use super::{TOOLS, completions, extract, inspect, man, overview, recompress, ver
 /// The name under which help and man pages know the executable.
 pub(super) const PROGRAM: &str = "clang-offload-bundler";
 
-/// What the packager does, in the list of subcommands.
-pub(super) const PACKAGE: &str = "Pack and unpack offload binaries, as llvm-offload-binary does";
-
 /// A subcommand.
 #[derive(Debug)]
 pub(super) struct Subcommand {

@@ -198,7 +198,7 @@ fn manual_pages_have_every_option_and_no_faults() {
         for name in names {
             assert!(page.contains(&format!("\\-\\-{}", name.replace('-', "\\-"))), "{subcommand}: {name}");
         }
-        assert!(page.contains("Exit status") && page.contains("Examples"), "{subcommand}");
+        assert!(page.contains(".SH EXIT STATUS\n") && page.contains(".SH EXAMPLES\n"), "{subcommand}");
     }
     // The bundler's own options, of which --help has all.
     let page = fs::read_to_string(pages.join("clang-offload-bundler.1")).unwrap();
@@ -218,12 +218,56 @@ fn manual_pages_have_every_option_and_no_faults() {
     for name in &names {
         let args = ["-man", "-Tutf8", "-ww", "-z"];
         let Ok(run) = Command::new("groff").args(args).arg(pages.join(name)).output() else {
-            return harness::loud("SKIPPED: groff is not installed: manual pages");
+            return harness::skip("manual pages", "groff is not installed");
         };
         assert!(run.status.success() && run.stderr.is_empty(), "{name}: {}", String::from_utf8_lossy(&run.stderr));
         lint += 1;
     }
     harness::loud(&format!("manual pages: {lint} without a warning of groff"));
+}
+
+/// A manual page as it is shown in 80 columns, and what `man` complains of.
+fn shown(args: &[&str], home: &Path) -> (String, String) {
+    let mut man = Command::new("man");
+    man.args(args).env("MANWIDTH", "80").env("LC_ALL", "C.UTF-8").env_remove("MANPATH").env("HOME", home);
+    let path = format!("{}:/usr/bin:/bin", home.join(".cargo/bin").display());
+    let (_, out, said) = text(&man.env("PATH", path).output().unwrap());
+    (out, said)
+}
+
+#[test]
+fn man_finds_the_pages_and_shows_examples_as_they_are_typed() {
+    if !Path::new("/usr/bin/man").exists() {
+        return harness::skip("manual pages", "man-db is not installed");
+    }
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir_all(home.path().join(".cargo/bin")).unwrap();
+    // Where the README puts them.
+    must(Command::new(PROGRAM).args(["man", "-o"]).arg(home.path().join(".cargo/share/man/man1")));
+    for subcommand in SUBCOMMANDS {
+        let name = format!("clang-offload-bundler-{subcommand}");
+        let (page, said) = shown(&["--warnings", &name], home.path());
+        assert_eq!(said, "", "{name}");
+        let title = format!("{}(1)", name.to_uppercase());
+        let first = page.lines().next().unwrap();
+        assert_eq!(
+            first,
+            format!("{title}{}{title}", " ".repeat(80_usize.saturating_sub(2 * title.len() + 2))),
+            "{name}"
+        );
+        let (_, help, _) = text(&tool_in(Path::new("."), &[subcommand, "--help"]));
+        let examples = help.split_once("\nExamples:\n").unwrap().1;
+        let typed: Vec<&str> = examples.lines().filter_map(|line| line.strip_prefix("    clang")).collect();
+        assert!(!typed.is_empty() && typed.iter().all(|line| page.contains(&format!(" clang{line}\n"))), "{page}");
+    }
+    let synopsis = |page: &str| {
+        let (page, _) = shown(&[page], home.path());
+        page.split_once("SYNOPSIS\n").unwrap().1.lines().next().unwrap().trim().to_owned()
+    };
+    assert_eq!(synopsis("clang-offload-bundler-inspect"), "clang-offload-bundler inspect [options] FILE...");
+    assert_eq!(synopsis("clang-offload-bundler-recompress"), "clang-offload-bundler recompress [options] -o OUT FILE");
+    assert_eq!(synopsis("clang-offload-bundler"), "clang-offload-bundler [options]");
+    assert_eq!(synopsis("llvm-offload-binary"), "llvm-offload-binary [options] [FILE]");
 }
 
 #[test]

@@ -20,8 +20,8 @@ pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "completions", co
 const EXAMPLES: &str = "\
 Examples:
   bash, with the package bash-completion:
-    mkdir -p ~/.local/share/bash-completion/completions
-    clang-offload-bundler completions bash > ~/.local/share/bash-completion/completions/clang-offload-bundler
+    cd ~/.local/share/bash-completion/completions
+    clang-offload-bundler completions bash > clang-offload-bundler
   fish:
     clang-offload-bundler completions fish > ~/.config/fish/completions/clang-offload-bundler.fish
   zsh, with a directory of your own in $fpath:
@@ -80,7 +80,7 @@ fn fish_words(everything: &Command) -> String {
 /// All that may be typed, as one command.
 fn everything() -> Command {
     let all = TOOLS.into_iter().fold(subcommand::all().propagate_version(true), |all, tool| match tool.subcommand {
-        Some(name) => all.subcommand(with_options(packager(name), tool)),
+        Some(name) => all.subcommand(with_options(packager(name, tool), tool)),
         None => with_options(all, tool),
     });
     all.mut_subcommands(|subcommand| subcommand.mut_args(hinted))
@@ -93,9 +93,9 @@ fn hinted(arg: Arg) -> Arg {
 }
 
 /// The packager has `--help` and `--version`, but no `-V`.
-fn packager(name: &'static str) -> Command {
+fn packager(name: &'static str, tool: &Tool) -> Command {
     let version = Arg::new("version").long("version").action(ArgAction::Version).help("Print version");
-    Command::new(name).about(subcommand::PACKAGE).disable_version_flag(true).arg(version)
+    Command::new(name).about(tool.about).disable_version_flag(true).arg(version)
 }
 
 fn with_options(command: Command, tool: &Tool) -> Command {
