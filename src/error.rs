@@ -160,11 +160,13 @@ pub enum Error {
         /// The file as the caller named it.
         path: PathBuf,
     },
-    /// The standard output, which takes one code object, would get more.
-    #[error("'{}': several code objects match, and the standard output takes one", path.display())]
+    /// Standard output, which takes one code object, would get more.
+    #[error("'{}': several code objects match, but standard output takes only one: {}", path.display(), Listed(ids))]
     SeveralMatch {
         /// The file that holds one too many, as the caller named it.
         path: PathBuf,
+        /// The entry IDs of those that match, up to the bundle with the one too many.
+        ids: Vec<String>,
     },
     /// An input is a device of which nobody knows whether it ever ends.
     #[error("'{}': this is a device, which may have no end; a copy of what is wanted of it can be read", path.display())]
@@ -173,23 +175,25 @@ pub enum Error {
         path: PathBuf,
     },
     /// A selection, or something that it names, takes no code object.
-    #[error("no code object matches{}", NoMatchText { unmatched, present })]
+    #[error("no code object matches{}", NoMatchText { inputs, unmatched, present })]
     NoMatch {
+        /// The files that were searched, as the caller named them.
+        inputs: Vec<PathBuf>,
         /// What takes none; nothing if the selection names nothing.
         unmatched: Vec<Want>,
         /// The entry IDs that are there, each once, in file order.
         present: Vec<String>,
     },
-    /// A selection, or something that it names, takes no code object, but for those of files that are left out.
+    /// A selection, or something that it names, takes no code object, except from files that are skipped.
     #[error("no code object matches{}", NoSoundMatchText { unmatched, only_left_out, present, left_out: *left_out })]
     NoSoundMatch {
         /// What takes none in any file.
         unmatched: Vec<Want>,
-        /// What takes some of files that are left out, as far as these could be read, and of no other.
+        /// What takes some of skipped files, as far as these could be read, and of no other.
         only_left_out: Vec<Want>,
-        /// The entry IDs that the other files have, each once, in file order.
+        /// The entry IDs in the other files, each once, in file order.
         present: Vec<String>,
-        /// How many code objects the selection takes of the files that are left out.
+        /// How many code objects the selection takes from the skipped files.
         left_out: usize,
     },
     /// The bundle is too large for the compressed format version that was asked for.
@@ -269,8 +273,9 @@ fn alternatives(wants: &[Want]) -> String {
     wants.iter().map(Want::to_string).collect::<Vec<_>>().join(" or ")
 }
 
-/// What was asked for, and what there is.
+/// What was asked for, where, and what is there instead.
 struct NoMatchText<'e> {
+    inputs: &'e [PathBuf],
     unmatched: &'e [Want],
     present: &'e [String],
 }
@@ -280,14 +285,21 @@ impl fmt::Display for NoMatchText<'_> {
         if !self.unmatched.is_empty() {
             write!(f, " {}", alternatives(self.unmatched))?;
         }
-        match self.present {
-            [] => f.write_str("; the input holds none"),
-            present => write_present(f, "; there are:", present),
-        }
+        let have = match self.inputs {
+            [input] => {
+                write!(f, " in '{}'", input.display())?;
+                "it has"
+            }
+            inputs => {
+                write!(f, " in {} files", inputs.len())?;
+                "they have"
+            }
+        };
+        write_present(f, have, self.present)
     }
 }
 
-/// The same where files are left out.
+/// The same where files are skipped.
 struct NoSoundMatchText<'e> {
     unmatched: &'e [Want],
     only_left_out: &'e [Want],
@@ -297,29 +309,38 @@ struct NoSoundMatchText<'e> {
 
 impl fmt::Display for NoSoundMatchText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const LEFT_OUT: &str = " but in files that are left out";
+        const SKIPPED: &str = " except in skipped files";
         let [unmatched, only_left_out] = [self.unmatched, self.only_left_out].map(alternatives);
         match (unmatched.as_str(), only_left_out.as_str()) {
             ("", "") if self.left_out == 0 => {}
-            ("", "") => f.write_str(LEFT_OUT)?,
+            ("", "") => f.write_str(SKIPPED)?,
             (_, "") => write!(f, " {unmatched}")?,
-            ("", _) => write!(f, " {only_left_out}{LEFT_OUT}")?,
-            _ => write!(f, " {unmatched}, and none {only_left_out}{LEFT_OUT}")?,
+            ("", _) => write!(f, " {only_left_out}{SKIPPED}")?,
+            _ => write!(f, " {unmatched}, and none matches {only_left_out}{SKIPPED}")?,
         }
-        match self.present {
-            [] => f.write_str("; the files that are not left out hold none"),
-            present => write_present(f, "; the files that are not left out hold:", present),
-        }
+        write_present(f, "the other files have", self.present)
     }
 }
 
-fn write_present(f: &mut fmt::Formatter<'_>, head: &str, present: &[String]) -> fmt::Result {
-    const SHOWN: usize = 20;
-    let shown: Vec<&str> = present.iter().take(SHOWN).map(String::as_str).collect();
-    write!(f, "{head} {}", shown.join(", "))?;
-    match present.len().saturating_sub(SHOWN) {
-        0 => Ok(()),
-        more => write!(f, ", and {more} more"),
+fn write_present(f: &mut fmt::Formatter<'_>, have: &str, present: &[String]) -> fmt::Result {
+    match present {
+        [] => write!(f, "; {have} none"),
+        present => write!(f, "; {have}: {}", Listed(present)),
+    }
+}
+
+/// The beginning of a list that may be long.
+struct Listed<'e>(&'e [String]);
+
+impl fmt::Display for Listed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 20;
+        let shown: Vec<&str> = self.0.iter().take(SHOWN).map(String::as_str).collect();
+        f.write_str(&shown.join(", "))?;
+        match self.0.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, ", and {more} more"),
+        }
     }
 }
 
@@ -406,7 +427,7 @@ pub enum Malformed {
         "entry {index} claims {size} bytes at offset {start}, inside the bundle's header, which ends at offset {header_end}"
     )]
     Overlap {
-        /// The entry's number, from 1.
+        /// The entry's index, from 0.
         index: u64,
         /// The recorded start of its code object.
         start: u64,

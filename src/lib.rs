@@ -124,7 +124,7 @@ mod staging;
 mod testing;
 
 pub use error::{Error, Malformed, Result};
-pub use output::write_file;
+pub use output::{create_directory, write_file};
 
 /// The examples of the README are tests too.
 #[cfg(doctest)]

@@ -235,6 +235,17 @@ pub fn write_file(path: &Path, data: &[u8]) -> Result<()> {
     commit(vec![output])
 }
 
+/// Creates a directory, and those above it, unless it is there.
+///
+/// # Errors
+/// [`Error::Io`] when it cannot be created; `Not a directory` if the name is that of a file.
+pub fn create_directory(path: &Path) -> Result<()> {
+    let is_taken = |error: &io::Error| error.kind() == io::ErrorKind::AlreadyExists;
+    std::fs::create_dir_all(path)
+        .map_err(|error| if is_taken(&error) { rustix::io::Errno::NOTDIR.into() } else { error })
+        .with_path(path)
+}
+
 /// What makes two destinations one file: the name in its directory, or what is written into.
 #[derive(PartialEq, Eq, Hash)]
 enum Identity {

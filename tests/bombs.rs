@@ -120,14 +120,14 @@ fn counts_of_everything() {
     }
     let mut data = formats::binary(&[(GFX906, b"code")], 1);
     data[48..56].copy_from_slice(&u64::MAX.to_le_bytes());
-    list("ID length 2^64-1", "bc", data).fails("the ID of entry 1 needs 18446744073709551615 bytes at offset 56");
+    list("ID length 2^64-1", "bc", data).fails("the ID of entry 0 needs 18446744073709551615 bytes at offset 56");
     let image = [offload::Image::new(1, 4, &[("triple", "t")], b"code")];
     for (name, at, claim, text) in [
         ("image count 2^63", 24, 1 << 63, "the table of entries needs"),
         ("image count 2^64-1", 24, u64::MAX, "the table of entries needs"),
-        ("string count 2^63", 32 + 16, 1 << 63, "the table of strings of image 1 needs"),
-        ("string count 2^64-1", 32 + 16, u64::MAX, "the table of strings of image 1 needs"),
-        ("image size 2^64-1", 32 + 32, u64::MAX, "image 1 needs"),
+        ("string count 2^63", 32 + 16, 1 << 63, "the table of strings of image 0 needs"),
+        ("string count 2^64-1", 32 + 16, u64::MAX, "the table of strings of image 0 needs"),
+        ("image size 2^64-1", 32 + 32, u64::MAX, "image 0 needs"),
     ] {
         let mut data = offload::write(2, &image);
         data[at..at + 8].copy_from_slice(&u64::to_le_bytes(claim));

@@ -177,7 +177,7 @@ fn hostile_files_are_errors_that_say_where() {
     assert!(matches!(error("cut-in-header.bundle"), Malformed::Count { count: 3, offset: 24, .. }));
     assert!(matches!(error("cut-in-code-object.bundle"), Malformed::Truncated { offset: 240, end: 305, .. }));
     assert!(matches!(error("size-wraps.bundle"), Malformed::Truncated { offset: 208, end: 315, .. }));
-    let overlap = Malformed::Overlap { index: 1, start: 40, size: 10, header_end: 208 };
+    let overlap = Malformed::Overlap { index: 0, start: 40, size: 10, header_end: 208 };
     assert_eq!(error("overlapping-header.bundle"), overlap);
     assert!(matches!(error("second-bundle-cut.bundle"), Malformed::Truncated { offset: 475, end: 547, .. }));
     assert!(matches!(error("no-end-line.ii"), Malformed::Unclosed { offset: 146, .. }));

@@ -4,6 +4,7 @@
 //! which those tools do not have follow behind all that they say.
 
 use super::options::{Category, HelpStyle, Row, Shown, Tool};
+use super::subcommand::listed;
 
 /// The LLVM release whose tool this program stands in for.
 const LLVM_VERSION: &str = "22.1.8";
@@ -49,6 +50,9 @@ pub(super) fn text(tool: &Tool, name: &[u8], style: HelpStyle) -> Vec<u8> {
         }
     } else {
         rows.iter().for_each(|row| describe(row, width, &mut text));
+    }
+    if tool.has_subcommands() {
+        text.extend_from_slice(format!("\nSubcommands that LLVM's tool does not have: {}\n", listed()).as_bytes());
     }
     text
 }
@@ -113,7 +117,7 @@ mod tests {
             assert!(!help(by_category, true).contains("  -h "));
             assert!(!help(by_category, true).contains("  --h "));
         }
-        assert_eq!(help(true, true).lines().count(), 55);
+        assert_eq!(help(true, true).lines().count(), 57);
     }
 
     #[test]
@@ -139,6 +143,17 @@ mod tests {
         assert!(text.contains("\n  --image=<<key>=<value>,...> - List of"));
         assert!(text.contains("\n  -o <file>                   - Write output"));
         assert!(text.contains("\n  --compress[=<zstd|zlib>]    - Compress"));
+    }
+
+    #[test]
+    fn the_bundler_names_the_subcommands_last_and_the_packager_does_not() {
+        for (by_category, hidden) in [(true, false), (true, true), (false, false), (false, true)] {
+            let text = help(by_category, hidden);
+            let line = text.lines().last().unwrap();
+            assert!(text.ends_with('\n') && line.starts_with("Subcommands that"), "{text}");
+            assert!(line.contains(" inspect, ") && line.ends_with(", package"), "{line}");
+            assert!(!help_of(packager::TOOL, by_category, hidden).contains("Subcommands"));
+        }
     }
 
     #[test]

@@ -56,7 +56,8 @@ const SHORT_HELP: HelpStyle = HelpStyle { by_category: false, hidden: false };
 pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
     offload_bundle::process::hand_over();
     let (tool, argv) = choose(argv);
-    if tool.subcommand.is_none()
+    let argv = if tool.has_subcommands() { with_long_version(argv) } else { argv };
+    if tool.has_subcommands()
         && let Some(subcommand) = argv.get(1).and_then(|word| subcommand::find(word))
     {
         return run_subcommand(subcommand, argv);
@@ -93,8 +94,21 @@ fn finish<T>(console: &Console, executed: anyhow::Result<T>, done: impl FnOnce(T
             if let Some(Noted { note, .. }) = error.downcast_ref() {
                 console.note(note);
             }
+            if let Some(hint) = error.downcast_ref().and_then(hint) {
+                console.hint(hint);
+            }
             ExitCode::FAILURE
         }
+    }
+}
+
+/// What can be done about an error of ours, in the words of the command line.
+fn hint(error: &Error) -> Option<&'static str> {
+    match error {
+        Error::SeveralMatch { .. } => {
+            Some("choose one with --exact --target=ID, or write all of them into a directory with -o DIR")
+        }
+        _ => None,
     }
 }
 
@@ -118,6 +132,14 @@ fn choose(argv: Vec<OsString>) -> (&'static Tool, Vec<OsString>) {
     let subcommand = |tool: &&Tool| tool.subcommand.is_some_and(|subcommand| word == Some(subcommand));
     let Some(tool) = TOOLS.into_iter().find(subcommand) else { return (bundler, argv) };
     (tool, without_subcommand(argv, tool.subcommand.unwrap_or_default()))
+}
+
+/// The command line with `-V`, as all subcommands have it, spelled as LLVM spells it. Only the first word is read like that.
+fn with_long_version(mut argv: Vec<OsString>) -> Vec<OsString> {
+    if let Some(word) = argv.get_mut(1).filter(|word| *word == "-V") {
+        *word = "--version".into();
+    }
+    argv
 }
 
 /// The command line without the word that names a subcommand, which messages and help name together with the program.

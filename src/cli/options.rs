@@ -20,7 +20,9 @@ pub(super) struct Tool {
     pub(super) rows: &'static [Row],
     /// The word that may stand besides the options.
     pub(super) positional: Option<Positional>,
-    /// What the tool does.
+    /// What it does, in a line of our own.
+    pub(super) about: &'static str,
+    /// What it does, in LLVM's words.
     pub(super) overview: &'static str,
     /// The name under which the help texts list its options.
     pub(super) title: &'static str,
@@ -219,6 +221,11 @@ pub(super) const HELP_LIST: Kind = Kind::Act(Action::Help(HelpStyle { by_categor
 pub(super) const HELP_LIST_HIDDEN: Kind = Kind::Act(Action::Help(HelpStyle { by_category: false, hidden: true }));
 
 impl Tool {
+    /// Whether the first word of its command line may be a subcommand.
+    pub(super) fn has_subcommands(&self) -> bool {
+        self.subcommand.is_none()
+    }
+
     /// The option of exactly this name.
     pub(super) fn find(&self, name: &[u8]) -> Option<&'static Row> {
         self.rows.iter().find(|row| row.name.as_bytes() == name)

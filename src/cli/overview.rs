@@ -6,8 +6,10 @@ use clap::{Arg, ArgMatches, Command};
 use offload_bundle::Error;
 
 use super::console::Console;
-use super::subcommand::{self, PROGRAM, SUBCOMMANDS, Subcommand};
-use super::to_stdout;
+use super::help;
+use super::options::HelpStyle;
+use super::subcommand::{self, PROGRAM, Subcommand};
+use super::{TOOLS, to_stdout};
 
 /// The subcommand.
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "help", command, run };
@@ -24,29 +26,48 @@ Exit status:
   1  it could not be printed
   2  the command line is wrong";
 
+/// What `--help` prints of LLVM's tools.
+const FULL_HELP: HelpStyle = HelpStyle { by_category: true, hidden: false };
+
 fn command() -> Command {
-    let names = SUBCOMMANDS.map(|subcommand| subcommand.name);
-    Command::new("help")
-        .about("List the subcommands, or explain one of them")
-        .after_help(EXAMPLES)
-        .arg(Arg::new("subcommand").value_name("SUBCOMMAND").value_parser(names).help("The subcommand to explain"))
+    Command::new("help").about("List the subcommands, or explain one of them").after_help(EXAMPLES).arg(
+        Arg::new("subcommand")
+            .value_name("SUBCOMMAND")
+            .value_parser(subcommand::names())
+            .help("The subcommand to explain"),
+    )
 }
 
 fn run(matches: &ArgMatches, _console: &mut Console) -> anyhow::Result<ExitCode> {
-    let asked = matches.get_one::<String>("subcommand").and_then(|name| subcommand::find(name.as_ref()));
-    let text = match asked {
-        Some(asked) => {
-            let name = format!("{PROGRAM} {}", asked.name);
-            (asked.command)().bin_name(name).render_long_help()
-        }
-        None => subcommand::all()
-            .override_usage(format!("{PROGRAM} [OPTIONS]\n       {PROGRAM} <SUBCOMMAND> ..."))
-            .subcommand(Command::new("package").about("Pack and unpack offload binaries, as llvm-offload-binary does"))
-            .disable_help_flag(true)
-            .disable_version_flag(true)
-            .after_help(format!("Options: bundle, unbundle and list, as LLVM's tool does: {PROGRAM} --help"))
-            .render_long_help(),
+    let text = match matches.get_one::<String>("subcommand") {
+        Some(name) => explained(name),
+        None => overview(),
     };
-    to_stdout(|out| writeln!(out, "{text}").map_err(|error| Error::io("-", error)))?;
+    to_stdout(|out| out.write_all(&text).map_err(|error| Error::io("-", error)))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The help of a subcommand, which may be one of LLVM's tools.
+fn explained(name: &str) -> Vec<u8> {
+    match TOOLS.into_iter().find(|tool| tool.subcommand == Some(name)) {
+        Some(tool) => help::text(tool, format!("{PROGRAM} {name}").as_bytes(), FULL_HELP),
+        None => subcommand::find(name.as_ref()).map(|own| asked_for_help(own.named())).unwrap_or_default(),
+    }
+}
+
+/// What the command prints for `--help`.
+fn asked_for_help(command: Command) -> Vec<u8> {
+    let answer = command.try_get_matches_from(["", "--help"]).err();
+    answer.map_or(Vec::new(), |help| help.render().to_string().into_bytes())
+}
+
+fn overview() -> Vec<u8> {
+    let tools = TOOLS.into_iter().filter_map(|tool| Some(Command::new(tool.subcommand?).about(tool.about)));
+    let mut command = subcommand::all()
+        .override_usage(format!("{PROGRAM} [OPTIONS]\n       {PROGRAM} <SUBCOMMAND> ..."))
+        .subcommands(tools)
+        .disable_help_flag(true)
+        .disable_version_flag(true)
+        .after_help(format!("LLVM's own options, to bundle, unbundle and list: {PROGRAM} --help"));
+    command.render_long_help().to_string().into_bytes()
 }

@@ -9,7 +9,7 @@ use super::grammar::{self, Verdict};
 use super::help;
 use super::options::{Action, Tool};
 use super::program::Program;
-use super::response;
+use super::{response, subcommand};
 
 /// What a command line asks for.
 #[derive(Debug)]
@@ -35,6 +35,8 @@ pub(super) enum Parsed {
 /// Reads a command line, `argv[0]` included.
 pub(super) fn parse(tool: &Tool, argv: Vec<OsString>) -> Parsed {
     let typed = argv.first().cloned().unwrap_or_default();
+    let words = argv.get(1..).unwrap_or_default();
+    let hint = if tool.has_subcommands() { subcommand::hint(words) } else { None }.unwrap_or_default();
     let argv = match response::expand(argv) {
         Ok(argv) => argv,
         Err(message) => return refused([message, b"\n".to_vec(), without_options(tool, &typed)].concat()),
@@ -53,7 +55,7 @@ pub(super) fn parse(tool: &Tool, argv: Vec<OsString>) -> Parsed {
             };
             Parsed::Exit { stdout, stderr, status: 0 }
         }
-        Verdict::Refused(stderr) => refused(stderr),
+        Verdict::Refused(stderr) => refused([stderr, hint.into_bytes()].concat()),
     }
 }
 
@@ -186,7 +188,10 @@ mod tests {
         assert!(raw(&[b"-h", b"-type=o", b"-list"]).help);
         let (stdout, stderr, status) = exit(&[b"-h"]);
         assert_eq!(stdout, "");
-        assert_eq!((stderr.as_str(), status), ("foo: for the --type option: must be specified at least once!\n", 1));
+        assert_eq!(
+            (stderr.lines().next(), status),
+            (Some("foo: for the --type option: must be specified at least once!"), 1)
+        );
     }
 
     #[test]
@@ -205,7 +210,7 @@ mod tests {
     #[test]
     fn no_words_at_all_are_refused_too() {
         let Parsed::Exit { stderr, status, .. } = parse(TOOL, Vec::new()) else { panic!() };
-        assert_eq!(stderr, b": for the --type option: must be specified at least once!\n");
+        assert!(stderr.starts_with(b": for the --type option: must be specified at least once!\nhint: "));
         assert_eq!(status, 1);
     }
 }

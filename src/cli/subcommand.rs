@@ -3,15 +3,20 @@
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Command};
+use memchr::memmem;
 use offload_bundle::Error;
 use offload_bundle::error::printable;
 use serde::Serialize;
 
 use super::console::Console;
-use super::{completions, extract, inspect, man, overview, recompress, verify};
+use super::suggest::distance;
+use super::{TOOLS, completions, extract, inspect, man, overview, recompress, verify};
 
 /// The name under which help and man pages know the executable.
 pub(super) const PROGRAM: &str = "clang-offload-bundler";
@@ -26,6 +31,14 @@ pub(super) struct Subcommand {
     /// Does what a command line asks for. An error ends with status 1, as does [`ExitCode::FAILURE`], whose reason has
     /// been told.
     pub(super) run: fn(&ArgMatches, &mut Console) -> anyhow::Result<ExitCode>,
+}
+
+impl Subcommand {
+    /// Its command line, under the name by which the executable is called for it.
+    pub(super) fn named(&self) -> Command {
+        let name = format!("{PROGRAM} {}", self.name);
+        (self.command)().bin_name(&name).display_name(name).version(env!("CARGO_PKG_VERSION"))
+    }
 }
 
 /// All of them.
@@ -44,6 +57,38 @@ pub(super) fn find(word: &OsStr) -> Option<&'static Subcommand> {
     SUBCOMMANDS.into_iter().find(|subcommand| word == subcommand.name)
 }
 
+/// Every first word that chooses something: our own subcommands, and the names of LLVM's tools.
+pub(super) fn names() -> Vec<&'static str> {
+    let own = SUBCOMMANDS.into_iter().map(|subcommand| subcommand.name);
+    own.chain(TOOLS.into_iter().filter_map(|tool| tool.subcommand)).collect()
+}
+
+/// The names in one line.
+pub(super) fn listed() -> String {
+    names().join(", ")
+}
+
+/// The subcommand that a misspelled word may have meant: one that it abbreviates, or else the nearest, if at least half of
+/// the word is right.
+fn nearest(word: &OsStr) -> Option<&'static str> {
+    let word = word.to_str().filter(|word| !word.is_empty())?;
+    let errors = |name: &&str| if name.starts_with(word) { 0 } else { distance(word.as_bytes(), name.as_bytes()) };
+    names().into_iter().min_by_key(errors).filter(|name| errors(name) * 2 <= word.len())
+}
+
+/// A line for whoever typed nothing, only asked for help, or began with a word that is neither a subcommand nor an option.
+/// Compilers do none of these.
+pub(super) fn hint(words: &[OsString]) -> Option<String> {
+    let nearest = match words {
+        [] => None,
+        [word] if ["-h", "--h"].map(OsStr::new).contains(&word.as_os_str()) => None,
+        [word, ..] if word.as_bytes().first().is_some_and(|first| !b"-@".contains(first)) => nearest(word),
+        _ => return None,
+    };
+    let meant = nearest.map_or(String::new(), |name| format!("did you mean '{name}'? "));
+    Some(format!("hint: {meant}subcommands: {}\n", listed()))
+}
+
 /// All subcommands as those of one command, for man pages and completions.
 pub(super) fn all() -> Command {
     let subcommands = SUBCOMMANDS.into_iter().map(|subcommand| (subcommand.command)());
@@ -56,11 +101,9 @@ pub(super) fn all() -> Command {
 
 /// Reads the command line, without the name of the subcommand, and does what it asks for.
 pub(super) fn run(subcommand: &Subcommand, argv: Vec<OsString>, console: &mut Console) -> anyhow::Result<ExitCode> {
-    let command =
-        (subcommand.command)().bin_name(format!("{PROGRAM} {}", subcommand.name)).version(env!("CARGO_PKG_VERSION"));
-    match command.try_get_matches_from(argv) {
+    match subcommand.named().try_get_matches_from(&argv) {
         Ok(matches) => (subcommand.run)(&matches, console),
-        Err(error) => Ok(usage_error(&error)),
+        Err(error) => Ok(usage_error(&with_better_tip(error, &argv))),
     }
 }
 
@@ -69,6 +112,29 @@ pub(super) fn usage_error(error: &clap::Error) -> ExitCode {
     // Nothing is left to report to when the stream fails.
     drop(error.print());
     if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
+}
+
+/// Replaces clap's tip on a file whose name begins with a dash: it takes the first letter for the whole word.
+fn with_better_tip(mut error: clap::Error, argv: &[OsString]) -> clap::Error {
+    let refused = match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(refused))) => refused.clone(),
+        _ => return error,
+    };
+    let Some(word) = argv.iter().skip(1).find(|word| is_group_with(word, &refused)) else { return error };
+    error.remove(ContextKind::Suggested);
+    if Path::new(word).exists() {
+        let name = printable(&word.to_string_lossy());
+        let tip = format!("'{name}' is a file; type './{name}', or '--' before it");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
+}
+
+/// Whether a word is several short options written together, of which this is one.
+fn is_group_with(word: &OsStr, option: &str) -> bool {
+    let is_group = word.len() > 2 && word.as_bytes().starts_with(b"-") && !word.as_bytes().starts_with(b"--");
+    is_group
+        && option.strip_prefix('-').is_some_and(|letter| memmem::find(word.as_bytes(), letter.as_bytes()).is_some())
 }
 
 /// Writes a document for programs. What a terminal would obey, of which the format escapes a part only, is escaped too.
@@ -107,6 +173,22 @@ mod tests {
         for subcommand in SUBCOMMANDS {
             assert_eq!((subcommand.command)().get_name(), subcommand.name);
             assert_eq!(find(OsStr::new(subcommand.name)).map(|found| found.name), Some(subcommand.name));
+        }
+    }
+
+    #[test]
+    fn a_word_with_one_letter_wrong_is_recognised_and_others_are_not() {
+        for name in names() {
+            for at in 0..name.len() {
+                let (before, rest) = name.split_at(at);
+                for with in ["", "k", "kk"] {
+                    let word = [before, with, &rest[usize::from(with.len() < 2)..]].concat();
+                    assert_eq!(nearest(OsStr::new(&word)), Some(name), "{word}");
+                }
+            }
+        }
+        for word in ["", "libkernels.so", "a", "list", "unbundle", "\u{fffd}"] {
+            assert_eq!(nearest(OsStr::new(word)), None, "{word}");
         }
     }
 

@@ -32,7 +32,7 @@ pub(super) fn nearest(rows: &[Row], typed: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// How many bytes to insert, remove or replace to make one word into the other.
-fn distance(from: &[u8], to: &[u8]) -> usize {
+pub(super) fn distance(from: &[u8], to: &[u8]) -> usize {
     // One line of the usual table: the distances from each beginning of `from` to the part of `to`
     // seen so far.
     let mut line: Vec<usize> = (0..=from.len()).collect();

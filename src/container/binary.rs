@@ -59,12 +59,12 @@ impl Container for Binary {
         cursor.take(len_u64(MAGIC.as_bytes()), String::new)?;
         let count = entry_count(&mut cursor, total, base)?;
         let mut entries = Vec::new();
-        for index in 1..=count {
+        for index in 0..count {
             entries.push(entry(&mut cursor, index, total, base)?);
         }
         let header_len = cursor.offset().saturating_sub(base);
         let mut len = header_len;
-        for (index, (id, range)) in (1..).zip(&entries) {
+        for (index, (id, range)) in (0..).zip(&entries) {
             check_range(id, range, index, header_len, total, base)?;
             len = len.max(range.end);
         }
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(read(&data), Err(Malformed::Count { count: 1 << 63, offset: 24, end: len_u64(&data), most: 1 }));
         let mut data = write(1, &[("a", b"abc")]);
         data[32..40].copy_from_slice(&3_u64.to_le_bytes());
-        assert_eq!(read(&data), Err(Malformed::Overlap { index: 1, start: 3, size: 3, header_end: 57 }));
+        assert_eq!(read(&data), Err(Malformed::Overlap { index: 0, start: 3, size: 3, header_end: 57 }));
         data[48..56].copy_from_slice(&HEADER_MAX.to_le_bytes());
         assert!(matches!(read(&data), Err(Malformed::Truncated { .. })));
         let error = Binary::default().read(&data, 1 << 32, 0).unwrap_err();

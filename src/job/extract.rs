@@ -11,7 +11,7 @@ use super::unmatched::Unmatched;
 use super::{Event, Observer};
 use crate::bytes::len_u64;
 use crate::container::Limits;
-use crate::error::{Error, Result, WithPath};
+use crate::error::{Error, Result};
 use crate::input::{Input, Slice};
 use crate::meter::Meter;
 use crate::output::{self, Manner, Output};
@@ -153,6 +153,8 @@ struct Work<'j> {
     left_out: Option<LeftOut>,
     outputs: Vec<Output>,
     done: Vec<Extracted>,
+    /// The entry ID of the one that goes to standard output.
+    only: Vec<String>,
 }
 
 /// What was wanted of files that were left out.
@@ -186,6 +188,7 @@ impl<'j> Work<'j> {
             left_out: None,
             outputs: Vec::new(),
             done: Vec::new(),
+            only: Vec::new(),
         }
     }
 
@@ -213,8 +216,8 @@ impl<'j> Work<'j> {
             }
         }
         self.taken = self.taken.saturating_add(sinks.len());
-        if self.job.destination.is_standard_output() && self.done.len().saturating_add(sinks.len()) > 1 {
-            return Err(Error::SeveralMatch { path: input.path().to_owned() });
+        if self.job.destination.is_standard_output() {
+            self.only_one(input, &sinks)?;
         }
         check_size(input.path(), found.bundle, sinks.iter().map(|(index, _)| *index))?;
         let mut wanted: Vec<(usize, &mut Pending)> = sinks.iter_mut().map(|(index, sink)| (*index, sink)).collect();
@@ -223,6 +226,15 @@ impl<'j> Work<'j> {
         }
         for (_, sink) in sinks {
             self.take(sink)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a second code object for standard output.
+    fn only_one(&mut self, input: &Input, sinks: &[(usize, Pending)]) -> Result<()> {
+        self.only.extend(sinks.iter().map(|(_, pending)| pending.from.shown_id()));
+        if self.only.len() > 1 {
+            return Err(Error::SeveralMatch { path: input.path().to_owned(), ids: std::mem::take(&mut self.only) });
         }
         Ok(())
     }
@@ -255,6 +267,7 @@ impl<'j> Work<'j> {
         self.present.truncate(before.present);
         self.outputs.truncate(before.outputs);
         self.done.truncate(before.done);
+        self.only.truncate(before.done);
         let left_out = self.left_out.get_or_insert_default();
         left_out.taken = left_out.taken.saturating_add(self.taken.saturating_sub(before.taken));
         left_out.matched.extend(self.unmatched.truncate(before.matched));
@@ -267,8 +280,9 @@ impl<'j> Work<'j> {
         let (unmatched, only_left_out) = self.unmatched.into_wants(&matched);
         if self.done.is_empty() || !unmatched.is_empty() || !only_left_out.is_empty() {
             let present = self.present.into_ids();
+            let inputs = || self.job.inputs.iter().map(|input| input.path.clone()).collect();
             return Err(match has_left_out {
-                false => Error::NoMatch { unmatched, present },
+                false => Error::NoMatch { inputs: inputs(), unmatched, present },
                 true => Error::NoSoundMatch { unmatched, only_left_out, present, left_out },
             });
         }
@@ -426,7 +440,7 @@ impl Pending {
             return Ok(());
         }
         if let (Target::File, Some(directory)) = (self.destination, self.path.parent()) {
-            std::fs::create_dir_all(directory).with_path(directory)?;
+            output::create_directory(directory)?;
         }
         let mut output = Output::stage_as(&self.path, Manner::Generated)?;
         output.write(&std::mem::take(&mut self.head))?;

@@ -368,7 +368,8 @@ impl<'j> Work<'j> {
         let dropping = self.job.drop.iter().filter(|_| !self.drops).flat_map(|drop| &drop.targets);
         unmatched.extend(dropping.map(|pattern| Want::Target(pattern.as_str().to_owned())));
         if !unmatched.is_empty() {
-            return Err(Error::NoMatch { unmatched, present: self.present.into_ids() });
+            let inputs = vec![self.data.path().to_owned()];
+            return Err(Error::NoMatch { inputs, unmatched, present: self.present.into_ids() });
         }
         if self.result.dropped > 0 && self.left == 0 {
             return Err(Error::NothingLeft { path: self.data.path().to_owned() });

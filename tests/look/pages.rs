@@ -58,32 +58,126 @@ fn shells_take_the_completions() {
     }
 }
 
-#[test]
-fn bash_completes() {
-    let script = completions("bash");
-    let complete = |words: &[&str]| {
-        let line = format!(
-            "{script}\nCOMP_WORDS=({}); COMP_CWORD={}; _clang__offload__bundler clang-offload-bundler '{}' '{}'; echo \"${{COMPREPLY[@]}}\"",
-            words.join(" "),
-            words.len() - 1,
-            words[words.len() - 1],
-            words[words.len() - 2],
-        );
-        match Command::new("bash").args(["-c", &line]).output() {
-            Ok(run) => String::from_utf8(run.stdout).unwrap(),
-            Err(_) => String::new(),
+/// What a shell offers for the end of a command line, in a directory with two files and a directory.
+struct Shell {
+    name: &'static str,
+    dir: tempfile::TempDir,
+}
+
+impl Shell {
+    /// A shell with our completions, unless it is not installed, which is said.
+    fn new(name: &'static str) -> Option<Self> {
+        if Command::new(name).arg("--version").output().is_err() {
+            harness::skip("completions", &format!("{name} is not installed"));
+            return None;
         }
-    };
-    let first = complete(&["clang-offload-bundler", "ins"]);
-    if first.is_empty() {
-        return harness::loud("SKIPPED: bash is not installed: bash completes");
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("script"), completions(name)).unwrap();
+        fs::create_dir_all(dir.path().join("work/sub")).unwrap();
+        for file in ["libk.so", "kernels.hipfb"] {
+            fs::write(dir.path().join("work").join(file), "").unwrap();
+        }
+        Some(Self { name, dir })
     }
-    assert_eq!(first.trim(), "inspect");
-    assert_eq!(complete(&["clang-offload-bundler", "hel"]).trim(), "help");
-    assert_eq!(complete(&["clang-offload-bundler", "inspect", "--js"]).trim(), "--json");
-    let colours = complete(&["clang-offload-bundler", "inspect", "--color", "\"\""]);
-    assert!(colours.contains("always") && colours.contains("never"), "{colours}");
-    assert_eq!(complete(&["clang-offload-bundler", "recompress", "--ke"]).trim(), "--keep");
+
+    /// The words that may end the line, in order of name.
+    fn offers(&self, line: &str) -> Vec<String> {
+        let line = format!("clang-offload-bundler {line}");
+        let script = self.dir.path().join("script");
+        let script = script.to_str().unwrap();
+        let mut command = Command::new(self.name);
+        match self.name {
+            "bash" => command.args(["-c", &bash_line(script, &line)]),
+            "fish" => command.args(["--no-config", "-c", "source $argv[1]; complete -C $argv[2]", script, &line]),
+            _ => command.args(["-f", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/look/complete.zsh"), script, &line]),
+        };
+        let home = self.dir.path();
+        let run = must(command.current_dir(home.join("work")).env("HOME", home).env("LC_ALL", "C.UTF-8"));
+        let text = String::from_utf8(run.stdout).unwrap();
+        let words = text.lines().map(|line| line.split('\t').next().unwrap().trim_end_matches('/').to_owned());
+        let mut words: Vec<String> = words.filter(|word| !word.is_empty()).collect();
+        words.sort();
+        words.dedup();
+        words
+    }
+}
+
+/// Calls the function as bash does, which cuts words at their `=`.
+fn bash_line(script: &str, line: &str) -> String {
+    let mut words: Vec<String> = Vec::new();
+    for word in line.split(' ') {
+        match word.split_once('=') {
+            Some((name, "")) => words.extend([name, "="].map(str::to_owned)),
+            Some((name, value)) => words.extend([name, "=", value].map(str::to_owned)),
+            None => words.push(word.to_owned()),
+        }
+    }
+    let last = words.len() - 1;
+    let words: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+    format!(
+        "source '{script}'; COMP_WORDS=({}); COMP_CWORD={last}; _clang_offload_bundler; \
+         for word in \"${{COMPREPLY[@]}}\"; do echo \"$word\"; done",
+        words.join(" ")
+    )
+}
+
+/// The shells whose completions are tried.
+const TRIED: [&str; 3] = ["bash", "fish", "zsh"];
+
+#[test]
+fn shells_offer_what_may_stand_there() {
+    let commands = "completions extract help inspect man package recompress verify";
+    for shell in TRIED.into_iter().filter_map(Shell::new) {
+        let here = "kernels.hipfb libk.so sub";
+        for (line, words) in [
+            ("", commands),
+            ("ins", "inspect"),
+            ("help ", commands),
+            ("completions ", "bash elvish fish powershell zsh"),
+            ("inspect ", here),
+            ("inspect lib", "libk.so"),
+            ("inspect --json ", here),
+            ("inspect libk.so ker", "kernels.hipfb"),
+            ("extract ", here),
+            ("verify ", here),
+            ("recompress ", here),
+            ("package ", here),
+            ("inspect --color ", "always auto never"),
+            ("inspect --svg ", here),
+            ("extract -o ", here),
+            ("extract --kind ", "cuda hip hipv4 host openmp sycl"),
+            ("extract --target ", ""),
+            ("inspect --max-size ", ""),
+            ("man -o ", here),
+        ] {
+            assert_eq!(shell.offers(line).join(" "), words, "{}: '{line}'", shell.name);
+        }
+        // Some shells repeat the name of the option before its value.
+        for (line, words) in [("--type=b", "bc"), ("--input=lib", "libk.so"), ("package --compress=z", "zlib zstd")] {
+            let offered = shell.offers(line).join(" ");
+            let name = line.split(' ').next_back().unwrap().split('=').next().unwrap();
+            assert_eq!(offered.replace(&format!("{name}="), ""), words, "{}: '{line}'", shell.name);
+        }
+    }
+}
+
+#[test]
+fn shells_offer_the_options_that_are_in_the_help_and_no_others() {
+    let mut expected = options();
+    let row = regex_lite::Regex::new("(?m)^  --([a-z-]+)").unwrap();
+    for (subcommand, args) in [("", &["--help-hidden"][..]), ("package", &["package", "--help-hidden"])] {
+        let (_, help, _) = text(&tool_in(Path::new("."), args));
+        expected.insert(subcommand, row.captures_iter(&help).map(|found| found[1].to_owned()).collect());
+    }
+    for shell in TRIED.into_iter().filter_map(Shell::new) {
+        for (subcommand, names) in &expected {
+            let mut names: Vec<String> = names.iter().map(|name| format!("--{name}")).collect();
+            names.sort();
+            names.dedup();
+            let offered = shell.offers(format!("{subcommand} --").trim_start());
+            assert_eq!(offered, names, "{}: '{subcommand}'", shell.name);
+        }
+    }
 }
 
 #[test]
@@ -104,7 +198,7 @@ fn manual_pages_have_every_option_and_no_faults() {
         for name in names {
             assert!(page.contains(&format!("\\-\\-{}", name.replace('-', "\\-"))), "{subcommand}: {name}");
         }
-        assert!(page.contains("Exit status") && page.contains("Examples"), "{subcommand}");
+        assert!(page.contains(".SH EXIT STATUS\n") && page.contains(".SH EXAMPLES\n"), "{subcommand}");
     }
     // The bundler's own options, of which --help has all.
     let page = fs::read_to_string(pages.join("clang-offload-bundler.1")).unwrap();
@@ -124,12 +218,56 @@ fn manual_pages_have_every_option_and_no_faults() {
     for name in &names {
         let args = ["-man", "-Tutf8", "-ww", "-z"];
         let Ok(run) = Command::new("groff").args(args).arg(pages.join(name)).output() else {
-            return harness::loud("SKIPPED: groff is not installed: manual pages");
+            return harness::skip("manual pages", "groff is not installed");
         };
         assert!(run.status.success() && run.stderr.is_empty(), "{name}: {}", String::from_utf8_lossy(&run.stderr));
         lint += 1;
     }
     harness::loud(&format!("manual pages: {lint} without a warning of groff"));
+}
+
+/// A manual page as it is shown in 80 columns, and what `man` complains of.
+fn shown(args: &[&str], home: &Path) -> (String, String) {
+    let mut man = Command::new("man");
+    man.args(args).env("MANWIDTH", "80").env("LC_ALL", "C.UTF-8").env_remove("MANPATH").env("HOME", home);
+    let path = format!("{}:/usr/bin:/bin", home.join(".cargo/bin").display());
+    let (_, out, said) = text(&man.env("PATH", path).output().unwrap());
+    (out, said)
+}
+
+#[test]
+fn man_finds_the_pages_and_shows_examples_as_they_are_typed() {
+    if !Path::new("/usr/bin/man").exists() {
+        return harness::skip("manual pages", "man-db is not installed");
+    }
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir_all(home.path().join(".cargo/bin")).unwrap();
+    // Where the README puts them.
+    must(Command::new(PROGRAM).args(["man", "-o"]).arg(home.path().join(".cargo/share/man/man1")));
+    for subcommand in SUBCOMMANDS {
+        let name = format!("clang-offload-bundler-{subcommand}");
+        let (page, said) = shown(&["--warnings", &name], home.path());
+        assert_eq!(said, "", "{name}");
+        let title = format!("{}(1)", name.to_uppercase());
+        let first = page.lines().next().unwrap();
+        assert_eq!(
+            first,
+            format!("{title}{}{title}", " ".repeat(80_usize.saturating_sub(2 * title.len() + 2))),
+            "{name}"
+        );
+        let (_, help, _) = text(&tool_in(Path::new("."), &[subcommand, "--help"]));
+        let examples = help.split_once("\nExamples:\n").unwrap().1;
+        let typed: Vec<&str> = examples.lines().filter_map(|line| line.strip_prefix("    clang")).collect();
+        assert!(!typed.is_empty() && typed.iter().all(|line| page.contains(&format!(" clang{line}\n"))), "{page}");
+    }
+    let synopsis = |page: &str| {
+        let (page, _) = shown(&[page], home.path());
+        page.split_once("SYNOPSIS\n").unwrap().1.lines().next().unwrap().trim().to_owned()
+    };
+    assert_eq!(synopsis("clang-offload-bundler-inspect"), "clang-offload-bundler inspect [options] FILE...");
+    assert_eq!(synopsis("clang-offload-bundler-recompress"), "clang-offload-bundler recompress [options] -o OUT FILE");
+    assert_eq!(synopsis("clang-offload-bundler"), "clang-offload-bundler [options]");
+    assert_eq!(synopsis("llvm-offload-binary"), "llvm-offload-binary [options] [FILE]");
 }
 
 #[test]
@@ -155,9 +293,42 @@ fn command_lines_that_are_wrong_end_with_2() {
         assert_eq!((status, out.as_str()), (2, ""), "{args:?}: {said}");
         assert!(said.contains("error: ") && said.contains("For more information, try '--help'."), "{args:?}: {said}");
     }
-    let (status, out, _) = text(&tool_in(Path::new("."), &["inspect", "--version"]));
-    assert_eq!(status, 0);
-    assert!(out.contains(env!("CARGO_PKG_VERSION")), "{out}");
+}
+
+#[test]
+fn versions_and_helps_have_the_names_that_are_typed() {
+    let version = env!("CARGO_PKG_VERSION");
+    for subcommand in SUBCOMMANDS {
+        for flag in ["--version", "-V"] {
+            let (status, out, _) = text(&tool_in(Path::new("."), &[subcommand, flag]));
+            assert_eq!((status, out), (0, format!("clang-offload-bundler {subcommand} {version}\n")));
+        }
+        let help = |args: &[&str]| text(&tool_in(Path::new("."), args));
+        assert_eq!(help(&["help", subcommand]), help(&[subcommand, "--help"]), "{subcommand}");
+    }
+    let (status, out, _) = text(&tool_in(Path::new("."), &["help", "package"]));
+    assert!(status == 0 && out.contains("USAGE: clang-offload-bundler package [options]"), "{out}");
+    let (status, out, said) = text(&tool_in(Path::new("."), &["help", "foo"]));
+    assert_eq!((status, out.as_str()), (2, ""));
+    assert!([&SUBCOMMANDS[..], &["package"]].concat().iter().all(|name| said.contains(name)), "{said}");
+}
+
+#[test]
+fn a_file_whose_name_begins_with_a_dash_is_recognised() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["-dash.hipfb", "-n.so", "-r.so", "-é.so"] {
+        fs::write(dir.path().join(name), inspect::bundle()).unwrap();
+        for args in [&["inspect"][..], &["extract"], &["verify"], &["recompress", "-o", "out"]] {
+            let (status, _, said) = text(&tool_in(dir.path(), &[args, &[name]].concat()));
+            assert_eq!(status, 2, "{said}");
+            assert!(said.contains(&format!("'{name}' is a file; type './{name}'")), "{args:?}: {said}");
+            assert!(!said.contains("as a value"), "{said}");
+        }
+        let (status, _, said) = text(&tool_in(dir.path(), &["inspect", "--", name]));
+        assert_eq!(status, 0, "{said}");
+    }
+    let (_, _, said) = text(&tool_in(dir.path(), &["inspect", "-zero"]));
+    assert!(said.contains("'-z'") && !said.contains("tip"), "{said}");
 }
 
 #[test]

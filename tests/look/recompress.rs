@@ -149,9 +149,9 @@ fn leaving_code_objects_out_loses_nothing_else() {
 fn every_pattern_that_keeps_has_to_take_something() {
     let large = large();
     let said = refused(&["--keep", "gfx90a", "--keep", "gfx9420"], &large);
-    assert!(said.contains("no code object matches 'gfx9420'; there are: "), "{said}");
+    assert!(said.contains("no code object matches 'gfx9420' in 'in'; it has: "), "{said}");
     let said = refused(&["--keep", "gfx90a", "--drop", "gfx9999"], &large);
-    assert!(said.contains("no code object matches 'gfx9999'; there are: "), "{said}");
+    assert!(said.contains("no code object matches 'gfx9999' in 'in'; it has: "), "{said}");
     assert_eq!(ids(&recompress(&["--drop", "gfx90a", "--drop", "gfx9999"], &large).0), [HOST, GFX906]);
 }
 
@@ -318,7 +318,7 @@ fn gpus_are_kept_and_left_out() {
     let at = plain.windows(a.len()).position(|window| window == a).unwrap();
     assert!(at.is_multiple_of(4096), "{at}");
     for (args, says) in [
-        (&["--keep=gfx942"][..], "no code object matches 'gfx942'; there are: host-"),
+        (&["--keep=gfx942"][..], "no code object matches 'gfx942' in 'in'; it has: host-"),
         (&["--drop=gfx942"], "no code object matches 'gfx942'"),
         (&["--exact", "--keep", &any], "no code object matches"),
         (&["--drop=gfx*"], "'in': no code object for any device would be left"),

@@ -70,6 +70,7 @@ fn tables_stay_as_they_are() {
     holds("each", &["--each", "many", "lib.so"], &[UTF_8]);
     holds("inflate", &["--inflate", "packed"], &[UTF_8]);
     holds("all", &["."], &[UTF_8]);
+    holds("summary", &["--summary", "."], &[UTF_8]);
     holds("named", &["one", "none", "packed"], &[UTF_8]);
     holds("ascii", &["in.whl"], &[("LC_ALL", "C")]);
     holds("colour", &["--color=always", "in.whl"], &[UTF_8]);
@@ -78,7 +79,7 @@ fn tables_stay_as_they_are() {
 #[test]
 fn no_table_is_left_over() {
     let mut names: Vec<String> = files().iter().map(|(name, _)| (*name).to_owned()).collect();
-    names.extend(["each", "inflate", "all", "named", "ascii", "colour"].map(str::to_owned));
+    names.extend(["each", "inflate", "all", "summary", "named", "ascii", "colour"].map(str::to_owned));
     for entry in fs::read_dir(golden("")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         assert!(names.contains(&name), "no test prints {name}");
@@ -108,6 +109,72 @@ fn colours_and_characters_follow_the_environment() {
     assert_eq!(without.replace_all(&painted, ""), plain);
     assert_eq!(print(&["--color=never"], &[UTF_8]), plain);
     assert_eq!(print(&["--color", "auto"], &[UTF_8]), plain);
+}
+
+/// What `inspect` prints on a terminal of this width.
+fn on_a_terminal(width: u16, environment: &[(&str, &str)], args: &[&str], dir: &Path) -> String {
+    use std::io::Read as _;
+    let size = nix::pty::Winsize { ws_row: 24, ws_col: width, ws_xpixel: 0, ws_ypixel: 0 };
+    let pty = nix::pty::openpty(Some(&size), None).unwrap();
+    let mut command = Command::new(PROGRAM);
+    command.args(["inspect", "--color=never"]).args(args).current_dir(dir).env_remove("COLUMNS");
+    command.env("LC_ALL", "C.UTF-8").envs(environment.iter().copied()).stdout(pty.slave);
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let mut printed = Vec::new();
+    // The other end of a terminal is gone with an error.
+    drop(fs::File::from(pty.master).read_to_end(&mut printed));
+    assert!(child.wait().unwrap().success());
+    String::from_utf8(printed).unwrap().replace('\r', "")
+}
+
+#[test]
+fn tables_fit_the_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, data) in files().into_iter().filter(|(name, _)| *name != "broken") {
+        fs::write(dir.path().join(name), data).unwrap();
+    }
+    // Names of files and places are never cut.
+    let rows =
+        |printed: &str| printed.lines().filter(|line| line.starts_with("    ")).map(str::to_owned).collect::<Vec<_>>();
+    let widest = |printed: &str| rows(printed).iter().map(|line| line.chars().count()).max().unwrap();
+    for args in [&["."][..], &["--each", "."], &["--summary", "."]] {
+        let wide = on_a_terminal(300, &[], args, dir.path());
+        for width in [100, 80, 60, 40] {
+            let printed = on_a_terminal(width, &[], args, dir.path());
+            assert!(widest(&printed) <= width.into(), "{width}: {printed}");
+            assert_eq!(printed.lines().count(), wide.lines().count(), "{printed}");
+            assert_eq!(on_a_terminal(300, &[("COLUMNS", &width.to_string())], args, dir.path()), printed);
+        }
+        assert!(on_a_terminal(100, &[], args, dir.path()).contains('█'));
+        assert!(!on_a_terminal(40, &[], args, dir.path()).contains('█'));
+        // Where the width is not known, and where nobody looks, nothing is left out.
+        assert_eq!(on_a_terminal(0, &[("COLUMNS", "wide")], args, dir.path()), wide);
+        let piped = tool_in(dir.path(), &[&["inspect"], args].concat());
+        assert_eq!(text(&piped).1, wide);
+    }
+}
+
+#[test]
+fn a_summary_counts_all_files() {
+    let bundle = files().swap_remove(0).1;
+    let files: Vec<(String, Vec<u8>)> = (0..300)
+        .map(|number| (format!("{number:03}"), if number % 3 == 0 { bundle.clone() } else { b"text".to_vec() }))
+        .collect();
+    let given: Vec<(&str, &[u8])> = files.iter().map(|(name, data)| (name.as_str(), data.as_slice())).collect();
+    let outcome = tool(&["inspect", "--summary", "."], &given);
+    let printed = String::from_utf8(outcome.stdout).unwrap();
+    let lines: Vec<&str> = printed.lines().collect();
+    assert_eq!(lines.len(), 6, "{printed}");
+    assert_eq!(lines[0], "In all: 300 code objects in 100 files, 400 kB");
+    assert!(lines[2].starts_with("    gfx90a      100    300 kB  75.0 %"), "{printed}");
+    assert!(lines[3].starts_with("    gfx906      100    100 kB  25.0 %"), "{printed}");
+    assert_eq!(lines[5], "No device code in 200 files");
+    let outcome = tool(&["inspect", "--summary", "001"], &given);
+    assert_eq!(String::from_utf8(outcome.stdout).unwrap(), "No device code in 1 file\n");
+    for other in ["--json", "--each"] {
+        assert_eq!(tool(&["inspect", "--summary", other, "001"], &given).status, 2);
+    }
 }
 
 #[test]

@@ -52,6 +52,8 @@ const PIECES: &[&str] = &[
     "-compression-level=x",
     "-###",
     "stray",
+    "inspekt",
+    "-h",
     "-nonsense",
     "--",
     "-list=false",

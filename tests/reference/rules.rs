@@ -81,6 +81,8 @@ pub const RULES: &[Rule] = &[
         reason: "LLVM's tool takes the hidden options of all code in libLLVM; none of them is about bundles" },
     Rule { name: "help and suggestions name our own options", explains: Outcomes(own_options_named),
         reason: "whoever looks for an option should find all that there are" },
+    Rule { name: "subcommands are named", explains: Outcomes(|_, _, _| false),
+        reason: "whoever looks for what the tool can do should find it; taken out before the other rules" },
     Rule { name: "options of our own", explains: Outcomes(own_options),
         reason: "LLVM's packager writes one version of the format and compresses nothing" },
     Rule { name: "LLVM crashes", explains: Outcomes(crash),
@@ -91,6 +93,14 @@ pub const RULES: &[Rule] = &[
 
 /// The names of the rules that explain a difference between outcomes; none if it is not meant.
 pub fn explain(case: &Case, theirs: &Outcome, ours: &Outcome) -> Vec<&'static str> {
+    match without_subcommands(case, ours) {
+        Some(rest) if rest == *theirs => vec!["subcommands are named"],
+        Some(rest) => explain_rest(case, theirs, &rest),
+        None => explain_rest(case, theirs, ours),
+    }
+}
+
+fn explain_rest(case: &Case, theirs: &Outcome, ours: &Outcome) -> Vec<&'static str> {
     if case.called == Some(packager_rules::NAME) {
         let names = packager_rules::explain(case, theirs, ours);
         if !names.is_empty() {
@@ -266,6 +276,39 @@ fn library_options(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
             && ours.stderr_text().contains(&complaint)
     };
     ["--color", "-color", "-stats", "-time-passes"].into_iter().any(unknown)
+}
+
+const SUBCOMMANDS: &str = "inspect, extract, verify, recompress, completions, man, help, package";
+
+/// Our outcome without the line that names the subcommands, if it stands where it may: at the end of a help text, or at the
+/// end of what is said of a command line that is empty, only asks for help, or begins with a word.
+fn without_subcommands(case: &Case, ours: &Outcome) -> Option<Outcome> {
+    let mut rest = ours.clone();
+    let line = format!("\nSubcommands that LLVM's tool does not have: {SUBCOMMANDS}\n");
+    if case.called.is_none() && rest.stdout.starts_with(b"OVERVIEW: ") && rest.stdout.ends_with(line.as_bytes()) {
+        rest.stdout.truncate(rest.stdout.len() - line.len());
+        return Some(rest);
+    }
+    // What a list prints is compared with its lines sorted, which puts the blank line first.
+    let sorted = rest.stdout.strip_prefix(b"\n").filter(|_| case.called.is_none());
+    if let Some((lines, at)) = sorted.and_then(|lines| Some((lines, find(lines, line.as_bytes())?))) {
+        rest.stdout = [&lines[..at], &lines[at + line.len() - 1..]].concat();
+        return Some(rest);
+    }
+    let first = case.args.first().map_or("", String::as_str);
+    let asks = first.is_empty() && case.args.is_empty() || case.args.len() == 1 && ["-h", "--h"].contains(&first);
+    if case.called.is_some() || ours.status != 1 || !asks && (first.is_empty() || first.starts_with(['-', '@'])) {
+        return None;
+    }
+    let said = rest.stderr_text();
+    let hint = said.lines().last().filter(|line| line.ends_with(&format!("subcommands: {SUBCOMMANDS}")))?;
+    let plain = hint.strip_prefix("hint: ")?.strip_suffix(SUBCOMMANDS)?;
+    let meant = plain.strip_prefix("did you mean '").and_then(|rest| rest.strip_suffix("'? subcommands: "));
+    if plain != "subcommands: " && !meant.is_some_and(|meant| SUBCOMMANDS.split(", ").any(|name| name == meant)) {
+        return None;
+    }
+    rest.stderr.truncate(said.len() - hint.len() - 1);
+    Some(rest)
 }
 
 /// The packager's options that LLVM's does not have.

@@ -25,6 +25,7 @@ pub(super) const TOOL: &Tool = &Tool {
     subcommand: None,
     rows: ROWS,
     positional: None,
+    about: "Bundle, unbundle and list GPU code objects",
     overview: OVERVIEW,
     title: NAME,
     version_of: NAME,

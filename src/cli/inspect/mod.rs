@@ -62,6 +62,11 @@ fn command() -> Command {
                 .long("each")
                 .action(ArgAction::SetTrue)
                 .help("A line for each code object, not one for all with the same ID"),
+            Arg::new("summary")
+                .long("summary")
+                .action(ArgAction::SetTrue)
+                .conflicts_with_all(["each", "json"])
+                .help("Print only the totals for each GPU, and how many files have device code"),
             Arg::new("inflate")
                 .long("inflate")
                 .action(ArgAction::SetTrue)
@@ -111,7 +116,11 @@ fn print(matches: &ArgMatches, report: &Report, out: &mut dyn Write) -> Result<(
     if matches.get_flag("json") {
         return json::write(report, out);
     }
-    let rows = if matches.get_flag("each") { Rows::Each } else { Rows::Grouped };
+    let rows = match (matches.get_flag("each"), matches.get_flag("summary")) {
+        (true, _) => Rows::Each,
+        (_, true) => Rows::Totals,
+        _ => Rows::Grouped,
+    };
     let style =
         Style::new(matches.get_one::<String>("color").map_or("auto", String::as_str), io::stdout().is_terminal());
     out.write_all(table::text(report, rows, style).as_bytes()).map_err(|error| Error::io("-", error))

@@ -22,9 +22,12 @@ const GAP: u64 = 2;
 /// The width of a character of a label, on the safe side.
 const LABEL_CHARACTER: u64 = 8;
 
-/// Colours that differ in hue and in brightness, from the Okabe-Ito palette and Tol's muted one, each with the colour of text
-/// on it.
-const COLORS: [(&str, &str); 14] = [
+/// The width of a number of two digits, with some room.
+const KEY: u64 = 20;
+
+/// Colours for as many GPUs as libraries are built for, each with the colour of text on it. The first are the Okabe-Ito palette;
+/// each further one is, of those that are not garish, the one farthest in CIELAB from all before it.
+const COLORS: [(&str, &str); 24] = [
     ("#0072b2", "#fff"),
     ("#e69f00", "#000"),
     ("#009e73", "#000"),
@@ -33,22 +36,34 @@ const COLORS: [(&str, &str); 14] = [
     ("#d55e00", "#000"),
     ("#f0e442", "#000"),
     ("#332288", "#fff"),
-    ("#88ccee", "#000"),
-    ("#44aa99", "#000"),
-    ("#117733", "#fff"),
-    ("#999933", "#000"),
-    ("#aa4499", "#fff"),
-    ("#882255", "#fff"),
+    ("#544800", "#fff"),
+    ("#780c18", "#fff"),
+    ("#fcb490", "#000"),
+    ("#609000", "#000"),
+    ("#cce49c", "#000"),
+    ("#a890fc", "#000"),
+    ("#0c483c", "#fff"),
+    ("#fc606c", "#000"),
+    ("#543048", "#fff"),
+    ("#60f0f0", "#000"),
+    ("#9c0078", "#fff"),
+    ("#6cf090", "#000"),
+    ("#00540c", "#fff"),
+    ("#e4ccfc", "#000"),
+    ("#b49c48", "#000"),
+    ("#9c6054", "#fff"),
 ];
 
 /// Of host code.
 const GREY: (&str, &str) = ("#8b949e", "#000");
 
-/// For light pages, and for dark ones.
+/// For light pages and on paper, and for dark screens. Parts have an edge, since some of the colours are as light or as dark as
+/// what is behind them.
 const STYLE: &str = "<style>
-text { fill: #1f2328 } .page { fill: #ffffff } .track { fill: #eaeef2 } .faint { fill: #59636e }
-@media (prefers-color-scheme: dark) {
-text { fill: #e6edf3 } .page { fill: #0d1117 } .track { fill: #21262d } .faint { fill: #9198a1 }
+svg { print-color-adjust: exact; -webkit-print-color-adjust: exact }
+text { fill: #1f2328 } .page { fill: #ffffff } .track { fill: #eaeef2 } .faint { fill: #59636e } .part { stroke: #59636e }
+@media screen and (prefers-color-scheme: dark) {
+text { fill: #e6edf3 } .page { fill: #0d1117 } .track { fill: #21262d } .faint { fill: #9198a1 } .part { stroke: #9198a1 }
 }
 </style>";
 
@@ -74,6 +89,8 @@ struct Bar {
 struct Gpu<'b> {
     name: &'b str,
     size: u64,
+    /// Its number in the legend, which stands for it where its name does not fit.
+    key: String,
     color: (&'static str, &'static str),
 }
 
@@ -147,7 +164,8 @@ fn gpus(all: &Shares) -> Vec<Gpu<'_>> {
     names.sort_by_key(|(name, size)| (std::cmp::Reverse(*size), *name));
     let mut colors = COLORS.into_iter().cycle();
     let mut color = |name: &str| if name == "host" { GREY } else { colors.next().unwrap_or(GREY) };
-    names.into_iter().map(|(name, size)| Gpu { name, size, color: color(name) }).collect()
+    let gpus = (1..).zip(names);
+    gpus.map(|(key, (name, size))| Gpu { name, size, key: i32::to_string(&key), color: color(name) }).collect()
 }
 
 fn head(out: &mut String, bars: &[Bar], gpus: &[Gpu<'_>], whole: u64) {
@@ -194,16 +212,25 @@ fn segment(out: &mut String, gpu: &Gpu<'_>, size: u64, range: std::ops::Range<u6
         return;
     }
     let (x, size, (fill, ink)) = (range.start, bytes(size), gpu.color);
-    let drawn = if width > 4 * GAP { width - GAP } else { width };
+    // Of a narrow part, an edge would be all that is seen.
+    let (drawn, class) = if width > 4 * GAP { (width - GAP, " class=\"part\"") } else { (width, "") };
     let hint = escaped(&format!("{}: {size}", gpu.name));
     let _ = writeln!(
         out,
-        "<rect x=\"{x}\" y=\"{top}\" width=\"{drawn}\" height=\"{BAR_HEIGHT}\" rx=\"2\" fill=\"{fill}\"><title>{hint}</title></rect>"
+        "<rect{class} x=\"{x}\" y=\"{top}\" width=\"{drawn}\" height=\"{BAR_HEIGHT}\" rx=\"2\" fill=\"{fill}\"><title>{hint}</title></rect>"
     );
-    let fits = |text: &str| u64::try_from(text.chars().count()).is_ok_and(|n| n * LABEL_CHARACTER + 12 <= drawn);
+    let fits_with = |text: &str, room: u64| {
+        u64::try_from(text.chars().count()).is_ok_and(|count| count * LABEL_CHARACTER + room <= drawn)
+    };
+    let fits = |text: &str| fits_with(text, 12);
+    let bold = format!("style=\"fill: {ink}\" font-size=\"12\" font-weight=\"600\"");
     if fits(gpu.name) && fits(&size) {
-        text(out, x + 8, top + 17, &format!("style=\"fill: {ink}\" font-size=\"12\" font-weight=\"600\""), gpu.name);
+        text(out, x + 8, top + 17, &bold, gpu.name);
         text(out, x + 8, top + 32, &format!("style=\"fill: {ink}\" font-size=\"12\""), &size);
+    } else if fits(gpu.name) {
+        text(out, x + 8, top + 25, &bold, gpu.name);
+    } else if fits_with(&gpu.key, 1) {
+        text(out, x + drawn / 2, top + 25, &format!("{bold} text-anchor=\"middle\""), &gpu.key);
     }
 }
 
@@ -211,12 +238,17 @@ fn draw_legend(out: &mut String, gpus: &[Gpu<'_>], top: u64, whole: u64) {
     for (index, gpu) in (0..).zip(gpus) {
         let x = MARGIN + (index % LEGEND_COLUMNS) * (INNER / LEGEND_COLUMNS);
         let y = top + (index / LEGEND_COLUMNS) * LEGEND_ROW;
-        let _ =
-            writeln!(out, "<rect x=\"{x}\" y=\"{y}\" width=\"13\" height=\"13\" rx=\"3\" fill=\"{}\"/>", gpu.color.0);
+        let (fill, ink) = gpu.color;
+        let _ = writeln!(
+            out,
+            "<rect class=\"part\" x=\"{x}\" y=\"{y}\" width=\"{KEY}\" height=\"15\" rx=\"3\" fill=\"{fill}\"/>"
+        );
+        let bold = format!("style=\"fill: {ink}\" font-size=\"11\" font-weight=\"600\" text-anchor=\"middle\"");
+        text(out, x + KEY / 2, y + 12, &bold, &gpu.key);
         let share = per_mille(gpu.size, whole);
-        text(out, x + 21, y + 11, "", gpu.name);
+        text(out, x + KEY + 8, y + 12, "", gpu.name);
         let size = format!("{}, {}.{} %", bytes(gpu.size), share / 10, share % 10);
-        text(out, x + INNER / LEGEND_COLUMNS - MARGIN, y + 11, "class=\"faint\" text-anchor=\"end\"", &size);
+        text(out, x + INNER / LEGEND_COLUMNS - MARGIN, y + 12, "class=\"faint\" text-anchor=\"end\"", &size);
     }
 }
 
@@ -264,6 +296,80 @@ mod tests {
     }
 
     #[test]
+    fn colours_are_all_different_and_can_be_written_on_and_told_from_the_page() {
+        let all: Vec<Rgb> = COLORS.into_iter().chain([GREY]).map(|(color, _)| rgb(color)).collect();
+        for (index, &a) in all.iter().enumerate() {
+            for &b in &all[..index] {
+                assert!(distance(a, b) > 20.0, "{a:?} {b:?}");
+            }
+        }
+        for (color, ink) in COLORS.into_iter().chain([GREY]) {
+            let ink = if ink == "#fff" { [255.0; 3] } else { [0.0; 3] };
+            assert!(contrast(rgb(color), ink) >= 4.5, "{color}");
+            // The edge is told from what it surrounds, or what it surrounds from the page, light or dark.
+            for (edge, track) in [("#59636e", "#eaeef2"), ("#9198a1", "#21262d")] {
+                let told = contrast(rgb(color), rgb(track)).max(contrast(rgb(edge), rgb(track)));
+                assert!(told >= 3.0, "{color} on {track}");
+                assert!(
+                    STYLE.contains(&format!(".track {{ fill: {track} }}"))
+                        && STYLE.contains(&format!("stroke: {edge}"))
+                );
+            }
+        }
+    }
+
+    type Rgb = [f64; 3];
+
+    fn rgb(hex: &str) -> Rgb {
+        [1, 3, 5].map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap().into())
+    }
+
+    fn linear(value: f64) -> f64 {
+        let value = value / 255.0;
+        if value <= 0.040_45 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+    }
+
+    /// The contrast of WCAG 2.
+    fn contrast(a: Rgb, b: Rgb) -> f64 {
+        let luminance = |rgb: Rgb| {
+            let [r, g, b] = rgb.map(linear);
+            0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05
+        };
+        let (a, b) = (luminance(a), luminance(b));
+        a.max(b) / a.min(b)
+    }
+
+    /// The distance in CIELAB.
+    fn distance(a: Rgb, b: Rgb) -> f64 {
+        let lab = |rgb: Rgb| {
+            let [r, g, b] = rgb.map(linear);
+            let f = |t: f64| if t > 0.008_856 { t.cbrt() } else { 7.787 * t + 16.0 / 116.0 };
+            let x = f((0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.950_47);
+            let y = f(0.2126 * r + 0.7152 * g + 0.0722 * b);
+            let z = f((0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.088_83);
+            [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
+        };
+        lab(a).iter().zip(lab(b)).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()
+    }
+
+    #[test]
+    fn two_dozen_gpus_have_colours_of_their_own_and_every_part_a_name_or_a_number() {
+        let shares: Shares =
+            (0..24).map(|gpu| (format!("gfx90{}:sramecc+:xnack-", char::from(b'a' + gpu)), 10)).collect();
+        let gpus = gpus(&shares);
+        let mut colors: Vec<&str> = gpus.iter().map(|gpu| gpu.color.0).collect();
+        colors.sort_unstable();
+        colors.dedup();
+        assert_eq!(colors.len(), 24);
+        let bar = Bar { name: "a.so".into(), code_objects: 24, shares: shares.clone() };
+        let mut out = String::new();
+        draw_bar(&mut out, &bar, &gpus, 0, total(&shares));
+        for gpu in &gpus {
+            assert!(out.contains(&format!(">{}</text>", gpu.key)), "{}: {out}", gpu.key);
+        }
+    }
+
+    #[test]
     fn parts_of_a_bar_follow_one_another_and_are_named_where_the_name_fits() {
         let shares = Shares::from([("gfx90a".to_owned(), 900), ("gfx906".to_owned(), 100)]);
         let bar = Bar { name: "a<b>.so".into(), code_objects: 2, shares: shares.clone() };
@@ -273,7 +379,9 @@ mod tests {
         let (first, second) = (INNER * 9 / 20, INNER / 2 - INNER * 9 / 20);
         assert!(out.contains(&format!("x=\"{MARGIN}\" y=\"24\" width=\"{}\"", first - GAP)), "{out}");
         assert!(out.contains(&format!("x=\"{}\" y=\"24\" width=\"{}\"", MARGIN + first, second - GAP)), "{out}");
-        assert_eq!((out.matches(">gfx90a</text>").count(), out.matches(">gfx906</text>").count()), (1, 0), "{out}");
+        let named = |text: &str| out.matches(&format!(">{text}</text>")).count();
+        // The second is too short for its name: its number in the legend stands there.
+        assert_eq!((named("gfx90a"), named("gfx906"), named("2")), (1, 0, 1), "{out}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use offload_bundle::error::printable;
 use offload_bundle::scan::{Format, Place, Step};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::report::{BundleRow, FileReport, Report, Row};
 use crate::cli::files::Origin;
@@ -17,6 +18,8 @@ pub(super) enum Rows {
     Grouped,
     /// Every code object.
     Each,
+    /// All code objects for the same GPU, in all files together.
+    Totals,
 }
 
 /// What the terminal can show.
@@ -24,10 +27,25 @@ pub(super) enum Rows {
 pub(super) struct Style {
     color: bool,
     unicode: bool,
+    /// How many columns wide a table may be; none if it may be as wide as it likes.
+    width: Option<usize>,
 }
 
-/// The width of a bar in characters.
-const BAR: u64 = 24;
+/// The widths of the columns of a table, with the space in front of each.
+const INDENT: usize = 4;
+const KIND: usize = 9;
+const COUNT: usize = 7;
+const SIZE: usize = 10;
+const STORED: usize = 11;
+const SHARE: usize = 8;
+const BAR_GAP: usize = 2;
+
+/// The width of a bar, and the one below which it shows nothing worth seeing.
+const BAR: usize = 24;
+const BAR_MIN: usize = 4;
+
+/// The width of a label below which other columns are left out first.
+const LABEL_MIN: usize = 18;
 
 impl Style {
     /// The style for `--color=when` and where the table goes.
@@ -44,18 +62,20 @@ impl Style {
             let name = locale.to_string_lossy().to_ascii_lowercase();
             name.contains("utf-8") || name.contains("utf8")
         };
-        Self { color, unicode: locale.is_none_or(utf8) }
+        let width = if terminal { columns() } else { None };
+        Self { color, unicode: locale.is_none_or(utf8), width }
     }
 
     fn paint(self, code: &str, text: &str) -> String {
         if self.color && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    fn bar(self, part: u64, whole: u64) -> String {
-        let eighths = per_mille(part, whole).saturating_mul(BAR * 8).div_ceil(1000);
+    fn bar(self, part: u64, whole: u64, width: usize) -> String {
+        let cells = u64::try_from(width).unwrap_or_default();
+        let eighths = per_mille(part, whole).saturating_mul(cells * 8).div_ceil(1000);
         let full = usize::try_from(eighths / 8).unwrap_or_default();
         if !self.unicode {
-            return "#".repeat(full.max(usize::from(part > 0)));
+            return "#".repeat(full.max(usize::from(part > 0)).min(width));
         }
         let rest = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
         let rest = usize::try_from(eighths % 8).ok().and_then(|index| rest.get(index)).copied().unwrap_or_default();
@@ -64,14 +84,30 @@ impl Style {
 
     /// The label of a line, padded, and all of it but the target ID dimmed.
     fn label(self, line: &Line, width: usize) -> String {
-        let label = &line.label;
-        let padding = " ".repeat(width.saturating_sub(label.chars().count()));
-        match label.len().checked_sub(line.accent).and_then(|at| label.split_at_checked(at)) {
+        let (label, accent) = self.elided(line, width);
+        let padding = " ".repeat(width.saturating_sub(label.width()));
+        match label.len().checked_sub(accent).and_then(|at| label.split_at_checked(at)) {
             Some((before, accent)) if !before.is_empty() && !accent.is_empty() => {
                 format!("{}{}{padding}", self.paint("2", before), self.paint("1", accent))
             }
             _ => format!("{label}{padding}"),
         }
+    }
+
+    /// The label and its accent, without what is in its middle if it is too long: the end says who the code object is for.
+    fn elided(self, line: &Line, width: usize) -> (String, usize) {
+        let label = &line.label;
+        if label.width() <= width {
+            return (label.clone(), line.accent);
+        }
+        let mark = if self.unicode { "…" } else { "~" };
+        let room = width.saturating_sub(1);
+        let accent = label.len().checked_sub(line.accent).and_then(|at| label.get(at..)).unwrap_or_default();
+        let tail = if accent.is_empty() { room / 2 } else { accent.width().saturating_add(2).min(room) };
+        let tail: String = fitting(label.chars().rev(), tail).chars().rev().collect();
+        let head = fitting(label.chars(), room.saturating_sub(tail.width()));
+        let accent = line.accent.min(tail.len());
+        (head + mark + &tail, accent)
     }
 
     fn about(self) -> &'static str {
@@ -94,8 +130,28 @@ struct Line {
     stored: u64,
 }
 
+/// As many characters as there is room for.
+fn fitting(characters: impl Iterator<Item = char>, room: usize) -> String {
+    let mut taken = 0_usize;
+    let mut fits = |c: &char| {
+        taken = taken.saturating_add(c.width().unwrap_or_default());
+        taken <= room
+    };
+    characters.take_while(|c| fits(c)).collect()
+}
+
+/// How many columns the terminal at the standard output has; `COLUMNS` overrides it, as in other tools.
+fn columns() -> Option<usize> {
+    let typed = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let asked = || rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col));
+    typed.filter(|columns| *columns > 0).or_else(asked).filter(|columns| *columns > 0)
+}
+
 /// The whole report.
 pub(super) fn text(report: &Report, rows: Rows, style: Style) -> String {
+    if rows == Rows::Totals {
+        return summary(report, style);
+    }
     let mut out = String::new();
     let shown = report.files.iter().filter(|file| !file.bundles.is_empty() || file.origin == Origin::Named);
     shown.for_each(|file| file_text(file, rows, style, &mut out));
@@ -127,7 +183,7 @@ fn file_text(file: &FileReport, rows: Rows, style: Style, out: &mut String) {
     for Group { bundles, lines } in groups {
         line(out, &format!("  {}", style.paint("36", &heading(&bundles))));
         let compressed = bundles.iter().any(|bundle| bundle.compressed.is_some());
-        table(&lines, scale, Columns { kind: true, compressed }, style, out);
+        table(&lines, scale, Columns { kind: true, count: true, compressed }, style, out);
     }
     out.push('\n');
 }
@@ -165,7 +221,59 @@ impl Scale {
 #[derive(Clone, Copy, Debug)]
 struct Columns {
     kind: bool,
+    count: bool,
     compressed: bool,
+}
+
+impl Columns {
+    /// How wide a table with these columns is without its labels and bars.
+    fn width(self) -> usize {
+        let optional = |wanted: bool, width: usize| if wanted { width } else { 0 };
+        [INDENT, optional(self.kind, KIND), optional(self.count, COUNT), SIZE, optional(self.compressed, STORED), SHARE]
+            .iter()
+            .sum()
+    }
+}
+
+/// How a table fits where it is shown.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    columns: Columns,
+    label: usize,
+    bar: usize,
+}
+
+impl Layout {
+    /// In narrow places bars are shorter, then left out; then labels lose their middle, and the columns that say least go.
+    fn new(mut columns: Columns, label: usize, style: Style) -> Self {
+        let Some(width) = style.width else { return Self { columns, label, bar: BAR } };
+        let bar = width.saturating_sub(columns.width()).saturating_sub(label).saturating_sub(BAR_GAP).min(BAR);
+        if bar >= BAR_MIN {
+            return Self { columns, label, bar };
+        }
+        let least = label.min(LABEL_MIN);
+        for column in [Columns::without_kind, Columns::without_compressed, Columns::without_count] {
+            if width.saturating_sub(columns.width()) < least {
+                column(&mut columns);
+            }
+        }
+        let room = width.saturating_sub(columns.width()).max(TITLE_MIN);
+        Self { columns, label: label.min(room), bar: 0 }
+    }
+}
+
+impl Columns {
+    fn without_kind(&mut self) {
+        self.kind = false;
+    }
+
+    fn without_count(&mut self) {
+        self.count = false;
+    }
+
+    fn without_compressed(&mut self) {
+        self.compressed = false;
+    }
 }
 
 /// The bundles by place, format and whether they are compressed.
@@ -222,7 +330,7 @@ fn lines(group: &[&BundleRow], rows: Rows) -> Vec<Line> {
 fn line_of(bundle: &BundleRow, row: &Row, rows: Rows) -> Line {
     let kind = row.content.map_or("?", |content| content.name()).to_owned();
     let label = match rows {
-        Rows::Grouped => cut(&row.id),
+        Rows::Grouped | Rows::Totals => cut(&row.id),
         Rows::Each => format!("{:>5}  {}", bundle.index, cut(&row.id)),
     };
     let for_whom = row.for_whom();
@@ -239,34 +347,64 @@ fn add(lines: &mut [Line], index: usize, more: &Line) {
 }
 
 fn table(lines: &[Line], scale: Scale, columns: Columns, style: Style, out: &mut String) {
-    let width = lines.iter().map(|line| line.label.chars().count()).max().unwrap_or(0).max(8);
-    let optional = |wanted: bool, text: String| if wanted { text } else { String::new() };
-    let title = if columns.kind { "ENTRY ID" } else { "GPU" };
-    let kind = optional(columns.kind, format!("  {:<7}", "IMAGE"));
-    let stored = optional(columns.compressed, format!("{:>11}", "STORED"));
-    let heading = format!("    {title:<width$}{kind} {:>6} {:>9}{stored}   SHARE", "COUNT", "SIZE");
-    line(out, &style.paint("2", &heading));
+    let label = lines.iter().map(|line| line.label.width()).max().unwrap_or(0).max(TITLE_MIN);
+    let layout = Layout::new(columns, label, style);
+    line(out, &style.paint("2", &layout.heading(columns)));
     for row in lines {
-        let label = style.label(row, width);
-        let kind = optional(columns.kind, format!("  {:<7}", row.kind));
-        let stored = optional(columns.compressed, format!("{:>11}", style.about().to_owned() + &bytes(row.stored)));
+        line(out, &layout.row(row, scale, style));
+    }
+}
+
+/// The widest title of the labels.
+const TITLE_MIN: usize = 8;
+
+impl Layout {
+    fn heading(self, columns: Columns) -> String {
+        let Self { columns: Columns { kind, count, compressed }, label, .. } = self;
+        let title = if columns.kind { "ENTRY ID" } else { "GPU" };
+        let kind = optional(kind, || format!("  {:<7}", "IMAGE"));
+        let count = optional(count, || format!(" {:>6}", "COUNT"));
+        let stored = optional(compressed, || format!("{:>11}", "STORED"));
+        format!("    {title:<label$}{kind}{count} {:>9}{stored}   SHARE", "SIZE")
+    }
+
+    fn row(self, row: &Line, scale: Scale, style: Style) -> String {
+        let Self { columns: Columns { kind, count, compressed }, label, bar } = self;
+        let label = style.label(row, label);
+        let kind = optional(kind, || format!("  {:<7}", row.kind));
+        let count = optional(count, || format!(" {:>6}", row.count));
+        let stored = optional(compressed, || format!("{:>11}", style.about().to_owned() + &bytes(row.stored)));
         let share = per_mille(row.stored, scale.whole);
         let percent = format!("{}.{} %", share / 10, share % 10);
-        let bar = style.paint("32", &style.bar(row.stored, scale.largest));
-        let (count, size) = (row.count, bytes(row.size));
-        line(out, &format!("    {label}{kind} {count:>6} {size:>9}{stored} {percent:>7}  {bar}"));
+        let bar = style.paint("32", &style.bar(row.stored, scale.largest, bar));
+        format!("    {label}{kind}{count} {:>9}{stored} {percent:>7}  {bar}", bytes(row.size))
     }
+}
+
+fn optional(wanted: bool, text: impl FnOnce() -> String) -> String {
+    if wanted { text() } else { String::new() }
 }
 
 /// The totals of all files, for each GPU.
 fn totals(report: &Report, found: &[&BundleRow], style: Style, out: &mut String) {
+    let lines = lines_by_gpu(found);
+    let scale = Scale::of(lines.iter());
+    let files = report.files.iter().filter(|file| !file.bundles.is_empty()).count();
+    let objects: usize = lines.iter().map(|line| line.count).sum();
+    let objects = count(objects, "code object", "code objects");
+    let heading = format!("In all: {objects} in {}, {}", count(files, "file", "files"), bytes(scale.whole));
+    line(out, &style.paint("1", &heading));
+    let compressed = found.iter().any(|bundle| bundle.compressed.is_some());
+    table(&lines, scale, Columns { kind: false, count: true, compressed }, style, out);
+}
+
+/// The code objects for each GPU, the one that takes most first.
+fn lines_by_gpu(found: &[&BundleRow]) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     let mut known = HashMap::new();
-    let mut compressed = false;
     for bundle in found {
-        compressed |= bundle.compressed.is_some();
         for row in &bundle.code_objects {
-            let line = Line { label: cut(row.for_whom()), ..line_of(bundle, row, Rows::Grouped) };
+            let line = Line { label: cut(row.for_whom()), ..line_of(bundle, row, Rows::Totals) };
             let index = *known.entry(line.label.clone()).or_insert(lines.len());
             if index < lines.len() {
                 add(&mut lines, index, &line)
@@ -276,13 +414,21 @@ fn totals(report: &Report, found: &[&BundleRow], style: Style, out: &mut String)
         }
     }
     lines.sort_by_key(|line| std::cmp::Reverse(line.stored));
-    let scale = Scale::of(lines.iter());
-    let files = report.files.iter().filter(|file| !file.bundles.is_empty()).count();
-    let objects: usize = lines.iter().map(|line| line.count).sum();
-    let objects = count(objects, "code object", "code objects");
-    let heading = format!("In all: {objects} in {}, {}", count(files, "file", "files"), bytes(scale.whole));
-    line(out, &style.paint("1", &heading));
-    table(&lines, scale, Columns { kind: false, compressed }, style, out);
+    lines
+}
+
+/// The totals, and how many files have none of it.
+fn summary(report: &Report, style: Style) -> String {
+    let mut out = String::new();
+    let found: Vec<&BundleRow> = report.files.iter().flat_map(|file| &file.bundles).collect();
+    if !found.is_empty() {
+        totals(report, &found, style, &mut out);
+    }
+    let without = report.files.iter().filter(|file| file.bundles.is_empty()).count();
+    if without > 0 || found.is_empty() {
+        line(&mut out, &format!("No device code in {}", count(without, "file", "files")));
+    }
+    out
 }
 
 /// A name, which may be megabytes long, as a table has room for it.
@@ -303,19 +449,68 @@ fn line(out: &mut String, text: &str) {
 mod tests {
     use super::*;
 
+    fn style(color: bool, unicode: bool) -> Style {
+        Style { color, unicode, width: None }
+    }
+
     fn row(label: &str, accent: usize) -> Line {
         Line { label: label.into(), accent, kind: "ELF".into(), count: 1, size: 1, stored: 1 }
     }
 
     #[test]
     fn the_target_id_stands_out_in_colour_and_labels_are_padded() {
-        let (plain, color) = (Style { color: false, unicode: true }, Style { color: true, unicode: true });
+        let (plain, color) = (style(false, true), style(true, true));
         let gpu = row("hip-amdgcn-amd-amdhsa--gfx90a", 6);
         assert_eq!(plain.label(&gpu, 31), "hip-amdgcn-amd-amdhsa--gfx90a  ");
         assert_eq!(color.label(&gpu, 30), "\x1b[2mhip-amdgcn-amd-amdhsa--\x1b[0m\x1b[1mgfx90a\x1b[0m ");
         for (label, accent) in [("host-x86_64-linux", 0), ("gfx90a", 6), ("é", 1), ("short", 9)] {
-            assert_eq!(color.label(&row(label, accent), 0), label);
+            assert_eq!(color.label(&row(label, accent), label.width()), label);
         }
+    }
+
+    /// What a table of these labels looks like where there is room for so many columns.
+    fn shown(labels: &[&str], width: usize, compressed: bool, unicode: bool) -> Vec<String> {
+        let lines: Vec<Line> = labels.iter().map(|label| row(label, 6.min(label.len()))).collect();
+        let (scale, style) = (Scale::of(lines.iter()), Style { color: false, unicode, width: Some(width) });
+        let mut out = String::new();
+        table(&lines, scale, Columns { kind: true, count: true, compressed }, style, &mut out);
+        out.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn no_line_of_a_table_is_wider_than_the_terminal() {
+        let long = "hipv4-amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-".repeat(4);
+        for label in
+            ["gfx90a", "hipv4-amdgcn-amd-amdhsa--gfx90a", &long, "目标目标目标目标目标gfx90a", "e\u{301}gfx90a"]
+        {
+            for width in 34..140 {
+                for (compressed, unicode) in [(false, true), (true, true), (true, false)] {
+                    let lines = shown(&[label, "host"], width, compressed, unicode);
+                    assert!(lines.iter().all(|line| line.width() <= width), "{width}: {lines:#?}");
+                    assert!(lines[1].contains("gfx90a") || label == long, "{width}: {lines:#?}");
+                    assert!(lines[0].ends_with("SHARE") && lines[1].contains("50.0 %"), "{width}: {lines:#?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_narrow_loses_the_bar_then_the_middle_of_the_label_then_columns() {
+        let id = "hipv4-amdgcn-amd-amdhsa--gfx90a";
+        let second = |width| shown(&[id], width, false, true).swap_remove(1);
+        assert!(second(200).ends_with(&format!("  {}", "█".repeat(24))));
+        assert!(second(80).ends_with(&format!("100.0 %  {}", "█".repeat(9))), "{}", second(80));
+        assert_eq!(second(70), format!("    {id}  ELF          1       1 B 100.0 %"));
+        assert_eq!(second(60), "    hipv4-amdgcn-…--gfx90a  ELF          1       1 B 100.0 %");
+        assert_eq!(second(50), "    hipv4-amdgcn…--gfx90a      1       1 B 100.0 %");
+        assert_eq!(second(40), "    hipv4-amd…--gfx90a       1 B 100.0 %");
+    }
+
+    #[test]
+    fn wide_characters_take_two_columns() {
+        let lines = shown(&["目标", "ab"], 200, false, true);
+        assert_eq!(lines[1].split("ELF").next().map(UnicodeWidthStr::width), Some(14), "{lines:#?}");
+        assert_eq!(lines[2].split("ELF").next().map(UnicodeWidthStr::width), Some(14), "{lines:#?}");
     }
 
     #[test]
@@ -326,10 +521,10 @@ mod tests {
 
     #[test]
     fn bars_reach_as_far_as_the_part() {
-        let (unicode, ascii) = (Style { color: false, unicode: true }, Style { color: false, unicode: false });
-        assert_eq!((unicode.bar(10, 10), ascii.bar(10, 10)), ("█".repeat(24), "#".repeat(24)));
-        assert_eq!((unicode.bar(1, 2), ascii.bar(1, 2)), ("█".repeat(12), "#".repeat(12)));
-        assert_eq!((unicode.bar(1, 1000), ascii.bar(1, 1000)), ("▏".to_owned(), "#".to_owned()));
-        assert_eq!((unicode.bar(0, 10), ascii.bar(0, 0)), (String::new(), String::new()));
+        let (unicode, ascii) = (style(false, true), style(false, false));
+        assert_eq!((unicode.bar(10, 10, BAR), ascii.bar(10, 10, BAR)), ("█".repeat(24), "#".repeat(24)));
+        assert_eq!((unicode.bar(1, 2, BAR), ascii.bar(1, 2, BAR)), ("█".repeat(12), "#".repeat(12)));
+        assert_eq!((unicode.bar(1, 1000, BAR), ascii.bar(1, 1000, BAR)), ("▏".to_owned(), "#".to_owned()));
+        assert_eq!((unicode.bar(0, 10, BAR), ascii.bar(0, 0, BAR)), (String::new(), String::new()));
     }
 }

@@ -28,6 +28,7 @@ pub(super) const TOOL: &Tool = &Tool {
     subcommand: Some("package"),
     rows: ROWS,
     positional: Some(Positional { id: "input", usage: "Extract from <file>." }),
+    about: "Pack and unpack offload binaries",
     overview: OVERVIEW,
     title: "llvm-offload-binary",
     version_of: "LLVM",

@@ -77,7 +77,7 @@ pub(super) fn read_with_limit(
     Room::new().take_entries(header.count(), base.saturating_add(ENTRIES_AT))?;
     let strings = header.size.saturating_mul(STRINGS_SHARED_MAX).saturating_add(STRINGS_MIN).min(strings_max);
     let mut budget = Budget { images: header.size, string_entries: header.size, strings };
-    let entries = (1..=header.count()).map(|number| body.entry(number, &mut budget)).collect::<Result<_, _>>()?;
+    let entries = (0..header.count()).map(|number| body.entry(number, &mut budget)).collect::<Result<_, _>>()?;
     Ok(Some(Contents { entries, len: header.size }))
 }
 
@@ -109,7 +109,7 @@ impl<'a> Body<'a> {
     }
 
     fn entry(&self, number: u64, budget: &mut Budget) -> Result<Entry, Malformed> {
-        let start = number.saturating_sub(1).saturating_mul(ENTRY_LEN);
+        let start = number.saturating_mul(ENTRY_LEN);
         let mut cursor = self.cursor(self.header.entries_offset.saturating_add(start));
         let field = |name: &'static str| move || format!("the {name} of image {number}");
         let image_kind = ImageKind::from_number(cursor.u16(field("image kind"))?);
@@ -150,7 +150,7 @@ impl<'a> Body<'a> {
         spend(&mut budget.string_entries, len, at, "size of a table of strings", expected)?;
         let mut cursor = self.cursor(offset);
         let mut strings = Vec::new();
-        for index in 1..=count {
+        for index in 0..count {
             let what = |part: &'static str| move || format!("the {part} of string {index} of image {number}");
             let key = cursor.u64(what("key offset"))?;
             let value = cursor.u64(what("value offset"))?;

@@ -216,9 +216,9 @@ fn claims_are_checked_before_they_are_used() {
     };
     assert!(fails(Version::V1, 8, 1 << 40).contains("the offload binary needs 1099511627776 bytes at offset 0"));
     assert!(fails(Version::V2, 24, 1 << 60).contains("the table of entries needs"));
-    assert!(fails(Version::V1, 48, 1 << 60).contains("the table of strings of image 1 needs"));
+    assert!(fails(Version::V1, 48, 1 << 60).contains("the table of strings of image 0 needs"));
     assert!(fails(Version::V1, 24, 1 << 40).contains("the table of entries needs 1099511627776 bytes at offset 32"));
-    assert!(fails(Version::V1, 64, u64::MAX).contains("image 1 needs 18446744073709551615 bytes"));
+    assert!(fails(Version::V1, 64, u64::MAX).contains("image 0 needs 18446744073709551615 bytes"));
 }
 
 #[test]

@@ -1,73 +1,76 @@
 //! `man`: manual pages, made from the same definitions as the help texts.
 
+mod page;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::builder::PathBufValueParser;
 use clap::{Arg, ArgMatches, Command};
-use clap_mangen::Man;
-use offload_bundle::{Error, write_file};
+use offload_bundle::{create_directory, write_file};
 
 use super::TOOLS;
 use super::console::Console;
 use super::options::{Row, Shown, Tool};
-use super::subcommand::{self, PROGRAM, Subcommand};
+use super::subcommand::{PROGRAM, SUBCOMMANDS, Subcommand};
+use page::Page;
 
 /// The subcommand.
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "man", command, run };
 
 const EXAMPLES: &str = "\
 Examples:
-  Install all pages for yourself:
-    clang-offload-bundler man -o ~/.local/share/man/man1
+  Install the pages next to an executable in ~/.cargo/bin, where `man` looks for them:
+    clang-offload-bundler man -o ~/.cargo/share/man/man1
     man clang-offload-bundler-inspect
 
 Exit status:
-  0  the pages were written
+  0  all pages were written
   1  a page could not be written
   2  the command line is wrong";
 
 fn command() -> Command {
-    Command::new("man").about("Write the manual pages into a directory").after_help(EXAMPLES).arg(
+    Command::new("man").about("Write the manual pages to a directory").after_help(EXAMPLES).arg(
         Arg::new("output")
             .short('o')
             .long("output")
             .value_name("DIR")
             .value_parser(PathBufValueParser::new())
             .required(true)
-            .help("Where the pages go; made if there is none"),
+            .help("Directory for the pages, created if necessary"),
     )
 }
 
 fn run(matches: &ArgMatches, _console: &mut Console) -> anyhow::Result<ExitCode> {
     let directory = matches.get_one::<PathBuf>("output").cloned().unwrap_or_default();
-    std::fs::create_dir_all(&directory).map_err(|error| Error::io(&directory, error))?;
-    let tools = TOOLS.into_iter().map(page_of_tool);
-    let subcommands = subcommand::SUBCOMMANDS.into_iter().map(|subcommand| {
-        let name = format!("{PROGRAM}-{}", subcommand.name);
-        let command = (subcommand.command)().version(env!("CARGO_PKG_VERSION"));
-        command.name(name).bin_name(format!("{PROGRAM} {}", subcommand.name))
-    });
-    for page in tools.chain(subcommands) {
-        let name = format!("{}.1", page.get_name());
+    create_directory(&directory)?;
+    let pages: Vec<Page> =
+        TOOLS.into_iter().map(page_of_tool).chain(SUBCOMMANDS.into_iter().map(page_of_subcommand)).collect();
+    let names: Vec<String> = pages.iter().map(|page| page.name.clone()).collect();
+    for page in &pages {
         let mut text = Vec::new();
-        Man::new(page.disable_help_subcommand(true)).render(&mut text)?;
-        write_file(&directory.join(name), &text)?;
+        page.write(&names, &mut text)?;
+        write_file(&directory.join(format!("{}.1", page.name)), &text)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
+fn page_of_subcommand(subcommand: &Subcommand) -> Page {
+    let name = format!("{PROGRAM}-{}", subcommand.name);
+    Page { name, command: subcommand.named(), typed: format!("{PROGRAM} {}", subcommand.name) }
+}
+
 /// A tool's options, as `clap` would show them.
-fn page_of_tool(tool: &Tool) -> Command {
+fn page_of_tool(tool: &Tool) -> Page {
     let rows = tool.rows.iter().filter(|row| row.shown != Shown::Never);
-    let others = subcommand::SUBCOMMANDS.into_iter().map(|subcommand| format!("{PROGRAM}-{}(1)", subcommand.name));
-    let see_also = others.collect::<Vec<_>>().join(", ");
-    Command::new(tool.title)
-        .about(tool.overview)
-        .after_help(format!("See also: {see_also}"))
+    let file = tool.positional.iter().map(|word| Arg::new(word.id).value_name("FILE").help(word.usage));
+    let command = Command::new(tool.title)
+        .about(tool.about)
+        .long_about(tool.overview)
         .disable_help_flag(true)
         .disable_version_flag(true)
-        .args(rows.map(described))
+        .args(rows.map(described).chain(file));
+    Page { name: tool.title.to_owned(), command, typed: tool.title.to_owned() }
 }
 
 fn described(row: &'static Row) -> Arg {

@@ -1,0 +1,148 @@
+//! `completions`: scripts with which a shell completes the command lines of all subcommands, and LLVM's options.
+
+mod bash;
+
+use std::process::ExitCode;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
+use clap_complete::Shell;
+use offload_bundle::Error;
+
+use super::console::Console;
+use super::options::{Kind, Row, Shown, Tool};
+use super::subcommand::{self, PROGRAM, Subcommand};
+use super::{TOOLS, to_stdout};
+
+/// The subcommand.
+pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "completions", command, run };
+
+const EXAMPLES: &str = "\
+Examples:
+  bash, with the package bash-completion:
+    cd ~/.local/share/bash-completion/completions
+    clang-offload-bundler completions bash > clang-offload-bundler
+  fish:
+    clang-offload-bundler completions fish > ~/.config/fish/completions/clang-offload-bundler.fish
+  zsh, with a directory of your own in $fpath:
+    clang-offload-bundler completions zsh > ~/.zfunc/_clang-offload-bundler
+
+Exit status:
+  0  the script was printed
+  1  the script could not be printed
+  2  the command line is wrong";
+
+/// Options whose value is a file.
+const FILES: [&str; 5] = ["input", "inputs", "output", "outputs", "o"];
+
+fn command() -> Command {
+    Command::new("completions")
+        .about("Print a script that completes command lines in your shell")
+        .after_help(EXAMPLES)
+        .arg(Arg::new("shell").value_name("SHELL").required(true).value_parser(value_parser!(Shell)).help("Your shell"))
+}
+
+fn run(matches: &ArgMatches, _console: &mut Console) -> anyhow::Result<ExitCode> {
+    let script = matches.get_one::<Shell>("shell").copied().map(script).unwrap_or_default();
+    to_stdout(|out| out.write_all(script.as_bytes()).map_err(|error| Error::io("-", error)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn script(shell: Shell) -> String {
+    let mut everything = everything();
+    if shell == Shell::Bash {
+        everything.build();
+        return bash::script(&everything);
+    }
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut everything, PROGRAM, &mut script);
+    let script = String::from_utf8_lossy(&script).into_owned();
+    if shell == Shell::Fish { script + &fish_words(&everything) } else { script }
+}
+
+/// The words that may follow a subcommand, which `clap_complete` leaves out for fish: it offers files then.
+fn fish_words(everything: &Command) -> String {
+    let line = |command: &Command| {
+        let positional = command.get_positionals().next();
+        let words: Vec<String> = positional
+            .iter()
+            .flat_map(|arg| arg.get_possible_values())
+            .map(|value| value.get_name().to_owned())
+            .collect();
+        let takes_files = positional.is_some() && words.is_empty();
+        let condition = format!("__fish_{}_using_subcommand {}", PROGRAM.replace('-', "_"), command.get_name());
+        let words = format!("complete -c {PROGRAM} -n \"{condition}\" -f -a \"{}\"\n", words.join(" "));
+        if takes_files { String::new() } else { words }
+    };
+    everything.get_subcommands().map(line).collect()
+}
+
+/// All that may be typed, as one command.
+fn everything() -> Command {
+    let all = TOOLS.into_iter().fold(subcommand::all().propagate_version(true), |all, tool| match tool.subcommand {
+        Some(name) => all.subcommand(with_options(packager(name, tool), tool)),
+        None => with_options(all, tool),
+    });
+    all.mut_subcommands(|subcommand| subcommand.mut_args(hinted))
+}
+
+/// The option, its value not taken for a file unless it is one.
+fn hinted(arg: Arg) -> Arg {
+    let is_open = arg.get_action().takes_values() && arg.get_value_hint() == ValueHint::Unknown;
+    if is_open { arg.value_hint(ValueHint::Other) } else { arg }
+}
+
+/// The packager has `--help` and `--version`, but no `-V`.
+fn packager(name: &'static str, tool: &Tool) -> Command {
+    let version = Arg::new("version").long("version").action(ArgAction::Version).help("Print version");
+    Command::new(name).about(tool.about).disable_version_flag(true).arg(version)
+}
+
+fn with_options(command: Command, tool: &Tool) -> Command {
+    const OF_CLAP: [&str; 2] = ["help", "version"];
+    const HARD_TO_QUOTE: &str = "###";
+    let is_offered =
+        |row: &&Row| row.shown != Shown::Never && !OF_CLAP.contains(&row.name) && row.name != HARD_TO_QUOTE;
+    let rows = tool.rows.iter().filter(is_offered);
+    let file = tool.positional.iter().map(|word| Arg::new(word.id).value_hint(ValueHint::FilePath));
+    command.args(rows.map(option).chain(file))
+}
+
+/// An option of LLVM's tool, as its completion needs it.
+fn option(row: &'static Row) -> Arg {
+    let arg = Arg::new(row.name).help(row.help.lines().next());
+    let arg = match row.name.chars().as_str() {
+        name if name.len() == 1 => arg.short(name.chars().next()),
+        name => arg.long(name),
+    };
+    match row.kind {
+        Kind::Act(_) | Kind::Flag => arg.action(ArgAction::SetTrue),
+        Kind::Choice { of, bare } => {
+            let least = usize::from(bare.is_none());
+            arg.value_parser(PossibleValuesParser::new(of)).num_args(least..=1).require_equals(bare.is_some())
+        }
+        Kind::Text if row.name == "type" => arg.value_parser(PossibleValuesParser::new(types(row.help))),
+        _ if FILES.contains(&row.name) => arg.value_hint(ValueHint::FilePath),
+        _ => arg.value_hint(ValueHint::Other),
+    }
+}
+
+/// The file types that the help lists.
+fn types(help: &'static str) -> Vec<&'static str> {
+    help.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_is_consistent_and_has_the_types() {
+        everything().debug_assert();
+        let everything = everything();
+        let file_type = everything.get_arguments().find(|arg| arg.get_id() == "type").unwrap();
+        let types: Vec<String> =
+            file_type.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
+        assert_eq!(types.join(" "), "i ii cui hipi d ll bc s o a gch ast");
+    }
+}

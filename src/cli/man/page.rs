@@ -1,0 +1,123 @@
+//! One manual page. The options are `clap_mangen`'s; the rest it would run together: the title, what the command line looks like,
+//! and the examples, which stand on the page as they are typed.
+
+use std::io::{self, Write};
+
+use clap::{Arg, Command};
+use clap_mangen::Man;
+
+use crate::cli::subcommand::PROGRAM;
+
+/// A manual page.
+pub(super) struct Page {
+    /// Its name, without `.1`.
+    pub(super) name: String,
+    /// What is described.
+    pub(super) command: Command,
+    /// How the command line begins.
+    pub(super) typed: String,
+}
+
+impl Page {
+    /// Writes the page, which refers to `others` at its end.
+    pub(super) fn write(&self, others: &[String], out: &mut dyn Write) -> io::Result<()> {
+        let (version, title) = (env!("CARGO_PKG_VERSION"), self.name.to_uppercase());
+        // Apostrophes in examples are typed, and the centre of the header stays empty, since long titles leave no room.
+        writeln!(out, ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '")?;
+        writeln!(out, ".TH {} 1 \"\" \"{PROGRAM} {version}\" \"\\&\"", escaped(&title))?;
+        // Words of command lines are not hyphenated, and lines are not stretched.
+        writeln!(out, ".nh\n.ad l")?;
+        let about = self.command.get_about().map(ToString::to_string).unwrap_or_default();
+        writeln!(out, ".SH NAME\n{} \\- {}", escaped(&self.name), escaped(&about))?;
+        writeln!(out, ".SH SYNOPSIS\n{}", self.synopsis())?;
+        let man = Man::new(self.command.clone().disable_help_subcommand(true));
+        man.render_description_section(out)?;
+        man.render_options_section(out)?;
+        let after = self.command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        write_sections(&after, out)?;
+        let others: Vec<String> =
+            others.iter().filter(|name| **name != self.name).map(|name| format!(".BR {} (1)", escaped(name))).collect();
+        writeln!(out, ".SH SEE ALSO\n{}", others.join(",\n"))
+    }
+
+    fn synopsis(&self) -> String {
+        let required = self.command.get_opts().filter(|arg| arg.is_required_set()).map(option);
+        let words = required.chain(self.command.get_positionals().map(positional));
+        let words: String = words.map(|word| format!(" {word}")).collect();
+        format!("\\fB{}\\fR [\\fIoptions\\fR]{words}", escaped(&self.typed))
+    }
+}
+
+fn option(arg: &Arg) -> String {
+    let name = arg.get_short().map_or_else(|| format!("--{}", arg.get_id()), |letter| format!("-{letter}"));
+    format!("\\fB{}\\fR {}", escaped(&name), value(arg))
+}
+
+fn positional(arg: &Arg) -> String {
+    let many = if arg.get_num_args().is_some_and(|count| count.max_values() > 1) { "..." } else { "" };
+    let value = value(arg) + many;
+    if arg.is_required_set() { value } else { format!("[{value}]") }
+}
+
+fn value(arg: &Arg) -> String {
+    let name = arg.get_value_names().and_then(<[_]>::first).map_or(arg.get_id().as_str(), |name| name.as_str());
+    format!("\\fI{}\\fR", escaped(name))
+}
+
+/// What follows the options in a help text: a section for each line that is not indented.
+fn write_sections(text: &str, out: &mut dyn Write) -> io::Result<()> {
+    let mut is_list = false;
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        match (line.strip_prefix("    "), line.strip_prefix("  ")) {
+            (None, None) => {
+                let heading = line.trim_end_matches(':').trim_start_matches("The ");
+                is_list = heading != "Examples";
+                writeln!(out, ".SH {}", escaped(&heading.to_uppercase()))?;
+            }
+            (Some(more), _) if is_list => writeln!(out, "{}", escaped(more.trim_start()))?,
+            (Some(code), _) => writeln!(out, ".RS 4\n.nf\n{}\n.fi\n.RE", escaped(code))?,
+            (None, Some(item)) if is_list => {
+                let (term, text) = item.split_once("  ").unwrap_or((item, ""));
+                writeln!(out, ".TP\n\\fB{}\\fR\n{}", escaped(term), escaped(text.trim_start()))?;
+            }
+            (None, Some(prose)) => writeln!(out, ".PP\n{}", escaped(prose))?,
+        }
+    }
+    Ok(())
+}
+
+/// A text in which nothing is an instruction, and every character is the one that is typed.
+fn escaped(text: &str) -> String {
+    let escape = |c: char| match c {
+        '\\' => "\\e".to_owned(),
+        '-' => "\\-".to_owned(),
+        '\'' => "\\*(Aq".to_owned(),
+        '`' => "\\(ga".to_owned(),
+        '~' => "\\(ti".to_owned(),
+        '^' => "\\(ha".to_owned(),
+        c => c.to_string(),
+    };
+    let text: String = text.chars().map(escape).collect();
+    if text.starts_with('.') { format!("\\&{text}") } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn examples_stand_as_they_are_typed_and_lists_are_lists() {
+        let text = "Examples:\n  What?\n    tool -o '~/x' | y\n\nThe rules:\n  one   the first\n        goes on\n";
+        let mut page = Vec::new();
+        write_sections(text, &mut page).unwrap();
+        let expected = ".SH EXAMPLES\n.PP\nWhat?\n.RS 4\n.nf\ntool \\-o \\*(Aq\\(ti/x\\*(Aq | y\n.fi\n.RE\n\
+                        .SH RULES\n.TP\n\\fBone\\fR\nthe first\ngoes on\n";
+        assert_eq!(String::from_utf8(page).unwrap(), expected);
+    }
+
+    #[test]
+    fn nothing_is_an_instruction() {
+        assert_eq!(escaped(".so \\x"), "\\&.so \\ex");
+        assert_eq!(escaped("'x'"), "\\*(Aqx\\*(Aq");
+    }
+}
