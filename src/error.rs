@@ -43,7 +43,7 @@ pub enum Error {
         /// What is wrong, and where.
         source: Malformed,
     },
-    /// Something that lies in a file is broken, and the file alone does not tell what.
+    /// A broken part of a file, named by its place.
     #[error("'{place}': {}", InsideText { file, error })]
     Inside {
         /// The file that the place names first.
@@ -53,7 +53,7 @@ pub enum Error {
         /// What is wrong.
         error: Box<Error>,
     },
-    /// The file type is none of those that bundles are made of.
+    /// An unknown bundle file type.
     #[error("'{0}': invalid file type specified")]
     FileType(String),
     /// The input is an object file of a kind that cannot carry bundle sections.
@@ -66,10 +66,10 @@ pub enum Error {
         /// The formats that would do.
         supported: &'static str,
     },
-    /// An entry ID that is none.
+    /// An invalid entry ID.
     #[error(transparent)]
     EntryId(#[from] IdError),
-    /// The input is no archive. The text is the reference's, whatever the size.
+    /// The input is not an archive. The text is the reference's, whatever the size.
     #[error("file too small to be an archive")]
     NoArchive,
     /// No entry of an archive can serve a request.
@@ -95,14 +95,14 @@ pub enum Error {
     /// Requested entries that no bundle in the input can serve, sorted.
     #[error("Can't find bundles for{}", MissingList(.0))]
     MissingEntries(Vec<String>),
-    /// There is no bundle where one is needed.
-    #[error("'{}': neither a bundle nor an ELF file with bundles in it", path.display())]
+    /// A file without bundles, where one is needed.
+    #[error("'{}': not a bundle, nor an ELF file that contains bundles", path.display())]
     NoBundle {
         /// The file as the caller named it.
         path: PathBuf,
     },
-    /// A bundle would become larger than the place that it has to stay in.
-    #[error("'{}': the bundle at offset {offset} would need {needed} bytes, and there is room for {room}", path.display())]
+    /// A bundle would outgrow the space that it has to stay in.
+    #[error("'{}': the bundle at offset {offset} needs {needed} bytes, but has room for only {room}", path.display())]
     NoRoom {
         /// The file as the caller named it.
         path: PathBuf,
@@ -113,9 +113,9 @@ pub enum Error {
         /// The bytes up to what follows it.
         room: u64,
     },
-    /// Bundles that are to be written anew lie in bytes that another part of the file has too.
+    /// Bundles to be rewritten share bytes with another part of the file.
     #[error(
-        "'{}': the section '{bundles}' shares the bytes at offset {offset} with {other}, so that its bundles cannot be written anew",
+        "'{}': cannot rewrite the bundles in section '{bundles}': it shares bytes at offset {offset} with {other}",
         path.display()
     )]
     SharedBytes {
@@ -128,34 +128,34 @@ pub enum Error {
         /// The first byte that they share.
         offset: u64,
     },
-    /// A compressed bundle that is to be plain, and would no longer end where it does.
-    #[error("'{}': without compression, the bundle at offset {offset} would not end before {behind}", path.display())]
+    /// A compressed bundle whose end could not be recognised once it is plain.
+    #[error("'{}': cannot decompress the bundle at offset {offset}: it would run into {behind}", path.display())]
     NoEnd {
         /// The file as the caller named it.
         path: PathBuf,
         /// Where the bundle is.
         offset: u64,
-        /// What would no longer be apart from it.
+        /// The data after it, which would become part of it.
         behind: &'static str,
     },
-    /// A text bundle that is to lose code objects would lose what stands between them, too.
-    #[error("'{}': the text bundle at offset {offset} holds more than its entries, so that none of them can be left out", path.display())]
+    /// Dropping entries of a text bundle would lose the text between them.
+    #[error("'{}': cannot drop entries of the text bundle at offset {offset}: it has text between its entries", path.display())]
     MoreThanEntries {
         /// The file as the caller named it.
         path: PathBuf,
         /// Where the bundle is.
         offset: u64,
     },
-    /// A bundle that is to lose code objects has an entry ID that cannot be written.
-    #[error("'{}': an entry ID of the bundle at offset {offset} is no UTF-8, so that the bundle can only be kept whole", path.display())]
+    /// Entries of a bundle cannot be dropped, since it has an entry ID that cannot be written.
+    #[error("'{}': cannot drop entries of the bundle at offset {offset}: an entry ID is not valid UTF-8", path.display())]
     NoUtf8 {
         /// The file as the caller named it.
         path: PathBuf,
         /// Where the bundle is.
         offset: u64,
     },
-    /// A selection would leave no code object for any device.
-    #[error("'{}': no code object for any device would be left", path.display())]
+    /// A selection would leave no device code.
+    #[error("'{}': no device code would be left", path.display())]
     NothingLeft {
         /// The file as the caller named it.
         path: PathBuf,
@@ -168,8 +168,8 @@ pub enum Error {
         /// The entry IDs of those that match, up to the bundle with the one too many.
         ids: Vec<String>,
     },
-    /// An input is a device of which nobody knows whether it ever ends.
-    #[error("'{}': this is a device, which may have no end; a copy of what is wanted of it can be read", path.display())]
+    /// An input is a device, which may be endless.
+    #[error("'{}': is a device and may be endless; copy the data to a regular file first", path.display())]
     Device {
         /// The device as the caller named it.
         path: PathBuf,
@@ -216,33 +216,33 @@ pub enum Error {
         /// The cause.
         source: io::Error,
     },
-    /// Thin archives that name one another, so that there is no end of them.
+    /// Thin archives that refer to each other in a cycle.
     #[error("'{}': this thin archive contains itself", path.display())]
     ArchiveCycle {
         /// The archive that came a second time.
         path: PathBuf,
     },
-    /// Thin archives that name more files than anybody has.
-    #[error("'{}': it is one of more than {most} files that thin archives name", path.display())]
+    /// Thin archives that refer to more files than the limit.
+    #[error("'{}': thin archives refer to more than {most} files", path.display())]
     TooManyFiles {
         /// The file that is one too many.
         path: PathBuf,
         /// How many there may be.
         most: u32,
     },
-    /// A generated name that is the name of a file that is read.
-    #[error("'{}': this file is an input, and would be overwritten under a generated name", path.display())]
+    /// A generated output name that names an input.
+    #[error("'{}': an output with a generated name would overwrite this input", path.display())]
     OverwritesInput {
         /// The generated name.
         path: PathBuf,
     },
     /// A member of a thin archive is a device, a pipe or a directory.
-    #[error("'{}': not a regular file, as a member of a thin archive must be", path.display())]
+    #[error("'{}': a member of a thin archive must be a regular file", path.display())]
     NoFile {
         /// The path that the archive names.
         path: PathBuf,
     },
-    /// The library broke a promise to itself: a fault to be reported.
+    /// A bug in the library; please report it.
     #[error("internal error: {0}")]
     Internal(&'static str),
     /// A caller of the library passed arguments that do not fit together.
@@ -344,8 +344,8 @@ impl fmt::Display for Listed<'_> {
     }
 }
 
-/// What is wrong at a place, without the file that the place names already. A member of a thin archive is a file of its
-/// own, in which the offsets count.
+/// What is wrong at a place, without the file, which the place already names. A member of a thin archive is a file of its
+/// own, and offsets count from its start.
 struct InsideText<'e> {
     file: &'e Path,
     error: &'e Error,
@@ -475,7 +475,7 @@ pub enum Malformed {
         actual: u64,
     },
     /// A compressed stream that its decoder refuses.
-    #[error("{what} at offset {offset}: the {method} stream is broken behind {inflated} inflated bytes: {reason}")]
+    #[error("{what} at offset {offset}: the {method} stream is broken after {inflated} inflated bytes: {reason}")]
     Stream {
         /// What the container is.
         what: &'static str,
@@ -497,7 +497,7 @@ pub enum Malformed {
         offset: u64,
     },
     /// An archive that its reader refuses.
-    #[error("archive broken at or behind offset {offset}: {reason}")]
+    #[error("archive broken at or after offset {offset}: {reason}")]
     Archive {
         /// The end of what could be read.
         offset: u64,
@@ -518,16 +518,16 @@ pub enum Malformed {
         /// The reader's reason.
         reason: String,
     },
-    /// Bytes behind the last container, where only more of them or zeros may follow.
-    #[error("at offset {offset} there is neither {what} nor zeros up to the end")]
+    /// Trailing bytes after the last container that are neither another one nor zeros.
+    #[error("trailing data at offset {offset}: expected {what} or zeros")]
     Trailing {
         /// What may follow.
         what: &'static str,
         /// Where the other bytes begin.
         offset: u64,
     },
-    /// Containers in containers, deeper than anyone has them.
-    #[error("{what} lie in one another more than {most} deep at offset {offset}")]
+    /// Containers nested too deeply.
+    #[error("{what} nested more than {most} levels deep at offset {offset}")]
     Nested {
         /// The containers.
         what: &'static str,
@@ -536,18 +536,18 @@ pub enum Malformed {
         /// Where the first one lies that is too deep.
         offset: u64,
     },
-    /// Containers in one another that cost more than a search may.
-    #[error("what lies in one another at offset {offset} comes to more than {limit} {what}; the search ends here")]
+    /// Nested containers that exceed the limit of a scan.
+    #[error("nested containers at offset {offset} exceed the limit of {limit} {what}; scan stopped")]
     Search {
-        /// What there is too much of.
+        /// What exceeds the limit.
         what: &'static str,
-        /// Where it is too much.
+        /// Where it exceeds the limit.
         offset: u64,
         /// How much there may be.
         limit: u64,
     },
-    /// A compressed container that claims to inflate to more than it may.
-    #[error("{what} at offset {offset}: it claims {claimed} bytes when inflated, more than the limit of {limit}")]
+    /// A compressed container whose recorded inflated size exceeds the limit.
+    #[error("{what} at offset {offset}: its inflated size of {claimed} bytes exceeds the limit of {limit}")]
     Claim {
         /// What the container is.
         what: &'static str,
@@ -558,9 +558,9 @@ pub enum Malformed {
         /// The limit.
         limit: u64,
     },
-    /// Compressed containers in other containers that claim together to inflate to more than they may.
+    /// Nested compressed containers whose recorded inflated sizes together exceed the limit.
     #[error(
-        "{what} at offset {offset}: it claims {claimed} bytes when inflated, but those that lie in others may have only {limit} together"
+        "{what} at offset {offset}: its inflated size of {claimed} bytes exceeds what is left of the limit of {limit} for nested containers"
     )]
     NestedClaim {
         /// What the container is.
@@ -598,8 +598,8 @@ pub enum Malformed {
         /// How much there may be.
         most: u64,
     },
-    /// A compressed container around something that is no bundle.
-    #[error("{what} at offset {offset}: what it inflates to is no bundle")]
+    /// A compressed container whose inflated data is not a bundle.
+    #[error("{what} at offset {offset}: the inflated data is not a bundle")]
     NoBundleInside {
         /// What the container is.
         what: &'static str,
@@ -629,20 +629,19 @@ impl fmt::Display for OsText<'_> {
     }
 }
 
-/// Whether a terminal shows a character, and does not obey it: it is neither a control character nor one that turns the
-/// direction of the text around it.
+/// Whether a terminal shows a character instead of interpreting it: it is neither a control character nor one that changes the
+/// text direction.
 pub(crate) fn is_shown(c: char) -> bool {
     let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     !c.is_control() && !turns
 }
 
-/// A text as it may stand on a terminal: what that would obey and not show is escaped.
+/// A text that is safe to print on a terminal: characters that it would interpret are escaped.
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if is_shown(c) { c.to_string() } else { c.escape_default().to_string() }).collect()
 }
 
-/// A name from a file, which may be any bytes, as it may stand on a terminal: escaped byte by byte if it is no text, or if a
-/// terminal would obey any of it.
+/// A name from a file, which may be any bytes, made safe to print: escaped byte by byte unless it is printable UTF-8.
 pub(crate) fn printable_name(name: &[u8]) -> String {
     let is_shown = |text: &String| text.chars().all(|c| is_shown(c) && c != char::REPLACEMENT_CHARACTER);
     bytes::text(name).filter(is_shown).unwrap_or_else(|| bytes::escaped(name))

@@ -1,4 +1,4 @@
-//! `extract`: code objects out of any file, chosen by what they are for.
+//! `extract`: copies code objects out of any file, selected by target.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -29,45 +29,45 @@ const VERSION: u32 = 1;
 
 const EXAMPLES: &str = "\
 Examples:
-  All code for one GPU, into a directory:
+  Write all code for one GPU to a directory:
     clang-offload-bundler extract libkernels.so --target gfx90a -o gfx90a
-  What that would write:
+  Print the names of the files only:
     clang-offload-bundler extract libkernels.so --target gfx90a --dry-run
-  Only the code objects with exactly this target ID, or this bundle entry ID:
+  Only exact matches of a target ID or a bundle entry ID:
     clang-offload-bundler extract libkernels.so --exact --target gfx90a:xnack+
     clang-offload-bundler extract libkernels.so --exact -t hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+
-  Every GPU of a family, from all that a wheel holds:
+  All GPUs of a family, from a Python wheel:
     clang-offload-bundler extract torch-2.9-cp312-linux_x86_64.whl --target 'gfx11*' -o gfx11
-  Straight into a disassembler:
+  Disassemble a code object:
     clang-offload-bundler extract kernel.o --target gfx90a -o - | llvm-objdump -d -
-  Which file is from where, for a program:
+  Print where each file is from, for a program:
     clang-offload-bundler extract torch-2.9-cp312-linux_x86_64.whl --json -o code
 
 Exit status:
-  0  everything that matches was written
+  0  all matches were written
   1  something that was asked for matches nothing, or something could not be read or written;
-     nothing was written, unless all that is wrong is in files which nobody named but which were
-     found in a directory: each of these is reported and left out, and what matches in the others
-     was written
-  2  the command line is wrong";
+     nothing was written. Exception: broken files in a directory are reported and skipped, and
+     the other matches are written
+  2  the command line is invalid";
 
-/// What the option for patterns takes.
-const TARGET: &str = "Target IDs, bundle entry IDs, or either with * ? [...], in a comma list; each has to match";
+/// The short help of `--target`.
+const TARGET: &str = "Target IDs or bundle entry IDs to extract, with wildcards * ? [...], in a comma list";
 
 fn command() -> Command {
     Command::new("extract")
-        .about("Write the code objects for some GPUs into files")
+        .about("Extract GPU code objects to files")
         .long_about(
-            "Write the code objects for some GPUs into files.\n\n\
-             Device code is found by content, as by `inspect`, and checked: compressed bundles against their hashes, members of zip \
-             files against their checksums. The names of the files that are written are printed: \
-             <input>-<member>-<number of the bundle>-<bundle entry ID>.<what it is>, with _ for everything but letters, digits and \
-             +-._=. The member is that of an archive or a zip file; the number counts the bundles at one place from 0. \
-             Without --target and --kind, everything but host code is written.",
+            "Extract GPU code objects to files.\n\n\
+             Contents are detected automatically, as by `inspect`, and checked: compressed bundles against their hashes, \
+             members of zip files against their checksums. Each code object is written to a file of its own, and the \
+             names of the files are printed: <input>-<member>-<bundle number>-<bundle entry ID>.<extension>, with every \
+             character except letters, digits and +-._= replaced by _. The member is that of an archive or a zip file; \
+             bundles at one place are numbered from 0. Without --target and --kind, everything except host code is \
+             extracted.",
         )
         .after_help(EXAMPLES)
         .args([
-            files::argument("Files to look into, and directories, whose files are looked into"),
+            files::argument("Files to read, and directories of such files"),
             files::recursive(),
             files::max_size(),
             Arg::new("output")
@@ -76,25 +76,26 @@ fn command() -> Command {
                 .value_name("DIR")
                 .value_parser(PathBufValueParser::new())
                 .default_value(".")
-                .help("Where the files go; - writes the only code object that matches to the standard output"),
+                .help("Output directory, created if necessary; - writes a single code object to standard output"),
             patterns::option("target", TARGET)
                 .short('t')
                 .long_help(
-                    "A target ID (gfx90a:xnack+), a bundle entry ID (hip-amdgcn-amd-amdhsa--gfx90a), or either with the \
-                     wildcards * ? and [...]. Several stand in a comma list, or the option is given several times; each of them has \
-                     to match something. A target ID takes the code objects that can run there: gfx90a:xnack+ takes gfx90a too, \
-                     as that leaves xnack open. Without features, it takes every code object of that processor.",
+                    "Target IDs (gfx90a:xnack+) or bundle entry IDs (hip-amdgcn-amd-amdhsa--gfx90a) to extract, with the \
+                     wildcards * ? and [...], in a comma list. May be repeated. Each must match something; what matches any \
+                     of them is extracted. A target ID matches all code objects that can run on it: gfx90a:xnack+ also \
+                     matches gfx90a, which runs with any xnack setting. Without features, it matches every code object for \
+                     that processor.",
                 ),
-            patterns::list("kind", "Offload kinds, in a comma list; hip and hipv4 are one; each has to match")
+            patterns::list("kind", "Offload kinds to extract, in a comma list; hip and hipv4 are equivalent")
                 .short('k')
                 .value_name("KIND")
                 .value_parser(["host", "openmp", "hip", "hipv4", "cuda", "sycl"]),
-            patterns::exact("Take only what has exactly this target ID or entry ID, not all that is compatible"),
+            patterns::exact("Match only the exact target ID or entry ID, not all that are compatible"),
             Arg::new("json")
                 .long("json")
                 .action(ArgAction::SetTrue)
-                .help("Instead of the names, print where each file is from: a JSON document, described by docs/extract.schema.json"),
-            Arg::new("dry-run").short('n').long("dry-run").action(ArgAction::SetTrue).help("Print the names, write nothing"),
+                .help("Print where each file is from instead of the names, as a JSON document (docs/extract.schema.json)"),
+            Arg::new("dry-run").short('n').long("dry-run").action(ArgAction::SetTrue).help("Print the names of the files without writing them"),
         ])
 }
 

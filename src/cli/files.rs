@@ -1,5 +1,4 @@
-//! The files that a subcommand works on: those that were named, and those in directories; and what they may make of
-//! themselves.
+//! The files that a subcommand works on, named or found in directories, and the limits on their inflated size.
 
 use std::path::{Path, PathBuf};
 
@@ -11,12 +10,12 @@ use offload_bundle::container::Limits;
 use super::options::MAX_SIZE_HELP;
 use super::values;
 
-/// How a file came to be looked into.
+/// How a file was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// It was named.
+    /// Named on the command line.
     Named,
-    /// It was found in a directory; most of those hold no device code.
+    /// Found in a directory, where most files have no device code.
     InDirectory,
 }
 
@@ -27,12 +26,12 @@ pub(super) struct WorkFile {
     pub(super) origin: Origin,
 }
 
-/// How far directories are followed.
+/// How deep directories are searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Directories {
-    /// The files in them.
+    /// Only the files in them.
     Flat,
-    /// Those of their directories too.
+    /// The files in their subdirectories too.
     Recursive,
 }
 
@@ -41,28 +40,29 @@ pub(super) fn argument(help: &'static str) -> Arg {
     Arg::new("files").value_name("FILE").value_parser(PathBufValueParser::new()).required(true).num_args(1..).help(help)
 }
 
-/// The option for following directories.
+/// The option to descend into subdirectories.
 pub(super) fn recursive() -> Arg {
     Arg::new("recursive")
         .short('r')
         .long("recursive")
         .action(ArgAction::SetTrue)
-        .help("Follow directories to any depth, but no symbolic links in them")
+        .help("Descend into subdirectories, without following symbolic links")
 }
 
-/// The option for what compressed bundles may inflate to.
+/// The option that limits the inflated size of compressed bundles.
 pub(super) fn max_size() -> Arg {
-    let parse =
-        |text: &str| values::size(text.as_bytes()).ok_or("not a number of bytes, behind which K, M or G may stand");
+    let parse = |text: &str| {
+        values::size(text.as_bytes()).ok_or("expected a number of bytes, optionally with suffix K, M or G")
+    };
     Arg::new("max-size").long("max-size").value_name("BYTES").value_parser(parse).help(MAX_SIZE_HELP)
 }
 
-/// What that option says.
+/// The limits that this option sets.
 pub(super) fn limits(matches: &ArgMatches) -> Limits {
     values::limits(matches.get_one("max-size").copied())
 }
 
-/// The files that a command line names, directories followed. What cannot be read is an error in its place.
+/// The files that a command line names, and those in the directories that it names. What cannot be read is an error in its place.
 pub(super) fn of(matches: &ArgMatches) -> Vec<Result<WorkFile, Error>> {
     let directories = if matches.get_flag("recursive") { Directories::Recursive } else { Directories::Flat };
     let mut files = Vec::new();
@@ -76,7 +76,7 @@ pub(super) fn of(matches: &ArgMatches) -> Vec<Result<WorkFile, Error>> {
     files
 }
 
-/// Adds the files in a directory, in the order of their names, so that two runs tell the same.
+/// Adds the files in a directory, sorted by name, so that the output is reproducible.
 fn directory(path: &Path, directories: Directories, files: &mut Vec<Result<WorkFile, Error>>) {
     let listed = std::fs::read_dir(path).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
     let mut entries = match listed {

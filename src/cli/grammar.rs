@@ -143,7 +143,7 @@ impl Reader<'_> {
             Kind::Int => (signed(value).map(|value| value.to_string()), "' value invalid for integer argument!".into()),
             Kind::Size => (
                 size(value).map(|value| value.to_string()),
-                "' value invalid for size argument! Try a number of bytes, or one with K, M or G behind it".into(),
+                "' value invalid for size argument! Try a number of bytes, optionally with suffix K, M or G".into(),
             ),
             Kind::Choice { of, .. } => {
                 let chosen = of.iter().find(|word| word.as_bytes() == value);

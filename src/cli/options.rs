@@ -208,12 +208,11 @@ pub(super) const COLOR: Row =
     Row::secret("color", Kind::Flag, "", "Use colors in messages (default: if they go to a terminal)");
 
 /// What both tools say of the option that limits the zstd window.
-pub(super) const WINDOW_HELP: &str =
-    "Largest zstd window, 2 to the power of this (10 to 31; 27 for old streaming decoders)";
+pub(super) const WINDOW_HELP: &str = "Largest zstd window as a power of two, 10 to 31 (27 for old streaming decoders)";
 
 /// What both tools say of the option that limits what is inflated.
 pub(super) const MAX_SIZE_HELP: &str =
-    "Largest inflated size to accept of anything compressed, in bytes or with K, M or G (default: any)";
+    "Reject compressed data that inflates to more than this, in bytes or with suffix K, M or G (default: no limit)";
 
 pub(super) const HELP: Kind = Kind::Act(Action::Help(HelpStyle { by_category: true, hidden: false }));
 pub(super) const HELP_HIDDEN: Kind = Kind::Act(Action::Help(HelpStyle { by_category: true, hidden: true }));

@@ -1,4 +1,4 @@
-//! `help`: which subcommands there are. The help of LLVM's tools stays what it is there.
+//! `help`: the list of subcommands, and the help of each. `--help` stays LLVM's.
 
 use std::process::ExitCode;
 
@@ -16,25 +16,25 @@ pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "help", command, 
 
 const EXAMPLES: &str = "\
 Examples:
-  Which subcommands are there?
+  List the subcommands:
     clang-offload-bundler help
-  What can one of them do?
+  Print the help of one:
     clang-offload-bundler help inspect
 
 Exit status:
   0  the text was printed
-  1  it could not be printed
-  2  the command line is wrong";
+  1  the text could not be printed
+  2  the command line is invalid";
 
 /// What `--help` prints of LLVM's tools.
 const FULL_HELP: HelpStyle = HelpStyle { by_category: true, hidden: false };
 
 fn command() -> Command {
-    Command::new("help").about("List the subcommands, or explain one of them").after_help(EXAMPLES).arg(
+    Command::new("help").about("List the subcommands, or print the help of one").after_help(EXAMPLES).arg(
         Arg::new("subcommand")
             .value_name("SUBCOMMAND")
             .value_parser(subcommand::names())
-            .help("The subcommand to explain"),
+            .help("Subcommand to print the help of"),
     )
 }
 

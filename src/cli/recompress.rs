@@ -25,29 +25,29 @@ const EXAMPLES: &str = "\
 Examples:
   Compress the device code of a library:
     clang-offload-bundler recompress libkernels.so -o small/libkernels.so
-  Keep the code for two GPUs only:
+  Keep only the code for two GPUs:
     clang-offload-bundler recompress libkernels.so -o libkernels.so --keep gfx90a,gfx942
-  Make a bundle plain again:
+  Convert a bundle back to a plain one:
     clang-offload-bundler recompress kernels.hipfb -o plain.hipfb --none
 
 Exit status:
   0  the output was written
-  1  it was not; a file that was there is unchanged
-  2  the command line is wrong";
+  1  something failed; an existing output file is unchanged
+  2  the command line is invalid";
 
 fn command() -> Command {
     Command::new("recompress")
-        .about("Make bundles smaller: compress them anew, leave GPUs out")
+        .about("Make bundles smaller: compress them, and drop GPUs")
         .long_about(
-            "Make bundles smaller: compress them anew, leave GPUs out.\n\n\
-             The file holds bundles, one or many in a row, or is an ELF library, program or object with bundles in its \
-             .hip_fatbin section. There, each bundle stays at its offset, so that nothing else in the file changes; the space \
-             that it no longer needs becomes a hole: zeros that take no space on disk and next to none in a wheel. A section \
-             that shares bytes with bundles is an error.\n\n\
-             Each bundle gets the smallest of three forms: compressed, plain or, if nothing of it is left out, as it was. What \
-             stands behind the last one is kept. Every pattern of --keep has to take something.\n\n\
-             HIP runtimes read compressed bundles since ROCm 6.2. LLVM 22's own bundler reads a compressed bundle only where \
-             nothing stands behind it; --none gives it back what it can read.",
+            "Make bundles smaller: compress them, and drop GPUs.\n\n\
+             The input is a file of one or more bundles, or an ELF library, program or object with bundles in its .hip_fatbin \
+             section. In an ELF file every bundle stays at its offset, and nothing else changes. The space saved becomes a \
+             hole: zeros that take no space on disk and almost none in a wheel. Another section that shares bytes with the \
+             bundles is an error.\n\n\
+             Each bundle is written in its smallest form: compressed, plain or, if nothing is dropped from it, unchanged. Data \
+             after the last bundle is kept. Every --keep pattern must match something.\n\n\
+             HIP runtimes since ROCm 6.2 read compressed bundles. LLVM 22's bundler reads a compressed bundle only if no data \
+             follows it; --none writes bundles that it can always read.",
         )
         .after_help(EXAMPLES)
         .args([
@@ -55,45 +55,44 @@ fn command() -> Command {
                 .value_name("FILE")
                 .value_parser(PathBufValueParser::new())
                 .required(true)
-                .help("The file to read"),
+                .help("File to read"),
             Arg::new("output")
                 .short('o')
                 .long("output")
                 .value_name("OUT")
                 .value_parser(PathBufValueParser::new())
                 .required(true)
-                .help("The file to write, which may be the same; - is the standard output"),
+                .help("File to write, which may be the input; - writes to standard output"),
             Arg::new("level")
                 .long("level")
                 .value_name("N")
                 .allow_negative_numbers(true)
                 .value_parser(level)
-                .help("The compression level in zstd's scale, 3 unless asked"),
+                .help("zstd compression level (default: 3)"),
             Arg::new("window")
                 .long("window")
                 .value_name("LOG")
                 .value_parser(window)
-                .help("The largest zstd window, 2 to the power of this (10 to 31)"),
+                .help("Largest zstd window as a power of two, 10 to 31"),
             Arg::new("none")
                 .long("none")
                 .action(ArgAction::SetTrue)
                 .conflicts_with_all(["level", "window"])
-                .help("Do not compress")
+                .help("Write plain bundles")
                 .long_help(
-                    "Do not compress: every bundle is plain. A file of plain bundles that was recompressed, nothing left out, \
-                     becomes what it was, byte by byte, if each bundle in it stood as near to the one before it as some \
-                     alignment up to 4096 allows, as compilers place them; an ELF file always does.",
+                    "Write plain bundles. This undoes an earlier `recompress` of plain bundles that dropped nothing: an ELF file \
+                     is restored byte for byte, and so is a file of bundles that are aligned as compilers align them, to a \
+                     power of two up to 4096.",
                 ),
             files::max_size(),
-            pattern("keep", "Keep what the patterns take, and host code, and leave out everything else"),
-            pattern("drop", "Leave out what the patterns take"),
-            patterns::exact("Patterns take only what has exactly this target ID or entry ID, not all that is compatible"),
+            pattern("keep", "Keep only host code and what matches any of the patterns"),
+            pattern("drop", "Drop what matches any of the patterns"),
+            patterns::exact("Match only the exact target ID or entry ID, not all that are compatible"),
         ])
 }
 
 fn pattern(name: &'static str, help: &'static str) -> Arg {
-    let long =
-        "Patterns are those of `extract`: target IDs, bundle entry IDs, or either with wildcards, in a comma list.";
+    let long = "The patterns are target IDs or bundle entry IDs, with wildcards * ? [...], in a comma list, as for `extract --target`.";
     patterns::option(name, help).long_help(format!("{help}. {long}"))
 }
 

@@ -93,7 +93,7 @@ pub(super) fn hint(words: &[OsString]) -> Option<String> {
 pub(super) fn all() -> Command {
     let subcommands = SUBCOMMANDS.into_iter().map(|subcommand| (subcommand.command)());
     Command::new(PROGRAM)
-        .about("Look into bundles of GPU code objects and whatever holds them")
+        .about("Bundle, unbundle, inspect and check GPU code objects")
         .version(env!("CARGO_PKG_VERSION"))
         .disable_help_subcommand(true)
         .subcommands(subcommands)

@@ -23,42 +23,42 @@ const VERSION: u32 = 1;
 
 const EXAMPLES: &str = "\
 Examples:
-  Is a library fit to be shipped?
+  Check a library before shipping it:
     clang-offload-bundler verify libkernels.so
-  All that an installation holds, for a program:
+  Check an installation, with a JSON report:
     clang-offload-bundler verify -r --json /opt/rocm/lib
 
 The rules:
-  readable   headers, ranges, sizes and hashes are what they claim to be
-  trailing   nothing but padding stands between bundles and behind them
-  entry-id   every bundle entry ID is one
-  feature    a processor has the features that its target ID sets
-  duplicate  no two entries of a bundle have the same ID
-  conflict   a feature is set in all entries of a processor, or in none
+  readable   headers, ranges, sizes and hashes agree with the data
+  trailing   there is only padding between bundles and after the last one
+  entry-id   every bundle entry ID is valid
+  feature    a processor supports the features that its target ID sets
+  duplicate  entry IDs are unique in a bundle
+  conflict   a feature is set in all entries for a processor, or in none
   overlap    code objects do not overlap
-  target     an ELF file for an AMD GPU is for the target that its entry ID names
+  target     an AMD GPU ELF file is built for the target in its entry ID
 
 Exit status:
-  0  nothing is wrong
-  1  something is wrong, or could not be read
-  2  the command line is wrong";
+  0  no faults were found
+  1  faults were found, or something could not be read
+  2  the command line is invalid";
 
 fn command() -> Command {
     Command::new("verify")
-        .about("Check the GPU code objects that files hold")
+        .about("Check bundles and GPU code objects for faults")
         .long_about(
-            "Check the GPU code objects that files hold.\n\n\
-             Device code is found by content, as by `inspect`. Everything is read, and what is compressed is inflated.",
+            "Check bundles and GPU code objects for faults.\n\n\
+             Contents are detected automatically, as by `inspect`. All data is read, and compressed data is inflated.",
         )
         .after_help(EXAMPLES)
         .args([
-            files::argument("Files to check, and directories, whose files are checked"),
+            files::argument("Files to check, and directories of such files"),
             files::recursive(),
             files::max_size(),
             Arg::new("json")
                 .long("json")
                 .action(ArgAction::SetTrue)
-                .help("One JSON document, described by docs/verify.schema.json"),
+                .help("Print a JSON document, described by docs/verify.schema.json"),
         ])
 }
 

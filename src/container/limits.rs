@@ -126,7 +126,7 @@ mod tests {
         let limits = Limits { inflated: 10, ..Limits::default() };
         assert_eq!(limits.check("bundle", 7, 10), Ok(()));
         let error = limits.check("bundle", 7, 11).unwrap_err().to_string();
-        assert_eq!(error, "bundle at offset 7: it claims 11 bytes when inflated, more than the limit of 10");
+        assert_eq!(error, "bundle at offset 7: its inflated size of 11 bytes exceeds the limit of 10");
         assert_eq!(Limits::default().check("bundle", 0, u64::MAX), Ok(()));
     }
 

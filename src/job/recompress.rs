@@ -384,8 +384,8 @@ fn ensure_it_ends(data: Slice<'_>, bundle: &Bundle<'_>, plain: &Plain<'_>, form:
     let is_last = bundle.offset.saturating_add(bundle.stored_len) >= data.len();
     let behind = match form {
         Form::Plain if bundle.compressed.is_none() => return Ok(()),
-        Form::Plain if plain.has_tail => "what was compressed behind it",
-        Form::Plain if plain.is_text && !is_last => "what stands behind it",
+        Form::Plain if plain.has_tail => "the data that was compressed with it",
+        Form::Plain if plain.is_text && !is_last => "the data after it",
         _ => return Ok(()),
     };
     Err(Error::NoEnd { path: data.path().to_owned(), offset: bundle.offset, behind })

@@ -335,7 +335,9 @@ fn a_file_whose_name_begins_with_a_dash_is_recognised() {
 fn the_help_tells_what_inspect_does_not_find() {
     let (_, help, _) = text(&tool_in(Path::new("."), &["inspect", "--help"]));
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
-    for sentence in ["is found with --inflate only", "are not told of; `verify` does that"] {
+    for sentence in
+        ["Use --inflate to find bundles that are nested in its code objects", "are not reported; use `verify`"]
+    {
         assert!(help.contains(sentence), "{help}");
     }
 }

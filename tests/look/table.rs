@@ -166,7 +166,7 @@ fn a_summary_counts_all_files() {
     let printed = String::from_utf8(outcome.stdout).unwrap();
     let lines: Vec<&str> = printed.lines().collect();
     assert_eq!(lines.len(), 6, "{printed}");
-    assert_eq!(lines[0], "In all: 300 code objects in 100 files, 400 kB");
+    assert_eq!(lines[0], "Total: 300 code objects in 100 files, 400 kB");
     assert!(lines[2].starts_with("    gfx90a      100    300 kB  75.0 %"), "{printed}");
     assert!(lines[3].starts_with("    gfx906      100    100 kB  25.0 %"), "{printed}");
     assert_eq!(lines[5], "No device code in 200 files");
@@ -179,7 +179,7 @@ fn a_summary_counts_all_files() {
 
 #[test]
 fn what_is_not_inflated_that_far_is_a_question() {
-    let note = "?: not inflated that far; --inflate shows it\n";
+    let note = "?: not inflated; use --inflate to see the kind\n";
     let code = vec![b'x'; 100_000];
     let packed = formats::compressed(3, 1, &formats::binary(&[(GFX906, &code), (GFX90A, &code)], 1));
     let out = |args: &[&str]| {

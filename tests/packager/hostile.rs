@@ -90,7 +90,7 @@ fn offload_binaries_in_offload_binaries_come_to_an_end() {
                 _ => {
                     assert_eq!((outcome.status, outcome.files.len()), (1, 1), "{depth}");
                     assert!(
-                        outcome.stderr_text().contains("lie in one another more than 8 deep"),
+                        outcome.stderr_text().contains("nested more than 8 levels deep"),
                         "{}",
                         outcome.stderr_text()
                     );

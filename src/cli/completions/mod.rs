@@ -30,7 +30,7 @@ Examples:
 Exit status:
   0  the script was printed
   1  the script could not be printed
-  2  the command line is wrong";
+  2  the command line is invalid";
 
 /// Options whose value is a file.
 const FILES: [&str; 5] = ["input", "inputs", "output", "outputs", "o"];

@@ -1,4 +1,4 @@
-//! `inspect`: which code objects files hold, for whom, and how large each is.
+//! `inspect`: the code objects in files, their targets and sizes.
 
 mod json;
 mod report;
@@ -27,66 +27,68 @@ pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "inspect", comman
 
 const EXAMPLES: &str = "\
 Examples:
-  Which GPUs does a library carry code for, and how much of it?
+  The GPUs that a library supports, and the size of the code for each:
     clang-offload-bundler inspect libkernels.so
-  The same for all that a Python wheel holds, or an installation:
+  The same for a Python wheel, or for all libraries of an installation:
     clang-offload-bundler inspect torch-2.9-cp312-linux_x86_64.whl
     clang-offload-bundler inspect -r /opt/rocm/lib
-  Each code object by itself, with its place, for a program:
+  Totals only:
+    clang-offload-bundler inspect -r --summary /opt/rocm/lib
+  Every code object with its location, as JSON:
     clang-offload-bundler inspect --json libkernels.so
-  A picture of who takes the space:
+  A chart of the space that each GPU takes:
     clang-offload-bundler inspect -r /opt/rocm/lib --svg space.svg
 
 Exit status:
   0  everything was read
-  1  something could not be read, or is broken; the rest is shown all the same
-  2  the command line is wrong";
+  1  something is broken or could not be read; the rest is still printed
+  2  the command line is invalid";
 
 fn command() -> Command {
     Command::new("inspect")
-        .about("Show which GPU code objects files hold, and how large each is")
+        .about("List the GPU code objects in files, and their sizes")
         .long_about(
-            "Show which GPU code objects files hold, and how large each is.\n\n\
-             Device code is found by content: in bundles (plain, compressed, text, many in a row), offload binaries, fat \
+            "List the GPU code objects in files, and their sizes.\n\n\
+             Contents are detected automatically: bundles (plain, compressed, text, several in a row), offload binaries, fat \
              objects, ELF and COFF objects, libraries and programs, bitcode, ar archives, and zip files such as Python \
-             wheels. Of compressed bundles only the beginning is inflated: what a code object in one holds, such as a bundle \
-             that is nested in it, is found with --inflate only. Bytes behind the bundles of a place that are none are not \
-             told of; `verify` does that.",
+             wheels.\n\n\
+             Only the beginning of a compressed bundle is inflated. Use --inflate to find bundles that are nested in its code \
+             objects. Trailing bytes that are not a bundle are not reported; use `verify`.",
         )
         .after_help(EXAMPLES)
         .args([
-            files::argument("Files to look into, and directories, whose files are looked into"),
+            files::argument("Files to inspect, and directories of such files"),
             files::recursive(),
             files::max_size(),
             Arg::new("each")
                 .long("each")
                 .action(ArgAction::SetTrue)
-                .help("A line for each code object, not one for all with the same ID"),
+                .help("Print a line for each code object, not one for each entry ID"),
             Arg::new("summary")
                 .long("summary")
                 .action(ArgAction::SetTrue)
                 .conflicts_with_all(["each", "json"])
-                .help("Print only the totals for each GPU, and how many files have device code"),
+                .help("Print only the totals for each GPU, and the number of files without device code"),
             Arg::new("inflate")
                 .long("inflate")
                 .action(ArgAction::SetTrue)
-                .help("Inflate compressed bundles as a whole, to tell what kind each image is and what is nested in it"),
+                .help("Inflate compressed bundles completely, to detect image kinds and nested bundles"),
             Arg::new("json")
                 .long("json")
                 .action(ArgAction::SetTrue)
                 .conflicts_with("each")
-                .help("One JSON document, described by docs/inspect.schema.json"),
+                .help("Print a JSON document, described by docs/inspect.schema.json"),
             Arg::new("svg")
                 .long("svg")
                 .value_name("FILE")
                 .value_parser(PathBufValueParser::new())
-                .help("Also draw who takes the space"),
+                .help("Also draw a chart of the space that each GPU takes"),
             Arg::new("color")
                 .long("color")
                 .value_name("WHEN")
                 .value_parser(["auto", "always", "never"])
                 .default_value("auto")
-                .help("Colours in the table"),
+                .help("When to colour the table"),
         ])
 }
 
@@ -97,7 +99,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     for file in files::of(matches) {
         match file {
             Ok(file) if file.origin == Origin::Named && svg.is_some_and(|svg| is_same(svg, &file.path)) => {
-                bail!("'{}': the picture would take the place of this input", file.path.display());
+                bail!("'{}': --svg would overwrite this input", file.path.display());
             }
             Ok(file) => report.add(&file, inflate, files::limits(matches))?,
             Err(error) => report.fail(&error),
@@ -126,7 +128,7 @@ fn print(matches: &ArgMatches, report: &Report, out: &mut dyn Write) -> Result<(
     out.write_all(table::text(report, rows, style).as_bytes()).map_err(|error| Error::io("-", error))
 }
 
-/// Whether both are one file, which the picture would take the place of.
+/// Whether both paths name the same file.
 fn is_same(a: &Path, b: &Path) -> bool {
     matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b && a.is_file())
 }

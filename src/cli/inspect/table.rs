@@ -162,7 +162,7 @@ pub(super) fn text(report: &Report, rows: Rows, style: Style) -> String {
     }
     let unknown = |bundle: &&BundleRow| bundle.code_objects.iter().any(|row| row.content.is_none());
     if found.iter().any(unknown) {
-        line(&mut out, "?: not inflated that far; --inflate shows it");
+        line(&mut out, "?: not inflated; use --inflate to see the kind");
     }
     if found.is_empty() && !report.files.is_empty() && out.is_empty() {
         out.push_str("no device code found\n");
@@ -173,7 +173,7 @@ pub(super) fn text(report: &Report, rows: Rows, style: Style) -> String {
 fn file_text(file: &FileReport, rows: Rows, style: Style, out: &mut String) {
     let name = style.paint("1", &printable(&file.path.to_string_lossy()));
     if file.bundles.is_empty() {
-        let what = if file.problems.is_empty() { "no device code" } else { "nothing that can be read" };
+        let what = if file.problems.is_empty() { "no device code" } else { "nothing readable" };
         return line(out, &format!("{name}: {what}"));
     }
     let bundles: Vec<&BundleRow> = file.bundles.iter().collect();
@@ -392,7 +392,7 @@ fn totals(report: &Report, found: &[&BundleRow], style: Style, out: &mut String)
     let files = report.files.iter().filter(|file| !file.bundles.is_empty()).count();
     let objects: usize = lines.iter().map(|line| line.count).sum();
     let objects = count(objects, "code object", "code objects");
-    let heading = format!("In all: {objects} in {}, {}", count(files, "file", "files"), bytes(scale.whole));
+    let heading = format!("Total: {objects} in {}, {}", count(files, "file", "files"), bytes(scale.whole));
     line(out, &style.paint("1", &heading));
     let compressed = found.iter().any(|bundle| bundle.compressed.is_some());
     table(&lines, scale, Columns { kind: false, count: true, compressed }, style, out);

@@ -27,7 +27,7 @@ Examples:
 Exit status:
   0  all pages were written
   1  a page could not be written
-  2  the command line is wrong";
+  2  the command line is invalid";
 
 fn command() -> Command {
     Command::new("man").about("Write the manual pages to a directory").after_help(EXAMPLES).arg(

@@ -233,7 +233,7 @@ mod tests {
         let text = "'dir/x.a': the archive member 'b.o' needs 6 bytes at offset 132, but the data ends at offset 137";
         assert_eq!(cut, text);
         let garbled = read(&whole.replace("6         `", "six       `")).unwrap_err().to_string();
-        assert_eq!(garbled, "'dir/x.a': archive broken at or behind offset 71: Invalid archive member size");
+        assert_eq!(garbled, "'dir/x.a': archive broken at or after offset 71: Invalid archive member size");
     }
 
     /// An archive as AIX has it, whose table names its one member so often.
