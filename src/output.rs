@@ -7,9 +7,9 @@
 //! What is in place is not forced to the disk, as it is not by compilers and linkers: after a loss of power a file may be
 //! empty or cut.
 //!
-//! LLVM opens some outputs and writes them, and puts a new file in the place of others. [`Manner`] says which of the two an
-//! output follows: what becomes of a link or a file that is already there. Either way an existing file passes its permissions
-//! and access control list on, so that nobody can read the new file who could not read the old one.
+//! LLVM rewrites some outputs in place and replaces others by a new file. [`Manner`] says which of the two applies, and thus
+//! what happens to a link or a file that already has the name. Either way, nobody can read the new file who could not read
+//! the old one.
 
 use std::collections::HashSet;
 use std::fs::{File, Metadata, OpenOptions, Permissions};
@@ -32,15 +32,14 @@ const MAX_LINKS: usize = 40;
 /// How an output treats what is already at its path. A directory is always an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// As a program that opens the file and writes: links are followed, and a file that is replaced must be writable. Its
-    /// successor has its owner, permissions and extended attributes; where that cannot be, the file is written in place.
+    /// Like a program that opens the file and writes: links are followed, and an existing file must be writable. The new file
+    /// has its owner, permissions and extended attributes; where it cannot have them, the old one is written in place.
     Rewrite,
     /// Like [`Rewrite`](Self::Rewrite), but the file has these permissions, less the umask, and is never written in place.
     WithMode(u32),
-    /// A new file gets the name: a link is replaced, and so is a file that cannot be written. A device, a pipe or a link to
-    /// one is written to.
+    /// A new file takes the name of a link or a file, writable or not. A device, a pipe or a link to one is written to.
     Replace,
-    /// A new file gets the name, whatever has it. For names that nobody typed, under which others may have put a link.
+    /// A new file takes the name of anything. For names that the program made up: others may have put a link there.
     Generated,
 }
 
@@ -382,7 +381,7 @@ fn stage(path: &Path, manner: Manner) -> io::Result<Place> {
         _ if manner == Manner::Generated => path.to_owned(),
         Ok(Target::Descriptor) => return stage_into(path),
         Ok(Target::Path(target)) => target,
-        // What leads nowhere, or where we must not go, can be replaced all the same.
+        // A link that cannot be followed can still be replaced.
         Err(_) if replaces_links => path.to_owned(),
         Err(error) => return Err(error),
     };
@@ -396,7 +395,7 @@ fn stage(path: &Path, manner: Manner) -> io::Result<Place> {
     }
 }
 
-/// What is at the path itself, be it a link; none if that is nothing.
+/// The metadata of the path itself, without following a link; `None` if nothing has the name.
 fn existing(path: &Path) -> io::Result<Option<Metadata>> {
     match path.symlink_metadata() {
         Ok(old) => Ok(Some(old)),
@@ -433,7 +432,7 @@ fn resolve(path: &Path) -> io::Result<Target> {
     Err(io::Error::from_raw_os_error(rustix::io::Errno::LOOP.raw_os_error()))
 }
 
-/// Refuses the links that Linux refuses to follow with `fs.protected_symlinks`, since it is not the system that follows links here.
+/// Refuses the links that Linux refuses to follow with `fs.protected_symlinks`, which does not apply to [`resolve`].
 fn check_link(link: &Path) -> io::Result<()> {
     let owner = link.symlink_metadata()?.uid();
     let directory = directory_of(link).metadata()?;
@@ -443,16 +442,16 @@ fn check_link(link: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a link of this owner may be a trap for the user: it is another user's, in a directory such as `/tmp`, where
-/// everybody may put links and only their owners may take them away. The directory is given as its owner and mode.
+/// Whether a link may be a trap: it belongs to neither the user nor the directory's owner, and everybody may create files in the
+/// directory, but only remove their own, as in `/tmp`. The directory is given as its owner and mode.
 fn is_trap(owner: u32, user: u32, (directory, mode): (u32, u32)) -> bool {
     const STICKY_AND_WRITABLE_BY_ALL: u32 = 0o1002;
     let is_shared = mode & STICKY_AND_WRITABLE_BY_ALL == STICKY_AND_WRITABLE_BY_ALL;
     is_shared && owner != user && owner != directory
 }
 
-/// Opens what a resolved path leads to, as the system lets a program do that would make the file: in a directory such as
-/// `/tmp` not another user's file, if the system protects from that. A link that got there meanwhile is not followed.
+/// Opens an existing file at a resolved path. `O_CREAT` lets the system refuse another user's file in a directory such as
+/// `/tmp` (`fs.protected_regular`). A link that appeared there since is not followed.
 fn open_existing(target: &Path, read: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(read).write(true).create(true).truncate(false).custom_flags(libc::O_NOFOLLOW);
@@ -469,13 +468,13 @@ fn stage_into(path: &Path) -> io::Result<Place> {
     Ok(Place::Into { staged: process::open(tempfile::tempfile)?, destination })
 }
 
-/// Stages a file whose name is free.
+/// Stages a file for a free name.
 fn stage_new(target: PathBuf, manner: Manner) -> io::Result<Place> {
     let staged = Staged::create(&target, manner.mode())?;
     Ok(Place::Name { staged, target, over: Over::Nothing })
 }
 
-/// Stages a file that takes the place of one that could be written as well.
+/// Stages a file that replaces a writable one.
 fn stage_rewriting(target: PathBuf, manner: Manner) -> io::Result<Place> {
     let old = open_existing(&target, false)?;
     let staged = Staged::create(&target, manner.mode());
@@ -492,7 +491,7 @@ fn stage_rewriting(target: PathBuf, manner: Manner) -> io::Result<Place> {
     }
 }
 
-/// Stages a file that takes the place of whatever has its name.
+/// Stages a file that replaces whatever has the name.
 fn stage_replacing(target: PathBuf) -> io::Result<Place> {
     let Some(old) = existing(&target)? else { return stage_new(target, Manner::Replace) };
     let staged = Staged::create(&target, staging::MODE)?;
@@ -501,7 +500,7 @@ fn stage_replacing(target: PathBuf) -> io::Result<Place> {
             |write: bool| OpenOptions::new().read(!write).write(write).custom_flags(libc::O_NOFOLLOW).open(&target);
         match process::open(|| open(false).or_else(|_| open(true))) {
             Ok(old) => take_over(&staged.file, &old, Legacy::Access)?,
-            // Who may read it is not known.
+            // Its access control list cannot be read.
             Err(_) => staged.file.set_permissions(Permissions::from_mode(0o600))?,
         }
     }
@@ -634,8 +633,10 @@ mod tests {
             assert_eq!(path("null").is_symlink(), is_written, "{manner:?}");
             assert_eq!(write_as(&path("full"), manner, b"new").is_err(), is_written, "{manner:?}");
             assert!(!Path::new("/dev/null").metadata().unwrap().is_file());
-            rustix::fs::mknodat(rustix::fs::CWD, path("pipe"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+            #[cfg(target_os = "linux")]
             if !is_written {
+                use rustix::fs::{CWD, FileType, mknodat};
+                mknodat(CWD, path("pipe"), FileType::Fifo, 0o600.into(), 0).unwrap();
                 write_as(&path("pipe"), manner, b"new").unwrap();
                 assert_eq!(fs::read(path("pipe")).unwrap(), b"new");
             }
@@ -679,6 +680,51 @@ mod tests {
                 assert_eq!(mode(&path), expected, "{manner:?} {old:o}");
             }
         }
+    }
+
+    #[test]
+    fn a_file_of_another_user_gives_that_user_nothing_of_what_replaces_it() {
+        if !rustix::process::geteuid().is_root() {
+            say("SKIPPED: only root can make another user's file");
+            return;
+        }
+        for manner in [Manner::Replace, Manner::Generated] {
+            for (old, expected) in [(0o666, 0o666), (0o660, 0o600), (0o664, 0o644), (0o600, 0o600)] {
+                let dir = tempfile::tempdir().unwrap();
+                let (path, new) = (dir.path().join("x"), dir.path().join("new"));
+                fs::write(&path, b"old").unwrap();
+                fs::set_permissions(&path, Permissions::from_mode(old)).unwrap();
+                std::os::unix::fs::chown(&path, Some(65534), Some(65534)).unwrap();
+                write_as(&path, manner, b"new").unwrap();
+                write_as(&new, manner, b"new").unwrap();
+                let owner = |path: &Path| path.metadata().map(|metadata| (metadata.uid(), metadata.gid())).unwrap();
+                assert_eq!(owner(&path), owner(&new));
+                assert_eq!(mode(&path), expected & mode(&new), "{manner:?} {old:o}");
+                #[cfg(target_os = "linux")]
+                {
+                    std::os::unix::fs::chown(&path, Some(65534), Some(65534)).unwrap();
+                    if attributes::set(&path, attributes::ACCESS, &attributes::list(6, 6, 6, 6, 6)) {
+                        write_as(&path, manner, b"new").unwrap();
+                        assert!(owner(&path) == owner(&new) && mode(&path) == 0o600);
+                    }
+                }
+            }
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_owner_of_a_file_that_is_rewritten_stays() {
+        if !rustix::process::geteuid().is_root() {
+            say("SKIPPED: only root can make another user's file");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        fs::write(&path, b"old").unwrap();
+        std::os::unix::fs::chown(&path, Some(65534), Some(65534)).unwrap();
+        write(&path, b"new").unwrap();
+        assert_eq!((path.metadata().unwrap().uid(), path.metadata().unwrap().gid()), (65534, 65534));
     }
 
     #[test]

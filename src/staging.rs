@@ -6,7 +6,7 @@
 //! given a new one and be renamed.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -116,45 +116,56 @@ pub(crate) fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// What a new file must have of the one that it takes the place of.
+/// What a new file keeps of the one that it replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Legacy {
     /// All that a file keeps when it is written in place: owner, permissions, extended attributes.
     Everything,
-    /// What keeps readers out: no more permissions than the old file has, and its access control list. The owner too, if
-    /// the process may give files away.
+    /// What keeps readers out: it gets no permission that the old file lacks, and its access control list. The owner does
+    /// not pass on, since anyone may have put the old file there.
     Access,
 }
 
-/// Gives the new, still empty file what the old one has: nobody may read it who could not read the old one.
+/// Applies owner, permissions and extended attributes of an old file to the new, still empty one.
 ///
 /// # Errors
-/// Whatever keeps the new file from having all that it must have.
+/// If the new file cannot have all of them.
 pub(crate) fn take_over(file: &File, old: &File, legacy: Legacy) -> io::Result<()> {
-    use std::os::unix::fs::fchown;
     let (new, was) = (file.metadata()?, old.metadata()?);
-    let mut mode = was.mode();
-    if (new.uid(), new.gid()) != (was.uid(), was.gid()) {
-        let given = fchown(file, Some(was.uid()), Some(was.gid()));
-        if legacy == Legacy::Everything {
-            given?;
-        } else if given.is_err() && new.gid() != was.gid() && fchown(file, None, Some(was.gid())).is_err() {
-            // Another group may do what everybody may.
-            mode = mode & !0o070 | (mode & 0o007) << 3;
+    let owner = |metadata: &Metadata| (metadata.uid(), metadata.gid());
+    let is_same_owner = owner(&new) == owner(&was);
+    let mode = match legacy {
+        Legacy::Everything => {
+            if !is_same_owner {
+                std::os::unix::fs::fchown(file, Some(was.uid()), Some(was.gid()))?;
+            }
+            attributes::take_over(file, old, legacy)?;
+            was.mode() & 0o7777
         }
+        Legacy::Access if is_same_owner => {
+            attributes::take_over(file, old, legacy)?;
+            new.mode() & was.mode() & 0o777
+        }
+        Legacy::Access => new.mode() & was.mode() & for_another_owner(&new, &was, attributes::has_list(old)?),
+    };
+    if new.mode() & 0o7777 != mode {
+        file.set_permissions(Permissions::from_mode(mode))?;
     }
-    attributes::take_over(file, old, legacy)?;
-    if legacy == Legacy::Access {
-        mode &= new.mode() & 0o777;
-    }
-    if new.mode() & 0o7777 != mode & 0o7777 {
-        file.set_permissions(Permissions::from_mode(mode & 0o7777))?;
-    }
-    // Cutting the old file to nothing would have taken away its right to run as its owner.
+    // Truncating the old file would have cleared its set-user-ID bit.
     file.set_len(0)
 }
 
-/// Extended attributes, among which are access control lists.
+/// The permissions that still mean the same when a file changes hands: those of another group only if everybody has them, and
+/// none but the owner's under an access control list, which names others.
+fn for_another_owner(new: &Metadata, was: &Metadata, has_list: bool) -> u32 {
+    match has_list {
+        true => 0o700,
+        false if new.gid() == was.gid() => 0o777,
+        false => 0o707 | (was.mode() & 0o007) << 3,
+    }
+}
+
+/// Extended attributes, among them access control lists.
 #[cfg(target_os = "linux")]
 mod attributes {
     use std::ffi::{CStr, CString};
@@ -170,16 +181,17 @@ mod attributes {
     /// The largest list of names, and the largest value.
     const MAX: usize = 64 << 10;
 
-    /// The system takes these away, or makes them anew, when a file is written.
+    /// The system removes or updates these when a file is written.
     const OF_THE_CONTENT: [&CStr; 3] = [c"security.capability", c"security.ima", c"security.evm"];
 
     /// Gives a new file the attributes of an old one, and no other access control list.
     pub(super) fn take_over(file: &File, old: &File, legacy: Legacy) -> io::Result<()> {
-        let is_access = |name: &CStr| name.to_bytes().starts_with(b"system.");
-        let is_kept =
-            |name: &CStr| is_access(name) || (legacy == Legacy::Everything && !OF_THE_CONTENT.contains(&name));
+        let is_kept = |name: &CStr| match legacy {
+            Legacy::Everything => !OF_THE_CONTENT.contains(&name),
+            Legacy::Access => is_list(name),
+        };
         let names = names(old)?;
-        for name in self::names(file)?.iter().filter(|name| is_access(name) && !names.contains(name)) {
+        for name in self::names(file)?.iter().filter(|name| is_list(name) && !names.contains(name)) {
             fremovexattr(file, name)?;
         }
         for name in names.iter().filter(|name| is_kept(name)) {
@@ -189,6 +201,15 @@ mod attributes {
             }
         }
         Ok(())
+    }
+
+    /// Whether a file has an access control list.
+    pub(super) fn has_list(file: &File) -> io::Result<bool> {
+        Ok(names(file)?.iter().any(|name| is_list(name)))
+    }
+
+    fn is_list(name: &CStr) -> bool {
+        name.to_bytes().starts_with(b"system.")
     }
 
     fn names(file: &File) -> io::Result<Vec<CString>> {
@@ -210,9 +231,14 @@ mod attributes {
 
 #[cfg(not(target_os = "linux"))]
 mod attributes {
-    /// Only the attributes of Linux are known here.
+    //! Only those of Linux are supported.
+
     pub(super) fn take_over(_: &std::fs::File, _: &std::fs::File, _: super::Legacy) -> std::io::Result<()> {
         Ok(())
+    }
+
+    pub(super) fn has_list(_: &std::fs::File) -> std::io::Result<bool> {
+        Ok(false)
     }
 }
 

@@ -319,6 +319,68 @@ fn objects_of_other_makers() {
     }
 }
 
+/// An object made by an assembler: the sections of a bundle have symbols and relocations, and are in groups.
+const ELF_BUNDLE: &str = ".text\n.globl f\nf: .long 0\n.long h - .\n\
+    .section .text.h,\"axG\",@progbits,kept,comdat\n.globl h\nh: .long 0\n\
+    .section \"__CLANG_OFFLOAD_BUNDLE__host-x86_64-unknown-linux-gnu-\",\"e\",@progbits\n.byte 0\n\
+    .section \"__CLANG_OFFLOAD_BUNDLE__hip-amdgcn-amd-amdhsa--gfx906\",\"eG\",@progbits,lost,comdat\n\
+    .globl device_global\n.weak device_weak\ndevice_global: device_weak: device_local: .long f - .\n\
+    .section \"__CLANG_OFFLOAD_BUNDLE__hip-amdgcn-amd-amdhsa--gfx90a\",\"eG\",@progbits,kept,comdat\n.long 1\n\
+    .data\n.globl z\nz: .long f - .\n";
+const COFF_BUNDLE: &str = ".text\n.globl f\nf: .long 0\n.data\n.globl z\nz: .long f\n\
+    .section \"__CLANG_OFFLOAD_BUNDLE__host-x86_64-unknown-linux-gnu-\",\"n\"\n.byte 0\n\
+    .section \"__CLANG_OFFLOAD_BUNDLE__hip-amdgcn-amd-amdhsa--gfx906\",\"n\"\n\
+    .globl device_global\ndevice_global: device_local: .long 1\n\
+    .section .other,\"dr\"\n.globl other\nother: .long z\n";
+
+#[test]
+fn symbols_and_groups_of_the_bundle_go_with_it() {
+    let Some(bench) = Bench::new("symbols_and_groups_of_the_bundle_go_with_it") else { return };
+    let hosts = |object: &str| {
+        bench.bundlers().map(|(who, bundler)| {
+            let output = format!("{who}-host-of-{object}");
+            let target = format!("-targets={HOST}");
+            let arguments =
+                ["-type=o", "-unbundle", &target, &format!("-input={object}"), &format!("-output={output}")];
+            bench.run(bundler, &arguments).status.success().then_some(output)
+        })
+    };
+    let shown = |object: &str| {
+        let dump = bench.llvm("llvm-readobj", &["-S", "-r", "--section-groups", object]);
+        let is_shown = |line: &&str| ["Name: ", "Signature: ", "0x"].iter().any(|start| line.starts_with(start));
+        let lines: Vec<&str> = dump.lines().map(str::trim).filter(is_shown).collect();
+        let lines: Vec<&str> = lines.iter().filter_map(|line| line.split(" (").next()).collect();
+        let globals = bench.llvm("llvm-nm", &["-g", "--defined-only", "-j", object]);
+        format!("{}\n{globals}", lines.join("\n"))
+    };
+    for (target, source) in [
+        ("x86_64-linux-gnu", ELF_BUNDLE),
+        ("i686-linux-gnu", ELF_BUNDLE),
+        ("powerpc64-linux-gnu", ELF_BUNDLE),
+        ("x86_64-pc-windows-msvc", COFF_BUNDLE),
+    ] {
+        let object = bench.compile(target, target, "assembler", source, &[]);
+        let [ours, theirs] = hosts(&object).map(Option::unwrap);
+        assert!(!shown(&ours).contains("__CLANG_OFFLOAD_BUNDLE__"));
+        assert_same(&shown(&ours), &shown(&theirs), target);
+        if source == ELF_BUNDLE {
+            bench.llvm("ld.lld", &["-r", &ours, "-o", "linked"]);
+            if target.starts_with("x86_64") && exists_in_path("ld") {
+                text(bench.run("ld", &["-r", &ours, "-o", "linked"]), "ld", &[]);
+                text(bench.run("ld", &["-e", "f", &ours, "-o", "linked"]), "ld", &[]);
+            }
+        } else {
+            let arguments =
+                ["/entry:f", "/subsystem:console", "/nodefaultlib", "/largeaddressaware:no", "/fixed", "/out:linked"];
+            bench.llvm("lld-link", &[&arguments[..], &[&ours]].concat());
+        }
+        // What stays needs the symbol.
+        let source = format!("{source}.text\n.long device_global - .\n");
+        let used = bench.compile(&format!("used-{target}"), target, "assembler", &source, &[]);
+        assert_eq!(hosts(&used), [None, None], "{target}");
+    }
+}
+
 #[test]
 fn linkers_drop_the_sections() {
     let Some(bench) = Bench::new("linkers_drop_the_sections") else { return };

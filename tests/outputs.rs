@@ -308,3 +308,17 @@ fn archives_go_to_the_standard_output_as_everything_else_does() {
         assert!(!inputs.path().join("-").exists(), "{words:?}");
     }
 }
+
+#[test]
+fn a_failure_names_the_output() {
+    let inputs = inputs();
+    for (name, words, _) in COMMANDS {
+        let directory = copy(&inputs);
+        let output = output(&inputs, words);
+        fs::create_dir(directory.path().join(&output)).unwrap();
+        let run = Command::new(OURS).args(*words).current_dir(directory.path()).output().unwrap();
+        let stderr = String::from_utf8_lossy(&run.stderr).into_owned();
+        let expected = format!("{}': Is a directory\n", output.display());
+        assert!(run.status.code() == Some(1) && stderr.ends_with(&expected), "{name}: {stderr}");
+    }
+}

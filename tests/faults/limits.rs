@@ -89,6 +89,38 @@ fn a_full_disk_under_what_is_written_in_place() {
 }
 
 #[test]
+fn a_full_disk_under_temporary_files() {
+    if !has_namespaces() {
+        return;
+    }
+    let scenario = bundling("full temporary disk", &["-type=bc"], 100_000, &[]);
+    let place = Place::new(&scenario);
+    fs::create_dir(place.work.join("full")).unwrap();
+    // More than is kept in memory of what is inflated or comes from a pipe.
+    let make = "head -c 20000000 /dev/urandom >device && targets=-targets=hip-amdgcn-amd-amdhsa--gfx906 \
+         && \"$TOOL\" -type=bc $targets -input=device -output=plain \
+         && \"$TOOL\" -type=bc -compress $targets -input=device -output=compressed \
+         && exec unshare -Urm sh -c 'mount -t tmpfs -o size=1m none full && export TMPDIR=full && targets=$0 &&";
+    for (command, message) in [
+        ("cat plain | \"$TOOL\" -type=bc -list -input=-", "'-': No space left on device"),
+        ("cat plain | \"$TOOL\" verify /dev/stdin", "'/dev/stdin': No space left on device"),
+        ("\"$TOOL\" verify compressed", "'compressed': No space left on device"),
+        ("\"$TOOL\" recompress --none -o new compressed", "'compressed': No space left on device"),
+        (
+            "\"$TOOL\" -type=bc -unbundle -verbose $targets -input=compressed -output=new",
+            "'compressed': No space left on device",
+        ),
+        ("\"$TOOL\" -type=bc -unbundle $targets -input=plain -output=- >written", "'-': No space left on device"),
+        ("\"$TOOL\" extract -o - compressed >written", "'-': No space left on device"),
+    ] {
+        assert_failed(&script(&scenario, &place, &format!("{make} {command}' $targets")), message);
+        assert!(
+            !place.work.join("new").exists() && fs::read(place.work.join("written")).unwrap_or_default().is_empty()
+        );
+    }
+}
+
+#[test]
 fn devices_that_take_nothing() {
     let mut scenario = bundling("full device", &["-type=bc"], 100_000, &[]);
     scenario.arguments.pop();

@@ -225,7 +225,7 @@ fn sections_behind_those_of_the_bundle_get_other_numbers() {
     let bundle = [MAGIC, DEVICE].concat();
     for big in [false, true] {
         let mut data = coff(big, &[".text", &bundle, ".data", ".last"], b"");
-        // The symbol of the bundle's section would be an error; a symbol of .text it may be.
+        // The symbol of the bundle's section becomes one of .text.
         let width = if big { 20 } else { 18 };
         let symbols = data.len() - 4 - bundle.len() - 1 - 8 * width;
         data[symbols + 2 * width + 12] = 1;
@@ -240,11 +240,35 @@ fn sections_behind_those_of_the_bundle_get_other_numbers() {
         let symbols = restored.len() - 4 - bundle.len() - 1 - 8 * width;
         let number = |index: usize| restored[symbols + index * width + 12];
         assert_eq!((0..8).map(number).collect::<Vec<_>>(), [1, 3, 1, 3, 2, 3, 3, 3]);
+        // A symbol of the bundle's section is left as an absolute one, with nothing behind it.
         let symbols = data.len() - 4 - bundle.len() - 1 - 8 * width;
         data[symbols + 2 * width + 12] = 2;
-        let view = View::whole(&data, 0);
-        let object = Object::parse(Format::Coff, &view).unwrap();
-        assert!(matches!(object.host(&data, &found)[..], [Part::Unreadable(Malformed::Object { .. })]));
+        let host = |data: &[u8]| {
+            let view = View::whole(data, 0);
+            Entry { id: vec![], parts: Object::parse(Format::Coff, &view).unwrap().host(data, &found), image: None }
+        };
+        let restored = host(&data).content(&data).unwrap();
+        let symbols_left = restored.len() - 4 - bundle.len() - 1 - 8 * width;
+        let symbol = &restored[symbols_left + 2 * width..symbols_left + 4 * width];
+        let (number_len, fields) = if big { (4, [0, 0, 3, 1]) } else { (2, [0, 0, 3, 1]) };
+        assert_eq!(symbol[..12], *b"symbol\0\0\0\0\0\0");
+        assert_eq!(symbol[12..12 + number_len], [0xff; 4][..number_len]);
+        assert_eq!(symbol[12 + number_len..width], fields);
+        assert!(symbol[width..].iter().all(|&byte| byte == 0));
+        // A section that goes with the bundle's cannot stay.
+        data[symbols + width + 12] = 2;
+        assert!(matches!(host(&data).parts[..], [Part::Unreadable(Malformed::Object { .. })]));
+        // Nor can one with a relocation that refers to the symbol, which has the number 2.
+        data[symbols + width + 12] = 4;
+        let section = if big { 56 } else { 20 };
+        let relocation = u32::try_from(data.len()).unwrap().to_le_bytes();
+        data[section + 24..section + 28].copy_from_slice(&relocation);
+        data[section + 32] = 1;
+        for (symbol, fits) in [(0, true), (2, false), (4, true)] {
+            let data = [data.as_slice(), &[0; 4], &[symbol, 0, 0, 0, 0, 0]].concat();
+            let is_broken = matches!(host(&data).parts[..], [Part::Unreadable(Malformed::Object { .. })]);
+            assert_eq!(is_broken, !fits, "{symbol}");
+        }
     }
 }
 

@@ -58,7 +58,7 @@ impl Coff<'_> {
         runs.extend((0..added.len()).map(Run::Content));
         runs.push(Run::Bytes(self.own_record(added_count).to_bytes()));
         runs.push(match self.moved_symbols(&Moves { offset: &|offset| shift.forward(offset), number: None })? {
-            Some(symbols) => Run::Bytes(symbols),
+            Some(moved) => Run::Bytes(moved.table),
             None => Run::Host(self.symbols.clone()),
         });
         let mut length = [0; 4];
@@ -197,7 +197,7 @@ impl Coff<'_> {
         let mut parts = vec![Part::Bytes(header), Part::Range(from.checked_add(by)?..body_end.checked_add(by)?)];
         if is_tail {
             let symbols = self.moved_symbols(&Moves { offset: &|offset| shift.back(offset), number: None }).ok()?;
-            parts.push(symbols.map_or(Part::Range(self.symbols.clone()), Part::Bytes));
+            parts.push(symbols.map_or(Part::Range(self.symbols.clone()), |moved| Part::Bytes(moved.table)));
             if has_strings {
                 parts.push(Part::Bytes(u32::try_from(strings).ok()?.to_le_bytes().to_vec()));
                 let start = self.strings.start.checked_add(4)?;

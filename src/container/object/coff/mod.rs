@@ -92,6 +92,10 @@ static BIG: Layout = Layout {
 /// The length of a section header.
 const SECTION_LEN: u64 = 40;
 
+/// The lengths of a relocation and of a line number.
+const RELOCATION_LEN: usize = 10;
+const LINE_LEN: u64 = 6;
+
 const VIRTUAL_SIZE: Field = Field::new(8, 4);
 const VIRTUAL_ADDRESS: Field = Field::new(12, 4);
 const SIZE: Field = Field::new(16, 4);
@@ -229,8 +233,7 @@ fn content(section: &[u8; 40]) -> Range<u64> {
 
 /// What a section takes in the file: content, relocations and line numbers.
 fn extents(section: &[u8; 40], view: &View<'_>) -> [Range<u64>; 3] {
-    const RELOCATION_LEN: u64 = 10;
-    const LINE_LEN: u64 = 6;
+    let relocation_len = u64::try_from(RELOCATION_LEN).unwrap_or(u64::MAX);
     let (relocations, lines) = (RELOCATIONS.get(ORDER, section), LINES.get(ORDER, section));
     let mut count = RELOCATION_COUNT.get(ORDER, section);
     // A count that does not fit stands in the first relocation, which is none.
@@ -240,7 +243,7 @@ fn extents(section: &[u8; 40], view: &View<'_>) -> [Range<u64>; 3] {
     let lines_len = LINE_COUNT.get(ORDER, section).saturating_mul(LINE_LEN);
     [
         content(section),
-        relocations..relocations.saturating_add(count.saturating_mul(RELOCATION_LEN)),
+        relocations..relocations.saturating_add(count.saturating_mul(relocation_len)),
         lines..lines.saturating_add(lines_len),
     ]
 }

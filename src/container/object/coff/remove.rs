@@ -4,16 +4,16 @@
 //! follows. Where sections that stay get other numbers, so do symbols and the sections that go with others.
 //! The names remain among the strings, where nothing refers to them any more.
 //!
-//! Rejected: a symbol in a removed section, a section that goes with a removed one, a removed section whose
-//! content something else needs.
+//! Rejected: a relocation that needs a symbol in a removed section, a section that goes with a removed one, a removed
+//! section whose content something else needs.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::super::view::{Found, join};
+use super::super::view::{Field, Found, join};
 use super::symbols::Moves;
-use super::{Coff, OFFSETS, ORDER, SECTION_LEN, extents};
+use super::{Coff, OFFSETS, ORDER, RELOCATION_LEN, SECTION_LEN, extents};
 use crate::container::Part;
 use crate::error::Malformed;
 
@@ -48,7 +48,7 @@ impl Coff<'_> {
         header.extend(table);
         let mut parts = vec![Part::Bytes(header)];
         parts.extend(cuts.kept(self.headers_end()..self.symbols.start).map(Part::Range));
-        parts.push(self.new_symbols(&numbers, &cuts)?);
+        parts.push(self.new_symbols(&numbers, &cuts, &gone)?);
         parts.extend(cuts.kept(self.symbols.end..self.view.len()).map(Part::Range));
         Ok(join(parts))
     }
@@ -84,15 +84,40 @@ impl Coff<'_> {
         Ok(())
     }
 
-    fn new_symbols(&self, numbers: &[Option<u64>], cuts: &Cuts) -> Result<Part, Malformed> {
+    fn new_symbols(&self, numbers: &[Option<u64>], cuts: &Cuts, gone: &HashSet<usize>) -> Result<Part, Malformed> {
         let new_number = |old: u64| match usize::try_from(old).ok().and_then(|index| numbers.get(index)) {
             Some(new) => *new,
             // Special numbers: absolute and debugging symbols.
             None => Some(old),
         };
         let moves = Moves { offset: &|offset| cuts.new_offset(offset), number: Some(&new_number) };
-        let moved = self.moved_symbols(&moves)?;
-        Ok(moved.map_or(Part::Range(self.symbols.clone()), Part::Bytes))
+        let Some(moved) = self.moved_symbols(&moves)? else { return Ok(Part::Range(self.symbols.clone())) };
+        if !moved.emptied.is_empty() {
+            self.check_unused(&moved.emptied, gone)?;
+        }
+        Ok(Part::Bytes(moved.table))
+    }
+
+    /// Checks that no relocation of a section that stays refers to these symbols.
+    fn check_unused(&self, emptied: &HashSet<u64>, gone: &HashSet<usize>) -> Result<(), Malformed> {
+        const RELOCATION_SYMBOL: Field = Field::new(4, 4);
+        let mut room = self.view.len();
+        for (index, section) in self.sections.iter().enumerate().filter(|(index, _)| !gone.contains(index)) {
+            let [_, relocations, _] = extents(section, self.view);
+            let len = relocations.end.saturating_sub(relocations.start);
+            let Some(left) = room.checked_sub(len) else {
+                let what = format!("sections share relocations, those of section {index}");
+                return Err(self.broken(what, relocations.start));
+            };
+            room = left;
+            let data = self.view.read(relocations.start, len, || format!("the relocations of section {index}"))?;
+            let mut symbols = data.chunks_exact(RELOCATION_LEN).map(|entry| RELOCATION_SYMBOL.get(ORDER, entry));
+            if symbols.any(|symbol| emptied.contains(&symbol)) {
+                let what = format!("section {index} refers to a section of the bundle; its relocations are");
+                return Err(self.broken(what, relocations.start));
+            }
+        }
+        Ok(())
     }
 }
 

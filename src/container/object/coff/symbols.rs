@@ -5,16 +5,21 @@
 //! | 8 | 4 | of a function: offset of its line numbers in the file, 0 if it has none |
 //! | 12 | 2 | of a section: number of the section that it goes with |
 //! | 16 | 2 | upper half of that number in a big object |
+//!
+//! A symbol in a section of the bundle goes with it: what is left is a local absolute symbol, so that all others keep their
+//! numbers.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+use std::collections::HashSet;
 use std::ops::Range;
 
-use object::pe::{IMAGE_SYM_CLASS_EXTERNAL, IMAGE_SYM_CLASS_STATIC};
+use object::pe::{IMAGE_SYM_ABSOLUTE, IMAGE_SYM_CLASS_EXTERNAL, IMAGE_SYM_CLASS_STATIC};
 
 use super::super::view::Field;
 use super::{BIG, Coff, LINE_COUNT, ORDER};
 use crate::error::Malformed;
 
+const VALUE: Field = Field::new(8, 4);
 const FUNCTION_LINES: Field = Field::new(8, 4);
 const ASSOCIATED: Field = Field::new(12, 2);
 const ASSOCIATED_HIGH: Field = Field::new(16, 2);
@@ -29,27 +34,52 @@ pub(super) struct Moves<'f> {
     pub(super) number: Option<&'f dyn Fn(u64) -> Option<u64>>,
 }
 
+/// A symbol table anew.
+pub(super) struct Moved {
+    pub(super) table: Vec<u8>,
+    /// The symbols of sections that are gone.
+    pub(super) emptied: HashSet<u64>,
+}
+
 impl Coff<'_> {
     /// The symbol table with its offsets and numbers moved; none if nothing in it depends on them.
-    pub(super) fn moved_symbols(&self, moves: &Moves<'_>) -> Result<Option<Vec<u8>>, Malformed> {
+    pub(super) fn moved_symbols(&self, moves: &Moves<'_>) -> Result<Option<Moved>, Malformed> {
         let has_lines = self.sections.iter().any(|section| LINE_COUNT.get(ORDER, section) > 0);
         if !has_lines && moves.number.is_none() {
             return Ok(None);
         }
-        let change = &mut |index: usize, symbol: &mut [u8], mut more: Option<&mut [u8]>| {
+        let mut emptied = HashSet::new();
+        let change = &mut |index: u64, symbol: &mut [u8], mut more: Option<&mut [u8]>| {
             let is_function = self.layout.symbol_type.get(ORDER, symbol) >> 4 & 3 == FUNCTION;
             if let Some(record) = more.as_mut().filter(|_| has_lines && is_function) {
                 let offset = FUNCTION_LINES.get(ORDER, record);
                 FUNCTION_LINES.set(ORDER, record, if offset == 0 { 0 } else { (moves.offset)(offset) });
             }
             let Some(number) = moves.number else { return Ok(()) };
+            if number(self.layout.symbol_section.get(ORDER, symbol)).is_none() {
+                self.empty(symbol, more);
+                emptied.insert(index);
+                return Ok(());
+            }
             let renumbered = self.renumber(symbol, more.filter(|_| !is_function), number);
             renumbered.ok_or_else(|| {
                 let what = format!("symbol {index} refers to a section of the bundle; the symbol table is");
                 self.broken(what, self.symbols.start)
             })
         };
-        self.edit(self.symbols.clone(), change).map(Some)
+        let table = self.edit(self.symbols.clone(), change)?;
+        Ok(Some(Moved { table, emptied }))
+    }
+
+    fn empty(&self, symbol: &mut [u8], more: Option<&mut [u8]>) {
+        let layout = self.layout;
+        // The number of no section is negative, and as wide as the field.
+        let absolute = u64::from_ne_bytes(i64::from(IMAGE_SYM_ABSOLUTE.0).to_ne_bytes());
+        layout.symbol_section.set(ORDER, symbol, absolute);
+        layout.symbol_class.set(ORDER, symbol, u64::from(IMAGE_SYM_CLASS_STATIC.0));
+        layout.symbol_type.set(ORDER, symbol, 0);
+        VALUE.set(ORDER, symbol, 0);
+        more.into_iter().for_each(|record| record.fill(0));
     }
 
     /// Gives a symbol the new number of its section; `None` if that is gone.
@@ -74,14 +104,15 @@ impl Coff<'_> {
     fn edit(
         &self,
         symbols: Range<u64>,
-        change: &mut dyn FnMut(usize, &mut [u8], Option<&mut [u8]>) -> Result<(), Malformed>,
+        change: &mut dyn FnMut(u64, &mut [u8], Option<&mut [u8]>) -> Result<(), Malformed>,
     ) -> Result<Vec<u8>, Malformed> {
         let len = symbols.end.saturating_sub(symbols.start);
         let mut table = self.view.read(symbols.start, len, || "the symbol table".to_owned())?.into_owned();
         let mut records = table.chunks_exact_mut(usize::try_from(self.layout.symbol_len).unwrap_or(usize::MAX));
-        let mut index = 0_usize;
+        let mut index = 0_u64;
         while let Some(symbol) = records.next() {
-            let more = usize::try_from(self.layout.symbol_more.get(ORDER, symbol)).unwrap_or(0);
+            let recorded = self.layout.symbol_more.get(ORDER, symbol);
+            let more = usize::try_from(recorded).unwrap_or(0);
             let first = if more > 0 { records.next() } else { None };
             let class = self.layout.symbol_class.get(ORDER, symbol);
             if [IMAGE_SYM_CLASS_EXTERNAL.0, IMAGE_SYM_CLASS_STATIC.0].map(u64::from).contains(&class) {
@@ -92,7 +123,7 @@ impl Coff<'_> {
             if more > 1 {
                 records.nth(more.saturating_sub(2));
             }
-            index = index.saturating_add(more).saturating_add(1);
+            index = index.saturating_add(recorded).saturating_add(1);
         }
         Ok(table)
     }

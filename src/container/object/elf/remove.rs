@@ -2,11 +2,11 @@
 //!
 //! What program headers describe stays where it is. The contents of the remaining sections follow in the order
 //! of their offsets, at least as aligned as they were, then the section headers. Relocations of a removed
-//! section go with it. Where sections that stay get other numbers, all that refers to them by number follows:
+//! section go with it, and so does a group that holds nothing else. Where sections that stay get other numbers, all that refers to them by number follows:
 //! links, symbols and their table of large numbers, groups.
 //!
-//! Rejected: a section that links to a removed one, a symbol in a removed one other than its unused section
-//! symbol, sections that share bytes.
+//! Rejected: a section that links to a removed one, a relocation or group that needs a symbol in a removed one, sections
+//! that share bytes.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -18,6 +18,9 @@ use super::{Elf, Section, align, len_of};
 use crate::bytes::len_u64;
 use crate::container::Part;
 use crate::error::Malformed;
+
+/// A group is its flags and the numbers of its sections, of this width.
+const GROUP_WORD: usize = 4;
 
 /// Which number each section gets.
 pub(super) struct Numbers {
@@ -61,7 +64,7 @@ impl Elf<'_> {
             let what = format!("the sections have {total} bytes, more than the file; the section headers are");
             return Err(self.broken(what, self.field(self.layout.section_offset)));
         }
-        let gone = self.gone(found);
+        let gone = self.gone(found)?;
         let numbers = Numbers::new(&gone);
         let names_index = numbers.get(u64::try_from(self.names_index).unwrap_or(u64::MAX));
         let names_index = names_index.and_then(|index| usize::try_from(index).ok()).unwrap_or(0);
@@ -69,8 +72,8 @@ impl Elf<'_> {
         let mut kept = Vec::new();
         for (index, section) in self.sections.iter().enumerate().filter(|(index, _)| gone.get(*index) != Some(&true)) {
             let mut section = self.relink(index, section, &numbers)?;
-            let content = if section.is(SHT_GROUP) && numbers.moved {
-                Some(self.renumbered_group(index, &section, &numbers)?)
+            let content = if section.is(SHT_GROUP) {
+                self.renumbered_group(index, &section, &numbers)?
             } else {
                 changed.remove(&index)
             };
@@ -89,8 +92,8 @@ impl Elf<'_> {
         Ok(join(parts))
     }
 
-    /// Which sections go: those of the bundle and their relocations.
-    fn gone(&self, found: &[Found]) -> Vec<bool> {
+    /// Which sections go: those of the bundle, their relocations, and the groups of which nothing is left.
+    fn gone(&self, found: &[Found]) -> Result<Vec<bool>, Malformed> {
         let mut gone = vec![false; self.sections.len()];
         for section in found {
             if let Some(gone) = gone.get_mut(section.index) {
@@ -102,7 +105,19 @@ impl Elf<'_> {
             let target = usize::try_from(section.info).ok().and_then(|index| targets.get(index));
             *gone |= (section.is(SHT_REL) || section.is(SHT_RELA)) && target == Some(&true);
         }
-        gone
+        for (index, group) in self.sections.iter().enumerate().filter(|(_, section)| section.is(SHT_GROUP)) {
+            let content = self.content(group, || format!("section group {index}"))?;
+            let members = content.chunks(GROUP_WORD).skip(1).map(|word| usize::try_from(self.order.read(word)));
+            let mut lost = members.map(|member| member.ok().and_then(|member| gone.get(member).copied()));
+            let is_empty = content.len() <= GROUP_WORD;
+            if !is_empty
+                && lost.all(|lost| lost == Some(true))
+                && let Some(gone) = gone.get_mut(index)
+            {
+                *gone = true;
+            }
+        }
+        Ok(gone)
     }
 
     fn relink(&self, index: usize, section: &Section, numbers: &Numbers) -> Result<Section, Malformed> {
@@ -124,11 +139,11 @@ impl Elf<'_> {
         Ok(section)
     }
 
-    /// The flags of a group, then the numbers of its sections.
-    fn renumbered_group(&self, index: usize, group: &Section, numbers: &Numbers) -> Result<Vec<u8>, Malformed> {
+    /// The flags of a group, then the numbers of its sections; none if nothing changes.
+    fn renumbered_group(&self, index: usize, group: &Section, numbers: &Numbers) -> Result<Option<Vec<u8>>, Malformed> {
         let content = self.content(group, || format!("section group {index}"))?;
         let mut renumbered = Vec::with_capacity(content.len());
-        for (place, word) in content.chunks(4).enumerate() {
+        for (place, word) in content.chunks(GROUP_WORD).enumerate() {
             let old = self.order.read(word);
             let new = if place == 0 { Some(old) } else { numbers.get(old) };
             if let Some(new) = new {
@@ -137,7 +152,7 @@ impl Elf<'_> {
                 renumbered.extend(word);
             }
         }
-        Ok(renumbered)
+        Ok((renumbered != *content).then_some(renumbered))
     }
 
     /// Gives every section its new offset; the parts behind the file header, and where they end.

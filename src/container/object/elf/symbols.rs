@@ -5,16 +5,16 @@
 //! | 12 | 4 | 1 | binding and type |
 //! | 14 | 6 | 2 | number of its section, 0xffff if it stands in the table of large numbers |
 //!
-//! A linker that makes one object of several gives every section a section symbol, those of a bundle too. Such
-//! a symbol is emptied rather than removed, so that all others keep their numbers.
+//! A symbol in a section of the bundle goes with it. All others keep their numbers: a local symbol is emptied, such as the
+//! section symbols of linkers that make one object of several; any other stays as a weak reference, which needs no definition.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use object::elf::{
-    EM_MIPS, SHN_LORESERVE, SHN_XINDEX, SHT_CREL, SHT_DYNSYM, SHT_REL, SHT_RELA, SHT_SYMTAB, SHT_SYMTAB_SHNDX,
-    STT_SECTION, SectionType,
+    EM_MIPS, SHN_LORESERVE, SHN_XINDEX, SHT_CREL, SHT_DYNSYM, SHT_GROUP, SHT_REL, SHT_RELA, SHT_SYMTAB,
+    SHT_SYMTAB_SHNDX, STB_WEAK, SectionType,
 };
 
 use super::remove::Numbers;
@@ -32,6 +32,9 @@ struct Symbols {
 const SYMBOLS32: Symbols = Symbols { len: 16, info: Field::new(12, 1), section: Field::new(14, 2) };
 const SYMBOLS64: Symbols = Symbols { len: 24, info: Field::new(4, 1), section: Field::new(6, 2) };
 const LARGE_LEN: usize = 4;
+
+/// A symbol begins with its name.
+const NAME_LEN: usize = 4;
 
 /// A symbol table anew.
 struct Renumbered {
@@ -63,8 +66,8 @@ impl Elf<'_> {
                 Some(section) => self.content(section, || "the table of large section numbers".to_owned())?,
                 None => Cow::Borrowed(&[][..]),
             };
-            let Renumbered { table, large, emptied } = self.renumber(index, section, &table, &large, numbers)?;
-            self.check_unused(index, &emptied)?;
+            let Renumbered { table, large, emptied } = self.renumber(&table, &large, numbers);
+            self.check_unused(index, &emptied, gone)?;
             if numbers.moved || !emptied.is_empty() {
                 changed.insert(index, table);
                 if let Some(index) = large_index {
@@ -79,14 +82,7 @@ impl Elf<'_> {
         self.sections.iter().enumerate().filter(move |(_, section)| section.is(kind))
     }
 
-    fn renumber(
-        &self,
-        index: usize,
-        section: &Section,
-        table: &[u8],
-        large: &[u8],
-        numbers: &Numbers,
-    ) -> Result<Renumbered, Malformed> {
+    fn renumber(&self, table: &[u8], large: &[u8], numbers: &Numbers) -> Renumbered {
         let fields = if self.layout.word == 4 { SYMBOLS32 } else { SYMBOLS64 };
         let (mut table, mut large) = (table.to_vec(), large.to_vec());
         let mut emptied = HashSet::new();
@@ -106,31 +102,41 @@ impl Elf<'_> {
             match (numbers.get(old), large_word.as_mut().filter(|_| is_large)) {
                 (Some(new), Some(word)) => self.order.write(new, word),
                 (Some(new), None) => fields.section.set(self.order, symbol, new),
-                // Binding and type in one number: a local section symbol has binding 0.
-                (None, word) if fields.info.get(self.order, symbol) == u64::from(STT_SECTION.0) => {
-                    symbol.fill(0);
+                (None, word) => {
+                    self.empty(symbol, &fields);
                     word.into_iter().for_each(|word| word.fill(0));
                     emptied.insert(number);
                 }
-                (None, _) => {
-                    let what = format!(
-                        "symbol {number} of section {index} is defined in a section of the bundle; the table is"
-                    );
-                    return Err(self.broken(what, section.offset));
-                }
             }
         }
-        Ok(Renumbered { table, large, emptied })
+        Renumbered { table, large, emptied }
     }
 
-    /// Checks that no relocation refers to the symbols that were emptied in a table.
-    fn check_unused(&self, table: usize, emptied: &HashSet<u64>) -> Result<(), Malformed> {
+    fn empty(&self, symbol: &mut [u8], fields: &Symbols) {
+        // Binding and type in one number: the binding of a local symbol is 0.
+        if fields.info.get(self.order, symbol) >> 4 == 0 {
+            return symbol.fill(0);
+        }
+        symbol.iter_mut().skip(NAME_LEN).for_each(|byte| *byte = 0);
+        fields.info.set(self.order, symbol, u64::from(STB_WEAK.0) << 4);
+    }
+
+    /// Checks that no relocation or group that stays refers to the symbols that were emptied in a table.
+    fn check_unused(&self, table: usize, emptied: &HashSet<u64>, gone: &[bool]) -> Result<(), Malformed> {
         if emptied.is_empty() {
             return Ok(());
         }
         let table = u64::try_from(table).unwrap_or(u64::MAX);
-        let relocations = [SHT_REL, SHT_RELA, SHT_CREL].into_iter().flat_map(|kind| self.of_kind(kind));
-        for (index, section) in relocations.filter(|(_, section)| section.link == table) {
+        let users = [SHT_REL, SHT_RELA, SHT_CREL, SHT_GROUP].into_iter().flat_map(|kind| self.of_kind(kind));
+        let stays = |index: usize| gone.get(index) != Some(&true);
+        for (index, section) in users.filter(|(index, section)| section.link == table && stays(*index)) {
+            if section.is(SHT_GROUP) {
+                if emptied.contains(&section.info) {
+                    let what = format!("section group {index} is named after a symbol of the bundle; it starts");
+                    return Err(self.broken(what, section.offset));
+                }
+                continue;
+            }
             let content = self.content(section, || format!("relocation section {index}"))?;
             let used = self.relocated_symbols(section, &content).any(|symbol| emptied.contains(&symbol));
             if used || section.is(SHT_CREL) {
