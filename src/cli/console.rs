@@ -56,6 +56,11 @@ impl Console {
         self.tagged(&self.name, "note: ", "\x1b[0;1;30m", text);
     }
 
+    /// What can be done about an error.
+    pub(crate) fn hint(&self, text: &str) {
+        self.tagged(b"", "hint: ", "\x1b[0;1;36m", text);
+    }
+
     /// A warning in front of which the reference puts no name.
     pub(crate) fn unnamed_warning(&self, text: &str) {
         self.tagged(b"", WARNING, WARNING_COLOR, text);

@@ -40,7 +40,7 @@ use std::process::ExitCode;
 use console::Console;
 use memchr::memmem;
 use offload_bundle::Error;
-use offload_bundle::error::OsText;
+use offload_bundle::error::{FileKind, OsText};
 use options::{Finish, HelpStyle, Tool};
 use parse::{Parsed, parse};
 use program::Program;
@@ -93,8 +93,27 @@ fn finish<T>(console: &Console, executed: anyhow::Result<T>, done: impl FnOnce(T
             if let Some(Noted { note, .. }) = error.downcast_ref() {
                 console.note(note);
             }
+            if let Some(hint) = error.downcast_ref().and_then(hint) {
+                console.hint(hint);
+            }
             ExitCode::FAILURE
         }
+    }
+}
+
+/// What can be done about an error of ours, in the words of the command line.
+fn hint(error: &Error) -> Option<&'static str> {
+    match error {
+        Error::Unsupported { what, .. } => Some(match what {
+            FileKind::Zip => "unpack it and recompress the libraries in it, then pack them again",
+            FileKind::Archive => "take its members out and recompress those that are bundles",
+            FileKind::FatObject => "link it first; recompress the library or program",
+            FileKind::OffloadBinary | FileKind::CodeObject => "pack it with --compress instead: see 'package --help'",
+            _ => {
+                "recompress takes bundles, and ELF files with bundles in their .hip_fatbin section; inspect shows what a file holds"
+            }
+        }),
+        _ => None,
     }
 }
 
