@@ -1,7 +1,7 @@
 //! `extract`: code objects out of any file, chosen by what they are for.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::builder::PathBufValueParser;
@@ -10,7 +10,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use offload_bundle::Error;
 use offload_bundle::error::printable;
 use offload_bundle::id::OffloadKind;
-use offload_bundle::job::{Destination, Event, Extract, Extracted, IfBroken, Source};
+use offload_bundle::job::{Destination, Event, Extract, Extracted, Source};
 use offload_bundle::scan::Provenance;
 use serde::Serialize;
 
@@ -62,7 +62,8 @@ fn command() -> Command {
              Device code is found by content, as by `inspect`, and checked: compressed bundles against their hashes, members of zip \
              files against their checksums. The names of the files that are written are printed: \
              <input>-<member>-<number of the bundle>-<bundle entry ID>.<what it is>, with _ for everything but letters, digits and \
-             +-._=. The member is that of an archive or a zip file; the number counts the bundles at one place from 0. \
+             +-._=. The input of a file in a directory is the way to it from there, the member is that of an archive or a zip \
+             file; the number counts the bundles at one place from 0. \
              Without --target and --kind, everything but host code is written.",
         )
         .after_help(EXAMPLES)
@@ -127,12 +128,20 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
 
 /// The files to look into. Directories that cannot be read are problems, as are the files in them.
 fn sources(matches: &ArgMatches, problems: &mut Vec<String>) -> Vec<Source> {
+    let named: Vec<&PathBuf> = matches.get_many("files").into_iter().flatten().collect();
+    let directory_of = |path: &PathBuf| {
+        let around = named.iter().filter(|directory| path.starts_with(directory));
+        around
+            .max_by_key(|directory| directory.components().count())
+            .map_or(Path::new(""), |directory| directory.as_path())
+    };
     let mut sources = Vec::new();
     for file in files::of(matches) {
         match file {
-            Ok(WorkFile { path, origin: Origin::Named }) => sources.push(Source { path, if_broken: IfBroken::Fail }),
+            Ok(WorkFile { path, origin: Origin::Named }) => sources.push(Source::named(path)),
             Ok(WorkFile { path, origin: Origin::InDirectory }) => {
-                sources.push(Source { path, if_broken: IfBroken::LeaveOut });
+                let directory = directory_of(&path);
+                sources.push(Source::found(path, directory));
             }
             Err(error) => problems.push(error.to_string()),
         }
