@@ -95,11 +95,13 @@ pub enum Error {
     /// Requested entries that no bundle in the input can serve, sorted.
     #[error("Can't find bundles for{}", MissingList(.0))]
     MissingEntries(Vec<String>),
-    /// A file without bundles, where one is needed.
-    #[error("'{}': not a bundle, nor an ELF file that contains bundles", path.display())]
-    NoBundle {
+    /// A file is not one of those whose bundles can be written anew.
+    #[error("'{}': {}: not supported", path.display(), what.name())]
+    Unsupported {
         /// The file as the caller named it.
         path: PathBuf,
+        /// What it is.
+        what: FileKind,
     },
     /// A bundle would outgrow the space that it has to stay in.
     #[error("'{}': the bundle at offset {offset} needs {needed} bytes, but has room for only {room}", path.display())]
@@ -248,6 +250,53 @@ pub enum Error {
     /// A caller of the library passed arguments that do not fit together.
     #[error("{0}")]
     Usage(&'static str),
+}
+
+/// What a file is, as far as its bundles cannot be written anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FileKind {
+    /// Not a single byte.
+    Empty,
+    /// An ELF file without bundles in it.
+    Elf,
+    /// A COFF object.
+    Coff,
+    /// A program or library for Windows.
+    Pe,
+    /// A host object with a section for each code object.
+    FatObject,
+    /// An ELF file for a GPU.
+    CodeObject,
+    /// An offload binary.
+    OffloadBinary,
+    /// LLVM bitcode.
+    Bitcode,
+    /// An `ar` archive.
+    Archive,
+    /// A zip file.
+    Zip,
+    /// None of these.
+    Other,
+}
+
+impl FileKind {
+    /// What it is called in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Empty => "an empty file",
+            Self::Elf => "an ELF file without a bundle in .hip_fatbin",
+            Self::Coff => "a COFF object",
+            Self::Pe => "a PE file",
+            Self::FatObject => "a fat object",
+            Self::CodeObject => "a code object without a bundle around it",
+            Self::OffloadBinary => "an offload binary",
+            Self::Bitcode => "LLVM bitcode",
+            Self::Archive => "an ar archive",
+            Self::Zip => "a zip file",
+            Self::Other => "neither a bundle nor an ELF file",
+        }
+    }
 }
 
 /// Something that a selection of code objects names.

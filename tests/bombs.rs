@@ -365,22 +365,41 @@ fn archives_of_many_compressed_members() {
         // What is inflated is as much as is written, and no reason to have it in memory.
         unbundle(name, "a", data).memory(48 * MB).ends_well();
     }
+    let image = offload::compressed(false, &[offload::Image::new(1, 4, &[("triple", "t")], &[0; 60_000])]);
+    for (name, count) in [("offload binaries: 500 x 60 kB", 500), ("offload binaries: 4,000 x 60 kB", 4000)] {
+        let data = ar(&vec![("m", image.as_slice()); count]);
+        Bomb::new(name, &["in", "--archive", "--image=file=out"])
+            .packager()
+            .file("in", data)
+            .memory(48 * MB)
+            .ends_well();
+    }
 }
 
 #[test]
 fn names_that_members_share() {
     let bundle = formats::binary(&[(GFX906, b"x")], 1);
-    for (name, count) in [("archive: 5,000 members with one name of 4 kB", 5000), ("archive: 40,000 of them", 40_000)] {
+    let image = offload::write(1, &[offload::Image::new(1, 4, &[("triple", "t")], b"x")]);
+    let with_one_name = |count: usize, content: &[u8]| {
         let names = "n".repeat(4000) + "/\n";
         let header =
             |name: &str, len: usize| format!("{name:<16}0           0     0     644     {len:<10}`\n").into_bytes();
         let mut data = [b"!<arch>\n".as_slice(), &header("//", names.len()), names.as_bytes()].concat();
         for _ in 0..count {
-            data.extend(header("/0", bundle.len()));
-            data.extend(&bundle);
+            data.extend(header("/0", content.len()));
+            data.extend(content);
             data.resize(data.len().next_multiple_of(2), b'\n');
         }
-        unbundle(name, "a", data).memory(80 * MB).fails("length of all names of new members ");
+        data
+    };
+    for (name, count) in [("archive: 5,000 members with one name of 4 kB", 5000), ("archive: 40,000 of them", 40_000)] {
+        let too_long = "length of all names of new members ";
+        unbundle(name, "a", with_one_name(count, &bundle)).memory(80 * MB).fails(too_long);
+        Bomb::new(name, &["in", "--archive", "--image=file=out"])
+            .packager()
+            .file("in", with_one_name(count, &image))
+            .memory(80 * MB)
+            .fails(too_long);
     }
 }
 

@@ -1,7 +1,7 @@
 //! `extract`: copies code objects out of any file, selected by target.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::builder::PathBufValueParser;
@@ -10,7 +10,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use offload_bundle::Error;
 use offload_bundle::error::printable;
 use offload_bundle::id::OffloadKind;
-use offload_bundle::job::{Destination, Event, Extract, Extracted, IfBroken, Source};
+use offload_bundle::job::{Destination, Event, Extract, Extracted, Source};
 use offload_bundle::scan::Provenance;
 use serde::Serialize;
 
@@ -61,8 +61,9 @@ fn command() -> Command {
              Contents are detected automatically, as by `inspect`, and checked: compressed bundles against their hashes, \
              members of zip files against their checksums. Each code object is written to a file of its own, and the \
              names of the files are printed: <input>-<member>-<bundle number>-<bundle entry ID>.<extension>, with every \
-             character except letters, digits and +-._= replaced by _. The member is that of an archive or a zip file; \
-             bundles at one place are numbered from 0. Without --target and --kind, everything except host code is \
+             character except letters, digits and +-._= replaced by _. For a file found in a directory, the input is \
+             its path from there; the member is that of an archive or a zip file; bundles at one place are numbered from \
+             0. Without --target and --kind, everything except host code is \
              extracted.",
         )
         .after_help(EXAMPLES)
@@ -128,12 +129,20 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
 
 /// The files to look into. Directories that cannot be read are problems, as are the files in them.
 fn sources(matches: &ArgMatches, problems: &mut Vec<String>) -> Vec<Source> {
+    let named: Vec<&PathBuf> = matches.get_many("files").into_iter().flatten().collect();
+    let directory_of = |path: &PathBuf| {
+        let around = named.iter().filter(|directory| path.starts_with(directory));
+        around
+            .max_by_key(|directory| directory.components().count())
+            .map_or(Path::new(""), |directory| directory.as_path())
+    };
     let mut sources = Vec::new();
     for file in files::of(matches) {
         match file {
-            Ok(WorkFile { path, origin: Origin::Named }) => sources.push(Source { path, if_broken: IfBroken::Fail }),
+            Ok(WorkFile { path, origin: Origin::Named }) => sources.push(Source::named(path)),
             Ok(WorkFile { path, origin: Origin::InDirectory }) => {
-                sources.push(Source { path, if_broken: IfBroken::LeaveOut });
+                let directory = directory_of(&path);
+                sources.push(Source::found(path, directory));
             }
             Err(error) => problems.push(error.to_string()),
         }

@@ -40,7 +40,7 @@ use std::process::ExitCode;
 use console::Console;
 use memchr::memmem;
 use offload_bundle::Error;
-use offload_bundle::error::OsText;
+use offload_bundle::error::{FileKind, OsText};
 use options::{Finish, HelpStyle, Tool};
 use parse::{Parsed, parse};
 use program::Program;
@@ -108,6 +108,15 @@ fn hint(error: &Error) -> Option<&'static str> {
         Error::SeveralMatch { .. } => {
             Some("choose one with --exact --target=ID, or write all of them into a directory with -o DIR")
         }
+        Error::Unsupported { what, .. } => Some(match what {
+            FileKind::Zip => "unpack it and recompress the libraries in it, then pack them again",
+            FileKind::Archive => "take its members out and recompress those that are bundles",
+            FileKind::FatObject => "link it first; recompress the library or program",
+            FileKind::OffloadBinary | FileKind::CodeObject => "pack it with --compress instead: see 'package --help'",
+            _ => {
+                "recompress takes bundles, and ELF files with bundles in their .hip_fatbin section; inspect shows what a file holds"
+            }
+        }),
         _ => None,
     }
 }

@@ -41,9 +41,14 @@ impl Aside {
         if let Some(slice) = bundle.in_place(index) {
             return Ok(Kept::InPlace(slice));
         }
+        self.put(bundle, index).map(Kept::Aside)
+    }
+
+    /// Puts the code object of an entry (given by its index) aside, wherever it lies. Returns its range.
+    pub(super) fn put(&mut self, bundle: &Bundle<'_>, index: usize) -> Result<Range<u64>> {
         let start = self.len;
-        bundle.extract(&mut [(index, self)], &mut Meter::silent())?;
-        Ok(Kept::Aside(start..self.len))
+        bundle.extract(&mut [(index, &mut *self)], &mut Meter::silent())?;
+        Ok(start..self.len)
     }
 
     /// All that was put aside.
@@ -57,10 +62,7 @@ impl<'a> Kept<'a> {
     pub(super) fn as_slice(&self, aside: &'a Input) -> Result<Slice<'a>> {
         match self {
             Self::InPlace(slice) => Ok(*slice),
-            Self::Aside(range) => {
-                let slice = aside.slice(range.start, range.end.saturating_sub(range.start));
-                slice.ok_or(Error::Internal("a code object was not put aside"))
-            }
+            Self::Aside(range) => put_aside(aside, range),
         }
     }
 
@@ -71,6 +73,12 @@ impl<'a> Kept<'a> {
             Self::Aside(range) => range.end.saturating_sub(range.start),
         }
     }
+}
+
+/// A range of what [`Aside::into_input`] has given.
+pub(super) fn put_aside<'a>(aside: &'a Input, range: &Range<u64>) -> Result<Slice<'a>> {
+    let slice = aside.slice(range.start, range.end.saturating_sub(range.start));
+    slice.ok_or(Error::Internal("a code object was not put aside"))
 }
 
 impl Sink for Aside {

@@ -29,7 +29,7 @@ const ID_MAX: usize = 96;
 
 /// Writes the code objects of some files that a selection takes, each into a file of its own.
 ///
-/// The name of such a file is made of the input's name, the names of the members on the way if there are any, the number of
+/// The name of such a file is made of the [input's name](Source::name), the names of the members on the way if there are any, the number of
 /// the bundle at its place, the entry ID, and an extension for what the code object is; only letters, digits and `+-._=` stand
 /// in it.
 #[derive(Clone, Debug)]
@@ -49,8 +49,24 @@ pub struct Extract {
 pub struct Source {
     /// The file.
     pub path: PathBuf,
+    /// What the names of the files that are made of it begin with. Separators in it are replaced.
+    pub name: PathBuf,
     /// What happens if it cannot be read, or something in it is broken.
     pub if_broken: IfBroken,
+}
+
+impl Source {
+    /// A file that was named. It has to be sound.
+    pub fn named(path: PathBuf) -> Self {
+        let name = path.file_name().unwrap_or_default().into();
+        Self { path, name, if_broken: IfBroken::Fail }
+    }
+
+    /// A file that was found in a directory. It is left out if it is broken, and known by the way to it from there.
+    pub fn found(path: PathBuf, directory: &Path) -> Self {
+        let name = path.strip_prefix(directory).unwrap_or(&path).to_owned();
+        Self { path, name, if_broken: IfBroken::LeaveOut }
+    }
 }
 
 /// What happens if an input is broken.
@@ -109,7 +125,7 @@ impl Extract {
         let mut work = Work::new(self);
         for source in &self.inputs {
             let before = work.mark();
-            match work.file(&source.path) {
+            match work.file(source) {
                 Err(error) if source.if_broken == IfBroken::LeaveOut && is_of_input(&error, &source.path) => {
                     work.leave_out(&before);
                     observer(Event::LeftOut { error: &error });
@@ -192,11 +208,13 @@ impl<'j> Work<'j> {
         }
     }
 
-    fn file(&mut self, path: &Path) -> Result<()> {
-        let input = Input::open_finite(path)?;
+    fn file(&mut self, source: &Source) -> Result<()> {
+        let input = Input::open_finite(&source.path)?;
         let scan = Scan { checksums: Checksums::OfFound, limits: self.job.limits, ..Scan::default() };
         let scanned = scan.run(&input, &mut |finding| match finding {
-            Finding::Bundle(found) => self.bundle(&input, &found).map_err(|error| located(error, found.place)),
+            Finding::Bundle(found) => {
+                self.bundle(&input, &source.name, &found).map_err(|error| located(error, found.place))
+            }
             Finding::Broken { place, error } => Err(error.at(place)),
             _ => Ok(()),
         });
@@ -204,14 +222,14 @@ impl<'j> Work<'j> {
     }
 
     /// Extracts from one bundle.
-    fn bundle(&mut self, input: &Input, found: &Found<'_>) -> Result<()> {
+    fn bundle(&mut self, input: &Input, name: &Path, found: &Found<'_>) -> Result<()> {
         let mut sinks = Vec::new();
         let place = LazyCell::new(|| Arc::new(found.place.clone()));
         for code_object in found.code_objects() {
             self.present.note(&code_object);
             if self.unmatched.takes(&code_object) {
                 let from = Provenance::new(&place, found.index, &code_object);
-                let stem = self.names.stem(&from);
+                let stem = self.names.stem(name, &from);
                 sinks.push((code_object.index(), Pending::new(&self.job.destination, stem, from, code_object.size())));
             }
         }
@@ -314,8 +332,8 @@ struct Given {
 
 impl Names {
     /// A new name.
-    fn stem(&mut self, from: &Provenance) -> String {
-        let name = name_of(from);
+    fn stem(&mut self, input: &Path, from: &Provenance) -> String {
+        let name = name_of(input, from);
         let key = name.to_ascii_lowercase();
         let before = self.numbers.get(&key).copied().unwrap_or_default();
         let mut number = before;
@@ -341,16 +359,15 @@ impl Names {
 }
 
 /// The name of a file for a code object, which may be that of others too. Of what is too long for it there stand the beginning
-/// of the ID and of the input's name, and the end of the member's, each with no less than its share of the room.
-fn name_of(from: &Provenance) -> String {
-    let start = |text: &str, most: usize| text.get(..most.min(text.len())).unwrap_or_default().to_owned();
+/// of the ID, and the ends of the names of the input and of the member, each with no less than half of the room for both.
+fn name_of(input: &Path, from: &Provenance) -> String {
     let end = |text: &str, most: usize| text.get(text.len().saturating_sub(most)..).unwrap_or_default().to_owned();
-    let input = safe(from.place.file().file_name().unwrap_or_default().as_encoded_bytes());
-    let members = from.place.member().map(|member| safe(member.as_bytes()));
-    let rest = [from.bundle.to_string(), start(&safe(&from.id), ID_MAX)].join("-");
+    let id = safe(&from.id);
+    let rest = format!("{}-{}", from.bundle, id.get(..ID_MAX.min(id.len())).unwrap_or_default());
     let room = NAME_MAX.saturating_sub(rest.len()).saturating_sub(2);
+    let members = from.place.member().map(|member| safe(member.as_bytes()));
     let members_len = members.as_ref().map_or(0, String::len);
-    let input = start(&input, room.saturating_sub(members_len).max(room / 2));
+    let input = end(&safe(input.as_os_str().as_encoded_bytes()), room.saturating_sub(members_len).max(room / 2));
     let members = members.map(|members| end(&members, room.saturating_sub(input.len())));
     [Some(input), members, Some(rest)].into_iter().flatten().collect::<Vec<_>>().join("-")
 }

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use super::{Event, FileType, Observer, observe_plain};
-use crate::bytes;
+use crate::bytes::{self, len_u64};
 use crate::container::Container;
 use crate::container::archive::{self, Archive, ArchiveMember, Location, NewMember, Sources};
 use crate::container::limits::{Limits, shown};
 use crate::container::sequence::{Bundle, Bundles, Inflate};
-use crate::error::{Error, Result};
+use crate::error::{Error, Malformed, Result};
 use crate::input::{Input, Slice, vouch_for};
 use crate::output::{Manner, Output};
 
@@ -119,6 +119,35 @@ pub(super) fn locate(error: Error, archive: &Path, member: &[u8]) -> Error {
             Error::Malformed { path, source }
         }
         error => error,
+    }
+}
+
+/// What the names of new members may take together, in bytes, beyond the length of the file that they are made from: in an
+/// archive, members can share a long name.
+const NAMES_ROOM: u64 = 16 << 20;
+
+/// The names of members that are to be written.
+pub(super) struct MemberNames<'i> {
+    input: &'i Path,
+    len: u64,
+    len_max: u64,
+}
+
+impl<'i> MemberNames<'i> {
+    /// None yet, for code objects of an input of `len` bytes.
+    pub(super) fn new(input: &'i Path, len: u64) -> Self {
+        Self { input, len: 0, len_max: len.saturating_add(NAMES_ROOM) }
+    }
+
+    /// Takes a name, and gives it back if it is not one too many.
+    pub(super) fn take(&mut self, name: Vec<u8>) -> Result<Vec<u8>> {
+        self.len = self.len.saturating_add(len_u64(&name));
+        if self.len > self.len_max {
+            let (what, expected) =
+                ("length of all names of new members", "no more than 16 MiB beyond the archive's own");
+            return Err(Error::malformed(self.input, Malformed::Value { what, found: self.len, offset: 0, expected }));
+        }
+        Ok(name)
     }
 }
 

@@ -13,13 +13,15 @@ use crate::container::binary::Binary;
 use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
 use crate::container::stream::Compression;
 use crate::container::{Container, Limits, Member, Part, compressed};
-use crate::error::{Error, Result, Want, WithPath};
+use crate::error::{Error, Malformed, Result, Want, WithPath};
 use crate::id::OffloadKind;
 use crate::input::{Input, Slice};
 use crate::meter::{Meter, emit};
 use crate::output::{self, Output};
 use crate::piece::{Piece, Sink, total_len};
-use crate::scan::{CodeObject, Format, Found, Overlap, Place, Selection, Wide, device_sections, overlap_with};
+use crate::scan::{
+    Budget, CodeObject, Format, Found, Overlap, Place, Selection, Wide, device_sections, file_kind, overlap_with,
+};
 
 /// The largest alignment that is kept: that of memory pages.
 const ALIGNMENT_MAX: u64 = 4096;
@@ -92,7 +94,7 @@ impl Recompress {
     /// Writes the file.
     ///
     /// # Errors
-    /// Any of [`Error`]; the output is then what it was before. [`Error::NoBundle`] if there is nothing to compress,
+    /// Any of [`Error`]; the output is then what it was before. [`Error::Unsupported`] if there is nothing to compress,
     /// [`Error::NoMatch`] if a pattern of `keep` or all of `drop` take nothing, [`Error::NothingLeft`] if nothing for a device
     /// is left, [`Error::NoRoom`] if a bundle does not fit where it is, [`Error::SharedBytes`] if sections overlap,
     /// [`Error::NoEnd`] if the end of a bundle would be lost; and of a bundle that loses code objects, [`Error::NoUtf8`] if an
@@ -103,6 +105,7 @@ impl Recompress {
             job: self,
             data: input.as_slice(),
             output: Output::stage(&self.output)?,
+            budget: Budget::new(self.limits, input.len()),
             position: 0,
             result: Recompressed::default(),
             keep: self.keep.as_ref().map(Unmatched::of),
@@ -183,6 +186,8 @@ struct Work<'j> {
     job: &'j Recompress,
     data: Slice<'j>,
     output: Output,
+    /// What all bundles may come to, as in a search.
+    budget: Budget,
     /// How many bytes of the output there are.
     position: u64,
     result: Recompressed,
@@ -263,6 +268,9 @@ impl<'j> Work<'j> {
     /// Writes a bundle anew, into `room` bytes if it must stay where it is.
     fn bundle(&mut self, bundle: &Bundle<'_>, room: Option<u64>, observer: &mut Observer<'_>) -> Result<()> {
         let path = self.data.path();
+        self.budget.take_bundle(bundle).map_err(|(what, limit)| {
+            Error::malformed(path, Malformed::Search { what, limit, offset: bundle.offset })
+        })?;
         let contents = self.kept(bundle).map(|kept| contents(path, bundle, &kept)).transpose()?;
         let members: Option<Vec<Member<'_>>> = contents.as_ref().map(|contents| contents.iter().map(member).collect());
         let plain = Plain::of(path, bundle, members.as_deref())?;
@@ -361,7 +369,8 @@ impl<'j> Work<'j> {
 
     fn finish(mut self) -> Result<(Output, Recompressed)> {
         if self.result.bundles == 0 {
-            return Err(Error::NoBundle { path: self.data.path().to_owned() });
+            let what = file_kind(self.data.bytes());
+            return Err(Error::Unsupported { path: self.data.path().to_owned(), what });
         }
         let wants = |selection: Unmatched<'_>| selection.into_wants(&HashSet::new()).0;
         let mut unmatched = self.keep.map(wants).unwrap_or_default();

@@ -11,14 +11,14 @@ use std::rc::Rc;
 
 use super::aside::{Aside, Kept};
 use super::file_name::{FileName, Slashes, harmless};
-use super::library::{Library, Member, write_archive};
+use super::library::{Library, Member, MemberNames, write_archive};
 use super::requests::{Candidate, Requests};
 use super::{Event, Observer, parse_entry};
-use crate::bytes::{self, len_u64};
+use crate::bytes;
 use crate::container::Limits;
 use crate::container::archive::NewMember;
 use crate::container::sequence::{Bundle, Inflate};
-use crate::error::{Error, Malformed, Result};
+use crate::error::{Error, Result};
 use crate::id::{EntryId, Rules};
 use crate::input::Input;
 use crate::output::{self, Output};
@@ -41,10 +41,6 @@ pub struct UnbundleArchive {
     /// What each compressed bundle in a member may inflate to.
     pub limits: Limits,
 }
-
-/// What the names of an archive that is written may take together, in bytes, beyond the length of the archive that is read: in
-/// that, members can share a long name.
-const NAMES_ROOM: u64 = 16 << 20;
 
 /// An entry that goes into the archive of a request.
 struct Chosen<'l> {
@@ -166,18 +162,9 @@ impl UnbundleArchive {
 
     /// The members of an archive that is written.
     fn new_members<'l>(&self, chosen: &[Chosen<'l>], aside: &'l Input, len: u64) -> Result<Vec<NewMember<'l>>> {
-        let mut names = 0_u64;
+        let mut names = MemberNames::new(&self.input, len);
         let member = |Chosen { member, id, content }: &Chosen<'l>| {
-            let name = member_name(member, &id.recorded, &id.parsed);
-            names = names.saturating_add(len_u64(&name));
-            if names > len.saturating_add(NAMES_ROOM) {
-                let (what, expected) =
-                    ("length of all names of new members", "no more than 16 MiB beyond the archive's own");
-                return Err(Error::malformed(
-                    &self.input,
-                    Malformed::Value { what, found: names, offset: 0, expected },
-                ));
-            }
+            let name = names.take(member_name(member, &id.recorded, &id.parsed))?;
             Ok(NewMember { name, content: content.as_slice(aside)? })
         };
         chosen.iter().map(member).collect()

@@ -3,11 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::io::Write;
+use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use super::aside::{Aside, put_aside};
 use super::file_name::{FileName, Slashes, harmless};
-use super::library::write_archive;
+use super::library::{MemberNames, write_archive};
 use super::regions::{self, Region};
 use super::{Event, Observer};
 use crate::bytes;
@@ -16,7 +18,7 @@ use crate::container::offload_binary::{self, HipNumber, ImageInfo, OffloadBinary
 use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::container::stream::Inflation;
 use crate::container::{Entry, Limits};
-use crate::error::{Error, Malformed, Result, WithPath};
+use crate::error::{Error, Malformed, Result};
 use crate::id::OffloadKind;
 use crate::input::{Input, Slice};
 use crate::meter::Meter;
@@ -107,7 +109,7 @@ impl Unpackage {
         } else if self.archive && requests.iter().any(|request| request.file.is_none()) {
             return Err(Error::Usage("Image must have a 'file' argument."));
         }
-        let mut run = Run::new(self, requests, observer);
+        let mut run = Run::new(self, input.len(), requests, observer);
         let mut sources = Sources::new(&self.input);
         input.vouch_for(regions::visit(input.as_slice(), &mut sources, &mut |region| run.visit(region)))?;
         let names = run.finish(&input, &sources)?;
@@ -133,6 +135,9 @@ struct Run<'j, 'o> {
     seen: usize,
     present: Present,
     nested: Nested,
+    /// What goes into archives.
+    aside: Aside,
+    member_names: MemberNames<'j>,
 }
 
 /// What a request has got.
@@ -142,16 +147,17 @@ struct Served {
     /// How many names were generated.
     named: usize,
     last: Option<Output>,
-    /// For an archive.
-    members: Vec<(Vec<u8>, Input)>,
+    /// For an archive: names, and which range of what was put aside each is.
+    members: Vec<(Vec<u8>, Range<u64>)>,
 }
 
 impl<'j, 'o> Run<'j, 'o> {
-    fn new(job: &'j Unpackage, requests: &'j [ImageRequest], observer: &'j mut Observer<'o>) -> Self {
+    fn new(job: &'j Unpackage, len: u64, requests: &'j [ImageRequest], observer: &'j mut Observer<'o>) -> Self {
         let served = requests.iter().map(|_| Served::default()).collect();
         let (by_name, taken) = (Vec::new(), HashMap::new());
         let (present, nested) = (Present::new(requests), Nested { limits: job.limits, left: job.limits.nested });
-        Self { job, requests, observer, served, by_name, taken, seen: 0, present, nested }
+        let (aside, member_names) = (Aside::new(&job.input), MemberNames::new(&job.input, len));
+        Self { job, requests, observer, served, by_name, taken, seen: 0, present, nested, aside, member_names }
     }
 
     fn visit(&mut self, region: Region<'_>) -> Result<()> {
@@ -180,6 +186,7 @@ impl<'j, 'o> Run<'j, 'o> {
         last: &mut [Option<usize>],
     ) -> Result<()> {
         let mut by_name = Vec::new();
+        let mut kept: Option<Range<u64>> = None;
         for (number, ((request, served), last)) in self.requests.iter().zip(&mut self.served).zip(last).enumerate() {
             if !request.accepts(image, member) {
                 continue;
@@ -187,8 +194,13 @@ impl<'j, 'o> Run<'j, 'o> {
             served.matches = served.matches.saturating_add(1);
             match &request.file {
                 Some(_) if self.job.archive => {
-                    let kept = Input::set_aside(&self.job.input, binary.content(index)?.as_slice().bytes());
-                    served.members.push((self.job.member_name(member), kept.with_path(&self.job.input)?));
+                    let range = match &kept {
+                        Some(range) => range.clone(),
+                        None => kept.insert(self.aside.put(binary, index)?).clone(),
+                    };
+                    let name = self.job.member_name(member);
+                    let name = if member.is_some() { self.member_names.take(name)? } else { name };
+                    served.members.push((name, range));
                 }
                 Some(_) => *last = Some(index),
                 None => by_name.push(number),
@@ -245,8 +257,8 @@ impl<'j, 'o> Run<'j, 'o> {
 
     /// Puts all in place and returns the generated names.
     fn finish(self, input: &Input, sources: &Sources) -> Result<Vec<OsString>> {
-        let Self { job, requests, observer, served, by_name, present, .. } = self;
-        let present = present.shown;
+        let Self { job, requests, observer, served, by_name, present, aside, .. } = self;
+        let (present, aside) = (present.shown, aside.into_input()?);
         if present.is_empty() {
             observer(Event::NoMatch { input: job.input.clone(), request: None, present: Vec::new() });
         }
@@ -259,7 +271,7 @@ impl<'j, 'o> Run<'j, 'o> {
             let Some(path) = request.file.as_deref().filter(|_| served.matches > 0) else { continue };
             let output = match served.last {
                 Some(output) => output,
-                None => write_members(path, &served.members, observer)?,
+                None => write_members(path, served.members, &aside, observer)?,
             };
             let replaced = by_path.iter().position(|(other, _)| *other == path && is_replaced(path));
             if replaced.is_some() || (served.matches > 1 && !job.archive) {
@@ -329,9 +341,14 @@ impl Unpackage {
     }
 }
 
-fn write_members(path: &Path, members: &[(Vec<u8>, Input)], observer: &mut Observer<'_>) -> Result<Output> {
-    let members: Vec<NewMember<'_>> =
-        members.iter().map(|(name, input)| NewMember { name: name.clone(), content: input.as_slice() }).collect();
+fn write_members(
+    path: &Path,
+    members: Vec<(Vec<u8>, Range<u64>)>,
+    aside: &Input,
+    observer: &mut Observer<'_>,
+) -> Result<Output> {
+    let member = |(name, range)| Ok(NewMember { name, content: put_aside(aside, &range)? });
+    let members = members.into_iter().map(member).collect::<Result<Vec<_>>>()?;
     write_archive(path, &members, observer)
 }
 

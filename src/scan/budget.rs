@@ -2,7 +2,9 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use super::place::{Origin, Place};
+use crate::bytes::len_u64;
 use crate::container::Limits;
+use crate::container::sequence::Bundle;
 
 /// How often a search may go over the bytes of a file: no more than a few times where nothing shares bytes, and as often
 /// as a member of a zip file may inflate to more than it is, of which the zeros of a recompressed library come near.
@@ -15,7 +17,7 @@ const FOUND_MAX: u64 = 250_000;
 const INFLATED_MIN: u64 = 64 << 10;
 
 /// What is left.
-pub(super) struct Budget {
+pub(crate) struct Budget {
     limits: Limits,
     /// In bytes that are looked at or inflated.
     bytes: u64,
@@ -25,11 +27,11 @@ pub(super) struct Budget {
 }
 
 /// What was too much: how much there may be of what.
-pub(super) type Spent = (&'static str, u64);
+pub(crate) type Spent = (&'static str, u64);
 
 impl Budget {
     /// For a file of `len` bytes.
-    pub(super) fn new(limits: Limits, len: u64) -> Self {
+    pub(crate) fn new(limits: Limits, len: u64) -> Self {
         let bytes = limits.nested.max(len.saturating_mul(TIMES));
         Self { limits, bytes, found: FOUND_MAX, bytes_max: bytes, is_spent: false }
     }
@@ -52,6 +54,12 @@ impl Budget {
         Ok(())
     }
 
+    /// Takes the room for a bundle in a file itself: its entries and their IDs.
+    pub(crate) fn take_bundle(&mut self, bundle: &Bundle<'_>) -> Result<(), Spent> {
+        self.take(ids_len(bundle))?;
+        self.take_found(found_in(bundle))
+    }
+
     /// What a compressed container may inflate to. What lies in a file itself is measured by what it claims alone.
     pub(super) fn limits_at(&self, place: &Place) -> Limits {
         match place.origin() {
@@ -67,6 +75,16 @@ impl Budget {
             Origin::Inflated => bytes.max(INFLATED_MIN),
         }
     }
+}
+
+/// The length of all IDs of a bundle, in bytes.
+pub(super) fn ids_len(bundle: &Bundle<'_>) -> u64 {
+    bundle.entries.iter().map(|entry| len_u64(&entry.id)).fold(0, u64::saturating_add)
+}
+
+/// What a bundle counts for: itself and its code objects.
+pub(super) fn found_in(bundle: &Bundle<'_>) -> u64 {
+    u64::try_from(bundle.entries.len()).unwrap_or(u64::MAX).saturating_add(1)
 }
 
 #[cfg(test)]

@@ -52,12 +52,14 @@ mod wide;
 mod zip;
 
 pub(crate) use amdgpu::target_id as recorded_target;
+pub(crate) use budget::Budget;
 pub use found::{CodeObject, Finding, Format, Found, Provenance};
 pub use image::ContentKind;
 pub(crate) use overlap::{Overlap, find as overlap_with};
 pub use pattern::{Comparison, Pattern, PatternError, Selection};
 pub use place::{Origin, Place, Step};
 pub(crate) use sections::containers as device_sections;
+pub(crate) use walk::file_kind;
 pub(crate) use wide::Wide;
 
 use crate::container::Limits;

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::budget::{Budget, Spent};
+use super::budget::{self, Budget, Spent};
 use super::found::{Finding, Format, Found};
 use super::place::{Place, Step};
 use super::sections::{self, EM_AMDGPU, EM_CUDA, Holds};
@@ -17,7 +17,7 @@ use crate::container::object::FatObject;
 use crate::container::offload_binary::{self, OffloadBinary};
 use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::container::{Container, MAGIC, bitcode, compressed, host};
-use crate::error::{Error, Malformed, Result, WithPath};
+use crate::error::{Error, FileKind, Malformed, Result, WithPath};
 use crate::input::{Input, Slice};
 
 /// How deep containers may lie in containers.
@@ -70,6 +70,29 @@ impl Look {
         } else {
             Self::Nothing
         }
+    }
+}
+
+/// What a file that begins like this is, other than a bundle.
+pub(crate) fn file_kind(data: &[u8]) -> FileKind {
+    match Look::at(data) {
+        Look::Nothing if data.is_empty() => FileKind::Empty,
+        Look::Nothing | Look::Text => FileKind::Other,
+        // One that is compressed: the other forms are bundles.
+        Look::Bundles => FileKind::FatObject,
+        Look::OffloadBinaries => FileKind::OffloadBinary,
+        Look::Bitcode => FileKind::Bitcode,
+        Look::CodeObject => FileKind::CodeObject,
+        Look::Object => match sections::read(data, 0) {
+            Ok(sections) if sections.iter().any(|section| section.holds == Holds::FatObject) => FileKind::FatObject,
+            _ if data.starts_with(b"\x7fELF") => FileKind::Elf,
+            _ if data.starts_with(b"MZ") => FileKind::Pe,
+            Ok(_) => FileKind::Coff,
+            // Anything may begin like a COFF object.
+            Err(_) => FileKind::Other,
+        },
+        Look::Archive => FileKind::Archive,
+        Look::Zip => FileKind::Zip,
     }
 }
 
@@ -178,10 +201,9 @@ impl<'w, 'v> Walk<'w, 'v> {
     /// One of them.
     fn bundle(&mut self, data: Slice<'_>, found: &Found<'_>, depth: u32) -> Result<()> {
         let Found { place, bundle, .. } = *found;
-        let ids = bundle.entries.iter().map(|entry| len_u64(&entry.id)).fold(place.weight(), u64::saturating_add);
-        let count = u64::try_from(bundle.entries.len()).unwrap_or(u64::MAX).saturating_add(1);
+        let ids = place.weight().saturating_add(budget::ids_len(bundle));
         if self.spend(place, data, |budget| budget.take(ids))? {
-            self.tell(count, data, Finding::Bundle(*found))?;
+            self.tell(budget::found_in(bundle), data, Finding::Bundle(*found))?;
             self.nested(place, data, bundle, depth)?;
             data.looked_at();
         }

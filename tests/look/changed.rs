@@ -7,7 +7,7 @@ use std::path::Path;
 use offload_bundle::container::Limits;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::id::{EntryId, Rules};
-use offload_bundle::job::{Destination, Extract, IfBroken, Source, Unbundle};
+use offload_bundle::job::{Destination, Extract, Source, Unbundle};
 use offload_bundle::scan::{Pattern, Selection};
 
 use super::inspect::bundle;
@@ -18,7 +18,7 @@ use super::*;
 fn extracted(dir: &Path, targets: &[&str]) -> Result<BTreeMap<String, Vec<u8>>, String> {
     let mut selection = Selection::default();
     selection.targets = targets.iter().map(|target| Pattern::parse(target).unwrap()).collect();
-    let inputs = vec![Source { path: dir.join("in"), if_broken: IfBroken::Fail }];
+    let inputs = vec![Source::named(dir.join("in"))];
     let out = dir.join("files");
     let destination = Destination::Directory(out.clone());
     let written = Extract { inputs, selection, destination, limits: Limits::default() }.run(&mut |_| {});

@@ -300,7 +300,7 @@ fn names_have_room_for_the_input_the_member_and_the_id() {
             for (number, name) in names.iter().enumerate() {
                 let name = name.strip_prefix("out/").unwrap();
                 assert!(name.len() <= 255 && !name.contains(['/', '\n', '\u{1b}']), "{name}");
-                assert!(name.starts_with(&input[..input.len().min(70)]), "{name}");
+                assert!(name.contains(&input[..input.len().min(70)]), "{name}");
                 let end = |text: &str| text[text.len().saturating_sub(20)..].to_owned();
                 let member: String =
                     member.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' }).collect();
@@ -441,7 +441,7 @@ fn broken_files_in_directories_are_left_out_and_told() {
     for dry in [&["-n"][..], &[]] {
         let args = [&["extract", "-r", "d", "-t", "gfx906", "-o", "out"], dry].concat();
         let (status, out, said) = text(&tool_in(dir.path(), &args));
-        assert_eq!((status, out), (1, format!("out/a-0-{GFX906}.txt\nout/f-0-{GFX906}.txt\n")), "{said}");
+        assert_eq!((status, out), (1, format!("out/a-0-{GFX906}.txt\nout/e_f-0-{GFX906}.txt\n")), "{said}");
         let errors: Vec<&str> = said.lines().collect();
         assert_eq!(errors.len(), 3, "{said}");
         for (error, name) in errors.iter().zip(["d/b", "d/c(.hip_fatbin)", "d/e/g"]) {
@@ -450,7 +450,7 @@ fn broken_files_in_directories_are_left_out_and_told() {
         assert_eq!(at("out").exists(), dry.is_empty());
     }
     assert_eq!(fs::read_dir(at("out")).unwrap().count(), 2);
-    assert_eq!(fs::read(at(&format!("out/f-0-{GFX906}.txt"))).unwrap(), b"first");
+    assert_eq!(fs::read(at(&format!("out/e_f-0-{GFX906}.txt"))).unwrap(), b"first");
     // One that is named is no bycatch, nor is what cannot be written.
     for args in [&["d", "cut"][..], &["cut", "d"], &["d", "d/b"], &["d", "nowhere"]] {
         let (status, out, _) = text(&tool_in(dir.path(), &[&["extract", "-o", "new"], args].concat()));
@@ -481,7 +481,7 @@ fn a_file_that_is_left_out_leaves_no_traces() {
     for dry in [&["-n"][..], &[]] {
         let args = [&["extract", "-r", "q", "-t", "gfx942", "-o", "out"], dry].concat();
         let (status, out, said) = text(&tool_in(dir.path(), &args));
-        let expected = format!("out/lib.so-0-{gfx942}.txt\nout/lib.so-0-{gfx942}-2.txt\n");
+        let expected = format!("out/b_lib.so-0-{gfx942}.txt\nout/d_lib.so-0-{gfx942}.txt\n");
         assert_eq!((status, out), (1, expected), "{said}");
         assert_eq!(said.lines().count(), 2, "{said}");
     }
@@ -702,7 +702,7 @@ fn from_wheels_archives_and_directories() {
     fs::write(dir.path().join("d/e/in"), &data).unwrap();
     fs::write(dir.path().join("d/in"), &data).unwrap();
     let (status, out, _) = text(&tool_in(dir.path(), &["extract", "-r", "d", "-t", "gfx906", "-o", "out"]));
-    assert_eq!((status, out), (0, format!("out/in-0-{GFX906}.txt\nout/in-0-{GFX906}-2.txt\n")));
+    assert_eq!((status, out), (0, format!("out/e_in-0-{GFX906}.txt\nout/in-0-{GFX906}.txt\n")));
 }
 
 #[test]

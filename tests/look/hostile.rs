@@ -9,7 +9,7 @@ use offload_bundle::container::Limits;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::input::Input;
-use offload_bundle::job::{Destination, Extract, IfBroken, Recompress, Source, Verify};
+use offload_bundle::job::{Destination, Extract, Recompress, Source, Verify};
 use offload_bundle::scan::{Checksums, Finding, Pattern, Scan, Selection};
 
 use super::make::{DEFLATED, Elf, STORED, Section, ZSTD, Zipped, archive, coff, pe, zip};
@@ -47,7 +47,7 @@ impl Bench {
         selection.targets = targets;
         let destination = Destination::Nowhere(self.dir.path().join("new"));
         let extract = Extract {
-            inputs: vec![Source { path: input.clone(), if_broken: IfBroken::Fail }],
+            inputs: vec![Source::named(input.clone())],
             selection: selection.clone(),
             destination,
             limits: Limits::default(),

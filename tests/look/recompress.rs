@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
-use super::make::{Elf, Section, archive, coff, zip};
+use super::make::{Elf, Section, archive, coff, pe, zip};
 use super::*;
 
 /// Code objects that compress well.
@@ -371,24 +371,51 @@ fn files_without_bundles_are_refused() {
     let fat = format!("__CLANG_OFFLOAD_BUNDLE__{GFX906}");
     let object = [(".text", &b"x"[..]), (fat.as_str(), b"code")];
     let sections: Vec<Section<'_>> = object.iter().map(|(name, content)| Section::new(name, content)).collect();
-    for (name, data) in [
-        ("nothing", b"".to_vec()),
-        ("text", b"text".to_vec()),
-        ("a program", fs::read("/bin/sh").unwrap()),
-        ("a fat COFF object", coff(&object)),
-        ("a fat ELF object", Elf::OBJECT.write(&sections)),
-        ("an archive", archive(&[("a", &large())])),
-        ("a zip file", zip(&[make::Zipped::new("a", 0, &large())])),
-        ("an offload binary", fixture("offload/v2.offload")),
-        ("an offload binary in a section", fixture("offload/llvm22-embedded.o")),
+    let fat_bundle = formats::compressed(2, 1, &Elf::OBJECT.write(&sections));
+    for (data, what, hint) in [
+        (b"".to_vec(), "an empty file", "recompress takes bundles"),
+        (b"text".to_vec(), "neither a bundle nor an ELF file", "recompress takes bundles"),
+        (vec![0x64, 0x86, 1, 0], "neither a bundle nor an ELF file", "recompress takes bundles"),
+        (fs::read("/bin/sh").unwrap(), "an ELF file without a bundle in .hip_fatbin", "recompress takes bundles"),
+        (coff(&[(".text", b"x")]), "a COFF object", "recompress takes bundles"),
+        (pe(&[(".hip_fat", &large())]), "a PE file", "recompress takes bundles"),
+        (coff(&object), "a fat object", "link it first"),
+        (Elf::OBJECT.write(&sections), "a fat object", "link it first"),
+        (fat_bundle, "a fat object", "link it first"),
+        (archive(&[("a", &large())]), "an ar archive", "take its members out"),
+        (zip(&[make::Zipped::new("a", 0, &large())]), "a zip file", "unpack it"),
+        (fixture("offload/v2.offload"), "an offload binary", "pack it with --compress"),
+        (fixture("bitcode/llvm22-link.bc"), "LLVM bitcode", "recompress takes bundles"),
+        (Elf::amdgpu(0x3f).write(&[]), "a code object without a bundle around it", "pack it with --compress"),
+        (
+            fixture("offload/llvm22-embedded.o"),
+            "an ELF file without a bundle in .hip_fatbin",
+            "recompress takes bundles",
+        ),
     ] {
         let outcome = tool(&["recompress", "in", "-o", "out"], &[("in", &data)]);
-        assert_eq!((outcome.status, outcome.files.len()), (1, 1), "{name}: {:?}", outcome.files.keys());
-        assert!(
-            outcome.stderr_text().contains("not a bundle, nor an ELF file that contains bundles"),
-            "{name}: {}",
-            outcome.stderr_text()
-        );
+        assert_eq!((outcome.status, outcome.files.len()), (1, 1), "{what}: {:?}", outcome.files.keys());
+        let said = outcome.stderr_text();
+        let lines: Vec<&str> = said.lines().collect();
+        let [error, help] = lines[..] else { panic!("{said}") };
+        assert!(error.ends_with(&format!("error: 'in': {what}: not supported")), "{said}");
+        assert!(help.starts_with(&format!("hint: {hint}")), "{said}");
+    }
+}
+
+#[test]
+fn bundles_are_rewritten_up_to_what_a_search_finds() {
+    let ids: Vec<String> = (0..80_000).map(|number| format!("hip-amdgcn-amd-amdhsa--gfx{number}")).collect();
+    let entries: Vec<(&str, &[u8])> = ids.iter().map(|id| (id.as_str(), &b""[..])).collect();
+    let bundle = formats::binary(&entries, 1);
+    let (three, four) = (bundle.repeat(3), bundle.repeat(4));
+    assert!(recompress(&["--none"], &three).0 == three);
+    let outcome = tool(&["recompress", "in", "-o", "out", "--none"], &[("in", &four)]);
+    let inspected = tool(&["inspect", "in"], &[("in", &four)]);
+    let limit = "comes to more than 250000 bundles, code objects and faults; the search ends here";
+    for outcome in [outcome, inspected] {
+        assert_eq!((outcome.status, outcome.files.len()), (1, 1));
+        assert!(outcome.stderr_text().contains(limit), "{}", outcome.stderr_text());
     }
 }
 

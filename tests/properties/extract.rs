@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::id::OffloadKind;
 use offload_bundle::input::Input;
-use offload_bundle::job::{Destination, Extract, Extracted, IfBroken, Source};
+use offload_bundle::job::{Destination, Extract, Extracted, Source};
 use offload_bundle::scan::{Comparison, Found, Pattern, Selection};
 
 use super::choices::{Choices, digest};
@@ -74,7 +74,7 @@ pub(super) fn run(room: &Room, selection: &Selection) -> Result<Vec<(String, Vec
 
 pub(super) fn job(room: &Room, selection: &Selection, destination: Destination) -> Result<Vec<Extracted>, String> {
     let selection = selection.clone();
-    let input = Source { path: room.input(), if_broken: IfBroken::Fail };
+    let input = Source::named(room.input());
     Extract { inputs: vec![input], selection, destination, limits: LIMITS }
         .run(&mut |_| {})
         .map_err(|error| error.to_string())
