@@ -12,6 +12,9 @@ use crate::error::{Error, Malformed, Result, printable_name};
 use crate::id::EntryId;
 use crate::input::Slice;
 
+/// The longest bundle entry ID that a search parses, in bytes. Those of compilers have some dozens.
+pub const ENTRY_ID_MAX: usize = 4096;
+
 /// The container that code objects lie in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -104,8 +107,11 @@ impl<'f> CodeObject<'f> {
         &self.entry.id
     }
 
-    /// Its bundle entry ID, if what is recorded is one.
+    /// Its bundle entry ID, if what is recorded is one of up to [`ENTRY_ID_MAX`] bytes.
     pub fn entry_id(&self) -> Option<EntryId> {
+        if self.entry.id.len() > ENTRY_ID_MAX {
+            return None;
+        }
         let text = std::str::from_utf8(&self.entry.id).ok()?;
         match self.format {
             // The kind is not recorded; the fields after it are all that is asked for.
