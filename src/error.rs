@@ -566,6 +566,19 @@ pub enum Malformed {
     },
 }
 
+impl Malformed {
+    /// The same in bytes that begin at `base`, if its offset is that of an object's part.
+    pub(crate) fn moved(self, base: u64) -> Self {
+        match self {
+            Self::Object { what, offset } => Self::Object { what, offset: offset.saturating_add(base) },
+            Self::Truncated { what, offset, needed, end } => {
+                Self::Truncated { what, offset: offset.saturating_add(base), needed, end: end.saturating_add(base) }
+            }
+            other => other,
+        }
+    }
+}
+
 /// Shows an operating system error without the number that Rust appends and LLVM does not print.
 #[derive(Debug)]
 pub struct OsText<'a>(pub &'a io::Error);

@@ -106,6 +106,7 @@
 //! [`Bundle::write_to`]: container::sequence::Bundle::write_to
 
 mod bytes;
+mod check;
 pub mod container;
 pub mod error;
 pub mod id;

@@ -7,17 +7,19 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::bytes::len_u64;
+use crate::check;
 use crate::container::Limits;
 use crate::container::sequence::Inflate;
 use crate::error::{Error, Result, printable_start};
-use crate::id::EntryId;
+use crate::id::{EntryId, OffloadKind};
 use crate::input::Input;
-use crate::scan::{CodeObject, ENTRY_ID_MAX, Finding, Format, Found, Place, Scan};
+use crate::scan::{CodeObject, ContentKind, ENTRY_ID_MAX, Finding, Format, Found, Place, Scan, Unread};
 
 /// Checks all device code in a file.
 ///
 /// Every header and range is read, every compressed bundle inflated and compared with its sizes and its hash. Then come the
-/// rules of the Clang Offload Bundler documentation for the entries of a bundle, and what a code object says of itself.
+/// rules of the Clang Offload Bundler documentation for the entries of a bundle, and what a code object says of itself: the
+/// headers, tables and notes of ELF files, SPIR-V and bitcode. What it recognises but does not read is named.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Verify {
     /// How much compressed containers may inflate to.
@@ -29,14 +31,31 @@ pub struct Verify {
 pub struct Verified {
     /// How many bundles were checked.
     pub bundles: usize,
-    /// How many code objects they hold.
+    /// How many code objects were checked, in bundles and by themselves.
     pub code_objects: usize,
+    /// How many of them have no bundle around them.
+    pub without_bundle: usize,
+    /// What holds device code, or may hold some, and was recognised but not read; in file order, as far as it is listed.
+    pub unread: Vec<NotRead>,
+    /// How much there is of that besides: no file has more than 10,000 listed.
+    pub more_unread: usize,
     /// What is wrong, in file order, as far as it is listed.
     pub faults: Vec<Fault>,
     /// How many faults there are besides: no file has more than 10,000 listed.
     pub more_faults: usize,
     /// What the listed faults take.
     listed_bytes: u64,
+}
+
+/// Something that was recognised, but not read.
+#[derive(Clone, Debug)]
+pub struct NotRead {
+    /// Where.
+    pub place: Place,
+    /// The offset, counted from the origin of the place.
+    pub offset: u64,
+    /// What it is.
+    pub what: Unread,
 }
 
 /// A fault.
@@ -74,6 +93,8 @@ pub enum Rule {
     Overlap,
     /// A code object is for the target that its entry ID names.
     Target,
+    /// A code object is whole: its headers, tables and notes lie inside it and agree.
+    CodeObject,
 }
 
 impl Rule {
@@ -88,6 +109,7 @@ impl Rule {
             Self::Conflict => "conflict",
             Self::Overlap => "overlap",
             Self::Target => "target",
+            Self::CodeObject => "code-object",
         }
     }
 }
@@ -126,14 +148,15 @@ impl Verify {
         let mut verified = Verified::default();
         let scanned = Scan { inflate: Inflate::Whole, limits: self.limits }.run(&input, &mut |finding| {
             match finding {
-                Finding::Bundle(found) => verified.bundle(&found),
+                Finding::Bundle(found) => verified.bundle(&found)?,
                 Finding::Broken { error: error @ Error::Io { .. }, .. } => return Err(error),
-                Finding::Broken { place, error } => {
+                Finding::Broken { place, error } | Finding::Hidden { place, error } => {
                     verified.fault(place, None, None, Rule::Readable, &inner_text(&error));
                 }
                 Finding::Trailing { place, offset } => {
                     verified.fault(place, None, Some(offset), Rule::Trailing, "what stands here is no bundle");
                 }
+                Finding::Unread { place, offset, what } => verified.not_read(place, offset, what),
             }
             Ok(())
         });
@@ -146,18 +169,30 @@ impl Verified {
     fn fault(&mut self, place: &Place, bundle: Option<usize>, offset: Option<u64>, rule: Rule, text: &str) {
         // Entry IDs, which it quotes, may hold anything.
         let text = printable_start(text.as_bytes(), TEXT_MAX);
-        self.listed_bytes = self.listed_bytes.saturating_add(place.weight()).saturating_add(len_u64(text.as_bytes()));
-        // The first one is listed, however long the names of its place are.
-        if self.faults.is_empty() || (self.faults.len() < LISTED_MAX && self.listed_bytes <= LISTED_BYTES) {
+        if self.takes(self.faults.len(), place, len_u64(text.as_bytes())) {
             self.faults.push(Fault { place: place.clone(), bundle, offset, rule, text });
         } else {
             self.more_faults = self.more_faults.saturating_add(1);
         }
     }
 
-    fn bundle(&mut self, found: &Found<'_>) {
-        self.bundles = self.bundles.saturating_add(1);
-        self.code_objects = self.code_objects.saturating_add(found.bundle.entries.len());
+    fn not_read(&mut self, place: &Place, offset: u64, what: Unread) {
+        if self.takes(self.unread.len(), place, 0) {
+            self.unread.push(NotRead { place: place.clone(), offset, what });
+        } else {
+            self.more_unread = self.more_unread.saturating_add(1);
+        }
+    }
+
+    /// Whether one more can be listed behind so many. The first one is, however long the names of its place are.
+    fn takes(&mut self, listed: usize, place: &Place, len: u64) -> bool {
+        self.listed_bytes = self.listed_bytes.saturating_add(place.weight()).saturating_add(len);
+        listed == 0 || (listed < LISTED_MAX && self.listed_bytes <= LISTED_BYTES)
+    }
+
+    fn bundle(&mut self, found: &Found<'_>) -> Result<()> {
+        let code_objects = found.bundle.entries.len();
+        self.code_objects = self.code_objects.saturating_add(code_objects);
         let mut fault =
             |(rule, text): Broken| self.fault(found.place, Some(found.index), Some(found.bundle.offset), rule, &text);
         if found.format != Format::CodeObject {
@@ -166,6 +201,12 @@ impl Verified {
         }
         found.code_objects().filter_map(|code_object| check_readable(&code_object)).for_each(&mut fault);
         overlaps(found, &mut fault);
+        check_contents(found, &mut fault)?;
+        match found.format {
+            Format::CodeObject => self.without_bundle = self.without_bundle.saturating_add(code_objects),
+            _ => self.bundles = self.bundles.saturating_add(1),
+        }
+        Ok(())
     }
 }
 
@@ -188,6 +229,41 @@ fn shown(code_object: &CodeObject<'_>) -> String {
 fn check_readable(code_object: &CodeObject<'_>) -> Option<Broken> {
     let reason = code_object.unreadable()?;
     Some((Rule::Readable, format!("'{}' cannot be taken: {reason}", shown(code_object))))
+}
+
+/// How many times the size of a bundle its code objects may be together: hosts of fat objects share bytes with it.
+const SHARED_MAX: u64 = 4;
+
+/// Checks what code objects say of themselves. Where many share their bytes, not all are looked into, which is a fault too.
+fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(Broken)) -> Result<()> {
+    let mut left = found.bundle.inflated_len.saturating_mul(SHARED_MAX);
+    for code_object in found.code_objects() {
+        let checked = match code_object.kind() {
+            Some(ContentKind::Elf | ContentKind::Cubin | ContentKind::SpirV | ContentKind::Bitcode) => {
+                let Some(rest) = left.checked_sub(code_object.size()) else {
+                    let text = "code objects share so many bytes that not all of them are looked into".to_owned();
+                    fault((Rule::CodeObject, text));
+                    return Ok(());
+                };
+                left = rest;
+                let content = found.bundle.content(code_object.index())?;
+                check::code_object(content.as_slice().bytes())
+            }
+            Some(ContentKind::Unknown) if is_for_device(&code_object) => {
+                let head = found.bundle.head(code_object.index(), ContentKind::HEAD_LEN);
+                check::beginning(head.unwrap_or_default(), code_object.size())
+            }
+            _ => Ok(()),
+        };
+        if let Err(malformed) = checked {
+            fault((Rule::CodeObject, format!("'{}' is not whole: {malformed}", shown(&code_object))));
+        }
+    }
+    Ok(())
+}
+
+fn is_for_device(code_object: &CodeObject<'_>) -> bool {
+    code_object.entry_id().is_some_and(|id| id.kind() != OffloadKind::Host)
 }
 
 /// The entry IDs of a bundle so far.

@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::amdgpu;
 use super::image::ContentKind;
 use super::place::{Origin, Place};
+use super::unread::Unread;
 use crate::container::sequence::Bundle;
 use crate::container::{Entry, Part};
 use crate::error::{Error, Malformed, Result, printable_name};
@@ -64,6 +65,36 @@ pub enum Finding<'f> {
         /// The offset of the first of them.
         offset: u64,
     },
+    /// Something that holds device code, or may hold some, and is recognised but not read.
+    Unread {
+        /// Where.
+        place: &'f Place,
+        /// Where it begins, counted from the [origin](Place::origin) of the place.
+        offset: u64,
+        /// What it is.
+        what: Unread,
+    },
+    /// A part of a file that may hold device code, which cannot be told, as the names or tables that would say so are broken.
+    /// What else the file holds is found all the same.
+    Hidden {
+        /// Where.
+        place: &'f Place,
+        /// What is broken; it names the file.
+        error: Error,
+    },
+}
+
+impl<'f> Finding<'f> {
+    /// Where it is.
+    pub(super) fn place(&self) -> &'f Place {
+        match *self {
+            Self::Bundle(Found { place, .. })
+            | Self::Broken { place, .. }
+            | Self::Trailing { place, .. }
+            | Self::Unread { place, .. }
+            | Self::Hidden { place, .. } => place,
+        }
+    }
 }
 
 /// A bundle at a place.

@@ -6,7 +6,8 @@ use std::path::Path;
 use super::budget::{Budget, Spent};
 use super::found::{Finding, Format, Found};
 use super::place::{Place, Step};
-use super::sections::{self, EM_AMDGPU, EM_CUDA, Holds};
+use super::sections::{self, ELF_MAGIC, EM_AMDGPU, EM_CUDA, Holds};
+use super::unread::{NO_SECTIONS, Unread};
 use super::wide::Wide;
 use super::zip::{self, Method, ZipContent};
 use super::{ContentKind, Scan, Visitor, amdgpu};
@@ -44,6 +45,7 @@ enum Look {
     Object,
     Archive,
     Zip,
+    Unread(Unread),
     Nothing,
 }
 
@@ -63,10 +65,10 @@ impl Look {
             Self::Zip
         } else if Wide::text_of(data).is_some() {
             Self::Text
-        } else if host::is_object(data) {
+        } else if host::is_object(data) || data.starts_with(ELF_MAGIC) {
             Self::Object
         } else {
-            Self::Nothing
+            Unread::of(data).map_or(Self::Nothing, Self::Unread)
         }
     }
 }
@@ -102,6 +104,7 @@ impl<'w, 'v> Walk<'w, 'v> {
             Look::Object => self.object(place, data, depth),
             Look::Archive => self.archive(place, data, depth),
             Look::Zip => self.zip(place, data, depth),
+            Look::Unread(what) => self.unread(place, data, what),
         }
     }
 
@@ -124,13 +127,19 @@ impl<'w, 'v> Walk<'w, 'v> {
 
     /// Tells of something that counts for so many bundles, code objects and faults, if the search may go on after that.
     fn tell(&mut self, count: u64, data: Slice<'_>, finding: Finding<'_>) -> Result<()> {
-        let (Finding::Bundle(Found { place, .. }) | Finding::Broken { place, .. } | Finding::Trailing { place, .. }) =
-            &finding;
-        if self.spend(place, data, |budget| budget.take_found(count))? { (self.visitor)(finding) } else { Ok(()) }
+        if self.spend(finding.place(), data, |budget| budget.take_found(count))? {
+            (self.visitor)(finding)
+        } else {
+            Ok(())
+        }
     }
 
     fn broken(&mut self, place: &Place, data: Slice<'_>, error: Error) -> Result<()> {
         self.tell(1, data, Finding::Broken { place, error })
+    }
+
+    fn unread(&mut self, place: &Place, data: Slice<'_>, what: Unread) -> Result<()> {
+        self.tell(1, data, Finding::Unread { place, offset: data.offset(), what })
     }
 
     /// Bundles of one family, one after another.
@@ -244,25 +253,37 @@ impl<'w, 'v> Walk<'w, 'v> {
     fn object(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
         let sections = match sections::read(data.bytes(), data.offset()).with_path(data.path()) {
             Ok(sections) => sections,
-            // A COFF file has no magic: anything may begin like one.
-            Err(_) if !data.bytes().starts_with(b"\x7fELF") && !data.bytes().starts_with(b"MZ") => return Ok(()),
-            Err(error) => return self.broken(place, data, error),
+            Err(error) if host::is_certainly_object(data.bytes()) => return self.broken(place, data, error),
+            Err(_) => return Ok(()),
         };
-        if sections.iter().any(|section| section.holds == Holds::FatObject) {
+        if let Some(hidden) = sections.hidden {
+            let error = Error::malformed(data.path(), hidden);
+            self.tell(1, data, Finding::Hidden { place, error })?;
+        } else if sections.count == 0 && data.bytes().starts_with(ELF_MAGIC) {
+            self.unread(place, data, NO_SECTIONS)?;
+        }
+        if sections.chosen.iter().any(|section| section.holds == Holds::FatObject) {
             self.bundles(place, data, &FatObject, |_| Ok(Format::FatObject), depth)?;
         }
-        for Chosen { name, range, .. } in sections.into_iter().filter(|s| s.holds == Holds::Containers) {
-            let section = data.slice(range.start, range.end.saturating_sub(range.start));
-            let section = section.ok_or(Error::Internal("no such section"))?;
-            let place = place.join(Step::Section(name));
-            match Look::at(section.bytes()) {
-                Look::Bundles | Look::OffloadBinaries => self.look(&place, section, depth)?,
+        sections.chosen.into_iter().try_for_each(|section| self.section(place, data, section, depth))
+    }
+
+    fn section(&mut self, place: &Place, data: Slice<'_>, section: Chosen<Holds>, depth: u32) -> Result<()> {
+        let Chosen { holds, name, range } = section;
+        let section = data.slice(range.start, range.end.saturating_sub(range.start));
+        let section = section.ok_or(Error::Internal("no such section"))?;
+        let place = place.join(Step::Section(name));
+        match holds {
+            Holds::FatObject => Ok(()),
+            Holds::Unread(_) if section.is_empty() => Ok(()),
+            Holds::Unread(what) => self.unread(&place, section, what),
+            Holds::Containers => match Look::at(section.bytes()) {
+                Look::Bundles | Look::OffloadBinaries => self.look(&place, section, depth),
                 // In an object that is yet to be linked, the code may come from another one.
-                _ if section.bytes().iter().take(4096).all(|&byte| byte == 0) => {}
-                _ => self.tell(1, data, Finding::Trailing { place: &place, offset: section.offset() })?,
-            }
+                _ if section.bytes().iter().take(4096).all(|&byte| byte == 0) => Ok(()),
+                _ => self.tell(1, data, Finding::Trailing { place: &place, offset: section.offset() }),
+            },
         }
-        Ok(())
     }
 
     fn archive(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
@@ -329,6 +350,9 @@ impl<'w, 'v> Walk<'w, 'v> {
         let path = content.stored.path();
         let input = match content.head(HEAD) {
             Ok(head) if matches!(Look::at(&head), Look::Nothing) => return Ok(()),
+            Ok(head) if let Look::Unread(what) = Look::at(&head) => {
+                return self.tell(1, content.stored, Finding::Unread { place: &place, offset: 0, what });
+            }
             Ok(_) if content.size > self.scan.limits.inflated => {
                 let (what, offset, limit) = ("the member", content.stored.offset(), self.scan.limits.inflated);
                 let claim = Malformed::Claim { what, offset, claimed: content.size, limit };

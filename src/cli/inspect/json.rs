@@ -6,7 +6,7 @@ use offload_bundle::Result;
 use offload_bundle::scan::{ContentKind, Origin};
 use serde::Serialize;
 
-use super::report::{BundleRow, FileReport, Report, Row};
+use super::report::{BundleRow, FileReport, Report, Row, UnreadRow};
 use crate::cli::subcommand::write_json;
 
 /// The version of the document's form. A field that is added does not change it.
@@ -24,6 +24,16 @@ struct File<'r> {
     path: String,
     size: u64,
     code_objects: Vec<CodeObject<'r>>,
+    unread: Vec<Unread>,
+}
+
+#[derive(Serialize)]
+struct Unread {
+    member: Option<String>,
+    section: Option<String>,
+    offset: u64,
+    what: &'static str,
+    is_device_code: bool,
 }
 
 #[derive(Serialize)]
@@ -66,7 +76,18 @@ fn file(file: &FileReport) -> File<'_> {
     let path = file.path.to_string_lossy().into_owned();
     let rows = file.bundles.iter().flat_map(|bundle| bundle.code_objects.iter().map(move |row| (bundle, row)));
     let code_objects = rows.map(|(bundle, row)| code_object(&path, bundle, row)).collect();
-    File { size: file.size, code_objects, path }
+    let unread = file.unread.iter().map(unread).collect();
+    File { size: file.size, code_objects, unread, path }
+}
+
+fn unread(row: &UnreadRow) -> Unread {
+    Unread {
+        member: row.place.member(),
+        section: row.place.section(),
+        offset: row.offset,
+        what: row.what.name(),
+        is_device_code: row.what.is_device_code(),
+    }
 }
 
 fn code_object<'r>(path: &str, bundle: &BundleRow, row: &'r Row) -> CodeObject<'r> {

@@ -1,10 +1,10 @@
 //! The report for people: a table for each place, and the totals for each GPU.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
 use offload_bundle::error::printable;
-use offload_bundle::scan::{Format, Place, Step};
+use offload_bundle::scan::{ContentKind, Format, Origin as Base, Place, Step};
 
 use super::report::{BundleRow, FileReport, Report, Row};
 use crate::cli::files::Origin;
@@ -88,7 +88,10 @@ struct Line {
     label: String,
     /// How many of the last bytes of the label say who the code object is for.
     accent: usize,
-    kind: String,
+    /// What kind of image, as far as it is known.
+    kind: Option<&'static str>,
+    /// Whether there are some among them whose kind is not known.
+    unsure: bool,
     count: usize,
     size: u64,
     stored: u64,
@@ -97,7 +100,12 @@ struct Line {
 /// The whole report.
 pub(super) fn text(report: &Report, rows: Rows, style: Style) -> String {
     let mut out = String::new();
-    let shown = report.files.iter().filter(|file| !file.bundles.is_empty() || file.origin == Origin::Named);
+    let is_told = |file: &&FileReport| {
+        !file.bundles.is_empty()
+            || file.origin == Origin::Named
+            || file.unread.iter().any(|row| row.what.is_device_code())
+    };
+    let shown = report.files.iter().filter(is_told);
     shown.for_each(|file| file_text(file, rows, style, &mut out));
     let found: Vec<&BundleRow> = report.files.iter().flat_map(|file| &file.bundles).collect();
     let places = groups(&found).len();
@@ -109,27 +117,82 @@ pub(super) fn text(report: &Report, rows: Rows, style: Style) -> String {
         line(&mut out, "?: not inflated that far; --inflate shows it");
     }
     if found.is_empty() && !report.files.is_empty() && out.is_empty() {
-        out.push_str("no device code found\n");
+        let unread = report.files.iter().flat_map(|file| &file.unread).map(|row| row.what.name());
+        match kinds(unread) {
+            kinds if kinds.is_empty() => out.push_str("no device code found\n"),
+            kinds => line(&mut out, &format!("no device code found; not read: {kinds}")),
+        }
     }
     out
+}
+
+/// The names of what is not read, each once with its number.
+fn kinds<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
+    for name in names {
+        let number = numbers.entry(name).or_default();
+        *number = number.saturating_add(1);
+    }
+    let kinds: Vec<String> = numbers.into_iter().map(|(name, number)| format!("{name} ({number})")).collect();
+    kinds.join(", ")
 }
 
 fn file_text(file: &FileReport, rows: Rows, style: Style, out: &mut String) {
     let name = style.paint("1", &printable(&file.path.to_string_lossy()));
     if file.bundles.is_empty() {
-        let what = if file.problems.is_empty() { "no device code" } else { "nothing that can be read" };
-        return line(out, &format!("{name}: {what}"));
+        let what = match (file.problems.is_empty(), file.unread.is_empty()) {
+            (false, _) => "nothing that can be read",
+            (true, true) => "no device code",
+            (true, false) => "no device code that can be read",
+        };
+        line(out, &format!("{name}: {what}"));
+        return unread_text(file, out);
     }
     let bundles: Vec<&BundleRow> = file.bundles.iter().collect();
     let groups: Vec<Group<'_>> = groups(&bundles).into_iter().map(|bundles| Group::new(bundles, rows)).collect();
     let scale = Scale::of(groups.iter().flat_map(|group| &group.lines));
-    line(out, &format!("{name}: {}, code objects {}", bytes(file.size), bytes(scale.whole)));
+    let sizes = sizes(bundles.iter().copied());
+    let inflated = bundles.iter().any(|bundle| *bundle.place.origin() == Base::Inflated);
+    let inflated = if inflated { ", members inflated" } else { "" };
+    line(out, &format!("{name}: {}, code objects {sizes}{inflated}", bytes(file.size)));
     for Group { bundles, lines } in groups {
         line(out, &format!("  {}", style.paint("36", &heading(&bundles))));
         let compressed = bundles.iter().any(|bundle| bundle.compressed.is_some());
         table(&lines, scale, Columns { kind: true, compressed }, style, out);
     }
+    unread_text(file, out);
     out.push('\n');
+}
+
+/// How many parts of a file that are not read get a line.
+const UNREAD_MAX: usize = 100;
+
+/// What is in a file and not read: each part with its place.
+fn unread_text(file: &FileReport, out: &mut String) {
+    for row in file.unread.iter().take(UNREAD_MAX) {
+        let name = row.what.name();
+        match way(&row.place) {
+            way if way.is_empty() => line(out, &format!("  not read: {name}")),
+            way => line(out, &format!("  {way}: not read: {name}")),
+        }
+    }
+    if file.unread.len() > UNREAD_MAX {
+        let names = file.unread.iter().skip(UNREAD_MAX).map(|row| row.what.name());
+        line(out, &format!("  not read, too: {}", kinds(names)));
+    }
+}
+
+/// How large code objects are, and how much they take where they are compressed.
+fn sizes<'r>(bundles: impl Iterator<Item = &'r BundleRow>) -> String {
+    let (mut size, mut stored) = (0_u64, 0_u64);
+    for bundle in bundles {
+        size = size.saturating_add(bundle.size());
+        stored = stored.saturating_add(if bundle.compressed.is_some() { bundle.stored() } else { bundle.size() });
+    }
+    match stored == size {
+        true => bytes(size),
+        false => format!("{}, stored in {}", bytes(size), bytes(stored)),
+    }
 }
 
 /// Bundles that share a heading, and what stands below it.
@@ -203,14 +266,19 @@ fn way(place: &Place) -> String {
 
 fn lines(group: &[&BundleRow], rows: Rows) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
-    let mut known = HashMap::new();
+    let mut known: HashMap<&str, Vec<usize>> = HashMap::new();
     for bundle in group {
         for row in &bundle.code_objects {
             let line = line_of(bundle, row, rows);
-            match known.get(&(row.id.clone(), line.kind.clone())).filter(|_| rows == Rows::Grouped) {
+            if rows == Rows::Each {
+                lines.push(line);
+                continue;
+            }
+            let same_id = known.entry(&row.id).or_default();
+            match same_id.iter().find(|&&index| lines.get(index).is_some_and(|other| other.takes(&line))) {
                 Some(&index) => add(&mut lines, index, &line),
                 None => {
-                    known.insert((row.id.clone(), line.kind.clone()), lines.len());
+                    same_id.push(lines.len());
                     lines.push(line);
                 }
             }
@@ -219,19 +287,36 @@ fn lines(group: &[&BundleRow], rows: Rows) -> Vec<Line> {
     lines
 }
 
+impl Line {
+    /// Whether code objects of one ID share a line. What was not inflated far enough to tell what it is most likely is what the
+    /// others are.
+    fn takes(&self, other: &Self) -> bool {
+        self.kind.is_none() || other.kind.is_none() || self.kind == other.kind
+    }
+
+    fn kind(&self) -> String {
+        match self.kind {
+            Some(kind) if self.unsure => format!("{kind}?"),
+            kind => kind.unwrap_or("?").to_owned(),
+        }
+    }
+}
+
 fn line_of(bundle: &BundleRow, row: &Row, rows: Rows) -> Line {
-    let kind = row.content.map_or("?", |content| content.name()).to_owned();
+    let kind = row.content.map(ContentKind::name);
     let label = match rows {
         Rows::Grouped => cut(&row.id),
         Rows::Each => format!("{:>5}  {}", bundle.index, cut(&row.id)),
     };
     let for_whom = row.for_whom();
     let accent = if label.ends_with(for_whom) { for_whom.len() } else { 0 };
-    Line { label, accent, kind, count: 1, size: row.size, stored: bundle.share(row) }
+    Line { label, accent, kind, unsure: kind.is_none(), count: 1, size: row.size, stored: bundle.share(row) }
 }
 
 fn add(lines: &mut [Line], index: usize, more: &Line) {
     if let Some(line) = lines.get_mut(index) {
+        line.kind = line.kind.or(more.kind);
+        line.unsure |= more.unsure;
         line.count = line.count.saturating_add(more.count);
         line.size = line.size.saturating_add(more.size);
         line.stored = line.stored.saturating_add(more.stored);
@@ -242,13 +327,14 @@ fn table(lines: &[Line], scale: Scale, columns: Columns, style: Style, out: &mut
     let width = lines.iter().map(|line| line.label.chars().count()).max().unwrap_or(0).max(8);
     let optional = |wanted: bool, text: String| if wanted { text } else { String::new() };
     let title = if columns.kind { "ENTRY ID" } else { "GPU" };
-    let kind = optional(columns.kind, format!("  {:<7}", "IMAGE"));
+    let kinds = lines.iter().map(|line| line.kind().len()).max().unwrap_or(0).max(7);
+    let kind = optional(columns.kind, format!("  {:<kinds$}", "IMAGE"));
     let stored = optional(columns.compressed, format!("{:>11}", "STORED"));
     let heading = format!("    {title:<width$}{kind} {:>6} {:>9}{stored}   SHARE", "COUNT", "SIZE");
     line(out, &style.paint("2", &heading));
     for row in lines {
         let label = style.label(row, width);
-        let kind = optional(columns.kind, format!("  {:<7}", row.kind));
+        let kind = optional(columns.kind, format!("  {:<kinds$}", row.kind()));
         let stored = optional(columns.compressed, format!("{:>11}", style.about().to_owned() + &bytes(row.stored)));
         let share = per_mille(row.stored, scale.whole);
         let percent = format!("{}.{} %", share / 10, share % 10);
@@ -268,11 +354,7 @@ fn totals(report: &Report, found: &[&BundleRow], style: Style, out: &mut String)
         for row in &bundle.code_objects {
             let line = Line { label: cut(row.for_whom()), ..line_of(bundle, row, Rows::Grouped) };
             let index = *known.entry(line.label.clone()).or_insert(lines.len());
-            if index < lines.len() {
-                add(&mut lines, index, &line)
-            } else {
-                lines.push(Line { kind: String::new(), ..line })
-            }
+            if index < lines.len() { add(&mut lines, index, &line) } else { lines.push(line) }
         }
     }
     lines.sort_by_key(|line| std::cmp::Reverse(line.stored));
@@ -280,7 +362,8 @@ fn totals(report: &Report, found: &[&BundleRow], style: Style, out: &mut String)
     let files = report.files.iter().filter(|file| !file.bundles.is_empty()).count();
     let objects: usize = lines.iter().map(|line| line.count).sum();
     let objects = count(objects, "code object", "code objects");
-    let heading = format!("In all: {objects} in {}, {}", count(files, "file", "files"), bytes(scale.whole));
+    let sizes = sizes(found.iter().copied());
+    let heading = format!("In all: {objects} in {}, {sizes}", count(files, "file", "files"));
     line(out, &style.paint("1", &heading));
     table(&lines, scale, Columns { kind: false, compressed }, style, out);
 }
@@ -304,7 +387,7 @@ mod tests {
     use super::*;
 
     fn row(label: &str, accent: usize) -> Line {
-        Line { label: label.into(), accent, kind: "ELF".into(), count: 1, size: 1, stored: 1 }
+        Line { label: label.into(), accent, kind: Some("ELF"), unsure: false, count: 1, size: 1, stored: 1 }
     }
 
     #[test]
