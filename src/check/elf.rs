@@ -115,8 +115,10 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
         if self.machine() == EM_NONE && kind.0 < OWN_TYPES {
             return wrong("an ELF file for no machine", 18);
         }
-        if header.e_version(endian) != 1 {
-            return wrong(format!("ELF version {}, which does not exist,", header.e_version(endian)), 20);
+        // NVIDIA has the version of CUDA there, times ten.
+        let version = header.e_version(endian);
+        if version == 0 || (version != 1 && self.machine() != EM_CUDA) {
+            return wrong(format!("ELF version {version}, which does not exist,"), 20);
         }
         if usize::try_from(size) != Ok(size_of::<Elf>()) {
             return wrong(format!("an ELF header that claims to be {size} bytes long"), 0);

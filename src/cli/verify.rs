@@ -13,7 +13,7 @@ use super::console::Console;
 use super::files::{self, Origin, WorkFile};
 use super::subcommand::{Subcommand, write_json};
 use super::to_stdout;
-use super::units::count;
+use super::units::{Kinds, count};
 
 /// The subcommand.
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "verify", command, run };
@@ -136,6 +136,9 @@ struct Total {
     without_bundle: usize,
     faults: usize,
     unread: usize,
+    /// How much there is of each kind that is not read, as far as it is listed.
+    #[serde(skip)]
+    kinds: Kinds,
 }
 
 impl Total {
@@ -146,6 +149,7 @@ impl Total {
         self.without_bundle = self.without_bundle.saturating_add(verified.without_bundle);
         self.faults = self.faults.saturating_add(verified.faults.len()).saturating_add(verified.more_faults);
         self.unread = self.unread.saturating_add(verified.unread.len()).saturating_add(verified.more_unread);
+        verified.unread.iter().for_each(|unread| self.kinds.add(unread.what.name()));
     }
 
     fn of(verified: &Verified) -> Self {
@@ -202,10 +206,7 @@ fn write_file((file, verified): &Checked, out: &mut dyn Write) -> Result<()> {
 }
 
 fn write_total(total: &Total, out: &mut dyn Write) -> Result<()> {
-    let unread = match total.unread {
-        0 => String::new(),
-        parts => format!("; {} recognised and not read", count(parts, "part", "parts")),
-    };
+    let unread = if total.unread == 0 { String::new() } else { format!("; not read: {}", total.kinds) };
     write_line(out, &format!("In all: {}, {}{unread}", count(total.files, "file", "files"), total.verdict()))
 }
 

@@ -1,6 +1,6 @@
 //! The report for people: a table for each place, and the totals for each GPU.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt::Write;
 
 use offload_bundle::error::printable;
@@ -8,7 +8,7 @@ use offload_bundle::scan::{ContentKind, Format, Origin as Base, Place, Step};
 
 use super::report::{BundleRow, FileReport, Report, Row};
 use crate::cli::files::Origin;
-use crate::cli::units::{bytes, count, per_mille};
+use crate::cli::units::{Kinds, bytes, count, per_mille};
 
 /// What gets a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,24 +117,13 @@ pub(super) fn text(report: &Report, rows: Rows, style: Style) -> String {
         line(&mut out, "?: not inflated that far; --inflate shows it");
     }
     if found.is_empty() && !report.files.is_empty() && out.is_empty() {
-        let unread = report.files.iter().flat_map(|file| &file.unread).map(|row| row.what.name());
-        match kinds(unread) {
-            kinds if kinds.is_empty() => out.push_str("no device code found\n"),
-            kinds => line(&mut out, &format!("no device code found; not read: {kinds}")),
+        let unread: Vec<&str> = report.files.iter().flat_map(|file| &file.unread).map(|row| row.what.name()).collect();
+        match unread.is_empty() {
+            true => out.push_str("no device code found\n"),
+            false => line(&mut out, &format!("no device code found; not read: {}", Kinds::from_iter(unread))),
         }
     }
     out
-}
-
-/// The names of what is not read, each once with its number.
-fn kinds<'n>(names: impl Iterator<Item = &'n str>) -> String {
-    let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
-    for name in names {
-        let number = numbers.entry(name).or_default();
-        *number = number.saturating_add(1);
-    }
-    let kinds: Vec<String> = numbers.into_iter().map(|(name, number)| format!("{name} ({number})")).collect();
-    kinds.join(", ")
 }
 
 fn file_text(file: &FileReport, rows: Rows, style: Style, out: &mut String) {
@@ -177,8 +166,8 @@ fn unread_text(file: &FileReport, out: &mut String) {
         }
     }
     if file.unread.len() > UNREAD_MAX {
-        let names = file.unread.iter().skip(UNREAD_MAX).map(|row| row.what.name());
-        line(out, &format!("  not read, too: {}", kinds(names)));
+        let kinds: Kinds = file.unread.iter().skip(UNREAD_MAX).map(|row| row.what.name()).collect();
+        line(out, &format!("  not read, too: {kinds}"));
     }
 }
 
