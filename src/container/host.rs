@@ -62,7 +62,8 @@ pub(crate) struct Section<'d> {
     pub(crate) holds_offload_binaries: Option<bool>,
     /// Of a file that is yet to be linked, or not.
     pub(crate) object: ObjectKind,
-    range: Option<(u64, u64)>,
+    /// Where its content lies in the file; none if it has none there.
+    pub(crate) range: Option<(u64, u64)>,
 }
 
 /// A section that was asked for.

@@ -94,6 +94,8 @@ pub(super) struct Sections {
     pub(super) chosen: Vec<Chosen<Holds>>,
     /// How many sections there are in all.
     pub(super) count: usize,
+    /// The names of those that would hold bundles or offload binaries, but take no bytes of the file.
+    pub(super) empty: Vec<Vec<u8>>,
     /// Why it cannot be told of some of them whether they hold device code.
     pub(super) hidden: Option<Malformed>,
 }
@@ -110,11 +112,15 @@ pub(super) fn elf_machine(head: &[u8]) -> Option<u16> {
 
 /// The sections of an object that hold device code. Offsets in errors count from `base`.
 pub(super) fn read(data: &[u8], base: u64) -> Result<Sections, Malformed> {
-    let (mut count, mut nameless) = (0_usize, 0_usize);
+    let (mut count, mut nameless, mut empty) = (0_usize, 0_usize, Vec::new());
     let chosen = host::sections(data, base, |section| {
         count = count.saturating_add(1);
         nameless = nameless.saturating_add(usize::from(section.name.is_err()));
-        Ok(holds(section))
+        let holds = holds(section);
+        if holds == Some(Holds::Containers) && section.range.is_none() {
+            empty.push(section.name.unwrap_or_default().to_vec());
+        }
+        Ok(holds)
     })?;
     let hidden = match nameless {
         _ if data.starts_with(ELF_MAGIC) => check::elf::check_names(data).err().map(|malformed| malformed.moved(base)),
@@ -123,7 +129,7 @@ pub(super) fn read(data: &[u8], base: u64) -> Result<Sections, Malformed> {
         _ if host::has_no_names(data) => None,
         _ => Some(Malformed::Object { what: format!("the names of {nameless} sections cannot be read"), offset: base }),
     };
-    Ok(Sections { chosen, count, hidden })
+    Ok(Sections { chosen, count, empty, hidden })
 }
 
 /// Where an object keeps bundles and offload binaries, in the order of its sections. Offsets in errors count from `base`.

@@ -57,7 +57,7 @@ impl Unread {
 }
 
 /// Offset and magic of the formats.
-const FORMATS: [(u64, &[u8], Unread); 24] = [
+const FORMATS: [(u64, &[u8], Unread); 25] = [
     (0, &[0x50, 0xed, 0x55, 0xba], Unread::device_code("CUDA fatbin")),
     (0, b"KPAK", Unread::device_code("kpack archive")),
     (0, &[0x03, 0x02, 0x23, 0x07], Unread::device_code("SPIR-V module")),
@@ -81,11 +81,16 @@ const FORMATS: [(u64, &[u8], Unread); 24] = [
     (0, &[0xfe, 0xed, 0xfa, 0xcf], Unread::anything("Mach-O file")),
     (0, &[0xce, 0xfa, 0xed, 0xfe], Unread::anything("Mach-O file")),
     (0, &[0xcf, 0xfa, 0xed, 0xfe], Unread::anything("Mach-O file")),
+    // Programs for Windows are read as PE files, unless the header that says so is broken.
+    (0, b"MZ", Unread::anything("program without a PE header")),
     (0, b"\0asm", Unread::anything("WebAssembly module")),
 ];
 
 /// An ELF file whose sections, in which device code would be found, are not named.
 pub(super) const NO_SECTIONS: Unread = Unread::anything("ELF file without section headers");
+
+/// A section for device code that has none of its own: the file holds nothing but debugging information, or was split.
+pub(super) const NO_CONTENT: Unread = Unread::anything("section for device code without content in this file");
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,7 @@ use super::budget::{Budget, Spent};
 use super::found::{Finding, Format, Found};
 use super::place::{Place, Step};
 use super::sections::{self, ELF_MAGIC, EM_AMDGPU, EM_CUDA, Holds};
-use super::unread::{NO_SECTIONS, Unread};
+use super::unread::{NO_CONTENT, NO_SECTIONS, Unread};
 use super::wide::Wide;
 use super::zip::{self, Method, ZipContent};
 use super::{ContentKind, Scan, Visitor, amdgpu};
@@ -198,10 +198,21 @@ impl<'w, 'v> Walk<'w, 'v> {
         // Entries can name the same bytes again and again; those of compilers never do.
         let mut left = bundle.stored_len;
         for (index, entry) in bundle.entries.iter().enumerate() {
-            if bundle.head(index, ContentKind::HEAD_LEN).map(ContentKind::of) != Some(ContentKind::Bundle) {
+            let Some(head) = bundle.head(index, ContentKind::HEAD_LEN) else { continue };
+            let is_bundle = match ContentKind::of(head) {
+                ContentKind::Bundle => true,
+                ContentKind::FatBinary => false,
+                _ => continue,
+            };
+            let place = place.join(Step::Entry(entry.id.clone()));
+            if let Some(what) = Unread::of(head).filter(|_| !is_bundle) {
+                let (place, offset) = match bundle.in_place(index) {
+                    Some(data) => (place, data.offset()),
+                    None => (place.inflated(), 0),
+                };
+                self.tell(1, around, Finding::Unread { place: &place, offset, what })?;
                 continue;
             }
-            let place = place.join(Step::Entry(entry.id.clone()));
             if let Some(data) = bundle.in_place(index) {
                 let Some(rest) = left.checked_sub(data.len()) else {
                     let (what, expected) = ("size of the bundles in it", "together no more than the bundle");
@@ -261,6 +272,9 @@ impl<'w, 'v> Walk<'w, 'v> {
             self.tell(1, data, Finding::Hidden { place, error })?;
         } else if sections.count == 0 && data.bytes().starts_with(ELF_MAGIC) {
             self.unread(place, data, NO_SECTIONS)?;
+        }
+        for name in sections.empty {
+            self.unread(&place.join(Step::Section(name)), data, NO_CONTENT)?;
         }
         if sections.chosen.iter().any(|section| section.holds == Holds::FatObject) {
             self.bundles(place, data, &FatObject, |_| Ok(Format::FatObject), depth)?;

@@ -350,6 +350,17 @@ fn what_is_recognised_and_not_read_is_named() {
         assert_eq!(out.contains(", not read\n"), certain, "{what}: {out}");
         assert!(out.ends_with(&format!("; not read: {what} (1)\n")), "{what}: {out}");
     }
+    // A section that takes no bytes of the file, and a code object that holds others.
+    let mut split = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", b"x")]);
+    let table = usize::try_from(u64::from_le_bytes(split[40..48].try_into().unwrap())).unwrap();
+    split[table + 64 + 4] = 8;
+    let nested = offload::write(1, &[Image::new(4, 2, &[("arch", "sm_70")], b"\x50\xed\x55\xba\x01\0\x10\0")]);
+    for (data, what) in [(split, "section for device code without content in this file"), (nested, "CUDA fatbin")] {
+        let out = String::from_utf8(tool(&["verify", "in"], &[("in", &data)]).stdout).unwrap();
+        assert!(out.contains(&format!(": {what}, not read\n")), "{out}");
+        let out = String::from_utf8(tool(&["inspect", "in"], &[("in", &data)]).stdout).unwrap();
+        assert!(out.contains(&format!("not read: {what}\n")), "{out}");
+    }
     // Beside what is read.
     let both =
         Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &targets(&["gfx906"])), Section::new(".nv_fatbin", b"x")]);

@@ -51,7 +51,7 @@ fn command() -> Command {
              objects, ELF and COFF objects, libraries and programs, bitcode, ar archives, and zip files such as Python \
              wheels. Of compressed bundles only the beginning is inflated: what a code object in one holds, such as a bundle \
              that is nested in it, is found with --inflate only. Bytes behind the bundles of a place that are none are not \
-             told of; `verify` does that.",
+             told of; `verify` does that. What is recognised, but cannot be read, such as CUDA fatbins, is named.",
         )
         .after_help(EXAMPLES)
         .args([
