@@ -667,6 +667,19 @@ pub enum Malformed {
     },
 }
 
+impl Malformed {
+    /// The same in bytes that begin at `base`, if its offset is that of an object's part.
+    pub(crate) fn moved(self, base: u64) -> Self {
+        match self {
+            Self::Object { what, offset } => Self::Object { what, offset: offset.saturating_add(base) },
+            Self::Truncated { what, offset, needed, end } => {
+                Self::Truncated { what, offset: offset.saturating_add(base), needed, end: end.saturating_add(base) }
+            }
+            other => other,
+        }
+    }
+}
+
 /// Shows an operating system error without the number that Rust appends and LLVM does not print.
 #[derive(Debug)]
 pub struct OsText<'a>(pub &'a io::Error);
@@ -696,6 +709,25 @@ pub(crate) fn printable_name(name: &[u8]) -> String {
     bytes::text(name).filter(is_shown).unwrap_or_else(|| bytes::escaped(name))
 }
 
+/// The start of a name from a file as it may stand on a terminal, in `most` characters at most, and an ellipsis if the name is
+/// longer. The cost does not depend on the length of the name.
+pub(crate) fn printable_start(name: &[u8], most: usize) -> String {
+    // No character takes more than four bytes.
+    let near = name.get(..most.saturating_mul(4)).unwrap_or(name);
+    let start = match String::from_utf8(near.to_vec()) {
+        Err(error) if near.len() < name.len() && error.utf8_error().error_len().is_none() => {
+            near.get(..error.utf8_error().valid_up_to()).unwrap_or(near)
+        }
+        _ => near,
+    };
+    let mut text = printable_name(start);
+    let end = text.char_indices().nth(most).map(|(end, _)| end);
+    if let Some(end) = end {
+        text.truncate(end);
+    }
+    if end.is_some() || start.len() < name.len() { text + "..." } else { text }
+}
+
 /// The reference's enumeration: ` A`, ` A and B`, ` A, B, and C`.
 struct MissingList<'a>(&'a [String]);
 
@@ -723,6 +755,21 @@ mod tests {
         assert_eq!(text(&["A"]), "Can't find bundles for A");
         assert_eq!(text(&["A", "B"]), "Can't find bundles for A and B");
         assert_eq!(text(&["A", "B", "C"]), "Can't find bundles for A, B, and C");
+    }
+
+    #[test]
+    fn long_names_are_cut_before_they_are_escaped() {
+        for (name, most, expected) in [
+            (&b"short"[..], 5, "short"),
+            (b"longer", 5, "longe..."),
+            ("éééé".as_bytes(), 3, "ééé..."),
+            (b"\xff\xff", 4, "\\xff..."),
+            (&"é".repeat(1_000_000).into_bytes()[..999_999], 2, "éé..."),
+            (&[b"abc".as_slice(), "é".repeat(9).as_bytes()].concat(), 2, "ab..."),
+            (b"", 0, ""),
+        ] {
+            assert_eq!(printable_start(name, most), expected);
+        }
     }
 
     #[test]

@@ -107,6 +107,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod bytes;
+mod check;
 pub mod container;
 pub mod error;
 pub mod id;

@@ -25,6 +25,8 @@ mod measure;
 mod offload;
 
 use files::{Frame, ar, ccob, elf, thin};
+use std::time::Duration;
+
 use measure::{Bomb, MB};
 
 const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
@@ -345,6 +347,67 @@ fn every_way_to_what_is_compressed_is_limited() {
             }
         }
     }
+}
+
+/// A bundle of entries that all are the same bytes.
+fn of_one_content(ids: &[String], content: &[u8]) -> Vec<u8> {
+    let entries: Vec<(&str, &[u8])> = ids.iter().map(|id| (id.as_str(), &b""[..])).collect();
+    let mut data = formats::binary(&entries, 1);
+    let (end, len, mut at) = (u64::try_from(data.len()).unwrap(), u64::try_from(content.len()).unwrap(), 32);
+    for id in ids {
+        data[at..at + 16].copy_from_slice(&[end.to_le_bytes(), len.to_le_bytes()].concat());
+        at += 24 + id.len();
+    }
+    data.extend(content);
+    data
+}
+
+#[test]
+fn what_is_looked_at_in_code_objects_is_bounded() {
+    let verify = |name, ids: &[String], object: &[u8], text: &str| {
+        Bomb::new(name, &["verify", "in"]).file("in", of_one_content(ids, object)).finds(text)
+    };
+    // 5,000 symbol tables of the same megabyte, for an AMD GPU.
+    let mut object = elf::sections(5000, 2, &vec![0; 24 * 40_000]);
+    object[18] = 224;
+    let table = usize::try_from(u64::from_le_bytes(object[40..48].try_into().unwrap())).unwrap();
+    for header in (table + 64..object.len()).step_by(64) {
+        object[header + 40..header + 44].copy_from_slice(&5001_u32.to_le_bytes());
+    }
+    verify("5,000 symbol tables in one place", &[GFX906.to_owned()], &object, "tables that share their bytes");
+    // 5,000 entries of the same ten megabytes.
+    let ids: Vec<String> = (0..5000).map(|number| format!("{GFX906}{number}")).collect();
+    let mut object = elf::sections(1, 1, &vec![0; 10 << 20]);
+    object[18] = 224;
+    verify("5,000 entries of one code object", &ids, &object, "not all of them are looked into");
+}
+
+#[test]
+fn verify_takes_as_long_as_the_file_and_not_as_its_names() {
+    let verify =
+        |name, data, text: &str| Bomb::new(name, &["verify", "in"]).memory(128 * MB).file("in", data).finds(text);
+    // Every entry is in conflict with the first, and overlaps it; 4,000 bytes each, of which a fault shows 200.
+    let conflicts = |count: usize| {
+        let id = |number: usize| format!("{GFX906}:{}{number}+", "f".repeat(3900));
+        let ids: Vec<String> = (0..count).map(id).collect();
+        formats::compressed(3, 1, &of_one_content(&ids, b"xx"))
+    };
+    let few = verify("500 long IDs in conflict", conflicts(500), "500 code objects in 1 bundle, 1,498 faults");
+    let many = verify("2,000 long IDs in conflict", conflicts(2000), "2,000 code objects in 1 bundle, 5,998 faults");
+    // Four times as many take four times as long, not sixteen times.
+    assert!(many < 8 * few.max(Duration::from_millis(100)), "{few:?} {many:?}");
+    // Every other entry overlaps the first, whose ID is half a megabyte long.
+    let overlaps = |len: usize| {
+        let id = |number: usize| format!("{GFX906}{}", if number == 0 { "x".repeat(len) } else { number.to_string() });
+        of_one_content(&(0..4000).map(id).collect::<Vec<_>>(), b"xx")
+    };
+    let short = verify("4,000 overlaps", overlaps(5000), "4,000 code objects in 1 bundle, 4,000 faults");
+    let long =
+        verify("4,000 overlaps with a long ID", overlaps(500_000), "4,000 code objects in 1 bundle, 4,000 faults");
+    assert!(long < 3 * short.max(Duration::from_millis(100)), "{short:?} {long:?}");
+    // A feature for every four bytes of an ID.
+    let features = (0..16_000).map(|number| format!(":{number:x}+")).collect::<String>();
+    verify("an ID of 16,000 features", of_one_content(&[GFX906.to_owned() + &features], b"xx"), "1 fault");
 }
 
 #[test]

@@ -42,6 +42,8 @@ mod table;
 mod verify;
 #[path = "reference/view.rs"]
 mod view;
+#[path = "look/whole.rs"]
+mod whole;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

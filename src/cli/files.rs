@@ -62,11 +62,16 @@ pub(super) fn limits(matches: &ArgMatches) -> Limits {
     values::limits(matches.get_one("max-size").copied())
 }
 
+/// The files and directories that a command line names.
+pub(super) fn named(matches: &ArgMatches) -> impl Iterator<Item = &PathBuf> {
+    matches.get_many::<PathBuf>("files").into_iter().flatten()
+}
+
 /// The files that a command line names, and those in the directories that it names. What cannot be read is an error in its place.
 pub(super) fn of(matches: &ArgMatches) -> Vec<Result<WorkFile, Error>> {
     let directories = if matches.get_flag("recursive") { Directories::Recursive } else { Directories::Flat };
     let mut files = Vec::new();
-    for path in matches.get_many::<PathBuf>("files").into_iter().flatten() {
+    for path in named(matches) {
         if path.is_dir() {
             directory(path, directories, &mut files);
         } else {

@@ -1,5 +1,8 @@
 //! Numbers for people.
 
+use std::collections::BTreeMap;
+use std::fmt;
+
 /// A number of bytes in three digits and a unit, in powers of 1000, rounded.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
@@ -40,6 +43,33 @@ pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
     format!("{} {}", grouped.join(","), if number == 1 { one } else { many })
 }
 
+/// How many things of each kind there are. `Display` gives each name once, with its number.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kinds(BTreeMap<&'static str, usize>);
+
+impl Kinds {
+    /// Counts one more.
+    pub(crate) fn add(&mut self, name: &'static str) {
+        let number = self.0.entry(name).or_default();
+        *number = number.saturating_add(1);
+    }
+}
+
+impl FromIterator<&'static str> for Kinds {
+    fn from_iter<Names: IntoIterator<Item = &'static str>>(names: Names) -> Self {
+        let mut kinds = Self::default();
+        names.into_iter().for_each(|name| kinds.add(name));
+        kinds
+    }
+}
+
+impl fmt::Display for Kinds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kinds: Vec<String> = self.0.iter().map(|(name, number)| format!("{name} ({number})")).collect();
+        f.write_str(&kinds.join(", "))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,5 +103,10 @@ mod tests {
             (count(1, "file", "files"), count(1234567, "file", "files")),
             ("1 file".into(), "1,234,567 files".into())
         );
+    }
+
+    #[test]
+    fn kinds_are_counted_by_name() {
+        assert_eq!(Kinds::from_iter(["b", "a", "b"]).to_string(), "a (1), b (2)");
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use offload_bundle::error::printable;
-use offload_bundle::job::{Fault, Verified, Verify};
+use offload_bundle::job::{Fault, NotRead, Verified, Verify};
 use offload_bundle::{Error, Result};
 use serde::Serialize;
 
@@ -13,13 +13,13 @@ use super::console::Console;
 use super::files::{self, Origin, WorkFile};
 use super::subcommand::{Subcommand, write_json};
 use super::to_stdout;
-use super::units::count;
+use super::units::{Kinds, count};
 
 /// The subcommand.
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "verify", command, run };
 
 /// The version of the JSON document's form. A field that is added does not change it.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,10 +37,11 @@ The rules:
   conflict   a feature is set in all entries for a processor, or in none
   overlap    code objects do not overlap
   target     an AMD GPU ELF file is built for the target in its entry ID
+  code-object  headers, tables, symbols and notes of ELF files, SPIR-V and bitcode agree
 
 Exit status:
-  0  no faults were found
-  1  faults were found, or something could not be read
+  0  device code was read, and no faults were found
+  1  faults were found, something could not be read, or no device code was read at all
   2  the command line is invalid";
 
 fn command() -> Command {
@@ -48,13 +49,20 @@ fn command() -> Command {
         .about("Check bundles and GPU code objects for faults")
         .long_about(
             "Check bundles and GPU code objects for faults.\n\n\
-             Contents are detected automatically, as by `inspect`. All data is read, and compressed data is inflated.",
+             Contents are detected automatically, as by `inspect`. All data is read, and compressed data is inflated and \
+             compared with its hash. Headers, tables, symbols and notes of code objects are checked. Instructions and data are \
+             not: a changed byte there shows only if a hash or a checksum covers it. What is recognised but cannot be read, \
+             such as CUDA fatbins, is named.",
         )
         .after_help(EXAMPLES)
         .args([
             files::argument("Files to check, and directories of such files"),
             files::recursive(),
             files::max_size(),
+            Arg::new("allow-none")
+                .long("allow-none")
+                .action(ArgAction::SetTrue)
+                .help("Succeed even if no device code was read, for trees in which none is expected"),
             Arg::new("json")
                 .long("json")
                 .action(ArgAction::SetTrue)
@@ -62,49 +70,155 @@ fn command() -> Command {
         ])
 }
 
-/// A file and what came of it.
+/// A file and what was found in it.
 type Checked = (WorkFile, Verified);
 
-fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
-    let (mut checked, mut failures): (Vec<Checked>, Vec<Error>) = (Vec::new(), Vec::new());
-    let verify = Verify { limits: files::limits(matches) };
-    for file in files::of(matches) {
-        match file.and_then(|file| verify.run(&file.path).map(|verified| (file, verified))) {
-            Ok(verified) => checked.push(verified),
-            Err(error) => failures.push(error),
-        }
+/// A run of the subcommand over many files.
+struct Run {
+    verify: Verify,
+    total: Total,
+    failures: Vec<Error>,
+}
+
+impl Run {
+    /// Checks a file; none if that failed.
+    fn check(&mut self, file: Result<WorkFile>) -> Option<Checked> {
+        let checked = file.and_then(|file| self.verify.run(&file.path).map(|verified| (file, verified)));
+        let checked = checked.map_err(|error| self.failures.push(error)).ok()?;
+        self.total.add(&checked.1);
+        Some(checked)
     }
-    to_stdout(|out| {
-        if matches.get_flag("json") { write_report(&checked, &failures, out) } else { write_text(&checked, out) }
-    })?;
+}
+
+fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
+    let verify = Verify { limits: files::limits(matches) };
+    let mut run = Run { verify, total: Total::default(), failures: Vec::new() };
+    let files = files::of(matches);
+    if matches.get_flag("json") {
+        let checked: Vec<Checked> = files.into_iter().filter_map(|file| run.check(file)).collect();
+        to_stdout(|out| write_report(&checked, &run, out))?;
+    } else {
+        to_stdout(|out| {
+            // A reader that has gone away hides no fault: the rest is checked all the same.
+            let mut written = Ok(());
+            for checked in files.into_iter().filter_map(|file| run.check(file)) {
+                written = written.and_then(|()| write_file(&checked, out));
+            }
+            let has_total = files::named(matches).any(|path| path.is_dir()) || files::named(matches).count() > 1;
+            if has_total { written.and_then(|()| write_total(&run.total, out)) } else { written }
+        })?;
+    }
+    let Run { total, failures, .. } = run;
     failures.iter().for_each(|error| console.error(&error.to_string()));
-    let clean = failures.is_empty() && checked.iter().all(|(_, verified)| verified.faults.is_empty());
+    let is_none = total.is_none() && failures.is_empty() && !matches.get_flag("allow-none");
+    if is_none {
+        console.error("no device code was read, so nothing was verified");
+        console.line(hint(matches));
+    }
+    let clean = failures.is_empty() && total.faults == 0 && !is_none;
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn write_text(checked: &[Checked], out: &mut dyn Write) -> Result<()> {
-    let shown = checked
-        .iter()
-        .filter(|(file, verified)| file.origin == Origin::Named || verified.bundles > 0 || !verified.faults.is_empty());
-    let mut lines = Vec::new();
-    for (file, Verified { bundles, code_objects, faults, .. }) in shown {
-        lines.extend(faults.iter().map(|fault| printable(&fault.to_string())));
-        let objects = count(*code_objects, "code object", "code objects");
-        let held = format!("{objects} in {}", count(*bundles, "bundle", "bundles"));
-        let verdict = match (faults.len(), bundles) {
-            (0, 0) => "no device code".to_owned(),
-            (0, _) => format!("{held}, nothing wrong"),
-            (faults, _) => format!("{held}, {}", count(faults, "fault", "faults")),
-        };
-        lines.push(format!("{}: {verdict}", printable(&file.path.to_string_lossy())));
+fn hint(matches: &ArgMatches) -> &'static str {
+    if !matches.get_flag("recursive") && files::named(matches).any(|path| path.is_dir()) {
+        "hint: -r also looks into the directories inside of a directory; --allow-none accepts that there is no device code"
+    } else {
+        "hint: --allow-none accepts that there is no device code"
     }
-    lines.iter().try_for_each(|line| writeln!(out, "{}", printable(line))).map_err(|error| Error::io("-", error))
+}
+
+/// What all files hold together.
+#[derive(Default, Serialize)]
+struct Total {
+    files: usize,
+    bundles: usize,
+    code_objects: usize,
+    without_bundle: usize,
+    faults: usize,
+    unread: usize,
+    /// How much there is of each kind that is not read, as far as it is listed.
+    #[serde(skip)]
+    kinds: Kinds,
+}
+
+impl Total {
+    fn add(&mut self, verified: &Verified) {
+        self.files = self.files.saturating_add(1);
+        self.bundles = self.bundles.saturating_add(verified.bundles);
+        self.code_objects = self.code_objects.saturating_add(verified.code_objects);
+        self.without_bundle = self.without_bundle.saturating_add(verified.without_bundle);
+        self.faults = self.faults.saturating_add(verified.faults.len()).saturating_add(verified.more_faults);
+        self.unread = self.unread.saturating_add(verified.unread.len()).saturating_add(verified.more_unread);
+        verified.unread.iter().for_each(|unread| self.kinds.add(unread.what.name()));
+    }
+
+    fn of(verified: &Verified) -> Self {
+        let mut total = Self::default();
+        total.add(verified);
+        total
+    }
+
+    /// Whether nothing was read that could have had a fault.
+    fn is_none(&self) -> bool {
+        self.code_objects == 0 && self.bundles == 0 && self.faults == 0
+    }
+
+    /// How many code objects and bundles were read, and how many faults they have.
+    fn verdict(&self) -> String {
+        let objects = |number| count(number, "code object", "code objects");
+        let bundled = self.code_objects.saturating_sub(self.without_bundle);
+        let in_bundles = format!("{} in {}", objects(bundled), count(self.bundles, "bundle", "bundles"));
+        let held = match (self.bundles, self.without_bundle) {
+            (_, 0) => in_bundles,
+            (0, bare) => format!("{} without a bundle", objects(bare)),
+            (_, bare) => format!("{in_bundles}, {} without a bundle", objects(bare)),
+        };
+        match (self.faults, self.is_none(), self.unread) {
+            (0, true, 0) => "no device code".to_owned(),
+            (0, true, _) => "no device code that can be read".to_owned(),
+            (0, false, _) => format!("{held}, nothing wrong"),
+            (faults, ..) => format!("{held}, {}", count(faults, "fault", "faults")),
+        }
+    }
+}
+
+/// Of a file in a directory only what concerns device code is told: most hold none.
+fn write_file((file, verified): &Checked, out: &mut dyn Write) -> Result<()> {
+    let total = Total::of(verified);
+    let is_told = |unread: &&NotRead| file.origin == Origin::Named || unread.what.is_device_code();
+    let unread: Vec<&NotRead> = verified.unread.iter().filter(is_told).collect();
+    if file.origin != Origin::Named && total.is_none() && unread.is_empty() {
+        return Ok(());
+    }
+    verified.faults.iter().try_for_each(|fault| write_line(out, &fault.to_string()))?;
+    if verified.more_faults > 0 {
+        let more = count(verified.more_faults, "fault is", "faults are");
+        write_line(out, &format!("{}: {more} not listed", file.path.to_string_lossy()))?;
+    }
+    unread.iter().try_for_each(|unread| {
+        write_line(out, &format!("{} at offset {}: {}, not read", unread.place, unread.offset, unread.what.name()))
+    })?;
+    if verified.more_unread > 0 {
+        let more = count(verified.more_unread, "part", "parts");
+        write_line(out, &format!("{}: {more} not read and not listed", file.path.to_string_lossy()))?;
+    }
+    write_line(out, &format!("{}: {}", file.path.to_string_lossy(), total.verdict()))
+}
+
+fn write_total(total: &Total, out: &mut dyn Write) -> Result<()> {
+    let unread = if total.unread == 0 { String::new() } else { format!("; not read: {}", total.kinds) };
+    write_line(out, &format!("In all: {}, {}{unread}", count(total.files, "file", "files"), total.verdict()))
+}
+
+fn write_line(out: &mut dyn Write, line: &str) -> Result<()> {
+    writeln!(out, "{}", printable(line)).map_err(|error| Error::io("-", error))
 }
 
 #[derive(Serialize)]
-struct Document {
+struct Document<'r> {
     version: u32,
     files: Vec<FileReport>,
+    total: &'r Total,
     problems: Vec<String>,
 }
 
@@ -113,7 +227,20 @@ struct FileReport {
     path: String,
     bundles: usize,
     code_objects: usize,
+    without_bundle: usize,
     faults: Vec<FaultReport>,
+    more_faults: usize,
+    unread: Vec<UnreadReport>,
+    more_unread: usize,
+}
+
+#[derive(Serialize)]
+struct UnreadReport {
+    member: Option<String>,
+    section: Option<String>,
+    offset: u64,
+    what: &'static str,
+    is_device_code: bool,
 }
 
 #[derive(Serialize)]
@@ -126,7 +253,7 @@ struct FaultReport {
     text: String,
 }
 
-fn write_report(checked: &[Checked], failures: &[Error], out: &mut dyn Write) -> Result<()> {
+fn write_report(checked: &[Checked], run: &Run, out: &mut dyn Write) -> Result<()> {
     let fault = |fault: &Fault| FaultReport {
         rule: fault.rule.name(),
         member: fault.place.member(),
@@ -135,13 +262,25 @@ fn write_report(checked: &[Checked], failures: &[Error], out: &mut dyn Write) ->
         offset: fault.offset,
         text: fault.text.clone(),
     };
+    let unread = |unread: &NotRead| UnreadReport {
+        member: unread.place.member(),
+        section: unread.place.section(),
+        offset: unread.offset,
+        what: unread.what.name(),
+        is_device_code: unread.what.is_device_code(),
+    };
     let file = |(file, verified): &Checked| FileReport {
         path: file.path.to_string_lossy().into_owned(),
         bundles: verified.bundles,
         code_objects: verified.code_objects,
+        without_bundle: verified.without_bundle,
         faults: verified.faults.iter().map(fault).collect(),
+        more_faults: verified.more_faults,
+        unread: verified.unread.iter().map(unread).collect(),
+        more_unread: verified.more_unread,
     };
     let files = checked.iter().map(file).collect();
-    let document = Document { version: VERSION, files, problems: failures.iter().map(Error::to_string).collect() };
+    let problems = run.failures.iter().map(Error::to_string).collect();
+    let document = Document { version: VERSION, files, total: &run.total, problems };
     write_json(&document, out)
 }

@@ -29,6 +29,32 @@ pub(crate) fn is_object(data: &[u8]) -> bool {
     )
 }
 
+/// Whether a file that begins with `data` is certainly an object, so that one that cannot be read is broken. COFF has no magic:
+/// its header has to be that of an object, and the name of its first section a name.
+pub(crate) fn is_certainly_object(data: &[u8]) -> bool {
+    if data.starts_with(b"\x7fELF") || data.starts_with(b"MZ") {
+        return true;
+    }
+    let is_name = |name: &[u8]| {
+        let (text, padding) = name.split_at(name.iter().position(|&byte| byte == 0).unwrap_or(name.len()));
+        !text.is_empty() && text.iter().all(u8::is_ascii_graphic) && padding.iter().all(|&byte| byte == 0)
+    };
+    matches!(FileKind::parse(data), Ok(FileKind::Coff))
+        && slice(data, 2, 2).is_some_and(|sections| sections != [0, 0])
+        && slice(data, 16, 2) == Some(&[0, 0])
+        && slice(data, 20, 8).is_some_and(is_name)
+}
+
+/// Whether a PE file has no table for long names of sections: the header says that it has no symbols.
+pub(crate) fn has_no_names(data: &[u8]) -> bool {
+    let symbols = match File::parse(data) {
+        Ok(File::Pe32(file)) => file.nt_headers().file_header.pointer_to_symbol_table.get(LittleEndian),
+        Ok(File::Pe64(file)) => file.nt_headers().file_header.pointer_to_symbol_table.get(LittleEndian),
+        _ => return false,
+    };
+    symbols == 0
+}
+
 /// A section as its header describes it.
 pub(crate) struct Section<'d> {
     pub(crate) name: object::read::Result<&'d [u8]>,
@@ -36,7 +62,8 @@ pub(crate) struct Section<'d> {
     pub(crate) holds_offload_binaries: Option<bool>,
     /// Of a file that is yet to be linked, or not.
     pub(crate) object: ObjectKind,
-    range: Option<(u64, u64)>,
+    /// Where its content lies in the file; none if it has none there.
+    pub(crate) range: Option<(u64, u64)>,
 }
 
 /// A section that was asked for.

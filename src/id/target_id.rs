@@ -7,6 +7,7 @@
 //! The canonical form has the processor's primary name and the features in alphabetical order. A feature
 //! that is absent is *Any*. Rules: Clang Offload Bundler documentation; names: LLVM 22.1.8.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use crate::id::Compatibility;
@@ -57,13 +58,14 @@ impl TargetId {
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or_default();
         let mut features: Vec<(String, bool)> = Vec::new();
+        let mut seen = HashSet::new();
         for part in parts {
             let (feature, on) = match (part.strip_suffix('+'), part.strip_suffix('-')) {
                 (Some(feature), _) => (feature, true),
                 (_, Some(feature)) => (feature, false),
                 _ => return Err(FeatureError::NoSign(part.to_owned())),
             };
-            if features.iter().any(|(other, _)| other == feature) {
+            if !seen.insert(feature) {
                 return Err(FeatureError::Twice(feature.to_owned()));
             }
             features.push((feature.to_owned(), on));

@@ -31,7 +31,7 @@ pub use recompress::{Recompress, Recompressed};
 pub use unbundle::Unbundle;
 pub use unbundle_archive::UnbundleArchive;
 pub use unpackage::{Filter, ImageRequest, Unpackage};
-pub use verify::{Fault, Rule, Verified, Verify};
+pub use verify::{Fault, NotRead, Rule, Verified, Verify};
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,21 +1,25 @@
 //! Checking device code wherever it lies in a file.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
+use crate::bytes::len_u64;
+use crate::check;
 use crate::container::Limits;
 use crate::container::sequence::Inflate;
-use crate::error::{Error, Result, printable};
-use crate::id::EntryId;
+use crate::error::{Error, Result, printable_start};
+use crate::id::{EntryId, OffloadKind};
 use crate::input::Input;
-use crate::scan::{Checksums, CodeObject, Finding, Format, Found, Place, Scan};
+use crate::scan::{Checksums, CodeObject, ContentKind, ENTRY_ID_MAX, Finding, Format, Found, Place, Scan, Unread};
 
 /// Checks all device code in a file.
 ///
 /// Every header and range is read, every compressed bundle inflated and compared with its sizes and its hash. Then come the
-/// rules of the Clang Offload Bundler documentation for the entries of a bundle, and what a code object says of itself.
+/// rules of the Clang Offload Bundler documentation for the entries of a bundle, and what a code object says of itself: the
+/// headers, tables and notes of ELF files, SPIR-V and bitcode. What it recognises but does not read is named.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Verify {
     /// How much compressed containers may inflate to.
@@ -27,10 +31,31 @@ pub struct Verify {
 pub struct Verified {
     /// How many bundles were checked.
     pub bundles: usize,
-    /// How many code objects they hold.
+    /// How many code objects were checked, in bundles and by themselves.
     pub code_objects: usize,
-    /// What is wrong, in file order.
+    /// How many of them have no bundle around them.
+    pub without_bundle: usize,
+    /// What holds device code, or may hold some, and was recognised but not read; in file order, as far as it is listed.
+    pub unread: Vec<NotRead>,
+    /// How much there is of that besides: no file has more than 10,000 listed.
+    pub more_unread: usize,
+    /// What is wrong, in file order, as far as it is listed.
     pub faults: Vec<Fault>,
+    /// How many faults there are besides: no file has more than 10,000 listed.
+    pub more_faults: usize,
+    /// What the listed faults take.
+    listed_bytes: u64,
+}
+
+/// Something that was recognised, but not read.
+#[derive(Clone, Debug)]
+pub struct NotRead {
+    /// Where.
+    pub place: Place,
+    /// The offset, counted from the origin of the place.
+    pub offset: u64,
+    /// What it is.
+    pub what: Unread,
 }
 
 /// A fault.
@@ -68,6 +93,8 @@ pub enum Rule {
     Overlap,
     /// A code object is for the target that its entry ID names.
     Target,
+    /// A code object is whole: its headers, tables and notes lie inside it and agree.
+    CodeObject,
 }
 
 impl Rule {
@@ -82,6 +109,7 @@ impl Rule {
             Self::Conflict => "conflict",
             Self::Overlap => "overlap",
             Self::Target => "target",
+            Self::CodeObject => "code-object",
         }
     }
 }
@@ -103,8 +131,12 @@ impl fmt::Display for Fault {
 /// How much of an entry ID stands in a fault, in characters.
 const SHOWN_MAX: usize = 200;
 
-/// How much of a fault is told: reasons quote IDs too.
+/// How long the text of a fault may be, in characters: reasons quote IDs too.
 const TEXT_MAX: usize = 800;
+
+/// The most faults of one file that are listed, and the bytes that they may take together. Further ones are only counted.
+const LISTED_MAX: usize = 10_000;
+const LISTED_BYTES: u64 = 32 << 20;
 
 impl Verify {
     /// Checks a file.
@@ -114,55 +146,73 @@ impl Verify {
     pub fn run(&self, path: &Path) -> Result<Verified> {
         let input = Input::open_finite(path)?;
         let mut verified = Verified::default();
-        let scanned = Scan { inflate: Inflate::Whole, checksums: Checksums::OfAll, limits: self.limits }.run(
-            &input,
-            &mut |finding| {
-                match finding {
-                    Finding::Bundle(found) => verified.bundle(&found),
-                    Finding::Broken { error: error @ Error::Io { .. }, .. } => return Err(error),
-                    Finding::Broken { place, error } => {
-                        verified.fault(place, None, None, Rule::Readable, inner_text(&error));
-                    }
-                    Finding::Trailing { place, offset } => {
-                        let text = "what stands here is no bundle".to_owned();
-                        verified.fault(place, None, Some(offset), Rule::Trailing, text);
-                    }
+        let scan = Scan { inflate: Inflate::Whole, checksums: Checksums::OfAll, limits: self.limits };
+        let scanned = scan.run(&input, &mut |finding| {
+            match finding {
+                Finding::Bundle(found) => verified.bundle(&found)?,
+                Finding::Broken { error: error @ Error::Io { .. }, .. } => return Err(error),
+                Finding::Broken { place, error } | Finding::Hidden { place, error } => {
+                    verified.fault(place, None, None, Rule::Readable, &inner_text(&error));
                 }
-                Ok(())
-            },
-        );
+                Finding::Trailing { place, offset } => {
+                    verified.fault(place, None, Some(offset), Rule::Trailing, "what stands here is no bundle");
+                }
+                Finding::Unread { place, offset, what } => verified.not_read(place, offset, what),
+            }
+            Ok(())
+        });
         input.vouch_for(scanned)?;
         Ok(verified)
     }
 }
 
 impl Verified {
-    fn fault(&mut self, place: &Place, bundle: Option<usize>, offset: Option<u64>, rule: Rule, text: String) {
+    fn fault(&mut self, place: &Place, bundle: Option<usize>, offset: Option<u64>, rule: Rule, text: &str) {
         // Entry IDs, which it quotes, may hold anything.
-        self.faults.push(Fault { place: place.clone(), bundle, offset, rule, text: printable(&cut(text, TEXT_MAX)) });
+        let text = printable_start(text.as_bytes(), TEXT_MAX);
+        if self.takes(self.faults.len(), place, len_u64(text.as_bytes())) {
+            self.faults.push(Fault { place: place.clone(), bundle, offset, rule, text });
+        } else {
+            self.more_faults = self.more_faults.saturating_add(1);
+        }
     }
 
-    fn bundle(&mut self, found: &Found<'_>) {
-        self.bundles = self.bundles.saturating_add(1);
-        let code_objects: Vec<CodeObject<'_>> = found.code_objects().collect();
-        self.code_objects = self.code_objects.saturating_add(code_objects.len());
-        let mut faults = Vec::new();
-        if found.format != Format::CodeObject {
-            let ids: Vec<(&CodeObject<'_>, EntryId)> =
-                code_objects.iter().filter_map(|code_object| Some((code_object, code_object.entry_id()?))).collect();
-            faults.extend(code_objects.iter().filter_map(check_id));
-            faults.extend(ids.iter().filter_map(|(code_object, id)| check_features(code_object, id)));
-            faults.extend(duplicates(&code_objects));
-            faults.extend(conflicts(&ids));
-            faults.extend(ids.iter().filter_map(|(code_object, id)| check_target(code_object, id)));
-        }
-        faults.extend(code_objects.iter().filter_map(check_readable));
-        faults.extend(overlaps(&code_objects));
-        for (rule, text) in faults {
-            self.fault(found.place, Some(found.index), Some(found.bundle.offset), rule, text);
+    fn not_read(&mut self, place: &Place, offset: u64, what: Unread) {
+        if self.takes(self.unread.len(), place, 0) {
+            self.unread.push(NotRead { place: place.clone(), offset, what });
+        } else {
+            self.more_unread = self.more_unread.saturating_add(1);
         }
     }
+
+    /// Whether one more can be listed behind so many. The first one is, however long the names of its place are.
+    fn takes(&mut self, listed: usize, place: &Place, len: u64) -> bool {
+        self.listed_bytes = self.listed_bytes.saturating_add(place.weight()).saturating_add(len);
+        listed == 0 || (listed < LISTED_MAX && self.listed_bytes <= LISTED_BYTES)
+    }
+
+    fn bundle(&mut self, found: &Found<'_>) -> Result<()> {
+        let code_objects = found.bundle.entries.len();
+        self.code_objects = self.code_objects.saturating_add(code_objects);
+        let mut fault =
+            |(rule, text): Broken| self.fault(found.place, Some(found.index), Some(found.bundle.offset), rule, &text);
+        if found.format != Format::CodeObject {
+            let mut ids = Ids::default();
+            found.code_objects().for_each(|code_object| ids.check(code_object, &mut fault));
+        }
+        found.code_objects().filter_map(|code_object| check_readable(&code_object)).for_each(&mut fault);
+        overlaps(found, &mut fault);
+        check_contents(found, &mut fault)?;
+        match found.format {
+            Format::CodeObject => self.without_bundle = self.without_bundle.saturating_add(code_objects),
+            _ => self.bundles = self.bundles.saturating_add(1),
+        }
+        Ok(())
+    }
 }
+
+/// A rule that is broken, and how.
+type Broken = (Rule, String);
 
 /// What an error says, without the file that the place names already.
 fn inner_text(error: &Error) -> String {
@@ -174,89 +224,128 @@ fn inner_text(error: &Error) -> String {
 
 /// An entry ID, which may be megabytes long, as a fault may have it.
 fn shown(code_object: &CodeObject<'_>) -> String {
-    cut(code_object.shown_id().into_owned(), SHOWN_MAX)
+    printable_start(code_object.id(), SHOWN_MAX)
 }
 
-/// A text of so many characters at most.
-fn cut(text: String, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
-        None => text,
-    }
-}
-
-fn check_readable(code_object: &CodeObject<'_>) -> Option<(Rule, String)> {
+fn check_readable(code_object: &CodeObject<'_>) -> Option<Broken> {
     let reason = code_object.unreadable()?;
     Some((Rule::Readable, format!("'{}' cannot be taken: {reason}", shown(code_object))))
 }
 
-fn check_id(code_object: &CodeObject<'_>) -> Option<(Rule, String)> {
-    let text = crate::bytes::text(code_object.id());
-    let reason = match text.map(|text| EntryId::parse_any(&text)) {
-        Some(Ok(_)) => return None,
-        Some(Err(error)) => error.to_string(),
-        None => "it is no UTF-8".to_owned(),
-    };
-    Some((Rule::EntryId, format!("'{}' is no bundle entry ID: {reason}", shown(code_object))))
+/// How many times the size of a bundle its code objects may be together: hosts of fat objects share bytes with it.
+const SHARED_MAX: u64 = 4;
+
+/// Checks what code objects say of themselves. Where many share their bytes, not all are looked into, which is a fault too.
+fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(Broken)) -> Result<()> {
+    let mut left = found.bundle.inflated_len.saturating_mul(SHARED_MAX);
+    for code_object in found.code_objects() {
+        let checked = match code_object.kind() {
+            Some(ContentKind::Elf | ContentKind::Cubin | ContentKind::SpirV | ContentKind::Bitcode) => {
+                let Some(rest) = left.checked_sub(code_object.size()) else {
+                    let text = "code objects share so many bytes that not all of them are looked into".to_owned();
+                    fault((Rule::CodeObject, text));
+                    return Ok(());
+                };
+                left = rest;
+                let content = found.bundle.content(code_object.index())?;
+                check::code_object(content.as_slice().bytes())
+            }
+            Some(ContentKind::Unknown) if is_for_device(&code_object) => {
+                let head = found.bundle.head(code_object.index(), ContentKind::HEAD_LEN);
+                check::beginning(head.unwrap_or_default(), code_object.size())
+            }
+            _ => Ok(()),
+        };
+        if let Err(malformed) = checked {
+            fault((Rule::CodeObject, format!("'{}' is not whole: {malformed}", shown(&code_object))));
+        }
+    }
+    Ok(())
 }
 
-fn check_features(code_object: &CodeObject<'_>, id: &EntryId) -> Option<(Rule, String)> {
+fn is_for_device(code_object: &CodeObject<'_>) -> bool {
+    code_object.entry_id().is_some_and(|id| id.kind() != OffloadKind::Host)
+}
+
+/// The entry IDs of a bundle so far.
+#[derive(Default)]
+struct Ids<'f> {
+    counts: HashMap<&'f [u8], usize>,
+    /// The first entry of each processor, against which the others are held, so that many entries take no longer than their
+    /// number.
+    firsts: HashMap<String, CodeObject<'f>>,
+}
+
+impl<'f> Ids<'f> {
+    fn check(&mut self, code_object: CodeObject<'f>, fault: &mut impl FnMut(Broken)) {
+        self.duplicate(&code_object).into_iter().for_each(&mut *fault);
+        match parse(&code_object) {
+            Ok(id) => {
+                check_features(&code_object, &id).into_iter().for_each(&mut *fault);
+                self.conflict(code_object, &id).into_iter().for_each(&mut *fault);
+                check_target(&code_object, &id).into_iter().for_each(fault);
+            }
+            Err(reason) => {
+                fault((Rule::EntryId, format!("'{}' is no bundle entry ID: {reason}", shown(&code_object))));
+            }
+        }
+    }
+
+    fn duplicate(&mut self, code_object: &CodeObject<'f>) -> Option<Broken> {
+        let count = self.counts.entry(code_object.id()).or_default();
+        *count = count.saturating_add(1);
+        let text = || format!("several entries have the ID '{}'; runtimes take one of them", shown(code_object));
+        (*count == 2).then(|| (Rule::Duplicate, text()))
+    }
+
+    fn conflict(&mut self, code_object: CodeObject<'f>, id: &EntryId) -> Option<Broken> {
+        let mut without_features = id.to_string();
+        without_features.truncate(without_features.find(':').unwrap_or(without_features.len()));
+        let first = match self.firsts.entry(without_features) {
+            Entry::Occupied(first) => *first.get(),
+            Entry::Vacant(free) => *free.insert(code_object),
+        };
+        // Parsed again: what is parsed of all IDs takes many times the memory of the file.
+        if !id.target_id().conflicts_with(first.entry_id()?.target_id()) {
+            return None;
+        }
+        let (one, other) = (shown(&first), shown(&code_object));
+        Some((Rule::Conflict, format!("'{one}' and '{other}' conflict: a feature is set in one of them only")))
+    }
+}
+
+fn parse(code_object: &CodeObject<'_>) -> Result<EntryId, String> {
+    if code_object.id().len() > ENTRY_ID_MAX {
+        return Err(format!("it is longer than {ENTRY_ID_MAX} bytes"));
+    }
+    let text = crate::bytes::text(code_object.id()).ok_or("it is not valid UTF-8")?;
+    EntryId::parse_any(&text).map_err(|error| error.to_string())
+}
+
+fn check_features(code_object: &CodeObject<'_>, id: &EntryId) -> Option<Broken> {
     let error = id.target_id().check_features().err()?;
     Some((Rule::Feature, format!("'{}': {error}", shown(code_object))))
 }
 
-fn duplicates(code_objects: &[CodeObject<'_>]) -> Vec<(Rule, String)> {
-    let mut counts: HashMap<&[u8], usize> = HashMap::new();
-    let mut faults = Vec::new();
-    for code_object in code_objects {
-        let count = counts.entry(code_object.id()).or_default();
-        *count = count.saturating_add(1);
-        if *count == 2 {
-            let text = format!("several entries have the ID '{}'; runtimes take one of them", shown(code_object));
-            faults.push((Rule::Duplicate, text));
-        }
-    }
-    faults
-}
-
-/// Held against the first entry of a processor, so that many entries take no longer than their number.
-fn conflicts(ids: &[(&CodeObject<'_>, EntryId)]) -> Vec<(Rule, String)> {
-    let mut firsts: HashMap<String, (&CodeObject<'_>, &EntryId)> = HashMap::new();
-    let mut faults = Vec::new();
-    for (code_object, id) in ids {
-        let written = id.to_string();
-        let without_features = written.split(':').next().unwrap_or_default().to_owned();
-        let (first, first_id) = *firsts.entry(without_features).or_insert((code_object, id));
-        if id.target_id().conflicts_with(first_id.target_id()) {
-            let (one, other) = (shown(first), shown(code_object));
-            let text = format!("'{one}' and '{other}' conflict: a feature is set in one of them only");
-            faults.push((Rule::Conflict, text));
-        }
-    }
-    faults
-}
-
-fn overlaps(code_objects: &[CodeObject<'_>]) -> Vec<(Rule, String)> {
-    let ranges = code_objects.iter().filter_map(|code_object| Some((code_object.range()?, code_object)));
-    let mut ranges: Vec<(Range<u64>, &CodeObject<'_>)> = ranges.filter(|(range, _)| !range.is_empty()).collect();
+fn overlaps(found: &Found<'_>, fault: &mut impl FnMut(Broken)) {
+    let ranges = found.code_objects().filter_map(|code_object| Some((code_object.range()?, code_object)));
+    let mut ranges: Vec<(Range<u64>, CodeObject<'_>)> = ranges.filter(|(range, _)| !range.is_empty()).collect();
     ranges.sort_by_key(|(range, _)| (range.start, range.end));
-    let mut faults = Vec::new();
     // The one that reaches furthest so far.
-    let mut furthest: Option<(Range<u64>, &CodeObject<'_>)> = None;
+    let mut furthest: Option<(Range<u64>, CodeObject<'_>)> = None;
     for (range, code_object) in ranges {
         if let Some((before, other)) = furthest.as_ref().filter(|(before, _)| before.end > range.start) {
-            let (a, b) = (shown(other), shown(code_object));
-            faults.push((Rule::Overlap, format!("'{a}' and '{b}' overlap: {before:?} and {range:?}")));
+            let (a, b) = (shown(other), shown(&code_object));
+            fault((Rule::Overlap, format!("'{a}' and '{b}' overlap: {before:?} and {range:?}")));
         }
         if furthest.as_ref().is_none_or(|(before, _)| before.end < range.end) {
             furthest = Some((range, code_object));
         }
     }
-    faults
 }
 
 /// What a code object says that it is for has to serve where its entry ID is looked for.
-fn check_target(code_object: &CodeObject<'_>, id: &EntryId) -> Option<(Rule, String)> {
+fn check_target(code_object: &CodeObject<'_>, id: &EntryId) -> Option<Broken> {
     if id.target_id().is_empty() {
         return None;
     }

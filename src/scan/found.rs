@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::amdgpu;
 use super::image::ContentKind;
 use super::place::{Origin, Place};
+use super::unread::Unread;
 use crate::bytes;
 use crate::container::sequence::Bundle;
 use crate::container::stream::Recorded;
@@ -14,6 +15,9 @@ use crate::container::{Entry, Part};
 use crate::error::{Error, Malformed, Result, printable_name};
 use crate::id::EntryId;
 use crate::input::Slice;
+
+/// The longest bundle entry ID that a search parses, in bytes. Those of compilers have some dozens.
+pub const ENTRY_ID_MAX: usize = 4096;
 
 /// The container that code objects lie in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -64,6 +68,36 @@ pub enum Finding<'f> {
         /// The offset of the first of them.
         offset: u64,
     },
+    /// Something that holds device code, or may hold some, and is recognised but not read.
+    Unread {
+        /// Where.
+        place: &'f Place,
+        /// Where it begins, counted from the [origin](Place::origin) of the place.
+        offset: u64,
+        /// What it is.
+        what: Unread,
+    },
+    /// A part of a file that may hold device code, which cannot be told, as the names or tables that would say so are broken.
+    /// What else the file holds is found all the same.
+    Hidden {
+        /// Where.
+        place: &'f Place,
+        /// What is broken; it names the file.
+        error: Error,
+    },
+}
+
+impl<'f> Finding<'f> {
+    /// Where it is.
+    pub(super) fn place(&self) -> &'f Place {
+        match *self {
+            Self::Bundle(Found { place, .. })
+            | Self::Broken { place, .. }
+            | Self::Trailing { place, .. }
+            | Self::Unread { place, .. }
+            | Self::Hidden { place, .. } => place,
+        }
+    }
 }
 
 /// A bundle at a place.
@@ -144,6 +178,9 @@ impl Provenance {
 
 /// The bundle entry ID that is recorded in a container of this format.
 fn entry_id(id: &[u8], format: Format) -> Option<EntryId> {
+    if id.len() > ENTRY_ID_MAX {
+        return None;
+    }
     let text = bytes::text(id)?;
     match format {
         // The kind is not recorded; the fields after it are all that is asked for.
@@ -178,7 +215,7 @@ impl<'f> CodeObject<'f> {
         &self.entry.id
     }
 
-    /// Its bundle entry ID, if what is recorded is one.
+    /// Its bundle entry ID, if what is recorded is one of up to [`ENTRY_ID_MAX`] bytes.
     pub fn entry_id(&self) -> Option<EntryId> {
         entry_id(&self.entry.id, self.format)
     }

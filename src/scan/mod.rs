@@ -10,6 +10,8 @@
 //! | bitcode | the offload binaries that it embeds |
 //! | `ar` archive, zip file (Python wheels) | each member as any of these |
 //!
+//! What is recognised, but not read (CUDA fatbins, compressed archives and others), is reported by name.
+//!
 //! A code object that is itself a bundle or an offload binary is looked into too. Nothing but headers is read: of a
 //! compressed bundle, the beginning is inflated, of a deflated member of a zip file all of it, if it begins like
 //! one of the above. What is broken is reported in its place, and the rest is still found, up to what a file of its size
@@ -47,18 +49,20 @@ mod overlap;
 mod pattern;
 mod place;
 mod sections;
+mod unread;
 mod walk;
 mod wide;
 mod zip;
 
 pub(crate) use amdgpu::target_id as recorded_target;
 pub(crate) use budget::Budget;
-pub use found::{CodeObject, Finding, Format, Found, Provenance};
+pub use found::{CodeObject, ENTRY_ID_MAX, Finding, Format, Found, Provenance};
 pub use image::ContentKind;
 pub(crate) use overlap::{Overlap, find as overlap_with};
 pub use pattern::{Comparison, Pattern, PatternError, Selection};
 pub use place::{Origin, Place, Step};
 pub(crate) use sections::containers as device_sections;
+pub use unread::Unread;
 pub(crate) use walk::file_kind;
 pub(crate) use wide::Wide;
 

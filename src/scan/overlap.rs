@@ -58,7 +58,7 @@ impl What<'_> {
 /// Offsets in errors count from `base`.
 pub(crate) fn find(data: &[u8], base: u64, bundles: &[Range<u64>]) -> Result<Option<Overlap>, Malformed> {
     // All names together are no longer than what this allows.
-    let device = sections::read(data, base)?;
+    let device = sections::read(data, base)?.chosen;
     let device: HashSet<_> = device.iter().map(|section| (&section.range, section.name.as_slice())).collect();
     let bundles: HashSet<_> = bundles.iter().collect();
     let broken = |error: object::read::Error| Malformed::Object { what: error.to_string(), offset: base };

@@ -64,7 +64,7 @@ impl Place {
     }
 
     /// What its names take in memory, in bytes.
-    pub(super) fn weight(&self) -> u64 {
+    pub(crate) fn weight(&self) -> u64 {
         let name = |step: &Step| match step {
             Step::Member(name) | Step::Section(name) | Step::Entry(name) => len_u64(name),
             Step::Embedded(_) => 0,

@@ -6,7 +6,8 @@ use std::path::Path;
 use super::budget::{self, Budget, Spent};
 use super::found::{Finding, Format, Found};
 use super::place::{Place, Step};
-use super::sections::{self, EM_AMDGPU, EM_CUDA, Holds};
+use super::sections::{self, ELF_MAGIC, EM_AMDGPU, EM_CUDA, Holds};
+use super::unread::{NO_CONTENT, NO_SECTIONS, Unread};
 use super::wide::Wide;
 use super::zip::{self, Method, ZipContent};
 use super::{Checksums, ContentKind, Scan, Visitor, amdgpu};
@@ -46,6 +47,7 @@ enum Look {
     Object,
     Archive,
     Zip,
+    Unread(Unread),
     Nothing,
 }
 
@@ -65,10 +67,10 @@ impl Look {
             Self::Zip
         } else if Wide::text_of(data).is_some() {
             Self::Text
-        } else if host::is_object(data) {
+        } else if host::is_object(data) || data.starts_with(ELF_MAGIC) {
             Self::Object
         } else {
-            Self::Nothing
+            Unread::of(data).map_or(Self::Nothing, Self::Unread)
         }
     }
 }
@@ -77,14 +79,14 @@ impl Look {
 pub(crate) fn file_kind(data: &[u8]) -> FileKind {
     match Look::at(data) {
         Look::Nothing if data.is_empty() => FileKind::Empty,
-        Look::Nothing | Look::Text => FileKind::Other,
+        Look::Nothing | Look::Text | Look::Unread(_) => FileKind::Other,
         // One that is compressed: the other forms are bundles.
         Look::Bundles => FileKind::FatObject,
         Look::OffloadBinaries => FileKind::OffloadBinary,
         Look::Bitcode => FileKind::Bitcode,
         Look::CodeObject => FileKind::CodeObject,
         Look::Object => match sections::read(data, 0) {
-            Ok(sections) if sections.iter().any(|section| section.holds == Holds::FatObject) => FileKind::FatObject,
+            Ok(sections) if sections.chosen.iter().any(|section| section.holds == Holds::FatObject) => FileKind::FatObject,
             _ if data.starts_with(b"\x7fELF") => FileKind::Elf,
             _ if data.starts_with(b"MZ") => FileKind::Pe,
             Ok(_) => FileKind::Coff,
@@ -128,6 +130,7 @@ impl<'w, 'v> Walk<'w, 'v> {
             Look::Object => self.object(place, data, depth),
             Look::Archive => self.archive(place, data, depth),
             Look::Zip => self.zip(place, data, depth),
+            Look::Unread(what) => self.unread(place, data, what),
         }
     }
 
@@ -150,14 +153,20 @@ impl<'w, 'v> Walk<'w, 'v> {
 
     /// Tells of something that counts for so many bundles, code objects and faults, if the search may go on after that.
     fn tell(&mut self, count: u64, data: Slice<'_>, finding: Finding<'_>) -> Result<()> {
-        let (Finding::Bundle(Found { place, .. }) | Finding::Broken { place, .. } | Finding::Trailing { place, .. }) =
-            &finding;
         self.bundles = self.bundles.saturating_add(u64::from(matches!(finding, Finding::Bundle(_))));
-        if self.spend(place, data, |budget| budget.take_found(count))? { (self.visitor)(finding) } else { Ok(()) }
+        if self.spend(finding.place(), data, |budget| budget.take_found(count))? {
+            (self.visitor)(finding)
+        } else {
+            Ok(())
+        }
     }
 
     fn broken(&mut self, place: &Place, data: Slice<'_>, error: Error) -> Result<()> {
         self.tell(1, data, Finding::Broken { place, error })
+    }
+
+    fn unread(&mut self, place: &Place, data: Slice<'_>, what: Unread) -> Result<()> {
+        self.tell(1, data, Finding::Unread { place, offset: data.offset(), what })
     }
 
     /// Bundles of one family, one after another.
@@ -215,10 +224,21 @@ impl<'w, 'v> Walk<'w, 'v> {
         // Entries can name the same bytes again and again; those of compilers never do.
         let mut left = bundle.stored_len;
         for (index, entry) in bundle.entries.iter().enumerate() {
-            if bundle.head(index, ContentKind::HEAD_LEN).map(ContentKind::of) != Some(ContentKind::Bundle) {
+            let Some(head) = bundle.head(index, ContentKind::HEAD_LEN) else { continue };
+            let is_bundle = match ContentKind::of(head) {
+                ContentKind::Bundle => true,
+                ContentKind::FatBinary => false,
+                _ => continue,
+            };
+            let place = place.join(Step::Entry(entry.id.clone()));
+            if let Some(what) = Unread::of(head).filter(|_| !is_bundle) {
+                let (place, offset) = match bundle.in_place(index) {
+                    Some(data) => (place, data.offset()),
+                    None => (place.inflated(), 0),
+                };
+                self.tell(1, around, Finding::Unread { place: &place, offset, what })?;
                 continue;
             }
-            let place = place.join(Step::Entry(entry.id.clone()));
             if let Some(data) = bundle.in_place(index) {
                 let Some(rest) = left.checked_sub(data.len()) else {
                     let (what, expected) = ("size of the bundles in it", "together no more than the bundle");
@@ -270,25 +290,40 @@ impl<'w, 'v> Walk<'w, 'v> {
     fn object(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
         let sections = match sections::read(data.bytes(), data.offset()).with_path(data.path()) {
             Ok(sections) => sections,
-            // A COFF file has no magic: anything may begin like one.
-            Err(_) if !data.bytes().starts_with(b"\x7fELF") && !data.bytes().starts_with(b"MZ") => return Ok(()),
-            Err(error) => return self.broken(place, data, error),
+            Err(error) if host::is_certainly_object(data.bytes()) => return self.broken(place, data, error),
+            Err(_) => return Ok(()),
         };
-        if sections.iter().any(|section| section.holds == Holds::FatObject) {
+        if let Some(hidden) = sections.hidden {
+            let error = Error::malformed(data.path(), hidden);
+            self.tell(1, data, Finding::Hidden { place, error })?;
+        } else if sections.count == 0 && data.bytes().starts_with(ELF_MAGIC) {
+            self.unread(place, data, NO_SECTIONS)?;
+        }
+        for name in sections.empty {
+            self.unread(&place.join(Step::Section(name)), data, NO_CONTENT)?;
+        }
+        if sections.chosen.iter().any(|section| section.holds == Holds::FatObject) {
             self.bundles(place, data, &FatObject, |_| Ok(Format::FatObject), depth)?;
         }
-        for Chosen { name, range, .. } in sections.into_iter().filter(|s| s.holds == Holds::Containers) {
-            let section = data.slice(range.start, range.end.saturating_sub(range.start));
-            let section = section.ok_or(Error::Internal("no such section"))?;
-            let place = place.join(Step::Section(name));
-            match Look::at(section.bytes()) {
-                Look::Bundles | Look::OffloadBinaries => self.look(&place, section, depth)?,
+        sections.chosen.into_iter().try_for_each(|section| self.section(place, data, section, depth))
+    }
+
+    fn section(&mut self, place: &Place, data: Slice<'_>, section: Chosen<Holds>, depth: u32) -> Result<()> {
+        let Chosen { holds, name, range } = section;
+        let section = data.slice(range.start, range.end.saturating_sub(range.start));
+        let section = section.ok_or(Error::Internal("no such section"))?;
+        let place = place.join(Step::Section(name));
+        match holds {
+            Holds::FatObject => Ok(()),
+            Holds::Unread(_) if section.is_empty() => Ok(()),
+            Holds::Unread(what) => self.unread(&place, section, what),
+            Holds::Containers => match Look::at(section.bytes()) {
+                Look::Bundles | Look::OffloadBinaries => self.look(&place, section, depth),
                 // In an object that is yet to be linked, the code may come from another one.
-                _ if section.bytes().iter().take(4096).all(|&byte| byte == 0) => {}
-                _ => self.tell(1, data, Finding::Trailing { place: &place, offset: section.offset() })?,
-            }
+                _ if section.bytes().iter().take(4096).all(|&byte| byte == 0) => Ok(()),
+                _ => self.tell(1, data, Finding::Trailing { place: &place, offset: section.offset() }),
+            },
         }
-        Ok(())
     }
 
     fn archive(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
@@ -362,6 +397,9 @@ impl<'w, 'v> Walk<'w, 'v> {
         let path = content.stored.path();
         let input = match content.head(HEAD) {
             Ok(head) if matches!(Look::at(&head), Look::Nothing) => return Ok(()),
+            Ok(head) if let Look::Unread(what) = Look::at(&head) => {
+                return self.tell(1, content.stored, Finding::Unread { place: &place, offset: 0, what });
+            }
             Ok(_) if content.size > self.scan.limits.inflated => {
                 let (what, offset, limit) = ("the member", content.stored.offset(), self.scan.limits.inflated);
                 let claim = Malformed::Claim { what, offset, claimed: content.size, limit };

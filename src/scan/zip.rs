@@ -4,8 +4,8 @@
 //! claimed size is what it may inflate to.
 //!
 //! Rejected: directories that cannot be read, members outside the file, members that together claim more bytes of
-//! the file than it has (they overlap, so as to inflate the same bytes again and again), encrypted members, other
-//! methods of compression, sizes and checksums that disagree.
+//! the file than it has (they overlap, so as to inflate the same bytes again and again), directories that list other members than
+//! they count, or none where the file begins with one, encrypted members, other methods of compression, sizes and checksums that disagree.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::io::{BufReader, Read};
@@ -18,6 +18,9 @@ use crate::input::Slice;
 
 /// How many times its size a deflated stream can inflate to.
 const DEFLATE_MAX: u64 = 1032;
+
+/// What a member begins with.
+const LOCAL_HEADER: &[u8] = b"PK\x03\x04";
 
 /// How a member's bytes are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +48,7 @@ pub(super) struct ZipContent<'a> {
 
 /// Whether a file that begins with `head` is a zip file.
 pub(super) fn is_zip(head: &[u8]) -> bool {
-    head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06")
+    head.starts_with(LOCAL_HEADER) || head.starts_with(b"PK\x05\x06")
 }
 
 /// The members of a zip file that are files, in the order of its directory; and why there are no more of them, if the
@@ -61,7 +64,9 @@ fn read_directory<'a>(data: Slice<'a>, members: &mut Vec<ZipMember<'a>>) -> Resu
     let archive = ZipArchive::from_slice(data.bytes()).map_err(broken)?;
     let mut left = data.len();
     let mut entries = archive.entries();
+    let mut listed = 0_u64;
     while let Some(entry) = entries.next_entry().map_err(broken)? {
+        listed = listed.saturating_add(1);
         if entry.is_dir() {
             continue;
         }
@@ -84,7 +89,15 @@ fn read_directory<'a>(data: Slice<'a>, members: &mut Vec<ZipMember<'a>>) -> Resu
         });
         members.push(ZipMember { name, content });
     }
-    Ok(())
+    match (listed, data.bytes().starts_with(LOCAL_HEADER)) {
+        (0, true) => Err(malformed(data, 0, "the directory lists no members, but the file begins with one".to_owned())),
+        // Some writers count in 16 bits, however many members there are.
+        _ if listed & 0xffff != archive.entries_hint() & 0xffff => {
+            let reason = format!("the directory lists {listed} members, but claims {}", archive.entries_hint());
+            Err(malformed(data, archive.directory_offset(), reason))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn method_of(method: CompressionMethod, encrypted: bool) -> Result<Method, String> {

@@ -97,6 +97,15 @@ impl Bomb {
         self.check_files(self.files + 1);
     }
 
+    /// It fails with status 1 and prints this; how long that takes.
+    pub fn finds(self, text: &str) -> Duration {
+        let run = self.run();
+        assert_eq!(run.status, Some(1), "{}: {}", self.name, run.stderr);
+        assert!(run.stdout.contains(text), "{}: {:.2000}", self.name, run.stdout);
+        self.check_files(self.files);
+        run.took
+    }
+
     /// It ends in one way or the other.
     pub fn ends(self) {
         let run = self.run();

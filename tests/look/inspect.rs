@@ -528,7 +528,7 @@ fn devices_without_an_end_are_refused_and_others_are_read() {
         }
     }
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-    for input in ["inspect /dev/null", "verify /dev/null", "inspect - < /dev/null"] {
+    for input in ["inspect /dev/null", "verify --allow-none /dev/null", "inspect - < /dev/null"] {
         let run = Command::new("sh").args(["-c", &format!("{PROGRAM} {input}")]).output().unwrap();
         assert_eq!(text(&run).0, 0, "{input}");
     }

@@ -191,6 +191,24 @@ fn what_is_not_inflated_that_far_is_a_question() {
 }
 
 #[test]
+fn an_id_has_one_row_however_far_its_code_objects_are_inflated() {
+    let packed = |len: usize| {
+        let code = vec![b'x'; len];
+        formats::compressed(3, 1, &formats::binary(&[(GFX906, &code), (GFX90A, &code)], 1))
+    };
+    for data in [[packed(10), packed(100_000)].concat(), [packed(100_000), packed(10)].concat()] {
+        let outcome = tool(&["inspect", "in"], &[("in", &data)]);
+        let out = String::from_utf8(outcome.stdout).unwrap();
+        assert_eq!((out.matches(GFX906).count(), out.matches(GFX90A).count()), (1, 1), "{out}");
+        assert!(out.contains(&format!("{GFX906}  text         2 ")), "{out}");
+        assert!(out.contains(&format!("{GFX90A}  text?        2 ")), "{out}");
+        // Sizes of code objects and what they take are told apart.
+        let (size, stored) = ("code objects 200 kB", format!("stored in {} B", data.len()));
+        assert!(out.contains(size) && out.contains(&stored), "{out}");
+    }
+}
+
+#[test]
 fn shares_and_totals_add_up() {
     let (_, many) = files().swap_remove(6);
     let document = json_of(&tool(&["inspect", "--json", "many"], &[("many", &many)]));

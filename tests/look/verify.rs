@@ -8,12 +8,12 @@ use super::*;
 
 /// What is wrong with a file, as rules; the text says so too.
 fn rules(data: &[u8]) -> Vec<String> {
-    let outcome = tool(&["verify", "--json", "in"], &[("in", data)]);
+    let outcome = tool(&["verify", "--allow-none", "--json", "in"], &[("in", data)]);
     let document: Value = serde_json::from_slice(&outcome.stdout).unwrap();
     schema::check("verify", &document);
     let faults = document["files"][0]["faults"].as_array().unwrap();
     let rules: Vec<String> = faults.iter().map(|fault| fault["rule"].as_str().unwrap().to_owned()).collect();
-    let text = tool(&["verify", "in"], &[("in", data)]);
+    let text = tool(&["verify", "--allow-none", "in"], &[("in", data)]);
     let printed = String::from_utf8(text.stdout.clone()).unwrap();
     assert_eq!((outcome.status, text.status), (i32::from(!rules.is_empty()), outcome.status), "{printed}");
     assert_eq!((outcome.stderr_text(), text.stderr_text()), (String::new(), String::new()));
@@ -223,13 +223,16 @@ fn several_files_and_the_status() {
     fs::write(at("wrong"), targets(&["gfx906:fast+"])).unwrap();
     let run = |args: &[&str]| text(&tool_in(dir.path(), &[&["verify"], args].concat()));
     let (status, out, said) = run(&["d"]);
-    assert_eq!((status, out.as_str(), said.as_str()), (0, "d/sound: 1 code object in 1 bundle, nothing wrong\n", ""));
+    let expected = "d/sound: 1 code object in 1 bundle, nothing wrong\n\
+                    In all: 2 files, 1 code object in 1 bundle, nothing wrong\n";
+    assert_eq!((status, out.as_str(), said.as_str()), (0, expected, ""));
     let (status, out, _) = run(&["d/text"]);
-    assert_eq!((status, out.as_str()), (0, "d/text: no device code\n"));
+    assert_eq!((status, out.as_str()), (1, "d/text: no device code\n"));
     let (status, out, said) = run(&["nowhere", "d", "wrong"]);
     assert_eq!(status, 1);
     assert!(said.contains("'nowhere': No such file or directory"), "{said}");
-    assert!(out.ends_with("wrong: 1 code object in 1 bundle, 1 fault\n"), "{out}");
+    let expected = "wrong: 1 code object in 1 bundle, 1 fault\nIn all: 3 files, 2 code objects in 2 bundles, 1 fault\n";
+    assert!(out.ends_with(expected), "{out}");
     let (status, out, _) = run(&["--json", "nowhere"]);
     let document: Value = serde_json::from_str(&out).unwrap();
     schema::check("verify", &document);
@@ -248,4 +251,210 @@ fn many_entries_are_checked_in_bounded_time() {
     let entries: Vec<(&str, &[u8])> = ids.iter().map(|id| (id.as_str(), &b"x"[..])).collect();
     let found = rules(&formats::binary(&entries, 1));
     assert_eq!(found.iter().filter(|rule| *rule == "conflict").count(), 2999);
+}
+
+#[test]
+fn nothing_read_is_no_success() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fs::create_dir_all(at("deep/lib")).unwrap();
+    fs::create_dir_all(at("texts/more")).unwrap();
+    fs::create_dir(at("empty")).unwrap();
+    fs::write(at("deep/lib/sound"), targets(&["gfx906"])).unwrap();
+    fs::write(at("deep/lib/bare"), Elf::amdgpu(0x3f).write(&[])).unwrap();
+    fs::write(at("texts/more/text"), "text").unwrap();
+    fs::write(at("nothing"), "").unwrap();
+    let run = |args: &[&str]| text(&tool_in(dir.path(), &[&["verify"], args].concat()));
+    let none = "error: no device code was read, so nothing was verified";
+    for (args, last) in [
+        (&["empty"][..], "In all: 0 files, no device code"),
+        (&["-r", "empty"], "In all: 0 files, no device code"),
+        (&["deep"], "In all: 0 files, no device code"),
+        (&["-r", "texts"], "In all: 1 file, no device code"),
+        (&["nothing"], "nothing: no device code"),
+        (&["texts/more/text", "nothing"], "In all: 2 files, no device code"),
+    ] {
+        let (status, out, said) = run(args);
+        assert_eq!((status, out.lines().last()), (1, Some(last)), "{args:?}");
+        assert!(said.contains(none) && said.contains("hint: ") && said.contains("--allow-none"), "{args:?}: {said}");
+        assert_eq!(
+            said.contains("hint: -r"),
+            args.iter().any(|arg| ["empty", "deep"].contains(arg)) && args[0] != "-r"
+        );
+        let (status, out, said) = run(&[args, &["--allow-none"]].concat());
+        assert_eq!((status, out.lines().last(), said.as_str()), (0, Some(last), ""), "{args:?}");
+        let (status, out, said) = run(&[args, &["--json"]].concat());
+        let document: Value = serde_json::from_str(&out).unwrap();
+        schema::check("verify", &document);
+        assert_eq!((status, document["total"]["code_objects"].as_u64()), (1, Some(0)), "{args:?}");
+        assert!(said.contains(none), "{said}");
+    }
+    // A code object without a bundle is not a bundle.
+    let (status, out, said) = run(&["-r", "deep"]);
+    let expected = "deep/lib/bare: 1 code object without a bundle, nothing wrong\n\
+                    deep/lib/sound: 1 code object in 1 bundle, nothing wrong\n\
+                    In all: 2 files, 1 code object in 1 bundle, 1 code object without a bundle, nothing wrong\n";
+    assert_eq!((status, out.as_str(), said.as_str()), (0, expected, ""));
+    // What is broken is no reason to say that nothing was there.
+    fs::write(at("empty/broken"), &targets(&["gfx906"])[..40]).unwrap();
+    let (status, out, said) = run(&["--allow-none", "empty"]);
+    assert!(
+        status == 1 && out.ends_with("In all: 1 file, 0 code objects in 0 bundles, 1 fault\n") && said.is_empty(),
+        "{out}{said}"
+    );
+}
+
+#[test]
+fn what_is_recognised_and_not_read_is_named() {
+    let library = |name: &str| Elf::LIBRARY.write(&[Section::new(name, b"content")]);
+    let mut tar = vec![0; 1024];
+    tar[257..262].copy_from_slice(b"ustar");
+    let gzip = b"\x1f\x8b\x08\0";
+    for (what, data, certain) in [
+        ("CUDA fatbins", library(".nv_fatbin"), true),
+        ("CUDA fatbins", library("__nv_relfatbin"), true),
+        ("CUDA fatbins", pe(&[(".nv_fatb", b"content")]), true),
+        ("SYCL device images", library("__CLANG_OFFLOAD_BUNDLE__sycl-spir64"), true),
+        ("SYCL device images", library(".tgtimg"), true),
+        ("SYCL device images", library("OFFLOAD_DEVICE_CODE"), true),
+        ("reference to kpack archives", library(".rocm_kpack_ref"), true),
+        ("reference to kpack archives", pe(&[(".kpackrf", b"content")]), true),
+        ("kpack archive", b"KPAK\x01\0\0\0".to_vec(), true),
+        ("CUDA fatbin", b"\x50\xed\x55\xba\x01\0\x10\0".to_vec(), true),
+        ("SPIR-V module", b"\x03\x02\x23\x07".to_vec(), true),
+        ("tar archive", tar, false),
+        ("gzip file", gzip.to_vec(), false),
+        ("xz file", archive(&[("data.tar.xz", b"\xfd7zXZ\0")]), false),
+        ("zstd file", zip(&[Zipped::new("pkg.tar.zst", STORED, b"\x28\xb5\x2f\xfd")]), false),
+        ("gzip file", zip(&[Zipped::new("x.gz", DEFLATED, gzip)]), false),
+        ("ELF file without section headers", b"\x7fELF\x02\x01\x01".iter().chain(&[0; 57]).copied().collect(), false),
+    ] {
+        let files = [("in", data.as_slice())];
+        let verified = tool(&["verify", "in"], &files);
+        let (out, said) = (String::from_utf8(verified.stdout).unwrap(), String::from_utf8(verified.stderr).unwrap());
+        assert!(out.contains(&format!(": {what}, not read\n")), "{what}: {out}");
+        assert!(out.ends_with("in: no device code that can be read\n"), "{what}: {out}");
+        assert!(verified.status == 1 && said.contains("nothing was verified"), "{what}: {said}");
+        let document: Value = serde_json::from_slice(&tool(&["verify", "--json", "in"], &files).stdout).unwrap();
+        schema::check("verify", &document);
+        let unread = &document["files"][0]["unread"];
+        assert_eq!((unread.as_array().unwrap().len(), unread[0]["what"].as_str()), (1, Some(what)));
+        assert_eq!(unread[0]["is_device_code"].as_bool(), Some(certain), "{what}");
+        let inspected = tool(&["inspect", "in"], &files);
+        let out = String::from_utf8(inspected.stdout).unwrap();
+        assert!(inspected.status == 0 && out.starts_with("in: no device code that can be read\n"), "{what}: {out}");
+        assert!(out.contains(&format!("not read: {what}\n")), "{what}: {out}");
+        assert_eq!(json_of(&tool(&["inspect", "--json", "in"], &files))["files"][0]["unread"], *unread, "{what}");
+        // In a directory, only what holds device code for certain gets a line.
+        let out = String::from_utf8(tool(&["verify", "."], &files).stdout).unwrap();
+        assert_eq!(out.contains(", not read\n"), certain, "{what}: {out}");
+        assert!(out.ends_with(&format!("; not read: {what} (1)\n")), "{what}: {out}");
+    }
+    // A section that takes no bytes of the file, and a code object that holds others.
+    let mut split = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", b"x")]);
+    let table = usize::try_from(u64::from_le_bytes(split[40..48].try_into().unwrap())).unwrap();
+    split[table + 64 + 4] = 8;
+    let nested = offload::write(1, &[Image::new(4, 2, &[("arch", "sm_70")], b"\x50\xed\x55\xba\x01\0\x10\0")]);
+    for (data, what) in [(split, "section for device code without content in this file"), (nested, "CUDA fatbin")] {
+        let out = String::from_utf8(tool(&["verify", "in"], &[("in", &data)]).stdout).unwrap();
+        assert!(out.contains(&format!(": {what}, not read\n")), "{out}");
+        let out = String::from_utf8(tool(&["inspect", "in"], &[("in", &data)]).stdout).unwrap();
+        assert!(out.contains(&format!("not read: {what}\n")), "{out}");
+    }
+    // Beside what is read.
+    let both =
+        Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &targets(&["gfx906"])), Section::new(".nv_fatbin", b"x")]);
+    let outcome = tool(&["verify", "in"], &[("in", &both)]);
+    let out = String::from_utf8(outcome.stdout).unwrap();
+    assert!(outcome.status == 0 && out.contains("(.nv_fatbin) at offset") && out.ends_with("nothing wrong\n"), "{out}");
+    // The parts of a fat object are read, whatever its entries are for.
+    let fat = Elf::OBJECT.write(&[Section::new("__CLANG_OFFLOAD_BUNDLE__sycl-spir64-unknown-unknown", b"x")]);
+    assert_eq!(rules(&fat), [""; 0]);
+}
+
+#[test]
+fn what_hides_device_code_is_a_fault() {
+    let bundle = targets(&["gfx906"]);
+    let whole = Elf::LIBRARY.write(&[Section::new(".text", b"code"), Section::new(".hip_fatbin", &bundle)]);
+    let number = |at: usize| usize::try_from(u64::from_le_bytes(whole[at..at + 8].try_into().unwrap())).unwrap();
+    // The section headers: of no section, `.text`, `.hip_fatbin`, `.shstrtab`.
+    let header = |index: usize| number(40) + 64 * index;
+    let names = number(header(3) + 24)..number(header(3) + 24) + number(header(3) + 32);
+    let changed = |at: usize, with: &[u8]| {
+        let mut data = whole.clone();
+        data[at..at + with.len()].copy_from_slice(with);
+        data
+    };
+    for (what, data) in [
+        ("a name outside of the names", changed(header(2), &[0xff; 4])),
+        ("names in a section with code", changed(62, &[1, 0])),
+        ("names in no section", changed(62, &[9, 0])),
+        ("names of another type", changed(header(3) + 4, &[1])),
+        ("names without an end", changed(names.end - 1, b"x")),
+        ("no names at all", changed(header(3) + 32, &[0; 8])),
+        ("a count of no sections", changed(60, &[0, 0])),
+        ("a table beyond the end", changed(40, &[0xff; 4])),
+        ("a table at no offset", changed(40, &[0; 8])),
+        ("headers of another size", changed(58, &[40, 0])),
+        ("a section beyond the end", changed(header(2) + 32, &[0xff; 4])),
+    ] {
+        assert_eq!(rules(&data), ["readable"], "{what}");
+        let outcome = tool(&["inspect", "in"], &[("in", &data)]);
+        assert!(
+            outcome.status == 1 && outcome.stderr_text().contains("error: 'in'"),
+            "{what}: {}",
+            outcome.stderr_text()
+        );
+    }
+    // What can be found is extracted all the same.
+    let elsewhere = changed(header(1), &[0xff; 4]);
+    assert_eq!(rules(&elsewhere), ["readable"]);
+    assert_eq!(tool(&["extract", "in", "-o", "out"], &[("in", &elsewhere)]).status, 0);
+    let mut object = coff(&[(".text", b"x"), (".hip_fatbin_long", &bundle)]);
+    assert_eq!(rules(&object), [""; 0]);
+    object[60..67].copy_from_slice(b"/999999");
+    assert_eq!(rules(&object), ["readable"]);
+    let mut cut = coff(&[(".text", b"x"), (".hip_fat", &bundle)]);
+    cut.truncate(50);
+    assert_eq!(rules(&cut), ["readable"]);
+    let library = archive(&[("a.o", &whole)]);
+    let mut name = library.clone();
+    name[8..24].copy_from_slice(b"/123            ");
+    assert_eq!(rules(&name), ["readable"]);
+    let wheel = zip(&[Zipped::new("a", STORED, &whole), Zipped::new("b", STORED, b"text")]);
+    let end = wheel.len() - 22;
+    let without = |at: usize, with: &[u8]| {
+        let mut wheel = wheel.clone();
+        wheel[at..at + with.len()].copy_from_slice(with);
+        wheel
+    };
+    assert_eq!(rules(&wheel), [""; 0]);
+    assert_eq!(rules(&without(end + 8, &[1, 0, 1, 0])), ["readable"]);
+    assert_eq!(rules(&without(end + 8, &[0; 12])), ["readable"]);
+}
+
+#[test]
+fn an_object_that_llvm_refuses_is_not_without_device_code() {
+    let Some(objdump) = llvm("objects that LLVM refuses", "llvm-objdump") else { return };
+    let library =
+        Elf::LIBRARY.write(&[Section::new(".text", b"code"), Section::new(".hip_fatbin", &targets(&["gfx906"]))]);
+    let table = usize::try_from(u64::from_le_bytes(library[40..48].try_into().unwrap())).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let mut refused = 0;
+    for at in (4..64).chain(table..library.len()) {
+        let mut data = library.clone();
+        data[at] ^= 0xff;
+        fs::write(dir.path().join("in"), &data).unwrap();
+        let output = Command::new(&objdump).args(["--section-headers", "in"]).current_dir(dir.path()).output().unwrap();
+        if !output.status.success() {
+            let (status, out, _) = text(&tool_in(dir.path(), &["verify", "in"]));
+            assert!(
+                !out.contains("no device code") && (status == 1 || out.contains("1 code object")),
+                "byte {at}: {out}"
+            );
+            refused += 1;
+        }
+    }
+    assert!(refused > 20, "{refused}");
+    harness::loud(&format!("objects that LLVM refuses: {refused}"));
 }

@@ -50,6 +50,10 @@ pub(super) struct Seen {
     pub(super) bundles: Vec<SeenBundle>,
     pub(super) broken: Vec<String>,
     pub(super) trailing: Vec<(Place, u64)>,
+    /// What is in the way to device code, and broken.
+    pub(super) hidden: Vec<String>,
+    /// What is recognised, but not read.
+    pub(super) unread: Vec<(Place, u64)>,
 }
 
 impl SeenBundle {
@@ -103,6 +107,8 @@ pub(super) fn search_with(input: &Input, inflate: Inflate, look: &mut dyn FnMut(
             }
             Finding::Broken { place, error } => seen.broken.push(format!("{place}: {error}")),
             Finding::Trailing { place, offset } => seen.trailing.push((place.clone(), offset)),
+            Finding::Hidden { place, error } => seen.hidden.push(format!("{place}: {error}")),
+            Finding::Unread { place, offset, .. } => seen.unread.push((place.clone(), offset)),
             other => panic!("{other:?}"),
         }
         Ok(())
@@ -136,7 +142,7 @@ pub fn search(data: &[u8]) {
         assert!(search_with(&input, inflate, &mut |_| {}) == seen, "searched twice");
         let found = seen.bundles.len() + seen.code_objects();
         assert!(found <= FOUND_MAX, "{found} bundles and code objects");
-        seen.trailing.iter().for_each(|(place, offset)| check.offset(place, *offset));
+        seen.trailing.iter().chain(&seen.unread).for_each(|(place, offset)| check.offset(place, *offset));
         seen
     };
     let [headers, as_needed, whole] = [Inflate::Headers, Inflate::AsNeeded, Inflate::Whole].map(run);

@@ -8,7 +8,7 @@ use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::Recorded;
 use offload_bundle::id::OffloadKind;
 use offload_bundle::input::Input;
-use offload_bundle::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Place, Scan};
+use offload_bundle::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Place, Scan, Unread};
 use offload_bundle::{Error, Result};
 
 use crate::cli::code_object::Target;
@@ -30,7 +30,18 @@ pub(super) struct FileReport {
     /// Its size in bytes.
     pub(super) size: u64,
     pub(super) bundles: Vec<BundleRow>,
+    /// What is recognised, but not read.
+    pub(super) unread: Vec<UnreadRow>,
     pub(super) problems: Vec<String>,
+}
+
+/// Something that is recognised, but not read.
+#[derive(Debug)]
+pub(super) struct UnreadRow {
+    pub(super) place: Place,
+    /// Where it begins, counted from the origin of the place.
+    pub(super) offset: u64,
+    pub(super) what: Unread,
 }
 
 /// A bundle.
@@ -75,7 +86,7 @@ impl Report {
                 return Ok(());
             }
         };
-        let (mut bundles, mut problems) = (Vec::new(), Vec::new());
+        let (mut bundles, mut unread, mut problems) = (Vec::new(), Vec::new(), Vec::new());
         let mut scan = Scan::default();
         scan.inflate = inflate;
         scan.checksums = if inflate == Inflate::Whole { Checksums::OfAll } else { Checksums::None };
@@ -83,14 +94,19 @@ impl Report {
         scan.run(&input, &mut |finding| {
             match finding {
                 Finding::Bundle(found) => bundles.push(BundleRow::new(&found)?),
-                Finding::Broken { place, error } => problems.push(error.at(place).to_string()),
+                Finding::Unread { place, offset, what } => {
+                    unread.push(UnreadRow { place: place.clone(), offset, what });
+                }
+                Finding::Broken { place, error } | Finding::Hidden { place, error } => {
+                    problems.push(error.at(place).to_string())
+                }
                 _ => {}
             }
             Ok(())
         })?;
         problems.extend(input.ensure_unchanged().err().map(|error| error.to_string()));
         let (path, origin, size) = (file.path.clone(), file.origin, input.len());
-        self.files.push(FileReport { path, origin, size, bundles, problems });
+        self.files.push(FileReport { path, origin, size, bundles, unread, problems });
         Ok(())
     }
 

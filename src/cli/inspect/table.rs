@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use offload_bundle::error::printable;
-use offload_bundle::scan::{Format, Place, Step};
+use offload_bundle::scan::{ContentKind, Format, Origin as Base, Place, Step};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::report::{BundleRow, FileReport, Report, Row};
 use crate::cli::files::Origin;
-use crate::cli::units::{bytes, count, per_mille};
+use crate::cli::units::{Kinds, bytes, count, per_mille};
 
 /// What gets a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +124,10 @@ struct Line {
     label: String,
     /// How many of the last bytes of the label say who the code object is for.
     accent: usize,
-    kind: String,
+    /// What kind of image, as far as it is known.
+    kind: Option<&'static str>,
+    /// Whether there are some among them whose kind is not known.
+    unsure: bool,
     count: usize,
     size: u64,
     stored: u64,
@@ -153,7 +156,12 @@ pub(super) fn text(report: &Report, rows: Rows, style: Style) -> String {
         return summary(report, style);
     }
     let mut out = String::new();
-    let shown = report.files.iter().filter(|file| !file.bundles.is_empty() || file.origin == Origin::Named);
+    let is_told = |file: &&FileReport| {
+        !file.bundles.is_empty()
+            || file.origin == Origin::Named
+            || file.unread.iter().any(|row| row.what.is_device_code())
+    };
+    let shown = report.files.iter().filter(is_told);
     shown.for_each(|file| file_text(file, rows, style, &mut out));
     let found: Vec<&BundleRow> = report.files.iter().flat_map(|file| &file.bundles).collect();
     let places = groups(&found).len();
@@ -165,7 +173,11 @@ pub(super) fn text(report: &Report, rows: Rows, style: Style) -> String {
         line(&mut out, "?: not inflated; use --inflate to see the kind");
     }
     if found.is_empty() && !report.files.is_empty() && out.is_empty() {
-        out.push_str("no device code found\n");
+        let unread: Vec<&str> = report.files.iter().flat_map(|file| &file.unread).map(|row| row.what.name()).collect();
+        match unread.is_empty() {
+            true => out.push_str("no device code found\n"),
+            false => line(&mut out, &format!("no device code found; not read: {}", Kinds::from_iter(unread))),
+        }
     }
     out
 }
@@ -173,19 +185,59 @@ pub(super) fn text(report: &Report, rows: Rows, style: Style) -> String {
 fn file_text(file: &FileReport, rows: Rows, style: Style, out: &mut String) {
     let name = style.paint("1", &printable(&file.path.to_string_lossy()));
     if file.bundles.is_empty() {
-        let what = if file.problems.is_empty() { "no device code" } else { "nothing readable" };
-        return line(out, &format!("{name}: {what}"));
+        let what = match (file.problems.is_empty(), file.unread.is_empty()) {
+            (false, _) => "nothing readable",
+            (true, true) => "no device code",
+            (true, false) => "no readable device code",
+        };
+        line(out, &format!("{name}: {what}"));
+        return unread_text(file, out);
     }
     let bundles: Vec<&BundleRow> = file.bundles.iter().collect();
     let groups: Vec<Group<'_>> = groups(&bundles).into_iter().map(|bundles| Group::new(bundles, rows)).collect();
     let scale = Scale::of(groups.iter().flat_map(|group| &group.lines));
-    line(out, &format!("{name}: {}, code objects {}", bytes(file.size), bytes(scale.whole)));
+    let sizes = sizes(bundles.iter().copied());
+    let inflated = bundles.iter().any(|bundle| *bundle.place.origin() == Base::Inflated);
+    let inflated = if inflated { ", members inflated" } else { "" };
+    line(out, &format!("{name}: {}, code objects {sizes}{inflated}", bytes(file.size)));
     for Group { bundles, lines } in groups {
         line(out, &format!("  {}", style.paint("36", &heading(&bundles))));
         let compressed = bundles.iter().any(|bundle| bundle.compressed.is_some());
         table(&lines, scale, Columns { kind: true, count: true, compressed }, style, out);
     }
+    unread_text(file, out);
     out.push('\n');
+}
+
+/// How many parts of a file that are not read get a line.
+const UNREAD_MAX: usize = 100;
+
+/// What is in a file and not read: each part with its place.
+fn unread_text(file: &FileReport, out: &mut String) {
+    for row in file.unread.iter().take(UNREAD_MAX) {
+        let name = row.what.name();
+        match way(&row.place) {
+            way if way.is_empty() => line(out, &format!("  not read: {name}")),
+            way => line(out, &format!("  {way}: not read: {name}")),
+        }
+    }
+    if file.unread.len() > UNREAD_MAX {
+        let kinds: Kinds = file.unread.iter().skip(UNREAD_MAX).map(|row| row.what.name()).collect();
+        line(out, &format!("  not read, too: {kinds}"));
+    }
+}
+
+/// How large code objects are, and how much they take where they are compressed.
+fn sizes<'r>(bundles: impl Iterator<Item = &'r BundleRow>) -> String {
+    let (mut size, mut stored) = (0_u64, 0_u64);
+    for bundle in bundles {
+        size = size.saturating_add(bundle.size());
+        stored = stored.saturating_add(if bundle.compressed.is_some() { bundle.stored() } else { bundle.size() });
+    }
+    match stored == size {
+        true => bytes(size),
+        false => format!("{}, stored in {}", bytes(size), bytes(stored)),
+    }
 }
 
 /// Bundles that share a heading, and what stands below it.
@@ -240,16 +292,18 @@ impl Columns {
 struct Layout {
     columns: Columns,
     label: usize,
+    kind: usize,
     bar: usize,
 }
 
 impl Layout {
     /// In narrow places bars are shorter, then left out; then labels lose their middle, and the columns that say least go.
-    fn new(mut columns: Columns, label: usize, style: Style) -> Self {
-        let Some(width) = style.width else { return Self { columns, label, bar: BAR } };
+    fn new(mut columns: Columns, label: usize, kind: usize, style: Style) -> Self {
+        let Some(width) = style.width else { return Self { columns, label, kind, bar: BAR } };
+        let width = width.saturating_sub(kind.saturating_sub(KIND_MIN));
         let bar = width.saturating_sub(columns.width()).saturating_sub(label).saturating_sub(BAR_GAP).min(BAR);
         if bar >= BAR_MIN {
-            return Self { columns, label, bar };
+            return Self { columns, label, kind, bar };
         }
         let least = label.min(LABEL_MIN);
         for column in [Columns::without_kind, Columns::without_compressed, Columns::without_count] {
@@ -258,7 +312,7 @@ impl Layout {
             }
         }
         let room = width.saturating_sub(columns.width()).max(TITLE_MIN);
-        Self { columns, label: label.min(room), bar: 0 }
+        Self { columns, label: label.min(room), kind, bar: 0 }
     }
 }
 
@@ -311,14 +365,19 @@ fn way(place: &Place) -> String {
 
 fn lines(group: &[&BundleRow], rows: Rows) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
-    let mut known = HashMap::new();
+    let mut known: HashMap<&str, Vec<usize>> = HashMap::new();
     for bundle in group {
         for row in &bundle.code_objects {
             let line = line_of(bundle, row, rows);
-            match known.get(&(row.id.clone(), line.kind.clone())).filter(|_| rows == Rows::Grouped) {
+            if rows == Rows::Each {
+                lines.push(line);
+                continue;
+            }
+            let same_id = known.entry(&row.id).or_default();
+            match same_id.iter().find(|&&index| lines.get(index).is_some_and(|other| other.takes(&line))) {
                 Some(&index) => add(&mut lines, index, &line),
                 None => {
-                    known.insert((row.id.clone(), line.kind.clone()), lines.len());
+                    same_id.push(lines.len());
                     lines.push(line);
                 }
             }
@@ -327,19 +386,36 @@ fn lines(group: &[&BundleRow], rows: Rows) -> Vec<Line> {
     lines
 }
 
+impl Line {
+    /// Whether code objects of one ID share a line. What was not inflated far enough to tell what it is most likely is what the
+    /// others are.
+    fn takes(&self, other: &Self) -> bool {
+        self.kind.is_none() || other.kind.is_none() || self.kind == other.kind
+    }
+
+    fn kind(&self) -> String {
+        match self.kind {
+            Some(kind) if self.unsure => format!("{kind}?"),
+            kind => kind.unwrap_or("?").to_owned(),
+        }
+    }
+}
+
 fn line_of(bundle: &BundleRow, row: &Row, rows: Rows) -> Line {
-    let kind = row.content.map_or("?", |content| content.name()).to_owned();
+    let kind = row.content.map(ContentKind::name);
     let label = match rows {
         Rows::Grouped | Rows::Totals => cut(&row.id),
         Rows::Each => format!("{:>5}  {}", bundle.index, cut(&row.id)),
     };
     let for_whom = row.for_whom();
     let accent = if label.ends_with(for_whom) { for_whom.len() } else { 0 };
-    Line { label, accent, kind, count: 1, size: row.size, stored: bundle.share(row) }
+    Line { label, accent, kind, unsure: kind.is_none(), count: 1, size: row.size, stored: bundle.share(row) }
 }
 
 fn add(lines: &mut [Line], index: usize, more: &Line) {
     if let Some(line) = lines.get_mut(index) {
+        line.kind = line.kind.or(more.kind);
+        line.unsure |= more.unsure;
         line.count = line.count.saturating_add(more.count);
         line.size = line.size.saturating_add(more.size);
         line.stored = line.stored.saturating_add(more.stored);
@@ -348,30 +424,34 @@ fn add(lines: &mut [Line], index: usize, more: &Line) {
 
 fn table(lines: &[Line], scale: Scale, columns: Columns, style: Style, out: &mut String) {
     let label = lines.iter().map(|line| line.label.width()).max().unwrap_or(0).max(TITLE_MIN);
-    let layout = Layout::new(columns, label, style);
+    let kind = lines.iter().map(|line| line.kind().len()).max().unwrap_or(0).max(KIND_MIN);
+    let layout = Layout::new(columns, label, kind, style);
     line(out, &style.paint("2", &layout.heading(columns)));
     for row in lines {
         line(out, &layout.row(row, scale, style));
     }
 }
 
+/// The widest kind that is not a guess.
+const KIND_MIN: usize = 7;
+
 /// The widest title of the labels.
 const TITLE_MIN: usize = 8;
 
 impl Layout {
     fn heading(self, columns: Columns) -> String {
-        let Self { columns: Columns { kind, count, compressed }, label, .. } = self;
+        let Self { columns: Columns { kind, count, compressed }, label, kind: width, .. } = self;
         let title = if columns.kind { "ENTRY ID" } else { "GPU" };
-        let kind = optional(kind, || format!("  {:<7}", "IMAGE"));
+        let kind = optional(kind, || format!("  {:<width$}", "IMAGE"));
         let count = optional(count, || format!(" {:>6}", "COUNT"));
         let stored = optional(compressed, || format!("{:>11}", "STORED"));
         format!("    {title:<label$}{kind}{count} {:>9}{stored}   SHARE", "SIZE")
     }
 
     fn row(self, row: &Line, scale: Scale, style: Style) -> String {
-        let Self { columns: Columns { kind, count, compressed }, label, bar } = self;
+        let Self { columns: Columns { kind, count, compressed }, label, kind: width, bar } = self;
         let label = style.label(row, label);
-        let kind = optional(kind, || format!("  {:<7}", row.kind));
+        let kind = optional(kind, || format!("  {:<width$}", row.kind()));
         let count = optional(count, || format!(" {:>6}", row.count));
         let stored = optional(compressed, || format!("{:>11}", style.about().to_owned() + &bytes(row.stored)));
         let share = per_mille(row.stored, scale.whole);
@@ -392,7 +472,7 @@ fn totals(report: &Report, found: &[&BundleRow], style: Style, out: &mut String)
     let files = report.files.iter().filter(|file| !file.bundles.is_empty()).count();
     let objects: usize = lines.iter().map(|line| line.count).sum();
     let objects = count(objects, "code object", "code objects");
-    let heading = format!("Total: {objects} in {}, {}", count(files, "file", "files"), bytes(scale.whole));
+    let heading = format!("Total: {objects} in {}, {}", count(files, "file", "files"), sizes(found.iter().copied()));
     line(out, &style.paint("1", &heading));
     let compressed = found.iter().any(|bundle| bundle.compressed.is_some());
     table(&lines, scale, Columns { kind: false, count: true, compressed }, style, out);
@@ -406,11 +486,7 @@ fn lines_by_gpu(found: &[&BundleRow]) -> Vec<Line> {
         for row in &bundle.code_objects {
             let line = Line { label: cut(row.for_whom()), ..line_of(bundle, row, Rows::Totals) };
             let index = *known.entry(line.label.clone()).or_insert(lines.len());
-            if index < lines.len() {
-                add(&mut lines, index, &line)
-            } else {
-                lines.push(Line { kind: String::new(), ..line })
-            }
+            if index < lines.len() { add(&mut lines, index, &line) } else { lines.push(line) }
         }
     }
     lines.sort_by_key(|line| std::cmp::Reverse(line.stored));
@@ -454,7 +530,7 @@ mod tests {
     }
 
     fn row(label: &str, accent: usize) -> Line {
-        Line { label: label.into(), accent, kind: "ELF".into(), count: 1, size: 1, stored: 1 }
+        Line { label: label.into(), accent, kind: Some("ELF"), unsure: false, count: 1, size: 1, stored: 1 }
     }
 
     #[test]

@@ -64,6 +64,37 @@ pub(crate) fn embedded_objects(data: &[u8], base: u64) -> Result<Embedded, Malfo
     embedded::read(data).map_err(|Broken(reason)| Malformed::Bitcode { offset: base, reason })
 }
 
+/// Checks the blocks of a file: that those at the top level and the items of each module lie inside of it, and that a module whose
+/// names are in a string table is followed by one.
+pub(crate) fn check_blocks(data: &[u8]) -> Result<(), Malformed> {
+    blocks(data).map_err(|Broken(reason)| Malformed::Bitcode { offset: 0, reason })
+}
+
+/// The first version of modules whose names are in a string table.
+const NAMES_APART: u64 = 2;
+
+fn blocks(data: &[u8]) -> Result<()> {
+    let mut stream = open(data)?;
+    let (mut is_module, mut misses_names) = (false, false);
+    while let Some(mut block) = stream.next_block()? {
+        match block.number {
+            MODULE_BLOCK => {
+                is_module = true;
+                while let Some(record) = block.next_record()? {
+                    misses_names |= record.code == VERSION && record.value(0) >= NAMES_APART;
+                }
+            }
+            STRTAB_BLOCK => misses_names = false,
+            _ => {}
+        }
+    }
+    match (is_module, misses_names) {
+        (false, _) => Err(Broken("there is no module")),
+        (true, true) => Err(Broken("the string table with the names of its module is missing")),
+        (true, false) => Ok(()),
+    }
+}
+
 /// Whether the bytes begin like bitcode.
 pub(crate) fn is_bitcode(data: &[u8]) -> bool {
     data.starts_with(&MAGIC) || data.starts_with(&WRAPPER_MAGIC)

@@ -1,0 +1,111 @@
+//! What the code objects of AMD GPUs have besides: kernel descriptors, and metadata that names them.
+//!
+//! A kernel descriptor is an object of 64 bytes with a symbol `<kernel>.kd`:
+//!
+//! | offset | width | meaning |
+//! |---|---|---|
+//! | 16 | 8 | where the kernel's code begins, counted from the descriptor |
+//!
+//! In what is linked it lies in a section with content, and the code in what is executable. Each symbol that the metadata names
+//! exists. Source: User Guide for AMDGPU Backend, code object version 3 and up; older ones have neither.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use object::Endianness;
+use object::elf::{ET_REL, SHF_EXECINSTR, SHT_NOBITS, STT_OBJECT};
+use object::read::elf::{FileHeader, SectionHeader, Sym};
+
+use super::elf::{File, Symbols};
+use super::{Work, metadata, wrong};
+use crate::bytes::{len_u64, slice};
+use crate::container::limits::shown;
+use crate::error::Malformed;
+
+const DESCRIPTOR_LEN: u64 = 64;
+const CODE_OFFSET: u64 = 16;
+
+/// Checks the kernels of a file whose tables are whole.
+pub(super) fn check<Elf: FileHeader<Endian = Endianness>>(
+    file: &File<'_, Elf>,
+    tables: &[Symbols<'_, Elf>],
+    notes: &[(&[u8], u64)],
+    work: &mut Work,
+) -> Result<(), Malformed> {
+    let mut names = HashSet::new();
+    let code = code(file);
+    for table in tables {
+        for (number, symbol) in table.symbols.iter().enumerate() {
+            let section = file.section_of(table, number, symbol);
+            let Some(section) = section.filter(|_| symbol.st_type() == STT_OBJECT) else { continue };
+            let name = name_of(table.names, symbol.st_name(file.endian));
+            work.take(len_u64(name), table.offset)?;
+            if name.ends_with(b".kd") {
+                descriptor(file, name, symbol, section, &code)?;
+                names.insert(name);
+            }
+        }
+    }
+    for (data, offset) in notes {
+        let Some(symbols) = metadata::symbols(data) else {
+            return wrong("metadata of kernels that is no MessagePack map, or not whole,", *offset);
+        };
+        // Without symbol tables, the dynamic section leads to the symbols, in what is stripped of its section headers.
+        if let Some(missing) = symbols.into_iter().find(|name| !tables.is_empty() && !names.contains(name)) {
+            return wrong(
+                format!("metadata of a kernel whose descriptor '{}' does not exist,", shown(missing)),
+                *offset,
+            );
+        }
+    }
+    Ok(())
+}
+
+fn name_of(names: &[u8], start: u32) -> &[u8] {
+    let rest = usize::try_from(start).ok().and_then(|start| names.get(start..)).unwrap_or_default();
+    memchr::memchr(0, rest).and_then(|end| rest.get(..end)).unwrap_or(rest)
+}
+
+fn descriptor<Elf: FileHeader<Endian = Endianness>>(
+    file: &File<'_, Elf>,
+    name: &[u8],
+    symbol: &Elf::Sym,
+    section: usize,
+    code: &Range<u64>,
+) -> Result<(), Malformed> {
+    let endian = file.endian;
+    // A file of debugging information alone has no content in other sections.
+    let section = file.sections.get(section).filter(|section| section.sh_type(endian) != SHT_NOBITS);
+    let Some(section) = section else { return Ok(()) };
+    let is_relocatable = file.header.e_type(endian) == ET_REL;
+    let value: u64 = symbol.st_value(endian).into();
+    let (address, size): (u64, u64) = (section.sh_addr(endian).into(), section.sh_size(endian).into());
+    let inside = value.checked_sub(if is_relocatable { 0 } else { address });
+    let inside = inside.filter(|at| at.checked_add(DESCRIPTOR_LEN).is_some_and(|end| end <= size));
+    let Some(inside) = inside else {
+        return wrong(format!("the kernel descriptor '{}' outside of its section,", shown(name)), value);
+    };
+    if is_relocatable {
+        return Ok(());
+    }
+    let start: u64 = section.sh_offset(endian).into();
+    let field = slice(file.data, start.saturating_add(inside).saturating_add(CODE_OFFSET), 8);
+    let Some(offset) = field.and_then(|field| field.first_chunk()).map(|field| i64::from_le_bytes(*field)) else {
+        return wrong(format!("the kernel descriptor '{}' outside of the file,", shown(name)), start);
+    };
+    match value.checked_add_signed(offset) {
+        Some(at) if code.contains(&at) => Ok(()),
+        _ => wrong(format!("the kernel descriptor '{}' whose code is in no executable section,", shown(name)), value),
+    }
+}
+
+/// The addresses of the executable sections, of which linkers make one.
+fn code<Elf: FileHeader<Endian = Endianness>>(file: &File<'_, Elf>) -> Range<u64> {
+    let executable = file.sections.iter().filter(|section| section.sh_flags(file.endian).contains(SHF_EXECINSTR));
+    let ranges = executable.map(|section| {
+        let start: u64 = section.sh_addr(file.endian).into();
+        start..start.saturating_add(section.sh_size(file.endian).into())
+    });
+    ranges.reduce(|all, range| all.start.min(range.start)..all.end.max(range.end)).unwrap_or_default()
+}

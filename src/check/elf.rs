@@ -1,0 +1,370 @@
+//! ELF files, of either class and byte order.
+//!
+//! | part | what has to hold |
+//! |---|---|
+//! | header | class, byte order, versions, type, machine and the sizes of headers are those of ELF |
+//! | program headers, section headers | the table lies inside the file; a count without a table, or a table without a count, is wrong |
+//! | segments, sections | lie inside the file, unless they take no bytes of it |
+//! | section names | the string table is one, ends with a zero, and all names begin in it |
+//! | symbol tables | whole symbols, whose names begin in the string table and whose sections exist |
+//! | links | name sections that exist |
+//! | notes | fill their section; those of NVIDIA GPUs are not looked at |
+//!
+//! Names of constants: System V ABI, generic and AMDGPU supplements. Whatever compilers, linkers, `strip` and `objcopy` leave is
+//! accepted: empty sections anywhere, `SHT_NULL` sections with leftovers, files without section headers.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::collections::HashMap;
+
+use object::Endianness;
+use object::elf::{
+    EM_AMDGPU, EM_CUDA, EM_NONE, ET_DYN, ET_EXEC, ET_NONE, FileHeader32, FileHeader64, PT_LOAD, PT_NOTE, PT_NULL,
+    SHF_ALLOC, SHN_UNDEF, SHN_XINDEX, SHT_DYNAMIC, SHT_DYNSYM, SHT_GNU_HASH, SHT_GROUP, SHT_HASH, SHT_NOTE, SHT_NULL,
+    SHT_REL, SHT_RELA, SHT_STRTAB, SHT_SYMTAB, SHT_SYMTAB_SHNDX,
+};
+use object::pod;
+use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
+
+use super::{Work, amdgpu, wrong};
+use crate::bytes::{len_u64, slice};
+use crate::error::Malformed;
+
+type Result<T = ()> = std::result::Result<T, Malformed>;
+
+/// File types from here on belong to operating systems and processors, which have their own rules for the rest of the header.
+const OWN_TYPES: u16 = 0xfe00;
+
+/// Checks a code object.
+pub(super) fn check(data: &[u8]) -> Result {
+    match data.get(4) {
+        Some(1) => File::<FileHeader32<Endianness>>::open(data)?.check(),
+        Some(2) => File::<FileHeader64<Endianness>>::open(data)?.check(),
+        _ => wrong("an ELF file of no class", 4),
+    }
+}
+
+/// Checks that the sections of a file can be told by their names.
+pub(crate) fn check_names(data: &[u8]) -> Result {
+    match data.get(4) {
+        Some(1) => File::<FileHeader32<Endianness>>::open(data)?.section_names().map(drop),
+        Some(2) => File::<FileHeader64<Endianness>>::open(data)?.section_names().map(drop),
+        _ => wrong("an ELF file of no class", 4),
+    }
+}
+
+/// An ELF file and its tables.
+pub(super) struct File<'d, Elf: FileHeader<Endian = Endianness>> {
+    pub(super) data: &'d [u8],
+    pub(super) header: &'d Elf,
+    pub(super) endian: Endianness,
+    pub(super) segments: &'d [Elf::ProgramHeader],
+    pub(super) sections: &'d [Elf::SectionHeader],
+}
+
+/// A symbol table, read as far as all of it lies inside the file.
+pub(super) struct Symbols<'d, Elf: FileHeader<Endian = Endianness>> {
+    pub(super) symbols: &'d [Elf::Sym],
+    pub(super) names: &'d [u8],
+    /// Where it lies in the file.
+    pub(super) offset: u64,
+    /// Section numbers that symbols have no room for.
+    extended: Option<&'d [u8]>,
+}
+
+impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
+    fn open(data: &'d [u8]) -> Result<Self> {
+        let broken = |error: object::read::Error| Malformed::Object { what: error.to_string(), offset: 0 };
+        let header = Elf::parse(data).map_err(broken)?;
+        let endian = header.endian().map_err(broken)?;
+        let segments = header.program_headers(endian, data).map_err(broken)?;
+        let sections = header.section_headers(endian, data).map_err(broken)?;
+        Ok(Self { data, header, endian, segments, sections })
+    }
+
+    fn check(&self) -> Result {
+        let mut work = Work::new(self.data);
+        self.file_header()?;
+        self.program_headers()?;
+        let names = self.section_names()?;
+        for index in 0..self.sections.len() {
+            self.section(index, names)?;
+        }
+        let extended = self.extended_indices();
+        let mut tables = Vec::new();
+        for index in 0..self.sections.len() {
+            if let Some(table) = self.symbol_table(index, &extended)? {
+                self.symbols(&table, &mut work)?;
+                tables.push(table);
+            }
+        }
+        let metadata = self.notes(&mut work)?;
+        if self.machine() == EM_AMDGPU { amdgpu::check(self, &tables, &metadata, &mut work) } else { Ok(()) }
+    }
+
+    pub(super) fn machine(&self) -> object::elf::Machine {
+        self.header.e_machine(self.endian)
+    }
+
+    fn file_header(&self) -> Result {
+        let (header, endian) = (self.header, self.endian);
+        let kind = header.e_type(endian);
+        let size = u64::from(header.e_ehsize(endian));
+        if kind == ET_NONE {
+            return wrong("an ELF file of no type", 16);
+        }
+        if self.machine() == EM_NONE && kind.0 < OWN_TYPES {
+            return wrong("an ELF file for no machine", 18);
+        }
+        // NVIDIA has the version of CUDA there, times ten.
+        let version = header.e_version(endian);
+        if version == 0 || (version != 1 && self.machine() != EM_CUDA) {
+            return wrong(format!("ELF version {version}, which does not exist,"), 20);
+        }
+        if usize::try_from(size) != Ok(size_of::<Elf>()) {
+            return wrong(format!("an ELF header that claims to be {size} bytes long"), 0);
+        }
+        Ok(())
+    }
+
+    fn program_headers(&self) -> Result {
+        let (header, endian) = (self.header, self.endian);
+        let offset: u64 = header.e_phoff(endian).into();
+        if offset == 0 && header.e_phnum(endian) != 0 {
+            return wrong(format!("an ELF header with {} program headers at no offset", header.e_phnum(endian)), 0);
+        }
+        for segment in self.segments {
+            let (start, len) = segment.file_range(endian);
+            if segment.p_type(endian) == PT_NULL || len == 0 {
+                continue;
+            }
+            self.bytes(start, len, || format!("a segment of type {:#x}", segment.p_type(endian).0))?;
+            if segment.p_type(endian) == PT_LOAD && len > segment.p_memsz(endian).into() {
+                return wrong(format!("a segment of {len} bytes that takes less in memory"), start);
+            }
+        }
+        let is_linked = [ET_DYN, ET_EXEC].contains(&header.e_type(endian));
+        let is_loaded = |section: &Elf::SectionHeader| {
+            section.sh_type(endian) != SHT_NULL
+                && section.sh_flags(endian).contains(SHF_ALLOC)
+                && section.sh_size(endian).into() > 0
+        };
+        if is_linked && self.segments.is_empty() && self.sections.iter().any(is_loaded) {
+            return wrong("a linked ELF file without program headers", 0);
+        }
+        Ok(())
+    }
+
+    /// The string table with the names of all sections.
+    fn section_names(&self) -> Result<&'d [u8]> {
+        let (header, endian) = (self.header, self.endian);
+        let offset: u64 = header.e_shoff(endian).into();
+        let index = header.e_shstrndx(endian);
+        if self.sections.is_empty() {
+            if offset != 0 || header.e_shnum(endian) != 0 || index != SHN_UNDEF {
+                return wrong("an ELF header whose table of sections has either no offset or no entries,", offset);
+            }
+            return Ok(&[]);
+        }
+        let mut names: &[u8] = &[];
+        if index != SHN_UNDEF {
+            let broken = |error: object::read::Error| Malformed::Object { what: error.to_string(), offset };
+            let number = header.shstrndx(endian, self.data).map_err(broken)?;
+            names = self.strings(number, "section names", offset)?;
+        }
+        let beyond = self.sections.iter().skip(1).filter(|section| {
+            let name = u64::from(section.sh_name(endian));
+            name >= len_u64(names) && name > 0
+        });
+        match beyond.count() {
+            0 => Ok(names),
+            count => wrong(format!("section names outside of their string table, {count} in all,"), offset),
+        }
+    }
+
+    /// The content of the string table that is this section.
+    fn strings(&self, number: u32, what: &str, offset: u64) -> Result<&'d [u8]> {
+        let section = usize::try_from(number).ok().and_then(|index| self.sections.get(index));
+        let Some(section) = section.filter(|section| section.sh_type(self.endian) == SHT_STRTAB) else {
+            return wrong(format!("{what} in section {number}, which is no string table,"), offset);
+        };
+        let (start, len) = section.file_range(self.endian).unwrap_or_default();
+        let strings = self.bytes(start, len, || format!("the string table of {what}"))?;
+        match strings.last() {
+            None | Some(0) => Ok(strings),
+            Some(_) => wrong(format!("a string table of {what} that does not end with a zero"), start),
+        }
+    }
+
+    /// Bytes of the file.
+    pub(super) fn bytes(&self, offset: u64, len: u64, what: impl FnOnce() -> String) -> Result<&'d [u8]> {
+        let end = len_u64(self.data);
+        slice(self.data, offset, len).ok_or_else(|| Malformed::Truncated { what: what(), offset, needed: len, end })
+    }
+
+    fn section(&self, index: usize, names: &[u8]) -> Result {
+        let endian = self.endian;
+        let Some(section) = self.sections.get(index).filter(|section| section.sh_type(endian) != SHT_NULL) else {
+            return Ok(());
+        };
+        let kind = section.sh_type(endian);
+        let shown = || {
+            let name = usize::try_from(section.sh_name(endian)).ok().and_then(|start| names.get(start..));
+            let name = name.and_then(|name| name.split(|&byte| byte == 0).next()).unwrap_or_default();
+            format!("the section '{}'", crate::container::limits::shown(name))
+        };
+        if let Some((start, len)) = section.file_range(endian).filter(|(_, len)| *len > 0) {
+            self.bytes(start, len, shown)?;
+        }
+        let linked = [
+            SHT_SYMTAB,
+            SHT_DYNSYM,
+            SHT_DYNAMIC,
+            SHT_HASH,
+            SHT_GNU_HASH,
+            SHT_REL,
+            SHT_RELA,
+            SHT_GROUP,
+            SHT_SYMTAB_SHNDX,
+        ];
+        let link = section.sh_link(endian);
+        if linked.contains(&kind) && usize::try_from(link).is_ok_and(|link| link >= self.sections.len()) {
+            return wrong(
+                format!("{} with a link to section {link}, which does not exist,", shown()),
+                self.header.e_shoff(endian).into(),
+            );
+        }
+        Ok(())
+    }
+
+    /// For each symbol table, the section with the numbers of sections that its symbols have no room for.
+    fn extended_indices(&self) -> HashMap<u32, &'d Elf::SectionHeader> {
+        let is_extension = |section: &&Elf::SectionHeader| section.sh_type(self.endian) == SHT_SYMTAB_SHNDX;
+        self.sections.iter().filter(is_extension).map(|section| (section.sh_link(self.endian), section)).collect()
+    }
+
+    fn symbol_table(
+        &self,
+        index: usize,
+        extended: &HashMap<u32, &'d Elf::SectionHeader>,
+    ) -> Result<Option<Symbols<'d, Elf>>> {
+        let endian = self.endian;
+        let is_table = |section: &&Elf::SectionHeader| [SHT_SYMTAB, SHT_DYNSYM].contains(&section.sh_type(endian));
+        let Some(section) = self.sections.get(index).filter(is_table) else { return Ok(None) };
+        let Some((offset, len)) = section.file_range(endian).filter(|(_, len)| *len > 0) else { return Ok(None) };
+        let entry: u64 = section.sh_entsize(endian).into();
+        let width = size_of::<Elf::Sym>();
+        if usize::try_from(entry) != Ok(width) || len.checked_rem(entry) != Some(0) {
+            return wrong(format!("a symbol table of {len} bytes with symbols of {entry}"), offset);
+        }
+        let bytes = self.bytes(offset, len, || "a symbol table".to_owned())?;
+        let count = bytes.len().checked_div(width).unwrap_or_default();
+        let Ok((symbols, _)) = pod::slice_from_bytes::<Elf::Sym>(bytes, count) else {
+            return wrong("a symbol table that cannot be read", offset);
+        };
+        let names = self.strings(section.sh_link(endian), "symbol names", offset)?;
+        let extended = u32::try_from(index).ok().and_then(|index| extended.get(&index));
+        let extended = extended.and_then(|section| section.file_range(endian));
+        let extended = extended.and_then(|(start, len)| slice(self.data, start, len));
+        Ok(Some(Symbols { symbols, names, offset, extended }))
+    }
+
+    fn symbols(&self, table: &Symbols<'d, Elf>, work: &mut Work) -> Result {
+        work.take(u64::try_from(size_of_val(table.symbols)).unwrap_or(u64::MAX), table.offset)?;
+        for (number, symbol) in table.symbols.iter().enumerate() {
+            let name = u64::from(symbol.st_name(self.endian));
+            if name > 0 && name >= len_u64(table.names) {
+                return wrong(format!("symbol {number} with a name outside of the string table,"), table.offset);
+            }
+            if self.section_of(table, number, symbol).is_some_and(|section| section >= self.sections.len()) {
+                return wrong(format!("symbol {number} in a section that does not exist,"), table.offset);
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of the section that a symbol is defined in; none where it is in no section.
+    pub(super) fn section_of(&self, table: &Symbols<'d, Elf>, number: usize, symbol: &Elf::Sym) -> Option<usize> {
+        let section = symbol.st_shndx(self.endian);
+        if let Some(index) = section.index() {
+            return Some(usize::from(index));
+        }
+        if section != SHN_XINDEX {
+            return None;
+        }
+        let at = u64::try_from(number).ok()?.checked_mul(4)?;
+        let extended = table.extended.and_then(|numbers| slice(numbers, at, 4)?.first_chunk().copied());
+        // A number that is missing is that of no section.
+        Some(extended.map_or(usize::MAX, |bytes| usize::try_from(number_of(self.endian, bytes)).unwrap_or(usize::MAX)))
+    }
+
+    /// Walks all notes; the metadata of AMD GPUs among them.
+    fn notes(&self, work: &mut Work) -> Result<Vec<(&'d [u8], u64)>> {
+        let endian = self.endian;
+        let mut metadata = Vec::new();
+        if self.machine() == EM_CUDA {
+            return Ok(metadata);
+        }
+        let segments = self.segments.iter().filter(|segment| segment.p_type(endian) == PT_NOTE);
+        let segments = segments.map(|segment| (segment.file_range(endian), segment.p_align(endian).into()));
+        let sections = self.sections.iter().filter(|section| section.sh_type(endian) == SHT_NOTE);
+        let sections = sections
+            .map(|section| (section.file_range(endian).unwrap_or_default(), section.sh_addralign(endian).into()));
+        let mut places: Vec<((u64, u64), u64)> = segments.chain(sections).collect();
+        // Most notes lie in a section that is a segment, too.
+        places.sort_unstable();
+        places.dedup_by_key(|(range, _)| *range);
+        for ((offset, len), align) in places {
+            work.take(len, offset)?;
+            let data = self.bytes(offset, len, || "the notes".to_owned())?;
+            notes(Notes { data, offset, align: if align == 8 { 8 } else { 4 }, endian }, &mut metadata)?;
+        }
+        Ok(metadata)
+    }
+}
+
+/// Notes, one after another.
+struct Notes<'d> {
+    data: &'d [u8],
+    offset: u64,
+    align: u64,
+    endian: Endianness,
+}
+
+/// The name and the type of a note with the metadata of an AMD GPU.
+const METADATA_NAME: &[u8] = b"AMDGPU\0";
+const METADATA_TYPE: u32 = 32;
+
+const NOTE_HEADER: u64 = 12;
+
+fn notes<'d>(notes: Notes<'d>, metadata: &mut Vec<(&'d [u8], u64)>) -> Result {
+    let Notes { data, offset, align, endian } = notes;
+    let end = len_u64(data);
+    let number = |at: u64| Some(number_of(endian, *slice(data, at, 4)?.first_chunk()?));
+    let aligned = |at: u64| at.checked_next_multiple_of(align).unwrap_or(u64::MAX);
+    let mut at = 0_u64;
+    while at < end {
+        let here = offset.saturating_add(at);
+        let (Some(name_len), Some(len), Some(kind)) =
+            (number(at), number(at.saturating_add(4)), number(at.saturating_add(8)))
+        else {
+            let rest = slice(data, at, end.saturating_sub(at)).unwrap_or_default();
+            // Padding up to what follows.
+            return if rest.iter().all(|&byte| byte == 0) { Ok(()) } else { wrong("a note that is cut off", here) };
+        };
+        let name_at = at.saturating_add(NOTE_HEADER);
+        let content_at = aligned(name_at.saturating_add(name_len.into()));
+        let name = slice(data, name_at, name_len.into());
+        let (Some(name), Some(content)) = (name, slice(data, content_at.min(end), len.into())) else {
+            return wrong("a note that reaches beyond its section", here);
+        };
+        if name == METADATA_NAME && kind == METADATA_TYPE {
+            metadata.push((content, offset.saturating_add(content_at)));
+        }
+        at = aligned(content_at.saturating_add(len.into()));
+    }
+    Ok(())
+}
+
+fn number_of(endian: Endianness, bytes: [u8; 4]) -> u32 {
+    if endian == Endianness::Little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) }
+}

@@ -1,0 +1,55 @@
+//! SPIR-V modules.
+//!
+//! | offset | width | meaning |
+//! |---|---|---|
+//! | 0 | 4 | magic 0x07230203; its byte order is that of all words |
+//! | 4 | 4 | version: 0, major, minor, 0 |
+//! | 8 | 4 | generator |
+//! | 12 | 4 | bound: all IDs are below it; not 0 |
+//! | 16 | 4 | schema, 0 |
+//! | 20 | | instructions: opcode in the lower 16 bits of the first word, length in words in the upper ones |
+//!
+//! Source: SPIR-V specification 1.6.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use super::wrong;
+use crate::bytes::{len_u64, slice};
+use crate::error::Malformed;
+
+const MAGIC: u32 = 0x0723_0203;
+const WORD: u64 = 4;
+const HEADER_LEN: u64 = 20;
+
+pub(super) fn is_spirv(data: &[u8]) -> bool {
+    data.starts_with(&MAGIC.to_le_bytes()) || data.starts_with(&MAGIC.to_be_bytes())
+}
+
+pub(super) fn check(data: &[u8]) -> Result<(), Malformed> {
+    let is_little = data.starts_with(&MAGIC.to_le_bytes());
+    let word = |offset: u64| {
+        let bytes = *slice(data, offset, WORD)?.first_chunk()?;
+        Some(if is_little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) })
+    };
+    let end = len_u64(data);
+    let (Some(version), Some(bound), Some(schema)) = (word(4), word(12), word(16)) else {
+        let (what, offset, needed) = ("the header of the SPIR-V module".to_owned(), 0, HEADER_LEN);
+        return Err(Malformed::Truncated { what, offset, needed, end });
+    };
+    let [_, minor, major, high] = version.to_le_bytes();
+    if major != 1 || high != 0 || version.to_le_bytes().first() != Some(&0) {
+        return wrong(format!("SPIR-V version {major}.{minor} ({version:#x}), which does not exist,"), 4);
+    }
+    if bound == 0 || schema != 0 {
+        return wrong("a SPIR-V header whose bound is 0 or whose schema is not", 12);
+    }
+    let mut at = HEADER_LEN;
+    while at < end {
+        let words = word(at).map_or(0, |first| u64::from(first >> 16));
+        let next = at.saturating_add(words.saturating_mul(WORD));
+        if words == 0 || next > end {
+            return wrong("a SPIR-V instruction with an impossible length", at);
+        }
+        at = next;
+    }
+    Ok(())
+}
