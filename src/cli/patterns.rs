@@ -1,20 +1,20 @@
-//! Patterns over bundle entry IDs and target IDs, in which a subcommand is told which code objects are meant.
+//! Options that select code objects by patterns over bundle entry IDs and target IDs.
 
 use clap::{Arg, ArgAction, ArgMatches};
 use offload_bundle::scan::{Comparison, Pattern, Selection};
 
-/// An option that takes patterns, as often as it is given.
+/// A repeatable option that takes patterns.
 pub(super) fn option(name: &'static str, help: &'static str) -> Arg {
     let parse = |text: &str| Pattern::parse(text).map_err(|error| error.reason().to_owned());
     Arg::new(name).long(name).value_name("PATTERN").action(ArgAction::Append).value_parser(parse).help(help)
 }
 
-/// The option for comparing patterns strictly.
+/// The option for exact comparison.
 pub(super) fn exact(help: &'static str) -> Arg {
     Arg::new("exact").long("exact").action(ArgAction::SetTrue).help(help)
 }
 
-/// What the patterns of an option select; everything if there is none.
+/// The selection made by the patterns of an option; everything if there is no pattern.
 pub(super) fn selection(matches: &ArgMatches, name: &str) -> Selection {
     let mut selection = Selection::default();
     selection.targets = matches.get_many::<Pattern>(name).into_iter().flatten().cloned().collect();
