@@ -1,4 +1,4 @@
-//! What the tool says on the standard error stream, in the reference's form: `NAME: error: TEXT`.
+//! Messages on standard error, in the reference's form: `NAME: error: TEXT`.
 
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Write};
@@ -20,7 +20,7 @@ const WARNING_COLOR: &str = "\x1b[0;1;35m";
 pub(crate) struct Console {
     /// `argv[0]` as typed.
     name: Vec<u8>,
-    /// Whether a person reads along.
+    /// Whether standard error is a terminal.
     terminal: bool,
     color: bool,
     progress: Progress,
@@ -52,12 +52,12 @@ impl Console {
         self.tagged(&self.name, WARNING, WARNING_COLOR, text);
     }
 
-    /// More about an error.
+    /// Details of an error.
     pub(crate) fn note(&self, text: &str) {
         self.tagged(&self.name, "note: ", "\x1b[0;1;30m", text);
     }
 
-    /// What can be done about an error.
+    /// A way to fix an error.
     pub(crate) fn hint(&self, text: &str) {
         self.tagged(b"", "hint: ", "\x1b[0;1;36m", text);
     }
@@ -67,7 +67,7 @@ impl Console {
         self.tagged(b"", WARNING, WARNING_COLOR, text);
     }
 
-    /// Takes away the bar that shows how far the work is.
+    /// Removes the progress bar.
     pub(crate) fn end_progress(&self) {
         self.progress.clear();
     }
@@ -119,8 +119,8 @@ impl Console {
     }
 }
 
-/// A text without control characters, which names from a file may hold and a terminal would obey.
-/// Of a text that no one can read to its end only the beginning is shown.
+/// A text with control characters escaped, since names from a file may contain some that a terminal would interpret.
+/// Very long texts are cut.
 fn visible(text: &str) -> String {
     const SHOWN: usize = 64 << 10;
     match text.char_indices().nth(SHOWN).and_then(|(end, _)| text.get(..end)) {
@@ -134,7 +134,7 @@ fn write(parts: &[&[u8]]) {
     drop(io::stderr().write_all(&parts.concat()));
 }
 
-/// What there is where nothing was found; of much only the beginning.
+/// The warning that nothing matched, with the beginning of the list of what is there.
 fn no_match(input: &str, request: Option<&str>, present: &[String]) -> String {
     const SHOWN: usize = 20;
     let request = request.map(|request| format!(" matches '{request}'"));

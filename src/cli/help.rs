@@ -1,7 +1,7 @@
 //! The help texts and the version line.
 //!
-//! Byte for byte those of LLVM 22.1.8's tools, except that the version line names this program too, and that options
-//! which those tools do not have follow behind all that they say.
+//! Byte for byte those of LLVM 22.1.8's tools, except that the version line names this program too, and that our own options
+//! and the names of the subcommands follow at the end.
 
 use super::options::{Category, HelpStyle, Row, Shown, Tool};
 use super::subcommand::listed;

@@ -1,9 +1,9 @@
 //! The command line: what was typed, what it means, and what is printed.
 //!
-//! One executable is several tools of LLVM's; [`choose`] tells which. A [`Tool`] has its options as rows of one table. `parse`
+//! One executable acts as several LLVM tools; [`choose`] selects one. A [`Tool`] has its options as rows of one table. `parse`
 //! expands response files ([`response`]), reads the words as LLVM 22.1.8 does ([`grammar`]) and leaves typed values to
-//! `clap`; the tool's own module turns them into a job of the library. What LLVM does not have is a [`Subcommand`], whose
-//! command line is `clap`'s alone.
+//! `clap`; the tool's own module turns them into a job of the library. Commands that LLVM does not have are [`Subcommand`]s, parsed
+//! by `clap` alone.
 
 mod bundler;
 mod code_object;
@@ -83,7 +83,7 @@ fn run_subcommand(subcommand: &Subcommand, argv: Vec<OsString>) -> ExitCode {
     finish(&console, executed, |status| status)
 }
 
-/// Tells an error, or ends as `done` says.
+/// Reports an error, or ends as `done` says.
 fn finish<T>(console: &Console, executed: anyhow::Result<T>, done: impl FnOnce(T) -> ExitCode) -> ExitCode {
     console.end_progress();
     match executed {
@@ -102,7 +102,7 @@ fn finish<T>(console: &Console, executed: anyhow::Result<T>, done: impl FnOnce(T
     }
 }
 
-/// What can be done about an error of ours, in the words of the command line.
+/// A way to fix an error, in terms of the command line.
 fn hint(error: &Error) -> Option<&'static str> {
     match error {
         Error::SeveralMatch { .. } => {
@@ -121,7 +121,7 @@ fn hint(error: &Error) -> Option<&'static str> {
     }
 }
 
-/// An error in the reference's words, where these leave out what and where: a note tells that.
+/// An error in the reference's words, with a note for the details that these leave out.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 struct Noted {
@@ -143,7 +143,7 @@ fn choose(argv: Vec<OsString>) -> (&'static Tool, Vec<OsString>) {
     (tool, without_subcommand(argv, tool.subcommand.unwrap_or_default()))
 }
 
-/// The command line with `-V`, as all subcommands have it, spelled as LLVM spells it. Only the first word is read like that.
+/// Replaces a leading `-V`, which all subcommands accept, by LLVM's `--version`.
 fn with_long_version(mut argv: Vec<OsString>) -> Vec<OsString> {
     if let Some(word) = argv.get_mut(1).filter(|word| *word == "-V") {
         *word = "--version".into();

@@ -1,13 +1,13 @@
-//! A bar for those who wait at a terminal: one line that is drawn again and again, and gone when the work is done.
+//! The progress bar on a terminal: one line, redrawn while the work lasts and removed at its end.
 
 use std::cell::Cell;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-/// Work that is done sooner has no bar.
+/// How long work takes before the bar appears.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The bar is not drawn more often than this.
+/// The shortest time between two updates.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The width of the bar in characters.
@@ -24,7 +24,7 @@ impl Progress {
         Self { started: Instant::now(), drawn: Cell::new(None) }
     }
 
-    /// Draws the bar if it is time to.
+    /// Draws the bar if an update is due.
     pub(super) fn show(&self, done: u64, total: u64) {
         let now = Instant::now();
         let recent = self.drawn.get().is_some_and(|drawn| now.duration_since(drawn) < INTERVAL);
@@ -35,7 +35,7 @@ impl Progress {
         write(&format!("\r{}\x1b[K", line(done, total)));
     }
 
-    /// Takes the bar away, so that something else can stand in its place.
+    /// Removes the bar, to make room for other output.
     pub(super) fn clear(&self) {
         if self.drawn.take().is_some() {
             write("\r\x1b[K");

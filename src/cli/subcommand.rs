@@ -1,4 +1,4 @@
-//! Our own subcommands, which LLVM's tools do not have: their command lines are plain `clap`.
+//! The subcommands that LLVM's tools do not have. Their command lines are plain `clap`.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -28,8 +28,7 @@ pub(super) struct Subcommand {
     pub(super) name: &'static str,
     /// Its command line.
     pub(super) command: fn() -> Command,
-    /// Does what a command line asks for. An error ends with status 1, as does [`ExitCode::FAILURE`], whose reason has
-    /// been told.
+    /// Runs it. An error ends with status 1, as does [`ExitCode::FAILURE`], whose reason has been printed already.
     pub(super) run: fn(&ArgMatches, &mut Console) -> anyhow::Result<ExitCode>,
 }
 
@@ -57,7 +56,7 @@ pub(super) fn find(word: &OsStr) -> Option<&'static Subcommand> {
     SUBCOMMANDS.into_iter().find(|subcommand| word == subcommand.name)
 }
 
-/// Every first word that chooses something: our own subcommands, and the names of LLVM's tools.
+/// Every first word that selects a subcommand: our own, and those that select LLVM's tools.
 pub(super) fn names() -> Vec<&'static str> {
     let own = SUBCOMMANDS.into_iter().map(|subcommand| subcommand.name);
     own.chain(TOOLS.into_iter().filter_map(|tool| tool.subcommand)).collect()
@@ -68,16 +67,16 @@ pub(super) fn listed() -> String {
     names().join(", ")
 }
 
-/// The subcommand that a misspelled word may have meant: one that it abbreviates, or else the nearest, if at least half of
-/// the word is right.
+/// The subcommand that a misspelled word may mean: one that it abbreviates, or else the nearest, if at most half of the word
+/// is wrong.
 fn nearest(word: &OsStr) -> Option<&'static str> {
     let word = word.to_str().filter(|word| !word.is_empty())?;
     let errors = |name: &&str| if name.starts_with(word) { 0 } else { distance(word.as_bytes(), name.as_bytes()) };
     names().into_iter().min_by_key(errors).filter(|name| errors(name) * 2 <= word.len())
 }
 
-/// A line for whoever typed nothing, only asked for help, or began with a word that is neither a subcommand nor an option.
-/// Compilers do none of these.
+/// The line that names the subcommands, for a command line that is empty, is only `-h`, or begins with a word that is neither a
+/// subcommand nor an option. Compilers never pass these.
 pub(super) fn hint(words: &[OsString]) -> Option<String> {
     let nearest = match words {
         [] => None,
@@ -137,7 +136,7 @@ fn is_group_with(word: &OsStr, option: &str) -> bool {
         && option.strip_prefix('-').is_some_and(|letter| memmem::find(word.as_bytes(), letter.as_bytes()).is_some())
 }
 
-/// Writes a document for programs. What a terminal would obey, of which the format escapes a part only, is escaped too.
+/// Writes a JSON document. Escapes everything that a terminal would interpret, which JSON alone does not require.
 pub(super) fn write_json(document: &impl Serialize, out: &mut dyn Write) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(document).map_err(|error| Error::io("-", error.into()))?;
     let mut lines = text.lines().map(escaped);
@@ -160,7 +159,7 @@ fn escaped(line: &str) -> Cow<'_, str> {
     escaped.into()
 }
 
-/// The status of a command line that cannot be understood.
+/// The exit status for an invalid command line.
 const USAGE: u8 = 2;
 
 #[cfg(test)]

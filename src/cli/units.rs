@@ -1,4 +1,4 @@
-//! Numbers for people.
+//! Human-readable numbers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,7 +29,7 @@ fn rounded_quotient(number: u128, by: u128) -> u128 {
     number.saturating_add(by / 2).checked_div(by).unwrap_or(0)
 }
 
-/// What part of `whole` a number is, in tenths of a percent, rounded.
+/// The ratio of `part` to `whole` in tenths of a percent, rounded.
 pub(crate) fn per_mille(part: u64, whole: u64) -> u64 {
     let scaled = rounded_quotient(u128::from(part).saturating_mul(1000), whole.into());
     u64::try_from(scaled).unwrap_or(u64::MAX)

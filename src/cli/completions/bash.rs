@@ -1,8 +1,8 @@
-//! The script for bash. `clap_complete`'s offers options where files are wanted.
+//! The script for bash. The one that `clap_complete` generates offers options where files are expected.
 
 use clap::{Arg, Command, ValueHint};
 
-/// The script: `options` and what may stand elsewhere (`words`, `files`) depend on the subcommand and on the word before.
+/// The script. What it offers depends on the subcommand and on the word before the cursor.
 pub(super) fn script(all: &Command) -> String {
     let program = all.get_name();
     let function = format!("_{}", program.replace('-', "_"));
@@ -46,7 +46,7 @@ complete -F {function} {program}
     )
 }
 
-/// What a subcommand takes.
+/// The branch for a subcommand.
 fn case(name: &str, command: &Command, subcommands: &str) -> String {
     let options: Vec<String> = command.get_arguments().flat_map(spellings).collect();
     let first =
@@ -59,7 +59,7 @@ fn case(name: &str, command: &Command, subcommands: &str) -> String {
     )
 }
 
-/// An option as it is typed; nothing for a positional argument.
+/// The spellings of an option; none for a positional argument.
 fn spellings(arg: &Arg) -> Vec<String> {
     let short = arg.get_short().map(|letter| format!("-{letter}"));
     let long = arg.get_long().map(|name| format!("--{name}"));
@@ -70,7 +70,7 @@ fn takes_value(arg: &Arg) -> bool {
     !arg.is_positional() && arg.get_action().takes_values()
 }
 
-/// What may follow an option.
+/// The branch for the value of an option.
 fn value(arg: &Arg) -> String {
     let clear = "options='' words='' files=''; ";
     format!("                {}) {} ;;\n", spellings(arg).join(" | "), completed(arg, clear))

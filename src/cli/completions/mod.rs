@@ -1,4 +1,4 @@
-//! `completions`: scripts with which a shell completes the command lines of all subcommands, and LLVM's options.
+//! `completions`: shell scripts that complete subcommands, their options and LLVM's options.
 
 mod bash;
 
@@ -60,7 +60,7 @@ fn script(shell: Shell) -> String {
     if shell == Shell::Fish { script + &fish_words(&everything) } else { script }
 }
 
-/// The words that may follow a subcommand, which `clap_complete` leaves out for fish: it offers files then.
+/// Lines for fish that `clap_complete` omits: the words that a subcommand accepts, where fish would offer files.
 fn fish_words(everything: &Command) -> String {
     let line = |command: &Command| {
         let positional = command.get_positionals().next();
@@ -77,7 +77,7 @@ fn fish_words(everything: &Command) -> String {
     everything.get_subcommands().map(line).collect()
 }
 
-/// All that may be typed, as one command.
+/// All tools and subcommands as one command.
 fn everything() -> Command {
     let all = TOOLS.into_iter().fold(subcommand::all().propagate_version(true), |all, tool| match tool.subcommand {
         Some(name) => all.subcommand(with_options(packager(name, tool), tool)),
@@ -86,13 +86,13 @@ fn everything() -> Command {
     all.mut_subcommands(|subcommand| subcommand.mut_args(hinted))
 }
 
-/// The option, its value not taken for a file unless it is one.
+/// Marks a value that is not a file, where shells would offer files.
 fn hinted(arg: Arg) -> Arg {
     let is_open = arg.get_action().takes_values() && arg.get_value_hint() == ValueHint::Unknown;
     if is_open { arg.value_hint(ValueHint::Other) } else { arg }
 }
 
-/// The packager has `--help` and `--version`, but no `-V`.
+/// The packager as a subcommand, which accepts `--version` but not `-V`.
 fn packager(name: &'static str, tool: &Tool) -> Command {
     let version = Arg::new("version").long("version").action(ArgAction::Version).help("Print version");
     Command::new(name).about(tool.about).disable_version_flag(true).arg(version)
@@ -108,7 +108,7 @@ fn with_options(command: Command, tool: &Tool) -> Command {
     command.args(rows.map(option).chain(file))
 }
 
-/// An option of LLVM's tool, as its completion needs it.
+/// An option of an LLVM tool, with the values to offer.
 fn option(row: &'static Row) -> Arg {
     let arg = Arg::new(row.name).help(row.help.lines().next());
     let arg = match row.name.chars().as_str() {

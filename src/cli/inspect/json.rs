@@ -1,4 +1,4 @@
-//! The report for programs: one JSON document, whose schema is `docs/inspect.schema.json`.
+//! The JSON report of `inspect`, described by `docs/inspect.schema.json`.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use super::report::{BundleRow, FileReport, Report, Row, UnreadRow};
 use crate::cli::code_object::{CodeObject, Entry, InBundle};
 use crate::cli::subcommand::write_json;
 
-/// The version of the document's form. A field that is added does not change it.
+/// The schema version. Adding a field does not change it.
 const VERSION: u32 = 1;
 
 #[derive(Serialize)]

@@ -1,4 +1,4 @@
-//! What was found in the files, kept until it is told.
+//! The findings of `inspect`, collected before they are printed.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -18,11 +18,11 @@ use crate::cli::files::{Origin, WorkFile};
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) files: Vec<FileReport>,
-    /// What could not even be opened.
+    /// Reasons why files could not be opened.
     failures: Vec<String>,
 }
 
-/// What was found in a file.
+/// The findings in one file.
 #[derive(Debug)]
 pub(super) struct FileReport {
     pub(super) path: PathBuf,
@@ -49,35 +49,35 @@ pub(super) struct UnreadRow {
 pub(super) struct BundleRow {
     pub(super) place: Place,
     pub(super) format: Format,
-    /// Which one of those at its place.
+    /// Its index among the bundles at its place, from 0.
     pub(super) index: usize,
-    /// Where it lies, counted from the origin of the place.
+    /// Its byte range, relative to the origin of the place.
     pub(super) range: Range<u64>,
     pub(super) compressed: Option<Recorded>,
     pub(super) code_objects: Vec<Row>,
-    /// The bytes of all code objects, inflated.
+    /// The inflated size of all code objects, in bytes.
     size: u64,
 }
 
 /// A code object.
 #[derive(Debug)]
 pub(super) struct Row {
-    /// The bundle entry ID, as it may stand on a terminal.
+    /// The bundle entry ID, safe to print on a terminal.
     pub(super) id: String,
-    /// The ID's parts; none if it is no bundle entry ID.
+    /// The ID's parts; none if the ID is invalid.
     pub(super) target: Option<Target>,
     pub(super) content: Option<ContentKind>,
-    /// In bytes, inflated.
+    /// Its inflated size in bytes.
     pub(super) size: u64,
-    /// Where it lies: in the inflated bundle if that is compressed, counted from the origin of the place otherwise.
+    /// Its byte range: in the inflated bundle if that is compressed, otherwise relative to the origin of the place.
     pub(super) range: Option<Range<u64>>,
     pub(super) uri: Option<String>,
-    /// What the code object itself says that it is for.
+    /// The target ID that the code object itself records.
     pub(super) recorded_target: Option<String>,
 }
 
 impl Report {
-    /// Looks into a file.
+    /// Scans a file and adds its findings.
     pub(super) fn add(&mut self, file: &WorkFile, inflate: Inflate, limits: Limits) -> Result<()> {
         let input = match Input::open_finite(&file.path) {
             Ok(input) => input,
@@ -110,12 +110,12 @@ impl Report {
         Ok(())
     }
 
-    /// Keeps why something could not be read.
+    /// Adds the reason why something could not be read.
     pub(super) fn fail(&mut self, error: &Error) {
         self.failures.push(error.to_string());
     }
 
-    /// All that could not be read.
+    /// All reasons why something could not be read.
     pub(super) fn problems(&self) -> Vec<&str> {
         self.failures.iter().chain(self.files.iter().flat_map(|file| &file.problems)).map(String::as_str).collect()
     }
@@ -137,17 +137,17 @@ impl BundleRow {
         })
     }
 
-    /// How many bytes the bundle takes where it lies.
+    /// The stored size of the bundle, in bytes.
     pub(super) fn stored(&self) -> u64 {
         self.range.end.saturating_sub(self.range.start)
     }
 
-    /// The bytes of all code objects, inflated.
+    /// The inflated size of all code objects, in bytes.
     pub(super) fn size(&self) -> u64 {
         self.size
     }
 
-    /// What a code object takes where it lies: its size, or in a compressed bundle its share.
+    /// The stored size of a code object, in bytes: in a compressed bundle, its share of the compressed size.
     pub(super) fn share(&self, row: &Row) -> u64 {
         if self.compressed.is_none() {
             return row.size;
@@ -170,7 +170,7 @@ impl Row {
         })
     }
 
-    /// Who the code object is for, in one word: the target ID, or what stands for it.
+    /// The target of the code object in one word: the target ID, or else `host`, the triple or the whole ID.
     pub(super) fn for_whom(&self) -> &str {
         match &self.target {
             Some(Target { kind: Some(OffloadKind::Host), .. }) => "host",

@@ -1,4 +1,4 @@
-//! A picture of who takes the space: a bar for each file, a part of it for each GPU.
+//! The chart of `inspect --svg`: a bar for each file, divided by GPU.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,16 +17,16 @@ const BAR_HEIGHT: u64 = 40;
 const FILE_ROW: u64 = 78;
 const LEGEND_ROW: u64 = 26;
 const LEGEND_COLUMNS: u64 = 3;
-/// What separates the parts of a bar, where they are wide enough for it.
+/// The gap between the parts of a bar, where they are wide enough for one.
 const GAP: u64 = 2;
-/// The width of a character of a label, on the safe side.
+/// An upper bound on the average width of a character in a label.
 const LABEL_CHARACTER: u64 = 8;
 
-/// The width of a number of two digits, with some room.
+/// The width of a legend key with a two-digit number.
 const KEY: u64 = 20;
 
-/// Colours for as many GPUs as libraries are built for, each with the colour of text on it. The first are the Okabe-Ito palette;
-/// each further one is, of those that are not garish, the one farthest in CIELAB from all before it.
+/// Fill colours, each with the colour of the text on it. The first come from the Okabe-Ito palette; each further one is the
+/// colour of moderate chroma farthest in CIELAB from all colours before it.
 const COLORS: [(&str, &str); 24] = [
     ("#0072b2", "#fff"),
     ("#e69f00", "#000"),
@@ -54,11 +54,11 @@ const COLORS: [(&str, &str); 24] = [
     ("#9c6054", "#fff"),
 ];
 
-/// Of host code.
+/// The colours for host code.
 const GREY: (&str, &str) = ("#8b949e", "#000");
 
-/// For light pages and on paper, and for dark screens. Parts have an edge, since some of the colours are as light or as dark as
-/// what is behind them.
+/// Styles for light pages and paper, and for dark screens. Parts are outlined, since some fill colours are close to the
+/// background.
 const STYLE: &str = "<style>
 svg { print-color-adjust: exact; -webkit-print-color-adjust: exact }
 text { fill: #1f2328 } .page { fill: #ffffff } .track { fill: #eaeef2 } .faint { fill: #59636e } .part { stroke: #59636e }
@@ -67,10 +67,10 @@ text { fill: #e6edf3 } .page { fill: #0d1117 } .track { fill: #21262d } .faint {
 }
 </style>";
 
-/// Files beyond these share one bar.
+/// The number of files with a bar of their own; the others share one.
 const FILES_MAX: usize = 40;
 
-/// Longer names of files are cut.
+/// The longest file name that is shown in full, in characters.
 const NAME_MAX: usize = 80;
 
 /// The space that each GPU takes, by name.
@@ -84,17 +84,17 @@ struct Bar {
     shares: Shares,
 }
 
-/// A GPU, what it takes in all files, and how it is drawn.
+/// A GPU, its total size in bytes, and its appearance.
 #[derive(Debug)]
 struct Gpu<'b> {
     name: &'b str,
     size: u64,
-    /// Its number in the legend, which stands for it where its name does not fit.
+    /// Its number in the legend, shown where the name does not fit.
     key: String,
     color: (&'static str, &'static str),
 }
 
-/// The picture.
+/// Draws the chart.
 pub(super) fn draw(report: &Report) -> String {
     let bars = bars(report);
     let all = merged(bars.iter().map(|bar| &bar.shares));
@@ -157,7 +157,7 @@ fn total(shares: &Shares) -> u64 {
     shares.values().copied().fold(0, u64::saturating_add)
 }
 
-/// Those that take any space, largest first.
+/// The GPUs with code of any size, largest first.
 fn gpus(all: &Shares) -> Vec<Gpu<'_>> {
     let mut names: Vec<(&String, u64)> = all.iter().map(|(name, size)| (name, *size)).collect();
     names.retain(|(_, size)| *size > 0);
@@ -176,7 +176,7 @@ fn head(out: &mut String, bars: &[Bar], gpus: &[Gpu<'_>], whole: u64) {
     text(out, MARGIN, 66, FAINT, &format!("{code_objects} for {targets} in {files}"));
 }
 
-/// What is beside the point.
+/// The class of secondary text.
 const FAINT: &str = "class=\"faint\"";
 
 fn draw_bar(out: &mut String, bar: &Bar, gpus: &[Gpu<'_>], top: u64, scale: u64) {
@@ -199,20 +199,20 @@ fn draw_bar(out: &mut String, bar: &Bar, gpus: &[Gpu<'_>], top: u64, scale: u64)
     }
 }
 
-/// How far a size reaches in a bar that `scale` would fill.
+/// The length of a size in pixels, where `scale` fills the bar.
 fn part(size: u64, scale: u64) -> u64 {
     let x = u128::from(size).saturating_mul(INNER.into()).checked_div(scale.into()).unwrap_or(0);
     u64::try_from(x).unwrap_or(0)
 }
 
-/// A GPU's part of a bar, with its name and size where they fit.
+/// Draws a GPU's part of a bar, with as much of a label as fits: name and size, the name, or the number in the legend.
 fn segment(out: &mut String, gpu: &Gpu<'_>, size: u64, range: std::ops::Range<u64>, top: u64) {
     let width = range.end.saturating_sub(range.start);
     if width == 0 {
         return;
     }
     let (x, size, (fill, ink)) = (range.start, bytes(size), gpu.color);
-    // Of a narrow part, an edge would be all that is seen.
+    // An outline would hide a narrow part.
     let (drawn, class) = if width > 4 * GAP { (width - GAP, " class=\"part\"") } else { (width, "") };
     let hint = escaped(&format!("{}: {size}", gpu.name));
     let _ = writeln!(
@@ -257,7 +257,7 @@ fn text(out: &mut String, x: u64, y: u64, attributes: &str, content: &str) {
     let _ = writeln!(out, "<text x=\"{x}\" y=\"{y}\" {attributes}>{content}</text>");
 }
 
-/// A name without its middle, if it is long.
+/// The name, with its middle elided if it is long.
 fn shortened(name: &str) -> String {
     let characters: Vec<char> = name.chars().collect();
     match characters.len().checked_sub(NAME_MAX) {

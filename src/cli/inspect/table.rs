@@ -1,4 +1,4 @@
-//! The report for people: a table for each place, and the totals for each GPU.
+//! The text report of `inspect`: a table for each place, and the totals for each GPU.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -11,27 +11,27 @@ use super::report::{BundleRow, FileReport, Report, Row};
 use crate::cli::files::Origin;
 use crate::cli::units::{Kinds, bytes, count, per_mille};
 
-/// What gets a line.
+/// What each line of a table stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rows {
-    /// All code objects of a place that have the same ID.
+    /// All code objects at a place with the same entry ID.
     Grouped,
-    /// Every code object.
+    /// One code object.
     Each,
-    /// All code objects for the same GPU, in all files together.
+    /// All code objects for the same GPU in all files. Only totals are printed.
     Totals,
 }
 
-/// What the terminal can show.
+/// What the output can show.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
     color: bool,
     unicode: bool,
-    /// How many columns wide a table may be; none if it may be as wide as it likes.
+    /// The width of a table in terminal columns; none for no limit.
     width: Option<usize>,
 }
 
-/// The widths of the columns of a table, with the space in front of each.
+/// The widths of a table's columns, including the space before each.
 const INDENT: usize = 4;
 const KIND: usize = 9;
 const COUNT: usize = 7;
@@ -40,15 +40,15 @@ const STORED: usize = 11;
 const SHARE: usize = 8;
 const BAR_GAP: usize = 2;
 
-/// The width of a bar, and the one below which it shows nothing worth seeing.
+/// The widths of the longest and of the shortest useful bar.
 const BAR: usize = 24;
 const BAR_MIN: usize = 4;
 
-/// The width of a label below which other columns are left out first.
+/// The narrowest label; other columns are dropped before labels get narrower.
 const LABEL_MIN: usize = 18;
 
 impl Style {
-    /// The style for `--color=when` and where the table goes.
+    /// The style for `--color=when`, on a terminal or elsewhere.
     pub(super) fn new(when: &str, terminal: bool) -> Self {
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         let dumb = set("TERM").is_some_and(|term| term == "dumb");
@@ -82,7 +82,7 @@ impl Style {
         "█".repeat(full) + rest
     }
 
-    /// The label of a line, padded, and all of it but the target ID dimmed.
+    /// The label of a line, padded to `width`, with everything except the target ID dimmed.
     fn label(self, line: &Line, width: usize) -> String {
         let (label, accent) = self.elided(line, width);
         let padding = " ".repeat(width.saturating_sub(label.width()));
@@ -94,7 +94,7 @@ impl Style {
         }
     }
 
-    /// The label and its accent, without what is in its middle if it is too long: the end says who the code object is for.
+    /// The label and its accent, with the middle elided if it is too wide: the end names the target.
     fn elided(self, line: &Line, width: usize) -> (String, usize) {
         let label = &line.label;
         if label.width() <= width {
@@ -122,7 +122,7 @@ const LABEL_MAX: usize = 200;
 #[derive(Debug)]
 struct Line {
     label: String,
-    /// How many of the last bytes of the label say who the code object is for.
+    /// The length of the target at the end of the label, in bytes.
     accent: usize,
     /// What kind of image, as far as it is known.
     kind: Option<&'static str>,
@@ -133,7 +133,7 @@ struct Line {
     stored: u64,
 }
 
-/// As many characters as there is room for.
+/// As many characters as fit into `room` columns.
 fn fitting(characters: impl Iterator<Item = char>, room: usize) -> String {
     let mut taken = 0_usize;
     let mut fits = |c: &char| {
@@ -143,7 +143,7 @@ fn fitting(characters: impl Iterator<Item = char>, room: usize) -> String {
     characters.take_while(|c| fits(c)).collect()
 }
 
-/// How many columns the terminal at the standard output has; `COLUMNS` overrides it, as in other tools.
+/// The width of the terminal at standard output; `COLUMNS` overrides it, as in other tools.
 fn columns() -> Option<usize> {
     let typed = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let asked = || rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col));
@@ -240,7 +240,7 @@ fn sizes<'r>(bundles: impl Iterator<Item = &'r BundleRow>) -> String {
     }
 }
 
-/// Bundles that share a heading, and what stands below it.
+/// Bundles under one heading, and the lines below it.
 struct Group<'r> {
     bundles: Vec<&'r BundleRow>,
     lines: Vec<Line>,
@@ -253,7 +253,7 @@ impl<'r> Group<'r> {
     }
 }
 
-/// What shares and bars are measured by.
+/// The sizes that shares and bars are relative to.
 #[derive(Clone, Copy, Debug)]
 struct Scale {
     whole: u64,
@@ -269,7 +269,7 @@ impl Scale {
     }
 }
 
-/// Which columns a table has besides those that all have.
+/// The optional columns of a table.
 #[derive(Clone, Copy, Debug)]
 struct Columns {
     kind: bool,
@@ -278,7 +278,7 @@ struct Columns {
 }
 
 impl Columns {
-    /// How wide a table with these columns is without its labels and bars.
+    /// The width of a table with these columns, without labels and bars.
     fn width(self) -> usize {
         let optional = |wanted: bool, width: usize| if wanted { width } else { 0 };
         [INDENT, optional(self.kind, KIND), optional(self.count, COUNT), SIZE, optional(self.compressed, STORED), SHARE]
@@ -287,7 +287,7 @@ impl Columns {
     }
 }
 
-/// How a table fits where it is shown.
+/// The columns that fit, and their widths.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     columns: Columns,
@@ -297,7 +297,8 @@ struct Layout {
 }
 
 impl Layout {
-    /// In narrow places bars are shorter, then left out; then labels lose their middle, and the columns that say least go.
+    /// Fits a table to the terminal: first bars get shorter, then they are dropped, then labels are elided and the least
+    /// important columns dropped.
     fn new(mut columns: Columns, label: usize, kind: usize, style: Style) -> Self {
         let Some(width) = style.width else { return Self { columns, label, kind, bar: BAR } };
         let width = width.saturating_sub(kind.saturating_sub(KIND_MIN));
@@ -338,7 +339,7 @@ fn groups<'r>(bundles: &[&'r BundleRow]) -> Vec<Vec<&'r BundleRow>> {
     bundles.chunk_by(|a, b| alike(a, b)).map(<[&BundleRow]>::to_vec).collect()
 }
 
-/// What a group is and where.
+/// The heading of a group: its place, format and number of bundles.
 fn heading(group: &[&BundleRow]) -> String {
     let Some(first) = group.first() else { return String::new() };
     let (one, many) = match first.format {
@@ -432,10 +433,10 @@ fn table(lines: &[Line], scale: Scale, columns: Columns, style: Style, out: &mut
     }
 }
 
-/// The widest kind that is not a guess.
+/// The width of the longest kind that is certain.
 const KIND_MIN: usize = 7;
 
-/// The widest title of the labels.
+/// The width of the longest title of the label column.
 const TITLE_MIN: usize = 8;
 
 impl Layout {
@@ -465,7 +466,7 @@ fn optional(wanted: bool, text: impl FnOnce() -> String) -> String {
     if wanted { text() } else { String::new() }
 }
 
-/// The totals of all files, for each GPU.
+/// Adds the totals of all files for each GPU.
 fn totals(report: &Report, found: &[&BundleRow], style: Style, out: &mut String) {
     let lines = lines_by_gpu(found);
     let scale = Scale::of(lines.iter());
@@ -478,7 +479,7 @@ fn totals(report: &Report, found: &[&BundleRow], style: Style, out: &mut String)
     table(&lines, scale, Columns { kind: false, count: true, compressed }, style, out);
 }
 
-/// The code objects for each GPU, the one that takes most first.
+/// One line for each GPU, largest first.
 fn lines_by_gpu(found: &[&BundleRow]) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     let mut known = HashMap::new();
@@ -493,7 +494,7 @@ fn lines_by_gpu(found: &[&BundleRow]) -> Vec<Line> {
     lines
 }
 
-/// The totals, and how many files have none of it.
+/// The totals, and the number of files without device code.
 fn summary(report: &Report, style: Style) -> String {
     let mut out = String::new();
     let found: Vec<&BundleRow> = report.files.iter().flat_map(|file| &file.bundles).collect();
@@ -507,7 +508,7 @@ fn summary(report: &Report, style: Style) -> String {
     out
 }
 
-/// A name, which may be megabytes long, as a table has room for it.
+/// A name, which may be megabytes long, cut to a length that a table can show.
 fn cut(name: &str) -> String {
     match name.char_indices().nth(LABEL_MAX) {
         Some((end, _)) => format!("{}...", name.get(..end).unwrap_or_default()),
@@ -515,7 +516,7 @@ fn cut(name: &str) -> String {
     }
 }
 
-/// Adds a line, without spaces at its end.
+/// Adds a line without trailing spaces.
 fn line(out: &mut String, text: &str) {
     out.push_str(text.trim_end());
     out.push('\n');
@@ -544,7 +545,7 @@ mod tests {
         }
     }
 
-    /// What a table of these labels looks like where there is room for so many columns.
+    /// The lines of a table with these labels in a terminal of this width.
     fn shown(labels: &[&str], width: usize, compressed: bool, unicode: bool) -> Vec<String> {
         let lines: Vec<Line> = labels.iter().map(|label| row(label, 6.min(label.len()))).collect();
         let (scale, style) = (Scale::of(lines.iter()), Style { color: false, unicode, width: Some(width) });

@@ -1,5 +1,5 @@
-//! One manual page. The options are `clap_mangen`'s; the rest it would run together: the title, what the command line looks like,
-//! and the examples, which stand on the page as they are typed.
+//! One manual page. `clap_mangen` renders the description and the options. Title, synopsis and examples are rendered here: it
+//! would list every option in the synopsis, and examples under the heading EXTRA.
 
 use std::io::{self, Write};
 
@@ -12,9 +12,9 @@ use crate::cli::subcommand::PROGRAM;
 pub(super) struct Page {
     /// Its name, without `.1`.
     pub(super) name: String,
-    /// What is described.
+    /// The command that it describes.
     pub(super) command: Command,
-    /// How the command line begins.
+    /// The beginning of the command line.
     pub(super) typed: String,
 }
 
@@ -22,7 +22,7 @@ impl Page {
     /// Writes the page, which refers to `others` at its end.
     pub(super) fn write(&self, others: &[String], out: &mut dyn Write) -> io::Result<()> {
         let (version, title) = (env!("CARGO_PKG_VERSION"), self.name.to_uppercase());
-        // Apostrophes in examples are typed, and the centre of the header stays empty, since long titles leave no room.
+        // `Aq` is a typed apostrophe. The centre of the header stays empty, since long titles leave no room for it.
         writeln!(out, ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '")?;
         writeln!(out, ".TH {} 1 \"\" \"{PROGRAM} {version}\" \"\\&\"", escaped(&title))?;
         // Words of command lines are not hyphenated, and lines are not stretched.
@@ -64,7 +64,7 @@ fn value(arg: &Arg) -> String {
     format!("\\fI{}\\fR", escaped(name))
 }
 
-/// What follows the options in a help text: a section for each line that is not indented.
+/// Writes the text after the options of a help text, with a section for each line that is not indented.
 fn write_sections(text: &str, out: &mut dyn Write) -> io::Result<()> {
     let mut is_list = false;
     for line in text.lines().filter(|line| !line.is_empty()) {
@@ -86,7 +86,7 @@ fn write_sections(text: &str, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A text in which nothing is an instruction, and every character is the one that is typed.
+/// Escapes everything that roff would interpret or replace by a typographic character.
 fn escaped(text: &str) -> String {
     let escape = |c: char| match c {
         '\\' => "\\e".to_owned(),

@@ -62,10 +62,10 @@ const ROWS: &[Row] = &[
     Row::generic("print-all-options", Kind::Flag, Shown::Hidden, 9, "Print all option values after command line parsing"),
     Row::generic("print-options", Kind::Flag, Shown::Hidden, 8, "Print non-default options after command line parsing"),
     Row::generic("version", Kind::Act(Action::Version), Shown::Always, 3, "Display the version of this program"),
-    Row::own("compress", METHODS, "zstd|zlib", 10, "Compress the images, with zstd if no method is named (version 3)"),
-    Row::own("compression-level", Kind::Int, "n", 11, "Compression level in the method's own scale"),
+    Row::own("compress", METHODS, "zstd|zlib", 10, "Compress the images, by default with zstd (writes version 3)"),
+    Row::own("compression-level", Kind::Int, "n", 11, "Compression level, in the scale of the method"),
     Row::own("compression-window", Kind::Uint, "log", 12, WINDOW_HELP),
-    Row::own("format-version", VERSIONS, "1|2|3", 13, "Version of the format to write (1, or 3 with --compress)"),
+    Row::own("format-version", VERSIONS, "1|2|3", 13, "Format version to write (default: 1, or 3 with --compress)"),
     Row::own("max-size", Kind::Size, "bytes", 14, MAX_SIZE_HELP),
 ];
 
