@@ -13,8 +13,10 @@ use crate::error::{Error, Malformed, Result, printable_name};
 use crate::id::EntryId;
 use crate::input::Slice;
 
-/// The longest bundle entry ID that a search parses, in bytes. Those of compilers have some dozens.
-pub const ENTRY_ID_MAX: usize = 4096;
+/// The longest bundle entry ID that a search parses, in bytes, and the most features of one. Those of compilers have some dozens of
+/// bytes and two features.
+const ID_MAX: usize = 4096;
+const FEATURES_MAX: usize = 32;
 
 /// The container that code objects lie in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -138,17 +140,26 @@ impl<'f> CodeObject<'f> {
         &self.entry.id
     }
 
-    /// Its bundle entry ID, if what is recorded is one of up to [`ENTRY_ID_MAX`] bytes.
+    /// Its bundle entry ID, if what is recorded is one.
     pub fn entry_id(&self) -> Option<EntryId> {
-        if self.entry.id.len() > ENTRY_ID_MAX {
-            return None;
+        self.parse_id().ok()
+    }
+
+    /// Its bundle entry ID, or why what is recorded is none. IDs that nobody has are not parsed, as a bundle may consist of them.
+    pub(crate) fn parse_id(&self) -> Result<EntryId, String> {
+        if self.entry.id.len() > ID_MAX {
+            return Err(format!("it is longer than {ID_MAX} bytes"));
         }
-        let text = std::str::from_utf8(&self.entry.id).ok()?;
-        match self.format {
+        if memchr::memchr_iter(b':', &self.entry.id).count() > FEATURES_MAX {
+            return Err(format!("it has more than {FEATURES_MAX} target features"));
+        }
+        let text = std::str::from_utf8(&self.entry.id).map_err(|_| "it is no UTF-8".to_owned())?;
+        let parsed = match self.format {
             // The kind is not recorded; the fields after it are all that is asked for.
-            Format::CodeObject => EntryId::parse_any(&["hip-", text].concat()).ok(),
-            _ => EntryId::parse_any(text).ok(),
-        }
+            Format::CodeObject => EntryId::parse_any(&["hip-", text].concat()),
+            _ => EntryId::parse_any(text),
+        };
+        parsed.map_err(|error| error.to_string())
     }
 
     /// Its index in the bundle.

@@ -54,7 +54,7 @@ mod walk;
 mod wide;
 mod zip;
 
-pub use found::{CodeObject, ENTRY_ID_MAX, Finding, Format, Found};
+pub use found::{CodeObject, Finding, Format, Found};
 pub use image::ContentKind;
 pub(crate) use overlap::{Overlap, find as overlap_with};
 pub use pattern::{Comparison, Pattern, PatternError, Selection};
