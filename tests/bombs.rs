@@ -405,8 +405,10 @@ fn verify_takes_as_long_as_the_file_and_not_as_its_names() {
     let long =
         verify("4,000 overlaps with a long ID", overlaps(500_000), "4,000 code objects in 1 bundle, 4,000 faults");
     assert!(long < 3 * short.max(Duration::from_millis(100)), "{short:?} {long:?}");
-    // A feature for every four bytes of an ID.
+    // A feature for every four bytes of the IDs, of one and of many.
     let features = (0..16_000).map(|number| format!(":{number:x}+")).collect::<String>();
+    let many: Vec<String> = (0..4000).map(|number| format!("{GFX906}{}:{number}-", &features[..3900])).collect();
+    verify("4,000 IDs of 800 features", of_one_content(&many, b"xx"), "4,000 code objects in 1 bundle, 7,999 faults");
     verify("an ID of 16,000 features", of_one_content(&[GFX906.to_owned() + &features], b"xx"), "1 fault");
 }
 

@@ -13,7 +13,7 @@ use crate::container::sequence::Inflate;
 use crate::error::{Error, Result, printable_start};
 use crate::id::{EntryId, OffloadKind};
 use crate::input::Input;
-use crate::scan::{Checksums, CodeObject, ContentKind, ENTRY_ID_MAX, Finding, Format, Found, Place, Scan, Unread};
+use crate::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Place, Scan, Unread};
 
 /// Checks all device code in a file.
 ///
@@ -279,7 +279,7 @@ struct Ids<'f> {
 impl<'f> Ids<'f> {
     fn check(&mut self, code_object: CodeObject<'f>, fault: &mut impl FnMut(Broken)) {
         self.duplicate(&code_object).into_iter().for_each(&mut *fault);
-        match parse(&code_object) {
+        match code_object.parse_id() {
             Ok(id) => {
                 check_features(&code_object, &id).into_iter().for_each(&mut *fault);
                 self.conflict(code_object, &id).into_iter().for_each(&mut *fault);
@@ -312,14 +312,6 @@ impl<'f> Ids<'f> {
         let (one, other) = (shown(&first), shown(&code_object));
         Some((Rule::Conflict, format!("'{one}' and '{other}' conflict: a feature is set in one of them only")))
     }
-}
-
-fn parse(code_object: &CodeObject<'_>) -> Result<EntryId, String> {
-    if code_object.id().len() > ENTRY_ID_MAX {
-        return Err(format!("it is longer than {ENTRY_ID_MAX} bytes"));
-    }
-    let text = crate::bytes::text(code_object.id()).ok_or("it is not valid UTF-8")?;
-    EntryId::parse_any(&text).map_err(|error| error.to_string())
 }
 
 fn check_features(code_object: &CodeObject<'_>, id: &EntryId) -> Option<Broken> {

@@ -16,8 +16,10 @@ use crate::error::{Error, Malformed, Result, printable_name};
 use crate::id::EntryId;
 use crate::input::Slice;
 
-/// The longest bundle entry ID that a search parses, in bytes. Those of compilers have some dozens.
-pub const ENTRY_ID_MAX: usize = 4096;
+/// The longest bundle entry ID that a search parses, in bytes, and the most features of one. Those of compilers have some dozens of
+/// bytes and two features.
+const ID_MAX: usize = 4096;
+const FEATURES_MAX: usize = 32;
 
 /// The container that code objects lie in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -159,7 +161,7 @@ impl Provenance {
 
     /// Its bundle entry ID, as [`CodeObject::entry_id`].
     pub fn entry_id(&self) -> Option<EntryId> {
-        entry_id(&self.id, self.format)
+        parse_id(&self.id, self.format).ok()
     }
 
     /// The ID as it may stand on a terminal.
@@ -176,17 +178,22 @@ impl Provenance {
     }
 }
 
-/// The bundle entry ID that is recorded in a container of this format.
-fn entry_id(id: &[u8], format: Format) -> Option<EntryId> {
-    if id.len() > ENTRY_ID_MAX {
-        return None;
+/// The bundle entry ID that a container of this format records, or why what it records is none. Absurd ones are not parsed, as
+/// a bundle may consist of them.
+fn parse_id(id: &[u8], format: Format) -> Result<EntryId, String> {
+    if id.len() > ID_MAX {
+        return Err(format!("it is longer than {ID_MAX} bytes"));
     }
-    let text = bytes::text(id)?;
-    match format {
+    if memchr::memchr_iter(b':', id).count() > FEATURES_MAX {
+        return Err(format!("it has more than {FEATURES_MAX} target features"));
+    }
+    let text = bytes::text(id).ok_or("it is not valid UTF-8")?;
+    let parsed = match format {
         // The kind is not recorded; the fields after it are all that is asked for.
-        Format::CodeObject => EntryId::parse_any(&["hip-", &text].concat()).ok(),
-        _ => EntryId::parse_any(&text).ok(),
-    }
+        Format::CodeObject => EntryId::parse_any(&["hip-", &text].concat()),
+        _ => EntryId::parse_any(&text),
+    };
+    parsed.map_err(|error| error.to_string())
 }
 
 /// The URI of a range at a place, or in the compressed bundle there.
@@ -215,9 +222,14 @@ impl<'f> CodeObject<'f> {
         &self.entry.id
     }
 
-    /// Its bundle entry ID, if what is recorded is one of up to [`ENTRY_ID_MAX`] bytes.
+    /// Its bundle entry ID, if what is recorded is one.
     pub fn entry_id(&self) -> Option<EntryId> {
-        entry_id(&self.entry.id, self.format)
+        self.parse_id().ok()
+    }
+
+    /// Its bundle entry ID, or why it has none.
+    pub(crate) fn parse_id(&self) -> Result<EntryId, String> {
+        parse_id(&self.entry.id, self.format)
     }
 
     /// Its index in the bundle.

@@ -56,7 +56,7 @@ mod zip;
 
 pub(crate) use amdgpu::target_id as recorded_target;
 pub(crate) use budget::Budget;
-pub use found::{CodeObject, ENTRY_ID_MAX, Finding, Format, Found, Provenance};
+pub use found::{CodeObject, Finding, Format, Found, Provenance};
 pub use image::ContentKind;
 pub(crate) use overlap::{Overlap, find as overlap_with};
 pub use pattern::{Comparison, Pattern, PatternError, Selection};

@@ -92,6 +92,8 @@ impl Name {
 pub(super) struct Sections {
     /// Those that hold device code, in the order of the object.
     pub(super) chosen: Vec<Chosen<Holds>>,
+    /// Whether the object is linked, so that nothing is to be filled in any more.
+    pub(super) is_linked: bool,
     /// How many sections there are in all.
     pub(super) count: usize,
     /// The names of those that would hold bundles or offload binaries, but take no bytes of the file.
@@ -112,10 +114,11 @@ pub(super) fn elf_machine(head: &[u8]) -> Option<u16> {
 
 /// The sections of an object that hold device code. Offsets in errors count from `base`.
 pub(super) fn read(data: &[u8], base: u64) -> Result<Sections, Malformed> {
-    let (mut count, mut nameless, mut empty) = (0_usize, 0_usize, Vec::new());
+    let (mut count, mut nameless, mut empty, mut is_linked) = (0_usize, 0_usize, Vec::new(), false);
     let chosen = host::sections(data, base, |section| {
         count = count.saturating_add(1);
         nameless = nameless.saturating_add(usize::from(section.name.is_err()));
+        is_linked = section.object != ObjectKind::Relocatable;
         let holds = holds(section);
         if holds == Some(Holds::Containers) && section.range.is_none() {
             empty.push(section.name.unwrap_or_default().to_vec());
@@ -129,7 +132,7 @@ pub(super) fn read(data: &[u8], base: u64) -> Result<Sections, Malformed> {
         _ if host::has_no_names(data) => None,
         _ => Some(Malformed::Object { what: format!("the names of {nameless} sections cannot be read"), offset: base }),
     };
-    Ok(Sections { chosen, count, empty, hidden })
+    Ok(Sections { chosen, is_linked, count, empty, hidden })
 }
 
 /// Where an object keeps bundles and offload binaries, in the order of its sections. Offsets in errors count from `base`.

@@ -86,7 +86,9 @@ pub(crate) fn file_kind(data: &[u8]) -> FileKind {
         Look::Bitcode => FileKind::Bitcode,
         Look::CodeObject => FileKind::CodeObject,
         Look::Object => match sections::read(data, 0) {
-            Ok(sections) if sections.chosen.iter().any(|section| section.holds == Holds::FatObject) => FileKind::FatObject,
+            Ok(sections) if sections.chosen.iter().any(|section| section.holds == Holds::FatObject) => {
+                FileKind::FatObject
+            }
             _ if data.starts_with(b"\x7fELF") => FileKind::Elf,
             _ if data.starts_with(b"MZ") => FileKind::Pe,
             Ok(_) => FileKind::Coff,
@@ -305,10 +307,20 @@ impl<'w, 'v> Walk<'w, 'v> {
         if sections.chosen.iter().any(|section| section.holds == Holds::FatObject) {
             self.bundles(place, data, &FatObject, |_| Ok(Format::FatObject), depth)?;
         }
-        sections.chosen.into_iter().try_for_each(|section| self.section(place, data, section, depth))
+        for section in sections.chosen {
+            self.section(place, data, section, sections.is_linked, depth)?;
+        }
+        Ok(())
     }
 
-    fn section(&mut self, place: &Place, data: Slice<'_>, section: Chosen<Holds>, depth: u32) -> Result<()> {
+    fn section(
+        &mut self,
+        place: &Place,
+        data: Slice<'_>,
+        section: Chosen<Holds>,
+        is_linked: bool,
+        depth: u32,
+    ) -> Result<()> {
         let Chosen { holds, name, range } = section;
         let section = data.slice(range.start, range.end.saturating_sub(range.start));
         let section = section.ok_or(Error::Internal("no such section"))?;
@@ -320,7 +332,8 @@ impl<'w, 'v> Walk<'w, 'v> {
             Holds::Containers => match Look::at(section.bytes()) {
                 Look::Bundles | Look::OffloadBinaries => self.look(&place, section, depth),
                 // In an object that is yet to be linked, the code may come from another one.
-                _ if section.bytes().iter().take(4096).all(|&byte| byte == 0) => Ok(()),
+                _ if section.is_empty() => Ok(()),
+                _ if !is_linked && section.bytes().iter().take(4096).all(|&byte| byte == 0) => Ok(()),
                 _ => self.tell(1, data, Finding::Trailing { place: &place, offset: section.offset() }),
             },
         }

@@ -84,6 +84,7 @@ fn each_rule_is_broken_by_itself() {
         ("a tail", tail.clone(), "trailing"),
         ("a tail in a section", library(&tail), "trailing"),
         ("a section with something else", library(b"something else"), "trailing"),
+        ("a linked section that was overwritten with zeros", library(&[0; 5000]), "trailing"),
         ("no entry ID", formats::binary(&[("no entry ID", b"x")], 1), "entry-id"),
         ("an empty ID", formats::binary(&[("", b"x")], 1), "entry-id"),
         ("an unknown kind", formats::binary(&[("hop-amdgcn-amd-amdhsa--gfx906", b"x")], 1), "entry-id"),
