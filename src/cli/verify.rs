@@ -29,14 +29,14 @@ Examples:
     clang-offload-bundler verify -r --json /opt/rocm/lib
 
 The rules:
-  readable   headers, ranges, sizes and hashes are what they claim to be
-  trailing   nothing but padding stands between bundles and behind them
-  entry-id   every bundle entry ID is one
-  feature    a processor has the features that its target ID sets
-  duplicate  no two entries of a bundle have the same ID
-  conflict   a feature is set in all entries of a processor, or in none
-  overlap    code objects do not overlap
-  target     an ELF file for an AMD GPU is for the target that its entry ID names
+  readable     headers, ranges, sizes and hashes are what they claim to be
+  trailing     nothing but padding stands between bundles and behind them
+  entry-id     every bundle entry ID is one
+  feature      a processor has the features that its target ID sets
+  duplicate    no two entries of a bundle have the same ID
+  conflict     a feature is set in all entries of a processor, or in none
+  overlap      code objects do not overlap
+  target       an ELF file for an AMD GPU is for the target that its entry ID names
   code-object  ELF files, SPIR-V and bitcode are whole: headers, tables and notes agree
 
 Exit status:
