@@ -29,14 +29,14 @@ Examples:
     clang-offload-bundler verify -r --json /opt/rocm/lib
 
 The rules:
-  readable   headers, ranges, sizes and hashes agree with the data
-  trailing   there is only padding between bundles and after the last one
-  entry-id   every bundle entry ID is valid
-  feature    a processor supports the features that its target ID sets
-  duplicate  entry IDs are unique in a bundle
-  conflict   a feature is set in all entries for a processor, or in none
-  overlap    code objects do not overlap
-  target     an AMD GPU ELF file is built for the target in its entry ID
+  readable     headers, ranges, sizes and hashes agree with the data
+  trailing     there is only padding between bundles and after the last one
+  entry-id     every bundle entry ID is valid
+  feature      a processor supports the features that its target ID sets
+  duplicate    entry IDs are unique in a bundle
+  conflict     a feature is set in all entries for a processor, or in none
+  overlap      code objects do not overlap
+  target       an AMD GPU ELF file is built for the target in its entry ID
   code-object  headers, tables, symbols and notes of ELF files, SPIR-V and bitcode agree
 
 Exit status:
