@@ -34,7 +34,7 @@
 //!         Finding::Bundle(bundle) => {
 //!             for code_object in bundle.code_objects() {
 //!                 let in_place = code_object.in_place().map(|slice| slice.bytes().len());
-//!                 found.push((code_object.shown_id().into_owned(), code_object.size(), in_place));
+//!                 found.push((code_object.shown_id(), code_object.size(), in_place));
 //!             }
 //!         }
 //!         Finding::Broken { place, error } => return Err(error.at(place)),

@@ -412,6 +412,46 @@ fn verify_takes_as_long_as_the_file_and_not_as_its_names() {
     verify("an ID of 16,000 features", of_one_content(&[GFX906.to_owned() + &features], b"xx"), "1 fault");
 }
 
+/// The command lines of our own subcommands that only read.
+const LOOKS: [&[&str]; 6] = [
+    &["inspect", "in"],
+    &["inspect", "--json", "in"],
+    &["inspect", "--inflate", "--json", "in"],
+    &["verify", "in"],
+    &["verify", "--json", "in"],
+    &["extract", "-n", "--json", "in"],
+];
+
+#[test]
+fn names_are_shown_in_part_and_findings_are_charged_for_theirs() {
+    let header = |len: usize| {
+        let mut header = formats::MAGIC.to_vec();
+        let len = u64::try_from(len).unwrap();
+        [1, 56 + len, 0, len].iter().for_each(|field| header.extend(field.to_le_bytes()));
+        header
+    };
+    let one_id = |len: usize| {
+        let frame = Frame::new(27).raw(&header(len)).raw(GFX906.as_bytes()).zeros(len - GFX906.len());
+        ccob(3, 1, frame.inflated(), &frame.finish())
+    };
+    let broken = ccob(3, 0, 100, b"");
+    let bundle = formats::binary(&[(GFX906, b"")], 1);
+    let long = "n".repeat(65_000);
+    for (name, data) in [
+        ("an ID of 15 MB, compressed", one_id(15_000_000)),
+        ("four of them", one_id(15_000_000).repeat(4)),
+        ("an ID of 60 MB, compressed", one_id(60_000_000)),
+        ("a zip member with a name of 65 kB and 16,000 broken bundles", files::zip(&long, &broken.repeat(16_000))),
+        ("the same with 10,000 bundles", files::zip(&long, &bundle.repeat(10_000))),
+    ] {
+        for look in LOOKS {
+            Bomb::new(name, look).file("in", data.clone()).memory(100 * MB).ends();
+        }
+        Bomb::new(name, &["recompress", "in", "-o", "out"]).file("in", data.clone()).memory(100 * MB).ends();
+        list(name, "bc", data).memory(100 * MB).ends();
+    }
+}
+
 #[test]
 fn archives_of_many_compressed_members() {
     // Each inflates to less than would be worth a file of its own.

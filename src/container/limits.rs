@@ -13,8 +13,8 @@ const ENTRIES_MAX: u64 = 100_000;
 const ENTRIES_ROOM: &str = "no more than 100000";
 
 /// What the IDs of one bundle may take together, in bytes.
-const IDS_MAX: u64 = 64 << 20;
-const IDS_ROOM: &str = "no more than 64 MiB for all IDs of a bundle together";
+const IDS_MAX: u64 = 16 << 20;
+const IDS_ROOM: &str = "no more than 16 MiB for all IDs of a bundle together";
 
 /// How much of a name that a file claims stands in a message.
 const SHOWN_MAX: usize = 200;

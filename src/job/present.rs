@@ -14,9 +14,9 @@ pub(super) struct Present {
 impl Present {
     pub(super) fn note(&mut self, code_object: &CodeObject<'_>) {
         let id = code_object.shown_id();
-        if !self.known.contains(id.as_ref()) {
-            self.known.insert(id.clone().into_owned());
-            self.ids.push(id.into_owned());
+        if !self.known.contains(&id) {
+            self.known.insert(id.clone());
+            self.ids.push(id);
         }
     }
 

@@ -1,6 +1,7 @@
 //! What a search may cost. A few kilobytes can name the same bytes again and again, or inflate to gigabytes in one another.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+use super::found::ID_MAX;
 use super::place::{Origin, Place};
 use crate::bytes::len_u64;
 use crate::container::Limits;
@@ -13,6 +14,10 @@ const TIMES: u64 = 1040;
 /// The most bundles, code objects and faults of one search. Each takes some hundred bytes of memory of whoever tells them all.
 const FOUND_MAX: u64 = 250_000;
 
+/// What the names of all findings of one search may take, in bytes, beyond the length of the file: entry IDs, and for each
+/// finding and each code object the names on the way to it, which reports repeat.
+const NAMES_MAX: u64 = 8 << 20;
+
 /// What a compressed container costs at least, in bytes, however small it is.
 const INFLATED_MIN: u64 = 64 << 10;
 
@@ -22,7 +27,10 @@ pub(crate) struct Budget {
     /// In bytes that are looked at or inflated.
     bytes: u64,
     found: u64,
+    /// In bytes of names.
+    names: u64,
     bytes_max: u64,
+    names_max: u64,
     pub(super) is_spent: bool,
 }
 
@@ -33,13 +41,15 @@ impl Budget {
     /// For a file of `len` bytes.
     pub(crate) fn new(limits: Limits, len: u64) -> Self {
         let bytes = limits.nested.max(len.saturating_mul(TIMES));
-        Self { limits, bytes, found: FOUND_MAX, bytes_max: bytes, is_spent: false }
+        let names = NAMES_MAX.saturating_add(len);
+        Self { limits, bytes, found: FOUND_MAX, names, bytes_max: bytes, names_max: names, is_spent: false }
     }
 
     /// Another file of `len` bytes belongs to the search.
     pub(super) fn add_file(&mut self, len: u64) {
         let more = len.saturating_mul(TIMES);
         (self.bytes, self.bytes_max) = (self.bytes.saturating_add(more), self.bytes_max.saturating_add(more));
+        (self.names, self.names_max) = (self.names.saturating_add(len), self.names_max.saturating_add(len));
     }
 
     /// Takes so many bytes.
@@ -51,6 +61,12 @@ impl Budget {
     /// Takes the room for so many bundles, code objects and faults.
     pub(super) fn take_found(&mut self, count: u64) -> Result<(), Spent> {
         self.found = self.found.checked_sub(count).ok_or(("bundles, code objects and faults", FOUND_MAX))?;
+        Ok(())
+    }
+
+    /// Takes the room for so many bytes of names.
+    pub(super) fn take_names(&mut self, bytes: u64) -> Result<(), Spent> {
+        self.names = self.names.checked_sub(bytes).ok_or(("bytes of names", self.names_max))?;
         Ok(())
     }
 
@@ -82,6 +98,12 @@ pub(super) fn ids_len(bundle: &Bundle<'_>) -> u64 {
     bundle.entries.iter().map(|entry| len_u64(&entry.id)).fold(0, u64::saturating_add)
 }
 
+/// The length of all IDs of a bundle as far as they are shown, in bytes.
+pub(super) fn ids_shown(bundle: &Bundle<'_>) -> u64 {
+    let shown = |id: &Vec<u8>| u64::try_from(id.len().min(ID_MAX)).unwrap_or(u64::MAX);
+    bundle.entries.iter().map(|entry| shown(&entry.id)).fold(0, u64::saturating_add)
+}
+
 /// What a bundle counts for: itself and its code objects.
 pub(super) fn found_in(bundle: &Bundle<'_>) -> u64 {
     u64::try_from(bundle.entries.len()).unwrap_or(u64::MAX).saturating_add(1)
@@ -104,6 +126,8 @@ mod tests {
         assert_eq!(Budget::new(limits, 2).take(2 * TIMES), Ok(()));
         assert_eq!(budget.take_found(FOUND_MAX), Ok(()));
         assert_eq!(budget.take_found(1), Err(("bundles, code objects and faults", FOUND_MAX)));
+        assert_eq!(budget.take_names(NAMES_MAX + 2), Ok(()));
+        assert_eq!(budget.take_names(1), Err(("bytes of names", NAMES_MAX + 2)));
     }
 
     #[test]

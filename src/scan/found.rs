@@ -1,6 +1,5 @@
 //! What a search finds: bundles at places, and the code objects in them.
 
-use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -12,13 +11,13 @@ use crate::bytes;
 use crate::container::sequence::Bundle;
 use crate::container::stream::Recorded;
 use crate::container::{Entry, Part};
-use crate::error::{Error, Malformed, Result, printable_name};
+use crate::error::{Error, Malformed, Result, printable_start};
 use crate::id::EntryId;
 use crate::input::Slice;
 
-/// The longest bundle entry ID that a search parses, in bytes, and the most features of one. Those of compilers have some dozens of
-/// bytes and two features.
-const ID_MAX: usize = 4096;
+/// The longest bundle entry ID that a search parses and shows in full, in bytes, and the most features of one. Those of compilers
+/// have some dozens of bytes and two features.
+pub(super) const ID_MAX: usize = 4096;
 const FEATURES_MAX: usize = 32;
 
 /// The container that code objects lie in.
@@ -140,7 +139,7 @@ pub struct Provenance {
     pub bundle_range: Range<u64>,
     /// What the header around the bundle says, if it is compressed.
     pub compressed: Option<Recorded>,
-    /// Its bundle entry ID as recorded, as [`CodeObject::id`].
+    /// Its bundle entry ID as recorded, as [`CodeObject::id`]; of one that is longer than any that is parsed, the start.
     pub id: Vec<u8>,
     /// Where it lies, as [`CodeObject::range`].
     pub range: Option<Range<u64>>,
@@ -154,7 +153,7 @@ impl Provenance {
             bundle,
             bundle_range: code_object.bundle_range(),
             compressed: code_object.bundle.compressed,
-            id: code_object.id().to_vec(),
+            id: code_object.id().get(..=ID_MAX).unwrap_or(code_object.id()).to_vec(),
             range: code_object.range(),
         }
     }
@@ -164,9 +163,9 @@ impl Provenance {
         parse_id(&self.id, self.format).ok()
     }
 
-    /// The ID as it may stand on a terminal.
+    /// The ID, safe to print on a terminal, as [`CodeObject::shown_id`].
     pub fn shown_id(&self) -> String {
-        printable_name(&self.id)
+        printable_start(&self.id, ID_MAX)
     }
 
     /// Its URI, as [`CodeObject::uri`].
@@ -294,8 +293,8 @@ impl<'f> CodeObject<'f> {
         uri(self.place, self.bundle.compressed.map(|_| self.bundle_range()), self.range())
     }
 
-    /// The ID as it may stand on a terminal.
-    pub fn shown_id(&self) -> Cow<'f, str> {
-        printable_name(&self.entry.id).into()
+    /// The ID, safe to print on a terminal. One of more than 4096 bytes is cut, and ends in `...`.
+    pub fn shown_id(&self) -> String {
+        printable_start(&self.entry.id, ID_MAX)
     }
 }

@@ -31,7 +31,7 @@
 //! Scan::default().run(&input, &mut |finding| {
 //!     if let Finding::Bundle(bundle) = finding {
 //!         for code_object in bundle.code_objects() {
-//!             found.push((code_object.shown_id().into_owned(), bundle.place.section(), code_object.kind()));
+//!             found.push((code_object.shown_id(), bundle.place.section(), code_object.kind()));
 //!         }
 //!     }
 //!     Ok(())

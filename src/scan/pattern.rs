@@ -89,7 +89,7 @@ impl Pattern {
             Form::Glob(glob) => {
                 let target_id = id.as_ref().map(|id| id.target_id().to_string());
                 let written = id.as_ref().map(EntryId::to_string);
-                let names = [Some(code_object.shown_id().into_owned()), target_id, written];
+                let names = [Some(code_object.shown_id()), target_id, written];
                 names.into_iter().flatten().any(|name| glob.matches(&name))
             }
             Form::Entry(pattern) => id.is_some_and(|id| match id.compatibility(pattern, Rules::default()) {

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::budget::{self, Budget, Spent};
-use super::found::{Finding, Format, Found};
+use super::found::{Finding, Format, Found, ID_MAX};
 use super::place::{Place, Step};
 use super::sections::{self, ELF_MAGIC, EM_AMDGPU, EM_CUDA, Holds};
 use super::unread::{NO_CONTENT, NO_SECTIONS, Unread};
@@ -156,7 +156,13 @@ impl<'w, 'v> Walk<'w, 'v> {
     /// Tells of something that counts for so many bundles, code objects and faults, if the search may go on after that.
     fn tell(&mut self, count: u64, data: Slice<'_>, finding: Finding<'_>) -> Result<()> {
         self.bundles = self.bundles.saturating_add(u64::from(matches!(finding, Finding::Bundle(_))));
-        if self.spend(finding.place(), data, |budget| budget.take_found(count))? {
+        let names = finding.place().weight().saturating_mul(count).saturating_add(match &finding {
+            Finding::Bundle(found) => budget::ids_shown(found.bundle),
+            _ => 0,
+        });
+        if self
+            .spend(finding.place(), data, |budget| budget.take_found(count).and_then(|()| budget.take_names(names)))?
+        {
             (self.visitor)(finding)
         } else {
             Ok(())
@@ -232,7 +238,8 @@ impl<'w, 'v> Walk<'w, 'v> {
                 ContentKind::FatBinary => false,
                 _ => continue,
             };
-            let place = place.join(Step::Entry(entry.id.clone()));
+            let id = entry.id.get(..ID_MAX).unwrap_or(&entry.id);
+            let place = place.join(Step::Entry(id.to_vec()));
             if let Some(what) = Unread::of(head).filter(|_| !is_bundle) {
                 let (place, offset) = match bundle.in_place(index) {
                     Some(data) => (place, data.offset()),

@@ -160,7 +160,7 @@ impl BundleRow {
 impl Row {
     fn new(code_object: &CodeObject<'_>, format: Format) -> Result<Self> {
         Ok(Self {
-            id: code_object.shown_id().into_owned(),
+            id: code_object.shown_id(),
             target: code_object.entry_id().map(|id| Target::new(&id, format)),
             content: code_object.kind(),
             size: code_object.size(),

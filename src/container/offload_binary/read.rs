@@ -12,7 +12,7 @@ use crate::error::{Malformed, Result, WithPath};
 use crate::input::Slice;
 
 /// The longest strings of one offload binary that are believed, in bytes: thousands of times what any has.
-const STRINGS_MAX: u64 = 64 << 20;
+const STRINGS_MAX: u64 = 16 << 20;
 
 /// How often its bytes may be used for strings: entries share them, but each has fields of its own.
 const STRINGS_SHARED_MAX: u64 = 16;
@@ -193,7 +193,7 @@ impl<'a> Body<'a> {
             len,
             at,
             "length of a string",
-            "no more than 64 MiB for all strings together, and 16 times the size of the offload binary",
+            "no more than 16 MiB for all strings together, and 16 times the size of the offload binary",
         )?;
         self.cursor(offset).take(len, what)
     }
