@@ -175,7 +175,7 @@ impl Total {
         };
         match (self.faults, self.is_none(), self.unread) {
             (0, true, 0) => "no device code".to_owned(),
-            (0, true, _) => "no device code that can be read".to_owned(),
+            (0, true, _) => "no readable device code".to_owned(),
             (0, false, _) => format!("{held}, nothing wrong"),
             (faults, ..) => format!("{held}, {}", count(faults, "fault", "faults")),
         }

@@ -8,7 +8,7 @@ use crate::bytes;
 use crate::container::Entry;
 use crate::id::{Compatibility, EntryId, Rules};
 
-/// The open requests, found by what they ask for: the time for many requests and many entries grows with their sum.
+/// The open requests, found by name or processor, so that not every entry is compared with every request.
 pub(super) struct Requests<'j> {
     ids: Vec<&'j EntryId>,
     rules: Rules,
@@ -33,6 +33,20 @@ pub(super) struct Candidate<'b> {
 }
 
 impl<'j> Requests<'j> {
+    /// How an entry finds its request. Each rule is tried on all entries of a bundle, in file order, before the next one is.
+    const RULES: [fn(&Self, &Candidate<'_>) -> Option<usize>; 6] = [
+        // The entry has the name of the request: as the request is written, which is how LLVM compares them, as it was
+        // spelled, or as both would be written.
+        Self::by_written_form,
+        Self::by_spelling,
+        Self::by_same_written_form,
+        // The first request for exactly its target, then the first that it is compatible with.
+        Self::by_exact_target,
+        Self::by_compatible_target,
+        // The first request that LLVM would have written without its target ID.
+        Self::by_dropped_target_id,
+    ];
+
     pub(super) fn new(requests: &'j [(EntryId, PathBuf)], rules: Rules) -> Self {
         let mut new = Self {
             ids: requests.iter().map(|(id, _)| id).collect(),
@@ -98,33 +112,44 @@ impl<'j> Requests<'j> {
         requests.filter_map(|&request| Some((request, entry.compatibility(self.ids.get(request)?, self.rules))))
     }
 
-    /// Decides which of the candidates serves which open request, and closes these requests.
-    ///
-    /// A request gets the entry that has its name, if there is one: its written form first, as LLVM has it, then the name
-    /// as it was spelled, then one that would be written alike. Any other entry, in the order of the file, goes to the
-    /// first open request for exactly its target, or else to the first that it fits. What is left may serve a request
-    /// that LLVM would have written without its target ID.
+    /// Decides which of the candidates serves which open request, by one rule after another, and closes these requests.
     pub(super) fn assign<'c, 'b>(&mut self, candidates: &'c [Candidate<'b>]) -> Vec<(usize, &'c Candidate<'b>)> {
         let mut served = Vec::new();
         let mut left: Vec<&Candidate<'_>> = candidates.iter().collect();
-        let mut serve = |requests: &mut Self, choose: &dyn Fn(&Self, &Candidate<'_>) -> Option<usize>| {
+        for rule in Self::RULES {
             left.retain(|candidate| {
-                let Some(request) = choose(requests, candidate) else { return true };
-                requests.close(request);
+                let Some(request) = rule(self, candidate) else { return true };
+                self.close(request);
                 served.push((request, *candidate));
                 false
             });
-        };
-        serve(self, &|requests, candidate| requests.named(&requests.written, &candidate.text()?));
-        serve(self, &|requests, candidate| requests.named(&requests.spelled, &candidate.text()?));
-        serve(self, &|requests, candidate| requests.named(&requests.written, &candidate.id.to_string()));
-        serve(self, &|requests, candidate| {
-            let mut compared = requests.compared(&candidate.id);
-            compared.find(|(_, outcome)| *outcome == Compatibility::Exact).map(|(request, _)| request)
-        });
-        serve(self, &|requests, candidate| requests.fitting(&candidate.id).next());
-        serve(self, &|requests, candidate| requests.fitting_without_target_id(&candidate.id).next());
+        }
         served
+    }
+
+    fn by_written_form(&self, candidate: &Candidate<'_>) -> Option<usize> {
+        self.named(&self.written, &candidate.text()?)
+    }
+
+    fn by_spelling(&self, candidate: &Candidate<'_>) -> Option<usize> {
+        self.named(&self.spelled, &candidate.text()?)
+    }
+
+    fn by_same_written_form(&self, candidate: &Candidate<'_>) -> Option<usize> {
+        self.named(&self.written, &candidate.id.to_string())
+    }
+
+    fn by_exact_target(&self, candidate: &Candidate<'_>) -> Option<usize> {
+        let mut compared = self.compared(&candidate.id);
+        compared.find(|(_, outcome)| *outcome == Compatibility::Exact).map(|(request, _)| request)
+    }
+
+    fn by_compatible_target(&self, candidate: &Candidate<'_>) -> Option<usize> {
+        self.fitting(&candidate.id).next()
+    }
+
+    fn by_dropped_target_id(&self, candidate: &Candidate<'_>) -> Option<usize> {
+        self.fitting_without_target_id(&candidate.id).next()
     }
 
     /// The first open request with a name.

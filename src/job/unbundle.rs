@@ -107,25 +107,28 @@ impl Unbundle {
         if self.explain {
             requests.explain(&candidates, observer);
         }
-        let mut chosen: Vec<Option<usize>> = vec![None; outputs.len()];
-        for (request, candidate) in requests.assign(&candidates) {
-            if let (Some(chosen), Some((id, _))) = (chosen.get_mut(request), self.requests.get(request)) {
-                candidate.report_guess(id, observer);
-                *chosen = Some(candidate.index);
-            }
+        let mut served = requests.assign(&candidates);
+        served.sort_by_key(|(request, _)| *request);
+        let mut staged = Vec::with_capacity(served.len());
+        for (request, candidate) in &served {
+            let (id, path) = self.requests.get(*request).ok_or(Error::Internal("no such request"))?;
+            candidate.report_guess(id, observer);
+            staged.push(Output::stage(path)?);
         }
-        let mut wanted = Vec::new();
-        for ((output, choice), (_, path)) in outputs.iter_mut().zip(chosen).zip(&self.requests) {
-            if let Some(index) = choice {
-                wanted.push((index, output.insert(Output::stage(path)?)));
-            }
-        }
+        let entries = served.iter().map(|(_, candidate)| candidate.index);
+        let mut wanted: Vec<(usize, &mut Output)> = entries.zip(&mut staged).collect();
         // An empty file for what is missing is right only if nothing is wrong with what is there.
         if wanted.is_empty() && !self.allow_missing {
             return Ok(());
         }
         let mut tell = |done, total| observer(Event::Progress { done, total });
-        bundle.extract(&mut wanted, &mut Meter::new(&mut tell))
+        bundle.extract(&mut wanted, &mut Meter::new(&mut tell))?;
+        for ((request, _), new) in served.into_iter().zip(staged) {
+            if let Some(output) = outputs.get_mut(request) {
+                *output = Some(new);
+            }
+        }
+        Ok(())
     }
 
     /// The written forms of all requests that no entry serves, sorted.

@@ -334,7 +334,7 @@ fn what_is_recognised_and_not_read_is_named() {
         let verified = tool(&["verify", "in"], &files);
         let (out, said) = (String::from_utf8(verified.stdout).unwrap(), String::from_utf8(verified.stderr).unwrap());
         assert!(out.contains(&format!(": {what}, not read\n")), "{what}: {out}");
-        assert!(out.ends_with("in: no device code that can be read\n"), "{what}: {out}");
+        assert!(out.ends_with("in: no readable device code\n"), "{what}: {out}");
         assert!(verified.status == 1 && said.contains("nothing was verified"), "{what}: {said}");
         let document: Value = serde_json::from_slice(&tool(&["verify", "--json", "in"], &files).stdout).unwrap();
         schema::check("verify", &document);
@@ -343,7 +343,7 @@ fn what_is_recognised_and_not_read_is_named() {
         assert_eq!(unread[0]["is_device_code"].as_bool(), Some(certain), "{what}");
         let inspected = tool(&["inspect", "in"], &files);
         let out = String::from_utf8(inspected.stdout).unwrap();
-        assert!(inspected.status == 0 && out.starts_with("in: no device code that can be read\n"), "{what}: {out}");
+        assert!(inspected.status == 0 && out.starts_with("in: no readable device code\n"), "{what}: {out}");
         assert!(out.contains(&format!("not read: {what}\n")), "{what}: {out}");
         assert_eq!(json_of(&tool(&["inspect", "--json", "in"], &files))["files"][0]["unread"], *unread, "{what}");
         // In a directory, only what holds device code for certain gets a line.

@@ -39,7 +39,7 @@ fn object(data: &[u8]) {
     let digest = digest(data);
     let mut choices = Choices::new(&digest);
     let small = vec![choices.byte(); choices.below(3)];
-    let other = choices.pick(&["hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+", "x", ""]);
+    let other = choices.pick(&["hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+", "x", "y"]);
     let mut added = [(HOST, data), (GFX906, &data[..choices.below(data.len())]), (other, &small)];
     added.rotate_left(choices.below(3));
     let inputs = added.map(|(_, content)| Input::from_bytes("in", content.to_vec()));

@@ -50,10 +50,11 @@ struct Known {
 }
 
 impl Known {
+    /// Those of one member.
     fn of(names: &[Vec<u8>]) -> Self {
         // A name of 4 GiB is in no index.
         let lens = names.iter().map(|name| u32::try_from(name.len()).unwrap_or(u32::MAX)).collect();
-        Self { names: names.concat(), lens, members: 0 }
+        Self { names: names.concat(), lens, members: 1 }
     }
 
     fn each(&self, take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
@@ -101,11 +102,13 @@ pub(crate) fn write(
 ) -> Result<()> {
     let mut all_known: HashMap<Place, Known> = HashMap::new();
     for member in members {
+        let place = place(member.content.bytes());
+        if let Some(known) = all_known.get_mut(&place) {
+            known.members = known.members.saturating_add(1);
+            continue;
+        }
         match symbols::of(member.content.bytes()) {
-            Ok(Symbols::Names(names)) => {
-                let known = all_known.entry(place(member.content.bytes())).or_insert_with(|| Known::of(&names));
-                known.members = known.members.saturating_add(1);
-            }
+            Ok(Symbols::Names(names)) => drop(all_known.insert(place, Known::of(&names))),
             Ok(Symbols::Unreadable(reason)) => unreadable(&bytes::text_lossy(&member.name), reason),
             Ok(Symbols::None) => {}
             Err(reason) => {
