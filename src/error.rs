@@ -230,10 +230,10 @@ pub enum Error {
         /// The generated name.
         path: PathBuf,
     },
-    /// A member of a thin archive is a device, a pipe or a directory.
-    #[error("'{}': not a regular file, as a member of a thin archive must be", path.display())]
+    /// A member of a thin archive, or a file that was found in a directory, is a device, a pipe or a directory.
+    #[error("'{}': not a regular file, as a member of a thin archive or a file in a directory must be", path.display())]
     NoFile {
-        /// The path that the archive names.
+        /// The path that the archive names, or that was found.
         path: PathBuf,
     },
     /// The library broke a promise to itself: a fault to be reported.

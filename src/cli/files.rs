@@ -7,6 +7,7 @@ use clap::builder::PathBufValueParser;
 use clap::{Arg, ArgAction, ArgMatches};
 use offload_bundle::Error;
 use offload_bundle::container::Limits;
+use offload_bundle::input::Input;
 use walkdir::WalkDir;
 
 use super::options::MAX_SIZE_HELP;
@@ -26,6 +27,16 @@ pub(super) enum Origin {
 pub(super) struct WorkFile {
     pub(super) path: PathBuf,
     pub(super) origin: Origin,
+}
+
+impl WorkFile {
+    /// Opens the file: one that was named may be a pipe, and is read up to the limit; one in a directory may not.
+    pub(super) fn open(&self, limits: Limits) -> Result<Input, Error> {
+        match self.origin {
+            Origin::Named => Input::open_finite(&self.path, limits.streamed),
+            Origin::InDirectory => Input::open_regular(&self.path),
+        }
+    }
 }
 
 /// How far directories are followed.

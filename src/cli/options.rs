@@ -207,7 +207,7 @@ pub(super) const WINDOW_HELP: &str =
 
 /// What both tools say of the option that limits what is inflated.
 pub(super) const MAX_SIZE_HELP: &str =
-    "Largest inflated size to accept of anything compressed, in bytes or with K, M or G (default: any)";
+    "Largest size to accept of anything inflated or read from a pipe, in bytes or with K, M or G (default: any)";
 
 pub(super) const HELP: Kind = Kind::Act(Action::Help(HelpStyle { by_category: true, hidden: false }));
 pub(super) const HELP_HIDDEN: Kind = Kind::Act(Action::Help(HelpStyle { by_category: true, hidden: true }));

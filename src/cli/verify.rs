@@ -69,8 +69,8 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     let (mut checked, mut failures): (Vec<Checked>, Vec<Error>) = (Vec::new(), Vec::new());
     let verify = Verify { limits: files::limits(matches) };
     for file in files::of(matches) {
-        match file.and_then(|file| verify.run(&file.path).map(|verified| (file, verified))) {
-            Ok(verified) => checked.push(verified),
+        match file.and_then(|file| Ok((verify.check(&file.open(verify.limits)?)?, file))) {
+            Ok((verified, file)) => checked.push((file, verified)),
             Err(error) => failures.push(error),
         }
     }

@@ -46,6 +46,15 @@ pub struct Source {
     pub if_broken: IfBroken,
 }
 
+impl Source {
+    fn open(&self, limits: Limits) -> Result<Input> {
+        match self.if_broken {
+            IfBroken::Fail => Input::open_finite(&self.path, limits.streamed),
+            IfBroken::LeaveOut => Input::open_regular(&self.path),
+        }
+    }
+}
+
 /// What happens if an input is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IfBroken {
@@ -95,7 +104,7 @@ impl Extract {
         let mut work = Work::new(self);
         for source in &self.inputs {
             let before = work.mark();
-            match work.file(&source.path) {
+            match source.open(self.limits).and_then(|input| work.file(&input)) {
                 Err(error) if source.if_broken == IfBroken::LeaveOut && is_of_input(&error, &source.path) => {
                     work.leave_out(&before);
                     observer(Event::LeftOut { error: &error });
@@ -163,12 +172,11 @@ impl<'j> Work<'j> {
         }
     }
 
-    fn file(&mut self, path: &Path) -> Result<()> {
-        let input = Input::open_finite(path)?;
+    fn file(&mut self, input: &Input) -> Result<()> {
         let mut bundles: usize = 0;
-        let scanned = Scan { limits: self.job.limits, ..Scan::default() }.run(&input, &mut |finding| match finding {
+        let scanned = Scan { limits: self.job.limits, ..Scan::default() }.run(input, &mut |finding| match finding {
             Finding::Bundle(found) => {
-                self.bundle(&input, &found, bundles).map_err(|error| located(error, found.place))?;
+                self.bundle(input, &found, bundles).map_err(|error| located(error, found.place))?;
                 bundles = bundles.saturating_add(1);
                 Ok(())
             }

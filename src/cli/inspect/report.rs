@@ -8,7 +8,6 @@ use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::Recorded;
 use offload_bundle::error::printable;
 use offload_bundle::id::OffloadKind;
-use offload_bundle::input::Input;
 use offload_bundle::scan::{CodeObject, ContentKind, Finding, Format, Found, Place, Scan};
 use offload_bundle::{Error, Result};
 
@@ -78,7 +77,7 @@ pub(super) struct Target {
 impl Report {
     /// Looks into a file.
     pub(super) fn add(&mut self, file: &WorkFile, inflate: Inflate, limits: Limits) -> Result<()> {
-        let input = match Input::open_finite(&file.path) {
+        let input = match file.open(limits) {
             Ok(input) => input,
             Err(error) => {
                 self.fail(&error);
