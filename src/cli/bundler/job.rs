@@ -2,7 +2,7 @@
 //!
 //! The checks run in the order of LLVM 22.1.8, since the first that fails is the message the user sees.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
 use std::mem::take;
 use std::num::NonZeroU32;
@@ -141,18 +141,16 @@ fn only(paths: Vec<PathBuf>, otherwise: &'static str) -> Result<PathBuf> {
 }
 
 fn parse_targets(typed: &[OsString]) -> Result<Vec<EntryId>> {
-    let mut targets: Vec<(EntryId, String)> = Vec::with_capacity(typed.len());
+    let mut targets = Vec::with_capacity(typed.len());
+    let (mut texts, mut written) = (HashSet::new(), HashSet::new());
     for text in typed {
         let target = EntryId::parse(&text.to_string_lossy())?;
         // Two spellings of one ID would make two entries that no one can tell apart. Two hosts are refused later.
-        let written = target.to_string();
-        let same =
-            |(other, other_written): &(EntryId, String)| *other_written == written && other.kind() != OffloadKind::Host;
-        let repeated = typed.iter().take(targets.len()).any(|earlier| earlier == text);
-        ensure!(!repeated && !targets.iter().any(same), "Duplicate targets are not allowed");
-        targets.push((target, written));
+        let is_new = texts.insert(text) && (target.kind() == OffloadKind::Host || written.insert(target.to_string()));
+        ensure!(is_new, "Duplicate targets are not allowed");
+        targets.push(target);
     }
-    Ok(targets.into_iter().map(|(target, _)| target).collect())
+    Ok(targets)
 }
 
 fn check_conflicts(targets: &[EntryId]) -> Result<()> {
@@ -167,15 +165,16 @@ fn check_conflicts(targets: &[EntryId]) -> Result<()> {
     let shown =
         |target: &EntryId| format!("{}-{}-{}", target.kind().name(), target.triple().as_str(), target.target_id());
     for targets in groups.values() {
-        for (index, target) in targets.values().enumerate() {
-            for other in targets.values().take(index) {
-                ensure!(
-                    !target.target_id().conflicts_with(other.target_id()),
-                    "Cannot bundle inputs with conflicting targets: '{}' and '{}'",
-                    shown(other),
-                    shown(target)
-                );
-            }
+        // Where each of a processor sets the features that the first one sets, all do.
+        let mut firsts: HashMap<&str, &EntryId> = HashMap::new();
+        for target in targets.values() {
+            let first = *firsts.entry(target.target_id().processor()).or_insert(target);
+            ensure!(
+                !target.target_id().conflicts_with(first.target_id()),
+                "Cannot bundle inputs with conflicting targets: '{}' and '{}'",
+                shown(first),
+                shown(target)
+            );
         }
     }
     Ok(())
