@@ -642,6 +642,31 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_mapped_is_read_up_to_the_limit() {
+        for (len, max, fits) in [(0, 0, true), (1, 0, false), (10, 10, true), (11, 10, false), (4097, 4096, false)] {
+            let storage = Storage::spool_within(&vec![7; len][..], max);
+            assert_eq!(storage.as_ref().ok().map(|storage| storage.bytes().len()), fits.then_some(len));
+            assert!(fits || storage.unwrap_err().to_string().starts_with(&format!("longer than {max} bytes")));
+        }
+        let whole = vec![7; 17 << 20];
+        assert!(Storage::spool_within(&whole[..], 17 << 20).unwrap().bytes() == whole);
+        assert!(Storage::spool_within(&whole[..], (17 << 20) - 1).is_err());
+    }
+
+    #[test]
+    fn files_that_nobody_named_are_regular_and_as_long_as_they_say() {
+        for path in ["/dev/null", "/"] {
+            assert!(matches!(Input::open_regular(Path::new(path)), Err(Error::NoFile { .. })), "{path}");
+        }
+        assert!(matches!(Input::open_regular(Path::new("-")), Err(Error::Io { .. })), "not the standard input");
+        let (file, input) = mapped(&[1; 100]);
+        assert_eq!(Input::open_regular(file.path()).unwrap().bytes(), input.bytes());
+        if let Ok(version) = Input::open(Path::new("/proc/version")) {
+            assert!(!version.is_empty() && Input::open_regular(version.path()).unwrap().is_empty());
+        }
+    }
+
+    #[test]
     fn a_file_that_shrinks_is_an_error_of_its_reader() {
         let (keep, input) = mapped(&[1; 100]);
         let range = input.as_slice();

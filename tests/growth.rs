@@ -43,8 +43,8 @@ const EXPONENT_MAX: f64 = 1.3;
 /// What takes less at the larger size is quick, whatever it grows like: less than this cannot be measured well.
 const QUICK: Duration = Duration::from_millis(50);
 
-/// How often what seems to grow too fast is measured again.
-const RETRIES: usize = 3;
+/// How often what seems to grow too fast is measured again; the mean counts.
+const RETRIES: u32 = 6;
 
 /// Rows that are known to grow too fast: the dimension, the beginning of the command line, and why.
 const KNOWN: &[(&str, &str, &str)] = &[];
@@ -52,38 +52,39 @@ const KNOWN: &[(&str, &str, &str)] = &[];
 /// A command line on files of two sizes.
 struct Row {
     name: String,
+    runs: u32,
+    /// What all runs have taken together.
     small: Duration,
     large: Duration,
 }
 
 impl Row {
     fn exponent(&self, start: Duration) -> f64 {
-        let cost = |took: Duration| took.saturating_sub(start).as_secs_f64().max(0.001);
+        let cost = |took: Duration| (took / self.runs).saturating_sub(start).as_secs_f64().max(0.001);
         (cost(self.large) / cost(self.small)).log(f64::from(TIMES))
     }
 
     fn grows_too_fast(&self, start: Duration) -> bool {
-        self.large.saturating_sub(start) > QUICK && self.exponent(start) > EXPONENT_MAX
+        self.large / self.runs > QUICK + start && self.exponent(start) > EXPONENT_MAX
     }
 
-    /// Each retry can only take away what others on the machine have added.
     fn measure_again(&mut self, measure: impl Fn(u32) -> Duration) {
-        (self.small, self.large) = (self.small.min(measure(1)), self.large.min(measure(TIMES)));
+        self.runs += 1;
+        self.small += measure(1);
+        self.large += measure(TIMES);
     }
 
     fn describe(&self, start: Duration) -> String {
-        let (small, large) = (self.small.as_millis(), self.large.as_millis());
+        let (small, large) = ((self.small / self.runs).as_millis(), (self.large / self.runs).as_millis());
         format!("{}: {small} ms, {large} ms for {TIMES} times as much, exponent {:.2}", self.name, self.exponent(start))
     }
 }
 
-/// The processor time of all children so far. Nothing else may run meanwhile: this file has one test.
+/// The processor time of all children so far, without that of the system: it depends on what others do with the disk. Nothing
+/// else may run meanwhile: this file has one test.
 fn spent() -> Duration {
-    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
-    let duration = |time: nix::sys::time::TimeVal| {
-        Duration::from_micros(u64::try_from(time.tv_sec() * 1_000_000 + time.tv_usec()).unwrap())
-    };
-    duration(usage.user_time()) + duration(usage.system_time())
+    let time = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap().user_time();
+    Duration::from_micros(u64::try_from(time.tv_sec() * 1_000_000 + time.tv_usec()).unwrap())
 }
 
 /// What a command line takes. The files that it makes are removed.
@@ -134,7 +135,7 @@ impl Bench {
         let large = measure(TIMES);
         // What is quick is not measured twice.
         let small = if large > QUICK { measure(1) } else { large };
-        let mut row = Row { name, small, large };
+        let mut row = Row { name, runs: 1, small, large };
         for _ in 0..RETRIES {
             if row.grows_too_fast(start) {
                 row.measure_again(measure);

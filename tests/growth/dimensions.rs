@@ -348,7 +348,7 @@ fn command_lines() -> Vec<Dimension> {
     vec![
         dimension("requests that are served", 500, Box::new(requests), &["-type=bc @words"]),
         dimension("requests for what is missing", 200, Box::new(missing), &["-type=bc @words"]),
-        dimension("inputs to be bundled", 500, Box::new(bundle), &["@words"]),
+        dimension("inputs to be bundled", 1000, Box::new(bundle), &["@words"]),
         dimension("images to be packaged", 1000, Box::new(package), &["package -o out @words"]),
         dimension("requests for images", 100, Box::new(unpackage), &["package in @words"]),
         dimension(
