@@ -238,10 +238,10 @@ pub enum Error {
         /// The generated name.
         path: PathBuf,
     },
-    /// A member of a thin archive is a device, a pipe or a directory.
-    #[error("'{}': a member of a thin archive must be a regular file", path.display())]
+    /// A member of a thin archive, or a file that was found in a directory, is a device, a pipe or a directory.
+    #[error("'{}': not a regular file; members of thin archives and files in directories must be", path.display())]
     NoFile {
-        /// The path that the archive names.
+        /// The path that the archive names, or that was found.
         path: PathBuf,
     },
     /// A bug in the library; please report it.

@@ -2,17 +2,19 @@
 //!
 //! A regular file is mapped, so that opening it costs nothing however large it is; what cannot be mapped (a
 //! pipe, a device, standard input in the middle of a file) is read once, into memory while it is small and
-//! into an unnamed temporary file beyond that.
+//! into an unnamed temporary file beyond that. How much may be read like that has a limit, see [`Input::open_within`].
 //!
 //! A file may be changed by others while it is read. What was made of it is then worth nothing, nor are the errors that
 //! it led to: [`Input::ensure_unchanged`] is asked before a job's outputs are put in place or its errors are told.
 
-use std::fs::{File, Metadata};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, IsTerminal, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::OFlags;
 
 use crate::bytes;
 use crate::error::{Error, Result, WithPath};
@@ -24,6 +26,13 @@ pub(crate) const MEMORY_MAX: u64 = 16 << 20;
 
 /// Up to this many bytes are worth no file.
 const SMALL: u64 = 64 << 10;
+
+/// Up to this many bytes are read of a file that neither says how long it is nor can be mapped, unless a limit is given.
+/// The largest such files that are worth reading are tables of some megabytes under `/proc` and `/sys`.
+const UNSIZED_MAX: u64 = 64 << 20;
+
+/// The same where nobody has named the file. It is the size of the files under `/sys`, many of which one run may meet.
+const ATTRIBUTE_MAX: u64 = 4096;
 
 /// One input, open and ready to be read at any offset.
 #[derive(Debug)]
@@ -69,27 +78,39 @@ impl Stamp {
 }
 
 impl Input {
-    /// Opens `path`; `-` is standard input.
+    /// Opens `path`, waiting for a pipe or a device as LLVM's tools do; `-` is standard input. The same as
+    /// [`open_within`](Self::open_within) without a limit.
     ///
     /// # Errors
     /// [`Error::Io`] when the file cannot be opened, read or mapped.
     pub fn open(path: &Path) -> Result<Self> {
-        Self::of_opened(path, open_file(path)?)
+        Self::open_within(path, None)
     }
 
-    fn of_opened(path: &Path, file: File) -> Result<Self> {
+    /// Opens `path` as [`open`](Self::open) does, and reads no more than `max` bytes of what cannot be mapped: pipes,
+    /// devices, and regular files that do not record their size, as most of those under `/proc`. Without a limit, pipes and
+    /// devices are read to their end, and up to 64 MiB of such a file.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the file cannot be opened, read or mapped, or has more bytes than that.
+    pub fn open_within(path: &Path, max: Option<u64>) -> Result<Self> {
+        Self::of_opened(path, open_file(path)?, max)
+    }
+
+    fn of_opened(path: &Path, file: File, max: Option<u64>) -> Result<Self> {
         let is_inherited = path.as_os_str() == "-";
-        let storage = if is_inherited { Storage::of_inherited(file) } else { Storage::of_file(file, Watch::Each) };
+        let storage =
+            if is_inherited { Storage::of_inherited(file, max) } else { Storage::of_file(file, max, Watch::Each) };
         let (storage, opened) = storage.with_path(path)?;
         Ok(Self { opened, ..Self::of_storage(path, storage) })
     }
 
-    /// Opens `path` as [`open`](Self::open) does, unless it is a device that may go on for ever: any but a terminal and
-    /// `/dev/null`. Pipes and what they are called by (`/dev/stdin`) are no devices.
+    /// Opens `path` as [`open_within`](Self::open_within) does, unless it is a device that may go on for ever: any but a
+    /// terminal and `/dev/null`. Pipes and what they are called by (`/dev/stdin`) are no devices.
     ///
     /// # Errors
     /// [`Error::Device`] for such a device, [`Error::Io`] as for any file.
-    pub fn open_finite(path: &Path) -> Result<Self> {
+    pub fn open_finite(path: &Path, max: Option<u64>) -> Result<Self> {
         let file = open_file(path)?;
         let kind = file.metadata().with_path(path)?;
         let is_device = kind.file_type().is_char_device() || kind.file_type().is_block_device();
@@ -97,12 +118,28 @@ impl Input {
         if is_device && !file.is_terminal() && !is_null() {
             return Err(Error::Device { path: path.to_owned() });
         }
-        Self::of_opened(path, file)
+        Self::of_opened(path, file, max)
+    }
+
+    /// Opens a regular file that nobody has named: one that was found in a directory, or that a thin archive names. It is
+    /// never waited for, and is empty if it records no size: most files under `/proc` have no end or cost something to read.
+    ///
+    /// # Errors
+    /// [`Error::NoFile`] for anything that is not a regular file, [`Error::Io`] as for any file.
+    pub fn open_regular(path: &Path) -> Result<Self> {
+        let opened = process::open(|| open_if_regular(path)).with_path(path)?;
+        let file = opened.ok_or_else(|| Error::NoFile { path: path.to_owned() })?;
+        if file.metadata().with_path(path)?.len() == 0 {
+            return Ok(Self::from_bytes(path, Vec::new()));
+        }
+        let (storage, opened) = Storage::of_file(file, Some(ATTRIBUTE_MAX), Watch::Each).with_path(path)?;
+        Ok(Self { opened, ..Self::of_storage(path, storage) })
     }
 
     /// An input over all of a temporary file, wherever its position is, which may move; `name` stands for it in errors.
     pub(crate) fn of_file(name: &Path, file: &File) -> Result<Self> {
-        let (storage, _) = file.try_clone().and_then(|file| Storage::of_file(file, Watch::Together)).with_path(name)?;
+        let (storage, _) =
+            file.try_clone().and_then(|file| Storage::of_file(file, None, Watch::Together)).with_path(name)?;
         Ok(Self::of_storage(name, storage))
     }
 
@@ -135,10 +172,7 @@ impl Input {
 
     /// All bytes.
     pub fn bytes(&self) -> &[u8] {
-        match &self.storage {
-            Storage::Memory(data) => data,
-            Storage::Mapped { map, .. } => map,
-        }
+        self.storage.bytes()
     }
 
     /// The length in bytes.
@@ -231,20 +265,47 @@ impl Input {
 
 fn open_file(path: &Path) -> Result<File> {
     let is_standard_input = path.as_os_str() == "-";
-    process::open(|| if is_standard_input { standard_input() } else { File::open(path) }).with_path(path)
+    let open = || match open_if_regular(path)? {
+        Some(file) => Ok(file),
+        None => File::open(path),
+    };
+    process::open(|| if is_standard_input { standard_input() } else { open() }).with_path(path)
+}
+
+/// Opens a regular file. A pipe that takes its name meanwhile is not waited for, nor are bytes that the file does not have
+/// yet (`/proc/kmsg`).
+fn open_if_regular(path: &Path) -> io::Result<Option<File>> {
+    if !path.metadata()?.is_file() {
+        return Ok(None);
+    }
+    let at_once = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let flags = i32::try_from(at_once.bits()).unwrap_or_default();
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        // Another process, which may be a file server, has a lease on the file and gives it back.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => File::open(path),
+        opened => opened,
+    }?;
+    Ok(file.metadata()?.is_file().then_some(file))
 }
 
 impl Storage {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Memory(data) => data,
+            Self::Mapped { map, .. } => map,
+        }
+    }
+
     /// Standard input, of which a process may inherit a regular file with a part already read, and which may be an
     /// input twice: it is read from where it is, and is at its end afterwards.
-    fn of_inherited(mut file: File) -> io::Result<(Self, Option<Stamp>)> {
+    fn of_inherited(mut file: File, max: Option<u64>) -> io::Result<(Self, Option<Stamp>)> {
         if !file.metadata()?.is_file() {
-            return Self::of_file(file, Watch::Each);
+            return Self::of_file(file, max, Watch::Each);
         }
         if file.stream_position()? != 0 {
             return Ok((Self::spool(file, MEMORY_MAX)?, None));
         }
-        let opened = Self::of_file(file, Watch::Each)?;
+        let opened = Self::of_file(file, max, Watch::Each)?;
         if let (Self::Mapped { file: Some(file), .. }, _) = &opened {
             let mut file: &File = file;
             file.seek(SeekFrom::End(0))?;
@@ -252,14 +313,17 @@ impl Storage {
         Ok(opened)
     }
 
-    fn of_file(mut file: File, watch: Watch) -> io::Result<(Self, Option<Stamp>)> {
+    fn of_file(mut file: File, max: Option<u64>, watch: Watch) -> io::Result<(Self, Option<Stamp>)> {
         let metadata = file.metadata()?;
         if metadata.is_dir() {
             return Err(io::Error::from_raw_os_error(rustix::io::Errno::ISDIR.raw_os_error()));
         }
+        if !metadata.is_file() {
+            return Ok((Self::spool_within(file, max.unwrap_or(u64::MAX))?, None));
+        }
         // Some files that the system makes up have no length, and a time that goes on.
-        if !metadata.is_file() || metadata.len() == 0 {
-            return Ok((Self::spool(file, MEMORY_MAX)?, None));
+        if metadata.len() == 0 {
+            return Ok((Self::spool_within(file, max.unwrap_or(UNSIZED_MAX))?, None));
         }
         let opened = Stamp::of(&metadata);
         // No more than half of all addresses can be one run of bytes.
@@ -271,10 +335,24 @@ impl Storage {
             // Not every file system can. What was just written is read from its start.
             Err(_) => {
                 file.rewind()?;
-                Self::spool(file, MEMORY_MAX)?
+                // The length of a file that takes no room on a disk may be any number: that of /proc/kcore is 2^47.
+                let is_made_up = metadata.blocks() == 0;
+                Self::spool_within(file, if is_made_up { max.unwrap_or(UNSIZED_MAX) } else { u64::MAX })?
             }
         };
         Ok((storage, Some(opened)))
+    }
+
+    /// Keeps all that `reader` gives, which may be `max` bytes.
+    fn spool_within(reader: impl Read, max: u64) -> io::Result<Self> {
+        // Some files are read in units of several bytes only.
+        let enough = max.saturating_add(1).checked_next_multiple_of(4096).unwrap_or(u64::MAX);
+        let storage = Self::spool(reader.take(enough), MEMORY_MAX)?;
+        if bytes::len_u64(storage.bytes()) > max {
+            let text = format!("longer than {max} bytes, the limit for a pipe, a device or a pseudo-file");
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+        }
+        Ok(storage)
     }
 
     /// Keeps all that `reader` gives, in memory if that is less than `memory_max` bytes.
@@ -656,6 +734,31 @@ mod tests {
         std::fs::rename(&other, keep.path()).unwrap();
         keep.as_file().set_len(7).unwrap();
         assert!(input.ensure_unchanged().unwrap_err().to_string().contains("became shorter"));
+    }
+
+    #[test]
+    fn what_cannot_be_mapped_is_read_up_to_the_limit() {
+        for (len, max, fits) in [(0, 0, true), (1, 0, false), (10, 10, true), (11, 10, false), (4097, 4096, false)] {
+            let storage = Storage::spool_within(&vec![7; len][..], max);
+            assert_eq!(storage.as_ref().ok().map(|storage| storage.bytes().len()), fits.then_some(len));
+            assert!(fits || storage.unwrap_err().to_string().starts_with(&format!("longer than {max} bytes")));
+        }
+        let whole = vec![7; 17 << 20];
+        assert!(Storage::spool_within(&whole[..], 17 << 20).unwrap().bytes() == whole);
+        assert!(Storage::spool_within(&whole[..], (17 << 20) - 1).is_err());
+    }
+
+    #[test]
+    fn files_that_nobody_named_are_regular_and_as_long_as_they_say() {
+        for path in ["/dev/null", "/"] {
+            assert!(matches!(Input::open_regular(Path::new(path)), Err(Error::NoFile { .. })), "{path}");
+        }
+        assert!(matches!(Input::open_regular(Path::new("-")), Err(Error::Io { .. })), "not the standard input");
+        let (file, input) = mapped(&[1; 100]);
+        assert_eq!(Input::open_regular(file.path()).unwrap().bytes(), input.bytes());
+        if let Ok(version) = Input::open(Path::new("/proc/version")) {
+            assert!(!version.is_empty() && Input::open_regular(version.path()).unwrap().is_empty());
+        }
     }
 
     #[test]

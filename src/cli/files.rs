@@ -6,6 +6,8 @@ use clap::builder::PathBufValueParser;
 use clap::{Arg, ArgAction, ArgMatches};
 use offload_bundle::Error;
 use offload_bundle::container::Limits;
+use offload_bundle::input::Input;
+use walkdir::WalkDir;
 
 use super::options::MAX_SIZE_HELP;
 use super::values;
@@ -24,6 +26,16 @@ pub(super) enum Origin {
 pub(super) struct WorkFile {
     pub(super) path: PathBuf,
     pub(super) origin: Origin,
+}
+
+impl WorkFile {
+    /// Opens the file: one that was named may be a pipe, and is read up to the limit; one in a directory may not.
+    pub(super) fn open(&self, limits: Limits) -> Result<Input, Error> {
+        match self.origin {
+            Origin::Named => Input::open_finite(&self.path, limits.streamed),
+            Origin::InDirectory => Input::open_regular(&self.path),
+        }
+    }
 }
 
 /// How deep directories are searched.
@@ -83,20 +95,21 @@ pub(super) fn of(matches: &ArgMatches) -> Vec<Result<WorkFile, Error>> {
 
 /// Adds the files in a directory, sorted by name, so that the output is reproducible.
 fn directory(path: &Path, directories: Directories, files: &mut Vec<Result<WorkFile, Error>>) {
-    let listed = std::fs::read_dir(path).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
-    let mut entries = match listed {
-        Ok(entries) => entries,
-        Err(error) => return files.push(Err(Error::io(path, error))),
+    let depth = match directories {
+        Directories::Flat => 1,
+        Directories::Recursive => usize::MAX,
     };
-    entries.sort_by_key(std::fs::DirEntry::file_name);
-    for entry in entries {
-        match entry.file_type() {
-            Ok(kind) if kind.is_file() => files.push(Ok(WorkFile { path: entry.path(), origin: Origin::InDirectory })),
-            Ok(kind) if kind.is_dir() && directories == Directories::Recursive => {
-                directory(&entry.path(), directories, files);
+    for entry in WalkDir::new(path).max_depth(depth).sort_by_file_name() {
+        match entry {
+            Ok(entry) if entry.file_type().is_file() => {
+                files.push(Ok(WorkFile { path: entry.into_path(), origin: Origin::InDirectory }));
             }
             Ok(_) => {}
-            Err(error) => files.push(Err(Error::io(entry.path(), error))),
+            Err(error) => {
+                let path = error.path().unwrap_or(path).to_owned();
+                // Without links to follow, there are no loops, which are the other errors.
+                files.extend(error.into_io_error().map(|error| Err(Error::io(path, error))));
+            }
         }
     }
 }

@@ -211,8 +211,7 @@ pub(super) const COLOR: Row =
 pub(super) const WINDOW_HELP: &str = "Largest zstd window as a power of two, 10 to 31 (27 for old streaming decoders)";
 
 /// What both tools say of the option that limits what is inflated.
-pub(super) const MAX_SIZE_HELP: &str =
-    "Reject compressed data that inflates to more than this, in bytes or with suffix K, M or G (default: no limit)";
+pub(super) const MAX_SIZE_HELP: &str = "Reject data that is larger than this when inflated or read from a pipe, in bytes or with suffix K, M or G (default: no limit)";
 
 pub(super) const HELP: Kind = Kind::Act(Action::Help(HelpStyle { by_category: true, hidden: false }));
 pub(super) const HELP_HIDDEN: Kind = Kind::Act(Action::Help(HelpStyle { by_category: true, hidden: true }));

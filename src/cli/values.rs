@@ -71,10 +71,10 @@ pub(super) fn limit_window(compression: &mut Compression, option: &str, typed: O
 }
 
 /// What files may inflate to, each compressed container of them to what was typed at most, and those inside others to 16
-/// times that together.
+/// times that together. No more than what was typed is read from a pipe.
 pub(super) fn limits(max_size: Option<u64>) -> Limits {
     const NESTED: u64 = 16;
-    let typed = |inflated: u64| Limits { inflated, nested: inflated.saturating_mul(NESTED) };
+    let typed = |size: u64| Limits { inflated: size, nested: size.saturating_mul(NESTED), streamed: Some(size) };
     max_size.map_or_else(Limits::default, typed)
 }
 
@@ -96,8 +96,8 @@ mod tests {
     #[test]
     fn a_limit_is_one_for_what_lies_inside_too() {
         assert_eq!(limits(None), Limits::default());
-        assert_eq!(limits(Some(u64::MAX)), Limits { inflated: u64::MAX, nested: u64::MAX });
-        assert_eq!(limits(Some(1000)), Limits { inflated: 1000, nested: 16_000 });
+        assert_eq!(limits(Some(u64::MAX)), Limits { inflated: u64::MAX, nested: u64::MAX, streamed: Some(u64::MAX) });
+        assert_eq!(limits(Some(1000)), Limits { inflated: 1000, nested: 16_000, streamed: Some(1000) });
     }
 
     #[test]

@@ -83,10 +83,12 @@ struct Run {
 impl Run {
     /// Checks a file; none if that failed.
     fn check(&mut self, file: Result<WorkFile>) -> Option<Checked> {
-        let checked = file.and_then(|file| self.verify.run(&file.path).map(|verified| (file, verified)));
+        let limits = self.verify.limits;
+        let checked = file.and_then(|file| Ok((self.verify.check(&file.open(limits)?)?, file)));
         let checked = checked.map_err(|error| self.failures.push(error)).ok()?;
-        self.total.add(&checked.1);
-        Some(checked)
+        let (verified, file) = checked;
+        self.total.add(&verified);
+        Some((file, verified))
     }
 }
 

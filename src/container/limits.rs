@@ -28,12 +28,16 @@ pub struct Limits {
     /// What compressed containers that lie inside other containers may inflate to together, in bytes. Each counts for 64 KiB
     /// at least.
     pub nested: u64,
+    /// What may be read of an input that cannot be mapped, in bytes: the `max` of
+    /// [`Input::open_within`](crate::input::Input::open_within).
+    pub streamed: Option<u64>,
 }
 
 impl Default for Limits {
-    /// A container may inflate to what its header says, and those inside others to 256 MiB together.
+    /// A container may inflate to what its header says, and those inside others to 256 MiB together. Pipes are read to their
+    /// end.
     fn default() -> Self {
-        Self { inflated: u64::MAX, nested: 256 << 20 }
+        Self { inflated: u64::MAX, nested: 256 << 20, streamed: None }
     }
 }
 

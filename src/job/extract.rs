@@ -67,6 +67,13 @@ impl Source {
         let name = path.strip_prefix(directory).unwrap_or(&path).to_owned();
         Self { path, name, if_broken: IfBroken::LeaveOut }
     }
+
+    fn open(&self, limits: Limits) -> Result<Input> {
+        match self.if_broken {
+            IfBroken::Fail => Input::open_finite(&self.path, limits.streamed),
+            IfBroken::LeaveOut => Input::open_regular(&self.path),
+        }
+    }
 }
 
 /// What happens if an input is broken.
@@ -125,7 +132,7 @@ impl Extract {
         let mut work = Work::new(self);
         for source in &self.inputs {
             let before = work.mark();
-            match work.file(source) {
+            match source.open(self.limits).and_then(|input| work.file(&input, &source.name)) {
                 Err(error) if source.if_broken == IfBroken::LeaveOut && is_of_input(&error, &source.path) => {
                     work.leave_out(&before);
                     observer(Event::LeftOut { error: &error });
@@ -208,13 +215,10 @@ impl<'j> Work<'j> {
         }
     }
 
-    fn file(&mut self, source: &Source) -> Result<()> {
-        let input = Input::open_finite(&source.path)?;
+    fn file(&mut self, input: &Input, name: &Path) -> Result<()> {
         let scan = Scan { checksums: Checksums::OfFound, limits: self.job.limits, ..Scan::default() };
-        let scanned = scan.run(&input, &mut |finding| match finding {
-            Finding::Bundle(found) => {
-                self.bundle(&input, &source.name, &found).map_err(|error| located(error, found.place))
-            }
+        let scanned = scan.run(input, &mut |finding| match finding {
+            Finding::Bundle(found) => self.bundle(input, name, &found).map_err(|error| located(error, found.place)),
             Finding::Broken { place, error } => Err(error.at(place)),
             _ => Ok(()),
         });

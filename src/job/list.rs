@@ -32,7 +32,7 @@ impl List {
     /// Any of [`Error`]; the entries before the broken place are written. A failing `out` is an
     /// [`Error::Io`] on the path `-`.
     pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
-        let input = Input::open(&self.input)?;
+        let input = Input::open_within(&self.input, self.limits.streamed)?;
         let file_type = FileType::from_name(&self.file_type)?;
         if file_type == FileType::Archive && Archive::is_archive(input.bytes()) {
             return list_archive(&Library::open(input, self.limits)?, self.inflate, out, observer);

@@ -100,7 +100,7 @@ impl Recompress {
     /// [`Error::NoEnd`] if the end of a bundle would be lost; and of a bundle that loses code objects, [`Error::NoUtf8`] if an
     /// ID cannot be written, [`Error::MoreThanEntries`] if a text bundle holds more than them.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Recompressed> {
-        let input = Input::open_finite(&self.input)?;
+        let input = Input::open_finite(&self.input, self.limits.streamed)?;
         let work = Work {
             job: self,
             data: input.as_slice(),

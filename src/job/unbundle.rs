@@ -45,7 +45,7 @@ impl Unbundle {
     /// # Errors
     /// Any of [`Error`], [`Error::MissingEntries`] among them; all outputs are then what they were before.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
-        let input = Input::open(&self.input)?;
+        let input = Input::open_within(&self.input, self.limits.streamed)?;
         let staged = self.stage(&input, observer);
         output::commit(input.vouch_for(staged)?)
     }

@@ -82,7 +82,7 @@ impl UnbundleArchive {
     /// # Errors
     /// Any of [`Error`], [`Error::NoCodeObject`] among them; all outputs are then what they were before.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
-        let library = Library::open(Input::open(&self.input)?, self.limits)?;
+        let library = Library::open(Input::open_within(&self.input, self.limits.streamed)?, self.limits)?;
         let staged = self.stage(&library, observer);
         output::commit(library.vouch_for(staged)?)
     }

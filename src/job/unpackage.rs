@@ -101,7 +101,7 @@ impl Unpackage {
     /// # Errors
     /// Any of [`Error`]; all files are then what they were before. A failing `out` is an [`Error::Io`] on the path `-`.
     pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
-        let input = Input::open(&self.input)?;
+        let input = Input::open_within(&self.input, self.limits.streamed)?;
         let everything = [ImageRequest::default()];
         let requests = if self.requests.is_empty() { &everything } else { self.requests.as_slice() };
         if self.archive && self.requests.is_empty() {

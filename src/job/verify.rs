@@ -144,10 +144,17 @@ impl Verify {
     /// # Errors
     /// [`Error::Io`] if it cannot be read. What is wrong with what it holds is a [`Fault`].
     pub fn run(&self, path: &Path) -> Result<Verified> {
-        let input = Input::open_finite(path)?;
+        self.check(&Input::open_finite(path, self.limits.streamed)?)
+    }
+
+    /// Checks a file that is open.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn check(&self, input: &Input) -> Result<Verified> {
         let mut verified = Verified::default();
         let scan = Scan { inflate: Inflate::Whole, checksums: Checksums::OfAll, limits: self.limits };
-        let scanned = scan.run(&input, &mut |finding| {
+        let scanned = scan.run(input, &mut |finding| {
             match finding {
                 Finding::Bundle(found) => verified.bundle(&found)?,
                 Finding::Broken { error: error @ Error::Io { .. }, .. } => return Err(error),

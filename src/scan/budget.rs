@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_budget_is_that_of_the_file_or_of_the_limits() {
-        let limits = Limits { inflated: 1000, nested: 100 };
+        let limits = Limits { inflated: 1000, nested: 100, streamed: None };
         let mut budget = Budget::new(limits, 0);
         assert_eq!((budget.take(100), budget.take(1)), (Ok(()), Err(("bytes", 100))));
         budget.add_file(2);
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn only_what_was_inflated_already_is_held_to_what_is_left() {
-        let budget = Budget::new(Limits { inflated: 1000, nested: 100 }, 0);
+        let budget = Budget::new(Limits { inflated: 1000, nested: 100, streamed: None }, 0);
         let file = Place::of_file(Path::new("x"));
         let inside = file.join(Step::Embedded(0)).inflated();
         assert_eq!((budget.limits_at(&file).inflated, budget.limits_at(&inside).inflated), (1000, 100));

@@ -161,6 +161,13 @@ pub mod elf {
         file(&[[0; 6], [1, 1, 64, size, 0, 0], [0, 3, 64, len, 0, 0]], &names, 2)
     }
 
+    /// An object with this table of symbols and these names.
+    pub fn symbol_table(table: &[u8], names: &[u8]) -> Vec<u8> {
+        let [table_len, names_len] = [table.len(), names.len()].map(|len| u64::try_from(len).unwrap());
+        let symtab = [0, 2, 64, table_len, 2, 1];
+        file(&[[0; 6], symtab, [0, 3, 64 + table_len, names_len, 0, 0]], &[table, names].concat(), 2)
+    }
+
     /// An object with so many symbols, all of the same long name.
     pub fn symbols(count: usize, name_len: usize) -> Vec<u8> {
         let mut content = vec![0; 24];
@@ -169,12 +176,7 @@ pub mod elf {
             content.extend([0x12, 0, 1, 0]);
             content.extend([0; 16]);
         }
-        let table_len = u64::try_from(content.len()).unwrap();
-        content.push(0);
-        content.extend(vec![b'n'; name_len]);
-        content.push(0);
-        let strings_len = u64::try_from(name_len + 2).unwrap();
-        let symtab = [0, 2, 64, table_len, 2, 1];
-        file(&[[0; 6], symtab, [0, 3, 64 + table_len, strings_len, 0, 0]], &content, 2)
+        let names = [b"\0", vec![b'n'; name_len].as_slice(), b"\0"].concat();
+        symbol_table(&content, &names)
     }
 }

@@ -177,7 +177,7 @@ fn errors_of(name: &str) -> &'static [&'static str] {
 
 /// The calls that are more or others in a long run than in a short one.
 fn moves_bytes(name: &str) -> bool {
-    ["read", "pread64", "write", "copy_file_range", "mmap", "clone", "clone3", "linkat"].contains(&name)
+    ["openat", "read", "pread64", "write", "copy_file_range", "mmap", "clone", "clone3", "linkat"].contains(&name)
 }
 
 /// Of a call that is made very often: the first, some in the middle, the last.

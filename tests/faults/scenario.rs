@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::make::{Elf, Section};
+use crate::make::{DEFLATED, Elf, Section, Zipped, zip};
 
 pub const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 pub const HOST: &str = "host-x86_64-unknown-linux-gnu-";
@@ -31,6 +31,8 @@ pub struct Scenario {
     pub old: Vec<&'static str>,
     /// The input that is the standard input.
     pub stdin: Option<&'static str>,
+    /// Whether that is a pipe, which cannot be mapped, and not the file.
+    pub is_piped: bool,
     /// The output that the standard output goes to.
     pub stdout: Option<&'static str>,
     /// Whether a sample of the calls will do.
@@ -65,8 +67,11 @@ impl Place {
     pub fn command(&self, scenario: &Scenario, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.current_dir(&self.work).env("TMPDIR", &self.temporary).env_remove("RUST_BACKTRACE");
-        let stdin = scenario.stdin.map(|name| fs::File::open(self.work.join(name)).unwrap());
-        command.stdin(stdin.map_or(Stdio::null(), Stdio::from));
+        command.stdin(match scenario.stdin {
+            Some(name) if scenario.is_piped => piped(scenario.inputs[name].clone()),
+            Some(name) => Stdio::from(fs::File::open(self.work.join(name)).unwrap()),
+            None => Stdio::null(),
+        });
         if let Some(name) = scenario.stdout {
             command.stdout(fs::OpenOptions::new().read(true).write(true).open(self.work.join(name)).unwrap());
         }
@@ -94,6 +99,14 @@ impl Place {
     }
 }
 
+/// A pipe that gives these bytes.
+fn piped(data: Vec<u8>) -> Stdio {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    // A reader that is killed or fails takes no more.
+    std::thread::spawn(move || drop(writer.write_all(&data)));
+    Stdio::from(reader)
+}
+
 impl Scenario {
     pub fn new(name: &'static str, arguments: &[&str], inputs: &[(&str, &[u8])], old: &[&'static str]) -> Self {
         Self {
@@ -102,6 +115,7 @@ impl Scenario {
             inputs: inputs.iter().map(|&(name, content)| (name.to_owned(), content.to_owned())).collect(),
             old: old.to_vec(),
             stdin: None,
+            is_piped: false,
             stdout: None,
             long: false,
         }
@@ -226,6 +240,41 @@ fn own(plain: &[u8], compressed: &[u8]) -> Vec<Scenario> {
     ]
 }
 
+/// Inputs that go into temporary files: what a pipe gives, and what is inflated, beyond 16 MiB.
+fn spooled(large: &[u8], large_compressed: &[u8], library: &[u8]) -> Vec<Scenario> {
+    let piped = |name, input: &[u8], arguments: &[&str], old: &[&'static str]| Scenario {
+        stdin: Some("input"),
+        is_piped: true,
+        long: true,
+        ..Scenario::new(name, arguments, &[("input", input)], old)
+    };
+    let unbundle = ["-type=bc", "-unbundle", "-input=-", "-targets=hip-amdgcn-amd-amdhsa--gfx90a", "-output=x"];
+    let wheel = zip(&[Zipped::new("lib.so", DEFLATED, large)]);
+    let wheeled = |name, arguments: &[&str], old: &[&'static str]| Scenario {
+        long: true,
+        ..Scenario::new(name, arguments, &[("input.whl", wheel.as_slice())], old)
+    };
+    vec![
+        piped("unbundle a pipe of 17 MiB", large, &unbundle, &["x"]),
+        piped("list a pipe of 17 MiB", large, &["-type=bc", "-list", "-input=-"], &[]),
+        piped(
+            "bundle a pipe of 17 MiB",
+            large,
+            &["-type=bc", &format!("-targets={HOST}"), "-input=-", "-output=x"],
+            &["x"],
+        ),
+        piped("recompress a pipe of 17 MiB", large, &["recompress", "-", "-o", "x"], &["x"]),
+        piped("unbundle an archive from a pipe", library, &[&["-type=a"], &unbundle[1..]].concat(), &["x"]),
+        wheeled("inspect a zip file", &["inspect", "--json", "--inflate", "input.whl"], &[]),
+        wheeled("extract from a zip file to standard output", &["extract", "input.whl", "-t", "gfx906", "-o-"], &[]),
+        wheeled("verify a zip file", &["verify", "input.whl"], &[]),
+        Scenario {
+            long: true,
+            ..Scenario::new("verify 17 MiB, compressed", &["verify", "input"], &[("input", large_compressed)], &[])
+        },
+    ]
+}
+
 /// All scenarios.
 pub fn all() -> Vec<Scenario> {
     let bundle = bundling("bundle to a new file", &["-type=bc"], 100_000, &[]);
@@ -281,7 +330,9 @@ pub fn all() -> Vec<Scenario> {
         bundle,
         large,
     ];
-    [scenarios, own(&plain, &compressed)].concat()
+    let large_plain = bundling("", &["-type=bc"], 17 << 20, &[]).product();
+    let library = archive(&[("input-1.o", &plain), ("input-2.o", &large_plain)]);
+    [scenarios, own(&plain, &compressed), spooled(&large_plain, &large_compressed, &library)].concat()
 }
 
 impl Scenario {

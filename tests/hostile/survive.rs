@@ -21,7 +21,7 @@ use super::samples::{BESIDE, GFX906, HOST, Held, Reader, Sample};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// More than anything that a damaged file inflates to here, so that no time is lost with what is refused anyway.
-const LIMITS: Limits = Limits { inflated: 1 << 24, nested: 1 << 24 };
+const LIMITS: Limits = Limits { inflated: 1 << 24, nested: 1 << 24, streamed: None };
 
 /// A directory for one file after another.
 pub struct Lab {

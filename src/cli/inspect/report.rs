@@ -7,7 +7,6 @@ use offload_bundle::container::Limits;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::Recorded;
 use offload_bundle::id::OffloadKind;
-use offload_bundle::input::Input;
 use offload_bundle::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Place, Scan, Unread};
 use offload_bundle::{Error, Result};
 
@@ -79,7 +78,7 @@ pub(super) struct Row {
 impl Report {
     /// Scans a file and adds its findings.
     pub(super) fn add(&mut self, file: &WorkFile, inflate: Inflate, limits: Limits) -> Result<()> {
-        let input = match Input::open_finite(&file.path) {
+        let input = match file.open(limits) {
             Ok(input) => input,
             Err(error) => {
                 self.fail(&error);

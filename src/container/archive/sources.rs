@@ -33,24 +33,23 @@ impl Sources {
 
     /// What a job begins with.
     pub(crate) fn new(input: &Path) -> Self {
-        let identity = identity(input);
+        let identity = identity_of_input(input);
         let all = identity.into_iter().collect();
         Self { all, around: vec![identity], left: Self::MAX, left_nested: Self::NESTED_MAX }
     }
 
     /// Opens a member of a thin archive.
     pub(crate) fn open(&mut self, path: &Path) -> Result<Input> {
-        let identity = self.check(path)?;
-        self.open_checked(path, identity)
+        self.open_known(path, identity_of(path))
     }
 
     /// Opens a member of a thin archive that may be an archive itself. It is read until [`leave`](Self::leave).
     pub(crate) fn enter(&mut self, path: &Path) -> Result<Input> {
-        let identity = self.check(path)?;
+        let identity = identity_of(path);
         if identity.is_some() && self.around.contains(&identity) {
             return Err(Error::ArchiveCycle { path: path.to_owned() });
         }
-        let input = self.open_checked(path, identity)?;
+        let input = self.open_known(path, identity)?;
         self.around.push(identity);
         Ok(input)
     }
@@ -60,22 +59,13 @@ impl Sources {
         self.around.pop();
     }
 
-    /// Which file it is. Reading a device could go on for ever.
-    fn check(&self, path: &Path) -> Result<Option<Identity>> {
-        match path.metadata() {
-            Ok(metadata) if !metadata.is_file() => Err(Error::NoFile { path: path.to_owned() }),
-            Ok(metadata) => Ok(Some((metadata.dev(), metadata.ino()))),
-            Err(_) => Ok(None),
-        }
-    }
-
-    fn open_checked(&mut self, path: &Path, identity: Option<Identity>) -> Result<Input> {
+    fn open_known(&mut self, path: &Path, identity: Option<Identity>) -> Result<Input> {
         let is_nested = self.around.len() > 1;
         let (left, most) =
             if is_nested { (&mut self.left_nested, Self::NESTED_MAX) } else { (&mut self.left, Self::MAX) };
         *left = left.checked_sub(1).ok_or_else(|| Error::TooManyFiles { path: path.to_owned(), most })?;
         self.all.extend(identity);
-        Input::open(path).map_err(|error| match error {
+        Input::open_regular(path).map_err(|error| match error {
             Error::Io { path, source } => Error::Member { path, source },
             error => error,
         })
@@ -83,16 +73,20 @@ impl Sources {
 
     /// Whether a path leads to one of these files.
     pub(crate) fn contain(&self, path: &Path) -> bool {
-        path.metadata().is_ok_and(|metadata| self.all.contains(&(metadata.dev(), metadata.ino())))
+        identity_of(path).is_some_and(|identity| self.all.contains(&identity))
     }
 }
 
-/// What file a path leads to; `-` is the standard input.
-fn identity(path: &Path) -> Option<Identity> {
-    let metadata = if path.as_os_str() == "-" {
-        File::from(io::stdin().as_fd().try_clone_to_owned().ok()?).metadata()
-    } else {
-        path.metadata()
-    };
-    metadata.ok().map(|metadata| (metadata.dev(), metadata.ino()))
+/// What file a path leads to.
+fn identity_of(path: &Path) -> Option<Identity> {
+    path.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+/// What file an input is; `-` is the standard input.
+fn identity_of_input(path: &Path) -> Option<Identity> {
+    if path.as_os_str() != "-" {
+        return identity_of(path);
+    }
+    let file = File::from(io::stdin().as_fd().try_clone_to_owned().ok()?);
+    file.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }

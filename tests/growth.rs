@@ -1,0 +1,175 @@
+//! Twice as much of anything takes about twice as long: files that grow in one dimension each (entries, members, sections,
+//! strings, requests ...) go through every command line that reads them, and the processor time of the executable is held
+//! against the size.
+//!
+//! `GROWTH=1 cargo test --test growth -- --nocapture` prints every row; `GROWTH=text` only those with `text` in their name.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    dead_code,
+    unreachable_pub,
+    reason = "in a test, what must not happen ends the test; its modules are shared with other programs"
+)]
+
+#[path = "growth/dimensions.rs"]
+mod dimensions;
+#[path = "bombs/files.rs"]
+mod files;
+#[path = "reference/formats.rs"]
+mod formats;
+#[path = "look/make.rs"]
+mod make;
+#[path = "reference/offload.rs"]
+mod offload;
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use dimensions::Dimension;
+use nix::sys::resource::{UsageWho, getrusage};
+
+const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
+
+/// How many times the smaller file the larger one is.
+const TIMES: u32 = 4;
+
+/// The largest exponent: `TIMES` to the power of it is what `TIMES` as much may cost.
+const EXPONENT_MAX: f64 = 1.3;
+
+/// What takes less at the larger size is quick, whatever it grows like: less than this cannot be measured well.
+const QUICK: Duration = Duration::from_millis(50);
+
+/// How often what seems to grow too fast is measured again; the mean counts.
+const RETRIES: u32 = 6;
+
+/// Rows that are known to grow too fast: the dimension, the beginning of the command line, and why.
+const KNOWN: &[(&str, &str, &str)] = &[];
+
+/// A command line on files of two sizes.
+struct Row {
+    name: String,
+    runs: u32,
+    /// What all runs have taken together.
+    small: Duration,
+    large: Duration,
+}
+
+impl Row {
+    fn exponent(&self, start: Duration) -> f64 {
+        let cost = |took: Duration| (took / self.runs).saturating_sub(start).as_secs_f64().max(0.001);
+        (cost(self.large) / cost(self.small)).log(f64::from(TIMES))
+    }
+
+    fn grows_too_fast(&self, start: Duration) -> bool {
+        self.large / self.runs > QUICK + start && self.exponent(start) > EXPONENT_MAX
+    }
+
+    fn measure_again(&mut self, measure: impl Fn(u32) -> Duration) {
+        self.runs += 1;
+        self.small += measure(1);
+        self.large += measure(TIMES);
+    }
+
+    fn describe(&self, start: Duration) -> String {
+        let (small, large) = ((self.small / self.runs).as_millis(), (self.large / self.runs).as_millis());
+        format!("{}: {small} ms, {large} ms for {TIMES} times as much, exponent {:.2}", self.name, self.exponent(start))
+    }
+}
+
+/// The processor time of all children so far, without that of the system: it depends on what others do with the disk. Nothing
+/// else may run meanwhile: this file has one test.
+fn spent() -> Duration {
+    let time = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap().user_time();
+    Duration::from_micros(u64::try_from(time.tv_sec() * 1_000_000 + time.tv_usec()).unwrap())
+}
+
+/// What a command line takes. The files that it makes are removed.
+fn run(directory: &Path, words: &[String]) -> Duration {
+    let before = spent();
+    let mut command = Command::new("timeout");
+    command.args(["10", OURS]).args(words).current_dir(directory);
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+    let took = spent() - before;
+    assert!(matches!(status.code(), Some(0 | 1 | 124)), "{words:?}: {status:?}");
+    let outputs = directory.join("out");
+    if outputs.is_dir() {
+        fs::remove_dir_all(&outputs).unwrap();
+        fs::create_dir(&outputs).unwrap();
+    } else {
+        drop(fs::remove_file(&outputs));
+    }
+    took
+}
+
+/// The files of a dimension at both sizes.
+struct Bench {
+    directories: [tempfile::TempDir; 2],
+}
+
+impl Bench {
+    fn new(dimension: &Dimension) -> Self {
+        let of = |times: u32| {
+            let directory = tempfile::tempdir().unwrap();
+            for (name, data) in (dimension.files)(dimension.count * usize::try_from(times).unwrap()) {
+                let path = directory.path().join(name);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, data).unwrap();
+            }
+            directory
+        };
+        Self { directories: [of(1), of(TIMES)] }
+    }
+
+    fn measure(&self, times: u32, words: &[String]) -> Duration {
+        run(self.directories[usize::from(times > 1)].path(), words)
+    }
+
+    fn row(&self, dimension: &str, line: &str, start: Duration) -> Row {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let measure = |times| self.measure(times, &words);
+        let name = format!("{dimension}: {line}");
+        let large = measure(TIMES);
+        // What is quick is not measured twice.
+        let small = if large > QUICK { measure(1) } else { large };
+        let mut row = Row { name, runs: 1, small, large };
+        for _ in 0..RETRIES {
+            if row.grows_too_fast(start) {
+                row.measure_again(measure);
+            }
+        }
+        row
+    }
+}
+
+fn is_known(row: &Row) -> bool {
+    KNOWN.iter().any(|(dimension, line, _)| row.name.starts_with(&format!("{dimension}: {line}")))
+}
+
+#[test]
+fn twice_as_much_takes_twice_as_long() {
+    let asked = std::env::var("GROWTH").ok();
+    let say = |text: &str| drop(writeln!(std::io::stderr(), "{text}"));
+    let here = tempfile::tempdir().unwrap();
+    let start = (0..5).map(|_| run(here.path(), &["--version".to_owned()])).min().unwrap();
+    let mut wrong = Vec::new();
+    for dimension in dimensions::all() {
+        if asked.as_ref().is_some_and(|text| text != "1" && !dimension.name.contains(text.as_str())) {
+            continue;
+        }
+        let bench = Bench::new(&dimension);
+        for line in &dimension.lines {
+            let row = bench.row(dimension.name, line, start);
+            if asked.is_some() {
+                say(&row.describe(start));
+            }
+            if row.grows_too_fast(start) && !is_known(&row) {
+                wrong.push(row.describe(start));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

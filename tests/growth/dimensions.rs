@@ -1,0 +1,371 @@
+//! What can be many or long in a file, and the command lines that read it.
+
+use super::files::{self, elf, thin};
+use super::make::{DEFLATED, Elf, STORED, Section, Zipped, coff, zip};
+use super::offload::Image;
+use super::{formats, offload};
+
+const HOST: &str = "host-x86_64-unknown-linux-gnu-";
+const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
+
+type Files = Vec<(String, Vec<u8>)>;
+
+/// Writes an object of these sections.
+type Write = fn(&[(&str, &[u8])]) -> Vec<u8>;
+
+/// Something that can be many or long.
+pub struct Dimension {
+    pub name: &'static str,
+    /// How many, or how long, in the smaller file.
+    pub count: usize,
+    /// The files of this size.
+    pub files: Box<dyn Fn(usize) -> Files>,
+    pub lines: Vec<String>,
+}
+
+/// What our own subcommands do with any file.
+const OWN: &[&str] = &[
+    "inspect in",
+    "inspect --inflate --json in",
+    "inspect --svg out in",
+    "verify --json in",
+    "extract -n -t gfx906 in",
+    "recompress in -o out",
+    "recompress --none --keep gfx906 in -o out",
+];
+
+/// What the bundler does with a file of a type.
+fn bundler(file_type: &str) -> Vec<String> {
+    let unbundle = "-unbundle -input=in -output=out -allow-missing-bundles";
+    let one = format!("-targets={GFX906}");
+    let mut lines = vec![
+        format!("-type={file_type} -list -input=in"),
+        format!("-type={file_type} -list -verbose -input=in"),
+        format!("-type={file_type} {unbundle} {one}"),
+        format!("-type={file_type} {unbundle} -targets=hip-amdgcn-amd-amdhsa--gfx1"),
+        format!("-type={file_type} {unbundle} {one} -debug-only=CodeObjectCompatibility"),
+    ];
+    if file_type == "a" {
+        lines.push(format!("-type=a {unbundle} {one} -check-input-archive"));
+    }
+    lines
+}
+
+fn packager() -> Vec<String> {
+    let lines = ["package in --image=arch=gfx906,file=out", "package in --archive --image=arch=gfx906,file=out"];
+    lines.iter().map(|&line| line.to_owned()).collect()
+}
+
+fn one_file(
+    name: &'static str,
+    count: usize,
+    of: impl Fn(usize) -> Vec<u8> + 'static,
+    lines: &[Vec<String>],
+) -> Dimension {
+    let own = OWN.iter().map(|&line| line.to_owned()).collect();
+    let lines = [&[own], lines].concat().concat();
+    Dimension { name, count, files: Box::new(move |count| vec![("in".to_owned(), of(count))]), lines }
+}
+
+/// IDs that are all different, of processors that nobody knows.
+fn id(number: usize) -> String {
+    format!("hip-amdgcn-amd-amdhsa--gfx{}", 10_000 + number)
+}
+
+fn binary(ids: &[String]) -> Vec<u8> {
+    let entries: Vec<(&str, &[u8])> = ids.iter().map(|id| (id.as_str(), &b"code"[..])).collect();
+    formats::binary(&entries, 1)
+}
+
+fn small_bundle() -> Vec<u8> {
+    formats::binary(&[(HOST, b""), (GFX906, b"code")], 1)
+}
+
+fn image(number: usize) -> Image {
+    Image::new(1, 4, &[("triple", "amdgcn-amd-amdhsa"), ("arch", &format!("gfx{number}"))], b"image")
+}
+
+/// An archive whose members are bundles, under names of this length.
+fn library(count: usize, name_len: usize) -> Vec<u8> {
+    let mut table = String::new();
+    let mut members = Vec::new();
+    let bundle = small_bundle();
+    let header = |name: &str, size: usize| format!("{name:<16}0           0     0     644     {size:<10}`\n");
+    for number in 0..count {
+        members.extend(header(&format!("/{}", table.len()), bundle.len()).into_bytes());
+        members.extend(&bundle);
+        members.resize(members.len().next_multiple_of(2), b'\n');
+        table += &format!("{number:m>name_len$}.o/\n");
+    }
+    table += if table.len() % 2 == 1 { "\n" } else { "" };
+    ["!<arch>\n", &header("//", table.len()), &table].concat().into_bytes().into_iter().chain(members).collect()
+}
+
+/// An object with so many symbols of their own names.
+fn object_with_symbols(count: usize) -> Vec<u8> {
+    let mut table = vec![0; 24];
+    let mut names = vec![0];
+    for number in 0..count {
+        table.extend(u32::try_from(names.len()).unwrap().to_le_bytes());
+        table.extend([0x12, 0, 1, 0]);
+        table.extend([0; 16]);
+        names.extend(format!("symbol_{number}\0").into_bytes());
+    }
+    elf::symbol_table(&table, &names)
+}
+
+fn sections(count: usize, name: impl Fn(usize) -> String, content: &[u8], write: Write) -> Vec<u8> {
+    let names: Vec<String> = (0..count).map(name).collect();
+    let sections: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), content)).collect();
+    write(&sections)
+}
+
+fn elf_of(sections: &[(&str, &[u8])]) -> Vec<u8> {
+    let sections: Vec<Section<'_>> = sections.iter().map(|(name, content)| Section::new(name, content)).collect();
+    Elf::OBJECT.write(&sections)
+}
+
+fn nested(levels: usize, wrap: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
+    (0..levels).fold(b"leaf".to_vec(), |data, _| wrap(&data))
+}
+
+/// Bundles.
+fn bundles() -> Vec<Dimension> {
+    let bc = [bundler("bc")];
+    vec![
+        one_file("entries", 3000, |n| binary(&(0..n).map(id).collect::<Vec<_>>()), &bc),
+        one_file("entries with one ID", 3000, |n| binary(&vec![GFX906.to_owned(); n]), &bc),
+        one_file(
+            "entries of one processor",
+            2000,
+            |n| {
+                binary(
+                    &(0..n)
+                        .map(|i| format!("{GFX906}:{}", if i % 2 == 0 { "xnack+" } else { "sramecc+" }))
+                        .collect::<Vec<_>>(),
+                )
+            },
+            &bc,
+        ),
+        one_file("bundles in sequence", 1500, |n| small_bundle().repeat(n), &bc),
+        one_file("compressed bundles in sequence", 300, |n| formats::compressed(2, 1, &small_bundle()).repeat(n), &bc),
+        one_file(
+            "entries, compressed",
+            3000,
+            |n| formats::compressed(2, 1, &binary(&(0..n).map(id).collect::<Vec<_>>())),
+            &bc,
+        ),
+        one_file("length of an ID", 1 << 20, |n| binary(&[format!("{GFX906}:{}+", "x".repeat(n))]), &bc),
+        one_file(
+            "length of many IDs",
+            40,
+            |n| binary(&(0..n).map(|i| format!("{}:{}+", id(i), "x".repeat(20_000))).collect::<Vec<_>>()),
+            &bc,
+        ),
+        one_file(
+            "text entries",
+            2000,
+            |n| {
+                let ids: Vec<String> = (0..n).map(id).collect();
+                let entries: Vec<(&str, &[u8])> = ids.iter().map(|id| (id.as_str(), &b"x\n"[..])).collect();
+                formats::text("#", &entries)
+            },
+            &[bundler("s")],
+        ),
+        one_file(
+            "lines of a text entry",
+            100_000,
+            |n| formats::text("#", &[(GFX906, &b"#x\n".repeat(n))]),
+            &[bundler("s")],
+        ),
+        one_file("bundles in one another", 500, |n| nested(n, |data| formats::binary(&[(GFX906, data)], 1)), &bc),
+        one_file(
+            "text bundles in one another",
+            250,
+            |n| nested(n, |data| formats::text("#", &[(GFX906, data)])),
+            &[bundler("s")],
+        ),
+    ]
+}
+
+/// Objects.
+fn objects() -> Vec<Dimension> {
+    let o = [bundler("o")];
+    let bundle_section = |number: usize| format!("__CLANG_OFFLOAD_BUNDLE__{}", id(number));
+    vec![
+        one_file("sections of a fat ELF object", 1500, move |n| sections(n, bundle_section, b"code", elf_of), &o),
+        one_file("sections of a fat COFF object", 1500, move |n| sections(n, bundle_section, b"code", coff), &o),
+        one_file(
+            "other sections",
+            8000,
+            |n| sections(n, |i| format!(".text.{i}"), b"code", elf_of),
+            &[bundler("o"), packager()],
+        ),
+        one_file(
+            "sections with device code",
+            800,
+            |n| sections(n, |_| ".hip_fatbin".to_owned(), &small_bundle(), elf_of),
+            &o,
+        ),
+        one_file(
+            "sections with offload binaries",
+            800,
+            |n| {
+                let content = offload::write(1, &[image(906)]);
+                let section = |_| Section::new(".llvm.offloading", &content).offloading();
+                Elf::OBJECT.write(&(0..n).map(section).collect::<Vec<_>>())
+            },
+            &[packager()],
+        ),
+    ]
+}
+
+/// Archives and zip files.
+fn archives() -> Vec<Dimension> {
+    let a = [bundler("a")];
+    let zipped = |n: usize, method| {
+        let members: Vec<Zipped> = (0..n).map(|i| Zipped::new(&i.to_string(), method, &small_bundle())).collect();
+        zip(&members)
+    };
+    vec![
+        one_file("members", 1000, |n| library(n, 20), &[bundler("a"), packager()]),
+        one_file("members with long names", 150, |n| library(n, 4000), &[bundler("a"), packager()]),
+        one_file(
+            "archives in one another",
+            250,
+            |n| nested(n, |data| files::ar(&[("x.a", data)])),
+            &[bundler("a"), packager()],
+        ),
+        one_file(
+            "symbols of a member",
+            10_000,
+            |n| files::ar(&[("m.o", &formats::binary(&[(GFX906, &object_with_symbols(n))], 1))]),
+            &a,
+        ),
+        Dimension {
+            files: Box::new(|n| {
+                let member = format!("{:<15}", "m.o");
+                vec![("in".to_owned(), thin(&vec![member.trim_end(); n])), ("m.o".to_owned(), small_bundle())]
+            }),
+            ..one_file("members of a thin archive", 500, |_| Vec::new(), &[bundler("a"), packager()])
+        },
+        one_file("members of a zip file", 1000, move |n| zipped(n, STORED), &[]),
+        one_file("deflated members of a zip file", 400, move |n| zipped(n, DEFLATED), &[]),
+        one_file("zip files in one another", 100, |n| nested(n, |data| zip(&[Zipped::new("x", STORED, data)])), &[]),
+    ]
+}
+
+/// Offload binaries.
+fn offload_binaries() -> Vec<Dimension> {
+    let everything = [vec!["package in --image=kind=hip,file=out".to_owned()], packager()].concat();
+    let lines = [everything];
+    let strings =
+        |n: usize| -> Vec<(String, String)> { (0..n).map(|i| (format!("key{i}"), "value".to_owned())).collect() };
+    vec![
+        one_file(
+            "offload binaries in sequence",
+            700,
+            |n| offload::write(1, &(0..n).map(image).collect::<Vec<_>>()),
+            &lines,
+        ),
+        one_file(
+            "images of an offload binary",
+            1000,
+            |n| offload::write(2, &(0..n).map(image).collect::<Vec<_>>()),
+            &lines,
+        ),
+        one_file(
+            "images of a compressed one",
+            1000,
+            |n| offload::compressed(false, &(0..n).map(image).collect::<Vec<_>>()),
+            &lines,
+        ),
+        one_file(
+            "strings of an image",
+            5000,
+            move |n| {
+                let strings = strings(n);
+                let strings: Vec<(&str, &str)> =
+                    strings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+                offload::write(1, &[Image::new(1, 4, &strings, b"image")])
+            },
+            &lines,
+        ),
+        one_file(
+            "offload binaries in one another",
+            500,
+            |n| nested(n, |data| offload::write(1, &[Image::new(1, 4, &[("triple", "t")], data)])),
+            &lines,
+        ),
+    ]
+}
+
+/// Command lines, in response files.
+fn command_lines() -> Vec<Dimension> {
+    let list =
+        |n: usize, one: &dyn Fn(usize) -> String, separator: &str| (0..n).map(one).collect::<Vec<_>>().join(separator);
+    let requests = move |n: usize| {
+        let targets = list(n, &id, ",");
+        let outputs = list(n, &|i| format!("-output=out/{i}"), " ");
+        let present = |data: Vec<u8>| {
+            let words = format!("-unbundle -allow-missing-bundles -input=in -targets={targets} {outputs}").into_bytes();
+            vec![("in".to_owned(), data), ("words".to_owned(), words), ("out/keep".to_owned(), Vec::new())]
+        };
+        present(binary(&(0..n).map(id).collect::<Vec<_>>()))
+    };
+    let missing = move |n: usize| {
+        let mut files = requests(n);
+        files[0].1 = binary(&(0..n).map(|i| id(i + 40_000)).collect::<Vec<_>>());
+        files
+    };
+    let bundle = move |n: usize| {
+        let words = format!(
+            "-type=bc -output=out -targets={HOST},{} -input=in {}",
+            list(n, &id, ","),
+            list(n, &|_| "-input=in".to_owned(), " ")
+        );
+        vec![("in".to_owned(), b"code".to_vec()), ("words".to_owned(), words.into_bytes())]
+    };
+    let package = move |n: usize| {
+        let words = list(n, &|i| format!("--image=file=in,triple=amdgcn-amd-amdhsa,arch=gfx{i}"), " ");
+        vec![("in".to_owned(), b"code".to_vec()), ("words".to_owned(), words.into_bytes())]
+    };
+    let unpackage = move |n: usize| {
+        let words = list(n, &|i| format!("--image=file=out/{i},arch=gfx{i}"), " ");
+        let images = offload::write(1, &(0..n).map(image).collect::<Vec<_>>());
+        vec![("in".to_owned(), images), ("words".to_owned(), words.into_bytes()), ("out/keep".to_owned(), Vec::new())]
+    };
+    let words = move |n: usize| {
+        vec![("in".to_owned(), small_bundle()), ("words".to_owned(), list(n, &|i| format!("w{i}"), " ").into_bytes())]
+    };
+    let found = |n: usize| (0..n).map(|i| (format!("in/{i}"), small_bundle())).collect();
+    let dimension = |name, count, files: Box<dyn Fn(usize) -> Files>, lines: &[&str]| Dimension {
+        name,
+        count,
+        files,
+        lines: lines.iter().map(|&line| line.to_owned()).collect(),
+    };
+    vec![
+        dimension("requests that are served", 500, Box::new(requests), &["-type=bc @words"]),
+        dimension("requests for what is missing", 200, Box::new(missing), &["-type=bc @words"]),
+        dimension("inputs to be bundled", 1000, Box::new(bundle), &["@words"]),
+        dimension("images to be packaged", 1000, Box::new(package), &["package -o out @words"]),
+        dimension("requests for images", 100, Box::new(unpackage), &["package in @words"]),
+        dimension(
+            "words of a response file",
+            50_000,
+            Box::new(words),
+            &["-type=bc -list -input=in @words", "package in @words"],
+        ),
+        dimension(
+            "files in a directory",
+            500,
+            Box::new(found),
+            &["inspect in", "inspect --json -r in", "verify -r in", "extract -n -r in"],
+        ),
+    ]
+}
+
+pub fn all() -> Vec<Dimension> {
+    [bundles(), objects(), archives(), offload_binaries(), command_lines()].into_iter().flatten().collect()
+}

@@ -1,0 +1,139 @@
+//! Files that are not what a reader expects: without an end, without a length, changed into a pipe, in directories of
+//! thousands of levels; and little room for reading them: a small stack, a full disk for temporary files.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    dead_code,
+    unreachable_pub,
+    reason = "in a test, what must not happen ends the test; its modules are shared with other programs"
+)]
+
+#[path = "bombs/bits.rs"]
+mod bits;
+#[path = "inputs/depth.rs"]
+mod depth;
+#[path = "inputs/endless.rs"]
+mod endless;
+#[path = "bombs/files.rs"]
+mod files;
+#[path = "reference/formats.rs"]
+mod formats;
+#[path = "look/make.rs"]
+mod make;
+#[path = "reference/offload.rs"]
+mod offload;
+#[path = "inputs/room.rs"]
+mod room;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
+const HOST: &str = "host-x86_64-unknown-linux-gnu-";
+const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
+
+/// After so many seconds a run is taken to hang.
+const PATIENCE: &str = "30";
+
+/// A directory for a run, and another one for its temporary files.
+struct Bench {
+    work: tempfile::TempDir,
+    temporary: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new(files: &[(&str, &[u8])]) -> Self {
+        let (work, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for (name, data) in files {
+            fs::write(work.path().join(name), data).unwrap();
+        }
+        Self { work, temporary }
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.work.path().join(name)
+    }
+
+    /// The tool with these words, after a shell has done something that limits it.
+    fn command(&self, before: &str, words: &[&str]) -> Command {
+        let mut command = Command::new("timeout");
+        // A limit on file sizes keeps a failing test from filling the disk.
+        let script = format!("ulimit -f 400000; {before}\nexec \"$@\"");
+        command.args([PATIENCE, "sh", "-c", &script, "sh", OURS]).args(words);
+        command.current_dir(self.work.path()).env("TMPDIR", self.temporary.path()).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> Output {
+        self.command("", words).output().unwrap()
+    }
+
+    /// Whether there is nothing but these files.
+    fn assert_only(&self, names: &[&str], what: &str) {
+        let mut left = list(self.work.path());
+        left.retain(|name| !names.contains(&name.as_str()));
+        assert!(left.is_empty() && list(self.temporary.path()).is_empty(), "{what}: {left:?} are left");
+    }
+}
+
+fn list(directory: &Path) -> Vec<String> {
+    fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+fn stderr(run: &Output) -> String {
+    String::from_utf8_lossy(&run.stderr).into_owned()
+}
+
+fn stdout(run: &Output) -> String {
+    String::from_utf8_lossy(&run.stdout).into_owned()
+}
+
+/// It failed in order, with this message.
+fn assert_fails(what: &str, run: &Output, message: &str) {
+    assert_eq!(run.status.code(), Some(1), "{what}: {:?} {}", run.status, stderr(run));
+    assert!(stderr(run).contains(message), "{what}: {}", stderr(run));
+}
+
+fn assert_succeeds(what: &str, run: &Output) {
+    assert!(run.status.success(), "{what}: {:?} {}", run.status, stderr(run));
+}
+
+/// Says what is not tried, past the capture of the test harness.
+fn skip(what: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {what}");
+}
+
+/// Every command line that reads one file, which stands for `FILE`; `out` is what they write.
+fn readers() -> Vec<Vec<&'static str>> {
+    [
+        "-type=bc -list -input=FILE",
+        "-type=o -list -input=FILE",
+        "-type=a -list -input=FILE",
+        "-type=bc -unbundle -targets=hip-amdgcn-amd-amdhsa--gfx906 -input=FILE -output=out",
+        "-type=a -unbundle -targets=hip-amdgcn-amd-amdhsa--gfx906 -input=FILE -output=out",
+        "-type=bc -targets=host-x86_64-unknown-linux-gnu- -input=FILE -output=out",
+        "-type=o -targets=host-x86_64-unknown-linux-gnu- -input=FILE -output=out",
+        "package FILE --image=arch=gfx906,file=out",
+        "package -o out --image=file=FILE,triple=amdgcn-amd-amdhsa",
+        "inspect FILE",
+        "inspect --inflate --json FILE",
+        "verify FILE",
+        "extract FILE -o out",
+        "recompress FILE -o out",
+    ]
+    .iter()
+    .map(|line| line.split(' ').collect())
+    .collect()
+}
+
+/// One of them on a file.
+fn on(file: &str, line: &[&str]) -> Vec<String> {
+    line.iter().map(|word| word.replace("FILE", file)).collect()
+}
+
+fn words(line: &[String]) -> Vec<&str> {
+    line.iter().map(String::as_str).collect()
+}

@@ -1,0 +1,104 @@
+//! No room for temporary files: what cannot be mapped, and what is inflated, goes there beyond 16 MiB.
+
+use super::make::{DEFLATED, Zipped, zip};
+use super::*;
+
+/// 17 MiB that compress well.
+const LARGE: usize = 17 << 20;
+
+/// Whether a file system of our own can be mounted for temporary files.
+fn has_namespaces() -> bool {
+    let works = Command::new("unshare")
+        .args(["-Urm", "sh", "-c", "mount -t tmpfs -o size=64k none /tmp"])
+        .output()
+        .is_ok_and(|run| run.status.success());
+    if !works {
+        skip("no file systems can be mounted here; a full disk for temporary files is not tried");
+    }
+    works
+}
+
+/// Runs the tool where temporary files have a megabyte, with a file as what a pipe gives.
+fn run_without_room(bench: &Bench, pipe: Option<&str>, words: &[&str]) -> Output {
+    let mut command = Command::new("timeout");
+    let input = pipe.map_or_else(|| "\"$@\"".to_owned(), |pipe| format!("cat {pipe} | \"$@\""));
+    let script =
+        format!("mount -t tmpfs -o size=1m none \"$TMPDIR\" && {input}; status=$?; ls -A \"$TMPDIR\"; exit $status");
+    command.args([PATIENCE, "unshare", "-Urm", "sh", "-c", &script, "sh", OURS]).args(words);
+    command.current_dir(bench.work.path()).env("TMPDIR", bench.temporary.path()).stdin(Stdio::null());
+    command.output().unwrap()
+}
+
+#[test]
+fn a_full_disk_for_temporary_files() {
+    if !has_namespaces() {
+        return;
+    }
+    let bundle = formats::binary(&[(HOST, b""), (GFX906, &vec![7; LARGE])], 1);
+    let package =
+        offload::write(1, &[offload::Image::new(1, 4, &[("triple", "t"), ("arch", "gfx906")], &vec![7; LARGE])]);
+    let library = files::ar(&[("m.o", &bundle)]);
+    let bench = Bench::new(&[("bundle", &bundle), ("package", &package), ("library", &library)]);
+    for line in readers() {
+        let file = match line[0] {
+            "-type=a" => "library",
+            "package" => "package",
+            _ => "bundle",
+        };
+        check(&bench, Some(file), &words(&on("/dev/stdin", &line)));
+    }
+    for line in readers().into_iter().filter(|line| line.iter().any(|word| word.starts_with("-input"))) {
+        check(&bench, Some(if line[0] == "-type=a" { "library" } else { "bundle" }), &words(&on("-", &line)));
+    }
+}
+
+#[test]
+fn a_full_disk_for_what_is_inflated() {
+    if !has_namespaces() {
+        return;
+    }
+    let bundle = formats::binary(&[(HOST, b""), (GFX906, &vec![7; LARGE])], 1);
+    let nested = formats::binary(&[(HOST, b""), (GFX906, &bundle)], 1);
+    let wheel = zip(&[Zipped::new("lib.so", DEFLATED, &bundle)]);
+    let packed = |data: &[u8]| formats::compressed(3, 1, data);
+    let images = offload::compressed(
+        false,
+        &[offload::Image::new(1, 4, &[("triple", "t"), ("arch", "gfx906")], &vec![7; LARGE])],
+    );
+    let library = files::ar(&[("m.o", &packed(&bundle))]);
+    let bench = Bench::new(&[
+        ("wheel", &wheel),
+        ("packed", &packed(&bundle)),
+        ("nested", &packed(&nested)),
+        ("package", &images),
+        ("library", &library),
+    ]);
+    for line in [
+        "inspect wheel",
+        "verify wheel",
+        "extract wheel -o out",
+        "inspect --inflate packed",
+        "verify packed",
+        "recompress --none packed -o -",
+        "inspect --inflate nested",
+        "extract nested -o -",
+        "-type=bc -list -verbose -input=packed",
+        "-type=bc -unbundle -targets=hip-amdgcn-amd-amdhsa--gfx906 -verbose -input=packed -output=-",
+        "-type=a -unbundle -targets=hip-amdgcn-amd-amdhsa--gfx906 -input=library -output=out",
+        "package package --image=arch=gfx906,file=-",
+    ] {
+        check(&bench, None, &line.split(' ').collect::<Vec<_>>());
+    }
+}
+
+/// An error, and nothing written or left.
+fn check(bench: &Bench, pipe: Option<&str>, words: &[&str]) {
+    let before = list(bench.work.path());
+    let run = run_without_room(bench, pipe, words);
+    let what = words.join(" ");
+    let text = if words[0] == "verify" { [stderr(&run), stdout(&run)].concat() } else { stderr(&run) };
+    assert_eq!(run.status.code(), Some(1), "{what}: {:?} {text}", run.status);
+    assert!(text.contains("No space left on device"), "{what}: {text}");
+    assert!(words[0] == "verify" || words[0] == "inspect" || run.stdout.is_empty(), "{what}: {}", stdout(&run));
+    bench.assert_only(&before.iter().map(String::as_str).collect::<Vec<_>>(), &what);
+}
