@@ -43,7 +43,7 @@ const EXPONENT_MAX: f64 = 1.3;
 /// What takes less at the larger size is quick, whatever it grows like: less than this cannot be measured well.
 const QUICK: Duration = Duration::from_millis(50);
 
-/// How often what seems to grow too fast is measured again; the mean counts.
+/// How often what seems to grow too fast is measured again.
 const RETRIES: u32 = 6;
 
 /// Rows that are known to grow too fast: the dimension, the beginning of the command line, and why.
@@ -53,15 +53,21 @@ const KNOWN: &[(&str, &str, &str)] = &[];
 struct Row {
     name: String,
     runs: u32,
-    /// What all runs have taken together.
+    /// The time of all runs together.
     small: Duration,
     large: Duration,
+    /// The shortest times.
+    least: [Duration; 2],
 }
 
 impl Row {
+    /// That of the means or that of the shortest times, whichever is less: others on the machine make means too large, and
+    /// the clock, which counts in ticks, makes short times too short.
     fn exponent(&self, start: Duration) -> f64 {
-        let cost = |took: Duration| (took / self.runs).saturating_sub(start).as_secs_f64().max(0.001);
-        (cost(self.large) / cost(self.small)).log(f64::from(TIMES))
+        let cost = |took: Duration| took.saturating_sub(start).as_secs_f64().max(0.001);
+        let of = |small, large| (cost(large) / cost(small)).log(f64::from(TIMES));
+        let [small, large] = self.least;
+        of(self.small / self.runs, self.large / self.runs).min(of(small, large))
     }
 
     fn grows_too_fast(&self, start: Duration) -> bool {
@@ -70,8 +76,9 @@ impl Row {
 
     fn measure_again(&mut self, measure: impl Fn(u32) -> Duration) {
         self.runs += 1;
-        self.small += measure(1);
-        self.large += measure(TIMES);
+        let times @ [small, large] = [measure(1), measure(TIMES)];
+        (self.small, self.large) = (self.small + small, self.large + large);
+        self.least.iter_mut().zip(times).for_each(|(least, time)| *least = time.min(*least));
     }
 
     fn describe(&self, start: Duration) -> String {
@@ -135,7 +142,7 @@ impl Bench {
         let large = measure(TIMES);
         // What is quick is not measured twice.
         let small = if large > QUICK { measure(1) } else { large };
-        let mut row = Row { name, runs: 1, small, large };
+        let mut row = Row { name, runs: 1, small, large, least: [small, large] };
         for _ in 0..RETRIES {
             if row.grows_too_fast(start) {
                 row.measure_again(measure);
