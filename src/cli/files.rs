@@ -1,6 +1,7 @@
 //! The files that a subcommand works on, named or found in directories, and the limits on their inflated size.
 
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use clap::builder::PathBufValueParser;
 use clap::{Arg, ArgAction, ArgMatches};
@@ -11,12 +12,12 @@ use super::options::MAX_SIZE_HELP;
 use super::values;
 
 /// How a file was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// Named on the command line.
     Named,
-    /// Found in a directory, where most files have no device code.
-    InDirectory,
+    /// Found in a directory that was named, where most files have no device code.
+    InDirectory(Rc<Path>),
 }
 
 /// A file to work on.
@@ -73,7 +74,7 @@ pub(super) fn of(matches: &ArgMatches) -> Vec<Result<WorkFile, Error>> {
     let mut files = Vec::new();
     for path in named(matches) {
         if path.is_dir() {
-            directory(path, directories, &mut files);
+            directory(path, directories, &path.as_path().into(), &mut files);
         } else {
             files.push(Ok(WorkFile { path: path.clone(), origin: Origin::Named }));
         }
@@ -81,8 +82,8 @@ pub(super) fn of(matches: &ArgMatches) -> Vec<Result<WorkFile, Error>> {
     files
 }
 
-/// Adds the files in a directory, sorted by name, so that the output is reproducible.
-fn directory(path: &Path, directories: Directories, files: &mut Vec<Result<WorkFile, Error>>) {
+/// Adds the files in a directory below `named`, sorted by name, so that the output is reproducible.
+fn directory(path: &Path, directories: Directories, named: &Rc<Path>, files: &mut Vec<Result<WorkFile, Error>>) {
     let listed = std::fs::read_dir(path).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
     let mut entries = match listed {
         Ok(entries) => entries,
@@ -91,9 +92,11 @@ fn directory(path: &Path, directories: Directories, files: &mut Vec<Result<WorkF
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
         match entry.file_type() {
-            Ok(kind) if kind.is_file() => files.push(Ok(WorkFile { path: entry.path(), origin: Origin::InDirectory })),
+            Ok(kind) if kind.is_file() => {
+                files.push(Ok(WorkFile { path: entry.path(), origin: Origin::InDirectory(Rc::clone(named)) }));
+            }
             Ok(kind) if kind.is_dir() && directories == Directories::Recursive => {
-                directory(&entry.path(), directories, files);
+                directory(&entry.path(), directories, named, files);
             }
             Ok(_) => {}
             Err(error) => files.push(Err(Error::io(entry.path(), error))),
@@ -116,7 +119,7 @@ mod tests {
         std::os::unix::fs::symlink(dir.path(), at("loop")).unwrap();
         let found = |directories| {
             let mut files = Vec::new();
-            directory(dir.path(), directories, &mut files);
+            directory(dir.path(), directories, &dir.path().into(), &mut files);
             files.into_iter().map(|file| file.unwrap().path).collect::<Vec<_>>()
         };
         assert_eq!(found(Directories::Flat), [at("a"), at("z")]);

@@ -675,6 +675,22 @@ fn an_input_is_not_overwritten() {
 }
 
 #[test]
+fn names_count_from_the_directory_that_led_to_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("d/a")).unwrap();
+    fs::write(dir.path().join("d/a/f"), bundle()).unwrap();
+    let run = |paths: &[&str]| {
+        let args = [&["extract", "-n", "-r", "-t", "gfx906", "-o", "out"], paths].concat();
+        let (status, out, said) = text(&tool_in(dir.path(), &args));
+        assert_eq!(status, 0, "{said}");
+        out
+    };
+    let (from_d, from_a) = (format!("out/a_f-0-{GFX906}.txt\n"), format!("out/f-0-{GFX906}.txt\n"));
+    assert_eq!(run(&["d", "d/a"]), [from_d.as_str(), &from_a].concat());
+    assert_eq!(run(&["d/a", "d"]), [from_a.as_str(), &from_d].concat());
+}
+
+#[test]
 fn from_wheels_archives_and_directories() {
     let data = bundle();
     let library = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &formats::compressed(2, 1, &data))]);
