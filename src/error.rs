@@ -1,8 +1,9 @@
-//! What can go wrong: one type for the library, one for the bytes of a file.
+//! Errors: one type for the library, one for the bytes of a file.
 //!
 //! [`Malformed`] says what is wrong with bytes and where; [`Error`] adds the file. Where LLVM 22 has a
 //! message for the same case, `Display` gives that text; offsets are written in decimal.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -40,7 +41,7 @@ pub enum Error {
     Malformed {
         /// The file as the caller named it.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// The fault and its offset.
         source: Malformed,
     },
     /// A broken part of a file, named by its place.
@@ -50,7 +51,7 @@ pub enum Error {
         file: PathBuf,
         /// Where it lies, as it may stand on a terminal.
         place: String,
-        /// What is wrong.
+        /// The fault.
         error: Box<Error>,
     },
     /// An unknown bundle file type.
@@ -95,12 +96,12 @@ pub enum Error {
     /// Requested entries that no bundle in the input can serve, sorted.
     #[error("Can't find bundles for{}", MissingList(.0))]
     MissingEntries(Vec<String>),
-    /// A file is not one of those whose bundles can be written anew.
-    #[error("'{}': {}: not supported", path.display(), what.name())]
+    /// A file of a kind whose bundles cannot be rewritten.
+    #[error("'{}': {}", path.display(), UnsupportedText(*what))]
     Unsupported {
         /// The file as the caller named it.
         path: PathBuf,
-        /// What it is.
+        /// The kind of the file.
         what: FileKind,
     },
     /// A bundle would outgrow the space that it has to stay in.
@@ -163,7 +164,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// Standard output, which takes one code object, would get more.
-    #[error("'{}': several code objects match, but standard output takes only one: {}", path.display(), Listed(ids))]
+    #[error("'{}': several code objects match, but standard output takes only one: {}", path.display(), Listed(&counted(ids)))]
     SeveralMatch {
         /// The file that holds one too many, as the caller named it.
         path: PathBuf,
@@ -181,7 +182,7 @@ pub enum Error {
     NoMatch {
         /// The files that were searched, as the caller named them.
         inputs: Vec<PathBuf>,
-        /// What takes none; nothing if the selection names nothing.
+        /// The parts of the selection without a match; empty if the selection names nothing.
         unmatched: Vec<Want>,
         /// The entry IDs that are there, each once, in file order.
         present: Vec<String>,
@@ -189,9 +190,9 @@ pub enum Error {
     /// A selection, or something that it names, takes no code object, except from files that are skipped.
     #[error("no code object matches{}", NoSoundMatchText { unmatched, only_left_out, present, left_out: *left_out })]
     NoSoundMatch {
-        /// What takes none in any file.
+        /// The parts of the selection without a match in any file.
         unmatched: Vec<Want>,
-        /// What takes some of skipped files, as far as these could be read, and of no other.
+        /// Those that match only in skipped files, as far as these could be read.
         only_left_out: Vec<Want>,
         /// The entry IDs in the other files, each once, in file order.
         present: Vec<String>,
@@ -252,7 +253,7 @@ pub enum Error {
     Usage(&'static str),
 }
 
-/// What a file is, as far as its bundles cannot be written anew.
+/// A kind of file whose bundles cannot be rewritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileKind {
@@ -281,7 +282,7 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    /// What it is called in messages.
+    /// The name in messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Empty => "an empty file",
@@ -294,7 +295,19 @@ impl FileKind {
             Self::Bitcode => "LLVM bitcode",
             Self::Archive => "an ar archive",
             Self::Zip => "a zip file",
-            Self::Other => "neither a bundle nor an ELF file",
+            Self::Other => "a file of unknown format",
+        }
+    }
+}
+
+/// Why a file cannot be rewritten.
+struct UnsupportedText(FileKind);
+
+impl fmt::Display for UnsupportedText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            FileKind::Other => f.write_str("cannot recompress: not a bundle or an ELF file"),
+            kind => write!(f, "{}: not supported", kind.name()),
         }
     }
 }
@@ -322,7 +335,7 @@ fn alternatives(wants: &[Want]) -> String {
     wants.iter().map(Want::to_string).collect::<Vec<_>>().join(" or ")
 }
 
-/// What was asked for, where, and what is there instead.
+/// The wanted code objects, the files, and the code objects in them.
 struct NoMatchText<'e> {
     inputs: &'e [PathBuf],
     unmatched: &'e [Want],
@@ -376,6 +389,25 @@ fn write_present(f: &mut fmt::Formatter<'_>, have: &str, present: &[String]) -> 
         [] => write!(f, "; {have} none"),
         present => write!(f, "; {have}: {}", Listed(present)),
     }
+}
+
+/// Each text once, in order of first occurrence, with its count if there are several. The search stops early, so there may be
+/// more.
+fn counted(texts: &[String]) -> Vec<String> {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    let mut distinct = Vec::new();
+    for text in texts {
+        let count = counts.entry(text).or_default();
+        if *count == 0 {
+            distinct.push(text.as_str());
+        }
+        *count = count.saturating_add(1);
+    }
+    let shown = |text: &str| match counts.get(text) {
+        Some(&count) if count > 1 => format!("{text} (at least {count} times)"),
+        _ => text.to_owned(),
+    };
+    distinct.into_iter().map(shown).collect()
 }
 
 /// The beginning of a list that may be long.
@@ -500,7 +532,7 @@ pub enum Malformed {
     /// A size that disagrees with the data it describes.
     #[error("{what} at offset {offset}: {size} is recorded as {recorded} bytes, but is {actual}")]
     Size {
-        /// What the container is.
+        /// The name of the container.
         what: &'static str,
         /// Where it starts.
         offset: u64,
@@ -508,13 +540,13 @@ pub enum Malformed {
         size: &'static str,
         /// The recorded size.
         recorded: u64,
-        /// What the data gives; a text because it may be known only as a bound.
+        /// The actual value; a text because it may be known only as a bound.
         actual: String,
     },
     /// A recorded hash that disagrees with the data.
     #[error("{what} at offset {offset}: the recorded hash is {recorded:#018x}, but the data gives {actual:#018x}")]
     Hash {
-        /// What the container is.
+        /// The name of the container.
         what: &'static str,
         /// Where it starts.
         offset: u64,
@@ -526,7 +558,7 @@ pub enum Malformed {
     /// A compressed stream that its decoder refuses.
     #[error("{what} at offset {offset}: the {method} stream is broken after {inflated} inflated bytes: {reason}")]
     Stream {
-        /// What the container is.
+        /// The name of the container.
         what: &'static str,
         /// Where it starts.
         offset: u64,
@@ -570,7 +602,7 @@ pub enum Malformed {
     /// Trailing bytes after the last container that are neither another one nor zeros.
     #[error("trailing data at offset {offset}: expected {what} or zeros")]
     Trailing {
-        /// What may follow.
+        /// The data that may follow.
         what: &'static str,
         /// Where the other bytes begin.
         offset: u64,
@@ -585,10 +617,10 @@ pub enum Malformed {
         /// Where the first one lies that is too deep.
         offset: u64,
     },
-    /// Nested containers that exceed the limit of a scan.
-    #[error("nested containers at offset {offset} exceed the limit of {limit} {what}; scan stopped")]
+    /// More to read or to report than a limit allows.
+    #[error("more than {limit} {what}; stopped at offset {offset}")]
     Search {
-        /// What exceeds the limit.
+        /// The unit of the limit.
         what: &'static str,
         /// Where it exceeds the limit.
         offset: u64,
@@ -598,7 +630,7 @@ pub enum Malformed {
     /// A compressed container whose recorded inflated size exceeds the limit.
     #[error("{what} at offset {offset}: its inflated size of {claimed} bytes exceeds the limit of {limit}")]
     Claim {
-        /// What the container is.
+        /// The name of the container.
         what: &'static str,
         /// Where it starts.
         offset: u64,
@@ -612,7 +644,7 @@ pub enum Malformed {
         "{what} at offset {offset}: its inflated size of {claimed} bytes exceeds what is left of the limit of {limit} for nested containers"
     )]
     NestedClaim {
-        /// What the container is.
+        /// The name of the container.
         what: &'static str,
         /// Where it starts.
         offset: u64,
@@ -632,7 +664,7 @@ pub enum Malformed {
     /// An object file with a structure that contradicts itself or is beyond what can be done with it.
     #[error("{what} at offset {offset}")]
     Object {
-        /// What is wrong.
+        /// The fault.
         what: String,
         /// The header, table or content that it is about.
         offset: u64,
@@ -640,7 +672,7 @@ pub enum Malformed {
     /// A fat object that would not fit its object format.
     #[error("the fat object would have {needed} {what}, more than the {most} that its object format allows")]
     Limit {
-        /// What there is too much of.
+        /// The unit of the limit.
         what: &'static str,
         /// How much there would be.
         needed: u64,
@@ -650,7 +682,7 @@ pub enum Malformed {
     /// A compressed container whose inflated data is not a bundle.
     #[error("{what} at offset {offset}: the inflated data is not a bundle")]
     NoBundleInside {
-        /// What the container is.
+        /// The name of the container.
         what: &'static str,
         /// Where it starts.
         offset: u64,
@@ -658,11 +690,11 @@ pub enum Malformed {
     /// Any of the above, inside the inflated bytes of a compressed container.
     #[error("{what} at offset {offset}: inside the inflated bytes: {inner}")]
     Inflated {
-        /// What the container is.
+        /// The name of the container.
         what: &'static str,
         /// Where it starts in the file.
         offset: u64,
-        /// What is wrong; its offsets count inflated bytes.
+        /// The fault; its offsets count inflated bytes.
         inner: Box<Malformed>,
     },
 }

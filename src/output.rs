@@ -60,7 +60,7 @@ enum Place {
     Into { staged: File, destination: File },
 }
 
-/// What has the name of a staged file already.
+/// The file that already has the name of a staged one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Over {
     Nothing,
@@ -138,7 +138,7 @@ impl Output {
         Ok(())
     }
 
-    /// Makes a new file one that whoever may read it may run; one that replaces another has what that had.
+    /// Grants execute permission wherever read permission is granted. A replaced file keeps its mode.
     pub(crate) fn make_executable(&mut self) -> Result<()> {
         if let Place::Name { over: Over::Nothing, staged, .. } = &self.place {
             let mode = staged.file.metadata().with_path(&self.path)?.mode();
@@ -404,7 +404,7 @@ fn existing(path: &Path) -> io::Result<Option<Metadata>> {
     }
 }
 
-/// What an output path leads to.
+/// The destination of an output path.
 enum Target {
     /// A place in the file system, behind all symbolic links; the last may point to nothing yet.
     Path(PathBuf),

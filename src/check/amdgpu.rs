@@ -1,4 +1,4 @@
-//! What the code objects of AMD GPUs have besides: kernel descriptors, and metadata that names them.
+//! Checks specific to AMD GPUs: kernel descriptors, and the metadata that names them.
 //!
 //! A kernel descriptor is an object of 64 bytes with a symbol `<kernel>.kd`:
 //!
@@ -49,7 +49,7 @@ pub(super) fn check<Elf: FileHeader<Endian = Endianness>>(
     }
     for (data, offset) in notes {
         let Some(symbols) = metadata::symbols(data) else {
-            return wrong("metadata of kernels that is no MessagePack map, or not whole,", *offset);
+            return wrong("kernel metadata that is not a complete MessagePack map,", *offset);
         };
         // Without symbol tables, the dynamic section leads to the symbols, in what is stripped of its section headers.
         if let Some(missing) = symbols.into_iter().find(|name| !tables.is_empty() && !names.contains(name)) {

@@ -39,7 +39,7 @@ pub(super) fn check(data: &[u8]) -> Result {
     match data.get(4) {
         Some(1) => File::<FileHeader32<Endianness>>::open(data)?.check(),
         Some(2) => File::<FileHeader64<Endianness>>::open(data)?.check(),
-        _ => wrong("an ELF file of no class", 4),
+        _ => wrong("invalid ELF class", 4),
     }
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn check_names(data: &[u8]) -> Result {
     match data.get(4) {
         Some(1) => File::<FileHeader32<Endianness>>::open(data)?.section_names().map(drop),
         Some(2) => File::<FileHeader64<Endianness>>::open(data)?.section_names().map(drop),
-        _ => wrong("an ELF file of no class", 4),
+        _ => wrong("invalid ELF class", 4),
     }
 }
 
@@ -110,10 +110,10 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
         let kind = header.e_type(endian);
         let size = u64::from(header.e_ehsize(endian));
         if kind == ET_NONE {
-            return wrong("an ELF file of no type", 16);
+            return wrong("invalid ELF type", 16);
         }
         if self.machine() == EM_NONE && kind.0 < OWN_TYPES {
-            return wrong("an ELF file for no machine", 18);
+            return wrong("invalid ELF machine", 18);
         }
         // NVIDIA has the version of CUDA there, times ten.
         let version = header.e_version(endian);
@@ -185,7 +185,7 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
     fn strings(&self, number: u32, what: &str, offset: u64) -> Result<&'d [u8]> {
         let section = usize::try_from(number).ok().and_then(|index| self.sections.get(index));
         let Some(section) = section.filter(|section| section.sh_type(self.endian) == SHT_STRTAB) else {
-            return wrong(format!("{what} in section {number}, which is no string table,"), offset);
+            return wrong(format!("{what} in section {number}, which is not a string table,"), offset);
         };
         let (start, len) = section.file_range(self.endian).unwrap_or_default();
         let strings = self.bytes(start, len, || format!("the string table of {what}"))?;

@@ -47,7 +47,7 @@ pub(crate) fn code_object(data: &[u8]) -> Result<(), Malformed> {
 /// # Errors
 /// [`Malformed::Object`].
 pub(crate) fn beginning(head: &[u8], len: u64) -> Result<(), Malformed> {
-    if head.starts_with(&ZEROS) && len >= HEADER_MIN { wrong("zeros in place of a header", 0) } else { Ok(()) }
+    if head.starts_with(&ZEROS) && len >= HEADER_MIN { wrong("zeros instead of a header", 0) } else { Ok(()) }
 }
 
 fn wrong<T>(what: impl Into<String>, offset: u64) -> Result<T, Malformed> {

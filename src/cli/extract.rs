@@ -1,7 +1,7 @@
 //! `extract`: copies code objects out of any file, selected by target.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::builder::PathBufValueParser;
@@ -129,20 +129,12 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
 
 /// The files to look into. Directories that cannot be read are problems, as are the files in them.
 fn sources(matches: &ArgMatches, problems: &mut Vec<String>) -> Vec<Source> {
-    let named: Vec<&PathBuf> = matches.get_many("files").into_iter().flatten().collect();
-    let directory_of = |path: &PathBuf| {
-        let around = named.iter().filter(|directory| path.starts_with(directory));
-        around
-            .max_by_key(|directory| directory.components().count())
-            .map_or(Path::new(""), |directory| directory.as_path())
-    };
     let mut sources = Vec::new();
     for file in files::of(matches) {
         match file {
             Ok(WorkFile { path, origin: Origin::Named }) => sources.push(Source::named(path)),
-            Ok(WorkFile { path, origin: Origin::InDirectory }) => {
-                let directory = directory_of(&path);
-                sources.push(Source::found(path, directory));
+            Ok(WorkFile { path, origin: Origin::InDirectory(directory) }) => {
+                sources.push(Source::found(path, &directory));
             }
             Err(error) => problems.push(error.to_string()),
         }
@@ -175,7 +167,7 @@ struct Written<'r> {
     code_object: CodeObject<'r>,
 }
 
-/// What a code object has that is made for the report.
+/// The texts of a code object that are made for the report.
 struct Texts {
     id: String,
     target: Option<Target>,

@@ -1,6 +1,7 @@
 //! The files that a subcommand works on, named or found in directories, and the limits on their inflated size.
 
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use clap::builder::PathBufValueParser;
 use clap::{Arg, ArgAction, ArgMatches};
@@ -13,12 +14,12 @@ use super::options::MAX_SIZE_HELP;
 use super::values;
 
 /// How a file was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// Named on the command line.
     Named,
-    /// Found in a directory, where most files have no device code.
-    InDirectory,
+    /// Found in a directory that was named, where most files have no device code.
+    InDirectory(Rc<Path>),
 }
 
 /// A file to work on.
@@ -31,9 +32,9 @@ pub(super) struct WorkFile {
 impl WorkFile {
     /// Opens the file: one that was named may be a pipe, and is read up to the limit; one in a directory may not.
     pub(super) fn open(&self, limits: Limits) -> Result<Input, Error> {
-        match self.origin {
+        match &self.origin {
             Origin::Named => Input::open_finite(&self.path, limits.streamed),
-            Origin::InDirectory => Input::open_regular(&self.path),
+            Origin::InDirectory(_) => Input::open_regular(&self.path),
         }
     }
 }
@@ -95,6 +96,7 @@ pub(super) fn of(matches: &ArgMatches) -> Vec<Result<WorkFile, Error>> {
 
 /// Adds the files in a directory, sorted by name, so that the output is reproducible.
 fn directory(path: &Path, directories: Directories, files: &mut Vec<Result<WorkFile, Error>>) {
+    let named: Rc<Path> = path.into();
     let depth = match directories {
         Directories::Flat => 1,
         Directories::Recursive => usize::MAX,
@@ -102,7 +104,7 @@ fn directory(path: &Path, directories: Directories, files: &mut Vec<Result<WorkF
     for entry in WalkDir::new(path).max_depth(depth).sort_by_file_name() {
         match entry {
             Ok(entry) if entry.file_type().is_file() => {
-                files.push(Ok(WorkFile { path: entry.into_path(), origin: Origin::InDirectory }));
+                files.push(Ok(WorkFile { path: entry.into_path(), origin: Origin::InDirectory(Rc::clone(&named)) }));
             }
             Ok(_) => {}
             Err(error) => {

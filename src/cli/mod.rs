@@ -49,7 +49,7 @@ use subcommand::Subcommand;
 /// All tools. The first one serves every name that no other tool claims.
 const TOOLS: [&Tool; 2] = [bundler::TOOL, packager::TOOL];
 
-/// What `-h` prints.
+/// The form of the help that `-h` prints.
 const SHORT_HELP: HelpStyle = HelpStyle { by_category: false, hidden: false };
 
 /// Runs the tool for one command line, `argv[0]` included.
@@ -64,7 +64,11 @@ pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
     }
     let mut console = Console::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
     let (matches, called) = match parse(tool, argv) {
-        Parsed::Exit { stdout, stderr, status } => return print(&stdout, &stderr, status),
+        Parsed::Exit { stdout, stderr, hint, status } => {
+            let status = print(&stdout, &stderr, status);
+            hint.iter().for_each(|hint| console.hint(hint));
+            return status;
+        }
         Parsed::Run { matches, called } => (matches, called),
     };
     let program = Program::new(&called);
@@ -105,6 +109,9 @@ fn finish<T>(console: &Console, executed: anyhow::Result<T>, done: impl FnOnce(T
 /// A way to fix an error, in terms of the command line.
 fn hint(error: &Error) -> Option<&'static str> {
     match error {
+        Error::SeveralMatch { ids, .. } if ids.iter().all(|id| ids.first() == Some(id)) => {
+            Some("write all of them into a directory with -o DIR")
+        }
         Error::SeveralMatch { .. } => {
             Some("choose one with --exact --target=ID, or write all of them into a directory with -o DIR")
         }

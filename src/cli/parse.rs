@@ -11,7 +11,7 @@ use super::options::{Action, Tool};
 use super::program::Program;
 use super::{response, subcommand};
 
-/// What a command line asks for.
+/// The meaning of a command line.
 #[derive(Debug)]
 pub(super) enum Parsed {
     /// The tool's work.
@@ -27,6 +27,8 @@ pub(super) enum Parsed {
         stdout: Vec<u8>,
         /// To print on the standard error stream, before the other.
         stderr: Vec<u8>,
+        /// A way to fix the command line, to print last.
+        hint: Option<String>,
         /// The status to end with.
         status: u8,
     },
@@ -36,7 +38,7 @@ pub(super) enum Parsed {
 pub(super) fn parse(tool: &Tool, argv: Vec<OsString>) -> Parsed {
     let typed = argv.first().cloned().unwrap_or_default();
     let words = argv.get(1..).unwrap_or_default();
-    let hint = if tool.has_subcommands() { subcommand::hint(words) } else { None }.unwrap_or_default();
+    let hint = if tool.has_subcommands() { subcommand::hint(words) } else { None };
     let argv = match response::expand(argv) {
         Ok(argv) => argv,
         Err(message) => return refused([message, b"\n".to_vec(), without_options(tool, &typed)].concat()),
@@ -53,13 +55,13 @@ pub(super) fn parse(tool: &Tool, argv: Vec<OsString>) -> Parsed {
                 Action::Help(style) => help::text(tool, program.name, style),
                 Action::Version => help::version(tool),
             };
-            Parsed::Exit { stdout, stderr, status: 0 }
+            Parsed::Exit { stdout, stderr, hint: None, status: 0 }
         }
-        Verdict::Refused(stderr) => refused([stderr, hint.into_bytes()].concat()),
+        Verdict::Refused(stderr) => Parsed::Exit { stdout: Vec::new(), stderr, hint, status: 1 },
     }
 }
 
-/// What the reference says when it goes on as if no option had been given.
+/// The reference's message if it goes on without any option.
 fn without_options(tool: &Tool, typed: &OsStr) -> Vec<u8> {
     let Some(missing) = tool.without_options else { return Vec::new() };
     let colon = if typed.is_empty() { "" } else { ": " };
@@ -67,7 +69,7 @@ fn without_options(tool: &Tool, typed: &OsStr) -> Vec<u8> {
 }
 
 fn refused(stderr: Vec<u8>) -> Parsed {
-    Parsed::Exit { stdout: Vec::new(), stderr, status: 1 }
+    Parsed::Exit { stdout: Vec::new(), stderr, hint: None, status: 1 }
 }
 
 #[cfg(test)]
@@ -90,7 +92,7 @@ mod tests {
 
     fn exit(words: &[&[u8]]) -> (String, String, u8) {
         match parsed(words) {
-            Parsed::Exit { stdout, stderr, status } => {
+            Parsed::Exit { stdout, stderr, status, .. } => {
                 (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap(), status)
             }
             other => panic!("{other:?}"),
@@ -209,8 +211,9 @@ mod tests {
 
     #[test]
     fn no_words_at_all_are_refused_too() {
-        let Parsed::Exit { stderr, status, .. } = parse(TOOL, Vec::new()) else { panic!() };
-        assert!(stderr.starts_with(b": for the --type option: must be specified at least once!\nhint: "));
+        let Parsed::Exit { stderr, hint, status, .. } = parse(TOOL, Vec::new()) else { panic!() };
+        assert!(stderr.starts_with(b": for the --type option: must be specified at least once!\n"));
+        assert!(hint.is_some_and(|hint| hint.starts_with("subcommands: ")));
         assert_eq!(status, 1);
     }
 }

@@ -75,7 +75,7 @@ fn nearest(word: &OsStr) -> Option<&'static str> {
     names().into_iter().min_by_key(errors).filter(|name| errors(name) * 2 <= word.len())
 }
 
-/// The line that names the subcommands, for a command line that is empty, is only `-h`, or begins with a word that is neither a
+/// The hint that names the subcommands, for a command line that is empty, is only `-h`, or begins with a word that is neither a
 /// subcommand nor an option. Compilers never pass these.
 pub(super) fn hint(words: &[OsString]) -> Option<String> {
     let nearest = match words {
@@ -85,7 +85,7 @@ pub(super) fn hint(words: &[OsString]) -> Option<String> {
         _ => return None,
     };
     let meant = nearest.map_or(String::new(), |name| format!("did you mean '{name}'? "));
-    Some(format!("hint: {meant}subcommands: {}\n", listed()))
+    Some(format!("{meant}subcommands: {}", listed()))
 }
 
 /// All subcommands as those of one command, for man pages and completions.

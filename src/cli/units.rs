@@ -48,17 +48,22 @@ pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
 pub(crate) struct Kinds(BTreeMap<&'static str, usize>);
 
 impl Kinds {
-    /// Counts one more.
-    pub(crate) fn add(&mut self, name: &'static str) {
+    /// Counts `more` of one kind.
+    pub(crate) fn add(&mut self, name: &'static str, more: usize) {
         let number = self.0.entry(name).or_default();
-        *number = number.saturating_add(1);
+        *number = number.saturating_add(more);
+    }
+
+    /// The number of all kinds together.
+    pub(crate) fn total(&self) -> usize {
+        self.0.values().copied().fold(0, usize::saturating_add)
     }
 }
 
 impl FromIterator<&'static str> for Kinds {
     fn from_iter<Names: IntoIterator<Item = &'static str>>(names: Names) -> Self {
         let mut kinds = Self::default();
-        names.into_iter().for_each(|name| kinds.add(name));
+        names.into_iter().for_each(|name| kinds.add(name, 1));
         kinds
     }
 }

@@ -115,7 +115,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     let is_none = total.is_none() && failures.is_empty() && !matches.get_flag("allow-none");
     if is_none {
         console.error("no device code was read, so nothing was verified");
-        console.line(hint(matches));
+        console.hint(hint(matches));
     }
     let clean = failures.is_empty() && total.faults == 0 && !is_none;
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -123,13 +123,13 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
 
 fn hint(matches: &ArgMatches) -> &'static str {
     if !matches.get_flag("recursive") && files::named(matches).any(|path| path.is_dir()) {
-        "hint: -r also looks into the directories inside of a directory; --allow-none accepts that there is no device code"
+        "-r also looks into the directories inside of a directory; --allow-none accepts that there is no device code"
     } else {
-        "hint: --allow-none accepts that there is no device code"
+        "--allow-none accepts that there is no device code"
     }
 }
 
-/// What all files hold together.
+/// The sums over all files.
 #[derive(Default, Serialize)]
 struct Total {
     files: usize,
@@ -138,7 +138,7 @@ struct Total {
     without_bundle: usize,
     faults: usize,
     unread: usize,
-    /// How much there is of each kind that is not read, as far as it is listed.
+    /// The number of parts of each kind that are not read.
     #[serde(skip)]
     kinds: Kinds,
 }
@@ -150,8 +150,9 @@ impl Total {
         self.code_objects = self.code_objects.saturating_add(verified.code_objects);
         self.without_bundle = self.without_bundle.saturating_add(verified.without_bundle);
         self.faults = self.faults.saturating_add(verified.faults.len()).saturating_add(verified.more_faults);
-        self.unread = self.unread.saturating_add(verified.unread.len()).saturating_add(verified.more_unread);
-        verified.unread.iter().for_each(|unread| self.kinds.add(unread.what.name()));
+        verified.unread.iter().for_each(|unread| self.kinds.add(unread.what.name(), 1));
+        verified.more_unread.iter().for_each(|(name, more)| self.kinds.add(name, *more));
+        self.unread = self.kinds.total();
     }
 
     fn of(verified: &Verified) -> Self {
@@ -184,6 +185,11 @@ impl Total {
     }
 }
 
+/// The number of parts that are not read, and not listed either.
+fn more_unread(verified: &Verified) -> usize {
+    verified.more_unread.values().copied().fold(0, usize::saturating_add)
+}
+
 /// Of a file in a directory only what concerns device code is told: most hold none.
 fn write_file((file, verified): &Checked, out: &mut dyn Write) -> Result<()> {
     let total = Total::of(verified);
@@ -200,8 +206,9 @@ fn write_file((file, verified): &Checked, out: &mut dyn Write) -> Result<()> {
     unread.iter().try_for_each(|unread| {
         write_line(out, &format!("{} at offset {}: {}, not read", unread.place, unread.offset, unread.what.name()))
     })?;
-    if verified.more_unread > 0 {
-        let more = count(verified.more_unread, "part", "parts");
+    let more = more_unread(verified);
+    if more > 0 {
+        let more = count(more, "part", "parts");
         write_line(out, &format!("{}: {more} not read and not listed", file.path.to_string_lossy()))?;
     }
     write_line(out, &format!("{}: {}", file.path.to_string_lossy(), total.verdict()))
@@ -279,7 +286,7 @@ fn write_report(checked: &[Checked], run: &Run, out: &mut dyn Write) -> Result<(
         faults: verified.faults.iter().map(fault).collect(),
         more_faults: verified.more_faults,
         unread: verified.unread.iter().map(unread).collect(),
-        more_unread: verified.more_unread,
+        more_unread: more_unread(verified),
     };
     let files = checked.iter().map(file).collect();
     let problems = run.failures.iter().map(Error::to_string).collect();

@@ -1,4 +1,4 @@
-//! What a file may make of itself: how much it may inflate to, and how much its names and counts may claim.
+//! Limits on untrusted input: decompressed size, entry counts, name lengths.
 //!
 //! A few kilobytes can honestly be gigabytes when inflated, and a few bytes in a table can name the same megabytes a
 //! thousand times. What a file claims is held against [`Limits`], which the caller chooses, and against the constants
@@ -12,7 +12,7 @@ use crate::error::Malformed;
 const ENTRIES_MAX: u64 = 100_000;
 const ENTRIES_ROOM: &str = "no more than 100000";
 
-/// What the IDs of one bundle may take together, in bytes.
+/// The limit on the size of all IDs of a bundle, in bytes.
 const IDS_MAX: u64 = 16 << 20;
 const IDS_ROOM: &str = "no more than 16 MiB for all IDs of a bundle together";
 
@@ -42,14 +42,14 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// That a container at `offset` may inflate to `claimed` bytes.
+    /// Checks that a container at `offset` may inflate to `claimed` bytes.
     pub(super) fn check(&self, what: &'static str, offset: u64, claimed: u64) -> Result<(), Malformed> {
         let limit = self.inflated;
         if claimed > limit { Err(Malformed::Claim { what, offset, claimed, limit }) } else { Ok(()) }
     }
 }
 
-/// What the entries of one bundle may still take.
+/// The room that is left for the entries of one bundle.
 pub(super) struct Room {
     entries: u64,
     ids: u64,

@@ -30,7 +30,7 @@ pub struct TargetId {
 #[non_exhaustive]
 pub enum FeatureError {
     /// A feature without `+` or `-`.
-    #[error("target feature '{0}' has no sign, expected '+' or '-' behind it")]
+    #[error("target feature '{0}' has no sign, expected '+' or '-' after it")]
     NoSign(String),
     /// The same feature twice.
     #[error("target feature '{0}' is set twice")]

@@ -18,7 +18,7 @@ use crate::output::{self, Manner, Output};
 use crate::piece::Sink;
 use crate::scan::{Checksums, ContentKind, Finding, Found, Place, Provenance, Scan, Selection, recorded_target};
 
-/// What stands for the standard output.
+/// The name of the standard output.
 const STANDARD_OUTPUT: &str = "-";
 
 /// The longest name of a file that is made, without extension and number, in bytes: below what file systems allow.
@@ -49,9 +49,9 @@ pub struct Extract {
 pub struct Source {
     /// The file.
     pub path: PathBuf,
-    /// What the names of the files that are made of it begin with. Separators in it are replaced.
+    /// The beginning of the names of the files that are extracted from it. Separators in it are replaced.
     pub name: PathBuf,
-    /// What happens if it cannot be read, or something in it is broken.
+    /// The reaction if it cannot be read, or if a part of it is broken.
     pub if_broken: IfBroken,
 }
 
@@ -76,7 +76,7 @@ impl Source {
     }
 }
 
-/// What happens if an input is broken.
+/// The reaction to a broken input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IfBroken {
     /// The job fails, and nothing is written.
@@ -106,7 +106,7 @@ pub struct Extracted {
     pub size: u64,
     /// Where the code object is from.
     pub from: Provenance,
-    /// What it is.
+    /// The kind of its content.
     pub kind: ContentKind,
     /// The target ID that it records itself, as [`CodeObject::recorded_target`](crate::scan::CodeObject::recorded_target).
     pub recorded_target: Option<String>,
@@ -167,7 +167,7 @@ struct Work<'j> {
     /// The inputs, by the names behind all links.
     inputs: HashSet<PathBuf>,
     names: Names,
-    /// What was met.
+    /// The entry IDs found so far.
     present: Present,
     unmatched: Unmatched<'j>,
     /// How many code objects the selection took.
@@ -180,7 +180,7 @@ struct Work<'j> {
     only: Vec<String>,
 }
 
-/// What was wanted of files that were left out.
+/// The matches in skipped files.
 #[derive(Default)]
 struct LeftOut {
     /// How many code objects.
@@ -283,7 +283,7 @@ impl<'j> Work<'j> {
         }
     }
 
-    /// Forgets all that came of a file, but that it was left out, and how much of it was wanted.
+    /// Rolls back a skipped file, keeping only its match count.
     fn leave_out(&mut self, before: &Mark) {
         self.names.truncate(before.names);
         self.present.truncate(before.present);
@@ -313,8 +313,7 @@ impl<'j> Work<'j> {
     }
 }
 
-/// The names of new files without their extensions; no two are the same, nor on a file system that does not tell capital
-/// letters from small ones.
+/// The names of new files without their extensions, unique even on case-insensitive file systems.
 #[derive(Default)]
 struct Names {
     /// In the order in which they were given.
@@ -387,7 +386,7 @@ fn is_of_input(error: &Error, input: &Path) -> bool {
     }
 }
 
-/// What is wrong with a bundle, with its place; any other error is not about what lies there.
+/// Adds the place of a bundle to an error about its bytes.
 fn located(error: Error, place: &Place) -> Error {
     if matches!(error, Error::Malformed { .. }) { error.at(place) } else { error }
 }
@@ -409,7 +408,7 @@ struct Pending {
     output: Option<Output>,
 }
 
-/// What is done with the bytes.
+/// The destination of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
     File,

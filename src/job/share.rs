@@ -1,4 +1,4 @@
-//! What a bundle may make of itself when its code objects are written out, which may share bytes.
+//! Caps extraction size: entries may overlap, so a small bundle could expand without bound.
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use crate::error::{Error, Malformed, Result};
 /// How often the bytes of a bundle may be written.
 const SHARED_MAX: u64 = 16;
 
-/// That some code objects of a bundle, given by their index, come to no more than what its bytes may be written to.
-/// Without sharing they come to less than the bundle.
+/// Checks that the total size of some code objects of a bundle, given by their index, is within the limit. Without overlaps it
+/// is less than the size of the bundle.
 ///
 /// # Errors
 /// [`Malformed::Value`] if they do.

@@ -1,7 +1,7 @@
 //! Checking device code wherever it lies in a file.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::ops::Range;
 use std::path::Path;
@@ -26,7 +26,7 @@ pub struct Verify {
     pub limits: Limits,
 }
 
-/// What a file holds, and what is wrong with it.
+/// The contents of a file, and its faults.
 #[derive(Clone, Debug, Default)]
 pub struct Verified {
     /// How many bundles were checked.
@@ -35,15 +35,16 @@ pub struct Verified {
     pub code_objects: usize,
     /// How many of them have no bundle around them.
     pub without_bundle: usize,
-    /// What holds device code, or may hold some, and was recognised but not read; in file order, as far as it is listed.
+    /// The listed parts that were recognised but not read, in file order. They hold device code, or may hold some.
     pub unread: Vec<NotRead>,
-    /// How much there is of that besides: no file has more than 10,000 listed.
-    pub more_unread: usize,
-    /// What is wrong, in file order, as far as it is listed.
+    /// The number of further parts that were not read, by the [name](Unread::name) of their kind: no file has more than 10,000
+    /// listed.
+    pub more_unread: BTreeMap<&'static str, usize>,
+    /// The listed faults, in file order.
     pub faults: Vec<Fault>,
     /// How many faults there are besides: no file has more than 10,000 listed.
     pub more_faults: usize,
-    /// What the listed faults take.
+    /// The size of the listed faults, in bytes.
     listed_bytes: u64,
 }
 
@@ -54,7 +55,7 @@ pub struct NotRead {
     pub place: Place,
     /// The offset, counted from the origin of the place.
     pub offset: u64,
-    /// What it is.
+    /// The format.
     pub what: Unread,
 }
 
@@ -69,7 +70,7 @@ pub struct Fault {
     pub offset: Option<u64>,
     /// Which rule is broken.
     pub rule: Rule,
-    /// What is wrong.
+    /// A description of the fault.
     pub text: String,
 }
 
@@ -162,7 +163,7 @@ impl Verify {
                     verified.fault(place, None, None, Rule::Readable, &inner_text(&error));
                 }
                 Finding::Trailing { place, offset } => {
-                    verified.fault(place, None, Some(offset), Rule::Trailing, "what stands here is no bundle");
+                    verified.fault(place, None, Some(offset), Rule::Trailing, "trailing data is not a bundle");
                 }
                 Finding::Unread { place, offset, what } => verified.not_read(place, offset, what),
             }
@@ -188,7 +189,8 @@ impl Verified {
         if self.takes(self.unread.len(), place, 0) {
             self.unread.push(NotRead { place: place.clone(), offset, what });
         } else {
-            self.more_unread = self.more_unread.saturating_add(1);
+            let more = self.more_unread.entry(what.name()).or_default();
+            *more = more.saturating_add(1);
         }
     }
 
@@ -221,7 +223,7 @@ impl Verified {
 /// A rule that is broken, and how.
 type Broken = (Rule, String);
 
-/// What an error says, without the file that the place names already.
+/// The text of an error without the file, which the place already names.
 fn inner_text(error: &Error) -> String {
     match error {
         Error::Malformed { source, .. } => source.to_string(),
@@ -236,7 +238,7 @@ fn shown(code_object: &CodeObject<'_>) -> String {
 
 fn check_readable(code_object: &CodeObject<'_>) -> Option<Broken> {
     let reason = code_object.unreadable()?;
-    Some((Rule::Readable, format!("'{}' cannot be taken: {reason}", shown(code_object))))
+    Some((Rule::Readable, format!("'{}' cannot be extracted: {reason}", shown(code_object))))
 }
 
 /// How many times the size of a bundle its code objects may be together: hosts of fat objects share bytes with it.
@@ -249,7 +251,7 @@ fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(Broken)) -> Result<(
         let checked = match code_object.kind() {
             Some(ContentKind::Elf | ContentKind::Cubin | ContentKind::SpirV | ContentKind::Bitcode) => {
                 let Some(rest) = left.checked_sub(code_object.size()) else {
-                    let text = "code objects share so many bytes that not all of them are looked into".to_owned();
+                    let text = "code objects overlap too much: not all of them were checked".to_owned();
                     fault((Rule::CodeObject, text));
                     return Ok(());
                 };
@@ -264,7 +266,7 @@ fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(Broken)) -> Result<(
             _ => Ok(()),
         };
         if let Err(malformed) = checked {
-            fault((Rule::CodeObject, format!("'{}' is not whole: {malformed}", shown(&code_object))));
+            fault((Rule::CodeObject, format!("'{}' is not a valid code object: {malformed}", shown(&code_object))));
         }
     }
     Ok(())
@@ -293,7 +295,7 @@ impl<'f> Ids<'f> {
                 check_target(&code_object, &id).into_iter().for_each(fault);
             }
             Err(reason) => {
-                fault((Rule::EntryId, format!("'{}' is no bundle entry ID: {reason}", shown(&code_object))));
+                fault((Rule::EntryId, format!("'{}' is not a valid bundle entry ID: {reason}", shown(&code_object))));
             }
         }
     }

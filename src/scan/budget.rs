@@ -1,4 +1,4 @@
-//! What a search may cost. A few kilobytes can name the same bytes again and again, or inflate to gigabytes in one another.
+//! Limits on the cost of a search. A file of a few kilobytes can name the same bytes repeatedly, or inflate to gigabytes when nested.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use super::found::ID_MAX;
@@ -18,10 +18,10 @@ const FOUND_MAX: u64 = 250_000;
 /// finding and each code object the names on the way to it, which reports repeat.
 const NAMES_MAX: u64 = 8 << 20;
 
-/// What a compressed container costs at least, in bytes, however small it is.
+/// The minimum cost of a compressed container, in bytes.
 const INFLATED_MIN: u64 = 64 << 10;
 
-/// What is left.
+/// The budget that is left.
 pub(crate) struct Budget {
     limits: Limits,
     /// In bytes that are looked at or inflated.
@@ -34,7 +34,7 @@ pub(crate) struct Budget {
     pub(super) is_spent: bool,
 }
 
-/// What was too much: how much there may be of what.
+/// An exceeded limit: its unit and its value.
 pub(crate) type Spent = (&'static str, u64);
 
 impl Budget {
@@ -52,19 +52,19 @@ impl Budget {
         (self.names, self.names_max) = (self.names.saturating_add(len), self.names_max.saturating_add(len));
     }
 
-    /// Takes so many bytes.
+    /// Charges `bytes` to read.
     pub(super) fn take(&mut self, bytes: u64) -> Result<(), Spent> {
-        self.bytes = self.bytes.checked_sub(bytes).ok_or(("bytes", self.bytes_max))?;
+        self.bytes = self.bytes.checked_sub(bytes).ok_or(("bytes to read", self.bytes_max))?;
         Ok(())
     }
 
-    /// Takes the room for so many bundles, code objects and faults.
+    /// Charges `count` bundles, code objects and faults.
     pub(super) fn take_found(&mut self, count: u64) -> Result<(), Spent> {
         self.found = self.found.checked_sub(count).ok_or(("bundles, code objects and faults", FOUND_MAX))?;
         Ok(())
     }
 
-    /// Takes the room for so many bytes of names.
+    /// Charges `bytes` of names.
     pub(super) fn take_names(&mut self, bytes: u64) -> Result<(), Spent> {
         self.names = self.names.checked_sub(bytes).ok_or(("bytes of names", self.names_max))?;
         Ok(())
@@ -76,7 +76,7 @@ impl Budget {
         self.take_found(found_in(bundle))
     }
 
-    /// What a compressed container may inflate to. What lies in a file itself is measured by what it claims alone.
+    /// The limits for a compressed container at a place. In the file itself, only the claimed size counts.
     pub(super) fn limits_at(&self, place: &Place) -> Limits {
         match place.origin() {
             Origin::File(_) => self.limits,
@@ -84,7 +84,7 @@ impl Budget {
         }
     }
 
-    /// What it costs that a compressed container was inflated to so many bytes.
+    /// The cost of inflating a compressed container to `bytes`.
     pub(super) fn inflating(place: &Place, bytes: u64) -> u64 {
         match place.origin() {
             Origin::File(_) => 0,
@@ -104,7 +104,7 @@ pub(super) fn ids_shown(bundle: &Bundle<'_>) -> u64 {
     bundle.entries.iter().map(|entry| shown(&entry.id)).fold(0, u64::saturating_add)
 }
 
-/// What a bundle counts for: itself and its code objects.
+/// The number of findings in a bundle: itself and its code objects.
 pub(super) fn found_in(bundle: &Bundle<'_>) -> u64 {
     u64::try_from(bundle.entries.len()).unwrap_or(u64::MAX).saturating_add(1)
 }
@@ -120,9 +120,9 @@ mod tests {
     fn a_budget_is_that_of_the_file_or_of_the_limits() {
         let limits = Limits { inflated: 1000, nested: 100, streamed: None };
         let mut budget = Budget::new(limits, 0);
-        assert_eq!((budget.take(100), budget.take(1)), (Ok(()), Err(("bytes", 100))));
+        assert_eq!((budget.take(100), budget.take(1)), (Ok(()), Err(("bytes to read", 100))));
         budget.add_file(2);
-        assert_eq!((budget.take(2 * TIMES), budget.take(1)), (Ok(()), Err(("bytes", 100 + 2 * TIMES))));
+        assert_eq!((budget.take(2 * TIMES), budget.take(1)), (Ok(()), Err(("bytes to read", 100 + 2 * TIMES))));
         assert_eq!(Budget::new(limits, 2).take(2 * TIMES), Ok(()));
         assert_eq!(budget.take_found(FOUND_MAX), Ok(()));
         assert_eq!(budget.take_found(1), Err(("bundles, code objects and faults", FOUND_MAX)));

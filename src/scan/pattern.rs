@@ -42,9 +42,9 @@ enum Form {
     Glob(glob::Pattern),
 }
 
-/// A text that is no pattern, and why.
+/// A text that is not a valid pattern, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{text}' is no pattern: {reason}")]
+#[error("'{text}' is not a valid pattern: {reason}")]
 pub struct PatternError {
     text: String,
     reason: String,

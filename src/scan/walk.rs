@@ -37,7 +37,7 @@ pub(super) struct Walk<'w, 'v> {
     visitor: &'w mut Visitor<'v>,
 }
 
-/// What some bytes are, as far as their beginning tells.
+/// The format of some bytes, according to their beginning.
 enum Look {
     Bundles,
     Text,
@@ -75,7 +75,7 @@ impl Look {
     }
 }
 
-/// What a file that begins like this is, other than a bundle.
+/// The kind of a file that begins with `data` and is not a bundle.
 pub(crate) fn file_kind(data: &[u8]) -> FileKind {
     match Look::at(data) {
         Look::Nothing if data.is_empty() => FileKind::Empty,
@@ -153,7 +153,7 @@ impl<'w, 'v> Walk<'w, 'v> {
         Ok(false)
     }
 
-    /// Tells of something that counts for so many bundles, code objects and faults, if the search may go on after that.
+    /// Reports a finding, charging `count` to the finding limit; does nothing once the limit is reached.
     fn tell(&mut self, count: u64, data: Slice<'_>, finding: Finding<'_>) -> Result<()> {
         self.bundles = self.bundles.saturating_add(u64::from(matches!(finding, Finding::Bundle(_))));
         let names = finding.place().weight().saturating_mul(count).saturating_add(match &finding {

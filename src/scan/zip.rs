@@ -82,7 +82,7 @@ fn read_directory<'a>(data: Slice<'a>, members: &mut Vec<ZipMember<'a>>) -> Resu
             let method = method.map_err(|reason| malformed(data, at, reason))?;
             let (size, crc) = (entry.uncompressed_size_hint(), entry.crc32());
             if method == Method::Deflate && size > stored.len().saturating_mul(DEFLATE_MAX) {
-                let reason = format!("{size} bytes are claimed to be deflated to {}", stored.len());
+                let reason = format!("{size} bytes are recorded as deflated to {}", stored.len());
                 return Err(malformed(data, at, reason));
             }
             Ok(ZipContent { method, stored, size, crc })

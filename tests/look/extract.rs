@@ -620,7 +620,12 @@ fn one_code_object_goes_to_the_standard_output() {
         assert!(said.replace(&format!("{HOST}, "), "").contains(&both), "{said}");
     }
     let outcome = tool(&["extract", "in", "in", "-t", "gfx906", "-o", "-"], &[("in", &data)]);
-    assert!(outcome.stderr_text().contains(&format!("only one: {GFX906}, {GFX906}\n")), "{}", outcome.stderr_text());
+    // Nothing selects one of several with the same ID.
+    let once = format!("only one: {GFX906} (at least 2 times)\nhint: write all of them into a directory with -o DIR\n");
+    assert!(outcome.stderr_text().ends_with(&once), "{}", outcome.stderr_text());
+    let outcome = tool(&["extract", "in", "in", "-t", "gfx906", "-t", "gfx90a", "-o", "-"], &[("in", &data)]);
+    let both = format!("only one: {GFX906}, {GFX90A}\nhint: choose one with --exact --target=ID, or ");
+    assert!(outcome.stderr_text().contains(&both), "{}", outcome.stderr_text());
     let outcome = tool(&["extract", "in", "-t", "gfx906", "-o", "-", "--dry-run"], &[("in", &data)]);
     assert_eq!((outcome.status, outcome.stdout.as_slice()), (0, &b"-\n"[..]));
     let outcome = tool(&["extract", "in", "in", "-t", "gfx906", "-o", "-"], &[("in", &data)]);
@@ -672,6 +677,22 @@ fn an_input_is_not_overwritten() {
     // A file that is none is.
     let outcome = tool(&["extract", "in", "-t", "gfx906"], &files);
     assert_eq!((outcome.status, outcome.files[&own].as_slice()), (0, &b"first"[..]));
+}
+
+#[test]
+fn names_count_from_the_directory_that_led_to_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("d/a")).unwrap();
+    fs::write(dir.path().join("d/a/f"), bundle()).unwrap();
+    let run = |paths: &[&str]| {
+        let args = [&["extract", "-n", "-r", "-t", "gfx906", "-o", "out"], paths].concat();
+        let (status, out, said) = text(&tool_in(dir.path(), &args));
+        assert_eq!(status, 0, "{said}");
+        out
+    };
+    let (from_d, from_a) = (format!("out/a_f-0-{GFX906}.txt\n"), format!("out/f-0-{GFX906}.txt\n"));
+    assert_eq!(run(&["d", "d/a"]), [from_d.as_str(), &from_a].concat());
+    assert_eq!(run(&["d/a", "d"]), [from_a.as_str(), &from_d].concat());
 }
 
 #[test]

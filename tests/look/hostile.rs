@@ -261,10 +261,12 @@ fn what_lies_in_one_another_is_bounded() {
         many([&b"!<arch>\n"[..], &[header.as_bytes(), content].concat().repeat(300_000)].concat())
     };
     let bare = members(&Elf::amdgpu(0x3f).write(&[])[..20]);
-    let too_many = "250000 bundles, code objects and faults";
-    for (what, data, reason) in
-        [("rows", rows, too_many), ("code objects", bare, too_many), ("layers", layers, "268435456 bytes")]
-    {
+    let too_many = "more than 250000 bundles, code objects and faults; stopped at offset ";
+    for (what, data, reason) in [
+        ("rows", rows, too_many),
+        ("code objects", bare, too_many),
+        ("layers", layers, "more than 268435456 bytes to read; stopped at offset "),
+    ] {
         let (bundles, ends) = search(data);
         assert!(ends.len() == 1 && ends[0].contains(reason), "{what}: {ends:?}");
         assert!((1..=250_000).contains(&bundles), "{what}: {bundles}");

@@ -271,7 +271,7 @@ fn what_is_wrong_with_a_zip_file_is_told_and_the_rest_is_found() {
         (Zipped { crc: 1, ..Zipped::new("broken", ZSTD, &large) }, "its checksum is wrong"),
         (Zipped { size: large.len() - 1, ..packed.clone() }, "it inflates to more than its size"),
         (Zipped { size: large.len() + 1, ..packed.clone() }, "it inflates to less than its size"),
-        (Zipped { size: 1 << 31, ..packed.clone() }, "2147483648 bytes are claimed to be deflated to"),
+        (Zipped { size: 1 << 31, ..packed.clone() }, "2147483648 bytes are recorded as deflated to"),
         (Zipped { method: ZSTD, ..packed.clone() }, "broken"),
         (Zipped { stored: vec![0xff; 40], ..packed.clone() }, "broken"),
         (cut(DEFLATED), "broken"),

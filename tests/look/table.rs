@@ -178,6 +178,30 @@ fn a_summary_counts_all_files() {
 }
 
 #[test]
+fn a_summary_tells_broken_and_unread_files_from_files_without_device_code() {
+    let bundle = files().swap_remove(0).1;
+    let given: [(&str, &[u8]); 6] = [
+        ("cuda", b"\x50\xed\x55\xba\x01\0\x10\0"),
+        ("cut", &bundle[..bundle.len() / 2]),
+        ("gz", b"\x1f\x8b\x08\0"),
+        ("more.gz", b"\x1f\x8b\x08\0"),
+        ("text", b"text"),
+        ("whole", &bundle),
+    ];
+    let last = |args: &[&str]| {
+        let printed = tool(&[&["inspect", "--summary"], args].concat(), &given).stdout;
+        let printed = String::from_utf8(printed).unwrap();
+        printed.lines().skip_while(|line| line.starts_with(['T', ' '])).collect::<Vec<_>>().join("; ")
+    };
+    let unread = "Not read in 3 files: CUDA fatbin (1), gzip file (2)";
+    assert_eq!(last(&["."]), format!("No device code in 1 file; Nothing readable in 1 file; {unread}"));
+    assert_eq!(last(&["cuda", "cut"]), "Nothing readable in 1 file; Not read in 1 file: CUDA fatbin (1)");
+    assert_eq!(last(&["cut"]), "Nothing readable in 1 file");
+    assert_eq!(last(&["cuda"]), "Not read in 1 file: CUDA fatbin (1)");
+    assert_eq!(last(&["whole"]), "");
+}
+
+#[test]
 fn what_is_not_inflated_that_far_is_a_question() {
     let note = "?: not inflated; use --inflate to see the kind\n";
     let code = vec![b'x'; 100_000];

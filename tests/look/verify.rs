@@ -306,6 +306,20 @@ fn nothing_read_is_no_success() {
 }
 
 #[test]
+fn the_total_counts_unread_parts_that_are_not_listed() {
+    let gzip: (&str, &[u8]) = ("x.gz", b"\x1f\x8b\x08\0");
+    let members: Vec<(&str, &[u8])> = std::iter::repeat_n(gzip, 10_001).chain([("x.xz", &b"\xfd7zXZ\0"[..])]).collect();
+    let files = [("in", &*archive(&members)), ("text", b"text")];
+    let printed = String::from_utf8(tool(&["verify", "in", "text"], &files).stdout).unwrap();
+    assert!(printed.contains("in: 2 parts not read and not listed\n"), "{}", printed.len());
+    assert!(printed.ends_with("; not read: gzip file (10001), xz file (1)\n"), "{:?}", printed.lines().last());
+    let document: Value = serde_json::from_slice(&tool(&["verify", "--json", "in", "text"], &files).stdout).unwrap();
+    schema::check("verify", &document);
+    let counts = [&document["files"][0]["more_unread"], &document["total"]["unread"]];
+    assert_eq!(counts.map(Value::as_u64), [Some(2), Some(10_002)]);
+}
+
+#[test]
 fn what_is_recognised_and_not_read_is_named() {
     let library = |name: &str| Elf::LIBRARY.write(&[Section::new(name, b"content")]);
     let mut tar = vec![0; 1024];

@@ -29,7 +29,7 @@ pub(super) struct FileReport {
     /// Its size in bytes.
     pub(super) size: u64,
     pub(super) bundles: Vec<BundleRow>,
-    /// What is recognised, but not read.
+    /// Parts that are recognised, but not read.
     pub(super) unread: Vec<UnreadRow>,
     pub(super) problems: Vec<String>,
 }
@@ -104,7 +104,7 @@ impl Report {
             Ok(())
         })?;
         problems.extend(input.ensure_unchanged().err().map(|error| error.to_string()));
-        let (path, origin, size) = (file.path.clone(), file.origin, input.len());
+        let (path, origin, size) = (file.path.clone(), file.origin.clone(), input.len());
         self.files.push(FileReport { path, origin, size, bundles, unread, problems });
         Ok(())
     }

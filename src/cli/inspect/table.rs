@@ -11,7 +11,7 @@ use super::report::{BundleRow, FileReport, Report, Row};
 use crate::cli::files::Origin;
 use crate::cli::units::{Kinds, bytes, count, per_mille};
 
-/// What each line of a table stands for.
+/// The code objects that each line of a table summarises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rows {
     /// All code objects at a place with the same entry ID.
@@ -22,7 +22,7 @@ pub(super) enum Rows {
     Totals,
 }
 
-/// What the output can show.
+/// The capabilities of the output.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
     color: bool,
@@ -124,7 +124,7 @@ struct Line {
     label: String,
     /// The length of the target at the end of the label, in bytes.
     accent: usize,
-    /// What kind of image, as far as it is known.
+    /// The kind of image; none if it is not known.
     kind: Option<&'static str>,
     /// Whether there are some among them whose kind is not known.
     unsure: bool,
@@ -182,14 +182,38 @@ pub(super) fn text(report: &Report, rows: Rows, style: Style) -> String {
     out
 }
 
+/// The outcome of a search through a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// It has bundles or code objects that were read.
+    Bundles,
+    /// It is broken, and nothing could be read.
+    Broken,
+    NoDeviceCode,
+    /// All that was recognised are formats that are not read.
+    Unread,
+}
+
+impl State {
+    fn of(file: &FileReport) -> Self {
+        match (file.bundles.is_empty(), file.problems.is_empty(), file.unread.is_empty()) {
+            (false, ..) => Self::Bundles,
+            (true, false, _) => Self::Broken,
+            (true, true, true) => Self::NoDeviceCode,
+            (true, true, false) => Self::Unread,
+        }
+    }
+}
+
 fn file_text(file: &FileReport, rows: Rows, style: Style, out: &mut String) {
     let name = style.paint("1", &printable(&file.path.to_string_lossy()));
-    if file.bundles.is_empty() {
-        let what = match (file.problems.is_empty(), file.unread.is_empty()) {
-            (false, _) => "nothing readable",
-            (true, true) => "no device code",
-            (true, false) => "no readable device code",
-        };
+    let without_bundles = match State::of(file) {
+        State::Bundles => None,
+        State::Broken => Some("nothing readable"),
+        State::NoDeviceCode => Some("no device code"),
+        State::Unread => Some("no readable device code"),
+    };
+    if let Some(what) = without_bundles {
         line(out, &format!("{name}: {what}"));
         return unread_text(file, out);
     }
@@ -212,7 +236,7 @@ fn file_text(file: &FileReport, rows: Rows, style: Style, out: &mut String) {
 /// How many parts of a file that are not read get a line.
 const UNREAD_MAX: usize = 100;
 
-/// What is in a file and not read: each part with its place.
+/// Lists the parts of a file that are not read, each with its place.
 fn unread_text(file: &FileReport, out: &mut String) {
     for row in file.unread.iter().take(UNREAD_MAX) {
         let name = row.what.name();
@@ -494,16 +518,26 @@ fn lines_by_gpu(found: &[&BundleRow]) -> Vec<Line> {
     lines
 }
 
-/// The totals, and the number of files without device code.
+/// The totals, and the numbers of files without device code, with nothing readable, and with parts that are not read.
 fn summary(report: &Report, style: Style) -> String {
     let mut out = String::new();
     let found: Vec<&BundleRow> = report.files.iter().flat_map(|file| &file.bundles).collect();
     if !found.is_empty() {
         totals(report, &found, style, &mut out);
     }
-    let without = report.files.iter().filter(|file| file.bundles.is_empty()).count();
-    if without > 0 || found.is_empty() {
+    let files = |wanted: fn(&&FileReport) -> bool| report.files.iter().filter(wanted).count();
+    let without = files(|file| State::of(file) == State::NoDeviceCode);
+    let broken = files(|file| State::of(file) == State::Broken);
+    let unread = files(|file| !file.unread.is_empty());
+    if without > 0 || (found.is_empty() && broken == 0 && unread == 0) {
         line(&mut out, &format!("No device code in {}", count(without, "file", "files")));
+    }
+    if broken > 0 {
+        line(&mut out, &format!("Nothing readable in {}", count(broken, "file", "files")));
+    }
+    if unread > 0 {
+        let kinds: Kinds = report.files.iter().flat_map(|file| &file.unread).map(|row| row.what.name()).collect();
+        line(&mut out, &format!("Not read in {}: {kinds}", count(unread, "file", "files")));
     }
     out
 }

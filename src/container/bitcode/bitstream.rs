@@ -147,7 +147,7 @@ impl<'a> Bits<'a> {
         }
         match self.read(TOP_WIDTH)? {
             ENTER_BLOCK => self.block(&BlockInfo::default()).map(Some),
-            _ => Err(Broken("there is no block where one must begin")),
+            _ => Err(Broken("expected the start of a block")),
         }
     }
 }

@@ -71,7 +71,7 @@ pub(super) fn read(data: &[u8]) -> Result<Embedded> {
         }
     }
     if !is_module {
-        return Err(Broken("there is no module"));
+        return Err(Broken("no module found"));
     }
     // A node of metadata is short, and many of them can name the same object.
     let len = |&index: &usize| found.contents.get(index).map_or(0, |content| bytes::len_u64(content));
@@ -502,7 +502,7 @@ mod tests {
         };
         let error = |data: &[u8]| read(data).unwrap_err().0;
         assert_eq!(error(&listed(&[u64::MAX, 0])), "the bitstream ends too early");
-        assert_eq!(error(&start().into_bytes()), "there is no module");
+        assert_eq!(error(&start().into_bytes()), "no module found");
         assert_eq!(error(&listed(&[1, u64::MAX])), "the metadata strings end too early");
         assert_eq!(error(&listed(&[0, 0])), "an array of bytes is empty");
         let many = file(|module| {

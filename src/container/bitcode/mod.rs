@@ -89,7 +89,7 @@ fn blocks(data: &[u8]) -> Result<()> {
         }
     }
     match (is_module, misses_names) {
-        (false, _) => Err(Broken("there is no module")),
+        (false, _) => Err(Broken("no module found")),
         (true, true) => Err(Broken("the string table with the names of its module is missing")),
         (true, false) => Ok(()),
     }
@@ -118,7 +118,7 @@ fn unwrap(data: &[u8]) -> Result<&[u8]> {
     }
     let range = word(data, 8).zip(word(data, 12));
     let content = range.and_then(|(offset, size)| bytes::slice(data, offset.into(), size.into()));
-    content.ok_or(Broken("the wrapper names bitcode behind its end"))
+    content.ok_or(Broken("the range in the wrapper extends past the end of the data"))
 }
 
 fn word(data: &[u8], offset: u64) -> Option<u32> {

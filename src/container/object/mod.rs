@@ -113,7 +113,8 @@ impl Container for FatObject {
                 entry.parts = match hosts.next() {
                     Some(_) => host.get_or_insert_with(|| object.host(data, &found)).clone(),
                     None => {
-                        let what = format!("more than {HOSTS_MAX} sections stand for the host's object, one of them");
+                        let what =
+                            format!("more than {HOSTS_MAX} sections are named as the host's object; one of them is");
                         let offset = base.saturating_add(section.content.start);
                         vec![Part::Unreadable(Malformed::Object { what, offset })]
                     }
@@ -137,7 +138,7 @@ impl Container for FatObject {
                 return Err(Error::ObjectFormat { path: path.to_owned(), format, supported: SUPPORTED });
             }
             Some(format) => format,
-            None => return Err(Error::Usage("the host's file is no object file")),
+            None => return Err(Error::Usage("the host's file is not an object file")),
         };
         let added: Vec<Added> = members
             .iter()

@@ -87,8 +87,7 @@ impl Coff<'_> {
     fn check_symbol_count(&self) -> Result<(), Malformed> {
         match self.field(self.layout.symbol_count) {
             count if count > 0 && self.field(self.layout.symbols_offset) == 0 => {
-                Err(self
-                    .broken(format!("{count} symbols are counted, but there is no table of them; the header is"), 0))
+                Err(self.broken(format!("no symbol table for the {count} symbols counted in the header"), 0))
             }
             _ => Ok(()),
         }
@@ -112,7 +111,7 @@ impl Coff<'_> {
         match behind.get() {
             None => Ok(()),
             Some(offset) => {
-                Err(self.broken("something is recorded to lie behind the end of the file,".to_owned(), offset))
+                Err(self.broken("a section, or its data, recorded past the end of the file,".to_owned(), offset))
             }
         }
     }

@@ -212,7 +212,7 @@ impl<'v> Coff<'v> {
         };
         // With strings behind it, the name would be another one.
         if rest.starts_with(MAGIC.as_bytes()) && memchr::memchr(0, &rest).is_none() {
-            let what = format!("the name of section {index} has no end; the string table is");
+            let what = format!("the name of section {index} is not terminated; the string table is");
             return Err(self.broken(what, self.strings.start));
         }
         Ok(bundle_name(&rest))

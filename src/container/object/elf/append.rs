@@ -89,7 +89,7 @@ impl Elf<'_> {
         // The names would be none to who reads them by the type.
         if !section.is(SHT_STRTAB) {
             let what = format!(
-                "section {} ought to hold the section names, but is no string table; it starts",
+                "section {} should hold the section names, but is not a string table; it starts",
                 self.names_index
             );
             return Err(self.broken(what, section.offset));
