@@ -132,14 +132,14 @@ pub enum Error {
         offset: u64,
     },
     /// A compressed bundle whose end could not be recognised once it is plain.
-    #[error("'{}': cannot decompress the bundle at offset {offset}: it would run into {behind}", path.display())]
+    #[error("'{}': cannot decompress the bundle at offset {offset}: it would run into {next}", path.display())]
     NoEnd {
         /// The file as the caller named it.
         path: PathBuf,
         /// Where the bundle is.
         offset: u64,
         /// The data after it, which would become part of it.
-        behind: &'static str,
+        next: &'static str,
     },
     /// Dropping entries of a text bundle would lose the text between them.
     #[error("'{}': cannot drop entries of the text bundle at offset {offset}: it has text between its entries", path.display())]
@@ -514,7 +514,7 @@ pub enum Malformed {
         start: u64,
         /// The recorded size in bytes.
         size: u64,
-        /// The first offset behind the header.
+        /// The first offset after the header.
         header_end: u64,
     },
     /// A field with a value that the format does not have.

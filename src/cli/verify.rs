@@ -123,9 +123,9 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
 
 fn hint(matches: &ArgMatches) -> &'static str {
     if !matches.get_flag("recursive") && files::named(matches).any(|path| path.is_dir()) {
-        "-r also looks into the directories inside of a directory; --allow-none accepts that there is no device code"
+        "-r also searches subdirectories; --allow-none accepts files without device code"
     } else {
-        "--allow-none accepts that there is no device code"
+        "--allow-none accepts files without device code"
     }
 }
 

@@ -391,13 +391,13 @@ impl<'j> Work<'j> {
 /// A text bundle ends where the file does, unless it is compressed.
 fn ensure_it_ends(data: Slice<'_>, bundle: &Bundle<'_>, plain: &Plain<'_>, form: &Form) -> Result<()> {
     let is_last = bundle.offset.saturating_add(bundle.stored_len) >= data.len();
-    let behind = match form {
+    let next = match form {
         Form::Plain if bundle.compressed.is_none() => return Ok(()),
         Form::Plain if plain.has_tail => "the data that was compressed with it",
         Form::Plain if plain.is_text && !is_last => "the data after it",
         _ => return Ok(()),
     };
-    Err(Error::NoEnd { path: data.path().to_owned(), offset: bundle.offset, behind })
+    Err(Error::NoEnd { path: data.path().to_owned(), offset: bundle.offset, next })
 }
 
 fn member<'c>((id, content): &'c (String, Content<'_>)) -> Member<'c> {

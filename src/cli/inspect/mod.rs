@@ -68,7 +68,7 @@ fn command() -> Command {
                 .long("summary")
                 .action(ArgAction::SetTrue)
                 .conflicts_with_all(["each", "json"])
-                .help("Print only the totals for each GPU, and the number of files without device code"),
+                .help("Print only the totals for each GPU, and the numbers of files without readable device code"),
             Arg::new("inflate")
                 .long("inflate")
                 .action(ArgAction::SetTrue)

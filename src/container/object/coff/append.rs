@@ -110,9 +110,7 @@ impl Coff<'_> {
         self.moved_symbols(&Moves { offset: &check, number: None })?;
         match behind.get() {
             None => Ok(()),
-            Some(offset) => {
-                Err(self.broken("a section, or its data, recorded past the end of the file,".to_owned(), offset))
-            }
+            Some(offset) => Err(self.broken("data recorded past the end of the file,".to_owned(), offset)),
         }
     }
 
