@@ -121,7 +121,7 @@ fn after(tool: Tool, way: Way, there: There, host: u32) -> After {
         (File(0o444), _) if follows => After::Unchanged,
         (Nothing | LinkToItself, _) => After::New(new),
         (File(mode), _) if way == Way::Rewrites => After::New(mode),
-        (File(mode), Tool::Ours) if way != Way::FatObject => After::New(mode & new),
+        (File(mode), Tool::Ours) => After::New(mode & new),
         (File(_), _) => After::New(new),
         // LLVM writes a fat object beside the output that it has opened, and gives it its name.
         (LinkToFile | LinkToNothing, Tool::Theirs) if way == Way::FatObject => After::NewAndEmpty(new),
