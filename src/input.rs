@@ -309,7 +309,7 @@ impl Spool {
 
     fn into_storage(self) -> io::Result<Storage> {
         let Some(mut file) = self.file else { return Ok(Storage::Memory(self.data)) };
-        io::Write::write_all(&mut file, &self.data)?;
+        io::Write::write_all(&mut file, &self.data).map_err(Error::temporary)?;
         let len = usize::try_from(file.metadata()?.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let map = Mapping::of(&file, len, Watch::Together)?;
         Ok(Storage::Mapped { file: Some(file), map })
@@ -320,9 +320,9 @@ impl Spool {
         if bytes::len_u64(&self.data) >= most {
             let file = match &mut self.file {
                 Some(file) => file,
-                None => self.file.insert(process::open(tempfile::tempfile)?),
+                None => self.file.insert(process::open(tempfile::tempfile).map_err(Error::temporary)?),
             };
-            io::Write::write_all(file, &self.data)?;
+            io::Write::write_all(file, &self.data).map_err(Error::temporary)?;
             self.data = Vec::new();
         }
         Ok(())
