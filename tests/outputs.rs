@@ -127,6 +127,7 @@ fn after(tool: Tool, way: Way, there: There, host: u32) -> After {
         (LinkToFile | LinkToNothing, Tool::Theirs) if way == Way::FatObject => After::NewAndEmpty(new),
         (LinkToNull, Tool::Theirs) if matches!(way, Way::FatObject | Way::ReplacesAll) => After::New(new),
         (LinkToFile, _) if way == Way::Rewrites => After::LinkToNew(0o666),
+        (LinkToFile, Tool::Ours) if follows => After::LinkToNew(0o666 & new),
         (LinkToFile | LinkToNothing, _) if follows => After::LinkToNew(new),
         (LinkToNull, _) if tool == Tool::Theirs || way != Way::Generates => After::Written,
         (LinkToFile | LinkToNothing | LinkToNull, _) => After::New(new),
