@@ -26,6 +26,14 @@ pub enum Error {
         /// The cause.
         source: io::Error,
     },
+    /// A temporary file could not be created or written.
+    #[error("cannot write a temporary file in '{}': {}", directory.display(), OsText(source))]
+    Temporary {
+        /// The directory for temporary files.
+        directory: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
     /// Copying from one file to another failed; the cause may be on either side.
     #[error("'{}': {} (while copying from '{}')", to.display(), OsText(source), from.display())]
     Copy {
@@ -443,9 +451,14 @@ impl fmt::Display for InsideText<'_> {
 }
 
 impl Error {
-    /// An operating system error on `path`.
+    /// An operating system error on `path`. An [`Error`] inside `source` is returned as it is: it names what is at fault.
     pub fn io(path: impl Into<PathBuf>, source: io::Error) -> Self {
-        Self::Io { path: path.into(), source }
+        source.downcast().unwrap_or_else(|source| Self::Io { path: path.into(), source })
+    }
+
+    /// A failure to write a temporary file, for readers and writers to pass on; [`Error::io`] takes it out again.
+    pub(crate) fn temporary(source: io::Error) -> io::Error {
+        io::Error::other(Self::Temporary { directory: std::env::temp_dir(), source })
     }
 
     /// Broken bytes in `path`.

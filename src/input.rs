@@ -387,7 +387,7 @@ impl Spool {
 
     fn into_storage(self) -> io::Result<Storage> {
         let Some(mut file) = self.file else { return Ok(Storage::Memory(self.data)) };
-        io::Write::write_all(&mut file, &self.data)?;
+        io::Write::write_all(&mut file, &self.data).map_err(Error::temporary)?;
         let len = usize::try_from(file.metadata()?.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let map = Mapping::of(&file, len, Watch::Together)?;
         Ok(Storage::Mapped { file: Some(file), map })
@@ -398,9 +398,9 @@ impl Spool {
         if bytes::len_u64(&self.data) >= most {
             let file = match &mut self.file {
                 Some(file) => file,
-                None => self.file.insert(process::open(tempfile::tempfile)?),
+                None => self.file.insert(process::open(tempfile::tempfile).map_err(Error::temporary)?),
             };
-            io::Write::write_all(file, &self.data)?;
+            io::Write::write_all(file, &self.data).map_err(Error::temporary)?;
             self.data = Vec::new();
         }
         Ok(())
@@ -543,12 +543,16 @@ pub(crate) fn vouch_for<'i, T>(inputs: impl IntoIterator<Item = &'i Input>, made
 /// Where the file has data again; none where that cannot be told.
 #[cfg(target_os = "linux")]
 fn next_data(file: &File, offset: u64) -> Option<u64> {
-    match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(offset)) {
+    use rustix::fs::{SeekFrom, seek};
+    let next = match seek(file, SeekFrom::Data(offset)) {
         Ok(at) => Some(at),
         // There is none up to the end of the file.
         Err(rustix::io::Errno::NXIO) => Some(u64::MAX),
         Err(_) => None,
-    }
+    };
+    // Other processes share the position of standard input, which stays at its end.
+    seek(file, SeekFrom::End(0)).ok()?;
+    next
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -640,6 +644,20 @@ mod tests {
             let out = tempfile::NamedTempFile::new().unwrap();
             range.copy_to_file(out.as_file(), out.path()).unwrap();
             assert_eq!(std::fs::read(out.path()).unwrap(), read);
+        }
+    }
+
+    #[test]
+    fn standard_input_stays_at_its_end_when_holes_are_looked_for() {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(b"start", 0).unwrap();
+        file.write_all_at(b"end", 1 << 20).unwrap();
+        let (storage, _) = Storage::of_inherited(file.try_clone().unwrap()).unwrap();
+        let input = Input::of_storage("-", storage);
+        for offset in [0, 5, 1 << 16, 1 << 20, input.len()] {
+            let hole_len = input.slice(offset, input.len() - offset).unwrap().hole_len();
+            assert!(offset + hole_len <= 1 << 20 || hole_len == 0);
+            assert_eq!((&file).stream_position().unwrap(), input.len(), "{offset}");
         }
     }
 

@@ -26,6 +26,9 @@ use crate::staging::{self, Legacy, Placed, Staged, Temporary, directory_of, take
 /// Ranges up to this length are gathered in memory rather than copied by a system call each.
 const SMALL: u64 = 64 << 10;
 
+/// How often staging starts again because another program has replaced the file.
+const STAGE_ATTEMPTS: u32 = 100;
+
 /// How many symbolic links one output path may go through, as Linux has it.
 const MAX_LINKS: usize = 40;
 
@@ -35,7 +38,8 @@ pub(crate) enum Manner {
     /// Like a program that opens the file and writes: links are followed, and an existing file must be writable. The new file
     /// has its owner, permissions and extended attributes; where it cannot have them, the old one is written in place.
     Rewrite,
-    /// Like [`Rewrite`](Self::Rewrite), but the file has these permissions, less the umask, and is never written in place.
+    /// Like [`Rewrite`](Self::Rewrite), but the file has these permissions, less the umask and what the old file does not
+    /// permit, and is never written in place.
     WithMode(u32),
     /// A new file takes the name of a link or a file, writable or not. A device, a pipe or a link to one is written to.
     Replace,
@@ -308,13 +312,20 @@ fn put(staged: Staged, target: PathBuf) -> io::Result<Done> {
 fn replace(staged: Staged, target: PathBuf, over: Over, old: Old) -> io::Result<Done> {
     let beside = staged.put_beside(&target)?;
     if old == Old::Kept && exchange(beside.path(), &target).is_ok() {
-        return Ok(Done::Exchanged { target, old: beside });
+        let is_directory = beside.path().symlink_metadata().is_ok_and(|old| old.is_dir());
+        let done = Done::Exchanged { target, old: beside };
+        if is_directory {
+            done.undo();
+            return Err(rustix::io::Errno::ISDIR.into());
+        }
+        return Ok(done);
     }
     match beside.rename(&target) {
         Ok(()) => Ok(Done::Final),
         // A file may be writable where its name is not: in a sticky directory, or mounted by itself.
-        Err((beside, _)) if over == Over::Rewritten => {
-            let destination = open_existing(&target, true)?;
+        Err((beside, error)) if over == Over::Rewritten => {
+            let Some(seen) = existing(&target)? else { return Err(error) };
+            let Some(destination) = open_existing(&target, &seen, true)? else { return Err(error) };
             pour(&File::open(beside.path())?, destination)
         }
         Err((_, error)) => Err(error),
@@ -372,9 +383,20 @@ fn copy_all(mut from: &File, mut to: &File) -> io::Result<u64> {
 }
 
 fn stage(path: &Path, manner: Manner) -> io::Result<Place> {
+    for _ in 0..STAGE_ATTEMPTS {
+        if let Some(place) = stage_once(path, manner)? {
+            return Ok(place);
+        }
+    }
+    Err(io::Error::other("another program keeps replacing the file"))
+}
+
+/// None if another program replaced or removed the file meanwhile.
+fn stage_once(path: &Path, manner: Manner) -> io::Result<Option<Place>> {
     if path.as_os_str() == "-" {
         let stdout = process::open(|| std::os::fd::AsFd::as_fd(&io::stdout()).try_clone_to_owned())?;
-        return Ok(Place::Into { staged: process::open(tempfile::tempfile)?, destination: File::from(stdout) });
+        let staged = process::open(tempfile::tempfile)?;
+        return Ok(Some(Place::Into { staged, destination: File::from(stdout) }));
     }
     let replaces_links = matches!(manner, Manner::Replace | Manner::Generated);
     let target = match resolve(path) {
@@ -385,13 +407,12 @@ fn stage(path: &Path, manner: Manner) -> io::Result<Place> {
         Err(_) if replaces_links => path.to_owned(),
         Err(error) => return Err(error),
     };
-    let at_end = existing(&target)?;
-    match at_end.as_ref().map(Metadata::file_type) {
-        Some(kind) if kind.is_dir() => Err(io::Error::from_raw_os_error(rustix::io::Errno::ISDIR.raw_os_error())),
-        Some(kind) if !kind.is_file() && !kind.is_symlink() && manner != Manner::Generated => stage_into(&target),
-        _ if replaces_links => stage_replacing(path.to_owned()),
-        None => stage_new(target, manner),
-        Some(_) => stage_rewriting(target, manner),
+    match existing(&target)? {
+        Some(old) if old.is_dir() => Err(rustix::io::Errno::ISDIR.into()),
+        Some(old) if !old.is_file() && !old.is_symlink() && manner != Manner::Generated => stage_into(&target),
+        _ if replaces_links => stage_replacing(path.to_owned()).map(Some),
+        None => stage_new(target, manner).map(Some),
+        Some(old) => stage_rewriting(target, &old, manner),
     }
 }
 
@@ -450,22 +471,32 @@ fn is_trap(owner: u32, user: u32, (directory, mode): (u32, u32)) -> bool {
     is_shared && owner != user && owner != directory
 }
 
-/// Opens an existing file at a resolved path. `O_CREAT` lets the system refuse another user's file in a directory such as
-/// `/tmp` (`fs.protected_regular`). A link that appeared there since is not followed.
-fn open_existing(target: &Path, read: bool) -> io::Result<File> {
+/// Opens the existing file that was `seen` at a resolved path; returns none if the path no longer leads to it. `O_CREAT` lets
+/// the system refuse another user's file in a directory such as `/tmp` (`fs.protected_regular`). A link that appeared there
+/// since is not followed.
+fn open_existing(target: &Path, seen: &Metadata, read: bool) -> io::Result<Option<File>> {
     let mut options = OpenOptions::new();
-    options.read(read).write(true).create(true).truncate(false).custom_flags(libc::O_NOFOLLOW);
-    process::open(|| options.open(target))
+    options.read(read).write(true).create(true).truncate(false).mode(0o000).custom_flags(libc::O_NOFOLLOW);
+    let file = process::open(|| options.open(target))?;
+    let opened = file.metadata()?;
+    // A new file may have the inode of the one that was removed, but no other program's has no permissions.
+    let is_created = opened.mode() & 0o7777 == 0 && opened.len() == 0 && opened.mode() != seen.mode();
+    if is_created {
+        std::fs::remove_file(target)?;
+    }
+    let is_seen = (opened.dev(), opened.ino()) == (seen.dev(), seen.ino());
+    Ok((is_seen && !is_created).then_some(file))
 }
 
-fn stage_into(path: &Path) -> io::Result<Place> {
+fn stage_into(path: &Path) -> io::Result<Option<Place>> {
     // Only a regular file has an old content to be read; opening a pipe to read would keep it open.
     let is_file = path.metadata()?.is_file();
     let destination = match existing(path)? {
-        Some(old) if !old.is_symlink() => open_existing(path, is_file)?,
-        _ => process::open(|| OpenOptions::new().read(is_file).write(true).open(path))?,
+        Some(old) if !old.is_symlink() => open_existing(path, &old, is_file)?,
+        _ => Some(process::open(|| OpenOptions::new().read(is_file).write(true).open(path))?),
     };
-    Ok(Place::Into { staged: process::open(tempfile::tempfile)?, destination })
+    let Some(destination) = destination else { return Ok(None) };
+    Ok(Some(Place::Into { staged: process::open(tempfile::tempfile)?, destination }))
 }
 
 /// Stages a file for a free name.
@@ -475,18 +506,16 @@ fn stage_new(target: PathBuf, manner: Manner) -> io::Result<Place> {
 }
 
 /// Stages a file that replaces a writable one.
-fn stage_rewriting(target: PathBuf, manner: Manner) -> io::Result<Place> {
-    let old = open_existing(&target, false)?;
+fn stage_rewriting(target: PathBuf, seen: &Metadata, manner: Manner) -> io::Result<Option<Place>> {
+    let Some(old) = open_existing(&target, seen, false)? else { return Ok(None) };
     let staged = Staged::create(&target, manner.mode());
     if let Manner::WithMode(_) = manner {
         let staged = staged?;
-        let permissions = staged.file.metadata()?.permissions();
         take_over(&staged.file, &old, Legacy::Access)?;
-        staged.file.set_permissions(permissions)?;
-        return Ok(Place::Name { staged, target, over: Over::Replaced });
+        return Ok(Some(Place::Name { staged, target, over: Over::Replaced }));
     }
     match staged.and_then(|staged| take_over(&staged.file, &old, Legacy::Everything).map(|()| staged)) {
-        Ok(staged) => Ok(Place::Name { staged, target, over: Over::Rewritten }),
+        Ok(staged) => Ok(Some(Place::Name { staged, target, over: Over::Rewritten })),
         Err(_) => stage_into(&target),
     }
 }
@@ -580,6 +609,13 @@ mod tests {
         path.symlink_metadata().unwrap().mode() & 0o7777
     }
 
+    fn umask() -> u32 {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        drop(Staged::create(&path, 0o777).map(|staged| staged.put(&path).unwrap()).unwrap());
+        0o777 & !mode(&path)
+    }
+
     const MANNERS: [Manner; 4] = [Manner::Rewrite, Manner::WithMode(0o640), Manner::Replace, Manner::Generated];
 
     #[test]
@@ -662,8 +698,7 @@ mod tests {
             for manner in MANNERS {
                 let dir = tempfile::tempdir().unwrap();
                 let path = dir.path().join("x");
-                drop(Staged::create(&path, 0o777).map(|staged| staged.put(&path).unwrap()).unwrap());
-                let umask = 0o777 & !mode(&path);
+                fs::write(&path, b"old").unwrap();
                 fs::set_permissions(&path, Permissions::from_mode(old)).unwrap();
                 let written = write_as(&path, manner, b"new");
                 if matches!(manner, Manner::Replace | Manner::Generated) || old & 0o200 != 0 {
@@ -674,8 +709,8 @@ mod tests {
                 }
                 let expected = match manner {
                     Manner::Rewrite => old,
-                    Manner::WithMode(mode) => mode & !umask,
-                    Manner::Replace | Manner::Generated => old & 0o666 & !umask,
+                    Manner::WithMode(mode) => mode & old & !umask(),
+                    Manner::Replace | Manner::Generated => old & 0o666 & !umask(),
                 };
                 assert_eq!(mode(&path), expected, "{manner:?} {old:o}");
             }
@@ -835,10 +870,31 @@ mod tests {
                 if manner == Manner::Rewrite {
                     assert_eq!(after, before);
                 }
+                if matches!(manner, Manner::Replace | Manner::Generated) {
+                    assert_eq!(mode(&path), 0o664 & !umask(), "{manner:?} {user} {group}");
+                }
                 // The mask may allow less than before, the entries are the same.
                 let entry = |list: &[u8], index: usize| list[4 + 8 * index..][..8].to_vec();
                 let (before, after) = (&before[attributes::ACCESS], &after[attributes::ACCESS]);
                 assert!((0..3).all(|index| entry(before, index) == entry(after, index)), "{manner:?} {user} {group}");
+            }
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_with_an_access_control_list_is_replaced_by_one_with_the_permissions_of_any_other() {
+        for old in [0o775, 0o755, 0o666, 0o640, 0o600] {
+            for manner in [Manner::Replace, Manner::Generated] {
+                let dir = tempfile::tempdir().unwrap();
+                let path = dir.path().join("x");
+                fs::write(&path, b"old").unwrap();
+                if !attributes::set(&path, attributes::ACCESS, &attributes::list(7, 6, 7, 7, 7)) {
+                    return;
+                }
+                fs::set_permissions(&path, Permissions::from_mode(old)).unwrap();
+                write_as(&path, manner, b"new").unwrap();
+                assert_eq!(mode(&path), old & 0o666 & !umask(), "{manner:?} {old:o}");
             }
         }
     }
@@ -872,6 +928,51 @@ mod tests {
         assert_eq!(fs::read(path("a")).unwrap(), b"old");
         assert!(!path("b").exists());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_directory_that_took_the_name_of_an_output_stays_where_it_is() {
+        for manner in MANNERS {
+            let dir = tempfile::tempdir().unwrap();
+            let path = |name: &str| dir.path().join(name);
+            let stage = |name: &str| {
+                fs::write(path(name), b"old").unwrap();
+                let mut output = Output::stage_as(&path(name), manner).unwrap();
+                output.write(b"new").unwrap();
+                output
+            };
+            let outputs = vec![stage("a"), stage("b")];
+            fs::remove_file(path("a")).unwrap();
+            fs::create_dir_all(path("a").join("inside")).unwrap();
+            let error = commit(outputs).unwrap_err().to_string();
+            assert_eq!(error, format!("'{}': Is a directory", path("a").display()), "{manner:?}");
+            assert!(path("a").join("inside").is_dir(), "{manner:?}");
+            assert_eq!(fs::read(path("b")).unwrap(), b"old");
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "{manner:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_vanished_is_not_made_again_and_another_is_not_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, other) = (dir.path().join("x"), dir.path().join("other"));
+        for mode in [0o644, 0o600, 0] {
+            fs::write(&path, b"").unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            let seen = existing(&path).unwrap().unwrap();
+            if mode != 0 || rustix::process::geteuid().is_root() {
+                assert!(open_existing(&path, &seen, true).unwrap().is_some(), "{mode:o}");
+            }
+            fs::write(&other, b"").unwrap();
+            fs::rename(&other, &path).unwrap();
+            assert!(open_existing(&path, &seen, true).unwrap().is_none(), "{mode:o}");
+            assert!(path.exists());
+            fs::remove_file(&path).unwrap();
+            if mode != 0 {
+                assert!(open_existing(&path, &seen, true).unwrap().is_none(), "{mode:o}");
+                assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "{mode:o}");
+            }
+        }
     }
 
     #[test]

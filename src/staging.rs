@@ -148,7 +148,8 @@ pub(crate) fn take_over(file: &File, old: &File, legacy: Legacy) -> io::Result<(
         }
         Legacy::Access => new.mode() & was.mode() & for_another_owner(&new, &was, attributes::has_list(old)?),
     };
-    if new.mode() & 0o7777 != mode {
+    // Owner and access control list have changed the permissions.
+    if file.metadata()?.mode() & 0o7777 != mode {
         file.set_permissions(Permissions::from_mode(mode))?;
     }
     // Truncating the old file would have cleared its set-user-ID bit.

@@ -501,3 +501,20 @@ fn safe(name: &[u8]) -> String {
         |&byte: &u8| if byte.is_ascii_alphanumeric() || b"+-._=".contains(&byte) { char::from(byte) } else { '_' };
     name.iter().map(plain).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_temporary_file_that_cannot_be_written_is_no_fault_of_the_input() {
+        let full = || Error::temporary(std::io::Error::from_raw_os_error(28));
+        let input = Path::new("lib.a");
+        let error = Error::io(input, full());
+        assert!(!is_of_input(&error, input));
+        let text =
+            format!("cannot write a temporary file in '{}': No space left on device", std::env::temp_dir().display());
+        assert_eq!(error.to_string(), text);
+        assert!(is_of_input(&Error::io(input, std::io::Error::from_raw_os_error(5)), input));
+    }
+}

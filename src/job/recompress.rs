@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::ops::Range;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::present::Present;
@@ -113,7 +112,11 @@ impl Recompress {
             present: Present::default(),
             left: 0,
         };
-        let (output, result) = input.vouch_for(work.write(observer))?;
+        let (mut output, result) = input.vouch_for(work.write(observer))?;
+        // As linkers do with programs and libraries.
+        if is_program(input.bytes()) && input.mode().is_some_and(|mode| mode & 0o111 != 0) {
+            output.make_executable()?;
+        }
         output::commit(vec![output])?;
         Ok(result)
     }
@@ -203,12 +206,8 @@ struct Work<'j> {
 impl<'j> Work<'j> {
     /// Writes the whole output, but does not put it in place.
     fn write(mut self, observer: &mut Observer<'_>) -> Result<(Output, Recompressed)> {
-        if self.data.bytes().starts_with(b"\x7fELF") {
+        if is_program(self.data.bytes()) {
             self.program(observer)?;
-            // As linkers do with programs and libraries.
-            if self.job.input.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o111 != 0) {
-                self.output.make_executable()?;
-            }
         } else {
             self.sequence(observer)?;
         }
@@ -398,6 +397,10 @@ fn ensure_it_ends(data: Slice<'_>, bundle: &Bundle<'_>, plain: &Plain<'_>, form:
         _ => return Ok(()),
     };
     Err(Error::NoEnd { path: data.path().to_owned(), offset: bundle.offset, next })
+}
+
+fn is_program(data: &[u8]) -> bool {
+    data.starts_with(b"\x7fELF")
 }
 
 fn member<'c>((id, content): &'c (String, Content<'_>)) -> Member<'c> {

@@ -170,6 +170,10 @@ impl<'w, 'v> Walk<'w, 'v> {
     }
 
     fn broken(&mut self, place: &Place, data: Slice<'_>, error: Error) -> Result<()> {
+        // Nothing is wrong with the data when a temporary file cannot be written.
+        if matches!(error, Error::Temporary { .. }) {
+            return Err(error);
+        }
         self.tell(1, data, Finding::Broken { place, error })
     }
 
@@ -257,9 +261,12 @@ impl<'w, 'v> Walk<'w, 'v> {
                 };
                 left = rest;
                 self.look(&place, data, depth)?;
-            } else if self.spend(&place, around, |budget| budget.take(entry.size()))?
-                && let Ok(content) = bundle.content(index)
-            {
+            } else if self.spend(&place, around, |budget| budget.take(entry.size()))? {
+                let content = match bundle.content(index) {
+                    Ok(content) => content,
+                    Err(error @ Error::Temporary { .. }) => return Err(error),
+                    Err(_) => continue,
+                };
                 // Its offsets count from its own start, not from that of what was inflated around it.
                 let content = content.as_slice();
                 let content = Input::set_aside(content.path(), content.bytes()).with_path(content.path())?;

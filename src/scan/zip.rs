@@ -134,12 +134,11 @@ impl<'a> ZipContent<'a> {
 
     /// An error of a reader, with the place where the member lies.
     pub(super) fn error(&self, error: std::io::Error) -> Error {
-        match error.raw_os_error() {
-            Some(_) => Error::io(self.stored.path(), error),
-            None => {
-                let (offset, reason) = (self.stored.offset(), error.to_string());
-                Error::malformed(self.stored.path(), Malformed::Zip { offset, reason })
+        match Error::io(self.stored.path(), error) {
+            Error::Io { path, source } if source.raw_os_error().is_none() => {
+                Error::malformed(path, Malformed::Zip { offset: self.stored.offset(), reason: source.to_string() })
             }
+            error => error,
         }
     }
 

@@ -658,6 +658,25 @@ fn to_the_standard_output_and_onto_itself() {
 }
 
 #[test]
+fn a_program_from_the_standard_input_stays_executable() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    fs::write(path("in"), library().0).unwrap();
+    for (mode, name_is_executable) in [(0o755, false), (0o644, true)] {
+        fs::set_permissions(path("in"), fs::Permissions::from_mode(mode)).unwrap();
+        // A file that is called like the standard input has no say.
+        fs::write(path("-"), b"").unwrap();
+        let other = if name_is_executable { 0o755 } else { 0o644 };
+        fs::set_permissions(path("-"), fs::Permissions::from_mode(other)).unwrap();
+        let mut command = std::process::Command::new(PROGRAM);
+        command.current_dir(dir.path()).args(["recompress", "-", "-o", "out"]);
+        assert!(command.stdin(fs::File::open(path("in")).unwrap()).status().unwrap().success());
+        assert_eq!(path("out").metadata().unwrap().mode() & 0o100, mode & 0o100, "{mode:o}");
+        fs::remove_file(path("out")).unwrap();
+    }
+}
+
+#[test]
 fn a_failure_leaves_the_output_as_it_was() {
     let data = large();
     let broken = [&data[..], formats::MAGIC, &[0xff; 30]].concat();
