@@ -652,7 +652,7 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(b"start", 0).unwrap();
         file.write_all_at(b"end", 1 << 20).unwrap();
-        let (storage, _) = Storage::of_inherited(file.try_clone().unwrap()).unwrap();
+        let (storage, _) = Storage::of_inherited(file.try_clone().unwrap(), None).unwrap();
         let input = Input::of_storage("-", storage);
         for offset in [0, 5, 1 << 16, 1 << 20, input.len()] {
             let hole_len = input.slice(offset, input.len() - offset).unwrap().hole_len();
