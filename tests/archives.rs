@@ -417,7 +417,7 @@ fn code_objects_that_do_not_parse() {
     let broken = "clang-offload-bundler: error: 'm-hip-amdgcn-amd-amdhsa--gfx906m.bc': the symbols of the code object";
     assert!(run(b"\x7fELF\x02\x01\x01 and nothing that is a header").starts_with(broken));
     let unread = run(&[&b"BC\xc0\xde"[..], &[0; 100]].concat());
-    assert_eq!(unread, "warning: 'm-hip-amdgcn-amd-amdhsa--gfx906m.bc': there is no block where one must begin\n");
+    assert_eq!(unread, "warning: 'm-hip-amdgcn-amd-amdhsa--gfx906m.bc': expected the start of a block\n");
 }
 
 #[test]

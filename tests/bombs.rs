@@ -379,7 +379,7 @@ fn what_is_looked_at_in_code_objects_is_bounded() {
     let ids: Vec<String> = (0..5000).map(|number| format!("{GFX906}{number}")).collect();
     let mut object = elf::sections(1, 1, &vec![0; 10 << 20]);
     object[18] = 224;
-    verify("5,000 entries of one code object", &ids, &object, "not all of them are looked into");
+    verify("5,000 entries of one code object", &ids, &object, "not all of them were checked");
 }
 
 #[test]
