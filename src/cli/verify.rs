@@ -216,7 +216,7 @@ fn write_file((file, verified): &Checked, out: &mut dyn Write) -> Result<()> {
 
 fn write_total(total: &Total, out: &mut dyn Write) -> Result<()> {
     let unread = if total.unread == 0 { String::new() } else { format!("; not read: {}", total.kinds) };
-    write_line(out, &format!("In all: {}, {}{unread}", count(total.files, "file", "files"), total.verdict()))
+    write_line(out, &format!("Total: {}, {}{unread}", count(total.files, "file", "files"), total.verdict()))
 }
 
 fn write_line(out: &mut dyn Write, line: &str) -> Result<()> {

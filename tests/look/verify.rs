@@ -225,14 +225,14 @@ fn several_files_and_the_status() {
     let run = |args: &[&str]| text(&tool_in(dir.path(), &[&["verify"], args].concat()));
     let (status, out, said) = run(&["d"]);
     let expected = "d/sound: 1 code object in 1 bundle, nothing wrong\n\
-                    In all: 2 files, 1 code object in 1 bundle, nothing wrong\n";
+                    Total: 2 files, 1 code object in 1 bundle, nothing wrong\n";
     assert_eq!((status, out.as_str(), said.as_str()), (0, expected, ""));
     let (status, out, _) = run(&["d/text"]);
     assert_eq!((status, out.as_str()), (1, "d/text: no device code\n"));
     let (status, out, said) = run(&["nowhere", "d", "wrong"]);
     assert_eq!(status, 1);
     assert!(said.contains("'nowhere': No such file or directory"), "{said}");
-    let expected = "wrong: 1 code object in 1 bundle, 1 fault\nIn all: 3 files, 2 code objects in 2 bundles, 1 fault\n";
+    let expected = "wrong: 1 code object in 1 bundle, 1 fault\nTotal: 3 files, 2 code objects in 2 bundles, 1 fault\n";
     assert!(out.ends_with(expected), "{out}");
     let (status, out, _) = run(&["--json", "nowhere"]);
     let document: Value = serde_json::from_str(&out).unwrap();
@@ -268,12 +268,12 @@ fn nothing_read_is_no_success() {
     let run = |args: &[&str]| text(&tool_in(dir.path(), &[&["verify"], args].concat()));
     let none = "error: no device code was read, so nothing was verified";
     for (args, last) in [
-        (&["empty"][..], "In all: 0 files, no device code"),
-        (&["-r", "empty"], "In all: 0 files, no device code"),
-        (&["deep"], "In all: 0 files, no device code"),
-        (&["-r", "texts"], "In all: 1 file, no device code"),
+        (&["empty"][..], "Total: 0 files, no device code"),
+        (&["-r", "empty"], "Total: 0 files, no device code"),
+        (&["deep"], "Total: 0 files, no device code"),
+        (&["-r", "texts"], "Total: 1 file, no device code"),
         (&["nothing"], "nothing: no device code"),
-        (&["texts/more/text", "nothing"], "In all: 2 files, no device code"),
+        (&["texts/more/text", "nothing"], "Total: 2 files, no device code"),
     ] {
         let (status, out, said) = run(args);
         assert_eq!((status, out.lines().last()), (1, Some(last)), "{args:?}");
@@ -294,13 +294,13 @@ fn nothing_read_is_no_success() {
     let (status, out, said) = run(&["-r", "deep"]);
     let expected = "deep/lib/bare: 1 code object without a bundle, nothing wrong\n\
                     deep/lib/sound: 1 code object in 1 bundle, nothing wrong\n\
-                    In all: 2 files, 1 code object in 1 bundle, 1 code object without a bundle, nothing wrong\n";
+                    Total: 2 files, 1 code object in 1 bundle, 1 code object without a bundle, nothing wrong\n";
     assert_eq!((status, out.as_str(), said.as_str()), (0, expected, ""));
     // What is broken is no reason to say that nothing was there.
     fs::write(at("empty/broken"), &targets(&["gfx906"])[..40]).unwrap();
     let (status, out, said) = run(&["--allow-none", "empty"]);
     assert!(
-        status == 1 && out.ends_with("In all: 1 file, 0 code objects in 0 bundles, 1 fault\n") && said.is_empty(),
+        status == 1 && out.ends_with("Total: 1 file, 0 code objects in 0 bundles, 1 fault\n") && said.is_empty(),
         "{out}{said}"
     );
 }
