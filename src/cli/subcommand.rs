@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -138,9 +138,32 @@ fn is_group_with(word: &OsStr, option: &str) -> bool {
 
 /// Writes a JSON document. Escapes everything that a terminal would interpret, which JSON alone does not require.
 pub(super) fn write_json(document: &impl Serialize, out: &mut dyn Write) -> Result<(), Error> {
-    let text = serde_json::to_string_pretty(document).map_err(|error| Error::io("-", error.into()))?;
-    let mut lines = text.lines().map(escaped);
-    lines.try_for_each(|line| writeln!(out, "{line}")).map_err(|error| Error::io("-", error))
+    let mut lines = Lines { out, line: Vec::new() };
+    serde_json::to_writer_pretty(&mut lines, document).map_err(|error| Error::io("-", error.into()))?;
+    lines.write_all(b"\n").map_err(|error| Error::io("-", error))
+}
+
+/// Escapes a document line by line, as it comes.
+struct Lines<'o> {
+    out: &'o mut dyn Write,
+    line: Vec<u8>,
+}
+
+impl Write for Lines<'_> {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let len = memchr::memchr(b'\n', data).map_or(data.len(), |end| end.saturating_add(1));
+        let (data, _) = data.split_at_checked(len).unwrap_or((data, b""));
+        self.line.extend_from_slice(data);
+        if self.line.ends_with(b"\n") {
+            let line = String::from_utf8(std::mem::take(&mut self.line)).map_err(io::Error::other)?;
+            writeln!(self.out, "{}", escaped(line.trim_end_matches('\n')))?;
+        }
+        Ok(data.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
 }
 
 /// A line of a document.

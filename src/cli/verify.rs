@@ -1,5 +1,6 @@
 //! `verify`: whether the device code in files is what it claims to be.
 
+use std::cell::RefCell;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -7,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use offload_bundle::error::printable;
 use offload_bundle::job::{Fault, NotRead, Verified, Verify};
 use offload_bundle::{Error, Result};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::console::Console;
 use super::files::{self, Origin, WorkFile};
@@ -97,8 +98,10 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     let mut run = Run { verify, total: Total::default(), failures: Vec::new() };
     let files = files::of(matches);
     if matches.get_flag("json") {
-        let checked: Vec<Checked> = files.into_iter().filter_map(|file| run.check(file)).collect();
-        to_stdout(|out| write_report(&checked, &run, out))?;
+        let shared = RefCell::new(run);
+        let checked = files.into_iter().filter_map(|file| shared.borrow_mut().check(file));
+        to_stdout(|out| write_report(checked, &shared, out))?;
+        run = shared.into_inner();
     } else {
         to_stdout(|out| {
             // A reader that has gone away hides no fault: the rest is checked all the same.
@@ -130,7 +133,7 @@ fn hint(matches: &ArgMatches) -> &'static str {
 }
 
 /// The sums over all files.
-#[derive(Default, Serialize)]
+#[derive(Clone, Default, Serialize)]
 struct Total {
     files: usize,
     bundles: usize,
@@ -224,11 +227,29 @@ fn write_line(out: &mut dyn Write, line: &str) -> Result<()> {
 }
 
 #[derive(Serialize)]
-struct Document<'r> {
+struct Document<F, T, P> {
     version: u32,
-    files: Vec<FileReport>,
-    total: &'r Total,
-    problems: Vec<String>,
+    files: F,
+    total: T,
+    problems: P,
+}
+
+/// A value that is known only when its turn comes.
+struct Late<F>(F);
+
+impl<T: Serialize, F: Fn() -> T> Serialize for Late<F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (self.0)().serialize(serializer)
+    }
+}
+
+/// Serializes each item when it is its turn, so that no more than one is in memory.
+struct Each<I>(RefCell<I>);
+
+impl<I: Iterator<Item: Serialize>> Serialize for Each<I> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(&mut *self.0.borrow_mut())
+    }
 }
 
 #[derive(Serialize)]
@@ -262,7 +283,8 @@ struct FaultReport {
     text: String,
 }
 
-fn write_report(checked: &[Checked], run: &Run, out: &mut dyn Write) -> Result<()> {
+/// Writes the report of each file as soon as it is checked.
+fn write_report(checked: impl Iterator<Item = Checked>, run: &RefCell<Run>, out: &mut dyn Write) -> Result<()> {
     let fault = |fault: &Fault| FaultReport {
         rule: fault.rule.name(),
         member: fault.place.member(),
@@ -278,7 +300,7 @@ fn write_report(checked: &[Checked], run: &Run, out: &mut dyn Write) -> Result<(
         what: unread.what.name(),
         is_device_code: unread.what.is_device_code(),
     };
-    let file = |(file, verified): &Checked| FileReport {
+    let file = |(file, verified): Checked| FileReport {
         path: file.path.to_string_lossy().into_owned(),
         bundles: verified.bundles,
         code_objects: verified.code_objects,
@@ -286,10 +308,14 @@ fn write_report(checked: &[Checked], run: &Run, out: &mut dyn Write) -> Result<(
         faults: verified.faults.iter().map(fault).collect(),
         more_faults: verified.more_faults,
         unread: verified.unread.iter().map(unread).collect(),
-        more_unread: more_unread(verified),
+        more_unread: more_unread(&verified),
     };
-    let files = checked.iter().map(file).collect();
-    let problems = run.failures.iter().map(Error::to_string).collect();
-    let document = Document { version: VERSION, files, total: &run.total, problems };
-    write_json(&document, out)
+    let mut files = checked.map(file);
+    let problems = || run.borrow().failures.iter().map(Error::to_string).collect::<Vec<_>>();
+    let (total, problems) = (Late(|| run.borrow().total.clone()), Late(problems));
+    let document = Document { version: VERSION, files: Each(RefCell::new(files.by_ref())), total, problems };
+    let written = write_json(&document, out);
+    // A reader that has gone away hides no fault: the rest is checked all the same.
+    files.for_each(drop);
+    written
 }

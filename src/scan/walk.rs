@@ -422,9 +422,9 @@ impl<'w, 'v> Walk<'w, 'v> {
 
     fn inflated_member(&mut self, place: Place, content: &ZipContent<'_>, depth: u32) -> Result<()> {
         let path = content.stored.path();
-        let input = match content.head(HEAD) {
-            Ok(head) if matches!(Look::at(&head), Look::Nothing) => return Ok(()),
-            Ok(head) if let Look::Unread(what) = Look::at(&head) => {
+        let input = match content.head(HEAD).map(|head| Look::at(&head)) {
+            Ok(Look::Nothing) => return Ok(()),
+            Ok(Look::Unread(what)) => {
                 return self.tell(1, content.stored, Finding::Unread { place: &place, offset: 0, what });
             }
             Ok(_) if content.size > self.scan.limits.inflated => {
