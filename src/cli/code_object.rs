@@ -5,8 +5,31 @@ use std::ops::Range;
 use offload_bundle::container::stream::Recorded;
 use offload_bundle::error::printable;
 use offload_bundle::id::{EntryId, OffloadKind};
+use offload_bundle::job::NotRead;
 use offload_bundle::scan::{ContentKind, Format, Origin, Place};
 use serde::Serialize;
+
+/// A part of a file that is recognised but not read, as the JSON reports show it.
+#[derive(Debug, Serialize)]
+pub(super) struct UnreadPart {
+    member: Option<String>,
+    section: Option<String>,
+    offset: u64,
+    what: &'static str,
+    is_device_code: bool,
+}
+
+impl UnreadPart {
+    pub(super) fn new(NotRead { place, offset, what }: &NotRead) -> Self {
+        Self {
+            member: place.member(),
+            section: place.section(),
+            offset: *offset,
+            what: what.name(),
+            is_device_code: what.is_device_code(),
+        }
+    }
+}
 
 /// The fields.
 #[derive(Serialize)]

@@ -10,6 +10,7 @@ use offload_bundle::job::{Fault, NotRead, Verified, Verify};
 use offload_bundle::{Error, Result};
 use serde::{Serialize, Serializer};
 
+use super::code_object::UnreadPart;
 use super::console::Console;
 use super::files::{self, Origin, WorkFile};
 use super::subcommand::{Subcommand, write_json};
@@ -260,17 +261,8 @@ struct FileReport {
     without_bundle: usize,
     faults: Vec<FaultReport>,
     more_faults: usize,
-    unread: Vec<UnreadReport>,
+    unread: Vec<UnreadPart>,
     more_unread: usize,
-}
-
-#[derive(Serialize)]
-struct UnreadReport {
-    member: Option<String>,
-    section: Option<String>,
-    offset: u64,
-    what: &'static str,
-    is_device_code: bool,
 }
 
 #[derive(Serialize)]
@@ -293,13 +285,6 @@ fn write_report(checked: impl Iterator<Item = Checked>, run: &RefCell<Run>, out:
         offset: fault.offset,
         text: fault.text.clone(),
     };
-    let unread = |unread: &NotRead| UnreadReport {
-        member: unread.place.member(),
-        section: unread.place.section(),
-        offset: unread.offset,
-        what: unread.what.name(),
-        is_device_code: unread.what.is_device_code(),
-    };
     let file = |(file, verified): Checked| FileReport {
         path: file.path.to_string_lossy().into_owned(),
         bundles: verified.bundles,
@@ -307,7 +292,7 @@ fn write_report(checked: impl Iterator<Item = Checked>, run: &RefCell<Run>, out:
         without_bundle: verified.without_bundle,
         faults: verified.faults.iter().map(fault).collect(),
         more_faults: verified.more_faults,
-        unread: verified.unread.iter().map(unread).collect(),
+        unread: verified.unread.iter().map(UnreadPart::new).collect(),
         more_unread: more_unread(&verified),
     };
     let mut files = checked.map(file);

@@ -5,10 +5,10 @@ use crate::bytes::slice;
 use crate::container::{MAGIC, bitcode, compressed, host, offload_binary};
 
 /// The first bytes of SPIR-V, in both byte orders.
-const SPIR_V: [[u8; 4]; 2] = [[0x03, 0x02, 0x23, 0x07], [0x07, 0x23, 0x02, 0x03]];
+pub(super) const SPIR_V: [[u8; 4]; 2] = [[0x03, 0x02, 0x23, 0x07], [0x07, 0x23, 0x02, 0x03]];
 
 /// The first bytes of a CUDA fat binary.
-const FAT_BINARY: [u8; 4] = [0x50, 0xed, 0x55, 0xba];
+pub(super) const FAT_BINARY: [u8; 4] = [0x50, 0xed, 0x55, 0xba];
 
 /// What a code object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -10,6 +10,7 @@
 //! A format that becomes readable loses its row here and gets one in `walk.rs`.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+use super::image::{FAT_BINARY, SPIR_V};
 use crate::bytes::slice;
 
 /// A format that is recognised, but not read.
@@ -58,10 +59,10 @@ impl Unread {
 
 /// Offset and magic of the formats.
 const FORMATS: [(u64, &[u8], Unread); 25] = [
-    (0, &[0x50, 0xed, 0x55, 0xba], Unread::device_code("CUDA fatbin")),
+    (0, &FAT_BINARY, Unread::device_code("CUDA fatbin")),
     (0, b"KPAK", Unread::device_code("kpack archive")),
-    (0, &[0x03, 0x02, 0x23, 0x07], Unread::device_code("SPIR-V module")),
-    (0, &[0x07, 0x23, 0x02, 0x03], Unread::device_code("SPIR-V module")),
+    (0, &SPIR_V[0], Unread::device_code("SPIR-V module")),
+    (0, &SPIR_V[1], Unread::device_code("SPIR-V module")),
     (257, b"ustar", Unread::anything("tar archive")),
     (0, &[0x1f, 0x8b, 8], Unread::anything("gzip file")),
     (0, b"\xfd7zXZ\0", Unread::anything("xz file")),

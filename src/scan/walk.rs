@@ -89,7 +89,7 @@ pub(crate) fn file_kind(data: &[u8]) -> FileKind {
             Ok(sections) if sections.chosen.iter().any(|section| section.holds == Holds::FatObject) => {
                 FileKind::FatObject
             }
-            _ if data.starts_with(b"\x7fELF") => FileKind::Elf,
+            _ if data.starts_with(ELF_MAGIC) => FileKind::Elf,
             _ if data.starts_with(b"MZ") => FileKind::Pe,
             Ok(_) => FileKind::Coff,
             // Anything may begin like a COFF object.

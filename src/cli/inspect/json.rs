@@ -5,8 +5,8 @@ use std::io::Write;
 use offload_bundle::Result;
 use serde::Serialize;
 
-use super::report::{BundleRow, FileReport, Report, Row, UnreadRow};
-use crate::cli::code_object::{CodeObject, Entry, InBundle};
+use super::report::{BundleRow, FileReport, Report, Row};
+use crate::cli::code_object::{CodeObject, Entry, InBundle, UnreadPart};
 use crate::cli::subcommand::write_json;
 
 /// The schema version. Adding a field does not change it.
@@ -24,16 +24,7 @@ struct File<'r> {
     path: String,
     size: u64,
     code_objects: Vec<CodeObject<'r>>,
-    unread: Vec<Unread>,
-}
-
-#[derive(Serialize)]
-struct Unread {
-    member: Option<String>,
-    section: Option<String>,
-    offset: u64,
-    what: &'static str,
-    is_device_code: bool,
+    unread: Vec<UnreadPart>,
 }
 
 /// Writes the document.
@@ -46,18 +37,8 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<()> {
 fn file(file: &FileReport) -> File<'_> {
     let rows = file.bundles.iter().flat_map(|bundle| bundle.code_objects.iter().map(move |row| (bundle, row)));
     let code_objects = rows.map(|(bundle, row)| code_object(bundle, row)).collect();
-    let unread = file.unread.iter().map(unread).collect();
+    let unread = file.unread.iter().map(UnreadPart::new).collect();
     File { path: file.path.to_string_lossy().into_owned(), size: file.size, code_objects, unread }
-}
-
-fn unread(row: &UnreadRow) -> Unread {
-    Unread {
-        member: row.place.member(),
-        section: row.place.section(),
-        offset: row.offset,
-        what: row.what.name(),
-        is_device_code: row.what.is_device_code(),
-    }
 }
 
 fn code_object<'r>(bundle: &'r BundleRow, row: &'r Row) -> CodeObject<'r> {

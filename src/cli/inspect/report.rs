@@ -7,7 +7,8 @@ use offload_bundle::container::Limits;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::Recorded;
 use offload_bundle::id::OffloadKind;
-use offload_bundle::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Place, Scan, Unread};
+use offload_bundle::job::NotRead;
+use offload_bundle::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Place, Scan};
 use offload_bundle::{Error, Result};
 
 use crate::cli::code_object::Target;
@@ -30,17 +31,8 @@ pub(super) struct FileReport {
     pub(super) size: u64,
     pub(super) bundles: Vec<BundleRow>,
     /// Parts that are recognised, but not read.
-    pub(super) unread: Vec<UnreadRow>,
+    pub(super) unread: Vec<NotRead>,
     pub(super) problems: Vec<String>,
-}
-
-/// Something that is recognised, but not read.
-#[derive(Debug)]
-pub(super) struct UnreadRow {
-    pub(super) place: Place,
-    /// Where it begins, counted from the origin of the place.
-    pub(super) offset: u64,
-    pub(super) what: Unread,
 }
 
 /// A bundle.
@@ -94,7 +86,7 @@ impl Report {
             match finding {
                 Finding::Bundle(found) => bundles.push(BundleRow::new(&found)?),
                 Finding::Unread { place, offset, what } => {
-                    unread.push(UnreadRow { place: place.clone(), offset, what });
+                    unread.push(NotRead { place: place.clone(), offset, what });
                 }
                 Finding::Broken { place, error } | Finding::Hidden { place, error } => {
                     problems.push(error.at(place).to_string())
