@@ -1,20 +1,21 @@
 //! The files in which compilers pack GPU code: what lies in them, how to take it out, how to write them.
 //!
 //! This is the library under `clang-offload-bundler`, a drop-in replacement for LLVM's tools of that name and of the name
-//! `llvm-offload-binary`. It never prints, never exits and does not panic on any input; it maps files ([`input::Input`]) and
+//! `llvm-offload-binary`. It never prints, never exits and does not panic on any input; it maps files ([`io::Input`]) and
 //! leaves code objects where they are until their last copy.
 //!
 //! | module | for |
 //! |---|---|
 //! | [`scan`] | finding the code objects in any file by content: bundles, libraries, programs, archives, wheels |
 //! | [`container`] | the formats themselves: reading one from bytes, planning a new one |
+//! | [`io`] | the files: inputs that are mapped, outputs that appear complete or not at all |
 //! | [`id`] | bundle entry IDs (`hip-amdgcn-amd-amdhsa--gfx90a:xnack+`), and which code object may serve which request |
 //! | [`job`] | what the command lines do, file to file: outputs appear complete or not at all |
 //!
 //! Sizes and offsets are bytes. A function that can fail returns [`Error`], which names the file, or [`Malformed`], which
 //! knows bytes only; both name the offset. What is called a *bundle* is any one container of code objects.
 //! That a mapped file may become shorter is an error only where the library may take a signal for it:
-//! [`process::hand_over`].
+//! [`io::hand_over`].
 //!
 //! # Which code objects does a file hold?
 //!
@@ -23,7 +24,7 @@
 //! ```
 //! use std::path::Path;
 //!
-//! use offload_bundle::input::Input;
+//! use offload_bundle::io::Input;
 //! use offload_bundle::scan::{Finding, Scan};
 //!
 //! let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sequence/mixed.bundle");
@@ -57,7 +58,7 @@
 //! use offload_bundle::container::binary::Binary;
 //! use offload_bundle::container::sequence::{Bundles, Inflate};
 //! use offload_bundle::id::{EntryId, Rules};
-//! use offload_bundle::input::Input;
+//! use offload_bundle::io::Input;
 //!
 //! let input = Input::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/compressed/llvm22-v3.ccob"))?;
 //! let wanted = EntryId::parse("hip-amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-")?;
@@ -79,13 +80,13 @@
 //!
 //! # Writing a bundle
 //!
-//! A [`container::Container`] plans a bundle; [`piece::write_to`] writes the plan to anything. From files to a file,
+//! A [`container::Container`] plans a bundle; [`io::write_to`] writes the plan to anything. From files to a file,
 //! compressed or not, [`job::Bundle`] does it in one call.
 //!
 //! ```
 //! use offload_bundle::container::{Container, Member, binary::Binary};
-//! use offload_bundle::input::Input;
-//! use offload_bundle::piece;
+//! use offload_bundle::io::Input;
+//! use offload_bundle::io;
 //!
 //! let code = Input::from_bytes("gfx90a.o", b"GPU!".to_vec());
 //! let host = Input::from_bytes("host", Vec::new());
@@ -96,7 +97,7 @@
 //! ];
 //! let plan = Binary::default().plan(&members)?;
 //! let mut bundle = Vec::new();
-//! piece::write_to(&plan, &mut bundle)?;
+//! io::write_to(&plan, &mut bundle)?;
 //!
 //! let contents = Binary::default().read(&bundle, bundle.len().try_into()?, 0)?.ok_or("no bundle")?;
 //! assert_eq!(contents.entries[1].content(&bundle).as_deref(), Some(&b"GPU!"[..]));
@@ -111,21 +112,13 @@ mod check;
 pub mod container;
 pub mod error;
 pub mod id;
-pub mod input;
+pub mod io;
 pub mod job;
-mod live;
-mod mapping;
-mod meter;
-mod output;
-pub mod piece;
-pub mod process;
 pub mod scan;
-mod staging;
 #[cfg(test)]
 mod testing;
 
 pub use error::{Error, Malformed, Result};
-pub use output::{create_directory, write_file};
 
 /// The examples of the README are tests too.
 #[cfg(doctest)]

@@ -9,7 +9,7 @@ use offload_bundle::container::offload_binary::{ImageKind, OffloadBinary};
 use offload_bundle::container::sequence::{Bundles, Inflate};
 use offload_bundle::error::{Error, Malformed};
 use offload_bundle::id::{EntryId, Rules};
-use offload_bundle::input::Input;
+use offload_bundle::io::Input;
 use offload_bundle::job::{Bundle, List, Unbundle};
 
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";

@@ -11,7 +11,7 @@ use offload_bundle::container::{
     binary::Binary,
     sequence::{Bundles, Inflate},
 };
-use offload_bundle::input::{Input, Slice};
+use offload_bundle::io::{Input, Slice};
 
 use crate::generate::{NEW_PERCENT, Random, code_object, sibling};
 use crate::process;

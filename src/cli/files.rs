@@ -7,7 +7,7 @@ use clap::builder::PathBufValueParser;
 use clap::{Arg, ArgAction, ArgMatches};
 use offload_bundle::Error;
 use offload_bundle::container::Limits;
-use offload_bundle::input::Input;
+use offload_bundle::io::Input;
 use walkdir::WalkDir;
 
 use super::options::MAX_SIZE_HELP;

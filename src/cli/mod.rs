@@ -54,7 +54,7 @@ const SHORT_HELP: HelpStyle = HelpStyle { by_category: false, hidden: false };
 
 /// Runs the tool for one command line, `argv[0]` included.
 pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
-    offload_bundle::process::hand_over();
+    offload_bundle::io::hand_over();
     let (tool, argv) = choose(argv);
     let argv = if tool.has_subcommands() { with_long_version(argv) } else { argv };
     if tool.has_subcommands()

@@ -24,7 +24,7 @@ use super::limits::{Room, shown};
 use super::{Container, Contents, Entry, MAGIC, Member};
 use crate::bytes::{Cursor, len_u64};
 use crate::error::{Malformed, Result};
-use crate::piece::Piece;
+use crate::io::piece::Piece;
 
 /// What an entry takes in the header besides its ID: offset, size and ID length.
 const ENTRY_FIELDS: u64 = 24;
@@ -154,8 +154,8 @@ fn check_range(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::Input;
-    use crate::piece::{emit, total_len};
+    use crate::io::input::Input;
+    use crate::io::piece::{emit, total_len};
 
     fn write(alignment: u32, members: &[(&str, &[u8])]) -> Vec<u8> {
         let inputs: Vec<_> = members.iter().map(|(id, data)| (id, Input::from_bytes(*id, data.to_vec()))).collect();

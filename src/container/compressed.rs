@@ -29,10 +29,10 @@ use super::limits::Limits;
 use super::stream::{Compressed, Compression, Method, Recorded, deflate};
 use crate::bytes::{Cursor, len_u64};
 use crate::error::{Error, Malformed, Result, WithPath};
-use crate::input::Slice;
-use crate::meter::Meter;
-use crate::output::Output;
-use crate::piece::{Piece, total_len};
+use crate::io::input::Slice;
+use crate::io::meter::Meter;
+use crate::io::output::Output;
+use crate::io::piece::{Piece, total_len};
 
 /// The magic string of a compressed bundle.
 pub const MAGIC: &[u8; 4] = b"CCOB";
@@ -305,8 +305,8 @@ fn move_up(file: &std::fs::File, from: u64, len: u64, to: u64) -> io::Result<()>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::Input;
-    use crate::output;
+    use crate::io::input::Input;
+    use crate::io::output;
 
     /// Bytes that no method makes smaller.
     fn noise(len: usize) -> Vec<u8> {

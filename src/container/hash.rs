@@ -9,8 +9,8 @@ use std::thread::{Builder, JoinHandle, scope};
 use md5::{Digest, Md5};
 
 use crate::error::{Error, Result};
-use crate::input::Slice;
-use crate::piece::{Piece, Sink, emit, total_len};
+use crate::io::input::Slice;
+use crate::io::piece::{Piece, Sink, emit, total_len};
 
 /// Up to this many bytes are hashed sooner than a thread is started.
 const INLINE_MAX: u64 = 1 << 20;

@@ -20,8 +20,8 @@ use std::ops::Range;
 
 use crate::bytes;
 use crate::error::{Malformed, Result};
-use crate::input::Slice;
-use crate::piece::Piece;
+use crate::io::input::Slice;
+use crate::io::piece::Piece;
 pub use limits::Limits;
 use offload_binary::ImageInfo;
 use stream::Compressed;

@@ -14,13 +14,13 @@ use super::limits::Limits;
 use super::stream::{Compressed, Inflation, Recorded};
 use super::{Container, Contents, Entry, Part};
 use crate::error::{Error, Malformed, Result, WithPath};
-use crate::input::{Input, Slice};
-use crate::meter::{Meter, Metered};
-use crate::piece::{Sink, Writer};
+use crate::io::input::{Input, Slice};
+use crate::io::meter::{Meter, Metered};
+use crate::io::piece::{Sink, Writer};
 
 /// Compressed bundles up to this inflated size are inflated and checked as a whole before they are used. Of larger ones the
 /// header alone is read at first; they are checked when code objects are taken out.
-const WHOLE_MAX: u64 = crate::input::MEMORY_MAX;
+const WHOLE_MAX: u64 = crate::io::input::MEMORY_MAX;
 
 /// How much padding is read before the file is asked for a hole again.
 const PADDING_BLOCK: u64 = 64 << 10;
@@ -463,8 +463,8 @@ mod tests {
     use crate::container::binary::Binary;
     use crate::container::compressed;
     use crate::container::stream::{Compression, Method};
-    use crate::output::{self, Output};
-    use crate::piece::{Piece, emit};
+    use crate::io::output::{self, Output};
+    use crate::io::piece::{Piece, emit};
 
     fn bundle(members: &[(&str, &[u8])]) -> Vec<u8> {
         let inputs: Vec<_> = members.iter().map(|(id, data)| (id, Input::from_bytes(*id, data.to_vec()))).collect();

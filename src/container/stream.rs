@@ -21,10 +21,10 @@ use zstd::zstd_safe::CParameter;
 use super::hash::Hasher;
 use crate::bytes::{len_u64, slice};
 use crate::error::{Error, Malformed, Result, WithPath};
-use crate::input::{Input, Slice, SliceReader};
-use crate::meter::{Meter, emit};
-use crate::output::Output;
-use crate::piece::{Piece, Sink, total_len};
+use crate::io::input::{Input, Slice, SliceReader};
+use crate::io::meter::{Meter, emit};
+use crate::io::output::Output;
+use crate::io::piece::{Piece, Sink, total_len};
 
 /// The windows (as powers of two) that zstd has, and that can be asked for.
 pub const WINDOW_LOGS: RangeInclusive<u32> = 10..=31;

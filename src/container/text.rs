@@ -23,7 +23,7 @@ use super::limits::{Room, shown};
 use super::{Container, Contents, Entry, MAGIC, Member};
 use crate::bytes::len_u64;
 use crate::error::{Malformed, Result};
-use crate::piece::Piece;
+use crate::io::piece::Piece;
 
 /// The most marker lines of one bundle that are believed, those inside of entries included.
 const MARKERS_MAX: usize = 1 << 20;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::container::sequence::Bundle;
 use crate::error::{Error, Result, WithPath};
-use crate::input::{Input, Slice, Spool};
-use crate::meter::Meter;
-use crate::piece::Sink;
+use crate::io::input::{Input, Slice, Spool};
+use crate::io::meter::Meter;
+use crate::io::piece::Sink;
 
 /// Up to this many bytes are read through a mapping rather than from the file.
 const SMALL: u64 = 64 << 10;

@@ -12,9 +12,9 @@ use crate::container::text::Text;
 use crate::container::{Container, Member};
 use crate::error::{Error, Result};
 use crate::id::{EntryId, OffloadKind};
-use crate::input::{self, Input};
-use crate::meter::{Meter, emit};
-use crate::output::{self, Manner, Output};
+use crate::io::input::{self, Input};
+use crate::io::meter::{Meter, emit};
+use crate::io::output::{self, Manner, Output};
 
 const NO_ALIGNMENT: &str = "for the --bundle-align option: the alignment must be at least 1";
 

@@ -12,10 +12,10 @@ use super::{Event, Observer};
 use crate::bytes::len_u64;
 use crate::container::Limits;
 use crate::error::{Error, Result};
-use crate::input::{Input, Slice};
-use crate::meter::Meter;
-use crate::output::{self, Manner, Output};
-use crate::piece::Sink;
+use crate::io::input::{Input, Slice};
+use crate::io::meter::Meter;
+use crate::io::output::{self, Manner, Output};
+use crate::io::piece::Sink;
 use crate::scan::{Checksums, ContentKind, Finding, Found, Place, Provenance, Scan, Selection, recorded_target};
 
 /// The name of the standard output.

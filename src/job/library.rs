@@ -9,8 +9,8 @@ use crate::container::archive::{self, Archive, ArchiveMember, Location, NewMembe
 use crate::container::limits::{Limits, shown};
 use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::error::{Error, Malformed, Result};
-use crate::input::{Input, Slice, vouch_for};
-use crate::output::{Manner, Output};
+use crate::io::input::{Input, Slice, vouch_for};
+use crate::io::output::{Manner, Output};
 
 /// An archive whose members are open.
 pub(super) struct Library {

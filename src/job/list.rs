@@ -10,7 +10,7 @@ use crate::container::Limits;
 use crate::container::archive::Archive;
 use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::error::{Error, Result, printable_name};
-use crate::input::Input;
+use crate::io::input::Input;
 
 /// Lists the entry IDs of all bundles in a file, or in the members of an archive, in file order.
 #[derive(Clone, Debug)]

@@ -45,7 +45,7 @@ use crate::container::text::Text;
 use crate::container::{Container, Entry};
 use crate::error::{Error, Result};
 use crate::id::{Compatibility, EntryId};
-use crate::input::Slice;
+use crate::io::input::Slice;
 
 /// Something that happened in a job and is no error.
 #[derive(Clone, Debug)]

@@ -10,9 +10,9 @@ use crate::container::offload_binary::{self, HipNumber, ImageInfo, ImageKind, St
 use crate::container::stream::Compression;
 use crate::error::{Error, Result};
 use crate::id::OffloadKind;
-use crate::input::{self, Input};
-use crate::meter::{Meter, emit};
-use crate::output::{self, Manner, Output};
+use crate::io::input::{self, Input};
+use crate::io::meter::{Meter, emit};
+use crate::io::output::{self, Manner, Output};
 
 /// Packages images.
 #[derive(Clone, Debug)]

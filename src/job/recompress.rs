@@ -14,10 +14,10 @@ use crate::container::stream::Compression;
 use crate::container::{Container, Limits, Member, Part, compressed};
 use crate::error::{Error, Malformed, Result, Want, WithPath};
 use crate::id::OffloadKind;
-use crate::input::{Input, Slice};
-use crate::meter::{Meter, emit};
-use crate::output::{self, Output};
-use crate::piece::{Piece, Sink, total_len};
+use crate::io::input::{Input, Slice};
+use crate::io::meter::{Meter, emit};
+use crate::io::output::{self, Output};
+use crate::io::piece::{Piece, Sink, total_len};
 use crate::scan::{
     Budget, CodeObject, Format, Found, Overlap, Place, Selection, Wide, device_sections, file_kind, overlap_with,
 };

@@ -7,7 +7,7 @@ use crate::container::bitcode::Embedded;
 use crate::container::offload_binary::offloading_sections;
 use crate::container::{bitcode, host, offload_binary};
 use crate::error::{Error, Malformed, Result, WithPath};
-use crate::input::{Input, Slice};
+use crate::io::input::{Input, Slice};
 
 /// How deep archives may lie in archives.
 const DEPTH_MAX: u32 = 16;

@@ -10,10 +10,10 @@ use crate::container::sequence::{self, Bundles, Inflate};
 use crate::container::{Limits, compressed};
 use crate::error::{Error, Result};
 use crate::id::{EntryId, OffloadKind, Rules};
-use crate::input::Input;
-use crate::meter::Meter;
-use crate::output::{self, Output};
-use crate::piece::Sink;
+use crate::io::input::Input;
+use crate::io::meter::Meter;
+use crate::io::output::{self, Output};
+use crate::io::piece::Sink;
 
 /// Unbundles code objects.
 #[derive(Clone, Debug)]

@@ -20,8 +20,8 @@ use crate::container::archive::NewMember;
 use crate::container::sequence::{Bundle, Inflate};
 use crate::error::{Error, Result};
 use crate::id::{EntryId, Rules};
-use crate::input::Input;
-use crate::output::{self, Output};
+use crate::io::input::Input;
+use crate::io::output::{self, Output};
 
 /// Unbundles an archive.
 #[derive(Clone, Debug)]

@@ -20,9 +20,9 @@ use crate::container::stream::Inflation;
 use crate::container::{Entry, Limits};
 use crate::error::{Error, Malformed, Result};
 use crate::id::OffloadKind;
-use crate::input::{Input, Slice};
-use crate::meter::Meter;
-use crate::output::{self, Manner, Output};
+use crate::io::input::{Input, Slice};
+use crate::io::meter::Meter;
+use crate::io::output::{self, Manner, Output};
 
 /// How deep offload binaries may lie in offload binaries.
 const NESTED_MAX: u32 = 8;
@@ -537,7 +537,7 @@ mod tests {
         let images: Vec<_> =
             inputs.iter().map(|(info, input)| NewImage { info: (*info).clone(), content: input.as_slice() }).collect();
         let mut bytes = Vec::new();
-        crate::piece::emit(&plan(version, &images), &mut bytes).unwrap();
+        crate::io::piece::emit(&plan(version, &images), &mut bytes).unwrap();
         std::fs::write(&path, bytes).unwrap();
         path
     }

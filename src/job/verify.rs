@@ -12,7 +12,7 @@ use crate::container::Limits;
 use crate::container::sequence::Inflate;
 use crate::error::{Error, Result, printable_start};
 use crate::id::{EntryId, OffloadKind};
-use crate::input::Input;
+use crate::io::input::Input;
 use crate::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Place, Scan, Unread};
 
 /// Checks all device code in a file.

@@ -17,7 +17,7 @@ use super::sections::{EM_AMDGPU, EM_CUDA, elf_machine};
 use crate::bytes::slice;
 use crate::container::{Container, Contents, Entry, Member};
 use crate::error::{Error, Malformed, Result};
-use crate::piece::Piece;
+use crate::io::piece::Piece;
 
 /// Code object version 3, as the header has it.
 const VERSION_3: u8 = 1;

@@ -13,7 +13,7 @@ use crate::container::stream::Recorded;
 use crate::container::{Entry, Part};
 use crate::error::{Error, Malformed, Result, printable_start};
 use crate::id::EntryId;
-use crate::input::Slice;
+use crate::io::input::Slice;
 
 /// The longest bundle entry ID that a search parses and shows in full, in bytes, and the most features of one. Those of compilers
 /// have some dozens of bytes and two features.

@@ -22,7 +22,7 @@
 //! ```
 //! use std::path::Path;
 //!
-//! use offload_bundle::input::Input;
+//! use offload_bundle::io::Input;
 //! use offload_bundle::scan::{Finding, Scan};
 //!
 //! let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/offload/llvm22-embedded.o");
@@ -69,7 +69,7 @@ pub(crate) use wide::Wide;
 use crate::container::Limits;
 use crate::container::sequence::Inflate;
 use crate::error::Result;
-use crate::input::Input;
+use crate::io::input::Input;
 
 /// How a file is searched for device code.
 #[derive(Clone, Copy, Debug)]

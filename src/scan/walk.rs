@@ -19,7 +19,7 @@ use crate::container::offload_binary::{self, OffloadBinary};
 use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::container::{Container, MAGIC, bitcode, compressed, host};
 use crate::error::{Error, FileKind, Malformed, Result, WithPath};
-use crate::input::{Input, Slice};
+use crate::io::input::{Input, Slice};
 
 /// How deep containers may lie in containers.
 const DEPTH_MAX: u32 = 16;

@@ -9,7 +9,7 @@ use crate::container::sequence::Bundle;
 use crate::container::text::Text;
 use crate::container::{Container, Contents, MAGIC, Member, object};
 use crate::error::{Malformed, Result};
-use crate::piece::Piece;
+use crate::io::piece::Piece;
 
 /// What begins the comments in which text bundles have their markers.
 const COMMENTS: [&str; 3] = ["//", "#", ";"];

@@ -14,7 +14,7 @@ use flate2::read::DeflateDecoder;
 use rawzip::{CompressionMethod, ZipArchive};
 
 use crate::error::{Error, Malformed, Result};
-use crate::input::Slice;
+use crate::io::input::Slice;
 
 /// How many times its size a deflated stream can inflate to.
 const DEFLATE_MAX: u64 = 1032;

@@ -11,7 +11,7 @@ use offload_bundle::container::sequence::{Bundles, Inflate};
 use offload_bundle::container::text::Text;
 use offload_bundle::container::{Container, Limits};
 use offload_bundle::id::{EntryId, Rules};
-use offload_bundle::input::Input;
+use offload_bundle::io::Input;
 use offload_bundle::job::{FileType, ImageRequest, List, Unbundle, UnbundleArchive, Unpackage};
 
 use super::formats;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use offload_bundle::container::Limits;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
-use offload_bundle::input::Input;
+use offload_bundle::io::Input;
 use offload_bundle::job::{Destination, Extract, Recompress, Source, Verify};
 use offload_bundle::scan::{Checksums, Finding, Pattern, Scan, Selection};
 

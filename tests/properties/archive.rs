@@ -2,7 +2,7 @@ use offload_bundle::container::Limits;
 use offload_bundle::container::archive::{Archive, Location};
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::id::{EntryId, Rules};
-use offload_bundle::input::Input;
+use offload_bundle::io::Input;
 use offload_bundle::job::{List, UnbundleArchive};
 
 use super::room::Room;

@@ -12,7 +12,7 @@ use offload_bundle::container::sequence::{Bundles, Inflate};
 use offload_bundle::error::{Error, Malformed};
 use offload_bundle::id::processors::is_offload_arch;
 use offload_bundle::id::{EntryId, OffloadKind, Rules};
-use offload_bundle::input::Input;
+use offload_bundle::io::Input;
 
 use super::formats::MAGIC;
 use super::list::{container, ids};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::id::OffloadKind;
-use offload_bundle::input::Input;
+use offload_bundle::io::Input;
 use offload_bundle::job::{Destination, Extract, Extracted, Source};
 use offload_bundle::scan::{Comparison, Found, Pattern, Selection};
 

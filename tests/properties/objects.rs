@@ -2,7 +2,7 @@ use object::read::{Object as _, ObjectSection as _};
 use offload_bundle::container::object::{FatObject, Format};
 use offload_bundle::container::{Container, Member};
 use offload_bundle::error::Malformed;
-use offload_bundle::input::Input;
+use offload_bundle::io::Input;
 
 use super::choices::{Choices, digest};
 use super::text::emit;

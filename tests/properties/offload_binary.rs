@@ -4,7 +4,7 @@ use offload_bundle::container::offload_binary::{HipNumber, ImageKind, OffloadBin
 use offload_bundle::container::sequence::{Bundles, Inflate};
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::id::OffloadKind;
-use offload_bundle::input::Input;
+use offload_bundle::io::Input;
 use offload_bundle::job::{Filter, ImageRequest, NewImage, Package, Unpackage};
 
 use super::choices::{Choices, digest};

@@ -3,7 +3,7 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use offload_bundle::container::sequence::Inflate;
-use offload_bundle::input::Input;
+use offload_bundle::io::Input;
 use offload_bundle::job::{Destination, List, Verify};
 use offload_bundle::scan::{Finding, Scan};
 

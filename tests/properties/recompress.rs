@@ -4,7 +4,7 @@ use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method, Recorded};
 use offload_bundle::container::{Limits, Part};
 use offload_bundle::id::OffloadKind;
-use offload_bundle::input::Input;
+use offload_bundle::io::Input;
 use offload_bundle::job::{Fault, Recompress, Recompressed, Verify};
 use offload_bundle::scan::{CodeObject, Format, Found, Selection, Step};
 

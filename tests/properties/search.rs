@@ -2,7 +2,7 @@ use std::ops::Range;
 
 use offload_bundle::container::Limits;
 use offload_bundle::container::sequence::Inflate;
-use offload_bundle::input::Input;
+use offload_bundle::io::Input;
 use offload_bundle::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Origin, Place, Scan, Step};
 
 use super::room::Room;

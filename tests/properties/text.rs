@@ -1,8 +1,8 @@
 use memchr::memmem;
 use offload_bundle::container::text::Text;
 use offload_bundle::container::{Container, Entry, Member, Part};
-use offload_bundle::input::Input;
-use offload_bundle::piece::Piece;
+use offload_bundle::io::Input;
+use offload_bundle::io::Piece;
 
 use super::choices::{Choices, digest};
 use super::formats::marker;

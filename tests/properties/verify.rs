@@ -8,7 +8,7 @@ use offload_bundle::container::offload_binary::{HipNumber, Version};
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::id::{EntryId, OffloadKind};
-use offload_bundle::input::Input;
+use offload_bundle::io::Input;
 use offload_bundle::job::{Bundle, List, NewImage, Package, Rule, Unbundle, Verified, Verify};
 use offload_bundle::scan::Format;
 

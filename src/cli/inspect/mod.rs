@@ -134,5 +134,5 @@ fn is_same(a: &Path, b: &Path) -> bool {
 }
 
 fn write_svg(path: &Path, report: &Report) -> Result<(), Error> {
-    offload_bundle::write_file(path, svg::draw(report).as_bytes())
+    offload_bundle::io::write_file(path, svg::draw(report).as_bytes())
 }

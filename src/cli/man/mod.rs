@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::builder::PathBufValueParser;
 use clap::{Arg, ArgMatches, Command};
-use offload_bundle::{create_directory, write_file};
+use offload_bundle::io::{create_directory, write_file};
 
 use super::TOOLS;
 use super::console::Console;

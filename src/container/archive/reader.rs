@@ -13,7 +13,7 @@ use object::read::archive::ArchiveFile;
 use crate::bytes;
 use crate::container::limits::shown;
 use crate::error::{Error, Malformed, Result};
-use crate::input::Slice;
+use crate::io::input::Slice;
 
 /// The shortest bytes that can be an archive: its magic.
 const MAGIC_LEN: u64 = 8;
@@ -157,7 +157,7 @@ fn beside(archive: &Path, name: &[u8]) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::Input;
+    use crate::io::input::Input;
     use crate::testing::places;
 
     fn header(name: &str, size: usize) -> String {

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::input::Input;
+use crate::io::input::Input;
 
 /// A file, whatever it is called: device and inode.
 type Identity = (u64, u64);

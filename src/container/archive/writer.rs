@@ -18,9 +18,9 @@ use ar_archive_writer::{ArchiveKind, DEFAULT_OBJECT_READER, NewArchiveMember, Ob
 use super::symbols::{self, Symbols};
 use crate::bytes::{self, slice};
 use crate::error::{Error, Malformed, Result, WithPath};
-use crate::input::Slice;
-use crate::output::Output;
-use crate::piece::Sink;
+use crate::io::input::Slice;
+use crate::io::output::Output;
+use crate::io::piece::Sink;
 
 /// How the archive writer asks about members.
 static READER: ObjectReader = ObjectReader { get_symbols: known_symbols, ..DEFAULT_OBJECT_READER };
@@ -274,7 +274,7 @@ impl Seek for Stream<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::Input;
+    use crate::io::input::Input;
 
     fn archive(members: &[(&[u8], &[u8])]) -> Vec<u8> {
         let inputs: Vec<_> =
@@ -285,7 +285,7 @@ mod tests {
         let path = dir.path().join("x.a");
         let mut output = Output::stage(&path).unwrap();
         write(&members, &mut output, &mut |_, _| {}).unwrap();
-        crate::output::commit(vec![output]).unwrap();
+        crate::io::output::commit(vec![output]).unwrap();
         std::fs::read(path).unwrap()
     }
 

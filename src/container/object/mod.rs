@@ -35,7 +35,7 @@ use super::binary::Binary;
 use super::{Container, Contents, Entry, MAGIC, Member, Part};
 use crate::bytes::{len_u64, slice};
 use crate::error::{Error, Malformed, Result, WithPath};
-use crate::piece::Piece;
+use crate::io::piece::Piece;
 
 /// The formats of host objects, for messages.
 const SUPPORTED: &str = "ELF and COFF";

@@ -4,8 +4,8 @@ use object::read::{Object as _, ObjectSection as _};
 
 use super::view::Order;
 use super::*;
-use crate::input::Input;
-use crate::piece::emit;
+use crate::io::input::Input;
+use crate::io::piece::emit;
 
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const DEVICE: &str = "hip-amdgcn-amd-amdhsa--gfx906";

@@ -41,7 +41,7 @@
 //!
 //! use offload_bundle::container::offload_binary::OffloadBinary;
 //! use offload_bundle::container::sequence::{Bundles, Inflate};
-//! use offload_bundle::input::Input;
+//! use offload_bundle::io::Input;
 //!
 //! let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/offload/v3-zstd.offload");
 //! let input = Input::open(&file)?;
@@ -69,8 +69,8 @@ use super::{Container, Contents, Member};
 use crate::bytes;
 use crate::error::{Malformed, Result};
 use crate::id::{EntryId, OffloadKind};
-use crate::input::Slice;
-use crate::piece::Piece;
+use crate::io::input::Slice;
+use crate::io::piece::Piece;
 
 pub(crate) use sections::offloading_sections;
 pub(crate) use write::write_compressed;

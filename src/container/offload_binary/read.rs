@@ -9,7 +9,7 @@ use crate::container::limits::{Limits, Room};
 use crate::container::stream::{Compressed, Method, PREFIX_LEN, Recorded};
 use crate::container::{Contents, Entry, Part};
 use crate::error::{Malformed, Result, WithPath};
-use crate::input::Slice;
+use crate::io::input::Slice;
 
 /// The longest strings of one offload binary that are believed, in bytes: thousands of times what any has.
 const STRINGS_MAX: u64 = 16 << 20;

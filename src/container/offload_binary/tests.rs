@@ -4,10 +4,10 @@ use crate::container::Entry;
 use crate::container::sequence::{Bundles, Inflate};
 use crate::container::stream::{Compression, Method};
 use crate::error::Error;
-use crate::input::Input;
-use crate::meter::Meter;
-use crate::output::{self, Output};
-use crate::piece::{emit, total_len};
+use crate::io::input::Input;
+use crate::io::meter::Meter;
+use crate::io::output::{self, Output};
+use crate::io::piece::{emit, total_len};
 use crate::testing::places;
 
 const VERSIONS: [Version; 3] = [Version::V1, Version::V2, Version::V3];

@@ -7,10 +7,10 @@ use super::{ALIGNMENT, ENTRY_LEN, Header, ImageInfo, Version};
 use crate::bytes::{self, len_u64};
 use crate::container::stream::{Compression, deflate};
 use crate::error::Result;
-use crate::input::Slice;
-use crate::meter::Meter;
-use crate::output::Output;
-use crate::piece::{Piece, Sink, total_len};
+use crate::io::input::Slice;
+use crate::io::meter::Meter;
+use crate::io::output::Output;
+use crate::io::piece::{Piece, Sink, total_len};
 
 /// An image to be written.
 #[derive(Clone, Debug)]

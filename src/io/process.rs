@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::mapping;
+use crate::io::mapping;
 
 static HANDED_OVER: AtomicBool = AtomicBool::new(false);
 

@@ -2,8 +2,8 @@
 
 use crate::bytes::len_u64;
 use crate::error::Result;
-use crate::input::Slice;
-use crate::piece::{self, Piece, Sink, total_len};
+use crate::io::input::Slice;
+use crate::io::piece::{self, Piece, Sink, total_len};
 
 /// The bytes after which is told how far a job has come: some hundredths of a second's work.
 const STEP: u64 = 32 << 20;
@@ -75,7 +75,7 @@ impl Sink for Metered<'_, '_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::Input;
+    use crate::io::input::Input;
 
     #[test]
     fn large_copies_are_told_step_by_step() {

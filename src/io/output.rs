@@ -18,10 +18,10 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result, WithPath};
-use crate::input::Slice;
-use crate::piece::Sink;
-use crate::process;
-use crate::staging::{self, Legacy, Placed, Staged, Temporary, directory_of, take_over};
+use crate::io::input::Slice;
+use crate::io::piece::Sink;
+use crate::io::process;
+use crate::io::staging::{self, Legacy, Placed, Staged, Temporary, directory_of, take_over};
 
 /// Ranges up to this length are gathered in memory rather than copied by a system call each.
 const SMALL: u64 = 64 << 10;

@@ -14,7 +14,7 @@ use std::sync::{Once, OnceLock};
 use memmap2::{Mmap, MmapOptions, UncheckedAdvice};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
-use crate::live::{self, Entry};
+use crate::io::live::{self, Entry};
 
 /// A file that is mapped for reading.
 #[derive(Debug)]
@@ -214,8 +214,8 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::input::Input;
-    use crate::process;
+    use crate::io::input::Input;
+    use crate::io::process;
     use crate::testing::is_alone;
 
     static CALLS: AtomicUsize = AtomicUsize::new(0);
@@ -318,7 +318,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "abc").unwrap();
         assert_eq!(Input::open(file.path()).unwrap().bytes(), b"abc");
-        crate::write_file(&file.path().with_extension("out"), b"abc").unwrap();
+        crate::io::write_file(&file.path().with_extension("out"), b"abc").unwrap();
         std::fs::remove_file(file.path().with_extension("out")).unwrap();
         assert!(Input::open(Path::new("/dev/null")).unwrap().is_empty());
         assert_eq!(handlers(), before);

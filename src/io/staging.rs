@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::{mapping, process};
+use crate::io::{mapping, process};
 
 /// The permissions of a new file, of which the umask takes its part.
 pub(crate) const MODE: u32 = 0o666;

@@ -7,7 +7,7 @@ use std::io;
 
 use crate::bytes::len_u64;
 use crate::error::{Error, Result};
-use crate::input::Slice;
+use crate::io::input::Slice;
 
 /// A run of output bytes.
 #[derive(Clone, Debug)]

@@ -18,8 +18,8 @@ use rustix::fs::OFlags;
 
 use crate::bytes;
 use crate::error::{Error, Result, WithPath};
-use crate::mapping::{self, Mapping, Watch};
-use crate::process;
+use crate::io::mapping::{self, Mapping, Watch};
+use crate::io::process;
 
 /// Up to this many bytes of a pipe, a device or an inflated bundle are kept in memory.
 pub(crate) const MEMORY_MAX: u64 = 16 << 20;

@@ -1,0 +1,26 @@
+//! Files: inputs that are mapped or copied, outputs that appear complete or not at all, and the pieces that
+//! one is made of the other from.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `input` | [`Input`], and ranges of it ([`Slice`]) |
+//! | `piece` | [`Piece`], a part of an output, and `Sink`, which receives them |
+//! | `output` | outputs: staged, then all put in place, or none |
+//! | `staging` | unnamed temporary files, and giving them a name |
+//! | `meter` | the progress of a job |
+//! | `process` | state of the process: signals, the limit on open files |
+//! | `mapping`, `live` | mapped files, the only `unsafe` code, and the table of them that a signal handler reads |
+
+pub(crate) mod input;
+mod live;
+pub(crate) mod mapping;
+pub(crate) mod meter;
+pub(crate) mod output;
+pub(crate) mod piece;
+pub(crate) mod process;
+mod staging;
+
+pub use input::{Input, Slice};
+pub use output::{create_directory, write_file};
+pub use piece::{Piece, write_to};
+pub use process::hand_over;
