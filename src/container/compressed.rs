@@ -15,13 +15,19 @@
 //! long-distance matching, level 3.
 //!
 //! Rejected: another version or method, sizes or a hash that disagree with the data, bytes behind the stream.
+#![cfg_attr(
+    not(all(feature = "zlib", feature = "zstd")),
+    allow(unused_imports, unused_variables, reason = "a method that is left out uses nothing")
+)]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "zlib")]
 use flate2::read::ZlibDecoder;
+#[cfg(feature = "zstd")]
 use zstd::zstd_safe;
 
 use super::hash;
@@ -190,7 +196,7 @@ fn parse(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malf
     let Some(header) = Header::read(data.bytes(), offset)? else { return Ok(None) };
     // Where version 1 ends is known only once it is inflated.
     limits.check(WHAT, offset, header.inflated)?;
-    let Header { version, method, total, .. } = header;
+    let Header { version, total, .. } = header;
     let header_len = version.header_len();
     let rest = data.slice(header_len, data.len().saturating_sub(header_len));
     let truncated = |needed| Malformed::Truncated {
@@ -202,30 +208,30 @@ fn parse(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malf
     let rest = rest.ok_or_else(|| truncated(header_len))?;
     let body_len = match total {
         Some(total) => total.saturating_sub(header_len),
-        None => stream_len(header, rest.bytes()).map_err(|reason| Malformed::Stream {
-            what: WHAT,
-            offset,
-            method: method.name(),
-            inflated: 0,
-            reason,
-        })?,
+        None => stream_len(header, rest.bytes(), offset)?,
     };
     let body = rest.slice(0, body_len).ok_or_else(|| truncated(header_len.saturating_add(body_len)))?;
     Ok(Some(Compressed { recorded: header.recorded(), offset, header_len, prefix: None, body }))
 }
 
-/// Where the one stream in `data` ends: what version 1 does not record.
-fn stream_len(header: Header, data: &[u8]) -> Result<u64, String> {
-    match header.method {
+/// Where the one stream in `data` ends: what version 1 does not record. The bundle begins at `offset`.
+fn stream_len(header: Header, data: &[u8], offset: u64) -> Result<u64, Malformed> {
+    let method = header.method;
+    let broken = |reason| Malformed::Stream { what: WHAT, offset, method: method.name(), inflated: 0, reason };
+    match method {
+        #[cfg(feature = "zstd")]
         Method::Zstd => zstd_safe::find_frame_compressed_size(data)
             .map(|len| u64::try_from(len).unwrap_or(u64::MAX))
-            .map_err(|code| zstd_safe::get_error_name(code).to_owned()),
+            .map_err(|code| broken(zstd_safe::get_error_name(code).to_owned())),
+        #[cfg(feature = "zlib")]
         Method::Zlib => {
             let mut decoder = ZlibDecoder::new(data);
             let limit = header.inflated.saturating_add(1);
-            io::copy(&mut decoder.by_ref().take(limit), &mut io::sink()).map_err(|error| error.to_string())?;
+            io::copy(&mut decoder.by_ref().take(limit), &mut io::sink()).map_err(|error| broken(error.to_string()))?;
             Ok(decoder.total_in())
         }
+        #[cfg(not(all(feature = "zlib", feature = "zstd")))]
+        method => Err(Malformed::Method { what: WHAT, offset, reason: method.left_out() }),
     }
 }
 
@@ -337,6 +343,29 @@ mod tests {
         let input = Input::from_bytes("in", file.to_vec());
         let compressed = read(input.as_slice(), Limits::default())?.unwrap();
         Ok(compressed.inflate_whole()?.0.bytes().to_vec())
+    }
+
+    #[test]
+    #[cfg(not(all(feature = "zlib", feature = "zstd")))]
+    fn left_out_methods_are_errors_that_name_their_features() {
+        for (name, feature) in [("v1-zlib", "zlib"), ("v1-zstd", "zstd"), ("v2-zlib", "zlib"), ("llvm22-v3", "zstd")] {
+            let (method, is_left_out) = match feature {
+                "zlib" => (Method::Zlib, !cfg!(feature = "zlib")),
+                _ => (Method::Zstd, !cfg!(feature = "zstd")),
+            };
+            let file = format!("{}/fixtures/compressed/{name}.ccob", env!("CARGO_MANIFEST_DIR"));
+            let read = inflate(&std::fs::read(file).unwrap()).map(|_| ());
+            let written = compress(b"data", &Compression::of(method), None, 1 << 30).map(|_| ());
+            for outcome in [read, written] {
+                assert_eq!(outcome.is_err(), is_left_out, "{name}");
+                let text = outcome.err().map(|error| error.to_string());
+                assert!(
+                    text.is_none_or(
+                        |text| text.ends_with(&format!("without the feature '{feature}' of offload_bundle"))
+                    )
+                );
+            }
+        }
     }
 
     #[test]
