@@ -26,7 +26,7 @@ pub fn races(data: &[u8]) {
     let file = OpenOptions::new().write(true).open(room.input()).unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let writer = scope.spawn(|| {
             let mut choices = Choices::new(plan);
             let changes: Vec<(usize, u8)> =
                 (0..4).map(|_| (choices.below(data.len()), choices.pick(&[0xf0, 0xff, 0, 1, 0x80, b'/']))).collect();
@@ -40,6 +40,8 @@ pub fn races(data: &[u8]) {
         });
         read(&room);
         stop.store(true, Ordering::Relaxed);
+        // The end of a scope does not wait for what a thread does at its end.
+        writer.join().unwrap();
     });
 }
 
