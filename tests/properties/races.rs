@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::io::Input;
-use offload_bundle::job::{Destination, List, Verify};
+use offload_bundle::job::{Destination, FileType, List, Verify};
 use offload_bundle::scan::{Finding, Scan};
 
 use super::choices::Choices;
@@ -65,8 +65,12 @@ fn read(room: &Room) {
     }
     for file_type in TYPES {
         let mut listed = Vec::new();
-        let list =
-            List { input: room.input(), file_type: file_type.to_owned(), inflate: Inflate::AsNeeded, limits: LIMITS };
+        let list = List {
+            input: room.input(),
+            file_type: FileType::from_name(file_type).unwrap(),
+            inflate: Inflate::AsNeeded,
+            limits: LIMITS,
+        };
         drop(list.run(&mut listed, &mut |_| {}));
         harmless(&String::from_utf8(listed).unwrap().replace('\n', ""));
         drop(super::unbundle::run(room, file_type, &others(), Missing::Allowed));
