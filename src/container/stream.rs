@@ -371,6 +371,7 @@ impl Read for Inflater<'_> {
 
 /// How a stream is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Compression {
     /// The method.
     pub method: Method,
@@ -379,6 +380,13 @@ pub struct Compression {
     /// The largest zstd window, as a power of two of bytes, in [`WINDOW_LOGS`]. Decoders that work in pieces have to keep
     /// a whole window in memory, and refuse more than 27 unless told otherwise.
     pub window_log_max: u32,
+}
+
+impl Default for Compression {
+    /// zstd at its default level.
+    fn default() -> Self {
+        Self::of(Method::Zstd)
+    }
 }
 
 impl Compression {

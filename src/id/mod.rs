@@ -110,6 +110,7 @@ impl OffloadKind {
 
 /// What the user may change about compatibility.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Rules {
     /// HIP and OpenMP code objects serve each other's requests (`-hip-openmp-compatible`).
     pub hip_serves_openmp: bool,

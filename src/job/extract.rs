@@ -33,6 +33,7 @@ const ID_MAX: usize = 96;
 /// the bundle at its place, the entry ID, and an extension for what the code object is; only letters, digits and `+-._=` stand
 /// in it.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Extract {
     /// The files to look into.
     pub inputs: Vec<Source>,
@@ -46,6 +47,7 @@ pub struct Extract {
 
 /// A file to look into.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Source {
     /// The file.
     pub path: PathBuf,
@@ -113,6 +115,11 @@ pub struct Extracted {
 }
 
 impl Extract {
+    /// The code objects of the inputs that the selection takes go to the destination.
+    pub fn new(inputs: Vec<Source>, selection: Selection, destination: Destination) -> Self {
+        Self { inputs, selection, destination, limits: Limits::default() }
+    }
+
     /// Extracts, and returns what went where, in the order of the inputs.
     ///
     /// # Errors

@@ -57,6 +57,7 @@ const ALIGNMENT_MAX: u64 = 4096;
 /// between bundles that no such alignment asks for, and that a bundle was compressed before. An ELF file of plain bundles
 /// always comes back, since nothing in it moves.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Recompress {
     /// The file to read.
     pub input: PathBuf,
@@ -90,6 +91,19 @@ pub struct Recompressed {
 }
 
 impl Recompress {
+    /// The bundles are compressed in the default way, and all of their code objects are kept.
+    pub fn new(input: impl Into<PathBuf>, output: impl Into<PathBuf>) -> Self {
+        let compression = Some(Compression::default());
+        Self {
+            input: input.into(),
+            output: output.into(),
+            compression,
+            keep: None,
+            drop: None,
+            limits: Limits::default(),
+        }
+    }
+
     /// Writes the file.
     ///
     /// # Errors

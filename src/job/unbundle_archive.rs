@@ -25,6 +25,7 @@ use crate::io::output::{self, Output};
 
 /// Unbundles an archive.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct UnbundleArchive {
     /// The archive to read.
     pub input: PathBuf,
@@ -77,6 +78,19 @@ impl Ids {
 }
 
 impl UnbundleArchive {
+    /// Every request must be served, by the rules of target IDs; members are not checked.
+    pub fn new(input: impl Into<PathBuf>, requests: Vec<(EntryId, PathBuf)>) -> Self {
+        Self {
+            input: input.into(),
+            requests,
+            rules: Rules::default(),
+            allow_missing: false,
+            check: false,
+            explain: false,
+            limits: Limits::default(),
+        }
+    }
+
     /// Writes the archives.
     ///
     /// # Errors

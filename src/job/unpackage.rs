@@ -32,6 +32,7 @@ const NESTED_COST: u64 = 64 << 10;
 
 /// Unpackages images.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Unpackage {
     /// The file to read: offload binaries, an object, library or program with a section of them, bitcode that embeds
     /// them, or an archive of any of these.
@@ -46,6 +47,7 @@ pub struct Unpackage {
 
 /// A request for images.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ImageRequest {
     /// The request as typed, for messages.
     pub arguments: String,
@@ -95,6 +97,11 @@ fn is_name(member: &[u8], name: &[u8]) -> bool {
 }
 
 impl Unpackage {
+    /// The images that each request asks for go to its file, or all to files with generated names.
+    pub fn new(input: impl Into<PathBuf>, requests: Vec<ImageRequest>) -> Self {
+        Self { input: input.into(), requests, archive: false, limits: Limits::default() }
+    }
+
     /// Writes the images. If there is no request, `out` gets a line for each file. A request without a match is no
     /// error, but the observer is told.
     ///

@@ -21,6 +21,7 @@ use crate::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Pl
 /// rules of the Clang Offload Bundler documentation for the entries of a bundle, and what a code object says of itself: the
 /// headers, tables and notes of ELF files, SPIR-V and bitcode. What it recognises but does not read is named.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct Verify {
     /// How much compressed containers may inflate to.
     pub limits: Limits,
@@ -28,6 +29,7 @@ pub struct Verify {
 
 /// The contents of a file, and its faults.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Verified {
     /// How many bundles were checked.
     pub bundles: usize,
@@ -61,6 +63,7 @@ pub struct NotRead {
 
 /// A fault.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Fault {
     /// Where.
     pub place: Place,
