@@ -6,10 +6,10 @@
 mod dimensions;
 
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::machine::loud;
 use crate::measured;
 
 use dimensions::Dimension;
@@ -141,7 +141,6 @@ fn is_known(row: &Row) -> bool {
 #[test]
 fn twice_as_much_takes_twice_as_long() {
     let asked = std::env::var("GROWTH").ok();
-    let say = |text: &str| drop(writeln!(std::io::stderr(), "{text}"));
     let here = tempfile::tempdir().unwrap();
     let start = (0..5).map(|_| run(here.path(), &["--version".to_owned()])).min().unwrap();
     let mut wrong = Vec::new();
@@ -153,7 +152,7 @@ fn twice_as_much_takes_twice_as_long() {
         for line in &dimension.lines {
             let row = bench.row(dimension.name, line, start);
             if asked.is_some() {
-                say(&row.describe(start));
+                loud(&row.describe(start));
             }
             if row.grows_too_fast(start) && !is_known(&row) {
                 wrong.push(row.describe(start));
