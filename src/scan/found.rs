@@ -146,16 +146,16 @@ pub struct Provenance {
 }
 
 impl Provenance {
-    pub(crate) fn new(place: &Arc<Place>, bundle: usize, code_object: &CodeObject<'_>) -> Self {
-        Self {
+    pub(crate) fn new(place: &Arc<Place>, bundle: usize, code_object: &CodeObject<'_>) -> Result<Self> {
+        Ok(Self {
             place: Arc::clone(place),
             format: code_object.format,
             bundle,
-            bundle_range: code_object.bundle_range(),
+            bundle_range: code_object.bundle_range()?,
             compressed: code_object.bundle.compressed,
             id: code_object.id().get(..=ID_MAX).unwrap_or(code_object.id()).to_vec(),
             range: code_object.range(),
-        }
+        })
     }
 
     /// Its bundle entry ID, as [`CodeObject::entry_id`].
@@ -250,8 +250,11 @@ impl<'f> CodeObject<'f> {
     }
 
     /// Where its bundle lies, counted from the [origin](Place::origin) of its place.
-    pub fn bundle_range(&self) -> Range<u64> {
-        self.bundle.offset..self.bundle.offset.saturating_add(self.bundle.stored_len)
+    ///
+    /// # Errors
+    /// Those of [`Bundle::stored_len`].
+    pub fn bundle_range(&self) -> Result<Range<u64>> {
+        self.bundle.range()
     }
 
     /// Whether its bytes are those of the file that was searched.
@@ -290,7 +293,7 @@ impl<'f> CodeObject<'f> {
     /// # Errors
     /// Those of [`Place::uri`].
     pub fn uri(&self) -> Result<Option<String>> {
-        uri(self.place, self.bundle.compressed.map(|_| self.bundle_range()), self.range())
+        uri(self.place, self.bundle.compressed.map(|_| self.bundle_range()).transpose()?, self.range())
     }
 
     /// The ID, safe to print on a terminal. One of more than 4096 bytes is cut, and ends in `...`.
