@@ -182,7 +182,8 @@ fn method_number(method: Method) -> u16 {
 /// # Errors
 /// [`Error::Malformed`] for a broken header, a bundle that `data` does not hold completely, or one that claims more than
 /// `limits` allow.
-pub fn read(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>> {
+pub fn read<'a>(data: impl Into<Slice<'a>>, limits: Limits) -> Result<Option<Compressed<'a>>> {
+    let data = data.into();
     parse(data, limits).with_path(data.path())
 }
 

@@ -8,6 +8,7 @@
 //! Rejected: whatever the formats reject, in any bundle up to the last that a job needs.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+use std::borrow::Cow;
 use std::io::{self, Read};
 use std::ops::Range;
 
@@ -145,6 +146,20 @@ impl<'a> Bundle<'a> {
             return Err(Error::Usage("the bundle has no such entry"));
         }
         self.extract(&mut [(index, &mut Writer(out))], &mut Meter::silent())
+    }
+
+    /// The code object of an entry (given by its index): borrowed from the file if it lies there in one piece, otherwise
+    /// restored, or inflated and checked like [`write_to`](Self::write_to) does it.
+    ///
+    /// # Errors
+    /// Those of [`write_to`](Self::write_to).
+    pub fn bytes(&self, index: usize) -> Result<Cow<'a, [u8]>> {
+        if let Some(slice) = self.in_place(index) {
+            return Ok(Cow::Borrowed(slice.bytes()));
+        }
+        let mut bytes = Vec::new();
+        self.write_to(index, &mut bytes)?;
+        Ok(Cow::Owned(bytes))
     }
 
     /// The code object of an entry (given by its index) as it lies in the file; none where it is compressed, or has to
@@ -335,9 +350,9 @@ enum Next<'a> {
 }
 
 impl<'a> Bundles<'a> {
-    /// Walks `data`, whose bundles are of one format, compressed or not.
-    pub fn new(data: Slice<'a>, container: &'a dyn Container, inflate: Inflate) -> Self {
-        let (limits, next) = (Limits::default(), Next::At(0));
+    /// Walks `data`, whose bundles are of one format, compressed or not. They borrow from the data, and outlive the walk.
+    pub fn new(data: impl Into<Slice<'a>>, container: &'a dyn Container, inflate: Inflate) -> Self {
+        let (data, limits, next) = (data.into(), Limits::default(), Next::At(0));
         Self { data, container, inflate, limits, next, claimed: None, stopped_at: None }
     }
 

@@ -101,14 +101,14 @@ pub(crate) fn file_kind(data: &[u8]) -> FileKind {
 }
 
 impl<'w, 'v> Walk<'w, 'v> {
-    pub(super) fn new(scan: Scan, input: &Input, visitor: &'w mut Visitor<'v>) -> Self {
-        let (sources, budget) = (Sources::new(input.path()), Budget::new(scan.limits, input.len()));
+    pub(super) fn new(scan: Scan, data: Slice<'_>, visitor: &'w mut Visitor<'v>) -> Self {
+        let (sources, budget) = (Sources::new(data), Budget::new(scan.limits, data.len()));
         Self { scan, sources, budget, bundles: 0, visitor }
     }
 
     /// Walks a whole file.
-    pub(super) fn file(&mut self, input: &Input) -> Result<()> {
-        self.look(&Place::of_file(input.path()), input.as_slice(), DEPTH_MAX)
+    pub(super) fn file(&mut self, data: Slice<'_>) -> Result<()> {
+        self.look(&Place::of_file(data.path()), data, DEPTH_MAX)
     }
 
     fn look(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
