@@ -9,7 +9,8 @@
 //! | | 4 | 4 | 8 | size of the inflated bundle in bytes |
 //! | | 8 | 8 | 8 | hash: the first 8 bytes of the MD5 of the inflated bundle |
 //!
-//! Integers are little-endian. Version 1 records no total; its end is the end of the stream. Layout: LLVM 18
+//! Integers are little-endian. Version 1 records no total; its end is the end of the stream, which for zlib only inflating
+//! it tells. Layout: LLVM 18
 //! (v1), LLVM 19 (v2), LLVM 22.1.8 (v3). Written is the oldest of v2 and v3 that can hold the sizes, so that
 //! runtimes before ROCm 7 can read it, with the compression of LLVM 22.1.8 unless asked otherwise: zstd with
 //! long-distance matching, level 3.
@@ -21,12 +22,11 @@
 )]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::FileExt;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-#[cfg(feature = "zlib")]
-use flate2::read::ZlibDecoder;
 #[cfg(feature = "zstd")]
 use zstd::zstd_safe;
 
@@ -187,16 +187,16 @@ fn method_number(method: Method) -> u16 {
 /// # Errors
 /// [`Error::Malformed`] for a broken header, a bundle that `data` does not hold completely, or one that claims more than
 /// `limits` allow.
-pub fn read(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>> {
+pub fn read<'a>(data: impl Into<Slice<'a>>, limits: Limits) -> Result<Option<Compressed<'a>>> {
+    let data = data.into();
     parse(data, limits).with_path(data.path())
 }
 
 fn parse(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malformed> {
     let offset = data.offset();
     let Some(header) = Header::read(data.bytes(), offset)? else { return Ok(None) };
-    // Where version 1 ends is known only once it is inflated.
     limits.check(WHAT, offset, header.inflated)?;
-    let Header { version, total, .. } = header;
+    let Header { version, method, total, .. } = header;
     let header_len = version.header_len();
     let rest = data.slice(header_len, data.len().saturating_sub(header_len));
     let truncated = |needed| Malformed::Truncated {
@@ -206,33 +206,29 @@ fn parse(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malf
         end: offset.saturating_add(data.len()),
     };
     let rest = rest.ok_or_else(|| truncated(header_len))?;
-    let body_len = match total {
-        Some(total) => total.saturating_sub(header_len),
-        None => stream_len(header, rest.bytes(), offset)?,
-    };
-    let body = rest.slice(0, body_len).ok_or_else(|| truncated(header_len.saturating_add(body_len)))?;
-    Ok(Some(Compressed { recorded: header.recorded(), offset, header_len, prefix: None, body }))
-}
-
-/// Where the one stream in `data` ends: what version 1 does not record. The bundle begins at `offset`.
-fn stream_len(header: Header, data: &[u8], offset: u64) -> Result<u64, Malformed> {
-    let method = header.method;
-    let broken = |reason| Malformed::Stream { what: WHAT, offset, method: method.name(), inflated: 0, reason };
-    match method {
+    let recorded = header.recorded();
+    let body_len = match (total, method) {
+        (Some(total), _) => total.saturating_sub(header_len),
+        // A frame of zstd is a list of blocks that record their lengths.
         #[cfg(feature = "zstd")]
-        Method::Zstd => zstd_safe::find_frame_compressed_size(data)
-            .map(|len| u64::try_from(len).unwrap_or(u64::MAX))
-            .map_err(|code| broken(zstd_safe::get_error_name(code).to_owned())),
+        (None, Method::Zstd) => {
+            let len = zstd_safe::find_frame_compressed_size(rest.bytes()).map_err(|code| {
+                let (method, reason) = (method.name(), zstd_safe::get_error_name(code).to_owned());
+                Malformed::Stream { what: WHAT, offset, method, inflated: 0, reason }
+            })?;
+            u64::try_from(len).map_err(|_| truncated(u64::MAX))?
+        }
         #[cfg(feature = "zlib")]
-        Method::Zlib => {
-            let mut decoder = ZlibDecoder::new(data);
-            let limit = header.inflated.saturating_add(1);
-            io::copy(&mut decoder.by_ref().take(limit), &mut io::sink()).map_err(|error| broken(error.to_string()))?;
-            Ok(decoder.total_in())
+        (None, Method::Zlib) => {
+            let stream_len = Arc::default();
+            return Ok(Some(Compressed { recorded, offset, header_len, prefix: None, body: rest, stream_len }));
         }
         #[cfg(not(all(feature = "zlib", feature = "zstd")))]
-        method => Err(Malformed::Method { what: WHAT, offset, reason: method.left_out() }),
-    }
+        (None, method) => return Err(Malformed::Method { what: WHAT, offset, reason: method.left_out() }),
+    };
+    let body = rest.slice(0, body_len).ok_or_else(|| truncated(header_len.saturating_add(body_len)))?;
+    let stream_len = Arc::new(OnceLock::from(body_len));
+    Ok(Some(Compressed { recorded, offset, header_len, prefix: None, body, stream_len }))
 }
 
 /// A bundle that was compressed, for those who want the figures.
@@ -418,8 +414,13 @@ mod tests {
             let first = [&header.to_bytes(), &file[24..]].concat();
             let input = Input::from_bytes("in", [&first[..], b"CCOB and so on"].concat());
             let compressed = read(input.as_slice(), Limits::default()).unwrap().unwrap();
-            assert_eq!(compressed.stored_len(), len_u64(&first));
+            assert_eq!(compressed.stream_len.get().is_some(), method == Method::Zstd);
             assert_eq!(compressed.inflate_whole().unwrap().0.bytes(), data);
+            assert_eq!(compressed.stream_len.get(), Some(&(len_u64(&first) - 20)));
+            assert_eq!(
+                read(input.as_slice(), Limits::default()).unwrap().unwrap().stored_len().unwrap(),
+                len_u64(&first)
+            );
         }
     }
 

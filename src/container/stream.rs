@@ -22,6 +22,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::RangeInclusive;
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 #[cfg(feature = "zlib")]
@@ -135,7 +136,7 @@ pub struct Recorded {
 }
 
 /// A compressed container in an input.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Compressed<'a> {
     pub(super) recorded: Recorded,
     /// Where the container starts in its input.
@@ -143,8 +144,10 @@ pub struct Compressed<'a> {
     pub(super) header_len: u64,
     /// What stands in front of the stream's bytes in the inflated container.
     pub(super) prefix: Option<[u8; PREFIX_LEN]>,
-    /// The stream.
+    /// The stream; where only its end tells its length, all that follows the header.
     pub(super) body: Slice<'a>,
+    /// The length of the stream in bytes. Where it is not recorded, the first to inflate the stream to its end sets it.
+    pub(super) stream_len: Arc<OnceLock<u64>>,
 }
 
 impl<'a> Compressed<'a> {
@@ -158,15 +161,29 @@ impl<'a> Compressed<'a> {
         self.offset
     }
 
-    /// Header and stream together, in bytes.
-    pub fn stored_len(&self) -> u64 {
-        self.header_len.saturating_add(self.body.len())
+    /// Header and stream together, in bytes. A zlib stream under a header of version 1 is inflated to find this out, unless it
+    /// was inflated before.
+    ///
+    /// # Errors
+    /// Those of inflating the stream.
+    pub fn stored_len(&self) -> Result<u64> {
+        let overflow = Error::Internal("the container is longer than its file");
+        self.header_len.checked_add(self.stream_len()?).ok_or(overflow)
+    }
+
+    fn stream_len(&self) -> Result<u64> {
+        if self.stream_len.get().is_none() {
+            let mut inflater = self.inflate(false)?;
+            let mut buffer = vec![0; 1 << 17];
+            while inflater.next(&mut buffer)? > 0 {}
+        }
+        self.stream_len.get().copied().ok_or(Error::Internal("the stream has no end"))
     }
 
     /// A reader of the inflated bytes. Reading up to the end checks the recorded sizes, and with `hash` the
     /// recorded hash.
     pub(crate) fn inflate(&self, hash: bool) -> Result<Inflater<'a>> {
-        Inflater::new(*self, hash)
+        Inflater::new(self.clone(), hash)
     }
 
     /// All inflated bytes, sizes and hash checked, and what that took.
@@ -178,7 +195,7 @@ impl<'a> Compressed<'a> {
             return Err(error);
         }
         let input = read.with_path(self.body.path())?;
-        let (recorded, stream_len) = (self.recorded, self.body.len());
+        let (recorded, stream_len) = (self.recorded, self.stream_len()?);
         Ok((input, Inflation { recorded, stream_len, elapsed: started.elapsed() }))
     }
 
@@ -322,14 +339,18 @@ impl<'a> Inflater<'a> {
         if self.produced != inflated {
             return Err(self.size_error(self.produced.to_string()));
         }
-        if let Some(decoded) = self.decoder.decoded().filter(|&decoded| decoded != self.source.body.len()) {
-            return Err(self.source.malformed(Malformed::Size {
-                what,
-                offset,
-                size: "the total size",
-                recorded: self.source.stored_len(),
-                actual: decoded.saturating_add(self.source.header_len).to_string(),
-            }));
+        if let Some(actual) = self.decoder.decoded() {
+            let header_len = self.source.header_len;
+            let recorded = *self.source.stream_len.get_or_init(|| actual);
+            if recorded != actual {
+                return Err(self.source.malformed(Malformed::Size {
+                    what,
+                    offset,
+                    size: "the total size",
+                    recorded: recorded.saturating_add(header_len),
+                    actual: actual.saturating_add(header_len).to_string(),
+                }));
+            }
         }
         match (self.hash.take().map(Hasher::finish).transpose()?, recorded) {
             (Some(actual), Some(recorded)) if actual != recorded => {

@@ -239,7 +239,7 @@ impl<'j> Work<'j> {
         for code_object in found.code_objects() {
             self.present.note(&code_object);
             if self.unmatched.takes(&code_object) {
-                let from = Provenance::new(&place, found.index, &code_object);
+                let from = Provenance::new(&place, found.index, &code_object)?;
                 let stem = self.names.stem(name, &from);
                 sinks.push((code_object.index(), Pending::new(&self.job.destination, stem, from, code_object.size())));
             }

@@ -100,7 +100,7 @@ impl<'a> Member<'a> {
 /// Opens the files that a thin archive names.
 fn open_all_beside(archive: &Input) -> Result<Vec<Input>> {
     let mut beside = Vec::new();
-    let mut sources = Sources::new(archive.path());
+    let mut sources = Sources::new(archive.as_slice());
     for member in Archive::read(archive.as_slice())?.members() {
         if let Location::Beside(path) = member?.location {
             let mut input = sources.open(&path)?;

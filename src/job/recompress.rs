@@ -137,10 +137,10 @@ impl Recompress {
 }
 
 impl Recompressed {
-    fn count(&mut self, bundle: &Bundle<'_>, chosen: &Chosen) {
+    fn count(&mut self, stored_len: u64, chosen: &Chosen) {
         self.bundles = self.bundles.saturating_add(1);
         self.unchanged = self.unchanged.saturating_add(usize::from(chosen.would_grow));
-        self.before = self.before.saturating_add(bundle.stored_len);
+        self.before = self.before.saturating_add(stored_len);
         self.after = self.after.saturating_add(chosen.len);
     }
 }
@@ -240,7 +240,7 @@ impl<'j> Work<'j> {
             self.position = self.position.saturating_add(padding);
             emit(&[Piece::Zeros(padding)], &mut self.output, &mut Meter::silent())?;
             self.bundle(&bundle, None, observer)?;
-            end = bundle.offset.saturating_add(bundle.stored_len);
+            end = bundle.range()?.end;
         }
         // Whether it is padding, nobody can tell.
         if self.result.bundles > 0 { self.copy(end..self.data.len()) } else { Ok(()) }
@@ -294,14 +294,14 @@ impl<'j> Work<'j> {
             return Err(Error::NoRoom { path, offset, needed, room });
         }
         self.write_form(bundle, &plain, &chosen.form)?;
-        self.result.count(bundle, &chosen);
+        self.result.count(bundle.stored_len()?, &chosen);
         self.position = self.position.saturating_add(chosen.len);
-        room.map_or(Ok(()), |room| self.leave_hole(room, bundle.stored_len, chosen.len))
+        room.map_or(Ok(()), |room| self.leave_hole(room, bundle.stored_len()?, chosen.len))
     }
 
     /// The form that a bundle gets.
     fn choose(&self, bundle: &Bundle<'_>, plain: &Plain<'_>, observer: &mut Observer<'_>) -> Result<Chosen> {
-        let kept = (!plain.is_changed).then_some((Form::AsItWas, bundle.stored_len));
+        let kept = (!plain.is_changed).then_some((Form::AsItWas, bundle.stored_len()?));
         let Some(compression) = &self.job.compression else {
             let kept = kept.filter(|_| bundle.compressed.is_none());
             let (form, len) = kept.unwrap_or((Form::Plain, total_len(&plain.pieces)));
@@ -334,7 +334,7 @@ impl<'j> Work<'j> {
     fn write_form(&mut self, bundle: &Bundle<'_>, plain: &Plain<'_>, form: &Form) -> Result<()> {
         match form {
             Form::AsItWas => {
-                let old = self.data.slice(bundle.offset, bundle.stored_len);
+                let old = self.data.slice(bundle.offset, bundle.stored_len()?);
                 self.output.copy(old.ok_or(Error::Internal("no such bundle"))?)
             }
             Form::Plain => emit(&plain.pieces, &mut self.output, &mut Meter::silent()),
@@ -403,7 +403,7 @@ impl<'j> Work<'j> {
 
 /// A text bundle ends where the file does, unless it is compressed.
 fn ensure_it_ends(data: Slice<'_>, bundle: &Bundle<'_>, plain: &Plain<'_>, form: &Form) -> Result<()> {
-    let is_last = bundle.offset.saturating_add(bundle.stored_len) >= data.len();
+    let is_last = bundle.range()?.end >= data.len();
     let next = match form {
         Form::Plain if bundle.compressed.is_none() => return Ok(()),
         Form::Plain if plain.has_tail => "the data that was compressed with it",

@@ -117,7 +117,7 @@ impl Unpackage {
             return Err(Error::Usage("Image must have a 'file' argument."));
         }
         let mut run = Run::new(self, input.len(), requests, observer);
-        let mut sources = Sources::new(&self.input);
+        let mut sources = Sources::new(input.as_slice());
         input.vouch_for(regions::visit(input.as_slice(), &mut sources, &mut |region| run.visit(region)))?;
         let names = run.finish(&input, &sources)?;
         if self.requests.is_empty() {

@@ -37,23 +37,19 @@
 //! # Which targets does it hold code for?
 //!
 //! ```
-//! use std::path::Path;
-//!
 //! use offload_bundle::container::offload_binary::OffloadBinary;
 //! use offload_bundle::container::sequence::{Bundles, Inflate};
-//! use offload_bundle::io::Input;
 //!
-//! let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/offload/v3-zstd.offload");
-//! let input = Input::open(&file)?;
+//! let data = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/offload/v3-zstd.offload"))?;
 //! let container = OffloadBinary::default();
 //! let mut targets = Vec::new();
-//! for binary in Bundles::new(input.as_slice(), &container, Inflate::AsNeeded) {
+//! for binary in Bundles::new(&data, &container, Inflate::AsNeeded) {
 //!     for image in binary?.entries.iter().filter_map(|entry| entry.image.as_deref()) {
 //!         targets.push((image.triple().to_vec(), image.arch().to_vec()));
 //!     }
 //! }
 //! assert_eq!(targets[0], (b"amdgcn-amd-amdhsa".to_vec(), b"gfx906".to_vec()));
-//! # Ok::<(), offload_bundle::Error>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
