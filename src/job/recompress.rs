@@ -166,13 +166,14 @@ impl<'p> Plain<'p> {
 }
 
 /// What a bundle becomes.
+#[derive(PartialEq, Eq)]
 enum Form {
     /// The bytes that it has.
     AsItWas,
     /// A plain bundle.
     Plain,
-    /// A compressed one, which is this.
-    Compressed(Input),
+    /// A compressed one, which the output has already.
+    Compressed,
 }
 
 /// The form of a bundle that was chosen.
@@ -286,35 +287,33 @@ impl<'j> Work<'j> {
     }
 
     /// The form that a bundle gets.
-    fn choose(&self, bundle: &Bundle<'_>, plain: &Plain<'_>, observer: &mut Observer<'_>) -> Result<Chosen> {
+    fn choose(&mut self, bundle: &Bundle<'_>, plain: &Plain<'_>, observer: &mut Observer<'_>) -> Result<Chosen> {
         let kept = (!plain.is_changed).then_some((Form::AsItWas, bundle.stored_len));
+        let plain_len = total_len(&plain.pieces)?;
         let Some(compression) = &self.job.compression else {
             let kept = kept.filter(|_| bundle.compressed.is_none());
-            let (form, len) = kept.unwrap_or((Form::Plain, total_len(&plain.pieces)));
+            let (form, len) = kept.unwrap_or((Form::Plain, plain_len));
             return Ok(Chosen { form, len, would_grow: false });
         };
-        let deflated = self.deflate(plain, compression, observer)?;
-        let deflated_len = deflated.len();
+        let deflated_len = self.deflate(plain, compression, observer)?;
         let may_be_plain = bundle.compressed.is_none() || !(plain.is_text || plain.has_tail);
-        let forms = [
-            kept,
-            Some((Form::Compressed(deflated), deflated_len)),
-            may_be_plain.then(|| (Form::Plain, total_len(&plain.pieces))),
-        ];
+        let forms = [kept, Some((Form::Compressed, deflated_len)), may_be_plain.then_some((Form::Plain, plain_len))];
         let smallest = forms.into_iter().flatten().min_by_key(|(_, len)| *len);
         let (form, len) = smallest.ok_or(Error::Internal("a bundle has no form"))?;
-        let would_grow = matches!(form, Form::AsItWas) && deflated_len > len;
+        let would_grow = form == Form::AsItWas && deflated_len > len;
+        if form != Form::Compressed {
+            self.output.end_at(self.position)?;
+        }
         Ok(Chosen { form, len, would_grow })
     }
 
-    /// A bundle compressed, aside.
-    fn deflate(&self, plain: &Plain<'_>, compression: &Compression, observer: &mut Observer<'_>) -> Result<Input> {
+    /// Writes a bundle compressed, where it goes if no other form is smaller. Returns its length in bytes.
+    fn deflate(&mut self, plain: &Plain<'_>, compression: &Compression, observer: &mut Observer<'_>) -> Result<u64> {
         let mut tell = |done, total| observer(Event::Progress { done, total });
-        let mut deflated = Output::stage(&self.job.output)?;
-        let meter = &mut Meter::new(&mut tell);
-        let deflation = compressed::write(&plain.pieces, compression, None, &mut deflated, meter)?;
+        let (to, meter) = (&mut self.output.writer()?, &mut Meter::new(&mut tell));
+        let deflation = compressed::write_metered(&plain.pieces, compression, None, to, meter)?;
         observer(Event::Deflated(deflation));
-        Input::of_file(&self.job.output, deflated.file()?)
+        deflation.recorded.total.ok_or(Error::Internal("a new compressed bundle has no length"))
     }
 
     fn write_form(&mut self, bundle: &Bundle<'_>, plain: &Plain<'_>, form: &Form) -> Result<()> {
@@ -324,7 +323,7 @@ impl<'j> Work<'j> {
                 self.output.copy(old.ok_or(Error::Internal("no such bundle"))?)
             }
             Form::Plain => emit(&plain.pieces, &mut self.output, &mut Meter::silent()),
-            Form::Compressed(deflated) => self.output.copy(deflated.as_slice()),
+            Form::Compressed => Ok(()),
         }
     }
 
