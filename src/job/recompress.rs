@@ -13,14 +13,11 @@ use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
 use crate::container::stream::Compression;
 use crate::container::{Container, Limits, Member, Part, compressed};
 use crate::error::{Error, Malformed, Result, Want, WithPath};
-use crate::id::OffloadKind;
 use crate::io::input::{Input, Slice};
 use crate::io::meter::{Meter, emit};
 use crate::io::output::{self, Output};
 use crate::io::piece::{Piece, Sink, total_len};
-use crate::scan::{
-    Budget, CodeObject, Format, Found, Overlap, Place, Selection, Wide, device_sections, file_kind, overlap_with,
-};
+use crate::scan::{Budget, Format, KnownId, Overlap, Selection, Wide, device_sections, file_kind, overlap_with};
 
 /// The largest alignment that is kept: that of memory pages.
 const ALIGNMENT_MAX: u64 = 4096;
@@ -338,23 +335,20 @@ impl<'j> Work<'j> {
 
     /// The code objects that are kept, by their index; none if all are.
     fn kept(&mut self, bundle: &Bundle<'_>) -> Option<Vec<usize>> {
-        let place = Place::of_file(self.data.path());
-        let found = Found { place: &place, format: Format::Bundle, index: 0, bundle };
-        let kept = found.code_objects().filter(|code_object| self.keeps(code_object));
-        let kept: Vec<usize> = kept.map(|code_object| code_object.index()).collect();
+        let kept = (0..).zip(&bundle.entries).filter(|(_, entry)| self.keeps(&KnownId::of(&entry.id, Format::Bundle)));
+        let kept: Vec<usize> = kept.map(|(index, _)| index).collect();
         let dropped = bundle.entries.len().saturating_sub(kept.len());
         self.result.dropped = self.result.dropped.saturating_add(dropped);
         (dropped > 0).then_some(kept)
     }
 
-    fn keeps(&mut self, code_object: &CodeObject<'_>) -> bool {
-        self.present.note(code_object);
-        let is_host = code_object.entry_id().is_some_and(|id| id.kind() == OffloadKind::Host);
-        let is_dropped = self.job.drop.as_ref().is_some_and(|drop| drop.takes(code_object));
+    fn keeps(&mut self, id: &KnownId) -> bool {
+        self.present.note(id);
+        let is_dropped = self.job.drop.as_ref().is_some_and(|drop| drop.takes_id(id));
         self.drops |= is_dropped;
-        let is_kept = self.keep.as_mut().is_none_or(|keep| keep.takes(code_object));
-        let kept = !is_dropped && (is_host || is_kept);
-        self.left = self.left.saturating_add(usize::from(kept && !is_host));
+        let is_kept = self.keep.as_mut().is_none_or(|keep| keep.takes(id));
+        let kept = !is_dropped && (id.is_host() || is_kept);
+        self.left = self.left.saturating_add(usize::from(kept && !id.is_host()));
         kept
     }
 
