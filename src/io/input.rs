@@ -740,7 +740,7 @@ mod tests {
     #[test]
     fn bytes_that_are_not_to_be_had_of_temporary_files_are_an_error_of_what_was_open() {
         const NAME: &str =
-            "input::tests::bytes_that_are_not_to_be_had_of_temporary_files_are_an_error_of_what_was_open";
+            "io::input::tests::bytes_that_are_not_to_be_had_of_temporary_files_are_an_error_of_what_was_open";
         if !crate::testing::is_alone(NAME) {
             return;
         }
