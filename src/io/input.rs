@@ -136,13 +136,6 @@ impl Input {
         Ok(Self { opened, ..Self::of_storage(path, storage) })
     }
 
-    /// An input over all of a temporary file, wherever its position is, which may move; `name` stands for it in errors.
-    pub(crate) fn of_file(name: &Path, file: &File) -> Result<Self> {
-        let (storage, _) =
-            file.try_clone().and_then(|file| Storage::of_file(file, None, Watch::Together)).with_path(name)?;
-        Ok(Self::of_storage(name, storage))
-    }
-
     /// An input over bytes in memory; `name` stands for it in errors.
     pub fn from_bytes(name: impl Into<PathBuf>, data: Vec<u8>) -> Self {
         Self::of_storage(name, Storage::Memory(data))
@@ -747,7 +740,7 @@ mod tests {
     #[test]
     fn bytes_that_are_not_to_be_had_of_temporary_files_are_an_error_of_what_was_open() {
         const NAME: &str =
-            "input::tests::bytes_that_are_not_to_be_had_of_temporary_files_are_an_error_of_what_was_open";
+            "io::input::tests::bytes_that_are_not_to_be_had_of_temporary_files_are_an_error_of_what_was_open";
         if !crate::testing::is_alone(NAME) {
             return;
         }

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use crate::bombs::files::{self, elf, thin};
 use crate::look::make::{DEFLATED, Elf, STORED, Section, Zipped, coff, pe, zip};
-use crate::reference::formats;
 use crate::machine::skip;
+use crate::reference::formats;
 use crate::reference::offload;
 use crate::reference::offload::Image;
 
