@@ -18,8 +18,7 @@
 //! Rejected: another version or method, sizes or a hash that disagree with the data, bytes behind the stream.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::io;
-use std::os::unix::fs::FileExt;
+use std::io::{Seek, SeekFrom, Write};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -32,8 +31,7 @@ use crate::bytes::{Cursor, len_u64};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::io::input::Slice;
 use crate::io::meter::Meter;
-use crate::io::output::Output;
-use crate::io::piece::{Piece, total_len};
+use crate::io::piece::{Piece, Writer, sum, total_len};
 
 /// The magic string of a compressed bundle.
 pub const MAGIC: &[u8; 4] = b"CCOB";
@@ -235,71 +233,92 @@ pub struct Deflation {
     pub elapsed: Duration,
 }
 
-/// Compresses the planned bytes into `output`, which must be empty. Without a version that was asked for, the header is
-/// the oldest that can hold the sizes.
-pub(crate) fn write(
+/// Compresses a planned bundle to `out`, from its position on. Without a version that was asked for, the header is the
+/// oldest that can hold the sizes.
+///
+/// # Errors
+/// [`Error::CompressedLimit`] if the version that was asked for cannot hold the sizes, [`Error::Io`] where an input cannot
+/// be read, and on the path `-` if `out` fails.
+///
+/// # Example
+/// ```
+/// use std::io::Cursor;
+///
+/// use offload_bundle::container::binary::Binary;
+/// use offload_bundle::container::stream::{Compression, Method};
+/// use offload_bundle::container::{Container, Member, compressed};
+/// use offload_bundle::io::Input;
+///
+/// let code = Input::from_bytes("gfx90a", vec![0; 100_000]);
+/// let member = Member { id: "hip-amdgcn-amd-amdhsa--gfx90a".to_owned(), content: code.as_slice() };
+/// let plan = Binary::default().plan(&[member])?;
+/// let mut out = Cursor::new(Vec::new());
+/// let deflation = compressed::write(&plan, &Compression::of(Method::Zstd), None, &mut out)?;
+/// assert_eq!(deflation.recorded.total, Some(out.position()));
+/// assert!(out.get_ref().starts_with(compressed::MAGIC) && out.position() < 1000);
+/// # Ok::<(), offload_bundle::Error>(())
+/// ```
+pub fn write<W: Write + Seek>(
     pieces: &[Piece<'_>],
     compression: &Compression,
     asked: Option<Version>,
-    output: &mut Output,
+    out: &mut W,
+) -> Result<Deflation> {
+    write_metered(pieces, compression, asked, &mut Writer::new(out), &mut Meter::silent())
+}
+
+/// The same for those who wait for it.
+pub(crate) fn write_metered<W: Write + Seek>(
+    pieces: &[Piece<'_>],
+    compression: &Compression,
+    asked: Option<Version>,
+    to: &mut Writer<'_, W>,
     meter: &mut Meter<'_>,
 ) -> Result<Deflation> {
-    write_with_limit(pieces, compression, asked, output, meter, u64::from(u32::MAX))
+    write_with_limit(pieces, compression, asked, to, meter, u64::from(u32::MAX))
 }
 
 /// `limit` is the largest size that a version 2 header can record.
-fn write_with_limit(
+fn write_with_limit<W: Write + Seek>(
     pieces: &[Piece<'_>],
     compression: &Compression,
     asked: Option<Version>,
-    output: &mut Output,
+    to: &mut Writer<'_, W>,
     meter: &mut Meter<'_>,
     limit: u64,
 ) -> Result<Deflation> {
     let started = Instant::now();
-    let inflated = total_len(pieces);
+    let inflated = total_len(pieces)?;
     let mut version = match asked {
         Some(Version::V3) => Version::V3,
         None if inflated > limit => Version::V3,
         _ if inflated > limit => return Err(Error::CompressedLimit { what: "Uncompressed size" }),
         _ => Version::V2,
     };
-    let header_len = version.header_len();
-    let (hash, stream_len) = hash::beside(pieces, || deflate(pieces, compression, header_len, output, meter))?;
-    if version == Version::V2 && stream_len.saturating_add(version.header_len()) > limit {
+    let start = to.seek(SeekFrom::Current(0))?;
+    let (hash, mut stream_len) =
+        hash::beside(pieces, || deflate(pieces, compression, version.header_len(), to, meter))?;
+    if version == Version::V2 && sum([version.header_len(), stream_len])? > limit {
         if asked.is_some() {
             return Err(Error::CompressedLimit { what: "Total file size" });
         }
+        // Almost 4 GiB that compression makes larger: that is rare enough to do it again.
         version = Version::V3;
-        let path = output.path().to_owned();
-        let file = output.file()?;
-        move_up(file, Version::V2.header_len(), stream_len, Version::V3.header_len()).with_path(&path)?;
+        to.seek(SeekFrom::Start(start))?;
+        stream_len = deflate(pieces, compression, version.header_len(), to, meter)?;
     }
-    let total = Some(stream_len.saturating_add(version.header_len()));
+    let total = Some(sum([version.header_len(), stream_len])?);
     let header = Header { version, method: compression.method, total, inflated, hash };
-    output.write_at_start(&header.to_bytes())?;
+    to.fill_in(start, &header.to_bytes())?;
     Ok(Deflation { recorded: header.recorded(), stream_len, level: compression.level, elapsed: started.elapsed() })
-}
-
-/// Moves `len` bytes at `from` to the higher offset `to`, last block first, since the ranges overlap.
-fn move_up(file: &std::fs::File, from: u64, len: u64, to: u64) -> io::Result<()> {
-    let mut buffer = vec![0; 1 << 20];
-    let mut left = len;
-    while left > 0 {
-        let block = left.min(len_u64(&buffer));
-        left = left.saturating_sub(block);
-        let Some(data) = usize::try_from(block).ok().and_then(|block| buffer.get_mut(..block)) else { break };
-        file.read_exact_at(data, from.saturating_add(left))?;
-        file.write_all_at(data, to.saturating_add(left))?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Cursor;
+
     use super::*;
     use crate::io::input::Input;
-    use crate::io::output;
 
     /// Bytes that no method makes smaller.
     fn noise(len: usize) -> Vec<u8> {
@@ -317,13 +336,14 @@ mod tests {
         asked: Option<Version>,
         limit: u64,
     ) -> Result<(Vec<u8>, Deflation)> {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("out");
-        let mut output = Output::stage(&path)?;
         let pieces = [Piece::Bytes(data.to_vec())];
-        let deflation = write_with_limit(&pieces, compression, asked, &mut output, &mut Meter::silent(), limit)?;
-        output::commit(vec![output])?;
-        Ok((std::fs::read(path).unwrap(), deflation))
+        // What stands before the bundle stays.
+        let mut out = Cursor::new(b"before".to_vec());
+        out.set_position(6);
+        let to = &mut Writer::new(&mut out);
+        let deflation = write_with_limit(&pieces, compression, asked, to, &mut Meter::silent(), limit)?;
+        assert_eq!(out.position(), len_u64(out.get_ref()));
+        Ok((out.into_inner().strip_prefix(b"before").unwrap().to_vec(), deflation))
     }
 
     fn inflate(file: &[u8]) -> Result<Vec<u8>> {

@@ -145,7 +145,7 @@ impl<'a> Bundle<'a> {
         if index >= self.entries.len() {
             return Err(Error::Usage("the bundle has no such entry"));
         }
-        self.extract(&mut [(index, &mut Writer(out))], &mut Meter::silent())
+        self.extract(&mut [(index, &mut Writer::new(out))], &mut Meter::silent())
     }
 
     /// The code object of an entry (given by its index): borrowed from the file if it lies there in one piece, otherwise
@@ -520,18 +520,10 @@ mod tests {
     }
 
     fn compress(data: &[u8]) -> Vec<u8> {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let mut output = Output::stage(file.path()).unwrap();
-        compressed::write(
-            &[Piece::Bytes(data.to_vec())],
-            &Compression::of(Method::Zstd),
-            None,
-            &mut output,
-            &mut Meter::silent(),
-        )
-        .unwrap();
-        output::commit(vec![output]).unwrap();
-        std::fs::read(file.path()).unwrap()
+        let mut out = std::io::Cursor::new(Vec::new());
+        let pieces = [Piece::Bytes(data.to_vec())];
+        compressed::write(&pieces, &Compression::of(Method::Zstd), None, &mut out).unwrap();
+        out.into_inner()
     }
 
     fn ids(data: &[u8]) -> Vec<String> {

@@ -50,9 +50,8 @@ pub enum Accept {
 /// How the bytes of a regular file are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
-    /// From a mapping of the file: a temporary one of ours, or one of which the caller of [`Input::map`] has promised that it
-    /// does not change.
-    Mapped(Watch),
+    /// From a mapping of the file, of which the caller of [`Input::map`] has promised that it does not change.
+    Mapped,
     /// From a copy.
     Copied,
 }
@@ -129,7 +128,7 @@ impl Input {
     /// unless it has called [`hand_over`](crate::io::hand_over).
     #[allow(unsafe_code, reason = "only the caller knows who may change the file")]
     pub unsafe fn map(path: &Path, accept: Accept, max: Option<u64>) -> Result<Self> {
-        Self::open(path, accept, max, Access::Mapped(Watch::Each))
+        Self::open(path, accept, max, Access::Mapped)
     }
 
     /// Opens a file that a thin archive in this input names, in the way in which this input was opened.
@@ -168,15 +167,6 @@ impl Input {
 
     fn of_opened(path: &Path, (storage, opened): (Storage, Option<Stamp>), access: Access) -> Result<Self> {
         Ok(Self { opened, access, ..Self::of_storage(path, storage) })
-    }
-
-    /// An input over all of a temporary file, wherever its position is, which may move; `name` stands for it in errors.
-    pub(crate) fn of_file(name: &Path, file: &File) -> Result<Self> {
-        let (storage, _) = file
-            .try_clone()
-            .and_then(|file| Storage::of_file(file, None, Access::Mapped(Watch::Together)))
-            .with_path(name)?;
-        Ok(Self::of_storage(name, storage))
     }
 
     /// An input over bytes in memory; `name` stands for it in errors.
@@ -362,18 +352,18 @@ impl Storage {
             return Ok((Self::spool_within(file, max.unwrap_or(UNSIZED_MAX))?, None));
         }
         let opened = Stamp::of(&metadata);
-        let Access::Mapped(watch) = access else {
+        if access == Access::Copied {
             let storage = Self::spool(&file, MEMORY_MAX)?;
             // So the copy is of one state of the file, as far as that can be told.
             return if Stamp::of(&file.metadata()?) == opened { Ok((storage, None)) } else { Err(changed()) };
-        };
+        }
         // No more than half of all addresses can be one run of bytes.
         let len = isize::try_from(opened.len).ok().and_then(|len| usize::try_from(len).ok()).ok_or_else(|| {
             io::Error::new(io::ErrorKind::FileTooLarge, "the file is larger than a 32-bit program can map")
         })?;
         #[allow(unsafe_code, reason = "to be asked for such a mapping takes unsafe code")]
-        // SAFETY: the file is a temporary one of this process, or the caller of `Input::map` has made the promise.
-        let mapped = unsafe { Mapping::of(&file, len, watch) };
+        // SAFETY: nobody asks for `Access::Mapped` but the caller of `Input::map`, who has made the promise.
+        let mapped = unsafe { Mapping::of(&file, len, Watch::Each) };
         let storage = match mapped {
             Ok(map) => Self::Mapped { file: Some(file), map },
             // Not every file system can. What was just written is read from its start.
@@ -691,7 +681,7 @@ mod tests {
     use super::*;
     use crate::testing::map;
 
-    const EACH: Access = Access::Mapped(Watch::Each);
+    const MAPPED: Access = Access::Mapped;
 
     fn mapped(data: &[u8]) -> (tempfile::NamedTempFile, Input) {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -731,7 +721,7 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(b"start", 0).unwrap();
         file.write_all_at(b"end", 1 << 20).unwrap();
-        let (storage, _) = Storage::of_inherited(file.try_clone().unwrap(), None, EACH).unwrap();
+        let (storage, _) = Storage::of_inherited(file.try_clone().unwrap(), None, MAPPED).unwrap();
         let input = Input::of_storage("-", storage);
         for offset in [0, 5, 1 << 16, 1 << 20, input.len()] {
             let hole_len = input.slice(offset, input.len() - offset).unwrap().hole_len();
@@ -848,13 +838,13 @@ mod tests {
     #[test]
     fn files_that_nobody_named_are_regular_and_as_long_as_they_say() {
         for path in ["/dev/null", "/"] {
-            assert!(matches!(Input::open_regular(Path::new(path), EACH), Err(Error::NoFile { .. })), "{path}");
+            assert!(matches!(Input::open_regular(Path::new(path), MAPPED), Err(Error::NoFile { .. })), "{path}");
         }
-        assert!(matches!(Input::open_regular(Path::new("-"), EACH), Err(Error::Io { .. })), "not the standard input");
+        assert!(matches!(Input::open_regular(Path::new("-"), MAPPED), Err(Error::Io { .. })), "not the standard input");
         let (file, input) = mapped(&[1; 100]);
-        assert_eq!(Input::open_regular(file.path(), EACH).unwrap().bytes(), input.bytes());
+        assert_eq!(Input::open_regular(file.path(), MAPPED).unwrap().bytes(), input.bytes());
         if let Ok(version) = map(Path::new("/proc/version")) {
-            assert!(!version.is_empty() && Input::open_regular(version.path(), EACH).unwrap().is_empty());
+            assert!(!version.is_empty() && Input::open_regular(version.path(), MAPPED).unwrap().is_empty());
         }
     }
 

@@ -14,7 +14,7 @@ use crate::container::sequence::Bundle;
 use crate::container::stream::Recorded;
 use crate::container::{Entry, Part};
 use crate::error::{Error, Malformed, Result, printable_start};
-use crate::id::EntryId;
+use crate::id::{EntryId, OffloadKind};
 use crate::io::input::Slice;
 
 /// The longest bundle entry ID that a search parses and shows in full, in bytes, and the most features of one. Those of compilers
@@ -179,6 +179,27 @@ impl Provenance {
     }
 }
 
+/// The entry ID of a code object, parsed once for all that is asked of it.
+#[derive(Debug)]
+pub(crate) struct KnownId {
+    /// The ID, safe to print on a terminal, as [`CodeObject::shown_id`].
+    pub(crate) shown: String,
+    /// None if what is recorded is not an ID.
+    pub(crate) parsed: Option<EntryId>,
+}
+
+impl KnownId {
+    /// The ID that a container of this format records.
+    pub(crate) fn of(recorded: &[u8], format: Format) -> Self {
+        Self { shown: printable_start(recorded, ID_MAX), parsed: parse_id(recorded, format).ok() }
+    }
+
+    /// Whether it is that of host code.
+    pub(crate) fn is_host(&self) -> bool {
+        self.parsed.as_ref().is_some_and(|id| id.kind() == OffloadKind::Host)
+    }
+}
+
 /// The bundle entry ID that a container of this format records, or why what it records is none. Absurd ones are not parsed, as
 /// a bundle may consist of them.
 fn parse_id(id: &[u8], format: Format) -> Result<EntryId, String> {
@@ -226,6 +247,11 @@ impl<'f> CodeObject<'f> {
     /// Its bundle entry ID, if what is recorded is one.
     pub fn entry_id(&self) -> Option<EntryId> {
         self.parse_id().ok()
+    }
+
+    /// Its bundle entry ID, for what asks about it more than once.
+    pub(crate) fn known_id(&self) -> KnownId {
+        KnownId::of(&self.entry.id, self.format)
     }
 
     /// Its bundle entry ID, or why it has none.

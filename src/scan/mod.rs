@@ -52,6 +52,7 @@ mod zip;
 
 pub(crate) use amdgpu::target_id as recorded_target;
 pub(crate) use budget::Budget;
+pub(crate) use found::KnownId;
 pub use found::{CodeObject, Finding, Format, Found, Provenance};
 pub use image::ContentKind;
 pub(crate) use overlap::{Overlap, find as overlap_with};

@@ -14,6 +14,7 @@ use offload_bundle::scan::{Checksums, Finding, Pattern, Scan, Selection};
 
 use super::make::{DEFLATED, Elf, STORED, Section, ZSTD, Zipped, archive, coff, pe, zip};
 use super::{GFX90A, GFX906, HOST, fixture};
+use crate::machine::loud;
 use crate::reference::formats;
 use crate::reference::harness;
 use crate::reference::offload::{self, Image};
@@ -158,7 +159,7 @@ fn every_truncation_is_borne() {
             bench.run(&format!("{name}, {len} bytes"), &data[..len]);
         }
     }
-    harness::loud(&format!("truncations of {} samples: {} files, 6 jobs on each", samples().len(), bench.runs));
+    loud(&format!("truncations of {} samples: {} files, 6 jobs on each", samples().len(), bench.runs));
 }
 
 #[test]
@@ -171,7 +172,7 @@ fn every_flipped_byte_is_borne() {
             bench.run(&format!("{name}, byte {at} flipped"), &flipped);
         }
     }
-    harness::loud(&format!("flipped bytes of {} samples: {} files, 6 jobs on each", samples().len(), bench.runs));
+    loud(&format!("flipped bytes of {} samples: {} files, 6 jobs on each", samples().len(), bench.runs));
 }
 
 #[test]
@@ -187,7 +188,7 @@ fn every_number_may_be_anything() {
             }
         }
     }
-    harness::loud(&format!("numbers of {} samples: {} files, 6 jobs on each", samples().len(), bench.runs));
+    loud(&format!("numbers of {} samples: {} files, 6 jobs on each", samples().len(), bench.runs));
 }
 
 #[test]

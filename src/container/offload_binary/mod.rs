@@ -69,8 +69,8 @@ use crate::io::input::Slice;
 use crate::io::piece::Piece;
 
 pub(crate) use sections::offloading_sections;
-pub(crate) use write::write_compressed;
-pub use write::{NewImage, plan};
+pub(crate) use write::write_metered;
+pub use write::{NewImage, plan, write_compressed};
 
 /// The first bytes of an offload binary.
 pub const MAGIC: [u8; 4] = [0x10, 0xff, 0x10, 0xad];
@@ -291,7 +291,7 @@ impl Container for OffloadBinary {
 
     fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
         let images = members.iter().map(|member| self.image_of(member)).collect::<Result<Vec<_>>>()?;
-        Ok(plan(self.version, &images))
+        plan(self.version, &images)
     }
 }
 
