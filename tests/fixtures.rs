@@ -177,7 +177,7 @@ fn hostile_files_are_errors_that_say_where() {
 #[test]
 fn offload_binaries_of_every_version_hold_the_same_images() {
     for name in ["llvm22-v1", "v2", "v3-zstd"] {
-        let input = Input::open(&fixture(&format!("offload/{name}.offload"))).unwrap();
+        let input = Input::read(&fixture(&format!("offload/{name}.offload"))).unwrap();
         let container = OffloadBinary::default();
         let binaries = Bundles::new(input.as_slice(), &container, Inflate::AsNeeded);
         let entries: Vec<_> = binaries.flat_map(|binary| binary.unwrap().entries).collect();

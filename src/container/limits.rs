@@ -30,7 +30,7 @@ pub struct Limits {
     /// at least.
     pub nested: u64,
     /// What may be read of an input that cannot be mapped, in bytes: the `max` of
-    /// [`Input::open_within`](crate::io::input::Input::open_within).
+    /// [`Input::map`](crate::io::Input::map).
     pub streamed: Option<u64>,
 }
 

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use super::{Event, FileType, Observer};
+use super::{Event, FileType, Observer, open};
 use crate::container::binary::Binary;
 use crate::container::compressed;
 use crate::container::object::{FatObject, Objects};
@@ -12,7 +12,7 @@ use crate::container::text::Text;
 use crate::container::{Container, Member};
 use crate::error::{Error, Result};
 use crate::id::{EntryId, OffloadKind};
-use crate::io::input::{self, Input};
+use crate::io::input::{self, Accept, Input};
 use crate::io::meter::{Meter, emit};
 use crate::io::output::{self, Manner, Output};
 
@@ -49,7 +49,7 @@ impl BundleFiles {
     /// # Errors
     /// Any of [`Error`]; the output is then what it was before.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
-        let inputs = self.members.iter().map(|(_, path)| Input::open(path)).collect::<Result<Vec<_>>>()?;
+        let inputs = self.members.iter().map(|(_, path)| open(path, Accept::Any, None)).collect::<Result<Vec<_>>>()?;
         self.run_on(&inputs, observer)
     }
 

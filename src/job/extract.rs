@@ -8,11 +8,11 @@ use std::sync::Arc;
 use super::present::Present;
 use super::share::check_size;
 use super::unmatched::Unmatched;
-use super::{Event, Observer};
+use super::{Event, Observer, open};
 use crate::bytes::len_u64;
 use crate::container::Limits;
 use crate::error::{Error, Result};
-use crate::io::input::{Input, Slice};
+use crate::io::input::{Accept, Input, Slice};
 use crate::io::meter::Meter;
 use crate::io::output::{self, Manner, Output};
 use crate::io::piece::Sink;
@@ -72,8 +72,8 @@ impl Source {
 
     fn open(&self, limits: Limits) -> Result<Input> {
         match self.if_broken {
-            IfBroken::Fail => Input::open_finite(&self.path, limits.streamed),
-            IfBroken::LeaveOut => Input::open_regular(&self.path),
+            IfBroken::Fail => open(&self.path, Accept::Finite, limits.streamed),
+            IfBroken::LeaveOut => open(&self.path, Accept::Regular, None),
         }
     }
 }

@@ -4,13 +4,13 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use super::library::Library;
-use super::{Event, FileType, Observer, observe_plain};
+use super::{Event, FileType, Observer, observe_plain, open};
 use crate::container::Container;
 use crate::container::Limits;
 use crate::container::archive::Archive;
 use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::error::{Error, Result, printable_name};
-use crate::io::input::Input;
+use crate::io::input::{Accept, Input};
 
 /// Lists the entry IDs of all bundles in a file, or in the members of an archive, in file order.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ impl List {
     /// Any of [`Error`]; the entries before the broken place are written. A failing `out` is an
     /// [`Error::Io`] on the path `-`.
     pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
-        let input = Input::open_within(&self.input, self.limits.streamed)?;
+        let input = open(&self.input, Accept::Any, self.limits.streamed)?;
         if self.file_type == FileType::Archive && Archive::is_archive(input.bytes()) {
             return list_archive(&Library::open(input, self.limits)?, self.inflate, out, observer);
         }

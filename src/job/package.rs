@@ -4,13 +4,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::file_name::FileName;
-use super::{Event, Observer};
+use super::{Event, Observer, open};
 use crate::container::bitcode::is_bitcode;
 use crate::container::offload_binary::{self, HipNumber, ImageInfo, ImageKind, Strings, Version};
 use crate::container::stream::Compression;
 use crate::error::{Error, Result};
 use crate::id::OffloadKind;
-use crate::io::input::{self, Input};
+use crate::io::input::{self, Accept, Input};
 use crate::io::meter::{Meter, emit};
 use crate::io::output::{self, Manner, Output};
 
@@ -63,7 +63,7 @@ impl Package {
                 return Err(Error::Usage("'file' is a required image arguments"));
             }
             for file in &image.files {
-                inputs.push((image, Input::open(file)?));
+                inputs.push((image, open(file, Accept::Any, None)?));
             }
         }
         let staged = self.stage(&inputs, observer);

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use super::present::Present;
 use super::share::check_size;
 use super::unmatched::Unmatched;
-use super::{Event, Observer};
+use super::{Event, Observer, open};
 use crate::container::binary::Binary;
 use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
 use crate::container::stream::Compression;
 use crate::container::{Container, Limits, Member, Part, compressed};
 use crate::error::{Error, Malformed, Result, Want, WithPath};
-use crate::io::input::{Input, Slice};
+use crate::io::input::{Accept, Slice};
 use crate::io::meter::{Meter, emit};
 use crate::io::output::{self, Output};
 use crate::io::piece::{Piece, Sink, total_len};
@@ -110,7 +110,7 @@ impl Recompress {
     /// [`Error::NoEnd`] if the end of a bundle would be lost; and of a bundle that loses code objects, [`Error::NoUtf8`] if an
     /// ID cannot be written, [`Error::MoreThanEntries`] if a text bundle holds more than them.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Recompressed> {
-        let input = Input::open_finite(&self.input, self.limits.streamed)?;
+        let input = open(&self.input, Accept::Finite, self.limits.streamed)?;
         let work = Work {
             job: self,
             data: input.as_slice(),

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::requests::Requests;
-use super::{Event, FileType, Observer, observe_plain};
+use super::{Event, FileType, Observer, observe_plain, open};
 use crate::container::sequence::{self, Bundles, Inflate};
 use crate::container::{Limits, compressed};
 use crate::error::{Error, Result};
 use crate::id::{EntryId, OffloadKind, Rules};
-use crate::io::input::Input;
+use crate::io::input::{Accept, Input};
 use crate::io::meter::Meter;
 use crate::io::output::{self, Output};
 use crate::io::piece::Sink;
@@ -64,7 +64,7 @@ impl Unbundle {
     /// # Errors
     /// Any of [`Error`], [`Error::MissingEntries`] among them; all outputs are then what they were before.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
-        self.run_on(&Input::open_within(&self.input, self.limits.streamed)?, observer)
+        self.run_on(&open(&self.input, Accept::Any, self.limits.streamed)?, observer)
     }
 
     /// Writes the code objects of an input that is open.

@@ -13,14 +13,14 @@ use super::aside::{Aside, Kept};
 use super::file_name::{FileName, Slashes, harmless};
 use super::library::{Library, Member, MemberNames, write_archive};
 use super::requests::{Candidate, Requests};
-use super::{Event, Observer, parse_entry};
+use super::{Event, Observer, open, parse_entry};
 use crate::bytes;
 use crate::container::Limits;
 use crate::container::archive::NewMember;
 use crate::container::sequence::{Bundle, Inflate};
 use crate::error::{Error, Result};
 use crate::id::{EntryId, Rules};
-use crate::io::input::Input;
+use crate::io::input::{Accept, Input};
 use crate::io::output::{self, Output};
 
 /// Unbundles an archive.
@@ -96,7 +96,7 @@ impl UnbundleArchive {
     /// # Errors
     /// Any of [`Error`], [`Error::NoCodeObject`] among them; all outputs are then what they were before.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
-        let library = Library::open(Input::open_within(&self.input, self.limits.streamed)?, self.limits)?;
+        let library = Library::open(open(&self.input, Accept::Any, self.limits.streamed)?, self.limits)?;
         let staged = self.stage(&library, observer);
         output::commit(library.vouch_for(staged)?)
     }

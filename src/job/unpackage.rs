@@ -11,7 +11,7 @@ use super::aside::{Aside, put_aside};
 use super::file_name::{FileName, Slashes, harmless};
 use super::library::{MemberNames, write_archive};
 use super::regions::{self, Region};
-use super::{Event, Observer};
+use super::{Event, Observer, open};
 use crate::bytes;
 use crate::container::archive::{NewMember, Sources};
 use crate::container::offload_binary::{self, HipNumber, ImageInfo, OffloadBinary};
@@ -20,7 +20,7 @@ use crate::container::stream::Inflation;
 use crate::container::{Entry, Limits};
 use crate::error::{Error, Malformed, Result};
 use crate::id::OffloadKind;
-use crate::io::input::{Input, Slice};
+use crate::io::input::{Accept, Input, Slice};
 use crate::io::meter::Meter;
 use crate::io::output::{self, Manner, Output};
 
@@ -108,7 +108,7 @@ impl Unpackage {
     /// # Errors
     /// Any of [`Error`]; all files are then what they were before. A failing `out` is an [`Error::Io`] on the path `-`.
     pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
-        let input = Input::open_within(&self.input, self.limits.streamed)?;
+        let input = open(&self.input, Accept::Any, self.limits.streamed)?;
         let everything = [ImageRequest::default()];
         let requests = if self.requests.is_empty() { &everything } else { self.requests.as_slice() };
         if self.archive && self.requests.is_empty() {
@@ -263,7 +263,7 @@ impl<'j, 'o> Run<'j, 'o> {
     }
 
     /// Puts all in place and returns the generated names.
-    fn finish(self, input: &Input, sources: &Sources) -> Result<Vec<OsString>> {
+    fn finish(self, input: &Input, sources: &Sources<'_>) -> Result<Vec<OsString>> {
         let Self { job, requests, observer, served, by_name, present, aside, .. } = self;
         let (present, aside) = (present.shown, aside.into_input()?);
         if present.is_empty() {

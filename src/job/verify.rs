@@ -6,13 +6,14 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
+use super::open;
 use crate::bytes::len_u64;
 use crate::check;
 use crate::container::Limits;
 use crate::container::sequence::Inflate;
 use crate::error::{Error, Result, printable_start};
 use crate::id::{EntryId, OffloadKind};
-use crate::io::input::Input;
+use crate::io::input::{Accept, Input};
 use crate::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Place, Scan, Unread};
 
 /// Checks all device code in a file.
@@ -148,7 +149,7 @@ impl Verify {
     /// # Errors
     /// [`Error::Io`] if it cannot be read. What is wrong with what it holds is a [`Fault`].
     pub fn run(&self, path: &Path) -> Result<Verified> {
-        self.check(&Input::open_finite(path, self.limits.streamed)?)
+        self.check(&open(path, Accept::Finite, self.limits.streamed)?)
     }
 
     /// Checks a file that is open.

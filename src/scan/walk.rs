@@ -30,7 +30,7 @@ const HEAD: u64 = 4096;
 /// A walk, and who is told what it finds.
 pub(super) struct Walk<'w, 'v> {
     scan: Scan,
-    sources: Sources,
+    sources: Sources<'w>,
     budget: Budget,
     /// How many bundles were found.
     bundles: u64,
@@ -101,7 +101,7 @@ pub(crate) fn file_kind(data: &[u8]) -> FileKind {
 }
 
 impl<'w, 'v> Walk<'w, 'v> {
-    pub(super) fn new(scan: Scan, data: Slice<'_>, visitor: &'w mut Visitor<'v>) -> Self {
+    pub(super) fn new(scan: Scan, data: Slice<'w>, visitor: &'w mut Visitor<'v>) -> Self {
         let (sources, budget) = (Sources::new(data), Budget::new(scan.limits, data.len()));
         Self { scan, sources, budget, bundles: 0, visitor }
     }

@@ -92,7 +92,7 @@ struct Wanted {
 fn wanted(room: &Room, selection: &Selection) -> (Vec<Wanted>, Seen) {
     let mut wanted = Vec::new();
     let mut room_left = 32_usize << 20;
-    let input = Input::open(&room.input()).unwrap();
+    let input = Input::read(&room.input()).unwrap();
     let look = &mut |found: &Found<'_>| {
         for code_object in found.code_objects().filter(|code_object| selection.takes(code_object)) {
             let in_place = code_object.in_place().map(|slice| slice.bytes());

@@ -113,7 +113,7 @@ fn round_trip(data: &[u8]) {
     (job.version, job.hip_number, job.compression) = (version, hip_number, compression);
     job.run(&mut |_| {}).unwrap();
 
-    let input = Input::open(&output).unwrap();
+    let input = Input::read(&output).unwrap();
     let container = OffloadBinary::default();
     let read: Vec<_> =
         Bundles::new(input.as_slice(), &container, Inflate::Whole).flat_map(|bundle| bundle.unwrap().entries).collect();

@@ -135,7 +135,7 @@ pub fn search(data: &[u8]) {
         return;
     }
     let room = Room::with(data);
-    let input = Input::open(&room.input()).unwrap();
+    let input = Input::read(&room.input()).unwrap();
     let run = |inflate| {
         let mut check = Check { data, sources: &sources, compared: 0, looked_for: 0 };
         let seen = search_with(&input, inflate, &mut |found| check.bundle(found));

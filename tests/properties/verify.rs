@@ -51,7 +51,7 @@ fn hostile(data: &[u8]) {
     let verified = run(&room.input());
     assert_eq!(format!("{verified:?}"), format!("{:?}", run(&room.input())), "verified twice");
     room.holds_only(&["in"]);
-    let found = search_with(&Input::open(&room.input()).unwrap(), Inflate::Whole, &mut |_| {});
+    let found = search_with(&Input::read(&room.input()).unwrap(), Inflate::Whole, &mut |_| {});
     let bundled = verified.bundles + verified.without_bundle;
     assert_eq!((bundled, verified.code_objects), (found.bundles.len(), found.code_objects()));
     let of_rule = |rule: Rule| verified.faults.iter().filter(move |fault| fault.rule == rule);
@@ -79,7 +79,7 @@ fn hostile(data: &[u8]) {
 
 /// What can be done with a file that has no faults.
 fn sound(room: &Room, found: &Seen) {
-    let headers = search_with(&Input::open(&room.input()).unwrap(), Inflate::Headers, &mut |_| {});
+    let headers = search_with(&Input::read(&room.input()).unwrap(), Inflate::Headers, &mut |_| {});
     match super::extract::run(room, &super::extract::all()) {
         Ok(files) => assert_eq!(files.len(), headers.code_objects(), "not all is extracted"),
         Err(error) => panic!("no faults, and {error}"),
@@ -169,7 +169,7 @@ fn bundle(room: &Room, data: &[u8], compression: Option<Compression>, choices: &
     }
     // A fat object is as sound as its host; one for a GPU is looked at as a code object.
     let is_fat = object::Format::of(&std::fs::read(room.path("written")).unwrap()).is_some();
-    let found = search_with(&Input::open(&room.path("written")).unwrap(), Inflate::Headers, &mut |_| {});
+    let found = search_with(&Input::read(&room.path("written")).unwrap(), Inflate::Headers, &mut |_| {});
     let is_device = found.bundles.iter().any(|bundle| bundle.format == Format::CodeObject);
     let hosts = members.iter().filter(|(id, _)| id.kind() == OffloadKind::Host);
     !is_fat || (!is_device && hosts.map(|(_, path)| run(path)).all(|verified| verified.faults.is_empty()))

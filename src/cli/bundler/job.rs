@@ -14,12 +14,13 @@ use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::container::{Limits, compressed};
 use offload_bundle::id::{EntryId, IdError, OffloadKind, Rules};
-use offload_bundle::io::Input;
+use offload_bundle::io::Accept;
 use offload_bundle::job::{BundleFiles, Event, FileType, List, Unbundle, UnbundleArchive};
 
 use super::raw::RawArgs;
 use crate::cli::console::Console;
 use crate::cli::environment::Environment;
+use crate::cli::files::open;
 use crate::cli::values::{limit_window, limits};
 
 /// A job with all that it needs.
@@ -126,7 +127,7 @@ fn plan_bundle(raw: &RawArgs, files: Files, environment: &Environment) -> Result
     compression.level = raw.compression_level.or(environment.compression_level).unwrap_or(compression.level);
     limit_window(&mut compression, "--compression-window", raw.compression_window)?;
     if file_type.is_err() {
-        inputs.iter().try_for_each(|input| Input::open(input).map(drop))?;
+        inputs.iter().try_for_each(|input| open(input, Accept::Any, None).map(drop))?;
     }
     let mut job = BundleFiles::new(targets.into_iter().zip(inputs).collect(), output, file_type?);
     job.alignment = NonZeroU32::new(raw.bundle_align);
@@ -137,7 +138,7 @@ fn plan_bundle(raw: &RawArgs, files: Files, environment: &Environment) -> Result
 
 /// Refuses a type after LLVM's look at the input, which may fail, or be reported.
 fn refuse(unknown: Error, input: &Path, limits: Limits, console: &Console) -> offload_bundle::Result<FileType> {
-    let input = Input::open_within(input, limits.streamed)?;
+    let input = open(input, Accept::Any, limits.streamed)?;
     if input.len() >= 8 && !input.bytes().starts_with(compressed::MAGIC) {
         console.event(Event::NotCompressed);
     }
