@@ -738,7 +738,7 @@ impl fmt::Display for OsText<'_> {
 
 /// Whether a terminal shows a character instead of interpreting it: it is neither a control character nor one that changes the
 /// text direction.
-pub(crate) fn is_shown(c: char) -> bool {
+pub fn is_shown(c: char) -> bool {
     let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     !c.is_control() && !turns
 }

@@ -15,6 +15,14 @@ use super::progress::Progress;
 const WARNING: &str = "warning: ";
 const WARNING_COLOR: &str = "\x1b[0;1;35m";
 
+/// An error in the reference's words, with a note for the details that these leave out.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub(super) struct Noted {
+    pub(super) text: String,
+    pub(super) note: String,
+}
+
 /// The standard error stream under the name of the program.
 pub(crate) struct Console {
     /// `argv[0]` as typed.
