@@ -5,8 +5,6 @@
 //! as sets of members. `ar`, `llvm-ar` and `llvm-nm` read what was written as witnesses.
 //!
 //! Without LLVM 22 the comparisons are skipped with a line that says so; `OFFLOAD_REQUIRE_LLVM=1` makes that a failure.
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests fail by panicking and say what they skip")]
-
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};

@@ -2,8 +2,6 @@
 //!
 //! `tests/cli/README.md` explains the format and the switches `BLESS`, `CASE` and `REFERENCE`.
 
-#![allow(clippy::print_stdout, reason = "a skipped test says so")]
-
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;

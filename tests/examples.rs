@@ -4,13 +4,6 @@
 //!
 //! One command is not the real one: `cargo`, which would build for minutes. In its place a script installs the executable under test
 //! where `cargo install` would put it, and fails if its arguments are not those of the README.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "in a test, what must not happen ends the test"
-)]
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;

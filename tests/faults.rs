@@ -5,24 +5,9 @@
 //! The faults are injected with `strace`. Where it is not installed, or not allowed to trace, the tests say so and pass;
 //! `OFFLOAD_REQUIRE_STRACE=1` makes that a failure. `OFFLOAD_FAULTS_TOOL` and `--ignored` put another tool of the same
 //! command line through the same faults and print what became of its outputs.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    unreachable_pub,
-    reason = "in a test, what must not happen ends the test; its modules are shared"
-)]
-
-#[path = "faults/changes.rs"]
 mod changes;
-#[path = "faults/limits.rs"]
 mod limits;
-#[path = "look/make.rs"]
-#[allow(dead_code, reason = "shared")]
-mod make;
-#[path = "faults/matrix.rs"]
 mod matrix;
-#[path = "faults/scenario.rs"]
 mod scenario;
 
 use std::path::{Path, PathBuf};

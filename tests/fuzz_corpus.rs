@@ -2,18 +2,10 @@
 //!
 //! The comparison with LLVM 22 says so and does nothing where that is not installed; `OFFLOAD_REQUIRE_LLVM=1` makes it a
 //! failure.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stderr,
-    unreachable_pub,
-    reason = "in a test, what must not happen ends the test; the properties are shared with the fuzz targets"
-)]
-
-mod properties;
-
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use crate::properties;
 
 fn folder(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/fuzz").join(path)

@@ -2,14 +2,6 @@
 //!
 //! Without LLVM 22 (`LLVM_BIN`, or `/usr/lib/llvm-22/bin`) the tests here say `SKIPPED:` and pass; with
 //! `OFFLOAD_REQUIRE_LLVM=1` they fail instead. Our tool runs with an empty `PATH`: it needs no other program.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stderr,
-    reason = "a failing test ends with a message; nothing here reaches users"
-)]
-
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,13 +1,6 @@
 //! What is at the path of an output already: links, private files, files that cannot be written, devices. Every way of
 //! writing an output meets each of them, with our tool and, where it is installed, with LLVM 22's; both must do what the
 //! tables below say. Where they differ, `docs/differences.md` has a row.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "in a test, what must not happen ends the test"
-)]
-
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::io::Write as _;

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::matrix::{has_strace, run_with_late_error};
-use crate::scenario::{self, OLD, OURS, Place, Scenario, bundling, has_unnamed_files, noise, say};
+use super::matrix::{has_strace, run_with_late_error};
+use super::scenario::{self, OLD, OURS, Place, Scenario, bundling, has_unnamed_files, noise, say};
 
 /// Runs a script with `$TOOL` and its arguments as `"$@"`, in the directory of a scenario.
 fn script(scenario: &Scenario, place: &Place, script: &str) -> Output {

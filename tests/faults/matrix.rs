@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::scenario::{Files, OLD, Place, Scenario, has_unnamed_files, say};
+use super::scenario::{Files, OLD, Place, Scenario, has_unnamed_files, say};
 
 /// What can go wrong in a system call, in the words of `strace`. Calls that are not here cannot fail (`exit_group`), or are
 /// the runtime's own (`futex`).

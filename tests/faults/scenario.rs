@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::make::{DEFLATED, Elf, Section, Zipped, zip};
+use crate::look::make::{DEFLATED, Elf, Section, Zipped, zip};
 
 pub const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 pub const HOST: &str = "host-x86_64-unknown-linux-gnu-";

@@ -1,9 +1,10 @@
 //! What can be many or long in a file, and the command lines that read it.
 
-use super::files::{self, elf, thin};
-use super::make::{DEFLATED, Elf, STORED, Section, Zipped, coff, zip};
-use super::offload::Image;
-use super::{formats, offload};
+use crate::bombs::files::{self, elf, thin};
+use crate::look::make::{DEFLATED, Elf, STORED, Section, Zipped, coff, zip};
+use crate::reference::formats;
+use crate::reference::offload;
+use crate::reference::offload::Image;
 
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";

@@ -7,8 +7,9 @@ use offload_bundle::id::EntryId;
 use offload_bundle::job::{Bundle, FileType};
 
 use super::fields::{self, Field, numbers};
-use super::offload::{self, Image};
-use super::{files, formats};
+use crate::bombs::files;
+use crate::reference::formats;
+use crate::reference::offload::{self, Image};
 
 pub const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 pub const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";

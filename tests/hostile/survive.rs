@@ -14,8 +14,8 @@ use offload_bundle::id::{EntryId, Rules};
 use offload_bundle::io::Input;
 use offload_bundle::job::{FileType, ImageRequest, List, Unbundle, UnbundleArchive, Unpackage};
 
-use super::formats;
 use super::samples::{BESIDE, GFX906, HOST, Held, Reader, Sample};
+use crate::reference::formats;
 
 /// How long any file may take.
 const PATIENCE: Duration = Duration::from_secs(5);

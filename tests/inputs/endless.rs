@@ -5,8 +5,9 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Stdio;
 
-use super::files::thin;
 use super::*;
+use crate::bombs::files::thin;
+use crate::reference::formats;
 
 /// A regular file without a length that anybody may read, and which is larger than any disk.
 const ENDLESS: &str = "/proc/self/pagemap";

@@ -1,7 +1,10 @@
 //! No room for temporary files: what cannot be mapped, and what is inflated, goes there beyond 16 MiB.
 
-use super::make::{DEFLATED, Zipped, zip};
 use super::*;
+use crate::bombs::files;
+use crate::look::make::{DEFLATED, Zipped, zip};
+use crate::reference::formats;
+use crate::reference::offload;
 
 /// 17 MiB that compress well.
 const LARGE: usize = 17 << 20;

@@ -13,6 +13,7 @@ use offload_bundle::scan::{Pattern, Selection};
 use super::inspect::bundle;
 use super::make::{DEFLATED, STORED, ZSTD, Zipped, zip};
 use super::*;
+use crate::reference::formats;
 
 /// The files that `extract` writes of `in` in a directory, by their names, or its error.
 fn extracted(dir: &Path, targets: &[&str]) -> Result<BTreeMap<String, Vec<u8>>, String> {

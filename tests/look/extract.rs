@@ -5,8 +5,9 @@ use std::fs;
 
 use super::inspect::bundle;
 use super::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, thin_archive, zip};
-use super::offload::{self, Image};
 use super::*;
+use crate::reference::formats;
+use crate::reference::offload::{self, Image};
 
 /// The contents that were written by name, without the inputs.
 fn written(outcome: &Outcome, inputs: &[&str]) -> BTreeMap<String, Vec<u8>> {

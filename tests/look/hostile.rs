@@ -13,8 +13,10 @@ use offload_bundle::job::{Destination, Extract, Recompress, Source, Verify};
 use offload_bundle::scan::{Checksums, Finding, Pattern, Scan, Selection};
 
 use super::make::{DEFLATED, Elf, STORED, Section, ZSTD, Zipped, archive, coff, pe, zip};
-use super::offload::{self, Image};
-use super::{GFX90A, GFX906, HOST, fixture, formats, harness};
+use super::{GFX90A, GFX906, HOST, fixture};
+use crate::reference::formats;
+use crate::reference::harness;
+use crate::reference::offload::{self, Image};
 
 /// How long a job may take on a file of some hundred bytes.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -2,10 +2,11 @@
 
 use std::fs;
 
-use super::harness::Random;
 use super::make::{DEFLATED, Elf, STORED, Section, ZSTD, Zipped, archive, coff, pe, thin_archive, zip};
-use super::offload::{self, Image};
 use super::*;
+use crate::reference::formats;
+use crate::reference::harness::Random;
+use crate::reference::offload::{self, Image};
 
 const NVIDIA: &str = "openmp-nvptx64-nvidia-cuda-unknown-sm_70";
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use super::*;
+use crate::reference::formats;
 
 const SUBCOMMANDS: [&str; 7] = ["inspect", "extract", "verify", "recompress", "completions", "man", "help"];
 const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];

@@ -5,6 +5,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
 use super::make::{Elf, Section, archive, coff, pe, zip};
 use super::*;
+use crate::reference::formats;
 
 /// Code objects that compress well.
 fn code(seed: u8) -> Vec<u8> {

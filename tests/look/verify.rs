@@ -3,8 +3,9 @@
 use std::fs;
 
 use super::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, coff, pe, zip};
-use super::offload::{self, Image};
 use super::*;
+use crate::reference::formats;
+use crate::reference::offload::{self, Image};
 
 /// What is wrong with a file, as rules; the text says so too.
 fn rules(data: &[u8]) -> Vec<String> {

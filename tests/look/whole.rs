@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use offload_bundle::job::{Rule, Verify};
 
 use super::*;
+use crate::reference::formats;
 
 const SOURCE: &str = "
 kernel void add(global int *data, int count) { data[0] += count; }

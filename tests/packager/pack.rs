@@ -3,8 +3,8 @@
 use std::fs;
 use std::sync::Arc;
 
-use super::harness::{Case, Random, Report, Tools, run};
 use super::{call, packager};
+use crate::reference::harness::{Case, Random, Report, Tools, run};
 
 /// Names of files, of all extensions that mean something and of others.
 const NAMES: &[&str] = &[
@@ -217,7 +217,7 @@ pub fn compare(report: &mut Report, tools: &Tools) {
         let output = ["out", "out.o", "dir/out"].into_iter().find(|name| ours.files.contains_key(*name));
         let Some(packed) = output.map(|name| &ours.files[name]).filter(|packed| !packed.is_empty()) else { continue };
         // What begins like an offload binary is taken for one when it is unpacked.
-        let nested = case.files.iter().any(|(_, content)| content.starts_with(super::offload::MAGIC));
+        let nested = case.files.iter().any(|(_, content)| content.starts_with(crate::reference::offload::MAGIC));
         if index % 5 == 0 && !nested {
             // Each reads what the other wrote.
             let read = packager(&["in", "--image=no such key="]);
@@ -228,7 +228,7 @@ pub fn compare(report: &mut Report, tools: &Tools) {
                 fs::write(dir.path().join(name), data).unwrap();
                 call(tools, dir.path(), "llvm-objdump", &["--offloading", name]).replace(name, "")
             };
-            let images = super::offload::read(packed).unwrap().len();
+            let images = crate::reference::offload::read(packed).unwrap().len();
             let (theirs, ours) = (listed("theirs", &theirs.files[0].1), listed("ours", packed));
             report.check(theirs == ours && ours.matches("OFFLOADING IMAGE").count() == images, || {
                 format!("llvm-objdump --offloading: {ours}, not {theirs}")

@@ -3,9 +3,9 @@
 use std::fs;
 use std::sync::Arc;
 
-use super::harness::{Case, Random, Report, Tools, run};
-use super::offload::{self, Image};
 use super::{call, packager};
+use crate::reference::harness::{Case, Random, Report, Tools, run};
+use crate::reference::offload::{self, Image};
 
 const TRIPLES: &[&str] = &["amdgcn-amd-amdhsa", "nvptx64-nvidia-cuda", "nvptx64", "spirv64-unknown-unknown", ""];
 const ARCHS: &[&str] = &["gfx906", "gfx90a:xnack+", "gfx90a", "sm_70", "generic", ""];

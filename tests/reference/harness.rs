@@ -47,14 +47,12 @@ impl Tools {
     }
 
     /// Our bundler in both places.
-    #[allow(dead_code, reason = "most tests that have this module need LLVM's")]
     pub fn ours_alone() -> Self {
         let ours = PathBuf::from(env!("CARGO_BIN_EXE_clang-offload-bundler"));
         Self { theirs: ours.clone(), ours }
     }
 
     /// Both packagers, or none.
-    #[allow(dead_code, reason = "not every test that has this module compares packagers")]
     pub fn find_packagers(test: &str) -> Option<Self> {
         Self::find_at(test, "OFFLOAD_REFERENCE_PACKAGER", "/usr/lib/llvm-22/bin/llvm-offload-binary")
     }
@@ -132,7 +130,6 @@ impl Case {
         Self { args: args.iter().map(|arg| arg.as_ref().to_owned()).collect(), ..Self::default() }
     }
 
-    #[allow(dead_code, reason = "not every test that has this module compares packagers")]
     pub fn called(mut self, name: &'static str) -> Self {
         self.called = Some(name);
         self
@@ -301,7 +298,6 @@ impl Report {
     }
 
     /// Runs a group of cases, if there are tools to compare.
-    #[allow(dead_code, reason = "not every test that has this module has groups")]
     pub fn group(tools: Option<Tools>, name: &'static str, compare: impl FnOnce(&mut Self, &Tools)) {
         if let Some(tools) = tools {
             let mut report = Self::new(name);
