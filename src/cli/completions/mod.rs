@@ -109,10 +109,7 @@ fn with_options(command: Command, tool: &Tool) -> Command {
 /// An option of an LLVM tool, with the values to offer.
 fn option(row: &'static Row) -> Arg {
     let arg = Arg::new(row.name).help(row.help.lines().next());
-    let arg = match row.name.chars().as_str() {
-        name if name.len() == 1 => arg.short(name.chars().next()),
-        name => arg.long(name),
-    };
+    let arg = if row.name.len() == 1 { arg.short(row.name.chars().next()) } else { arg.long(row.name) };
     match row.kind {
         Kind::Act(_) | Kind::Flag => arg.action(ArgAction::SetTrue),
         Kind::Choice { of, bare } => {
