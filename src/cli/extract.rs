@@ -8,7 +8,7 @@ use clap::builder::PathBufValueParser;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use offload_bundle::Error;
-use offload_bundle::error::printable;
+use offload_bundle::display::printable;
 use offload_bundle::id::OffloadKind;
 use offload_bundle::job::{Destination, Event, Extract, Extracted, Source};
 use offload_bundle::scan::Provenance;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io::{self, Write};
 
 use offload_bundle::Error;
-use offload_bundle::error::is_shown;
+use offload_bundle::display::is_shown;
 use serde::{Serialize, Serializer};
 
 /// Writes a JSON document. Escapes everything that a terminal would interpret, which JSON alone does not require.

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Command};
 use memchr::memmem;
-use offload_bundle::error::printable;
+use offload_bundle::display::printable;
 
 use super::console::Console;
 use super::options::Tool;

@@ -11,7 +11,8 @@ use crate::bytes;
 use crate::container::sequence::Bundle;
 use crate::container::stream::Recorded;
 use crate::container::{Entry, Part};
-use crate::error::{Error, Malformed, Result, printable_start};
+use crate::display::short_name;
+use crate::error::{Error, Malformed, Result};
 use crate::id::EntryId;
 use crate::io::input::Slice;
 
@@ -165,7 +166,7 @@ impl Provenance {
 
     /// The ID, safe to print on a terminal, as [`CodeObject::shown_id`].
     pub fn shown_id(&self) -> String {
-        printable_start(&self.id, ID_MAX)
+        short_name(&self.id, ID_MAX)
     }
 
     /// Its URI, as [`CodeObject::uri`].
@@ -295,6 +296,6 @@ impl<'f> CodeObject<'f> {
 
     /// The ID, safe to print on a terminal. One of more than 4096 bytes is cut, and ends in `...`.
     pub fn shown_id(&self) -> String {
-        printable_start(&self.entry.id, ID_MAX)
+        short_name(&self.entry.id, ID_MAX)
     }
 }

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
 use crate::bytes::len_u64;
-use crate::error::{Error, Result, WithPath, printable, printable_name};
+use crate::display::{printable, printable_name};
+use crate::error::{Error, Result, WithPath};
 
 /// The bytes that are escaped in a URI.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
