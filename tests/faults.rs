@@ -13,17 +13,19 @@ mod scenario;
 use std::path::{Path, PathBuf};
 
 use matrix::{Broken, Injection, Tally, has_strace};
-use scenario::{OURS, Scenario, say};
+use scenario::{OURS, Scenario};
+
+use crate::machine::loud;
 
 fn assert_unbroken(what: &str, tally: &Tally) {
-    let Tally { runs, injected, harmless, orderly, names_left, examples, .. } = tally;
+    let Tally { listed, runs, injected, harmless, orderly, names_left, examples, .. } = tally;
     let broken = examples.len();
-    say(&format!(
-        "faults: {injected} {what}: {harmless} harmless, {orderly} ended the run ({names_left} of all left a hidden name), \
+    loud(&format!(
+        "faults: {injected} of {listed} {what}: {harmless} harmless, {orderly} ended the run ({names_left} of all left a hidden name), \
          {broken} broken promises"
     ));
     if std::env::var_os("OFFLOAD_FAULTS_TIME").is_some() {
-        say(&format!("{:#?}", tally.time));
+        loud(&format!("{:#?}", tally.time));
     }
     assert!(examples.is_empty(), "{}", examples.join("\n"));
     assert!(*injected > 100 && injected * 20 > runs * 19, "{injected} faults in {runs} runs");
@@ -80,7 +82,7 @@ fn another_tool_on_the_same_faults() {
         "unpackage to files",
         "unpackage to an archive",
     ];
-    say(
+    loud(
         "| run | | faults | success told, output not complete | output lost or cut | some outputs new, some not | leftovers | crash |",
     );
     for mut scenario in scenario::all() {
@@ -101,7 +103,7 @@ fn another_tool_on_the_same_faults() {
                 tally.count(&[Broken::Leftover]),
                 tally.count(&[Broken::Crash]),
             ];
-            say(&format!("| {} | {what} | {} |", scenario.name, counts.map(|count| count.to_string()).join(" | ")));
+            loud(&format!("| {} | {what} | {} |", scenario.name, counts.map(|count| count.to_string()).join(" | ")));
         }
     }
 }

@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
+use crate::machine::skip;
 use crate::reference::formats::Ccob;
-use crate::reference::harness::{Case, Outcome, Report, Tools, replace, skip};
+use crate::reference::harness::{Case, Outcome, Report, Tools, replace};
 
 const SOURCE: &str = "
 struct dim3 { unsigned x, y, z; };

@@ -79,11 +79,6 @@ fn assert_succeeds(what: &str, run: &Output) {
 }
 
 /// Says what is not tried, past the capture of the test harness.
-fn skip(what: &str) {
-    use std::io::Write as _;
-    let _ = writeln!(std::io::stderr(), "SKIPPED: {what}");
-}
-
 /// Every command line that reads one file, which stands for `FILE`; `out` is what they write.
 fn readers() -> Vec<Vec<&'static str>> {
     [

@@ -20,7 +20,8 @@ use crate::reference::harness;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::reference::harness::{Case, Outcome, skip};
+use crate::machine::skip;
+use crate::reference::harness::{Case, Outcome};
 use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");

@@ -10,6 +10,8 @@ use std::process::{Command, Output};
 use offload_bundle::container::Container;
 use offload_bundle::container::object::FatObject;
 
+use crate::machine::loud;
+
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const DEVICES: [(&str, &[u8]); 3] = [
     ("hip-amdgcn-amd-amdhsa--gfx906", b"\x7fELF device code"),
@@ -528,9 +530,4 @@ fn code_objects_without_a_host_make_a_binary_bundle() {
     // Read as an object, a code object holds no bundle.
     let list = bench.ours(&["-type=o", "-list", &input]);
     assert!(list.status.success() && list.stdout.is_empty());
-}
-
-/// Prints a line past the test runner, which keeps what passing tests print to itself.
-fn loud(line: &str) {
-    drop(std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{line}\n")));
 }

@@ -79,7 +79,8 @@ impl Bundle {
         match self.compression.as_ref().filter(|_| fat_host.is_none()) {
             None => emit(&plan, &mut output, meter)?,
             Some(compression) => {
-                let deflation = compressed::write(&plan, compression, self.compressed_version, &mut output, meter)?;
+                let (version, to) = (self.compressed_version, &mut output.writer()?);
+                let deflation = compressed::write_metered(&plan, compression, version, to, meter)?;
                 observer(Event::Deflated(deflation));
             }
         }

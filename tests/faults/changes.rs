@@ -8,6 +8,7 @@ use std::process::{Child, Output, Stdio};
 use std::time::{Duration, SystemTime};
 
 use super::scenario::{Files, GFX90A, GFX906, HOST, OLD, OURS, Place, Scenario, archive, bundling, islands, noise};
+use crate::machine::loud;
 
 const SHORTER: &str = "the file became shorter while it was read";
 const CHANGED: &str = "the file changed while it was read";
@@ -210,7 +211,7 @@ fn what_is_listed() {
 #[test]
 fn an_input_on_a_terminated_run_leaves_nothing() {
     if !super::scenario::has_unnamed_files() {
-        super::scenario::say("SKIPPED: no unnamed files here; a killed run leaves a hidden file");
+        loud("SKIPPED: no unnamed files here; a killed run leaves a hidden file");
         return;
     }
     let bundle = bundling("", &["-type=bc"], 100_000, &[]).product();

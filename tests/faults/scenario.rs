@@ -348,8 +348,3 @@ pub fn has_unnamed_files() -> bool {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     open(std::env::temp_dir(), flags, Mode::RUSR | Mode::WUSR).is_ok() && Path::new("/proc/self/fd").exists()
 }
-
-pub fn say(text: &str) {
-    // Past the capture of the test harness, so that what was skipped or counted is seen.
-    let _ = writeln!(std::io::stderr(), "{text}");
-}

@@ -9,7 +9,8 @@ use std::process::{Command, Output};
 use object::{Object, ObjectSection};
 
 use super::{COMMON, SOURCE, clang};
-use crate::reference::harness::{Tools, skip};
+use crate::machine::skip;
+use crate::reference::harness::Tools;
 
 /// Sections that hold device code.
 const SECTIONS: [&str; 2] = [".hip_fatbin", ".llvm.offloading"];

@@ -13,6 +13,7 @@ use offload_bundle::scan::{Pattern, Selection};
 use super::inspect::bundle;
 use super::make::{DEFLATED, STORED, ZSTD, Zipped, zip};
 use super::*;
+use crate::machine::loud;
 use crate::reference::formats;
 
 /// The files that `extract` writes of `in` in a directory, by their names, or its error.
@@ -89,7 +90,7 @@ fn every_byte_of_a_compressed_bundle_counts() {
             }
         }
     }
-    harness::loud(&format!("changed bytes of compressed bundles: {tried} extractions, {harmless} without an error"));
+    loud(&format!("changed bytes of compressed bundles: {tried} extractions, {harmless} without an error"));
 }
 
 #[test]

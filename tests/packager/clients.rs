@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{NAME, llvm};
-use crate::reference::harness::{Report, Tools, skip};
+use crate::machine::skip;
+use crate::reference::harness::{Report, Tools};
 use crate::reference::offload;
 
 const HIP: &str = "

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use super::{packager, unpack};
-use crate::reference::harness::{Outcome, Report, Tools, loud, run};
+use crate::machine::loud;
+use crate::reference::harness::{Outcome, Report, Tools, run};
 use crate::reference::offload::{self, Image};
 
 const IMAGES: [&str; 3] = [

@@ -101,7 +101,7 @@ impl BundleRow {
             place: found.place.clone(),
             format: found.format,
             index: found.index,
-            range: bundle.offset..bundle.offset.saturating_add(bundle.stored_len),
+            range: bundle.range()?,
             compressed: bundle.compressed,
             size: code_objects.iter().map(|row| row.size).fold(0, u64::saturating_add),
             code_objects,
