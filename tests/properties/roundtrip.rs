@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
-use offload_bundle::container::compressed::Version;
+use offload_bundle::container::compressed::HeaderVersion;
 use offload_bundle::container::object::Format;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
@@ -27,7 +27,7 @@ pub fn roundtrip(data: &[u8]) {
     let alignment = choices.pick(&ALIGNMENTS);
     let compression = choices.pick(&[None, None, Some(Method::Zstd), Some(Method::Zlib)]);
     let compression = compression.map(|method| compression_of(method, &mut choices));
-    let compressed_version = choices.pick(&[None, Some(Version::V2), Some(Version::V3)]);
+    let compressed_version = choices.pick(&[None, Some(HeaderVersion::V2), Some(HeaderVersion::V3)]);
     let members = members(&mut choices);
 
     let room = Room::with(b"");
