@@ -14,7 +14,6 @@ mod objcopy;
 mod package;
 mod present;
 mod recompress;
-mod regions;
 mod requests;
 mod share;
 mod unbundle;

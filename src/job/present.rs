@@ -2,37 +2,34 @@
 
 use std::collections::HashSet;
 
-use crate::scan::CodeObject;
-
-/// The entry IDs that were met, each once, in file order.
+/// What was met, as a selection would name it, each once and in file order.
 #[derive(Debug, Default)]
 pub(super) struct Present {
-    ids: Vec<String>,
+    shown: Vec<String>,
     known: HashSet<String>,
 }
 
 impl Present {
-    pub(super) fn note(&mut self, code_object: &CodeObject<'_>) {
-        let id = code_object.shown_id();
-        if !self.known.contains(&id) {
-            self.known.insert(id.clone());
-            self.ids.push(id);
+    pub(super) fn note(&mut self, shown: String) {
+        if !self.known.contains(&shown) {
+            self.known.insert(shown.clone());
+            self.shown.push(shown);
         }
     }
 
     /// How many there are.
     pub(super) fn len(&self) -> usize {
-        self.ids.len()
+        self.shown.len()
     }
 
     /// Forgets all but the first ones.
     pub(super) fn truncate(&mut self, kept: usize) {
-        for id in self.ids.drain(kept.min(self.ids.len())..) {
-            self.known.remove(&id);
+        for shown in self.shown.drain(kept.min(self.shown.len())..) {
+            self.known.remove(&shown);
         }
     }
 
-    pub(super) fn into_ids(self) -> Vec<String> {
-        self.ids
+    pub(super) fn into_shown(self) -> Vec<String> {
+        self.shown
     }
 }

@@ -11,6 +11,7 @@ use super::{Event, Observer};
 use crate::container::binary::Binary;
 use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
 use crate::container::stream::Compression;
+use crate::container::text::Text;
 use crate::container::{Container, Limits, Member, Part, compressed};
 use crate::error::{Error, Malformed, Result, Want, WithPath};
 use crate::id::OffloadKind;
@@ -146,7 +147,7 @@ impl<'p> Plain<'p> {
     /// With these members, or with all that it has if there are none given.
     fn of(path: &Path, bundle: &'p Bundle<'_>, members: Option<&[Member<'p>]>) -> Result<Self> {
         let whole = bundle.whole().ok_or(Error::Internal("the bundle is not inflated"))?;
-        let text = Wide::text_of(bundle.beginning());
+        let text = Text::of(bundle.beginning());
         if members.is_some() && text.is_some_and(|text| text.len_of(&bundle.entries) != whole.len()) {
             return Err(Error::MoreThanEntries { path: path.to_owned(), offset: bundle.offset });
         }
@@ -349,7 +350,7 @@ impl<'j> Work<'j> {
     }
 
     fn keeps(&mut self, code_object: &CodeObject<'_>) -> bool {
-        self.present.note(code_object);
+        self.present.note(code_object.shown_id());
         let is_host = code_object.entry_id().is_some_and(|id| id.kind() == OffloadKind::Host);
         let is_dropped = self.job.drop.as_ref().is_some_and(|drop| drop.takes(code_object));
         self.drops |= is_dropped;
@@ -377,7 +378,7 @@ impl<'j> Work<'j> {
         unmatched.extend(dropping.map(|pattern| Want::Target(pattern.as_str().to_owned())));
         if !unmatched.is_empty() {
             let inputs = vec![self.data.path().to_owned()];
-            return Err(Error::NoMatch { inputs, unmatched, present: self.present.into_ids() });
+            return Err(Error::NoMatch { inputs, unmatched, present: self.present.into_shown() });
         }
         if self.result.dropped > 0 && self.left == 0 {
             return Err(Error::NothingLeft { path: self.data.path().to_owned() });

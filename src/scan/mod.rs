@@ -49,7 +49,6 @@ mod overlap;
 mod pattern;
 mod place;
 mod sections;
-mod unread;
 mod walk;
 mod wide;
 mod zip;
@@ -62,11 +61,12 @@ pub(crate) use overlap::{Overlap, find as overlap_with};
 pub use pattern::{Comparison, Pattern, PatternError, Selection};
 pub use place::{Origin, Place, Step};
 pub(crate) use sections::containers as device_sections;
-pub use unread::Unread;
 pub(crate) use walk::file_kind;
 pub(crate) use wide::Wide;
 
 use crate::container::Limits;
+use crate::container::archive::Sources;
+pub use crate::container::magic::Unread;
 use crate::container::sequence::Inflate;
 use crate::error::Result;
 use crate::io::input::Input;
@@ -113,6 +113,15 @@ impl Scan {
     /// # Errors
     /// Those of the visitor, which end the search. What is wrong with the file is a [`Finding::Broken`].
     pub fn run(&self, input: &Input, visitor: &mut Visitor<'_>) -> Result<()> {
-        walk::Walk::new(*self, input, visitor).file(input)
+        walk::Walk::new(*self, input, visitor).file(input).map(|_| ())
+    }
+
+    /// Hands the offload binaries that LLVM's packager finds in a file to `visitor`, in the order of the file, and what follows them
+    /// as [`Finding::Trailing`]. Returns the files that were read.
+    ///
+    /// # Errors
+    /// The first one, of the file or of the visitor.
+    pub(crate) fn run_as_packager(&self, input: &Input, visitor: &mut Visitor<'_>) -> Result<Sources> {
+        walk::Walk::of_packager(*self, input, visitor).file(input)
     }
 }

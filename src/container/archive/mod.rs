@@ -31,3 +31,19 @@ mod writer;
 pub use reader::{Archive, ArchiveMember, Location};
 pub(crate) use sources::Sources;
 pub(crate) use writer::{NewMember, write};
+
+use std::path::Path;
+
+use super::limits::shown;
+use crate::error::Error;
+
+/// An error of a member with its name behind that of the archive, as linkers write it.
+pub(crate) fn locate(error: Error, archive: &Path, member: &[u8]) -> Error {
+    match error {
+        Error::Malformed { path, source } if path == archive => {
+            let path = format!("{}({})", path.display(), shown(member)).into();
+            Error::Malformed { path, source }
+        }
+        error => error,
+    }
+}
