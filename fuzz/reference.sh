@@ -3,12 +3,12 @@
 #
 #     fuzz/reference.sh [DIRECTORY]
 #
-# DIRECTORY (fixtures/fuzz) has a folder for each target. Each run has 5 seconds and 2 GiB of address space; LLVM_BIN
+# DIRECTORY (fuzz/kept) has a folder for each target. Each run has 5 seconds and 2 GiB of address space; LLVM_BIN
 # (/usr/lib/llvm-22/bin) and OFFLOAD_BUNDLER (target/release/clang-offload-bundler) name the tools. Whether what is written
 # is right is the business of the target `differential`.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-corpus=$(cd "${1:-$here/../fixtures/fuzz}" && pwd)
+corpus=$(cd "${1:-$here/kept}" && pwd)
 llvm=${LLVM_BIN:-/usr/lib/llvm-22/bin}
 ours=$(realpath "${OFFLOAD_BUNDLER:-$here/../target/release/clang-offload-bundler}")
 targets=host-x86_64-unknown-linux-gnu-,hip-amdgcn-amd-amdhsa--gfx906

@@ -5,12 +5,12 @@
 //! as sets of members. `ar`, `llvm-ar` and `llvm-nm` read what was written as witnesses.
 //!
 //! Without LLVM 22 the comparisons are skipped with a line that says so; `OFFLOAD_REQUIRE_LLVM=1` makes that a failure.
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests fail by panicking and say what they skip")]
-
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+use crate::machine::loud;
 
 const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
@@ -617,9 +617,4 @@ fn damage_is_reported_with_its_place_and_nothing_is_written() {
     );
     let cut = run(&archive[..archive.len() - 3]).unwrap_err();
     assert!(cut.contains("the archive member 'b.o' needs"), "{cut}");
-}
-
-/// Prints a line past the test runner, which keeps what passing tests print to itself.
-fn loud(line: &str) {
-    drop(std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{line}\n")));
 }

@@ -1,29 +1,14 @@
 //! A claim costs nothing until it is checked: small files that claim or inflate to much, each given to the executable,
 //! whose peak memory and time are measured.
 //!
-//! `OFFLOAD_MEASURE=1 cargo test --release --test bombs -- --nocapture --test-threads=1` prints a table of the figures,
+//! `OFFLOAD_MEASURE=1 cargo test --release --test suite bombs:: -- --nocapture --test-threads=1` prints a table of the figures,
 //! with those of LLVM 22 where it is installed.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stdout,
-    dead_code,
-    unreachable_pub,
-    reason = "in a test, what must not happen ends the test; its modules are shared with other programs"
-)]
-
-#[path = "bombs/bits.rs"]
-mod bits;
-#[path = "bombs/files.rs"]
-mod files;
-#[path = "reference/formats.rs"]
-mod formats;
-#[path = "bombs/measure.rs"]
+pub mod bits;
+pub mod files;
 mod measure;
-#[path = "reference/offload.rs"]
-mod offload;
 
+use crate::reference::formats;
+use crate::reference::offload;
 use files::{Frame, ar, ccob, elf, thin};
 use std::time::Duration;
 

@@ -1,11 +1,4 @@
 //! The documents say what is true: every difference that is listed names tests that exist, and every link leads to a file and a heading.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "in a test, what must not happen ends the test"
-)]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

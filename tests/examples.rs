@@ -4,20 +4,14 @@
 //!
 //! One command is not the real one: `cargo`, which would build for minutes. In its place a script installs the executable under test
 //! where `cargo install` would put it, and fails if its arguments are not those of the README.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "in a test, what must not happen ends the test"
-)]
-
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write;
 use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use crate::machine::loud;
 
 /// Real data, and its size in the Debian release whose figures the documents show.
 const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/librocrand.so.1";
@@ -104,11 +98,6 @@ impl Document {
         let release = fs::metadata(LIBRARY).is_ok_and(|library| library.len() == LIBRARY_SIZE);
         !release && is_word(&self.text(&example.script), "librocrand.so.1")
     }
-}
-
-/// Prints a line past the test runner, which keeps what passing tests print to itself.
-fn loud(line: &str) {
-    drop(writeln!(std::io::stderr(), "{line}"));
 }
 
 fn root() -> PathBuf {

@@ -5,40 +5,27 @@
 //! The faults are injected with `strace`. Where it is not installed, or not allowed to trace, the tests say so and pass;
 //! `OFFLOAD_REQUIRE_STRACE=1` makes that a failure. `OFFLOAD_FAULTS_TOOL` and `--ignored` put another tool of the same
 //! command line through the same faults and print what became of its outputs.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    unreachable_pub,
-    reason = "in a test, what must not happen ends the test; its modules are shared"
-)]
-
-#[path = "faults/changes.rs"]
 mod changes;
-#[path = "faults/limits.rs"]
 mod limits;
-#[path = "look/make.rs"]
-#[allow(dead_code, reason = "shared")]
-mod make;
-#[path = "faults/matrix.rs"]
 mod matrix;
-#[path = "faults/scenario.rs"]
 mod scenario;
 
 use std::path::{Path, PathBuf};
 
 use matrix::{Broken, Injection, Tally, has_strace};
-use scenario::{OURS, Scenario, say};
+use scenario::{OURS, Scenario};
+
+use crate::machine::loud;
 
 fn assert_unbroken(what: &str, tally: &Tally) {
-    let Tally { runs, injected, harmless, orderly, names_left, examples, .. } = tally;
+    let Tally { listed, runs, injected, harmless, orderly, names_left, examples, .. } = tally;
     let broken = examples.len();
-    say(&format!(
-        "faults: {injected} {what}: {harmless} harmless, {orderly} ended the run ({names_left} of all left a hidden name), \
+    loud(&format!(
+        "faults: {injected} of {listed} {what}: {harmless} harmless, {orderly} ended the run ({names_left} of all left a hidden name), \
          {broken} broken promises"
     ));
     if std::env::var_os("OFFLOAD_FAULTS_TIME").is_some() {
-        say(&format!("{:#?}", tally.time));
+        loud(&format!("{:#?}", tally.time));
     }
     assert!(examples.is_empty(), "{}", examples.join("\n"));
     assert!(*injected > 100 && injected * 20 > runs * 19, "{injected} faults in {runs} runs");
@@ -95,7 +82,7 @@ fn another_tool_on_the_same_faults() {
         "unpackage to files",
         "unpackage to an archive",
     ];
-    say(
+    loud(
         "| run | | faults | success told, output not complete | output lost or cut | some outputs new, some not | leftovers | crash |",
     );
     for mut scenario in scenario::all() {
@@ -116,7 +103,7 @@ fn another_tool_on_the_same_faults() {
                 tally.count(&[Broken::Leftover]),
                 tally.count(&[Broken::Crash]),
             ];
-            say(&format!("| {} | {what} | {} |", scenario.name, counts.map(|count| count.to_string()).join(" | ")));
+            loud(&format!("| {} | {what} | {} |", scenario.name, counts.map(|count| count.to_string()).join(" | ")));
         }
     }
 }

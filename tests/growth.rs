@@ -2,35 +2,17 @@
 //! strings, requests ...) go through every command line that reads them, and the processor time of the executable is held
 //! against the size.
 //!
-//! `GROWTH=1 cargo test --test growth -- --nocapture` prints every row; `GROWTH=text` only those with `text` in their name.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    dead_code,
-    unreachable_pub,
-    reason = "in a test, what must not happen ends the test; its modules are shared with other programs"
-)]
-
-#[path = "growth/dimensions.rs"]
+//! `GROWTH=1 cargo test --test suite growth:: -- --nocapture` prints every row; `GROWTH=text` only those with `text` in their name.
 mod dimensions;
-#[path = "bombs/files.rs"]
-mod files;
-#[path = "reference/formats.rs"]
-mod formats;
-#[path = "look/make.rs"]
-mod make;
-#[path = "reference/offload.rs"]
-mod offload;
 
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::machine::loud;
+use crate::measured;
+
 use dimensions::Dimension;
-use nix::sys::resource::{UsageWho, getrusage};
 
 const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 
@@ -45,6 +27,9 @@ const QUICK: Duration = Duration::from_millis(50);
 
 /// How often what seems to grow too fast is measured again.
 const RETRIES: u32 = 6;
+
+/// How long a run may take before it is stopped.
+const HANGS: Duration = Duration::from_secs(10);
 
 /// Rows that are known to grow too fast: the dimension, the beginning of the command line, and why.
 const KNOWN: &[(&str, &str, &str)] = &[];
@@ -87,21 +72,18 @@ impl Row {
     }
 }
 
-/// The processor time of all children so far, without that of the system: it depends on what others do with the disk. Nothing
-/// else may run meanwhile: this file has one test.
-fn spent() -> Duration {
-    let time = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap().user_time();
-    Duration::from_micros(u64::try_from(time.tv_sec() * 1_000_000 + time.tv_usec()).unwrap())
-}
-
-/// What a command line takes. The files that it makes are removed.
+/// The processor time of a command line, without that of the system: it depends on what others do with the disk. The files
+/// that it makes are removed.
 fn run(directory: &Path, words: &[String]) -> Duration {
-    let before = spent();
-    let mut command = Command::new("timeout");
-    command.args(["10", OURS]).args(words).current_dir(directory);
-    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
-    let took = spent() - before;
-    assert!(matches!(status.code(), Some(0 | 1 | 124)), "{words:?}: {status:?}");
+    // Our own subcommands read no response files.
+    let from_file = fs::read_to_string(directory.join("words")).unwrap_or_default();
+    let expand = |word: &'_ String| {
+        if word == "$words" { from_file.split(' ').map(str::to_owned).collect() } else { vec![word.clone()] }
+    };
+    let words: Vec<String> = words.iter().flat_map(expand).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let run = measured::run(Path::new(OURS), "clang-offload-bundler", &words, directory, HANGS);
+    assert!(matches!(run.status, Some(0 | 1)) || run.took >= HANGS, "{words:?}: {:?} {}", run.signal, run.stderr);
     let outputs = directory.join("out");
     if outputs.is_dir() {
         fs::remove_dir_all(&outputs).unwrap();
@@ -109,7 +91,7 @@ fn run(directory: &Path, words: &[String]) -> Duration {
     } else {
         drop(fs::remove_file(&outputs));
     }
-    took
+    run.user
 }
 
 /// The files of a dimension at both sizes.
@@ -159,7 +141,6 @@ fn is_known(row: &Row) -> bool {
 #[test]
 fn twice_as_much_takes_twice_as_long() {
     let asked = std::env::var("GROWTH").ok();
-    let say = |text: &str| drop(writeln!(std::io::stderr(), "{text}"));
     let here = tempfile::tempdir().unwrap();
     let start = (0..5).map(|_| run(here.path(), &["--version".to_owned()])).min().unwrap();
     let mut wrong = Vec::new();
@@ -171,7 +152,7 @@ fn twice_as_much_takes_twice_as_long() {
         for line in &dimension.lines {
             let row = bench.row(dimension.name, line, start);
             if asked.is_some() {
-                say(&row.describe(start));
+                loud(&row.describe(start));
             }
             if row.grows_too_fast(start) && !is_known(&row) {
                 wrong.push(row.describe(start));

@@ -2,34 +2,18 @@
 //!
 //! clang 22 looks for `clang-offload-bundler` in the directories of `-B` first. What it makes with our tool equals
 //! what it makes with LLVM's own; so do the entries of a library that was linked for several GPUs.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    dead_code,
-    unreachable_pub,
-    reason = "in a test, what must not happen ends the test; its modules are shared with another program"
-)]
-
-#[path = "hip/driver.rs"]
 mod driver;
-#[path = "reference/formats.rs"]
-mod formats;
-#[path = "reference/harness.rs"]
-mod harness;
-#[path = "reference/rules.rs"]
-mod rules;
-#[path = "reference/view.rs"]
-mod view;
 
+use crate::reference::harness;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use formats::Ccob;
-use harness::{Case, Outcome, Report, Tools, replace, skip};
+use crate::machine::skip;
+use crate::reference::formats::Ccob;
+use crate::reference::harness::{Case, Outcome, Report, Tools, replace};
 
 const SOURCE: &str = "
 struct dim3 { unsigned x, y, z; };

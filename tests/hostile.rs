@@ -3,28 +3,9 @@
 //!
 //! Whatever becomes of a file, there is no panic and no long wait; what comes out are bytes that the file holds, and a
 //! failure leaves nothing. All of it goes through the jobs of the library, in this process. LLVM is not needed.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    dead_code,
-    unreachable_pub,
-    reason = "in a test, what must not happen ends the test; its modules are shared with other programs"
-)]
-
-#[path = "hostile/fields.rs"]
 mod fields;
-#[path = "bombs/files.rs"]
-mod files;
-#[path = "reference/formats.rs"]
-mod formats;
-#[path = "reference/offload.rs"]
-mod offload;
-#[path = "hostile/races.rs"]
 mod races;
-#[path = "hostile/samples.rs"]
 mod samples;
-#[path = "hostile/survive.rs"]
 mod survive;
 
 use std::io::Write as _;

@@ -1,29 +1,7 @@
 //! Files that are not what a reader expects: without an end, without a length, changed into a pipe, in directories of
 //! thousands of levels; and little room for reading them: a small stack, a full disk for temporary files.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    dead_code,
-    unreachable_pub,
-    reason = "in a test, what must not happen ends the test; its modules are shared with other programs"
-)]
-
-#[path = "bombs/bits.rs"]
-mod bits;
-#[path = "inputs/depth.rs"]
 mod depth;
-#[path = "inputs/endless.rs"]
 mod endless;
-#[path = "bombs/files.rs"]
-mod files;
-#[path = "reference/formats.rs"]
-mod formats;
-#[path = "look/make.rs"]
-mod make;
-#[path = "reference/offload.rs"]
-mod offload;
-#[path = "inputs/room.rs"]
 mod room;
 
 use std::fs;
@@ -101,11 +79,6 @@ fn assert_succeeds(what: &str, run: &Output) {
 }
 
 /// Says what is not tried, past the capture of the test harness.
-fn skip(what: &str) {
-    use std::io::Write as _;
-    let _ = writeln!(std::io::stderr(), "SKIPPED: {what}");
-}
-
 /// Every command line that reads one file, which stands for `FILE`; `out` is what they write.
 fn readers() -> Vec<Vec<&'static str>> {
     [

@@ -3,53 +3,25 @@
 //! Inputs are fixtures, files that `look/make.rs` writes from the descriptions of their formats, what clang 22 and
 //! other tools of LLVM make of a few lines of source, and Debian's librocrand. Where one of these is missing, the test says
 //! so and passes; `OFFLOAD_REQUIRE_LLVM=1` makes that a failure.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    dead_code,
-    unreachable_pub,
-    reason = "in a test, what must not happen ends the test; its modules are shared with other programs"
-)]
-
-#[path = "look/built.rs"]
 mod built;
-#[path = "look/changed.rs"]
 mod changed;
-#[path = "look/extract.rs"]
 mod extract;
-#[path = "reference/formats.rs"]
-mod formats;
-#[path = "reference/harness.rs"]
-mod harness;
-#[path = "look/hostile.rs"]
 mod hostile;
-#[path = "look/inspect.rs"]
 mod inspect;
-#[path = "look/make.rs"]
-mod make;
-#[path = "look/pages.rs"]
+pub mod make;
 mod pages;
-#[path = "look/recompress.rs"]
 mod recompress;
-#[path = "reference/rules.rs"]
-mod rules;
-#[path = "look/schema.rs"]
 mod schema;
-#[path = "look/table.rs"]
 mod table;
-#[path = "look/verify.rs"]
 mod verify;
-#[path = "reference/view.rs"]
-mod view;
-#[path = "look/whole.rs"]
 mod whole;
 
+use crate::reference::harness;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use harness::{Case, Outcome, skip};
-use rules::packager_rules::offload;
+use crate::machine::skip;
+use crate::reference::harness::{Case, Outcome};
 use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");

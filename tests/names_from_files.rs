@@ -1,21 +1,9 @@
 //! Nothing goes where it should not: names that a file claims never lead out of the directory, and a terminal shows them
 //! and does not obey them.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    dead_code,
-    unreachable_pub,
-    reason = "in a test, what must not happen ends the test; its modules are shared with other programs"
-)]
 
-#[path = "bombs/files.rs"]
-mod files;
-#[path = "reference/formats.rs"]
-mod formats;
-#[path = "reference/offload.rs"]
-mod offload;
-
+use crate::bombs::files;
+use crate::reference::formats;
+use crate::reference::offload;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -23,7 +11,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use offload::Image;
+use crate::reference::offload::Image;
 
 const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
 

@@ -2,14 +2,6 @@
 //!
 //! Without LLVM 22 (`LLVM_BIN`, or `/usr/lib/llvm-22/bin`) the tests here say `SKIPPED:` and pass; with
 //! `OFFLOAD_REQUIRE_LLVM=1` they fail instead. Our tool runs with an empty `PATH`: it needs no other program.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stderr,
-    reason = "a failing test ends with a message; nothing here reaches users"
-)]
-
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,6 +9,8 @@ use std::process::{Command, Output};
 
 use offload_bundle::container::Container;
 use offload_bundle::container::object::FatObject;
+
+use crate::machine::loud;
 
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const DEVICES: [(&str, &[u8]); 3] = [
@@ -536,9 +530,4 @@ fn code_objects_without_a_host_make_a_binary_bundle() {
     // Read as an object, a code object holds no bundle.
     let list = bench.ours(&["-type=o", "-list", &input]);
     assert!(list.status.success() && list.stdout.is_empty());
-}
-
-/// Prints a line past the test runner, which keeps what passing tests print to itself.
-fn loud(line: &str) {
-    drop(std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{line}\n")));
 }

@@ -1,19 +1,13 @@
 //! What is at the path of an output already: links, private files, files that cannot be written, devices. Every way of
 //! writing an output meets each of them, with our tool and, where it is installed, with LLVM 22's; both must do what the
 //! tables below say. Where they differ, `docs/differences.md` has a row.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "in a test, what must not happen ends the test"
-)]
-
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
-use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use crate::machine::loud;
 
 const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 const TARGETS: &str = "-targets=host-x86_64-unknown-linux-gnu-,hip-amdgcn-amd-amdhsa--gfx906";
@@ -134,10 +128,6 @@ fn after(tool: Tool, way: Way, there: There, host: u32) -> After {
     }
 }
 
-fn say(line: &str) {
-    drop(writeln!(std::io::stderr(), "{line}"));
-}
-
 fn llvm() -> Option<PathBuf> {
     let llvm = PathBuf::from(std::env::var_os("LLVM_BIN").unwrap_or("/usr/lib/llvm-22/bin".into()));
     if llvm.join("clang-offload-bundler").exists() {
@@ -145,7 +135,7 @@ fn llvm() -> Option<PathBuf> {
     }
     let required = std::env::var("OFFLOAD_REQUIRE_LLVM").is_ok_and(|value| value == "1");
     assert!(!required, "there is no LLVM 22");
-    say("SKIPPED: no LLVM 22: what it does with what is at the path of an output is not looked at");
+    loud("SKIPPED: no LLVM 22: what it does with what is at the path of an output is not looked at");
     None
 }
 
@@ -266,7 +256,7 @@ fn look(there: There, path: &Path, target: &Path) -> After {
 #[test]
 fn every_way_of_writing_treats_what_is_there_as_llvm_does() {
     if rustix::process::geteuid().is_root() && Command::new("setpriv").arg("--version").output().is_err() {
-        return say("SKIPPED: root may write any file, and there is no setpriv to give that up");
+        return loud("SKIPPED: root may write any file, and there is no setpriv to give that up");
     }
     // Two threads of one process have one umask.
     rustix::process::umask(0o022.into());

@@ -4,41 +4,18 @@
 //! Where LLVM 22 is not installed, the comparisons say so and pass; `OFFLOAD_REQUIRE_LLVM=1` makes that a failure. The
 //! differences that are meant are the rows of `reference/packager_rules.rs`; `OFFLOAD_SHOW_RULE` prints all those of
 //! the row it names.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    dead_code,
-    unreachable_pub,
-    reason = "in a test, what must not happen ends the test; its modules are shared with other programs"
-)]
-
-#[path = "packager/clients.rs"]
 mod clients;
-#[path = "reference/formats.rs"]
-mod formats;
-#[path = "reference/harness.rs"]
-mod harness;
-#[path = "packager/hostile.rs"]
 mod hostile;
-#[path = "packager/inputs.rs"]
 mod inputs;
-#[path = "packager/pack.rs"]
 mod pack;
-#[path = "reference/rules.rs"]
-mod rules;
-#[path = "packager/unpack.rs"]
 mod unpack;
-#[path = "packager/versions.rs"]
 mod versions;
-#[path = "reference/view.rs"]
-mod view;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use harness::{Case, Report, Tools};
-use rules::packager_rules::{NAME, offload};
+use crate::reference::harness::{Case, Report, Tools};
+use crate::reference::packager_rules::NAME;
 
 /// A command line of the packager.
 fn packager<S: AsRef<str>>(args: &[S]) -> Case {

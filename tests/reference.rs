@@ -3,37 +3,19 @@
 //! Where LLVM 22 is not installed, the tests say so and pass; `OFFLOAD_REQUIRE_LLVM=1` makes that a failure.
 //! `OFFLOAD_REFERENCE_BUNDLER` and `OFFLOAD_REFERENCE_PACKAGER` name other executables to compare with. The differences that are meant are the
 //! rows of one table, in `reference/rules.rs`; `OFFLOAD_SHOW_RULE` prints all those of the row it names.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    dead_code,
-    unreachable_pub,
-    reason = "in a test, what must not happen ends the test; its modules are shared with other programs"
-)]
-
-#[path = "reference/compressed.rs"]
 mod compressed;
-#[path = "reference/formats.rs"]
-mod formats;
-#[path = "reference/harness.rs"]
-mod harness;
-#[path = "reference/names.rs"]
+pub mod formats;
+pub mod harness;
 mod names;
-#[path = "reference/options.rs"]
+pub mod offload;
 mod options;
-#[path = "reference/packager_options.rs"]
 mod packager_options;
-#[path = "reference/round_trip.rs"]
+pub mod packager_rules;
 mod round_trip;
-#[path = "reference/rules.rs"]
-mod rules;
-#[path = "reference/types.rs"]
+pub mod rules;
 mod types;
-#[path = "reference/unbundling.rs"]
 mod unbundling;
-#[path = "reference/view.rs"]
-mod view;
+pub mod view;
 
 use harness::{Report, Tools};
 

@@ -10,10 +10,10 @@ pub(super) struct Present {
 }
 
 impl Present {
-    pub(super) fn note(&mut self, shown: String) {
-        if !self.known.contains(&shown) {
-            self.known.insert(shown.clone());
-            self.shown.push(shown);
+    pub(super) fn note(&mut self, shown: &str) {
+        if !self.known.contains(shown) {
+            self.known.insert(shown.to_owned());
+            self.shown.push(shown.to_owned());
         }
     }
 

@@ -115,7 +115,7 @@ impl Unpackage {
         let inflate = if in_part { Inflate::AsNeeded } else { Inflate::Whole };
         let scan = Scan { inflate, limits: self.limits, ..Scan::default() };
         let mut run = Run::new(self, input.len(), requests, observer);
-        let sources = input.vouch_for(scan.run_as_packager(&input, &mut |finding| match finding {
+        let sources = input.vouch_for(scan.run_as_packager(input.as_slice(), &mut |finding| match finding {
             Finding::Bundle(found) => run.binary(&found),
             Finding::Trailing { place, offset } => Err(trailing(place.origin_file(), offset)),
             _ => Ok(()),
@@ -194,7 +194,7 @@ impl<'j, 'o> Run<'j, 'o> {
         for (index, entry) in binary.entries.iter().enumerate() {
             if let Some(image) = entry.image.as_deref() {
                 if self.present.len() < PRESENT_MAX {
-                    self.present.note(describe(image, member.filter(|_| self.by_member)));
+                    self.present.note(&describe(image, member.filter(|_| self.by_member)));
                 }
                 self.take(binary, index, image, member, &mut last)?;
             }
@@ -291,7 +291,7 @@ impl<'j, 'o> Run<'j, 'o> {
         };
         let mut output = Output::stage_as(name.as_ref(), Manner::Generated)?;
         // There may be thousands of them, of which none should keep anything in memory.
-        content.copy_to_file(output.file()?, name.as_ref())?;
+        content.copy_to_file(output.writer()?.out, name.as_ref())?;
         self.taken.insert(name.clone(), self.seen);
         self.by_name.push((name, output));
         Ok(())
@@ -467,7 +467,7 @@ mod tests {
         let images: Vec<_> =
             inputs.iter().map(|(info, input)| NewImage { info: (*info).clone(), content: input.as_slice() }).collect();
         let mut bytes = Vec::new();
-        crate::io::piece::emit(&plan(version, &images), &mut bytes).unwrap();
+        crate::io::piece::emit(&plan(version, &images).unwrap(), &mut bytes).unwrap();
         std::fs::write(&path, bytes).unwrap();
         path
     }

@@ -1,16 +1,13 @@
 //! One run of a tool on one bomb, measured from outside.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use nix::sys::resource::{UsageWho, getrusage};
+use crate::measured::{self, Run};
 
 pub const MB: u64 = 1 << 20;
-
-/// The variable that makes the test `measured_run` a run of the program that it names.
-const PROGRAM: &str = "OFFLOAD_BOMB_PROGRAM";
 
 /// How long a tool may take before it counts as hanging.
 const HANGS: Duration = Duration::from_secs(if cfg!(debug_assertions) { 60 } else { 20 });
@@ -24,18 +21,6 @@ pub struct Bomb {
     dir: tempfile::TempDir,
     files: usize,
     memory: u64,
-}
-
-/// What a run was like.
-struct Run {
-    /// None if it was killed or had to be stopped.
-    status: Option<i32>,
-    stdout: String,
-    stderr: String,
-    /// Of the process that died, if it did.
-    signal: Option<i32>,
-    took: Duration,
-    peak: u64,
 }
 
 /// Whether figures are to be printed.
@@ -113,7 +98,7 @@ impl Bomb {
     }
 
     fn check_files(&self, expected: usize) {
-        assert_eq!(fs::read_dir(self.dir.path()).unwrap().count(), expected, "{}: files are left", self.name);
+        assert_eq!(self.files().len(), expected, "{}: files are left", self.name);
     }
 
     /// Runs our tool, and holds it to the limits.
@@ -128,85 +113,39 @@ impl Bomb {
         run
     }
 
+    /// Prints what it cost, and what the same costs LLVM's tool, of which nothing is left.
     fn report(&self, run: &Run) {
+        let ours = self.files();
         let theirs = PathBuf::from("/usr/lib/llvm-22/bin").join(self.called);
-        let theirs = theirs.exists().then(|| self.run_tool(&theirs, &self.args).describe());
-        let input = fs::read_dir(self.dir.path()).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).max();
+        let theirs = theirs.exists().then(|| describe(&self.run_tool(&theirs, &self.args)));
+        let input = ours.iter().map(|path| path.metadata().unwrap().len()).max();
         let (input, theirs) = (input.unwrap_or_default(), theirs.unwrap_or_default());
-        println!("| {} | {input} | {} | {theirs} |", self.name, run.describe());
-        let known = |name: &std::ffi::OsStr| name == "in" || name.len() < 4 || name == "leaf";
-        for file in fs::read_dir(self.dir.path()).unwrap().map(Result::unwrap) {
-            if !known(&file.file_name()) || file.file_name() == "out" {
-                drop(fs::remove_file(file.path()));
-            }
+        println!("| {} | {input} | {} | {theirs} |", self.name, describe(run));
+        for path in self.files().difference(&ours) {
+            fs::remove_file(path).unwrap();
         }
+    }
+
+    fn files(&self) -> BTreeSet<PathBuf> {
+        fs::read_dir(self.dir.path()).unwrap().map(|file| file.unwrap().path()).collect()
     }
 
     fn run_tool(&self, program: &Path, args: &[String]) -> Run {
-        let aside = tempfile::tempdir().unwrap();
-        let [out, err, cost] = ["out", "err", "cost"].map(|name| aside.path().join(name));
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "measure::measured_run", "--nocapture"]).args(["--test-threads=1"]);
-        command.env(PROGRAM, program).env("OFFLOAD_BOMB_CALLED", self.called).env("OFFLOAD_BOMB_DIR", aside.path());
-        command.env("OFFLOAD_BOMB_ARGS", args.join("\u{1f}")).current_dir(self.dir.path());
-        let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
-        assert!(status.success(), "{}: the measuring process failed", self.name);
-        let cost = fs::read_to_string(cost).unwrap();
-        let numbers: Vec<i64> = cost.split_whitespace().map(|number| number.parse().unwrap()).collect();
-        let [status, signal, millis, peak] = numbers[..] else { panic!("{cost}") };
-        let text = |path| String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned();
-        Run {
-            status: i32::try_from(status).ok().filter(|&status| status >= 0),
-            signal: i32::try_from(signal).ok().filter(|&signal| signal > 0),
-            stdout: text(out),
-            stderr: text(err),
-            took: Duration::from_millis(millis.unsigned_abs()),
-            peak: peak.unsigned_abs() * 1024,
-        }
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        measured::run(program, self.called, &args, self.dir.path(), HANGS)
     }
 }
 
-impl Run {
-    fn describe(&self) -> String {
-        let first = self.stderr.lines().next().unwrap_or_default();
-        let outcome = match (self.status, self.signal) {
-            (Some(0), _) => "status 0".to_owned(),
-            (Some(_), _) if first.is_empty() => "error".to_owned(),
-            (Some(status), _) => format!("status {status}: {}", first.rsplit("error: ").next().unwrap_or(first)),
-            (None, Some(9)) => "hangs".to_owned(),
-            (None, signal) => format!("crash (signal {})", signal.unwrap_or_default()),
-        };
-        let outcome: String = outcome.chars().take(160).collect();
-        format!("{outcome} | {:.2} s | {} MB", self.took.as_secs_f64(), self.peak / MB)
-    }
-}
-
-/// Not a test, but the process that runs one program and waits for it: the operating system tells the peak memory of a
-/// process only to its parent, and to a parent of several only the largest.
-#[test]
-fn measured_run() {
-    use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-    let Some(program) = std::env::var_os(PROGRAM) else { return };
-    let variable = |name: &str| std::env::var(name).unwrap();
-    let dir = PathBuf::from(variable("OFFLOAD_BOMB_DIR"));
-    let file = |name: &str| fs::File::create(dir.join(name)).unwrap();
-    // What takes more address space than this would take the machine down.
-    nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_AS, 12 << 30, 12 << 30).unwrap();
-    let mut command = Command::new(program);
-    command.arg0(variable("OFFLOAD_BOMB_CALLED")).args(variable("OFFLOAD_BOMB_ARGS").split('\u{1f}'));
-    let started = Instant::now();
-    let mut child = command.stdout(file("out")).stderr(file("err")).spawn().unwrap();
-    let status = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break status;
-        }
-        if started.elapsed() > HANGS {
-            child.kill().unwrap();
-        }
-        std::thread::sleep(Duration::from_millis(2));
+/// One cell of the table that people read.
+fn describe(run: &Run) -> String {
+    let first = run.stderr.lines().next().unwrap_or_default();
+    let outcome = match (run.status, run.signal) {
+        (Some(0), _) => "status 0".to_owned(),
+        (Some(_), _) if first.is_empty() => "error".to_owned(),
+        (Some(status), _) => format!("status {status}: {}", first.rsplit("error: ").next().unwrap_or(first)),
+        (None, Some(9)) => "hangs".to_owned(),
+        (None, signal) => format!("crash (signal {})", signal.unwrap_or_default()),
     };
-    let took = started.elapsed().as_millis();
-    let peak = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap().max_rss();
-    let (code, signal) = (status.code().unwrap_or(-1), status.signal().unwrap_or(0));
-    fs::write(dir.join("cost"), format!("{code} {signal} {took} {peak}")).unwrap();
+    let outcome: String = outcome.chars().take(160).collect();
+    format!("{outcome} | {:.2} s | {} MB", run.took.as_secs_f64(), run.peak / MB)
 }

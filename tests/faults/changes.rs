@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, SystemTime};
 
-use crate::scenario::{Files, GFX90A, GFX906, HOST, OLD, OURS, Place, Scenario, archive, bundling, islands, noise};
+use super::scenario::{Files, GFX90A, GFX906, HOST, OLD, OURS, Place, Scenario, archive, bundling, islands, noise};
+use crate::machine::loud;
 
 const SHORTER: &str = "the file became shorter while it was read";
 const CHANGED: &str = "the file changed while it was read";
@@ -163,7 +164,7 @@ fn archives_and_what_thin_ones_name() {
     let library = archive(&[("1.o", &bundle), ("2.o", &bundle)]);
     let scenario = Scenario::new("archive", &arguments, &[("input.a", &library)], &["old"]);
     check(&scenario, Pipe::Written("pipe"), "input.a");
-    let thin = crate::scenario::thin_archive(&[("input.o", &bundle)]);
+    let thin = super::scenario::thin_archive(&[("input.o", &bundle)]);
     let scenario = Scenario::new("thin archive", &arguments, &[("input.a", &thin), ("input.o", &bundle)], &["old"]);
     check(&scenario, Pipe::Written("pipe"), "input.o");
     check(&scenario, Pipe::Written("pipe"), "input.a");
@@ -209,8 +210,8 @@ fn what_is_listed() {
 
 #[test]
 fn an_input_on_a_terminated_run_leaves_nothing() {
-    if !crate::scenario::has_unnamed_files() {
-        crate::scenario::say("SKIPPED: no unnamed files here; a killed run leaves a hidden file");
+    if !super::scenario::has_unnamed_files() {
+        loud("SKIPPED: no unnamed files here; a killed run leaves a hidden file");
         return;
     }
     let bundle = bundling("", &["-type=bc"], 100_000, &[]).product();

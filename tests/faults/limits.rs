@@ -4,25 +4,14 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::matrix::{has_strace, run_with_late_error};
-use crate::scenario::{self, OLD, OURS, Place, Scenario, bundling, has_unnamed_files, noise, say};
+use super::matrix::{has_strace, run_with_late_error};
+use super::scenario::{self, OLD, OURS, Place, Scenario, bundling, has_unnamed_files, noise};
+use crate::machine::{has_namespaces, loud};
 
 /// Runs a script with `$TOOL` and its arguments as `"$@"`, in the directory of a scenario.
 fn script(scenario: &Scenario, place: &Place, script: &str) -> Output {
     let mut command = place.command(scenario, Path::new("sh"));
     command.env("TOOL", OURS).args(["-c", script, "sh"]).args(&scenario.arguments).output().unwrap()
-}
-
-/// Whether a namespace of our own can be had, in which something can be mounted.
-fn has_namespaces() -> bool {
-    let works = Command::new("unshare")
-        .args(["-Urm", "sh", "-c", "mount -t tmpfs -o size=64k none /tmp"])
-        .output()
-        .is_ok_and(|run| run.status.success());
-    if !works {
-        say("SKIPPED: no file systems can be mounted here; full disks and read-only directories are not tried");
-    }
-    works
 }
 
 fn stderr(run: &Output) -> String {
@@ -208,7 +197,7 @@ fn the_limit_on_open_files() {
 #[test]
 fn a_directory_that_takes_no_new_files() {
     if !rustix::process::geteuid().is_root() {
-        say("SKIPPED: only root can be somebody else; a directory of another user is not tried");
+        loud("SKIPPED: only root can be somebody else; a directory of another user is not tried");
         return;
     }
     // The tool has to be where everybody can run it.
@@ -244,7 +233,7 @@ fn a_directory_that_takes_no_new_files() {
 fn another_file_system_than_that_of_temporary_files() {
     let shared = Path::new("/dev/shm");
     if !shared.is_dir() {
-        say("SKIPPED: there is no /dev/shm");
+        loud("SKIPPED: there is no /dev/shm");
         return;
     }
     let expected = bundling("", &["-type=bc"], 100_000, &[]).product();

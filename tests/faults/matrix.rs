@@ -5,10 +5,11 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::scenario::{Files, OLD, Place, Scenario, has_unnamed_files, say};
+use super::scenario::{Files, OLD, Place, Scenario, has_unnamed_files};
+use crate::lists::{sample, share_out};
+use crate::machine::loud;
 
 /// What can go wrong in a system call, in the words of `strace`. Calls that are not here cannot fail (`exit_group`), or are
 /// the runtime's own (`futex`).
@@ -33,6 +34,9 @@ const FAULTS: &[(&[&str], &[&str])] = &[
     (&["clone", "clone3"], &["error=EAGAIN"]),
     (&["rt_sigaction", "prlimit64", "getcwd", "madvise", "sysinfo"], &["error=EPERM"]),
 ];
+
+/// How many faults of each kind are injected where `OFFLOAD_COMPLETE=1` does not ask for all.
+const SAMPLE: usize = 300;
 
 /// What a failure broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +84,8 @@ struct Fault {
 /// What many runs came to.
 #[derive(Default)]
 pub struct Tally {
+    /// How many faults there are to inject, of which a sample may be enough.
+    pub listed: usize,
     pub runs: usize,
     /// In how many the fault was met.
     pub injected: usize,
@@ -106,7 +112,7 @@ pub fn has_strace() -> bool {
     let works = Command::new("strace").args(["-o", "/dev/null", "true"]).output().is_ok_and(|run| run.status.success());
     if !works {
         assert!(std::env::var("OFFLOAD_REQUIRE_STRACE").as_deref() != Ok("1"), "strace is required and does not work");
-        say("SKIPPED: strace is not installed or not allowed here; no faults are injected");
+        loud("SKIPPED: strace is not installed or not allowed here; no faults are injected");
     }
     works
 }
@@ -156,16 +162,12 @@ pub fn run(scenarios: &[Scenario], tool: &Path, injection: Injection) -> Tally {
     if injection == Injection::ErrorsWithNamedFiles {
         faults.retain(|fault| !clean[fault.scenario].calls[fault.call].name.starts_with("open"));
     }
-    let tally = Mutex::new(Tally::default());
-    let next = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while let Some(fault) = faults.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let (scenario, clean) = (&scenarios[fault.scenario], &clean[fault.scenario]);
-                    try_one(scenario, clean, fault, tool, injection, &tally);
-                }
-            });
+    let listed = faults.len();
+    let tally = Mutex::new(Tally { listed, ..Tally::default() });
+    share_out(sample(faults, SAMPLE), |faults| {
+        for fault in faults {
+            let (scenario, clean) = (&scenarios[fault.scenario], &clean[fault.scenario]);
+            try_one(scenario, clean, &fault, tool, injection, &tally);
         }
     });
     tally.into_inner().unwrap()

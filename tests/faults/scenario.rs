@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::make::{DEFLATED, Elf, Section, Zipped, zip};
+use crate::look::make::{DEFLATED, Elf, Section, Zipped, zip};
 
 pub const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 pub const HOST: &str = "host-x86_64-unknown-linux-gnu-";
@@ -347,9 +347,4 @@ pub fn has_unnamed_files() -> bool {
     use rustix::fs::{Mode, OFlags, open};
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     open(std::env::temp_dir(), flags, Mode::RUSR | Mode::WUSR).is_ok() && Path::new("/proc/self/fd").exists()
-}
-
-pub fn say(text: &str) {
-    // Past the capture of the test harness, so that what was skipped or counted is seen.
-    let _ = writeln!(std::io::stderr(), "{text}");
 }

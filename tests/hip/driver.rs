@@ -8,8 +8,9 @@ use std::process::{Command, Output};
 
 use object::{Object, ObjectSection};
 
-use super::harness::{Tools, skip};
 use super::{COMMON, SOURCE, clang};
+use crate::machine::skip;
+use crate::reference::harness::Tools;
 
 /// Sections that hold device code.
 const SECTIONS: [&str; 2] = [".hip_fatbin", ".llvm.offloading"];

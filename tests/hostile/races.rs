@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::formats;
 use super::samples::{GFX906, HOST, Reader, samples};
+use crate::reference::formats;
 
 /// What breaks most: the start of a character of several bytes, a control character, a digit, the end of a name.
 const VALUES: [u8; 6] = [0xf0, 0xff, 0x00, b'9', b'/', 0x80];

@@ -14,8 +14,8 @@ use offload_bundle::id::{EntryId, Rules};
 use offload_bundle::io::Input;
 use offload_bundle::job::{FileType, ImageRequest, List, Unbundle, UnbundleArchive, Unpackage};
 
-use super::formats;
 use super::samples::{BESIDE, GFX906, HOST, Held, Reader, Sample};
+use crate::reference::formats;
 
 /// How long any file may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -80,7 +80,7 @@ impl Lab {
 
     fn list(&self, file_type: &str) {
         let (input, inflate) = (self.path("in"), Inflate::Whole);
-        let job = List { input, file_type: file_type.to_owned(), inflate, limits: LIMITS };
+        let job = List { input, file_type: FileType::from_name(file_type).unwrap(), inflate, limits: LIMITS };
         let mut listed = Vec::new();
         drop(job.run(&mut listed, &mut |_| {}));
         let obeyed = |c: char| c.is_control() && c != '\n';
@@ -93,14 +93,13 @@ impl Lab {
         for id in [GFX906, HOST] {
             let job = Unbundle {
                 input: self.path("in"),
-                file_type: file_type.to_owned(),
+                file_type: FileType::from_name(file_type).unwrap(),
                 requests: vec![(EntryId::parse(id).unwrap(), self.path("out"))],
                 rules: Rules::default(),
                 allow_missing: false,
                 explain: false,
                 inflate: Inflate::AsNeeded,
                 limits: LIMITS,
-                print_commands: false,
             };
             let content = self.take(job.run(&mut |_| {}).is_ok());
             // The host of a fat object is put together anew.

@@ -2,9 +2,12 @@
 
 use std::fs;
 
-use super::files::{Frame, ar, ccob};
-use super::make::{STORED, Zipped, zip};
 use super::*;
+use crate::bombs::bits;
+use crate::bombs::files::{Frame, ar, ccob};
+use crate::look::make::{STORED, Zipped, zip};
+use crate::reference::formats;
+use crate::reference::offload;
 
 const SMALL_STACK: &str = "ulimit -s 1024";
 

@@ -5,8 +5,10 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Stdio;
 
-use super::files::thin;
 use super::*;
+use crate::bombs::files::thin;
+use crate::machine::loud;
+use crate::reference::formats;
 
 /// A regular file without a length that anybody may read, and which is larger than any disk.
 const ENDLESS: &str = "/proc/self/pagemap";
@@ -14,7 +16,7 @@ const ENDLESS: &str = "/proc/self/pagemap";
 fn has_endless() -> bool {
     let there = fs::File::open(ENDLESS).is_ok();
     if !there {
-        skip("there is no /proc/self/pagemap; files without an end are not tried");
+        loud("SKIPPED: there is no /proc/self/pagemap; files without an end are not tried");
     }
     there
 }

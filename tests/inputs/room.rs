@@ -1,22 +1,14 @@
 //! No room for temporary files: what cannot be mapped, and what is inflated, goes there beyond 16 MiB.
 
-use super::make::{DEFLATED, Zipped, zip};
 use super::*;
+use crate::bombs::files;
+use crate::look::make::{DEFLATED, Zipped, zip};
+use crate::machine::has_namespaces;
+use crate::reference::formats;
+use crate::reference::offload;
 
 /// 17 MiB that compress well.
 const LARGE: usize = 17 << 20;
-
-/// Whether a file system of our own can be mounted for temporary files.
-fn has_namespaces() -> bool {
-    let works = Command::new("unshare")
-        .args(["-Urm", "sh", "-c", "mount -t tmpfs -o size=64k none /tmp"])
-        .output()
-        .is_ok_and(|run| run.status.success());
-    if !works {
-        skip("no file systems can be mounted here; a full disk for temporary files is not tried");
-    }
-    works
-}
 
 /// Runs the tool where temporary files have a megabyte, with a file as what a pipe gives.
 fn run_without_room(bench: &Bench, pipe: Option<&str>, words: &[&str]) -> Output {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use super::*;
+use crate::machine::loud;
 
 /// Device code of a few lines, and a program around it.
 pub const HIP: &str = "
@@ -131,7 +132,7 @@ fn llvm_takes_out_the_same_code_objects() {
             compared += ours[0].len();
         }
     }
-    harness::loud(&format!("{test}: {compared} code objects of {} files", DRIVERS.len() * 3));
+    loud(&format!("{test}: {compared} code objects of {} files", DRIVERS.len() * 3));
 }
 
 #[test]
@@ -266,7 +267,7 @@ fn code_objects_record_what_llvm_readobj_says() {
     assert_eq!(ours, theirs);
     let distinct: std::collections::BTreeSet<&String> = ours.values().collect();
     assert!(distinct.len() > 80, "{}", distinct.len());
-    harness::loud(&format!("{test}: {} files, {} target IDs, {} processors", ours.len(), distinct.len(), names.len()));
+    loud(&format!("{test}: {} files, {} target IDs, {} processors", ours.len(), distinct.len(), names.len()));
     let (status, out, _) = text(&tool_in(dir.path(), &["verify", "."]));
     assert_eq!(status, 0, "{out}");
 }

@@ -5,8 +5,10 @@ use std::fs;
 
 use super::inspect::bundle;
 use super::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, thin_archive, zip};
-use super::offload::{self, Image};
 use super::*;
+use crate::machine::loud;
+use crate::reference::formats;
+use crate::reference::offload::{self, Image};
 
 /// The contents that were written by name, without the inputs.
 fn written(outcome: &Outcome, inputs: &[&str]) -> BTreeMap<String, Vec<u8>> {
@@ -108,7 +110,7 @@ fn patterns_take_what_they_say() {
             assert_eq!(found, ids, "{args:?}");
         }
     }
-    harness::loud(&format!("extract: {} patterns on 3 forms", cases.len()));
+    loud(&format!("extract: {} patterns on 3 forms", cases.len()));
 }
 
 #[test]
@@ -415,7 +417,7 @@ fn many_outputs_wait_without_their_buffers() {
         harness::run(Path::new("/bin/sh"), &Case::new(&["-c", &line]).file("in", data.clone()))
     };
     if limited("--exact -t gfx7").status != 0 {
-        return harness::loud("SKIPPED: the tool does not start with 64 MB: many outputs wait without their buffers");
+        return loud("SKIPPED: the tool does not start with 64 MB: many outputs wait without their buffers");
     }
     let outcome = limited("");
     assert_eq!(outcome.status, 0, "{}", outcome.stderr_text());
@@ -808,7 +810,7 @@ fn uris_lead_to_the_bytes_that_are_extracted() {
             resolved += 1;
         }
     }
-    harness::loud(&format!("{test}: {resolved} lead to the bytes that are extracted"));
+    loud(&format!("{test}: {resolved} lead to the bytes that are extracted"));
 }
 
 #[test]

@@ -13,8 +13,11 @@ use offload_bundle::job::{Destination, Extract, Recompress, Source, Verify};
 use offload_bundle::scan::{Checksums, Finding, Pattern, Scan, Selection};
 
 use super::make::{DEFLATED, Elf, STORED, Section, ZSTD, Zipped, archive, coff, pe, zip};
-use super::offload::{self, Image};
-use super::{GFX90A, GFX906, HOST, fixture, formats, harness};
+use super::{GFX90A, GFX906, HOST, fixture};
+use crate::machine::loud;
+use crate::reference::formats;
+use crate::reference::harness;
+use crate::reference::offload::{self, Image};
 
 /// How long a job may take on a file of some hundred bytes.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -91,7 +94,10 @@ fn scan(what: &str, data: &[u8], inflate: Inflate) {
                     let (_, _, _) = (code_object.kind(), code_object.recorded_target(), code_object.uri().unwrap());
                     if code_object.is_in_file() && found.bundle.compressed.is_none() {
                         let range = code_object.range().unwrap_or_default();
-                        assert!(range.end <= len && code_object.bundle_range().end <= len, "{what}: {range:?}");
+                        assert!(
+                            range.end <= len && code_object.bundle_range().unwrap().end <= len,
+                            "{what}: {range:?}"
+                        );
                         if let Some(slice) = code_object.in_place() {
                             assert_eq!((slice.offset(), slice.len()), (range.start, code_object.size()), "{what}");
                         }
@@ -153,7 +159,7 @@ fn every_truncation_is_borne() {
             bench.run(&format!("{name}, {len} bytes"), &data[..len]);
         }
     }
-    harness::loud(&format!("truncations of {} samples: {} files, 6 jobs on each", samples().len(), bench.runs));
+    loud(&format!("truncations of {} samples: {} files, 6 jobs on each", samples().len(), bench.runs));
 }
 
 #[test]
@@ -166,7 +172,7 @@ fn every_flipped_byte_is_borne() {
             bench.run(&format!("{name}, byte {at} flipped"), &flipped);
         }
     }
-    harness::loud(&format!("flipped bytes of {} samples: {} files, 6 jobs on each", samples().len(), bench.runs));
+    loud(&format!("flipped bytes of {} samples: {} files, 6 jobs on each", samples().len(), bench.runs));
 }
 
 #[test]
@@ -182,7 +188,7 @@ fn every_number_may_be_anything() {
             }
         }
     }
-    harness::loud(&format!("numbers of {} samples: {} files, 6 jobs on each", samples().len(), bench.runs));
+    loud(&format!("numbers of {} samples: {} files, 6 jobs on each", samples().len(), bench.runs));
 }
 
 #[test]

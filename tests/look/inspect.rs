@@ -2,10 +2,12 @@
 
 use std::fs;
 
-use super::harness::Random;
 use super::make::{DEFLATED, Elf, STORED, Section, ZSTD, Zipped, archive, coff, pe, thin_archive, zip};
-use super::offload::{self, Image};
 use super::*;
+use crate::machine::loud;
+use crate::reference::formats;
+use crate::reference::harness::Random;
+use crate::reference::offload::{self, Image};
 
 const NVIDIA: &str = "openmp-nvptx64-nvidia-cuda-unknown-sm_70";
 
@@ -153,7 +155,7 @@ fn every_form_is_found_by_content() {
         }
         assert_eq!(&rows, expected, "{name}");
     }
-    harness::loud(&format!("inspect: {} forms of files", forms.len()));
+    loud(&format!("inspect: {} forms of files", forms.len()));
 }
 
 #[test]

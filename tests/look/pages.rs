@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use super::*;
+use crate::machine::{loud, skip};
+use crate::reference::formats;
 
 const SUBCOMMANDS: [&str; 7] = ["inspect", "extract", "verify", "recompress", "completions", "man", "help"];
 const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
@@ -53,7 +55,7 @@ fn shells_take_the_completions() {
             Ok(run) => {
                 assert!(run.status.success() && run.stderr.is_empty(), "{}", String::from_utf8_lossy(&run.stderr))
             }
-            Err(_) => harness::loud(&format!("SKIPPED: {shell} is not installed: its completions")),
+            Err(_) => loud(&format!("SKIPPED: {shell} is not installed: its completions")),
         }
     }
 }
@@ -68,7 +70,7 @@ impl Shell {
     /// A shell with our completions, unless it is not installed, which is said.
     fn new(name: &'static str) -> Option<Self> {
         if Command::new(name).arg("--version").output().is_err() {
-            harness::skip("completions", &format!("{name} is not installed"));
+            skip("completions", &format!("{name} is not installed"));
             return None;
         }
         let dir = tempfile::tempdir().unwrap();
@@ -218,12 +220,12 @@ fn manual_pages_have_every_option_and_no_faults() {
     for name in &names {
         let args = ["-man", "-Tutf8", "-ww", "-z"];
         let Ok(run) = Command::new("groff").args(args).arg(pages.join(name)).output() else {
-            return harness::skip("manual pages", "groff is not installed");
+            return skip("manual pages", "groff is not installed");
         };
         assert!(run.status.success() && run.stderr.is_empty(), "{name}: {}", String::from_utf8_lossy(&run.stderr));
         lint += 1;
     }
-    harness::loud(&format!("manual pages: {lint} without a warning of groff"));
+    loud(&format!("manual pages: {lint} without a warning of groff"));
 }
 
 /// A manual page as it is shown in 80 columns, and what `man` complains of.
@@ -238,7 +240,7 @@ fn shown(args: &[&str], home: &Path) -> (String, String) {
 #[test]
 fn man_finds_the_pages_and_shows_examples_as_they_are_typed() {
     if !Path::new("/usr/bin/man").exists() {
-        return harness::skip("manual pages", "man-db is not installed");
+        return skip("manual pages", "man-db is not installed");
     }
     let home = tempfile::tempdir().unwrap();
     fs::create_dir_all(home.path().join(".cargo/bin")).unwrap();

@@ -5,6 +5,8 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
 use super::make::{Elf, Section, archive, coff, pe, zip};
 use super::*;
+use crate::machine::loud;
+use crate::reference::formats;
 
 /// Code objects that compress well.
 fn code(seed: u8) -> Vec<u8> {
@@ -560,7 +562,7 @@ fn holes_take_no_space_and_read_as_zeros() {
     let holey = tempfile::NamedTempFile::new_in(dir.path()).unwrap();
     holey.as_file().set_len(1 << 20).unwrap();
     if holey.as_file().metadata().unwrap().blocks() > 64 {
-        return harness::loud("SKIPPED: the file system has no holes: holes take no space");
+        return loud("SKIPPED: the file system has no holes: holes take no space");
     }
     assert!(after.blocks() * 512 < before.blocks() * 512 / 2, "{} blocks, {} before", after.blocks(), before.blocks());
 }
@@ -631,7 +633,7 @@ fn librocrand_becomes_smaller_and_comes_back() {
     run(&["recompress", "--none", "small.so", "-o", "back.so"]);
     assert!(fs::read(dir.path().join("back.so")).unwrap() == fs::read(&library).unwrap(), "other bytes");
     let blocks = |path: &Path| fs::metadata(path).unwrap().blocks() * 512;
-    harness::loud(&format!(
+    loud(&format!(
         "{test}: {} bytes on disk, {} before: {}",
         blocks(&dir.path().join("small.so")),
         blocks(&library),

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::make::{DEFLATED, Elf, Section, Zipped, zip};
 use super::*;
+use crate::reference::formats;
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/look/tables").join(name)

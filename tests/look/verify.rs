@@ -3,8 +3,10 @@
 use std::fs;
 
 use super::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, coff, pe, zip};
-use super::offload::{self, Image};
 use super::*;
+use crate::machine::loud;
+use crate::reference::formats;
+use crate::reference::offload::{self, Image};
 
 /// What is wrong with a file, as rules; the text says so too.
 fn rules(data: &[u8]) -> Vec<String> {
@@ -171,7 +173,7 @@ fn sound_fixtures_are_clean_and_broken_ones_are_not() {
         let also = (name == "hostile/total-too-small.ccob").then_some("trailing");
         assert_eq!(rules(&fixture(&name)), ["readable"].into_iter().chain(also).collect::<Vec<_>>(), "{name}");
     }
-    harness::loud(&format!("verify: {clean} clean fixtures, {} broken ones", fixtures("hostile").len()));
+    loud(&format!("verify: {clean} clean fixtures, {} broken ones", fixtures("hostile").len()));
 }
 
 #[test]
@@ -471,5 +473,5 @@ fn an_object_that_llvm_refuses_is_not_without_device_code() {
         }
     }
     assert!(refused > 20, "{refused}");
-    harness::loud(&format!("objects that LLVM refuses: {refused}"));
+    loud(&format!("objects that LLVM refuses: {refused}"));
 }

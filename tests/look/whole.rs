@@ -7,6 +7,8 @@ use std::sync::OnceLock;
 use offload_bundle::job::{Rule, Verify};
 
 use super::*;
+use crate::machine::loud;
+use crate::reference::formats;
 
 const SOURCE: &str = "
 kernel void add(global int *data, int count) { data[0] += count; }
@@ -133,7 +135,7 @@ fn what_compilers_linkers_and_tools_make_is_whole() {
     for (name, data) in &objects {
         assert_eq!(bench.fault(data), None, "{name}");
     }
-    harness::loud(&format!("whole code objects: {}", objects.len()));
+    loud(&format!("whole code objects: {}", objects.len()));
 }
 
 /// Some objects of each kind: relocatable, linked, stripped, without section headers, bitcode.
@@ -166,7 +168,7 @@ fn a_code_object_that_is_cut_is_not_whole() {
             cuts += 1;
         }
     }
-    harness::loud(&format!("cut code objects: {cuts}"));
+    loud(&format!("cut code objects: {cuts}"));
 }
 
 #[test]

@@ -5,8 +5,10 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::harness::{Report, Tools, skip};
-use super::{NAME, llvm, offload};
+use super::{NAME, llvm};
+use crate::machine::skip;
+use crate::reference::harness::{Report, Tools};
+use crate::reference::offload;
 
 const HIP: &str = "
 struct dim3 { unsigned x, y, z; };

@@ -9,9 +9,9 @@ use offload_bundle::container::Limits;
 use offload_bundle::id::OffloadKind;
 use offload_bundle::job::{Filter, ImageRequest, Unpackage};
 
-use super::harness::{Tools, run};
-use super::offload::{self, Image};
 use super::packager;
+use crate::reference::harness::{Tools, run};
+use crate::reference::offload::{self, Image};
 
 /// How long any of these may take.
 const PATIENCE: Duration = Duration::from_secs(5);

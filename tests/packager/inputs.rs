@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::harness::{Case, Report, Tools};
 use super::{call, llvm, packager};
+use crate::reference::harness::{Case, Report, Tools};
 
 const ALL: &str = "--image=no such key=";
 
@@ -174,7 +174,7 @@ fn compare_archives(report: &mut Report, shop: &Shop<'_>) {
 /// PE files, which LLVM does not look into.
 fn compare_windows(report: &mut Report, shop: &Shop<'_>) {
     if !llvm(shop.tools).join("lld-link").exists() {
-        return super::harness::skip("PE files", "lld-link is not installed");
+        return crate::machine::skip("PE files", "lld-link is not installed");
     }
     for (target, machine) in
         [("x86_64-windows-msvc", "x64"), ("i686-windows-msvc", "x86"), ("aarch64-windows-msvc", "arm64")]

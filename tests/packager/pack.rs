@@ -3,8 +3,9 @@
 use std::fs;
 use std::sync::Arc;
 
-use super::harness::{Case, Random, Report, Tools, run};
 use super::{call, packager};
+use crate::reference::harness::{Case, Random, Report, Tools, run};
+use crate::reference::offload;
 
 /// Names of files, of all extensions that mean something and of others.
 const NAMES: &[&str] = &[
@@ -209,30 +210,33 @@ pub fn by_hand() -> Vec<Case> {
 
 pub fn compare(report: &mut Report, tools: &Tools) {
     let random = &mut Random::new(1);
-    let generated = (0..220).map(|_| case(random)).collect::<Vec<_>>();
-    let cases = generated.into_iter().chain((0..40).map(|_| any_bytes(random))).chain(by_hand());
-    let dir = tempfile::tempdir().unwrap();
-    for (index, case) in cases.enumerate() {
+    let mut cases: Vec<Case> = (0..220).map(|_| case(random)).collect();
+    cases.extend((0..40).map(|_| any_bytes(random)));
+    cases.extend(by_hand());
+    report.each(cases.into_iter().enumerate().collect(), |report, (index, case)| {
         let (theirs, ours) = report.compare(tools, &case);
         let output = ["out", "out.o", "dir/out"].into_iter().find(|name| ours.files.contains_key(*name));
-        let Some(packed) = output.map(|name| &ours.files[name]).filter(|packed| !packed.is_empty()) else { continue };
+        let packed = output.map(|name| (&theirs.files[name], &ours.files[name]));
         // What begins like an offload binary is taken for one when it is unpacked.
-        let nested = case.files.iter().any(|(_, content)| content.starts_with(super::offload::MAGIC));
-        if index % 5 == 0 && !nested {
-            // Each reads what the other wrote.
-            let read = packager(&["in", "--image=no such key="]);
-            let (theirs, ours) =
-                (read.clone().file("in", &theirs.files[output.unwrap()][..]), read.file("in", &packed[..]));
-            report.judge(&ours, &run(&tools.theirs, &ours), &run(&tools.ours, &theirs));
-            let listed = |name: &str, data: &[u8]| {
-                fs::write(dir.path().join(name), data).unwrap();
-                call(tools, dir.path(), "llvm-objdump", &["--offloading", name]).replace(name, "")
-            };
-            let images = super::offload::read(packed).unwrap().len();
-            let (theirs, ours) = (listed("theirs", &theirs.files[0].1), listed("ours", packed));
-            report.check(theirs == ours && ours.matches("OFFLOADING IMAGE").count() == images, || {
-                format!("llvm-objdump --offloading: {ours}, not {theirs}")
-            });
+        let nested = case.files.iter().any(|(_, content)| content.starts_with(offload::MAGIC));
+        if let Some((theirs, ours)) = packed.filter(|(_, ours)| index % 5 == 0 && !nested && !ours.is_empty()) {
+            compare_packed(report, tools, theirs, ours);
         }
-    }
+    });
+}
+
+/// Each tool reads what the other wrote, and llvm-objdump finds the same in both.
+fn compare_packed(report: &mut Report, tools: &Tools, theirs: &[u8], ours: &[u8]) {
+    let reading = |packed: &[u8]| packager(&["in", "--image=no such key="]).file("in", packed);
+    report.judge(&reading(ours), &run(&tools.theirs, &reading(ours)), &run(&tools.ours, &reading(theirs)));
+    let images = offload::read(ours).unwrap().len();
+    let dir = tempfile::tempdir().unwrap();
+    let listed = |name: &str, packed: &[u8]| {
+        fs::write(dir.path().join(name), packed).unwrap();
+        call(tools, dir.path(), "llvm-objdump", &["--offloading", name]).replace(name, "")
+    };
+    let (theirs, ours) = (listed("theirs", theirs), listed("ours", ours));
+    report.check(theirs == ours && ours.matches("OFFLOADING IMAGE").count() == images, || {
+        format!("llvm-objdump --offloading: {ours}, not {theirs}")
+    });
 }

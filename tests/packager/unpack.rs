@@ -3,9 +3,9 @@
 use std::fs;
 use std::sync::Arc;
 
-use super::harness::{Case, Random, Report, Tools, run};
-use super::offload::{self, Image};
 use super::{call, packager};
+use crate::reference::harness::{Case, Random, Report, Tools, run};
+use crate::reference::offload::{self, Image};
 
 const TRIPLES: &[&str] = &["amdgcn-amd-amdhsa", "nvptx64-nvidia-cuda", "nvptx64", "spirv64-unknown-unknown", ""];
 const ARCHS: &[&str] = &["gfx906", "gfx90a:xnack+", "gfx90a", "sm_70", "generic", ""];
@@ -159,8 +159,8 @@ pub fn by_hand() -> Vec<Case> {
 /// Without `--image` everything is extracted: what LLVM 22 extracts with a filter that lets all pass.
 pub fn compare_everything(report: &mut Report, tools: &Tools) {
     let random = &mut Random::new(3);
-    for _ in 0..25 {
-        let images: Vec<Image> = (0..1 + random.below(8)).map(|_| image(random)).collect();
+    let files = (0..25).map(|_| (0..1 + random.below(8)).map(|_| image(random)).collect());
+    report.each(files.collect(), |report, images: Vec<Image>| {
         let bare = packager(&["dir/in.o"]).dir("dir").file("dir/in.o", offload::write(1, &images));
         let (_, mut ours) = report.compare(tools, &bare);
         report.check(ours.stdout.split(|&byte| byte == b'\n').count() == images.len() + 1, || {
@@ -169,7 +169,7 @@ pub fn compare_everything(report: &mut Report, tools: &Tools) {
         let filtered = bare.arg("--image=no such key=");
         ours.stdout.clear();
         report.judge(&filtered, &run(&tools.theirs, &filtered), &ours);
-    }
+    });
 }
 
 /// With `--archive`: the same bytes as LLVM's, with an index of the symbols of objects and bitcode.
@@ -196,6 +196,7 @@ pub fn compare_archives(report: &mut Report, tools: &Tools) {
         vec![text],
         vec![elf, gpu, bitcode.clone(), bitcode],
     ];
+    let mut cases = Vec::new();
     for images in sets {
         let data: Arc<[u8]> = offload::write(1, &images).into();
         for name in ["in", "in.o", "dir/a-name-that-is-longer-than-the-field-for-it.o"] {
@@ -206,10 +207,11 @@ pub fn compare_archives(report: &mut Report, tools: &Tools) {
                 &["--image=arch=nothing,file=out.a"],
             ] {
                 let args = [&[name, "--archive"], requests].concat();
-                report.compare(tools, &packager(&args).dir("dir").file(name, Arc::clone(&data)));
+                cases.push(packager(&args).dir("dir").file(name, Arc::clone(&data)));
             }
         }
     }
+    report.compare_all(tools, cases);
 }
 
 /// Files with something wrong in them, which the tools are asked to unpack.

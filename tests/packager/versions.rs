@@ -4,9 +4,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::harness::{Outcome, Report, Tools, loud, run};
-use super::offload::{self, Image};
 use super::{packager, unpack};
+use crate::machine::loud;
+use crate::reference::harness::{Outcome, Report, Tools, run};
+use crate::reference::offload::{self, Image};
 
 const IMAGES: [&str; 3] = [
     "--image=file=a.o,triple=amdgcn-amd-amdhsa,arch=gfx906,kind=hip",

@@ -1,7 +1,7 @@
 //! What must hold for any bytes: one property for each fuzz target.
 //!
 //! A property is a function of bytes that panics where it does not hold. `fuzz/fuzz_targets/` tries them on bytes that
-//! libFuzzer makes up, `tests/fuzz_corpus.rs` on those that were kept in `fixtures/fuzz/`.
+//! libFuzzer makes up, `tests/fuzz_corpus.rs` on those that were kept in `fuzz/`.
 
 mod archive;
 mod bitcode;

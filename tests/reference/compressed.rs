@@ -71,7 +71,7 @@ fn written() -> Vec<(&'static str, Contents, Case)> {
 
 /// What both write; then both read what either wrote.
 pub fn compare_written(report: &mut Report, tools: &Tools) {
-    for (file_type, contents, case) in written() {
+    report.each(written(), |report, (file_type, contents, case)| {
         let (theirs, ours) = report.compare(tools, &case);
         for (who, outcome) in [("LLVM", &theirs), ("ours", &ours)] {
             let Some(data) = outcome.files.get("out") else { continue };
@@ -81,7 +81,7 @@ pub fn compare_written(report: &mut Report, tools: &Tools) {
             report.compare(tools, &listing(file_type, contents.len(), Arc::clone(&data)));
             report.compare(tools, &unbundling(file_type, &contents, data));
         }
-    }
+    });
 }
 
 /// All versions and methods, read; the figures too.

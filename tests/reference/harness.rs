@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::Write as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use super::rules;
 use super::view::view;
+use crate::lists::{sample, share_out};
+use crate::machine::{loud, skip};
 
 /// What both tools see as the name they were called by, if a case has no other.
 const NAME: &str = "clang-offload-bundler";
@@ -24,6 +25,9 @@ pub const HANGS: i32 = 1000;
 
 /// How many unexpected differences are printed in full.
 const SHOWN: usize = 25;
+
+/// How many cases of a list run where `OFFLOAD_COMPLETE=1` does not ask for all: starting LLVM's tool takes 28 ms.
+const SAMPLE: usize = 50;
 
 /// The two tools.
 pub struct Tools {
@@ -47,31 +51,15 @@ impl Tools {
     }
 
     /// Our bundler in both places.
-    #[allow(dead_code, reason = "most tests that have this module need LLVM's")]
     pub fn ours_alone() -> Self {
         let ours = PathBuf::from(env!("CARGO_BIN_EXE_clang-offload-bundler"));
         Self { theirs: ours.clone(), ours }
     }
 
     /// Both packagers, or none.
-    #[allow(dead_code, reason = "not every test that has this module compares packagers")]
     pub fn find_packagers(test: &str) -> Option<Self> {
         Self::find_at(test, "OFFLOAD_REFERENCE_PACKAGER", "/usr/lib/llvm-22/bin/llvm-offload-binary")
     }
-}
-
-/// Says that a test did nothing; a failure where `OFFLOAD_REQUIRE_LLVM=1` asks for all of them.
-pub fn skip(test: &str, why: &str) {
-    assert!(
-        std::env::var_os("OFFLOAD_REQUIRE_LLVM").is_none_or(|value| value != "1"),
-        "{test}: {why}, and OFFLOAD_REQUIRE_LLVM=1 is set"
-    );
-    loud(&format!("SKIPPED: {why}: {test}"));
-}
-
-/// Prints a line past the test runner, which keeps what passing tests print to itself.
-pub fn loud(line: &str) {
-    drop(writeln!(std::io::stderr(), "{line}"));
 }
 
 /// Numbers that are the same in every run (xorshift64*).
@@ -132,7 +120,6 @@ impl Case {
         Self { args: args.iter().map(|arg| arg.as_ref().to_owned()).collect(), ..Self::default() }
     }
 
-    #[allow(dead_code, reason = "not every test that has this module compares packagers")]
     pub fn called(mut self, name: &'static str) -> Self {
         self.called = Some(name);
         self
@@ -290,6 +277,9 @@ pub fn find(data: &[u8], what: &[u8]) -> Option<usize> {
 /// The results of a group of cases.
 pub struct Report {
     group: &'static str,
+    /// How many cases the lists have, and how many of these ran.
+    listed: usize,
+    taken: usize,
     compared: usize,
     by_rule: BTreeMap<&'static str, usize>,
     unexpected: Vec<String>,
@@ -297,11 +287,10 @@ pub struct Report {
 
 impl Report {
     pub fn new(group: &'static str) -> Self {
-        Self { group, compared: 0, by_rule: BTreeMap::new(), unexpected: Vec::new() }
+        Self { group, listed: 0, taken: 0, compared: 0, by_rule: BTreeMap::new(), unexpected: Vec::new() }
     }
 
     /// Runs a group of cases, if there are tools to compare.
-    #[allow(dead_code, reason = "not every test that has this module has groups")]
     pub fn group(tools: Option<Tools>, name: &'static str, compare: impl FnOnce(&mut Self, &Tools)) {
         if let Some(tools) = tools {
             let mut report = Self::new(name);
@@ -318,9 +307,25 @@ impl Report {
         (theirs, ours)
     }
 
-    pub fn compare_all(&mut self, tools: &Tools, cases: impl IntoIterator<Item = Case>) {
-        for case in cases {
-            self.compare(tools, &case);
+    /// Compares a list of cases.
+    pub fn compare_all(&mut self, tools: &Tools, cases: Vec<Case>) {
+        self.each(cases, |report, case| drop(report.compare(tools, &case)));
+    }
+
+    /// Puts a list, or a sample of it, through a comparison, on all processors.
+    pub fn each<T: Send>(&mut self, items: Vec<T>, compare: impl Fn(&mut Self, T) + Sync) {
+        self.listed += items.len();
+        let items = sample(items, SAMPLE);
+        self.taken += items.len();
+        let parts = share_out(items, |items| {
+            let mut report = Self::new(self.group);
+            items.for_each(|item| compare(&mut report, item));
+            report
+        });
+        for part in parts {
+            self.compared += part.compared;
+            self.unexpected.extend(part.unexpected);
+            part.by_rule.into_iter().for_each(|(rule, count)| *self.by_rule.entry(rule).or_default() += count);
         }
     }
 
@@ -367,9 +372,13 @@ impl Report {
     }
 
     /// Prints the count, and fails if anything differed that should not.
-    pub fn finish(self) {
+    pub fn finish(mut self) {
+        self.unexpected.sort();
         let explained: usize = self.by_rule.values().sum();
-        let mut text = format!("{}: compared {} cases, {explained} by rule", self.group, self.compared);
+        let mut text = format!("{}: {} comparisons, {explained} by rule", self.group, self.compared);
+        if self.listed > 0 {
+            write!(text, "; {} of {} listed cases", self.taken, self.listed).unwrap();
+        }
         for (rule, count) in &self.by_rule {
             write!(text, "\n    {count:5}  {rule}").unwrap();
         }

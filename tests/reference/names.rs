@@ -167,10 +167,8 @@ fn hosts() -> Vec<Case> {
 
 pub fn compare_names(report: &mut Report, tools: &Tools) {
     let mut random = Random::new(2);
-    for batch in batches(&mut random) {
-        compare(report, tools, &batch);
-    }
-    for case in hosts() {
+    report.each(batches(&mut random), |report, batch| compare(report, tools, &batch));
+    report.each(hosts(), |report, case| {
         let typed = case.values("targets");
         let (theirs, ours) = (run(&tools.theirs, &case), run(&tools.ours, &case));
         match (theirs.files.get("out"), ours.files.get("out")) {
@@ -182,5 +180,5 @@ pub fn compare_names(report: &mut Report, tools: &Tools) {
             }
             _ => report.judge(&case, &theirs, &ours),
         }
-    }
+    });
 }

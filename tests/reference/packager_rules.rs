@@ -1,13 +1,10 @@
 //! The differences of the packager that are meant. Each takes itself out of what the two tools did; what is left must
 //! be the same.
 
-#[path = "offload.rs"]
-pub mod offload;
-
 use std::collections::BTreeMap;
 
-use super::super::harness::{Case, Outcome, find};
-use offload::Image;
+use super::harness::{Case, Outcome, find};
+use super::offload::{self, Image};
 
 /// What the packager is called by.
 pub const NAME: &str = "llvm-offload-binary";

@@ -155,8 +155,8 @@ fn check(report: &mut Report, tools: &Tools, what: &str, bundle: &[u8], wanted: 
 
 pub fn compare(report: &mut Report, tools: &Tools) {
     let mut random = Random::new(61);
-    for _ in 0..500 {
-        let names = names(&mut random);
+    let bundles = (0..500).map(|seed| (names(&mut random), Random::new(seed))).collect();
+    report.each(bundles, |report, (names, mut random)| {
         let case = bundling(&names);
         let ours = run(&tools.ours, &case);
         if let Some(bundle) = ours.files.get("in") {
@@ -164,7 +164,7 @@ pub fn compare(report: &mut Report, tools: &Tools) {
         }
         let theirs = run(&tools.theirs, &case);
         let Some(bundle) = theirs.files.get("in").filter(|bundle| Some(*bundle) != ours.files.get("in")) else {
-            continue;
+            return;
         };
         let held = ids(bundle);
         // LLVM 22 writes a GPU in the place of the environment as an environment, and entries of one name.
@@ -172,7 +172,7 @@ pub fn compare(report: &mut Report, tools: &Tools) {
         if distinct && ours.status == 0 && !names.iter().any(|name| spelled_out(name).is_some()) {
             check_names(report, tools, &mut random, "LLVM's", bundle, &names);
         }
-    }
+    });
 }
 
 fn check_names(report: &mut Report, tools: &Tools, random: &mut Random, whose: &str, bundle: &[u8], names: &[String]) {

@@ -1,8 +1,5 @@
 //! The differences that are meant, each with its reason. Whatever else differs is a failure.
 
-#[path = "packager_rules.rs"]
-pub mod packager_rules;
-
 use std::collections::BTreeSet;
 
 use offload_bundle::id::processors;
@@ -11,6 +8,7 @@ use offload_bundle::id::{EntryId, Rules};
 
 use super::formats::MAGIC;
 use super::harness::{Case, HANGS, Outcome, find, replace};
+use super::packager_rules;
 use super::view::held_ids;
 
 /// A difference that is meant.

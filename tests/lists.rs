@@ -1,0 +1,35 @@
+//! Long lists of cases: which of them run, and on all processors.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::thread;
+
+use crate::reference::harness::Random;
+
+/// All items where `OFFLOAD_COMPLETE=1` asks for them. Otherwise so many, the same in every run: one at a random place in
+/// each of `most` parts of equal length.
+pub fn sample<T>(items: Vec<T>, most: usize) -> Vec<T> {
+    let len = items.len();
+    if len <= most || std::env::var_os("OFFLOAD_COMPLETE").is_some_and(|value| value == "1") {
+        return items;
+    }
+    let mut random = Random::new(101);
+    let place = |part: usize| {
+        let (start, end) = (part * len / most, (part + 1) * len / most);
+        start + random.below(end - start)
+    };
+    let places: BTreeSet<usize> = (0..most).map(place).collect();
+    items.into_iter().enumerate().filter(|(place, _)| places.contains(place)).map(|(_, item)| item).collect()
+}
+
+/// Shares the items out among threads, one for each processor, and returns what each thread made of its share.
+pub fn share_out<T: Send, R: Send>(items: Vec<T>, work: impl Fn(&mut dyn Iterator<Item = T>) -> R + Sync) -> Vec<R> {
+    let items = Mutex::new(items.into_iter());
+    let next = || items.lock().unwrap().next();
+    let work = || work(&mut std::iter::from_fn(next));
+    thread::scope(|scope| {
+        let threads = thread::available_parallelism().unwrap().get();
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}

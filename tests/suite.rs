@@ -1,0 +1,35 @@
+//! All integration tests, in one executable: what they share is compiled once, and tests of all files run side by side.
+//!
+//! `cargo test --test suite cli::` runs those of one file.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    unreachable_pub,
+    reason = "in a test, what must not happen ends the test, and what is skipped is said; the fuzz targets share the properties"
+)]
+
+mod archives;
+mod bombs;
+mod cli;
+mod documents;
+mod examples;
+mod faults;
+mod fixtures;
+mod fuzz_corpus;
+mod growth;
+mod hip;
+mod hostile;
+mod inputs;
+mod lists;
+mod look;
+mod machine;
+mod measured;
+mod names_from_files;
+mod objects;
+mod outputs;
+mod packager;
+mod properties;
+mod reference;
