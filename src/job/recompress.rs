@@ -9,6 +9,7 @@ use super::share::check_size;
 use super::unmatched::Unmatched;
 use super::{Event, Observer};
 use crate::container::binary::Binary;
+use crate::container::magic::Magic;
 use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
 use crate::container::stream::Compression;
 use crate::container::text::Text;
@@ -18,7 +19,7 @@ use crate::io::input::{Input, Slice};
 use crate::io::meter::{Meter, emit};
 use crate::io::output::{self, Output};
 use crate::io::piece::{Piece, Sink, total_len};
-use crate::scan::{Budget, Format, KnownId, Overlap, Selection, Wide, device_sections, file_kind, overlap_with};
+use crate::scan::{Budget, Format, KnownId, Selection, Wide, bundle_sections, file_kind};
 
 /// The largest alignment that is kept: that of memory pages.
 const ALIGNMENT_MAX: u64 = 4096;
@@ -112,7 +113,7 @@ impl Recompress {
         };
         let (mut output, result) = input.vouch_for(work.write(observer))?;
         // As linkers do with programs and libraries.
-        if is_program(input.bytes()) && input.mode().is_some_and(|mode| mode & 0o111 != 0) {
+        if Magic::identify(input.bytes()).is_elf() && input.mode().is_some_and(|mode| mode & 0o111 != 0) {
             output.make_executable()?;
         }
         output::commit(vec![output])?;
@@ -205,7 +206,7 @@ struct Work<'j> {
 impl<'j> Work<'j> {
     /// Writes the whole output, but does not put it in place.
     fn write(mut self, observer: &mut Observer<'_>) -> Result<(Output, Recompressed)> {
-        if is_program(self.data.bytes()) {
+        if Magic::identify(self.data.bytes()).is_elf() {
             self.program(observer)?;
         } else {
             self.sequence(observer)?;
@@ -233,15 +234,7 @@ impl<'j> Work<'j> {
 
     /// The sections of a program, in which each bundle keeps its place.
     fn program(&mut self, observer: &mut Observer<'_>) -> Result<()> {
-        let data = self.data;
-        let sections = sections_with_bundles(data)?;
-        if let Some(Overlap { bundles, other, offset }) =
-            overlap_with(data.bytes(), data.offset(), &sections).with_path(data.path())?
-        {
-            return Err(Error::SharedBytes { path: data.path().to_owned(), bundles, other, offset });
-        }
-        for range in sections {
-            let section = section_at(data, &range)?;
+        for section in bundle_sections(self.data)? {
             let end = section.offset().saturating_add(section.len());
             let mut bundles = Bundles::new(section, &Wide, Inflate::Whole).with_limits(self.job.limits);
             let mut next = bundles.next().transpose()?;
@@ -393,10 +386,6 @@ fn ensure_it_ends(data: Slice<'_>, bundle: &Bundle<'_>, plain: &Plain<'_>, form:
     Err(Error::NoEnd { path: data.path().to_owned(), offset: bundle.offset, next })
 }
 
-fn is_program(data: &[u8]) -> bool {
-    data.starts_with(b"\x7fELF")
-}
-
 fn member<'c>((id, content): &'c (String, Content<'_>)) -> Member<'c> {
     Member { id: id.clone(), content: content.as_slice() }
 }
@@ -410,26 +399,6 @@ fn contents<'b>(path: &Path, bundle: &'b Bundle<'_>, kept: &[usize]) -> Result<V
         Ok((String::from_utf8(id).map_err(no_text)?, bundle.content(index)?))
     };
     kept.iter().map(content).collect()
-}
-
-/// The sections of an ELF file that begin with a bundle, in the order of their offsets, each place once.
-fn sections_with_bundles(data: Slice<'_>) -> Result<Vec<Range<u64>>> {
-    let mut sections = device_sections(data.bytes(), data.offset()).with_path(data.path())?;
-    // The table of sections may have any order.
-    sections.sort_by_key(|section| (section.start, section.end));
-    sections.dedup();
-    let mut with_bundles = Vec::new();
-    for range in sections {
-        let content = section_at(data, &range)?.bytes();
-        if Wide::format_of(content) == Some(Format::Bundle) || content.starts_with(compressed::MAGIC) {
-            with_bundles.push(range);
-        }
-    }
-    Ok(with_bundles)
-}
-
-fn section_at<'d>(data: Slice<'d>, range: &Range<u64>) -> Result<Slice<'d>> {
-    data.slice(range.start, range.end.saturating_sub(range.start)).ok_or(Error::Internal("no such section"))
 }
 
 /// The first offset from `position` that has the same alignment as `offset`, and no higher one: by that, the bundle can

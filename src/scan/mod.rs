@@ -54,10 +54,9 @@ pub(crate) use budget::Budget;
 pub(crate) use found::KnownId;
 pub use found::{CodeObject, Finding, Format, Found, Provenance};
 pub use image::ContentKind;
-pub(crate) use overlap::{Overlap, find as overlap_with};
+pub(crate) use overlap::bundle_sections;
 pub use pattern::{Comparison, Pattern, PatternError, Selection};
 pub use place::{Origin, Place, Step};
-pub(crate) use sections::containers as device_sections;
 pub(crate) use walk::file_kind;
 pub(crate) use wide::Wide;
 

@@ -22,8 +22,6 @@
 //! Rejected: what `container::host` rejects.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::ops::Range;
-
 use object::ObjectKind;
 use object::elf::SectionType;
 
@@ -142,12 +140,6 @@ pub(super) fn read(data: &[u8], base: u64) -> Result<Sections, Malformed> {
         _ => Some(Malformed::Object { what: format!("the names of {nameless} sections cannot be read"), offset: base }),
     };
     Ok(Sections { chosen, is_linked, count, empty, hidden })
-}
-
-/// Where an object keeps bundles and offload binaries, in the order of its sections. Offsets in errors count from `base`.
-pub(crate) fn containers(data: &[u8], base: u64) -> Result<Vec<Range<u64>>, Malformed> {
-    let sections = read(data, base)?.chosen.into_iter().filter(|section| section.holds.is_read());
-    Ok(sections.map(|section| section.range).collect())
 }
 
 fn holds(section: &Section<'_>) -> Option<Holds> {
