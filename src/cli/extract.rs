@@ -113,7 +113,8 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     let kinds = matches.get_many::<String>("kind").into_iter().flatten();
     selection.kinds = kinds.filter_map(|name| OffloadKind::from_name(name)).collect();
     let inputs = sources(matches, &mut problems);
-    let extract = Extract { inputs, selection, destination, limits: files::limits(matches) };
+    let mut extract = Extract::new(inputs, selection, destination);
+    extract.limits = files::limits(matches);
     let extracted = extract.run(&mut |event| match event {
         Event::LeftOut { error } => problems.push(error.to_string()),
         event => console.event(event),

@@ -35,6 +35,7 @@ const HEADER_ROOM: &str = "no more than a header of 64 MiB has room for";
 
 /// The binary bundle format.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Binary {
     /// Code objects are written at multiples of this many bytes from the start of the bundle.
     pub alignment: NonZeroU32,

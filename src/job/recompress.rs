@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::present::Present;
 use super::share::check_size;
 use super::unmatched::Unmatched;
-use super::{Event, Observer};
+use super::{Event, Observer, open};
 use crate::container::binary::Binary;
 use crate::container::magic::Magic;
 use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
@@ -15,7 +15,7 @@ use crate::container::stream::Compression;
 use crate::container::text::Text;
 use crate::container::{Container, Limits, Member, Part, compressed};
 use crate::error::{Error, Malformed, Result, Want, WithPath};
-use crate::io::input::{Input, Slice};
+use crate::io::input::{Accept, Slice};
 use crate::io::meter::{Meter, emit};
 use crate::io::output::{self, Output};
 use crate::io::piece::{Piece, Sink, total_len};
@@ -56,6 +56,7 @@ const ALIGNMENT_MAX: u64 = 4096;
 /// between bundles that no such alignment asks for, and that a bundle was compressed before. An ELF file of plain bundles
 /// always comes back, since nothing in it moves.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Recompress {
     /// The file to read.
     pub input: PathBuf,
@@ -89,6 +90,19 @@ pub struct Recompressed {
 }
 
 impl Recompress {
+    /// The bundles are compressed in the default way, and all of their code objects are kept.
+    pub fn new(input: impl Into<PathBuf>, output: impl Into<PathBuf>) -> Self {
+        let compression = Some(Compression::default());
+        Self {
+            input: input.into(),
+            output: output.into(),
+            compression,
+            keep: None,
+            drop: None,
+            limits: Limits::default(),
+        }
+    }
+
     /// Writes the file.
     ///
     /// # Errors
@@ -98,7 +112,7 @@ impl Recompress {
     /// [`Error::NoEnd`] if the end of a bundle would be lost; and of a bundle that loses code objects, [`Error::NoUtf8`] if an
     /// ID cannot be written, [`Error::MoreThanEntries`] if a text bundle holds more than them.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Recompressed> {
-        let input = Input::open_finite(&self.input, self.limits.streamed)?;
+        let input = open(&self.input, Accept::Finite, self.limits.streamed)?;
         let work = Work {
             job: self,
             data: input.as_slice(),

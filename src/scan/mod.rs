@@ -119,7 +119,7 @@ impl Scan {
     ///
     /// # Errors
     /// The first one, of the file or of the visitor.
-    pub(crate) fn run_as_packager(&self, data: Slice<'_>, visitor: &mut Visitor<'_>) -> Result<Sources> {
+    pub(crate) fn run_as_packager<'a>(&self, data: Slice<'a>, visitor: &mut Visitor<'_>) -> Result<Sources<'a>> {
         walk::Walk::of_packager(*self, data, visitor).file(data)
     }
 }

@@ -8,7 +8,7 @@ use super::found::{Finding, Format, Found, ID_MAX};
 use super::place::{Place, Step};
 use super::sections::{self, Holds, Sections};
 use super::wide::Wide;
-use super::zip::{self, Method, ZipContent};
+use super::zip::{self, ZipContent};
 use super::{Checksums, ContentKind, Scan, Unread, Visitor, amdgpu};
 use crate::bytes::len_u64;
 use crate::container::archive::{Archive, ArchiveMember, Location, Sources, locate};
@@ -34,10 +34,10 @@ const NO_SECTIONS: Unread = Unread::anything("ELF file without section headers")
 const NO_CONTENT: Unread = Unread::anything("section for device code without content in this file");
 
 /// A walk, and who is told what it finds.
-pub(super) struct Walk<'w, 'v> {
+pub(super) struct Walk<'a, 'w, 'v> {
     scan: Scan,
     reach: Reach,
-    sources: Sources,
+    sources: Sources<'a>,
     budget: Budget,
     /// How many bundles were found.
     bundles: u64,
@@ -81,19 +81,19 @@ pub(crate) fn file_kind(data: &[u8]) -> FileKind {
     }
 }
 
-impl<'w, 'v> Walk<'w, 'v> {
-    pub(super) fn new(scan: Scan, data: Slice<'_>, visitor: &'w mut Visitor<'v>) -> Self {
+impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
+    pub(super) fn new(scan: Scan, data: Slice<'a>, visitor: &'w mut Visitor<'v>) -> Self {
         let (sources, budget) = (Sources::new(data), Budget::new(scan.limits, data.len()));
         Self { scan, reach: Reach::Everything, sources, budget, bundles: 0, visitor }
     }
 
     /// A walk that goes no further than LLVM's packager.
-    pub(super) fn of_packager(scan: Scan, data: Slice<'_>, visitor: &'w mut Visitor<'v>) -> Self {
+    pub(super) fn of_packager(scan: Scan, data: Slice<'a>, visitor: &'w mut Visitor<'v>) -> Self {
         Self { reach: Reach::Packager, ..Self::new(scan, data, visitor) }
     }
 
     /// Walks a whole file.
-    pub(super) fn file(mut self, data: Slice<'_>) -> Result<Sources> {
+    pub(super) fn file(mut self, data: Slice<'_>) -> Result<Sources<'a>> {
         self.look(&Place::of_file(data.path()), data, DEPTH_MAX)?;
         Ok(self.sources)
     }
@@ -373,11 +373,11 @@ impl<'w, 'v> Walk<'w, 'v> {
         }
     }
 
-    fn members<'a>(
+    fn members<'m>(
         &mut self,
         place: &Place,
         data: Slice<'_>,
-        members: impl Iterator<Item = Result<ArchiveMember<'a>>>,
+        members: impl Iterator<Item = Result<ArchiveMember<'m>>>,
         depth: u32,
     ) -> Result<()> {
         for member in members {
@@ -422,7 +422,7 @@ impl<'w, 'v> Walk<'w, 'v> {
         for member in members {
             let place = place.join(Step::Member(member.name));
             match member.content {
-                Ok(content) if content.method == Method::Stored => self.stored_member(&place, data, &content, depth)?,
+                Ok(content) if content.method.is_none() => self.stored_member(&place, data, &content, depth)?,
                 Ok(content) => self.inflated_member(place.inflated(), &content, depth)?,
                 Err(error) => self.broken(&place, data, error)?,
             }
