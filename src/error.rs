@@ -45,9 +45,9 @@ pub enum Error {
         source: io::Error,
     },
     /// A file does not hold what its headers claim.
-    #[error("'{}': {source}", path.display())]
+    #[error("{}{source}", MaybeNamed(path))]
     Malformed {
-        /// The file as the caller named it.
+        /// The file as the caller named it; empty for bytes that are of no file.
         path: PathBuf,
         /// The fault and its offset.
         source: Malformed,
@@ -430,6 +430,15 @@ impl fmt::Display for Listed<'_> {
             0 => Ok(()),
             more => write!(f, ", and {more} more"),
         }
+    }
+}
+
+/// The name of a file, unless it is empty.
+struct MaybeNamed<'e>(&'e Path);
+
+impl fmt::Display for MaybeNamed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.as_os_str().is_empty() { Ok(()) } else { write!(f, "'{}': ", self.0.display()) }
     }
 }
 

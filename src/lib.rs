@@ -1,8 +1,9 @@
 //! The files in which compilers pack GPU code: what lies in them, how to take it out, how to write them.
 //!
 //! This is the library under `clang-offload-bundler`, a drop-in replacement for LLVM's tools of that name and of the name
-//! `llvm-offload-binary`. It never prints, never exits and does not panic on any input; it maps files ([`io::Input`]) and
-//! leaves code objects where they are until their last copy.
+//! `llvm-offload-binary`. It never prints, never exits and does not panic on any input. Readers work on bytes: a `&[u8]`, a
+//! `&Vec<u8>` or an [`io::Input`], which is a file, a pipe or a device. They leave code objects where they are until their last
+//! copy.
 //!
 //! | module | for |
 //! |---|---|
@@ -14,12 +15,11 @@
 //!
 //! Sizes and offsets are bytes. A function that can fail returns [`Error`], which names the file, or [`Malformed`], which
 //! knows bytes only; both name the offset. What is called a *bundle* is any one container of code objects.
-//! That a mapped file may become shorter is an error only where the library may take a signal for it:
-//! [`io::hand_over`].
+//! Errors of bytes that are of no file name none.
 //!
 //! # Which code objects does a file hold?
 //!
-//! [`scan::Scan`] finds them. Nothing is copied: a code object that is not compressed is a slice of the mapped file.
+//! [`scan::Scan`] finds them. Nothing is copied: a code object that is not compressed is a slice of the data.
 //!
 //! ```
 //! use std::path::Path;
@@ -28,7 +28,7 @@
 //! use offload_bundle::scan::{Finding, Scan};
 //!
 //! let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sequence/mixed.bundle");
-//! let input = Input::open(&file)?;
+//! let input = Input::read(&file)?;
 //! let mut found = Vec::new();
 //! Scan::default().run(&input, &mut |finding| {
 //!     match finding {
@@ -53,17 +53,14 @@
 //! out, inflating no more than it has to.
 //!
 //! ```
-//! use std::path::Path;
-//!
 //! use offload_bundle::container::binary::Binary;
 //! use offload_bundle::container::sequence::{Bundles, Inflate};
 //! use offload_bundle::id::{EntryId, Rules};
-//! use offload_bundle::io::Input;
 //!
-//! let input = Input::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/compressed/llvm22-v3.ccob"))?;
+//! let data = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/compressed/llvm22-v3.ccob"))?;
 //! let wanted = EntryId::parse("hip-amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-")?;
 //! let mut code = Vec::new();
-//! for bundle in Bundles::new(input.as_slice(), &Binary::default(), Inflate::AsNeeded) {
+//! for bundle in Bundles::new(&data, &Binary::default(), Inflate::AsNeeded) {
 //!     let bundle = bundle?;
 //!     let serves = |id: &[u8]| {
 //!         let id = std::str::from_utf8(id).ok().and_then(|id| EntryId::parse(id).ok());
@@ -85,16 +82,10 @@
 //!
 //! ```
 //! use offload_bundle::container::{Container, Member, binary::Binary};
-//! use offload_bundle::io::Input;
 //! use offload_bundle::io;
 //!
-//! let code = Input::from_bytes("gfx90a.o", b"GPU!".to_vec());
-//! let host = Input::from_bytes("host", Vec::new());
-//! let member = |id: &str, content| Member { id: id.to_owned(), content };
-//! let members = [
-//!     member("host-x86_64-unknown-linux-gnu-", host.as_slice()),
-//!     member("hip-amdgcn-amd-amdhsa--gfx90a", code.as_slice()),
-//! ];
+//! let member = |id: &str, content: &'static [u8]| Member { id: id.to_owned(), content: content.into() };
+//! let members = [member("host-x86_64-unknown-linux-gnu-", b""), member("hip-amdgcn-amd-amdhsa--gfx90a", b"GPU!")];
 //! let plan = Binary::default().plan(&members)?;
 //! let mut bundle = Vec::new();
 //! io::write_to(&plan, &mut bundle)?;

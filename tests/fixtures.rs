@@ -10,7 +10,7 @@ use offload_bundle::container::sequence::{Bundles, Inflate};
 use offload_bundle::error::{Error, Malformed};
 use offload_bundle::id::{EntryId, Rules};
 use offload_bundle::io::Input;
-use offload_bundle::job::{Bundle, List, Unbundle};
+use offload_bundle::job::{Bundle, FileType, List, Unbundle};
 
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
@@ -46,7 +46,7 @@ fn list(path: &Path, file_type: &str) -> offload_bundle::Result<String> {
     let mut out = Vec::new();
     let job = List {
         input: path.to_owned(),
-        file_type: file_type.to_owned(),
+        file_type: FileType::from_name(file_type).unwrap(),
         inflate: Inflate::AsNeeded,
         limits: Limits::default(),
     };
@@ -58,12 +58,11 @@ fn unbundle(path: &Path, file_type: &str, requests: &[(&str, &Path)]) -> Result<
     let requests = requests.iter().map(|(id, path)| Ok((EntryId::parse(id)?, path.to_path_buf())));
     let job = Unbundle {
         input: path.to_owned(),
-        file_type: file_type.to_owned(),
+        file_type: FileType::from_name(file_type).unwrap(),
         requests: requests.collect::<Result<_>>()?,
         rules: Rules::default(),
         allow_missing: false,
         explain: false,
-        print_commands: false,
         inflate: Inflate::AsNeeded,
         limits: Limits::default(),
     };
@@ -149,17 +148,10 @@ fn bundles_are_written_as_llvm_writes_them() {
     fs::write(path("gfx90a"), GFX90A_CODE).unwrap();
     let write = |fixture_name: &str, alignment: u32, members: &[(&str, &str)]| {
         let members = members.iter().map(|(id, name)| (EntryId::parse(id).unwrap(), path(name))).collect();
-        let file_type = type_of(fixture_name).to_owned();
+        let file_type = FileType::from_name(type_of(fixture_name)).unwrap();
         let alignment = std::num::NonZeroU32::new(alignment);
-        let job = Bundle {
-            members,
-            output: path("out"),
-            file_type,
-            alignment,
-            compression: None,
-            compressed_version: None,
-            print_commands: false,
-        };
+        let job =
+            Bundle { members, output: path("out"), file_type, alignment, compression: None, compressed_version: None };
         job.run(&mut |_| {}).unwrap();
         assert!(fs::read(path("out")).unwrap() == fs::read(fixture(fixture_name)).unwrap(), "{fixture_name}");
     };

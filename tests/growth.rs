@@ -75,6 +75,12 @@ impl Row {
 /// The processor time of a command line, without that of the system: it depends on what others do with the disk. The files
 /// that it makes are removed.
 fn run(directory: &Path, words: &[String]) -> Duration {
+    // Our own subcommands read no response files.
+    let from_file = fs::read_to_string(directory.join("words")).unwrap_or_default();
+    let expand = |word: &'_ String| {
+        if word == "$words" { from_file.split(' ').map(str::to_owned).collect() } else { vec![word.clone()] }
+    };
+    let words: Vec<String> = words.iter().flat_map(expand).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let run = measured::run(Path::new(OURS), "clang-offload-bundler", &words, directory, HANGS);
     assert!(matches!(run.status, Some(0 | 1)) || run.took >= HANGS, "{words:?}: {:?} {}", run.signal, run.stderr);

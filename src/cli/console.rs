@@ -10,7 +10,6 @@ use offload_bundle::error::printable;
 use offload_bundle::id::Compatibility;
 use offload_bundle::job::Event;
 
-use super::objcopy;
 use super::progress::Progress;
 
 const WARNING: &str = "warning: ";
@@ -105,7 +104,6 @@ impl Console {
             }
             // The reference puts no name in front of this one.
             Event::NotIndexed { name, reason } => self.line(&format!("warning: '{}': {reason}", visible(&name))),
-            Event::Command(arguments) => write(&[&objcopy::command_line(&arguments), b"\n"]),
             _ => {}
         }
     }

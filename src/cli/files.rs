@@ -1,7 +1,7 @@
 //! The files that a subcommand works on, named or found in directories, and the limits on their inflated size.
 
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use clap::builder::PathBufValueParser;
 use clap::{Arg, ArgAction, ArgMatches};
@@ -19,7 +19,7 @@ pub(super) enum Origin {
     /// Named on the command line.
     Named,
     /// Found in a directory that was named, where most files have no device code.
-    InDirectory(Rc<Path>),
+    InDirectory(Arc<Path>),
 }
 
 /// A file to work on.
@@ -96,7 +96,7 @@ pub(super) fn of(matches: &ArgMatches) -> Vec<Result<WorkFile, Error>> {
 
 /// Adds the files in a directory, sorted by name, so that the output is reproducible.
 fn directory(path: &Path, directories: Directories, files: &mut Vec<Result<WorkFile, Error>>) {
-    let named: Rc<Path> = path.into();
+    let named: Arc<Path> = path.into();
     let depth = match directories {
         Directories::Flat => 1,
         Directories::Recursive => usize::MAX,
@@ -104,7 +104,7 @@ fn directory(path: &Path, directories: Directories, files: &mut Vec<Result<WorkF
     for entry in WalkDir::new(path).max_depth(depth).sort_by_file_name() {
         match entry {
             Ok(entry) if entry.file_type().is_file() => {
-                files.push(Ok(WorkFile { path: entry.into_path(), origin: Origin::InDirectory(Rc::clone(&named)) }));
+                files.push(Ok(WorkFile { path: entry.into_path(), origin: Origin::InDirectory(Arc::clone(&named)) }));
             }
             Ok(_) => {}
             Err(error) => {

@@ -1,9 +1,9 @@
 //! LLVM's option grammar: from the words of a command line to options with their values.
 //!
-//! Follows LLVM 22.1.8. One dash or two; a value after `=` or, where one is required, in the next
-//! word whatever that looks like; one-letter flags that may be written together (`-hh`); `--` ends
-//! the options; a word that is none may stand besides them if the tool has a use for it. All that is wrong is complained of, in order, before the command line is refused;
-//! options such as `--help` act where they stand.
+//! Follows LLVM 22.1.8. One dash or two; a value after `=` or, where one is required, in the next word whatever that looks
+//! like; one-letter flags that may be written together (`-hh`); `--` ends the options; a word that is not an option may
+//! stand besides them if the tool has a use for it. Everything that is wrong is complained of, in order, before the command
+//! line is refused; options such as `--help` act where they stand. `clap` reads what is left: `--name=value`, as typed.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -11,7 +11,6 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use super::options::{Action, Kind, Row, Tool};
 use super::program::Program;
 use super::suggest::nearest;
-use super::values::{boolean, signed, size, unsigned};
 
 /// What a command line comes to.
 #[derive(Debug, PartialEq, Eq)]
@@ -57,14 +56,6 @@ fn option_name(word: &[u8]) -> Option<&[u8]> {
     Some(name.strip_prefix(b"-").unwrap_or(name))
 }
 
-/// `a, b or c`.
-fn alternatives(words: &[&str]) -> String {
-    match words.split_last() {
-        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
-        _ => words.concat(),
-    }
-}
-
 /// What has been read so far.
 struct Reader<'a> {
     tool: &'a Tool,
@@ -102,7 +93,7 @@ impl Reader<'_> {
                 self.complain(row, &[b"may not occur within a group!"]);
                 return Err(letter);
             }
-            self.set(row.name, b"true");
+            self.set(row.name, b"");
             rest = tail;
         }
         Err(rest)
@@ -120,11 +111,11 @@ impl Reader<'_> {
             (Kind::Act(_), Some(value)) => {
                 self.complain(row, &[b"does not allow a value! '", value, b"' specified."]);
             }
-            (Kind::Flag, value) => self.convert(row, value.unwrap_or_default()),
+            (_, Some(value)) => self.check(row, value),
+            (Kind::Flag, None) => self.set(row.name, b""),
             (Kind::Choice { bare: Some(word), .. }, None) => self.set(row.name, word.as_bytes()),
-            (_, Some(value)) => self.convert(row, value),
             (_, None) => match words.next() {
-                Some(word) => self.convert(row, word),
+                Some(word) => self.check(row, word),
                 None => self.complain(row, &[b"requires a value!"]),
             },
         }
@@ -132,31 +123,11 @@ impl Reader<'_> {
     }
 
     /// Sets an option to the value typed, if it is one.
-    fn convert(&mut self, row: &'static Row, value: &[u8]) {
+    fn check(&mut self, row: &'static Row, value: &[u8]) {
         self.missing.retain(|missing| missing.name != row.name);
-        let (converted, invalid) = match row.kind {
-            Kind::Flag => (
-                boolean(value).map(|value| value.to_string()),
-                "' is invalid value for boolean argument! Try 0 or 1".into(),
-            ),
-            Kind::Uint => (unsigned(value).map(|value| value.to_string()), "' value invalid for uint argument!".into()),
-            Kind::Int => (signed(value).map(|value| value.to_string()), "' value invalid for integer argument!".into()),
-            Kind::Size => (
-                size(value).map(|value| value.to_string()),
-                "' value invalid for size argument! Try a number of bytes, optionally with suffix K, M or G".into(),
-            ),
-            Kind::Choice { of, .. } => {
-                let chosen = of.iter().find(|word| word.as_bytes() == value);
-                (chosen.map(ToString::to_string), format!("' is invalid value! Try {}", alternatives(of)))
-            }
-            Kind::List => {
-                return value.split(|&byte| byte == b',').for_each(|element| self.set(row.name, element));
-            }
-            Kind::Text | Kind::Texts | Kind::Act(_) => return self.set(row.name, value),
-        };
-        match converted {
-            Some(value) => self.set(row.name, value.as_bytes()),
-            None => self.complain(row, &[b"'", value, invalid.as_bytes()]),
+        match row.kind.refusal(value) {
+            None => self.set(row.name, value),
+            Some(refusal) => self.complain(row, &[b"'", value, b"' ", refusal.as_bytes()]),
         }
     }
 
@@ -276,30 +247,15 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_split_at_commas_and_keep_empty_elements() {
-        assert_eq!(settings(&["-inputs=a,b", "-inputs", ",c"]), ["a", "b", "", "c"].map(|e| format!("--inputs={e}")));
-        assert_eq!(settings(&["-inputs="]), ["--inputs="]);
-        assert_eq!(settings(&["-input=a,b"]), ["--input=a,b"]);
-    }
-
-    #[test]
     fn flags_do_not_take_the_next_word() {
-        assert_eq!(settings(&["-list", "-list=0", "-list="]), ["--list=true", "--list=false", "--list=true"]);
+        assert_eq!(settings(&["-list", "-list=0", "-list="]), ["--list=", "--list=0", "--list="]);
         assert_eq!(complaints(&["-list", "0"]), ["Unknown command line argument '0'.  Try: '/bin/foo --help'"]);
     }
 
     #[test]
-    fn numbers_are_made_decimal() {
-        assert_eq!(
-            settings(&["-bundle-align=0x10", "-compression-level", "-010"]),
-            ["--bundle-align=16", "--compression-level=-8"]
-        );
-    }
-
-    #[test]
     fn letters_may_be_written_together() {
-        assert_eq!(settings(&["-hh=0"]), ["--h=true", "--h=false"]);
-        assert_eq!(settings(&["--h"]), ["--h=true"]);
+        assert_eq!(settings(&["-hh=0"]), ["--h=", "--h=0"]);
+        assert_eq!(settings(&["--h"]), ["--h="]);
         assert_eq!(
             complaints(&["-hlp"]),
             ["Unknown command line argument '-hlp'.  Try: '/bin/foo --help'", "Did you mean '--help'?"]
@@ -316,7 +272,7 @@ mod tests {
             assert_eq!(packager_settings(words), ["--o=x"]);
         }
         for words in [&["-ho=x"][..], &["-ho", "x"]] {
-            assert_eq!(packager_settings(words), ["--h=true", "--o=x"]);
+            assert_eq!(packager_settings(words), ["--h=", "--o=x"]);
         }
         for word in ["-ox", "-hox"] {
             let expected = format!(

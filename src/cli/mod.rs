@@ -20,6 +20,7 @@ mod objcopy;
 mod options;
 mod overview;
 mod packager;
+mod parallel;
 mod parse;
 mod patterns;
 mod program;

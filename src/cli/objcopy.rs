@@ -1,14 +1,85 @@
-//! Where LLVM 22.1.8 would find llvm-objcopy: beside the executable, then in `PATH`. Nothing here runs it.
+//! `-###`: the command lines with which LLVM 22.1.8 would run llvm-objcopy, printed instead of writing a fat object or taking
+//! one apart. Nothing here runs it.
 
 use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use offload_bundle::Result;
+use offload_bundle::container::MAGIC;
+use offload_bundle::container::object::Format;
+use offload_bundle::id::OffloadKind;
+use offload_bundle::io::Input;
+use offload_bundle::job::{Bundle, FileType, Observer, Unbundle};
 
 const NAME: &str = "llvm-objcopy";
 
+/// Prints the command for a fat object; writes any other bundle.
+pub(super) fn bundle(job: &Bundle, observer: &mut Observer<'_>) -> Result<()> {
+    let inputs = job.members.iter().map(|(_, path)| Input::open(path)).collect::<Result<Vec<_>>>()?;
+    let host = job.members.iter().zip(&inputs).find(|((id, _), _)| id.kind() == OffloadKind::Host);
+    match host.filter(|(_, input)| takes_objcopy(job.file_type, input)) {
+        Some(((_, host), _)) => print(&add_sections(job, host)),
+        None => return job.run_on(&inputs, observer),
+    }
+    Ok(())
+}
+
+/// Prints the command for a fat object, if its host is wanted; unbundles any other file.
+pub(super) fn unbundle(job: &Unbundle, observer: &mut Observer<'_>) -> Result<()> {
+    let input = Input::open_within(&job.input, job.limits.streamed)?;
+    if !takes_objcopy(job.file_type, &input) {
+        return job.run_on(&input, observer);
+    }
+    let served = job.rehearse(&input, observer)?;
+    if job.requests.iter().zip(served).any(|((id, _), is_served)| is_served && id.kind() == OffloadKind::Host) {
+        print(&remove_sections(&job.input));
+    }
+    Ok(())
+}
+
+fn takes_objcopy(file_type: FileType, input: &Input) -> bool {
+    file_type == FileType::Object && Format::of(input.bytes()).is_some()
+}
+
+/// For bundling: sections, then the host's object and the output.
+fn add_sections(job: &Bundle, host: &Path) -> Vec<OsString> {
+    let mut arguments = Vec::new();
+    for (id, path) in &job.members {
+        let name = format!("{MAGIC}{id}");
+        // The host's section holds one zero byte, from a file made for it.
+        let content = if id.kind() == OffloadKind::Host { temporary() } else { path.clone() };
+        let mut section = OsString::from(format!("--add-section={name}="));
+        section.push(content);
+        arguments.extend([section, format!("--set-section-flags={name}=readonly,exclude").into()]);
+    }
+    arguments.extend(["--".into(), host.into(), job.output.clone().into()]);
+    arguments
+}
+
+/// For unbundling: the fat object, and a file for the host's object.
+fn remove_sections(input: &Path) -> [OsString; 5] {
+    let pattern = format!("--remove-section={MAGIC}.*");
+    ["--regex".into(), pattern.into(), "--".into(), input.into(), temporary().into()]
+}
+
+/// A name such as LLVM gives its temporary files, another one at each call.
+fn temporary() -> PathBuf {
+    let nanoseconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
+    let number = (nanoseconds ^ std::process::id().rotate_left(8)) & 0xff_ffff;
+    std::env::temp_dir().join(format!("clang-offload-bundler-{number:06x}.tmp"))
+}
+
+fn print(arguments: &[OsString]) {
+    // Nothing is left to report to when the error stream fails.
+    drop(io::stderr().write_all(&[command_line(arguments), b"\n".to_vec()].concat()));
+}
+
 /// The command line that runs it with these arguments, each in double quotes as LLVM prints it.
-pub(crate) fn command_line(arguments: &[OsString]) -> Vec<u8> {
+fn command_line(arguments: &[OsString]) -> Vec<u8> {
     let program = find().map_or(OsString::from(NAME), PathBuf::into_os_string);
     let words = std::iter::once(&program).chain(arguments);
     words.map(|word| [b"\"", word.as_bytes(), b"\""].concat()).collect::<Vec<_>>().join(&b' ')

@@ -3,11 +3,15 @@
 //!
 //! Names, value names, help texts and the order of the suggestion candidates are those of LLVM 22.1.8's tools.
 
-use clap::builder::OsStringValueParser;
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::console::Console;
 use super::program::Program;
+use super::values::{boolean, signed, size, unsigned};
 
 /// A tool: what its command line may hold, what it says of itself, and what it does.
 #[derive(Debug)]
@@ -192,14 +196,49 @@ impl Row {
         let arg = setting(self.name).required(self.required);
         match self.kind {
             Kind::Act(_) => None,
-            Kind::Flag => Some(arg.value_parser(value_parser!(bool))),
-            Kind::Uint => Some(arg.value_parser(value_parser!(u32))),
-            Kind::Int => Some(arg.value_parser(value_parser!(i32))),
-            Kind::Size => Some(arg.value_parser(value_parser!(u64))),
+            Kind::Flag => Some(arg.value_parser(read_by(boolean))),
+            Kind::Uint => Some(arg.value_parser(read_by(unsigned))),
+            Kind::Int => Some(arg.value_parser(read_by(signed))),
+            Kind::Size => Some(arg.value_parser(read_by(size))),
             Kind::Text => Some(arg.value_parser(OsStringValueParser::new())),
-            Kind::Choice { .. } => Some(arg.value_parser(value_parser!(String))),
-            Kind::Texts | Kind::List => Some(arg.value_parser(OsStringValueParser::new()).action(ArgAction::Append)),
+            Kind::Choice { .. } => Some(arg),
+            Kind::Texts => Some(arg.value_parser(OsStringValueParser::new()).action(ArgAction::Append)),
+            Kind::List => {
+                Some(arg.value_parser(OsStringValueParser::new()).action(ArgAction::Append).value_delimiter(','))
+            }
         }
+    }
+}
+
+/// The value that `read` gives; `clap` gets none that it refuses.
+fn read_by<T: Clone + Send + Sync + 'static>(read: fn(&[u8]) -> Option<T>) -> impl TypedValueParser<Value = T> {
+    OsStringValueParser::new().try_map(move |typed: OsString| read(typed.as_bytes()).ok_or("invalid value"))
+}
+
+impl Kind {
+    /// Why a text is not a value: what LLVM says after the text and the quotation mark that follows it.
+    pub(super) fn refusal(&self, text: &[u8]) -> Option<String> {
+        let refusal = match self {
+            Kind::Flag if boolean(text).is_none() => "is invalid value for boolean argument! Try 0 or 1",
+            Kind::Uint if unsigned(text).is_none() => "value invalid for uint argument!",
+            Kind::Int if signed(text).is_none() => "value invalid for integer argument!",
+            Kind::Size if size(text).is_none() => {
+                "value invalid for size argument! Try a number of bytes, optionally with suffix K, M or G"
+            }
+            Kind::Choice { of, .. } if of.iter().all(|word| word.as_bytes() != text) => {
+                return Some(format!("is invalid value! Try {}", alternatives(of)));
+            }
+            _ => return None,
+        };
+        Some(refusal.to_owned())
+    }
+}
+
+/// `a, b or c`.
+fn alternatives(words: &[&str]) -> String {
+    match words.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => words.concat(),
     }
 }
 

@@ -162,6 +162,19 @@ mod tests {
     }
 
     #[test]
+    fn lists_are_split_at_commas_and_keep_empty_elements() {
+        let raw = raw(&[b"-type=o", b"-inputs=a,b", b"-inputs", b",c", b"-input=a,b"]);
+        assert_eq!(raw.inputs, ["a", "b", "", "c"]);
+        assert_eq!(raw.input, ["a,b"]);
+    }
+
+    #[test]
+    fn numbers_may_have_any_base() {
+        let raw = raw(&[b"-type=o", b"-bundle-align=0x10", b"-compression-level", b"-010"]);
+        assert_eq!((raw.bundle_align, raw.compression_level), (16, Some(-8)));
+    }
+
+    #[test]
     fn empty_values_are_values() {
         let raw = raw(&[b"-type=", b"-inputs=", b"-output", b"", b"-targets="]);
         assert_eq!(raw.file_type, "");

@@ -1,6 +1,7 @@
 //! The subcommands that LLVM's tools do not have. Their command lines are plain `clap`.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -12,7 +13,7 @@ use clap::{ArgMatches, Command};
 use memchr::memmem;
 use offload_bundle::Error;
 use offload_bundle::error::printable;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::console::Console;
 use super::suggest::distance;
@@ -141,6 +142,30 @@ pub(super) fn write_json(document: &impl Serialize, out: &mut dyn Write) -> Resu
     let mut lines = Lines { out, line: Vec::new() };
     serde_json::to_writer_pretty(&mut lines, document).map_err(|error| Error::io("-", error.into()))?;
     lines.write_all(b"\n").map_err(|error| Error::io("-", error))
+}
+
+/// A value that is known only when its turn comes.
+pub(super) struct Late<F>(pub(super) F);
+
+impl<T: Serialize, F: Fn() -> T> Serialize for Late<F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (self.0)().serialize(serializer)
+    }
+}
+
+/// Serializes each item when it is its turn, so that no more than one is in memory.
+pub(super) struct Each<I>(RefCell<I>);
+
+impl<I> Each<I> {
+    pub(super) fn new(items: I) -> Self {
+        Self(RefCell::new(items))
+    }
+}
+
+impl<I: Iterator<Item: Serialize>> Serialize for Each<I> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(&mut *self.0.borrow_mut())
+    }
 }
 
 /// Escapes a document line by line, as it comes.

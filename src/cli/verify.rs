@@ -8,14 +8,14 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use offload_bundle::error::printable;
 use offload_bundle::job::{Fault, NotRead, Verified, Verify};
 use offload_bundle::{Error, Result};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::code_object::UnreadPart;
 use super::console::Console;
 use super::files::{self, Origin, WorkFile};
-use super::subcommand::{Subcommand, write_json};
-use super::to_stdout;
+use super::subcommand::{Each, Late, Subcommand, write_json};
 use super::units::{Kinds, count};
+use super::{parallel, to_stdout};
 
 /// The subcommand.
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "verify", command, run };
@@ -75,46 +75,49 @@ fn command() -> Command {
 /// A file and what was found in it.
 type Checked = (WorkFile, Verified);
 
-/// A run of the subcommand over many files.
-struct Run {
-    verify: Verify,
+/// The outcome so far.
+#[derive(Default)]
+struct Outcome {
     total: Total,
     failures: Vec<Error>,
 }
 
-impl Run {
-    /// Checks a file; none if that failed.
-    fn check(&mut self, file: Result<WorkFile>) -> Option<Checked> {
-        let limits = self.verify.limits;
-        let checked = file.and_then(|file| Ok((self.verify.check(&file.open(limits)?)?, file)));
+impl Outcome {
+    /// Adds a file; none if that could not be checked.
+    fn add(&mut self, checked: Result<Checked>) -> Option<Checked> {
         let checked = checked.map_err(|error| self.failures.push(error)).ok()?;
-        let (verified, file) = checked;
-        self.total.add(&verified);
-        Some((file, verified))
+        self.total.add(&checked.1);
+        Some(checked)
     }
 }
 
 fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
     let verify = Verify { limits: files::limits(matches) };
-    let mut run = Run { verify, total: Total::default(), failures: Vec::new() };
-    let files = files::of(matches);
-    if matches.get_flag("json") {
-        let shared = RefCell::new(run);
-        let checked = files.into_iter().filter_map(|file| shared.borrow_mut().check(file));
-        to_stdout(|out| write_report(checked, &shared, out))?;
-        run = shared.into_inner();
-    } else {
-        to_stdout(|out| {
-            // A reader that has gone away hides no fault: the rest is checked all the same.
-            let mut written = Ok(());
-            for checked in files.into_iter().filter_map(|file| run.check(file)) {
-                written = written.and_then(|()| write_file(&checked, out));
+    let check = |file: Result<WorkFile>| {
+        let file = file?;
+        let verified = verify.check(&file.open(verify.limits)?)?;
+        Ok((file, verified))
+    };
+    let weight = |checked: &Result<Checked>| {
+        let findings = |verified: &Verified| verified.faults.len().saturating_add(verified.unread.len());
+        checked.as_ref().map_or(1, |(_, verified)| findings(verified).saturating_add(1))
+    };
+    let outcome = RefCell::new(Outcome::default());
+    parallel::in_order(files::of(matches), check, weight, |checked| {
+        let mut checked = checked.filter_map(|checked| outcome.borrow_mut().add(checked));
+        let written = to_stdout(|out| {
+            if matches.get_flag("json") {
+                return write_report(&mut checked, &outcome, out);
             }
+            checked.try_for_each(|checked| write_file(&checked, out))?;
             let has_total = files::named(matches).any(|path| path.is_dir()) || files::named(matches).count() > 1;
-            if has_total { written.and_then(|()| write_total(&run.total, out)) } else { written }
-        })?;
-    }
-    let Run { total, failures, .. } = run;
+            if has_total { write_total(&outcome.borrow().total, out) } else { Ok(()) }
+        });
+        // A reader that has gone away hides no fault: the rest is checked all the same.
+        checked.for_each(drop);
+        written
+    })?;
+    let Outcome { total, failures } = outcome.into_inner();
     failures.iter().for_each(|error| console.error(&error.to_string()));
     let is_none = total.is_none() && failures.is_empty() && !matches.get_flag("allow-none");
     if is_none {
@@ -235,24 +238,6 @@ struct Document<F, T, P> {
     problems: P,
 }
 
-/// A value that is known only when its turn comes.
-struct Late<F>(F);
-
-impl<T: Serialize, F: Fn() -> T> Serialize for Late<F> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        (self.0)().serialize(serializer)
-    }
-}
-
-/// Serializes each item when it is its turn, so that no more than one is in memory.
-struct Each<I>(RefCell<I>);
-
-impl<I: Iterator<Item: Serialize>> Serialize for Each<I> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(&mut *self.0.borrow_mut())
-    }
-}
-
 #[derive(Serialize)]
 struct FileReport {
     path: String,
@@ -276,7 +261,7 @@ struct FaultReport {
 }
 
 /// Writes the report of each file as soon as it is checked.
-fn write_report(checked: impl Iterator<Item = Checked>, run: &RefCell<Run>, out: &mut dyn Write) -> Result<()> {
+fn write_report(checked: impl Iterator<Item = Checked>, outcome: &RefCell<Outcome>, out: &mut dyn Write) -> Result<()> {
     let fault = |fault: &Fault| FaultReport {
         rule: fault.rule.name(),
         member: fault.place.member(),
@@ -295,12 +280,7 @@ fn write_report(checked: impl Iterator<Item = Checked>, run: &RefCell<Run>, out:
         unread: verified.unread.iter().map(UnreadPart::new).collect(),
         more_unread: more_unread(&verified),
     };
-    let mut files = checked.map(file);
-    let problems = || run.borrow().failures.iter().map(Error::to_string).collect::<Vec<_>>();
-    let (total, problems) = (Late(|| run.borrow().total.clone()), Late(problems));
-    let document = Document { version: VERSION, files: Each(RefCell::new(files.by_ref())), total, problems };
-    let written = write_json(&document, out);
-    // A reader that has gone away hides no fault: the rest is checked all the same.
-    files.for_each(drop);
-    written
+    let problems = || outcome.borrow().failures.iter().map(Error::to_string).collect::<Vec<_>>();
+    let (total, problems) = (Late(|| outcome.borrow().total.clone()), Late(problems));
+    write_json(&Document { version: VERSION, files: Each::new(checked.map(file)), total, problems }, out)
 }

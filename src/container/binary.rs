@@ -164,7 +164,7 @@ mod tests {
         let plan = Binary { alignment: NonZeroU32::new(alignment).unwrap() }.plan(&members).unwrap();
         let mut out = Vec::new();
         emit(&plan, &mut out).unwrap();
-        assert_eq!(total_len(&plan), len_u64(&out));
+        assert_eq!(total_len(&plan).unwrap(), len_u64(&out));
         out
     }
 

@@ -9,7 +9,8 @@
 //! | | 4 | 4 | 8 | size of the inflated bundle in bytes |
 //! | | 8 | 8 | 8 | hash: the first 8 bytes of the MD5 of the inflated bundle |
 //!
-//! Integers are little-endian. Version 1 records no total; its end is the end of the stream. Layout: LLVM 18
+//! Integers are little-endian. Version 1 records no total; its end is the end of the stream, which for zlib only inflating
+//! it tells. Layout: LLVM 18
 //! (v1), LLVM 19 (v2), LLVM 22.1.8 (v3). Written is the oldest of v2 and v3 that can hold the sizes, so that
 //! runtimes before ROCm 7 can read it, with the compression of LLVM 22.1.8 unless asked otherwise: zstd with
 //! long-distance matching, level 3.
@@ -17,11 +18,10 @@
 //! Rejected: another version or method, sizes or a hash that disagree with the data, bytes behind the stream.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
+use std::io::{Seek, SeekFrom, Write};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use flate2::read::ZlibDecoder;
 use zstd::zstd_safe;
 
 use super::hash;
@@ -31,8 +31,7 @@ use crate::bytes::{Cursor, len_u64};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::io::input::Slice;
 use crate::io::meter::Meter;
-use crate::io::output::Output;
-use crate::io::piece::{Piece, total_len};
+use crate::io::piece::{Piece, Writer, sum, total_len};
 
 /// The magic string of a compressed bundle.
 pub const MAGIC: &[u8; 4] = b"CCOB";
@@ -181,14 +180,14 @@ fn method_number(method: Method) -> u16 {
 /// # Errors
 /// [`Error::Malformed`] for a broken header, a bundle that `data` does not hold completely, or one that claims more than
 /// `limits` allow.
-pub fn read(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>> {
+pub fn read<'a>(data: impl Into<Slice<'a>>, limits: Limits) -> Result<Option<Compressed<'a>>> {
+    let data = data.into();
     parse(data, limits).with_path(data.path())
 }
 
 fn parse(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malformed> {
     let offset = data.offset();
     let Some(header) = Header::read(data.bytes(), offset)? else { return Ok(None) };
-    // Where version 1 ends is known only once it is inflated.
     limits.check(WHAT, offset, header.inflated)?;
     let Header { version, method, total, .. } = header;
     let header_len = version.header_len();
@@ -200,33 +199,25 @@ fn parse(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malf
         end: offset.saturating_add(data.len()),
     };
     let rest = rest.ok_or_else(|| truncated(header_len))?;
-    let body_len = match total {
-        Some(total) => total.saturating_sub(header_len),
-        None => stream_len(header, rest.bytes()).map_err(|reason| Malformed::Stream {
-            what: WHAT,
-            offset,
-            method: method.name(),
-            inflated: 0,
-            reason,
-        })?,
+    let recorded = header.recorded();
+    let body_len = match (total, method) {
+        (Some(total), _) => total.saturating_sub(header_len),
+        // A frame of zstd is a list of blocks that record their lengths.
+        (None, Method::Zstd) => {
+            let len = zstd_safe::find_frame_compressed_size(rest.bytes()).map_err(|code| {
+                let (method, reason) = (method.name(), zstd_safe::get_error_name(code).to_owned());
+                Malformed::Stream { what: WHAT, offset, method, inflated: 0, reason }
+            })?;
+            u64::try_from(len).map_err(|_| truncated(u64::MAX))?
+        }
+        (None, Method::Zlib) => {
+            let stream_len = Arc::default();
+            return Ok(Some(Compressed { recorded, offset, header_len, prefix: None, body: rest, stream_len }));
+        }
     };
     let body = rest.slice(0, body_len).ok_or_else(|| truncated(header_len.saturating_add(body_len)))?;
-    Ok(Some(Compressed { recorded: header.recorded(), offset, header_len, prefix: None, body }))
-}
-
-/// Where the one stream in `data` ends: what version 1 does not record.
-fn stream_len(header: Header, data: &[u8]) -> Result<u64, String> {
-    match header.method {
-        Method::Zstd => zstd_safe::find_frame_compressed_size(data)
-            .map(|len| u64::try_from(len).unwrap_or(u64::MAX))
-            .map_err(|code| zstd_safe::get_error_name(code).to_owned()),
-        Method::Zlib => {
-            let mut decoder = ZlibDecoder::new(data);
-            let limit = header.inflated.saturating_add(1);
-            io::copy(&mut decoder.by_ref().take(limit), &mut io::sink()).map_err(|error| error.to_string())?;
-            Ok(decoder.total_in())
-        }
-    }
+    let stream_len = Arc::new(OnceLock::from(body_len));
+    Ok(Some(Compressed { recorded, offset, header_len, prefix: None, body, stream_len }))
 }
 
 /// A bundle that was compressed, for those who want the figures.
@@ -242,71 +233,92 @@ pub struct Deflation {
     pub elapsed: Duration,
 }
 
-/// Compresses the planned bytes into `output`, which must be empty. Without a version that was asked for, the header is
-/// the oldest that can hold the sizes.
-pub(crate) fn write(
+/// Compresses a planned bundle to `out`, from its position on. Without a version that was asked for, the header is the
+/// oldest that can hold the sizes.
+///
+/// # Errors
+/// [`Error::CompressedLimit`] if the version that was asked for cannot hold the sizes, [`Error::Io`] where an input cannot
+/// be read, and on the path `-` if `out` fails.
+///
+/// # Example
+/// ```
+/// use std::io::Cursor;
+///
+/// use offload_bundle::container::binary::Binary;
+/// use offload_bundle::container::stream::{Compression, Method};
+/// use offload_bundle::container::{Container, Member, compressed};
+/// use offload_bundle::io::Input;
+///
+/// let code = Input::from_bytes("gfx90a", vec![0; 100_000]);
+/// let member = Member { id: "hip-amdgcn-amd-amdhsa--gfx90a".to_owned(), content: code.as_slice() };
+/// let plan = Binary::default().plan(&[member])?;
+/// let mut out = Cursor::new(Vec::new());
+/// let deflation = compressed::write(&plan, &Compression::of(Method::Zstd), None, &mut out)?;
+/// assert_eq!(deflation.recorded.total, Some(out.position()));
+/// assert!(out.get_ref().starts_with(compressed::MAGIC) && out.position() < 1000);
+/// # Ok::<(), offload_bundle::Error>(())
+/// ```
+pub fn write<W: Write + Seek>(
     pieces: &[Piece<'_>],
     compression: &Compression,
     asked: Option<Version>,
-    output: &mut Output,
+    out: &mut W,
+) -> Result<Deflation> {
+    write_metered(pieces, compression, asked, &mut Writer::new(out), &mut Meter::silent())
+}
+
+/// The same for those who wait for it.
+pub(crate) fn write_metered<W: Write + Seek>(
+    pieces: &[Piece<'_>],
+    compression: &Compression,
+    asked: Option<Version>,
+    to: &mut Writer<'_, W>,
     meter: &mut Meter<'_>,
 ) -> Result<Deflation> {
-    write_with_limit(pieces, compression, asked, output, meter, u64::from(u32::MAX))
+    write_with_limit(pieces, compression, asked, to, meter, u64::from(u32::MAX))
 }
 
 /// `limit` is the largest size that a version 2 header can record.
-fn write_with_limit(
+fn write_with_limit<W: Write + Seek>(
     pieces: &[Piece<'_>],
     compression: &Compression,
     asked: Option<Version>,
-    output: &mut Output,
+    to: &mut Writer<'_, W>,
     meter: &mut Meter<'_>,
     limit: u64,
 ) -> Result<Deflation> {
     let started = Instant::now();
-    let inflated = total_len(pieces);
+    let inflated = total_len(pieces)?;
     let mut version = match asked {
         Some(Version::V3) => Version::V3,
         None if inflated > limit => Version::V3,
         _ if inflated > limit => return Err(Error::CompressedLimit { what: "Uncompressed size" }),
         _ => Version::V2,
     };
-    let header_len = version.header_len();
-    let (hash, stream_len) = hash::beside(pieces, || deflate(pieces, compression, header_len, output, meter))?;
-    if version == Version::V2 && stream_len.saturating_add(version.header_len()) > limit {
+    let start = to.seek(SeekFrom::Current(0))?;
+    let (hash, mut stream_len) =
+        hash::beside(pieces, || deflate(pieces, compression, version.header_len(), to, meter))?;
+    if version == Version::V2 && sum([version.header_len(), stream_len])? > limit {
         if asked.is_some() {
             return Err(Error::CompressedLimit { what: "Total file size" });
         }
+        // Almost 4 GiB that compression makes larger: that is rare enough to do it again.
         version = Version::V3;
-        let path = output.path().to_owned();
-        let file = output.file()?;
-        move_up(file, Version::V2.header_len(), stream_len, Version::V3.header_len()).with_path(&path)?;
+        to.seek(SeekFrom::Start(start))?;
+        stream_len = deflate(pieces, compression, version.header_len(), to, meter)?;
     }
-    let total = Some(stream_len.saturating_add(version.header_len()));
+    let total = Some(sum([version.header_len(), stream_len])?);
     let header = Header { version, method: compression.method, total, inflated, hash };
-    output.write_at_start(&header.to_bytes())?;
+    to.fill_in(start, &header.to_bytes())?;
     Ok(Deflation { recorded: header.recorded(), stream_len, level: compression.level, elapsed: started.elapsed() })
-}
-
-/// Moves `len` bytes at `from` to the higher offset `to`, last block first, since the ranges overlap.
-fn move_up(file: &std::fs::File, from: u64, len: u64, to: u64) -> io::Result<()> {
-    let mut buffer = vec![0; 1 << 20];
-    let mut left = len;
-    while left > 0 {
-        let block = left.min(len_u64(&buffer));
-        left = left.saturating_sub(block);
-        let Some(data) = usize::try_from(block).ok().and_then(|block| buffer.get_mut(..block)) else { break };
-        file.read_exact_at(data, from.saturating_add(left))?;
-        file.write_all_at(data, to.saturating_add(left))?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Cursor;
+
     use super::*;
     use crate::io::input::Input;
-    use crate::io::output;
 
     /// Bytes that no method makes smaller.
     fn noise(len: usize) -> Vec<u8> {
@@ -324,13 +336,14 @@ mod tests {
         asked: Option<Version>,
         limit: u64,
     ) -> Result<(Vec<u8>, Deflation)> {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("out");
-        let mut output = Output::stage(&path)?;
         let pieces = [Piece::Bytes(data.to_vec())];
-        let deflation = write_with_limit(&pieces, compression, asked, &mut output, &mut Meter::silent(), limit)?;
-        output::commit(vec![output])?;
-        Ok((std::fs::read(path).unwrap(), deflation))
+        // What stands before the bundle stays.
+        let mut out = Cursor::new(b"before".to_vec());
+        out.set_position(6);
+        let to = &mut Writer::new(&mut out);
+        let deflation = write_with_limit(&pieces, compression, asked, to, &mut Meter::silent(), limit)?;
+        assert_eq!(out.position(), len_u64(out.get_ref()));
+        Ok((out.into_inner().strip_prefix(b"before").unwrap().to_vec(), deflation))
     }
 
     fn inflate(file: &[u8]) -> Result<Vec<u8>> {
@@ -389,8 +402,13 @@ mod tests {
             let first = [&header.to_bytes(), &file[24..]].concat();
             let input = Input::from_bytes("in", [&first[..], b"CCOB and so on"].concat());
             let compressed = read(input.as_slice(), Limits::default()).unwrap().unwrap();
-            assert_eq!(compressed.stored_len(), len_u64(&first));
+            assert_eq!(compressed.stream_len.get().is_some(), method == Method::Zstd);
             assert_eq!(compressed.inflate_whole().unwrap().0.bytes(), data);
+            assert_eq!(compressed.stream_len.get(), Some(&(len_u64(&first) - 20)));
+            assert_eq!(
+                read(input.as_slice(), Limits::default()).unwrap().unwrap().stored_len().unwrap(),
+                len_u64(&first)
+            );
         }
     }
 

@@ -25,7 +25,7 @@ const BLOCKS: usize = 8;
 ///
 /// The hash has a reader of its own: a compressor takes its input in bursts, and whoever waited for it would wait long.
 pub(super) fn beside<T>(pieces: &[Piece<'_>], work: impl FnOnce() -> Result<T>) -> Result<(u64, T)> {
-    if total_len(pieces) <= INLINE_MAX {
+    if total_len(pieces)? <= INLINE_MAX {
         return Ok((of(pieces)?, work()?));
     }
     scope(|scope| {

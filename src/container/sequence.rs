@@ -8,7 +8,9 @@
 //! Rejected: whatever the formats reject, in any bundle up to the last that a job needs.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+use std::borrow::Cow;
 use std::io::{self, Read};
+use std::ops::Range;
 
 use super::limits::Limits;
 use super::stream::{Compressed, Inflation, Recorded};
@@ -40,7 +42,8 @@ const NOTHING: Contents = Contents { entries: Vec::new(), len: 0 };
 pub enum Inflate {
     /// No more than needed.
     AsNeeded,
-    /// Only as far as the headers reach, however small it is. Hash and sizes are checked when code objects are taken out.
+    /// Only as far as the headers reach, however small it is, or to the end where nothing else tells how long it is. Hash and
+    /// sizes are checked when code objects are taken out.
     Headers,
     /// All, so that hash and sizes are checked before the bundle is used, however large it is.
     Whole,
@@ -51,8 +54,6 @@ pub enum Inflate {
 pub struct Bundle<'a> {
     /// Where it starts in the file.
     pub offset: u64,
-    /// How many bytes of the file it takes; of a plain one, as its header and entries claim it.
-    pub stored_len: u64,
     /// How many bytes it takes when it is inflated, as its header and entries claim it. What is behind them in the same
     /// compressed container belongs to no bundle.
     pub(crate) inflated_len: u64,
@@ -67,8 +68,15 @@ pub struct Bundle<'a> {
 
 #[derive(Debug)]
 enum Body<'a> {
-    Plain(Slice<'a>),
-    Inflated(Input),
+    Plain {
+        /// From the start of the bundle, perhaps beyond its end.
+        data: Slice<'a>,
+        stored_len: u64,
+    },
+    Inflated {
+        input: Input,
+        stored_len: u64,
+    },
     Stream {
         compressed: Compressed<'a>,
         /// The first inflated bytes.
@@ -96,12 +104,33 @@ impl Content<'_> {
 }
 
 impl<'a> Bundle<'a> {
+    /// How many bytes of the file it takes; of a plain one, as its header and entries claim it. A zlib stream under a header of
+    /// version 1 is inflated to find this out, unless it was inflated before.
+    ///
+    /// # Errors
+    /// Those of inflating the stream.
+    pub fn stored_len(&self) -> Result<u64> {
+        match &self.body {
+            Body::Plain { stored_len, .. } | Body::Inflated { stored_len, .. } => Ok(*stored_len),
+            Body::Stream { compressed, .. } => compressed.stored_len(),
+        }
+    }
+
+    /// Where it lies in the file.
+    ///
+    /// # Errors
+    /// Those of [`stored_len`](Self::stored_len).
+    pub fn range(&self) -> Result<Range<u64>> {
+        let end = self.offset.checked_add(self.stored_len()?);
+        Ok(self.offset..end.ok_or(Error::Internal("the bundle ends beyond all offsets"))?)
+    }
+
     /// Copies the code objects of some entries (given by their index) to sinks. A compressed bundle is inflated to its end and
     /// checked, whichever entries they are.
     pub(crate) fn extract<S: Sink>(&self, wanted: &mut [(usize, &mut S)], meter: &mut Meter<'_>) -> Result<()> {
         match &self.body {
-            Body::Plain(data) => self.copy(*data, wanted, meter),
-            Body::Inflated(input) => self.copy(input.as_slice(), wanted, meter),
+            Body::Plain { data, .. } => self.copy(*data, wanted, meter),
+            Body::Inflated { input, .. } => self.copy(input.as_slice(), wanted, meter),
             Body::Stream { compressed, .. } => self.stream(compressed, wanted, meter),
         }
     }
@@ -116,13 +145,27 @@ impl<'a> Bundle<'a> {
         if index >= self.entries.len() {
             return Err(Error::Usage("the bundle has no such entry"));
         }
-        self.extract(&mut [(index, &mut Writer(out))], &mut Meter::silent())
+        self.extract(&mut [(index, &mut Writer::new(out))], &mut Meter::silent())
+    }
+
+    /// The code object of an entry (given by its index): borrowed from the file if it lies there in one piece, otherwise
+    /// restored, or inflated and checked like [`write_to`](Self::write_to) does it.
+    ///
+    /// # Errors
+    /// Those of [`write_to`](Self::write_to).
+    pub fn bytes(&self, index: usize) -> Result<Cow<'a, [u8]>> {
+        if let Some(slice) = self.in_place(index) {
+            return Ok(Cow::Borrowed(slice.bytes()));
+        }
+        let mut bytes = Vec::new();
+        self.write_to(index, &mut bytes)?;
+        Ok(Cow::Owned(bytes))
     }
 
     /// The code object of an entry (given by its index) as it lies in the file; none where it is compressed, or has to
     /// be restored.
     pub fn in_place(&self, index: usize) -> Option<Slice<'a>> {
-        let Body::Plain(data) = &self.body else { return None };
+        let Body::Plain { data, .. } = &self.body else { return None };
         match self.entries.get(index)?.parts.as_slice() {
             [part @ Part::Range(range)] => data.slice(range.start, part.len()),
             _ => None,
@@ -132,8 +175,8 @@ impl<'a> Bundle<'a> {
     /// The whole bundle, inflated; none if it was not inflated as a whole.
     pub(crate) fn whole(&self) -> Option<Slice<'_>> {
         match &self.body {
-            Body::Plain(data) => data.slice(0, self.stored_len),
-            Body::Inflated(input) => Some(input.as_slice()),
+            Body::Plain { data, stored_len } => data.slice(0, *stored_len),
+            Body::Inflated { input, .. } => Some(input.as_slice()),
             Body::Stream { .. } => None,
         }
     }
@@ -141,7 +184,7 @@ impl<'a> Bundle<'a> {
     /// Up to `len` bytes that the code object of an entry (given by its index) begins with; none where they are not at
     /// hand without inflating more.
     pub fn head(&self, index: usize, len: u64) -> Option<&[u8]> {
-        if let Body::Plain(data) = &self.body {
+        if let Body::Plain { data, .. } = &self.body {
             data.looked_at();
         }
         match self.entries.get(index)?.parts.first() {
@@ -154,8 +197,8 @@ impl<'a> Bundle<'a> {
     /// What is at hand of the (inflated) bundle, from its start.
     pub(crate) fn beginning(&self) -> &[u8] {
         match &self.body {
-            Body::Plain(data) => data.bytes(),
-            Body::Inflated(input) => input.bytes(),
+            Body::Plain { data, .. } => data.bytes(),
+            Body::Inflated { input, .. } => input.bytes(),
             Body::Stream { prefix, .. } => prefix,
         }
     }
@@ -177,8 +220,8 @@ impl<'a> Bundle<'a> {
     /// The bundle must be plain or have been inflated as a whole.
     pub(crate) fn content(&self, index: usize) -> Result<Content<'_>> {
         let data = match &self.body {
-            Body::Plain(data) => *data,
-            Body::Inflated(input) => input.as_slice(),
+            Body::Plain { data, .. } => *data,
+            Body::Inflated { input, .. } => input.as_slice(),
             Body::Stream { .. } => return Err(Error::Internal("the bundle is not inflated")),
         };
         if let [Part::Range(range)] = self.parts(index)?
@@ -291,15 +334,26 @@ pub struct Bundles<'a> {
     container: &'a dyn Container,
     inflate: Inflate,
     limits: Limits,
-    position: Option<u64>,
+    next: Next<'a>,
+    /// The inflated size in the last header that was read, if that was one of a compressed bundle.
+    claimed: Option<u64>,
     /// Where there is something that is no bundle.
     stopped_at: Option<u64>,
 }
 
+/// Where the next bundle is looked for.
+enum Next<'a> {
+    Nowhere,
+    At(u64),
+    /// After the compressed bundle at a position, which may have to be inflated to find its end.
+    After(u64, Compressed<'a>),
+}
+
 impl<'a> Bundles<'a> {
-    /// Walks `data`, whose bundles are of one format, compressed or not.
-    pub fn new(data: Slice<'a>, container: &'a dyn Container, inflate: Inflate) -> Self {
-        Self { data, container, inflate, limits: Limits::default(), position: Some(0), stopped_at: None }
+    /// Walks `data`, whose bundles are of one format, compressed or not. They borrow from the data, and outlive the walk.
+    pub fn new(data: impl Into<Slice<'a>>, container: &'a dyn Container, inflate: Inflate) -> Self {
+        let (data, limits, next) = (data.into(), Limits::default(), Next::At(0));
+        Self { data, container, inflate, limits, next, claimed: None, stopped_at: None }
     }
 
     /// Holds compressed bundles to these limits; without them a bundle may inflate to what it records.
@@ -315,12 +369,10 @@ impl<'a> Bundles<'a> {
         self.next().transpose()
     }
 
-    /// What the next bundle claims to inflate to, if it is compressed and claims no more than the limits allow.
-    pub(crate) fn claimed(&self, limits: Limits) -> Option<u64> {
-        let position = self.position?;
-        let position = if position == 0 { 0 } else { self.skip_padding(position)? };
-        let compressed = self.container.compressed(self.rest(position)?, limits).ok()??;
-        Some(compressed.recorded().inflated)
+    /// The size to which the last bundle claims to inflate, if it is compressed and claims no more than the limits allow. It may
+    /// have been broken.
+    pub(crate) fn claimed(&self) -> Option<u64> {
+        self.claimed
     }
 
     /// Where the walk met something that is no bundle, as an offset in the input.
@@ -328,51 +380,53 @@ impl<'a> Bundles<'a> {
         self.stopped_at
     }
 
-    /// The bundle at `position` and the position behind it.
-    fn read_at(&self, position: u64) -> Result<Option<(Bundle<'a>, u64)>> {
+    /// The bundle at `position`. After it, or after a broken one that records its size, there may be another.
+    fn read_at(&mut self, position: u64) -> Result<Option<Bundle<'a>>> {
         let Some(data) = self.rest(position) else { return Ok(None) };
         if let Some(compressed) = self.container.compressed(data, self.limits)? {
-            let bundle = self.read_compressed(compressed)?;
-            return Ok(Some((bundle, position.saturating_add(compressed.stored_len()))));
+            self.claimed = Some(compressed.recorded().inflated);
+            let bundle = self.read_compressed(&compressed);
+            if bundle.is_ok() || compressed.recorded().total.is_some() {
+                self.next = Next::After(position, compressed);
+            }
+            return bundle.map(Some);
         }
         if position > 0 && !self.container.repeats() {
             return Ok(None);
         }
         let offset = data.offset();
         let contents = self.container.read(data.bytes(), data.len(), offset).with_path(data.path())?;
-        Ok(contents.map(|Contents { entries, len }| {
-            let stored_len = len.min(data.len());
-            let (inflated_len, body) = (stored_len, Body::Plain(data));
-            let bundle = Bundle { offset, stored_len, inflated_len, entries, compressed: None, inflation: None, body };
-            (bundle, position.saturating_add(len))
-        }))
+        let Some(Contents { entries, len }) = contents else { return Ok(None) };
+        if let Some(end) = position.checked_add(len).filter(|_| len > 0) {
+            self.next = Next::At(end);
+        }
+        let stored_len = len.min(data.len());
+        let (inflated_len, body) = (stored_len, Body::Plain { data, stored_len });
+        Ok(Some(Bundle { offset, inflated_len, entries, compressed: None, inflation: None, body }))
     }
 
-    fn read_compressed(&self, compressed: Compressed<'a>) -> Result<Bundle<'a>> {
-        let (offset, stored_len) = (compressed.offset(), compressed.stored_len());
+    fn read_compressed(&self, compressed: &Compressed<'a>) -> Result<Bundle<'a>> {
+        if self.inflate == Inflate::Headers {
+            // Whoever asks for no more than headers asks where the bundle ends.
+            compressed.stored_len()?;
+        }
+        let offset = compressed.offset();
         let recorded = Some(*compressed.recorded());
         let in_ranges = |entry: &Entry| matches!(entry.parts.as_slice(), [Part::Range(_)]);
-        if self.reads_prefix(&compressed)
-            && let Some((Contents { entries, len: inflated_len }, prefix)) = self.contents_of_prefix(&compressed)?
+        if self.reads_prefix(compressed)
+            && let Some((Contents { entries, len: inflated_len }, prefix)) = self.contents_of_prefix(compressed)?
             && entries.iter().all(in_ranges)
         {
-            let body = Body::Stream { compressed, prefix };
-            return Ok(Bundle {
-                offset,
-                stored_len,
-                inflated_len,
-                entries,
-                compressed: recorded,
-                inflation: None,
-                body,
-            });
+            let body = Body::Stream { compressed: compressed.clone(), prefix };
+            return Ok(Bundle { offset, inflated_len, entries, compressed: recorded, inflation: None, body });
         }
         let (input, inflation) = compressed.inflate_whole()?;
         let contents = self.container.read(input.bytes(), input.len(), 0);
         let contents = contents.map_err(|inner| compressed.inside(inner)).with_path(self.data.path())?;
         let Contents { entries, len: inflated_len } = contents.unwrap_or(NOTHING);
-        let (inflation, body) = (Some(inflation), Body::Inflated(input));
-        Ok(Bundle { offset, stored_len, inflated_len, entries, compressed: recorded, inflation, body })
+        let stored_len = compressed.stored_len()?;
+        let (inflation, body) = (Some(inflation), Body::Inflated { input, stored_len });
+        Ok(Bundle { offset, inflated_len, entries, compressed: recorded, inflation, body })
     }
 
     /// Whether of a compressed bundle only the beginning is inflated.
@@ -403,13 +457,6 @@ impl<'a> Bundles<'a> {
         }
     }
 
-    /// Where the compressed bundle at `position` ends, which cannot be read.
-    fn behind_broken(&self, position: u64) -> Option<u64> {
-        let compressed = self.container.compressed(self.rest(position)?, self.limits).ok()??;
-        compressed.recorded().total?;
-        position.checked_add(compressed.stored_len()).filter(|&end| end > position)
-    }
-
     fn rest(&self, position: u64) -> Option<Slice<'a>> {
         self.data.slice(position, self.data.len().checked_sub(position)?)
     }
@@ -434,25 +481,22 @@ impl<'a> Iterator for Bundles<'a> {
     type Item = Result<Bundle<'a>>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        // Padding stands between bundles; a file does not begin with it.
-        let position = match self.position.take()? {
-            0 => 0,
-            position => self.skip_padding(position)?,
+        self.claimed = None;
+        let position = match std::mem::replace(&mut self.next, Next::Nowhere) {
+            Next::Nowhere => return None,
+            // Padding stands between bundles; a file does not begin with it.
+            Next::At(0) => 0,
+            Next::At(position) => self.skip_padding(position)?,
+            Next::After(position, compressed) => match compressed.stored_len() {
+                Ok(len) => self.skip_padding(position.checked_add(len)?)?,
+                Err(error) => return Some(Err(error)),
+            },
         };
-        match self.read_at(position) {
-            Ok(Some((bundle, end))) => {
-                self.position = Some(end).filter(|&end| end > position);
-                Some(Ok(bundle))
-            }
-            Ok(None) => {
-                self.stopped_at = self.data.offset().checked_add(position).filter(|_| position < self.data.len());
-                None
-            }
-            Err(error) => {
-                self.position = self.behind_broken(position);
-                Some(Err(error))
-            }
+        let bundle = self.read_at(position);
+        if let Ok(None) = bundle {
+            self.stopped_at = self.data.offset().checked_add(position).filter(|_| position < self.data.len());
         }
+        bundle.transpose()
     }
 }
 
@@ -476,18 +520,10 @@ mod tests {
     }
 
     fn compress(data: &[u8]) -> Vec<u8> {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let mut output = Output::stage(file.path()).unwrap();
-        compressed::write(
-            &[Piece::Bytes(data.to_vec())],
-            &Compression::of(Method::Zstd),
-            None,
-            &mut output,
-            &mut Meter::silent(),
-        )
-        .unwrap();
-        output::commit(vec![output]).unwrap();
-        std::fs::read(file.path()).unwrap()
+        let mut out = std::io::Cursor::new(Vec::new());
+        let pieces = [Piece::Bytes(data.to_vec())];
+        compressed::write(&pieces, &Compression::of(Method::Zstd), None, &mut out).unwrap();
+        out.into_inner()
     }
 
     fn ids(data: &[u8]) -> Vec<String> {

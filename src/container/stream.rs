@@ -8,23 +8,21 @@
 //! other bytes; a hash that disagrees.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::ops::RangeInclusive;
-use std::path::Path;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
-use zstd::zstd_safe::CParameter;
+use zstd::stream::raw::{CParameter, Encoder as ZstdEncoder, Operation};
 
 use super::hash::Hasher;
 use crate::bytes::{len_u64, slice};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice, SliceReader};
 use crate::io::meter::{Meter, emit};
-use crate::io::output::Output;
-use crate::io::piece::{Piece, Sink, total_len};
+use crate::io::piece::{Piece, Writer, total_len};
 
 /// The windows (as powers of two) that zstd has, and that can be asked for.
 pub const WINDOW_LOGS: RangeInclusive<u32> = 10..=31;
@@ -115,7 +113,7 @@ pub struct Recorded {
 }
 
 /// A compressed container in an input.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Compressed<'a> {
     pub(super) recorded: Recorded,
     /// Where the container starts in its input.
@@ -123,8 +121,10 @@ pub struct Compressed<'a> {
     pub(super) header_len: u64,
     /// What stands in front of the stream's bytes in the inflated container.
     pub(super) prefix: Option<[u8; PREFIX_LEN]>,
-    /// The stream.
+    /// The stream; where only its end tells its length, all that follows the header.
     pub(super) body: Slice<'a>,
+    /// The length of the stream in bytes. Where it is not recorded, the first to inflate the stream to its end sets it.
+    pub(super) stream_len: Arc<OnceLock<u64>>,
 }
 
 impl<'a> Compressed<'a> {
@@ -138,15 +138,29 @@ impl<'a> Compressed<'a> {
         self.offset
     }
 
-    /// Header and stream together, in bytes.
-    pub fn stored_len(&self) -> u64 {
-        self.header_len.saturating_add(self.body.len())
+    /// Header and stream together, in bytes. A zlib stream under a header of version 1 is inflated to find this out, unless it
+    /// was inflated before.
+    ///
+    /// # Errors
+    /// Those of inflating the stream.
+    pub fn stored_len(&self) -> Result<u64> {
+        let overflow = Error::Internal("the container is longer than its file");
+        self.header_len.checked_add(self.stream_len()?).ok_or(overflow)
+    }
+
+    fn stream_len(&self) -> Result<u64> {
+        if self.stream_len.get().is_none() {
+            let mut inflater = self.inflate(false)?;
+            let mut buffer = vec![0; 1 << 17];
+            while inflater.next(&mut buffer)? > 0 {}
+        }
+        self.stream_len.get().copied().ok_or(Error::Internal("the stream has no end"))
     }
 
     /// A reader of the inflated bytes. Reading up to the end checks the recorded sizes, and with `hash` the
     /// recorded hash.
     pub(crate) fn inflate(&self, hash: bool) -> Result<Inflater<'a>> {
-        Inflater::new(*self, hash)
+        Inflater::new(self.clone(), hash)
     }
 
     /// All inflated bytes, sizes and hash checked, and what that took.
@@ -158,7 +172,7 @@ impl<'a> Compressed<'a> {
             return Err(error);
         }
         let input = read.with_path(self.body.path())?;
-        let (recorded, stream_len) = (self.recorded, self.body.len());
+        let (recorded, stream_len) = (self.recorded, self.stream_len()?);
         Ok((input, Inflation { recorded, stream_len, elapsed: started.elapsed() }))
     }
 
@@ -279,16 +293,18 @@ impl<'a> Inflater<'a> {
         if self.produced != inflated {
             return Err(self.size_error(self.produced.to_string()));
         }
-        if let Decoder::Zlib(decoder) = &self.decoder
-            && decoder.total_in() != self.source.body.len()
-        {
-            return Err(self.source.malformed(Malformed::Size {
-                what,
-                offset,
-                size: "the total size",
-                recorded: self.source.stored_len(),
-                actual: decoder.total_in().saturating_add(self.source.header_len).to_string(),
-            }));
+        if let Decoder::Zlib(decoder) = &self.decoder {
+            let (header_len, actual) = (self.source.header_len, decoder.total_in());
+            let recorded = *self.source.stream_len.get_or_init(|| actual);
+            if recorded != actual {
+                return Err(self.source.malformed(Malformed::Size {
+                    what,
+                    offset,
+                    size: "the total size",
+                    recorded: recorded.saturating_add(header_len),
+                    actual: actual.saturating_add(header_len).to_string(),
+                }));
+            }
         }
         match (self.hash.take().map(Hasher::finish).transpose()?, recorded) {
             (Some(actual), Some(recorded)) if actual != recorded => {
@@ -347,56 +363,52 @@ impl Compression {
     }
 }
 
-/// Writes the pieces as one stream behind room for a header of `header_len` bytes. Returns the length of the stream.
+/// Leaves room for a header of `header_len` bytes and writes the pieces as one stream after it. Returns the length of the
+/// stream.
 ///
 /// The bytes depend on the pieces and the compression only, not on the machine or how many threads it has.
-pub(super) fn deflate(
+pub(super) fn deflate<W: Write + Seek>(
     pieces: &[Piece<'_>],
     compression: &Compression,
     header_len: u64,
-    output: &mut Output,
+    to: &mut Writer<'_, W>,
     meter: &mut Meter<'_>,
 ) -> Result<u64> {
-    let path = output.path().to_owned();
-    let file = output.file()?;
-    file.seek(SeekFrom::Start(header_len)).with_path(&path)?;
+    let path = to.path;
+    let start = to.seek(SeekFrom::Current(i64::try_from(header_len).unwrap_or(i64::MAX)))?;
     match compression.method {
         Method::Zstd => {
-            let encoder = zstd_encoder(pieces, compression, file).with_path(&path)?;
-            let mut sink = Deflater { encoder, path: &path };
+            let encoder = zstd_encoder(pieces, total_len(pieces)?, compression).with_path(path)?;
+            let mut sink = Writer { out: zstd::Encoder::with_encoder(&mut to.out, encoder), path };
             emit(pieces, &mut sink, meter)?;
-            sink.encoder.finish().with_path(&path)?;
+            sink.out.finish().with_path(path)?;
         }
         Method::Zlib => {
             let level = u32::try_from(compression.level.clamp(0, 9)).unwrap_or_default();
-            let encoder = ZlibEncoder::new(&mut *file, flate2::Compression::new(level));
-            let mut sink = Deflater { encoder, path: &path };
+            let encoder = ZlibEncoder::new(&mut to.out, flate2::Compression::new(level));
+            let mut sink = Writer { out: encoder, path };
             emit(pieces, &mut sink, meter)?;
-            sink.encoder.finish().with_path(&path)?;
+            sink.out.finish().with_path(path)?;
         }
     }
-    let end = file.stream_position().with_path(&path)?;
-    Ok(end.saturating_sub(header_len))
+    let end = to.seek(SeekFrom::Current(0))?;
+    end.checked_sub(start).ok_or(Error::Internal("the compressed data ends before its start"))
 }
 
 /// zstd with long-distance matching, as LLVM 22.1.8 has it, and for more than one thread's work with what was found to
 /// make bundles smaller: a window that reaches from one code object to the one before it, more memory for finding
 /// matches that far, and, at the default level, tables of twice the size.
-fn zstd_encoder<'f>(
-    pieces: &[Piece<'_>],
-    compression: &Compression,
-    file: &'f File,
-) -> io::Result<zstd::Encoder<'static, &'f File>> {
-    if total_len(pieces) <= u64::from(JOB) {
-        return zstd_encoder_with(0, pieces, compression, file);
+fn zstd_encoder(pieces: &[Piece<'_>], total: u64, compression: &Compression) -> io::Result<ZstdEncoder<'static>> {
+    if total <= u64::from(JOB) {
+        return zstd_encoder_with(0, pieces, total, compression);
     }
     let most = if compression.level > LEVEL_OF_MUCH_MEMORY { 2 } else { THREADS_MAX };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut threads = u32::try_from(threads).unwrap_or(most).min(most);
     loop {
-        let mut encoder = zstd_encoder_with(threads, pieces, compression, file)?;
+        let mut encoder = zstd_encoder_with(threads, pieces, total, compression)?;
         // Now it starts its threads, or finds that the system has none to give.
-        match encoder.write(&[]) {
+        match encoder.run_on_buffers(&[], &mut []) {
             Err(_) if threads > 0 => threads /= 2,
             started => return started.map(|_| encoder),
         }
@@ -404,15 +416,14 @@ fn zstd_encoder<'f>(
 }
 
 /// With no thread but this one, the stream differs a little: it is not cut into jobs.
-fn zstd_encoder_with<'f>(
+fn zstd_encoder_with(
     threads: u32,
     pieces: &[Piece<'_>],
+    total: u64,
     compression: &Compression,
-    file: &'f File,
-) -> io::Result<zstd::Encoder<'static, &'f File>> {
-    let total = total_len(pieces);
-    let mut encoder = zstd::Encoder::new(file, compression.level)?;
-    encoder.long_distance_matching(true)?;
+) -> io::Result<ZstdEncoder<'static>> {
+    let mut encoder = ZstdEncoder::new(compression.level)?;
+    encoder.set_parameter(CParameter::EnableLongDistanceMatching(true))?;
     // One-shot decoders ask the frame for its size.
     encoder.set_pledged_src_size(Some(total))?;
     let window_log = window_log(pieces).min(compression.window_log_max).min(WINDOW_LOG_MAX);
@@ -427,7 +438,7 @@ fn zstd_encoder_with<'f>(
     }
     if threads > 0 {
         encoder.set_parameter(CParameter::JobSize(JOB))?;
-        encoder.multithread(threads)?;
+        encoder.set_parameter(CParameter::NbWorkers(threads))?;
     }
     Ok(encoder)
 }
@@ -458,22 +469,6 @@ fn window_log_of(pieces: impl Iterator<Item = (u64, bool)>) -> u32 {
     }
     let log = reach.checked_next_power_of_two().map_or(u32::MAX, u64::ilog2);
     log.max(WINDOW_LOG_LLVM)
-}
-
-/// A sink that passes all on to an encoder.
-struct Deflater<'p, W> {
-    encoder: W,
-    path: &'p Path,
-}
-
-impl<W: Write> Sink for Deflater<'_, W> {
-    fn write(&mut self, data: &[u8]) -> Result<()> {
-        self.encoder.write_all(data).with_path(self.path)
-    }
-
-    fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
-        slice.read_blocks(&mut |block| self.write(block))
-    }
 }
 
 #[cfg(test)]
@@ -507,9 +502,8 @@ mod tests {
     fn every_window_can_be_asked_for() {
         let data = Piece::Zeros(u64::from(JOB) + 1);
         for window_log_max in [10, 11, 31] {
-            let file = tempfile::tempfile().unwrap();
             let compression = Compression { window_log_max, ..Compression::of(Method::Zstd) };
-            assert!(zstd_encoder(std::slice::from_ref(&data), &compression, &file).is_ok(), "{window_log_max}");
+            assert!(zstd_encoder(std::slice::from_ref(&data), data.len(), &compression).is_ok(), "{window_log_max}");
         }
     }
 }

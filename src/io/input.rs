@@ -136,13 +136,6 @@ impl Input {
         Ok(Self { opened, ..Self::of_storage(path, storage) })
     }
 
-    /// An input over all of a temporary file, wherever its position is, which may move; `name` stands for it in errors.
-    pub(crate) fn of_file(name: &Path, file: &File) -> Result<Self> {
-        let (storage, _) =
-            file.try_clone().and_then(|file| Storage::of_file(file, None, Watch::Together)).with_path(name)?;
-        Ok(Self::of_storage(name, storage))
-    }
-
     /// An input over bytes in memory; `name` stands for it in errors.
     pub fn from_bytes(name: impl Into<PathBuf>, data: Vec<u8>) -> Self {
         Self::of_storage(name, Storage::Memory(data))
@@ -187,13 +180,12 @@ impl Input {
 
     /// `len` bytes from `offset`, if the input has that many.
     pub fn slice(&self, offset: u64, len: u64) -> Option<Slice<'_>> {
-        let data = bytes::slice(self.bytes(), offset, len)?;
-        Some(Slice { input: self, data, offset })
+        self.as_slice().slice(offset, len)
     }
 
     /// The whole input as one range.
     pub fn as_slice(&self) -> Slice<'_> {
-        Slice { input: self, data: self.bytes(), offset: 0 }
+        Slice { input: Some(self), data: self.bytes(), offset: 0 }
     }
 
     /// Closes the file; its bytes stay. For jobs with more inputs than a process may have files open.
@@ -419,12 +411,33 @@ impl io::Write for Spool {
     }
 }
 
-/// A range of an input.
+/// Some bytes, and where they are from: any bytes of the program, or a range of an [`Input`], which errors then name, and which
+/// is copied to outputs by the kernel.
+///
+/// Readers take whatever converts into it: `&[u8]`, `&Vec<u8>` and `&Input`.
 #[derive(Clone, Copy, Debug)]
 pub struct Slice<'a> {
-    input: &'a Input,
+    input: Option<&'a Input>,
     data: &'a [u8],
     offset: u64,
+}
+
+impl<'a> From<&'a [u8]> for Slice<'a> {
+    fn from(data: &'a [u8]) -> Self {
+        Self { input: None, data, offset: 0 }
+    }
+}
+
+impl<'a> From<&'a Vec<u8>> for Slice<'a> {
+    fn from(data: &'a Vec<u8>) -> Self {
+        Self::from(data.as_slice())
+    }
+}
+
+impl<'a> From<&'a Input> for Slice<'a> {
+    fn from(input: &'a Input) -> Self {
+        input.as_slice()
+    }
 }
 
 impl<'a> Slice<'a> {
@@ -433,7 +446,7 @@ impl<'a> Slice<'a> {
         self.data
     }
 
-    /// Where the range starts in its input.
+    /// Where the range starts in its input, or in the bytes that it was made from.
     pub fn offset(&self) -> u64 {
         self.offset
     }
@@ -448,9 +461,18 @@ impl<'a> Slice<'a> {
         self.data.is_empty()
     }
 
-    /// The input's path, for errors.
+    /// The input, unless the bytes are the program's own.
+    pub(crate) fn input(&self) -> Option<&'a Input> {
+        self.input
+    }
+
+    /// The input's path, for errors; empty if the bytes are the program's own.
     pub fn path(&self) -> &'a Path {
-        self.input.path()
+        self.input.map_or(Path::new(""), Input::path)
+    }
+
+    fn file(&self) -> Option<&'a File> {
+        self.input.and_then(Input::file)
     }
 
     /// `len` bytes from `offset`, both relative to this range, if it has that many.
@@ -461,17 +483,17 @@ impl<'a> Slice<'a> {
 
     /// Says that the range was read and is not needed soon: for jobs that read a little here and there in many gigabytes.
     pub(crate) fn looked_at(&self) {
-        self.input.looked_at(LOOK);
+        self.input.inspect(|input| input.looked_at(LOOK));
     }
 
     /// Says the same of a range of which all was read, or may have been.
     pub(crate) fn looked_through(&self) {
-        self.input.looked_at(self.len().max(LOOK));
+        self.input.inspect(|input| input.looked_at(self.len().max(LOOK)));
     }
 
     /// How many bytes at the start of the range lie in a hole of the file, and are zeros.
     pub(crate) fn hole_len(&self) -> u64 {
-        let data_at = self.input.file().and_then(|file| next_data(file, self.offset));
+        let data_at = self.file().and_then(|file| next_data(file, self.offset));
         data_at.map_or(0, |at| at.saturating_sub(self.offset).min(self.len()))
     }
 
@@ -498,7 +520,7 @@ impl<'a> Slice<'a> {
     pub(crate) fn copy_to_file(&self, to: &File, to_path: &Path) -> Result<()> {
         let copy_error = |source| Error::Copy { from: self.path().to_owned(), to: to_path.to_owned(), source };
         let mut to_file = to;
-        if let Some(from) = self.input.file() {
+        if let Some(from) = self.file() {
             let copied = self.copy_in_kernel(from, to);
             let rest = self.slice(copied, self.len().saturating_sub(copied)).filter(|rest| !rest.is_empty());
             return rest.map_or(Ok(()), |rest| {
@@ -584,7 +606,7 @@ impl Read for SliceReader<'_> {
         let left = self.slice.len().saturating_sub(self.position);
         let want = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
         let Some(buffer) = buffer.get_mut(..want).filter(|buffer| !buffer.is_empty()) else { return Ok(0) };
-        let count = match self.slice.input.file() {
+        let count = match self.slice.file() {
             Some(file) => read_at(file, buffer, self.slice.offset.saturating_add(self.position))?,
             None => {
                 let data = bytes::slice(self.slice.data, self.position, bytes::len_u64(buffer)).unwrap_or_default();
@@ -718,7 +740,7 @@ mod tests {
     #[test]
     fn bytes_that_are_not_to_be_had_of_temporary_files_are_an_error_of_what_was_open() {
         const NAME: &str =
-            "input::tests::bytes_that_are_not_to_be_had_of_temporary_files_are_an_error_of_what_was_open";
+            "io::input::tests::bytes_that_are_not_to_be_had_of_temporary_files_are_an_error_of_what_was_open";
         if !crate::testing::is_alone(NAME) {
             return;
         }

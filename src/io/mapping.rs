@@ -259,7 +259,7 @@ mod tests {
     #[allow(clippy::as_conversions, reason = "the address of a function has no other way into the structure")]
     fn a_signal_that_is_not_about_bytes_that_are_not_to_be_had_goes_where_it_went_before() {
         const NAME: &str =
-            "mapping::tests::a_signal_that_is_not_about_bytes_that_are_not_to_be_had_goes_where_it_went_before";
+            "io::mapping::tests::a_signal_that_is_not_about_bytes_that_are_not_to_be_had_goes_where_it_went_before";
         if !is_alone(NAME) {
             return;
         }
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     #[allow(clippy::as_conversions, reason = "the address of a function has no other way into the structure")]
     fn a_handler_without_information_gets_the_signals_that_are_not_about_bytes_that_are_not_to_be_had() {
-        const NAME: &str = "mapping::tests::a_handler_without_information_gets_the_signals_that_are_not_about_bytes_that_are_not_to_be_had";
+        const NAME: &str = "io::mapping::tests::a_handler_without_information_gets_the_signals_that_are_not_about_bytes_that_are_not_to_be_had";
         if !is_alone(NAME) {
             return;
         }
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_signal_that_the_program_ignores_stays_ignored_if_it_is_not_about_bytes_that_are_not_to_be_had() {
-        const NAME: &str = "mapping::tests::a_signal_that_the_program_ignores_stays_ignored_if_it_is_not_about_bytes_that_are_not_to_be_had";
+        const NAME: &str = "io::mapping::tests::a_signal_that_the_program_ignores_stays_ignored_if_it_is_not_about_bytes_that_are_not_to_be_had";
         if !is_alone(NAME) {
             return;
         }
@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn without_being_asked_no_signal_is_touched() {
-        if !is_alone("mapping::tests::without_being_asked_no_signal_is_touched") {
+        if !is_alone("io::mapping::tests::without_being_asked_no_signal_is_touched") {
             return;
         }
         let handler = |signal| {

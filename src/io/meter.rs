@@ -43,7 +43,7 @@ impl<'m> Meter<'m> {
 
 /// Gives all pieces to a sink, in order, and counts them.
 pub(crate) fn emit(pieces: &[Piece<'_>], sink: &mut dyn Sink, meter: &mut Meter<'_>) -> Result<()> {
-    meter.expect(total_len(pieces));
+    meter.expect(total_len(pieces)?);
     piece::emit(pieces, &mut Metered { sink, meter })
 }
 

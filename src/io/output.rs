@@ -14,12 +14,12 @@
 use std::collections::HashSet;
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result, WithPath};
 use crate::io::input::Slice;
-use crate::io::piece::Sink;
+use crate::io::piece::{Sink, Writer};
 use crate::io::process;
 use crate::io::staging::{self, Legacy, Placed, Staged, Temporary, directory_of, take_over};
 
@@ -105,21 +105,10 @@ impl Output {
         Ok(Self { path: path.to_owned(), buffer: Vec::new(), place })
     }
 
-    /// The path as the caller gave it.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The staged file with all bytes written to it so far.
-    pub(crate) fn file(&mut self) -> Result<&mut File> {
+    /// The staged file with all bytes written to it so far, as a writer whose errors name the output.
+    pub(crate) fn writer(&mut self) -> Result<Writer<'_, &mut File>> {
         self.flush()?;
-        Ok(self.place.file())
-    }
-
-    /// Writes bytes over the first ones, once all others are written.
-    pub(crate) fn write_at_start(&mut self, data: &[u8]) -> Result<()> {
-        self.flush()?;
-        self.place.file().write_all_at(data, 0).with_path(&self.path)
+        Ok(Writer { out: self.place.file(), path: &self.path })
     }
 
     /// Leaves so many bytes out, which are zero and take no space where the file system can do that.
@@ -129,10 +118,11 @@ impl Output {
         self.place.file().seek_relative(len).with_path(&self.path)
     }
 
-    /// Ends the output, whose last bytes may have been skipped, at this length in bytes.
+    /// Ends the output at this length in bytes, which may be less than was written, or more by what was skipped.
     pub(crate) fn end_at(&mut self, len: u64) -> Result<()> {
         self.flush()?;
-        self.place.file().set_len(len).with_path(&self.path)
+        self.place.file().set_len(len).with_path(&self.path)?;
+        self.writer()?.seek(SeekFrom::Start(len)).map(drop)
     }
 
     /// Says that nothing more is written, so that many outputs can wait for the last one without their buffers.
@@ -167,7 +157,9 @@ impl Sink for Output {
 
     fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
         if slice.len() <= SMALL {
-            return self.write(slice.bytes());
+            self.write(slice.bytes())?;
+            slice.looked_through();
+            return Ok(());
         }
         self.flush()?;
         slice.copy_to_file(self.place.file(), &self.path)

@@ -3,10 +3,11 @@
 //! Every writer of a container is a function from its members to a list of [`Piece`]s: plan first, emit once.
 //! A sink takes the pieces; a plain file copies large ranges in the kernel, a compressor reads them.
 
-use std::io;
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::Path;
 
 use crate::bytes::len_u64;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, WithPath};
 use crate::io::input::Slice;
 
 /// A run of output bytes.
@@ -36,9 +37,17 @@ impl Piece<'_> {
     }
 }
 
+/// An output of 2^64 bytes or more.
+pub(crate) const TOO_LONG: Error = Error::Internal("the lengths of an output add up to 2^64 bytes or more");
+
+/// The sum of lengths in bytes.
+pub(crate) fn sum(lens: impl IntoIterator<Item = u64>) -> Result<u64> {
+    lens.into_iter().try_fold(0, u64::checked_add).ok_or(TOO_LONG)
+}
+
 /// The length of a whole plan in bytes.
-pub(crate) fn total_len(pieces: &[Piece<'_>]) -> u64 {
-    pieces.iter().map(Piece::len).fold(0, u64::saturating_add)
+pub(crate) fn total_len(pieces: &[Piece<'_>]) -> Result<u64> {
+    sum(pieces.iter().map(Piece::len))
 }
 
 /// Where pieces go.
@@ -58,7 +67,7 @@ impl Sink for Vec<u8> {
     }
 
     fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
-        self.write(slice.bytes())
+        Sink::write(self, slice.bytes())
     }
 }
 
@@ -67,19 +76,44 @@ impl Sink for Vec<u8> {
 /// # Errors
 /// [`Error::Io`] where an input cannot be read, and on the path `-` if `out` fails.
 pub fn write_to(pieces: &[Piece<'_>], out: &mut dyn io::Write) -> Result<()> {
-    emit(pieces, &mut Writer(out))
+    emit(pieces, &mut Writer::new(out))
 }
 
-/// A sink that is someone else's writer.
-pub(crate) struct Writer<'w>(pub(crate) &'w mut dyn io::Write);
+/// A sink that is someone else's writer, and its name in errors.
+pub(crate) struct Writer<'p, W> {
+    pub(crate) out: W,
+    pub(crate) path: &'p Path,
+}
 
-impl Sink for Writer<'_> {
+impl<W> Writer<'static, W> {
+    /// Under the name of standard output.
+    pub(crate) fn new(out: W) -> Self {
+        Self { out, path: Path::new("-") }
+    }
+}
+
+impl<W: Write> Sink for Writer<'_, W> {
     fn write(&mut self, data: &[u8]) -> Result<()> {
-        self.0.write_all(data).map_err(|error| Error::io("-", error))
+        self.out.write_all(data).with_path(self.path)
     }
 
     fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
         slice.read_blocks(&mut |block| self.write(block))
+    }
+}
+
+impl<W: Write + Seek> Writer<'_, W> {
+    /// Moves to `to`. Returns the new position.
+    pub(crate) fn seek(&mut self, to: SeekFrom) -> Result<u64> {
+        self.out.seek(to).with_path(self.path)
+    }
+
+    /// Writes over what was left out at `start`, and returns to where it was.
+    pub(crate) fn fill_in(&mut self, start: u64, data: &[u8]) -> Result<()> {
+        let end = self.seek(SeekFrom::Current(0))?;
+        self.seek(SeekFrom::Start(start))?;
+        self.write(data)?;
+        self.seek(SeekFrom::Start(end)).map(drop)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use super::{Event, FileType, Observer, objcopy};
+use super::{Event, FileType, Observer};
 use crate::container::binary::Binary;
 use crate::container::compressed;
 use crate::container::object::{FatObject, Objects};
@@ -25,8 +25,8 @@ pub struct Bundle {
     pub members: Vec<(EntryId, PathBuf)>,
     /// The file to write.
     pub output: PathBuf,
-    /// The type of the files, as in `-type`.
-    pub file_type: String,
+    /// The type of the files.
+    pub file_type: FileType,
     /// The alignment of code objects in a binary bundle, in bytes. None is an error if it is needed: by a bundle that is
     /// neither text nor a fat object.
     pub alignment: Option<NonZeroU32>,
@@ -34,8 +34,6 @@ pub struct Bundle {
     pub compression: Option<Compression>,
     /// The version of the compressed bundle's header: `None` is the oldest that can hold the sizes.
     pub compressed_version: Option<compressed::Version>,
-    /// Instead of writing a fat object, tell the command with which LLVM would write it.
-    pub print_commands: bool,
 }
 
 impl Bundle {
@@ -45,13 +43,20 @@ impl Bundle {
     /// Any of [`Error`]; the output is then what it was before.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
         let inputs = self.members.iter().map(|(_, path)| Input::open(path)).collect::<Result<Vec<_>>>()?;
-        let staged = self.stage(&inputs, observer);
-        output::commit(input::vouch_for(&inputs, staged)?.into_iter().collect())
+        self.run_on(&inputs, observer)
     }
 
-    /// Writes the bundle, but does not put it in place. None if there is only a command to be told.
-    fn stage(&self, inputs: &[Input], observer: &mut Observer<'_>) -> Result<Option<Output>> {
-        let file_type = FileType::from_name(&self.file_type)?;
+    /// Writes the bundle from inputs that are open: one for each member, in the same order.
+    ///
+    /// # Errors
+    /// As [`Bundle::run`].
+    pub fn run_on(&self, inputs: &[Input], observer: &mut Observer<'_>) -> Result<()> {
+        let staged = self.stage(inputs, observer);
+        output::commit(vec![input::vouch_for(inputs, staged)?])
+    }
+
+    /// Writes the bundle, but does not put it in place.
+    fn stage(&self, inputs: &[Input], observer: &mut Observer<'_>) -> Result<Output> {
         let members: Vec<Member<'_>> = self
             .members
             .iter()
@@ -59,12 +64,8 @@ impl Bundle {
             .map(|((id, _), input)| Member { id: id.to_string(), content: input.as_slice() })
             .collect();
         let host = self.members.iter().position(|(id, _)| id.kind() == OffloadKind::Host);
-        let fat_host = host.filter(|_| file_type == FileType::Object && Objects::is_fat(&members));
-        if let (true, Some(host)) = (self.print_commands, fat_host) {
-            observer(Event::Command(objcopy::add_sections(&members, host, &self.output)));
-            return Ok(None);
-        }
-        let plan = match file_type {
+        let fat_host = host.filter(|_| self.file_type == FileType::Object && Objects::is_fat(&members));
+        let plan = match self.file_type {
             FileType::Archive => return Err(Error::Usage("Archive files are only supported for unbundling")),
             FileType::Text(comment) => Text { comment }.plan(&members)?,
             FileType::Object if fat_host.is_some() => FatObject.plan(&members)?,
@@ -78,11 +79,12 @@ impl Bundle {
         match self.compression.as_ref().filter(|_| fat_host.is_none()) {
             None => emit(&plan, &mut output, meter)?,
             Some(compression) => {
-                let deflation = compressed::write(&plan, compression, self.compressed_version, &mut output, meter)?;
+                let (version, to) = (self.compressed_version, &mut output.writer()?);
+                let deflation = compressed::write_metered(&plan, compression, version, to, meter)?;
                 observer(Event::Deflated(deflation));
             }
         }
-        Ok(Some(output))
+        Ok(output)
     }
 
     fn binary(&self) -> Result<Binary> {

@@ -230,9 +230,10 @@ impl<'j> Work<'j> {
         let mut sinks = Vec::new();
         let place = LazyCell::new(|| Arc::new(found.place.clone()));
         for code_object in found.code_objects() {
-            self.present.note(&code_object);
-            if self.unmatched.takes(&code_object) {
-                let from = Provenance::new(&place, found.index, &code_object);
+            let id = code_object.known_id();
+            self.present.note(&id);
+            if self.unmatched.takes(&id) {
+                let from = Provenance::new(&place, found.index, &code_object)?;
                 let stem = self.names.stem(name, &from);
                 sinks.push((code_object.index(), Pending::new(&self.job.destination, stem, from, code_object.size())));
             }

@@ -11,6 +11,7 @@ use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::error::{Error, Malformed, Result};
 use crate::io::input::{Input, Slice, vouch_for};
 use crate::io::output::{Manner, Output};
+use crate::io::piece::emit;
 
 /// An archive whose members are open.
 pub(super) struct Library {
@@ -100,7 +101,7 @@ impl<'a> Member<'a> {
 /// Opens the files that a thin archive names.
 fn open_all_beside(archive: &Input) -> Result<Vec<Input>> {
     let mut beside = Vec::new();
-    let mut sources = Sources::new(archive.path());
+    let mut sources = Sources::new(archive.as_slice());
     for member in Archive::read(archive.as_slice())?.members() {
         if let Location::Beside(path) = member?.location {
             let mut input = sources.open(&path)?;
@@ -154,8 +155,9 @@ impl<'i> MemberNames<'i> {
 /// Stages an archive of these members.
 pub(super) fn write_archive(path: &Path, members: &[NewMember<'_>], observer: &mut Observer<'_>) -> Result<Output> {
     let mut output = Output::stage_as(path, Manner::Replace)?;
-    archive::write(members, &mut output, &mut |name, reason| {
-        observer(Event::NotIndexed { name: name.to_owned(), reason: reason.to_owned() });
+    let plan = archive::plan(members, &mut |member, reason| {
+        observer(Event::NotIndexed { name: bytes::text_lossy(&member.name), reason: reason.to_owned() });
     })?;
+    emit(&plan, &mut output)?;
     Ok(output)
 }

@@ -17,8 +17,8 @@ use crate::io::input::Input;
 pub struct List {
     /// The file.
     pub input: PathBuf,
-    /// Its type, as in `-type`.
-    pub file_type: String,
+    /// Its type.
+    pub file_type: FileType,
     /// How much of compressed bundles to inflate.
     pub inflate: Inflate,
     /// What the file may inflate to.
@@ -33,11 +33,10 @@ impl List {
     /// [`Error::Io`] on the path `-`.
     pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
         let input = Input::open_within(&self.input, self.limits.streamed)?;
-        let file_type = FileType::from_name(&self.file_type)?;
-        if file_type == FileType::Archive && Archive::is_archive(input.bytes()) {
+        if self.file_type == FileType::Archive && Archive::is_archive(input.bytes()) {
             return list_archive(&Library::open(input, self.limits)?, self.inflate, out, observer);
         }
-        let listed = self.list_bundles(&input, &*file_type.container(), out, observer);
+        let listed = self.list_bundles(&input, &*self.file_type.container(), out, observer);
         input.vouch_for(listed)
     }
 

@@ -10,7 +10,6 @@ mod extract;
 mod file_name;
 mod library;
 mod list;
-mod objcopy;
 mod package;
 mod present;
 mod recompress;
@@ -33,7 +32,6 @@ pub use unbundle_archive::UnbundleArchive;
 pub use unpackage::{Filter, ImageRequest, Unpackage};
 pub use verify::{Fault, NotRead, Rule, Verified, Verify};
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::bytes;
@@ -64,8 +62,6 @@ pub enum Event<'e> {
     Inflated(Inflation),
     /// The input is not compressed.
     NotCompressed,
-    /// LLVM would run llvm-objcopy with these arguments, which this library does not.
-    Command(Vec<OsString>),
     /// A bundle holds two entries with this ID; the second one serves no request.
     DuplicateEntry(String),
     /// An entry without a processor serves a request for a GPU that LLVM 22 does not know: LLVM writes such entries so.

@@ -72,8 +72,8 @@ impl Package {
         let mut tell = |done, total| observer(Event::Progress { done, total });
         let meter = &mut Meter::new(&mut tell);
         match &self.compression {
-            Some(compression) => offload_binary::write_compressed(&images, compression, &mut output, meter)?,
-            None => emit(&offload_binary::plan(self.version, &images), &mut output, meter)?,
+            Some(compression) => offload_binary::write_metered(&images, compression, &mut output.writer()?, meter)?,
+            None => emit(&offload_binary::plan(self.version, &images)?, &mut output, meter)?,
         }
         Ok(output)
     }

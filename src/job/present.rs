@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::scan::CodeObject;
+use crate::scan::KnownId;
 
 /// The entry IDs that were met, each once, in file order.
 #[derive(Debug, Default)]
@@ -12,11 +12,10 @@ pub(super) struct Present {
 }
 
 impl Present {
-    pub(super) fn note(&mut self, code_object: &CodeObject<'_>) {
-        let id = code_object.shown_id();
-        if !self.known.contains(&id) {
-            self.known.insert(id.clone());
-            self.ids.push(id);
+    pub(super) fn note(&mut self, id: &KnownId) {
+        if !self.known.contains(&id.shown) {
+            self.known.insert(id.shown.clone());
+            self.ids.push(id.shown.clone());
         }
     }
 

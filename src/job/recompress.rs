@@ -13,14 +13,11 @@ use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
 use crate::container::stream::Compression;
 use crate::container::{Container, Limits, Member, Part, compressed};
 use crate::error::{Error, Malformed, Result, Want, WithPath};
-use crate::id::OffloadKind;
 use crate::io::input::{Input, Slice};
 use crate::io::meter::{Meter, emit};
 use crate::io::output::{self, Output};
 use crate::io::piece::{Piece, Sink, total_len};
-use crate::scan::{
-    Budget, CodeObject, Format, Found, Overlap, Place, Selection, Wide, device_sections, file_kind, overlap_with,
-};
+use crate::scan::{Budget, Format, KnownId, Overlap, Selection, Wide, device_sections, file_kind, overlap_with};
 
 /// The largest alignment that is kept: that of memory pages.
 const ALIGNMENT_MAX: u64 = 4096;
@@ -123,10 +120,10 @@ impl Recompress {
 }
 
 impl Recompressed {
-    fn count(&mut self, bundle: &Bundle<'_>, chosen: &Chosen) {
+    fn count(&mut self, stored_len: u64, chosen: &Chosen) {
         self.bundles = self.bundles.saturating_add(1);
         self.unchanged = self.unchanged.saturating_add(usize::from(chosen.would_grow));
-        self.before = self.before.saturating_add(bundle.stored_len);
+        self.before = self.before.saturating_add(stored_len);
         self.after = self.after.saturating_add(chosen.len);
     }
 }
@@ -166,13 +163,14 @@ impl<'p> Plain<'p> {
 }
 
 /// What a bundle becomes.
+#[derive(PartialEq, Eq)]
 enum Form {
     /// The bytes that it has.
     AsItWas,
     /// A plain bundle.
     Plain,
-    /// A compressed one, which is this.
-    Compressed(Input),
+    /// A compressed one, which the output has already.
+    Compressed,
 }
 
 /// The form of a bundle that was chosen.
@@ -226,7 +224,7 @@ impl<'j> Work<'j> {
             self.position = self.position.saturating_add(padding);
             emit(&[Piece::Zeros(padding)], &mut self.output, &mut Meter::silent())?;
             self.bundle(&bundle, None, observer)?;
-            end = bundle.offset.saturating_add(bundle.stored_len);
+            end = bundle.range()?.end;
         }
         // Whether it is padding, nobody can tell.
         if self.result.bundles > 0 { self.copy(end..self.data.len()) } else { Ok(()) }
@@ -280,51 +278,49 @@ impl<'j> Work<'j> {
             return Err(Error::NoRoom { path, offset, needed, room });
         }
         self.write_form(bundle, &plain, &chosen.form)?;
-        self.result.count(bundle, &chosen);
+        self.result.count(bundle.stored_len()?, &chosen);
         self.position = self.position.saturating_add(chosen.len);
-        room.map_or(Ok(()), |room| self.leave_hole(room, bundle.stored_len, chosen.len))
+        room.map_or(Ok(()), |room| self.leave_hole(room, bundle.stored_len()?, chosen.len))
     }
 
     /// The form that a bundle gets.
-    fn choose(&self, bundle: &Bundle<'_>, plain: &Plain<'_>, observer: &mut Observer<'_>) -> Result<Chosen> {
-        let kept = (!plain.is_changed).then_some((Form::AsItWas, bundle.stored_len));
+    fn choose(&mut self, bundle: &Bundle<'_>, plain: &Plain<'_>, observer: &mut Observer<'_>) -> Result<Chosen> {
+        let kept = (!plain.is_changed).then_some((Form::AsItWas, bundle.stored_len()?));
+        let plain_len = total_len(&plain.pieces)?;
         let Some(compression) = &self.job.compression else {
             let kept = kept.filter(|_| bundle.compressed.is_none());
-            let (form, len) = kept.unwrap_or((Form::Plain, total_len(&plain.pieces)));
+            let (form, len) = kept.unwrap_or((Form::Plain, plain_len));
             return Ok(Chosen { form, len, would_grow: false });
         };
-        let deflated = self.deflate(plain, compression, observer)?;
-        let deflated_len = deflated.len();
+        let deflated_len = self.deflate(plain, compression, observer)?;
         let may_be_plain = bundle.compressed.is_none() || !(plain.is_text || plain.has_tail);
-        let forms = [
-            kept,
-            Some((Form::Compressed(deflated), deflated_len)),
-            may_be_plain.then(|| (Form::Plain, total_len(&plain.pieces))),
-        ];
+        let forms = [kept, Some((Form::Compressed, deflated_len)), may_be_plain.then_some((Form::Plain, plain_len))];
         let smallest = forms.into_iter().flatten().min_by_key(|(_, len)| *len);
         let (form, len) = smallest.ok_or(Error::Internal("a bundle has no form"))?;
-        let would_grow = matches!(form, Form::AsItWas) && deflated_len > len;
+        let would_grow = form == Form::AsItWas && deflated_len > len;
+        if form != Form::Compressed {
+            self.output.end_at(self.position)?;
+        }
         Ok(Chosen { form, len, would_grow })
     }
 
-    /// A bundle compressed, aside.
-    fn deflate(&self, plain: &Plain<'_>, compression: &Compression, observer: &mut Observer<'_>) -> Result<Input> {
+    /// Writes a bundle compressed, where it goes if no other form is smaller. Returns its length in bytes.
+    fn deflate(&mut self, plain: &Plain<'_>, compression: &Compression, observer: &mut Observer<'_>) -> Result<u64> {
         let mut tell = |done, total| observer(Event::Progress { done, total });
-        let mut deflated = Output::stage(&self.job.output)?;
-        let meter = &mut Meter::new(&mut tell);
-        let deflation = compressed::write(&plain.pieces, compression, None, &mut deflated, meter)?;
+        let (to, meter) = (&mut self.output.writer()?, &mut Meter::new(&mut tell));
+        let deflation = compressed::write_metered(&plain.pieces, compression, None, to, meter)?;
         observer(Event::Deflated(deflation));
-        Input::of_file(&self.job.output, deflated.file()?)
+        deflation.recorded.total.ok_or(Error::Internal("a new compressed bundle has no length"))
     }
 
     fn write_form(&mut self, bundle: &Bundle<'_>, plain: &Plain<'_>, form: &Form) -> Result<()> {
         match form {
             Form::AsItWas => {
-                let old = self.data.slice(bundle.offset, bundle.stored_len);
+                let old = self.data.slice(bundle.offset, bundle.stored_len()?);
                 self.output.copy(old.ok_or(Error::Internal("no such bundle"))?)
             }
             Form::Plain => emit(&plain.pieces, &mut self.output, &mut Meter::silent()),
-            Form::Compressed(deflated) => self.output.copy(deflated.as_slice()),
+            Form::Compressed => Ok(()),
         }
     }
 
@@ -339,23 +335,20 @@ impl<'j> Work<'j> {
 
     /// The code objects that are kept, by their index; none if all are.
     fn kept(&mut self, bundle: &Bundle<'_>) -> Option<Vec<usize>> {
-        let place = Place::of_file(self.data.path());
-        let found = Found { place: &place, format: Format::Bundle, index: 0, bundle };
-        let kept = found.code_objects().filter(|code_object| self.keeps(code_object));
-        let kept: Vec<usize> = kept.map(|code_object| code_object.index()).collect();
+        let kept = (0..).zip(&bundle.entries).filter(|(_, entry)| self.keeps(&KnownId::of(&entry.id, Format::Bundle)));
+        let kept: Vec<usize> = kept.map(|(index, _)| index).collect();
         let dropped = bundle.entries.len().saturating_sub(kept.len());
         self.result.dropped = self.result.dropped.saturating_add(dropped);
         (dropped > 0).then_some(kept)
     }
 
-    fn keeps(&mut self, code_object: &CodeObject<'_>) -> bool {
-        self.present.note(code_object);
-        let is_host = code_object.entry_id().is_some_and(|id| id.kind() == OffloadKind::Host);
-        let is_dropped = self.job.drop.as_ref().is_some_and(|drop| drop.takes(code_object));
+    fn keeps(&mut self, id: &KnownId) -> bool {
+        self.present.note(id);
+        let is_dropped = self.job.drop.as_ref().is_some_and(|drop| drop.takes_id(id));
         self.drops |= is_dropped;
-        let is_kept = self.keep.as_mut().is_none_or(|keep| keep.takes(code_object));
-        let kept = !is_dropped && (is_host || is_kept);
-        self.left = self.left.saturating_add(usize::from(kept && !is_host));
+        let is_kept = self.keep.as_mut().is_none_or(|keep| keep.takes(id));
+        let kept = !is_dropped && (id.is_host() || is_kept);
+        self.left = self.left.saturating_add(usize::from(kept && !id.is_host()));
         kept
     }
 
@@ -389,7 +382,7 @@ impl<'j> Work<'j> {
 
 /// A text bundle ends where the file does, unless it is compressed.
 fn ensure_it_ends(data: Slice<'_>, bundle: &Bundle<'_>, plain: &Plain<'_>, form: &Form) -> Result<()> {
-    let is_last = bundle.offset.saturating_add(bundle.stored_len) >= data.len();
+    let is_last = bundle.range()?.end >= data.len();
     let next = match form {
         Form::Plain if bundle.compressed.is_none() => return Ok(()),
         Form::Plain if plain.has_tail => "the data that was compressed with it",

@@ -15,7 +15,7 @@ const SHARED_MAX: u64 = 16;
 /// # Errors
 /// [`Malformed::Value`] if they do.
 pub(super) fn check_size(path: &Path, bundle: &Bundle<'_>, taken: impl Iterator<Item = usize>) -> Result<()> {
-    let len = bundle.compressed.map_or(bundle.stored_len, |recorded| recorded.inflated);
+    let len = bundle.compressed.map_or_else(|| bundle.stored_len(), |recorded| Ok(recorded.inflated))?;
     let sizes = taken.filter_map(|index| bundle.entries.get(index)).map(Entry::size);
     let size = sizes.fold(0, u64::saturating_add);
     if size <= len.saturating_mul(SHARED_MAX) {

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::requests::Requests;
-use super::{Event, FileType, Observer, objcopy, observe_plain};
-use crate::container::object::Format;
+use super::{Event, FileType, Observer, observe_plain};
 use crate::container::sequence::{self, Bundles, Inflate};
 use crate::container::{Limits, compressed};
 use crate::error::{Error, Result};
@@ -20,8 +19,8 @@ use crate::io::piece::Sink;
 pub struct Unbundle {
     /// The file to read.
     pub input: PathBuf,
-    /// Its type, as in `-type`.
-    pub file_type: String,
+    /// Its type.
+    pub file_type: FileType,
     /// The entries that are wanted and where each goes.
     pub requests: Vec<(EntryId, PathBuf)>,
     /// What counts as compatible.
@@ -34,8 +33,13 @@ pub struct Unbundle {
     pub inflate: Inflate,
     /// What the file may inflate to.
     pub limits: Limits,
-    /// Instead of taking a fat object apart, tell the command with which LLVM would take the host out of it.
-    pub print_commands: bool,
+}
+
+/// The outputs of the requests that an entry serves.
+struct Staged {
+    outputs: Vec<Option<Output>>,
+    /// Whether the file holds a bundle.
+    is_bundle: bool,
 }
 
 impl Unbundle {
@@ -45,19 +49,35 @@ impl Unbundle {
     /// # Errors
     /// Any of [`Error`], [`Error::MissingEntries`] among them; all outputs are then what they were before.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
-        let input = Input::open_within(&self.input, self.limits.streamed)?;
-        let staged = self.stage(&input, observer);
+        self.run_on(&Input::open_within(&self.input, self.limits.streamed)?, observer)
+    }
+
+    /// Writes the code objects of an input that is open.
+    ///
+    /// # Errors
+    /// As [`Unbundle::run`].
+    pub fn run_on(&self, input: &Input, observer: &mut Observer<'_>) -> Result<()> {
+        let staged = self.stage(input, observer).and_then(|staged| self.complete(input, staged));
         output::commit(input.vouch_for(staged)?)
     }
 
-    /// Writes the code objects, but does not put them in place.
-    fn stage(&self, input: &Input, observer: &mut Observer<'_>) -> Result<Vec<Output>> {
+    /// Does the work of [`Unbundle::run_on`], but puts no output in place. Returns for each request whether an entry serves
+    /// it.
+    ///
+    /// # Errors
+    /// As [`Unbundle::run`].
+    pub fn rehearse(&self, input: &Input, observer: &mut Observer<'_>) -> Result<Vec<bool>> {
+        let staged = input.vouch_for(self.stage(input, observer))?;
+        Ok(staged.outputs.iter().map(Option::is_some).collect())
+    }
+
+    /// Writes the code objects that serve the requests, but does not put them in place.
+    fn stage(&self, input: &Input, observer: &mut Observer<'_>) -> Result<Staged> {
         observe_plain(input.as_slice(), observer);
-        let file_type = FileType::from_name(&self.file_type)?;
-        if file_type == FileType::Archive {
+        if self.file_type == FileType::Archive {
             return Err(Error::Usage("an archive is taken apart by UnbundleArchive"));
         }
-        let container = file_type.container();
+        let container = self.file_type.container();
         let mut outputs: Vec<Option<Output>> = self.requests.iter().map(|_| None).collect();
         let mut requests = Requests::new(&self.requests, self.rules);
         let mut bundles = Bundles::new(input.as_slice(), &*container, self.inflate).with_limits(self.limits);
@@ -76,23 +96,22 @@ impl Unbundle {
         if !missing.is_empty() && !self.allow_missing {
             return Err(Error::MissingEntries(missing));
         }
-        if self.print_commands && self.file_type == "o" && Format::of(input.bytes()).is_some() {
-            let served = self.requests.iter().zip(&outputs).filter(|(_, output)| output.is_some());
-            if served.into_iter().any(|((id, _), _)| id.kind() == OffloadKind::Host) {
-                observer(Event::Command(objcopy::remove_sections(&self.input)));
+        Ok(Staged { outputs, is_bundle })
+    }
+
+    /// Adds outputs for the requests that no entry serves.
+    fn complete(&self, input: &Input, staged: Staged) -> Result<Vec<Output>> {
+        let complete = |((id, path), output): (&(EntryId, PathBuf), Option<Output>)| {
+            if let Some(output) = output {
+                return Ok(output);
             }
-            return Ok(Vec::new());
-        }
-        for ((id, path), output) in self.requests.iter().zip(&mut outputs) {
-            if output.is_none() {
-                let mut empty = Output::stage(path)?;
-                if !is_bundle && id.kind() == OffloadKind::Host {
-                    copy_inflated(input, self.limits, &mut empty)?;
-                }
-                *output = Some(empty);
+            let mut empty = Output::stage(path)?;
+            if !staged.is_bundle && id.kind() == OffloadKind::Host {
+                copy_inflated(input, self.limits, &mut empty)?;
             }
-        }
-        Ok(outputs.into_iter().flatten().collect())
+            Ok(empty)
+        };
+        self.requests.iter().zip(staged.outputs).map(complete).collect()
     }
 
     /// Writes the code objects of all entries of the bundle that serve a request which is still open.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::error::Want;
-use crate::scan::{CodeObject, Selection};
+use crate::scan::{KnownId, Selection};
 
 /// A selection, and what of it has taken a code object so far.
 pub(super) struct Unmatched<'s> {
@@ -20,12 +20,12 @@ impl<'s> Unmatched<'s> {
         Self { selection, matched: Vec::new(), known: HashSet::new() }
     }
 
-    /// Whether the selection takes a code object; what takes it is no longer unmatched.
-    pub(super) fn takes(&mut self, code_object: &CodeObject<'_>) -> bool {
-        let is_taken = self.selection.takes(code_object);
+    /// Whether the selection takes a code object with this ID; what takes it is no longer unmatched.
+    pub(super) fn takes(&mut self, id: &KnownId) -> bool {
+        let is_taken = self.selection.takes_id(id);
         if is_taken && self.known.len() < self.wants() {
             for want in 0..self.wants() {
-                if !self.known.contains(&want) && self.is_for(want, code_object) {
+                if !self.known.contains(&want) && self.is_for(want, id) {
                     self.known.insert(want);
                     self.matched.push(want);
                 }
@@ -61,13 +61,13 @@ impl<'s> Unmatched<'s> {
         self.selection.targets.len().saturating_add(self.selection.kinds.len())
     }
 
-    fn is_for(&self, want: usize, code_object: &CodeObject<'_>) -> bool {
+    fn is_for(&self, want: usize, id: &KnownId) -> bool {
         let Selection { targets, kinds, .. } = self.selection;
         match targets.get(want) {
-            Some(pattern) => self.selection.target_takes(pattern, code_object),
+            Some(pattern) => self.selection.target_takes(pattern, id),
             None => {
                 let kind = want.checked_sub(targets.len()).and_then(|want| kinds.get(want));
-                kind.is_some_and(|&kind| Selection::kind_takes(kind, code_object))
+                kind.is_some_and(|&kind| Selection::kind_takes(kind, id))
             }
         }
     }

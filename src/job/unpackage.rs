@@ -110,7 +110,7 @@ impl Unpackage {
             return Err(Error::Usage("Image must have a 'file' argument."));
         }
         let mut run = Run::new(self, input.len(), requests, observer);
-        let mut sources = Sources::new(&self.input);
+        let mut sources = Sources::new(input.as_slice());
         input.vouch_for(regions::visit(input.as_slice(), &mut sources, &mut |region| run.visit(region)))?;
         let names = run.finish(&input, &sources)?;
         if self.requests.is_empty() {
@@ -249,7 +249,7 @@ impl<'j, 'o> Run<'j, 'o> {
         };
         let mut output = Output::stage_as(name.as_ref(), Manner::Generated)?;
         // There may be thousands of them, of which none should keep anything in memory.
-        content.copy_to_file(output.file()?, name.as_ref())?;
+        content.copy_to_file(output.writer()?.out, name.as_ref())?;
         self.taken.insert(name.clone(), self.seen);
         self.by_name.push((name, output));
         Ok(())
@@ -537,7 +537,7 @@ mod tests {
         let images: Vec<_> =
             inputs.iter().map(|(info, input)| NewImage { info: (*info).clone(), content: input.as_slice() }).collect();
         let mut bytes = Vec::new();
-        crate::io::piece::emit(&plan(version, &images), &mut bytes).unwrap();
+        crate::io::piece::emit(&plan(version, &images).unwrap(), &mut bytes).unwrap();
         std::fs::write(&path, bytes).unwrap();
         path
     }

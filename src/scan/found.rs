@@ -1,5 +1,7 @@
 //! What a search finds: bundles at places, and the code objects in them.
 
+use std::borrow::Cow;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -12,7 +14,7 @@ use crate::container::sequence::Bundle;
 use crate::container::stream::Recorded;
 use crate::container::{Entry, Part};
 use crate::error::{Error, Malformed, Result, printable_start};
-use crate::id::EntryId;
+use crate::id::{EntryId, OffloadKind};
 use crate::io::input::Slice;
 
 /// The longest bundle entry ID that a search parses and shows in full, in bytes, and the most features of one. Those of compilers
@@ -146,16 +148,16 @@ pub struct Provenance {
 }
 
 impl Provenance {
-    pub(crate) fn new(place: &Arc<Place>, bundle: usize, code_object: &CodeObject<'_>) -> Self {
-        Self {
+    pub(crate) fn new(place: &Arc<Place>, bundle: usize, code_object: &CodeObject<'_>) -> Result<Self> {
+        Ok(Self {
             place: Arc::clone(place),
             format: code_object.format,
             bundle,
-            bundle_range: code_object.bundle_range(),
+            bundle_range: code_object.bundle_range()?,
             compressed: code_object.bundle.compressed,
             id: code_object.id().get(..=ID_MAX).unwrap_or(code_object.id()).to_vec(),
             range: code_object.range(),
-        }
+        })
     }
 
     /// Its bundle entry ID, as [`CodeObject::entry_id`].
@@ -174,6 +176,27 @@ impl Provenance {
     /// Those of [`Place::uri`].
     pub fn uri(&self) -> Result<Option<String>> {
         uri(&self.place, self.compressed.map(|_| self.bundle_range.clone()), self.range.clone())
+    }
+}
+
+/// The entry ID of a code object, parsed once for all that is asked of it.
+#[derive(Debug)]
+pub(crate) struct KnownId {
+    /// The ID, safe to print on a terminal, as [`CodeObject::shown_id`].
+    pub(crate) shown: String,
+    /// None if what is recorded is not an ID.
+    pub(crate) parsed: Option<EntryId>,
+}
+
+impl KnownId {
+    /// The ID that a container of this format records.
+    pub(crate) fn of(recorded: &[u8], format: Format) -> Self {
+        Self { shown: printable_start(recorded, ID_MAX), parsed: parse_id(recorded, format).ok() }
+    }
+
+    /// Whether it is that of host code.
+    pub(crate) fn is_host(&self) -> bool {
+        self.parsed.as_ref().is_some_and(|id| id.kind() == OffloadKind::Host)
     }
 }
 
@@ -201,7 +224,7 @@ fn uri(place: &Place, compressed: Option<Range<u64>>, range: Option<Range<u64>>)
         Some(bundle) => place.uri(bundle, Some(range)),
         None => place.uri(range, None),
     };
-    range.map(uri).transpose()
+    range.filter(|_| !place.file().as_os_str().is_empty()).map(uri).transpose()
 }
 
 /// A code object in a bundle.
@@ -226,6 +249,11 @@ impl<'f> CodeObject<'f> {
         self.parse_id().ok()
     }
 
+    /// Its bundle entry ID, for what asks about it more than once.
+    pub(crate) fn known_id(&self) -> KnownId {
+        KnownId::of(&self.entry.id, self.format)
+    }
+
     /// Its bundle entry ID, or why it has none.
     pub(crate) fn parse_id(&self) -> Result<EntryId, String> {
         parse_id(&self.entry.id, self.format)
@@ -242,7 +270,8 @@ impl<'f> CodeObject<'f> {
     }
 
     /// Where it lies: counted from the [origin](Place::origin) of its place, or, in a compressed bundle, from the start
-    /// of the inflated bundle. None if it lies in no one piece.
+    /// of the inflated bundle. None if it lies in no one piece. The range of one that lies [in the file](Self::is_in_file)
+    /// and is not compressed can be taken from the searched bytes after the search.
     pub fn range(&self) -> Option<Range<u64>> {
         let [Part::Range(range)] = self.entry.parts.as_slice() else { return None };
         let base = if self.bundle.compressed.is_some() { 0 } else { self.bundle.offset };
@@ -250,8 +279,11 @@ impl<'f> CodeObject<'f> {
     }
 
     /// Where its bundle lies, counted from the [origin](Place::origin) of its place.
-    pub fn bundle_range(&self) -> Range<u64> {
-        self.bundle.offset..self.bundle.offset.saturating_add(self.bundle.stored_len)
+    ///
+    /// # Errors
+    /// Those of [`Bundle::stored_len`].
+    pub fn bundle_range(&self) -> Result<Range<u64>> {
+        self.bundle.range()
     }
 
     /// Whether its bytes are those of the file that was searched.
@@ -280,17 +312,33 @@ impl<'f> CodeObject<'f> {
         amdgpu::target_id(self.bundle.head(self.index, ContentKind::HEAD_LEN)?)
     }
 
+    /// Its bytes: borrowed from the file if they lie there in one piece, otherwise restored, or inflated and checked.
+    ///
+    /// # Errors
+    /// Those of [`write_to`](Self::write_to).
+    pub fn bytes(&self) -> Result<Cow<'f, [u8]>> {
+        self.bundle.bytes(self.index)
+    }
+
+    /// Writes its bytes to `out`, without holding all of them in memory. What was written is wrong unless this succeeds.
+    ///
+    /// # Errors
+    /// Those of [`Bundle::write_to`].
+    pub fn write_to(&self, out: &mut dyn io::Write) -> Result<()> {
+        self.bundle.write_to(self.index, out)
+    }
+
     /// The code object as it lies in the file; none where it is compressed, or has to be restored.
     pub fn in_place(&self) -> Option<Slice<'f>> {
         self.bundle.in_place(self.index)
     }
 
-    /// Its URI, as [`Place::uri`] forms it; none if it lies in no one piece.
+    /// Its URI, as [`Place::uri`] forms it; none if it lies in no one piece, or the searched bytes are of no file.
     ///
     /// # Errors
     /// Those of [`Place::uri`].
     pub fn uri(&self) -> Result<Option<String>> {
-        uri(self.place, self.bundle.compressed.map(|_| self.bundle_range()), self.range())
+        uri(self.place, self.bundle.compressed.map(|_| self.bundle_range()).transpose()?, self.range())
     }
 
     /// The ID, safe to print on a terminal. One of more than 4096 bytes is cut, and ends in `...`.

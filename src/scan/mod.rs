@@ -20,15 +20,11 @@
 //! # Which GPUs does a file carry code for?
 //!
 //! ```
-//! use std::path::Path;
-//!
-//! use offload_bundle::io::Input;
 //! use offload_bundle::scan::{Finding, Scan};
 //!
-//! let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/offload/llvm22-embedded.o");
-//! let input = Input::open(&file)?;
+//! let data = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/offload/llvm22-embedded.o"))?;
 //! let mut found = Vec::new();
-//! Scan::default().run(&input, &mut |finding| {
+//! Scan::default().run(&data, &mut |finding| {
 //!     if let Finding::Bundle(bundle) = finding {
 //!         for code_object in bundle.code_objects() {
 //!             found.push((code_object.shown_id(), bundle.place.section(), code_object.kind()));
@@ -37,7 +33,7 @@
 //!     Ok(())
 //! })?;
 //! assert_eq!(found[0].1.as_deref(), Some(".llvm.offloading"));
-//! # Ok::<(), offload_bundle::Error>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
@@ -56,6 +52,7 @@ mod zip;
 
 pub(crate) use amdgpu::target_id as recorded_target;
 pub(crate) use budget::Budget;
+pub(crate) use found::KnownId;
 pub use found::{CodeObject, Finding, Format, Found, Provenance};
 pub use image::ContentKind;
 pub(crate) use overlap::{Overlap, find as overlap_with};
@@ -69,7 +66,7 @@ pub(crate) use wide::Wide;
 use crate::container::Limits;
 use crate::container::sequence::Inflate;
 use crate::error::Result;
-use crate::io::input::Input;
+use crate::io::input::Slice;
 
 /// How a file is searched for device code.
 #[derive(Clone, Copy, Debug)]
@@ -108,11 +105,70 @@ pub enum Checksums {
 pub type Visitor<'v> = dyn FnMut(Finding<'_>) -> Result<()> + 'v;
 
 impl Scan {
-    /// Hands all that is found in a file to `visitor`, in the order of the file.
+    /// Hands all that is found in some bytes, or in an [`Input`](crate::io::Input), to `visitor`, in their order. The members
+    /// of a thin archive are read only if that is an input.
     ///
     /// # Errors
     /// Those of the visitor, which end the search. What is wrong with the file is a [`Finding::Broken`].
-    pub fn run(&self, input: &Input, visitor: &mut Visitor<'_>) -> Result<()> {
-        walk::Walk::new(*self, input, visitor).file(input)
+    pub fn run<'a>(&self, data: impl Into<Slice<'a>>, visitor: &mut Visitor<'_>) -> Result<()> {
+        let data = data.into();
+        walk::Walk::new(*self, data, visitor).file(data)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use super::*;
+    use crate::bytes;
+    use crate::container::binary::Binary;
+    use crate::container::sequence::Bundles;
+
+    /// A bundle, a compressed one, and others.
+    const MIXED: &[u8] = include_bytes!("../../fixtures/sequence/mixed.bundle");
+
+    #[test]
+    #[cfg_attr(miri, ignore = "inflates")]
+    fn bytes_of_the_program_are_read_without_a_file() {
+        let binary = Binary::default();
+        let mut bundles = Bundles::new(MIXED, &binary, Inflate::AsNeeded).map(Result::unwrap);
+        let of_first = bundles.next().unwrap().bytes(0).unwrap();
+        drop(bundles);
+        let mut seen = Vec::new();
+        let mut visit = |finding: Finding<'_>| {
+            if let Finding::Bundle(found) = finding {
+                for code_object in found.code_objects() {
+                    let bytes = code_object.bytes()?;
+                    let mut written = Vec::new();
+                    code_object.write_to(&mut written)?;
+                    assert!(written == *bytes && code_object.size() == bytes::len_u64(&bytes));
+                    assert_eq!(matches!(bytes, Cow::Borrowed(_)), found.bundle.compressed.is_none());
+                    let is_named = code_object.uri()?.is_some();
+                    seen.push((bytes.into_owned(), found.bundle.compressed.is_some(), is_named));
+                }
+            }
+            Ok(())
+        };
+        Scan::default().run(MIXED, &mut visit).unwrap();
+        assert!(seen[0].0 == *of_first && seen.iter().all(|(_, _, is_named)| !is_named));
+        assert!(seen.iter().any(|(_, is_compressed, _)| *is_compressed));
+    }
+
+    #[test]
+    fn errors_of_bytes_of_the_program_name_no_file() {
+        let mut texts = Vec::new();
+        for data in [&b"CCOB"[..], b"!<thin>\nx.o/            0           0     0     644     5         `\n"] {
+            let mut visit = |finding: Finding<'_>| {
+                if let Finding::Broken { error, .. } = finding {
+                    texts.push(error.to_string());
+                }
+                Ok(())
+            };
+            Scan::default().run(data, &mut visit).unwrap();
+        }
+        let [broken, beside] = texts.as_slice() else { panic!("{texts:?}") };
+        assert!(broken.starts_with("the version of the compressed bundle needs 2 bytes"), "{broken}");
+        assert!(beside.contains("x.o") && beside.ends_with("files beside it are not opened"), "{beside}");
     }
 }

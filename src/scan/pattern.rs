@@ -1,7 +1,7 @@
 //! Which code objects are meant: patterns over bundle entry IDs and target IDs.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use super::found::CodeObject;
+use super::found::{CodeObject, KnownId};
 use crate::id::target_id::TargetId;
 use crate::id::{Compatibility, EntryId, OffloadKind, Rules};
 
@@ -83,14 +83,12 @@ impl Pattern {
         &self.text
     }
 
-    fn matches(&self, code_object: &CodeObject<'_>, comparison: Comparison) -> bool {
-        let id = code_object.entry_id();
+    fn matches(&self, KnownId { shown, parsed }: &KnownId, comparison: Comparison) -> bool {
+        let id = parsed.as_ref();
         match &self.form {
             Form::Glob(glob) => {
-                let target_id = id.as_ref().map(|id| id.target_id().to_string());
-                let written = id.as_ref().map(EntryId::to_string);
-                let names = [Some(code_object.shown_id()), target_id, written];
-                names.into_iter().flatten().any(|name| glob.matches(&name))
+                let written = |id: &EntryId| glob.matches(&id.target_id().to_string()) || glob.matches(&id.to_string());
+                glob.matches(shown) || id.is_some_and(written)
             }
             Form::Entry(pattern) => id.is_some_and(|id| match id.compatibility(pattern, Rules::default()) {
                 Compatibility::Exact => true,
@@ -114,20 +112,25 @@ impl Pattern {
 impl Selection {
     /// Whether a code object is meant. Where neither targets nor kinds are named, all are but those of hosts.
     pub fn takes(&self, code_object: &CodeObject<'_>) -> bool {
+        self.takes_id(&code_object.known_id())
+    }
+
+    /// Whether a code object with this ID is meant.
+    pub(crate) fn takes_id(&self, id: &KnownId) -> bool {
         if self.targets.is_empty() && self.kinds.is_empty() {
-            return code_object.entry_id().is_none_or(|id| id.kind() != OffloadKind::Host);
+            return !id.is_host();
         }
-        (self.kinds.is_empty() || self.kinds.iter().any(|&kind| Self::kind_takes(kind, code_object)))
-            && (self.targets.is_empty() || self.targets.iter().any(|pattern| self.target_takes(pattern, code_object)))
+        (self.kinds.is_empty() || self.kinds.iter().any(|&kind| Self::kind_takes(kind, id)))
+            && (self.targets.is_empty() || self.targets.iter().any(|pattern| self.target_takes(pattern, id)))
     }
 
-    /// Whether a code object is for one of the targets, whatever its kind.
-    pub(crate) fn target_takes(&self, pattern: &Pattern, code_object: &CodeObject<'_>) -> bool {
-        pattern.matches(code_object, self.comparison)
+    /// Whether a code object with this ID is for one of the targets, whatever its kind.
+    pub(crate) fn target_takes(&self, pattern: &Pattern, id: &KnownId) -> bool {
+        pattern.matches(id, self.comparison)
     }
 
-    /// Whether a code object is of a kind.
-    pub(crate) fn kind_takes(kind: OffloadKind, code_object: &CodeObject<'_>) -> bool {
-        code_object.entry_id().is_some_and(|id| id.kind().is_compatible_with(kind, Rules::default()))
+    /// Whether a code object with this ID is of a kind.
+    pub(crate) fn kind_takes(kind: OffloadKind, id: &KnownId) -> bool {
+        id.parsed.as_ref().is_some_and(|id| id.kind().is_compatible_with(kind, Rules::default()))
     }
 }

@@ -101,14 +101,14 @@ pub(crate) fn file_kind(data: &[u8]) -> FileKind {
 }
 
 impl<'w, 'v> Walk<'w, 'v> {
-    pub(super) fn new(scan: Scan, input: &Input, visitor: &'w mut Visitor<'v>) -> Self {
-        let (sources, budget) = (Sources::new(input.path()), Budget::new(scan.limits, input.len()));
+    pub(super) fn new(scan: Scan, data: Slice<'_>, visitor: &'w mut Visitor<'v>) -> Self {
+        let (sources, budget) = (Sources::new(data), Budget::new(scan.limits, data.len()));
         Self { scan, sources, budget, bundles: 0, visitor }
     }
 
     /// Walks a whole file.
-    pub(super) fn file(&mut self, input: &Input) -> Result<()> {
-        self.look(&Place::of_file(input.path()), input.as_slice(), DEPTH_MAX)
+    pub(super) fn file(&mut self, data: Slice<'_>) -> Result<()> {
+        self.look(&Place::of_file(data.path()), data, DEPTH_MAX)
     }
 
     fn look(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
@@ -193,8 +193,8 @@ impl<'w, 'v> Walk<'w, 'v> {
         let mut bundles = Bundles::new(data, container, self.scan.inflate);
         for index in 0..usize::MAX {
             let limits = self.budget.limits_at(place);
-            let claimed = bundles.claimed(limits);
             let bundle = bundles.next_within(limits);
+            let claimed = bundles.claimed();
             let inflated = match (&bundle, claimed) {
                 (_, None) => 0,
                 (Ok(Some(bundle)), Some(_)) if self.scan.inflate != Inflate::Whole => len_u64(bundle.beginning()),
@@ -234,7 +234,8 @@ impl<'w, 'v> Walk<'w, 'v> {
     /// The code objects of a bundle that are bundles themselves.
     fn nested(&mut self, place: &Place, around: Slice<'_>, bundle: &Bundle<'_>, depth: u32) -> Result<()> {
         // Entries can name the same bytes again and again; those of compilers never do.
-        let mut left = bundle.stored_len;
+        let stored_len = bundle.stored_len()?;
+        let mut left = stored_len;
         for (index, entry) in bundle.entries.iter().enumerate() {
             let Some(head) = bundle.head(index, ContentKind::HEAD_LEN) else { continue };
             let is_bundle = match ContentKind::of(head) {
@@ -255,7 +256,7 @@ impl<'w, 'v> Walk<'w, 'v> {
             if let Some(data) = bundle.in_place(index) {
                 let Some(rest) = left.checked_sub(data.len()) else {
                     let (what, expected) = ("size of the bundles in it", "together no more than the bundle");
-                    let found = bundle.stored_len.saturating_sub(left).saturating_add(data.len());
+                    let found = stored_len.saturating_sub(left).saturating_add(data.len());
                     let malformed = Malformed::Value { what, found, offset: bundle.offset, expected };
                     return self.broken(&place, around, Error::malformed(data.path(), malformed));
                 };

@@ -1,7 +1,12 @@
 //! What can be many or long in a file, and the command lines that read it.
 
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
 use crate::bombs::files::{self, elf, thin};
-use crate::look::make::{DEFLATED, Elf, STORED, Section, Zipped, coff, zip};
+use crate::look::make::{DEFLATED, Elf, STORED, Section, Zipped, coff, pe, zip};
+use crate::machine::skip;
 use crate::reference::formats;
 use crate::reference::offload;
 use crate::reference::offload::Image;
@@ -209,6 +214,18 @@ fn objects() -> Vec<Dimension> {
             &o,
         ),
         one_file(
+            "sections of a PE file",
+            800,
+            |n| sections(n, |_| ".hip_fat".to_owned(), &small_bundle(), pe),
+            &[packager()],
+        ),
+        one_file(
+            "other sections of a PE file",
+            8000,
+            |n| sections(n, |i| format!(".t{i}"), b"code", pe),
+            &[packager()],
+        ),
+        one_file(
             "sections with offload binaries",
             800,
             |n| {
@@ -218,6 +235,32 @@ fn objects() -> Vec<Dimension> {
             },
             &[packager()],
         ),
+    ]
+}
+
+/// Bitcode with so many functions, if LLVM's assembler is there to make it.
+fn bitcode(functions: usize) -> Option<Vec<u8>> {
+    let tool = Path::new("/usr/lib/llvm-22/bin/llvm-as");
+    let mut text = String::from("target triple = \"amdgcn-amd-amdhsa\"\n");
+    (0..functions).for_each(|number| text += &format!("define void @function_{number}() {{ ret void }}\n"));
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("in.ll"), text).unwrap();
+    let made = Command::new(tool).args(["in.ll", "-o", "out.bc"]).current_dir(directory.path()).status().ok()?;
+    made.success().then(|| fs::read(directory.path().join("out.bc")).unwrap())
+}
+
+/// Modules of bitcode.
+fn modules() -> Vec<Dimension> {
+    if bitcode(1).is_none() {
+        skip("growth: symbols of bitcode", "LLVM 22 is not installed");
+        return Vec::new();
+    }
+    let module = |functions| bitcode(functions).unwrap();
+    let bundled = move |n| files::ar(&[("m.bc", &formats::binary(&[(GFX906, &module(n))], 1))]);
+    let packed = move |n| offload::write(1, &[Image { content: module(n), ..image(906) }]);
+    vec![
+        one_file("symbols of bitcode in an archive", 4000, bundled, &[bundler("a")]),
+        one_file("symbols of bitcode in an offload binary", 4000, packed, &[packager()]),
     ]
 }
 
@@ -336,6 +379,21 @@ fn command_lines() -> Vec<Dimension> {
         let images = offload::write(1, &(0..n).map(image).collect::<Vec<_>>());
         vec![("in".to_owned(), images), ("words".to_owned(), words.into_bytes()), ("out/keep".to_owned(), Vec::new())]
     };
+    let patterns = move |n: usize| {
+        let words = list(n, &|i| format!("-t {}", id(i)), " ");
+        vec![("in".to_owned(), binary(&(0..n).map(id).collect::<Vec<_>>())), ("words".to_owned(), words.into_bytes())]
+    };
+    let from_archive = move |n: usize| {
+        let targets = list(n, &id, ",");
+        let outputs = list(n, &|i| format!("-output=out/{i}"), " ");
+        let words = format!("-type=a -unbundle -input=in -targets={targets} {outputs}").into_bytes();
+        let bundle = binary(&(0..n).map(id).collect::<Vec<_>>());
+        vec![
+            ("in".to_owned(), files::ar(&[("m.o", &bundle)])),
+            ("words".to_owned(), words),
+            ("out/keep".to_owned(), Vec::new()),
+        ]
+    };
     let words = move |n: usize| {
         vec![("in".to_owned(), small_bundle()), ("words".to_owned(), list(n, &|i| format!("w{i}"), " ").into_bytes())]
     };
@@ -349,6 +407,8 @@ fn command_lines() -> Vec<Dimension> {
     vec![
         dimension("requests that are served", 500, Box::new(requests), &["-type=bc @words"]),
         dimension("requests for what is missing", 200, Box::new(missing), &["-type=bc @words"]),
+        dimension("requests for members of an archive", 200, Box::new(from_archive), &["@words"]),
+        dimension("patterns", 300, Box::new(patterns), &["extract -n in $words"]),
         dimension("inputs to be bundled", 1000, Box::new(bundle), &["@words"]),
         dimension("images to be packaged", 1000, Box::new(package), &["package -o out @words"]),
         dimension("requests for images", 100, Box::new(unpackage), &["package in @words"]),
@@ -368,5 +428,5 @@ fn command_lines() -> Vec<Dimension> {
 }
 
 pub fn all() -> Vec<Dimension> {
-    [bundles(), objects(), archives(), offload_binaries(), command_lines()].into_iter().flatten().collect()
+    [bundles(), objects(), modules(), archives(), offload_binaries(), command_lines()].into_iter().flatten().collect()
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use offload_bundle::id::EntryId;
-use offload_bundle::job::Bundle;
+use offload_bundle::job::{Bundle, FileType};
 
 use super::fields::{self, Field, numbers};
 use crate::bombs::files;
@@ -67,11 +67,10 @@ fn fat(host: &[u8]) -> Vec<u8> {
     let job = Bundle {
         members: vec![member(HOST, "host"), member(GFX906, "device")],
         output: path("out"),
-        file_type: "o".to_owned(),
+        file_type: FileType::Object,
         alignment: std::num::NonZeroU32::new(1),
         compression: None,
         compressed_version: None,
-        print_commands: false,
     };
     job.run(&mut |_| {}).unwrap();
     fs::read(path("out")).unwrap()

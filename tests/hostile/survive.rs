@@ -80,7 +80,7 @@ impl Lab {
 
     fn list(&self, file_type: &str) {
         let (input, inflate) = (self.path("in"), Inflate::Whole);
-        let job = List { input, file_type: file_type.to_owned(), inflate, limits: LIMITS };
+        let job = List { input, file_type: FileType::from_name(file_type).unwrap(), inflate, limits: LIMITS };
         let mut listed = Vec::new();
         drop(job.run(&mut listed, &mut |_| {}));
         let obeyed = |c: char| c.is_control() && c != '\n';
@@ -93,14 +93,13 @@ impl Lab {
         for id in [GFX906, HOST] {
             let job = Unbundle {
                 input: self.path("in"),
-                file_type: file_type.to_owned(),
+                file_type: FileType::from_name(file_type).unwrap(),
                 requests: vec![(EntryId::parse(id).unwrap(), self.path("out"))],
                 rules: Rules::default(),
                 allow_missing: false,
                 explain: false,
                 inflate: Inflate::AsNeeded,
                 limits: LIMITS,
-                print_commands: false,
             };
             let content = self.take(job.run(&mut |_| {}).is_ok());
             // The host of a fat object is put together anew.

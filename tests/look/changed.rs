@@ -7,7 +7,7 @@ use std::path::Path;
 use offload_bundle::container::Limits;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::id::{EntryId, Rules};
-use offload_bundle::job::{Destination, Extract, Source, Unbundle};
+use offload_bundle::job::{Destination, Extract, FileType, Source, Unbundle};
 use offload_bundle::scan::{Pattern, Selection};
 
 use super::inspect::bundle;
@@ -36,14 +36,13 @@ fn extracted(dir: &Path, targets: &[&str]) -> Result<BTreeMap<String, Vec<u8>>, 
 fn unbundled(dir: &Path, allow_missing: bool) -> Result<Vec<u8>, String> {
     let unbundle = Unbundle {
         input: dir.join("in"),
-        file_type: "bc".to_owned(),
+        file_type: FileType::Binary,
         requests: vec![(EntryId::parse(GFX906).unwrap(), dir.join("out"))],
         rules: Rules::default(),
         allow_missing,
         explain: false,
         inflate: Inflate::AsNeeded,
         limits: Limits::default(),
-        print_commands: false,
     };
     unbundle.run(&mut |_| {}).map_err(|error| error.to_string())?;
     Ok(fs::read(dir.join("out")).unwrap())

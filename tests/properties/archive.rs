@@ -3,7 +3,7 @@ use offload_bundle::container::archive::{Archive, Location};
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::id::{EntryId, Rules};
 use offload_bundle::io::Input;
-use offload_bundle::job::{List, UnbundleArchive};
+use offload_bundle::job::{FileType, List, UnbundleArchive};
 
 use super::room::Room;
 use super::sources::Sources;
@@ -25,8 +25,12 @@ pub fn archive(data: &[u8]) {
     let room = Room::with(data);
     let sources = Sources::of(data);
     let mut lines = Vec::new();
-    let list =
-        List { input: room.input(), file_type: "a".to_owned(), inflate: Inflate::AsNeeded, limits: Limits::default() };
+    let list = List {
+        input: room.input(),
+        file_type: FileType::Archive,
+        inflate: Inflate::AsNeeded,
+        limits: Limits::default(),
+    };
     let listed = list.run(&mut lines, &mut |_| {}).is_ok();
     for (allow_missing, check) in [(true, false), (false, true)] {
         let outcome = run(&room, allow_missing, check);

@@ -4,7 +4,7 @@ use offload_bundle::container::compressed::Version;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::Method;
 use offload_bundle::id::EntryId;
-use offload_bundle::job::Bundle;
+use offload_bundle::job::{Bundle, FileType};
 
 use super::choices::{Choices, digest};
 use super::formats::{self, Ccob, inflate};
@@ -56,11 +56,10 @@ fn round_trip(data: &[u8]) {
     let job = Bundle {
         members: files(["in", "in1"]),
         output: room.path("bundle"),
-        file_type: "bc".to_owned(),
+        file_type: FileType::Binary,
         alignment: Some(NonZeroU32::MIN),
         compression: Some(compression),
         compressed_version,
-        print_commands: false,
     };
     job.run(&mut |_| {}).unwrap();
 

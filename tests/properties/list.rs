@@ -60,7 +60,7 @@ fn run(room: &Room, file_type: &str) -> (String, Option<String>) {
     let mut out = Vec::new();
     let job = List {
         input: room.input(),
-        file_type: file_type.to_owned(),
+        file_type: FileType::from_name(file_type).unwrap(),
         inflate: Inflate::AsNeeded,
         limits: Limits::default(),
     };

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::io::Input;
-use offload_bundle::job::{Destination, List, Verify};
+use offload_bundle::job::{Destination, FileType, List, Verify};
 use offload_bundle::scan::{Finding, Scan};
 
 use super::choices::Choices;
@@ -26,7 +26,7 @@ pub fn races(data: &[u8]) {
     let file = OpenOptions::new().write(true).open(room.input()).unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let writer = scope.spawn(|| {
             let mut choices = Choices::new(plan);
             let changes: Vec<(usize, u8)> =
                 (0..4).map(|_| (choices.below(data.len()), choices.pick(&[0xf0, 0xff, 0, 1, 0x80, b'/']))).collect();
@@ -40,6 +40,8 @@ pub fn races(data: &[u8]) {
         });
         read(&room);
         stop.store(true, Ordering::Relaxed);
+        // The end of a scope does not wait for what a thread does at its end.
+        writer.join().unwrap();
     });
 }
 
@@ -63,8 +65,12 @@ fn read(room: &Room) {
     }
     for file_type in TYPES {
         let mut listed = Vec::new();
-        let list =
-            List { input: room.input(), file_type: file_type.to_owned(), inflate: Inflate::AsNeeded, limits: LIMITS };
+        let list = List {
+            input: room.input(),
+            file_type: FileType::from_name(file_type).unwrap(),
+            inflate: Inflate::AsNeeded,
+            limits: LIMITS,
+        };
         drop(list.run(&mut listed, &mut |_| {}));
         harmless(&String::from_utf8(listed).unwrap().replace('\n', ""));
         drop(super::unbundle::run(room, file_type, &others(), Missing::Allowed));

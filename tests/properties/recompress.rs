@@ -189,7 +189,7 @@ impl Held {
                 [Step::Section(_)] => is_compressed || found.format != Format::OffloadBinary,
                 _ => false,
             };
-            let range = found.bundle.offset..found.bundle.offset + found.bundle.stored_len;
+            let range = found.bundle.range().unwrap();
             // Two sections in one place are one.
             if !is_own || held.bundles.contains(&range) {
                 return;

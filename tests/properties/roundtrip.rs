@@ -7,7 +7,7 @@ use offload_bundle::container::object::Format;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::id::{EntryId, OffloadKind};
-use offload_bundle::job::{Bundle, List};
+use offload_bundle::job::{Bundle, FileType, List};
 
 use super::choices::Choices;
 use super::formats;
@@ -42,11 +42,10 @@ pub fn roundtrip(data: &[u8]) {
     let job = Bundle {
         members: with_names("in"),
         output: room.path("bundle"),
-        file_type: file_type.to_owned(),
+        file_type: FileType::from_name(file_type).unwrap(),
         alignment: NonZeroU32::new(alignment),
         compression,
         compressed_version,
-        print_commands: false,
     };
     let host = members.iter().find(|(id, _)| id.kind() == OffloadKind::Host);
     let fat = file_type == "o" && host.is_some_and(|(_, content)| Format::of(content).is_some());
@@ -63,7 +62,12 @@ pub fn roundtrip(data: &[u8]) {
 
     let (input, inflate) = (room.path("bundle"), Inflate::AsNeeded);
     let mut lines = Vec::new();
-    let list = List { input: input.clone(), file_type: file_type.to_owned(), inflate, limits: Limits::default() };
+    let list = List {
+        input: input.clone(),
+        file_type: FileType::from_name(file_type).unwrap(),
+        inflate,
+        limits: Limits::default(),
+    };
     list.run(&mut lines, &mut |_| {}).unwrap();
     let expected: Vec<u8> = entries.iter().flat_map(|(id, _)| [id, &b"\n"[..]].concat()).collect();
     assert_eq!(lines.escape_ascii().to_string(), expected.escape_ascii().to_string());

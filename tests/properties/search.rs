@@ -70,7 +70,7 @@ impl SeenBundle {
             index: found.index,
             format: found.format,
             offset: found.bundle.offset,
-            stored_len: found.bundle.stored_len,
+            stored_len: found.bundle.stored_len().unwrap(),
             inflated: found.bundle.compressed.map(|recorded| recorded.inflated),
             objects: found.code_objects().map(object).collect(),
         }
@@ -190,7 +190,7 @@ impl Check<'_> {
         [place.member(), place.section()].into_iter().flatten().for_each(|name| harmless(&name));
         for code_object in found.code_objects() {
             harmless(&code_object.shown_id());
-            let (range, around) = (code_object.range(), code_object.bundle_range());
+            let (range, around) = (code_object.range(), code_object.bundle_range().unwrap());
             assert!(!code_object.is_in_file() || around.end <= len, "{around:?} lies behind the file");
             let Some(range) = range else {
                 assert!(code_object.uri().unwrap().is_none() && code_object.in_place().is_none());
@@ -216,7 +216,7 @@ impl Check<'_> {
         let fields: Vec<(&str, &str)> = fields.split('&').map(|field| field.split_once('=').unwrap()).collect();
         let part = |range: &Range<u64>| [range.start, range.end - range.start].map(|number| number.to_string());
         let (outer, inner) = match found.bundle.compressed {
-            Some(_) => (part(&code_object.bundle_range()), Some(part(range))),
+            Some(_) => (part(&code_object.bundle_range().unwrap()), Some(part(range))),
             None => (part(range), None),
         };
         let mut expected = Vec::new();

@@ -5,7 +5,7 @@ use offload_bundle::container::Limits;
 use offload_bundle::container::object::Format;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::id::{EntryId, OffloadKind, Rules};
-use offload_bundle::job::Unbundle;
+use offload_bundle::job::{FileType, Unbundle};
 
 use super::list::{TYPES, ids};
 use super::room::Room;
@@ -68,13 +68,12 @@ pub(super) fn unbundling(
 ) -> Unbundle {
     Unbundle {
         input,
-        file_type: file_type.to_owned(),
+        file_type: FileType::from_name(file_type).unwrap(),
         requests,
         rules: Rules::default(),
         allow_missing: missing == Missing::Allowed,
         explain: false,
         inflate: Inflate::AsNeeded,
-        print_commands: false,
         limits: Limits::default(),
     }
 }

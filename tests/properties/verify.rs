@@ -9,7 +9,7 @@ use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::id::{EntryId, OffloadKind};
 use offload_bundle::io::Input;
-use offload_bundle::job::{Bundle, List, NewImage, Package, Rule, Unbundle, Verified, Verify};
+use offload_bundle::job::{Bundle, FileType, List, NewImage, Package, Rule, Unbundle, Verified, Verify};
 use offload_bundle::scan::Format;
 
 use super::choices::{Choices, digest};
@@ -89,7 +89,8 @@ fn sound(room: &Room, found: &Seen) {
     let input = room.input();
     let mut lines = Vec::new();
     let (file_type, inflate) = ("bc".to_owned(), Inflate::AsNeeded);
-    let list = List { input: input.clone(), file_type: file_type.clone(), inflate, limits: LIMITS };
+    let list =
+        List { input: input.clone(), file_type: FileType::from_name(&file_type).unwrap(), inflate, limits: LIMITS };
     list.run(&mut lines, &mut |_| {}).unwrap();
     let ids: Vec<&[u8]> = own.iter().flat_map(|bundle| &bundle.objects).map(|object| object.id.as_slice()).collect();
     assert_eq!(String::from_utf8(lines).unwrap().lines().count(), ids.len(), "not all is listed");
@@ -156,11 +157,10 @@ fn bundle(room: &Room, data: &[u8], compression: Option<Compression>, choices: &
     let job = Bundle {
         members: members.clone(),
         output: room.path("written"),
-        file_type: file_type.to_owned(),
+        file_type: FileType::from_name(file_type).unwrap(),
         alignment: NonZeroU32::new(choices.pick(&[1, 8, 4096])),
         compression,
         compressed_version: None,
-        print_commands: false,
     };
     if let Err(error) = job.run(&mut |_| {}) {
         // What begins like an object and is none cannot be a host.

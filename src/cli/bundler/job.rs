@@ -6,15 +6,19 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
 use std::mem::take;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail, ensure};
+use offload_bundle::Error;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
+use offload_bundle::container::{Limits, compressed};
 use offload_bundle::id::{EntryId, IdError, OffloadKind, Rules};
-use offload_bundle::job::{Bundle, List, Unbundle, UnbundleArchive};
+use offload_bundle::io::Input;
+use offload_bundle::job::{Bundle, Event, FileType, List, Unbundle, UnbundleArchive};
 
 use super::raw::RawArgs;
+use crate::cli::console::Console;
 use crate::cli::environment::Environment;
 use crate::cli::values::{limit_window, limits};
 
@@ -31,40 +35,49 @@ pub(super) enum Job {
 struct Files {
     inputs: Vec<PathBuf>,
     outputs: Vec<PathBuf>,
-    file_type: String,
+    /// LLVM looks at the type only after it has opened the inputs.
+    file_type: offload_bundle::Result<FileType>,
     inflate: Inflate,
 }
 
-/// The meaning of a command line. `warn` is told of deprecated options.
-pub(super) fn plan(mut raw: RawArgs, environment: &Environment, warn: &mut dyn FnMut(&str)) -> Result<Job> {
-    let inputs = merge("input", take(&mut raw.input), take(&mut raw.inputs), warn)?;
-    let outputs = merge("output", take(&mut raw.output), take(&mut raw.outputs), warn)?;
+impl Files {
+    fn is_archive(&self) -> bool {
+        matches!(self.file_type, Ok(FileType::Archive))
+    }
+}
+
+/// The meaning of a command line.
+pub(super) fn plan(mut raw: RawArgs, environment: &Environment, console: &Console) -> Result<Job> {
+    let inputs = merge("input", take(&mut raw.input), take(&mut raw.inputs), console)?;
+    let outputs = merge("output", take(&mut raw.output), take(&mut raw.outputs), console)?;
     // No file type has a name that is not text, so a lossy one is as unknown as the one that was typed.
-    let file_type = raw.file_type.to_string_lossy().into_owned();
+    let file_type = FileType::from_name(&raw.file_type.to_string_lossy());
     let inflate = if raw.verbose.unwrap_or(environment.verbose) { Inflate::Whole } else { Inflate::AsNeeded };
     let files = Files { inputs, outputs, file_type, inflate };
     if raw.list {
-        return plan_list(&raw, files);
+        return plan_list(&raw, files, console);
     }
     if raw.check_input_archive {
         ensure!(raw.unbundle, "-check-input-archive cannot be used while bundling");
-        ensure!(files.file_type == "a", "-check-input-archive can only be used for unbundling archives (-type=a)");
+        ensure!(files.is_archive(), "-check-input-archive can only be used for unbundling archives (-type=a)");
     }
     ensure!(!files.outputs.is_empty(), "no output file specified!");
     ensure!(raw.targets_given, "for the --targets option: must be specified at least once!");
-    if raw.unbundle { plan_unbundle(&raw, files) } else { plan_bundle(&raw, files, environment) }
+    if raw.unbundle { plan_unbundle(&raw, files, console) } else { plan_bundle(&raw, files, environment) }
 }
 
-fn plan_list(raw: &RawArgs, files: Files) -> Result<Job> {
+fn plan_list(raw: &RawArgs, files: Files, console: &Console) -> Result<Job> {
     let Files { inputs, outputs, file_type, inflate } = files;
     ensure!(!raw.unbundle, "-unbundle and -list cannot be used together");
     let input = only(inputs, "only one input file supported for -list")?;
     ensure!(outputs.is_empty(), "-outputs option is invalid for -list");
     ensure!(raw.targets.is_empty(), "-targets option is invalid for -list");
-    Ok(Job::List(List { input, file_type, inflate, limits: limits(raw.max_size) }))
+    let limits = limits(raw.max_size);
+    let file_type = file_type.or_else(|unknown| refuse(unknown, &input, limits, console))?;
+    Ok(Job::List(List { input, file_type, inflate, limits }))
 }
 
-fn plan_unbundle(raw: &RawArgs, files: Files) -> Result<Job> {
+fn plan_unbundle(raw: &RawArgs, files: Files, console: &Console) -> Result<Job> {
     let Files { inputs, outputs, file_type, inflate } = files;
     let input = only(inputs, "only one input file supported in unbundling mode")?;
     ensure!(outputs.len() == raw.targets.len(), "number of output files and targets should match in unbundling mode");
@@ -76,19 +89,18 @@ fn plan_unbundle(raw: &RawArgs, files: Files) -> Result<Job> {
     let allow_missing = raw.allow_missing_bundles;
     let explain = raw.debug_only.iter().any(|name| name == "CodeObjectCompatibility");
     let limits = limits(raw.max_size);
-    if file_type == "a" {
+    let file_type = file_type.or_else(|unknown| refuse(unknown, &input, limits, console))?;
+    if file_type == FileType::Archive {
         let check = raw.check_input_archive;
         let job = UnbundleArchive { input, requests, rules, allow_missing, check, explain, limits };
         return Ok(Job::UnbundleArchive(job));
     }
-    let print_commands = raw.print_commands;
-    let job = Unbundle { input, file_type, requests, rules, allow_missing, explain, inflate, limits, print_commands };
-    Ok(Job::Unbundle(job))
+    Ok(Job::Unbundle(Unbundle { input, file_type, requests, rules, allow_missing, explain, inflate, limits }))
 }
 
 fn plan_bundle(raw: &RawArgs, files: Files, environment: &Environment) -> Result<Job> {
+    ensure!(!files.is_archive(), "Archive files are only supported for unbundling");
     let Files { inputs, outputs, file_type, .. } = files;
-    ensure!(file_type != "a", "Archive files are only supported for unbundling");
     let output = only(outputs, "only one output file supported in bundling mode")?;
     ensure!(inputs.len() == raw.targets.len(), "number of input files and targets should match in bundling mode");
     let targets = parse_targets(&raw.targets)?;
@@ -102,30 +114,36 @@ fn plan_bundle(raw: &RawArgs, files: Files, environment: &Environment) -> Result
     let mut compression = Compression::of(Method::Zstd);
     compression.level = raw.compression_level.or(environment.compression_level).unwrap_or(compression.level);
     limit_window(&mut compression, "--compression-window", raw.compression_window)?;
+    if file_type.is_err() {
+        inputs.iter().try_for_each(|input| Input::open(input).map(drop))?;
+    }
     Ok(Job::Bundle(Bundle {
         members: targets.into_iter().zip(inputs).collect(),
         output,
-        file_type,
+        file_type: file_type?,
         alignment: NonZeroU32::new(raw.bundle_align),
         compression: raw.compress.unwrap_or(environment.compress).then_some(compression),
         compressed_version: environment.format_version,
-        print_commands: raw.print_commands,
     }))
 }
 
+/// Refuses a type after LLVM's look at the input, which may fail, or be reported.
+fn refuse(unknown: Error, input: &Path, limits: Limits, console: &Console) -> offload_bundle::Result<FileType> {
+    let input = Input::open_within(input, limits.streamed)?;
+    if input.len() >= 8 && !input.bytes().starts_with(compressed::MAGIC) {
+        console.event(Event::NotCompressed);
+    }
+    Err(unknown)
+}
+
 /// The values of an option and of its deprecated list form, which exclude each other.
-fn merge(
-    name: &str,
-    values: Vec<OsString>,
-    deprecated: Vec<OsString>,
-    warn: &mut dyn FnMut(&str),
-) -> Result<Vec<PathBuf>> {
+fn merge(name: &str, values: Vec<OsString>, deprecated: Vec<OsString>, console: &Console) -> Result<Vec<PathBuf>> {
     ensure!(
         values.is_empty() || deprecated.is_empty(),
         "-{name}s and -{name} cannot be used together, use only -{name} instead"
     );
     if !deprecated.is_empty() {
-        warn(&format!("-{name}s is deprecated, use -{name} instead"));
+        console.warning(&format!("-{name}s is deprecated, use -{name} instead"));
     }
     Ok(values.into_iter().chain(deprecated).map(PathBuf::from).collect())
 }

@@ -8,6 +8,7 @@ use offload_bundle::job::Event;
 
 use super::console::Console;
 use super::environment::Environment;
+use super::objcopy;
 use super::options::{
     Action, COLOR, Finish, HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN, Kind, MAX_SIZE_HELP, Row, Shown, Tool,
     WINDOW_HELP,
@@ -98,12 +99,15 @@ fn execute(_: &Program<'_>, matches: &ArgMatches, console: &mut Console) -> anyh
     }
     let environment = Environment::read(|name| std::env::var_os(name), &mut |text| console.line(text));
     console.set_verbose(raw.verbose.unwrap_or(environment.verbose));
-    let job = job::plan(raw, &environment, &mut |text| console.warning(text))?;
+    let print_commands = raw.print_commands;
+    let job = job::plan(raw, &environment, console)?;
     let mut observer = |event: Event<'_>| console.event(event);
     match job {
         Job::List(list) => {
             to_stdout(|out| list.run(out, &mut observer))?;
         }
+        Job::Bundle(bundle) if print_commands => objcopy::bundle(&bundle, &mut observer)?,
+        Job::Unbundle(unbundle) if print_commands => objcopy::unbundle(&unbundle, &mut observer)?,
         Job::Bundle(bundle) => bundle.run(&mut observer)?,
         Job::Unbundle(unbundle) => unbundle.run(&mut observer)?,
         Job::UnbundleArchive(unbundle) => unbundle.run(&mut observer)?,

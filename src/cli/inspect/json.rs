@@ -1,22 +1,23 @@
 //! The JSON report of `inspect`, described by `docs/inspect.schema.json`.
 
+use std::cell::RefCell;
 use std::io::Write;
 
 use offload_bundle::Result;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use super::report::{BundleRow, FileReport, Report, Row};
+use super::report::{BundleRow, FileReport, Row};
 use crate::cli::code_object::{CodeObject, Entry, InBundle, UnreadPart};
-use crate::cli::subcommand::write_json;
+use crate::cli::subcommand::{Each, Late, write_json};
 
 /// The schema version. Adding a field does not change it.
 const VERSION: u32 = 1;
 
 #[derive(Serialize)]
-struct Document<'r> {
+struct Document<F, P> {
     version: u32,
-    files: Vec<File<'r>>,
-    problems: Vec<&'r str>,
+    files: F,
+    problems: P,
 }
 
 #[derive(Serialize)]
@@ -27,11 +28,20 @@ struct File<'r> {
     unread: Vec<UnreadPart>,
 }
 
-/// Writes the document.
-pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<()> {
-    let files = report.files.iter().map(file).collect();
-    let document = Document { version: VERSION, files, problems: report.problems() };
+/// Writes the document, each file as soon as its report comes. The `problems` are complete after the last one.
+pub(super) fn write(
+    files: impl Iterator<Item = FileReport>,
+    problems: &RefCell<Vec<String>>,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let document = Document { version: VERSION, files: Each::new(files), problems: Late(|| problems.borrow().clone()) };
     write_json(&document, out)
+}
+
+impl Serialize for FileReport {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        file(self).serialize(serializer)
+    }
 }
 
 fn file(file: &FileReport) -> File<'_> {

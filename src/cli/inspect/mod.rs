@@ -5,6 +5,7 @@ mod report;
 mod svg;
 mod table;
 
+use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,15 +13,17 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::builder::PathBufValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use offload_bundle::Error;
 use offload_bundle::container::sequence::Inflate;
+use offload_bundle::io::write_file;
+use offload_bundle::{Error, Result};
 
 use super::console::Console;
-use super::files::{self, Origin};
+use super::files::{self, WorkFile};
 use super::subcommand::Subcommand;
-use super::to_stdout;
-use report::Report;
-use table::{Rows, Style};
+use super::{parallel, to_stdout};
+use report::FileReport;
+use svg::Chart;
+use table::{Rows, Style, Tables};
 
 /// The subcommand.
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "inspect", command, run };
@@ -94,29 +97,48 @@ fn command() -> Command {
 
 fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
     let inflate = if matches.get_flag("inflate") { Inflate::Whole } else { Inflate::Headers };
+    let limits = files::limits(matches);
     let svg = matches.get_one::<PathBuf>("svg");
-    let mut report = Report::default();
-    for file in files::of(matches) {
-        match file {
-            Ok(file) if file.origin == Origin::Named && svg.is_some_and(|svg| is_same(svg, &file.path)) => {
-                bail!("'{}': --svg would overwrite this input", file.path.display());
+    if let Some(path) = files::named(matches).find(|path| svg.is_some_and(|svg| is_same(svg, path))) {
+        bail!("'{}': --svg would overwrite this input", path.display());
+    }
+    let problems = RefCell::new(Vec::new());
+    let mut chart = Chart::default();
+    let inspect = |file: Result<WorkFile>| file.and_then(|file| FileReport::new(file, inflate, limits));
+    let weight = |report: &Result<FileReport>| report.as_ref().map_or(1, FileReport::weight);
+    parallel::in_order(files::of(matches), inspect, weight, |reports| {
+        let mut reports = reports.filter_map(|report| {
+            let report = report.map_err(|error| problems.borrow_mut().push(error.to_string())).ok()?;
+            problems.borrow_mut().extend_from_slice(&report.problems);
+            if svg.is_some() {
+                chart.add(&report);
             }
-            Ok(file) => report.add(&file, inflate, files::limits(matches))?,
-            Err(error) => report.fail(&error),
+            Some(report)
+        });
+        to_stdout(|out| print(matches, &mut reports, &problems, out))?;
+        // A reader that has gone away stops the report, not the chart.
+        if svg.is_some() {
+            reports.for_each(drop);
         }
-    }
+        Ok::<(), Error>(())
+    })?;
     if let Some(path) = svg {
-        write_svg(path, &report)?;
+        write_file(path, chart.draw().as_bytes())?;
     }
-    to_stdout(|out| print(matches, &report, out))?;
-    let problems = report.problems();
+    let problems = problems.into_inner();
     problems.iter().for_each(|problem| console.error(problem));
     Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn print(matches: &ArgMatches, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+/// Prints the report of each file as soon as it comes.
+fn print(
+    matches: &ArgMatches,
+    mut reports: impl Iterator<Item = FileReport>,
+    problems: &RefCell<Vec<String>>,
+    out: &mut dyn Write,
+) -> Result<()> {
     if matches.get_flag("json") {
-        return json::write(report, out);
+        return json::write(reports, problems, out);
     }
     let rows = match (matches.get_flag("each"), matches.get_flag("summary")) {
         (true, _) => Rows::Each,
@@ -125,14 +147,13 @@ fn print(matches: &ArgMatches, report: &Report, out: &mut dyn Write) -> Result<(
     };
     let style =
         Style::new(matches.get_one::<String>("color").map_or("auto", String::as_str), io::stdout().is_terminal());
-    out.write_all(table::text(report, rows, style).as_bytes()).map_err(|error| Error::io("-", error))
+    let mut tables = Tables::new(rows, style);
+    let mut write = |text: String| out.write_all(text.as_bytes()).map_err(|error| Error::io("-", error));
+    reports.try_for_each(|report| write(tables.file(&report)))?;
+    write(tables.end())
 }
 
 /// Whether both paths name the same file.
 fn is_same(a: &Path, b: &Path) -> bool {
     matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b && a.is_file())
-}
-
-fn write_svg(path: &Path, report: &Report) -> Result<(), Error> {
-    offload_bundle::io::write_file(path, svg::draw(report).as_bytes())
 }

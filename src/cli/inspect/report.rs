@@ -1,26 +1,18 @@
-//! The findings of `inspect`, collected before they are printed.
+//! The findings of `inspect` in a file, collected before they are printed.
 
 use std::ops::Range;
 use std::path::PathBuf;
 
+use offload_bundle::Result;
 use offload_bundle::container::Limits;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::Recorded;
 use offload_bundle::id::OffloadKind;
 use offload_bundle::job::NotRead;
 use offload_bundle::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Place, Scan};
-use offload_bundle::{Error, Result};
 
 use crate::cli::code_object::Target;
 use crate::cli::files::{Origin, WorkFile};
-
-/// All files.
-#[derive(Debug, Default)]
-pub(super) struct Report {
-    pub(super) files: Vec<FileReport>,
-    /// Reasons why files could not be opened.
-    failures: Vec<String>,
-}
 
 /// The findings in one file.
 #[derive(Debug)]
@@ -67,16 +59,10 @@ pub(super) struct Row {
     pub(super) recorded_target: Option<String>,
 }
 
-impl Report {
-    /// Scans a file and adds its findings.
-    pub(super) fn add(&mut self, file: &WorkFile, inflate: Inflate, limits: Limits) -> Result<()> {
-        let input = match file.open(limits) {
-            Ok(input) => input,
-            Err(error) => {
-                self.fail(&error);
-                return Ok(());
-            }
-        };
+impl FileReport {
+    /// Scans a file.
+    pub(super) fn new(file: WorkFile, inflate: Inflate, limits: Limits) -> Result<Self> {
+        let input = file.open(limits)?;
         let (mut bundles, mut unread, mut problems) = (Vec::new(), Vec::new(), Vec::new());
         let mut scan = Scan::default();
         scan.inflate = inflate;
@@ -96,19 +82,13 @@ impl Report {
             Ok(())
         })?;
         problems.extend(input.ensure_unchanged().err().map(|error| error.to_string()));
-        let (path, origin, size) = (file.path.clone(), file.origin.clone(), input.len());
-        self.files.push(FileReport { path, origin, size, bundles, unread, problems });
-        Ok(())
+        Ok(Self { path: file.path, origin: file.origin, size: input.len(), bundles, unread, problems })
     }
 
-    /// Adds the reason why something could not be read.
-    pub(super) fn fail(&mut self, error: &Error) {
-        self.failures.push(error.to_string());
-    }
-
-    /// All reasons why something could not be read.
-    pub(super) fn problems(&self) -> Vec<&str> {
-        self.failures.iter().chain(self.files.iter().flat_map(|file| &file.problems)).map(String::as_str).collect()
+    /// The number of its findings.
+    pub(super) fn weight(&self) -> usize {
+        let code_objects = self.bundles.iter().map(|bundle| bundle.code_objects.len().saturating_add(1)).sum::<usize>();
+        code_objects.saturating_add(self.unread.len()).saturating_add(self.problems.len()).saturating_add(1)
     }
 }
 
@@ -121,7 +101,7 @@ impl BundleRow {
             place: found.place.clone(),
             format: found.format,
             index: found.index,
-            range: bundle.offset..bundle.offset.saturating_add(bundle.stored_len),
+            range: bundle.range()?,
             compressed: bundle.compressed,
             size: code_objects.iter().map(|row| row.size).fold(0, u64::saturating_add),
             code_objects,

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use offload_bundle::error::printable;
 
-use super::report::{FileReport, Report};
+use super::report::FileReport;
 use crate::cli::units::{bytes, count, per_mille};
 
 /// Distances and sizes in pixels.
@@ -94,9 +94,46 @@ struct Gpu<'b> {
     color: (&'static str, &'static str),
 }
 
-/// Draws the chart.
-pub(super) fn draw(report: &Report) -> String {
-    let bars = bars(report);
+/// A chart, to which files are added one by one.
+#[derive(Debug, Default)]
+pub(super) struct Chart {
+    bars: Vec<Bar>,
+    /// The files that share a bar, and their number.
+    rest: Option<(Bar, usize)>,
+}
+
+impl Chart {
+    pub(super) fn add(&mut self, file: &FileReport) {
+        if file.bundles.is_empty() {
+            return;
+        }
+        let bar = bar(file);
+        let size = total(&bar.shares);
+        let index = self.bars.partition_point(|other| total(&other.shares) >= size);
+        self.bars.insert(index, bar);
+        if self.bars.len() > FILES_MAX {
+            self.bars.pop().into_iter().for_each(|smallest| self.add_to_rest(&smallest));
+        }
+    }
+
+    fn add_to_rest(&mut self, bar: &Bar) {
+        let empty = || (Bar { name: String::new(), code_objects: 0, shares: Shares::new() }, 0);
+        let (rest, files) = self.rest.get_or_insert_with(empty);
+        *files += 1;
+        rest.name = count(*files, "more file", "more files");
+        rest.code_objects += bar.code_objects;
+        merge(&mut rest.shares, &bar.shares);
+    }
+
+    /// Draws it.
+    pub(super) fn draw(self) -> String {
+        let mut bars = self.bars;
+        bars.extend(self.rest.map(|(rest, _)| rest));
+        draw(&bars)
+    }
+}
+
+fn draw(bars: &[Bar]) -> String {
     let all = merged(bars.iter().map(|bar| &bar.shares));
     let gpus = gpus(&all);
     let rows = |count: usize| u64::try_from(count).unwrap_or(0);
@@ -107,29 +144,14 @@ pub(super) fn draw(report: &Report) -> String {
          font-family=\"-apple-system, 'Segoe UI', Helvetica, Arial, sans-serif\" font-size=\"13\">\n{STYLE}\n\
          <rect class=\"page\" width=\"{WIDTH}\" height=\"{height}\" rx=\"8\"/>\n"
     );
-    head(&mut out, &bars, &gpus, total(&all));
+    head(&mut out, bars, &gpus, total(&all));
     let scale = bars.iter().map(|bar| total(&bar.shares)).max().unwrap_or(0);
-    for (index, bar) in (0..).zip(&bars) {
+    for (index, bar) in (0..).zip(bars) {
         draw_bar(&mut out, bar, &gpus, HEAD + index * FILE_ROW, scale);
     }
     draw_legend(&mut out, &gpus, legend, total(&all));
     out.push_str("</svg>\n");
     out
-}
-
-/// The files, largest first.
-fn bars(report: &Report) -> Vec<Bar> {
-    let mut bars: Vec<Bar> = report.files.iter().filter(|file| !file.bundles.is_empty()).map(bar).collect();
-    bars.sort_by_key(|bar| std::cmp::Reverse(total(&bar.shares)));
-    let rest = bars.split_off(bars.len().min(FILES_MAX));
-    if !rest.is_empty() {
-        bars.push(Bar {
-            name: count(rest.len(), "more file", "more files"),
-            code_objects: rest.iter().map(|bar| bar.code_objects).sum(),
-            shares: merged(rest.iter().map(|bar| &bar.shares)),
-        });
-    }
-    bars
 }
 
 fn bar(file: &FileReport) -> Bar {
@@ -146,11 +168,17 @@ fn bar(file: &FileReport) -> Bar {
 }
 
 fn merged<'s>(all: impl Iterator<Item = &'s Shares>) -> Shares {
-    all.flatten().fold(Shares::new(), |mut merged, (name, size)| {
-        let share = merged.entry(name.clone()).or_default();
-        *share = share.saturating_add(*size);
+    all.fold(Shares::new(), |mut merged, shares| {
+        merge(&mut merged, shares);
         merged
     })
+}
+
+fn merge(into: &mut Shares, shares: &Shares) {
+    for (name, size) in shares {
+        let share = into.entry(name.clone()).or_default();
+        *share = share.saturating_add(*size);
+    }
 }
 
 fn total(shares: &Shares) -> u64 {

@@ -1,13 +1,13 @@
 //! The text report of `inspect`: a table for each place, and the totals for each GPU.
 
 use std::collections::HashMap;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 use offload_bundle::error::printable;
 use offload_bundle::scan::{ContentKind, Format, Origin as Base, Place, Step};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::report::{BundleRow, FileReport, Report, Row};
+use super::report::{BundleRow, FileReport, Row};
 use crate::cli::files::Origin;
 use crate::cli::units::{Kinds, bytes, count, per_mille};
 
@@ -150,36 +150,57 @@ fn columns() -> Option<usize> {
     typed.filter(|columns| *columns > 0).or_else(asked).filter(|columns| *columns > 0)
 }
 
-/// The whole report.
-pub(super) fn text(report: &Report, rows: Rows, style: Style) -> String {
-    if rows == Rows::Totals {
-        return summary(report, style);
+/// The text report, a file at a time.
+#[derive(Debug)]
+pub(super) struct Tables {
+    rows: Rows,
+    style: Style,
+    totals: Totals,
+    /// Whether nothing was printed so far.
+    is_silent: bool,
+}
+
+impl Tables {
+    pub(super) fn new(rows: Rows, style: Style) -> Self {
+        Self { rows, style, totals: Totals::default(), is_silent: true }
     }
-    let mut out = String::new();
-    let is_told = |file: &&FileReport| {
-        !file.bundles.is_empty()
+
+    /// The text about a file, which may be empty.
+    pub(super) fn file(&mut self, file: &FileReport) -> String {
+        self.totals.add(file);
+        let mut out = String::new();
+        let is_told = !file.bundles.is_empty()
             || file.origin == Origin::Named
-            || file.unread.iter().any(|row| row.what.is_device_code())
-    };
-    let shown = report.files.iter().filter(is_told);
-    shown.for_each(|file| file_text(file, rows, style, &mut out));
-    let found: Vec<&BundleRow> = report.files.iter().flat_map(|file| &file.bundles).collect();
-    let places = groups(&found).len();
-    if places > 1 {
-        totals(report, &found, style, &mut out);
-    }
-    let unknown = |bundle: &&BundleRow| bundle.code_objects.iter().any(|row| row.content.is_none());
-    if found.iter().any(unknown) {
-        line(&mut out, "?: not inflated; use --inflate to see the kind");
-    }
-    if found.is_empty() && !report.files.is_empty() && out.is_empty() {
-        let unread: Vec<&str> = report.files.iter().flat_map(|file| &file.unread).map(|row| row.what.name()).collect();
-        match unread.is_empty() {
-            true => out.push_str("no device code found\n"),
-            false => line(&mut out, &format!("no device code found; not read: {}", Kinds::from_iter(unread))),
+            || file.unread.iter().any(|row| row.what.is_device_code());
+        if self.rows != Rows::Totals && is_told {
+            file_text(file, self.rows, self.style, &mut out);
         }
+        self.is_silent &= out.is_empty();
+        out
     }
-    out
+
+    /// The text about all files.
+    pub(super) fn end(&self) -> String {
+        let Self { rows, style, totals, is_silent } = self;
+        let mut out = String::new();
+        if *rows == Rows::Totals {
+            totals.summary(*style, &mut out);
+            return out;
+        }
+        if totals.groups > 1 {
+            totals.table(*style, &mut out);
+        }
+        if totals.is_unsure {
+            line(&mut out, "?: not inflated; use --inflate to see the kind");
+        }
+        if *is_silent && totals.files > 0 {
+            match totals.unread.total() {
+                0 => line(&mut out, "no device code found"),
+                _ => line(&mut out, &format!("no device code found; not read: {}", totals.unread)),
+            }
+        }
+        out
+    }
 }
 
 /// The outcome of a search through a file.
@@ -217,17 +238,16 @@ fn file_text(file: &FileReport, rows: Rows, style: Style, out: &mut String) {
         line(out, &format!("{name}: {what}"));
         return unread_text(file, out);
     }
-    let bundles: Vec<&BundleRow> = file.bundles.iter().collect();
-    let groups: Vec<Group<'_>> = groups(&bundles).into_iter().map(|bundles| Group::new(bundles, rows)).collect();
+    let groups: Vec<Group<'_>> = groups(&file.bundles).map(|bundles| Group::new(bundles, rows)).collect();
     let scale = Scale::of(groups.iter().flat_map(|group| &group.lines));
-    let sizes = sizes(bundles.iter().copied());
-    let inflated = bundles.iter().any(|bundle| *bundle.place.origin() == Base::Inflated);
+    let sizes = Sizes::of(file.bundles.iter());
+    let inflated = file.bundles.iter().any(|bundle| *bundle.place.origin() == Base::Inflated);
     let inflated = if inflated { ", members inflated" } else { "" };
     line(out, &format!("{name}: {}, code objects {sizes}{inflated}", bytes(file.size)));
     for Group { bundles, lines } in groups {
-        line(out, &format!("  {}", style.paint("36", &heading(&bundles))));
+        line(out, &format!("  {}", style.paint("36", &heading(bundles))));
         let compressed = bundles.iter().any(|bundle| bundle.compressed.is_some());
-        table(&lines, scale, Columns { kind: true, count: true, compressed }, style, out);
+        table(&lines.iter().collect::<Vec<_>>(), scale, Columns { kind: true, count: true, compressed }, style, out);
     }
     unread_text(file, out);
     out.push('\n');
@@ -251,28 +271,45 @@ fn unread_text(file: &FileReport, out: &mut String) {
     }
 }
 
-/// How large code objects are, and how much they take where they are compressed.
-fn sizes<'r>(bundles: impl Iterator<Item = &'r BundleRow>) -> String {
-    let (mut size, mut stored) = (0_u64, 0_u64);
-    for bundle in bundles {
-        size = size.saturating_add(bundle.size());
-        stored = stored.saturating_add(if bundle.compressed.is_some() { bundle.stored() } else { bundle.size() });
+/// How large code objects are, and how much they take, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sizes {
+    inflated: u64,
+    stored: u64,
+}
+
+impl Sizes {
+    fn add(&mut self, bundle: &BundleRow) {
+        let stored = if bundle.compressed.is_some() { bundle.stored() } else { bundle.size() };
+        self.inflated = self.inflated.saturating_add(bundle.size());
+        self.stored = self.stored.saturating_add(stored);
     }
-    match stored == size {
-        true => bytes(size),
-        false => format!("{}, stored in {}", bytes(size), bytes(stored)),
+
+    fn of<'r>(bundles: impl Iterator<Item = &'r BundleRow>) -> Self {
+        let mut sizes = Self::default();
+        bundles.for_each(|bundle| sizes.add(bundle));
+        sizes
+    }
+}
+
+impl fmt::Display for Sizes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.stored == self.inflated {
+            true => f.write_str(&bytes(self.inflated)),
+            false => write!(f, "{}, stored in {}", bytes(self.inflated), bytes(self.stored)),
+        }
     }
 }
 
 /// Bundles under one heading, and the lines below it.
 struct Group<'r> {
-    bundles: Vec<&'r BundleRow>,
+    bundles: &'r [BundleRow],
     lines: Vec<Line>,
 }
 
 impl<'r> Group<'r> {
-    fn new(bundles: Vec<&'r BundleRow>, rows: Rows) -> Self {
-        let lines = lines(&bundles, rows);
+    fn new(bundles: &'r [BundleRow], rows: Rows) -> Self {
+        let lines = lines(bundles, rows);
         Self { bundles, lines }
     }
 }
@@ -356,15 +393,15 @@ impl Columns {
 }
 
 /// The bundles by place, format and whether they are compressed.
-fn groups<'r>(bundles: &[&'r BundleRow]) -> Vec<Vec<&'r BundleRow>> {
+fn groups(bundles: &[BundleRow]) -> impl Iterator<Item = &[BundleRow]> {
     let alike = |a: &BundleRow, b: &BundleRow| {
         a.place == b.place && a.format == b.format && a.compressed.is_some() == b.compressed.is_some()
     };
-    bundles.chunk_by(|a, b| alike(a, b)).map(<[&BundleRow]>::to_vec).collect()
+    bundles.chunk_by(move |a, b| alike(a, b))
 }
 
 /// The heading of a group: its place, format and number of bundles.
-fn heading(group: &[&BundleRow]) -> String {
+fn heading(group: &[BundleRow]) -> String {
     let Some(first) = group.first() else { return String::new() };
     let (one, many) = match first.format {
         Format::TextBundle => ("text bundle", "text bundles"),
@@ -375,7 +412,7 @@ fn heading(group: &[&BundleRow]) -> String {
     };
     let mut text = count(group.len(), one, many);
     if let Some(recorded) = first.compressed {
-        let stored = group.iter().map(|bundle| bundle.stored()).fold(0, u64::saturating_add);
+        let stored = group.iter().map(BundleRow::stored).fold(0, u64::saturating_add);
         write!(text, ", {} in {}", recorded.method.name(), bytes(stored)).unwrap_or_default();
     }
     match way(&first.place) {
@@ -388,7 +425,7 @@ fn way(place: &Place) -> String {
     place.steps().iter().map(Step::to_string).collect::<Vec<_>>().join(" > ")
 }
 
-fn lines(group: &[&BundleRow], rows: Rows) -> Vec<Line> {
+fn lines(group: &[BundleRow], rows: Rows) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     let mut known: HashMap<&str, Vec<usize>> = HashMap::new();
     for bundle in group {
@@ -447,7 +484,7 @@ fn add(lines: &mut [Line], index: usize, more: &Line) {
     }
 }
 
-fn table(lines: &[Line], scale: Scale, columns: Columns, style: Style, out: &mut String) {
+fn table(lines: &[&Line], scale: Scale, columns: Columns, style: Style, out: &mut String) {
     let label = lines.iter().map(|line| line.label.width()).max().unwrap_or(0).max(TITLE_MIN);
     let kind = lines.iter().map(|line| line.kind().len()).max().unwrap_or(0).max(KIND_MIN);
     let layout = Layout::new(columns, label, kind, style);
@@ -490,56 +527,85 @@ fn optional(wanted: bool, text: impl FnOnce() -> String) -> String {
     if wanted { text() } else { String::new() }
 }
 
-/// Adds the totals of all files for each GPU.
-fn totals(report: &Report, found: &[&BundleRow], style: Style, out: &mut String) {
-    let lines = lines_by_gpu(found);
-    let scale = Scale::of(lines.iter());
-    let files = report.files.iter().filter(|file| !file.bundles.is_empty()).count();
-    let objects: usize = lines.iter().map(|line| line.count).sum();
-    let objects = count(objects, "code object", "code objects");
-    let heading = format!("Total: {objects} in {}, {}", count(files, "file", "files"), sizes(found.iter().copied()));
-    line(out, &style.paint("1", &heading));
-    let compressed = found.iter().any(|bundle| bundle.compressed.is_some());
-    table(&lines, scale, Columns { kind: false, count: true, compressed }, style, out);
+/// The totals of all files.
+#[derive(Debug, Default)]
+struct Totals {
+    files: usize,
+    files_with_bundles: usize,
+    files_without_device_code: usize,
+    files_broken: usize,
+    files_with_unread: usize,
+    /// The number of tables.
+    groups: usize,
+    /// A line for each GPU, and where it is by its label.
+    lines: Vec<Line>,
+    known: HashMap<String, usize>,
+    sizes: Sizes,
+    is_compressed: bool,
+    /// Whether there are code objects whose kind is not known.
+    is_unsure: bool,
+    unread: Kinds,
 }
 
-/// One line for each GPU, largest first.
-fn lines_by_gpu(found: &[&BundleRow]) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::new();
-    let mut known = HashMap::new();
-    for bundle in found {
-        for row in &bundle.code_objects {
-            let line = Line { label: cut(row.for_whom()), ..line_of(bundle, row, Rows::Totals) };
-            let index = *known.entry(line.label.clone()).or_insert(lines.len());
-            if index < lines.len() { add(&mut lines, index, &line) } else { lines.push(line) }
+/// The number of GPUs that have a line of their own in the totals. Hostile files can name any number.
+const GPUS_MAX: usize = 10_000;
+
+impl Totals {
+    fn add(&mut self, file: &FileReport) {
+        self.files += 1;
+        match State::of(file) {
+            State::Bundles => self.files_with_bundles += 1,
+            State::Broken => self.files_broken += 1,
+            State::NoDeviceCode => self.files_without_device_code += 1,
+            State::Unread => {}
+        }
+        self.files_with_unread += usize::from(!file.unread.is_empty());
+        file.unread.iter().for_each(|row| self.unread.add(row.what.name(), 1));
+        self.groups += groups(&file.bundles).count();
+        for bundle in &file.bundles {
+            self.sizes.add(bundle);
+            self.is_compressed |= bundle.compressed.is_some();
+            bundle.code_objects.iter().for_each(|row| self.add_row(bundle, row));
         }
     }
-    lines.sort_by_key(|line| std::cmp::Reverse(line.stored));
-    lines
-}
 
-/// The totals, and the numbers of files without device code, with nothing readable, and with parts that are not read.
-fn summary(report: &Report, style: Style) -> String {
-    let mut out = String::new();
-    let found: Vec<&BundleRow> = report.files.iter().flat_map(|file| &file.bundles).collect();
-    if !found.is_empty() {
-        totals(report, &found, style, &mut out);
+    fn add_row(&mut self, bundle: &BundleRow, row: &Row) {
+        self.is_unsure |= row.content.is_none();
+        let name = if self.lines.len() < GPUS_MAX { row.for_whom() } else { "others" };
+        let line = Line { label: cut(name), ..line_of(bundle, row, Rows::Totals) };
+        let index = *self.known.entry(line.label.clone()).or_insert(self.lines.len());
+        if index < self.lines.len() { add(&mut self.lines, index, &line) } else { self.lines.push(line) }
     }
-    let files = |wanted: fn(&&FileReport) -> bool| report.files.iter().filter(wanted).count();
-    let without = files(|file| State::of(file) == State::NoDeviceCode);
-    let broken = files(|file| State::of(file) == State::Broken);
-    let unread = files(|file| !file.unread.is_empty());
-    if without > 0 || (found.is_empty() && broken == 0 && unread == 0) {
-        line(&mut out, &format!("No device code in {}", count(without, "file", "files")));
+
+    /// Adds the table, one line for each GPU, largest first.
+    fn table(&self, style: Style, out: &mut String) {
+        let mut lines: Vec<&Line> = self.lines.iter().collect();
+        lines.sort_by_key(|line| std::cmp::Reverse(line.stored));
+        let scale = Scale::of(lines.iter().copied());
+        let objects: usize = lines.iter().map(|line| line.count).sum();
+        let objects = count(objects, "code object", "code objects");
+        let files = count(self.files_with_bundles, "file", "files");
+        line(out, &style.paint("1", &format!("Total: {objects} in {files}, {}", self.sizes)));
+        let columns = Columns { kind: false, count: true, compressed: self.is_compressed };
+        table(&lines, scale, columns, style, out);
     }
-    if broken > 0 {
-        line(&mut out, &format!("Nothing readable in {}", count(broken, "file", "files")));
+
+    /// Adds the table, and the numbers of files without device code, with nothing readable, and with parts that are not read.
+    fn summary(&self, style: Style, out: &mut String) {
+        if self.files_with_bundles > 0 {
+            self.table(style, out);
+        }
+        let is_empty = self.files_with_bundles == 0 && self.files_broken == 0 && self.files_with_unread == 0;
+        if self.files_without_device_code > 0 || is_empty {
+            line(out, &format!("No device code in {}", count(self.files_without_device_code, "file", "files")));
+        }
+        if self.files_broken > 0 {
+            line(out, &format!("Nothing readable in {}", count(self.files_broken, "file", "files")));
+        }
+        if self.files_with_unread > 0 {
+            line(out, &format!("Not read in {}: {}", count(self.files_with_unread, "file", "files"), self.unread));
+        }
     }
-    if unread > 0 {
-        let kinds: Kinds = report.files.iter().flat_map(|file| &file.unread).map(|row| row.what.name()).collect();
-        line(&mut out, &format!("Not read in {}: {kinds}", count(unread, "file", "files")));
-    }
-    out
 }
 
 /// A name, which may be megabytes long, cut to a length that a table can show.
@@ -584,7 +650,13 @@ mod tests {
         let lines: Vec<Line> = labels.iter().map(|label| row(label, 6.min(label.len()))).collect();
         let (scale, style) = (Scale::of(lines.iter()), Style { color: false, unicode, width: Some(width) });
         let mut out = String::new();
-        table(&lines, scale, Columns { kind: true, count: true, compressed }, style, &mut out);
+        table(
+            &lines.iter().collect::<Vec<_>>(),
+            scale,
+            Columns { kind: true, count: true, compressed },
+            style,
+            &mut out,
+        );
         out.lines().map(str::to_owned).collect()
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail, ensure};
 use offload_bundle::container::offload_binary::{HipNumber, Version};
-use offload_bundle::container::stream::{Compression, Method};
+use offload_bundle::container::stream::Compression;
 use offload_bundle::job::{Package, Unpackage};
 
 use super::image::Arguments;
@@ -53,19 +53,18 @@ pub(super) fn plan(raw: RawArgs, hip_number: impl FnOnce() -> HipNumber) -> Resu
 
 /// The version to write, and how images are compressed.
 fn plan_format(raw: &RawArgs) -> Result<(Version, Option<Compression>)> {
-    let version = raw.format_version.as_deref();
-    let Some(method) = &raw.compress else {
+    let Some(method) = raw.compress else {
         ensure!(raw.compression_level.is_none(), "--compression-level is only for --compress.");
         ensure!(raw.compression_window.is_none(), "--compression-window is only for --compress.");
-        let number = version.and_then(|version| version.parse().ok());
-        return Ok((number.and_then(Version::from_number).unwrap_or_default(), None));
+        return Ok((raw.format_version.unwrap_or_default(), None));
     };
-    if let Some(version @ ("1" | "2")) = version {
+    if let Some(version) = raw.format_version.filter(|version| *version != Version::V3) {
         bail!(
-            "--compress and --format-version={version} are mutually exclusive: only version 3 can hold compressed images."
+            "--compress and --format-version={} are mutually exclusive: only version 3 can hold compressed images.",
+            version.number()
         );
     }
-    let mut compression = Compression::of(Method::from_name(method).unwrap_or(Method::Zstd));
+    let mut compression = Compression::of(method);
     limit_level(&mut compression, "--compression-level", raw.compression_level)?;
     limit_window(&mut compression, "--compression-window", raw.compression_window)?;
     Ok((Version::V3, Some(compression)))
@@ -73,6 +72,8 @@ fn plan_format(raw: &RawArgs) -> Result<(Version, Option<Compression>)> {
 
 #[cfg(test)]
 mod tests {
+    use offload_bundle::container::stream::Method;
+
     use super::*;
 
     fn message(raw: RawArgs) -> String {
@@ -108,20 +109,20 @@ mod tests {
 
     #[test]
     fn the_oldest_version_that_holds_all_is_written() {
-        let asked = |version: &str| RawArgs { format_version: Some(version.to_owned()), ..packing() };
+        let asked = |version| RawArgs { format_version: Some(version), ..packing() };
         assert_eq!(format(packing()), (Version::V1, None));
-        assert_eq!(format(asked("2")), (Version::V2, None));
-        assert_eq!(format(asked("3")), (Version::V3, None));
-        let zlib = RawArgs { compress: Some("zlib".to_owned()), ..asked("3") };
+        assert_eq!(format(asked(Version::V2)), (Version::V2, None));
+        assert_eq!(format(asked(Version::V3)), (Version::V3, None));
+        let zlib = RawArgs { compress: Some(Method::Zlib), ..asked(Version::V3) };
         assert_eq!(format(zlib), (Version::V3, Some(Compression::of(Method::Zlib))));
-        let zstd = RawArgs { compress: Some("zstd".to_owned()), compression_level: Some(-1), ..packing() };
+        let zstd = RawArgs { compress: Some(Method::Zstd), compression_level: Some(-1), ..packing() };
         assert_eq!(format(zstd), (Version::V3, Some(Compression { level: -1, ..Compression::of(Method::Zstd) })));
     }
 
     #[test]
     fn options_without_meaning_are_refused() {
-        let compress = Some("zstd".to_owned());
-        let old = RawArgs { compress: compress.clone(), format_version: Some("2".to_owned()), ..packing() };
+        let compress = Some(Method::Zstd);
+        let old = RawArgs { compress, format_version: Some(Version::V2), ..packing() };
         assert!(message(old).contains("only version 3 can hold compressed images"));
         let level = RawArgs { compression_level: Some(3), ..packing() };
         assert_eq!(message(level), "--compression-level is only for --compress.");

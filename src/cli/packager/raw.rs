@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 
 use clap::ArgMatches;
+use offload_bundle::container::offload_binary::Version;
+use offload_bundle::container::stream::Method;
 
 /// The options of one command line.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -18,9 +20,9 @@ pub(super) struct RawArgs {
     /// The file to extract from, none when it is empty.
     pub(super) input: Option<OsString>,
     /// `--format-version`
-    pub(super) format_version: Option<String>,
+    pub(super) format_version: Option<Version>,
     /// The method of `--compress`
-    pub(super) compress: Option<String>,
+    pub(super) compress: Option<Method>,
     /// `--compression-level`
     pub(super) compression_level: Option<i32>,
     /// `--compression-window`
@@ -34,14 +36,15 @@ impl RawArgs {
     pub(super) fn new(matches: &ArgMatches) -> RawArgs {
         let flag = |name| matches.get_one::<bool>(name).copied().unwrap_or_default();
         let path = |name| matches.get_one::<OsString>(name).filter(|path| !path.is_empty()).cloned();
+        let word = |name| matches.get_one::<String>(name);
         RawArgs {
             help: flag("h"),
             archive: flag("archive"),
             images: matches.get_many::<OsString>("image").into_iter().flatten().cloned().collect(),
             output: path("o"),
             input: path("input"),
-            format_version: matches.get_one("format-version").cloned(),
-            compress: matches.get_one("compress").cloned(),
+            format_version: word("format-version").and_then(|word| Version::from_number(word.parse().ok()?)),
+            compress: word("compress").and_then(|word| Method::from_name(word)),
             compression_level: matches.get_one("compression-level").copied(),
             compression_window: matches.get_one("compression-window").copied(),
             max_size: matches.get_one("max-size").copied(),

@@ -16,9 +16,8 @@
 //! The members `/`, `/SYM64/` and `__.SYMDEF` hold the index: symbols, and the members that define them.
 //!
 //! [`read`](Archive::read) takes GNU, BSD, COFF and thin archives through the `object` crate and leaves the members
-//! where they are. `write` makes byte for byte what LLVM 22.1.8 makes for `K_GNU` with a symbol index,
-//! deterministic, through the `ar_archive_writer` crate and with an index of our own: `symbols` for what LLVM
-//! lists of ELF and COFF objects and of LLVM modules.
+//! where they are. [`plan`] makes byte for byte what LLVM 22.1.8 makes for `K_GNU` with a symbol index, deterministic;
+//! `symbols` finds what LLVM lists of ELF and COFF objects and of LLVM modules.
 //!
 //! Rejected: bytes that are no archive, a header that does not parse, a member that the archive does not hold
 //! completely.
@@ -30,4 +29,4 @@ mod writer;
 
 pub use reader::{Archive, ArchiveMember, Location};
 pub(crate) use sources::Sources;
-pub(crate) use writer::{NewMember, write};
+pub use writer::{NewMember, plan};

@@ -45,7 +45,8 @@ pub struct ArchiveMember<'a> {
 pub enum Location<'a> {
     /// In the archive.
     Inside(Slice<'a>),
-    /// In a file of its own, since the archive is a thin one.
+    /// In a file of its own, since the archive is a thin one. A relative path counts from the directory of the archive; where
+    /// the archive is bytes without a file, the path is what the archive says.
     Beside(PathBuf),
 }
 
@@ -60,7 +61,8 @@ impl<'a> Archive<'a> {
     ///
     /// # Errors
     /// [`Error::NoArchive`] if it does not begin like one, [`Error::Malformed`] if its special members are broken.
-    pub fn read(data: Slice<'a>) -> Result<Self> {
+    pub fn read(data: impl Into<Slice<'a>>) -> Result<Self> {
+        let data = data.into();
         if !Self::is_archive(data.bytes()) {
             return Err(Error::NoArchive);
         }

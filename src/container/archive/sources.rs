@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::io::input::Input;
+use crate::io::input::{Input, Slice};
 
 /// A file, whatever it is called: device and inode.
 type Identity = (u64, u64);
@@ -17,6 +17,8 @@ type Identity = (u64, u64);
 /// The files that a job reads: the one that it is given, and those that thin archives name.
 #[derive(Debug)]
 pub(crate) struct Sources {
+    /// Whether what is read has a name, beside which other files can be.
+    has_file: bool,
     all: HashSet<Identity>,
     /// The archives around what is being read, the outermost first.
     around: Vec<Option<Identity>>,
@@ -32,10 +34,16 @@ impl Sources {
     const NESTED_MAX: u32 = 2_000;
 
     /// What a job begins with.
-    pub(crate) fn new(input: &Path) -> Self {
-        let identity = identity_of_input(input);
+    pub(crate) fn new(data: Slice<'_>) -> Self {
+        let identity = data.input().and_then(|input| identity_of_input(input.path()));
         let all = identity.into_iter().collect();
-        Self { all, around: vec![identity], left: Self::MAX, left_nested: Self::NESTED_MAX }
+        Self {
+            has_file: data.input().is_some(),
+            all,
+            around: vec![identity],
+            left: Self::MAX,
+            left_nested: Self::NESTED_MAX,
+        }
     }
 
     /// Opens a member of a thin archive.
@@ -63,6 +71,10 @@ impl Sources {
         let is_nested = self.around.len() > 1;
         let (left, most) =
             if is_nested { (&mut self.left_nested, Self::NESTED_MAX) } else { (&mut self.left, Self::MAX) };
+        if !self.has_file {
+            let source = io::Error::other("the archive is not read from a file, so files beside it are not opened");
+            return Err(Error::Member { path: path.to_owned(), source });
+        }
         *left = left.checked_sub(1).ok_or_else(|| Error::TooManyFiles { path: path.to_owned(), most })?;
         self.all.extend(identity);
         Input::open_regular(path).map_err(|error| match error {

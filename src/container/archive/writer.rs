@@ -1,273 +1,217 @@
-//! Writing an archive, byte for byte as LLVM 22.1.8's `writeArchive` does for `K_GNU`, deterministic, with an index.
-//! Layout as in the [module above](super).
+//! Planning an archive, byte for byte as LLVM 22.1.8's `writeArchive` does for `K_GNU`: deterministic, and with an index
+//! if a member is an object. Layout as in the [module above](super).
 //!
-//! The `ar_archive_writer` crate computes headers and offsets and switches to the 64-bit index when a member lies
-//! behind 4 GiB. Where it differs from LLVM 22.1.8 the difference is made up here: LLVM writes no index when no
-//! member is an object, and names may be any bytes.
+//! | member | content |
+//! |---|---|
+//! | `/`, or `/SYM64/` if a member starts at 4 GiB or later | the index: number of symbols; for each the offset of its member's header; their names, each ended by a NUL; zeros to an even length. Numbers are big-endian, of 4 bytes in `/` and 8 in `/SYM64/` |
+//! | `//` | the names that have no room in a header, each once and ended by `/` and a newline |
 //!
+//! //!
 //! Rejected: an object whose symbols cannot be read, a member of 10^10 bytes or more.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::cell::RefCell;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 
-use ar_archive_writer::{ArchiveKind, DEFAULT_OBJECT_READER, NewArchiveMember, ObjectReader, write_archive_to_stream};
-
 use super::symbols::{self, Symbols};
-use crate::bytes::{self, slice};
-use crate::error::{Error, Malformed, Result, WithPath};
+use crate::bytes::len_u64;
+use crate::error::{Error, Malformed, Result};
 use crate::io::input::Slice;
-use crate::io::output::Output;
-use crate::io::piece::Sink;
+use crate::io::piece::{Piece, TOO_LONG, sum};
 
-/// How the archive writer asks about members.
-static READER: ObjectReader = ObjectReader { get_symbols: known_symbols, ..DEFAULT_OBJECT_READER };
+const MAGIC: &[u8] = b"!<arch>\n";
 
-thread_local! {
-    /// The symbols of the members of the archive that this thread writes, by where their content is: the archive writer
-    /// takes no more than a function, and reading them again would bring all members into memory at once.
-    static KNOWN: RefCell<HashMap<Place, Known>> = RefCell::default();
-}
+/// The length of a header in bytes, and of the name in it.
+const HEADER_LEN: u64 = 60;
+const NAME_LEN: usize = 16;
 
-/// Where in memory a content is.
-type Place = (usize, usize);
+/// Time, owner, group and mode in a header.
+const MEMBER_FIELDS: &str = "0           0     0     644";
+const INDEX_FIELDS: &str = "0           0     0     0";
 
-fn place(content: &[u8]) -> Place {
-    (content.as_ptr().addr(), content.len())
-}
-
-/// The symbols of a content.
-#[derive(Default)]
-struct Known {
-    /// Their names, one behind the other: there may be millions of them.
-    names: Vec<u8>,
-    /// The length of each name in bytes.
-    lens: Vec<u32>,
-    /// How many members have this content, and have not been asked about.
-    members: usize,
-}
-
-impl Known {
-    /// Those of one member.
-    fn of(names: &[Vec<u8>]) -> Self {
-        // A name of 4 GiB is in no index.
-        let lens = names.iter().map(|name| u32::try_from(name.len()).unwrap_or(u32::MAX)).collect();
-        Self { names: names.concat(), lens, members: 1 }
-    }
-
-    fn each(&self, take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
-        let mut start = 0_u64;
-        self.lens.iter().try_for_each(|&len| {
-            let name = slice(&self.names, start, len.into()).unwrap_or_default();
-            start = start.saturating_add(len.into());
-            take(name)
-        })
-    }
-}
-
-/// The symbols of a member, if it is an object. They are let go, since the archive writer has copies of them then.
-fn known_symbols(content: &[u8], take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<bool> {
-    let known = KNOWN.with_borrow_mut(|known| {
-        let mut symbols = known.remove(&place(content))?;
-        symbols.members = symbols.members.saturating_sub(1);
-        Some(symbols)
-    });
-    let Some(known) = known else { return Ok(false) };
-    known.each(take)?;
-    if known.members > 0 {
-        KNOWN.with_borrow_mut(|all| drop(all.insert(place(content), known)));
-    }
-    Ok(true)
-}
-
-/// Where the writer puts an index without symbols: its header, a count, and padding.
-const EMPTY_INDEX: std::ops::Range<u64> = 8..76;
+/// The largest size that a header has room for.
+const SIZE_MAX: u64 = 9_999_999_999;
 
 /// A member to be written.
 #[derive(Clone, Debug)]
-pub(crate) struct NewMember<'a> {
+pub struct NewMember<'a> {
     /// The name, which may be any bytes.
-    pub(crate) name: Vec<u8>,
-    /// The content, which stays where it is until it is copied.
-    pub(crate) content: Slice<'a>,
+    pub name: Vec<u8>,
+    /// The content.
+    pub content: Slice<'a>,
 }
 
-/// Writes an archive. `unreadable` is told of bitcode whose symbols are not in the index, by name and reason.
-pub(crate) fn write(
-    members: &[NewMember<'_>],
-    output: &mut Output,
-    unreadable: &mut dyn FnMut(&str, &str),
-) -> Result<()> {
-    let mut all_known: HashMap<Place, Known> = HashMap::new();
-    for member in members {
-        let place = place(member.content.bytes());
-        if let Some(known) = all_known.get_mut(&place) {
-            known.members = known.members.saturating_add(1);
-            continue;
+/// The pieces of an archive. `unreadable` receives each member that is bitcode whose symbols cannot be read, and are not in
+/// the index, and the reason.
+///
+/// # Errors
+/// [`Error::Malformed`] for an object whose symbols cannot be read, [`Error::Io`] for a member that is too large; both
+/// on the name of the member.
+///
+/// # Example
+/// ```
+/// use offload_bundle::container::archive::{self, NewMember};
+/// use offload_bundle::io::{self, Input};
+///
+/// let code = Input::from_bytes("gfx90a", b"GPU!".to_vec());
+/// let member = NewMember { name: b"gfx90a.o".to_vec(), content: code.as_slice() };
+/// let mut archive = Vec::new();
+/// io::write_to(&archive::plan(&[member], &mut |_, _| {})?, &mut archive)?;
+/// assert!(archive.starts_with(b"!<arch>\ngfx90a.o/") && archive.ends_with(b"`\nGPU!"));
+/// # Ok::<(), offload_bundle::Error>(())
+/// ```
+pub fn plan<'a>(
+    members: &[NewMember<'a>],
+    unreadable: &mut dyn FnMut(&NewMember<'a>, &'static str),
+) -> Result<Vec<Piece<'a>>> {
+    plan_with_limit(members, unreadable, 1 << 32)
+}
+
+/// `limit` is the first offset that the index `/` has no room for.
+fn plan_with_limit<'a>(
+    members: &[NewMember<'a>],
+    unreadable: &mut dyn FnMut(&NewMember<'a>, &'static str),
+    limit: u64,
+) -> Result<Vec<Piece<'a>>> {
+    let index = Index::of(members, unreadable)?;
+    let mut long_names = LongNames::default();
+    let mut payload = Vec::new();
+    let (mut offset, mut offsets) = (0, Vec::with_capacity(members.len()));
+    for NewMember { name, content } in members {
+        if content.len() > SIZE_MAX {
+            let error = io::Error::new(io::ErrorKind::FileTooLarge, "too large for an archive");
+            return Err(Error::io(OsStr::from_bytes(name), error));
         }
-        match symbols::of(member.content.bytes()) {
-            Ok(Symbols::Names(names)) => drop(all_known.insert(place, Known::of(&names))),
-            Ok(Symbols::Unreadable(reason)) => unreadable(&bytes::text_lossy(&member.name), reason),
-            Ok(Symbols::None) => {}
-            Err(reason) => {
-                let name = OsStr::from_bytes(&member.name);
-                return Err(Error::malformed(name, Malformed::Symbols { reason }));
-            }
+        let padding = if content.len().is_multiple_of(2) { "" } else { "\n" };
+        payload.push(Piece::Bytes(header(&long_names.field_of(name), MEMBER_FIELDS, content.len())));
+        payload.push(Piece::Input(*content));
+        payload.push(Piece::Bytes(padding.into()));
+        offsets.push(offset);
+        offset = sum([offset, HEADER_LEN, content.len(), len_u64(padding.as_bytes())])?;
+    }
+    let long_names = long_names.into_member();
+    let mut pieces = vec![Piece::Bytes(MAGIC.to_vec())];
+    if let Some(index) = index {
+        pieces.extend(index.into_member(&offsets, len_u64(&long_names), limit)?);
+    }
+    pieces.push(Piece::Bytes(long_names));
+    pieces.extend(payload);
+    Ok(pieces)
+}
+
+/// A header, without its time and owner, so that the same members always give the same archive.
+fn header(name: &[u8], fields: &str, size: u64) -> Vec<u8> {
+    let mut header = name.to_vec();
+    header.resize(NAME_LEN, b' ');
+    header.extend(format!("{fields:<32}{size:<10}`\n").bytes());
+    header
+}
+
+/// The names that have no room in a header.
+#[derive(Default)]
+struct LongNames<'m> {
+    table: Vec<u8>,
+    offsets: HashMap<&'m [u8], usize>,
+}
+
+impl<'m> LongNames<'m> {
+    /// A name as its header has it.
+    fn field_of(&mut self, name: &'m [u8]) -> Vec<u8> {
+        if name.len() < NAME_LEN && !name.contains(&b'/') {
+            return [name, b"/"].concat();
         }
-        member.content.looked_through();
+        let offset = self.offsets.entry(name).or_insert_with(|| {
+            let offset = self.table.len();
+            self.table.extend([name, b"/\n"].concat());
+            offset
+        });
+        format!("/{offset}").into_bytes()
     }
-    let has_object = !all_known.is_empty();
-    KNOWN.set(all_known);
-    let names = Names::of(members);
-    let new_members: Vec<_> = members
-        .iter()
-        .zip(names.used)
-        .map(|(member, name)| NewArchiveMember::new(member.content.bytes(), &READER, name))
-        .collect();
-    let path = output.path().to_owned();
-    let skip = if has_object || members.is_empty() { 0..0 } else { EMPTY_INDEX };
-    let contents = members.iter().map(|member| member.content).filter(|content| !content.is_empty()).collect();
-    let mut stream =
-        Stream { output, position: 0, skip, replace: names.table, fields: names.fields, contents, failure: None };
-    let written = write_archive_to_stream(&mut stream, &new_members, ArchiveKind::Gnu, false, None);
-    KNOWN.take();
-    match stream.failure {
-        Some(error) => Err(error),
-        None => written.with_path(&path),
+
+    /// The member of long names, if there are any.
+    fn into_member(self) -> Vec<u8> {
+        let mut table = self.table;
+        if table.is_empty() {
+            return table;
+        }
+        if !table.len().is_multiple_of(2) {
+            table.push(b'\n');
+        }
+        [header(b"//", "", len_u64(&table)), table].concat()
     }
 }
 
-/// The length of the name in a member's header.
-const NAME_FIELD: usize = 16;
-
-/// What stand-ins begin with. A name that is text does not.
-const STAND_IN: char = '\x01';
-
-/// The names as the archive writer takes them, which wants text.
-#[derive(Debug)]
-struct Names {
-    /// In the order of the members.
-    used: Vec<String>,
-    /// If one of them is a stand-in: the names member that the archive writer will write, and the right one.
-    table: Option<(Vec<u8>, Vec<u8>)>,
-    /// The name fields of headers in which stand-ins will be written, and the right ones.
-    fields: HashMap<Vec<u8>, Vec<u8>>,
+/// The symbols that members define.
+#[derive(Default)]
+struct Index {
+    /// Their names, each ended by a NUL: there may be millions of them.
+    names: Vec<u8>,
+    /// How many each member has.
+    counts: Vec<usize>,
 }
 
-impl Names {
-    fn of(members: &[NewMember<'_>]) -> Self {
-        let mut stand_ins: HashMap<&[u8], String> = HashMap::new();
-        let mut seen = HashSet::new();
-        let (mut written, mut right) = (Vec::new(), Vec::new());
-        let mut fields = HashMap::new();
-        let mut used = Vec::with_capacity(members.len());
+impl Index {
+    /// None if no member is an object.
+    fn of<'a>(
+        members: &[NewMember<'a>],
+        unreadable: &mut dyn FnMut(&NewMember<'a>, &'static str),
+    ) -> Result<Option<Self>> {
+        let mut index = Self::default();
+        let mut has_object = false;
         for member in members {
-            let name = match bytes::text(&member.name) {
-                Some(name) => name,
-                None => {
-                    // Like no other, and as long as the name if it stands among other long ones.
-                    let (number, len) = (stand_ins.len(), member.name.len());
-                    let new = || format!("{STAND_IN}{number:\x01>width$}", width = len.saturating_sub(1));
-                    let name = stand_ins.entry(&member.name).or_insert_with(new).clone();
-                    if !is_long(&member.name) {
-                        fields.insert(name_field(name.as_bytes()), name_field(&member.name));
-                    }
-                    name
+            let symbols = symbols::of(member.content.bytes())
+                .map_err(|reason| Error::malformed(OsStr::from_bytes(&member.name), Malformed::Symbols { reason }))?;
+            let names = match symbols {
+                Symbols::Names(names) => {
+                    has_object = true;
+                    names
                 }
+                Symbols::Unreadable(reason) => {
+                    unreadable(member, reason);
+                    Vec::new()
+                }
+                Symbols::None => Vec::new(),
             };
-            if is_long(&member.name) && seen.insert(member.name.as_slice()) {
-                written.extend([name.as_bytes(), b"/\n"].concat());
-                right.extend([&member.name, &b"/\n"[..]].concat());
+            index.counts.push(names.len());
+            for name in names {
+                index.names.extend(name);
+                index.names.push(0);
             }
-            used.push(name);
+            member.content.looked_through();
         }
-        Self { used, table: (!stand_ins.is_empty()).then_some((written, right)), fields }
-    }
-}
-
-/// A name as it stands in a header.
-fn name_field(name: &[u8]) -> Vec<u8> {
-    let mut field = [name, b"/"].concat();
-    field.resize(NAME_FIELD, b' ');
-    field
-}
-
-/// Whether a name stands in the names member rather than in its header.
-fn is_long(name: &[u8]) -> bool {
-    name.len() >= 16 || name.contains(&b'/')
-}
-
-/// An output, in which some things differ from what is written to it.
-struct Stream<'o, 'm> {
-    output: &'o mut Output,
-    /// How much was written, including what was left out.
-    position: u64,
-    /// What is left out.
-    skip: std::ops::Range<u64>,
-    /// What to write, once, in place of other bytes of the same length.
-    replace: Option<(Vec<u8>, Vec<u8>)>,
-    /// Name fields to write in place of others.
-    fields: HashMap<Vec<u8>, Vec<u8>>,
-    /// What the archive writer will hand on as it is, so that it can be copied from file to file.
-    contents: VecDeque<Slice<'m>>,
-    /// The error behind the last failed `write`, which could only return an [`io::Error`].
-    failure: Option<Error>,
-}
-
-impl Stream<'_, '_> {
-    /// Writes the data or the first part of it. Returns how much.
-    fn put(&mut self, data: &[u8]) -> Result<usize> {
-        let next = self.contents.front().copied();
-        if let Some(content) = next.filter(|content| std::ptr::eq(content.bytes(), data)) {
-            self.contents.pop_front();
-            self.output.copy(content)?;
-            content.looked_through();
-            return Ok(data.len());
-        }
-        if let Some((_, right)) = self.replace.take_if(|(written, _)| written == data) {
-            self.output.write(&right)?;
-            return Ok(data.len());
-        }
-        if let Some((name, rest)) = data.split_at_checked(NAME_FIELD)
-            && let Some(right) = self.fields.get(name)
-        {
-            self.output.write(&[right, rest].concat())?;
-            return Ok(data.len());
-        }
-        let border = [self.skip.start, self.skip.end].into_iter().find(|&border| self.position < border);
-        let part = border.and_then(|border| slice(data, 0, border.saturating_sub(self.position))).unwrap_or(data);
-        if !self.skip.contains(&self.position) {
-            self.output.write(part)?;
-        }
-        Ok(part.len())
-    }
-}
-
-impl Write for Stream<'_, '_> {
-    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        let written = self.put(data).map_err(|error| {
-            let text = error.to_string();
-            self.failure = Some(error);
-            io::Error::other(text)
-        })?;
-        self.position = self.position.saturating_add(u64::try_from(written).unwrap_or(u64::MAX));
-        Ok(written)
+        // LLVM puts three NULs where there are no names; zeros fill up to an even length.
+        let padding = if index.names.is_empty() { 4 } else { index.names.len() % 2 };
+        index.names.extend(std::iter::repeat_n(0, padding));
+        Ok(has_object.then_some(index))
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// The writer asks for its position only.
-impl Seek for Stream<'_, '_> {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        match to {
-            SeekFrom::Current(0) => Ok(self.position),
-            _ => Err(io::Error::from(io::ErrorKind::Unsupported)),
+    /// The member that holds the index. `offsets` are those of the members from the first one, before which stand
+    /// `names_len` bytes of long names; `limit` is the first offset that 4 bytes have no room for.
+    fn into_member<'a>(self, offsets: &[u64], names_len: u64, limit: u64) -> Result<[Piece<'a>; 2]> {
+        let symbols = u64::try_from(self.counts.iter().sum::<usize>()).map_err(|_| TOO_LONG)?;
+        // The size of the index with numbers of this width, and the offset of the first member.
+        let layout = |width: u64| -> Result<(u64, u64)> {
+            let numbers_len = symbols.checked_add(1).and_then(|count| count.checked_mul(width)).ok_or(TOO_LONG)?;
+            let size = sum([numbers_len, len_u64(&self.names)])?;
+            Ok((size, sum([len_u64(MAGIC), HEADER_LEN, size, names_len])?))
+        };
+        let last = offsets.last().copied().unwrap_or(0);
+        let is_short = sum([layout(4)?.1, last])? < limit;
+        let (name, width) = if is_short { (&b"/"[..], 4) } else { (&b"/SYM64/"[..], 8) };
+        let (size, first) = layout(width)?;
+        let mut numbers = header(name, INDEX_FIELDS, size);
+        let mut push = |number: u64| {
+            let bytes = number.to_be_bytes();
+            numbers.extend(if is_short { &bytes[4..] } else { &bytes[..] });
+        };
+        push(symbols);
+        for (&offset, &count) in offsets.iter().zip(&self.counts) {
+            let offset = sum([first, offset])?;
+            (0..count).for_each(|_| push(offset));
         }
+        Ok([Piece::Bytes(numbers), Piece::Bytes(self.names)])
     }
 }
 
@@ -275,18 +219,20 @@ impl Seek for Stream<'_, '_> {
 mod tests {
     use super::*;
     use crate::io::input::Input;
+    use crate::io::piece::emit;
 
     fn archive(members: &[(&[u8], &[u8])]) -> Vec<u8> {
+        archive_with_limit(members, 1 << 32)
+    }
+
+    fn archive_with_limit(members: &[(&[u8], &[u8])], limit: u64) -> Vec<u8> {
         let inputs: Vec<_> =
             members.iter().map(|&(name, content)| (name.to_vec(), Input::from_bytes("x", content.to_vec()))).collect();
         let members: Vec<_> =
             inputs.iter().map(|(name, input)| NewMember { name: name.clone(), content: input.as_slice() }).collect();
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("x.a");
-        let mut output = Output::stage(&path).unwrap();
-        write(&members, &mut output, &mut |_, _| {}).unwrap();
-        crate::io::output::commit(vec![output]).unwrap();
-        std::fs::read(path).unwrap()
+        let mut archive = Vec::new();
+        emit(&plan_with_limit(&members, &mut |_, _| {}, limit).unwrap(), &mut archive).unwrap();
+        archive
     }
 
     fn header(name: &str, size: u32) -> String {
@@ -310,6 +256,23 @@ mod tests {
         let module = b"\0asm\x01\0\0\0";
         let expected = ["!<arch>\n", index, &header("a/", 8), "\0asm\x01\0\0\0"].concat();
         assert_eq!(archive(&[(b"a", module)]), expected.as_bytes());
+    }
+
+    /// The same bytes as those of `llvm-ar` with these limits in `SYM64_THRESHOLD`.
+    #[test]
+    fn the_index_is_as_wide_as_the_offset_of_the_last_member_needs() {
+        let import = b"\0\0\xff\xff\0\0\x64\x86\0\0\0\0\x08\0\0\0\0\0\x04\0f\0a.dll\0";
+        let members = [(&b"a"[..], &import[..]), (b"b", b"text"), (b"c", import)];
+        let headers = [header("a/", 28), header("b/", 4), header("c/", 28)];
+        let payload = headers.iter().zip(members).flat_map(|(header, (_, data))| [header.as_bytes(), data].concat());
+        let tail: Vec<u8> = b"__imp_f\0f\0__imp_f\0f\0".iter().copied().chain(payload).collect();
+        let index = |name: &str, size| header(name, size).replace("644", "0  ").into_bytes();
+        let short = [4_u32, 108, 108, 260, 260].iter().flat_map(|number| number.to_be_bytes()).collect();
+        let wide = [4_u64, 128, 128, 280, 280].iter().flat_map(|number| number.to_be_bytes()).collect();
+        for (limit, index, numbers) in [(261, index("/", 40), short), (260, index("/SYM64/", 60), wide)] {
+            let expected: [Vec<u8>; 4] = [b"!<arch>\n".to_vec(), index, numbers, tail.clone()];
+            assert_eq!(archive_with_limit(&members, limit), expected.concat(), "{limit}");
+        }
     }
 
     #[test]

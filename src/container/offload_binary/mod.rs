@@ -37,23 +37,19 @@
 //! # Which targets does it hold code for?
 //!
 //! ```
-//! use std::path::Path;
-//!
 //! use offload_bundle::container::offload_binary::OffloadBinary;
 //! use offload_bundle::container::sequence::{Bundles, Inflate};
-//! use offload_bundle::io::Input;
 //!
-//! let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/offload/v3-zstd.offload");
-//! let input = Input::open(&file)?;
+//! let data = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/offload/v3-zstd.offload"))?;
 //! let container = OffloadBinary::default();
 //! let mut targets = Vec::new();
-//! for binary in Bundles::new(input.as_slice(), &container, Inflate::AsNeeded) {
+//! for binary in Bundles::new(&data, &container, Inflate::AsNeeded) {
 //!     for image in binary?.entries.iter().filter_map(|entry| entry.image.as_deref()) {
 //!         targets.push((image.triple().to_vec(), image.arch().to_vec()));
 //!     }
 //! }
 //! assert_eq!(targets[0], (b"amdgcn-amd-amdhsa".to_vec(), b"gfx906".to_vec()));
-//! # Ok::<(), offload_bundle::Error>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
@@ -73,8 +69,8 @@ use crate::io::input::Slice;
 use crate::io::piece::Piece;
 
 pub(crate) use sections::offloading_sections;
-pub(crate) use write::write_compressed;
-pub use write::{NewImage, plan};
+pub(crate) use write::write_metered;
+pub use write::{NewImage, plan, write_compressed};
 
 /// The first bytes of an offload binary.
 pub const MAGIC: [u8; 4] = [0x10, 0xff, 0x10, 0xad];
@@ -295,7 +291,7 @@ impl Container for OffloadBinary {
 
     fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
         let images = members.iter().map(|member| self.image_of(member)).collect::<Result<Vec<_>>>()?;
-        Ok(plan(self.version, &images))
+        plan(self.version, &images)
     }
 }
 

@@ -1,6 +1,8 @@
 //! Reading an offload binary. Layout and what is rejected as in the [module above](super).
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+use std::sync::{Arc, OnceLock};
+
 use memchr::memchr;
 
 use super::{ENTRY_LEN, Header, ImageInfo, ImageKind, MAGIC, Strings, Version};
@@ -233,7 +235,8 @@ fn parse_compressed(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed
     let prefix = Header { size: inflated, inflated: 0, ..header }.to_bytes().first_chunk::<PREFIX_LEN>().copied();
     let (what, version, total, hash) = (WHAT_COMPRESSED, version.number(), Some(size), None);
     let recorded = Recorded { what, version, method, total, inflated, hash };
-    Ok(Some(Compressed { recorded, offset, header_len, prefix, body }))
+    let stream_len = Arc::new(OnceLock::from(body.len()));
+    Ok(Some(Compressed { recorded, offset, header_len, prefix, body, stream_len }))
 }
 
 /// How a stream was compressed, by its first bytes.

@@ -2,15 +2,15 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::HashMap;
+use std::io::{Seek, SeekFrom, Write};
 
 use super::{ALIGNMENT, ENTRY_LEN, Header, ImageInfo, Version};
-use crate::bytes::{self, len_u64};
+use crate::bytes::len_u64;
 use crate::container::stream::{Compression, deflate};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::io::input::Slice;
 use crate::io::meter::Meter;
-use crate::io::output::Output;
-use crate::io::piece::{Piece, Sink, total_len};
+use crate::io::piece::{Piece, TOO_LONG, Writer, emit, sum, total_len};
 
 /// An image to be written.
 #[derive(Clone, Debug)]
@@ -23,56 +23,71 @@ pub struct NewImage<'a> {
 
 /// The pieces of offload binaries with these images: one for each in version 1, one for all of them otherwise. Without
 /// images there is nothing to write.
-pub fn plan<'a>(version: Version, images: &[NewImage<'a>]) -> Vec<Piece<'a>> {
-    match version {
-        Version::V1 => images.iter().flat_map(|image| plan_one(version, std::slice::from_ref(image))).collect(),
+///
+/// # Errors
+/// Only for images that together have 2^64 bytes or more.
+pub fn plan<'a>(version: Version, images: &[NewImage<'a>]) -> Result<Vec<Piece<'a>>> {
+    let binaries = match version {
+        Version::V1 => images.chunks(1).map(|image| plan_one(version, image)).collect::<Result<Vec<_>>>()?,
         Version::V2 | Version::V3 if images.is_empty() => Vec::new(),
-        Version::V2 | Version::V3 => plan_one(version, images),
-    }
+        Version::V2 | Version::V3 => vec![plan_one(version, images)?],
+    };
+    Ok(binaries.concat())
 }
 
-fn plan_one<'a>(version: Version, images: &[NewImage<'a>]) -> Vec<Piece<'a>> {
-    let count = |len: usize| u64::try_from(len).unwrap_or(u64::MAX);
-    let string_entries_len =
-        |image: &NewImage<'_>| count(image.info.strings.len()).saturating_mul(version.string_entry_len());
-    let entries_len = count(images.len()).saturating_mul(ENTRY_LEN);
-    let mut string_offset = version.header_len().saturating_add(entries_len);
-    let table_offset = images.iter().map(string_entries_len).fold(string_offset, u64::saturating_add);
-    let table = StringTable::of(images);
-    let table_end = table_offset.saturating_add(len_u64(&table.bytes));
-    let images_offset = table_end.next_multiple_of(ALIGNMENT);
-    let images_end = images.iter().map(|image| image.content.len()).fold(images_offset, u64::saturating_add);
-    let size = images_end.checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX);
+fn plan_one<'a>(version: Version, images: &[NewImage<'a>]) -> Result<Vec<Piece<'a>>> {
+    let (images_count, entries_len) = table(images.len(), ENTRY_LEN)?;
+    let table_of = |image: &NewImage<'_>| table(image.info.strings.len(), version.string_entry_len());
+    let string_tables = images.iter().map(table_of).collect::<Result<Vec<_>>>()?;
+    let string_entries_len = sum(string_tables.iter().map(|&(_, len)| len))?;
+    let mut string_offset = sum([version.header_len(), entries_len])?;
+    let strings_offset = sum([string_offset, string_entries_len])?;
+    let strings = StringTable::of(images)?;
+    let images_offset = aligned(sum([strings_offset, len_u64(&strings.bytes)])?)?;
+    let images_len = sum(images.iter().map(|image| image.content.len()))?;
+    let images_end = sum([images_offset, images_len])?;
+    let size = aligned(images_end)?;
 
     let (entries_offset, inflated) = (version.header_len(), 0);
-    let entries = if version == Version::V1 { ENTRY_LEN } else { count(images.len()) };
+    let entries = if version == Version::V1 { ENTRY_LEN } else { images_count };
     let mut header = Header { version, size, entries_offset, entries, inflated }.to_bytes();
     let mut image_offset = images_offset;
     let mut string_entries = Vec::new();
-    for image in images {
+    for (image, (strings_count, string_entries_len)) in images.iter().zip(string_tables) {
         header.extend(image.info.image_kind.number().to_le_bytes());
         header.extend(image.info.kind_number.to_le_bytes());
         header.extend(image.info.flags.to_le_bytes());
-        for field in [string_offset, count(image.info.strings.len()), image_offset, image.content.len()] {
+        for field in [string_offset, strings_count, image_offset, image.content.len()] {
             header.extend(field.to_le_bytes());
         }
         for (key, value) in &image.info.strings {
-            let offsets = [key, value].map(|text| table_offset.saturating_add(table.offset(text)));
-            offsets.iter().for_each(|offset| string_entries.extend(offset.to_le_bytes()));
+            for text in [key, value] {
+                string_entries.extend(sum([strings_offset, strings.offset(text)?])?.to_le_bytes());
+            }
             if version != Version::V1 {
                 string_entries.extend(len_u64(value).to_le_bytes());
             }
         }
-        string_offset = string_offset.saturating_add(string_entries_len(image));
-        image_offset = image_offset.saturating_add(image.content.len());
+        string_offset = sum([string_offset, string_entries_len])?;
+        image_offset = sum([image_offset, image.content.len()])?;
     }
     header.extend(string_entries);
-    header.extend(table.bytes);
-    header.resize(usize::try_from(images_offset).unwrap_or(header.len()), 0);
+    header.extend(strings.bytes);
+    header.resize(usize::try_from(images_offset).map_err(|_| TOO_LONG)?, 0);
     let mut pieces = vec![Piece::Bytes(header)];
     pieces.extend(images.iter().map(|image| Piece::Input(image.content)));
     pieces.push(Piece::Zeros(size.saturating_sub(images_end)));
-    pieces
+    Ok(pieces)
+}
+
+/// The number of rows of a table, and its length in bytes.
+fn table(rows: usize, row_len: u64) -> Result<(u64, u64)> {
+    let rows = u64::try_from(rows).map_err(|_| TOO_LONG)?;
+    Ok((rows, rows.checked_mul(row_len).ok_or(TOO_LONG)?))
+}
+
+fn aligned(offset: u64) -> Result<u64> {
+    offset.checked_next_multiple_of(ALIGNMENT).ok_or(TOO_LONG)
 }
 
 /// The strings of an offload binary, each once, and none that another one ends with.
@@ -85,7 +100,7 @@ struct StringTable<'s> {
 }
 
 impl<'s> StringTable<'s> {
-    fn of(images: &'s [NewImage<'_>]) -> Self {
+    fn of(images: &'s [NewImage<'_>]) -> Result<Self> {
         let strings = images.iter().flat_map(|image| &image.info.strings);
         let mut sorted: Vec<&[u8]> = strings.flat_map(|(key, value)| [key.as_slice(), value]).collect();
         sorted.sort_unstable_by(|a, b| b.iter().rev().cmp(a.iter().rev()));
@@ -99,34 +114,67 @@ impl<'s> StringTable<'s> {
                 table.bytes.push(0);
                 last = string;
             }
-            let len_with_nul = len_u64(string).saturating_add(1);
-            table.offsets.insert(string, len_u64(&table.bytes).saturating_sub(len_with_nul));
+            let len_with_nul = sum([len_u64(string), 1])?;
+            let offset = len_u64(&table.bytes).checked_sub(len_with_nul).ok_or(NO_STRING)?;
+            table.offsets.insert(string, offset);
         }
-        table
+        Ok(table)
     }
 
-    fn offset(&self, string: &[u8]) -> u64 {
-        self.offsets.get(string).copied().unwrap_or_default()
+    fn offset(&self, string: &[u8]) -> Result<u64> {
+        self.offsets.get(string).copied().ok_or(NO_STRING)
     }
 }
 
-/// Writes one compressed offload binary of version 3 with these images into `output`, which must be empty.
-pub(crate) fn write_compressed(
+const NO_STRING: Error = Error::Internal("a string is not in its table");
+
+/// Compresses images to `out`, from its position on, as one offload binary of version 3. Without images nothing is written.
+///
+/// # Errors
+/// [`Error::Io`] where an input cannot be read, and on the path `-` if `out` fails.
+///
+/// # Example
+/// ```
+/// use std::io::Cursor;
+///
+/// use offload_bundle::container::offload_binary::{self, ImageInfo, NewImage};
+/// use offload_bundle::container::stream::{Compression, Method};
+/// use offload_bundle::io::Input;
+///
+/// let code = Input::from_bytes("gfx90a", vec![0; 100_000]);
+/// let info = ImageInfo { strings: vec![(b"arch".to_vec(), b"gfx90a".to_vec())], ..ImageInfo::default() };
+/// let image = NewImage { info, content: code.as_slice() };
+/// let mut out = Cursor::new(Vec::new());
+/// offload_binary::write_compressed(&[image], &Compression::of(Method::Zstd), &mut out)?;
+/// assert!(out.get_ref().starts_with(&offload_binary::MAGIC) && out.position() < 1000);
+/// # Ok::<(), offload_bundle::Error>(())
+/// ```
+pub fn write_compressed<W: Write + Seek>(
     images: &[NewImage<'_>],
     compression: &Compression,
-    output: &mut Output,
+    out: &mut W,
+) -> Result<()> {
+    write_metered(images, compression, &mut Writer::new(out), &mut Meter::silent())
+}
+
+/// The same for those who wait for it.
+pub(crate) fn write_metered<W: Write + Seek>(
+    images: &[NewImage<'_>],
+    compression: &Compression,
+    to: &mut Writer<'_, W>,
     meter: &mut Meter<'_>,
 ) -> Result<()> {
-    let mut pieces = plan(Version::V3, images);
-    let inflated = total_len(&pieces);
+    let mut pieces = plan(Version::V3, images)?;
+    let inflated = total_len(&pieces)?;
     let header_len = Version::V3.header_len();
     let Some(Piece::Bytes(head)) = pieces.first_mut() else { return Ok(()) };
     // The header of the inflated form does not go into the stream.
     *head = head.split_off(usize::try_from(header_len).unwrap_or_default());
-    let stream_len = deflate(&pieces, compression, header_len, output, meter)?;
-    let size = header_len.saturating_add(stream_len);
-    let padding = size.next_multiple_of(ALIGNMENT).saturating_sub(size);
-    output.write(bytes::slice(&[0; 8], 0, padding).unwrap_or_default())?;
-    let (version, entries) = (Version::V3, u64::try_from(images.len()).unwrap_or(u64::MAX));
-    output.write_at_start(&Header { version, size, entries_offset: header_len, entries, inflated }.to_bytes())
+    let start = to.seek(SeekFrom::Current(0))?;
+    let stream_len = deflate(&pieces, compression, header_len, to, meter)?;
+    let size = sum([header_len, stream_len])?;
+    let padding = aligned(size)?.saturating_sub(size);
+    emit(&[Piece::Zeros(padding)], to)?;
+    let (version, entries) = (Version::V3, u64::try_from(images.len()).map_err(|_| TOO_LONG)?);
+    to.fill_in(start, &Header { version, size, entries_offset: header_len, entries, inflated }.to_bytes())
 }
