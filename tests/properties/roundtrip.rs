@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
 use offload_bundle::container::compressed::HeaderVersion;
-use offload_bundle::container::object::Format;
+use offload_bundle::container::object::HostFormat;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::id::{EntryId, OffloadKind};
@@ -42,7 +42,7 @@ pub fn roundtrip(data: &[u8]) {
     (job.alignment, job.compression, job.compressed_version) =
         (NonZeroU32::new(alignment), compression, compressed_version);
     let host = members.iter().find(|(id, _)| id.kind() == OffloadKind::Host);
-    let fat = file_type == "o" && host.is_some_and(|(_, content)| Format::of(content).is_some());
+    let fat = file_type == "o" && host.is_some_and(|(_, content)| HostFormat::of(content).is_some());
     match job.run(&mut |_| {}) {
         // Not every content that begins like an object is one.
         Err(_) if fat => return,
