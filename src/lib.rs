@@ -111,7 +111,7 @@ pub mod scan;
 #[cfg(test)]
 mod testing;
 
-pub use error::{Error, Malformed, Result};
+pub use error::{Error, ErrorKind, Malformed, Result};
 
 /// The examples of the README are tests too.
 #[cfg(doctest)]

@@ -34,7 +34,7 @@ use super::binary::Binary;
 use super::magic::Magic;
 use super::{Container, Contents, Entry, MAGIC, Member, Part};
 use crate::bytes::{len_u64, slice};
-use crate::error::{Error, Malformed, Result, WithPath};
+use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::piece::Piece;
 
 /// The formats of host objects, for messages.
@@ -133,7 +133,8 @@ impl Container for FatObject {
         let path = host.path();
         let format = match HostFormat::of(host.bytes()) {
             Some(HostFormat::Other(format)) => {
-                return Err(Error::ObjectFormat { path: path.to_owned(), format, supported: SUPPORTED });
+                let reason = format!("{format} object files cannot hold a bundle; supported are {SUPPORTED}");
+                return Err(Error::refused(ErrorKind::Unsupported, path, None, reason));
             }
             Some(format) => format,
             None => return Err(Error::Usage("the host's file is not an object file")),
