@@ -13,8 +13,9 @@ use object::pe::ImageSectionHeader;
 use object::read::elf::{ElfSection, FileHeader, SectionHeader};
 use object::{Endianness, File, FileKind, LittleEndian, Object, ObjectKind, ObjectSection};
 
-use super::limits::{NAMES_SHARED_MAX, shown};
+use super::limits::NAMES_SHARED_MAX;
 use crate::bytes::{len_u64, slice};
+use crate::display::shown;
 use crate::error::Malformed;
 
 const SHT_LLVM_OFFLOADING: SectionType = SectionType(0x6fff_4c0b);

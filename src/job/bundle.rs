@@ -20,7 +20,8 @@ const NO_ALIGNMENT: &str = "for the --bundle-align option: the alignment must be
 
 /// Bundles code objects.
 #[derive(Clone, Debug)]
-pub struct Bundle {
+#[non_exhaustive]
+pub struct BundleFiles {
     /// The code objects' entry IDs and files, in the order of the bundle.
     pub members: Vec<(EntryId, PathBuf)>,
     /// The file to write.
@@ -36,7 +37,13 @@ pub struct Bundle {
     pub compressed_version: Option<compressed::Version>,
 }
 
-impl Bundle {
+impl BundleFiles {
+    /// A bundle that is not compressed, of code objects that are not aligned.
+    pub fn new(members: Vec<(EntryId, PathBuf)>, output: impl Into<PathBuf>, file_type: FileType) -> Self {
+        let alignment = Some(NonZeroU32::MIN);
+        Self { members, output: output.into(), file_type, alignment, compression: None, compressed_version: None }
+    }
+
     /// Writes the bundle.
     ///
     /// # Errors

@@ -6,8 +6,9 @@ use super::{Event, FileType, Observer, observe_plain};
 use crate::bytes::{self, len_u64};
 use crate::container::Container;
 use crate::container::archive::{self, Archive, ArchiveMember, Location, NewMember, Sources};
-use crate::container::limits::{Limits, shown};
+use crate::container::limits::Limits;
 use crate::container::sequence::{Bundle, Bundles, Inflate};
+use crate::display::{printable_name, shown};
 use crate::error::{Error, Malformed, Result};
 use crate::io::input::{Input, Slice, vouch_for};
 use crate::io::output::{Manner, Output};
@@ -67,7 +68,7 @@ impl Library {
 impl<'a> Member<'a> {
     /// The name as it may stand in a message.
     pub(super) fn shown_name(&self) -> String {
-        bytes::text_lossy(self.name)
+        printable_name(self.name)
     }
 
     /// Its size in bytes.

@@ -9,11 +9,13 @@ use crate::container::Container;
 use crate::container::Limits;
 use crate::container::archive::Archive;
 use crate::container::sequence::{Bundle, Bundles, Inflate};
-use crate::error::{Error, Result, printable_name};
+use crate::display::printable_name;
+use crate::error::{Error, Result};
 use crate::io::input::{Accept, Input};
 
 /// Lists the entry IDs of all bundles in a file, or in the members of an archive, in file order.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct List {
     /// The file.
     pub input: PathBuf,
@@ -26,6 +28,11 @@ pub struct List {
 }
 
 impl List {
+    /// Compressed bundles are inflated as far as their headers go.
+    pub fn new(input: impl Into<PathBuf>, file_type: FileType) -> Self {
+        Self { input: input.into(), file_type, inflate: Inflate::AsNeeded, limits: Limits::default() }
+    }
+
     /// Writes one entry ID a line. Bytes of an ID that are no printable text come escaped.
     ///
     /// # Errors

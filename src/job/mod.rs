@@ -26,10 +26,10 @@ mod unmatched;
 mod unpackage;
 mod verify;
 
-pub use bundle::Bundle;
+pub use bundle::BundleFiles;
 pub use extract::{Destination, Extract, Extracted, IfBroken, Source};
 pub use list::List;
-pub use package::{NewImage, Package};
+pub use package::{ImageFiles, Package};
 pub use recompress::{Recompress, Recompressed};
 pub use unbundle::Unbundle;
 pub use unbundle_archive::UnbundleArchive;

@@ -16,6 +16,7 @@ use crate::io::piece::Sink;
 
 /// Unbundles code objects.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Unbundle {
     /// The file to read.
     pub input: PathBuf,
@@ -43,6 +44,20 @@ struct Staged {
 }
 
 impl Unbundle {
+    /// Every request must be served, by the rules of target IDs; nothing is reported that LLVM does not report.
+    pub fn new(input: impl Into<PathBuf>, file_type: FileType, requests: Vec<(EntryId, PathBuf)>) -> Self {
+        Self {
+            input: input.into(),
+            file_type,
+            requests,
+            rules: Rules::default(),
+            allow_missing: false,
+            explain: false,
+            inflate: Inflate::AsNeeded,
+            limits: Limits::default(),
+        }
+    }
+
     /// Writes the code objects. Each request gets an entry of the first bundle that has one for it: the entry with its own
     /// name, or else the first that is compatible with it and not taken.
     ///

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use super::aside::{Aside, Kept};
-use super::file_name::{FileName, Slashes, harmless};
+use super::file_name::FileName;
 use super::library::{Library, Member, MemberNames, write_archive};
 use super::requests::{Candidate, Requests};
 use super::{Event, Observer, open, parse_entry};
@@ -18,6 +18,7 @@ use crate::bytes;
 use crate::container::Limits;
 use crate::container::archive::NewMember;
 use crate::container::sequence::{Bundle, Inflate};
+use crate::display::{Slashes, harmless};
 use crate::error::{Error, Result};
 use crate::id::{EntryId, Rules};
 use crate::io::input::{Accept, Input};
@@ -25,6 +26,7 @@ use crate::io::output::{self, Output};
 
 /// Unbundles an archive.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct UnbundleArchive {
     /// The archive to read.
     pub input: PathBuf,
@@ -77,6 +79,19 @@ impl Ids {
 }
 
 impl UnbundleArchive {
+    /// Every request must be served, by the rules of target IDs; members are not checked.
+    pub fn new(input: impl Into<PathBuf>, requests: Vec<(EntryId, PathBuf)>) -> Self {
+        Self {
+            input: input.into(),
+            requests,
+            rules: Rules::default(),
+            allow_missing: false,
+            check: false,
+            explain: false,
+            limits: Limits::default(),
+        }
+    }
+
     /// Writes the archives.
     ///
     /// # Errors

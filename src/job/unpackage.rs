@@ -8,7 +8,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use super::aside::{Aside, put_aside};
-use super::file_name::{FileName, Slashes, harmless};
+use super::file_name::FileName;
 use super::library::{MemberNames, write_archive};
 use super::regions::{self, Region};
 use super::{Event, Observer, open};
@@ -18,6 +18,7 @@ use crate::container::offload_binary::{self, HipNumber, ImageInfo, OffloadBinary
 use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::container::stream::Inflation;
 use crate::container::{Entry, Limits};
+use crate::display::{Slashes, harmless};
 use crate::error::{Error, Malformed, Result};
 use crate::id::OffloadKind;
 use crate::io::input::{Accept, Input, Slice};
@@ -32,6 +33,7 @@ const NESTED_COST: u64 = 64 << 10;
 
 /// Unpackages images.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Unpackage {
     /// The file to read: offload binaries, an object, library or program with a section of them, bitcode that embeds
     /// them, or an archive of any of these.
@@ -46,6 +48,7 @@ pub struct Unpackage {
 
 /// A request for images.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ImageRequest {
     /// The request as typed, for messages.
     pub arguments: String,
@@ -95,6 +98,11 @@ fn is_name(member: &[u8], name: &[u8]) -> bool {
 }
 
 impl Unpackage {
+    /// The images that each request asks for go to its file, or all to files with generated names.
+    pub fn new(input: impl Into<PathBuf>, requests: Vec<ImageRequest>) -> Self {
+        Self { input: input.into(), requests, archive: false, limits: Limits::default() }
+    }
+
     /// Writes the images. If there is no request, `out` gets a line for each file. A request without a match is no
     /// error, but the observer is told.
     ///

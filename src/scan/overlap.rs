@@ -12,7 +12,7 @@ use object::read::elf::{ElfFile, FileHeader};
 use object::{Endianness, File, Object, ObjectSection};
 
 use super::sections;
-use crate::container::limits::shown;
+use crate::display::shown;
 use crate::error::Malformed;
 
 /// Two sections that share bytes.

@@ -9,7 +9,7 @@ use super::place::{Place, Step};
 use super::sections::{self, ELF_MAGIC, EM_AMDGPU, EM_CUDA, Holds};
 use super::unread::{NO_CONTENT, NO_SECTIONS, Unread};
 use super::wide::Wide;
-use super::zip::{self, Method, ZipContent};
+use super::zip::{self, ZipContent};
 use super::{Checksums, ContentKind, Scan, Visitor, amdgpu};
 use crate::bytes::len_u64;
 use crate::container::archive::{Archive, Location, Sources};
@@ -397,7 +397,7 @@ impl<'w, 'v> Walk<'w, 'v> {
         for member in members {
             let place = place.join(Step::Member(member.name));
             match member.content {
-                Ok(content) if content.method == Method::Stored => self.stored_member(&place, data, &content, depth)?,
+                Ok(content) if content.method.is_none() => self.stored_member(&place, data, &content, depth)?,
                 Ok(content) => self.inflated_member(place.inflated(), &content, depth)?,
                 Err(error) => self.broken(&place, data, error)?,
             }

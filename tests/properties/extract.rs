@@ -75,9 +75,9 @@ pub(super) fn run(room: &Room, selection: &Selection) -> Result<Vec<(String, Vec
 pub(super) fn job(room: &Room, selection: &Selection, destination: Destination) -> Result<Vec<Extracted>, String> {
     let selection = selection.clone();
     let input = Source::named(room.input());
-    Extract { inputs: vec![input], selection, destination, limits: LIMITS }
-        .run(&mut |_| {})
-        .map_err(|error| error.to_string())
+    let mut job = Extract::new(vec![input], selection, destination);
+    job.limits = LIMITS;
+    job.run(&mut |_| {}).map_err(|error| error.to_string())
 }
 
 /// A code object that the search found and the selection takes.

@@ -67,17 +67,15 @@ fn read(room: &Room) {
     }
     for file_type in TYPES {
         let mut listed = Vec::new();
-        let list = List {
-            input: room.input(),
-            file_type: FileType::from_name(file_type).unwrap(),
-            inflate: Inflate::AsNeeded,
-            limits: LIMITS,
-        };
+        let mut list = List::new(room.input(), FileType::from_name(file_type).unwrap());
+        list.limits = LIMITS;
         drop(list.run(&mut listed, &mut |_| {}));
         harmless(&String::from_utf8(listed).unwrap().replace('\n', ""));
         drop(super::unbundle::run(room, file_type, &others(), Missing::Allowed));
     }
-    drop(Verify { limits: LIMITS }.run(&room.input()));
+    let mut verify = Verify::default();
+    verify.limits = LIMITS;
+    drop(verify.run(&room.input()));
     let extracted = super::extract::job(room, &super::extract::all(), Destination::Directory(room.path("new")));
     assert_eq!(extracted.is_ok(), room.path("new").exists(), "{extracted:?}");
     drop(fs::remove_dir_all(room.path("new")));

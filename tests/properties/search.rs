@@ -9,7 +9,7 @@ use super::room::Room;
 use super::sources::Sources;
 
 /// What one file may inflate to, so that no input takes long.
-pub(super) const LIMITS: Limits = Limits { inflated: 32 << 20, nested: 32 << 20, streamed: None };
+pub(super) const LIMITS: Limits = Limits::of(32 << 20);
 
 /// How many bundles and code objects a search tells of at most.
 const FOUND_MAX: usize = 250_000;

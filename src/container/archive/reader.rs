@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use object::read::archive::ArchiveFile;
 
 use crate::bytes;
-use crate::container::limits::shown;
+use crate::display::shown;
 use crate::error::{Error, Malformed, Result};
 use crate::io::input::Slice;
 
