@@ -1,17 +1,18 @@
 //! Lists the device code that a library, a program, an archive or a bundle holds.
 //!
 //! `cargo run --example list -- FILE`
+#![allow(clippy::print_stdout, reason = "an example prints")]
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use offload_bundle::io::Input;
 use offload_bundle::scan::{Finding, Scan};
 
 fn main() -> offload_bundle::Result<()> {
-    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/sequence/mixed.bundle");
-    let file = std::env::args_os().nth(1).map_or(PathBuf::from(fixture), PathBuf::from);
+    let fixture = "fixtures/binary/llvm22-plain.bundle";
+    let file = std::env::args_os().nth(1).unwrap_or(fixture.into());
     let (mut count, mut size) = (0_usize, 0_u64);
-    Scan::default().run(&Input::read(&file)?, &mut |finding| {
+    Scan::default().run(&Input::read(Path::new(&file))?, &mut |finding| {
         match finding {
             Finding::Bundle(bundle) => {
                 for code_object in bundle.code_objects() {

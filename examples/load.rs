@@ -1,15 +1,15 @@
 //! Chooses the code object for a GPU as the loader of HIP does: code for the processor itself, then for its generic target,
 //! then SPIR-V, which is compiled when it is loaded. Code that sets more features of the processor is preferred.
 //!
-//! `cargo run --example load -- FILE ENTRY-ID…`, the entry IDs in the order in which they are tried
+//! `cargo run --example load -- FILE`
+#![allow(clippy::print_stdout, reason = "an example prints")]
 
 use std::error::Error;
-use std::path::PathBuf;
 
 use offload_bundle::id::{EntryId, Rules};
-use offload_bundle::io::Input;
 use offload_bundle::scan::{Finding, Scan};
 
+/// What code for a gfx906 is called, in the order in which it is preferred.
 const GFX906: [&str; 3] = [
     "hip-amdgcn-amd-amdhsa--gfx906:sramecc+:xnack-",
     "hip-amdgcn-amd-amdhsa--gfx9-generic:xnack-",
@@ -17,18 +17,15 @@ const GFX906: [&str; 3] = [
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/binary/llvm22-plain.bundle");
-    let mut arguments = std::env::args().skip(1);
-    let file = arguments.next().map_or(PathBuf::from(fixture), PathBuf::from);
-    let wanted = arguments.map(|id| id.parse()).collect::<Result<Vec<EntryId>, _>>()?;
-    let wanted =
-        if wanted.is_empty() { GFX906.map(|id| id.parse()).into_iter().collect::<Result<_, _>>()? } else { wanted };
+    let fixture = "fixtures/binary/llvm22-plain.bundle";
+    let data = std::fs::read(std::env::args_os().nth(1).unwrap_or(fixture.into()))?;
+    let wanted = GFX906.iter().map(|id| id.parse()).collect::<Result<Vec<EntryId>, _>>()?;
     let mut best: Option<((usize, usize), EntryId, Vec<u8>)> = None;
-    Scan::default().run(&Input::read(&file)?, &mut |finding| {
+    Scan::default().run(&data, &mut |finding| {
         let Finding::Bundle(bundle) = finding else { return Ok(()) };
         for code_object in bundle.code_objects() {
             let Some(id) = code_object.entry_id() else { continue };
-            let serves = |wanted: &EntryId| id.compatibility(wanted, Rules::default()).is_compatible();
+            let serves = |request| id.compatibility(request, Rules::default()).is_compatible();
             let Some(tried) = wanted.iter().position(serves) else { continue };
             let rank = (tried, usize::MAX - id.target_id().features().count());
             if best.as_ref().is_none_or(|(other, ..)| rank < *other) {

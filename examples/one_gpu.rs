@@ -1,21 +1,20 @@
 //! Takes the code for one GPU out of a file, into memory.
 //!
 //! `cargo run --example one_gpu -- FILE TARGET`, where TARGET is like `gfx90a` or `gfx90a:xnack+`
+#![allow(clippy::print_stdout, reason = "an example prints")]
 
 use std::error::Error;
-use std::path::PathBuf;
 
-use offload_bundle::io::Input;
 use offload_bundle::scan::{Finding, Pattern, Scan, Selection};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/compressed/llvm22-v3.ccob");
+    let fixture = "fixtures/compressed/llvm22-v3.ccob";
     let mut arguments = std::env::args().skip(1);
-    let file = arguments.next().map_or(PathBuf::from(fixture), PathBuf::from);
+    let data = std::fs::read(arguments.next().as_deref().unwrap_or(fixture))?;
     let mut selection = Selection::default();
-    selection.targets = vec![Pattern::parse(&arguments.next().unwrap_or("gfx90a".to_owned()))?];
+    selection.targets = vec![Pattern::parse(&arguments.next().unwrap_or_else(|| "gfx90a".to_owned()))?];
     let mut code: Vec<Vec<u8>> = Vec::new();
-    Scan::default().run(&Input::read(&file)?, &mut |finding| {
+    Scan::default().run(&data, &mut |finding| {
         if let Finding::Bundle(bundle) = finding {
             for code_object in bundle.code_objects().filter(|code_object| selection.takes(code_object)) {
                 code.push(code_object.bytes()?.into_owned());

@@ -1,6 +1,7 @@
 //! Writes a bundle from byte slices, and reads it again.
 //!
 //! `cargo run --example write_bundle`
+#![allow(clippy::print_stdout, reason = "an example prints")]
 
 use std::error::Error;
 
@@ -11,7 +12,7 @@ use offload_bundle::id::EntryId;
 use offload_bundle::io;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let code = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/binary/llvm22-plain.bundle"))?;
+    let code = std::fs::read("fixtures/binary/llvm22-plain.bundle")?;
     // HIP bundles begin with an empty entry for the host.
     let ids = ["host-x86_64-unknown-linux-gnu", "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+"];
     let members = ids.into_iter().zip([&[], code.as_slice()]).map(|(id, content)| {
@@ -20,9 +21,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     });
     let members: Vec<Member<'_>> = members.collect::<Result<_, Box<dyn Error>>>()?;
     let mut bundle = Vec::new();
-    io::write_to(&Binary::default().plan(&members)?, &mut bundle)?;
+    let format = Binary::default();
+    io::write_to(&format.plan(&members)?, &mut bundle)?;
 
-    let again = Bundles::new(&bundle, &Binary::default(), Inflate::AsNeeded).next().ok_or("no bundle")??;
+    let again = Bundles::new(&bundle, &format, Inflate::AsNeeded).next().ok_or("no bundle")??;
     for (index, entry) in again.entries.iter().enumerate() {
         let size = again.in_place(index).map_or(0, |slice| slice.len());
         println!("{}: {size} bytes", String::from_utf8_lossy(&entry.id));

@@ -305,16 +305,18 @@ fn write_with_limit<W: Write + Seek>(
         _ => Version::V2,
     };
     let start = to.seek(SeekFrom::Current(0))?;
-    let (hash, mut stream_len) =
-        hash::beside(pieces, || deflate(pieces, compression, version.header_len(), to, meter))?;
+    let mut deflate_after = |version: Version| {
+        let start = sum([start, version.header_len()])?;
+        deflate(pieces, compression, start, to, meter)
+    };
+    let (hash, mut stream_len) = hash::beside(pieces, || deflate_after(version))?;
     if version == Version::V2 && sum([version.header_len(), stream_len])? > limit {
         if asked.is_some() {
             return Err(Error::CompressedLimit { what: "Total file size" });
         }
         // Almost 4 GiB that compression makes larger: that is rare enough to do it again.
         version = Version::V3;
-        to.seek(SeekFrom::Start(start))?;
-        stream_len = deflate(pieces, compression, version.header_len(), to, meter)?;
+        stream_len = deflate_after(version)?;
     }
     let total = Some(sum([version.header_len(), stream_len])?);
     let header = Header { version, method: compression.method, total, inflated, hash };

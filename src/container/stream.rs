@@ -414,19 +414,18 @@ impl Compression {
     }
 }
 
-/// Leaves room for a header of `header_len` bytes and writes the pieces as one stream after it. Returns the length of the
-/// stream.
+/// Writes the pieces as one stream that starts at `start`. Returns its length in bytes.
 ///
 /// The bytes depend on the pieces and the compression only, not on the machine or how many threads it has.
 pub(super) fn deflate<W: Write + Seek>(
     pieces: &[Piece<'_>],
     compression: &Compression,
-    header_len: u64,
+    start: u64,
     to: &mut Writer<'_, W>,
     meter: &mut Meter<'_>,
 ) -> Result<u64> {
     let path = to.path;
-    let start = to.seek(SeekFrom::Current(i64::try_from(header_len).unwrap_or(i64::MAX)))?;
+    to.seek(SeekFrom::Start(start))?;
     match compression.method {
         #[cfg(feature = "zstd")]
         Method::Zstd => {

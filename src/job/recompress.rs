@@ -18,7 +18,7 @@ use crate::error::{Error, Malformed, Result, Want, WithPath};
 use crate::io::input::{Accept, Slice};
 use crate::io::meter::{Meter, emit};
 use crate::io::output::{self, Output};
-use crate::io::piece::{Piece, Sink, total_len};
+use crate::io::piece::{Piece, Sink, sum, total_len};
 use crate::scan::{Budget, Format, KnownId, Selection, Wide, bundle_sections, file_kind};
 
 /// The largest alignment that is kept: that of memory pages.
@@ -237,7 +237,7 @@ impl<'j> Work<'j> {
                 break;
             }
             let padding = first_aligned_as(bundle.offset, self.position).saturating_sub(self.position);
-            self.position = self.position.saturating_add(padding);
+            self.advance(padding)?;
             emit(&[Piece::Zeros(padding)], &mut self.output, &mut Meter::silent())?;
             self.bundle(&bundle, None, observer)?;
             end = bundle.range()?.end;
@@ -287,7 +287,7 @@ impl<'j> Work<'j> {
         }
         self.write_form(bundle, &plain, &chosen.form)?;
         self.result.count(bundle.stored_len()?, &chosen);
-        self.position = self.position.saturating_add(chosen.len);
+        self.advance(chosen.len)?;
         room.map_or(Ok(()), |room| self.leave_hole(room, bundle.stored_len()?, chosen.len))
     }
 
@@ -334,10 +334,15 @@ impl<'j> Work<'j> {
 
     /// Leaves out what a bundle does not need of its room.
     fn leave_hole(&mut self, room: u64, before: u64, after: u64) -> Result<()> {
-        let hole = room.saturating_sub(after);
+        let hole = room.checked_sub(after).ok_or(Error::Internal("a bundle is larger than its room"))?;
         self.output.skip(hole)?;
         self.result.holes = self.result.holes.saturating_add(hole.min(before.saturating_sub(after)));
-        self.position = self.position.saturating_add(hole);
+        self.advance(hole)
+    }
+
+    /// Counts bytes of the output.
+    fn advance(&mut self, len: u64) -> Result<()> {
+        self.position = sum([self.position, len])?;
         Ok(())
     }
 
@@ -361,10 +366,9 @@ impl<'j> Work<'j> {
     }
 
     fn copy(&mut self, range: Range<u64>) -> Result<()> {
-        let len = range.end.saturating_sub(range.start);
-        self.output.copy(self.data.slice(range.start, len).ok_or(Error::Internal("no such range"))?)?;
-        self.position = self.position.saturating_add(len);
-        Ok(())
+        let slice = range_of(self.data, &range)?;
+        self.output.copy(slice)?;
+        self.advance(slice.len())
     }
 
     fn finish(mut self) -> Result<(Output, Recompressed)> {
@@ -408,11 +412,16 @@ fn member<'c>((id, content): &'c (String, Content<'_>)) -> Member<'c> {
 fn contents<'b>(path: &Path, bundle: &'b Bundle<'_>, kept: &[usize]) -> Result<Vec<(String, Content<'b>)>> {
     check_size(path, bundle, kept.iter().copied())?;
     let content = |&index: &usize| {
-        let id = bundle.entries.get(index).map(|entry| entry.id.clone()).unwrap_or_default();
+        let id = bundle.entries.get(index).ok_or(Error::Internal("no such entry"))?.id.clone();
         let no_text = |_| Error::NoUtf8 { path: path.to_owned(), offset: bundle.offset };
         Ok((String::from_utf8(id).map_err(no_text)?, bundle.content(index)?))
     };
     kept.iter().map(content).collect()
+}
+
+fn range_of<'d>(data: Slice<'d>, range: &Range<u64>) -> Result<Slice<'d>> {
+    let len = range.end.checked_sub(range.start);
+    len.and_then(|len| data.slice(range.start, len)).ok_or(Error::Internal("no such range in the file"))
 }
 
 /// The first offset from `position` that has the same alignment as `offset`, and no higher one: by that, the bundle can
