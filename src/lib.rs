@@ -11,6 +11,7 @@
 //! | [`container`] | the formats themselves: reading one from bytes, planning a new one |
 //! | [`io`] | the files: inputs that are mapped, outputs that appear complete or not at all |
 //! | [`id`] | bundle entry IDs (`hip-amdgcn-amd-amdhsa--gfx90a:xnack+`), and which code object may serve which request |
+//! | [`display`] | texts from files, made safe to print |
 //! | [`job`] | what the command lines do, file to file: outputs appear complete or not at all |
 //!
 //! Sizes and offsets are bytes. A function that can fail returns [`Error`], which names the file, or [`Malformed`], which
@@ -101,6 +102,7 @@
 mod bytes;
 mod check;
 pub mod container;
+pub mod display;
 pub mod error;
 pub mod id;
 pub mod io;

@@ -10,13 +10,13 @@ use offload_bundle::job::{Recompress, Recompressed};
 use offload_bundle::scan::Selection;
 
 use super::console::Console;
-use super::subcommand::Subcommand;
+use super::subcommand::{Run, Subcommand};
 use super::units::{bytes, count};
 use super::values::{limit_level, limit_window};
 use super::{files, patterns};
 
 /// The subcommand.
-pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "recompress", command, run };
+pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "recompress", command, run: Run::OnFiles(run) };
 
 /// The method of bundles that are compressed.
 const METHOD: Method = Method::Zstd;

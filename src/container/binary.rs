@@ -20,9 +20,10 @@
 use std::num::NonZeroU32;
 use std::ops::Range;
 
-use super::limits::{Room, shown};
+use super::limits::Room;
 use super::{Container, Contents, Entry, MAGIC, Member};
 use crate::bytes::{Cursor, len_u64};
+use crate::display::shown;
 use crate::error::{Malformed, Result};
 use crate::io::piece::{Piece, TOO_LONG, sum};
 

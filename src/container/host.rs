@@ -13,8 +13,9 @@ use object::pe::ImageSectionHeader;
 use object::read::elf::{ElfSection, FileHeader, SectionHeader};
 use object::{Endianness, File, LittleEndian, Object, ObjectKind, ObjectSection};
 
-use super::limits::{NAMES_SHARED_MAX, shown};
+use super::limits::NAMES_SHARED_MAX;
 use crate::bytes::{len_u64, slice};
+use crate::display::shown;
 use crate::error::Malformed;
 
 const NAMES_TOO_LONG: &str = "the names of its sections are together longer than four times the file";

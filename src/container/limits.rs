@@ -5,7 +5,7 @@
 //! here, which are far beyond what any compiler writes.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use crate::bytes::{self, len_u64};
+use crate::bytes::len_u64;
 use crate::error::Malformed;
 
 /// The most entries of one bundle. Each takes some hundred bytes of memory.
@@ -15,9 +15,6 @@ const ENTRIES_ROOM: &str = "no more than 100000";
 /// The limit on the size of all IDs of a bundle, in bytes.
 const IDS_MAX: u64 = 16 << 20;
 const IDS_ROOM: &str = "no more than 16 MiB for all IDs of a bundle together";
-
-/// How much of a name that a file claims stands in a message.
-const SHOWN_MAX: usize = 200;
 
 /// Limits for reading files that may be anybody's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,14 +116,6 @@ impl SymbolNames {
 /// Why there may be no more names of symbols.
 pub(crate) const NAMES_TOO_LONG: &str = "the names of its symbols are together longer than four times the file";
 
-/// A name that a file claims, as a message may have it: of printable characters, and not of any length.
-pub(crate) fn shown(name: &[u8]) -> String {
-    match name.get(..SHOWN_MAX) {
-        Some(start) if name.len() > SHOWN_MAX => bytes::escaped(start) + "...",
-        _ => bytes::escaped(name),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,12 +147,5 @@ mod tests {
         assert!((0..4).all(|_| names.push(b"ab").is_some()));
         assert!(names.push(b"").is_some() && names.push(b"a").is_none());
         assert_eq!(names.into_names().len(), 5);
-    }
-
-    #[test]
-    fn long_names_are_cut_in_messages() {
-        assert_eq!(shown(b"a\x1b\xff"), "a\\x1b\\xff");
-        assert_eq!(shown(&[b'a'; 200]), "a".repeat(200));
-        assert_eq!(shown(&[b'a'; 201]), "a".repeat(200) + "...");
     }
 }

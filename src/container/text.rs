@@ -19,9 +19,10 @@ use std::collections::HashMap;
 
 use memchr::{memchr, memmem};
 
-use super::limits::{Room, shown};
+use super::limits::Room;
 use super::{Container, Contents, Entry, MAGIC, Member};
 use crate::bytes::len_u64;
+use crate::display::shown;
 use crate::error::{Malformed, Result};
 use crate::io::piece::Piece;
 

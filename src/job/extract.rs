@@ -11,6 +11,7 @@ use super::unmatched::Unmatched;
 use super::{Event, Observer, open};
 use crate::bytes::len_u64;
 use crate::container::Limits;
+use crate::display::plain;
 use crate::error::{Error, Result};
 use crate::io::input::{Accept, Input, Slice};
 use crate::io::meter::Meter;
@@ -373,12 +374,12 @@ impl Names {
 /// of the ID, and the ends of the names of the input and of the member, each with no less than half of the room for both.
 fn name_of(input: &Path, from: &Provenance) -> String {
     let end = |text: &str, most: usize| text.get(text.len().saturating_sub(most)..).unwrap_or_default().to_owned();
-    let id = safe(&from.id);
+    let id = plain(&from.id);
     let rest = format!("{}-{}", from.bundle, id.get(..ID_MAX.min(id.len())).unwrap_or_default());
     let room = NAME_MAX.saturating_sub(rest.len()).saturating_sub(2);
-    let members = from.place.member().map(|member| safe(member.as_bytes()));
+    let members = from.place.member().map(|member| plain(member.as_bytes()));
     let members_len = members.as_ref().map_or(0, String::len);
-    let input = end(&safe(input.as_os_str().as_encoded_bytes()), room.saturating_sub(members_len).max(room / 2));
+    let input = end(&plain(input.as_os_str().as_encoded_bytes()), room.saturating_sub(members_len).max(room / 2));
     let members = members.map(|members| end(&members, room.saturating_sub(input.len())));
     [Some(input), members, Some(rest)].into_iter().flatten().collect::<Vec<_>>().join("-")
 }
@@ -501,13 +502,6 @@ impl Sink for Pending {
         self.output.as_mut().map_or(Ok(()), |output| output.copy(slice))?;
         self.complete()
     }
-}
-
-/// A name from a file as a part of a file's name: it has no separator, no control character, and is never `..`.
-fn safe(name: &[u8]) -> String {
-    let plain =
-        |&byte: &u8| if byte.is_ascii_alphanumeric() || b"+-._=".contains(&byte) { char::from(byte) } else { '_' };
-    name.iter().map(plain).collect()
 }
 
 #[cfg(test)]

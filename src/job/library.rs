@@ -8,6 +8,7 @@ use crate::container::Container;
 use crate::container::Limits;
 use crate::container::archive::{self, Archive, ArchiveMember, Location, NewMember, Sources, locate};
 use crate::container::sequence::{Bundle, Bundles, Inflate};
+use crate::display::printable_name;
 use crate::error::{Error, Malformed, Result};
 use crate::io::input::{Input, Slice, vouch_for};
 use crate::io::output::{Manner, Output};
@@ -67,7 +68,7 @@ impl Library {
 impl<'a> Member<'a> {
     /// The name as it may stand in a message.
     pub(super) fn shown_name(&self) -> String {
-        bytes::text_lossy(self.name)
+        printable_name(self.name)
     }
 
     /// Its size in bytes.

@@ -9,7 +9,8 @@ use crate::container::Container;
 use crate::container::Limits;
 use crate::container::archive::Archive;
 use crate::container::sequence::{Bundle, Bundles, Inflate};
-use crate::error::{Error, Result, printable_name};
+use crate::display::printable_name;
+use crate::error::{Error, Result};
 use crate::io::input::{Accept, Input};
 
 /// Lists the entry IDs of all bundles in a file, or in the members of an archive, in file order.

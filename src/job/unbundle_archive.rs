@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use super::aside::{Aside, Kept};
-use super::file_name::{FileName, Slashes, harmless};
+use super::file_name::FileName;
 use super::library::{Library, Member, MemberNames, write_archive};
 use super::requests::{Candidate, Requests};
 use super::{Event, Observer, open, parse_entry};
@@ -18,6 +18,7 @@ use crate::bytes;
 use crate::container::Limits;
 use crate::container::archive::NewMember;
 use crate::container::sequence::{Bundle, Inflate};
+use crate::display::{Slashes, harmless};
 use crate::error::{Error, Result};
 use crate::id::{EntryId, Rules};
 use crate::io::input::{Accept, Input};

@@ -8,7 +8,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use super::aside::{Aside, put_aside};
-use super::file_name::{FileName, Slashes, harmless};
+use super::file_name::FileName;
 use super::library::{MemberNames, write_archive};
 use super::present::Present;
 use super::{Event, Observer, open};
@@ -18,6 +18,7 @@ use crate::container::magic::Magic;
 use crate::container::offload_binary::{HipNumber, ImageInfo, OffloadBinary};
 use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::container::{Entry, Limits};
+use crate::display::{Slashes, harmless};
 use crate::error::{Error, Malformed, Result};
 use crate::id::OffloadKind;
 use crate::io::input::{Accept, Input, Slice};

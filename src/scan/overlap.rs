@@ -13,8 +13,8 @@ use object::{Endianness, File, Object, ObjectSection};
 
 use super::sections;
 use crate::container::host::Chosen;
-use crate::container::limits::shown;
 use crate::container::magic::Magic;
+use crate::display::shown;
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::io::input::Slice;
 

@@ -4,8 +4,14 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
+
 use crate::bytes::len_u64;
-use crate::error::{Error, Result, WithPath, printable, printable_name};
+use crate::display::{printable, printable_name};
+use crate::error::{Error, Result, WithPath};
+
+/// The bytes that are escaped in a URI.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
 /// A step into a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,10 +130,10 @@ impl Place {
     pub fn uri(&self, range: Range<u64>, inflated: Option<Range<u64>>) -> Result<String> {
         let file = self.origin_file();
         let file = std::path::absolute(file).with_path(file)?;
-        let mut uri = format!("file://{}#", percent_encoded(file.as_os_str().as_encoded_bytes()));
+        let mut uri = format!("file://{}#", percent_encode(file.as_os_str().as_encoded_bytes(), ESCAPED));
         if self.origin == Origin::Inflated {
-            let way: Vec<String> = self.steps.iter().map(|step| percent_encoded(step.to_string().as_bytes())).collect();
-            uri.push_str(&format!("member={}&", way.join("/")));
+            let way: Vec<String> = self.steps.iter().map(Step::to_string).collect();
+            uri.push_str(&format!("member={}&", percent_encode(way.join("/").as_bytes(), ESCAPED)));
         }
         uri.push_str(&format!("offset={}&size={}", range.start, length(&range)));
         if let Some(inner) = inflated {
@@ -175,12 +181,6 @@ impl fmt::Display for Place {
         f.write_str(&printable(&self.file.to_string_lossy()))?;
         self.steps.iter().try_for_each(|step| write!(f, "({step})"))
     }
-}
-
-fn percent_encoded(text: &[u8]) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
-    let encode = |&byte: &u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    text.iter().map(encode).collect()
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ pub use writer::{NewMember, plan};
 
 use std::path::Path;
 
-use super::limits::shown;
+use crate::display::shown;
 use crate::error::Error;
 
 /// An error of a member with its name behind that of the archive, as linkers write it.
