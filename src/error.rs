@@ -590,6 +590,16 @@ pub enum Malformed {
         /// The decoder's reason.
         reason: String,
     },
+    /// A stream of a compression method that was left out when the library was built.
+    #[error("{what} at offset {offset}: {reason}")]
+    Method {
+        /// The name of the container.
+        what: &'static str,
+        /// Where it starts.
+        offset: u64,
+        /// The method, and the feature that it needs.
+        reason: &'static str,
+    },
     /// A start line of a text bundle that no end line closes.
     #[error("the entry '{id}' that starts at offset {offset} has no end line")]
     Unclosed {

@@ -79,7 +79,7 @@
 //! # Writing a bundle
 //!
 //! A [`container::Container`] plans a bundle; [`io::write_to`] writes the plan to anything. From files to a file,
-//! compressed or not, [`job::Bundle`] does it in one call.
+//! compressed or not, [`job::BundleFiles`] does it in one call.
 //!
 //! ```
 //! use offload_bundle::container::{Container, Member, binary::Binary};

@@ -115,7 +115,8 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     let mut selection = patterns::selection(matches, "target");
     selection.kinds = matches.get_many("kind").into_iter().flatten().copied().collect();
     let inputs = sources(matches, &mut problems);
-    let extract = Extract { inputs, selection, destination, limits: files::limits(matches) };
+    let mut extract = Extract::new(inputs, selection, destination);
+    extract.limits = files::limits(matches);
     let extracted = extract.run(&mut |event| match event {
         Event::LeftOut { error } => problems.push(error.to_string()),
         event => console.event(event),

@@ -98,14 +98,11 @@ fn pattern(name: &'static str, help: &'static str) -> Arg {
 
 fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
     let path = |name| matches.get_one::<PathBuf>(name).cloned().unwrap_or_default();
-    let recompress = Recompress {
-        input: path("file"),
-        output: path("output"),
-        compression: compression(matches),
-        keep: selection(matches, "keep"),
-        drop: selection(matches, "drop"),
-        limits: files::limits(matches),
-    };
+    let mut recompress = Recompress::new(path("file"), path("output"));
+    recompress.compression = compression(matches);
+    recompress.keep = selection(matches, "keep");
+    recompress.drop = selection(matches, "drop");
+    recompress.limits = files::limits(matches);
     let result = recompress.run(&mut |event| console.event(event))?;
     console.end_progress();
     console.line(&summary(&result));

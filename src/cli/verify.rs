@@ -94,7 +94,8 @@ impl Outcome {
 }
 
 fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
-    let verify = Verify { limits: files::limits(matches) };
+    let mut verify = Verify::default();
+    verify.limits = files::limits(matches);
     let check = |file: Result<WorkFile>| {
         let file = file?;
         let verified = verify.check(&file.open(verify.limits)?)?;

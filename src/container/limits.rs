@@ -18,6 +18,7 @@ const IDS_ROOM: &str = "no more than 16 MiB for all IDs of a bundle together";
 
 /// Limits for reading files that may be anybody's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Limits {
     /// What any one compressed container may inflate to, in bytes. What claims more is an error before any of it is
     /// inflated.
@@ -26,7 +27,7 @@ pub struct Limits {
     /// at least.
     pub nested: u64,
     /// What may be read of an input that cannot be mapped, in bytes: the `max` of
-    /// [`Input::open_within`](crate::io::input::Input::open_within).
+    /// [`Input::map`](crate::io::Input::map).
     pub streamed: Option<u64>,
 }
 
@@ -39,6 +40,11 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// Any one container, and all that lie inside others together, may inflate to `size` bytes.
+    pub const fn of(size: u64) -> Self {
+        Self { inflated: size, nested: size, streamed: None }
+    }
+
     /// Checks that a container at `offset` may inflate to `claimed` bytes.
     pub(super) fn check(&self, what: &'static str, offset: u64, claimed: u64) -> Result<(), Malformed> {
         let limit = self.inflated;

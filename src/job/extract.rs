@@ -8,12 +8,12 @@ use std::sync::Arc;
 use super::present::Present;
 use super::share::check_size;
 use super::unmatched::Unmatched;
-use super::{Event, Observer};
+use super::{Event, Observer, open};
 use crate::bytes::len_u64;
 use crate::container::Limits;
 use crate::display::plain;
 use crate::error::{Error, Result};
-use crate::io::input::{Input, Slice};
+use crate::io::input::{Accept, Input, Slice};
 use crate::io::meter::Meter;
 use crate::io::output::{self, Manner, Output};
 use crate::io::piece::Sink;
@@ -34,6 +34,7 @@ const ID_MAX: usize = 96;
 /// the bundle at its place, the entry ID, and an extension for what the code object is; only letters, digits and `+-._=` stand
 /// in it.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Extract {
     /// The files to look into.
     pub inputs: Vec<Source>,
@@ -47,6 +48,7 @@ pub struct Extract {
 
 /// A file to look into.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Source {
     /// The file.
     pub path: PathBuf,
@@ -71,8 +73,8 @@ impl Source {
 
     fn open(&self, limits: Limits) -> Result<Input> {
         match self.if_broken {
-            IfBroken::Fail => Input::open_finite(&self.path, limits.streamed),
-            IfBroken::LeaveOut => Input::open_regular(&self.path),
+            IfBroken::Fail => open(&self.path, Accept::Finite, limits.streamed),
+            IfBroken::LeaveOut => open(&self.path, Accept::Regular, None),
         }
     }
 }
@@ -114,6 +116,11 @@ pub struct Extracted {
 }
 
 impl Extract {
+    /// The code objects of the inputs that the selection takes go to the destination.
+    pub fn new(inputs: Vec<Source>, selection: Selection, destination: Destination) -> Self {
+        Self { inputs, selection, destination, limits: Limits::default() }
+    }
+
     /// Extracts, and returns what went where, in the order of the inputs.
     ///
     /// # Errors

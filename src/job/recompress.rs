@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use super::present::Present;
 use super::share::check_size;
 use super::unmatched::Unmatched;
-use super::{Event, Observer};
+use super::{Event, Observer, open};
 use crate::container::binary::Binary;
 use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
 use crate::container::stream::Compression;
 use crate::container::{Container, Limits, Member, Part, compressed};
 use crate::error::{Error, Malformed, Result, Want, WithPath};
-use crate::io::input::{Input, Slice};
+use crate::io::input::{Accept, Slice};
 use crate::io::meter::{Meter, emit};
 use crate::io::output::{self, Output};
-use crate::io::piece::{Piece, Sink, total_len};
+use crate::io::piece::{Piece, Sink, sum, total_len};
 use crate::scan::{Budget, Format, KnownId, Overlap, Selection, Wide, device_sections, file_kind, overlap_with};
 
 /// The largest alignment that is kept: that of memory pages.
@@ -54,6 +54,7 @@ const ALIGNMENT_MAX: u64 = 4096;
 /// between bundles that no such alignment asks for, and that a bundle was compressed before. An ELF file of plain bundles
 /// always comes back, since nothing in it moves.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Recompress {
     /// The file to read.
     pub input: PathBuf,
@@ -87,6 +88,19 @@ pub struct Recompressed {
 }
 
 impl Recompress {
+    /// The bundles are compressed in the default way, and all of their code objects are kept.
+    pub fn new(input: impl Into<PathBuf>, output: impl Into<PathBuf>) -> Self {
+        let compression = Some(Compression::default());
+        Self {
+            input: input.into(),
+            output: output.into(),
+            compression,
+            keep: None,
+            drop: None,
+            limits: Limits::default(),
+        }
+    }
+
     /// Writes the file.
     ///
     /// # Errors
@@ -96,7 +110,7 @@ impl Recompress {
     /// [`Error::NoEnd`] if the end of a bundle would be lost; and of a bundle that loses code objects, [`Error::NoUtf8`] if an
     /// ID cannot be written, [`Error::MoreThanEntries`] if a text bundle holds more than them.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Recompressed> {
-        let input = Input::open_finite(&self.input, self.limits.streamed)?;
+        let input = open(&self.input, Accept::Finite, self.limits.streamed)?;
         let work = Work {
             job: self,
             data: input.as_slice(),
@@ -221,7 +235,7 @@ impl<'j> Work<'j> {
                 break;
             }
             let padding = first_aligned_as(bundle.offset, self.position).saturating_sub(self.position);
-            self.position = self.position.saturating_add(padding);
+            self.advance(padding)?;
             emit(&[Piece::Zeros(padding)], &mut self.output, &mut Meter::silent())?;
             self.bundle(&bundle, None, observer)?;
             end = bundle.range()?.end;
@@ -240,7 +254,7 @@ impl<'j> Work<'j> {
             return Err(Error::SharedBytes { path: data.path().to_owned(), bundles, other, offset });
         }
         for range in sections {
-            let section = section_at(data, &range)?;
+            let section = range_of(data, &range)?;
             let end = section.offset().saturating_add(section.len());
             let mut bundles = Bundles::new(section, &Wide, Inflate::Whole).with_limits(self.job.limits);
             let mut next = bundles.next().transpose()?;
@@ -279,7 +293,7 @@ impl<'j> Work<'j> {
         }
         self.write_form(bundle, &plain, &chosen.form)?;
         self.result.count(bundle.stored_len()?, &chosen);
-        self.position = self.position.saturating_add(chosen.len);
+        self.advance(chosen.len)?;
         room.map_or(Ok(()), |room| self.leave_hole(room, bundle.stored_len()?, chosen.len))
     }
 
@@ -326,10 +340,15 @@ impl<'j> Work<'j> {
 
     /// Leaves out what a bundle does not need of its room.
     fn leave_hole(&mut self, room: u64, before: u64, after: u64) -> Result<()> {
-        let hole = room.saturating_sub(after);
+        let hole = room.checked_sub(after).ok_or(Error::Internal("a bundle is larger than its room"))?;
         self.output.skip(hole)?;
         self.result.holes = self.result.holes.saturating_add(hole.min(before.saturating_sub(after)));
-        self.position = self.position.saturating_add(hole);
+        self.advance(hole)
+    }
+
+    /// Counts bytes of the output.
+    fn advance(&mut self, len: u64) -> Result<()> {
+        self.position = sum([self.position, len])?;
         Ok(())
     }
 
@@ -353,10 +372,9 @@ impl<'j> Work<'j> {
     }
 
     fn copy(&mut self, range: Range<u64>) -> Result<()> {
-        let len = range.end.saturating_sub(range.start);
-        self.output.copy(self.data.slice(range.start, len).ok_or(Error::Internal("no such range"))?)?;
-        self.position = self.position.saturating_add(len);
-        Ok(())
+        let slice = range_of(self.data, &range)?;
+        self.output.copy(slice)?;
+        self.advance(slice.len())
     }
 
     fn finish(mut self) -> Result<(Output, Recompressed)> {
@@ -404,7 +422,7 @@ fn member<'c>((id, content): &'c (String, Content<'_>)) -> Member<'c> {
 fn contents<'b>(path: &Path, bundle: &'b Bundle<'_>, kept: &[usize]) -> Result<Vec<(String, Content<'b>)>> {
     check_size(path, bundle, kept.iter().copied())?;
     let content = |&index: &usize| {
-        let id = bundle.entries.get(index).map(|entry| entry.id.clone()).unwrap_or_default();
+        let id = bundle.entries.get(index).ok_or(Error::Internal("no such entry"))?.id.clone();
         let no_text = |_| Error::NoUtf8 { path: path.to_owned(), offset: bundle.offset };
         Ok((String::from_utf8(id).map_err(no_text)?, bundle.content(index)?))
     };
@@ -419,7 +437,7 @@ fn sections_with_bundles(data: Slice<'_>) -> Result<Vec<Range<u64>>> {
     sections.dedup();
     let mut with_bundles = Vec::new();
     for range in sections {
-        let content = section_at(data, &range)?.bytes();
+        let content = range_of(data, &range)?.bytes();
         if Wide::format_of(content) == Some(Format::Bundle) || content.starts_with(compressed::MAGIC) {
             with_bundles.push(range);
         }
@@ -427,8 +445,9 @@ fn sections_with_bundles(data: Slice<'_>) -> Result<Vec<Range<u64>>> {
     Ok(with_bundles)
 }
 
-fn section_at<'d>(data: Slice<'d>, range: &Range<u64>) -> Result<Slice<'d>> {
-    data.slice(range.start, range.end.saturating_sub(range.start)).ok_or(Error::Internal("no such section"))
+fn range_of<'d>(data: Slice<'d>, range: &Range<u64>) -> Result<Slice<'d>> {
+    let len = range.end.checked_sub(range.start);
+    len.and_then(|len| data.slice(range.start, len)).ok_or(Error::Internal("no such range in the file"))
 }
 
 /// The first offset from `position` that has the same alignment as `offset`, and no higher one: by that, the bundle can

@@ -26,7 +26,7 @@ pub(super) type Visitor<'v> = dyn FnMut(Region<'_>) -> Result<()> + 'v;
 
 /// Visits all regions of a file, in its order. A file of another kind has none.
 /// `sources` is told of the files that thin archives name.
-pub(super) fn visit(file: Slice<'_>, sources: &mut Sources, visitor: &mut Visitor<'_>) -> Result<()> {
+pub(super) fn visit(file: Slice<'_>, sources: &mut Sources<'_>, visitor: &mut Visitor<'_>) -> Result<()> {
     visit_file(file, None, DEPTH_MAX, sources, visitor)
 }
 
@@ -34,7 +34,7 @@ fn visit_file(
     file: Slice<'_>,
     member: Option<&[u8]>,
     depth: u32,
-    sources: &mut Sources,
+    sources: &mut Sources<'_>,
     visitor: &mut Visitor<'_>,
 ) -> Result<()> {
     let bytes = file.bytes();
@@ -60,7 +60,7 @@ fn visit_file(
     if Archive::is_archive(bytes) { visit_archive(file, depth, sources, visitor) } else { Ok(()) }
 }
 
-fn visit_archive(file: Slice<'_>, depth: u32, sources: &mut Sources, visitor: &mut Visitor<'_>) -> Result<()> {
+fn visit_archive(file: Slice<'_>, depth: u32, sources: &mut Sources<'_>, visitor: &mut Visitor<'_>) -> Result<()> {
     let Some(depth) = depth.checked_sub(1) else {
         let (what, offset) = ("archives", file.offset());
         return Err(Error::malformed(file.path(), Malformed::Nested { what, most: DEPTH_MAX, offset }));

@@ -11,7 +11,7 @@ use super::aside::{Aside, put_aside};
 use super::file_name::FileName;
 use super::library::{MemberNames, write_archive};
 use super::regions::{self, Region};
-use super::{Event, Observer};
+use super::{Event, Observer, open};
 use crate::bytes;
 use crate::container::archive::{NewMember, Sources};
 use crate::container::offload_binary::{self, HipNumber, ImageInfo, OffloadBinary};
@@ -21,7 +21,7 @@ use crate::container::{Entry, Limits};
 use crate::display::{Slashes, harmless};
 use crate::error::{Error, Malformed, Result};
 use crate::id::OffloadKind;
-use crate::io::input::{Input, Slice};
+use crate::io::input::{Accept, Input, Slice};
 use crate::io::meter::Meter;
 use crate::io::output::{self, Manner, Output};
 
@@ -33,6 +33,7 @@ const NESTED_COST: u64 = 64 << 10;
 
 /// Unpackages images.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Unpackage {
     /// The file to read: offload binaries, an object, library or program with a section of them, bitcode that embeds
     /// them, or an archive of any of these.
@@ -47,6 +48,7 @@ pub struct Unpackage {
 
 /// A request for images.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ImageRequest {
     /// The request as typed, for messages.
     pub arguments: String,
@@ -96,13 +98,18 @@ fn is_name(member: &[u8], name: &[u8]) -> bool {
 }
 
 impl Unpackage {
+    /// The images that each request asks for go to its file, or all to files with generated names.
+    pub fn new(input: impl Into<PathBuf>, requests: Vec<ImageRequest>) -> Self {
+        Self { input: input.into(), requests, archive: false, limits: Limits::default() }
+    }
+
     /// Writes the images. If there is no request, `out` gets a line for each file. A request without a match is no
     /// error, but the observer is told.
     ///
     /// # Errors
     /// Any of [`Error`]; all files are then what they were before. A failing `out` is an [`Error::Io`] on the path `-`.
     pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
-        let input = Input::open_within(&self.input, self.limits.streamed)?;
+        let input = open(&self.input, Accept::Any, self.limits.streamed)?;
         let everything = [ImageRequest::default()];
         let requests = if self.requests.is_empty() { &everything } else { self.requests.as_slice() };
         if self.archive && self.requests.is_empty() {
@@ -257,7 +264,7 @@ impl<'j, 'o> Run<'j, 'o> {
     }
 
     /// Puts all in place and returns the generated names.
-    fn finish(self, input: &Input, sources: &Sources) -> Result<Vec<OsString>> {
+    fn finish(self, input: &Input, sources: &Sources<'_>) -> Result<Vec<OsString>> {
         let Self { job, requests, observer, served, by_name, present, aside, .. } = self;
         let (present, aside) = (present.shown, aside.into_input()?);
         if present.is_empty() {

@@ -6,6 +6,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
+use super::open;
 use crate::bytes::len_u64;
 use crate::check;
 use crate::container::Limits;
@@ -13,7 +14,7 @@ use crate::container::sequence::Inflate;
 use crate::display::{short_name, shown};
 use crate::error::{Error, Result};
 use crate::id::{EntryId, OffloadKind};
-use crate::io::input::Input;
+use crate::io::input::{Accept, Input};
 use crate::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Place, Scan, Unread};
 
 /// Checks all device code in a file.
@@ -22,6 +23,7 @@ use crate::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Pl
 /// rules of the Clang Offload Bundler documentation for the entries of a bundle, and what a code object says of itself: the
 /// headers, tables and notes of ELF files, SPIR-V and bitcode. What it recognises but does not read is named.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct Verify {
     /// How much compressed containers may inflate to.
     pub limits: Limits,
@@ -29,6 +31,7 @@ pub struct Verify {
 
 /// The contents of a file, and its faults.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Verified {
     /// How many bundles were checked.
     pub bundles: usize,
@@ -62,6 +65,7 @@ pub struct NotRead {
 
 /// A fault.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Fault {
     /// Where.
     pub place: Place,
@@ -143,7 +147,7 @@ impl Verify {
     /// # Errors
     /// [`Error::Io`] if it cannot be read. What is wrong with what it holds is a [`Fault`].
     pub fn run(&self, path: &Path) -> Result<Verified> {
-        self.check(&Input::open_finite(path, self.limits.streamed)?)
+        self.check(&open(path, Accept::Finite, self.limits.streamed)?)
     }
 
     /// Checks a file that is open.

@@ -9,7 +9,7 @@ use super::place::{Place, Step};
 use super::sections::{self, ELF_MAGIC, EM_AMDGPU, EM_CUDA, Holds};
 use super::unread::{NO_CONTENT, NO_SECTIONS, Unread};
 use super::wide::Wide;
-use super::zip::{self, Method, ZipContent};
+use super::zip::{self, ZipContent};
 use super::{Checksums, ContentKind, Scan, Visitor, amdgpu};
 use crate::bytes::len_u64;
 use crate::container::archive::{Archive, Location, Sources};
@@ -30,7 +30,7 @@ const HEAD: u64 = 4096;
 /// A walk, and who is told what it finds.
 pub(super) struct Walk<'w, 'v> {
     scan: Scan,
-    sources: Sources,
+    sources: Sources<'w>,
     budget: Budget,
     /// How many bundles were found.
     bundles: u64,
@@ -101,7 +101,7 @@ pub(crate) fn file_kind(data: &[u8]) -> FileKind {
 }
 
 impl<'w, 'v> Walk<'w, 'v> {
-    pub(super) fn new(scan: Scan, data: Slice<'_>, visitor: &'w mut Visitor<'v>) -> Self {
+    pub(super) fn new(scan: Scan, data: Slice<'w>, visitor: &'w mut Visitor<'v>) -> Self {
         let (sources, budget) = (Sources::new(data), Budget::new(scan.limits, data.len()));
         Self { scan, sources, budget, bundles: 0, visitor }
     }
@@ -397,7 +397,7 @@ impl<'w, 'v> Walk<'w, 'v> {
         for member in members {
             let place = place.join(Step::Member(member.name));
             match member.content {
-                Ok(content) if content.method == Method::Stored => self.stored_member(&place, data, &content, depth)?,
+                Ok(content) if content.method.is_none() => self.stored_member(&place, data, &content, depth)?,
                 Ok(content) => self.inflated_member(place.inflated(), &content, depth)?,
                 Err(error) => self.broken(&place, data, error)?,
             }

@@ -172,6 +172,7 @@ impl Container for FatObject {
 /// What `-type=o` stands for: a fat object where the host's file, or the file to read, is an object file, and a
 /// binary bundle otherwise.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct Objects {
     /// The binary bundle.
     pub binary: Binary,

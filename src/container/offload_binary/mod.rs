@@ -269,6 +269,7 @@ impl ImageInfo {
 
 /// The offload binary as a container. Its entries have the IDs that they would have in a bundle.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct OffloadBinary {
     /// The version to write.
     pub version: Version,
