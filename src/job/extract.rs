@@ -239,7 +239,7 @@ impl<'j> Work<'j> {
         let place = LazyCell::new(|| Arc::new(found.place.clone()));
         for code_object in found.code_objects() {
             let id = code_object.known_id();
-            self.present.note(&id);
+            self.present.note(&id.shown);
             if self.unmatched.takes(&id) {
                 let from = Provenance::new(&place, found.index, &code_object)?;
                 let stem = self.names.stem(name, &from);
@@ -310,7 +310,7 @@ impl<'j> Work<'j> {
         let LeftOut { taken: left_out, matched } = self.left_out.unwrap_or_default();
         let (unmatched, only_left_out) = self.unmatched.into_wants(&matched);
         if self.done.is_empty() || !unmatched.is_empty() || !only_left_out.is_empty() {
-            let present = self.present.into_ids();
+            let present = self.present.into_shown();
             let inputs = || self.job.inputs.iter().map(|input| input.path.clone()).collect();
             return Err(match has_left_out {
                 false => Error::NoMatch { inputs: inputs(), unmatched, present },

@@ -17,7 +17,6 @@ mod list;
 mod package;
 mod present;
 mod recompress;
-mod regions;
 mod requests;
 mod share;
 mod unbundle;

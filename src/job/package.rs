@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::file_name::FileName;
 use super::{Event, Observer, open};
-use crate::container::bitcode::is_bitcode;
+use crate::container::magic::Magic;
 use crate::container::offload_binary::{self, HipNumber, ImageInfo, ImageKind, Strings, Version};
 use crate::container::stream::Compression;
 use crate::error::{Error, Result};
@@ -99,7 +99,7 @@ impl Package {
 
 /// What an image is: bitcode by its content, as clang calls it `.o` too, and anything else by the name of its file.
 fn image_kind(path: &Path, content: &[u8]) -> ImageKind {
-    if is_bitcode(content) {
+    if Magic::identify(content) == Magic::Bitcode {
         return ImageKind::Bitcode;
     }
     let extension = FileName::of(path.as_os_str().as_bytes()).extension;

@@ -9,15 +9,17 @@ use super::share::check_size;
 use super::unmatched::Unmatched;
 use super::{Event, Observer, open};
 use crate::container::binary::Binary;
+use crate::container::magic::Magic;
 use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
 use crate::container::stream::Compression;
+use crate::container::text::Text;
 use crate::container::{Container, Limits, Member, Part, compressed};
 use crate::error::{Error, Malformed, Result, Want, WithPath};
 use crate::io::input::{Accept, Slice};
 use crate::io::meter::{Meter, emit};
 use crate::io::output::{self, Output};
 use crate::io::piece::{Piece, Sink, sum, total_len};
-use crate::scan::{Budget, Format, KnownId, Overlap, Selection, Wide, device_sections, file_kind, overlap_with};
+use crate::scan::{Budget, Format, KnownId, Selection, Wide, bundle_sections, file_kind};
 
 /// The largest alignment that is kept: that of memory pages.
 const ALIGNMENT_MAX: u64 = 4096;
@@ -125,7 +127,7 @@ impl Recompress {
         };
         let (mut output, result) = input.vouch_for(work.write(observer))?;
         // As linkers do with programs and libraries.
-        if is_program(input.bytes()) && input.mode().is_some_and(|mode| mode & 0o111 != 0) {
+        if Magic::identify(input.bytes()).is_elf() && input.mode().is_some_and(|mode| mode & 0o111 != 0) {
             output.make_executable()?;
         }
         output::commit(vec![output])?;
@@ -157,7 +159,7 @@ impl<'p> Plain<'p> {
     /// With these members, or with all that it has if there are none given.
     fn of(path: &Path, bundle: &'p Bundle<'_>, members: Option<&[Member<'p>]>) -> Result<Self> {
         let whole = bundle.whole().ok_or(Error::Internal("the bundle is not inflated"))?;
-        let text = Wide::text_of(bundle.beginning());
+        let text = Text::of(bundle.beginning());
         if members.is_some() && text.is_some_and(|text| text.len_of(&bundle.entries) != whole.len()) {
             return Err(Error::MoreThanEntries { path: path.to_owned(), offset: bundle.offset });
         }
@@ -218,7 +220,7 @@ struct Work<'j> {
 impl<'j> Work<'j> {
     /// Writes the whole output, but does not put it in place.
     fn write(mut self, observer: &mut Observer<'_>) -> Result<(Output, Recompressed)> {
-        if is_program(self.data.bytes()) {
+        if Magic::identify(self.data.bytes()).is_elf() {
             self.program(observer)?;
         } else {
             self.sequence(observer)?;
@@ -246,15 +248,7 @@ impl<'j> Work<'j> {
 
     /// The sections of a program, in which each bundle keeps its place.
     fn program(&mut self, observer: &mut Observer<'_>) -> Result<()> {
-        let data = self.data;
-        let sections = sections_with_bundles(data)?;
-        if let Some(Overlap { bundles, other, offset }) =
-            overlap_with(data.bytes(), data.offset(), &sections).with_path(data.path())?
-        {
-            return Err(Error::SharedBytes { path: data.path().to_owned(), bundles, other, offset });
-        }
-        for range in sections {
-            let section = range_of(data, &range)?;
+        for section in bundle_sections(self.data)? {
             let end = section.offset().saturating_add(section.len());
             let mut bundles = Bundles::new(section, &Wide, Inflate::Whole).with_limits(self.job.limits);
             let mut next = bundles.next().transpose()?;
@@ -362,7 +356,7 @@ impl<'j> Work<'j> {
     }
 
     fn keeps(&mut self, id: &KnownId) -> bool {
-        self.present.note(id);
+        self.present.note(&id.shown);
         let is_dropped = self.job.drop.as_ref().is_some_and(|drop| drop.takes_id(id));
         self.drops |= is_dropped;
         let is_kept = self.keep.as_mut().is_none_or(|keep| keep.takes(id));
@@ -388,7 +382,7 @@ impl<'j> Work<'j> {
         unmatched.extend(dropping.map(|pattern| Want::Target(pattern.as_str().to_owned())));
         if !unmatched.is_empty() {
             let inputs = vec![self.data.path().to_owned()];
-            return Err(Error::NoMatch { inputs, unmatched, present: self.present.into_ids() });
+            return Err(Error::NoMatch { inputs, unmatched, present: self.present.into_shown() });
         }
         if self.result.dropped > 0 && self.left == 0 {
             return Err(Error::NothingLeft { path: self.data.path().to_owned() });
@@ -410,10 +404,6 @@ fn ensure_it_ends(data: Slice<'_>, bundle: &Bundle<'_>, plain: &Plain<'_>, form:
     Err(Error::NoEnd { path: data.path().to_owned(), offset: bundle.offset, next })
 }
 
-fn is_program(data: &[u8]) -> bool {
-    data.starts_with(b"\x7fELF")
-}
-
 fn member<'c>((id, content): &'c (String, Content<'_>)) -> Member<'c> {
     Member { id: id.clone(), content: content.as_slice() }
 }
@@ -427,22 +417,6 @@ fn contents<'b>(path: &Path, bundle: &'b Bundle<'_>, kept: &[usize]) -> Result<V
         Ok((String::from_utf8(id).map_err(no_text)?, bundle.content(index)?))
     };
     kept.iter().map(content).collect()
-}
-
-/// The sections of an ELF file that begin with a bundle, in the order of their offsets, each place once.
-fn sections_with_bundles(data: Slice<'_>) -> Result<Vec<Range<u64>>> {
-    let mut sections = device_sections(data.bytes(), data.offset()).with_path(data.path())?;
-    // The table of sections may have any order.
-    sections.sort_by_key(|section| (section.start, section.end));
-    sections.dedup();
-    let mut with_bundles = Vec::new();
-    for range in sections {
-        let content = range_of(data, &range)?.bytes();
-        if Wide::format_of(content) == Some(Format::Bundle) || content.starts_with(compressed::MAGIC) {
-            with_bundles.push(range);
-        }
-    }
-    Ok(with_bundles)
 }
 
 fn range_of<'d>(data: Slice<'d>, range: &Range<u64>) -> Result<Slice<'d>> {

@@ -13,8 +13,8 @@
 //! Source: User Guide for AMDGPU Backend; numbers as LLVM 22.1.8 prints them.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use super::sections::{EM_AMDGPU, EM_CUDA, elf_machine};
 use crate::bytes::slice;
+use crate::container::magic::{EM_AMDGPU, EM_CUDA, elf_machine};
 use crate::container::{Container, Contents, Entry, Member};
 use crate::error::{Error, Malformed, Result};
 use crate::id::processors;

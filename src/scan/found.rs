@@ -5,10 +5,10 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::Unread;
 use super::amdgpu;
 use super::image::ContentKind;
 use super::place::{Origin, Place};
-use super::unread::Unread;
 use crate::bytes;
 use crate::container::sequence::Bundle;
 use crate::container::stream::Recorded;

@@ -88,6 +88,22 @@ impl Place {
         &self.origin
     }
 
+    /// The file that its bytes lie in; of inflated bytes, the one that was searched.
+    pub(crate) fn origin_file(&self) -> &Path {
+        match &self.origin {
+            Origin::File(file) => file,
+            Origin::Inflated => &self.file,
+        }
+    }
+
+    /// The name of the innermost member on the way.
+    pub(crate) fn innermost_member(&self) -> Option<&[u8]> {
+        self.steps.iter().rev().find_map(|step| match step {
+            Step::Member(name) => Some(name.as_slice()),
+            _ => None,
+        })
+    }
+
     /// The names of the members on the way, joined by slashes; none if there are none.
     pub fn member(&self) -> Option<String> {
         let names: Vec<String> = self.steps.iter().filter_map(Step::member_name).collect();
@@ -112,10 +128,7 @@ impl Place {
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) if the file has a relative path, and the system does not tell what it is relative to.
     pub fn uri(&self, range: Range<u64>, inflated: Option<Range<u64>>) -> Result<String> {
-        let file = match &self.origin {
-            Origin::File(file) => file,
-            Origin::Inflated => &self.file,
-        };
+        let file = self.origin_file();
         let file = std::path::absolute(file).with_path(file)?;
         let mut uri = format!("file://{}#", percent_encode(file.as_os_str().as_encoded_bytes(), ESCAPED));
         if self.origin == Origin::Inflated {

@@ -43,11 +43,6 @@ pub(super) struct ZipContent<'a> {
     crc: u32,
 }
 
-/// Whether a file that begins with `head` is a zip file.
-pub(super) fn is_zip(head: &[u8]) -> bool {
-    head.starts_with(LOCAL_HEADER) || head.starts_with(b"PK\x05\x06")
-}
-
 /// The members of a zip file that are files, in the order of its directory; and why there are no more of them, if the
 /// directory is broken behind them.
 pub(super) fn members(data: Slice<'_>) -> (Vec<ZipMember<'_>>, Option<Error>) {

@@ -545,12 +545,21 @@ mod tests {
     fn damage_is_an_error_or_other_objects_but_never_a_panic() {
         let fixtures = ["llvm22-as.bc", "llvm22-debug.bc", "llvm14-as.bc"].map(fixture);
         for whole in fixtures.into_iter().chain([hand_made()]) {
+            let expected = objects(&whole);
             for at in 0..whole.len() {
-                drop(read(&whole[..at]));
+                if read(&whole[..at]).is_ok() {
+                    assert_eq!(objects(&whole[..at]), expected, "cut at {at}");
+                }
                 for flip in [0xff, 1] {
                     let mut flipped = whole.clone();
                     flipped[at] ^= flip;
-                    drop(read(&flipped));
+                    if let Ok(found) = read(&flipped) {
+                        assert!(
+                            found.order.iter().all(|&index| index < found.contents.len()),
+                            "{at}: {:?}",
+                            found.order
+                        );
+                    }
                 }
             }
         }
