@@ -60,13 +60,10 @@ impl<'a> Cursor<'a> {
     }
 
     fn array<const N: usize>(&mut self, what: impl FnOnce() -> String) -> Result<[u8; N], Malformed> {
-        let Some((head, tail)) = self.rest.split_first_chunk::<N>() else {
-            let needed = u64::try_from(N).unwrap_or(u64::MAX);
-            return self.take(needed, what).map(|_| [0; N]);
-        };
-        self.rest = tail;
-        self.offset = self.offset.saturating_add(u64::try_from(N).unwrap_or(u64::MAX));
-        Ok(*head)
+        let mut array = [0; N];
+        let bytes = self.take(len_u64(&array), what)?;
+        array.copy_from_slice(bytes);
+        Ok(array)
     }
 }
 

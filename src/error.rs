@@ -8,7 +8,6 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::bytes;
 use crate::id::{IdError, OffloadKind};
 
 /// A result of this library.
@@ -591,6 +590,16 @@ pub enum Malformed {
         /// The decoder's reason.
         reason: String,
     },
+    /// A stream of a compression method that was left out when the library was built.
+    #[error("{what} at offset {offset}: {reason}")]
+    Method {
+        /// The name of the container.
+        what: &'static str,
+        /// Where it starts.
+        offset: u64,
+        /// The method, and the feature that it needs.
+        reason: &'static str,
+    },
     /// A start line of a text bundle that no end line closes.
     #[error("the entry '{id}' that starts at offset {offset} has no end line")]
     Unclosed {
@@ -745,43 +754,6 @@ impl fmt::Display for OsText<'_> {
     }
 }
 
-/// Whether a terminal shows a character instead of interpreting it: it is neither a control character nor one that changes the
-/// text direction.
-pub(crate) fn is_shown(c: char) -> bool {
-    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    !c.is_control() && !turns
-}
-
-/// A text that is safe to print on a terminal: characters that it would interpret are escaped.
-pub fn printable(text: &str) -> String {
-    text.chars().map(|c| if is_shown(c) { c.to_string() } else { c.escape_default().to_string() }).collect()
-}
-
-/// A name from a file, which may be any bytes, made safe to print: escaped byte by byte unless it is printable UTF-8.
-pub(crate) fn printable_name(name: &[u8]) -> String {
-    let is_shown = |text: &String| text.chars().all(|c| is_shown(c) && c != char::REPLACEMENT_CHARACTER);
-    bytes::text(name).filter(is_shown).unwrap_or_else(|| bytes::escaped(name))
-}
-
-/// The start of a name from a file as it may stand on a terminal, in `most` characters at most, and an ellipsis if the name is
-/// longer. The cost does not depend on the length of the name.
-pub(crate) fn printable_start(name: &[u8], most: usize) -> String {
-    // No character takes more than four bytes.
-    let near = name.get(..most.saturating_mul(4)).unwrap_or(name);
-    let start = match String::from_utf8(near.to_vec()) {
-        Err(error) if near.len() < name.len() && error.utf8_error().error_len().is_none() => {
-            near.get(..error.utf8_error().valid_up_to()).unwrap_or(near)
-        }
-        _ => near,
-    };
-    let mut text = printable_name(start);
-    let end = text.char_indices().nth(most).map(|(end, _)| end);
-    if let Some(end) = end {
-        text.truncate(end);
-    }
-    if end.is_some() || start.len() < name.len() { text + "..." } else { text }
-}
-
 /// The reference's enumeration: ` A`, ` A and B`, ` A, B, and C`.
 struct MissingList<'a>(&'a [String]);
 
@@ -809,21 +781,6 @@ mod tests {
         assert_eq!(text(&["A"]), "Can't find bundles for A");
         assert_eq!(text(&["A", "B"]), "Can't find bundles for A and B");
         assert_eq!(text(&["A", "B", "C"]), "Can't find bundles for A, B, and C");
-    }
-
-    #[test]
-    fn long_names_are_cut_before_they_are_escaped() {
-        for (name, most, expected) in [
-            (&b"short"[..], 5, "short"),
-            (b"longer", 5, "longe..."),
-            ("éééé".as_bytes(), 3, "ééé..."),
-            (b"\xff\xff", 4, "\\xff..."),
-            (&"é".repeat(1_000_000).into_bytes()[..999_999], 2, "éé..."),
-            (&[b"abc".as_slice(), "é".repeat(9).as_bytes()].concat(), 2, "ab..."),
-            (b"", 0, ""),
-        ] {
-            assert_eq!(printable_start(name, most), expected);
-        }
     }
 
     #[test]

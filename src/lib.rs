@@ -11,6 +11,7 @@
 //! | [`container`] | the formats themselves: reading one from bytes, planning a new one |
 //! | [`io`] | the files: inputs that are mapped, outputs that appear complete or not at all |
 //! | [`id`] | bundle entry IDs (`hip-amdgcn-amd-amdhsa--gfx90a:xnack+`), and which code object may serve which request |
+//! | [`display`] | texts from files, made safe to print |
 //! | [`job`] | what the command lines do, file to file: outputs appear complete or not at all |
 //!
 //! Sizes and offsets are bytes. A function that can fail returns [`Error`], which names the file, or [`Malformed`], which
@@ -78,7 +79,7 @@
 //! # Writing a bundle
 //!
 //! A [`container::Container`] plans a bundle; [`io::write_to`] writes the plan to anything. From files to a file,
-//! compressed or not, [`job::Bundle`] does it in one call.
+//! compressed or not, [`job::BundleFiles`] does it in one call.
 //!
 //! ```
 //! use offload_bundle::container::{Container, Member, binary::Binary};
@@ -101,6 +102,7 @@
 mod bytes;
 mod check;
 pub mod container;
+pub mod display;
 pub mod error;
 pub mod id;
 pub mod io;

@@ -22,6 +22,13 @@ pub(crate) fn is_alone(test: &str) -> bool {
     false
 }
 
+/// Maps a file that only the test itself may change.
+#[allow(unsafe_code, reason = "tests are also about files that change")]
+pub(crate) fn map(path: &std::path::Path) -> crate::Result<crate::io::Input> {
+    // SAFETY: no test has a `str`, or anything else that may not be any bytes, over a mapping while it changes the file.
+    unsafe { crate::io::Input::map(path, crate::io::Accept::Any, None) }
+}
+
 /// Prints a line past the test runner, which keeps what passing tests print to itself.
 pub(crate) fn say(line: &str) {
     drop(std::io::Write::write_all(&mut std::io::stderr(), format!("{line}\n").as_bytes()));

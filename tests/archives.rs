@@ -574,7 +574,7 @@ fn a_thin_archive_with_more_members_than_open_files() {
 
 #[test]
 fn damage_is_reported_with_its_place_and_nothing_is_written() {
-    use offload_bundle::id::{EntryId, Rules};
+    use offload_bundle::id::EntryId;
     use offload_bundle::job::UnbundleArchive;
     let lab = Lab::new();
     let members =
@@ -583,15 +583,8 @@ fn damage_is_reported_with_its_place_and_nothing_is_written() {
     let run = |data: &[u8]| {
         lab.write("lib.a", data);
         let requests = vec![(EntryId::parse(GFX906).unwrap(), lab.path("o.a"))];
-        let job = UnbundleArchive {
-            input: lab.path("lib.a"),
-            requests,
-            rules: Rules::default(),
-            allow_missing: false,
-            explain: false,
-            check: true,
-            limits: offload_bundle::container::Limits::default(),
-        };
+        let mut job = UnbundleArchive::new(lab.path("lib.a"), requests);
+        job.check = true;
         let result = job.run(&mut |_| {});
         let written = fs::remove_file(lab.path("o.a")).is_ok();
         assert_eq!(written, result.is_ok());

@@ -4,13 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use offload_bundle::container::Limits;
 use offload_bundle::container::offload_binary::{ImageKind, OffloadBinary};
 use offload_bundle::container::sequence::{Bundles, Inflate};
 use offload_bundle::error::{Error, Malformed};
-use offload_bundle::id::{EntryId, Rules};
+use offload_bundle::id::EntryId;
 use offload_bundle::io::Input;
-use offload_bundle::job::{Bundle, FileType, List, Unbundle};
+use offload_bundle::job::{BundleFiles, FileType, List, Unbundle};
 
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
@@ -44,28 +43,14 @@ fn type_of(name: &str) -> &str {
 
 fn list(path: &Path, file_type: &str) -> offload_bundle::Result<String> {
     let mut out = Vec::new();
-    let job = List {
-        input: path.to_owned(),
-        file_type: FileType::from_name(file_type).unwrap(),
-        inflate: Inflate::AsNeeded,
-        limits: Limits::default(),
-    };
+    let job = List::new(path.to_owned(), FileType::from_name(file_type).unwrap());
     job.run(&mut out, &mut |_| {})?;
     Ok(String::from_utf8_lossy(&out).into_owned())
 }
 
 fn unbundle(path: &Path, file_type: &str, requests: &[(&str, &Path)]) -> Result<()> {
     let requests = requests.iter().map(|(id, path)| Ok((EntryId::parse(id)?, path.to_path_buf())));
-    let job = Unbundle {
-        input: path.to_owned(),
-        file_type: FileType::from_name(file_type).unwrap(),
-        requests: requests.collect::<Result<_>>()?,
-        rules: Rules::default(),
-        allow_missing: false,
-        explain: false,
-        inflate: Inflate::AsNeeded,
-        limits: Limits::default(),
-    };
+    let job = Unbundle::new(path.to_owned(), FileType::from_name(file_type).unwrap(), requests.collect::<Result<_>>()?);
     Ok(job.run(&mut |_| {})?)
 }
 
@@ -150,8 +135,8 @@ fn bundles_are_written_as_llvm_writes_them() {
         let members = members.iter().map(|(id, name)| (EntryId::parse(id).unwrap(), path(name))).collect();
         let file_type = FileType::from_name(type_of(fixture_name)).unwrap();
         let alignment = std::num::NonZeroU32::new(alignment);
-        let job =
-            Bundle { members, output: path("out"), file_type, alignment, compression: None, compressed_version: None };
+        let mut job = BundleFiles::new(members, path("out"), file_type);
+        job.alignment = alignment;
         job.run(&mut |_| {}).unwrap();
         assert!(fs::read(path("out")).unwrap() == fs::read(fixture(fixture_name)).unwrap(), "{fixture_name}");
     };
@@ -192,7 +177,7 @@ fn hostile_files_are_errors_that_say_where() {
 #[test]
 fn offload_binaries_of_every_version_hold_the_same_images() {
     for name in ["llvm22-v1", "v2", "v3-zstd"] {
-        let input = Input::open(&fixture(&format!("offload/{name}.offload"))).unwrap();
+        let input = Input::read(&fixture(&format!("offload/{name}.offload"))).unwrap();
         let container = OffloadBinary::default();
         let binaries = Bundles::new(input.as_slice(), &container, Inflate::AsNeeded);
         let entries: Vec<_> = binaries.flat_map(|binary| binary.unwrap().entries).collect();

@@ -196,7 +196,7 @@ fn rocsparse(dir: &Path) -> Result<()> {
 
 /// The code objects of a HIP library: those of its bundles for one GPU, one after another, are one file.
 fn write_objects_of(library: &Path, dir: &Path) -> Result<()> {
-    let library = Input::open(library)?;
+    let library = Input::read(library)?;
     let section = hip_fatbin(&library)?;
     let mut files = GPUS.iter().enumerate().map(|(index, gpu)| Ok((*gpu, File::create(dir.join(gpu_file(index)))?)));
     let mut files = files.by_ref().collect::<Result<Vec<_>>>()?;

@@ -20,7 +20,7 @@ use object::read::elf::{FileHeader, SectionHeader, Sym};
 use super::elf::{File, Symbols};
 use super::{Work, metadata, wrong};
 use crate::bytes::{len_u64, slice};
-use crate::container::limits::shown;
+use crate::display::shown;
 use crate::error::Malformed;
 
 const DESCRIPTOR_LEN: u64 = 64;

@@ -210,7 +210,7 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
         let shown = || {
             let name = usize::try_from(section.sh_name(endian)).ok().and_then(|start| names.get(start..));
             let name = name.and_then(|name| name.split(|&byte| byte == 0).next()).unwrap_or_default();
-            format!("the section '{}'", crate::container::limits::shown(name))
+            format!("the section '{}'", crate::display::shown(name))
         };
         if let Some((start, len)) = section.file_range(endian).filter(|(_, len)| *len > 0) {
             self.bytes(start, len, shown)?;

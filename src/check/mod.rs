@@ -18,6 +18,7 @@ mod spirv;
 
 use crate::bytes::len_u64;
 use crate::container::bitcode;
+use crate::container::magic::Magic;
 use crate::error::Malformed;
 
 /// How many zeros no code object begins with.
@@ -31,14 +32,11 @@ const HEADER_MIN: u64 = 16;
 /// # Errors
 /// The first thing that is wrong.
 pub(crate) fn code_object(data: &[u8]) -> Result<(), Malformed> {
-    if data.starts_with(b"\x7fELF") {
-        elf::check(data)
-    } else if spirv::is_spirv(data) {
-        spirv::check(data)
-    } else if bitcode::is_bitcode(data) {
-        bitcode::check_blocks(data)
-    } else {
-        Ok(())
+    match Magic::identify(data) {
+        magic if magic.is_elf() => elf::check(data),
+        Magic::SpirV => spirv::check(data),
+        Magic::Bitcode => bitcode::check_blocks(data),
+        _ => Ok(()),
     }
 }
 

@@ -14,18 +14,14 @@
 
 use super::wrong;
 use crate::bytes::{len_u64, slice};
+use crate::container::magic::SPIR_V;
 use crate::error::Malformed;
 
-const MAGIC: u32 = 0x0723_0203;
 const WORD: u64 = 4;
 const HEADER_LEN: u64 = 20;
 
-pub(super) fn is_spirv(data: &[u8]) -> bool {
-    data.starts_with(&MAGIC.to_le_bytes()) || data.starts_with(&MAGIC.to_be_bytes())
-}
-
 pub(super) fn check(data: &[u8]) -> Result<(), Malformed> {
-    let is_little = data.starts_with(&MAGIC.to_le_bytes());
+    let is_little = data.starts_with(&SPIR_V.to_le_bytes());
     let word = |offset: u64| {
         let bytes = *slice(data, offset, WORD)?.first_chunk()?;
         Some(if is_little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) })

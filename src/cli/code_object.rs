@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use offload_bundle::container::stream::Recorded;
-use offload_bundle::error::printable;
+use offload_bundle::display::printable;
 use offload_bundle::id::{EntryId, OffloadKind};
 use offload_bundle::job::NotRead;
 use offload_bundle::scan::{ContentKind, Format, Origin, Place};

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use offload_bundle::container::compressed::Deflation;
 use offload_bundle::container::stream::Inflation;
-use offload_bundle::error::printable;
+use offload_bundle::display::printable_start;
 use offload_bundle::id::Compatibility;
 use offload_bundle::job::Event;
 
@@ -14,6 +14,14 @@ use super::progress::Progress;
 
 const WARNING: &str = "warning: ";
 const WARNING_COLOR: &str = "\x1b[0;1;35m";
+
+/// An error in the reference's words, with a note for the details that these leave out.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub(super) struct Noted {
+    pub(super) text: String,
+    pub(super) note: String,
+}
 
 /// The standard error stream under the name of the program.
 pub(crate) struct Console {
@@ -117,14 +125,9 @@ impl Console {
     }
 }
 
-/// A text with control characters escaped, since names from a file may contain some that a terminal would interpret.
-/// Very long texts are cut.
+/// A text, which may have names from a file in it, as a terminal may have it.
 fn visible(text: &str) -> String {
-    const SHOWN: usize = 64 << 10;
-    match text.char_indices().nth(SHOWN).and_then(|(end, _)| text.get(..end)) {
-        Some(beginning) => printable(beginning) + "...",
-        None => printable(text),
-    }
+    printable_start(text, 64 << 10)
 }
 
 /// Nothing is left to report to when the error stream fails.

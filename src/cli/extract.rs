@@ -8,7 +8,7 @@ use clap::builder::PathBufValueParser;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use offload_bundle::Error;
-use offload_bundle::error::printable;
+use offload_bundle::display::printable;
 use offload_bundle::id::OffloadKind;
 use offload_bundle::job::{Destination, Event, Extract, Extracted, Source};
 use offload_bundle::scan::Provenance;
@@ -17,12 +17,12 @@ use serde::Serialize;
 use super::code_object::{CodeObject, Entry, InBundle, Target};
 use super::console::Console;
 use super::files::{Origin, WorkFile};
-use super::subcommand::{Subcommand, usage_error, write_json};
-use super::to_stdout;
-use super::{files, patterns};
+use super::stdout::to_stdout;
+use super::subcommand::{Run, Subcommand, usage_error};
+use super::{files, json, patterns};
 
 /// The subcommand.
-pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "extract", command, run };
+pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "extract", command, run: Run::OnFiles(run) };
 
 /// The version of the JSON document's form. A field that is added does not change it.
 const VERSION: u32 = 1;
@@ -113,7 +113,8 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     let kinds = matches.get_many::<String>("kind").into_iter().flatten();
     selection.kinds = kinds.filter_map(|name| OffloadKind::from_name(name)).collect();
     let inputs = sources(matches, &mut problems);
-    let extract = Extract { inputs, selection, destination, limits: files::limits(matches) };
+    let mut extract = Extract::new(inputs, selection, destination);
+    extract.limits = files::limits(matches);
     let extracted = extract.run(&mut |event| match event {
         Event::LeftOut { error } => problems.push(error.to_string()),
         event => console.event(event),
@@ -182,7 +183,7 @@ fn write_report(extracted: &[Extracted], problems: &[String], out: &mut dyn Writ
     };
     let texts = extracted.iter().map(texts).collect::<Result<Vec<_>, Error>>()?;
     let code_objects = extracted.iter().zip(&texts).map(|(extracted, texts)| written(extracted, texts)).collect();
-    write_json(&Document { version: VERSION, code_objects, problems }, out)
+    json::write(&Document { version: VERSION, code_objects, problems }, out)
 }
 
 fn written<'r>(extracted: &'r Extracted, texts: &'r Texts) -> Written<'r> {

@@ -7,7 +7,7 @@ use clap::builder::PathBufValueParser;
 use clap::{Arg, ArgAction, ArgMatches};
 use offload_bundle::Error;
 use offload_bundle::container::Limits;
-use offload_bundle::io::Input;
+use offload_bundle::io::{Accept, Input};
 use walkdir::WalkDir;
 
 use super::options::MAX_SIZE_HELP;
@@ -32,11 +32,21 @@ pub(super) struct WorkFile {
 impl WorkFile {
     /// Opens the file: one that was named may be a pipe, and is read up to the limit; one in a directory may not.
     pub(super) fn open(&self, limits: Limits) -> Result<Input, Error> {
-        match &self.origin {
-            Origin::Named => Input::open_finite(&self.path, limits.streamed),
-            Origin::InDirectory(_) => Input::open_regular(&self.path),
-        }
+        let accept = match &self.origin {
+            Origin::Named => Accept::Finite,
+            Origin::InDirectory(_) => Accept::Regular,
+        };
+        open(&self.path, accept, limits.streamed)
     }
+}
+
+/// Opens an input.
+#[allow(unsafe_code, reason = "copying inputs of gigabytes would cost more than all else that is done with them")]
+pub(super) fn open(path: &Path, accept: Accept, max: Option<u64>) -> Result<Input, Error> {
+    // SAFETY: this program does not write to its inputs while it reads them. Other programs should not either. If one does, the
+    // library makes nothing of the bytes for which some bytes are invalid, and what was made of them is an error:
+    // src/io/mapping.rs has the list.
+    unsafe { Input::map(path, accept, max) }
 }
 
 /// How deep directories are searched.

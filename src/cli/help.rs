@@ -4,7 +4,7 @@
 //! and the names of the subcommands follow at the end.
 
 use super::options::{Category, HelpStyle, Row, Shown, Tool};
-use super::subcommand::listed;
+use super::subcommand::NAMES;
 
 /// The LLVM release whose tool this program stands in for.
 const LLVM_VERSION: &str = "22.1.8";
@@ -52,7 +52,9 @@ pub(super) fn text(tool: &Tool, name: &[u8], style: HelpStyle) -> Vec<u8> {
         rows.iter().for_each(|row| describe(row, width, &mut text));
     }
     if tool.has_subcommands() {
-        text.extend_from_slice(format!("\nSubcommands that LLVM's tool does not have: {}\n", listed()).as_bytes());
+        text.extend_from_slice(
+            format!("\nSubcommands that LLVM's tool does not have: {}\n", NAMES.join(", ")).as_bytes(),
+        );
     }
     text
 }

@@ -15,6 +15,7 @@ mod files;
 mod grammar;
 mod help;
 mod inspect;
+mod json;
 mod man;
 mod objcopy;
 mod options;
@@ -27,6 +28,7 @@ mod program;
 mod progress;
 mod recompress;
 mod response;
+mod stdout;
 mod subcommand;
 mod suggest;
 mod units;
@@ -34,21 +36,31 @@ mod values;
 mod verify;
 
 use std::ffi::OsString;
-use std::io::{self, BufWriter, Write};
-use std::path::Path;
 use std::process::ExitCode;
 
-use console::Console;
+use console::{Console, Noted};
 use memchr::memmem;
 use offload_bundle::Error;
-use offload_bundle::error::{FileKind, OsText};
+use offload_bundle::error::FileKind;
 use options::{Finish, HelpStyle, Tool};
 use parse::{Parsed, parse};
 use program::Program;
-use subcommand::Subcommand;
+use stdout::{print, reader_is_gone};
+use subcommand::{Catalogue, Subcommand};
 
-/// All tools. The first one serves every name that no other tool claims.
-const TOOLS: [&Tool; 2] = [bundler::TOOL, packager::TOOL];
+/// All tools and subcommands.
+const CATALOGUE: &Catalogue = &Catalogue {
+    tools: [bundler::TOOL, packager::TOOL],
+    subcommands: [
+        inspect::SUBCOMMAND,
+        extract::SUBCOMMAND,
+        verify::SUBCOMMAND,
+        recompress::SUBCOMMAND,
+        completions::SUBCOMMAND,
+        man::SUBCOMMAND,
+        overview::SUBCOMMAND,
+    ],
+};
 
 /// The form of the help that `-h` prints.
 const SHORT_HELP: HelpStyle = HelpStyle { by_category: false, hidden: false };
@@ -59,7 +71,7 @@ pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
     let (tool, argv) = choose(argv);
     let argv = if tool.has_subcommands() { with_long_version(argv) } else { argv };
     if tool.has_subcommands()
-        && let Some(subcommand) = argv.get(1).and_then(|word| subcommand::find(word))
+        && let Some(subcommand) = argv.get(1).and_then(|word| CATALOGUE.find(word))
     {
         return run_subcommand(subcommand, argv);
     }
@@ -84,7 +96,7 @@ pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
 fn run_subcommand(subcommand: &Subcommand, argv: Vec<OsString>) -> ExitCode {
     let argv = without_subcommand(argv, subcommand.name);
     let mut console = Console::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
-    let executed = subcommand::run(subcommand, argv, &mut console);
+    let executed = subcommand.run(&argv, CATALOGUE, &mut console);
     finish(&console, executed, |status| status)
 }
 
@@ -129,25 +141,18 @@ fn hint(error: &Error) -> Option<&'static str> {
     }
 }
 
-/// An error in the reference's words, with a note for the details that these leave out.
-#[derive(Debug, thiserror::Error)]
-#[error("{text}")]
-struct Noted {
-    text: String,
-    note: String,
-}
-
 /// Which tool a command line is for, and the command line without the word that says so.
 fn choose(argv: Vec<OsString>) -> (&'static Tool, Vec<OsString>) {
-    let [bundler, ..] = TOOLS;
+    let Catalogue { tools, .. } = CATALOGUE;
+    let [bundler, ..] = *tools;
     let called = Program::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
     let is_name = |name: &&str| memmem::find(called.name, name.as_bytes()).is_some();
-    if let Some(tool) = TOOLS.into_iter().find(|tool| tool.names.iter().any(is_name)) {
+    if let Some(tool) = tools.iter().copied().find(|tool| tool.names.iter().any(is_name)) {
         return (tool, argv);
     }
     let word = argv.get(1).and_then(|word| word.to_str());
     let subcommand = |tool: &&Tool| tool.subcommand.is_some_and(|subcommand| word == Some(subcommand));
-    let Some(tool) = TOOLS.into_iter().find(subcommand) else { return (bundler, argv) };
+    let Some(tool) = tools.iter().copied().find(subcommand) else { return (bundler, argv) };
     (tool, without_subcommand(argv, tool.subcommand.unwrap_or_default()))
 }
 
@@ -171,43 +176,6 @@ fn without_subcommand(mut argv: Vec<OsString>, word: &str) -> Vec<OsString> {
     argv
 }
 
-/// Does work that prints to the standard output. A reader that has gone away is no error, nor does it hide one.
-fn to_stdout(work: impl FnOnce(&mut dyn Write) -> Result<(), Error>) -> Result<(), Error> {
-    let mut out = BufWriter::new(io::stdout().lock());
-    let done = work(&mut out);
-    let flushed = out.flush().map_err(|error| Error::io("-", error));
-    let unless_gone = |done: Result<(), Error>| done.or_else(|error| if is_gone(&error) { Ok(()) } else { Err(error) });
-    unless_gone(flushed)?;
-    unless_gone(done)
-}
-
-/// Whether the error is only that whoever read the standard output has stopped.
-fn reader_is_gone(error: &anyhow::Error) -> bool {
-    error.downcast_ref().is_some_and(is_gone)
-}
-
-fn is_gone(error: &Error) -> bool {
-    matches!(error, Error::Io { path, source }
-        if path == Path::new("-") && source.kind() == io::ErrorKind::BrokenPipe)
-}
-
-/// Prints the texts and ends with `status`, or with 1 when the standard output takes no more; a reader that has gone
-/// away is no error.
-fn print(stdout: &[u8], stderr: &[u8], status: u8) -> ExitCode {
-    let mut errors = io::stderr().lock();
-    // Nothing is left to report to when the error stream fails.
-    let _ = errors.write_all(stderr);
-    let mut out = io::stdout().lock();
-    match out.write_all(stdout).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            let reason = OsText(&error);
-            let _ = writeln!(errors, "LLVM ERROR: IO failure on output stream: {reason}");
-            ExitCode::FAILURE
-        }
-        _ => ExitCode::from(status),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,6 +183,28 @@ mod tests {
     fn chosen(argv: &[&str]) -> (&'static str, Vec<String>) {
         let (tool, argv) = choose(argv.iter().map(OsString::from).collect());
         (tool.title, argv.into_iter().map(|word| word.into_string().unwrap()).collect())
+    }
+
+    #[test]
+    fn the_subcommands_are_consistent_and_named_as_they_are_found() {
+        CATALOGUE.command().debug_assert();
+        let own = CATALOGUE.subcommands.map(|subcommand| subcommand.name);
+        assert!(own.into_iter().chain(CATALOGUE.tools.iter().filter_map(|tool| tool.subcommand)).eq(subcommand::NAMES));
+        for subcommand in CATALOGUE.subcommands {
+            assert_eq!((subcommand.command)().get_name(), subcommand.name);
+            assert_eq!(CATALOGUE.find(subcommand.name.as_ref()).map(|found| found.name), Some(subcommand.name));
+        }
+    }
+
+    #[test]
+    fn every_help_ends_with_examples_and_exit_statuses() {
+        for subcommand in CATALOGUE.subcommands {
+            let help = (subcommand.command)().render_long_help().to_string();
+            // Beyond 100 characters clap would break an example in two.
+            let examples = (subcommand.command)().get_after_help().unwrap().to_string();
+            assert!(examples.lines().all(|line| line.chars().count() <= 100), "{}", subcommand.name);
+            assert!(help.contains("\nExamples:\n") && help.contains("\nExit status:\n"), "{}", subcommand.name);
+        }
     }
 
     #[test]

@@ -12,14 +12,16 @@ use offload_bundle::Result;
 use offload_bundle::container::MAGIC;
 use offload_bundle::container::object::Format;
 use offload_bundle::id::OffloadKind;
-use offload_bundle::io::Input;
-use offload_bundle::job::{Bundle, FileType, Observer, Unbundle};
+use offload_bundle::io::{Accept, Input};
+use offload_bundle::job::{BundleFiles, FileType, Observer, Unbundle};
+
+use super::files::open;
 
 const NAME: &str = "llvm-objcopy";
 
 /// Prints the command for a fat object; writes any other bundle.
-pub(super) fn bundle(job: &Bundle, observer: &mut Observer<'_>) -> Result<()> {
-    let inputs = job.members.iter().map(|(_, path)| Input::open(path)).collect::<Result<Vec<_>>>()?;
+pub(super) fn bundle(job: &BundleFiles, observer: &mut Observer<'_>) -> Result<()> {
+    let inputs = job.members.iter().map(|(_, path)| open(path, Accept::Any, None)).collect::<Result<Vec<_>>>()?;
     let host = job.members.iter().zip(&inputs).find(|((id, _), _)| id.kind() == OffloadKind::Host);
     match host.filter(|(_, input)| takes_objcopy(job.file_type, input)) {
         Some(((_, host), _)) => print(&add_sections(job, host)),
@@ -30,7 +32,7 @@ pub(super) fn bundle(job: &Bundle, observer: &mut Observer<'_>) -> Result<()> {
 
 /// Prints the command for a fat object, if its host is wanted; unbundles any other file.
 pub(super) fn unbundle(job: &Unbundle, observer: &mut Observer<'_>) -> Result<()> {
-    let input = Input::open_within(&job.input, job.limits.streamed)?;
+    let input = open(&job.input, Accept::Any, job.limits.streamed)?;
     if !takes_objcopy(job.file_type, &input) {
         return job.run_on(&input, observer);
     }
@@ -46,7 +48,7 @@ fn takes_objcopy(file_type: FileType, input: &Input) -> bool {
 }
 
 /// For bundling: sections, then the host's object and the output.
-fn add_sections(job: &Bundle, host: &Path) -> Vec<OsString> {
+fn add_sections(job: &BundleFiles, host: &Path) -> Vec<OsString> {
     let mut arguments = Vec::new();
     for (id, path) in &job.members {
         let name = format!("{MAGIC}{id}");

@@ -288,24 +288,24 @@ fn setting(name: &'static str) -> Arg {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::TOOLS;
+    use crate::cli::CATALOGUE;
 
     #[test]
     fn the_commands_are_consistent() {
-        TOOLS.iter().for_each(|tool| tool.command().debug_assert());
+        CATALOGUE.tools.iter().for_each(|tool| tool.command().debug_assert());
     }
 
     #[test]
     fn rows_are_in_order_of_name_without_doubles_and_our_own_come_last() {
         let key = |row: &'static Row| (row.category == Category::Own, row.name);
-        for tool in TOOLS {
+        for tool in CATALOGUE.tools {
             assert!(tool.rows.is_sorted_by(|a, b| key(a) < key(b)), "{}", tool.title);
         }
     }
 
     #[test]
     fn turns_are_all_different_and_without_gaps_and_our_own_come_last() {
-        for tool in TOOLS {
+        for tool in CATALOGUE.tools {
             let mut turns: Vec<(u8, bool)> =
                 tool.rows.iter().filter_map(|row| Some((row.turn?, row.category == Category::Own))).collect();
             turns.sort_unstable();
@@ -316,14 +316,14 @@ mod tests {
 
     #[test]
     fn what_help_never_shows_is_never_suggested() {
-        for row in TOOLS.iter().flat_map(|tool| tool.rows) {
+        for row in CATALOGUE.tools.iter().flat_map(|tool| tool.rows) {
             assert_eq!(row.shown == Shown::Never, row.turn.is_none(), "{}", row.name);
         }
     }
 
     #[test]
     fn values_have_a_name_and_nothing_else_has() {
-        for row in TOOLS.iter().flat_map(|tool| tool.rows) {
+        for row in CATALOGUE.tools.iter().flat_map(|tool| tool.rows) {
             let valued = !matches!(row.kind, Kind::Act(_) | Kind::Flag);
             assert_eq!(valued, !row.value_name.is_empty(), "{}", row.name);
         }
@@ -331,14 +331,14 @@ mod tests {
 
     #[test]
     fn only_the_type_is_required() {
-        let rows = TOOLS.iter().flat_map(|tool| tool.rows);
+        let rows = CATALOGUE.tools.iter().flat_map(|tool| tool.rows);
         let required: Vec<&str> = rows.filter(|row| row.required).map(|row| row.name).collect();
         assert_eq!(required, ["type"]);
     }
 
     #[test]
     fn words_besides_the_options_have_no_options_name() {
-        for tool in TOOLS {
+        for tool in CATALOGUE.tools {
             assert!(tool.positional.iter().all(|word| tool.find(word.id.as_bytes()).is_none()), "{}", tool.title);
         }
     }

@@ -1,18 +1,15 @@
 //! `help`: the list of subcommands, and the help of each. `--help` stays LLVM's.
 
-use std::process::ExitCode;
-
 use clap::{Arg, ArgMatches, Command};
 use offload_bundle::Error;
 
-use super::console::Console;
 use super::help;
 use super::options::HelpStyle;
-use super::subcommand::{self, PROGRAM, Subcommand};
-use super::{TOOLS, to_stdout};
+use super::stdout::to_stdout;
+use super::subcommand::{Catalogue, NAMES, PROGRAM, Run, Subcommand};
 
 /// The subcommand.
-pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "help", command, run };
+pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "help", command, run: Run::OnCatalogue(run) };
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,27 +28,24 @@ const FULL_HELP: HelpStyle = HelpStyle { by_category: true, hidden: false };
 
 fn command() -> Command {
     Command::new("help").about("List the subcommands, or print the help of one").after_help(EXAMPLES).arg(
-        Arg::new("subcommand")
-            .value_name("SUBCOMMAND")
-            .value_parser(subcommand::names())
-            .help("Subcommand to print the help of"),
+        Arg::new("subcommand").value_name("SUBCOMMAND").value_parser(NAMES).help("Subcommand to print the help of"),
     )
 }
 
-fn run(matches: &ArgMatches, _console: &mut Console) -> anyhow::Result<ExitCode> {
+fn run(matches: &ArgMatches, catalogue: &Catalogue) -> anyhow::Result<()> {
     let text = match matches.get_one::<String>("subcommand") {
-        Some(name) => explained(name),
-        None => overview(),
+        Some(name) => explained(name, catalogue),
+        None => overview(catalogue),
     };
     to_stdout(|out| out.write_all(&text).map_err(|error| Error::io("-", error)))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// The help of a subcommand, which may be one of LLVM's tools.
-fn explained(name: &str) -> Vec<u8> {
-    match TOOLS.into_iter().find(|tool| tool.subcommand == Some(name)) {
+fn explained(name: &str, catalogue: &Catalogue) -> Vec<u8> {
+    match catalogue.tools.into_iter().find(|tool| tool.subcommand == Some(name)) {
         Some(tool) => help::text(tool, format!("{PROGRAM} {name}").as_bytes(), FULL_HELP),
-        None => subcommand::find(name.as_ref()).map(|own| asked_for_help(own.named())).unwrap_or_default(),
+        None => catalogue.find(name.as_ref()).map(|own| asked_for_help(own.named())).unwrap_or_default(),
     }
 }
 
@@ -61,9 +55,10 @@ fn asked_for_help(command: Command) -> Vec<u8> {
     answer.map_or(Vec::new(), |help| help.render().to_string().into_bytes())
 }
 
-fn overview() -> Vec<u8> {
-    let tools = TOOLS.into_iter().filter_map(|tool| Some(Command::new(tool.subcommand?).about(tool.about)));
-    let mut command = subcommand::all()
+fn overview(catalogue: &Catalogue) -> Vec<u8> {
+    let tools = catalogue.tools.into_iter().filter_map(|tool| Some(Command::new(tool.subcommand?).about(tool.about)));
+    let mut command = catalogue
+        .command()
         .override_usage(format!("{PROGRAM} [OPTIONS]\n       {PROGRAM} <SUBCOMMAND> ..."))
         .subcommands(tools)
         .disable_help_flag(true)

@@ -10,13 +10,13 @@ use offload_bundle::job::{Recompress, Recompressed};
 use offload_bundle::scan::Selection;
 
 use super::console::Console;
-use super::subcommand::Subcommand;
+use super::subcommand::{Run, Subcommand};
 use super::units::{bytes, count};
 use super::values::{limit_level, limit_window};
 use super::{files, patterns};
 
 /// The subcommand.
-pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "recompress", command, run };
+pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "recompress", command, run: Run::OnFiles(run) };
 
 /// The method of bundles that are compressed.
 const METHOD: Method = Method::Zstd;
@@ -98,14 +98,11 @@ fn pattern(name: &'static str, help: &'static str) -> Arg {
 
 fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
     let path = |name| matches.get_one::<PathBuf>(name).cloned().unwrap_or_default();
-    let recompress = Recompress {
-        input: path("file"),
-        output: path("output"),
-        compression: compression(matches),
-        keep: selection(matches, "keep"),
-        drop: selection(matches, "drop"),
-        limits: files::limits(matches),
-    };
+    let mut recompress = Recompress::new(path("file"), path("output"));
+    recompress.compression = compression(matches);
+    recompress.keep = selection(matches, "keep");
+    recompress.drop = selection(matches, "drop");
+    recompress.limits = files::limits(matches);
     let result = recompress.run(&mut |event| console.event(event))?;
     console.end_progress();
     console.line(&summary(&result));

@@ -33,23 +33,7 @@ pub(super) fn nearest(rows: &[Row], typed: &[u8]) -> Option<Vec<u8>> {
 
 /// How many bytes to insert, remove or replace to make one word into the other.
 pub(super) fn distance(from: &[u8], to: &[u8]) -> usize {
-    // One line of the usual table: the distances from each beginning of `from` to the part of `to`
-    // seen so far.
-    let mut line: Vec<usize> = (0..=from.len()).collect();
-    for (row, &wanted) in to.iter().enumerate() {
-        let mut left = row + 1;
-        let mut diagonal = row;
-        for (cell, &have) in line.iter_mut().skip(1).zip(from) {
-            let replaced = diagonal + usize::from(have != wanted);
-            diagonal = *cell;
-            left = replaced.min(left + 1).min(diagonal + 1);
-            *cell = left;
-        }
-        if let Some(first) = line.first_mut() {
-            *first = row + 1;
-        }
-    }
-    line.last().copied().unwrap_or_default()
+    strsim::generic_levenshtein(&from.to_vec(), &to.to_vec())
 }
 
 #[cfg(test)]

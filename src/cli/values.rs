@@ -74,8 +74,12 @@ pub(super) fn limit_window(compression: &mut Compression, option: &str, typed: O
 /// times that together. No more than what was typed is read from a pipe.
 pub(super) fn limits(max_size: Option<u64>) -> Limits {
     const NESTED: u64 = 16;
-    let typed = |size: u64| Limits { inflated: size, nested: size.saturating_mul(NESTED), streamed: Some(size) };
-    max_size.map_or_else(Limits::default, typed)
+    let mut limits = Limits::default();
+    if let Some(size) = max_size {
+        limits = Limits::of(size);
+        (limits.nested, limits.streamed) = (size.saturating_mul(NESTED), max_size);
+    }
+    limits
 }
 
 /// Puts the level that was typed for this option, one of our own, where it belongs.
@@ -96,8 +100,10 @@ mod tests {
     #[test]
     fn a_limit_is_one_for_what_lies_inside_too() {
         assert_eq!(limits(None), Limits::default());
-        assert_eq!(limits(Some(u64::MAX)), Limits { inflated: u64::MAX, nested: u64::MAX, streamed: Some(u64::MAX) });
-        assert_eq!(limits(Some(1000)), Limits { inflated: 1000, nested: 16_000, streamed: Some(1000) });
+        for (size, nested) in [(u64::MAX, u64::MAX), (1000, 16_000)] {
+            let limits = limits(Some(size));
+            assert_eq!((limits.inflated, limits.nested, limits.streamed), (size, nested, Some(size)));
+        }
     }
 
     #[test]

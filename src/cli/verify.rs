@@ -5,7 +5,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use offload_bundle::error::printable;
+use offload_bundle::display::printable;
 use offload_bundle::job::{Fault, NotRead, Verified, Verify};
 use offload_bundle::{Error, Result};
 use serde::Serialize;
@@ -13,12 +13,14 @@ use serde::Serialize;
 use super::code_object::UnreadPart;
 use super::console::Console;
 use super::files::{self, Origin, WorkFile};
-use super::subcommand::{Each, Late, Subcommand, write_json};
+use super::json::{self, Each, Late};
+use super::parallel;
+use super::stdout::to_stdout;
+use super::subcommand::{Run, Subcommand};
 use super::units::{Kinds, count};
-use super::{parallel, to_stdout};
 
 /// The subcommand.
-pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "verify", command, run };
+pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "verify", command, run: Run::OnFiles(run) };
 
 /// The version of the JSON document's form. A field that is added does not change it.
 const VERSION: u32 = 2;
@@ -92,7 +94,8 @@ impl Outcome {
 }
 
 fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
-    let verify = Verify { limits: files::limits(matches) };
+    let mut verify = Verify::default();
+    verify.limits = files::limits(matches);
     let check = |file: Result<WorkFile>| {
         let file = file?;
         let verified = verify.check(&file.open(verify.limits)?)?;
@@ -282,5 +285,5 @@ fn write_report(checked: impl Iterator<Item = Checked>, outcome: &RefCell<Outcom
     };
     let problems = || outcome.borrow().failures.iter().map(Error::to_string).collect::<Vec<_>>();
     let (total, problems) = (Late(|| outcome.borrow().total.clone()), Late(problems));
-    write_json(&Document { version: VERSION, files: Each::new(checked.map(file)), total, problems }, out)
+    json::write(&Document { version: VERSION, files: Each::new(checked.map(file)), total, problems }, out)
 }

@@ -20,11 +20,12 @@
 use std::num::NonZeroU32;
 use std::ops::Range;
 
-use super::limits::{Room, shown};
+use super::limits::Room;
 use super::{Container, Contents, Entry, MAGIC, Member};
 use crate::bytes::{Cursor, len_u64};
+use crate::display::shown;
 use crate::error::{Malformed, Result};
-use crate::io::piece::Piece;
+use crate::io::piece::{Piece, TOO_LONG, sum};
 
 /// What an entry takes in the header besides its ID: offset, size and ID length.
 const ENTRY_FIELDS: u64 = 24;
@@ -35,6 +36,7 @@ const HEADER_ROOM: &str = "no more than a header of 64 MiB has room for";
 
 /// The binary bundle format.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Binary {
     /// Code objects are written at multiples of this many bytes from the start of the bundle.
     pub alignment: NonZeroU32,
@@ -74,14 +76,13 @@ impl Container for Binary {
 
     fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
         let alignment = u64::from(self.alignment.get());
-        let mut position = members.iter().fold(len_u64(MAGIC.as_bytes()).saturating_add(8), |len, member| {
-            len.saturating_add(ENTRY_FIELDS).saturating_add(len_u64(member.id.as_bytes()))
-        });
+        let lens = members.iter().flat_map(|member| [ENTRY_FIELDS, len_u64(member.id.as_bytes())]);
+        let mut position = sum([len_u64(MAGIC.as_bytes()), 8].into_iter().chain(lens))?;
         let mut header = Vec::from(MAGIC);
-        header.extend(u64::try_from(members.len()).unwrap_or(u64::MAX).to_le_bytes());
+        header.extend(u64::try_from(members.len()).map_err(|_| TOO_LONG)?.to_le_bytes());
         let mut payload = Vec::new();
         for member in members {
-            let start = position.checked_next_multiple_of(alignment).unwrap_or(u64::MAX);
+            let start = position.checked_next_multiple_of(alignment).ok_or(TOO_LONG)?;
             let size = member.content.len();
             for field in [start, size, len_u64(member.id.as_bytes())] {
                 header.extend(field.to_le_bytes());
@@ -89,7 +90,7 @@ impl Container for Binary {
             header.extend(member.id.as_bytes());
             payload.push(Piece::Zeros(start.saturating_sub(position)));
             payload.push(Piece::Input(member.content));
-            position = start.saturating_add(size);
+            position = sum([start, size])?;
         }
         payload.insert(0, Piece::Bytes(header));
         Ok(payload)

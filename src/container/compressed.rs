@@ -16,12 +16,17 @@
 //! long-distance matching, level 3.
 //!
 //! Rejected: another version or method, sizes or a hash that disagree with the data, bytes behind the stream.
+#![cfg_attr(
+    not(all(feature = "zlib", feature = "zstd")),
+    allow(unused_imports, unused_variables, reason = "a method that is left out uses nothing")
+)]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::io::{Seek, SeekFrom, Write};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "zstd")]
 use zstd::zstd_safe;
 
 use super::hash;
@@ -203,6 +208,7 @@ fn parse(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malf
     let body_len = match (total, method) {
         (Some(total), _) => total.saturating_sub(header_len),
         // A frame of zstd is a list of blocks that record their lengths.
+        #[cfg(feature = "zstd")]
         (None, Method::Zstd) => {
             let len = zstd_safe::find_frame_compressed_size(rest.bytes()).map_err(|code| {
                 let (method, reason) = (method.name(), zstd_safe::get_error_name(code).to_owned());
@@ -210,10 +216,13 @@ fn parse(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malf
             })?;
             u64::try_from(len).map_err(|_| truncated(u64::MAX))?
         }
+        #[cfg(feature = "zlib")]
         (None, Method::Zlib) => {
             let stream_len = Arc::default();
             return Ok(Some(Compressed { recorded, offset, header_len, prefix: None, body: rest, stream_len }));
         }
+        #[cfg(not(all(feature = "zlib", feature = "zstd")))]
+        (None, method) => return Err(Malformed::Method { what: WHAT, offset, reason: method.left_out() }),
     };
     let body = rest.slice(0, body_len).ok_or_else(|| truncated(header_len.saturating_add(body_len)))?;
     let stream_len = Arc::new(OnceLock::from(body_len));
@@ -296,16 +305,18 @@ fn write_with_limit<W: Write + Seek>(
         _ => Version::V2,
     };
     let start = to.seek(SeekFrom::Current(0))?;
-    let (hash, mut stream_len) =
-        hash::beside(pieces, || deflate(pieces, compression, version.header_len(), to, meter))?;
+    let mut deflate_after = |version: Version| {
+        let start = sum([start, version.header_len()])?;
+        deflate(pieces, compression, start, to, meter)
+    };
+    let (hash, mut stream_len) = hash::beside(pieces, || deflate_after(version))?;
     if version == Version::V2 && sum([version.header_len(), stream_len])? > limit {
         if asked.is_some() {
             return Err(Error::CompressedLimit { what: "Total file size" });
         }
         // Almost 4 GiB that compression makes larger: that is rare enough to do it again.
         version = Version::V3;
-        to.seek(SeekFrom::Start(start))?;
-        stream_len = deflate(pieces, compression, version.header_len(), to, meter)?;
+        stream_len = deflate_after(version)?;
     }
     let total = Some(sum([version.header_len(), stream_len])?);
     let header = Header { version, method: compression.method, total, inflated, hash };
@@ -350,6 +361,29 @@ mod tests {
         let input = Input::from_bytes("in", file.to_vec());
         let compressed = read(input.as_slice(), Limits::default())?.unwrap();
         Ok(compressed.inflate_whole()?.0.bytes().to_vec())
+    }
+
+    #[test]
+    #[cfg(not(all(feature = "zlib", feature = "zstd")))]
+    fn left_out_methods_are_errors_that_name_their_features() {
+        for (name, feature) in [("v1-zlib", "zlib"), ("v1-zstd", "zstd"), ("v2-zlib", "zlib"), ("llvm22-v3", "zstd")] {
+            let (method, is_left_out) = match feature {
+                "zlib" => (Method::Zlib, !cfg!(feature = "zlib")),
+                _ => (Method::Zstd, !cfg!(feature = "zstd")),
+            };
+            let file = format!("{}/fixtures/compressed/{name}.ccob", env!("CARGO_MANIFEST_DIR"));
+            let read = inflate(&std::fs::read(file).unwrap()).map(|_| ());
+            let written = compress(b"data", &Compression::of(method), None, 1 << 30).map(|_| ());
+            for outcome in [read, written] {
+                assert_eq!(outcome.is_err(), is_left_out, "{name}");
+                let text = outcome.err().map(|error| error.to_string());
+                assert!(
+                    text.is_none_or(
+                        |text| text.ends_with(&format!("without the feature '{feature}' of offload_bundle"))
+                    )
+                );
+            }
+        }
     }
 
     #[test]

@@ -11,36 +11,23 @@ use std::ops::Range;
 use object::elf::SectionType;
 use object::pe::ImageSectionHeader;
 use object::read::elf::{ElfSection, FileHeader, SectionHeader};
-use object::{Endianness, File, FileKind, LittleEndian, Object, ObjectKind, ObjectSection};
+use object::{Endianness, File, LittleEndian, Object, ObjectKind, ObjectSection};
 
-use super::limits::{NAMES_SHARED_MAX, shown};
+use super::limits::NAMES_SHARED_MAX;
 use crate::bytes::{len_u64, slice};
+use crate::display::shown;
 use crate::error::Malformed;
-
-const SHT_LLVM_OFFLOADING: SectionType = SectionType(0x6fff_4c0b);
 
 const NAMES_TOO_LONG: &str = "the names of its sections are together longer than four times the file";
 
-/// Whether a file that begins with `data` is an object whose sections can be read.
-pub(crate) fn is_object(data: &[u8]) -> bool {
-    matches!(
-        FileKind::parse(data),
-        Ok(FileKind::Elf32 | FileKind::Elf64 | FileKind::Coff | FileKind::CoffBig | FileKind::Pe32 | FileKind::Pe64)
-    )
-}
-
-/// Whether a file that begins with `data` is certainly an object, so that one that cannot be read is broken. COFF has no magic:
+/// Whether a file that begins like a COFF object, which has no magic, certainly is one, so that it is broken if it cannot be read:
 /// its header has to be that of an object, and the name of its first section a name.
-pub(crate) fn is_certainly_object(data: &[u8]) -> bool {
-    if data.starts_with(b"\x7fELF") || data.starts_with(b"MZ") {
-        return true;
-    }
+pub(crate) fn is_certainly_coff(data: &[u8]) -> bool {
     let is_name = |name: &[u8]| {
         let (text, padding) = name.split_at(name.iter().position(|&byte| byte == 0).unwrap_or(name.len()));
         !text.is_empty() && text.iter().all(u8::is_ascii_graphic) && padding.iter().all(|&byte| byte == 0)
     };
-    matches!(FileKind::parse(data), Ok(FileKind::Coff))
-        && slice(data, 2, 2).is_some_and(|sections| sections != [0, 0])
+    slice(data, 2, 2).is_some_and(|sections| sections != [0, 0])
         && slice(data, 16, 2) == Some(&[0, 0])
         && slice(data, 20, 8).is_some_and(is_name)
 }
@@ -58,8 +45,8 @@ pub(crate) fn has_no_names(data: &[u8]) -> bool {
 /// A section as its header describes it.
 pub(crate) struct Section<'d> {
     pub(crate) name: object::read::Result<&'d [u8]>,
-    /// What ELF's section type says of it; COFF and PE have no types.
-    pub(crate) holds_offload_binaries: Option<bool>,
+    /// In ELF files; COFF and PE have no types.
+    pub(crate) section_type: Option<SectionType>,
     /// Of a file that is yet to be linked, or not.
     pub(crate) object: ObjectKind,
     /// Where its content lies in the file; none if it has none there.
@@ -124,18 +111,18 @@ type Visitor<'v> = dyn FnMut(Section<'_>) -> Result<(), Malformed> + 'v;
 
 fn visit<'d: 'f, 'f, Objects: Object<'d>>(
     file: &'f Objects,
-    header: impl Fn(&Objects::Section<'f>) -> (Option<bool>, Option<(u64, u64)>),
+    header: impl Fn(&Objects::Section<'f>) -> (Option<SectionType>, Option<(u64, u64)>),
     visitor: &mut Visitor<'_>,
 ) -> Result<(), Malformed> {
     for section in file.sections() {
-        let (holds_offload_binaries, range) = header(&section);
-        visitor(Section { name: section.name_bytes(), holds_offload_binaries, object: file.kind(), range })?;
+        let (section_type, range) = header(&section);
+        visitor(Section { name: section.name_bytes(), section_type, object: file.kind(), range })?;
     }
     Ok(())
 }
 
-fn elf_type<'d, Elf: FileHeader<Endian = Endianness>>(section: &ElfSection<'d, '_, Elf>) -> Option<bool> {
-    Some(section.elf_section_header().sh_type(section.elf_file().endian()) == SHT_LLVM_OFFLOADING)
+fn elf_type<'d, Elf: FileHeader<Endian = Endianness>>(section: &ElfSection<'d, '_, Elf>) -> Option<SectionType> {
+    Some(section.elf_section_header().sh_type(section.elf_file().endian()))
 }
 
 /// Linkers round the size in the file up, llvm-objcopy leaves out the size in memory.

@@ -5,7 +5,7 @@
 //! here, which are far beyond what any compiler writes.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use crate::bytes::{self, len_u64};
+use crate::bytes::len_u64;
 use crate::error::Malformed;
 
 /// The most entries of one bundle. Each takes some hundred bytes of memory.
@@ -16,11 +16,9 @@ const ENTRIES_ROOM: &str = "no more than 100000";
 const IDS_MAX: u64 = 16 << 20;
 const IDS_ROOM: &str = "no more than 16 MiB for all IDs of a bundle together";
 
-/// How much of a name that a file claims stands in a message.
-const SHOWN_MAX: usize = 200;
-
 /// Limits for reading files that may be anybody's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Limits {
     /// What any one compressed container may inflate to, in bytes. What claims more is an error before any of it is
     /// inflated.
@@ -29,7 +27,7 @@ pub struct Limits {
     /// at least.
     pub nested: u64,
     /// What may be read of an input that cannot be mapped, in bytes: the `max` of
-    /// [`Input::open_within`](crate::io::input::Input::open_within).
+    /// [`Input::map`](crate::io::Input::map).
     pub streamed: Option<u64>,
 }
 
@@ -42,6 +40,11 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// Any one container, and all that lie inside others together, may inflate to `size` bytes.
+    pub const fn of(size: u64) -> Self {
+        Self { inflated: size, nested: size, streamed: None }
+    }
+
     /// Checks that a container at `offset` may inflate to `claimed` bytes.
     pub(super) fn check(&self, what: &'static str, offset: u64, claimed: u64) -> Result<(), Malformed> {
         let limit = self.inflated;
@@ -113,14 +116,6 @@ impl SymbolNames {
 /// Why there may be no more names of symbols.
 pub(crate) const NAMES_TOO_LONG: &str = "the names of its symbols are together longer than four times the file";
 
-/// A name that a file claims, as a message may have it: of printable characters, and not of any length.
-pub(crate) fn shown(name: &[u8]) -> String {
-    match name.get(..SHOWN_MAX) {
-        Some(start) if name.len() > SHOWN_MAX => bytes::escaped(start) + "...",
-        _ => bytes::escaped(name),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,12 +147,5 @@ mod tests {
         assert!((0..4).all(|_| names.push(b"ab").is_some()));
         assert!(names.push(b"").is_some() && names.push(b"a").is_none());
         assert_eq!(names.into_names().len(), 5);
-    }
-
-    #[test]
-    fn long_names_are_cut_in_messages() {
-        assert_eq!(shown(b"a\x1b\xff"), "a\\x1b\\xff");
-        assert_eq!(shown(&[b'a'; 200]), "a".repeat(200));
-        assert_eq!(shown(&[b'a'; 201]), "a".repeat(200) + "...");
     }
 }

@@ -10,6 +10,7 @@ pub mod compressed;
 mod hash;
 pub(crate) mod host;
 pub(crate) mod limits;
+pub(crate) mod magic;
 pub mod object;
 pub mod offload_binary;
 pub mod sequence;

@@ -5,22 +5,33 @@
 //! header where the format keeps it in front of the stream.
 //!
 //! Rejected: a stream that its decoder refuses, that gives more or fewer bytes than recorded, or that is followed by
-//! other bytes; a hash that disagrees.
+//! other bytes; a hash that disagrees; a method that was left out when the library was built.
+#![cfg_attr(
+    not(all(feature = "zlib", feature = "zstd")),
+    allow(
+        dead_code,
+        unreachable_code,
+        unused_imports,
+        unused_variables,
+        reason = "a method that is left out uses nothing"
+    )
+)]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use flate2::read::ZlibDecoder;
-use flate2::write::ZlibEncoder;
+#[cfg(feature = "zlib")]
+use flate2::{read::ZlibDecoder, write::ZlibEncoder};
+#[cfg(feature = "zstd")]
 use zstd::stream::raw::{CParameter, Encoder as ZstdEncoder, Operation};
 
 use super::hash::Hasher;
 use crate::bytes::{len_u64, slice};
 use crate::error::{Error, Malformed, Result, WithPath};
-use crate::io::input::{Input, Slice, SliceReader};
+use crate::io::input::{Input, Slice};
 use crate::io::meter::{Meter, emit};
 use crate::io::piece::{Piece, Writer, total_len};
 
@@ -77,11 +88,20 @@ impl Method {
         }
     }
 
+    /// Why nothing is compressed or inflated with a method that was left out when the library was built.
+    #[cfg_attr(all(feature = "zlib", feature = "zstd"), allow(dead_code, reason = "none is left out"))]
+    pub(crate) const fn left_out(self) -> &'static str {
+        match self {
+            Self::Zlib => "zlib is missing: this program was built without the feature 'zlib' of offload_bundle",
+            Self::Zstd => "zstd is missing: this program was built without the feature 'zstd' of offload_bundle",
+        }
+    }
+
     /// The levels that there are, in the method's own scale.
     pub fn levels(self) -> RangeInclusive<i32> {
         match self {
             Self::Zlib => 0..=9,
-            Self::Zstd => zstd::compression_level_range(),
+            Self::Zstd => -131_072..=22,
         }
     }
 
@@ -204,15 +224,50 @@ fn window_log_believed(inflated: u64) -> u32 {
     whole.clamp(WINDOW_LOG_LLVM, WINDOW_LOG_MAX)
 }
 
-enum Decoder<'a> {
-    Zlib(ZlibDecoder<SliceReader<'a>>),
-    Zstd(zstd::Decoder<'static, BufReader<SliceReader<'a>>>),
+/// The decoder of a method.
+trait Decoder: Read {
+    /// The bytes of the stream that were decoded. None if the decoder itself refuses what follows its stream.
+    fn decoded(&self) -> Option<u64>;
+}
+
+#[cfg(feature = "zlib")]
+impl<R: Read> Decoder for ZlibDecoder<R> {
+    fn decoded(&self) -> Option<u64> {
+        Some(self.total_in())
+    }
+}
+
+#[cfg(feature = "zstd")]
+impl<R: io::BufRead> Decoder for zstd::Decoder<'_, R> {
+    fn decoded(&self) -> Option<u64> {
+        None
+    }
+}
+
+fn decoder<'a>(source: &Compressed<'a>) -> Result<Box<dyn Decoder + 'a>> {
+    let reader = source.body.reader();
+    Ok(match source.recorded.method {
+        #[cfg(feature = "zlib")]
+        Method::Zlib => Box::new(ZlibDecoder::new(reader)),
+        #[cfg(feature = "zstd")]
+        Method::Zstd => {
+            let mut decoder = zstd::Decoder::new(reader).with_path(source.body.path())?;
+            let window_log = window_log_believed(source.recorded.inflated);
+            decoder.window_log_max(window_log).with_path(source.body.path())?;
+            Box::new(decoder)
+        }
+        #[cfg(not(all(feature = "zlib", feature = "zstd")))]
+        method => {
+            let (Recorded { what, .. }, offset) = (source.recorded, source.offset);
+            return Err(source.malformed(Malformed::Method { what, offset, reason: method.left_out() }));
+        }
+    })
 }
 
 /// Reads the inflated bytes of a compressed container and checks them against its header on the way.
 pub(crate) struct Inflater<'a> {
     source: Compressed<'a>,
-    decoder: Decoder<'a>,
+    decoder: Box<dyn Decoder + 'a>,
     produced: u64,
     hash: Option<Hasher>,
     /// The error behind the last failed `read`, which could only return an [`io::Error`].
@@ -221,15 +276,7 @@ pub(crate) struct Inflater<'a> {
 
 impl<'a> Inflater<'a> {
     fn new(source: Compressed<'a>, hash: bool) -> Result<Self> {
-        let reader = source.body.reader();
-        let decoder = match source.recorded.method {
-            Method::Zlib => Ok(Decoder::Zlib(ZlibDecoder::new(reader))),
-            Method::Zstd => zstd::Decoder::new(reader).and_then(|mut decoder| {
-                decoder.window_log_max(window_log_believed(source.recorded.inflated))?;
-                Ok(Decoder::Zstd(decoder))
-            }),
-        };
-        let decoder = decoder.with_path(source.body.path())?;
+        let decoder = decoder(&source)?;
         let hash = (hash && source.recorded.hash.is_some()).then(|| Hasher::new(source.recorded.inflated));
         Ok(Self { source, decoder, produced: 0, hash, failure: None })
     }
@@ -266,11 +313,7 @@ impl<'a> Inflater<'a> {
     }
 
     fn decode(&mut self, buffer: &mut [u8]) -> Result<usize> {
-        let read = match &mut self.decoder {
-            Decoder::Zlib(decoder) => decoder.read(buffer),
-            Decoder::Zstd(decoder) => decoder.read(buffer),
-        };
-        read.map_err(|error| self.stream_error(error))
+        self.decoder.read(buffer).map_err(|error| self.stream_error(error))
     }
 
     /// Extends `buffer` to `want` bytes, or as far as the data goes. Returns whether the data ends there.
@@ -293,8 +336,8 @@ impl<'a> Inflater<'a> {
         if self.produced != inflated {
             return Err(self.size_error(self.produced.to_string()));
         }
-        if let Decoder::Zlib(decoder) = &self.decoder {
-            let (header_len, actual) = (self.source.header_len, decoder.total_in());
+        if let Some(actual) = self.decoder.decoded() {
+            let header_len = self.source.header_len;
             let recorded = *self.source.stream_len.get_or_init(|| actual);
             if recorded != actual {
                 return Err(self.source.malformed(Malformed::Size {
@@ -346,6 +389,7 @@ impl Read for Inflater<'_> {
 
 /// How a stream is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Compression {
     /// The method.
     pub method: Method,
@@ -356,6 +400,13 @@ pub struct Compression {
     pub window_log_max: u32,
 }
 
+impl Default for Compression {
+    /// zstd at its default level.
+    fn default() -> Self {
+        Self::of(Method::Zstd)
+    }
+}
+
 impl Compression {
     /// The default settings of a method.
     pub const fn of(method: Method) -> Self {
@@ -363,26 +414,27 @@ impl Compression {
     }
 }
 
-/// Leaves room for a header of `header_len` bytes and writes the pieces as one stream after it. Returns the length of the
-/// stream.
+/// Writes the pieces as one stream that starts at `start`. Returns its length in bytes.
 ///
 /// The bytes depend on the pieces and the compression only, not on the machine or how many threads it has.
 pub(super) fn deflate<W: Write + Seek>(
     pieces: &[Piece<'_>],
     compression: &Compression,
-    header_len: u64,
+    start: u64,
     to: &mut Writer<'_, W>,
     meter: &mut Meter<'_>,
 ) -> Result<u64> {
     let path = to.path;
-    let start = to.seek(SeekFrom::Current(i64::try_from(header_len).unwrap_or(i64::MAX)))?;
+    to.seek(SeekFrom::Start(start))?;
     match compression.method {
+        #[cfg(feature = "zstd")]
         Method::Zstd => {
             let encoder = zstd_encoder(pieces, total_len(pieces)?, compression).with_path(path)?;
             let mut sink = Writer { out: zstd::Encoder::with_encoder(&mut to.out, encoder), path };
             emit(pieces, &mut sink, meter)?;
             sink.out.finish().with_path(path)?;
         }
+        #[cfg(feature = "zlib")]
         Method::Zlib => {
             let level = u32::try_from(compression.level.clamp(0, 9)).unwrap_or_default();
             let encoder = ZlibEncoder::new(&mut to.out, flate2::Compression::new(level));
@@ -390,6 +442,8 @@ pub(super) fn deflate<W: Write + Seek>(
             emit(pieces, &mut sink, meter)?;
             sink.out.finish().with_path(path)?;
         }
+        #[cfg(not(all(feature = "zlib", feature = "zstd")))]
+        method => return Err(Error::Usage(method.left_out())),
     }
     let end = to.seek(SeekFrom::Current(0))?;
     end.checked_sub(start).ok_or(Error::Internal("the compressed data ends before its start"))
@@ -398,6 +452,7 @@ pub(super) fn deflate<W: Write + Seek>(
 /// zstd with long-distance matching, as LLVM 22.1.8 has it, and for more than one thread's work with what was found to
 /// make bundles smaller: a window that reaches from one code object to the one before it, more memory for finding
 /// matches that far, and, at the default level, tables of twice the size.
+#[cfg(feature = "zstd")]
 fn zstd_encoder(pieces: &[Piece<'_>], total: u64, compression: &Compression) -> io::Result<ZstdEncoder<'static>> {
     if total <= u64::from(JOB) {
         return zstd_encoder_with(0, pieces, total, compression);
@@ -416,6 +471,7 @@ fn zstd_encoder(pieces: &[Piece<'_>], total: u64, compression: &Compression) -> 
 }
 
 /// With no thread but this one, the stream differs a little: it is not cut into jobs.
+#[cfg(feature = "zstd")]
 fn zstd_encoder_with(
     threads: u32,
     pieces: &[Piece<'_>],
@@ -489,6 +545,12 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "zstd")]
+    fn the_levels_are_those_of_zstd() {
+        assert_eq!(Method::Zstd.levels(), zstd::compression_level_range());
+    }
+
+    #[test]
     fn windows_are_believed_up_to_what_all_decoders_take_or_the_stream_needs() {
         for (inflated, log) in
             [(0, 27), (1 << 27, 27), ((1 << 27) + 1, 28), (1 << 31, WINDOW_LOG_MAX), (u64::MAX, WINDOW_LOG_MAX)]
@@ -498,6 +560,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "zstd")]
     #[cfg_attr(miri, ignore = "compresses")]
     fn every_window_can_be_asked_for() {
         let data = Piece::Zeros(u64::from(JOB) + 1);

@@ -19,9 +19,10 @@ use std::collections::HashMap;
 
 use memchr::{memchr, memmem};
 
-use super::limits::{Room, shown};
+use super::limits::Room;
 use super::{Container, Contents, Entry, MAGIC, Member};
 use crate::bytes::len_u64;
+use crate::display::shown;
 use crate::error::{Malformed, Result};
 use crate::io::piece::Piece;
 
@@ -33,6 +34,20 @@ const MARKERS_MAX: usize = 1 << 20;
 pub struct Text {
     /// What begins a comment line.
     pub comment: &'static str,
+}
+
+/// What begins the comments in which text bundles have their markers.
+const COMMENTS: [&str; 3] = ["//", "#", ";"];
+
+impl Text {
+    /// The text bundle that begins with `head`: its first line that is not empty is a start marker.
+    pub(crate) fn of(head: &[u8]) -> Option<Self> {
+        let head = head.trim_ascii_start();
+        COMMENTS.into_iter().map(|comment| Self { comment }).find(|text| {
+            let rest = head.strip_prefix(text.comment.as_bytes()).and_then(|rest| rest.strip_prefix(b" "));
+            rest.is_some_and(|rest| rest.starts_with(MAGIC.as_bytes()))
+        })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

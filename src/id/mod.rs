@@ -9,6 +9,37 @@
 //! written has four fields, normalised as LLVM 22.1.8 does, and a dash before the target ID even if that is
 //! empty; for the operating system amdhsa the environment is written empty.
 
+/// Equality, hash and order of a type by what its `key` returns.
+macro_rules! compared_by_key {
+    ($type:ty) => {
+        impl PartialEq for $type {
+            fn eq(&self, other: &Self) -> bool {
+                self.key() == other.key()
+            }
+        }
+
+        impl Eq for $type {}
+
+        impl std::hash::Hash for $type {
+            fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+                self.key().hash(state);
+            }
+        }
+
+        impl PartialOrd for $type {
+            fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+                Some(self.cmp(other))
+            }
+        }
+
+        impl Ord for $type {
+            fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+                self.key().cmp(&other.key())
+            }
+        }
+    };
+}
+
 mod arm;
 mod normalize;
 pub mod processors;
@@ -18,12 +49,14 @@ mod triple_kinds;
 mod triple_tables;
 
 use std::fmt;
+use std::str::FromStr;
 
 use crate::id::target_id::TargetId;
 use crate::id::triple::{Form, Os, Triple};
 
 /// The runtime that manages a code object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum OffloadKind {
     /// Host code.
     Host,
@@ -77,12 +110,28 @@ impl OffloadKind {
 
 /// What the user may change about compatibility.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Rules {
     /// HIP and OpenMP code objects serve each other's requests (`-hip-openmp-compatible`).
     pub hip_serves_openmp: bool,
 }
 
-/// A parsed bundle entry ID. `Display` gives its written form.
+/// A parsed bundle entry ID.
+///
+/// `Display` gives its written form, and `FromStr` takes every kind, like [`EntryId::parse_any`]. Two IDs are equal, and
+/// have the same hash, if they are written alike, however they were spelled; they are ordered by kind, then by triple and
+/// target ID as written. The spelling is kept, since [`EntryId::compatibility`] asks for it.
+///
+/// ```
+/// use offload_bundle::id::{EntryId, IdError};
+///
+/// let short: EntryId = "hip-amdgcn-amd-amdhsa-gfx90a:xnack+".parse()?;
+/// let written: EntryId = "hip-amdgcn-amd-amdhsa--gfx90a:xnack+".parse()?;
+/// assert_eq!(short, written);
+/// assert_eq!(short.to_string(), "hip-amdgcn-amd-amdhsa--gfx90a:xnack+");
+/// assert!(short > "hip-amdgcn-amd-amdhsa--gfx906".parse()?);
+/// # Ok::<(), IdError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct EntryId {
     kind: OffloadKind,
@@ -194,6 +243,10 @@ impl EntryId {
         &self.target_id
     }
 
+    fn key(&self) -> (OffloadKind, &str, &TargetId) {
+        (self.kind, self.written.as_str(), &self.target_id)
+    }
+
     /// The ID with its triple as it was spelled; the written form of an ID that was read from a bundle of LLVM 22.
     pub(crate) fn spelled(&self) -> String {
         format!("{}-{}-{}", self.kind.name(), self.triple.as_str(), self.target_id)
@@ -232,6 +285,16 @@ impl EntryId {
 
     fn is_triple_compatible(&self, request: &Self) -> bool {
         [&self.triple, &self.written].into_iter().any(|own| own.is_compatible_with(&request.written))
+    }
+}
+
+compared_by_key!(EntryId);
+
+impl FromStr for EntryId {
+    type Err = IdError;
+
+    fn from_str(id: &str) -> Result<Self, IdError> {
+        Self::parse_any(id)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! LLVM (code generation) and clang (offloading driver) agree on the AMD GCN processors by their canonical names.
 //! Alternative names and R600 processors are known to LLVM only; NVIDIA's and those of the last two kinds to the
-//! offloading driver only.
+//! offloading driver only. Numbers in ELF files: User Guide for AMDGPU Backend, and as LLVM 22.1.8 prints them.
 
 /// What a processor name belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,6 +40,7 @@ impl Feature {
 
 /// A processor, with facts from LLVM 22.1.8.
 #[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Processor {
     /// Canonical name.
     pub name: &'static str,
@@ -49,11 +50,18 @@ pub struct Processor {
     pub aliases: &'static [&'static str],
     /// Features its target IDs may name, in the order of canonical target IDs (by name).
     pub features: &'static [Feature],
+    /// What bits 0 to 7 of the flags of an ELF file for it are; none if it is not AMD's.
+    pub elf_number: Option<u8>,
 }
 
 /// Looks up a processor by canonical or other name, case included. `None` for a name LLVM 22.1.8 does not know.
 pub fn find(name: &str) -> Option<&'static Processor> {
     PROCESSORS.iter().find(|processor| processor.name == name || processor.aliases.contains(&name))
+}
+
+/// The AMD GPU with this number in the flags of ELF files. `None` if LLVM 22.1.8 gives the number to none.
+pub fn by_elf_number(number: u8) -> Option<&'static Processor> {
+    PROCESSORS.iter().find(|processor| processor.elf_number == Some(number))
 }
 
 /// Whether the offloading driver of clang 22.1.8 knows the name: it does not take [`Processor::aliases`], nor R600.
@@ -68,123 +76,141 @@ const NONE: &[Feature] = &[];
 const XNACK: &[Feature] = &[Feature::Xnack];
 const BOTH: &[Feature] = &[Feature::SramEcc, Feature::Xnack];
 
-const fn row(
+const fn amd(
+    number: u8,
     name: &'static str,
     kind: ProcessorKind,
     aliases: &'static [&'static str],
     features: &'static [Feature],
 ) -> Processor {
-    Processor { name, kind, aliases, features }
+    Processor { name, kind, aliases, features, elf_number: Some(number) }
+}
+
+const fn gcn(
+    number: u8,
+    name: &'static str,
+    aliases: &'static [&'static str],
+    features: &'static [Feature],
+) -> Processor {
+    amd(number, name, ProcessorKind::AmdGcn, aliases, features)
+}
+
+const fn r600(number: u8, name: &'static str, aliases: &'static [&'static str]) -> Processor {
+    amd(number, name, ProcessorKind::R600, aliases, NONE)
+}
+
+const fn other(name: &'static str, kind: ProcessorKind) -> Processor {
+    Processor { name, kind, aliases: &[], features: NONE, elf_number: None }
 }
 
 static PROCESSORS: &[Processor] = &[
-    row("gfx600", ProcessorKind::AmdGcn, &["tahiti"], NONE),
-    row("gfx601", ProcessorKind::AmdGcn, &["pitcairn", "verde"], NONE),
-    row("gfx602", ProcessorKind::AmdGcn, &["hainan", "oland"], NONE),
-    row("gfx700", ProcessorKind::AmdGcn, &["kaveri"], NONE),
-    row("gfx701", ProcessorKind::AmdGcn, &["hawaii"], NONE),
-    row("gfx702", ProcessorKind::AmdGcn, &[], NONE),
-    row("gfx703", ProcessorKind::AmdGcn, &["kabini", "mullins"], NONE),
-    row("gfx704", ProcessorKind::AmdGcn, &["bonaire"], NONE),
-    row("gfx705", ProcessorKind::AmdGcn, &[], NONE),
-    row("gfx801", ProcessorKind::AmdGcn, &["carrizo"], XNACK),
-    row("gfx802", ProcessorKind::AmdGcn, &["iceland", "tonga"], NONE),
-    row("gfx803", ProcessorKind::AmdGcn, &["fiji", "polaris10", "polaris11"], NONE),
-    row("gfx805", ProcessorKind::AmdGcn, &["tongapro"], NONE),
-    row("gfx810", ProcessorKind::AmdGcn, &["stoney"], XNACK),
-    row("gfx9-generic", ProcessorKind::AmdGcn, &[], XNACK),
-    row("gfx900", ProcessorKind::AmdGcn, &[], XNACK),
-    row("gfx902", ProcessorKind::AmdGcn, &[], XNACK),
-    row("gfx904", ProcessorKind::AmdGcn, &[], XNACK),
-    row("gfx906", ProcessorKind::AmdGcn, &[], BOTH),
-    row("gfx908", ProcessorKind::AmdGcn, &[], BOTH),
-    row("gfx909", ProcessorKind::AmdGcn, &[], XNACK),
-    row("gfx90a", ProcessorKind::AmdGcn, &[], BOTH),
-    row("gfx90c", ProcessorKind::AmdGcn, &[], XNACK),
-    row("gfx9-4-generic", ProcessorKind::AmdGcn, &[], BOTH),
-    row("gfx942", ProcessorKind::AmdGcn, &[], BOTH),
-    row("gfx950", ProcessorKind::AmdGcn, &[], BOTH),
-    row("gfx10-1-generic", ProcessorKind::AmdGcn, &[], XNACK),
-    row("gfx1010", ProcessorKind::AmdGcn, &[], XNACK),
-    row("gfx1011", ProcessorKind::AmdGcn, &[], XNACK),
-    row("gfx1012", ProcessorKind::AmdGcn, &[], XNACK),
-    row("gfx1013", ProcessorKind::AmdGcn, &[], XNACK),
-    row("gfx10-3-generic", ProcessorKind::AmdGcn, &[], NONE),
-    row("gfx1030", ProcessorKind::AmdGcn, &[], NONE),
-    row("gfx1031", ProcessorKind::AmdGcn, &[], NONE),
-    row("gfx1032", ProcessorKind::AmdGcn, &[], NONE),
-    row("gfx1033", ProcessorKind::AmdGcn, &[], NONE),
-    row("gfx1034", ProcessorKind::AmdGcn, &[], NONE),
-    row("gfx1035", ProcessorKind::AmdGcn, &[], NONE),
-    row("gfx1036", ProcessorKind::AmdGcn, &[], NONE),
-    row("gfx11-generic", ProcessorKind::AmdGcn, &[], NONE),
-    row("gfx1100", ProcessorKind::AmdGcn, &[], NONE),
-    row("gfx1101", ProcessorKind::AmdGcn, &[], NONE),
-    row("gfx1102", ProcessorKind::AmdGcn, &[], NONE),
-    row("gfx1103", ProcessorKind::AmdGcn, &[], NONE),
-    row("gfx1150", ProcessorKind::AmdGcn, &[], NONE),
-    row("gfx1151", ProcessorKind::AmdGcn, &[], NONE),
-    row("gfx1152", ProcessorKind::AmdGcn, &[], NONE),
-    row("gfx1153", ProcessorKind::AmdGcn, &[], NONE),
-    row("gfx12-generic", ProcessorKind::AmdGcn, &[], NONE),
-    row("gfx1200", ProcessorKind::AmdGcn, &[], NONE),
-    row("gfx1201", ProcessorKind::AmdGcn, &[], NONE),
-    row("gfx1250", ProcessorKind::AmdGcn, &[], NONE),
-    row("gfx1251", ProcessorKind::AmdGcn, &[], NONE),
-    row("r600", ProcessorKind::R600, &["rv630", "rv635"], NONE),
-    row("r630", ProcessorKind::R600, &[], NONE),
-    row("rs880", ProcessorKind::R600, &["rs780", "rv610", "rv620"], NONE),
-    row("rv670", ProcessorKind::R600, &[], NONE),
-    row("rv710", ProcessorKind::R600, &[], NONE),
-    row("rv730", ProcessorKind::R600, &[], NONE),
-    row("rv770", ProcessorKind::R600, &["rv740"], NONE),
-    row("cedar", ProcessorKind::R600, &["palm"], NONE),
-    row("cypress", ProcessorKind::R600, &["hemlock"], NONE),
-    row("juniper", ProcessorKind::R600, &[], NONE),
-    row("redwood", ProcessorKind::R600, &[], NONE),
-    row("sumo", ProcessorKind::R600, &["sumo2"], NONE),
-    row("barts", ProcessorKind::R600, &[], NONE),
-    row("caicos", ProcessorKind::R600, &[], NONE),
-    row("cayman", ProcessorKind::R600, &["aruba"], NONE),
-    row("turks", ProcessorKind::R600, &[], NONE),
-    row("sm_20", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_21", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_30", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_32", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_35", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_37", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_50", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_52", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_53", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_60", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_61", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_62", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_70", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_72", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_75", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_80", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_86", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_87", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_88", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_89", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_90", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_90a", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_100", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_100a", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_101", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_101a", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_103", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_103a", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_110", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_110a", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_120", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_120a", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_121", ProcessorKind::Nvidia, &[], NONE),
-    row("sm_121a", ProcessorKind::Nvidia, &[], NONE),
-    row("amdgcnspirv", ProcessorKind::SpirV, &[], NONE),
-    row("generic", ProcessorKind::Other, &[], NONE),
-    row("graniterapids", ProcessorKind::Other, &[], NONE),
-    row("bmg_g21", ProcessorKind::Other, &[], NONE),
+    gcn(0x20, "gfx600", &["tahiti"], NONE),
+    gcn(0x21, "gfx601", &["pitcairn", "verde"], NONE),
+    gcn(0x3a, "gfx602", &["hainan", "oland"], NONE),
+    gcn(0x22, "gfx700", &["kaveri"], NONE),
+    gcn(0x23, "gfx701", &["hawaii"], NONE),
+    gcn(0x24, "gfx702", &[], NONE),
+    gcn(0x25, "gfx703", &["kabini", "mullins"], NONE),
+    gcn(0x26, "gfx704", &["bonaire"], NONE),
+    gcn(0x3b, "gfx705", &[], NONE),
+    gcn(0x28, "gfx801", &["carrizo"], XNACK),
+    gcn(0x29, "gfx802", &["iceland", "tonga"], NONE),
+    gcn(0x2a, "gfx803", &["fiji", "polaris10", "polaris11"], NONE),
+    gcn(0x3c, "gfx805", &["tongapro"], NONE),
+    gcn(0x2b, "gfx810", &["stoney"], XNACK),
+    gcn(0x51, "gfx9-generic", &[], XNACK),
+    gcn(0x2c, "gfx900", &[], XNACK),
+    gcn(0x2d, "gfx902", &[], XNACK),
+    gcn(0x2e, "gfx904", &[], XNACK),
+    gcn(0x2f, "gfx906", &[], BOTH),
+    gcn(0x30, "gfx908", &[], BOTH),
+    gcn(0x31, "gfx909", &[], XNACK),
+    gcn(0x3f, "gfx90a", &[], BOTH),
+    gcn(0x32, "gfx90c", &[], XNACK),
+    gcn(0x5f, "gfx9-4-generic", &[], BOTH),
+    gcn(0x4c, "gfx942", &[], BOTH),
+    gcn(0x4f, "gfx950", &[], BOTH),
+    gcn(0x52, "gfx10-1-generic", &[], XNACK),
+    gcn(0x33, "gfx1010", &[], XNACK),
+    gcn(0x34, "gfx1011", &[], XNACK),
+    gcn(0x35, "gfx1012", &[], XNACK),
+    gcn(0x42, "gfx1013", &[], XNACK),
+    gcn(0x53, "gfx10-3-generic", &[], NONE),
+    gcn(0x36, "gfx1030", &[], NONE),
+    gcn(0x37, "gfx1031", &[], NONE),
+    gcn(0x38, "gfx1032", &[], NONE),
+    gcn(0x39, "gfx1033", &[], NONE),
+    gcn(0x3e, "gfx1034", &[], NONE),
+    gcn(0x3d, "gfx1035", &[], NONE),
+    gcn(0x45, "gfx1036", &[], NONE),
+    gcn(0x54, "gfx11-generic", &[], NONE),
+    gcn(0x41, "gfx1100", &[], NONE),
+    gcn(0x46, "gfx1101", &[], NONE),
+    gcn(0x47, "gfx1102", &[], NONE),
+    gcn(0x44, "gfx1103", &[], NONE),
+    gcn(0x43, "gfx1150", &[], NONE),
+    gcn(0x4a, "gfx1151", &[], NONE),
+    gcn(0x55, "gfx1152", &[], NONE),
+    gcn(0x58, "gfx1153", &[], NONE),
+    gcn(0x59, "gfx12-generic", &[], NONE),
+    gcn(0x48, "gfx1200", &[], NONE),
+    gcn(0x4e, "gfx1201", &[], NONE),
+    gcn(0x49, "gfx1250", &[], NONE),
+    gcn(0x5a, "gfx1251", &[], NONE),
+    r600(0x1, "r600", &["rv630", "rv635"]),
+    r600(0x2, "r630", &[]),
+    r600(0x3, "rs880", &["rs780", "rv610", "rv620"]),
+    r600(0x4, "rv670", &[]),
+    r600(0x5, "rv710", &[]),
+    r600(0x6, "rv730", &[]),
+    r600(0x7, "rv770", &["rv740"]),
+    r600(0x8, "cedar", &["palm"]),
+    r600(0x9, "cypress", &["hemlock"]),
+    r600(0xa, "juniper", &[]),
+    r600(0xb, "redwood", &[]),
+    r600(0xc, "sumo", &["sumo2"]),
+    r600(0xd, "barts", &[]),
+    r600(0xe, "caicos", &[]),
+    r600(0xf, "cayman", &["aruba"]),
+    r600(0x10, "turks", &[]),
+    other("sm_20", ProcessorKind::Nvidia),
+    other("sm_21", ProcessorKind::Nvidia),
+    other("sm_30", ProcessorKind::Nvidia),
+    other("sm_32", ProcessorKind::Nvidia),
+    other("sm_35", ProcessorKind::Nvidia),
+    other("sm_37", ProcessorKind::Nvidia),
+    other("sm_50", ProcessorKind::Nvidia),
+    other("sm_52", ProcessorKind::Nvidia),
+    other("sm_53", ProcessorKind::Nvidia),
+    other("sm_60", ProcessorKind::Nvidia),
+    other("sm_61", ProcessorKind::Nvidia),
+    other("sm_62", ProcessorKind::Nvidia),
+    other("sm_70", ProcessorKind::Nvidia),
+    other("sm_72", ProcessorKind::Nvidia),
+    other("sm_75", ProcessorKind::Nvidia),
+    other("sm_80", ProcessorKind::Nvidia),
+    other("sm_86", ProcessorKind::Nvidia),
+    other("sm_87", ProcessorKind::Nvidia),
+    other("sm_88", ProcessorKind::Nvidia),
+    other("sm_89", ProcessorKind::Nvidia),
+    other("sm_90", ProcessorKind::Nvidia),
+    other("sm_90a", ProcessorKind::Nvidia),
+    other("sm_100", ProcessorKind::Nvidia),
+    other("sm_100a", ProcessorKind::Nvidia),
+    other("sm_101", ProcessorKind::Nvidia),
+    other("sm_101a", ProcessorKind::Nvidia),
+    other("sm_103", ProcessorKind::Nvidia),
+    other("sm_103a", ProcessorKind::Nvidia),
+    other("sm_110", ProcessorKind::Nvidia),
+    other("sm_110a", ProcessorKind::Nvidia),
+    other("sm_120", ProcessorKind::Nvidia),
+    other("sm_120a", ProcessorKind::Nvidia),
+    other("sm_121", ProcessorKind::Nvidia),
+    other("sm_121a", ProcessorKind::Nvidia),
+    other("amdgcnspirv", ProcessorKind::SpirV),
+    other("generic", ProcessorKind::Other),
+    other("graniterapids", ProcessorKind::Other),
+    other("bmg_g21", ProcessorKind::Other),
 ];
 
 #[cfg(test)]
@@ -253,6 +279,18 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn elf_numbers_are_unique_and_those_of_amd() {
+        for processor in PROCESSORS {
+            let is_amd = matches!(processor.kind, ProcessorKind::AmdGcn | ProcessorKind::R600);
+            assert_eq!(processor.elf_number.is_some(), is_amd, "{}", processor.name);
+            let found = processor.elf_number.and_then(by_elf_number);
+            assert!(found.is_none_or(|found| found == processor), "{}", processor.name);
+        }
+        assert_eq!(by_elf_number(0x3f).unwrap().name, "gfx90a");
+        assert_eq!(by_elf_number(0xff), None);
     }
 
     #[test]

@@ -9,12 +9,24 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::str::FromStr;
 
 use crate::id::Compatibility;
 use crate::id::processors::{self, Processor, ProcessorKind};
 use crate::id::triple::Arch;
 
-/// A target ID in canonical form.
+/// A target ID in canonical form, which is what `Display` gives and what equality, hash and order go by.
+///
+/// `FromStr` takes those of the architecture amdgcn; [`TargetId::parse`] those of any.
+///
+/// ```
+/// use offload_bundle::id::target_id::{FeatureError, TargetId};
+///
+/// let typed: TargetId = "gfx90a:xnack+:sramecc-".parse()?;
+/// assert_eq!(typed.to_string(), "gfx90a:sramecc-:xnack+");
+/// assert_eq!("fiji".parse::<TargetId>()?, "gfx803".parse()?);
+/// # Ok::<(), FeatureError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct TargetId {
     processor: String,
@@ -89,6 +101,10 @@ impl TargetId {
         self.features.iter().map(|(name, on)| (name.as_str(), *on))
     }
 
+    fn key(&self) -> (&str, &[(String, bool)]) {
+        (&self.processor, &self.features)
+    }
+
     /// Whether there is no target ID.
     pub fn is_empty(&self) -> bool {
         self.processor.is_empty()
@@ -141,13 +157,15 @@ impl TargetId {
     }
 }
 
-impl PartialEq for TargetId {
-    fn eq(&self, other: &Self) -> bool {
-        self.processor == other.processor && self.features == other.features
+compared_by_key!(TargetId);
+
+impl FromStr for TargetId {
+    type Err = FeatureError;
+
+    fn from_str(text: &str) -> Result<Self, FeatureError> {
+        Self::parse(text, Arch::AmdGcn)
     }
 }
-
-impl Eq for TargetId {}
 
 impl fmt::Display for TargetId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

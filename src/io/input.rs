@@ -1,8 +1,8 @@
 //! Inputs: a file, standard input or a device as one run of bytes, and ranges of it.
 //!
-//! A regular file is mapped, so that opening it costs nothing however large it is; what cannot be mapped (a
-//! pipe, a device, standard input in the middle of a file) is read once, into memory while it is small and
-//! into an unnamed temporary file beyond that. How much may be read like that has a limit, see [`Input::open_within`].
+//! [`Input::map`] maps a regular file, so that opening it costs nothing however large it is; it is `unsafe`, as others may
+//! change the file. [`Input::read`] copies it. What cannot be mapped (a pipe, a device, standard input in the middle of a file)
+//! is always read once, into memory while it is small and into an unnamed temporary file beyond that.
 //!
 //! A file may be changed by others while it is read. What was made of it is then worth nothing, nor are the errors that
 //! it led to: [`Input::ensure_unchanged`] is asked before a job's outputs are put in place or its errors are told.
@@ -34,12 +34,35 @@ const UNSIZED_MAX: u64 = 64 << 20;
 /// The same where nobody has named the file. It is the size of the files under `/sys`, many of which one run may meet.
 const ATTRIBUTE_MAX: u64 = 4096;
 
+/// Which files are opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accept {
+    /// All. A pipe or a device is waited for and read to its end, as LLVM's tools do it.
+    Any,
+    /// All but devices that may be endless: terminals and `/dev/null` are the only ones that are opened. Pipes and what they are
+    /// called by (`/dev/stdin`) are no devices.
+    Finite,
+    /// Regular files, for paths that nobody has named: those found in a directory, or in a thin archive. No file is waited for. One
+    /// that records no size is empty, as most files under `/proc` have no end or cost something to read.
+    Regular,
+}
+
+/// How the bytes of a regular file are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    /// From a mapping of the file, of which the caller of [`Input::map`] has promised that it does not change.
+    Mapped,
+    /// From a copy.
+    Copied,
+}
+
 /// One input, open and ready to be read at any offset.
 #[derive(Debug)]
 pub struct Input {
     path: PathBuf,
     storage: Storage,
-    /// What the regular file was when it was opened.
+    access: Access,
+    /// What the regular file was when it was opened, if its bytes are still read from it.
     opened: Option<Stamp>,
     /// How many faults of temporary files there had been by then.
     faults: usize,
@@ -78,62 +101,72 @@ impl Stamp {
 }
 
 impl Input {
-    /// Opens `path`, waiting for a pipe or a device as LLVM's tools do; `-` is standard input. The same as
-    /// [`open_within`](Self::open_within) without a limit.
+    /// Reads `path` into memory, or, if it is large, into an unnamed temporary file, so that what others do to the file afterwards
+    /// changes nothing. A pipe or a device is waited for and read to its end; `-` is standard input.
     ///
     /// # Errors
-    /// [`Error::Io`] when the file cannot be opened, read or mapped.
-    pub fn open(path: &Path) -> Result<Self> {
-        Self::open_within(path, None)
+    /// [`Error::Io`] when the file cannot be opened or read, or changes meanwhile; [`Error::Temporary`] when there is no room for
+    /// the copy.
+    pub fn read(path: &Path) -> Result<Self> {
+        Self::open(path, Accept::Any, None, Access::Copied)
     }
 
-    /// Opens `path` as [`open`](Self::open) does, and reads no more than `max` bytes of what cannot be mapped: pipes,
-    /// devices, and regular files that do not record their size, as most of those under `/proc`. Without a limit, pipes and
-    /// devices are read to their end, and up to 64 MiB of such a file.
+    /// Opens `path` by mapping it, which costs nothing however large it is; `-` is standard input. What cannot be mapped is read:
+    /// pipes, devices, and regular files that do not record their size, as most of those under `/proc`. No more than `max` bytes
+    /// of them are read; without a limit, pipes and devices are read to their end, and up to 64 MiB of such a file.
     ///
     /// # Errors
-    /// [`Error::Io`] when the file cannot be opened, read or mapped, or has more bytes than that.
-    pub fn open_within(path: &Path, max: Option<u64>) -> Result<Self> {
-        Self::of_opened(path, open_file(path)?, max)
-    }
-
-    fn of_opened(path: &Path, file: File, max: Option<u64>) -> Result<Self> {
-        let is_inherited = path.as_os_str() == "-";
-        let storage =
-            if is_inherited { Storage::of_inherited(file, max) } else { Storage::of_file(file, max, Watch::Each) };
-        let (storage, opened) = storage.with_path(path)?;
-        Ok(Self { opened, ..Self::of_storage(path, storage) })
-    }
-
-    /// Opens `path` as [`open_within`](Self::open_within) does, unless it is a device that may go on for ever: any but a
-    /// terminal and `/dev/null`. Pipes and what they are called by (`/dev/stdin`) are no devices.
+    /// [`Error::Io`] when the file cannot be opened, read or mapped, or has more bytes than that; [`Error::Device`] or
+    /// [`Error::NoFile`] for what is not accepted.
     ///
-    /// # Errors
-    /// [`Error::Device`] for such a device, [`Error::Io`] as for any file.
-    pub fn open_finite(path: &Path, max: Option<u64>) -> Result<Self> {
-        let file = open_file(path)?;
-        let kind = file.metadata().with_path(path)?;
-        let is_device = kind.file_type().is_char_device() || kind.file_type().is_block_device();
-        let is_null = || Path::new("/dev/null").metadata().is_ok_and(|null| null.rdev() == kind.rdev());
-        if is_device && !file.is_terminal() && !is_null() {
-            return Err(Error::Device { path: path.to_owned() });
+    /// # Safety
+    /// While the input lives, nobody changes or shortens the file: neither this program nor another. The same holds for the files
+    /// that the file names, if it is a thin archive and is read as one: they are mapped too.
+    ///
+    /// Rust takes the bytes of a `&[u8]` for constant. If they change, what the program does is not defined; the module
+    /// `io::mapping` says which consequences this library rules out. If the file becomes shorter, the system ends the program
+    /// unless it has called [`hand_over`](crate::io::hand_over).
+    #[allow(unsafe_code, reason = "only the caller knows who may change the file")]
+    pub unsafe fn map(path: &Path, accept: Accept, max: Option<u64>) -> Result<Self> {
+        Self::open(path, accept, max, Access::Mapped)
+    }
+
+    /// Opens a file that a thin archive in this input names, in the way in which this input was opened.
+    pub(crate) fn open_beside(&self, path: &Path) -> Result<Self> {
+        Self::open(path, Accept::Regular, None, self.access)
+    }
+
+    fn open(path: &Path, accept: Accept, max: Option<u64>, access: Access) -> Result<Self> {
+        if accept == Accept::Regular {
+            return Self::open_regular(path, access);
         }
-        Self::of_opened(path, file, max)
+        let file = open_file(path)?;
+        if accept == Accept::Finite {
+            let kind = file.metadata().with_path(path)?;
+            let is_device = kind.file_type().is_char_device() || kind.file_type().is_block_device();
+            let is_null = || Path::new("/dev/null").metadata().is_ok_and(|null| null.rdev() == kind.rdev());
+            if is_device && !file.is_terminal() && !is_null() {
+                return Err(Error::Device { path: path.to_owned() });
+            }
+        }
+        let is_inherited = path.as_os_str() == "-";
+        let opened =
+            if is_inherited { Storage::of_inherited(file, max, access) } else { Storage::of_file(file, max, access) };
+        Self::of_opened(path, opened.with_path(path)?, access)
     }
 
-    /// Opens a regular file that nobody has named: one that was found in a directory, or that a thin archive names. It is
-    /// never waited for, and is empty if it records no size: most files under `/proc` have no end or cost something to read.
-    ///
-    /// # Errors
-    /// [`Error::NoFile`] for anything that is not a regular file, [`Error::Io`] as for any file.
-    pub fn open_regular(path: &Path) -> Result<Self> {
+    fn open_regular(path: &Path, access: Access) -> Result<Self> {
         let opened = process::open(|| open_if_regular(path)).with_path(path)?;
         let file = opened.ok_or_else(|| Error::NoFile { path: path.to_owned() })?;
-        if file.metadata().with_path(path)?.len() == 0 {
-            return Ok(Self::from_bytes(path, Vec::new()));
-        }
-        let (storage, opened) = Storage::of_file(file, Some(ATTRIBUTE_MAX), Watch::Each).with_path(path)?;
-        Ok(Self { opened, ..Self::of_storage(path, storage) })
+        let opened = match file.metadata().with_path(path)?.len() {
+            0 => (Storage::Memory(Vec::new()), None),
+            _ => Storage::of_file(file, Some(ATTRIBUTE_MAX), access).with_path(path)?,
+        };
+        Self::of_opened(path, opened, access)
+    }
+
+    fn of_opened(path: &Path, (storage, opened): (Storage, Option<Stamp>), access: Access) -> Result<Self> {
+        Ok(Self { opened, access, ..Self::of_storage(path, storage) })
     }
 
     /// An input over bytes in memory; `name` stands for it in errors.
@@ -155,7 +188,8 @@ impl Input {
 
     fn of_storage(name: impl Into<PathBuf>, storage: Storage) -> Self {
         let faults = mapping::faults_of_temporaries();
-        Self { path: name.into(), storage, opened: None, faults, looked_at: AtomicU64::new(0) }
+        let access = Access::Copied;
+        Self { path: name.into(), storage, access, opened: None, faults, looked_at: AtomicU64::new(0) }
     }
 
     /// The path as the caller gave it.
@@ -290,14 +324,14 @@ impl Storage {
 
     /// Standard input, of which a process may inherit a regular file with a part already read, and which may be an
     /// input twice: it is read from where it is, and is at its end afterwards.
-    fn of_inherited(mut file: File, max: Option<u64>) -> io::Result<(Self, Option<Stamp>)> {
+    fn of_inherited(mut file: File, max: Option<u64>, access: Access) -> io::Result<(Self, Option<Stamp>)> {
         if !file.metadata()?.is_file() {
-            return Self::of_file(file, max, Watch::Each);
+            return Self::of_file(file, max, access);
         }
         if file.stream_position()? != 0 {
             return Ok((Self::spool(file, MEMORY_MAX)?, None));
         }
-        let opened = Self::of_file(file, max, Watch::Each)?;
+        let opened = Self::of_file(file, max, access)?;
         if let (Self::Mapped { file: Some(file), .. }, _) = &opened {
             let mut file: &File = file;
             file.seek(SeekFrom::End(0))?;
@@ -305,7 +339,7 @@ impl Storage {
         Ok(opened)
     }
 
-    fn of_file(mut file: File, max: Option<u64>, watch: Watch) -> io::Result<(Self, Option<Stamp>)> {
+    fn of_file(mut file: File, max: Option<u64>, access: Access) -> io::Result<(Self, Option<Stamp>)> {
         let metadata = file.metadata()?;
         if metadata.is_dir() {
             return Err(io::Error::from_raw_os_error(rustix::io::Errno::ISDIR.raw_os_error()));
@@ -318,11 +352,19 @@ impl Storage {
             return Ok((Self::spool_within(file, max.unwrap_or(UNSIZED_MAX))?, None));
         }
         let opened = Stamp::of(&metadata);
+        if access == Access::Copied {
+            let storage = Self::spool(&file, MEMORY_MAX)?;
+            // So the copy is of one state of the file, as far as that can be told.
+            return if Stamp::of(&file.metadata()?) == opened { Ok((storage, None)) } else { Err(changed()) };
+        }
         // No more than half of all addresses can be one run of bytes.
         let len = isize::try_from(opened.len).ok().and_then(|len| usize::try_from(len).ok()).ok_or_else(|| {
             io::Error::new(io::ErrorKind::FileTooLarge, "the file is larger than a 32-bit program can map")
         })?;
-        let storage = match Mapping::of(&file, len, watch) {
+        #[allow(unsafe_code, reason = "to be asked for such a mapping takes unsafe code")]
+        // SAFETY: nobody asks for `Access::Mapped` but the caller of `Input::map`, who has made the promise.
+        let mapped = unsafe { Mapping::of(&file, len, Watch::Each) };
+        let storage = match mapped {
             Ok(map) => Self::Mapped { file: Some(file), map },
             // Not every file system can. What was just written is read from its start.
             Err(_) => {
@@ -381,7 +423,9 @@ impl Spool {
         let Some(mut file) = self.file else { return Ok(Storage::Memory(self.data)) };
         io::Write::write_all(&mut file, &self.data).map_err(Error::temporary)?;
         let len = usize::try_from(file.metadata()?.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        let map = Mapping::of(&file, len, Watch::Together)?;
+        #[allow(unsafe_code, reason = "mapping has no safe form")]
+        // SAFETY: the temporary file has no name by which others could open it, and this process writes to it no more.
+        let map = unsafe { Mapping::of(&file, len, Watch::Together)? };
         Ok(Storage::Mapped { file: Some(file), map })
     }
 
@@ -635,11 +679,14 @@ fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::map;
+
+    const MAPPED: Access = Access::Mapped;
 
     fn mapped(data: &[u8]) -> (tempfile::NamedTempFile, Input) {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), data).unwrap();
-        let input = Input::open(file.path()).unwrap();
+        let input = map(file.path()).unwrap();
         (file, input)
     }
 
@@ -674,7 +721,7 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(b"start", 0).unwrap();
         file.write_all_at(b"end", 1 << 20).unwrap();
-        let (storage, _) = Storage::of_inherited(file.try_clone().unwrap(), None).unwrap();
+        let (storage, _) = Storage::of_inherited(file.try_clone().unwrap(), None, MAPPED).unwrap();
         let input = Input::of_storage("-", storage);
         for offset in [0, 5, 1 << 16, 1 << 20, input.len()] {
             let hole_len = input.slice(offset, input.len() - offset).unwrap().hole_len();
@@ -685,10 +732,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_mapped_is_read() {
-        assert!(Input::open(Path::new("/dev/null")).unwrap().is_empty());
+        assert!(map(Path::new("/dev/null")).unwrap().is_empty());
         let big = vec![7; 20 << 20];
         assert_eq!(Input::spool(Path::new("pipe"), &big[..]).unwrap().bytes(), big);
-        let error = Input::open(Path::new("/")).unwrap_err();
+        let error = map(Path::new("/")).unwrap_err();
         assert_eq!(error.to_string(), "'/': Is a directory");
     }
 
@@ -698,7 +745,7 @@ mod tests {
         for len in [1 << 31, 1 << 32, (1 << 32) + 1] {
             let file = tempfile::NamedTempFile::new().unwrap();
             file.as_file().set_len(len).unwrap();
-            let error = Input::open(file.path()).unwrap_err().to_string();
+            let error = map(file.path()).unwrap_err().to_string();
             assert!(error.ends_with("': the file is larger than a 32-bit program can map"), "{error}");
         }
     }
@@ -791,13 +838,13 @@ mod tests {
     #[test]
     fn files_that_nobody_named_are_regular_and_as_long_as_they_say() {
         for path in ["/dev/null", "/"] {
-            assert!(matches!(Input::open_regular(Path::new(path)), Err(Error::NoFile { .. })), "{path}");
+            assert!(matches!(Input::open_regular(Path::new(path), MAPPED), Err(Error::NoFile { .. })), "{path}");
         }
-        assert!(matches!(Input::open_regular(Path::new("-")), Err(Error::Io { .. })), "not the standard input");
+        assert!(matches!(Input::open_regular(Path::new("-"), MAPPED), Err(Error::Io { .. })), "not the standard input");
         let (file, input) = mapped(&[1; 100]);
-        assert_eq!(Input::open_regular(file.path()).unwrap().bytes(), input.bytes());
-        if let Ok(version) = Input::open(Path::new("/proc/version")) {
-            assert!(!version.is_empty() && Input::open_regular(version.path()).unwrap().is_empty());
+        assert_eq!(Input::open_regular(file.path(), MAPPED).unwrap().bytes(), input.bytes());
+        if let Ok(version) = map(Path::new("/proc/version")) {
+            assert!(!version.is_empty() && Input::open_regular(version.path(), MAPPED).unwrap().is_empty());
         }
     }
 
@@ -807,5 +854,19 @@ mod tests {
         let range = input.as_slice();
         std::fs::write(keep.path(), [1; 10]).unwrap();
         assert!(range.reader().read_to_end(&mut Vec::new()).is_err());
+    }
+
+    #[test]
+    fn a_file_that_is_read_may_change_afterwards() {
+        for len in [100, 17 << 20] {
+            let data = vec![7; len];
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), &data).unwrap();
+            let input = Input::read(file.path()).unwrap();
+            std::fs::write(file.path(), b"something else").unwrap();
+            assert!(input.bytes() == data && input.ensure_unchanged().is_ok());
+            assert!(input.as_slice().reader().read_to_end(&mut Vec::new()).unwrap() == len);
+        }
+        assert!(Input::read(Path::new("/dev/null")).unwrap().is_empty());
     }
 }

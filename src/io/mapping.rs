@@ -1,4 +1,23 @@
-//! Memory mapping of input files, signal handling, and `close` with error reporting: the only module with `unsafe` code.
+//! Memory mapping of input files, signal handling, and `close` with error reporting. Almost all `unsafe` code is here.
+//!
+//! # Files that change while they are mapped
+//!
+//! Rust takes the bytes of a `&[u8]` for constant. Those of a mapped file change if anyone writes to the file, and a program
+//! cannot prevent that. By Rust's rules its behaviour is undefined then. So mapping is `unsafe` here and in
+//! [`Input::map`](crate::io::Input::map); nobody maps a file of others without saying so. The jobs and the executable say so in
+//! one place each, `job::open` and `cli/files.rs`. They cannot know who writes to their inputs. They rely on this:
+//!
+//! - No `str`, `bool` or enum borrows mapped bytes. Numbers are copied out of them, and text is copied before it is checked
+//!   (`bytes::text`; a lint refuses the functions that would not copy).
+//! - No index is used that safe code has not compared with the length of the slice, which does not change with the file.
+//! - The decoders of zstd and zlib read from the file itself, while it is open, and not from the mapping.
+//! - `Input::ensure_unchanged` makes the change an error before any output is put in place.
+//!
+//! As compilers translate such code today, changed bytes lead to other results and not out of the slice. That is evidence and
+//! not proof: tests/hostile/races.rs changes files under all readers.
+//!
+//! Reading after the end of a file that became shorter raises SIGBUS, which ends the process or, with the handler below, makes
+//! zeros of the bytes: changed bytes again.
 #![allow(
     unsafe_code,
     reason = "mapping, signal handlers and closing have no safe form; the arguments are written at the calls"
@@ -42,16 +61,12 @@ static FAULTS: AtomicUsize = AtomicUsize::new(0);
 
 impl Mapping {
     /// Maps the `len` bytes of a regular, non-empty file.
-    pub(crate) fn of(file: &File, len: usize, watch: Watch) -> io::Result<Self> {
-        // SAFETY: the mapping is read-only, and `Mmap` keeps it alive as long as any borrow of its bytes. What nobody can
-        // exclude is that another process changes or shortens the file meanwhile, where Rust takes borrowed bytes for
-        // constant. The library therefore makes nothing but integers of mapped bytes: no `str`, `bool` or enum borrows
-        // them, text is copied before it is checked (`bytes::text`; a lint refuses the functions that would not copy), and
-        // no index is used that safe code has not compared with the length of the slice, which cannot change. The
-        // decoders of zstd and zlib check positions and not contents. tests/hostile/races.rs changes files under all
-        // readers; for the decoders that is evidence and not proof. Bytes after the end of a shortened file raise SIGBUS,
-        // which ends the process or, with the handler below, makes zeros of them: changed bytes again. Either way no
-        // output is in place yet.
+    ///
+    /// # Safety
+    /// Nobody changes or shortens the file while the mapping lives. The module says what holds if someone does.
+    pub(crate) unsafe fn of(file: &File, len: usize, watch: Watch) -> io::Result<Self> {
+        // SAFETY: the mapping is read-only, `Mmap` keeps it alive as long as any borrow of its bytes, and the caller has promised
+        // that they do not change.
         let map = unsafe { MmapOptions::new().len(len).map(file)? };
         let entry = SIGNALS_TAKEN.load(Ordering::Relaxed).then(|| {
             install_handler();
@@ -69,7 +84,7 @@ impl Mapping {
     /// Gives the memory back; reading it again takes it from the file again.
     pub(crate) fn release(&self) {
         // SAFETY: pages of a file that is mapped for reading come back with the bytes of the file, which are the same
-        // ones unless another process changes the file: the case that `of` has argued about. Pages that the handler put
+        // ones, as the caller of `of` has promised. Pages that the handler put
         // there come back as zeros.
         // Where it fails, memory is used that need not be.
         drop(unsafe { self.map.unchecked_advise(UncheckedAdvice::DontNeed) });
@@ -214,9 +229,8 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::io::input::Input;
     use crate::io::process;
-    use crate::testing::is_alone;
+    use crate::testing::{is_alone, map};
 
     static CALLS: AtomicUsize = AtomicUsize::new(0);
 
@@ -249,7 +263,7 @@ mod tests {
     fn assert_that_lost_bytes_are_an_error() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), [1; 100_000]).unwrap();
-        let input = Input::open(file.path()).unwrap();
+        let input = map(file.path()).unwrap();
         file.as_file().set_len(10).unwrap();
         assert!(input.bytes()[60_000..].iter().all(|&byte| byte == 0));
         assert!(input.ensure_unchanged().is_err());
@@ -317,10 +331,10 @@ mod tests {
         let before = handlers();
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "abc").unwrap();
-        assert_eq!(Input::open(file.path()).unwrap().bytes(), b"abc");
+        assert_eq!(map(file.path()).unwrap().bytes(), b"abc");
         crate::io::write_file(&file.path().with_extension("out"), b"abc").unwrap();
         std::fs::remove_file(file.path().with_extension("out")).unwrap();
-        assert!(Input::open(Path::new("/dev/null")).unwrap().is_empty());
+        assert!(map(Path::new("/dev/null")).unwrap().is_empty());
         assert_eq!(handlers(), before);
     }
 }

@@ -9,7 +9,7 @@
 //! | `staging` | unnamed temporary files, and giving them a name |
 //! | `meter` | the progress of a job |
 //! | `process` | state of the process: signals, the limit on open files |
-//! | `mapping`, `live` | mapped files, the only `unsafe` code, and the table of them that a signal handler reads |
+//! | `mapping`, `live` | mapped files, and the table of them that a signal handler reads |
 
 pub(crate) mod input;
 mod live;
@@ -20,7 +20,7 @@ pub(crate) mod piece;
 pub(crate) mod process;
 mod staging;
 
-pub use input::{Input, Slice};
+pub use input::{Accept, Input, Slice};
 pub use output::{create_directory, write_file};
 pub use piece::{Piece, write_to};
 pub use process::hand_over;

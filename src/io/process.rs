@@ -18,7 +18,7 @@ static HANDED_OVER: AtomicBool = AtomicBool::new(false);
 ///
 /// - `SIGXFSZ` is ignored from now on, so that writing more than the process may write to a file is an error. A handler that
 ///   the program has for it stays.
-/// - `SIGBUS` gets a handler before the first file is mapped, so that a file that becomes shorter while it is read, or whose
+/// - `SIGBUS` gets a handler before the first file is mapped (a temporary one too), so that a file that becomes shorter while it is read, or whose
 ///   disk fails, is an error and not the end of the process. Any other `SIGBUS` does what it did before: it is handed to the
 ///   handler that the program had by then. A handler that the program sets later takes the place of this one.
 /// - The limit on open files is raised as far as the system allows when a job meets it.

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use super::{Event, FileType, Observer};
+use super::{Event, FileType, Observer, open};
 use crate::container::binary::Binary;
 use crate::container::compressed;
 use crate::container::object::{FatObject, Objects};
@@ -12,7 +12,7 @@ use crate::container::text::Text;
 use crate::container::{Container, Member};
 use crate::error::{Error, Result};
 use crate::id::{EntryId, OffloadKind};
-use crate::io::input::{self, Input};
+use crate::io::input::{self, Accept, Input};
 use crate::io::meter::{Meter, emit};
 use crate::io::output::{self, Manner, Output};
 
@@ -20,7 +20,8 @@ const NO_ALIGNMENT: &str = "for the --bundle-align option: the alignment must be
 
 /// Bundles code objects.
 #[derive(Clone, Debug)]
-pub struct Bundle {
+#[non_exhaustive]
+pub struct BundleFiles {
     /// The code objects' entry IDs and files, in the order of the bundle.
     pub members: Vec<(EntryId, PathBuf)>,
     /// The file to write.
@@ -36,13 +37,19 @@ pub struct Bundle {
     pub compressed_version: Option<compressed::Version>,
 }
 
-impl Bundle {
+impl BundleFiles {
+    /// A bundle that is not compressed, of code objects that are not aligned.
+    pub fn new(members: Vec<(EntryId, PathBuf)>, output: impl Into<PathBuf>, file_type: FileType) -> Self {
+        let alignment = Some(NonZeroU32::MIN);
+        Self { members, output: output.into(), file_type, alignment, compression: None, compressed_version: None }
+    }
+
     /// Writes the bundle.
     ///
     /// # Errors
     /// Any of [`Error`]; the output is then what it was before.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
-        let inputs = self.members.iter().map(|(_, path)| Input::open(path)).collect::<Result<Vec<_>>>()?;
+        let inputs = self.members.iter().map(|(_, path)| open(path, Accept::Any, None)).collect::<Result<Vec<_>>>()?;
         self.run_on(&inputs, observer)
     }
 

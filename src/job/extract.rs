@@ -8,11 +8,12 @@ use std::sync::Arc;
 use super::present::Present;
 use super::share::check_size;
 use super::unmatched::Unmatched;
-use super::{Event, Observer};
+use super::{Event, Observer, open};
 use crate::bytes::len_u64;
 use crate::container::Limits;
+use crate::display::plain;
 use crate::error::{Error, Result};
-use crate::io::input::{Input, Slice};
+use crate::io::input::{Accept, Input, Slice};
 use crate::io::meter::Meter;
 use crate::io::output::{self, Manner, Output};
 use crate::io::piece::Sink;
@@ -33,6 +34,7 @@ const ID_MAX: usize = 96;
 /// the bundle at its place, the entry ID, and an extension for what the code object is; only letters, digits and `+-._=` stand
 /// in it.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Extract {
     /// The files to look into.
     pub inputs: Vec<Source>,
@@ -46,6 +48,7 @@ pub struct Extract {
 
 /// A file to look into.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Source {
     /// The file.
     pub path: PathBuf,
@@ -70,8 +73,8 @@ impl Source {
 
     fn open(&self, limits: Limits) -> Result<Input> {
         match self.if_broken {
-            IfBroken::Fail => Input::open_finite(&self.path, limits.streamed),
-            IfBroken::LeaveOut => Input::open_regular(&self.path),
+            IfBroken::Fail => open(&self.path, Accept::Finite, limits.streamed),
+            IfBroken::LeaveOut => open(&self.path, Accept::Regular, None),
         }
     }
 }
@@ -113,6 +116,11 @@ pub struct Extracted {
 }
 
 impl Extract {
+    /// The code objects of the inputs that the selection takes go to the destination.
+    pub fn new(inputs: Vec<Source>, selection: Selection, destination: Destination) -> Self {
+        Self { inputs, selection, destination, limits: Limits::default() }
+    }
+
     /// Extracts, and returns what went where, in the order of the inputs.
     ///
     /// # Errors
@@ -231,7 +239,7 @@ impl<'j> Work<'j> {
         let place = LazyCell::new(|| Arc::new(found.place.clone()));
         for code_object in found.code_objects() {
             let id = code_object.known_id();
-            self.present.note(&id);
+            self.present.note(&id.shown);
             if self.unmatched.takes(&id) {
                 let from = Provenance::new(&place, found.index, &code_object)?;
                 let stem = self.names.stem(name, &from);
@@ -302,7 +310,7 @@ impl<'j> Work<'j> {
         let LeftOut { taken: left_out, matched } = self.left_out.unwrap_or_default();
         let (unmatched, only_left_out) = self.unmatched.into_wants(&matched);
         if self.done.is_empty() || !unmatched.is_empty() || !only_left_out.is_empty() {
-            let present = self.present.into_ids();
+            let present = self.present.into_shown();
             let inputs = || self.job.inputs.iter().map(|input| input.path.clone()).collect();
             return Err(match has_left_out {
                 false => Error::NoMatch { inputs: inputs(), unmatched, present },
@@ -366,12 +374,12 @@ impl Names {
 /// of the ID, and the ends of the names of the input and of the member, each with no less than half of the room for both.
 fn name_of(input: &Path, from: &Provenance) -> String {
     let end = |text: &str, most: usize| text.get(text.len().saturating_sub(most)..).unwrap_or_default().to_owned();
-    let id = safe(&from.id);
+    let id = plain(&from.id);
     let rest = format!("{}-{}", from.bundle, id.get(..ID_MAX.min(id.len())).unwrap_or_default());
     let room = NAME_MAX.saturating_sub(rest.len()).saturating_sub(2);
-    let members = from.place.member().map(|member| safe(member.as_bytes()));
+    let members = from.place.member().map(|member| plain(member.as_bytes()));
     let members_len = members.as_ref().map_or(0, String::len);
-    let input = end(&safe(input.as_os_str().as_encoded_bytes()), room.saturating_sub(members_len).max(room / 2));
+    let input = end(&plain(input.as_os_str().as_encoded_bytes()), room.saturating_sub(members_len).max(room / 2));
     let members = members.map(|members| end(&members, room.saturating_sub(input.len())));
     [Some(input), members, Some(rest)].into_iter().flatten().collect::<Vec<_>>().join("-")
 }
@@ -494,13 +502,6 @@ impl Sink for Pending {
         self.output.as_mut().map_or(Ok(()), |output| output.copy(slice))?;
         self.complete()
     }
-}
-
-/// A name from a file as a part of a file's name: it has no separator, no control character, and is never `..`.
-fn safe(name: &[u8]) -> String {
-    let plain =
-        |&byte: &u8| if byte.is_ascii_alphanumeric() || b"+-._=".contains(&byte) { char::from(byte) } else { '_' };
-    name.iter().map(plain).collect()
 }
 
 #[cfg(test)]

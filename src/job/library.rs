@@ -5,9 +5,10 @@ use std::path::Path;
 use super::{Event, FileType, Observer, observe_plain};
 use crate::bytes::{self, len_u64};
 use crate::container::Container;
-use crate::container::archive::{self, Archive, ArchiveMember, Location, NewMember, Sources};
-use crate::container::limits::{Limits, shown};
+use crate::container::Limits;
+use crate::container::archive::{self, Archive, ArchiveMember, Location, NewMember, Sources, locate};
 use crate::container::sequence::{Bundle, Bundles, Inflate};
+use crate::display::printable_name;
 use crate::error::{Error, Malformed, Result};
 use crate::io::input::{Input, Slice, vouch_for};
 use crate::io::output::{Manner, Output};
@@ -67,7 +68,7 @@ impl Library {
 impl<'a> Member<'a> {
     /// The name as it may stand in a message.
     pub(super) fn shown_name(&self) -> String {
-        bytes::text_lossy(self.name)
+        printable_name(self.name)
     }
 
     /// Its size in bytes.
@@ -110,17 +111,6 @@ fn open_all_beside(archive: &Input) -> Result<Vec<Input>> {
         }
     }
     Ok(beside)
-}
-
-/// An error of a member with its name behind that of the archive, as linkers write it.
-pub(super) fn locate(error: Error, archive: &Path, member: &[u8]) -> Error {
-    match error {
-        Error::Malformed { path, source } if path == archive => {
-            let path = format!("{}({})", path.display(), shown(member)).into();
-            Error::Malformed { path, source }
-        }
-        error => error,
-    }
 }
 
 /// What the names of new members may take together, in bytes, beyond the length of the file that they are made from: in an

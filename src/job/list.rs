@@ -4,16 +4,18 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use super::library::Library;
-use super::{Event, FileType, Observer, observe_plain};
+use super::{Event, FileType, Observer, observe_plain, open};
 use crate::container::Container;
 use crate::container::Limits;
 use crate::container::archive::Archive;
 use crate::container::sequence::{Bundle, Bundles, Inflate};
-use crate::error::{Error, Result, printable_name};
-use crate::io::input::Input;
+use crate::display::printable_name;
+use crate::error::{Error, Result};
+use crate::io::input::{Accept, Input};
 
 /// Lists the entry IDs of all bundles in a file, or in the members of an archive, in file order.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct List {
     /// The file.
     pub input: PathBuf,
@@ -26,13 +28,18 @@ pub struct List {
 }
 
 impl List {
+    /// Compressed bundles are inflated as far as their headers go.
+    pub fn new(input: impl Into<PathBuf>, file_type: FileType) -> Self {
+        Self { input: input.into(), file_type, inflate: Inflate::AsNeeded, limits: Limits::default() }
+    }
+
     /// Writes one entry ID a line. Bytes of an ID that are no printable text come escaped.
     ///
     /// # Errors
     /// Any of [`Error`]; the entries before the broken place are written. A failing `out` is an
     /// [`Error::Io`] on the path `-`.
     pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
-        let input = Input::open_within(&self.input, self.limits.streamed)?;
+        let input = open(&self.input, Accept::Any, self.limits.streamed)?;
         if self.file_type == FileType::Archive && Archive::is_archive(input.bytes()) {
             return list_archive(&Library::open(input, self.limits)?, self.inflate, out, observer);
         }

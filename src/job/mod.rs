@@ -3,6 +3,10 @@
 //!
 //! A job touches no file but those it names, prints nothing and leaves either all of its outputs or none. What
 //! a user may want to hear besides the result comes as [`Event`]s.
+//!
+//! Jobs map their inputs, as [`Input::map`] does: do not run one on a file that others may change meanwhile, and do not have
+//! other threads of the program write to it. Where that cannot be told, [`Input::read`] a copy, and use the readers and the
+//! [scan](crate::scan). A change that the job notices is an error, and no output is put in place.
 
 mod aside;
 mod bundle;
@@ -13,7 +17,6 @@ mod list;
 mod package;
 mod present;
 mod recompress;
-mod regions;
 mod requests;
 mod share;
 mod unbundle;
@@ -22,17 +25,17 @@ mod unmatched;
 mod unpackage;
 mod verify;
 
-pub use bundle::Bundle;
+pub use bundle::BundleFiles;
 pub use extract::{Destination, Extract, Extracted, IfBroken, Source};
 pub use list::List;
-pub use package::{NewImage, Package};
+pub use package::{ImageFiles, Package};
 pub use recompress::{Recompress, Recompressed};
 pub use unbundle::Unbundle;
 pub use unbundle_archive::UnbundleArchive;
 pub use unpackage::{Filter, ImageRequest, Unpackage};
 pub use verify::{Fault, NotRead, Rule, Verified, Verify};
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::bytes;
 use crate::container::binary::Binary;
@@ -43,7 +46,16 @@ use crate::container::text::Text;
 use crate::container::{Container, Entry};
 use crate::error::{Error, Result};
 use crate::id::{Compatibility, EntryId};
-use crate::io::input::Slice;
+use crate::io::input::{Accept, Input, Slice};
+
+/// Opens an input of a job.
+#[allow(unsafe_code, reason = "copying inputs of gigabytes would cost more than all else that a job does")]
+fn open(path: &Path, accept: Accept, max: Option<u64>) -> Result<Input> {
+    // SAFETY: who runs a job is asked not to change its inputs meanwhile (see the module). If others do all the same, this
+    // library makes nothing of the bytes for which some bytes are invalid, and finds the change before it puts any output in
+    // place: `io::mapping` has the list.
+    unsafe { Input::map(path, accept, max) }
+}
 
 /// Something that happened in a job and is no error.
 #[derive(Clone, Debug)]

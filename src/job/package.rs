@@ -4,21 +4,22 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::file_name::FileName;
-use super::{Event, Observer};
-use crate::container::bitcode::is_bitcode;
+use super::{Event, Observer, open};
+use crate::container::magic::Magic;
 use crate::container::offload_binary::{self, HipNumber, ImageInfo, ImageKind, Strings, Version};
 use crate::container::stream::Compression;
 use crate::error::{Error, Result};
 use crate::id::OffloadKind;
-use crate::io::input::{self, Input};
+use crate::io::input::{self, Accept, Input};
 use crate::io::meter::{Meter, emit};
 use crate::io::output::{self, Manner, Output};
 
 /// Packages images.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Package {
     /// The images in their order.
-    pub images: Vec<NewImage>,
+    pub images: Vec<ImageFiles>,
     /// The file to write.
     pub output: PathBuf,
     /// The version of the format, which is 3 if the images are compressed.
@@ -30,8 +31,9 @@ pub struct Package {
 }
 
 /// One or several images that differ in nothing but their files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewImage {
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ImageFiles {
     /// A file for each image.
     pub files: Vec<PathBuf>,
     /// The offload kind.
@@ -41,6 +43,12 @@ pub struct NewImage {
 }
 
 impl Package {
+    /// The version that every release reads, not compressed.
+    pub fn new(images: Vec<ImageFiles>, output: impl Into<PathBuf>) -> Self {
+        let (version, hip_number) = (Version::default(), HipNumber::default());
+        Self { images, output: output.into(), version, hip_number, compression: None }
+    }
+
     /// Writes the offload binaries; without images, an empty file.
     ///
     /// # Errors
@@ -55,7 +63,7 @@ impl Package {
                 return Err(Error::Usage("'file' is a required image arguments"));
             }
             for file in &image.files {
-                inputs.push((image, Input::open(file)?));
+                inputs.push((image, open(file, Accept::Any, None)?));
             }
         }
         let staged = self.stage(&inputs, observer);
@@ -63,7 +71,7 @@ impl Package {
     }
 
     /// Writes the offload binaries, but does not put them in place.
-    fn stage(&self, inputs: &[(&NewImage, Input)], observer: &mut Observer<'_>) -> Result<Output> {
+    fn stage(&self, inputs: &[(&ImageFiles, Input)], observer: &mut Observer<'_>) -> Result<Output> {
         let images: Vec<offload_binary::NewImage<'_>> = inputs
             .iter()
             .map(|(image, input)| offload_binary::NewImage { info: self.info(image, input), content: input.as_slice() })
@@ -78,7 +86,7 @@ impl Package {
         Ok(output)
     }
 
-    fn info(&self, image: &NewImage, input: &Input) -> ImageInfo {
+    fn info(&self, image: &ImageFiles, input: &Input) -> ImageInfo {
         let image_kind = match image_kind(input.path(), input.bytes()) {
             // The releases that write version 1 do not know the extension.
             ImageKind::SpirV if self.version == Version::V1 => ImageKind::None,
@@ -91,7 +99,7 @@ impl Package {
 
 /// What an image is: bitcode by its content, as clang calls it `.o` too, and anything else by the name of its file.
 fn image_kind(path: &Path, content: &[u8]) -> ImageKind {
-    if is_bitcode(content) {
+    if Magic::identify(content) == Magic::Bitcode {
         return ImageKind::Bitcode;
     }
     let extension = FileName::of(path.as_os_str().as_bytes()).extension;

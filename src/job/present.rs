@@ -2,36 +2,34 @@
 
 use std::collections::HashSet;
 
-use crate::scan::KnownId;
-
-/// The entry IDs that were met, each once, in file order.
+/// What was met, as a selection would name it, each once and in file order.
 #[derive(Debug, Default)]
 pub(super) struct Present {
-    ids: Vec<String>,
+    shown: Vec<String>,
     known: HashSet<String>,
 }
 
 impl Present {
-    pub(super) fn note(&mut self, id: &KnownId) {
-        if !self.known.contains(&id.shown) {
-            self.known.insert(id.shown.clone());
-            self.ids.push(id.shown.clone());
+    pub(super) fn note(&mut self, shown: &str) {
+        if !self.known.contains(shown) {
+            self.known.insert(shown.to_owned());
+            self.shown.push(shown.to_owned());
         }
     }
 
     /// How many there are.
     pub(super) fn len(&self) -> usize {
-        self.ids.len()
+        self.shown.len()
     }
 
     /// Forgets all but the first ones.
     pub(super) fn truncate(&mut self, kept: usize) {
-        for id in self.ids.drain(kept.min(self.ids.len())..) {
-            self.known.remove(&id);
+        for shown in self.shown.drain(kept.min(self.shown.len())..) {
+            self.known.remove(&shown);
         }
     }
 
-    pub(super) fn into_ids(self) -> Vec<String> {
-        self.ids
+    pub(super) fn into_shown(self) -> Vec<String> {
+        self.shown
     }
 }

@@ -7,17 +7,19 @@ use std::path::{Path, PathBuf};
 use super::present::Present;
 use super::share::check_size;
 use super::unmatched::Unmatched;
-use super::{Event, Observer};
+use super::{Event, Observer, open};
 use crate::container::binary::Binary;
+use crate::container::magic::Magic;
 use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
 use crate::container::stream::Compression;
+use crate::container::text::Text;
 use crate::container::{Container, Limits, Member, Part, compressed};
 use crate::error::{Error, Malformed, Result, Want, WithPath};
-use crate::io::input::{Input, Slice};
+use crate::io::input::{Accept, Slice};
 use crate::io::meter::{Meter, emit};
 use crate::io::output::{self, Output};
-use crate::io::piece::{Piece, Sink, total_len};
-use crate::scan::{Budget, Format, KnownId, Overlap, Selection, Wide, device_sections, file_kind, overlap_with};
+use crate::io::piece::{Piece, Sink, sum, total_len};
+use crate::scan::{Budget, Format, KnownId, Selection, Wide, bundle_sections, file_kind};
 
 /// The largest alignment that is kept: that of memory pages.
 const ALIGNMENT_MAX: u64 = 4096;
@@ -54,6 +56,7 @@ const ALIGNMENT_MAX: u64 = 4096;
 /// between bundles that no such alignment asks for, and that a bundle was compressed before. An ELF file of plain bundles
 /// always comes back, since nothing in it moves.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Recompress {
     /// The file to read.
     pub input: PathBuf,
@@ -87,6 +90,19 @@ pub struct Recompressed {
 }
 
 impl Recompress {
+    /// The bundles are compressed in the default way, and all of their code objects are kept.
+    pub fn new(input: impl Into<PathBuf>, output: impl Into<PathBuf>) -> Self {
+        let compression = Some(Compression::default());
+        Self {
+            input: input.into(),
+            output: output.into(),
+            compression,
+            keep: None,
+            drop: None,
+            limits: Limits::default(),
+        }
+    }
+
     /// Writes the file.
     ///
     /// # Errors
@@ -96,7 +112,7 @@ impl Recompress {
     /// [`Error::NoEnd`] if the end of a bundle would be lost; and of a bundle that loses code objects, [`Error::NoUtf8`] if an
     /// ID cannot be written, [`Error::MoreThanEntries`] if a text bundle holds more than them.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Recompressed> {
-        let input = Input::open_finite(&self.input, self.limits.streamed)?;
+        let input = open(&self.input, Accept::Finite, self.limits.streamed)?;
         let work = Work {
             job: self,
             data: input.as_slice(),
@@ -111,7 +127,7 @@ impl Recompress {
         };
         let (mut output, result) = input.vouch_for(work.write(observer))?;
         // As linkers do with programs and libraries.
-        if is_program(input.bytes()) && input.mode().is_some_and(|mode| mode & 0o111 != 0) {
+        if Magic::identify(input.bytes()).is_elf() && input.mode().is_some_and(|mode| mode & 0o111 != 0) {
             output.make_executable()?;
         }
         output::commit(vec![output])?;
@@ -143,7 +159,7 @@ impl<'p> Plain<'p> {
     /// With these members, or with all that it has if there are none given.
     fn of(path: &Path, bundle: &'p Bundle<'_>, members: Option<&[Member<'p>]>) -> Result<Self> {
         let whole = bundle.whole().ok_or(Error::Internal("the bundle is not inflated"))?;
-        let text = Wide::text_of(bundle.beginning());
+        let text = Text::of(bundle.beginning());
         if members.is_some() && text.is_some_and(|text| text.len_of(&bundle.entries) != whole.len()) {
             return Err(Error::MoreThanEntries { path: path.to_owned(), offset: bundle.offset });
         }
@@ -204,7 +220,7 @@ struct Work<'j> {
 impl<'j> Work<'j> {
     /// Writes the whole output, but does not put it in place.
     fn write(mut self, observer: &mut Observer<'_>) -> Result<(Output, Recompressed)> {
-        if is_program(self.data.bytes()) {
+        if Magic::identify(self.data.bytes()).is_elf() {
             self.program(observer)?;
         } else {
             self.sequence(observer)?;
@@ -221,7 +237,7 @@ impl<'j> Work<'j> {
                 break;
             }
             let padding = first_aligned_as(bundle.offset, self.position).saturating_sub(self.position);
-            self.position = self.position.saturating_add(padding);
+            self.advance(padding)?;
             emit(&[Piece::Zeros(padding)], &mut self.output, &mut Meter::silent())?;
             self.bundle(&bundle, None, observer)?;
             end = bundle.range()?.end;
@@ -232,15 +248,7 @@ impl<'j> Work<'j> {
 
     /// The sections of a program, in which each bundle keeps its place.
     fn program(&mut self, observer: &mut Observer<'_>) -> Result<()> {
-        let data = self.data;
-        let sections = sections_with_bundles(data)?;
-        if let Some(Overlap { bundles, other, offset }) =
-            overlap_with(data.bytes(), data.offset(), &sections).with_path(data.path())?
-        {
-            return Err(Error::SharedBytes { path: data.path().to_owned(), bundles, other, offset });
-        }
-        for range in sections {
-            let section = section_at(data, &range)?;
+        for section in bundle_sections(self.data)? {
             let end = section.offset().saturating_add(section.len());
             let mut bundles = Bundles::new(section, &Wide, Inflate::Whole).with_limits(self.job.limits);
             let mut next = bundles.next().transpose()?;
@@ -279,7 +287,7 @@ impl<'j> Work<'j> {
         }
         self.write_form(bundle, &plain, &chosen.form)?;
         self.result.count(bundle.stored_len()?, &chosen);
-        self.position = self.position.saturating_add(chosen.len);
+        self.advance(chosen.len)?;
         room.map_or(Ok(()), |room| self.leave_hole(room, bundle.stored_len()?, chosen.len))
     }
 
@@ -326,10 +334,15 @@ impl<'j> Work<'j> {
 
     /// Leaves out what a bundle does not need of its room.
     fn leave_hole(&mut self, room: u64, before: u64, after: u64) -> Result<()> {
-        let hole = room.saturating_sub(after);
+        let hole = room.checked_sub(after).ok_or(Error::Internal("a bundle is larger than its room"))?;
         self.output.skip(hole)?;
         self.result.holes = self.result.holes.saturating_add(hole.min(before.saturating_sub(after)));
-        self.position = self.position.saturating_add(hole);
+        self.advance(hole)
+    }
+
+    /// Counts bytes of the output.
+    fn advance(&mut self, len: u64) -> Result<()> {
+        self.position = sum([self.position, len])?;
         Ok(())
     }
 
@@ -343,7 +356,7 @@ impl<'j> Work<'j> {
     }
 
     fn keeps(&mut self, id: &KnownId) -> bool {
-        self.present.note(id);
+        self.present.note(&id.shown);
         let is_dropped = self.job.drop.as_ref().is_some_and(|drop| drop.takes_id(id));
         self.drops |= is_dropped;
         let is_kept = self.keep.as_mut().is_none_or(|keep| keep.takes(id));
@@ -353,10 +366,9 @@ impl<'j> Work<'j> {
     }
 
     fn copy(&mut self, range: Range<u64>) -> Result<()> {
-        let len = range.end.saturating_sub(range.start);
-        self.output.copy(self.data.slice(range.start, len).ok_or(Error::Internal("no such range"))?)?;
-        self.position = self.position.saturating_add(len);
-        Ok(())
+        let slice = range_of(self.data, &range)?;
+        self.output.copy(slice)?;
+        self.advance(slice.len())
     }
 
     fn finish(mut self) -> Result<(Output, Recompressed)> {
@@ -370,7 +382,7 @@ impl<'j> Work<'j> {
         unmatched.extend(dropping.map(|pattern| Want::Target(pattern.as_str().to_owned())));
         if !unmatched.is_empty() {
             let inputs = vec![self.data.path().to_owned()];
-            return Err(Error::NoMatch { inputs, unmatched, present: self.present.into_ids() });
+            return Err(Error::NoMatch { inputs, unmatched, present: self.present.into_shown() });
         }
         if self.result.dropped > 0 && self.left == 0 {
             return Err(Error::NothingLeft { path: self.data.path().to_owned() });
@@ -392,10 +404,6 @@ fn ensure_it_ends(data: Slice<'_>, bundle: &Bundle<'_>, plain: &Plain<'_>, form:
     Err(Error::NoEnd { path: data.path().to_owned(), offset: bundle.offset, next })
 }
 
-fn is_program(data: &[u8]) -> bool {
-    data.starts_with(b"\x7fELF")
-}
-
 fn member<'c>((id, content): &'c (String, Content<'_>)) -> Member<'c> {
     Member { id: id.clone(), content: content.as_slice() }
 }
@@ -404,31 +412,16 @@ fn member<'c>((id, content): &'c (String, Content<'_>)) -> Member<'c> {
 fn contents<'b>(path: &Path, bundle: &'b Bundle<'_>, kept: &[usize]) -> Result<Vec<(String, Content<'b>)>> {
     check_size(path, bundle, kept.iter().copied())?;
     let content = |&index: &usize| {
-        let id = bundle.entries.get(index).map(|entry| entry.id.clone()).unwrap_or_default();
+        let id = bundle.entries.get(index).ok_or(Error::Internal("no such entry"))?.id.clone();
         let no_text = |_| Error::NoUtf8 { path: path.to_owned(), offset: bundle.offset };
         Ok((String::from_utf8(id).map_err(no_text)?, bundle.content(index)?))
     };
     kept.iter().map(content).collect()
 }
 
-/// The sections of an ELF file that begin with a bundle, in the order of their offsets, each place once.
-fn sections_with_bundles(data: Slice<'_>) -> Result<Vec<Range<u64>>> {
-    let mut sections = device_sections(data.bytes(), data.offset()).with_path(data.path())?;
-    // The table of sections may have any order.
-    sections.sort_by_key(|section| (section.start, section.end));
-    sections.dedup();
-    let mut with_bundles = Vec::new();
-    for range in sections {
-        let content = section_at(data, &range)?.bytes();
-        if Wide::format_of(content) == Some(Format::Bundle) || content.starts_with(compressed::MAGIC) {
-            with_bundles.push(range);
-        }
-    }
-    Ok(with_bundles)
-}
-
-fn section_at<'d>(data: Slice<'d>, range: &Range<u64>) -> Result<Slice<'d>> {
-    data.slice(range.start, range.end.saturating_sub(range.start)).ok_or(Error::Internal("no such section"))
+fn range_of<'d>(data: Slice<'d>, range: &Range<u64>) -> Result<Slice<'d>> {
+    let len = range.end.checked_sub(range.start);
+    len.and_then(|len| data.slice(range.start, len)).ok_or(Error::Internal("no such range in the file"))
 }
 
 /// The first offset from `position` that has the same alignment as `offset`, and no higher one: by that, the bundle can

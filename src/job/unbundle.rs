@@ -4,18 +4,19 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::requests::Requests;
-use super::{Event, FileType, Observer, observe_plain};
+use super::{Event, FileType, Observer, observe_plain, open};
 use crate::container::sequence::{self, Bundles, Inflate};
 use crate::container::{Limits, compressed};
 use crate::error::{Error, Result};
 use crate::id::{EntryId, OffloadKind, Rules};
-use crate::io::input::Input;
+use crate::io::input::{Accept, Input};
 use crate::io::meter::Meter;
 use crate::io::output::{self, Output};
 use crate::io::piece::Sink;
 
 /// Unbundles code objects.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Unbundle {
     /// The file to read.
     pub input: PathBuf,
@@ -43,13 +44,27 @@ struct Staged {
 }
 
 impl Unbundle {
+    /// Every request must be served, by the rules of target IDs; nothing is reported that LLVM does not report.
+    pub fn new(input: impl Into<PathBuf>, file_type: FileType, requests: Vec<(EntryId, PathBuf)>) -> Self {
+        Self {
+            input: input.into(),
+            file_type,
+            requests,
+            rules: Rules::default(),
+            allow_missing: false,
+            explain: false,
+            inflate: Inflate::AsNeeded,
+            limits: Limits::default(),
+        }
+    }
+
     /// Writes the code objects. Each request gets an entry of the first bundle that has one for it: the entry with its own
     /// name, or else the first that is compatible with it and not taken.
     ///
     /// # Errors
     /// Any of [`Error`], [`Error::MissingEntries`] among them; all outputs are then what they were before.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
-        self.run_on(&Input::open_within(&self.input, self.limits.streamed)?, observer)
+        self.run_on(&open(&self.input, Accept::Any, self.limits.streamed)?, observer)
     }
 
     /// Writes the code objects of an input that is open.

@@ -10,21 +10,23 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use super::aside::{Aside, Kept};
-use super::file_name::{FileName, Slashes, harmless};
+use super::file_name::FileName;
 use super::library::{Library, Member, MemberNames, write_archive};
 use super::requests::{Candidate, Requests};
-use super::{Event, Observer, parse_entry};
+use super::{Event, Observer, open, parse_entry};
 use crate::bytes;
 use crate::container::Limits;
 use crate::container::archive::NewMember;
 use crate::container::sequence::{Bundle, Inflate};
+use crate::display::{Slashes, harmless};
 use crate::error::{Error, Result};
 use crate::id::{EntryId, Rules};
-use crate::io::input::Input;
+use crate::io::input::{Accept, Input};
 use crate::io::output::{self, Output};
 
 /// Unbundles an archive.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct UnbundleArchive {
     /// The archive to read.
     pub input: PathBuf,
@@ -77,12 +79,25 @@ impl Ids {
 }
 
 impl UnbundleArchive {
+    /// Every request must be served, by the rules of target IDs; members are not checked.
+    pub fn new(input: impl Into<PathBuf>, requests: Vec<(EntryId, PathBuf)>) -> Self {
+        Self {
+            input: input.into(),
+            requests,
+            rules: Rules::default(),
+            allow_missing: false,
+            check: false,
+            explain: false,
+            limits: Limits::default(),
+        }
+    }
+
     /// Writes the archives.
     ///
     /// # Errors
     /// Any of [`Error`], [`Error::NoCodeObject`] among them; all outputs are then what they were before.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
-        let library = Library::open(Input::open_within(&self.input, self.limits.streamed)?, self.limits)?;
+        let library = Library::open(open(&self.input, Accept::Any, self.limits.streamed)?, self.limits)?;
         let staged = self.stage(&library, observer);
         output::commit(library.vouch_for(staged)?)
     }

@@ -1,6 +1,6 @@
 //! Unpackaging: chosen images out of whatever holds offload binaries.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::Write;
 use std::ops::Range;
@@ -8,30 +8,33 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use super::aside::{Aside, put_aside};
-use super::file_name::{FileName, Slashes, harmless};
+use super::file_name::FileName;
 use super::library::{MemberNames, write_archive};
-use super::regions::{self, Region};
-use super::{Event, Observer};
+use super::present::Present;
+use super::{Event, Observer, open};
 use crate::bytes;
 use crate::container::archive::{NewMember, Sources};
-use crate::container::offload_binary::{self, HipNumber, ImageInfo, OffloadBinary};
+use crate::container::magic::Magic;
+use crate::container::offload_binary::{HipNumber, ImageInfo, OffloadBinary};
 use crate::container::sequence::{Bundle, Bundles, Inflate};
-use crate::container::stream::Inflation;
 use crate::container::{Entry, Limits};
+use crate::display::{Slashes, harmless};
 use crate::error::{Error, Malformed, Result};
 use crate::id::OffloadKind;
-use crate::io::input::{Input, Slice};
+use crate::io::input::{Accept, Input, Slice};
 use crate::io::meter::Meter;
 use crate::io::output::{self, Manner, Output};
+use crate::scan::{Budget, Finding, Found, Scan};
+
+/// More kinds of images than anyone reads of.
+const PRESENT_MAX: usize = 1000;
 
 /// How deep offload binaries may lie in offload binaries.
 const NESTED_MAX: u32 = 8;
 
-/// What inflating anything costs at least, in inflated bytes that could be had instead.
-const NESTED_COST: u64 = 64 << 10;
-
 /// Unpackages images.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Unpackage {
     /// The file to read: offload binaries, an object, library or program with a section of them, bitcode that embeds
     /// them, or an archive of any of these.
@@ -46,6 +49,7 @@ pub struct Unpackage {
 
 /// A request for images.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ImageRequest {
     /// The request as typed, for messages.
     pub arguments: String,
@@ -95,13 +99,18 @@ fn is_name(member: &[u8], name: &[u8]) -> bool {
 }
 
 impl Unpackage {
+    /// The images that each request asks for go to its file, or all to files with generated names.
+    pub fn new(input: impl Into<PathBuf>, requests: Vec<ImageRequest>) -> Self {
+        Self { input: input.into(), requests, archive: false, limits: Limits::default() }
+    }
+
     /// Writes the images. If there is no request, `out` gets a line for each file. A request without a match is no
     /// error, but the observer is told.
     ///
     /// # Errors
     /// Any of [`Error`]; all files are then what they were before. A failing `out` is an [`Error::Io`] on the path `-`.
     pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
-        let input = Input::open_within(&self.input, self.limits.streamed)?;
+        let input = open(&self.input, Accept::Any, self.limits.streamed)?;
         let everything = [ImageRequest::default()];
         let requests = if self.requests.is_empty() { &everything } else { self.requests.as_slice() };
         if self.archive && self.requests.is_empty() {
@@ -109,9 +118,16 @@ impl Unpackage {
         } else if self.archive && requests.iter().any(|request| request.file.is_none()) {
             return Err(Error::Usage("Image must have a 'file' argument."));
         }
+        // Whatever goes to a file of its own may be an offload binary again, and has to be looked at.
+        let in_part = !self.archive && requests.iter().all(|request| request.file.is_some());
+        let inflate = if in_part { Inflate::AsNeeded } else { Inflate::Whole };
+        let scan = Scan { inflate, limits: self.limits, ..Scan::default() };
         let mut run = Run::new(self, input.len(), requests, observer);
-        let mut sources = Sources::new(input.as_slice());
-        input.vouch_for(regions::visit(input.as_slice(), &mut sources, &mut |region| run.visit(region)))?;
+        let sources = input.vouch_for(scan.run_as_packager(input.as_slice(), &mut |finding| match finding {
+            Finding::Bundle(found) => run.binary(&found),
+            Finding::Trailing { place, offset } => Err(trailing(place.origin_file(), offset)),
+            _ => Ok(()),
+        }))?;
         let names = run.finish(&input, &sources)?;
         if self.requests.is_empty() {
             let mut lines = names.iter().map(|name| [b"Extracted: ", name.as_bytes(), b"\n"].concat());
@@ -133,8 +149,13 @@ struct Run<'j, 'o> {
     taken: HashMap<OsString, usize>,
     /// How many images were looked at: what tells one from another.
     seen: usize,
+    /// What the file holds: each kind of image once, up to [`PRESENT_MAX`].
     present: Present,
-    nested: Nested,
+    /// Whether members of an archive are told apart there.
+    by_member: bool,
+    /// What offload binaries in images may still inflate to. Each level may make a thousand bytes of one, so that all of them
+    /// share one limit.
+    nested: Budget,
     /// What goes into archives.
     aside: Aside,
     member_names: MemberNames<'j>,
@@ -155,25 +176,38 @@ impl<'j, 'o> Run<'j, 'o> {
     fn new(job: &'j Unpackage, len: u64, requests: &'j [ImageRequest], observer: &'j mut Observer<'o>) -> Self {
         let served = requests.iter().map(|_| Served::default()).collect();
         let (by_name, taken) = (Vec::new(), HashMap::new());
-        let (present, nested) = (Present::new(requests), Nested { limits: job.limits, left: job.limits.nested });
+        let (present, nested) = (Present::default(), Budget::new(job.limits, 0));
+        let is_member = |filter: &Filter| matches!(filter, Filter::String { key, .. } if key == b"member");
+        let by_member = requests.iter().flat_map(|request| &request.filters).any(is_member);
         let (aside, member_names) = (Aside::new(&job.input), MemberNames::new(&job.input, len));
-        Self { job, requests, observer, served, by_name, taken, seen: 0, present, nested, aside, member_names }
+        Self {
+            job,
+            requests,
+            observer,
+            served,
+            by_name,
+            taken,
+            seen: 0,
+            present,
+            by_member,
+            nested,
+            aside,
+            member_names,
+        }
     }
 
-    fn visit(&mut self, region: Region<'_>) -> Result<()> {
-        // Whatever goes to a file of its own may be an offload binary again, and has to be looked at.
-        let in_part = !self.job.archive && self.requests.iter().all(|request| request.file.is_some());
-        let inflate = if in_part { Inflate::AsNeeded } else { Inflate::Whole };
-        each_binary(region.data, inflate, self.job.limits, &mut |binary| {
-            let mut last: Vec<Option<usize>> = vec![None; self.requests.len()];
-            for (index, entry) in binary.entries.iter().enumerate() {
-                if let Some(image) = entry.image.as_deref() {
-                    self.present.add(image, region.member);
-                    self.take(binary, index, image, region.member, &mut last)?;
+    fn binary(&mut self, found: &Found<'_>) -> Result<()> {
+        let (binary, member) = (found.bundle, found.place.innermost_member());
+        let mut last: Vec<Option<usize>> = vec![None; self.requests.len()];
+        for (index, entry) in binary.entries.iter().enumerate() {
+            if let Some(image) = entry.image.as_deref() {
+                if self.present.len() < PRESENT_MAX {
+                    self.present.note(&describe(image, member.filter(|_| self.by_member)));
                 }
+                self.take(binary, index, image, member, &mut last)?;
             }
-            self.extract(binary, &last)
-        })
+        }
+        self.extract(binary, &last)
     }
 
     /// Takes an image for the requests that want it. For those with a file, `last` notes which image was the last one.
@@ -210,13 +244,29 @@ impl<'j, 'o> Run<'j, 'o> {
         if by_name.is_empty() {
             return Ok(());
         }
-        let mut nested = self.nested;
-        let taken = nested.each_leaf(image, binary.content(index)?.as_slice(), NESTED_MAX, &mut |image, content| {
+        self.leaves(image, binary.content(index)?.as_slice(), NESTED_MAX, &by_name)
+    }
+
+    /// Stages an image, or, if it is made of offload binaries again, their images, for the requests with these numbers.
+    fn leaves(&mut self, image: &ImageInfo, content: Slice<'_>, depth: u32, by_name: &[usize]) -> Result<()> {
+        if Magic::identify(content.bytes()) != Magic::OffloadBinary {
             self.seen = self.seen.saturating_add(1);
-            by_name.iter().try_for_each(|&number| self.stage_by_name(number, image, content))
-        });
-        self.nested = nested;
-        taken
+            return by_name.iter().try_for_each(|&number| self.stage_by_name(number, image, content));
+        }
+        let Some(depth) = depth.checked_sub(1) else {
+            let (what, offset) = ("offload binaries", content.offset());
+            return Err(Error::malformed(content.path(), Malformed::Nested { what, most: NESTED_MAX, offset }));
+        };
+        let container = OffloadBinary::default();
+        let mut binaries = Bundles::new(content, &container, Inflate::Whole);
+        while let Some(binary) = self.nested.next_nested(&mut binaries)? {
+            for (index, Entry { image, .. }) in binary.entries.iter().enumerate() {
+                if let Some(image) = image.as_deref() {
+                    self.leaves(image, binary.content(index)?.as_slice(), depth, by_name)?;
+                }
+            }
+        }
+        binaries.stopped_at().map_or(Ok(()), |offset| Err(trailing(content.path(), offset)))
     }
 
     /// Stages the last image of each request that has a file, all in one pass over the offload binary.
@@ -256,9 +306,9 @@ impl<'j, 'o> Run<'j, 'o> {
     }
 
     /// Puts all in place and returns the generated names.
-    fn finish(self, input: &Input, sources: &Sources) -> Result<Vec<OsString>> {
+    fn finish(self, input: &Input, sources: &Sources<'_>) -> Result<Vec<OsString>> {
         let Self { job, requests, observer, served, by_name, present, aside, .. } = self;
-        let (present, aside) = (present.shown, aside.into_input()?);
+        let (present, aside) = (present.into_shown(), aside.into_input()?);
         if present.is_empty() {
             observer(Event::NoMatch { input: job.input.clone(), request: None, present: Vec::new() });
         }
@@ -296,35 +346,6 @@ fn is_replaced(path: &Path) -> bool {
     path.as_os_str() != "-" && path.metadata().map_or(true, |metadata| metadata.is_file())
 }
 
-/// What the file holds: each kind of image once.
-struct Present {
-    /// In file order.
-    shown: Vec<String>,
-    known: HashSet<String>,
-    /// Whether members of an archive are told apart.
-    by_member: bool,
-}
-
-impl Present {
-    /// More kinds of images than anyone reads of.
-    const MAX: usize = 1000;
-
-    fn new(requests: &[ImageRequest]) -> Self {
-        let is_member = |filter: &Filter| matches!(filter, Filter::String { key, .. } if key == b"member");
-        let by_member = requests.iter().flat_map(|request| &request.filters).any(is_member);
-        Self { shown: Vec::new(), known: HashSet::new(), by_member }
-    }
-
-    fn add(&mut self, image: &ImageInfo, member: Option<&[u8]>) {
-        if self.shown.len() < Self::MAX {
-            let shown = describe(image, member.filter(|_| self.by_member));
-            if self.known.insert(shown.clone()) {
-                self.shown.push(shown);
-            }
-        }
-    }
-}
-
 impl Unpackage {
     /// The name of an image in an archive: as in LLVM that of the member or the file that it is from. It is no way out of
     /// a directory, and ends where it ends.
@@ -352,80 +373,8 @@ fn write_members(
     write_archive(path, &members, observer)
 }
 
-/// Takes the offload binaries that make up `data`, one by one.
-fn each_binary(
-    data: Slice<'_>,
-    inflate: Inflate,
-    limits: Limits,
-    take: &mut dyn FnMut(&Bundle<'_>) -> Result<()>,
-) -> Result<()> {
-    let container = OffloadBinary::default();
-    let mut binaries = Bundles::new(data, &container, inflate).with_limits(limits);
-    while let Some(binary) = binaries.next().transpose()? {
-        take(&binary)?;
-    }
-    check_end(&binaries, data.path())
-}
-
-fn check_end(binaries: &Bundles<'_>, path: &Path) -> Result<()> {
-    match binaries.stopped_at() {
-        None => Ok(()),
-        Some(offset) => Err(Error::malformed(path, Malformed::Trailing { what: "an offload binary", offset })),
-    }
-}
-
-/// What offload binaries in images may still inflate to. Each level may make a thousand bytes of one, so that all of them
-/// share one limit.
-#[derive(Clone, Copy, Debug)]
-struct Nested {
-    limits: Limits,
-    left: u64,
-}
-
-impl Nested {
-    /// Takes an image, or, if it is made of offload binaries again, their images.
-    fn each_leaf(
-        &mut self,
-        image: &ImageInfo,
-        content: Slice<'_>,
-        depth: u32,
-        take: &mut dyn FnMut(&ImageInfo, Slice<'_>) -> Result<()>,
-    ) -> Result<()> {
-        if !content.bytes().starts_with(&offload_binary::MAGIC) {
-            return take(image, content);
-        }
-        let Some(depth) = depth.checked_sub(1) else {
-            let (what, offset) = ("offload binaries", content.offset());
-            return Err(Error::malformed(content.path(), Malformed::Nested { what, most: NESTED_MAX, offset }));
-        };
-        let container = OffloadBinary::default();
-        let mut binaries = Bundles::new(content, &container, Inflate::Whole);
-        while let Some(binary) = self.next(&mut binaries)? {
-            for (index, Entry { image, .. }) in binary.entries.iter().enumerate() {
-                if let Some(image) = image.as_deref() {
-                    self.each_leaf(image, binary.content(index)?.as_slice(), depth, take)?;
-                }
-            }
-        }
-        check_end(&binaries, content.path())
-    }
-
-    fn next<'a>(&mut self, binaries: &mut Bundles<'a>) -> Result<Option<Bundle<'a>>> {
-        let inflated = self.limits.inflated.min(self.left);
-        let binary = binaries.next_within(Limits { inflated, ..self.limits }).map_err(|error| match error {
-            Error::Malformed { path, source: Malformed::Claim { what, offset, claimed, .. } }
-                if claimed <= self.limits.inflated =>
-            {
-                let limit = self.limits.nested;
-                Error::malformed(path, Malformed::NestedClaim { what, offset, claimed, limit })
-            }
-            error => error,
-        })?;
-        if let Some(Inflation { recorded, .. }) = binary.as_ref().and_then(|binary| binary.inflation) {
-            self.left = self.left.saturating_sub(recorded.inflated.max(NESTED_COST));
-        }
-        Ok(binary)
-    }
+fn trailing(path: &Path, offset: u64) -> Error {
+    Error::malformed(path, Malformed::Trailing { what: "an offload binary", offset })
 }
 
 /// The name of a file for an image. It is never a path, whatever the image says of itself.
@@ -519,17 +468,6 @@ mod tests {
         assert!(string("member", "y").accepts(&hip, Some(b"y")) && string("member", "y").accepts(&hip, Some(b"d/y")));
     }
 
-    #[test]
-    fn what_a_file_holds_is_told_once_and_not_at_any_length() {
-        let mut present = Present::new(&[]);
-        for number in 0..2 * Present::MAX {
-            let arch = (number / 2).to_string();
-            present.add(&target(&b"t".repeat(1000), arch.as_bytes()), Some(b"member"));
-        }
-        assert_eq!(present.shown.len(), Present::MAX);
-        assert_eq!(present.shown[1], format!("kind=hip,triple={},arch=1", "t".repeat(200)));
-    }
-
     /// Offload binaries in a directory of their own.
     fn write(dir: &Path, version: Version, images: &[(ImageInfo, &[u8])]) -> PathBuf {
         let path = dir.join("in");
@@ -564,5 +502,25 @@ mod tests {
         let read = |file: &str| std::fs::read_to_string(dir.path().join(file)).unwrap_or_default();
         assert_eq!([read("x"), read("y"), read("z")], ["two", "two", ""]);
         assert_eq!(told, ["x", "x", "c", "kind=hip,triple=t,arch=akind=hip,triple=t,arch=b"]);
+    }
+
+    #[test]
+    fn what_a_file_holds_is_told_once_and_not_at_any_length() {
+        let dir = tempfile::tempdir().unwrap();
+        let archs: Vec<String> = (0..2 * PRESENT_MAX + 2).map(|number| (number / 2).to_string()).collect();
+        let images: Vec<_> = archs.iter().map(|arch| (target(&b"t".repeat(1000), arch.as_bytes()), &b""[..])).collect();
+        let filters = vec![Filter::String { key: b"arch".to_vec(), value: b"none".to_vec() }];
+        let request = ImageRequest { file: Some(dir.path().join("x")), filters, ..ImageRequest::default() };
+        let input = write(dir.path(), Version::V1, &images);
+        let job = Unpackage { input, requests: vec![request], archive: false, limits: Limits::default() };
+        let mut shown = Vec::new();
+        job.run(&mut Vec::new(), &mut |event| {
+            if let Event::NoMatch { present, .. } = event {
+                shown = present;
+            }
+        })
+        .unwrap();
+        assert_eq!(shown.len(), PRESENT_MAX);
+        assert_eq!(shown[1], format!("kind=hip,triple={},arch=1", "t".repeat(200)));
     }
 }

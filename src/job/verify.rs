@@ -6,13 +6,15 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
+use super::open;
 use crate::bytes::len_u64;
 use crate::check;
 use crate::container::Limits;
 use crate::container::sequence::Inflate;
-use crate::error::{Error, Result, printable_start};
+use crate::display::{short_name, shown};
+use crate::error::{Error, Result};
 use crate::id::{EntryId, OffloadKind};
-use crate::io::input::Input;
+use crate::io::input::{Accept, Input};
 use crate::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Place, Scan, Unread};
 
 /// Checks all device code in a file.
@@ -21,6 +23,7 @@ use crate::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Pl
 /// rules of the Clang Offload Bundler documentation for the entries of a bundle, and what a code object says of itself: the
 /// headers, tables and notes of ELF files, SPIR-V and bitcode. What it recognises but does not read is named.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct Verify {
     /// How much compressed containers may inflate to.
     pub limits: Limits,
@@ -28,6 +31,7 @@ pub struct Verify {
 
 /// The contents of a file, and its faults.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Verified {
     /// How many bundles were checked.
     pub bundles: usize,
@@ -61,6 +65,7 @@ pub struct NotRead {
 
 /// A fault.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Fault {
     /// Where.
     pub place: Place,
@@ -129,9 +134,6 @@ impl fmt::Display for Fault {
     }
 }
 
-/// How much of an entry ID stands in a fault, in characters.
-const SHOWN_MAX: usize = 200;
-
 /// How long the text of a fault may be, in characters: reasons quote IDs too.
 const TEXT_MAX: usize = 800;
 
@@ -145,7 +147,7 @@ impl Verify {
     /// # Errors
     /// [`Error::Io`] if it cannot be read. What is wrong with what it holds is a [`Fault`].
     pub fn run(&self, path: &Path) -> Result<Verified> {
-        self.check(&Input::open_finite(path, self.limits.streamed)?)
+        self.check(&open(path, Accept::Finite, self.limits.streamed)?)
     }
 
     /// Checks a file that is open.
@@ -177,7 +179,7 @@ impl Verify {
 impl Verified {
     fn fault(&mut self, place: &Place, bundle: Option<usize>, offset: Option<u64>, rule: Rule, text: &str) {
         // Entry IDs, which it quotes, may hold anything.
-        let text = printable_start(text.as_bytes(), TEXT_MAX);
+        let text = short_name(text.as_bytes(), TEXT_MAX);
         if self.takes(self.faults.len(), place, len_u64(text.as_bytes())) {
             self.faults.push(Fault { place: place.clone(), bundle, offset, rule, text });
         } else {
@@ -231,14 +233,9 @@ fn inner_text(error: &Error) -> String {
     }
 }
 
-/// An entry ID, which may be megabytes long, as a fault may have it.
-fn shown(code_object: &CodeObject<'_>) -> String {
-    printable_start(code_object.id(), SHOWN_MAX)
-}
-
 fn check_readable(code_object: &CodeObject<'_>) -> Option<Broken> {
     let reason = code_object.unreadable()?;
-    Some((Rule::Readable, format!("'{}' cannot be extracted: {reason}", shown(code_object))))
+    Some((Rule::Readable, format!("'{}' cannot be extracted: {reason}", shown(code_object.id()))))
 }
 
 /// How many times the size of a bundle its code objects may be together: hosts of fat objects share bytes with it.
@@ -266,7 +263,7 @@ fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(Broken)) -> Result<(
             _ => Ok(()),
         };
         if let Err(malformed) = checked {
-            fault((Rule::CodeObject, format!("'{}' is not a valid code object: {malformed}", shown(&code_object))));
+            fault((Rule::CodeObject, format!("'{}' is not a valid code object: {malformed}", shown(code_object.id()))));
         }
     }
     Ok(())
@@ -295,7 +292,10 @@ impl<'f> Ids<'f> {
                 check_target(&code_object, &id).into_iter().for_each(fault);
             }
             Err(reason) => {
-                fault((Rule::EntryId, format!("'{}' is not a valid bundle entry ID: {reason}", shown(&code_object))));
+                fault((
+                    Rule::EntryId,
+                    format!("'{}' is not a valid bundle entry ID: {reason}", shown(code_object.id())),
+                ));
             }
         }
     }
@@ -303,7 +303,7 @@ impl<'f> Ids<'f> {
     fn duplicate(&mut self, code_object: &CodeObject<'f>) -> Option<Broken> {
         let count = self.counts.entry(code_object.id()).or_default();
         *count = count.saturating_add(1);
-        let text = || format!("several entries have the ID '{}'; runtimes take one of them", shown(code_object));
+        let text = || format!("several entries have the ID '{}'; runtimes take one of them", shown(code_object.id()));
         (*count == 2).then(|| (Rule::Duplicate, text()))
     }
 
@@ -318,14 +318,14 @@ impl<'f> Ids<'f> {
         if !id.target_id().conflicts_with(first.entry_id()?.target_id()) {
             return None;
         }
-        let (one, other) = (shown(&first), shown(&code_object));
+        let (one, other) = (shown(first.id()), shown(code_object.id()));
         Some((Rule::Conflict, format!("'{one}' and '{other}' conflict: a feature is set in one of them only")))
     }
 }
 
 fn check_features(code_object: &CodeObject<'_>, id: &EntryId) -> Option<Broken> {
     let error = id.target_id().check_features().err()?;
-    Some((Rule::Feature, format!("'{}': {error}", shown(code_object))))
+    Some((Rule::Feature, format!("'{}': {error}", shown(code_object.id()))))
 }
 
 fn overlaps(found: &Found<'_>, fault: &mut impl FnMut(Broken)) {
@@ -336,7 +336,7 @@ fn overlaps(found: &Found<'_>, fault: &mut impl FnMut(Broken)) {
     let mut furthest: Option<(Range<u64>, CodeObject<'_>)> = None;
     for (range, code_object) in ranges {
         if let Some((before, other)) = furthest.as_ref().filter(|(before, _)| before.end > range.start) {
-            let (a, b) = (shown(other), shown(&code_object));
+            let (a, b) = (shown(other.id()), shown(code_object.id()));
             fault((Rule::Overlap, format!("'{a}' and '{b}' overlap: {before:?} and {range:?}")));
         }
         if furthest.as_ref().is_none_or(|(before, _)| before.end < range.end) {
@@ -356,5 +356,5 @@ fn check_target(code_object: &CodeObject<'_>, id: &EntryId) -> Option<Broken> {
     if parsed.processor() == id.target_id().processor() && !id.target_id().features().any(differs) {
         return None;
     }
-    Some((Rule::Target, format!("'{}' holds an ELF file for '{recorded}'", shown(code_object))))
+    Some((Rule::Target, format!("'{}' holds an ELF file for '{recorded}'", shown(code_object.id()))))
 }

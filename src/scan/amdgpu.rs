@@ -6,94 +6,22 @@
 //! | 8 | 1 | HSA: code object version, less 2 |
 //! | 18 | 2 | machine: 224 AMD GPU, 190 NVIDIA GPU |
 //! | 48; 36 in ELF32 | 4 | flags, for AMD GPUs: |
-//! | | bits 0 to 7 | processor |
+//! | | bits 0 to 7 | processor, by the numbers of [`processors`] |
 //! | | bits 8 to 9, 10 to 11 | version 4 and up: XNACK, SRAMECC: 0 not supported, 1 any, 2 off, 3 on |
 //! | | bit 8, bit 9 | version 3: XNACK, SRAMECC are on |
 //!
 //! Source: User Guide for AMDGPU Backend; numbers as LLVM 22.1.8 prints them.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use super::sections::{EM_AMDGPU, EM_CUDA, elf_machine};
 use crate::bytes::slice;
+use crate::container::magic::{EM_AMDGPU, EM_CUDA, elf_machine};
 use crate::container::{Container, Contents, Entry, Member};
 use crate::error::{Error, Malformed, Result};
+use crate::id::processors;
 use crate::io::piece::Piece;
 
 /// Code object version 3, as the header has it.
 const VERSION_3: u8 = 1;
-
-/// The processors by number.
-const PROCESSORS: [(u8, &str); 69] = [
-    (0x1, "r600"),
-    (0x2, "r630"),
-    (0x3, "rs880"),
-    (0x4, "rv670"),
-    (0x5, "rv710"),
-    (0x6, "rv730"),
-    (0x7, "rv770"),
-    (0x8, "cedar"),
-    (0x9, "cypress"),
-    (0xa, "juniper"),
-    (0xb, "redwood"),
-    (0xc, "sumo"),
-    (0xd, "barts"),
-    (0xe, "caicos"),
-    (0xf, "cayman"),
-    (0x10, "turks"),
-    (0x20, "gfx600"),
-    (0x21, "gfx601"),
-    (0x22, "gfx700"),
-    (0x23, "gfx701"),
-    (0x24, "gfx702"),
-    (0x25, "gfx703"),
-    (0x26, "gfx704"),
-    (0x28, "gfx801"),
-    (0x29, "gfx802"),
-    (0x2a, "gfx803"),
-    (0x2b, "gfx810"),
-    (0x2c, "gfx900"),
-    (0x2d, "gfx902"),
-    (0x2e, "gfx904"),
-    (0x2f, "gfx906"),
-    (0x30, "gfx908"),
-    (0x31, "gfx909"),
-    (0x32, "gfx90c"),
-    (0x33, "gfx1010"),
-    (0x34, "gfx1011"),
-    (0x35, "gfx1012"),
-    (0x36, "gfx1030"),
-    (0x37, "gfx1031"),
-    (0x38, "gfx1032"),
-    (0x39, "gfx1033"),
-    (0x3a, "gfx602"),
-    (0x3b, "gfx705"),
-    (0x3c, "gfx805"),
-    (0x3d, "gfx1035"),
-    (0x3e, "gfx1034"),
-    (0x3f, "gfx90a"),
-    (0x41, "gfx1100"),
-    (0x42, "gfx1013"),
-    (0x43, "gfx1150"),
-    (0x44, "gfx1103"),
-    (0x45, "gfx1036"),
-    (0x46, "gfx1101"),
-    (0x47, "gfx1102"),
-    (0x48, "gfx1200"),
-    (0x49, "gfx1250"),
-    (0x4a, "gfx1151"),
-    (0x4c, "gfx942"),
-    (0x4e, "gfx1201"),
-    (0x4f, "gfx950"),
-    (0x51, "gfx9-generic"),
-    (0x52, "gfx10-1-generic"),
-    (0x53, "gfx10-3-generic"),
-    (0x54, "gfx11-generic"),
-    (0x55, "gfx1152"),
-    (0x58, "gfx1153"),
-    (0x59, "gfx12-generic"),
-    (0x5a, "gfx1251"),
-    (0x5f, "gfx9-4-generic"),
-];
 
 /// The target ID in the header of an ELF file for an AMD GPU.
 pub(crate) fn target_id(head: &[u8]) -> Option<String> {
@@ -103,7 +31,7 @@ pub(crate) fn target_id(head: &[u8]) -> Option<String> {
     let at = if head.get(4) == Some(&2) { 48 } else { 36 };
     let flags = u32::from_le_bytes(*slice(head, at, 4)?.first_chunk()?);
     let [number, features, ..] = flags.to_le_bytes();
-    let (_, processor) = PROCESSORS.iter().find(|(known, _)| *known == number)?;
+    let processor = processors::by_elf_number(number)?.name;
     let setting = |on_in_version_3: u8, shift: u32| match head.get(8) {
         Some(&version) if version <= VERSION_3 => (features & on_in_version_3 != 0).then_some('+'),
         _ => match features.unbounded_shr(shift) & 3 {

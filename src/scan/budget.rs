@@ -5,7 +5,8 @@ use super::found::ID_MAX;
 use super::place::{Origin, Place};
 use crate::bytes::len_u64;
 use crate::container::Limits;
-use crate::container::sequence::Bundle;
+use crate::container::sequence::{Bundle, Bundles};
+use crate::error::{Error, Malformed};
 
 /// How often a search may go over the bytes of a file: no more than a few times where nothing shares bytes, and as often
 /// as a member of a zip file may inflate to more than it is, of which the zeros of a recompressed library come near.
@@ -74,6 +75,23 @@ impl Budget {
     pub(crate) fn take_bundle(&mut self, bundle: &Bundle<'_>) -> Result<(), Spent> {
         self.take(ids_len(bundle))?;
         self.take_found(found_in(bundle))
+    }
+
+    /// The next bundle of those that lie in another one, held to what is left for nested containers.
+    pub(crate) fn next_nested<'a>(&mut self, bundles: &mut Bundles<'a>) -> Result<Option<Bundle<'a>>, Error> {
+        let inflated = self.limits.inflated.min(self.bytes);
+        let bundle = bundles.next_within(Limits { inflated, ..self.limits }).map_err(|error| match error {
+            Error::Malformed { path, source: Malformed::Claim { what, offset, claimed, .. } }
+                if claimed <= self.limits.inflated =>
+            {
+                Error::malformed(path, Malformed::NestedClaim { what, offset, claimed, limit: self.bytes_max })
+            }
+            error => error,
+        })?;
+        if let Some(recorded) = bundle.as_ref().and_then(|bundle| bundle.compressed) {
+            self.bytes = self.bytes.saturating_sub(recorded.inflated.max(INFLATED_MIN));
+        }
+        Ok(bundle)
     }
 
     /// The limits for a compressed container at a place. In the file itself, only the claimed size counts.

@@ -5,15 +5,16 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::Unread;
 use super::amdgpu;
 use super::image::ContentKind;
 use super::place::{Origin, Place};
-use super::unread::Unread;
 use crate::bytes;
 use crate::container::sequence::Bundle;
 use crate::container::stream::Recorded;
 use crate::container::{Entry, Part};
-use crate::error::{Error, Malformed, Result, printable_start};
+use crate::display::short_name;
+use crate::error::{Error, Malformed, Result};
 use crate::id::{EntryId, OffloadKind};
 use crate::io::input::Slice;
 
@@ -167,7 +168,7 @@ impl Provenance {
 
     /// The ID, safe to print on a terminal, as [`CodeObject::shown_id`].
     pub fn shown_id(&self) -> String {
-        printable_start(&self.id, ID_MAX)
+        short_name(&self.id, ID_MAX)
     }
 
     /// Its URI, as [`CodeObject::uri`].
@@ -191,7 +192,7 @@ pub(crate) struct KnownId {
 impl KnownId {
     /// The ID that a container of this format records.
     pub(crate) fn of(recorded: &[u8], format: Format) -> Self {
-        Self { shown: printable_start(recorded, ID_MAX), parsed: parse_id(recorded, format).ok() }
+        Self { shown: short_name(recorded, ID_MAX), parsed: parse_id(recorded, format).ok() }
     }
 
     /// Whether it is that of host code.
@@ -343,6 +344,6 @@ impl<'f> CodeObject<'f> {
 
     /// The ID, safe to print on a terminal. One of more than 4096 bytes is cut, and ends in `...`.
     pub fn shown_id(&self) -> String {
-        printable_start(&self.entry.id, ID_MAX)
+        short_name(&self.entry.id, ID_MAX)
     }
 }

@@ -1,14 +1,7 @@
 //! What a code object is, by how it begins.
 
-use super::sections;
 use crate::bytes::slice;
-use crate::container::{MAGIC, bitcode, compressed, host, offload_binary};
-
-/// The first bytes of SPIR-V, in both byte orders.
-pub(super) const SPIR_V: [[u8; 4]; 2] = [[0x03, 0x02, 0x23, 0x07], [0x07, 0x23, 0x02, 0x03]];
-
-/// The first bytes of a CUDA fat binary.
-pub(super) const FAT_BINARY: [u8; 4] = [0x50, 0xed, 0x55, 0xba];
+use crate::container::magic::Magic;
 
 /// What a code object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -46,25 +39,18 @@ impl ContentKind {
     pub fn of(head: &[u8]) -> Self {
         // A copy: as the bytes of a mapped file may change, none of them are taken for text before.
         let head = &slice(head, 0, Self::HEAD_LEN).unwrap_or(head).to_vec();
-        let begins = |magics: &[&[u8]]| magics.iter().any(|magic| head.starts_with(magic));
-        if head.is_empty() {
-            Self::Empty
-        } else if begins(&[b"\x7fELF"]) {
-            if sections::elf_machine(head) == Some(sections::EM_CUDA) { Self::Cubin } else { Self::Elf }
-        } else if bitcode::is_bitcode(head) {
-            Self::Bitcode
-        } else if begins(&[&SPIR_V[0], &SPIR_V[1]]) {
-            Self::SpirV
-        } else if begins(&[&FAT_BINARY]) {
-            Self::FatBinary
-        } else if begins(&[MAGIC.as_bytes(), compressed::MAGIC, &offload_binary::MAGIC]) {
-            Self::Bundle
-        } else if is_text(head) {
-            if is_ptx(head) { Self::Ptx } else { Self::Text }
-        } else if host::is_object(head) {
-            Self::Coff
-        } else {
-            Self::Unknown
+        match Magic::identify(head) {
+            Magic::Cubin => Self::Cubin,
+            magic if magic.is_elf() => Self::Elf,
+            Magic::Bitcode => Self::Bitcode,
+            Magic::SpirV => Self::SpirV,
+            Magic::FatBinary => Self::FatBinary,
+            magic if magic.is_container() => Self::Bundle,
+            Magic::Coff | Magic::Pe => Self::Coff,
+            _ if head.is_empty() => Self::Empty,
+            _ if is_text(head) && is_ptx(head) => Self::Ptx,
+            _ if is_text(head) => Self::Text,
+            _ => Self::Unknown,
         }
     }
 

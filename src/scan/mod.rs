@@ -45,7 +45,6 @@ mod overlap;
 mod pattern;
 mod place;
 mod sections;
-mod unread;
 mod walk;
 mod wide;
 mod zip;
@@ -55,15 +54,15 @@ pub(crate) use budget::Budget;
 pub(crate) use found::KnownId;
 pub use found::{CodeObject, Finding, Format, Found, Provenance};
 pub use image::ContentKind;
-pub(crate) use overlap::{Overlap, find as overlap_with};
+pub(crate) use overlap::bundle_sections;
 pub use pattern::{Comparison, Pattern, PatternError, Selection};
 pub use place::{Origin, Place, Step};
-pub(crate) use sections::containers as device_sections;
-pub use unread::Unread;
 pub(crate) use walk::file_kind;
 pub(crate) use wide::Wide;
 
 use crate::container::Limits;
+use crate::container::archive::Sources;
+pub use crate::container::magic::Unread;
 use crate::container::sequence::Inflate;
 use crate::error::Result;
 use crate::io::input::Slice;
@@ -112,7 +111,16 @@ impl Scan {
     /// Those of the visitor, which end the search. What is wrong with the file is a [`Finding::Broken`].
     pub fn run<'a>(&self, data: impl Into<Slice<'a>>, visitor: &mut Visitor<'_>) -> Result<()> {
         let data = data.into();
-        walk::Walk::new(*self, data, visitor).file(data)
+        walk::Walk::new(*self, data, visitor).file(data).map(|_| ())
+    }
+
+    /// Hands the offload binaries that LLVM's packager finds in a file to `visitor`, in the order of the file, and what follows them
+    /// as [`Finding::Trailing`]. Returns the files that were read.
+    ///
+    /// # Errors
+    /// The first one, of the file or of the visitor.
+    pub(crate) fn run_as_packager<'a>(&self, data: Slice<'a>, visitor: &mut Visitor<'_>) -> Result<Sources<'a>> {
+        walk::Walk::of_packager(*self, data, visitor).file(data)
     }
 }
 

@@ -1,29 +1,32 @@
-//! Sections of an ELF file that share bytes with bundles which are to be written anew.
+//! Sections of an ELF file whose bundles are to be written anew, and other sections that share bytes with them.
 //!
-//! No linker makes such files. The bytes of the other section, or of the tables of headers, would change with the bundles, so
+//! No linker makes files where they do. The bytes of the other section, or of the tables of headers, would change with the bundles, so
 //! that neither can be rewritten. Several sections with device code in exactly the same place are one; a section without bytes in the
 //! file (`SHT_NOBITS`) shares none.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
 use object::read::elf::{ElfFile, FileHeader};
 use object::{Endianness, File, Object, ObjectSection};
 
 use super::sections;
-use crate::container::limits::shown;
-use crate::error::Malformed;
+use crate::container::host::Chosen;
+use crate::container::magic::Magic;
+use crate::display::shown;
+use crate::error::{Error, Malformed, Result, WithPath};
+use crate::io::input::Slice;
 
 /// Two sections that share bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Overlap {
+struct Overlap {
     /// The name of the one with bundles.
-    pub(crate) bundles: String,
+    bundles: String,
     /// The other one, or which table.
-    pub(crate) other: String,
+    other: String,
     /// The first byte that they share.
-    pub(crate) offset: u64,
+    offset: u64,
 }
 
 /// A section as it lies in the file.
@@ -54,13 +57,41 @@ impl What<'_> {
     }
 }
 
-/// The first section in the order of the file that shares bytes with one of those at `bundles`, which hold device code.
-/// Offsets in errors count from `base`.
-pub(crate) fn find(data: &[u8], base: u64, bundles: &[Range<u64>]) -> Result<Option<Overlap>, Malformed> {
+/// The sections of an ELF file that begin with a bundle, in the order of their offsets, each place once.
+///
+/// # Errors
+/// [`Error::SharedBytes`] if one of them shares bytes with another section or with a table of headers, [`Error::Malformed`] if the
+/// sections cannot be read.
+pub(crate) fn bundle_sections(data: Slice<'_>) -> Result<Vec<Slice<'_>>> {
     // All names together are no longer than what this allows.
-    let device = sections::read(data, base)?.chosen;
+    let device = sections::read(data.bytes(), data.offset()).with_path(data.path())?.chosen;
+    // The table of sections may have any order.
+    let mut runs = BTreeMap::new();
+    for Chosen { range, .. } in device.iter().filter(|section| section.holds.is_read()) {
+        let run = data.slice(range.start, range.end.saturating_sub(range.start));
+        let run = run.ok_or(Error::Internal("no such section"))?;
+        if matches!(Magic::identify(run.bytes()), Magic::Bundle | Magic::CompressedBundle) {
+            runs.insert((range.start, range.end), run);
+        }
+    }
     let device: HashSet<_> = device.iter().map(|section| (&section.range, section.name.as_slice())).collect();
-    let bundles: HashSet<_> = bundles.iter().collect();
+    let has_bundles = |range: &Range<u64>, name: &[u8]| {
+        runs.contains_key(&(range.start, range.end)) && device.contains(&(range, name))
+    };
+    match find(data.bytes(), data.offset(), has_bundles).with_path(data.path())? {
+        Some(Overlap { bundles, other, offset }) => {
+            Err(Error::SharedBytes { path: data.path().to_owned(), bundles, other, offset })
+        }
+        None => Ok(runs.into_values().collect()),
+    }
+}
+
+/// The first section in the order of the file that shares bytes with one that `has_bundles`. Offsets in errors count from `base`.
+fn find(
+    data: &[u8],
+    base: u64,
+    has_bundles: impl Fn(&Range<u64>, &[u8]) -> bool,
+) -> Result<Option<Overlap>, Malformed> {
     let broken = |error: object::read::Error| Malformed::Object { what: error.to_string(), offset: base };
     let file = File::parse(data).map_err(broken)?;
     let mut lying = match &file {
@@ -71,7 +102,7 @@ pub(crate) fn find(data: &[u8], base: u64, bundles: &[Range<u64>]) -> Result<Opt
     for section in file.sections() {
         let Some((start, size)) = section.file_range().filter(|(_, size)| *size > 0) else { continue };
         let (name, range) = (section.name_bytes().unwrap_or_default(), start..start.saturating_add(size));
-        let has_bundles = bundles.contains(&range) && device.contains(&(&range, name));
+        let has_bundles = has_bundles(&range, name);
         lying.push(Lying { what: What::Section(name), range, has_bundles });
     }
     Ok(first_overlap(lying))

@@ -4,8 +4,14 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
+
 use crate::bytes::len_u64;
-use crate::error::{Error, Result, WithPath, printable, printable_name};
+use crate::display::{printable, printable_name};
+use crate::error::{Error, Result, WithPath};
+
+/// The bytes that are escaped in a URI.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
 /// A step into a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +88,22 @@ impl Place {
         &self.origin
     }
 
+    /// The file that its bytes lie in; of inflated bytes, the one that was searched.
+    pub(crate) fn origin_file(&self) -> &Path {
+        match &self.origin {
+            Origin::File(file) => file,
+            Origin::Inflated => &self.file,
+        }
+    }
+
+    /// The name of the innermost member on the way.
+    pub(crate) fn innermost_member(&self) -> Option<&[u8]> {
+        self.steps.iter().rev().find_map(|step| match step {
+            Step::Member(name) => Some(name.as_slice()),
+            _ => None,
+        })
+    }
+
     /// The names of the members on the way, joined by slashes; none if there are none.
     pub fn member(&self) -> Option<String> {
         let names: Vec<String> = self.steps.iter().filter_map(Step::member_name).collect();
@@ -106,15 +128,12 @@ impl Place {
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) if the file has a relative path, and the system does not tell what it is relative to.
     pub fn uri(&self, range: Range<u64>, inflated: Option<Range<u64>>) -> Result<String> {
-        let file = match &self.origin {
-            Origin::File(file) => file,
-            Origin::Inflated => &self.file,
-        };
+        let file = self.origin_file();
         let file = std::path::absolute(file).with_path(file)?;
-        let mut uri = format!("file://{}#", percent_encoded(file.as_os_str().as_encoded_bytes()));
+        let mut uri = format!("file://{}#", percent_encode(file.as_os_str().as_encoded_bytes(), ESCAPED));
         if self.origin == Origin::Inflated {
-            let way: Vec<String> = self.steps.iter().map(|step| percent_encoded(step.to_string().as_bytes())).collect();
-            uri.push_str(&format!("member={}&", way.join("/")));
+            let way: Vec<String> = self.steps.iter().map(Step::to_string).collect();
+            uri.push_str(&format!("member={}&", percent_encode(way.join("/").as_bytes(), ESCAPED)));
         }
         uri.push_str(&format!("offset={}&size={}", range.start, length(&range)));
         if let Some(inner) = inflated {
@@ -162,12 +181,6 @@ impl fmt::Display for Place {
         f.write_str(&printable(&self.file.to_string_lossy()))?;
         self.steps.iter().try_for_each(|step| write!(f, "({step})"))
     }
-}
-
-fn percent_encoded(text: &[u8]) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
-    let encode = |&byte: &u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    text.iter().map(encode).collect()
 }
 
 #[cfg(test)]

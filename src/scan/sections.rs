@@ -17,39 +17,38 @@
 //!
 //! Names: clang 22.1.8, both HIP drivers; CUDA 13.5; DPC++ 2025.3; rocm-kpack of February 2026.
 //!
+//! LLVM's packager looks for offload binaries alone, and for fewer of them: see [`of_packager`].
+//!
 //! Rejected: what `container::host` rejects.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::ops::Range;
-
 use object::ObjectKind;
+use object::elf::SectionType;
 
-use super::unread::Unread;
-use crate::bytes::slice;
 use crate::check;
 use crate::container::host::{self, Chosen, Section};
+use crate::container::magic::{Magic, Unread};
 use crate::error::Malformed;
-
-/// The machines of ELF files that are device code.
-pub(super) const EM_CUDA: u16 = 190;
-pub(super) const EM_AMDGPU: u16 = 224;
-
-pub(super) const ELF_MAGIC: &[u8] = b"\x7fELF";
 
 /// What a section holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holds {
-    /// Bundles or offload binaries, as its content tells.
+    /// Containers that are read, as the content tells.
     Containers,
+    /// The same, for LLVM's packager too: it takes them for offload binaries.
+    OffloadBinaries,
     /// A code object of a fat object, together with sections of the same kind.
     FatObject,
     /// Something that is recognised, but not read.
     Unread(Unread),
 }
 
-/// How a section is told by its name.
+/// How a section is told by its header.
 #[derive(Clone, Copy)]
-enum Name {
+enum Header {
+    /// By its type, which ELF alone has.
+    Type(SectionType),
+    /// By its name.
     Is(&'static str),
     Begins(&'static str),
     /// The same, unless the file is yet to be linked.
@@ -60,32 +59,48 @@ const CUDA: Holds = Holds::Unread(Unread::device_code("CUDA fatbins"));
 const SYCL: Holds = Holds::Unread(Unread::device_code("SYCL device images"));
 const KPACK: Holds = Holds::Unread(Unread::device_code("reference to kpack archives"));
 
-/// What sections hold, by name. The first row that fits counts.
-const SECTIONS: [(Name, Holds); 14] = [
-    (Name::Is(".hip_fatbin"), Holds::Containers),
-    (Name::Is(".hip_fat"), Holds::Containers),
-    (Name::Begins(".llvm.offloading"), Holds::Containers),
-    (Name::Is(".llvm.of"), Holds::Containers),
-    (Name::BeginsLinked("__CLANG_OFFLOAD_BUNDLE__sycl-"), SYCL),
-    (Name::Begins("__CLANG_OFFLOAD_BUNDLE__"), Holds::FatObject),
-    (Name::Is("OFFLOAD_DEVICE_CODE"), SYCL),
-    (Name::Is(".tgtimg"), SYCL),
-    (Name::Is(".nv_fatbin"), CUDA),
-    (Name::Is(".nv_fatb"), CUDA),
-    (Name::Is("__nv_relfatbin"), CUDA),
-    (Name::Is("__nv_rel"), CUDA),
-    (Name::Is(".rocm_kpack_ref"), KPACK),
-    (Name::Is(".kpackrf"), KPACK),
+/// What lld makes of `.llvm.offloading` in programs and libraries, which have no table for longer names.
+const CUT_NAME: &str = ".llvm.of";
+
+/// What sections hold. The first row that fits counts.
+const SECTIONS: [(Header, Holds); 15] = [
+    (Header::Type(SectionType(0x6fff_4c0b)), Holds::OffloadBinaries),
+    (Header::Is(".hip_fatbin"), Holds::Containers),
+    (Header::Is(".hip_fat"), Holds::Containers),
+    (Header::Begins(".llvm.offloading"), Holds::OffloadBinaries),
+    (Header::Is(CUT_NAME), Holds::OffloadBinaries),
+    (Header::BeginsLinked("__CLANG_OFFLOAD_BUNDLE__sycl-"), SYCL),
+    (Header::Begins("__CLANG_OFFLOAD_BUNDLE__"), Holds::FatObject),
+    (Header::Is("OFFLOAD_DEVICE_CODE"), SYCL),
+    (Header::Is(".tgtimg"), SYCL),
+    (Header::Is(".nv_fatbin"), CUDA),
+    (Header::Is(".nv_fatb"), CUDA),
+    (Header::Is("__nv_relfatbin"), CUDA),
+    (Header::Is("__nv_rel"), CUDA),
+    (Header::Is(".rocm_kpack_ref"), KPACK),
+    (Header::Is(".kpackrf"), KPACK),
 ];
 
-impl Name {
-    fn fits(self, section: &[u8], object: ObjectKind) -> bool {
+impl Holds {
+    pub(super) fn is_read(self) -> bool {
+        matches!(self, Self::Containers | Self::OffloadBinaries)
+    }
+}
+
+impl Header {
+    fn fits(self, section: &Section<'_>) -> bool {
+        let section_name = section.name.unwrap_or_default();
         match self {
-            Self::Is(name) => section == name.as_bytes(),
-            Self::Begins(name) => section.starts_with(name.as_bytes()),
-            Self::BeginsLinked(name) => object != ObjectKind::Relocatable && section.starts_with(name.as_bytes()),
+            Self::Type(number) => section.section_type == Some(number),
+            Self::Is(name) => section_name == name.as_bytes(),
+            Self::Begins(name) => section_name.starts_with(name.as_bytes()),
+            Self::BeginsLinked(name) => is_linked(section) && section_name.starts_with(name.as_bytes()),
         }
     }
+}
+
+fn is_linked(section: &Section<'_>) -> bool {
+    section.object != ObjectKind::Relocatable
 }
 
 /// The sections of an object, as far as a search wants to know.
@@ -102,31 +117,23 @@ pub(super) struct Sections {
     pub(super) hidden: Option<Malformed>,
 }
 
-/// The machine of an ELF file that begins with `head`.
-pub(super) fn elf_machine(head: &[u8]) -> Option<u16> {
-    let machine = *slice(head, 18, 2)?.first_chunk()?;
-    match head.starts_with(ELF_MAGIC).then(|| head.get(5))? {
-        Some(1) => Some(u16::from_le_bytes(machine)),
-        Some(2) => Some(u16::from_be_bytes(machine)),
-        _ => None,
-    }
-}
-
 /// The sections of an object that hold device code. Offsets in errors count from `base`.
 pub(super) fn read(data: &[u8], base: u64) -> Result<Sections, Malformed> {
     let (mut count, mut nameless, mut empty, mut is_linked) = (0_usize, 0_usize, Vec::new(), false);
     let chosen = host::sections(data, base, |section| {
         count = count.saturating_add(1);
         nameless = nameless.saturating_add(usize::from(section.name.is_err()));
-        is_linked = section.object != ObjectKind::Relocatable;
+        is_linked = self::is_linked(section);
         let holds = holds(section);
-        if holds == Some(Holds::Containers) && section.range.is_none() {
+        if holds.is_some_and(Holds::is_read) && section.range.is_none() {
             empty.push(section.name.unwrap_or_default().to_vec());
         }
         Ok(holds)
     })?;
     let hidden = match nameless {
-        _ if data.starts_with(ELF_MAGIC) => check::elf::check_names(data).err().map(|malformed| malformed.moved(base)),
+        _ if Magic::identify(data).is_elf() => {
+            check::elf::check_names(data).err().map(|malformed| malformed.moved(base))
+        }
         0 => None,
         // Linkers and `strip` leave names behind that were in a table which a program no longer has.
         _ if host::has_no_names(data) => None,
@@ -135,16 +142,22 @@ pub(super) fn read(data: &[u8], base: u64) -> Result<Sections, Malformed> {
     Ok(Sections { chosen, is_linked, count, empty, hidden })
 }
 
-/// Where an object keeps bundles and offload binaries, in the order of its sections. Offsets in errors count from `base`.
-pub(crate) fn containers(data: &[u8], base: u64) -> Result<Vec<Range<u64>>, Malformed> {
-    let sections = read(data, base)?.chosen.into_iter().filter(|section| section.holds == Holds::Containers);
-    Ok(sections.map(|section| section.range).collect())
+fn holds(section: &Section<'_>) -> Option<Holds> {
+    SECTIONS.iter().find(|(header, _)| header.fits(section)).map(|(_, holds)| *holds)
 }
 
-fn holds(section: &Section<'_>) -> Option<Holds> {
-    if section.holds_offload_binaries == Some(true) {
-        return Some(Holds::Containers);
-    }
-    let name = section.name.unwrap_or_default();
-    SECTIONS.iter().find(|(known, _)| known.fits(name, section.object)).map(|(_, holds)| *holds)
+/// Where LLVM's packager finds offload binaries in an object, in the order of its sections: in ELF files the type of a section
+/// tells, in others the name, which is only cut where linkers cut it. Offsets in errors count from `base`.
+///
+/// # Errors
+/// Those of [`host::sections`], and names of COFF and PE that cannot be read.
+pub(super) fn of_packager(data: &[u8], base: u64) -> Result<Vec<Chosen<Holds>>, Malformed> {
+    host::sections(data, base, |section| {
+        let holds = match section.section_type {
+            Some(_) => holds(&Section { name: Ok(b""), ..*section }),
+            None if section.name? == CUT_NAME.as_bytes() && !is_linked(section) => None,
+            None => holds(section),
+        };
+        Ok(holds.filter(|holds| *holds == Holds::OffloadBinaries))
+    })
 }

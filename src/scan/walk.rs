@@ -6,18 +6,18 @@ use std::path::Path;
 use super::budget::{self, Budget, Spent};
 use super::found::{Finding, Format, Found, ID_MAX};
 use super::place::{Place, Step};
-use super::sections::{self, ELF_MAGIC, EM_AMDGPU, EM_CUDA, Holds};
-use super::unread::{NO_CONTENT, NO_SECTIONS, Unread};
+use super::sections::{self, Holds, Sections};
 use super::wide::Wide;
-use super::zip::{self, Method, ZipContent};
-use super::{Checksums, ContentKind, Scan, Visitor, amdgpu};
+use super::zip::{self, ZipContent};
+use super::{Checksums, ContentKind, Scan, Unread, Visitor, amdgpu};
 use crate::bytes::len_u64;
-use crate::container::archive::{Archive, Location, Sources};
+use crate::container::archive::{Archive, ArchiveMember, Location, Sources, locate};
 use crate::container::host::Chosen;
+use crate::container::magic::Magic;
 use crate::container::object::FatObject;
-use crate::container::offload_binary::{self, OffloadBinary};
+use crate::container::offload_binary::OffloadBinary;
 use crate::container::sequence::{Bundle, Bundles, Inflate};
-use crate::container::{Container, MAGIC, bitcode, compressed, host};
+use crate::container::{Container, bitcode, host};
 use crate::error::{Error, FileKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 
@@ -27,113 +27,115 @@ const DEPTH_MAX: u32 = 16;
 /// How much of a member is inflated to tell whether it is worth more.
 const HEAD: u64 = 4096;
 
+/// An ELF file whose sections, in which device code would be found, are not named.
+const NO_SECTIONS: Unread = Unread::anything("ELF file without section headers");
+
+/// A section for device code that has none of its own: the file holds nothing but debugging information, or was split.
+const NO_CONTENT: Unread = Unread::anything("section for device code without content in this file");
+
 /// A walk, and who is told what it finds.
-pub(super) struct Walk<'w, 'v> {
+pub(super) struct Walk<'a, 'w, 'v> {
     scan: Scan,
-    sources: Sources,
+    reach: Reach,
+    sources: Sources<'a>,
     budget: Budget,
     /// How many bundles were found.
     bundles: u64,
     visitor: &'w mut Visitor<'v>,
 }
 
-/// The format of some bytes, according to their beginning.
-enum Look {
-    Bundles,
-    Text,
-    OffloadBinaries,
-    Bitcode,
-    CodeObject,
-    Object,
-    Archive,
-    Zip,
-    Unread(Unread),
-    Nothing,
-}
-
-impl Look {
-    fn at(data: &[u8]) -> Self {
-        if data.starts_with(MAGIC.as_bytes()) || data.starts_with(compressed::MAGIC) {
-            Self::Bundles
-        } else if data.starts_with(&offload_binary::MAGIC) {
-            Self::OffloadBinaries
-        } else if bitcode::is_bitcode(data) {
-            Self::Bitcode
-        } else if matches!(sections::elf_machine(data), Some(EM_CUDA | EM_AMDGPU)) {
-            Self::CodeObject
-        } else if Archive::is_archive(data) {
-            Self::Archive
-        } else if zip::is_zip(data) {
-            Self::Zip
-        } else if Wide::text_of(data).is_some() {
-            Self::Text
-        } else if host::is_object(data) || data.starts_with(ELF_MAGIC) {
-            Self::Object
-        } else {
-            Unread::of(data).map_or(Self::Nothing, Self::Unread)
-        }
-    }
+/// Which parts of a file a walk looks into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// All that may hold device code.
+    Everything,
+    /// Where LLVM's packager finds offload binaries: in the file itself, in sections of objects, in bitcode, and in members of
+    /// archives that are any of these. What it finds there it takes for offload binaries unseen; nothing in images is searched. No
+    /// budget limits it, and the first error ends it.
+    Packager,
 }
 
 /// The kind of a file that begins with `data` and is not a bundle.
 pub(crate) fn file_kind(data: &[u8]) -> FileKind {
-    match Look::at(data) {
-        Look::Nothing if data.is_empty() => FileKind::Empty,
-        Look::Nothing | Look::Text | Look::Unread(_) => FileKind::Other,
+    let is_fat = |sections: Sections| sections.chosen.iter().any(|section| section.holds == Holds::FatObject);
+    match Magic::identify(data) {
+        _ if data.is_empty() => FileKind::Empty,
         // One that is compressed: the other forms are bundles.
-        Look::Bundles => FileKind::FatObject,
-        Look::OffloadBinaries => FileKind::OffloadBinary,
-        Look::Bitcode => FileKind::Bitcode,
-        Look::CodeObject => FileKind::CodeObject,
-        Look::Object => match sections::read(data, 0) {
-            Ok(sections) if sections.chosen.iter().any(|section| section.holds == Holds::FatObject) => {
-                FileKind::FatObject
+        Magic::Bundle | Magic::CompressedBundle => FileKind::FatObject,
+        Magic::OffloadBinary => FileKind::OffloadBinary,
+        Magic::Bitcode => FileKind::Bitcode,
+        Magic::AmdGpu | Magic::Cubin => FileKind::CodeObject,
+        magic @ (Magic::Elf | Magic::BrokenElf | Magic::Coff | Magic::Pe) => {
+            match (magic, sections::read(data, 0).map(is_fat)) {
+                (_, Ok(true)) => FileKind::FatObject,
+                // Anything may begin like a COFF object.
+                (Magic::Coff, Err(_)) => FileKind::Other,
+                (Magic::Coff, Ok(_)) => FileKind::Coff,
+                (Magic::Pe, _) => FileKind::Pe,
+                _ => FileKind::Elf,
             }
-            _ if data.starts_with(ELF_MAGIC) => FileKind::Elf,
-            _ if data.starts_with(b"MZ") => FileKind::Pe,
-            Ok(_) => FileKind::Coff,
-            // Anything may begin like a COFF object.
-            Err(_) => FileKind::Other,
-        },
-        Look::Archive => FileKind::Archive,
-        Look::Zip => FileKind::Zip,
+        }
+        Magic::Archive => FileKind::Archive,
+        Magic::Zip => FileKind::Zip,
+        _ => FileKind::Other,
     }
 }
 
-impl<'w, 'v> Walk<'w, 'v> {
-    pub(super) fn new(scan: Scan, data: Slice<'_>, visitor: &'w mut Visitor<'v>) -> Self {
+impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
+    pub(super) fn new(scan: Scan, data: Slice<'a>, visitor: &'w mut Visitor<'v>) -> Self {
         let (sources, budget) = (Sources::new(data), Budget::new(scan.limits, data.len()));
-        Self { scan, sources, budget, bundles: 0, visitor }
+        Self { scan, reach: Reach::Everything, sources, budget, bundles: 0, visitor }
+    }
+
+    /// A walk that goes no further than LLVM's packager.
+    pub(super) fn of_packager(scan: Scan, data: Slice<'a>, visitor: &'w mut Visitor<'v>) -> Self {
+        Self { reach: Reach::Packager, ..Self::new(scan, data, visitor) }
     }
 
     /// Walks a whole file.
-    pub(super) fn file(&mut self, data: Slice<'_>) -> Result<()> {
-        self.look(&Place::of_file(data.path()), data, DEPTH_MAX)
+    pub(super) fn file(mut self, data: Slice<'_>) -> Result<Sources<'a>> {
+        self.look(&Place::of_file(data.path()), data, DEPTH_MAX)?;
+        Ok(self.sources)
     }
 
     fn look(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
-        let look = Look::at(data.bytes());
-        let Some(depth) = depth.checked_sub(1) else {
-            let (what, offset) = ("containers", data.offset());
-            let error = Error::malformed(data.path(), Malformed::Nested { what, most: DEPTH_MAX, offset });
-            return if matches!(look, Look::Nothing) { Ok(()) } else { self.broken(place, data, error) };
-        };
-        if matches!(look, Look::Nothing) || !self.spend(place, data, |budget| budget.take(data.len()))? {
+        let magic = Magic::identify(data.bytes());
+        if !magic.may_hold_code() {
             return Ok(());
         }
-        match look {
-            Look::Nothing => Ok(()),
-            Look::Bundles | Look::Text => self.bundles(place, data, &Wide, Wide::form_of, depth),
-            Look::OffloadBinaries => {
-                self.bundles(place, data, &OffloadBinary::default(), |_| Ok(Format::OffloadBinary), depth)
-            }
-            Look::Bitcode => self.bitcode(place, data, depth),
-            Look::CodeObject => self.code_object(place, data),
-            Look::Object => self.object(place, data, depth),
-            Look::Archive => self.archive(place, data, depth),
-            Look::Zip => self.zip(place, data, depth),
-            Look::Unread(what) => self.unread(place, data, what),
+        let (what, levels) = match self.reach {
+            Reach::Everything => ("containers", 1),
+            Reach::Packager => ("archives", u32::from(magic == Magic::Archive)),
+        };
+        let Some(depth) = depth.checked_sub(levels) else {
+            let offset = data.offset();
+            let error = Error::malformed(data.path(), Malformed::Nested { what, most: DEPTH_MAX, offset });
+            return self.broken(place, data, error);
+        };
+        if !self.spend(place, data, |budget| budget.take(data.len()))? {
+            return Ok(());
         }
+        match magic {
+            Magic::OffloadBinary => self.offload_binaries(place, data, depth),
+            Magic::Bitcode => self.bitcode(place, data, depth),
+            Magic::Archive => self.archive(place, data, depth),
+            Magic::AmdGpu | Magic::Cubin if self.reach == Reach::Everything => self.code_object(place, data),
+            Magic::Elf | Magic::AmdGpu | Magic::Cubin | Magic::Coff | Magic::Pe => {
+                self.object(place, data, magic, depth)
+            }
+            // LLVM's packager takes anything else for a file without offload binaries.
+            _ if self.reach == Reach::Packager => Ok(()),
+            Magic::BrokenElf => self.object(place, data, magic, depth),
+            Magic::Bundle | Magic::CompressedBundle | Magic::TextBundle => {
+                self.bundles(place, data, &Wide, Wide::form_of, depth)
+            }
+            Magic::Zip => self.zip(place, data, depth),
+            magic => magic.unread().map_or(Ok(()), |what| self.unread(place, data, what)),
+        }
+    }
+
+    fn offload_binaries(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
+        self.bundles(place, data, &OffloadBinary::default(), |_| Ok(Format::OffloadBinary), depth)
     }
 
     /// Whether the search may go on after what this costs. That it may not is told once.
@@ -143,8 +145,8 @@ impl<'w, 'v> Walk<'w, 'v> {
         data: Slice<'_>,
         cost: impl FnOnce(&mut Budget) -> Result<(), Spent>,
     ) -> Result<bool> {
-        if self.budget.is_spent {
-            return Ok(false);
+        if self.reach == Reach::Packager || self.budget.is_spent {
+            return Ok(!self.budget.is_spent);
         }
         let Err((what, limit)) = cost(&mut self.budget) else { return Ok(true) };
         self.budget.is_spent = true;
@@ -171,7 +173,7 @@ impl<'w, 'v> Walk<'w, 'v> {
 
     fn broken(&mut self, place: &Place, data: Slice<'_>, error: Error) -> Result<()> {
         // Nothing is wrong with the data when a temporary file cannot be written.
-        if matches!(error, Error::Temporary { .. }) {
+        if self.reach == Reach::Packager || matches!(error, Error::Temporary { .. }) {
             return Err(error);
         }
         self.tell(1, data, Finding::Broken { place, error })
@@ -225,7 +227,9 @@ impl<'w, 'v> Walk<'w, 'v> {
         let ids = place.weight().saturating_add(budget::ids_len(bundle));
         if self.spend(place, data, |budget| budget.take(ids))? {
             self.tell(budget::found_in(bundle), data, Finding::Bundle(*found))?;
-            self.nested(place, data, bundle, depth)?;
+            if self.reach == Reach::Everything {
+                self.nested(place, data, bundle, depth)?;
+            }
             data.looked_at();
         }
         Ok(())
@@ -238,14 +242,13 @@ impl<'w, 'v> Walk<'w, 'v> {
         let mut left = stored_len;
         for (index, entry) in bundle.entries.iter().enumerate() {
             let Some(head) = bundle.head(index, ContentKind::HEAD_LEN) else { continue };
-            let is_bundle = match ContentKind::of(head) {
-                ContentKind::Bundle => true,
-                ContentKind::FatBinary => false,
-                _ => continue,
-            };
+            let magic = Magic::identify(head);
+            if !magic.is_container() && magic != Magic::FatBinary {
+                continue;
+            }
             let id = entry.id.get(..ID_MAX).unwrap_or(&entry.id);
             let place = place.join(Step::Entry(id.to_vec()));
-            if let Some(what) = Unread::of(head).filter(|_| !is_bundle) {
+            if let Some(what) = magic.unread() {
                 let (place, offset) = match bundle.in_place(index) {
                     Some(data) => (place, data.offset()),
                     None => (place.inflated(), 0),
@@ -286,7 +289,11 @@ impl<'w, 'v> Walk<'w, 'v> {
         let objects: Vec<Input> = embedded.contents.into_iter().map(|object| Input::from_bytes(path, object)).collect();
         let in_order = embedded.order.into_iter().filter_map(|index| objects.get(index));
         for (index, object) in in_order.enumerate() {
-            self.look(&place.join(Step::Embedded(index)).inflated(), object.as_slice(), depth)?;
+            let place = place.join(Step::Embedded(index));
+            match self.reach {
+                Reach::Everything => self.look(&place.inflated(), object.as_slice(), depth)?,
+                Reach::Packager => self.offload_binaries(&place, object.as_slice(), depth)?,
+            }
         }
         Ok(())
     }
@@ -304,16 +311,20 @@ impl<'w, 'v> Walk<'w, 'v> {
         }
     }
 
-    fn object(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
+    fn object(&mut self, place: &Place, data: Slice<'_>, magic: Magic, depth: u32) -> Result<()> {
+        if self.reach == Reach::Packager {
+            let sections = sections::of_packager(data.bytes(), data.offset()).with_path(data.path())?;
+            return sections.into_iter().try_for_each(|section| self.section(place, data, section, true, depth));
+        }
         let sections = match sections::read(data.bytes(), data.offset()).with_path(data.path()) {
             Ok(sections) => sections,
-            Err(error) if host::is_certainly_object(data.bytes()) => return self.broken(place, data, error),
-            Err(_) => return Ok(()),
+            Err(_) if magic == Magic::Coff && !host::is_certainly_coff(data.bytes()) => return Ok(()),
+            Err(error) => return self.broken(place, data, error),
         };
         if let Some(hidden) = sections.hidden {
             let error = Error::malformed(data.path(), hidden);
             self.tell(1, data, Finding::Hidden { place, error })?;
-        } else if sections.count == 0 && data.bytes().starts_with(ELF_MAGIC) {
+        } else if sections.count == 0 && magic.is_elf() {
             self.unread(place, data, NO_SECTIONS)?;
         }
         for name in sections.empty {
@@ -342,10 +353,11 @@ impl<'w, 'v> Walk<'w, 'v> {
         let place = place.join(Step::Section(name));
         match holds {
             Holds::FatObject => Ok(()),
+            Holds::OffloadBinaries if self.reach == Reach::Packager => self.offload_binaries(&place, section, depth),
             Holds::Unread(_) if section.is_empty() => Ok(()),
             Holds::Unread(what) => self.unread(&place, section, what),
-            Holds::Containers => match Look::at(section.bytes()) {
-                Look::Bundles | Look::OffloadBinaries => self.look(&place, section, depth),
+            Holds::Containers | Holds::OffloadBinaries => match Magic::identify(section.bytes()) {
+                magic if magic.is_container() => self.look(&place, section, depth),
                 // In an object that is yet to be linked, the code may come from another one.
                 _ if section.is_empty() => Ok(()),
                 _ if !is_linked && section.bytes().iter().take(4096).all(|&byte| byte == 0) => Ok(()),
@@ -355,11 +367,20 @@ impl<'w, 'v> Walk<'w, 'v> {
     }
 
     fn archive(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
-        let archive = match Archive::read(data) {
-            Ok(archive) => archive,
-            Err(error) => return self.broken(place, data, error),
-        };
-        for member in archive.members() {
+        match Archive::read(data) {
+            Ok(archive) => self.members(place, data, archive.members(), depth),
+            Err(error) => self.broken(place, data, error),
+        }
+    }
+
+    fn members<'m>(
+        &mut self,
+        place: &Place,
+        data: Slice<'_>,
+        members: impl Iterator<Item = Result<ArchiveMember<'m>>>,
+        depth: u32,
+    ) -> Result<()> {
+        for member in members {
             let member = match member {
                 Ok(member) => member,
                 Err(error) => return self.broken(place, data, error),
@@ -370,10 +391,14 @@ impl<'w, 'v> Walk<'w, 'v> {
                 return Ok(());
             }
             let place = place.join(Step::Member(member.name.to_vec()));
-            match member.location {
-                Location::Inside(slice) => self.look(&place, slice, depth)?,
-                Location::Beside(path) => self.beside(&place, data, &path, depth)?,
-            }
+            let looked = match member.location {
+                Location::Inside(slice) => self.look(&place, slice, depth),
+                Location::Beside(path) => self.beside(&place, data, &path, depth),
+            };
+            looked.map_err(|error| match self.reach {
+                Reach::Everything => error,
+                Reach::Packager => locate(error, data.path(), member.name),
+            })?;
             data.looked_at();
         }
         Ok(())
@@ -397,7 +422,7 @@ impl<'w, 'v> Walk<'w, 'v> {
         for member in members {
             let place = place.join(Step::Member(member.name));
             match member.content {
-                Ok(content) if content.method == Method::Stored => self.stored_member(&place, data, &content, depth)?,
+                Ok(content) if content.method.is_none() => self.stored_member(&place, data, &content, depth)?,
                 Ok(content) => self.inflated_member(place.inflated(), &content, depth)?,
                 Err(error) => self.broken(&place, data, error)?,
             }
@@ -423,9 +448,10 @@ impl<'w, 'v> Walk<'w, 'v> {
 
     fn inflated_member(&mut self, place: Place, content: &ZipContent<'_>, depth: u32) -> Result<()> {
         let path = content.stored.path();
-        let input = match content.head(HEAD).map(|head| Look::at(&head)) {
-            Ok(Look::Nothing) => return Ok(()),
-            Ok(Look::Unread(what)) => {
+        let magic = content.head(HEAD).map(|head| Magic::identify(&head));
+        let input = match magic.map(|magic| (magic.may_hold_code(), magic.unread())) {
+            Ok((false, _)) => return Ok(()),
+            Ok((_, Some(what))) => {
                 return self.tell(1, content.stored, Finding::Unread { place: &place, offset: 0, what });
             }
             Ok(_) if content.size > self.scan.limits.inflated => {

@@ -4,29 +4,18 @@
 use super::found::Format;
 use crate::bytes::len_u64;
 use crate::container::binary::Binary;
+use crate::container::magic::Magic;
 use crate::container::object::FatObject;
 use crate::container::sequence::Bundle;
 use crate::container::text::Text;
-use crate::container::{Container, Contents, MAGIC, Member, object};
+use crate::container::{Container, Contents, Member, object};
 use crate::error::{Malformed, Result};
 use crate::io::piece::Piece;
-
-/// What begins the comments in which text bundles have their markers.
-const COMMENTS: [&str; 3] = ["//", "#", ";"];
 
 /// A bundle of the form that its first bytes tell.
 pub(crate) struct Wide;
 
 impl Wide {
-    /// The text bundle that begins with `head`: its first line that is not empty is a start marker.
-    pub(crate) fn text_of(head: &[u8]) -> Option<Text> {
-        let head = head.trim_ascii_start();
-        COMMENTS.into_iter().map(|comment| Text { comment }).find(|text| {
-            let rest = head.strip_prefix(text.comment.as_bytes()).and_then(|rest| rest.strip_prefix(b" "));
-            rest.is_some_and(|rest| rest.starts_with(MAGIC.as_bytes()))
-        })
-    }
-
     /// The form of a bundle that was read as one of any form.
     ///
     /// # Errors
@@ -38,12 +27,10 @@ impl Wide {
 
     /// The form of a bundle that begins with `head`.
     pub(crate) fn format_of(head: &[u8]) -> Option<Format> {
-        if head.starts_with(MAGIC.as_bytes()) {
-            Some(Format::Bundle)
-        } else if Self::text_of(head).is_some() {
-            Some(Format::TextBundle)
-        } else {
-            object::Format::of(head).map(|_| Format::FatObject)
+        match Magic::identify(head) {
+            Magic::Bundle => Some(Format::Bundle),
+            Magic::TextBundle => Some(Format::TextBundle),
+            _ => object::Format::of(head).map(|_| Format::FatObject),
         }
     }
 }
@@ -58,7 +45,7 @@ impl Container for Wide {
             Some(Format::Bundle) => Binary::default().read(data, total, base),
             Some(Format::TextBundle) => {
                 let end = base.saturating_add(len_u64(data));
-                let whole = Self::text_of(data).filter(|_| len_u64(data) == total);
+                let whole = Text::of(data).filter(|_| len_u64(data) == total);
                 let what = || "the text bundle".to_owned();
                 let text = whole.ok_or_else(|| Malformed::Truncated { what: what(), offset: base, needed: total, end });
                 text?.read(data, total, base)

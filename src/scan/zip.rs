@@ -8,11 +8,15 @@
 //! they count, or none where the file begins with one, encrypted members, other methods of compression, sizes and checksums that disagree.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::io::{BufReader, Read};
+use std::io::Read;
 
-use flate2::read::DeflateDecoder;
+#[cfg(feature = "zlib")]
+use flate2::{Crc, read::DeflateDecoder};
+#[cfg(not(feature = "zlib"))]
+use rawzip::Crc32 as Crc;
 use rawzip::{CompressionMethod, ZipArchive};
 
+use crate::container::stream::Method;
 use crate::error::{Error, Malformed, Result};
 use crate::io::input::Slice;
 
@@ -21,14 +25,6 @@ const DEFLATE_MAX: u64 = 1032;
 
 /// What a member begins with.
 const LOCAL_HEADER: &[u8] = b"PK\x03\x04";
-
-/// How a member's bytes are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Method {
-    Stored,
-    Deflate,
-    Zstd,
-}
 
 /// A member of a zip file.
 pub(super) struct ZipMember<'a> {
@@ -39,16 +35,12 @@ pub(super) struct ZipMember<'a> {
 
 /// The bytes of a member.
 pub(super) struct ZipContent<'a> {
-    pub(super) method: Method,
+    /// How they are compressed, if they are: with zlib means deflated.
+    pub(super) method: Option<Method>,
     pub(super) stored: Slice<'a>,
     /// The size in bytes when inflated, as claimed.
     pub(super) size: u64,
     crc: u32,
-}
-
-/// Whether a file that begins with `head` is a zip file.
-pub(super) fn is_zip(head: &[u8]) -> bool {
-    head.starts_with(LOCAL_HEADER) || head.starts_with(b"PK\x05\x06")
 }
 
 /// The members of a zip file that are files, in the order of its directory; and why there are no more of them, if the
@@ -81,7 +73,7 @@ fn read_directory<'a>(data: Slice<'a>, members: &mut Vec<ZipMember<'a>>) -> Resu
             let method = method_of(entry.compression_method(), entry.flags().is_encrypted());
             let method = method.map_err(|reason| malformed(data, at, reason))?;
             let (size, crc) = (entry.uncompressed_size_hint(), entry.crc32());
-            if method == Method::Deflate && size > stored.len().saturating_mul(DEFLATE_MAX) {
+            if method == Some(Method::Zlib) && size > stored.len().saturating_mul(DEFLATE_MAX) {
                 let reason = format!("{size} bytes are recorded as deflated to {}", stored.len());
                 return Err(malformed(data, at, reason));
             }
@@ -100,12 +92,12 @@ fn read_directory<'a>(data: Slice<'a>, members: &mut Vec<ZipMember<'a>>) -> Resu
     }
 }
 
-fn method_of(method: CompressionMethod, encrypted: bool) -> Result<Method, String> {
+fn method_of(method: CompressionMethod, encrypted: bool) -> Result<Option<Method>, String> {
     match method {
         _ if encrypted => Err("the member is encrypted".to_owned()),
-        CompressionMethod::STORE => Ok(Method::Stored),
-        CompressionMethod::DEFLATE => Ok(Method::Deflate),
-        CompressionMethod::ZSTD => Ok(Method::Zstd),
+        CompressionMethod::STORE => Ok(None),
+        CompressionMethod::DEFLATE => Ok(Some(Method::Zlib)),
+        CompressionMethod::ZSTD => Ok(Some(Method::Zstd)),
         other => Err(format!("the member is compressed with method {}, which is not supported", other.as_u16())),
     }
 }
@@ -120,11 +112,15 @@ impl<'a> ZipContent<'a> {
     pub(super) fn reader(&self) -> std::io::Result<impl Read + use<'a>> {
         let reader = self.stored.reader();
         let inflated: Box<dyn Read + 'a> = match self.method {
-            Method::Stored => Box::new(reader),
-            Method::Deflate => Box::new(DeflateDecoder::new(BufReader::new(reader))),
-            Method::Zstd => Box::new(zstd::Decoder::new(reader)?),
+            None => Box::new(reader),
+            #[cfg(feature = "zlib")]
+            Some(Method::Zlib) => Box::new(DeflateDecoder::new(std::io::BufReader::new(reader))),
+            #[cfg(feature = "zstd")]
+            Some(Method::Zstd) => Box::new(zstd::Decoder::new(reader)?),
+            #[cfg(not(all(feature = "zlib", feature = "zstd")))]
+            Some(method) => return Err(std::io::Error::other(method.left_out())),
         };
-        Ok(Checked { inflated, left: self.size, crc: flate2::Crc::new(), expected: self.crc })
+        Ok(Checked { inflated, left: self.size, crc: Crc::default(), expected: self.crc })
     }
 
     /// Reads all of it.
@@ -154,7 +150,7 @@ impl<'a> ZipContent<'a> {
 struct Checked<R> {
     inflated: R,
     left: u64,
-    crc: flate2::Crc,
+    crc: Crc,
     expected: u32,
 }
 
@@ -169,7 +165,11 @@ impl<R: Read> Read for Checked<R> {
             if self.left > 0 {
                 return Err(wrong("it inflates to less than its size"));
             }
-            if self.crc.sum() != self.expected {
+            #[cfg(feature = "zlib")]
+            let sum = self.crc.sum();
+            #[cfg(not(feature = "zlib"))]
+            let sum = self.crc.checksum();
+            if sum != self.expected {
                 return Err(wrong("its checksum is wrong"));
             }
         }

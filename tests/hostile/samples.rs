@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use offload_bundle::id::EntryId;
-use offload_bundle::job::{Bundle, FileType};
+use offload_bundle::job::{BundleFiles, FileType};
 
 use super::fields::{self, Field, numbers};
 use crate::bombs::files;
@@ -64,14 +64,7 @@ fn fat(host: &[u8]) -> Vec<u8> {
     fs::write(path("host"), host).unwrap();
     fs::write(path("device"), b"code object for gfx906").unwrap();
     let member = |id: &str, name: &str| (EntryId::parse(id).unwrap(), path(name));
-    let job = Bundle {
-        members: vec![member(HOST, "host"), member(GFX906, "device")],
-        output: path("out"),
-        file_type: FileType::Object,
-        alignment: std::num::NonZeroU32::new(1),
-        compression: None,
-        compressed_version: None,
-    };
+    let job = BundleFiles::new(vec![member(HOST, "host"), member(GFX906, "device")], path("out"), FileType::Object);
     job.run(&mut |_| {}).unwrap();
     fs::read(path("out")).unwrap()
 }

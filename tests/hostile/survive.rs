@@ -10,7 +10,7 @@ use offload_bundle::container::object::Objects;
 use offload_bundle::container::sequence::{Bundles, Inflate};
 use offload_bundle::container::text::Text;
 use offload_bundle::container::{Container, Limits};
-use offload_bundle::id::{EntryId, Rules};
+use offload_bundle::id::EntryId;
 use offload_bundle::io::Input;
 use offload_bundle::job::{FileType, ImageRequest, List, Unbundle, UnbundleArchive, Unpackage};
 
@@ -21,7 +21,7 @@ use crate::reference::formats;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// More than anything that a damaged file inflates to here, so that no time is lost with what is refused anyway.
-const LIMITS: Limits = Limits { inflated: 1 << 24, nested: 1 << 24, streamed: None };
+const LIMITS: Limits = Limits::of(1 << 24);
 
 /// A directory for one file after another.
 pub struct Lab {
@@ -80,7 +80,8 @@ impl Lab {
 
     fn list(&self, file_type: &str) {
         let (input, inflate) = (self.path("in"), Inflate::Whole);
-        let job = List { input, file_type: FileType::from_name(file_type).unwrap(), inflate, limits: LIMITS };
+        let mut job = List::new(input, FileType::from_name(file_type).unwrap());
+        (job.inflate, job.limits) = (inflate, LIMITS);
         let mut listed = Vec::new();
         drop(job.run(&mut listed, &mut |_| {}));
         let obeyed = |c: char| c.is_control() && c != '\n';
@@ -91,16 +92,12 @@ impl Lab {
         self.list(file_type);
         let mut found = entries(file_type, data);
         for id in [GFX906, HOST] {
-            let job = Unbundle {
-                input: self.path("in"),
-                file_type: FileType::from_name(file_type).unwrap(),
-                requests: vec![(EntryId::parse(id).unwrap(), self.path("out"))],
-                rules: Rules::default(),
-                allow_missing: false,
-                explain: false,
-                inflate: Inflate::AsNeeded,
-                limits: LIMITS,
-            };
+            let mut job = Unbundle::new(
+                self.path("in"),
+                FileType::from_name(file_type).unwrap(),
+                vec![(EntryId::parse(id).unwrap(), self.path("out"))],
+            );
+            job.limits = LIMITS;
             let content = self.take(job.run(&mut |_| {}).is_ok());
             // The host of a fat object is put together anew.
             found.extend(content.filter(|_| id != HOST || file_type != "o"));
@@ -110,22 +107,17 @@ impl Lab {
 
     fn archive(&self) -> Vec<Vec<u8>> {
         self.list("a");
-        let job = UnbundleArchive {
-            input: self.path("in"),
-            requests: vec![(EntryId::parse(GFX906).unwrap(), self.path("out"))],
-            rules: Rules::default(),
-            allow_missing: false,
-            explain: false,
-            check: true,
-            limits: LIMITS,
-        };
+        let mut job = UnbundleArchive::new(self.path("in"), vec![(EntryId::parse(GFX906).unwrap(), self.path("out"))]);
+        (job.check, job.limits) = (true, LIMITS);
         self.take(job.run(&mut |_| {}).is_ok()).map_or(Vec::new(), |archive| members(&archive))
     }
 
     fn packager(&self) -> Vec<Vec<u8>> {
         let run = |archive: bool| {
-            let request = ImageRequest { file: Some(self.path("out")), ..ImageRequest::default() };
-            let job = Unpackage { input: self.path("in"), requests: vec![request], archive, limits: LIMITS };
+            let mut request = ImageRequest::default();
+            request.file = Some(self.path("out"));
+            let mut job = Unpackage::new(self.path("in"), vec![request]);
+            (job.archive, job.limits) = (archive, LIMITS);
             let mut matched = true;
             let done = job.run(&mut Vec::new(), &mut |event| {
                 matched &= !matches!(event, offload_bundle::job::Event::NoMatch { .. });

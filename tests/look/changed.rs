@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use offload_bundle::container::Limits;
-use offload_bundle::container::sequence::Inflate;
-use offload_bundle::id::{EntryId, Rules};
+use offload_bundle::id::EntryId;
 use offload_bundle::job::{Destination, Extract, FileType, Source, Unbundle};
 use offload_bundle::scan::{Pattern, Selection};
 
@@ -23,7 +21,7 @@ fn extracted(dir: &Path, targets: &[&str]) -> Result<BTreeMap<String, Vec<u8>>, 
     let inputs = vec![Source::named(dir.join("in"))];
     let out = dir.join("files");
     let destination = Destination::Directory(out.clone());
-    let written = Extract { inputs, selection, destination, limits: Limits::default() }.run(&mut |_| {});
+    let written = Extract::new(inputs, selection, destination).run(&mut |_| {});
     let files = written.map_err(|error| error.to_string()).map(|written| {
         let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
         written.into_iter().map(|file| (name(&file.path), fs::read(&file.path).unwrap())).collect()
@@ -34,16 +32,9 @@ fn extracted(dir: &Path, targets: &[&str]) -> Result<BTreeMap<String, Vec<u8>>, 
 
 /// What `-unbundle` writes of `in` in a directory for GFX906, or its error.
 fn unbundled(dir: &Path, allow_missing: bool) -> Result<Vec<u8>, String> {
-    let unbundle = Unbundle {
-        input: dir.join("in"),
-        file_type: FileType::Binary,
-        requests: vec![(EntryId::parse(GFX906).unwrap(), dir.join("out"))],
-        rules: Rules::default(),
-        allow_missing,
-        explain: false,
-        inflate: Inflate::AsNeeded,
-        limits: Limits::default(),
-    };
+    let mut unbundle =
+        Unbundle::new(dir.join("in"), FileType::Binary, vec![(EntryId::parse(GFX906).unwrap(), dir.join("out"))]);
+    unbundle.allow_missing = allow_missing;
     unbundle.run(&mut |_| {}).map_err(|error| error.to_string())?;
     Ok(fs::read(dir.join("out")).unwrap())
 }

@@ -5,7 +5,6 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use offload_bundle::container::Limits;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::io::Input;
@@ -49,12 +48,7 @@ impl Bench {
         let mut selection = Selection::default();
         selection.targets = targets;
         let destination = Destination::Nowhere(self.dir.path().join("new"));
-        let extract = Extract {
-            inputs: vec![Source::named(input.clone())],
-            selection: selection.clone(),
-            destination,
-            limits: Limits::default(),
-        };
+        let extract = Extract::new(vec![Source::named(input.clone())], selection.clone(), destination);
         if let Ok(extracted) = extract.run(&mut |_| {}) {
             assert!(!extracted.is_empty());
             for file in extracted {
@@ -66,8 +60,8 @@ impl Bench {
         let compression = self.runs.is_multiple_of(16).then(|| (None, Some(Compression::of(Method::Zstd))));
         for (keep, compression) in [(Some(selection), None), (None, None)].into_iter().chain(compression) {
             let (input, output) = (input.clone(), output.clone());
-            let recompress =
-                Recompress { input, output: output.clone(), compression, keep, drop: None, limits: Limits::default() };
+            let mut recompress = Recompress::new(input, output.clone());
+            (recompress.compression, recompress.keep) = (compression, keep);
             let done = recompress.run(&mut |_| {});
             assert_eq!(done.is_ok(), output.exists(), "{what}");
             if done.is_ok() {

@@ -5,7 +5,6 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use offload_bundle::container::Limits;
 use offload_bundle::id::OffloadKind;
 use offload_bundle::job::{Filter, ImageRequest, Unpackage};
 
@@ -20,17 +19,18 @@ const PATIENCE: Duration = Duration::from_secs(5);
 fn images(dir: &Path, data: &[u8]) -> Option<Vec<Vec<u8>>> {
     let (input, archive, single) = (dir.join("in"), dir.join("out.a"), dir.join("out"));
     fs::write(&input, data).unwrap();
-    let request = |file: &Path, filters: Vec<Filter>| ImageRequest {
-        file: Some(file.into()),
-        filters,
-        ..ImageRequest::default()
+    let request = |file: &Path, filters: Vec<Filter>| {
+        let mut request = ImageRequest::default();
+        (request.file, request.filters) = (Some(file.into()), filters);
+        request
     };
     for file in [&archive, &single] {
         drop(fs::remove_file(file));
     }
     let started = Instant::now();
     let run = |requests: Vec<ImageRequest>, archive: bool| {
-        let unpackage = Unpackage { input: input.clone(), requests, archive, limits: Limits::default() };
+        let mut unpackage = Unpackage::new(input.clone(), requests);
+        unpackage.archive = archive;
         unpackage.run(&mut Vec::new(), &mut |_| {}).is_ok()
     };
     let in_archive = run(vec![request(&archive, vec![])], true);

@@ -1,7 +1,5 @@
-use offload_bundle::container::Limits;
 use offload_bundle::container::archive::{Archive, Location};
-use offload_bundle::container::sequence::Inflate;
-use offload_bundle::id::{EntryId, Rules};
+use offload_bundle::id::EntryId;
 use offload_bundle::io::Input;
 use offload_bundle::job::{FileType, List, UnbundleArchive};
 
@@ -25,12 +23,7 @@ pub fn archive(data: &[u8]) {
     let room = Room::with(data);
     let sources = Sources::of(data);
     let mut lines = Vec::new();
-    let list = List {
-        input: room.input(),
-        file_type: FileType::Archive,
-        inflate: Inflate::AsNeeded,
-        limits: Limits::default(),
-    };
+    let list = List::new(room.input(), FileType::Archive);
     let listed = list.run(&mut lines, &mut |_| {}).is_ok();
     for (allow_missing, check) in [(true, false), (false, true)] {
         let outcome = run(&room, allow_missing, check);
@@ -64,15 +57,8 @@ fn run(room: &Room, allow_missing: bool, check: bool) -> Result<Vec<Vec<u8>>, St
     let ids = REQUESTS.into_iter().map(|id| EntryId::parse(id).unwrap());
     let names: Vec<String> = (0..REQUESTS.len()).map(|index| format!("out{index}.a")).collect();
     let requests = ids.zip(names.iter().map(|name| room.path(name))).collect();
-    let job = UnbundleArchive {
-        input: room.input(),
-        requests,
-        rules: Rules::default(),
-        allow_missing,
-        explain: false,
-        check,
-        limits: Limits::default(),
-    };
+    let mut job = UnbundleArchive::new(room.input(), requests);
+    (job.allow_missing, job.check) = (allow_missing, check);
     let outcome = job.run(&mut |_| {}).map_err(|error| error.to_string());
     let outcome = outcome.map(|()| names.iter().map(|name| room.take(name).unwrap()).collect());
     room.holds_only(&["in"]);

@@ -25,7 +25,12 @@ fn symbols(data: &[u8]) {
     let requests = vec![(EntryId::parse(GFX906).unwrap(), room.path("out.a"))];
     let (rules, allow_missing, check) = (Rules::default(), false, true);
     let (explain, limits) = (false, Limits::default());
-    let job = UnbundleArchive { input: room.input(), requests, rules, allow_missing, check, explain, limits };
+    let mut job = UnbundleArchive::new(room.input(), requests);
+    job.rules = rules;
+    job.allow_missing = allow_missing;
+    job.check = check;
+    job.explain = explain;
+    job.limits = limits;
     if job.run(&mut |_| {}).is_err() {
         // An object that is no bitcode may be broken.
         assert!(!is_bitcode, "bitcode is stored even if it cannot be read");

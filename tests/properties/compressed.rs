@@ -1,10 +1,8 @@
-use std::num::NonZeroU32;
-
 use offload_bundle::container::compressed::Version;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::Method;
 use offload_bundle::id::EntryId;
-use offload_bundle::job::{Bundle, FileType};
+use offload_bundle::job::{BundleFiles, FileType};
 
 use super::choices::{Choices, digest};
 use super::formats::{self, Ccob, inflate};
@@ -53,14 +51,8 @@ fn round_trip(data: &[u8]) {
     room.write("in1", second);
     let parsed = IDS.map(|id| EntryId::parse(id).unwrap());
     let files = |names: [&str; 2]| parsed.iter().cloned().zip(names.map(|name| room.path(name))).collect::<Vec<_>>();
-    let job = Bundle {
-        members: files(["in", "in1"]),
-        output: room.path("bundle"),
-        file_type: FileType::Binary,
-        alignment: Some(NonZeroU32::MIN),
-        compression: Some(compression),
-        compressed_version,
-    };
+    let mut job = BundleFiles::new(files(["in", "in1"]), room.path("bundle"), FileType::Binary);
+    (job.compression, job.compressed_version) = (Some(compression), compressed_version);
     job.run(&mut |_| {}).unwrap();
 
     let written = std::fs::read(room.path("bundle")).unwrap();

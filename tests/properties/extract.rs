@@ -75,9 +75,9 @@ pub(super) fn run(room: &Room, selection: &Selection) -> Result<Vec<(String, Vec
 pub(super) fn job(room: &Room, selection: &Selection, destination: Destination) -> Result<Vec<Extracted>, String> {
     let selection = selection.clone();
     let input = Source::named(room.input());
-    Extract { inputs: vec![input], selection, destination, limits: LIMITS }
-        .run(&mut |_| {})
-        .map_err(|error| error.to_string())
+    let mut job = Extract::new(vec![input], selection, destination);
+    job.limits = LIMITS;
+    job.run(&mut |_| {}).map_err(|error| error.to_string())
 }
 
 /// A code object that the search found and the selection takes.
@@ -92,7 +92,7 @@ struct Wanted {
 fn wanted(room: &Room, selection: &Selection) -> (Vec<Wanted>, Seen) {
     let mut wanted = Vec::new();
     let mut room_left = 32_usize << 20;
-    let input = Input::open(&room.input()).unwrap();
+    let input = Input::read(&room.input()).unwrap();
     let look = &mut |found: &Found<'_>| {
         for code_object in found.code_objects().filter(|code_object| selection.takes(code_object)) {
             let in_place = code_object.in_place().map(|slice| slice.bytes());

@@ -18,8 +18,10 @@ pub fn ids(data: &[u8]) {
     }
     if let (Ok(first), Ok(second)) = (EntryId::parse(first), EntryId::parse(second)) {
         for hip_serves_openmp in [false, true] {
-            compatibility(&first, &second, Rules { hip_serves_openmp });
-            compatibility(&second, &first, Rules { hip_serves_openmp });
+            let mut rules = Rules::default();
+            rules.hip_serves_openmp = hip_serves_openmp;
+            compatibility(&first, &second, rules);
+            compatibility(&second, &first, rules);
         }
         let conflict = first.target_id().conflicts_with(second.target_id());
         assert_eq!(second.target_id().conflicts_with(first.target_id()), conflict);

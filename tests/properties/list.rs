@@ -1,5 +1,4 @@
 use offload_bundle::container::Container;
-use offload_bundle::container::Limits;
 use offload_bundle::container::archive::Archive;
 use offload_bundle::container::binary::Binary;
 use offload_bundle::container::object::Objects;
@@ -58,12 +57,7 @@ pub fn list(data: &[u8]) {
 
 fn run(room: &Room, file_type: &str) -> (String, Option<String>) {
     let mut out = Vec::new();
-    let job = List {
-        input: room.input(),
-        file_type: FileType::from_name(file_type).unwrap(),
-        inflate: Inflate::AsNeeded,
-        limits: Limits::default(),
-    };
+    let job = List::new(room.input(), FileType::from_name(file_type).unwrap());
     let result = job.run(&mut out, &mut |_| {});
     (String::from_utf8(out).unwrap(), result.err().map(|error| error.to_string()))
 }

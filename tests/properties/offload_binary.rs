@@ -1,11 +1,10 @@
-use offload_bundle::container::Limits;
 use offload_bundle::container::archive::{Archive, Location};
 use offload_bundle::container::offload_binary::{HipNumber, ImageKind, OffloadBinary, Version};
 use offload_bundle::container::sequence::{Bundles, Inflate};
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::id::OffloadKind;
 use offload_bundle::io::Input;
-use offload_bundle::job::{Filter, ImageRequest, NewImage, Package, Unpackage};
+use offload_bundle::job::{Filter, ImageFiles, ImageRequest, Package, Unpackage};
 
 use super::choices::{Choices, digest};
 use super::room::Room;
@@ -53,11 +52,14 @@ fn is_bitcode(data: &[u8]) -> bool {
 /// All images of the file `in`; none if there is an error.
 pub(super) fn images(room: &Room) -> Vec<Vec<u8>> {
     let all = |archive: bool| {
-        let request = ImageRequest { arguments: String::new(), file: Some(room.path("out")), filters: Vec::new() };
+        let mut request = ImageRequest::default();
+        request.file = Some(room.path("out"));
+        let mut other = ImageRequest::default();
+        other.file = Some(room.path("other"));
         let arch = Filter::String { key: b"arch".to_vec(), value: b"gfx906".to_vec() };
-        let filters = vec![Filter::Kind(Some(OffloadKind::Hip)), arch];
-        let other = ImageRequest { arguments: String::new(), file: Some(room.path("other")), filters };
-        let job = Unpackage { input: room.input(), requests: vec![request, other], archive, limits: Limits::default() };
+        other.filters = vec![Filter::Kind(Some(OffloadKind::Hip)), arch];
+        let mut job = Unpackage::new(room.input(), vec![request, other]);
+        job.archive = archive;
         let outcome = job.run(&mut Vec::new(), &mut |_| {}).map_err(|error| error.to_string());
         let written = ["out", "other"].map(|name| room.take(name));
         room.holds_only(&["in"]);
@@ -96,20 +98,22 @@ fn round_trip(data: &[u8]) {
     room.write("in1.cubin", second);
     // Without lengths (version 1) a string ends at a zero byte.
     let text = |bytes: &[u8]| bytes.iter().copied().filter(|byte| *byte != 0).take(40).collect::<Vec<u8>>();
-    let images: Vec<NewImage> = ["in", "in1.cubin"]
+    let images: Vec<ImageFiles> = ["in", "in1.cubin"]
         .into_iter()
         .zip([(first, second), (second, first)])
-        .map(|(file, (a, b))| NewImage {
-            files: vec![room.path(file)],
-            offload_kind: choices.pick(&KINDS),
-            strings: vec![(b"triple".to_vec(), text(a)), (text(b), text(a)), (Vec::new(), Vec::new())],
+        .map(|(file, (a, b))| {
+            let mut image = ImageFiles::default();
+            (image.files, image.offload_kind) = (vec![room.path(file)], choices.pick(&KINDS));
+            image.strings = vec![(b"triple".to_vec(), text(a)), (text(b), text(a)), (Vec::new(), Vec::new())];
+            image
         })
         .collect();
     let output = room.path("packed");
-    let job = Package { images: images.clone(), output: output.clone(), version, hip_number, compression };
+    let mut job = Package::new(images.clone(), output.clone());
+    (job.version, job.hip_number, job.compression) = (version, hip_number, compression);
     job.run(&mut |_| {}).unwrap();
 
-    let input = Input::open(&output).unwrap();
+    let input = Input::read(&output).unwrap();
     let container = OffloadBinary::default();
     let read: Vec<_> =
         Bundles::new(input.as_slice(), &container, Inflate::Whole).flat_map(|bundle| bundle.unwrap().entries).collect();

@@ -1,8 +1,8 @@
 use std::ops::Range;
 
+use offload_bundle::container::Part;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method, Recorded};
-use offload_bundle::container::{Limits, Part};
 use offload_bundle::id::OffloadKind;
 use offload_bundle::io::Input;
 use offload_bundle::job::{Fault, Recompress, Recompressed, Verify};
@@ -31,7 +31,11 @@ pub fn recompress(data: &[u8]) {
     let digest = digest(data);
     let mut choices = Choices::new(&digest);
     let method = choices.pick(&[None, Some(Method::Zstd), Some(Method::Zlib)]);
-    let compression = method.map(|method| Compression { level: choices.pick(&[1, 3, 6]), ..Compression::of(method) });
+    let compression = method.map(|method| {
+        let mut compression = Compression::of(method);
+        compression.level = choices.pick(&[1, 3, 6]);
+        compression
+    });
     let (keep, drop) = match choices.below(4) {
         0 => (Some(chosen(data)), None),
         1 => (None, Some(chosen(data))),
@@ -57,7 +61,8 @@ pub fn recompress(data: &[u8]) {
         assert!(!is_larger, "larger than before");
     }
 
-    let sound = Verify { limits: Limits { nested: Limits::default().nested, ..LIMITS } };
+    let mut sound = Verify::default();
+    sound.limits.inflated = LIMITS.inflated;
     let faults = |room: &Room| sound.run(&room.input()).unwrap().faults;
     let faults_before = faults(&room);
     room.write("in", &output);
@@ -132,14 +137,11 @@ pub(super) struct Change {
 impl Change {
     /// The file that is written, or an error, which leaves nothing.
     pub(super) fn run_once(&self, room: &Room) -> (Option<Vec<u8>>, Result<Recompressed, String>) {
-        let job = Recompress {
-            input: room.input(),
-            output: room.path("out"),
-            compression: self.compression,
-            keep: self.keep.clone(),
-            drop: self.drop.clone(),
-            limits: LIMITS,
-        };
+        let mut job = Recompress::new(room.input(), room.path("out"));
+        job.compression = self.compression;
+        job.keep = self.keep.clone();
+        job.drop = self.drop.clone();
+        job.limits = LIMITS;
         let result = job.run(&mut |_| {}).map_err(|error| error.to_string());
         let output = room.take("out");
         assert_eq!(output.is_some(), result.is_ok(), "{result:?}");

@@ -1,13 +1,12 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
-use offload_bundle::container::Limits;
 use offload_bundle::container::compressed::Version;
 use offload_bundle::container::object::Format;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::id::{EntryId, OffloadKind};
-use offload_bundle::job::{Bundle, FileType, List};
+use offload_bundle::job::{BundleFiles, FileType, List};
 
 use super::choices::Choices;
 use super::formats;
@@ -39,14 +38,9 @@ pub fn roundtrip(data: &[u8]) {
         let name = |index: usize| room.path(&format!("{prefix}{index}"));
         members.iter().enumerate().map(|(index, (id, _))| (id.clone(), name(index))).collect::<Vec<_>>()
     };
-    let job = Bundle {
-        members: with_names("in"),
-        output: room.path("bundle"),
-        file_type: FileType::from_name(file_type).unwrap(),
-        alignment: NonZeroU32::new(alignment),
-        compression,
-        compressed_version,
-    };
+    let mut job = BundleFiles::new(with_names("in"), room.path("bundle"), FileType::from_name(file_type).unwrap());
+    (job.alignment, job.compression, job.compressed_version) =
+        (NonZeroU32::new(alignment), compression, compressed_version);
     let host = members.iter().find(|(id, _)| id.kind() == OffloadKind::Host);
     let fat = file_type == "o" && host.is_some_and(|(_, content)| Format::of(content).is_some());
     match job.run(&mut |_| {}) {
@@ -62,12 +56,8 @@ pub fn roundtrip(data: &[u8]) {
 
     let (input, inflate) = (room.path("bundle"), Inflate::AsNeeded);
     let mut lines = Vec::new();
-    let list = List {
-        input: input.clone(),
-        file_type: FileType::from_name(file_type).unwrap(),
-        inflate,
-        limits: Limits::default(),
-    };
+    let mut list = List::new(input.clone(), FileType::from_name(file_type).unwrap());
+    list.inflate = inflate;
     list.run(&mut lines, &mut |_| {}).unwrap();
     let expected: Vec<u8> = entries.iter().flat_map(|(id, _)| [id, &b"\n"[..]].concat()).collect();
     assert_eq!(lines.escape_ascii().to_string(), expected.escape_ascii().to_string());
@@ -82,7 +72,9 @@ pub fn roundtrip(data: &[u8]) {
 pub(super) fn compression_of(method: Method, choices: &mut Choices<'_>) -> Compression {
     let level = i32::from(choices.byte() % 32) - 8;
     let window_log_max = 10 + u32::from(choices.byte() % 22);
-    Compression { method, level, window_log_max }
+    let mut compression = Compression::of(method);
+    (compression.level, compression.window_log_max) = (level, window_log_max);
+    compression
 }
 
 fn members(choices: &mut Choices<'_>) -> Vec<(EntryId, Vec<u8>)> {

@@ -9,7 +9,7 @@ use super::room::Room;
 use super::sources::Sources;
 
 /// What one file may inflate to, so that no input takes long.
-pub(super) const LIMITS: Limits = Limits { inflated: 32 << 20, nested: 32 << 20, streamed: None };
+pub(super) const LIMITS: Limits = Limits::of(32 << 20);
 
 /// How many bundles and code objects a search tells of at most.
 const FOUND_MAX: usize = 250_000;
@@ -135,7 +135,7 @@ pub fn search(data: &[u8]) {
         return;
     }
     let room = Room::with(data);
-    let input = Input::open(&room.input()).unwrap();
+    let input = Input::read(&room.input()).unwrap();
     let run = |inflate| {
         let mut check = Check { data, sources: &sources, compared: 0, looked_for: 0 };
         let seen = search_with(&input, inflate, &mut |found| check.bundle(found));

@@ -1,10 +1,9 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use offload_bundle::container::Limits;
 use offload_bundle::container::object::Format;
 use offload_bundle::container::sequence::Inflate;
-use offload_bundle::id::{EntryId, OffloadKind, Rules};
+use offload_bundle::id::{EntryId, OffloadKind};
 use offload_bundle::job::{FileType, Unbundle};
 
 use super::list::{TYPES, ids};
@@ -66,16 +65,9 @@ pub(super) fn unbundling(
     requests: Vec<(EntryId, PathBuf)>,
     missing: Missing,
 ) -> Unbundle {
-    Unbundle {
-        input,
-        file_type: FileType::from_name(file_type).unwrap(),
-        requests,
-        rules: Rules::default(),
-        allow_missing: missing == Missing::Allowed,
-        explain: false,
-        inflate: Inflate::AsNeeded,
-        limits: Limits::default(),
-    }
+    let mut job = Unbundle::new(input, FileType::from_name(file_type).unwrap(), requests);
+    job.allow_missing = missing == Missing::Allowed;
+    job
 }
 
 pub(super) fn run(room: &Room, file_type: &str, requests: &[EntryId], missing: Missing) -> Outcome {

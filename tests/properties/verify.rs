@@ -9,7 +9,7 @@ use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::id::{EntryId, OffloadKind};
 use offload_bundle::io::Input;
-use offload_bundle::job::{Bundle, FileType, List, NewImage, Package, Rule, Unbundle, Verified, Verify};
+use offload_bundle::job::{BundleFiles, FileType, ImageFiles, List, Package, Rule, Verified, Verify};
 use offload_bundle::scan::Format;
 
 use super::choices::{Choices, digest};
@@ -37,7 +37,9 @@ pub fn verify(data: &[u8]) {
 }
 
 fn run(path: &Path) -> Verified {
-    Verify { limits: LIMITS }.run(path).unwrap()
+    let mut verify = Verify::default();
+    verify.limits = LIMITS;
+    verify.run(path).unwrap()
 }
 
 fn hostile(data: &[u8]) {
@@ -49,7 +51,7 @@ fn hostile(data: &[u8]) {
     let verified = run(&room.input());
     assert_eq!(format!("{verified:?}"), format!("{:?}", run(&room.input())), "verified twice");
     room.holds_only(&["in"]);
-    let found = search_with(&Input::open(&room.input()).unwrap(), Inflate::Whole, &mut |_| {});
+    let found = search_with(&Input::read(&room.input()).unwrap(), Inflate::Whole, &mut |_| {});
     let bundled = verified.bundles + verified.without_bundle;
     assert_eq!((bundled, verified.code_objects), (found.bundles.len(), found.code_objects()));
     let of_rule = |rule: Rule| verified.faults.iter().filter(move |fault| fault.rule == rule);
@@ -77,7 +79,7 @@ fn hostile(data: &[u8]) {
 
 /// What can be done with a file that has no faults.
 fn sound(room: &Room, found: &Seen) {
-    let headers = search_with(&Input::open(&room.input()).unwrap(), Inflate::Headers, &mut |_| {});
+    let headers = search_with(&Input::read(&room.input()).unwrap(), Inflate::Headers, &mut |_| {});
     match super::extract::run(room, &super::extract::all()) {
         Ok(files) => assert_eq!(files.len(), headers.code_objects(), "not all is extracted"),
         Err(error) => panic!("no faults, and {error}"),
@@ -89,8 +91,8 @@ fn sound(room: &Room, found: &Seen) {
     let input = room.input();
     let mut lines = Vec::new();
     let (file_type, inflate) = ("bc".to_owned(), Inflate::AsNeeded);
-    let list =
-        List { input: input.clone(), file_type: FileType::from_name(&file_type).unwrap(), inflate, limits: LIMITS };
+    let mut list = List::new(input.clone(), FileType::from_name(&file_type).unwrap());
+    (list.inflate, list.limits) = (inflate, LIMITS);
     list.run(&mut lines, &mut |_| {}).unwrap();
     let ids: Vec<&[u8]> = own.iter().flat_map(|bundle| &bundle.objects).map(|object| object.id.as_slice()).collect();
     assert_eq!(String::from_utf8(lines).unwrap().lines().count(), ids.len(), "not all is listed");
@@ -100,7 +102,8 @@ fn sound(room: &Room, found: &Seen) {
         first.filter_map(|object| EntryId::parse(std::str::from_utf8(&object.id).ok()?).ok()).collect();
     let names: Vec<String> = (0..requests.len()).map(|index| format!("out{index}")).collect();
     let requests = requests.into_iter().zip(names.iter().map(|name| room.path(name))).collect();
-    let job = Unbundle { limits: LIMITS, ..unbundling(input, &file_type, requests, Missing::Refused) };
+    let mut job = unbundling(input, &file_type, requests, Missing::Refused);
+    job.limits = LIMITS;
     job.run(&mut |_| {}).unwrap();
     names.iter().for_each(|name| drop(room.take(name).unwrap()));
 }
@@ -136,13 +139,16 @@ fn package(room: &Room, compression: Option<Compression>, choices: &mut Choices<
     // Only that one can hold compressed images.
     let version = if compression.is_some() { Version::V3 } else { version };
     let text = |text: &str| text.as_bytes().to_vec();
-    let image = |file: &str| NewImage {
-        files: vec![room.path(file)],
-        offload_kind: Some(OffloadKind::Hip),
-        strings: vec![(text("triple"), text("amdgcn-amd-amdhsa")), (text("arch"), text("gfx906"))],
+    let image = |file: &str| {
+        let mut image = ImageFiles::default();
+        (image.files, image.offload_kind) = (vec![room.path(file)], Some(OffloadKind::Hip));
+        image.strings = vec![(text("triple"), text("amdgcn-amd-amdhsa")), (text("arch"), text("gfx906"))];
+        image
     };
     let (images, hip_number) = (vec![image("in"), image("in1")], choices.pick(&HipNumber::ALL));
-    Package { images, output: room.path("written"), version, hip_number, compression }.run(&mut |_| {}).unwrap();
+    let mut job = Package::new(images, room.path("written"));
+    (job.version, job.hip_number, job.compression) = (version, hip_number, compression);
+    job.run(&mut |_| {}).unwrap();
 }
 
 /// Whether something was written that must be without faults.
@@ -154,14 +160,8 @@ fn bundle(room: &Room, data: &[u8], compression: Option<Compression>, choices: &
     }
     let members = [choices.id(), choices.id()].into_iter().zip(["in", "in1"].map(|name| room.path(name)));
     let members: Vec<(EntryId, PathBuf)> = members.collect();
-    let job = Bundle {
-        members: members.clone(),
-        output: room.path("written"),
-        file_type: FileType::from_name(file_type).unwrap(),
-        alignment: NonZeroU32::new(choices.pick(&[1, 8, 4096])),
-        compression,
-        compressed_version: None,
-    };
+    let mut job = BundleFiles::new(members.clone(), room.path("written"), FileType::from_name(file_type).unwrap());
+    (job.alignment, job.compression) = (NonZeroU32::new(choices.pick(&[1, 8, 4096])), compression);
     if let Err(error) = job.run(&mut |_| {}) {
         // What begins like an object and is none cannot be a host.
         assert_eq!(file_type, "o", "not written: {error}");
@@ -169,7 +169,7 @@ fn bundle(room: &Room, data: &[u8], compression: Option<Compression>, choices: &
     }
     // A fat object is as sound as its host; one for a GPU is looked at as a code object.
     let is_fat = object::Format::of(&std::fs::read(room.path("written")).unwrap()).is_some();
-    let found = search_with(&Input::open(&room.path("written")).unwrap(), Inflate::Headers, &mut |_| {});
+    let found = search_with(&Input::read(&room.path("written")).unwrap(), Inflate::Headers, &mut |_| {});
     let is_device = found.bundles.iter().any(|bundle| bundle.format == Format::CodeObject);
     let hosts = members.iter().filter(|(id, _)| id.kind() == OffloadKind::Host);
     !is_fat || (!is_device && hosts.map(|(_, path)| run(path)).all(|verified| verified.faults.is_empty()))

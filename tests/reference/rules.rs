@@ -350,7 +350,8 @@ fn feature_order_everywhere(case: &Case, theirs: &Outcome, ours: &Outcome) -> bo
 
 /// Whether an entry fits several requests or a request several entries.
 fn ambiguous(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
-    let rules = Rules { hip_serves_openmp: case.has("hip-openmp-compatible") };
+    let mut rules = Rules::default();
+    rules.hip_serves_openmp = case.has("hip-openmp-compatible");
     let parsed = |ids: Vec<String>| ids.iter().filter_map(|id| EntryId::parse(id).ok()).collect::<Vec<_>>();
     let held = parsed(held_ids(case));
     let wanted = parsed(case.values("targets").into_iter().map(str::to_owned).collect());

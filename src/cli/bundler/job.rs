@@ -14,19 +14,20 @@ use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::container::{Limits, compressed};
 use offload_bundle::id::{EntryId, IdError, OffloadKind, Rules};
-use offload_bundle::io::Input;
-use offload_bundle::job::{Bundle, Event, FileType, List, Unbundle, UnbundleArchive};
+use offload_bundle::io::Accept;
+use offload_bundle::job::{BundleFiles, Event, FileType, List, Unbundle, UnbundleArchive};
 
 use super::raw::RawArgs;
 use crate::cli::console::Console;
 use crate::cli::environment::Environment;
+use crate::cli::files::open;
 use crate::cli::values::{limit_window, limits};
 
 /// A job with all that it needs.
 #[derive(Debug)]
 pub(super) enum Job {
     List(List),
-    Bundle(Bundle),
+    Bundle(BundleFiles),
     Unbundle(Unbundle),
     UnbundleArchive(UnbundleArchive),
 }
@@ -74,7 +75,9 @@ fn plan_list(raw: &RawArgs, files: Files, console: &Console) -> Result<Job> {
     ensure!(raw.targets.is_empty(), "-targets option is invalid for -list");
     let limits = limits(raw.max_size);
     let file_type = file_type.or_else(|unknown| refuse(unknown, &input, limits, console))?;
-    Ok(Job::List(List { input, file_type, inflate, limits }))
+    let mut list = List::new(input, file_type);
+    (list.inflate, list.limits) = (inflate, limits);
+    Ok(Job::List(list))
 }
 
 fn plan_unbundle(raw: &RawArgs, files: Files, console: &Console) -> Result<Job> {
@@ -85,17 +88,26 @@ fn plan_unbundle(raw: &RawArgs, files: Files, console: &Console) -> Result<Job> 
     check_conflicts(&targets)?;
     check_hosts(&targets, |hosts| hosts <= 1)?;
     let requests = targets.into_iter().zip(outputs).collect();
-    let rules = Rules { hip_serves_openmp: raw.hip_openmp_compatible };
+    let mut rules = Rules::default();
+    rules.hip_serves_openmp = raw.hip_openmp_compatible;
     let allow_missing = raw.allow_missing_bundles;
     let explain = raw.debug_only.iter().any(|name| name == "CodeObjectCompatibility");
     let limits = limits(raw.max_size);
     let file_type = file_type.or_else(|unknown| refuse(unknown, &input, limits, console))?;
     if file_type == FileType::Archive {
         let check = raw.check_input_archive;
-        let job = UnbundleArchive { input, requests, rules, allow_missing, check, explain, limits };
+        let mut job = UnbundleArchive::new(input, requests);
+        job.rules = rules;
+        job.allow_missing = allow_missing;
+        job.check = check;
+        job.explain = explain;
+        job.limits = limits;
         return Ok(Job::UnbundleArchive(job));
     }
-    Ok(Job::Unbundle(Unbundle { input, file_type, requests, rules, allow_missing, explain, inflate, limits }))
+    let mut job = Unbundle::new(input, file_type, requests);
+    (job.rules, job.allow_missing, job.explain) = (rules, allow_missing, explain);
+    (job.inflate, job.limits) = (inflate, limits);
+    Ok(Job::Unbundle(job))
 }
 
 fn plan_bundle(raw: &RawArgs, files: Files, environment: &Environment) -> Result<Job> {
@@ -115,21 +127,18 @@ fn plan_bundle(raw: &RawArgs, files: Files, environment: &Environment) -> Result
     compression.level = raw.compression_level.or(environment.compression_level).unwrap_or(compression.level);
     limit_window(&mut compression, "--compression-window", raw.compression_window)?;
     if file_type.is_err() {
-        inputs.iter().try_for_each(|input| Input::open(input).map(drop))?;
+        inputs.iter().try_for_each(|input| open(input, Accept::Any, None).map(drop))?;
     }
-    Ok(Job::Bundle(Bundle {
-        members: targets.into_iter().zip(inputs).collect(),
-        output,
-        file_type: file_type?,
-        alignment: NonZeroU32::new(raw.bundle_align),
-        compression: raw.compress.unwrap_or(environment.compress).then_some(compression),
-        compressed_version: environment.format_version,
-    }))
+    let mut job = BundleFiles::new(targets.into_iter().zip(inputs).collect(), output, file_type?);
+    job.alignment = NonZeroU32::new(raw.bundle_align);
+    job.compression = raw.compress.unwrap_or(environment.compress).then_some(compression);
+    job.compressed_version = environment.format_version;
+    Ok(Job::Bundle(job))
 }
 
 /// Refuses a type after LLVM's look at the input, which may fail, or be reported.
 fn refuse(unknown: Error, input: &Path, limits: Limits, console: &Console) -> offload_bundle::Result<FileType> {
-    let input = Input::open_within(input, limits.streamed)?;
+    let input = open(input, Accept::Any, limits.streamed)?;
     if input.len() >= 8 && !input.bytes().starts_with(compressed::MAGIC) {
         console.event(Event::NotCompressed);
     }

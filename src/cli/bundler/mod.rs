@@ -14,7 +14,7 @@ use super::options::{
     WINDOW_HELP,
 };
 use super::program::Program;
-use super::to_stdout;
+use super::stdout::to_stdout;
 use job::Job;
 pub(super) use raw::RawArgs;
 

@@ -2,20 +2,17 @@
 
 mod bash;
 
-use std::process::ExitCode;
-
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use clap_complete::Shell;
 use offload_bundle::Error;
 
-use super::console::Console;
 use super::options::{Kind, Row, Shown, Tool};
-use super::subcommand::{self, PROGRAM, Subcommand};
-use super::{TOOLS, to_stdout};
+use super::stdout::to_stdout;
+use super::subcommand::{Catalogue, PROGRAM, Run, Subcommand};
 
 /// The subcommand.
-pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "completions", command, run };
+pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "completions", command, run: Run::OnCatalogue(run) };
 
 const EXAMPLES: &str = "\
 Examples:
@@ -42,14 +39,14 @@ fn command() -> Command {
         .arg(Arg::new("shell").value_name("SHELL").required(true).value_parser(value_parser!(Shell)).help("Your shell"))
 }
 
-fn run(matches: &ArgMatches, _console: &mut Console) -> anyhow::Result<ExitCode> {
-    let script = matches.get_one::<Shell>("shell").copied().map(script).unwrap_or_default();
+fn run(matches: &ArgMatches, catalogue: &Catalogue) -> anyhow::Result<()> {
+    let shell = matches.get_one::<Shell>("shell").copied();
+    let script = shell.map_or_else(String::new, |shell| script(shell, everything(catalogue)));
     to_stdout(|out| out.write_all(script.as_bytes()).map_err(|error| Error::io("-", error)))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
-fn script(shell: Shell) -> String {
-    let mut everything = everything();
+fn script(shell: Shell, mut everything: Command) -> String {
     if shell == Shell::Bash {
         everything.build();
         return bash::script(&everything);
@@ -78,8 +75,9 @@ fn fish_words(everything: &Command) -> String {
 }
 
 /// All tools and subcommands as one command.
-fn everything() -> Command {
-    let all = TOOLS.into_iter().fold(subcommand::all().propagate_version(true), |all, tool| match tool.subcommand {
+fn everything(catalogue: &Catalogue) -> Command {
+    let subcommands = catalogue.command().propagate_version(true);
+    let all = catalogue.tools.into_iter().fold(subcommands, |all, tool| match tool.subcommand {
         Some(name) => all.subcommand(with_options(packager(name, tool), tool)),
         None => with_options(all, tool),
     });
@@ -111,10 +109,7 @@ fn with_options(command: Command, tool: &Tool) -> Command {
 /// An option of an LLVM tool, with the values to offer.
 fn option(row: &'static Row) -> Arg {
     let arg = Arg::new(row.name).help(row.help.lines().next());
-    let arg = match row.name.chars().as_str() {
-        name if name.len() == 1 => arg.short(name.chars().next()),
-        name => arg.long(name),
-    };
+    let arg = if row.name.len() == 1 { arg.short(row.name.chars().next()) } else { arg.long(row.name) };
     match row.kind {
         Kind::Act(_) | Kind::Flag => arg.action(ArgAction::SetTrue),
         Kind::Choice { of, bare } => {
@@ -135,11 +130,12 @@ fn types(help: &'static str) -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::CATALOGUE;
 
     #[test]
     fn everything_is_consistent_and_has_the_types() {
-        everything().debug_assert();
-        let everything = everything();
+        let everything = everything(CATALOGUE);
+        everything.clone().debug_assert();
         let file_type = everything.get_arguments().find(|arg| arg.get_id() == "type").unwrap();
         let types: Vec<String> =
             file_type.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();

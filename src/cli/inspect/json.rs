@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use super::report::{BundleRow, FileReport, Row};
 use crate::cli::code_object::{CodeObject, Entry, InBundle, UnreadPart};
-use crate::cli::subcommand::{Each, Late, write_json};
+use crate::cli::json::{self, Each, Late};
 
 /// The schema version. Adding a field does not change it.
 const VERSION: u32 = 1;
@@ -35,7 +35,7 @@ pub(super) fn write(
     out: &mut dyn Write,
 ) -> Result<()> {
     let document = Document { version: VERSION, files: Each::new(files), problems: Late(|| problems.borrow().clone()) };
-    write_json(&document, out)
+    json::write(&document, out)
 }
 
 impl Serialize for FileReport {

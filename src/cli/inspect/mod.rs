@@ -19,14 +19,15 @@ use offload_bundle::{Error, Result};
 
 use super::console::Console;
 use super::files::{self, WorkFile};
-use super::subcommand::Subcommand;
-use super::{parallel, to_stdout};
+use super::parallel;
+use super::stdout::to_stdout;
+use super::subcommand::{Run, Subcommand};
 use report::FileReport;
 use svg::Chart;
 use table::{Rows, Style, Tables};
 
 /// The subcommand.
-pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "inspect", command, run };
+pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "inspect", command, run: Run::OnFiles(run) };
 
 const EXAMPLES: &str = "\
 Examples:

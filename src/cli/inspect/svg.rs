@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use offload_bundle::error::printable;
+use offload_bundle::display::printable;
 
 use super::report::FileReport;
 use crate::cli::units::{bytes, count, per_mille};

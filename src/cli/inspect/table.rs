@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::{self, Write};
 
-use offload_bundle::error::printable;
+use offload_bundle::display::{printable, printable_start};
 use offload_bundle::scan::{ContentKind, Format, Origin as Base, Place, Step};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -466,8 +466,8 @@ impl Line {
 fn line_of(bundle: &BundleRow, row: &Row, rows: Rows) -> Line {
     let kind = row.content.map(ContentKind::name);
     let label = match rows {
-        Rows::Grouped | Rows::Totals => cut(&row.id),
-        Rows::Each => format!("{:>5}  {}", bundle.index, cut(&row.id)),
+        Rows::Grouped | Rows::Totals => printable_start(&row.id, LABEL_MAX),
+        Rows::Each => format!("{:>5}  {}", bundle.index, printable_start(&row.id, LABEL_MAX)),
     };
     let for_whom = row.for_whom();
     let accent = if label.ends_with(for_whom) { for_whom.len() } else { 0 };
@@ -572,7 +572,7 @@ impl Totals {
     fn add_row(&mut self, bundle: &BundleRow, row: &Row) {
         self.is_unsure |= row.content.is_none();
         let name = if self.lines.len() < GPUS_MAX { row.for_whom() } else { "others" };
-        let line = Line { label: cut(name), ..line_of(bundle, row, Rows::Totals) };
+        let line = Line { label: printable_start(name, LABEL_MAX), ..line_of(bundle, row, Rows::Totals) };
         let index = *self.known.entry(line.label.clone()).or_insert(self.lines.len());
         if index < self.lines.len() { add(&mut self.lines, index, &line) } else { self.lines.push(line) }
     }
@@ -605,14 +605,6 @@ impl Totals {
         if self.files_with_unread > 0 {
             line(out, &format!("Not read in {}: {}", count(self.files_with_unread, "file", "files"), self.unread));
         }
-    }
-}
-
-/// A name, which may be megabytes long, cut to a length that a table can show.
-fn cut(name: &str) -> String {
-    match name.char_indices().nth(LABEL_MAX) {
-        Some((end, _)) => format!("{}...", name.get(..end).unwrap_or_default()),
-        None => name.to_owned(),
     }
 }
 
@@ -694,12 +686,6 @@ mod tests {
         let lines = shown(&["目标", "ab"], 200, false, true);
         assert_eq!(lines[1].split("ELF").next().map(UnicodeWidthStr::width), Some(14), "{lines:#?}");
         assert_eq!(lines[2].split("ELF").next().map(UnicodeWidthStr::width), Some(14), "{lines:#?}");
-    }
-
-    #[test]
-    fn long_names_are_cut() {
-        assert_eq!(cut(&"é".repeat(200)), "é".repeat(200));
-        assert_eq!(cut(&"é".repeat(100_000)), "é".repeat(200) + "...");
     }
 
     #[test]

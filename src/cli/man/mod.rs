@@ -3,20 +3,17 @@
 mod page;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::builder::PathBufValueParser;
 use clap::{Arg, ArgMatches, Command};
 use offload_bundle::io::{create_directory, write_file};
 
-use super::TOOLS;
-use super::console::Console;
 use super::options::{Row, Shown, Tool};
-use super::subcommand::{PROGRAM, SUBCOMMANDS, Subcommand};
+use super::subcommand::{Catalogue, PROGRAM, Run, Subcommand};
 use page::Page;
 
 /// The subcommand.
-pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "man", command, run };
+pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "man", command, run: Run::OnCatalogue(run) };
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,18 +38,19 @@ fn command() -> Command {
     )
 }
 
-fn run(matches: &ArgMatches, _console: &mut Console) -> anyhow::Result<ExitCode> {
+fn run(matches: &ArgMatches, catalogue: &Catalogue) -> anyhow::Result<()> {
     let directory = matches.get_one::<PathBuf>("output").cloned().unwrap_or_default();
     create_directory(&directory)?;
-    let pages: Vec<Page> =
-        TOOLS.into_iter().map(page_of_tool).chain(SUBCOMMANDS.into_iter().map(page_of_subcommand)).collect();
+    let Catalogue { tools, subcommands } = catalogue;
+    let own = subcommands.iter().copied().map(page_of_subcommand);
+    let pages: Vec<Page> = tools.iter().copied().map(page_of_tool).chain(own).collect();
     let names: Vec<String> = pages.iter().map(|page| page.name.clone()).collect();
     for page in &pages {
         let mut text = Vec::new();
         page.write(&names, &mut text)?;
         write_file(&directory.join(format!("{}.1", page.name)), &text)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn page_of_subcommand(subcommand: &Subcommand) -> Page {
@@ -75,9 +73,6 @@ fn page_of_tool(tool: &Tool) -> Page {
 
 fn described(row: &'static Row) -> Arg {
     let arg = Arg::new(row.name).help(row.help);
-    let arg = match row.name.chars().as_str() {
-        name if name.len() == 1 => arg.short(name.chars().next()),
-        name => arg.long(name),
-    };
+    let arg = if row.name.len() == 1 { arg.short(row.name.chars().next()) } else { arg.long(row.name) };
     if row.value_name.is_empty() { arg.action(clap::ArgAction::SetTrue) } else { arg.value_name(row.value_name) }
 }

@@ -8,7 +8,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use offload_bundle::id::OffloadKind;
-use offload_bundle::job::{Filter, ImageRequest, NewImage};
+use offload_bundle::job::{Filter, ImageFiles, ImageRequest};
 
 use super::dense_map;
 
@@ -42,10 +42,10 @@ impl<'t> Arguments<'t> {
     }
 
     /// What is to be packed: an image for each of the files.
-    pub(super) fn into_image(self) -> NewImage {
+    pub(super) fn into_image(self) -> ImageFiles {
         let keys: Vec<&[u8]> = self.pairs.iter().map(|(key, _)| *key).collect();
         let order = dense_map::iteration_order(&keys);
-        let mut image = NewImage { files: Vec::new(), offload_kind: None, strings: Vec::new() };
+        let mut image = ImageFiles::default();
         for (key, value) in order.into_iter().filter_map(|index| self.pairs.get(index)) {
             match (*key, value) {
                 // LLVM's tool packs nothing, and says nothing, where no value follows; here the file is missing.
@@ -62,8 +62,8 @@ impl<'t> Arguments<'t> {
 
     /// What is to be extracted.
     pub(super) fn into_request(self) -> ImageRequest {
-        let arguments = self.typed.to_string_lossy().into_owned();
-        let mut request = ImageRequest { arguments, file: None, filters: Vec::new() };
+        let mut request = ImageRequest::default();
+        request.arguments = self.typed.to_string_lossy().into_owned();
         for (key, value) in self.pairs {
             match key {
                 b"file" => request.file = Some(path(&value.unwrap_or_default())),
@@ -94,7 +94,7 @@ fn kind(name: &Value) -> Option<OffloadKind> {
 mod tests {
     use super::*;
 
-    fn image(typed: &str) -> NewImage {
+    fn image(typed: &str) -> ImageFiles {
         Arguments::parse(typed.as_ref()).into_image()
     }
 

@@ -33,7 +33,9 @@ pub(super) fn plan(raw: RawArgs, hip_number: impl FnOnce() -> HipNumber) -> Resu
             ensure!(raw.max_size.is_none(), "--max-size is only for extracting from an input file.");
             let (version, compression) = plan_format(&raw)?;
             let images = images.map(Arguments::into_image).collect();
-            Ok(Job::Package(Package { images, output, version, hip_number: hip_number(), compression }))
+            let mut package = Package::new(images, output);
+            (package.version, package.hip_number, package.compression) = (version, hip_number(), compression);
+            Ok(Job::Package(package))
         }
         (Some(input), None) => {
             let packaging = [
@@ -46,7 +48,9 @@ pub(super) fn plan(raw: RawArgs, hip_number: impl FnOnce() -> HipNumber) -> Resu
                 bail!("{option} is only for packaging to an output file.");
             }
             let requests = images.map(Arguments::into_request).collect();
-            Ok(Job::Unpackage(Unpackage { input, requests, archive: raw.archive, limits: limits(raw.max_size) }))
+            let mut unpackage = Unpackage::new(input, requests);
+            (unpackage.archive, unpackage.limits) = (raw.archive, limits(raw.max_size));
+            Ok(Job::Unpackage(unpackage))
         }
     }
 }
@@ -116,7 +120,9 @@ mod tests {
         let zlib = RawArgs { compress: Some(Method::Zlib), ..asked(Version::V3) };
         assert_eq!(format(zlib), (Version::V3, Some(Compression::of(Method::Zlib))));
         let zstd = RawArgs { compress: Some(Method::Zstd), compression_level: Some(-1), ..packing() };
-        assert_eq!(format(zstd), (Version::V3, Some(Compression { level: -1, ..Compression::of(Method::Zstd) })));
+        let mut compression = Compression::of(Method::Zstd);
+        compression.level = -1;
+        assert_eq!(format(zstd), (Version::V3, Some(compression)));
     }
 
     #[test]

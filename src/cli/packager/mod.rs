@@ -11,14 +11,14 @@ use clap::ArgMatches;
 use offload_bundle::error::OsText;
 use offload_bundle::{Error, Malformed};
 
-use super::console::Console;
+use super::console::{Console, Noted};
 use super::environment::hip_number;
 use super::options::{
     Action, COLOR, Finish, HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN, Kind, MAX_SIZE_HELP, Positional, Row, Shown,
     Tool, WINDOW_HELP,
 };
 use super::program::Program;
-use super::{Noted, to_stdout};
+use super::stdout::to_stdout;
 use job::Job;
 use raw::RawArgs;
 

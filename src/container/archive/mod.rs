@@ -30,3 +30,19 @@ mod writer;
 pub use reader::{Archive, ArchiveMember, Location};
 pub(crate) use sources::Sources;
 pub use writer::{NewMember, plan};
+
+use std::path::Path;
+
+use crate::display::shown;
+use crate::error::Error;
+
+/// An error of a member with its name behind that of the archive, as linkers write it.
+pub(crate) fn locate(error: Error, archive: &Path, member: &[u8]) -> Error {
+    match error {
+        Error::Malformed { path, source } if path == archive => {
+            let path = format!("{}({})", path.display(), shown(member)).into();
+            Error::Malformed { path, source }
+        }
+        error => error,
+    }
+}

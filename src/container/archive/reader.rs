@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use object::read::archive::ArchiveFile;
 
 use crate::bytes;
-use crate::container::limits::shown;
+use crate::container::magic::Magic;
+use crate::display::shown;
 use crate::error::{Error, Malformed, Result};
 use crate::io::input::Slice;
 
@@ -53,8 +54,7 @@ pub enum Location<'a> {
 impl<'a> Archive<'a> {
     /// Whether `data` begins like an archive.
     pub fn is_archive(data: &[u8]) -> bool {
-        let magics = [object::archive::MAGIC, object::archive::THIN_MAGIC, object::archive::AIX_BIG_MAGIC];
-        magics.iter().any(|magic| data.starts_with(magic))
+        Magic::identify(data) == Magic::Archive
     }
 
     /// The archive that `data` is.

@@ -16,9 +16,9 @@ type Identity = (u64, u64);
 
 /// The files that a job reads: the one that it is given, and those that thin archives name.
 #[derive(Debug)]
-pub(crate) struct Sources {
-    /// Whether what is read has a name, beside which other files can be.
-    has_file: bool,
+pub(crate) struct Sources<'a> {
+    /// The input that is read, beside which other files can be; none for bytes of the program.
+    input: Option<&'a Input>,
     all: HashSet<Identity>,
     /// The archives around what is being read, the outermost first.
     around: Vec<Option<Identity>>,
@@ -26,7 +26,7 @@ pub(crate) struct Sources {
     left_nested: u32,
 }
 
-impl Sources {
+impl<'a> Sources<'a> {
     /// More files than a thin archive has members, and fewer than a process may map on Linux.
     const MAX: u32 = 60_000;
 
@@ -34,16 +34,11 @@ impl Sources {
     const NESTED_MAX: u32 = 2_000;
 
     /// What a job begins with.
-    pub(crate) fn new(data: Slice<'_>) -> Self {
-        let identity = data.input().and_then(|input| identity_of_input(input.path()));
+    pub(crate) fn new(data: Slice<'a>) -> Self {
+        let input = data.input();
+        let identity = input.and_then(|input| identity_of_input(input.path()));
         let all = identity.into_iter().collect();
-        Self {
-            has_file: data.input().is_some(),
-            all,
-            around: vec![identity],
-            left: Self::MAX,
-            left_nested: Self::NESTED_MAX,
-        }
+        Self { input, all, around: vec![identity], left: Self::MAX, left_nested: Self::NESTED_MAX }
     }
 
     /// Opens a member of a thin archive.
@@ -71,13 +66,13 @@ impl Sources {
         let is_nested = self.around.len() > 1;
         let (left, most) =
             if is_nested { (&mut self.left_nested, Self::NESTED_MAX) } else { (&mut self.left, Self::MAX) };
-        if !self.has_file {
+        let around = self.input.ok_or_else(|| {
             let source = io::Error::other("the archive is not read from a file, so files beside it are not opened");
-            return Err(Error::Member { path: path.to_owned(), source });
-        }
+            Error::Member { path: path.to_owned(), source }
+        })?;
         *left = left.checked_sub(1).ok_or_else(|| Error::TooManyFiles { path: path.to_owned(), most })?;
         self.all.extend(identity);
-        Input::open_regular(path).map_err(|error| match error {
+        around.open_beside(path).map_err(|error| match error {
             Error::Io { path, source } => Error::Member { path, source },
             error => error,
         })

@@ -15,11 +15,12 @@
 use object::LittleEndian;
 use object::pe::IMAGE_WEAK_EXTERN_SEARCH_ALIAS;
 use object::read::coff::{CoffFile, CoffHeader, ImportFile, ImportType, Symbol as CoffSymbol};
-use object::read::{File, FileKind, Object, ObjectSymbol, SymbolIndex, SymbolKind};
+use object::read::{File, Object, ObjectSymbol, SymbolIndex, SymbolKind};
 
 use crate::bytes::len_u64;
 use crate::container::bitcode;
 use crate::container::limits::{NAMES_TOO_LONG, SymbolNames};
+use crate::container::magic::Magic;
 
 /// What a code object contributes to the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,32 +35,18 @@ pub(super) enum Symbols {
 
 /// The symbols of a code object, or why it is broken.
 pub(super) fn of(data: &[u8]) -> Result<Symbols, String> {
-    if bitcode::is_bitcode(data) {
-        return Ok(match bitcode::symbols(data) {
-            Ok(names) => Symbols::Names(names),
-            Err(broken) => Symbols::Unreadable(broken.0),
-        });
-    }
-    if data.starts_with(b"\0asm\x01\0\0\0") {
-        return Ok(Symbols::Names(Vec::new()));
-    }
     // Fewer bytes are no ELF file to LLVM, however they begin.
     const ELF_MIN: usize = 18;
-    match FileKind::parse(data) {
-        Ok(FileKind::Elf32 | FileKind::Elf64) if data.len() < ELF_MIN => Ok(Symbols::None),
-        Ok(FileKind::CoffImport) => imported(data),
-        Ok(
-            FileKind::Elf32
-            | FileKind::Elf64
-            | FileKind::Coff
-            | FileKind::CoffBig
-            | FileKind::MachO32
-            | FileKind::MachO64
-            | FileKind::Pe32
-            | FileKind::Pe64
-            | FileKind::Xcoff32
-            | FileKind::Xcoff64,
-        ) => defined(data),
+    match Magic::identify(data) {
+        Magic::Bitcode => Ok(match bitcode::symbols(data) {
+            Ok(names) => Symbols::Names(names),
+            Err(broken) => Symbols::Unreadable(broken.0),
+        }),
+        Magic::Wasm if data.starts_with(b"\0asm\x01\0\0\0") => Ok(Symbols::Names(Vec::new())),
+        Magic::CoffImport => imported(data),
+        Magic::Elf | Magic::AmdGpu | Magic::Cubin if data.len() < ELF_MIN => Ok(Symbols::None),
+        Magic::Elf | Magic::AmdGpu | Magic::Cubin => defined(data),
+        Magic::Coff | Magic::MachO | Magic::Pe | Magic::Xcoff => defined(data),
         _ => Ok(Symbols::None),
     }
 }

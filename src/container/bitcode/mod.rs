@@ -37,10 +37,10 @@ use crate::error::Malformed;
 use bitstream::Bits;
 
 /// The first bytes of bitcode.
-const MAGIC: [u8; 4] = *b"BC\xc0\xde";
+pub(super) const MAGIC: [u8; 4] = *b"BC\xc0\xde";
 
 /// The first bytes of a wrapper.
-const WRAPPER_MAGIC: [u8; 4] = 0x0B17_C0DE_u32.to_le_bytes();
+pub(super) const WRAPPER_MAGIC: [u8; 4] = 0x0B17_C0DE_u32.to_le_bytes();
 
 const MODULE_BLOCK: u64 = 8;
 const STRTAB_BLOCK: u64 = 23;
@@ -93,11 +93,6 @@ fn blocks(data: &[u8]) -> Result<()> {
         (true, true) => Err(Broken("the string table with the names of its module is missing")),
         (true, false) => Ok(()),
     }
-}
-
-/// Whether the bytes begin like bitcode.
-pub(crate) fn is_bitcode(data: &[u8]) -> bool {
-    data.starts_with(&MAGIC) || data.starts_with(&WRAPPER_MAGIC)
 }
 
 /// The blocks of a file.

@@ -165,9 +165,9 @@ fn is_visible(record: &Record<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::is_bitcode;
     use super::super::testing::{Writer, start};
     use super::*;
+    use crate::container::magic::Magic;
 
     /// A module that defines `one` to `four`, and uses or hides the rest of them.
     fn module(block: &mut Writer) {
@@ -230,7 +230,7 @@ mod tests {
         let inner = with_table();
         let fields = [0x0B17_C0DE, 0, 20, u32::try_from(inner.len()).unwrap(), 7].map(u32::to_le_bytes);
         let wrapped = [fields.concat(), inner.clone(), vec![0; 8]].concat();
-        assert!(is_bitcode(&wrapped) && is_bitcode(&inner));
+        assert_eq!([&wrapped, &inner].map(|data| Magic::identify(data)), [Magic::Bitcode; 2]);
         assert_eq!(read(&wrapped), ["two", "four"]);
         assert!(symbols(&wrapped[..wrapped.len() - 12]).is_err());
     }

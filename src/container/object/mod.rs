@@ -25,13 +25,13 @@ mod tests;
 mod view;
 
 use memchr::memmem;
-use object::FileKind;
 
 use self::coff::Coff;
 use self::elf::Elf;
 use self::record::Record;
 use self::view::{Added, Found, Run, View, begins_with, join};
 use super::binary::Binary;
+use super::magic::Magic;
 use super::{Container, Contents, Entry, MAGIC, Member, Part};
 use crate::bytes::{len_u64, slice};
 use crate::error::{Error, Malformed, Result, WithPath};
@@ -58,15 +58,13 @@ pub enum Format {
 impl Format {
     /// The format of a file that begins with `data`, if it is an object file.
     pub fn of(data: &[u8]) -> Option<Self> {
-        if data.starts_with(b"\0asm") {
-            return Some(Self::Other("WebAssembly"));
-        }
-        match FileKind::parse(data).ok()? {
-            FileKind::Elf32 | FileKind::Elf64 => Some(Self::Elf),
-            FileKind::Coff | FileKind::CoffBig => Some(Self::Coff),
-            FileKind::MachO32 | FileKind::MachO64 => Some(Self::Other("Mach-O")),
-            FileKind::Pe32 | FileKind::Pe64 => Some(Self::Other("PE")),
-            FileKind::Xcoff32 | FileKind::Xcoff64 => Some(Self::Other("XCOFF")),
+        match Magic::identify(data) {
+            Magic::Elf | Magic::AmdGpu | Magic::Cubin => Some(Self::Elf),
+            Magic::Coff => Some(Self::Coff),
+            Magic::MachO => Some(Self::Other("Mach-O")),
+            Magic::Pe => Some(Self::Other("PE")),
+            Magic::Xcoff => Some(Self::Other("XCOFF")),
+            Magic::Wasm => Some(Self::Other("WebAssembly")),
             _ => None,
         }
     }
@@ -172,6 +170,7 @@ impl Container for FatObject {
 /// What `-type=o` stands for: a fat object where the host's file, or the file to read, is an object file, and a
 /// binary bundle otherwise.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct Objects {
     /// The binary bundle.
     pub binary: Binary,

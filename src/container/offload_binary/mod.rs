@@ -54,12 +54,12 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod read;
-mod sections;
 #[cfg(test)]
 mod tests;
 mod write;
 
 use super::limits::Limits;
+use super::magic::Magic;
 use super::stream::Compressed;
 use super::{Container, Contents, Member};
 use crate::bytes;
@@ -68,7 +68,6 @@ use crate::id::{EntryId, OffloadKind};
 use crate::io::input::Slice;
 use crate::io::piece::Piece;
 
-pub(crate) use sections::offloading_sections;
 pub(crate) use write::write_metered;
 pub use write::{NewImage, plan, write_compressed};
 
@@ -269,6 +268,7 @@ impl ImageInfo {
 
 /// The offload binary as a container. Its entries have the IDs that they would have in a bundle.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct OffloadBinary {
     /// The version to write.
     pub version: Version,
@@ -301,9 +301,9 @@ impl OffloadBinary {
         let triple = id.triple().as_str().trim_end_matches('-').as_bytes().to_vec();
         let arch = id.target_id().to_string().into_bytes();
         let content = member.content;
-        let image_kind = match content.bytes() {
-            bytes if super::bitcode::is_bitcode(bytes) => ImageKind::Bitcode,
-            bytes if bytes.starts_with(b"\x7fELF") => ImageKind::Object,
+        let image_kind = match Magic::identify(content.bytes()) {
+            Magic::Bitcode => ImageKind::Bitcode,
+            magic if magic.is_elf() => ImageKind::Object,
             _ => ImageKind::None,
         };
         let strings = vec![(b"triple".to_vec(), triple), (b"arch".to_vec(), arch)];

@@ -169,9 +169,9 @@ pub(crate) fn write_metered<W: Write + Seek>(
     let header_len = Version::V3.header_len();
     let Some(Piece::Bytes(head)) = pieces.first_mut() else { return Ok(()) };
     // The header of the inflated form does not go into the stream.
-    *head = head.split_off(usize::try_from(header_len).unwrap_or_default());
+    *head = head.split_off(usize::try_from(header_len).map_err(|_| TOO_LONG)?);
     let start = to.seek(SeekFrom::Current(0))?;
-    let stream_len = deflate(&pieces, compression, header_len, to, meter)?;
+    let stream_len = deflate(&pieces, compression, sum([start, header_len])?, to, meter)?;
     let size = sum([header_len, stream_len])?;
     let padding = aligned(size)?.saturating_sub(size);
     emit(&[Piece::Zeros(padding)], to)?;

@@ -36,7 +36,8 @@ use super::record::Record;
 use super::view::{Field, Found, Order, View, bundle_name};
 use crate::bytes;
 use crate::container::MAGIC;
-use crate::container::limits::{Room, shown};
+use crate::container::limits::Room;
+use crate::display::shown;
 use crate::error::Malformed;
 
 /// The one byte order of COFF.

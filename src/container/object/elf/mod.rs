@@ -32,7 +32,8 @@ use super::record::Record;
 use super::view::{Field, Found, Order, View, bundle_name};
 use crate::bytes::len_u64;
 use crate::container::Part;
-use crate::container::limits::{Room, shown};
+use crate::container::limits::Room;
+use crate::display::shown;
 use crate::error::Malformed;
 
 /// What differs between 32 and 64 bit.

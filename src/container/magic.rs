@@ -1,0 +1,229 @@
+//! The formats that are told by content: what a file, a section or a code object is, by how it begins.
+//!
+//! A format with a magic is a row of [`MAGICS`]. Only those without one are told by a function: ELF by its machine, and
+//! COFF, PE, Mach-O and XCOFF by the `object` crate; text bundles by their first line.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use object::{FileKind, archive};
+
+use super::text::Text;
+use super::{bitcode, compressed, offload_binary};
+use crate::bytes::{len_u64, slice};
+
+/// The machines of ELF files that are device code.
+pub(crate) const EM_CUDA: u16 = 190;
+pub(crate) const EM_AMDGPU: u16 = 224;
+
+/// The first word of a SPIR-V module, in whose byte order all words are.
+pub(crate) const SPIR_V: u32 = 0x0723_0203;
+
+/// A format, as the first bytes tell it. Whether the rest is whole is another question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Magic {
+    /// A plain bundle.
+    Bundle,
+    /// A bundle that is compressed (CCOB), or several.
+    CompressedBundle,
+    /// A bundle between comment lines.
+    TextBundle,
+    OffloadBinary,
+    Bitcode,
+    /// An ELF file for an AMD GPU.
+    AmdGpu,
+    /// An ELF file for an NVIDIA GPU.
+    Cubin,
+    /// Any other ELF file.
+    Elf,
+    /// An ELF file that is too short, or neither of 32 nor 64 bits.
+    BrokenElf,
+    /// A COFF object, in its first form or with more sections (`/bigobj`).
+    Coff,
+    /// What stands for an object in libraries that import from a DLL.
+    CoffImport,
+    Pe,
+    MachO,
+    Xcoff,
+    Wasm,
+    /// An `ar` archive, also a thin one or a big one of AIX.
+    Archive,
+    Zip,
+    SpirV,
+    /// A CUDA fat binary.
+    FatBinary,
+    /// Another format that is recognised, but not read.
+    Unread(Unread),
+    Unknown,
+}
+
+/// A format that is recognised, but not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Unread {
+    name: &'static str,
+    is_device_code: bool,
+}
+
+impl Unread {
+    /// A format of device code.
+    pub(crate) const fn device_code(name: &'static str) -> Self {
+        Self { name, is_device_code: true }
+    }
+
+    /// A format that may hold any file.
+    pub(crate) const fn anything(name: &'static str) -> Self {
+        Self { name, is_device_code: false }
+    }
+
+    /// What it is, such as `CUDA fatbin`.
+    pub fn name(self) -> &'static str {
+        self.name
+    }
+
+    /// Whether it holds device code for certain. A compressed archive, for example, may hold anything.
+    pub fn is_device_code(self) -> bool {
+        self.is_device_code
+    }
+}
+
+const fn anything(name: &'static str) -> Magic {
+    Magic::Unread(Unread::anything(name))
+}
+
+/// Offset and first bytes of the formats that have a magic.
+const MAGICS: [(u64, &[u8], Magic); 32] = [
+    (0, super::MAGIC.as_bytes(), Magic::Bundle),
+    (0, compressed::MAGIC, Magic::CompressedBundle),
+    (0, &offload_binary::MAGIC, Magic::OffloadBinary),
+    (0, &bitcode::MAGIC, Magic::Bitcode),
+    (0, &bitcode::WRAPPER_MAGIC, Magic::Bitcode),
+    (0, &archive::MAGIC, Magic::Archive),
+    (0, &archive::THIN_MAGIC, Magic::Archive),
+    (0, &archive::AIX_BIG_MAGIC, Magic::Archive),
+    (0, b"PK\x03\x04", Magic::Zip),
+    (0, b"PK\x05\x06", Magic::Zip),
+    (0, &SPIR_V.to_le_bytes(), Magic::SpirV),
+    (0, &SPIR_V.to_be_bytes(), Magic::SpirV),
+    (0, &[0x50, 0xed, 0x55, 0xba], Magic::FatBinary),
+    (0, b"KPAK", Magic::Unread(Unread::device_code("kpack archive"))),
+    (0, b"\x7fELF", Magic::BrokenElf),
+    (0, b"\0asm", Magic::Wasm),
+    (0, b"MZ", anything("program without a PE header")),
+    (257, b"ustar", anything("tar archive")),
+    (0, &[0x1f, 0x8b, 8], anything("gzip file")),
+    (0, b"\xfd7zXZ\0", anything("xz file")),
+    (4, b"1AY&SY", anything("bzip2 file")),
+    (0, &[0x28, 0xb5, 0x2f, 0xfd], anything("zstd file")),
+    (0, &[0x04, 0x22, 0x4d, 0x18], anything("LZ4 file")),
+    (0, b"LZIP", anything("lzip file")),
+    (0, b"7z\xbc\xaf\x27\x1c", anything("7-Zip archive")),
+    (0, &[0xed, 0xab, 0xee, 0xdb], anything("RPM package")),
+    (0, b"070701", anything("cpio archive")),
+    (0, b"070702", anything("cpio archive")),
+    (0, b"070707", anything("cpio archive")),
+    (0, b"hsqs", anything("SquashFS image")),
+    (0, b"MSCF\0\0\0\0", anything("cabinet file")),
+    (0, b"xar!", anything("xar archive")),
+];
+
+impl Magic {
+    /// The format of what begins with `data`.
+    pub(crate) fn identify(data: &[u8]) -> Self {
+        match FileKind::parse(data) {
+            Ok(FileKind::Elf32 | FileKind::Elf64) => match elf_machine(data) {
+                Some(EM_AMDGPU) => Self::AmdGpu,
+                Some(EM_CUDA) => Self::Cubin,
+                _ => Self::Elf,
+            },
+            Ok(FileKind::Coff | FileKind::CoffBig) => Self::Coff,
+            Ok(FileKind::CoffImport) => Self::CoffImport,
+            Ok(FileKind::Pe32 | FileKind::Pe64) => Self::Pe,
+            Ok(FileKind::MachO32 | FileKind::MachO64) => Self::MachO,
+            Ok(FileKind::Xcoff32 | FileKind::Xcoff64) => Self::Xcoff,
+            _ if Text::of(data).is_some() => Self::TextBundle,
+            _ => {
+                let has = |offset, magic: &[u8]| slice(data, offset, len_u64(magic)) == Some(magic);
+                let row = MAGICS.iter().find(|(offset, magic, _)| has(*offset, magic));
+                row.map_or(Self::Unknown, |(_, _, magic)| *magic)
+            }
+        }
+    }
+
+    /// Whether it is an ELF file of any kind.
+    pub(crate) fn is_elf(self) -> bool {
+        matches!(self, Self::Elf | Self::AmdGpu | Self::Cubin | Self::BrokenElf)
+    }
+
+    /// Whether it is a container of code objects that may lie in a section, or in another container.
+    pub(crate) fn is_container(self) -> bool {
+        matches!(self, Self::Bundle | Self::CompressedBundle | Self::OffloadBinary)
+    }
+
+    /// Whether it may hold device code, so that a search reads or reports it.
+    pub(crate) fn may_hold_code(self) -> bool {
+        !matches!(self, Self::CoffImport | Self::Xcoff | Self::Unknown)
+    }
+
+    /// What a search reports it as; none if it is read, or holds no device code.
+    pub(crate) fn unread(self) -> Option<Unread> {
+        match self {
+            Self::SpirV => Some(Unread::device_code("SPIR-V module")),
+            Self::FatBinary => Some(Unread::device_code("CUDA fatbin")),
+            Self::MachO => Some(Unread::anything("Mach-O file")),
+            Self::Wasm => Some(Unread::anything("WebAssembly module")),
+            Self::Unread(unread) => Some(unread),
+            _ => None,
+        }
+    }
+}
+
+/// The machine of an ELF file that begins with `head`.
+pub(crate) fn elf_machine(head: &[u8]) -> Option<u16> {
+    let machine = *slice(head, 18, 2)?.first_chunk()?;
+    match head.strip_prefix(b"\x7fELF")?.get(1)? {
+        1 => Some(u16::from_le_bytes(machine)),
+        2 => Some(u16::from_be_bytes(machine)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_told_by_how_they_begin() {
+        let mut tar = vec![0; 512];
+        tar[257..262].copy_from_slice(b"ustar");
+        let elf = |class: u8, machine: u8| [b"\x7fELF", &[class, 1, 1][..], &[0; 11], &[machine; 1], &[0; 45]].concat();
+        let text = [b"\n// ", super::super::MAGIC.as_bytes()].concat();
+        for (head, magic) in [
+            (&b""[..], Magic::Unknown),
+            (b"text", Magic::Unknown),
+            (b"CCOB", Magic::CompressedBundle),
+            (&text, Magic::TextBundle),
+            (&elf(2, 62), Magic::Elf),
+            (&elf(2, 190), Magic::Cubin),
+            (&elf(1, 224), Magic::AmdGpu),
+            (&elf(3, 62), Magic::BrokenElf),
+            (b"\x7fELF", Magic::BrokenElf),
+            (b"\x64\x86\x03\0\0\0\0\0\0\0\0\0\0\0\0\0", Magic::Coff),
+            (b"!<thin>\n", Magic::Archive),
+            (b"\x07\x23\x02\x03", Magic::SpirV),
+            (b"\x50\xed\x55\xba\x01", Magic::FatBinary),
+            (b"\xfd7zXZ", Magic::Unknown),
+            (b"BZh91AY&SY", anything("bzip2 file")),
+            (&tar, anything("tar archive")),
+            (b"MZ", anything("program without a PE header")),
+        ] {
+            assert_eq!(Magic::identify(head), magic, "{}", head.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn no_row_hides_another() {
+        for (index, (offset, magic, kind)) in MAGICS.iter().enumerate() {
+            let mut head = vec![0; usize::try_from(*offset).unwrap()];
+            head.extend_from_slice(magic);
+            assert_eq!(Magic::identify(&head), *kind, "row {index}");
+        }
+    }
+}
