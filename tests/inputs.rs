@@ -8,6 +8,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use crate::machine::loud;
+
 const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
@@ -79,6 +81,17 @@ fn assert_succeeds(what: &str, run: &Output) {
 }
 
 /// Says what is not tried, past the capture of the test harness.
+/// Whether a namespace of our own can be had, in which something can be mounted.
+pub fn has_namespaces() -> bool {
+    let mut mount = Command::new("unshare");
+    mount.args(["-Urm", "sh", "-c", "mount -t tmpfs -o size=64k none /tmp"]);
+    let works = mount.output().is_ok_and(|run| run.status.success());
+    if !works {
+        loud("SKIPPED: no file systems can be mounted here; full disks and read-only directories are not tried");
+    }
+    works
+}
+
 /// Every command line that reads one file, which stands for `FILE`; `out` is what they write.
 fn readers() -> Vec<Vec<&'static str>> {
     [

@@ -1,6 +1,7 @@
-//! All integration tests, in one executable: what they share is compiled once, and tests of all files run side by side.
+//! The integration tests but those of `portable.rs`, in one executable: what they share is compiled once, and the tests of all
+//! files run side by side.
 //!
-//! `cargo test --test suite cli::` runs those of one file.
+//! `cargo test --test suite hip::` runs those of `tests/hip.rs`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -13,11 +14,9 @@
 
 mod archives;
 mod bombs;
-mod cli;
 mod documents;
 mod examples;
 mod faults;
-mod fixtures;
 mod fuzz_corpus;
 mod growth;
 mod hip;

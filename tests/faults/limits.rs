@@ -6,7 +6,8 @@ use std::process::{Command, Output};
 
 use super::matrix::{has_strace, run_with_late_error};
 use super::scenario::{self, OLD, OURS, Place, Scenario, bundling, has_unnamed_files, noise};
-use crate::machine::{has_namespaces, loud};
+use crate::inputs::has_namespaces;
+use crate::machine::loud;
 
 /// Runs a script with `$TOOL` and its arguments as `"$@"`, in the directory of a scenario.
 fn script(scenario: &Scenario, place: &Place, script: &str) -> Output {

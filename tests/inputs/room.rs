@@ -3,7 +3,6 @@
 use super::*;
 use crate::bombs::files;
 use crate::look::make::{DEFLATED, Zipped, zip};
-use crate::machine::has_namespaces;
 use crate::reference::formats;
 use crate::reference::offload;
 

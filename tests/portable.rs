@@ -1,0 +1,14 @@
+//! The integration tests that need nothing but the executable: they also run on other processors and in the release build.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    unreachable_pub,
+    reason = "in a test, what must not happen ends the test, and what is skipped is said; modules are shared with `suite.rs`"
+)]
+
+mod cli;
+mod fixtures;
+mod lists;
+mod machine;
