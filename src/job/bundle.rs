@@ -34,7 +34,7 @@ pub struct BundleFiles {
     /// Whether and how to compress the bundle. A fat object is never compressed: linkers have to read it.
     pub compression: Option<Compression>,
     /// The version of the compressed bundle's header: `None` is the oldest that can hold the sizes.
-    pub compressed_version: Option<compressed::Version>,
+    pub compressed_version: Option<compressed::HeaderVersion>,
 }
 
 impl BundleFiles {
