@@ -56,7 +56,7 @@ impl BundleFiles {
     /// Writes the bundle from inputs that are open: one for each member, in the same order.
     ///
     /// # Errors
-    /// As [`Bundle::run`].
+    /// As [`BundleFiles::run`].
     pub fn run_on(&self, inputs: &[Input], observer: &mut Observer<'_>) -> Result<()> {
         let staged = self.stage(inputs, observer);
         output::commit(vec![input::vouch_for(inputs, staged)?])
