@@ -256,10 +256,9 @@ pub struct Deflation {
 /// use offload_bundle::container::binary::Binary;
 /// use offload_bundle::container::stream::{Compression, Method};
 /// use offload_bundle::container::{Container, Member, compressed};
-/// use offload_bundle::io::Input;
 ///
-/// let code = Input::from_bytes("gfx90a", vec![0; 100_000]);
-/// let member = Member { id: "hip-amdgcn-amd-amdhsa--gfx90a".to_owned(), content: code.as_slice() };
+/// let code = vec![0; 100_000];
+/// let member = Member { id: "hip-amdgcn-amd-amdhsa--gfx90a".to_owned(), content: (&code).into() };
 /// let plan = Binary::default().plan(&[member])?;
 /// let mut out = Cursor::new(Vec::new());
 /// let deflation = compressed::write(&plan, &Compression::of(Method::Zstd), None, &mut out)?;
