@@ -13,12 +13,37 @@ use crate::id::{IdError, OffloadKind};
 /// A result of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failed job: what, and in which file.
-#[derive(Debug, thiserror::Error)]
+/// The kinds of errors, by what a caller can do about them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The operating system refused to open, read, write or replace a file. [`Error::io_error`] has its reason.
+    Io,
+    /// A file does not hold what its headers claim.
+    Malformed,
+    /// A file, or an entry of it, of a kind that cannot serve here.
+    Unsupported,
+    /// Something is larger, or there is more of it, than a limit or a format allows.
+    Limit,
+    /// What was asked for is not there.
+    NotFound,
+    /// Two files or entries exclude each other, such as two outputs of one name.
+    Conflict,
+    /// The arguments do not fit together, or one of them is none.
+    Usage,
+    /// A bug in the library; please report it.
+    Internal,
+}
+
+/// A failed job: a [kind](Self::kind), the [file](Self::file), the [place](Self::place) in it and the [offset](Self::offset)
+/// where they are known, and the cause.
+///
+/// `Display` tells all of it in one line, the cause too; [`source`](std::error::Error::source) returns only what lies below
+/// that, so that who prints the chain says nothing twice.
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused to open, read, write or replace a file.
-    #[error("'{}': {}", path.display(), OsText(source))]
     Io {
         /// The file as the caller named it.
         path: PathBuf,
@@ -26,7 +51,6 @@ pub enum Error {
         source: io::Error,
     },
     /// A temporary file could not be created or written.
-    #[error("cannot write a temporary file in '{}': {}", directory.display(), OsText(source))]
     Temporary {
         /// The directory for temporary files.
         directory: PathBuf,
@@ -34,7 +58,6 @@ pub enum Error {
         source: io::Error,
     },
     /// Copying from one file to another failed; the cause may be on either side.
-    #[error("'{}': {} (while copying from '{}')", to.display(), OsText(source), from.display())]
     Copy {
         /// The file that was read.
         from: PathBuf,
@@ -43,16 +66,21 @@ pub enum Error {
         /// The cause.
         source: io::Error,
     },
+    /// A file that a thin archive names cannot be opened or read.
+    Member {
+        /// The path that the archive names.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
     /// A file does not hold what its headers claim.
-    #[error("{}{source}", MaybeNamed(path))]
     Malformed {
-        /// The file as the caller named it; empty for bytes that are of no file.
+        /// The file as the caller named it; empty for bytes of no file.
         path: PathBuf,
         /// The fault and its offset.
         source: Malformed,
     },
     /// A broken part of a file, named by its place.
-    #[error("'{place}': {}", InsideText { file, error })]
     Inside {
         /// The file that the place names first.
         file: PathBuf,
@@ -61,27 +89,31 @@ pub enum Error {
         /// The fault.
         error: Box<Error>,
     },
-    /// An unknown bundle file type.
-    #[error("'{0}': invalid file type specified")]
-    FileType(String),
-    /// The input is an object file of a kind that cannot carry bundle sections.
-    #[error("'{}': {format} object files cannot hold a bundle; supported are {supported}", path.display())]
-    ObjectFormat {
+    /// A file cannot be used as it was asked for.
+    Refused {
+        /// What can be done about it.
+        kind: ErrorKind,
         /// The file as the caller named it.
         path: PathBuf,
-        /// The format that was found.
-        format: &'static str,
-        /// The formats that would do.
-        supported: &'static str,
+        /// Where in the file, if it is about a part of it.
+        offset: Option<u64>,
+        /// Why.
+        reason: String,
     },
+    /// A file of a kind whose bundles cannot be rewritten.
+    Unsupported {
+        /// The file as the caller named it.
+        path: PathBuf,
+        /// The kind of the file.
+        what: FileKind,
+    },
+    /// An unknown bundle file type.
+    FileType(String),
     /// An invalid entry ID.
-    #[error(transparent)]
-    EntryId(#[from] IdError),
+    EntryId(IdError),
     /// The input is not an archive. The text is the reference's, whatever the size.
-    #[error("file too small to be an archive")]
     NoArchive,
     /// No entry of an archive can serve a request.
-    #[error("no compatible code object found for the target '{target}' in heterogeneous archive library: {}", archive.display())]
     NoCodeObject {
         /// The requested entry ID.
         target: String,
@@ -89,7 +121,6 @@ pub enum Error {
         archive: PathBuf,
     },
     /// A member of an archive holds two entries that must not stand in one bundle.
-    #[error("conflicting TargetIDs [{first}, {second}] found in {member} of {}", archive.display())]
     ConflictingEntries {
         /// One entry ID.
         first: String,
@@ -101,91 +132,15 @@ pub enum Error {
         archive: PathBuf,
     },
     /// Requested entries that no bundle in the input can serve, sorted.
-    #[error("Can't find bundles for{}", MissingList(.0))]
     MissingEntries(Vec<String>),
-    /// A file of a kind whose bundles cannot be rewritten.
-    #[error("'{}': {}", path.display(), UnsupportedText(*what))]
-    Unsupported {
-        /// The file as the caller named it.
-        path: PathBuf,
-        /// The kind of the file.
-        what: FileKind,
-    },
-    /// A bundle would outgrow the space that it has to stay in.
-    #[error("'{}': the bundle at offset {offset} needs {needed} bytes, but has room for only {room}", path.display())]
-    NoRoom {
-        /// The file as the caller named it.
-        path: PathBuf,
-        /// Where the bundle is.
-        offset: u64,
-        /// Its new size in bytes.
-        needed: u64,
-        /// The bytes up to what follows it.
-        room: u64,
-    },
-    /// Bundles to be rewritten share bytes with another part of the file.
-    #[error(
-        "'{}': cannot rewrite the bundles in section '{bundles}': it shares bytes at offset {offset} with {other}",
-        path.display()
-    )]
-    SharedBytes {
-        /// The file as the caller named it.
-        path: PathBuf,
-        /// The section with the bundles.
-        bundles: String,
-        /// The other section, or a table of the file.
-        other: String,
-        /// The first byte that they share.
-        offset: u64,
-    },
-    /// A compressed bundle whose end could not be recognised once it is plain.
-    #[error("'{}': cannot decompress the bundle at offset {offset}: it would run into {next}", path.display())]
-    NoEnd {
-        /// The file as the caller named it.
-        path: PathBuf,
-        /// Where the bundle is.
-        offset: u64,
-        /// The data after it, which would become part of it.
-        next: &'static str,
-    },
-    /// Dropping entries of a text bundle would lose the text between them.
-    #[error("'{}': cannot drop entries of the text bundle at offset {offset}: it has text between its entries", path.display())]
-    MoreThanEntries {
-        /// The file as the caller named it.
-        path: PathBuf,
-        /// Where the bundle is.
-        offset: u64,
-    },
-    /// Entries of a bundle cannot be dropped, since it has an entry ID that cannot be written.
-    #[error("'{}': cannot drop entries of the bundle at offset {offset}: an entry ID is not valid UTF-8", path.display())]
-    NoUtf8 {
-        /// The file as the caller named it.
-        path: PathBuf,
-        /// Where the bundle is.
-        offset: u64,
-    },
-    /// A selection would leave no device code.
-    #[error("'{}': no device code would be left", path.display())]
-    NothingLeft {
-        /// The file as the caller named it.
-        path: PathBuf,
-    },
     /// Standard output, which takes one code object, would get more.
-    #[error("'{}': several code objects match, but standard output takes only one: {}", path.display(), Listed(&counted(ids)))]
     SeveralMatch {
         /// The file that holds one too many, as the caller named it.
         path: PathBuf,
         /// The entry IDs of those that match, up to the bundle with the one too many.
         ids: Vec<String>,
     },
-    /// An input is a device, which may be endless.
-    #[error("'{}': is a device and may be endless; copy the data to a regular file first", path.display())]
-    Device {
-        /// The device as the caller named it.
-        path: PathBuf,
-    },
     /// A selection, or something that it names, takes no code object.
-    #[error("no code object matches{}", NoMatchText { inputs, unmatched, present })]
     NoMatch {
         /// The files that were searched, as the caller named them.
         inputs: Vec<PathBuf>,
@@ -195,7 +150,6 @@ pub enum Error {
         present: Vec<String>,
     },
     /// A selection, or something that it names, takes no code object, except from files that are skipped.
-    #[error("no code object matches{}", NoSoundMatchText { unmatched, only_left_out, present, left_out: *left_out })]
     NoSoundMatch {
         /// The parts of the selection without a match in any file.
         unmatched: Vec<Want>,
@@ -207,57 +161,153 @@ pub enum Error {
         left_out: usize,
     },
     /// The bundle is too large for the compressed format version that was asked for.
-    #[error("{what} exceeds version 2 limit")]
     CompressedLimit {
         /// Which size, as the reference names it.
         what: &'static str,
     },
-    /// One file is named for two outputs, of which only one could survive.
-    #[error("'{}': several outputs go to this file", path.display())]
-    SameOutput {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A file that a thin archive names cannot be opened or read.
-    #[error("'{}': {}", path.display(), OsText(source))]
-    Member {
-        /// The path that the archive names.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-    /// Thin archives that refer to each other in a cycle.
-    #[error("'{}': this thin archive contains itself", path.display())]
-    ArchiveCycle {
-        /// The archive that came a second time.
-        path: PathBuf,
-    },
-    /// Thin archives that refer to more files than the limit.
-    #[error("'{}': thin archives refer to more than {most} files", path.display())]
-    TooManyFiles {
-        /// The file that is one too many.
-        path: PathBuf,
-        /// How many there may be.
-        most: u32,
-    },
-    /// A generated output name that names an input.
-    #[error("'{}': an output with a generated name would overwrite this input", path.display())]
-    OverwritesInput {
-        /// The generated name.
-        path: PathBuf,
-    },
-    /// A member of a thin archive, or a file that was found in a directory, is a device, a pipe or a directory.
-    #[error("'{}': not a regular file; members of thin archives and files in directories must be", path.display())]
-    NoFile {
-        /// The path that the archive names, or that was found.
-        path: PathBuf,
-    },
     /// A bug in the library; please report it.
-    #[error("internal error: {0}")]
     Internal(&'static str),
     /// A caller of the library passed arguments that do not fit together.
-    #[error("{0}")]
     Usage(&'static str),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { path, source } | Self::Member { path, source } => {
+                write!(f, "'{}': {}", path.display(), OsText(source))
+            }
+            Self::Temporary { directory, source } => {
+                write!(f, "cannot write a temporary file in '{}': {}", directory.display(), OsText(source))
+            }
+            Self::Copy { from, to, source } => {
+                let source = OsText(source);
+                write!(f, "'{}': {source} (while copying from '{}')", to.display(), from.display())
+            }
+            Self::Malformed { path, source } => write!(f, "{}{source}", MaybeNamed(path)),
+            Self::Inside { file, place, error } => write!(f, "'{place}': {}", InsideText { file, error }),
+            Self::Refused { path, reason, .. } => write!(f, "{}{reason}", MaybeNamed(path)),
+            Self::Unsupported { path, what } => write!(f, "'{}': {}", path.display(), UnsupportedText(*what)),
+            Self::FileType(name) => write!(f, "'{name}': invalid file type specified"),
+            Self::EntryId(error) => write!(f, "{error}"),
+            Self::NoArchive => f.write_str("file too small to be an archive"),
+            Self::NoCodeObject { target, archive } => write!(
+                f,
+                "no compatible code object found for the target '{target}' in heterogeneous archive library: {}",
+                archive.display()
+            ),
+            Self::ConflictingEntries { first, second, member, archive } => {
+                write!(f, "conflicting TargetIDs [{first}, {second}] found in {member} of {}", archive.display())
+            }
+            Self::MissingEntries(names) => write!(f, "Can't find bundles for{}", MissingList(names)),
+            Self::SeveralMatch { path, ids } => {
+                let path = path.display();
+                let ids = counted(ids);
+                write!(f, "'{path}': several code objects match, but standard output takes only one: {}", Listed(&ids))
+            }
+            Self::NoMatch { inputs, unmatched, present } => {
+                write!(f, "no code object matches{}", NoMatchText { inputs, unmatched, present })
+            }
+            Self::NoSoundMatch { unmatched, only_left_out, present, left_out } => {
+                let left_out = *left_out;
+                let text = NoSoundMatchText { unmatched, only_left_out, present, left_out };
+                write!(f, "no code object matches{text}")
+            }
+            Self::CompressedLimit { what } => write!(f, "{what} exceeds version 2 limit"),
+            Self::Internal(what) => write!(f, "internal error: {what}"),
+            Self::Usage(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.io_error()?.source()
+    }
+}
+
+impl From<IdError> for Error {
+    fn from(error: IdError) -> Self {
+        Self::EntryId(error)
+    }
+}
+
+impl Error {
+    /// What can be done about it.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Io { .. } | Self::Temporary { .. } | Self::Copy { .. } | Self::Member { .. } => ErrorKind::Io,
+            Self::Malformed { source, .. } => source.kind(),
+            Self::Inside { error, .. } => error.kind(),
+            Self::Refused { kind, .. } => *kind,
+            Self::NoArchive => ErrorKind::Malformed,
+            Self::Unsupported { .. } => ErrorKind::Unsupported,
+            Self::FileType(_) | Self::EntryId(_) | Self::SeveralMatch { .. } | Self::Usage(_) => ErrorKind::Usage,
+            Self::NoCodeObject { .. } | Self::MissingEntries(_) => ErrorKind::NotFound,
+            Self::NoMatch { .. } | Self::NoSoundMatch { .. } => ErrorKind::NotFound,
+            Self::ConflictingEntries { .. } => ErrorKind::Conflict,
+            Self::CompressedLimit { .. } => ErrorKind::Limit,
+            Self::Internal(_) => ErrorKind::Internal,
+        }
+    }
+
+    /// The file that it is about, as the caller named it; where two are copied, the one that is written.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::Io { path, .. } | Self::Member { path, .. } | Self::Copy { to: path, .. } => Some(path),
+            Self::Malformed { path, .. } | Self::Refused { path, .. } => Some(path),
+            Self::Unsupported { path, .. } | Self::SeveralMatch { path, .. } => Some(path),
+            Self::Temporary { directory: path, .. } | Self::Inside { file: path, .. } => Some(path),
+            Self::NoCodeObject { archive, .. } | Self::ConflictingEntries { archive, .. } => Some(archive),
+            _ => None,
+        }
+        .map(PathBuf::as_path)
+        .filter(|path| !path.as_os_str().is_empty())
+    }
+
+    /// The way into the file, member by member and section by section, as it may stand on a terminal.
+    pub fn place(&self) -> Option<&str> {
+        match self {
+            Self::Inside { place, .. } => Some(place),
+            Self::ConflictingEntries { member, .. } => Some(member),
+            _ => None,
+        }
+    }
+
+    /// The offset in bytes, counted from the start of the innermost file.
+    pub fn offset(&self) -> Option<u64> {
+        match self {
+            Self::Malformed { source, .. } => source.offset(),
+            Self::Refused { offset, .. } => *offset,
+            Self::Inside { error, .. } => error.offset(),
+            _ => None,
+        }
+    }
+
+    /// The operating system's error, if it is the cause.
+    pub fn io_error(&self) -> Option<&io::Error> {
+        match self {
+            Self::Io { source, .. } | Self::Temporary { source, .. } => Some(source),
+            Self::Copy { source, .. } | Self::Member { source, .. } => Some(source),
+            Self::Inside { error, .. } => error.io_error(),
+            _ => None,
+        }
+    }
+
+    /// A generated output name that names an input.
+    pub(crate) fn overwrites_input(path: &Path) -> Self {
+        Self::refused(ErrorKind::Conflict, path, None, "an output with a generated name would overwrite this input")
+    }
+
+    /// A file that cannot be used as it was asked for.
+    pub(crate) fn refused(
+        kind: ErrorKind,
+        path: impl Into<PathBuf>,
+        offset: impl Into<Option<u64>>,
+        reason: impl Into<String>,
+    ) -> Self {
+        Self::Refused { kind, path: path.into(), offset: offset.into(), reason: reason.into() }
+    }
 }
 
 /// A kind of file whose bundles cannot be rewritten.
@@ -731,6 +781,32 @@ pub enum Malformed {
 }
 
 impl Malformed {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Nested { .. } | Self::Search { .. } | Self::Claim { .. } => ErrorKind::Limit,
+            Self::NestedClaim { .. } | Self::Limit { .. } => ErrorKind::Limit,
+            Self::Method { .. } => ErrorKind::Unsupported,
+            _ => ErrorKind::Malformed,
+        }
+    }
+
+    /// Where the fault is, in bytes; of one inside inflated bytes, where these begin in the file.
+    pub fn offset(&self) -> Option<u64> {
+        match self {
+            Self::Overlap { start: offset, .. } => Some(*offset),
+            Self::Symbols { .. } | Self::Limit { .. } => None,
+            Self::Truncated { offset, .. } | Self::Count { offset, .. } | Self::Value { offset, .. } => Some(*offset),
+            Self::Size { offset, .. } | Self::Hash { offset, .. } | Self::Stream { offset, .. } => Some(*offset),
+            Self::Method { offset, .. } | Self::Unclosed { offset, .. } | Self::Archive { offset, .. } => Some(*offset),
+            Self::Zip { offset, .. } | Self::Trailing { offset, .. } | Self::Nested { offset, .. } => Some(*offset),
+            Self::Search { offset, .. } | Self::Claim { offset, .. } | Self::NestedClaim { offset, .. } => {
+                Some(*offset)
+            }
+            Self::Bitcode { offset, .. } | Self::Object { offset, .. } => Some(*offset),
+            Self::NoBundleInside { offset, .. } | Self::Inflated { offset, .. } => Some(*offset),
+        }
+    }
+
     /// The same in bytes that begin at `base`, if its offset is that of an object's part.
     pub(crate) fn moved(self, base: u64) -> Self {
         match self {
@@ -774,6 +850,27 @@ impl fmt::Display for MissingList<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_have_a_kind_a_file_a_place_and_an_offset_and_say_nothing_twice() {
+        let malformed = || Malformed::Trailing { what: "a bundle", offset: 7 };
+        let inside = |error| Error::Inside { file: "f".into(), place: "f(m)".to_owned(), error: Box::new(error) };
+        let (f, g) = (Some(Path::new("f")), Some(Path::new("g")));
+        for (error, kind, file, place, offset) in [
+            (Error::io("f", io::ErrorKind::NotFound.into()), ErrorKind::Io, f, None, None),
+            (Error::malformed("f", malformed()), ErrorKind::Malformed, f, None, Some(7)),
+            (Error::malformed("", malformed()), ErrorKind::Malformed, None, None, Some(7)),
+            (inside(Error::malformed("g", malformed())), ErrorKind::Malformed, f, Some("f(m)"), Some(7)),
+            (Error::refused(ErrorKind::Limit, "g", 3, "full"), ErrorKind::Limit, g, None, Some(3)),
+            (Error::Usage("no"), ErrorKind::Usage, None, None, None),
+        ] {
+            let told = (error.kind(), error.file(), error.place(), error.offset());
+            assert_eq!(told, (kind, file, place, offset), "{error}");
+            assert!(std::error::Error::source(&error).is_none(), "{error}");
+        }
+        let below = Error::io("f", io::Error::other(Error::Usage("why")));
+        assert_eq!(below.to_string(), "why", "an error of ours inside one of the system is taken out");
+    }
 
     #[test]
     fn missing_entries_read_as_the_reference_writes_them() {

@@ -15,7 +15,8 @@
 //! | [`job`] | what the command lines do, file to file: outputs appear complete or not at all |
 //!
 //! Sizes and offsets are bytes. A function that can fail returns [`Error`], which names the file, or [`Malformed`], which
-//! knows bytes only; both name the offset. What is called a *bundle* is any one container of code objects.
+//! knows bytes only; both name the offset, and [`Error::kind`] tells what can be done. What is called a *bundle* is any one
+//! container of code objects.
 //! Errors of bytes that are of no file name none.
 //!
 //! # Which code objects does a file hold?
@@ -96,6 +97,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Features
+//!
+//! | feature | for |
+//! |---|---|
+//! | `cli` | the executable, with the packages that only it needs |
+//! | `zlib`, `zstd` | data that is compressed with that method; without the feature it is an error that names the feature |
+//!
+//! All are on unless `default-features = false`.
+//!
 //! [`Bundle::write_to`]: container::sequence::Bundle::write_to
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
@@ -111,7 +121,7 @@ pub mod scan;
 #[cfg(test)]
 mod testing;
 
-pub use error::{Error, Malformed, Result};
+pub use error::{Error, ErrorKind, Malformed, Result};
 
 /// The examples of the README are tests too.
 #[cfg(doctest)]

@@ -11,6 +11,7 @@ use offload_bundle::id::Compatibility;
 use offload_bundle::job::Event;
 
 use super::progress::Progress;
+use super::units::grouped;
 
 const WARNING: &str = "warning: ";
 const WARNING_COLOR: &str = "\x1b[0;1;35m";
@@ -224,19 +225,6 @@ fn float(number: u64) -> f64 {
     number as f64
 }
 
-/// A number with a comma between groups of three digits.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -263,10 +251,6 @@ mod tests {
 
     #[test]
     fn figures_have_the_form_of_the_reference() {
-        assert_eq!(grouped(1), "1");
-        assert_eq!(grouped(999), "999");
-        assert_eq!(grouped(1000), "1,000");
-        assert_eq!(grouped(1_234_567), "1,234,567");
         assert_eq!(hash(0x1f), "0x0000000000001f");
         assert_eq!(rates(208, 141), "Compression rate: 1.48\nCompression ratio: 67.79%");
     }

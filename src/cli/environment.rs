@@ -11,7 +11,7 @@
 
 use std::ffi::OsString;
 
-use offload_bundle::container::compressed::Version;
+use offload_bundle::container::compressed::HeaderVersion;
 use offload_bundle::container::offload_binary::HipNumber;
 
 /// What the environment asks for.
@@ -20,7 +20,7 @@ pub(crate) struct Environment {
     pub(crate) compress: bool,
     pub(crate) verbose: bool,
     pub(crate) compression_level: Option<i32>,
-    pub(crate) format_version: Option<Version>,
+    pub(crate) format_version: Option<HeaderVersion>,
 }
 
 impl Environment {
@@ -63,10 +63,10 @@ pub(crate) fn hip_number(get: impl Fn(&str) -> Option<OsString>, warn: &mut dyn 
     }
 }
 
-fn format_version(value: &str, warn: &mut dyn FnMut(&str)) -> Option<Version> {
+fn format_version(value: &str, warn: &mut dyn FnMut(&str)) -> Option<HeaderVersion> {
     let hint = match decimal::<u16>(value) {
-        Some(2) => return Some(Version::V2),
-        Some(3) => return Some(Version::V3),
+        Some(2) => return Some(HeaderVersion::V2),
+        Some(3) => return Some(HeaderVersion::V3),
         Some(_) => " Valid values are 2 or 3.",
         None => "",
     };
@@ -125,7 +125,9 @@ mod tests {
             assert_eq!(environment.compression_level, level);
             assert_eq!(warnings.len(), usize::from(level.is_none()));
         }
-        for (value, version) in [("2", Some(Version::V2)), ("03", Some(Version::V3)), ("4", None), ("", None)] {
+        for (value, version) in
+            [("2", Some(HeaderVersion::V2)), ("03", Some(HeaderVersion::V3)), ("4", None), ("", None)]
+        {
             assert_eq!(read(&[("COMPRESSED_BUNDLE_FORMAT_VERSION", value)]).0.format_version, version);
         }
         let (_, warnings) = read(&[("COMPRESSED_BUNDLE_FORMAT_VERSION", "4")]);

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::builder::PathBufValueParser;
+use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use offload_bundle::Error;
@@ -90,7 +90,10 @@ fn command() -> Command {
             patterns::list("kind", "Offload kinds to extract, in a comma list; hip and hipv4 are equivalent")
                 .short('k')
                 .value_name("KIND")
-                .value_parser(["host", "openmp", "hip", "hipv4", "cuda", "sycl"]),
+                .value_parser(
+                    PossibleValuesParser::new(["host", "openmp", "hip", "hipv4", "cuda", "sycl"])
+                        .try_map(|name| OffloadKind::from_name(&name).ok_or("not an offload kind")),
+                ),
             patterns::exact("Match only the exact target ID or entry ID, not all that are compatible"),
             Arg::new("json")
                 .long("json")
@@ -110,8 +113,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     }
     let mut problems = Vec::new();
     let mut selection = patterns::selection(matches, "target");
-    let kinds = matches.get_many::<String>("kind").into_iter().flatten();
-    selection.kinds = kinds.filter_map(|name| OffloadKind::from_name(name)).collect();
+    selection.kinds = matches.get_many("kind").into_iter().flatten().copied().collect();
     let inputs = sources(matches, &mut problems);
     let mut extract = Extract::new(inputs, selection, destination);
     extract.limits = files::limits(matches);

@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use offload_bundle::Result;
 use offload_bundle::container::MAGIC;
-use offload_bundle::container::object::Format;
+use offload_bundle::container::object::HostFormat;
 use offload_bundle::id::OffloadKind;
 use offload_bundle::io::{Accept, Input};
 use offload_bundle::job::{BundleFiles, FileType, Observer, Unbundle};
@@ -44,7 +44,7 @@ pub(super) fn unbundle(job: &Unbundle, observer: &mut Observer<'_>) -> Result<()
 }
 
 fn takes_objcopy(file_type: FileType, input: &Input) -> bool {
-    file_type == FileType::Object && Format::of(input.bytes()).is_some()
+    file_type == FileType::Object && HostFormat::of(input.bytes()).is_some()
 }
 
 /// For bundling: sections, then the host's object and the output.

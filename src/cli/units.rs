@@ -35,12 +35,17 @@ pub(crate) fn per_mille(part: u64, whole: u64) -> u64 {
     u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
+/// A number with a comma between groups of three digits.
+pub(crate) fn grouped(number: impl ToString) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
+    groups.join(",")
+}
+
 /// A number of things.
 pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
-    let digits = number.to_string();
-    let grouped: Vec<&str> =
-        digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
-    format!("{} {}", grouped.join(","), if number == 1 { one } else { many })
+    format!("{} {}", grouped(number), if number == 1 { one } else { many })
 }
 
 /// How many things of each kind there are. `Display` gives each name once, with its number.
@@ -100,6 +105,7 @@ mod tests {
 
     #[test]
     fn parts_and_counts() {
+        assert_eq!([1_u64, 999, 1000, 1_234_567].map(grouped), ["1", "999", "1,000", "1,234,567"]);
         assert_eq!(
             [per_mille(1, 3), per_mille(2, 3), per_mille(0, 0), per_mille(u64::MAX, u64::MAX)],
             [333, 667, 0, 1000]

@@ -9,7 +9,7 @@
 //! | | 4 | 4 | 8 | size of the inflated bundle in bytes |
 //! | | 8 | 8 | 8 | hash: the first 8 bytes of the MD5 of the inflated bundle |
 //!
-//! Integers are little-endian. Version 1 records no total; its end is the end of the stream, which for zlib only inflating
+//! Integers are little-endian. HeaderVersion 1 records no total; its end is the end of the stream, which for zlib only inflating
 //! it tells. Layout: LLVM 18
 //! (v1), LLVM 19 (v2), LLVM 22.1.8 (v3). Written is the oldest of v2 and v3 that can hold the sizes, so that
 //! runtimes before ROCm 7 can read it, with the compression of LLVM 22.1.8 unless asked otherwise: zstd with
@@ -46,7 +46,7 @@ const WHAT: &str = "compressed bundle";
 
 /// A version of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
+pub enum HeaderVersion {
     /// Without a total size. Read only.
     V1,
     /// Sizes of 32 bits.
@@ -55,7 +55,7 @@ pub enum Version {
     V3,
 }
 
-impl Version {
+impl HeaderVersion {
     /// The number in the header.
     pub fn number(self) -> u16 {
         match self {
@@ -79,7 +79,7 @@ impl Version {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Header {
     /// The version of the header.
-    version: Version,
+    version: HeaderVersion,
     /// The method of the stream.
     method: Method,
     /// Header and stream together, in bytes; v1 does not record it.
@@ -106,12 +106,12 @@ impl Header {
         let method = method(&mut cursor)?;
         let total_at = cursor.offset();
         let (total, inflated) = match version {
-            Version::V1 => (None, u64::from(cursor.u32(field("inflated size"))?)),
-            Version::V2 => {
+            HeaderVersion::V1 => (None, u64::from(cursor.u32(field("inflated size"))?)),
+            HeaderVersion::V2 => {
                 let total = cursor.u32(field("total size"))?;
                 (Some(u64::from(total)), u64::from(cursor.u32(field("inflated size"))?))
             }
-            Version::V3 => {
+            HeaderVersion::V3 => {
                 let total = cursor.u64(field("total size"))?;
                 (Some(total), cursor.u64(field("inflated size"))?)
             }
@@ -135,7 +135,7 @@ impl Header {
         let mut bytes = Vec::from(MAGIC);
         bytes.extend(self.version.number().to_le_bytes());
         bytes.extend(method_number(self.method).to_le_bytes());
-        let width = if self.version == Version::V3 { 8 } else { 4 };
+        let width = if self.version == HeaderVersion::V3 { 8 } else { 4 };
         for size in self.total.into_iter().chain([self.inflated]) {
             bytes.extend(size.to_le_bytes().iter().take(width));
         }
@@ -144,12 +144,12 @@ impl Header {
     }
 }
 
-fn version(cursor: &mut Cursor<'_>) -> Result<Version, Malformed> {
+fn version(cursor: &mut Cursor<'_>) -> Result<HeaderVersion, Malformed> {
     let offset = cursor.offset();
     match cursor.u16(|| "the version of the compressed bundle".to_owned())? {
-        1 => Ok(Version::V1),
-        2 => Ok(Version::V2),
-        3 => Ok(Version::V3),
+        1 => Ok(HeaderVersion::V1),
+        2 => Ok(HeaderVersion::V2),
+        3 => Ok(HeaderVersion::V3),
         found => Err(Malformed::Value {
             what: "compressed bundle version",
             found: found.into(),
@@ -256,10 +256,9 @@ pub struct Deflation {
 /// use offload_bundle::container::binary::Binary;
 /// use offload_bundle::container::stream::{Compression, Method};
 /// use offload_bundle::container::{Container, Member, compressed};
-/// use offload_bundle::io::Input;
 ///
-/// let code = Input::from_bytes("gfx90a", vec![0; 100_000]);
-/// let member = Member { id: "hip-amdgcn-amd-amdhsa--gfx90a".to_owned(), content: code.as_slice() };
+/// let code = vec![0; 100_000];
+/// let member = Member { id: "hip-amdgcn-amd-amdhsa--gfx90a".to_owned(), content: (&code).into() };
 /// let plan = Binary::default().plan(&[member])?;
 /// let mut out = Cursor::new(Vec::new());
 /// let deflation = compressed::write(&plan, &Compression::of(Method::Zstd), None, &mut out)?;
@@ -270,7 +269,7 @@ pub struct Deflation {
 pub fn write<W: Write + Seek>(
     pieces: &[Piece<'_>],
     compression: &Compression,
-    asked: Option<Version>,
+    asked: Option<HeaderVersion>,
     out: &mut W,
 ) -> Result<Deflation> {
     write_metered(pieces, compression, asked, &mut Writer::new(out), &mut Meter::silent())
@@ -280,7 +279,7 @@ pub fn write<W: Write + Seek>(
 pub(crate) fn write_metered<W: Write + Seek>(
     pieces: &[Piece<'_>],
     compression: &Compression,
-    asked: Option<Version>,
+    asked: Option<HeaderVersion>,
     to: &mut Writer<'_, W>,
     meter: &mut Meter<'_>,
 ) -> Result<Deflation> {
@@ -291,7 +290,7 @@ pub(crate) fn write_metered<W: Write + Seek>(
 fn write_with_limit<W: Write + Seek>(
     pieces: &[Piece<'_>],
     compression: &Compression,
-    asked: Option<Version>,
+    asked: Option<HeaderVersion>,
     to: &mut Writer<'_, W>,
     meter: &mut Meter<'_>,
     limit: u64,
@@ -299,23 +298,23 @@ fn write_with_limit<W: Write + Seek>(
     let started = Instant::now();
     let inflated = total_len(pieces)?;
     let mut version = match asked {
-        Some(Version::V3) => Version::V3,
-        None if inflated > limit => Version::V3,
+        Some(HeaderVersion::V3) => HeaderVersion::V3,
+        None if inflated > limit => HeaderVersion::V3,
         _ if inflated > limit => return Err(Error::CompressedLimit { what: "Uncompressed size" }),
-        _ => Version::V2,
+        _ => HeaderVersion::V2,
     };
     let start = to.seek(SeekFrom::Current(0))?;
-    let mut deflate_after = |version: Version| {
+    let mut deflate_after = |version: HeaderVersion| {
         let start = sum([start, version.header_len()])?;
         deflate(pieces, compression, start, to, meter)
     };
     let (hash, mut stream_len) = hash::beside(pieces, || deflate_after(version))?;
-    if version == Version::V2 && sum([version.header_len(), stream_len])? > limit {
+    if version == HeaderVersion::V2 && sum([version.header_len(), stream_len])? > limit {
         if asked.is_some() {
             return Err(Error::CompressedLimit { what: "Total file size" });
         }
         // Almost 4 GiB that compression makes larger: that is rare enough to do it again.
-        version = Version::V3;
+        version = HeaderVersion::V3;
         stream_len = deflate_after(version)?;
     }
     let total = Some(sum([version.header_len(), stream_len])?);
@@ -344,7 +343,7 @@ mod tests {
     fn compress(
         data: &[u8],
         compression: &Compression,
-        asked: Option<Version>,
+        asked: Option<HeaderVersion>,
         limit: u64,
     ) -> Result<(Vec<u8>, Deflation)> {
         let pieces = [Piece::Bytes(data.to_vec())];
@@ -392,7 +391,7 @@ mod tests {
         let data = noise(5000);
         let compression = Compression::of(Method::Zstd);
         // Fits; only the total does not fit, so that the stream has to move; not even the inflated size fits.
-        for (limit, version) in [(6000, Version::V2), (5000, Version::V3), (4999, Version::V3)] {
+        for (limit, version) in [(6000, HeaderVersion::V2), (5000, HeaderVersion::V3), (4999, HeaderVersion::V3)] {
             let (file, deflation) = compress(&data, &compression, None, limit).unwrap();
             let header = Header::read(&file, 0).unwrap().unwrap();
             assert_eq!((header.version, header.total), (version, Some(len_u64(&file))));
@@ -406,8 +405,8 @@ mod tests {
     fn a_version_that_was_asked_for_is_kept_or_refused() {
         let data = noise(5000);
         let asked = |version, limit| compress(&data, &Compression::of(Method::Zstd), Some(version), limit);
-        assert_eq!(asked(Version::V3, 6000).unwrap().1.recorded.version, 3);
-        let text = |limit| asked(Version::V2, limit).unwrap_err().to_string();
+        assert_eq!(asked(HeaderVersion::V3, 6000).unwrap().1.recorded.version, 3);
+        let text = |limit| asked(HeaderVersion::V2, limit).unwrap_err().to_string();
         assert_eq!(text(4999), "Uncompressed size exceeds version 2 limit");
         assert_eq!(text(5000), "Total file size exceeds version 2 limit");
     }
@@ -432,7 +431,7 @@ mod tests {
             let data = noise(3000);
             let compression = Compression { level: 1, ..Compression::of(method) };
             let (file, _) = compress(&data, &compression, None, 1 << 30).unwrap();
-            let header = Header { version: Version::V1, total: None, ..Header::read(&file, 0).unwrap().unwrap() };
+            let header = Header { version: HeaderVersion::V1, total: None, ..Header::read(&file, 0).unwrap().unwrap() };
             let first = [&header.to_bytes(), &file[24..]].concat();
             let input = Input::from_bytes("in", [&first[..], b"CCOB and so on"].concat());
             let compressed = read(input.as_slice(), Limits::default()).unwrap().unwrap();

@@ -520,9 +520,13 @@ mod tests {
     }
 
     fn compress(data: &[u8]) -> Vec<u8> {
+        compress_with(Method::Zstd, data)
+    }
+
+    fn compress_with(method: Method, data: &[u8]) -> Vec<u8> {
         let mut out = std::io::Cursor::new(Vec::new());
         let pieces = [Piece::Bytes(data.to_vec())];
-        compressed::write(&pieces, &Compression::of(Method::Zstd), None, &mut out).unwrap();
+        compressed::write(&pieces, &Compression::of(method), None, &mut out).unwrap();
         out.into_inner()
     }
 
@@ -591,6 +595,33 @@ mod tests {
                 matches!(extract(&file, name), Err(Error::Malformed { source: Malformed::Hash { .. }, .. })),
                 "{name}"
             );
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "compresses")]
+    fn the_end_of_a_version_1_zlib_stream_is_found_by_the_first_who_needs_it() {
+        let large = bundle(&[("large", &vec![7; usize::try_from(WHOLE_MAX).unwrap()])]);
+        let v2 = compress_with(Method::Zlib, &large);
+        let v1 = [&v2[..4], &[1, 0], &v2[6..8], &v2[12..]].concat();
+        let file = [&v1[..], &[0; 9], &bundle(&[("next", b"")])].concat();
+        let end = crate::bytes::len_u64(&v1);
+        let binary = Binary::default();
+        for inflate in [Inflate::AsNeeded, Inflate::Headers, Inflate::Whole] {
+            let mut bundles = Bundles::new(&file, &binary, inflate);
+            let first = bundles.next().unwrap().unwrap();
+            let Next::After(_, compressed) = &bundles.next else { panic!("another bundle may follow") };
+            assert_eq!(compressed.stream_len.get().map(|len| len + 20), (inflate != Inflate::AsNeeded).then_some(end));
+            assert_eq!(first.bytes(0).unwrap().len(), usize::try_from(WHOLE_MAX).unwrap());
+            assert_eq!(compressed.stream_len.get().map(|len| len + 20), Some(end));
+            assert_eq!(first.range().unwrap(), 0..end);
+            assert_eq!(bundles.next().unwrap().unwrap().entries[0].id, b"next");
+            assert!(bundles.next().is_none() && bundles.stopped_at().is_none());
+        }
+        // Nothing that follows a broken one can be found.
+        let cut = &file[..v1.len() - 1];
+        for inflate in [Inflate::AsNeeded, Inflate::Headers, Inflate::Whole] {
+            assert_eq!(Bundles::new(cut, &binary, inflate).filter(Result::is_err).count(), 1, "{inflate:?}");
         }
     }
 }

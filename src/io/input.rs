@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::OFlags;
 
 use crate::bytes;
-use crate::error::{Error, Result, WithPath};
+use crate::error::{Error, ErrorKind, Result, WithPath};
 use crate::io::mapping::{self, Mapping, Watch};
 use crate::io::process;
 
@@ -116,8 +116,8 @@ impl Input {
     /// of them are read; without a limit, pipes and devices are read to their end, and up to 64 MiB of such a file.
     ///
     /// # Errors
-    /// [`Error::Io`] when the file cannot be opened, read or mapped, or has more bytes than that; [`Error::Device`] or
-    /// [`Error::NoFile`] for what is not accepted.
+    /// [`Error::Io`] when the file cannot be opened, read or mapped, or has more bytes than that; [`Error::Refused`] for what
+    /// is not accepted.
     ///
     /// # Safety
     /// While the input lives, nobody changes or shortens the file: neither this program nor another. The same holds for the files
@@ -146,7 +146,8 @@ impl Input {
             let is_device = kind.file_type().is_char_device() || kind.file_type().is_block_device();
             let is_null = || Path::new("/dev/null").metadata().is_ok_and(|null| null.rdev() == kind.rdev());
             if is_device && !file.is_terminal() && !is_null() {
-                return Err(Error::Device { path: path.to_owned() });
+                let reason = "is a device and may be endless; copy the data to a regular file first";
+                return Err(Error::refused(ErrorKind::Unsupported, path, None, reason));
             }
         }
         let is_inherited = path.as_os_str() == "-";
@@ -157,7 +158,8 @@ impl Input {
 
     fn open_regular(path: &Path, access: Access) -> Result<Self> {
         let opened = process::open(|| open_if_regular(path)).with_path(path)?;
-        let file = opened.ok_or_else(|| Error::NoFile { path: path.to_owned() })?;
+        let reason = "not a regular file; members of thin archives and files in directories must be";
+        let file = opened.ok_or_else(|| Error::refused(ErrorKind::Unsupported, path, None, reason))?;
         let opened = match file.metadata().with_path(path)?.len() {
             0 => (Storage::Memory(Vec::new()), None),
             _ => Storage::of_file(file, Some(ATTRIBUTE_MAX), access).with_path(path)?,
@@ -838,7 +840,7 @@ mod tests {
     #[test]
     fn files_that_nobody_named_are_regular_and_as_long_as_they_say() {
         for path in ["/dev/null", "/"] {
-            assert!(matches!(Input::open_regular(Path::new(path), MAPPED), Err(Error::NoFile { .. })), "{path}");
+            assert!(matches!(Input::open_regular(Path::new(path), MAPPED), Err(Error::Refused { .. })), "{path}");
         }
         assert!(matches!(Input::open_regular(Path::new("-"), MAPPED), Err(Error::Io { .. })), "not the standard input");
         let (file, input) = mapped(&[1; 100]);

@@ -17,7 +17,7 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result, WithPath};
+use crate::error::{Error, ErrorKind, Result, WithPath};
 use crate::io::input::Slice;
 use crate::io::piece::{Sink, Writer};
 use crate::io::process;
@@ -214,7 +214,7 @@ fn refuse_repeats(outputs: &[Output]) -> Result<()> {
         if let Some(identity) = output.identity().with_path(&output.path)?
             && !seen.insert(identity)
         {
-            return Err(Error::SameOutput { path: output.path.clone() });
+            return Err(Error::refused(ErrorKind::Conflict, &output.path, None, "several outputs go to this file"));
         }
     }
     Ok(())
@@ -976,7 +976,7 @@ mod tests {
             let directory = if other.starts_with("..") { dir.path().join("sub") } else { dir.path().to_owned() };
             fs::create_dir_all(&directory).unwrap();
             let outputs = vec![Output::stage(&path).unwrap(), Output::stage(&directory.join(other)).unwrap()];
-            assert!(matches!(commit(outputs), Err(Error::SameOutput { .. })), "{other}");
+            assert!(matches!(commit(outputs), Err(Error::Refused { kind: ErrorKind::Conflict, .. })), "{other}");
         }
         assert!(!path.exists());
     }

@@ -293,7 +293,8 @@ fn copy_named(mut file: File, target: &Path) -> io::Result<(File, Temporary)> {
     }
 }
 
-/// Makes something under a name that nothing else has, in the directory of `target`.
+/// Makes something under a name that nothing else has, in the directory of `target`. `tempfile` would do so by the absolute
+/// path of the directory, which may be too long, or not to be known.
 fn under_new_name<T>(target: &Path, mut make: impl FnMut(&Path) -> io::Result<T>) -> io::Result<(T, Temporary)> {
     const ATTEMPTS: u32 = 1000;
     let mut attempts = 1;

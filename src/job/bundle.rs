@@ -34,7 +34,7 @@ pub struct BundleFiles {
     /// Whether and how to compress the bundle. A fat object is never compressed: linkers have to read it.
     pub compression: Option<Compression>,
     /// The version of the compressed bundle's header: `None` is the oldest that can hold the sizes.
-    pub compressed_version: Option<compressed::Version>,
+    pub compressed_version: Option<compressed::HeaderVersion>,
 }
 
 impl BundleFiles {
@@ -56,7 +56,7 @@ impl BundleFiles {
     /// Writes the bundle from inputs that are open: one for each member, in the same order.
     ///
     /// # Errors
-    /// As [`Bundle::run`].
+    /// As [`BundleFiles::run`].
     pub fn run_on(&self, inputs: &[Input], observer: &mut Observer<'_>) -> Result<()> {
         let staged = self.stage(inputs, observer);
         output::commit(vec![input::vouch_for(inputs, staged)?])

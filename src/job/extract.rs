@@ -12,7 +12,7 @@ use super::{Event, Observer, open};
 use crate::bytes::len_u64;
 use crate::container::Limits;
 use crate::display::plain;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::io::input::{Accept, Input, Slice};
 use crate::io::meter::Meter;
 use crate::io::output::{self, Manner, Output};
@@ -273,7 +273,7 @@ impl<'j> Work<'j> {
     fn take(&mut self, mut sink: Pending) -> Result<()> {
         sink.start(&[])?;
         if sink.path.canonicalize().is_ok_and(|path| self.inputs.contains(&path)) {
-            return Err(Error::OverwritesInput { path: sink.path });
+            return Err(Error::overwrites_input(&sink.path));
         }
         let Pending { path, size, from, kind, recorded_target, output, .. } = sink;
         self.done.push(Extracted { path, size, from, kind, recorded_target });
@@ -387,9 +387,9 @@ fn name_of(input: &Path, from: &Provenance) -> String {
 /// Whether an error tells what is wrong with an input; any other is about what is written, or about the request.
 fn is_of_input(error: &Error, input: &Path) -> bool {
     match error {
-        Error::Io { path, .. } | Error::Device { path } => path == input,
-        Error::Malformed { .. } | Error::Member { .. } | Error::NoFile { .. } => true,
-        Error::ArchiveCycle { .. } | Error::TooManyFiles { .. } => true,
+        Error::Io { path, .. } => path == input,
+        Error::Malformed { .. } | Error::Member { .. } => true,
+        Error::Refused { kind, .. } => matches!(kind, ErrorKind::Malformed | ErrorKind::Unsupported | ErrorKind::Limit),
         Error::Inside { error, .. } => is_of_input(error, input),
         _ => false,
     }

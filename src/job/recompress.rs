@@ -14,7 +14,7 @@ use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
 use crate::container::stream::Compression;
 use crate::container::text::Text;
 use crate::container::{Container, Limits, Member, Part, compressed};
-use crate::error::{Error, Malformed, Result, Want, WithPath};
+use crate::error::{Error, ErrorKind, Malformed, Result, Want, WithPath};
 use crate::io::input::{Accept, Slice};
 use crate::io::meter::{Meter, emit};
 use crate::io::output::{self, Output};
@@ -107,10 +107,10 @@ impl Recompress {
     ///
     /// # Errors
     /// Any of [`Error`]; the output is then what it was before. [`Error::Unsupported`] if there is nothing to compress,
-    /// [`Error::NoMatch`] if a pattern of `keep` or all of `drop` take nothing, [`Error::NothingLeft`] if nothing for a device
-    /// is left, [`Error::NoRoom`] if a bundle does not fit where it is, [`Error::SharedBytes`] if sections overlap,
-    /// [`Error::NoEnd`] if the end of a bundle would be lost; and of a bundle that loses code objects, [`Error::NoUtf8`] if an
-    /// ID cannot be written, [`Error::MoreThanEntries`] if a text bundle holds more than them.
+    /// [`Error::NoMatch`] if a pattern of `keep` or all of `drop` take nothing. [`Error::Refused`] of the kind
+    /// [`NotFound`](ErrorKind::NotFound) if nothing for a device is left, [`Limit`](ErrorKind::Limit) if a bundle does not fit
+    /// where it is, [`Unsupported`](ErrorKind::Unsupported) if sections overlap, if the end of a bundle would be lost, and, of a
+    /// bundle that loses code objects, if an ID cannot be written or a text bundle holds more than them.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Recompressed> {
         let input = open(&self.input, Accept::Finite, self.limits.streamed)?;
         let work = Work {
@@ -161,7 +161,10 @@ impl<'p> Plain<'p> {
         let whole = bundle.whole().ok_or(Error::Internal("the bundle is not inflated"))?;
         let text = Text::of(bundle.beginning());
         if members.is_some() && text.is_some_and(|text| text.len_of(&bundle.entries) != whole.len()) {
-            return Err(Error::MoreThanEntries { path: path.to_owned(), offset: bundle.offset });
+            let offset = bundle.offset;
+            let reason =
+                format!("cannot drop entries of the text bundle at offset {offset}: it has text between its entries");
+            return Err(Error::refused(ErrorKind::Unsupported, path, offset, reason));
         }
         // A text bundle of nothing would be no bundle.
         let text = text.filter(|_| members.is_none_or(|members| !members.is_empty()));
@@ -282,8 +285,9 @@ impl<'j> Work<'j> {
         let chosen = self.choose(bundle, &plain, observer)?;
         ensure_it_ends(self.data, bundle, &plain, &chosen.form)?;
         if let Some(room) = room.filter(|&room| chosen.len > room) {
-            let (path, offset, needed) = (path.to_owned(), bundle.offset, chosen.len);
-            return Err(Error::NoRoom { path, offset, needed, room });
+            let (offset, needed) = (bundle.offset, chosen.len);
+            let reason = format!("the bundle at offset {offset} needs {needed} bytes, but has room for only {room}");
+            return Err(Error::refused(ErrorKind::Limit, path, offset, reason));
         }
         self.write_form(bundle, &plain, &chosen.form)?;
         self.result.count(bundle.stored_len()?, &chosen);
@@ -385,7 +389,7 @@ impl<'j> Work<'j> {
             return Err(Error::NoMatch { inputs, unmatched, present: self.present.into_shown() });
         }
         if self.result.dropped > 0 && self.left == 0 {
-            return Err(Error::NothingLeft { path: self.data.path().to_owned() });
+            return Err(Error::refused(ErrorKind::NotFound, self.data.path(), None, "no device code would be left"));
         }
         self.output.end_at(self.position)?;
         Ok((self.output, self.result))
@@ -401,7 +405,9 @@ fn ensure_it_ends(data: Slice<'_>, bundle: &Bundle<'_>, plain: &Plain<'_>, form:
         Form::Plain if plain.is_text && !is_last => "the data after it",
         _ => return Ok(()),
     };
-    Err(Error::NoEnd { path: data.path().to_owned(), offset: bundle.offset, next })
+    let offset = bundle.offset;
+    let reason = format!("cannot decompress the bundle at offset {offset}: it would run into {next}");
+    Err(Error::refused(ErrorKind::Unsupported, data.path(), offset, reason))
 }
 
 fn member<'c>((id, content): &'c (String, Content<'_>)) -> Member<'c> {
@@ -413,7 +419,12 @@ fn contents<'b>(path: &Path, bundle: &'b Bundle<'_>, kept: &[usize]) -> Result<V
     check_size(path, bundle, kept.iter().copied())?;
     let content = |&index: &usize| {
         let id = bundle.entries.get(index).ok_or(Error::Internal("no such entry"))?.id.clone();
-        let no_text = |_| Error::NoUtf8 { path: path.to_owned(), offset: bundle.offset };
+        let no_text = |_| {
+            let offset = bundle.offset;
+            let reason =
+                format!("cannot drop entries of the bundle at offset {offset}: an entry ID is not valid UTF-8");
+            Error::refused(ErrorKind::Unsupported, path, offset, reason)
+        };
         Ok((String::from_utf8(id).map_err(no_text)?, bundle.content(index)?))
     };
     kept.iter().map(content).collect()

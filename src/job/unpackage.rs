@@ -331,7 +331,7 @@ impl<'j, 'o> Run<'j, 'o> {
             by_path.push((path, output));
         }
         if let Some((name, _)) = by_name.iter().find(|(name, _)| sources.contain(name.as_ref())) {
-            return Err(Error::OverwritesInput { path: name.into() });
+            return Err(Error::overwrites_input(Path::new(name)));
         }
         let (names, named): (Vec<_>, Vec<_>) = by_name.into_iter().unzip();
         // The members of new archives were set aside until now.

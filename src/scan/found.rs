@@ -276,7 +276,7 @@ impl<'f> CodeObject<'f> {
     pub fn range(&self) -> Option<Range<u64>> {
         let [Part::Range(range)] = self.entry.parts.as_slice() else { return None };
         let base = if self.bundle.compressed.is_some() { 0 } else { self.bundle.offset };
-        Some(base.saturating_add(range.start)..base.saturating_add(range.end))
+        Some(base.checked_add(range.start)?..base.checked_add(range.end)?)
     }
 
     /// Where its bundle lies, counted from the [origin](Place::origin) of its place.
@@ -332,6 +332,14 @@ impl<'f> CodeObject<'f> {
     /// The code object as it lies in the file; none where it is compressed, or has to be restored.
     pub fn in_place(&self) -> Option<Slice<'f>> {
         self.bundle.in_place(self.index)
+    }
+
+    /// The code object as a slice of the searched bytes, which are to be given again: unlike other borrowed bytes, it outlives the
+    /// visit. None where it is compressed, has to be restored, or lies in a file beside a thin archive.
+    pub fn slice_of<'a>(&self, searched: &'a [u8]) -> Option<&'a [u8]> {
+        let is_inside = matches!(self.place.origin(), Origin::File(file) if file == self.place.file());
+        let range = self.range().filter(|_| is_inside && self.bundle.compressed.is_none())?;
+        bytes::slice(searched, range.start, range.end.checked_sub(range.start)?)
     }
 
     /// Its URI, as [`Place::uri`] forms it; none if it lies in no one piece, or the searched bytes are of no file.

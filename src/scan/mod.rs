@@ -143,7 +143,7 @@ mod tests {
         let mut bundles = Bundles::new(MIXED, &binary, Inflate::AsNeeded).map(Result::unwrap);
         let of_first = bundles.next().unwrap().bytes(0).unwrap();
         drop(bundles);
-        let mut seen = Vec::new();
+        let (mut seen, mut kept) = (Vec::new(), Vec::<&'static [u8]>::new());
         let mut visit = |finding: Finding<'_>| {
             if let Finding::Bundle(found) = finding {
                 for code_object in found.code_objects() {
@@ -152,6 +152,8 @@ mod tests {
                     code_object.write_to(&mut written)?;
                     assert!(written == *bytes && code_object.size() == bytes::len_u64(&bytes));
                     assert_eq!(matches!(bytes, Cow::Borrowed(_)), found.bundle.compressed.is_none());
+                    let again = code_object.slice_of(MIXED).inspect(|slice| kept.push(slice));
+                    assert_eq!(again, code_object.in_place().map(|slice| slice.bytes()));
                     let is_named = code_object.uri()?.is_some();
                     seen.push((bytes.into_owned(), found.bundle.compressed.is_some(), is_named));
                 }
@@ -159,7 +161,7 @@ mod tests {
             Ok(())
         };
         Scan::default().run(MIXED, &mut visit).unwrap();
-        assert!(seen[0].0 == *of_first && seen.iter().all(|(_, _, is_named)| !is_named));
+        assert!(*kept[0] == *of_first && seen[0].0 == *of_first && seen.iter().all(|(_, _, is_named)| !is_named));
         assert!(seen.iter().any(|(_, is_compressed, _)| *is_compressed));
     }
 

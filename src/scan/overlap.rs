@@ -15,7 +15,7 @@ use super::sections;
 use crate::container::host::Chosen;
 use crate::container::magic::Magic;
 use crate::display::shown;
-use crate::error::{Error, Malformed, Result, WithPath};
+use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::Slice;
 
 /// Two sections that share bytes.
@@ -60,7 +60,7 @@ impl What<'_> {
 /// The sections of an ELF file that begin with a bundle, in the order of their offsets, each place once.
 ///
 /// # Errors
-/// [`Error::SharedBytes`] if one of them shares bytes with another section or with a table of headers, [`Error::Malformed`] if the
+/// [`Error::Refused`] if one of them shares bytes with another section or with a table of headers, [`Error::Malformed`] if the
 /// sections cannot be read.
 pub(crate) fn bundle_sections(data: Slice<'_>) -> Result<Vec<Slice<'_>>> {
     // All names together are no longer than what this allows.
@@ -80,7 +80,10 @@ pub(crate) fn bundle_sections(data: Slice<'_>) -> Result<Vec<Slice<'_>>> {
     };
     match find(data.bytes(), data.offset(), has_bundles).with_path(data.path())? {
         Some(Overlap { bundles, other, offset }) => {
-            Err(Error::SharedBytes { path: data.path().to_owned(), bundles, other, offset })
+            let reason = format!(
+                "cannot rewrite the bundles in section '{bundles}': it shares bytes at offset {offset} with {other}"
+            );
+            Err(Error::refused(ErrorKind::Unsupported, data.path(), offset, reason))
         }
         None => Ok(runs.into_values().collect()),
     }

@@ -30,7 +30,7 @@ impl Wide {
         match Magic::identify(head) {
             Magic::Bundle => Some(Format::Bundle),
             Magic::TextBundle => Some(Format::TextBundle),
-            _ => object::Format::of(head).map(|_| Format::FatObject),
+            _ => object::HostFormat::of(head).map(|_| Format::FatObject),
         }
     }
 }

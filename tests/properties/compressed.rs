@@ -1,4 +1,4 @@
-use offload_bundle::container::compressed::Version;
+use offload_bundle::container::compressed::HeaderVersion;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::Method;
 use offload_bundle::id::EntryId;
@@ -44,7 +44,7 @@ fn round_trip(data: &[u8]) {
     let digest = digest(data);
     let mut choices = Choices::new(&digest);
     let compression = compression_of(choices.pick(&[Method::Zstd, Method::Zlib]), &mut choices);
-    let compressed_version = choices.pick(&[None, Some(Version::V2), Some(Version::V3)]);
+    let compressed_version = choices.pick(&[None, Some(HeaderVersion::V2), Some(HeaderVersion::V3)]);
     let (first, second) = data.split_at(data.len() / 3);
 
     let room = Room::with(first);
@@ -60,7 +60,7 @@ fn round_trip(data: &[u8]) {
     let entries = [first, second].into_iter().zip(IDS).map(|(content, id)| (id.as_bytes().to_vec(), content.to_vec()));
     let payload = formats::binary(&entries.collect::<Vec<_>>(), 1);
     let truth = Ccob {
-        version: if compressed_version == Some(Version::V3) { 3 } else { 2 },
+        version: if compressed_version == Some(HeaderVersion::V3) { 3 } else { 2 },
         method: if compression.method == Method::Zstd { 1 } else { 0 },
         total: u64::try_from(written.len()).ok(),
         inflated: u64::try_from(payload.len()).unwrap(),

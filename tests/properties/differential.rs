@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use memchr::memmem;
 use offload_bundle::container::archive::Archive;
-use offload_bundle::container::object::Format;
+use offload_bundle::container::object::HostFormat;
 use offload_bundle::container::sequence::{Bundles, Inflate};
 use offload_bundle::error::{Error, Malformed};
 use offload_bundle::id::processors::is_offload_arch;
@@ -74,7 +74,7 @@ fn shown<'b>(texts: impl IntoIterator<Item = &'b Vec<u8>>) -> String {
 fn type_of(data: &[u8]) -> &'static str {
     let has = |comment: &str| memmem::find(data, &[b"\n", comment.as_bytes(), b" ", MAGIC].concat()).is_some();
     match data {
-        _ if Format::of(data).is_some() => "o",
+        _ if HostFormat::of(data).is_some() => "o",
         _ if data.starts_with(MAGIC) || data.starts_with(b"CCOB") => "bc",
         _ if has("//") => "ii",
         _ if has("#") => "s",
@@ -133,7 +133,7 @@ fn unbundle(tool: &PathBuf, room: &Room, file_type: &str, requests: &[String]) -
 
 /// What to ask for: IDs that can be typed and that both tools read alike. The host of a fat object is made anew by LLVM.
 fn requests(listed: &BTreeSet<Vec<u8>>, data: &[u8]) -> Vec<String> {
-    let fat = Format::of(data).is_some();
+    let fat = HostFormat::of(data).is_some();
     let texts = listed.iter().filter_map(|id| std::str::from_utf8(id).ok());
     let typed = |text: &&str| text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',');
     let canonical = texts.filter(typed).filter(|text| {

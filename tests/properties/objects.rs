@@ -1,5 +1,5 @@
 use object::read::{Object as _, ObjectSection as _};
-use offload_bundle::container::object::{FatObject, Format};
+use offload_bundle::container::object::{FatObject, HostFormat};
 use offload_bundle::container::{Container, Member};
 use offload_bundle::error::Malformed;
 use offload_bundle::io::Input;
@@ -14,14 +14,14 @@ const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
 /// Any bytes that begin like ELF are a fat object, none, or an error. As the host of a fat object they come back byte for
 /// byte, and so do the code objects; other readers find a section for each.
 pub fn elf(data: &[u8]) {
-    if Format::of(data) == Some(Format::Elf) {
+    if HostFormat::of(data) == Some(HostFormat::Elf) {
         object(data);
     }
 }
 
 /// The same for COFF, the kind with 32-bit section numbers included.
 pub fn coff(data: &[u8]) {
-    if Format::of(data) == Some(Format::Coff) {
+    if HostFormat::of(data) == Some(HostFormat::Coff) {
         object(data);
     }
 }

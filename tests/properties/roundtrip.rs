@@ -1,8 +1,8 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
-use offload_bundle::container::compressed::Version;
-use offload_bundle::container::object::Format;
+use offload_bundle::container::compressed::HeaderVersion;
+use offload_bundle::container::object::HostFormat;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::id::{EntryId, OffloadKind};
@@ -27,7 +27,7 @@ pub fn roundtrip(data: &[u8]) {
     let alignment = choices.pick(&ALIGNMENTS);
     let compression = choices.pick(&[None, None, Some(Method::Zstd), Some(Method::Zlib)]);
     let compression = compression.map(|method| compression_of(method, &mut choices));
-    let compressed_version = choices.pick(&[None, Some(Version::V2), Some(Version::V3)]);
+    let compressed_version = choices.pick(&[None, Some(HeaderVersion::V2), Some(HeaderVersion::V3)]);
     let members = members(&mut choices);
 
     let room = Room::with(b"");
@@ -42,7 +42,7 @@ pub fn roundtrip(data: &[u8]) {
     (job.alignment, job.compression, job.compressed_version) =
         (NonZeroU32::new(alignment), compression, compressed_version);
     let host = members.iter().find(|(id, _)| id.kind() == OffloadKind::Host);
-    let fat = file_type == "o" && host.is_some_and(|(_, content)| Format::of(content).is_some());
+    let fat = file_type == "o" && host.is_some_and(|(_, content)| HostFormat::of(content).is_some());
     match job.run(&mut |_| {}) {
         // Not every content that begins like an object is one.
         Err(_) if fat => return,

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use offload_bundle::container::object::Format;
+use offload_bundle::container::object::HostFormat;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::id::{EntryId, OffloadKind};
 use offload_bundle::job::{FileType, Unbundle};
@@ -50,7 +50,8 @@ fn check(room: &Room, sources: &Sources<'_>, file_type: &str, requests: &[EntryI
     let outcome = run(room, file_type, requests, missing);
     assert_eq!(run(room, file_type, requests, missing), outcome, "unbundled twice");
     // The host of a fat object is what is left of it.
-    let whole_object = |id: &EntryId| id.kind() == OffloadKind::Host && file_type == "o" && Format::of(data).is_some();
+    let whole_object =
+        |id: &EntryId| id.kind() == OffloadKind::Host && file_type == "o" && HostFormat::of(data).is_some();
     for (id, content) in requests.iter().zip(outcome.unwrap_or_default()) {
         if !whole_object(id) {
             sources.hold(&content, "a code object");

@@ -168,7 +168,7 @@ fn bundle(room: &Room, data: &[u8], compression: Option<Compression>, choices: &
         return false;
     }
     // A fat object is as sound as its host; one for a GPU is looked at as a code object.
-    let is_fat = object::Format::of(&std::fs::read(room.path("written")).unwrap()).is_some();
+    let is_fat = object::HostFormat::of(&std::fs::read(room.path("written")).unwrap()).is_some();
     let found = search_with(&Input::read(&room.path("written")).unwrap(), Inflate::Headers, &mut |_| {});
     let is_device = found.bundles.iter().any(|bundle| bundle.format == Format::CodeObject);
     let hosts = members.iter().filter(|(id, _)| id.kind() == OffloadKind::Host);

@@ -4,50 +4,34 @@ use std::ffi::OsString;
 
 use clap::ArgMatches;
 
-/// The options of one command line.
+/// The options of one command line, under their long names: `None` if not given, and all elements of a list however often it
+/// was given.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::cli) struct RawArgs {
     /// `-h`
     pub(in crate::cli) help: bool,
-    /// `--list`
     pub(in crate::cli) list: bool,
-    /// `--unbundle`
     pub(in crate::cli) unbundle: bool,
-    /// `--###`
+    /// `-###`
     pub(in crate::cli) print_commands: bool,
-    /// `--allow-missing-bundles`
     pub(in crate::cli) allow_missing_bundles: bool,
-    /// `--check-input-archive`
     pub(in crate::cli) check_input_archive: bool,
-    /// `--hip-openmp-compatible`
     pub(in crate::cli) hip_openmp_compatible: bool,
-    /// `--compress`, none when it was not given.
     pub(in crate::cli) compress: Option<bool>,
-    /// `--verbose`, none when it was not given.
     pub(in crate::cli) verbose: Option<bool>,
-    /// `--bundle-align`, 1 when it was not given.
+    /// 1 if not given.
     pub(in crate::cli) bundle_align: u32,
-    /// `--compression-level`
     pub(in crate::cli) compression_level: Option<i32>,
-    /// `--compression-window`
-    pub(crate) compression_window: Option<u32>,
-    /// `--max-size`
+    pub(in crate::cli) compression_window: Option<u32>,
     pub(in crate::cli) max_size: Option<u64>,
-    /// `--type`
     pub(in crate::cli) file_type: OsString,
-    /// Every `--input`
     pub(in crate::cli) input: Vec<OsString>,
-    /// Every element of every `--inputs`
     pub(in crate::cli) inputs: Vec<OsString>,
-    /// Every `--output`
     pub(in crate::cli) output: Vec<OsString>,
-    /// Every element of every `--outputs`
     pub(in crate::cli) outputs: Vec<OsString>,
-    /// Every element of every `--targets`
     pub(in crate::cli) targets: Vec<OsString>,
-    /// Whether `--targets` was given, be it with an empty value.
+    /// Whether `targets` was given, be it with an empty value.
     pub(in crate::cli) targets_given: bool,
-    /// Every element of every `--debug-only`
     pub(in crate::cli) debug_only: Vec<OsString>,
 }
 

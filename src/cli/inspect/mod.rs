@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::builder::PathBufValueParser;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, ColorChoice, Command, value_parser};
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::io::write_file;
 use offload_bundle::{Error, Result};
@@ -90,7 +90,7 @@ fn command() -> Command {
             Arg::new("color")
                 .long("color")
                 .value_name("WHEN")
-                .value_parser(["auto", "always", "never"])
+                .value_parser(value_parser!(ColorChoice))
                 .default_value("auto")
                 .help("When to colour the table"),
         ])
@@ -146,8 +146,8 @@ fn print(
         (_, true) => Rows::Totals,
         _ => Rows::Grouped,
     };
-    let style =
-        Style::new(matches.get_one::<String>("color").map_or("auto", String::as_str), io::stdout().is_terminal());
+    let color = matches.get_one("color").copied().unwrap_or_default();
+    let style = Style::new(color, io::stdout().is_terminal());
     let mut tables = Tables::new(rows, style);
     let mut write = |text: String| out.write_all(text.as_bytes()).map_err(|error| Error::io("-", error));
     reports.try_for_each(|report| write(tables.file(&report)))?;

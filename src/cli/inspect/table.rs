@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::{self, Write};
 
+use clap::ColorChoice;
 use offload_bundle::display::{printable, printable_start};
 use offload_bundle::scan::{ContentKind, Format, Origin as Base, Place, Step};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -49,13 +50,13 @@ const LABEL_MIN: usize = 18;
 
 impl Style {
     /// The style for `--color=when`, on a terminal or elsewhere.
-    pub(super) fn new(when: &str, terminal: bool) -> Self {
+    pub(super) fn new(when: ColorChoice, terminal: bool) -> Self {
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         let dumb = set("TERM").is_some_and(|term| term == "dumb");
         let color = match when {
-            "always" => true,
-            "never" => false,
-            _ => terminal && set("NO_COLOR").is_none() && !dumb,
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => terminal && set("NO_COLOR").is_none() && !dumb,
         };
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
         let utf8 = |locale: std::ffi::OsString| {

@@ -6,28 +6,21 @@ use clap::ArgMatches;
 use offload_bundle::container::offload_binary::Version;
 use offload_bundle::container::stream::Method;
 
-/// The options of one command line.
+/// The options of one command line, under their long names: `None` if not given.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct RawArgs {
     /// `-h`
     pub(super) help: bool,
-    /// `--archive`
     pub(super) archive: bool,
-    /// Every `--image`
     pub(super) images: Vec<OsString>,
     /// `-o`, none when it is empty.
     pub(super) output: Option<OsString>,
     /// The file to extract from, none when it is empty.
     pub(super) input: Option<OsString>,
-    /// `--format-version`
     pub(super) format_version: Option<Version>,
-    /// The method of `--compress`
     pub(super) compress: Option<Method>,
-    /// `--compression-level`
     pub(super) compression_level: Option<i32>,
-    /// `--compression-window`
     pub(super) compression_window: Option<u32>,
-    /// `--max-size`
     pub(super) max_size: Option<u64>,
 }
 

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::io::input::{Input, Slice};
 
 /// A file, whatever it is called: device and inode.
@@ -50,7 +50,7 @@ impl<'a> Sources<'a> {
     pub(crate) fn enter(&mut self, path: &Path) -> Result<Input> {
         let identity = identity_of(path);
         if identity.is_some() && self.around.contains(&identity) {
-            return Err(Error::ArchiveCycle { path: path.to_owned() });
+            return Err(Error::refused(ErrorKind::Malformed, path, None, "this thin archive contains itself"));
         }
         let input = self.open_known(path, identity)?;
         self.around.push(identity);
@@ -70,7 +70,10 @@ impl<'a> Sources<'a> {
             let source = io::Error::other("the archive is not read from a file, so files beside it are not opened");
             Error::Member { path: path.to_owned(), source }
         })?;
-        *left = left.checked_sub(1).ok_or_else(|| Error::TooManyFiles { path: path.to_owned(), most })?;
+        *left = left.checked_sub(1).ok_or_else(|| {
+            let reason = format!("thin archives refer to more than {most} files");
+            Error::refused(ErrorKind::Limit, path, None, reason)
+        })?;
         self.all.extend(identity);
         around.open_beside(path).map_err(|error| match error {
             Error::Io { path, source } => Error::Member { path, source },

@@ -53,10 +53,9 @@ pub struct NewMember<'a> {
 /// # Example
 /// ```
 /// use offload_bundle::container::archive::{self, NewMember};
-/// use offload_bundle::io::{self, Input};
+/// use offload_bundle::io;
 ///
-/// let code = Input::from_bytes("gfx90a", b"GPU!".to_vec());
-/// let member = NewMember { name: b"gfx90a.o".to_vec(), content: code.as_slice() };
+/// let member = NewMember { name: b"gfx90a.o".to_vec(), content: b"GPU!"[..].into() };
 /// let mut archive = Vec::new();
 /// io::write_to(&archive::plan(&[member], &mut |_, _| {})?, &mut archive)?;
 /// assert!(archive.starts_with(b"!<arch>\ngfx90a.o/") && archive.ends_with(b"`\nGPU!"));
@@ -218,7 +217,6 @@ impl Index {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io::input::Input;
     use crate::io::piece::emit;
 
     fn archive(members: &[(&[u8], &[u8])]) -> Vec<u8> {
@@ -226,10 +224,8 @@ mod tests {
     }
 
     fn archive_with_limit(members: &[(&[u8], &[u8])], limit: u64) -> Vec<u8> {
-        let inputs: Vec<_> =
-            members.iter().map(|&(name, content)| (name.to_vec(), Input::from_bytes("x", content.to_vec()))).collect();
-        let members: Vec<_> =
-            inputs.iter().map(|(name, input)| NewMember { name: name.clone(), content: input.as_slice() }).collect();
+        let members = members.iter().map(|&(name, content)| NewMember { name: name.to_vec(), content: content.into() });
+        let members: Vec<_> = members.collect();
         let mut archive = Vec::new();
         emit(&plan_with_limit(&members, &mut |_, _| {}, limit).unwrap(), &mut archive).unwrap();
         archive

@@ -34,7 +34,7 @@ use super::binary::Binary;
 use super::magic::Magic;
 use super::{Container, Contents, Entry, MAGIC, Member, Part};
 use crate::bytes::{len_u64, slice};
-use crate::error::{Error, Malformed, Result, WithPath};
+use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::piece::Piece;
 
 /// The formats of host objects, for messages.
@@ -46,7 +46,7 @@ const HOSTS_MAX: usize = 64;
 
 /// What an object file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum HostFormat {
     /// ELF, also programs and libraries.
     Elf,
     /// COFF, also with more sections than its first version could have (`/bigobj`).
@@ -55,7 +55,7 @@ pub enum Format {
     Other(&'static str),
 }
 
-impl Format {
+impl HostFormat {
     /// The format of a file that begins with `data`, if it is an object file.
     pub fn of(data: &[u8]) -> Option<Self> {
         match Magic::identify(data) {
@@ -80,7 +80,7 @@ impl Container for FatObject {
     }
 
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
-        let Some(format @ (Format::Elf | Format::Coff)) = Format::of(data) else { return Ok(None) };
+        let Some(format @ (HostFormat::Elf | HostFormat::Coff)) = HostFormat::of(data) else { return Ok(None) };
         if len_u64(data) < total {
             let what = "the object file".to_owned();
             return Err(Malformed::Truncated {
@@ -131,9 +131,10 @@ impl Container for FatObject {
             return Err(Error::Usage("a fat object has one host"));
         }
         let path = host.path();
-        let format = match Format::of(host.bytes()) {
-            Some(Format::Other(format)) => {
-                return Err(Error::ObjectFormat { path: path.to_owned(), format, supported: SUPPORTED });
+        let format = match HostFormat::of(host.bytes()) {
+            Some(HostFormat::Other(format)) => {
+                let reason = format!("{format} object files cannot hold a bundle; supported are {SUPPORTED}");
+                return Err(Error::refused(ErrorKind::Unsupported, path, None, reason));
             }
             Some(format) => format,
             None => return Err(Error::Usage("the host's file is not an object file")),
@@ -180,7 +181,7 @@ impl Objects {
     /// Whether these members make a fat object.
     pub fn is_fat(members: &[Member<'_>]) -> bool {
         let host = members.iter().find(|member| is_host(member.id.as_bytes()));
-        host.is_some_and(|host| Format::of(host.content.bytes()).is_some())
+        host.is_some_and(|host| HostFormat::of(host.content.bytes()).is_some())
     }
 }
 
@@ -190,7 +191,7 @@ impl Container for Objects {
     }
 
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
-        match Format::of(data) {
+        match HostFormat::of(data) {
             Some(_) => FatObject.read(data, total, base),
             None => self.binary.read(data, total, base),
         }
@@ -212,10 +213,10 @@ enum Object<'v> {
 }
 
 impl<'v> Object<'v> {
-    fn parse(format: Format, view: &'v View<'v>) -> Result<Self, Malformed> {
+    fn parse(format: HostFormat, view: &'v View<'v>) -> Result<Self, Malformed> {
         match format {
-            Format::Coff => Coff::parse(view).map(Self::Coff),
-            Format::Elf | Format::Other(_) => Elf::parse(view).map(Self::Elf),
+            HostFormat::Coff => Coff::parse(view).map(Self::Coff),
+            HostFormat::Elf | HostFormat::Other(_) => Elf::parse(view).map(Self::Elf),
         }
     }
 
@@ -246,9 +247,9 @@ impl<'v> Object<'v> {
     /// The host of a fat object that was made here and has not been changed since.
     fn restored(&self, data: &[u8], found: &[Found]) -> Option<Vec<Part>> {
         let (format, record, parts) = match self {
-            Self::Elf(elf) => elf.record().map(|record| (Format::Elf, record, elf.claimed_host(&record))),
+            Self::Elf(elf) => elf.record().map(|record| (HostFormat::Elf, record, elf.claimed_host(&record))),
             Self::Coff(coff) => {
-                coff.record().and_then(|record| Some((Format::Coff, record, coff.claimed_host(&record)?)))
+                coff.record().and_then(|record| Some((HostFormat::Coff, record, coff.claimed_host(&record)?)))
             }
         }?;
         let Record { host_len, added, .. } = record;

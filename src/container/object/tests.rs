@@ -230,7 +230,7 @@ fn sections_behind_those_of_the_bundle_get_other_numbers() {
         let symbols = data.len() - 4 - bundle.len() - 1 - 8 * width;
         data[symbols + 2 * width + 12] = 1;
         let view = View::whole(&data, 0);
-        let object = Object::parse(Format::Coff, &view).unwrap();
+        let object = Object::parse(HostFormat::Coff, &view).unwrap();
         let found = object.found().unwrap();
         assert_eq!(found.len(), 1);
         let parts = object.host(&data, &found);
@@ -245,7 +245,7 @@ fn sections_behind_those_of_the_bundle_get_other_numbers() {
         data[symbols + 2 * width + 12] = 2;
         let host = |data: &[u8]| {
             let view = View::whole(data, 0);
-            Entry { id: vec![], parts: Object::parse(Format::Coff, &view).unwrap().host(data, &found), image: None }
+            Entry { id: vec![], parts: Object::parse(HostFormat::Coff, &view).unwrap().host(data, &found), image: None }
         };
         let restored = host(&data).content(&data).unwrap();
         let symbols_left = restored.len() - 4 - bundle.len() - 1 - 8 * width;

@@ -139,11 +139,10 @@ const NO_STRING: Error = Error::Internal("a string is not in its table");
 ///
 /// use offload_bundle::container::offload_binary::{self, ImageInfo, NewImage};
 /// use offload_bundle::container::stream::{Compression, Method};
-/// use offload_bundle::io::Input;
 ///
-/// let code = Input::from_bytes("gfx90a", vec![0; 100_000]);
+/// let code = vec![0; 100_000];
 /// let info = ImageInfo { strings: vec![(b"arch".to_vec(), b"gfx90a".to_vec())], ..ImageInfo::default() };
-/// let image = NewImage { info, content: code.as_slice() };
+/// let image = NewImage { info, content: (&code).into() };
 /// let mut out = Cursor::new(Vec::new());
 /// offload_binary::write_compressed(&[image], &Compression::of(Method::Zstd), &mut out)?;
 /// assert!(out.get_ref().starts_with(&offload_binary::MAGIC) && out.position() < 1000);
