@@ -169,12 +169,20 @@ impl<'a> Compressed<'a> {
     }
 
     fn stream_len(&self) -> Result<u64> {
-        if self.stream_len.get().is_none() {
-            let mut inflater = self.inflate(false)?;
-            let mut buffer = vec![0; 1 << 17];
-            while inflater.next(&mut buffer)? > 0 {}
+        if let Some(known) = self.stream_len.get() {
+            return Ok(*known);
         }
-        self.stream_len.get().copied().ok_or(Error::Internal("the stream has no end"))
+        let mut inflater = self.inflate(false)?;
+        let mut buffer = vec![0; 1 << 17];
+        let mut read = inflater.next(&mut buffer);
+        while matches!(read, Ok(1..)) {
+            read = inflater.next(&mut buffer);
+        }
+        // One that gives less than is recorded has an end all the same.
+        match self.stream_len.get() {
+            Some(found) => Ok(*found),
+            None => Err(read.err().unwrap_or(Error::Internal("the stream has no end"))),
+        }
     }
 
     /// A reader of the inflated bytes. Reading up to the end checks the recorded sizes, and with `hash` the
@@ -333,21 +341,19 @@ impl<'a> Inflater<'a> {
     fn check_end(&mut self) -> Result<()> {
         let Recorded { what, inflated, hash: recorded, .. } = self.source.recorded;
         let offset = self.source.offset;
+        let ends = self.decoder.decoded().map(|actual| (*self.source.stream_len.get_or_init(|| actual), actual));
         if self.produced != inflated {
             return Err(self.size_error(self.produced.to_string()));
         }
-        if let Some(actual) = self.decoder.decoded() {
+        if let Some((recorded, actual)) = ends.filter(|(recorded, actual)| recorded != actual) {
             let header_len = self.source.header_len;
-            let recorded = *self.source.stream_len.get_or_init(|| actual);
-            if recorded != actual {
-                return Err(self.source.malformed(Malformed::Size {
-                    what,
-                    offset,
-                    size: "the total size",
-                    recorded: recorded.saturating_add(header_len),
-                    actual: actual.saturating_add(header_len).to_string(),
-                }));
-            }
+            return Err(self.source.malformed(Malformed::Size {
+                what,
+                offset,
+                size: "the total size",
+                recorded: recorded.saturating_add(header_len),
+                actual: actual.saturating_add(header_len).to_string(),
+            }));
         }
         match (self.hash.take().map(Hasher::finish).transpose()?, recorded) {
             (Some(actual), Some(recorded)) if actual != recorded => {
