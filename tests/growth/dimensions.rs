@@ -380,8 +380,9 @@ fn command_lines() -> Vec<Dimension> {
         vec![("in".to_owned(), images), ("words".to_owned(), words.into_bytes()), ("out/keep".to_owned(), Vec::new())]
     };
     let patterns = move |n: usize| {
-        let words = list(n, &|i| format!("-t {}", id(i)), " ");
-        vec![("in".to_owned(), binary(&(0..n).map(id).collect::<Vec<_>>())), ("words".to_owned(), words.into_bytes())]
+        // Each one is compared with each entry, of which there are as many at both sizes.
+        let words = list(n, &|i| format!("-t {}", id(i % 400)), " ");
+        vec![("in".to_owned(), binary(&(0..400).map(id).collect::<Vec<_>>())), ("words".to_owned(), words.into_bytes())]
     };
     let from_archive = move |n: usize| {
         let targets = list(n, &id, ",");
@@ -408,7 +409,7 @@ fn command_lines() -> Vec<Dimension> {
         dimension("requests that are served", 500, Box::new(requests), &["-type=bc @words"]),
         dimension("requests for what is missing", 200, Box::new(missing), &["-type=bc @words"]),
         dimension("requests for members of an archive", 200, Box::new(from_archive), &["@words"]),
-        dimension("patterns", 300, Box::new(patterns), &["extract -n in $words"]),
+        dimension("patterns", 1000, Box::new(patterns), &["extract -n in $words"]),
         dimension("inputs to be bundled", 1000, Box::new(bundle), &["@words"]),
         dimension("images to be packaged", 1000, Box::new(package), &["package -o out @words"]),
         dimension("requests for images", 100, Box::new(unpackage), &["package in @words"]),
