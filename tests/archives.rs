@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::machine::loud;
+use crate::machine::{loud, skip};
 
 const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
@@ -332,7 +332,7 @@ fn every_format_of_archive_is_unbundled_as_llvm_does() {
     }
     for (name, options) in [("ar.a", "qcD"), ("ar_thin.a", "qcDT")] {
         if !Path::new("/usr/bin/ar").exists() {
-            loud("SKIPPED: GNU ar is not installed");
+            skip("archives of GNU ar", "GNU ar is not installed");
             continue;
         }
         lab.archive_by_gnu(name, options, &members);

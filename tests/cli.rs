@@ -6,14 +6,13 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::lists::{sample, share_out};
-use crate::machine::{loud, skip};
+use crate::machine::{loud, skip, write_program};
 
 /// Where the cases are.
 const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli");
@@ -130,8 +129,7 @@ fn names_of_the_executable() -> Result<tempfile::TempDir> {
         let path = directory.path().join(name);
         match &emulator {
             Ok(emulator) => {
-                fs::write(&path, emulating(emulator))?;
-                fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+                write_program(&path, emulating(emulator).as_bytes());
             }
             Err(_) => std::os::unix::fs::symlink(EXECUTABLE, path)?,
         }

@@ -7,11 +7,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::ops::Range;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::machine::loud;
+use crate::machine::{loud, write_program};
 
 /// Real data, and its size in the Debian release whose figures the documents show.
 const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/librocrand.so.1";
@@ -158,8 +157,7 @@ fn home() -> tempfile::TempDir {
         "#!/bin/sh\ncase \"$*\" in\n  'install --path . --locked') cp '{tool}' ~/.cargo/bin/clang-offload-bundler ;;\n  \
          'test --locked') ;;\n  *) echo \"cargo $*: not in the README\" && exit 1 ;;\nesac\n"
     );
-    fs::write(bin.join("cargo"), cargo).unwrap();
-    fs::set_permissions(bin.join("cargo"), fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&bin.join("cargo"), cargo.as_bytes());
     dir
 }
 

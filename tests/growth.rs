@@ -29,7 +29,7 @@ const QUICK: Duration = Duration::from_millis(50);
 const RETRIES: u32 = 6;
 
 /// How long a run may take before it is stopped.
-const HANGS: Duration = Duration::from_secs(10);
+const HANGS: Duration = Duration::from_secs(60);
 
 /// Rows that are known to grow too fast: the dimension, the beginning of the command line, and why.
 const KNOWN: &[(&str, &str, &str)] = &[];
@@ -83,7 +83,7 @@ fn run(directory: &Path, words: &[String]) -> Duration {
     let words: Vec<String> = words.iter().flat_map(expand).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let run = measured::run(Path::new(OURS), "clang-offload-bundler", &words, directory, HANGS);
-    assert!(matches!(run.status, Some(0 | 1)) || run.took >= HANGS, "{words:?}: {:?} {}", run.signal, run.stderr);
+    assert!(matches!(run.status, Some(0 | 1)), "{words:?}: {:?} {}", run.signal, run.stderr);
     let outputs = directory.join("out");
     if outputs.is_dir() {
         fs::remove_dir_all(&outputs).unwrap();

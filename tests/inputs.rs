@@ -80,7 +80,6 @@ fn assert_succeeds(what: &str, run: &Output) {
     assert!(run.status.success(), "{what}: {:?} {}", run.status, stderr(run));
 }
 
-/// Says what is not tried, past the capture of the test harness.
 /// Whether a namespace of our own can be had, in which something can be mounted.
 pub fn has_namespaces() -> bool {
     let mut mount = Command::new("unshare");

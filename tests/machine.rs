@@ -1,6 +1,8 @@
 //! What is said where a test needs more than the machine has.
 
 use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// Says that a test did nothing; a failure where `OFFLOAD_REQUIRE_LLVM=1` asks for all of them.
 pub fn skip(test: &str, why: &str) {
@@ -14,4 +16,13 @@ pub fn skip(test: &str, why: &str) {
 /// Prints a line past the test runner, which keeps what passing tests print to itself.
 pub fn loud(line: &str) {
     drop(writeln!(std::io::stderr(), "{line}"));
+}
+
+/// Writes a program with another process: one that is open for writing cannot be run, and the processes that other tests
+/// start inherit what is open here.
+pub fn write_program(path: &Path, content: &[u8]) {
+    let mut install = Command::new("install");
+    let mut child = install.args(["-m", "755", "/dev/stdin"]).arg(path).stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(content).unwrap();
+    assert!(child.wait().unwrap().success(), "{}", path.display());
 }

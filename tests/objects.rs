@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use offload_bundle::container::Container;
 use offload_bundle::container::object::FatObject;
 
-use crate::machine::loud;
+use crate::machine::{loud, skip};
 
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const DEVICES: [(&str, &[u8]); 3] = [
@@ -232,7 +232,7 @@ fn exists_in_path(program: &str) -> bool {
     let exists =
         std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|directory| found(&directory));
     if !exists {
-        loud(&format!("SKIPPED: what needs {program}"));
+        skip(program, "it is not installed");
     }
     exists
 }

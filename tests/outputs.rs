@@ -154,14 +154,12 @@ fn run(tool: Tool, llvm: Option<&Path>, directory: &Path, words: &[&str]) -> boo
         (Tool::Theirs, _) => (llvm.unwrap().join("clang-offload-bundler"), words),
         (Tool::Ours, _) => (PathBuf::from(OURS), words),
     };
-    let mut command = if rustix::process::geteuid().is_root() {
-        let mut command = Command::new("setpriv");
-        command.args(["--bounding-set=-all", "--inh-caps=-all"]).arg(executable);
-        command
-    } else {
-        Command::new(executable)
-    };
-    command.args(words).current_dir(directory).output().unwrap().status.success()
+    let mut command = Command::new("sh");
+    command.args(["-c", "umask 022; exec \"$@\"", "sh"]);
+    if rustix::process::geteuid().is_root() {
+        command.args(["setpriv", "--bounding-set=-all", "--inh-caps=-all"]);
+    }
+    command.arg(executable).args(words).current_dir(directory).output().unwrap().status.success()
 }
 
 /// A directory with the files that the commands read.
@@ -258,8 +256,6 @@ fn every_way_of_writing_treats_what_is_there_as_llvm_does() {
     if rustix::process::geteuid().is_root() && Command::new("setpriv").arg("--version").output().is_err() {
         return loud("SKIPPED: root may write any file, and there is no setpriv to give that up");
     }
-    // Two threads of one process have one umask.
-    rustix::process::umask(0o022.into());
     let llvm = llvm();
     let inputs = inputs();
     let mut runs = 0;

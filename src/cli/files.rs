@@ -11,7 +11,7 @@ use offload_bundle::io::{Accept, Input};
 use walkdir::WalkDir;
 
 use super::options::MAX_SIZE_HELP;
-use super::values;
+use super::{parallel, values};
 
 /// How a file was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,9 +43,8 @@ impl WorkFile {
 /// Opens an input.
 #[allow(unsafe_code, reason = "copying inputs of gigabytes would cost more than all else that is done with them")]
 pub(super) fn open(path: &Path, accept: Accept, max: Option<u64>) -> Result<Input, Error> {
-    // SAFETY: this program does not write to its inputs while it reads them. Other programs should not either. If one does, the
-    // library makes nothing of the bytes for which some bytes are invalid, and what was made of them is an error:
-    // src/io/mapping.rs has the list.
+    // SAFETY: this program does not write to its inputs while it reads them. If another program does, no value is made for
+    // which some bytes are invalid (src/io/mapping.rs has the list), and the job ends with an error.
     unsafe { Input::map(path, accept, max) }
 }
 
@@ -102,6 +101,22 @@ pub(super) fn of(matches: &ArgMatches) -> Vec<Result<WorkFile, Error>> {
         }
     }
     files
+}
+
+/// Calls `work` for each of these files, on several threads, and passes the results to `consume` in the order of the files. See
+/// [`parallel::in_order`].
+pub(super) fn each<T: Send, R>(
+    matches: &ArgMatches,
+    work: impl Fn(Result<WorkFile, Error>) -> T + Sync,
+    weight: impl Fn(&T) -> usize + Sync,
+    consume: impl FnOnce(&mut dyn Iterator<Item = T>) -> R,
+) -> R {
+    // The same pipe may have several names.
+    let streams = named(matches).filter(|path| !path.is_file() && !path.is_dir()).count();
+    if streams > 1 {
+        return consume(&mut of(matches).into_iter().map(work));
+    }
+    parallel::in_order(of(matches), work, weight, consume)
 }
 
 /// Adds the files in a directory, sorted by name, so that the output is reproducible.

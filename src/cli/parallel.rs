@@ -5,12 +5,15 @@ use std::num::NonZeroUsize;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::{thread, vec};
 
-/// How much results may weigh together before they are taken; beyond that, no further item is begun.
+/// The weight of waiting results beyond which no further item is begun.
 const WEIGHT_MAX: usize = 100_000;
 
-/// Calls `work` for each item, on several threads if there are several items, and passes the results to `consume`. What the
-/// results take in memory is estimated by `weight`, in any unit of some hundred bytes. Items behind the last result that
-/// `consume` takes may be left out.
+/// The most threads. Each may need as much memory as its item is allowed.
+const THREADS_MAX: usize = 8;
+
+/// Calls `work` for each item, on several threads if there are several items, and passes the results to `consume`. `weight`
+/// estimates the memory that a result takes, in units of a few hundred bytes. Items after the last result that `consume` takes
+/// may be skipped.
 pub(super) fn in_order<I: Send, T: Send, R>(
     items: Vec<I>,
     work: impl Fn(I) -> T + Sync,
@@ -18,21 +21,31 @@ pub(super) fn in_order<I: Send, T: Send, R>(
     consume: impl FnOnce(&mut dyn Iterator<Item = T>) -> R,
 ) -> R {
     let threads = match items.len() {
-        0 | 1 => 1,
-        several => thread::available_parallelism().map_or(1, NonZeroUsize::get).min(several),
+        0 | 1 => 0,
+        several => thread::available_parallelism().map_or(1, NonZeroUsize::get).min(THREADS_MAX).min(several),
     };
-    if threads == 1 {
-        return consume(&mut items.into_iter().map(work));
-    }
+    on_threads(threads, items, work, weight, consume)
+}
+
+/// The same on so many threads; on this one if there are none, or none can be started.
+fn on_threads<I: Send, T: Send, R>(
+    threads: usize,
+    items: Vec<I>,
+    work: impl Fn(I) -> T + Sync,
+    weight: impl Fn(&T) -> usize + Sync,
+    consume: impl FnOnce(&mut dyn Iterator<Item = T>) -> R,
+) -> R {
     let state =
         State { items: items.into_iter(), begun: 0, done: BTreeMap::new(), taken: 0, weight: 0, is_over: false };
     let queue = Queue { state: Mutex::new(state), changed: Condvar::new() };
+    let (queue, work, weight) = (&queue, &work, &weight);
     thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| queue.serve(&work, &weight));
+        let results = Results(queue);
+        let start = |_| thread::Builder::new().spawn_scoped(scope, || queue.serve(work, weight));
+        match (0..threads).map(start).take_while(Result::is_ok).count() {
+            0 => consume(&mut std::iter::from_fn(|| queue.begin().map(|(_, item)| work(item)))),
+            _ => consume(&mut std::iter::from_fn(|| results.next(weight))),
         }
-        let results = Results(&queue);
-        consume(&mut std::iter::from_fn(|| results.next(&weight)))
     })
 }
 
@@ -94,7 +107,7 @@ impl<I, T> Queue<I, T> {
     }
 }
 
-/// Lets nobody wait for the result of a thread that has ended.
+/// Ends the work when a thread panics.
 struct EndOnPanic<'q, I, T>(&'q Queue<I, T>);
 
 impl<I, T> Drop for EndOnPanic<'_, I, T> {
@@ -142,6 +155,8 @@ mod tests {
 
     use super::*;
 
+    const THREADS: [usize; 3] = [0, 1, 4];
+
     #[test]
     fn results_come_in_the_order_of_the_items() {
         let work = |index: u64| {
@@ -149,9 +164,10 @@ mod tests {
             thread::sleep(Duration::from_micros(1000 / (index + 1)));
             index * 2
         };
-        for count in [0, 1, 2, 100] {
+        for (threads, count) in THREADS.into_iter().flat_map(|threads| [0, 1, 2, 100].map(|count| (threads, count))) {
             for weight in [0, 1, WEIGHT_MAX + 1] {
-                let found: Vec<u64> = in_order((0..count).collect(), work, |_| weight, |results| results.collect());
+                let items = (0..count).collect();
+                let found: Vec<u64> = on_threads(threads, items, work, |_| weight, |results| results.collect());
                 assert_eq!(found, (0..count).map(|index| index * 2).collect::<Vec<_>>());
             }
         }
@@ -159,25 +175,19 @@ mod tests {
 
     #[test]
     fn nothing_is_begun_that_nobody_waits_for() {
-        let begun = AtomicUsize::new(0);
-        let work = |_| begun.fetch_add(1, Ordering::Relaxed);
-        in_order((0..10_000).collect(), work, |_| WEIGHT_MAX + 1, |results| results.take(3).for_each(drop));
-        let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        assert!(begun.into_inner() <= 3 + 2 * threads);
+        for threads in THREADS {
+            let begun = AtomicUsize::new(0);
+            let work = |_| begun.fetch_add(1, Ordering::Relaxed);
+            let items = (0..10_000).collect();
+            on_threads(threads, items, work, |_| WEIGHT_MAX + 1, |results| results.take(3).for_each(drop));
+            assert!(begun.into_inner() <= 3 + 2 * threads);
+        }
     }
 
     #[test]
     #[should_panic(expected = "a scoped thread panicked")]
     fn a_panic_ends_the_work() {
-        in_order(
-            (0..100).collect(),
-            |index| assert_ne!(index, 50),
-            |()| WEIGHT_MAX + 1,
-            |results| results.for_each(drop),
-        );
-        // With one processor there is no other thread.
-        if thread::available_parallelism().map_or(1, NonZeroUsize::get) == 1 {
-            panic!("a scoped thread panicked");
-        }
+        let work = |index| assert_ne!(index, 50);
+        on_threads(4, (0..100).collect(), work, |()| WEIGHT_MAX + 1, |results| results.for_each(drop));
     }
 }

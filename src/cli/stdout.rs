@@ -1,4 +1,4 @@
-//! The standard output, and what it means that whoever reads it has gone away: nothing is wrong, and nothing else is hidden.
+//! The standard output. That its reader has gone away is not an error.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;

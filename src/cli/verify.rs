@@ -14,7 +14,6 @@ use super::code_object::UnreadPart;
 use super::console::Console;
 use super::files::{self, Origin, WorkFile};
 use super::json::{self, Each, Late};
-use super::parallel;
 use super::stdout::to_stdout;
 use super::subcommand::{Run, Subcommand};
 use super::units::{Kinds, count};
@@ -106,7 +105,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
         checked.as_ref().map_or(1, |(_, verified)| findings(verified).saturating_add(1))
     };
     let outcome = RefCell::new(Outcome::default());
-    parallel::in_order(files::of(matches), check, weight, |checked| {
+    files::each(matches, check, weight, |checked| {
         let mut checked = checked.filter_map(|checked| outcome.borrow_mut().add(checked));
         let written = to_stdout(|out| {
             if matches.get_flag("json") {

@@ -7,7 +7,8 @@ use std::process::{Command, Output};
 use super::matrix::{has_strace, run_with_late_error};
 use super::scenario::{self, OLD, OURS, Place, Scenario, bundling, has_unnamed_files, noise};
 use crate::inputs::has_namespaces;
-use crate::machine::loud;
+use crate::machine::{loud, write_program};
+use crate::reference::formats;
 
 /// Runs a script with `$TOOL` and its arguments as `"$@"`, in the directory of a scenario.
 fn script(scenario: &Scenario, place: &Place, script: &str) -> Output {
@@ -204,7 +205,7 @@ fn a_directory_that_takes_no_new_files() {
     // The tool has to be where everybody can run it.
     let public = tempfile::tempdir().unwrap();
     let tool = public.path().join("tool");
-    fs::copy(OURS, &tool).unwrap();
+    write_program(&tool, &fs::read(OURS).unwrap());
     let run_as_nobody = |output: &str| {
         let mut scenario = bundling("forbidden directory", &["-type=bc"], 100_000, &["out"]);
         scenario.arguments.pop();
@@ -228,6 +229,33 @@ fn a_directory_that_takes_no_new_files() {
     assert!(run.status.success(), "{}", stderr(&run));
     assert!(place.outputs(&scenario).keys().eq(["out"]) && place.is_tidy());
     assert_ne!(place.outputs(&scenario)["out"], OLD);
+}
+
+#[test]
+fn files_are_read_without_further_threads_where_none_can_be_started() {
+    if !rustix::process::geteuid().is_root() {
+        loud("SKIPPED: only root can be somebody who may start no thread");
+        return;
+    }
+    let public = tempfile::tempdir().unwrap();
+    fs::set_permissions(public.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    write_program(&public.path().join("tool"), &fs::read(OURS).unwrap());
+    let bundle = formats::binary(&[("hip-amdgcn-amd-amdhsa--gfx906", b"code")], 1);
+    ["a", "b", "c"].iter().for_each(|name| fs::write(public.path().join(name), &bundle).unwrap());
+    for command in ["inspect", "verify"] {
+        let run = |before: &[&str]| {
+            let mut run = Command::new("setpriv");
+            run.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).args(before);
+            run.args(["./tool", command, "a", "b", "c"]).current_dir(public.path()).output().unwrap()
+        };
+        let expected = run(&[]);
+        assert!(expected.status.success(), "{}", stderr(&expected));
+        // The second limit may leave one thread, where the first leaves none.
+        for limit in ["--nproc=1", "--nproc=2"] {
+            let limited = run(&["prlimit", limit]);
+            assert_eq!(limited, expected, "{command} {limit}: {}", stderr(&limited));
+        }
+    }
 }
 
 #[test]

@@ -238,7 +238,7 @@ fn objects() -> Vec<Dimension> {
     ]
 }
 
-/// Bitcode with so many functions, if LLVM's assembler is there to make it.
+/// A module of bitcode with `functions` functions; none without LLVM's assembler.
 fn bitcode(functions: usize) -> Option<Vec<u8>> {
     let tool = Path::new("/usr/lib/llvm-22/bin/llvm-as");
     let mut text = String::from("target triple = \"amdgcn-amd-amdhsa\"\n");

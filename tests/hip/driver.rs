@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use object::{Object, ObjectSection};
 
 use super::{COMMON, SOURCE, clang};
-use crate::machine::skip;
+use crate::machine::{skip, write_program};
 use crate::reference::harness::Tools;
 
 /// Sections that hold device code.
@@ -141,7 +141,7 @@ fn clang_looks_for_the_bundler_in_b_then_beside_itself_then_in_path_without_a_wa
     for folder in ["empty", "alone"] {
         fs::create_dir(at(folder)).unwrap();
     }
-    fs::copy(&clang, at("alone/clang")).unwrap();
+    write_program(&at("alone/clang"), &fs::read(&clang).unwrap());
     let path = std::env::join_paths([at("ours"), "/usr/bin".into(), "/bin".into()]).unwrap();
     let beside = clang.canonicalize().unwrap().with_file_name("clang-offload-bundler");
     let (beside, in_path) = (beside.to_str().unwrap(), at("ours/clang-offload-bundler"));
@@ -163,8 +163,7 @@ fn clang_looks_for_the_bundler_in_b_then_beside_itself_then_in_path_without_a_wa
 /// A bundler that notes what it is called with.
 fn noting(path: &Path, tool: &Path, note: &Path) {
     let script = format!("#!/bin/sh\necho \"$*\" >> '{}'\nexec '{}' \"$@\"\n", note.display(), tool.display());
-    fs::write(path, script).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(path, script.as_bytes());
 }
 
 #[test]
@@ -198,7 +197,7 @@ fn the_new_driver_runs_the_bundler_beside_its_linker_wrapper() {
     let theirs = compile();
     assert!(!note.exists());
     fs::remove_file(mirror.join("clang-linker-wrapper")).unwrap();
-    fs::copy(&wrapper, mirror.join("clang-linker-wrapper")).unwrap();
+    write_program(&mirror.join("clang-linker-wrapper"), &fs::read(&wrapper).unwrap());
     let ours = compile();
     assert!(note.exists());
     assert!(ours == theirs, "the objects differ");

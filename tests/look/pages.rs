@@ -55,7 +55,7 @@ fn shells_take_the_completions() {
             Ok(run) => {
                 assert!(run.status.success() && run.stderr.is_empty(), "{}", String::from_utf8_lossy(&run.stderr))
             }
-            Err(_) => loud(&format!("SKIPPED: {shell} is not installed: its completions")),
+            Err(_) => skip("completions", &format!("{shell} is not installed")),
         }
     }
 }
@@ -354,6 +354,13 @@ fn a_closed_pipe_is_no_error() {
         let line = format!("{{ {PROGRAM} {command}; echo $? >&2; }} | head -n 1");
         let run = Command::new("sh").args(["-c", &line]).current_dir(dir.path()).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&run.stderr), "0\n", "{command}");
+    }
+    // Nor does it hide one.
+    fs::write(dir.path().join("broken"), b"CCOB\x02\0").unwrap();
+    for command in ["inspect in in broken", "inspect --json in in broken", "verify in in broken"] {
+        let line = format!("{{ {PROGRAM} {command} 2>/dev/null; echo $? >&2; }} | head -n 1");
+        let run = Command::new("sh").args(["-c", &line]).current_dir(dir.path()).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&run.stderr), "1\n", "{command}");
     }
     let full = format!("{PROGRAM} inspect in > /dev/full");
     let run = Command::new("sh").args(["-c", &full]).current_dir(dir.path()).output().unwrap();

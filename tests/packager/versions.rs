@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use super::{packager, unpack};
-use crate::machine::loud;
+use crate::machine::skip;
 use crate::reference::harness::{Outcome, Report, Tools, run};
 use crate::reference::offload::{self, Image};
 
@@ -116,7 +116,7 @@ fn old_hip(report: &mut Report, tools: &Tools) {
     report.check(kinds(&packed(Some("4"))) == [4, 2], || "HIP is not 4".to_owned());
     let release19 = PathBuf::from("/usr/lib/llvm-19/bin/clang-offload-packager");
     if !release19.exists() {
-        return loud("SKIPPED: LLVM 19 is not installed: the old number of HIP");
+        return skip("the old number of HIP", "LLVM 19 is not installed");
     }
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("in"), &old.files["out"]).unwrap();

@@ -19,7 +19,6 @@ use offload_bundle::{Error, Result};
 
 use super::console::Console;
 use super::files::{self, WorkFile};
-use super::parallel;
 use super::stdout::to_stdout;
 use super::subcommand::{Run, Subcommand};
 use report::FileReport;
@@ -107,7 +106,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     let mut chart = Chart::default();
     let inspect = |file: Result<WorkFile>| file.and_then(|file| FileReport::new(file, inflate, limits));
     let weight = |report: &Result<FileReport>| report.as_ref().map_or(1, FileReport::weight);
-    parallel::in_order(files::of(matches), inspect, weight, |reports| {
+    let written = files::each(matches, inspect, weight, |reports| {
         let mut reports = reports.filter_map(|report| {
             let report = report.map_err(|error| problems.borrow_mut().push(error.to_string())).ok()?;
             problems.borrow_mut().extend_from_slice(&report.problems);
@@ -116,16 +115,15 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
             }
             Some(report)
         });
-        to_stdout(|out| print(matches, &mut reports, &problems, out))?;
-        // A reader that has gone away stops the report, not the chart.
-        if svg.is_some() {
-            reports.for_each(drop);
-        }
-        Ok::<(), Error>(())
-    })?;
+        let written = to_stdout(|out| print(matches, &mut reports, &problems, out));
+        // A reader that has gone away hides no fault: the rest is read all the same.
+        reports.for_each(drop);
+        written
+    });
     if let Some(path) = svg {
         write_file(path, chart.draw().as_bytes())?;
     }
+    written?;
     let problems = problems.into_inner();
     problems.iter().for_each(|problem| console.error(problem));
     Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -149,7 +147,10 @@ fn print(
     let color = matches.get_one("color").copied().unwrap_or_default();
     let style = Style::new(color, io::stdout().is_terminal());
     let mut tables = Tables::new(rows, style);
-    let mut write = |text: String| out.write_all(text.as_bytes()).map_err(|error| Error::io("-", error));
+    let mut write = |text: String| {
+        let written = if text.is_empty() { Ok(()) } else { out.write_all(text.as_bytes()).and_then(|()| out.flush()) };
+        written.map_err(|error| Error::io("-", error))
+    };
     reports.try_for_each(|report| write(tables.file(&report)))?;
     write(tables.end())
 }
