@@ -8,7 +8,7 @@
 //! it led to: [`Input::ensure_unchanged`] is asked before a job's outputs are put in place or its errors are told.
 
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, IsTerminal, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, IsTerminal, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -397,7 +397,7 @@ impl Storage {
         reader.by_ref().take(memory_max).read_to_end(&mut data)?;
         let mut spool = Spool { data, file: None, memory_max };
         spool.leave_memory_if_full()?;
-        io::copy(&mut reader, &mut spool)?;
+        io::copy(&mut BufReader::with_capacity(1 << 17, reader), &mut spool)?;
         spool.into_storage()
     }
 }

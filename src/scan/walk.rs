@@ -17,6 +17,7 @@ use crate::container::magic::Magic;
 use crate::container::object::FatObject;
 use crate::container::offload_binary::OffloadBinary;
 use crate::container::sequence::{Bundle, Bundles, Inflate};
+use crate::container::stream::{Method, Recorded};
 use crate::container::{Container, bitcode, host};
 use crate::error::{Error, FileKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
@@ -199,7 +200,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             let claimed = bundles.claimed();
             let inflated = match (&bundle, claimed) {
                 (_, None) => 0,
-                (Ok(Some(bundle)), Some(_)) if self.scan.inflate != Inflate::Whole => len_u64(bundle.beginning()),
+                (Ok(Some(bundle)), Some(_)) if !self.inflates_all(bundle) => len_u64(bundle.beginning()),
                 (_, Some(claimed)) => claimed,
             };
             let cost = claimed.map_or(0, |_| Budget::inflating(place, inflated));
@@ -221,6 +222,12 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         }
     }
 
+    /// Whether all of a compressed bundle is inflated: the end of a version 1 bundle is where its zlib stream ends.
+    fn inflates_all(&self, bundle: &Bundle<'_>) -> bool {
+        let has_no_end = |recorded: Recorded| recorded.total.is_none() && recorded.method == Method::Zlib;
+        self.scan.inflate == Inflate::Whole || bundle.compressed.is_some_and(has_no_end)
+    }
+
     /// One of them.
     fn bundle(&mut self, data: Slice<'_>, found: &Found<'_>, depth: u32) -> Result<()> {
         let Found { place, bundle, .. } = *found;
@@ -238,7 +245,10 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     /// The code objects of a bundle that are bundles themselves.
     fn nested(&mut self, place: &Place, around: Slice<'_>, bundle: &Bundle<'_>, depth: u32) -> Result<()> {
         // Entries can name the same bytes again and again; those of compilers never do.
-        let stored_len = bundle.stored_len()?;
+        let stored_len = match bundle.stored_len() {
+            Ok(stored_len) => stored_len,
+            Err(error) => return self.broken(place, around, error),
+        };
         let mut left = stored_len;
         for (index, entry) in bundle.entries.iter().enumerate() {
             let Some(head) = bundle.head(index, ContentKind::HEAD_LEN) else { continue };

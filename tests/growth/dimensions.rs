@@ -381,7 +381,7 @@ fn command_lines() -> Vec<Dimension> {
     };
     let patterns = move |n: usize| {
         // Each one is compared with each entry, of which there are as many at both sizes.
-        let words = list(n, &|i| format!("-t {}", id(i % 400)), " ");
+        let words = list(n, &|i| format!("-t gfx{}", 10_000 + i % 400), " ");
         vec![("in".to_owned(), binary(&(0..400).map(id).collect::<Vec<_>>())), ("words".to_owned(), words.into_bytes())]
     };
     let from_archive = move |n: usize| {
