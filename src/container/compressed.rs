@@ -274,7 +274,7 @@ pub fn write<W: Write + Seek>(
     write_metered(pieces, compression, asked, &mut Writer::new(out), &mut Meter::silent())
 }
 
-/// Like [`write`], with progress reports.
+/// Like `write`, with progress reports.
 pub(crate) fn write_metered<W: Write + Seek>(
     pieces: &[Piece<'_>],
     compression: &Compression,

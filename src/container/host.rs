@@ -2,8 +2,8 @@
 //!
 //! The caller selects the sections by name; the checks are the same for all callers.
 //!
-//! Rejected: objects whose section table cannot be read, sections that reach beyond the file, sections that together are
-//! longer than twice the file, names that together are longer than four times the file.
+//! Rejected: objects whose section table cannot be read, sections that end after the file, sections whose total length
+//! is more than twice that of the file, names whose total length is more than four times that of the file.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -56,7 +56,7 @@ pub(crate) struct Section<'d> {
 /// A selected section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chosen<H> {
-    /// The content that the selection found.
+    /// The value that the selection returned for it.
     pub(crate) holds: H,
     pub(crate) name: Vec<u8>,
     /// The range of its content in the object.

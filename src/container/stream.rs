@@ -115,7 +115,7 @@ impl Method {
     }
 }
 
-/// The header of a compressed container.
+/// The recorded fields of a compressed container's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded {
     /// The name of the container in messages.

@@ -24,7 +24,8 @@ use crate::io::process;
 /// The maximum size of a pipe, a device or an inflated bundle that is kept in memory, in bytes.
 pub(crate) const MEMORY_MAX: u64 = 16 << 20;
 
-/// The maximum size that is kept in memory where there may be many inputs, in bytes.
+/// The maximum size that is kept in memory if there may be many inputs, and the block size of writes to a temporary
+/// file, in bytes.
 const SMALL: u64 = 64 << 10;
 
 /// The maximum size to read, without an explicit limit, from a file that neither records its size nor can be mapped, in
@@ -126,7 +127,7 @@ impl Input {
     /// While the input lives, nobody changes or shortens the file: neither this program nor another. If the file is a
     /// thin archive and is read as one, the same holds for the files that it names: they are mapped too.
     ///
-    /// Rust assumes that the bytes of a `&[u8]` are constant. If they change, the behavior is undefined; the module
+    /// Rust assumes that the bytes of a `&[u8]` are constant. If they change, the behaviour is undefined; the module
     /// `io::mapping` documents which consequences this library rules out. If the file becomes shorter, the system kills
     /// the program unless it has called [`hand_over`](crate::io::hand_over).
     #[allow(unsafe_code, reason = "only the caller knows who may change the file")]
@@ -270,7 +271,8 @@ impl Input {
         self.opened.and_then(|_| self.file()?.metadata().ok()).map(|metadata| metadata.mode())
     }
 
-    /// The current state of the regular file; none if it is closed, because its name may now be that of another file.
+    /// The current state of the regular file. If it is closed, the path is used; none if that now leads to a different
+    /// file.
     fn stamp(&self) -> io::Result<Option<Stamp>> {
         let Some(opened) = self.opened else { return Ok(None) };
         match self.file() {

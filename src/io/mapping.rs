@@ -8,9 +8,9 @@
 //! do it in one place each, `job::open` and `cli/files.rs`. They cannot know who writes to their inputs. They rely on
 //! these rules:
 //!
-//! - No `str`, `bool` or enum borrows mapped bytes. Numbers are copied out of them, and text is copied before it is checked
-//!   (`bytes::text`; a lint refuses the functions that would not copy).
-//! - No index is used that safe code has not compared with the length of the slice, which does not change with the file.
+//! - No `str`, `bool` or enum borrows mapped bytes. Numbers are copied out of them, and text is copied before it is
+//!   checked (`bytes::text`; a lint refuses the functions that would not copy).
+//! - Safe code compares every index with the length of the slice, which does not change with the file.
 //! - The decoders of zstd and zlib read from the file itself, while it is open, and not from the mapping.
 //! - `Input::ensure_unchanged` makes the change an error before any output is put in place.
 //!

@@ -800,7 +800,7 @@ mod tests {
         assert_eq!(fs::read(path("target")).unwrap(), b"new");
     }
 
-    /// Tests of the extended attributes of files. They are skipped, with a message, if the file system has none.
+    /// Helpers that set and read extended attributes. A message is printed if the file system does not support them.
     #[cfg(target_os = "linux")]
     mod attributes {
         use std::collections::BTreeMap;

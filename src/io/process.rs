@@ -16,11 +16,12 @@ static HANDED_OVER: AtomicBool = AtomicBool::new(false);
 
 /// Allows this library to change state of the whole process:
 ///
-/// - `SIGXFSZ` is ignored from now on, so that exceeding the file size limit of the process is an error. A handler that the
-///   program has installed is kept.
-/// - `SIGBUS` gets a handler before the first file is mapped (including temporary files). If a file becomes shorter while it
-///   is read, or its disk fails, the job fails instead of the process. Any other `SIGBUS` has its previous effect: it is
-///   passed to the handler that the program had by then. A handler that the program installs later replaces this one.
+/// - `SIGXFSZ` is ignored from now on, so that exceeding the file size limit of the process is an error. A handler that
+///   the program has installed is kept.
+/// - `SIGBUS` gets a handler before the first file is mapped (including temporary files). If a file becomes shorter
+///   while it is read, or its disk fails, the result is an error and not the end of the process. Any other `SIGBUS` has
+///   its previous effect: it is passed to the handler that the program had by then. A handler that the program installs
+///   later replaces this one.
 /// - The limit on open files is raised to the maximum that the system allows when a job reaches it.
 ///
 /// This cannot be undone.

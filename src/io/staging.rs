@@ -232,7 +232,7 @@ mod attributes {
 
 #[cfg(not(target_os = "linux"))]
 mod attributes {
-    //! Empty: extended attributes are supported on Linux only.
+    //! Not supported: extended attributes are only kept on Linux.
 
     pub(super) fn take_over(_: &std::fs::File, _: &std::fs::File, _: super::Legacy) -> std::io::Result<()> {
         Ok(())

@@ -2,11 +2,11 @@
 //!
 //! | section | content |
 //! |---|---|
-//! | `.hip_fatbin`; `.hip_fat` in COFF and PE | bundles, one after another, those of a linked library at multiples of 4096 |
-//! | ELF type `SHT_LLVM_OFFLOADING`, 0x6FFF4C0B; `.llvm.offloading`; `.llvm.of` in PE | offload binaries, one after another |
+//! | `.hip_fatbin`; `.hip_fat` in COFF and PE | consecutive bundles, in a linked library at multiples of 4096 |
+//! | ELF type `SHT_LLVM_OFFLOADING`, 0x6FFF4C0B; `.llvm.offloading`; `.llvm.of` in PE | consecutive offload binaries |
 //! | `__CLANG_OFFLOAD_BUNDLE__<entry ID>` | a code object of a fat object |
 //!
-//! Recognised, but not read:
+//! Recognised but not read:
 //!
 //! | section | content |
 //! |---|---|
@@ -147,7 +147,7 @@ fn holds(section: &Section<'_>) -> Option<Holds> {
 }
 
 /// The sections in which LLVM's packager finds offload binaries, in file order. In ELF files they are identified by
-/// type; in others by name, which may only be cut where linkers cut it. Offsets in errors count from `base`.
+/// type; in others by name, which may be cut only as linkers cut it. Offsets in errors count from `base`.
 ///
 /// # Errors
 /// Those of [`host::sections`], and names of COFF and PE that cannot be read.

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | 0 | 8 | magic: `!<arch>\n`, or `!<thin>\n` when the members are files beside the archive |
 //! | 8 | | the members, one after another: |
-//! | +0 | 16 | name, ended by `/` or spaces; `/N`: at offset N in the names member `//`; `#1/N`: N bytes at the start of the content |
+//! | +0 | 16 | name, ended by `/` or spaces; `/N`: at offset N of member `//`; `#1/N`: first N bytes of the content |
 //! | +16 | 12 | modification time, decimal |
 //! | +28 | 6 | owner, decimal |
 //! | +34 | 6 | group, decimal |

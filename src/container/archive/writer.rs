@@ -3,10 +3,12 @@
 //!
 //! | member | content |
 //! |---|---|
-//! | `/`, or `/SYM64/` if a member starts at 4 GiB or later | the index: number of symbols; for each the offset of its member's header; their names, each ended by a NUL; zeros to an even length. Numbers are big-endian, of 4 bytes in `/` and 8 in `/SYM64/` |
+//! | `/`, or `/SYM64/` if a member starts at 4 GiB or later | the index |
 //! | `//` | the names that do not fit a header, each once and ended by `/` and a newline |
 //!
-//! //!
+//! The index holds the number of symbols, for each the offset of its member's header, their names, each ended by a NUL,
+//! and zeros to an even length. Numbers are big-endian, of 4 bytes in `/` and 8 in `/SYM64/`.
+//!
 //! Rejected: an object whose symbols cannot be read, a member of 10^10 bytes or more.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
@@ -100,7 +102,8 @@ fn plan_with_limit<'a>(
     Ok(pieces)
 }
 
-/// A header. Time and owner are zero, so that the same members always give the same archive.
+/// A header. Members have constant `fields` (time, owner, group and mode), so that the same members always give the
+/// same archive.
 fn header(name: &[u8], fields: &str, size: u64) -> Vec<u8> {
     let mut header = name.to_vec();
     header.resize(NAME_LEN, b' ');
