@@ -64,8 +64,8 @@ pub(crate) enum Slashes {
     Replace,
 }
 
-/// A name claimed by a file, made safe for a directory, an archive or a terminal: `_` replaces every byte that would
-/// end it, make it a path or be interpreted.
+/// A name claimed by a file, made safe for a directory, an archive or a terminal: `_` replaces every character that
+/// would end it, make it a path or be interpreted.
 #[allow(clippy::disallowed_methods, reason = "of a copy")]
 pub(crate) fn harmless(name: &[u8], slashes: Slashes) -> Vec<u8> {
     let is_harmful = |c: char| !is_shown(c) || (c == '/' && slashes == Slashes::Replace);

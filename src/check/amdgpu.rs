@@ -1,4 +1,4 @@
-//! Checks specific to AMD GPUs: kernel descriptors, and the metadata that names them.
+//! Checks the kernel descriptors of AMD GPU code objects, and the metadata that names them.
 //!
 //! A kernel descriptor is an object of 64 bytes with a symbol `<kernel>.kd`:
 //!

@@ -78,9 +78,7 @@ impl HeaderVersion {
 /// The fields of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Header {
-    /// The version of the header.
     version: HeaderVersion,
-    /// The method of the stream.
     method: Method,
     /// The size of header and stream in bytes; none in version 1.
     total: Option<u64>,

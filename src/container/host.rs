@@ -2,8 +2,8 @@
 //!
 //! The caller selects the sections by name; the checks are the same for all callers.
 //!
-//! Rejected: objects whose section table cannot be read, sections that end after the file, sections whose total length
-//! is more than twice that of the file, names whose total length is more than four times that of the file.
+//! Rejected: objects whose section table cannot be read, sections that extend beyond the file, sections whose total
+//! length is more than twice that of the file, names whose total length is more than four times that of the file.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::ops::Range;

@@ -2,7 +2,7 @@
 //!
 //! | offset | width | meaning |
 //! |---|---|---|
-//! | 0 | 8 | magic: `!<arch>\n`, or `!<thin>\n` when the members are files beside the archive |
+//! | 0 | 8 | magic: `!<arch>\n`, or `!<thin>\n` if the members are separate files |
 //! | 8 | | the members, one after another: |
 //! | +0 | 16 | name, ended by `/` or spaces; `/N`: at offset N of member `//`; `#1/N`: first N bytes of the content |
 //! | +16 | 12 | modification time, decimal |

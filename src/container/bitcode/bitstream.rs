@@ -207,7 +207,6 @@ pub(super) enum Item<'a> {
     Record(Record<'a>),
 }
 
-/// A record of a block.
 #[derive(Clone, Debug)]
 pub(super) struct Record<'a> {
     /// The record code.
@@ -295,7 +294,8 @@ impl<'a> Block<'a> {
         found.cloned()
     }
 
-    /// The record with these values after its code. Reading of the block continues after it.
+    /// The record with these values, the first of which is the code unless `code` is given. Moves this block past the
+    /// record.
     fn record(&mut self, code: Option<u64>, mut values: Values<'a>) -> Result<Entry<'a>> {
         let code = code.map_or_else(|| values.step(), |code| Ok(Some(code)))?;
         let code = code.ok_or(Broken("a record has no code"))?;

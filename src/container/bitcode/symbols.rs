@@ -24,7 +24,7 @@ use super::{
 use crate::bytes;
 use crate::container::limits::{NAMES_TOO_LONG, SymbolNames};
 
-/// Flags of a symbol: defined elsewhere, visible to others, unknown to linkers.
+/// Flags of a symbol: defined elsewhere, visible to others, format-specific (not a symbol for linkers).
 const UNDEFINED: u32 = 1 << 3;
 const GLOBAL: u32 = 1 << 10;
 const FORMAT_SPECIFIC: u32 = 1 << 11;

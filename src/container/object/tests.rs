@@ -88,7 +88,7 @@ fn coff(big: bool, names: &[&str], tail: &[u8]) -> Vec<u8> {
         file.extend(b"symbol\0\0\0\0\0\0");
         file.extend(&number(index)[..if big { 4 } else { 2 }]);
         file.extend([0, 0, 3, 1]);
-        // The first section is associated with the last one.
+        // Each section is associated with the last one.
         file.extend([[0; 4], [0; 4], [0; 4], number(names.len())].concat());
         file.extend(&[0; 4][..if big { 4 } else { 2 }]);
     }

@@ -12,7 +12,6 @@ use crate::bytes::{len_u64, slice};
 use crate::container::{MAGIC, Part};
 use crate::error::Malformed;
 
-/// A byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Little,
@@ -94,7 +93,6 @@ impl<'a> View<'a> {
         self.parts
     }
 
-    /// The length in bytes.
     pub(super) fn len(&self) -> u64 {
         self.parts.iter().map(Part::len).fold(0, u64::saturating_add)
     }
@@ -161,7 +159,6 @@ pub(super) enum Run {
     Content(usize),
 }
 
-/// A section to add.
 #[derive(Clone, Debug)]
 pub(super) struct Added {
     pub(super) name: Vec<u8>,
@@ -187,7 +184,7 @@ pub(super) fn bundle_name(data: &[u8]) -> Option<Vec<u8>> {
     name.starts_with(MAGIC.as_bytes()).then(|| name.to_vec())
 }
 
-/// Whether `fat` begins with these runs, provided that the contents are at their places.
+/// Whether `fat` begins with these runs, with the contents in these ranges. The contents themselves are not compared.
 pub(super) fn begins_with(fat: &[u8], runs: &[Run], host: &View<'_>, contents: &[Range<u64>]) -> bool {
     let mut position = 0_u64;
     for run in runs {

@@ -18,8 +18,8 @@
 //! | +24 | 8 | offset of the image |
 //! | +32 | 8 | size of the image in bytes |
 //! | | | a string entry: |
-//! | +0 | 8 | offset of the key, which a NUL ends |
-//! | +8 | 8 | offset of the value, which a NUL ends |
+//! | +0 | 8 | offset of the key, which is NUL-terminated |
+//! | +8 | 8 | offset of the value, which is NUL-terminated |
 //! | +16 | 8 | v2, v3: length of the value in bytes |
 //!
 //! Integers are little-endian; all offsets count from the start of the offload binary. A string that is the end of
@@ -31,8 +31,8 @@
 //! number 4 since LLVM 21 and 3 before; both are read. The writer uses version 1 by default, byte for byte as LLVM
 //! 22.1.8 does.
 //!
-//! Rejected: other versions, sizes and offsets beyond the data, strings without end, string tables that together claim
-//! more than the offload binary holds.
+//! Rejected: other versions, sizes and offsets beyond the data, unterminated strings, string tables whose total claimed
+//! size exceeds the offload binary.
 //!
 //! # Which targets does it hold code for?
 //!

@@ -228,7 +228,7 @@ fn entries_that_share_images_or_strings_make_no_more_of_them() {
     let put = |data: &mut Vec<u8>, at: usize, value: usize| {
         data[at..at + 8].copy_from_slice(&u64::try_from(value).unwrap().to_le_bytes());
     };
-    // Both images take the whole budget.
+    // Both images span the whole offload binary.
     let images = text(&|data| {
         let size = data.len();
         for entry in [32, 72] {
@@ -237,7 +237,8 @@ fn entries_that_share_images_or_strings_make_no_more_of_them() {
         }
     });
     assert!(images.contains("size of an image"), "{images}");
-    // Both entries refer to all string entries, whose strings are empty and lie between the table and the end.
+    // Both entries refer to the same string entries, which fill the space after the entries; all their strings are
+    // empty.
     let tables = text(&|data| {
         let count = (data.len() - 112) / 24;
         for entry in [32, 72] {

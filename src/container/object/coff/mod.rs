@@ -111,7 +111,6 @@ const FLAGS: Field = Field::new(36, 4);
 /// The fields of a section header that are file offsets.
 const OFFSETS: [Field; 3] = [CONTENT, RELOCATIONS, LINES];
 
-/// A COFF object.
 #[derive(Debug)]
 pub(super) struct Coff<'v> {
     view: &'v View<'v>,

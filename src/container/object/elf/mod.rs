@@ -108,7 +108,6 @@ impl Section {
     }
 }
 
-/// An ELF file.
 #[derive(Debug)]
 pub(super) struct Elf<'v> {
     view: &'v View<'v>,
@@ -312,7 +311,6 @@ impl<'v> Elf<'v> {
     }
 }
 
-/// The length of a range in bytes.
 fn len_of(range: &Range<u64>) -> u64 {
     range.end.saturating_sub(range.start)
 }
