@@ -293,7 +293,7 @@ fn put(staged: Staged, target: PathBuf) -> io::Result<Done> {
     match staged.put(&target)? {
         Placed::InPlace => Ok(Done::Named { target }),
         Placed::Beside(beside) => {
-            // A file that was created meanwhile is not restored.
+            // If another program took the name meanwhile, its file is replaced and not restored on failure.
             let was_free = !target.exists();
             beside.rename(&target).map_err(|(_, error)| error)?;
             Ok(if was_free { Done::Named { target } } else { Done::Final })
