@@ -1,7 +1,8 @@
-//! One cursor for every format: little-endian reads over borrowed bytes, each checked, each with its place.
+//! Reads little-endian numbers from bytes: one cursor for every format, with bounds checks and the offset in each
+//! error.
 //!
-//! Offsets are absolute: they count from the start of the file (or of the inflated bundle), so that an error
-//! says where to look.
+//! Offsets are absolute: they count from the start of the file (or of the inflated bundle), so an error shows where the
+//! fault is.
 
 use crate::error::Malformed;
 
@@ -23,12 +24,12 @@ impl<'a> Cursor<'a> {
         self.offset
     }
 
-    /// How many bytes are left.
+    /// The number of bytes left.
     pub(crate) fn remaining(&self) -> u64 {
         len_u64(self.rest)
     }
 
-    /// The next `count` bytes. `what` names the field in the error.
+    /// Reads the next `count` bytes. `what` names the field in the error.
     pub(crate) fn take(&mut self, count: u64, what: impl FnOnce() -> String) -> Result<&'a [u8], Malformed> {
         let split = usize::try_from(count).ok().and_then(|count| self.rest.split_at_checked(count));
         let Some((head, tail)) = split else {
@@ -44,17 +45,17 @@ impl<'a> Cursor<'a> {
         Ok(head)
     }
 
-    /// The next two bytes as a number.
+    /// Reads the next two bytes as a number.
     pub(crate) fn u16(&mut self, what: impl FnOnce() -> String) -> Result<u16, Malformed> {
         self.array(what).map(u16::from_le_bytes)
     }
 
-    /// The next four bytes as a number.
+    /// Reads the next four bytes as a number.
     pub(crate) fn u32(&mut self, what: impl FnOnce() -> String) -> Result<u32, Malformed> {
         self.array(what).map(u32::from_le_bytes)
     }
 
-    /// The next eight bytes as a number.
+    /// Reads the next eight bytes as a number.
     pub(crate) fn u64(&mut self, what: impl FnOnce() -> String) -> Result<u64, Malformed> {
         self.array(what).map(u64::from_le_bytes)
     }
@@ -67,25 +68,25 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// A length in memory as a 64-bit file length.
+/// The length of a slice as a 64-bit file length.
 pub(crate) fn len_u64(data: &[u8]) -> u64 {
     u64::try_from(data.len()).unwrap_or(u64::MAX)
 }
 
-/// The bytes of `data` from `start`, `len` of them, if it has that many.
+/// `len` bytes of `data` from `start`, if it has that many.
 pub(crate) fn slice(data: &[u8], start: u64, len: u64) -> Option<&[u8]> {
     data.get(usize::try_from(start).ok()?..)?.get(..usize::try_from(len).ok()?)
 }
 
 /// A copy of some bytes as text, if they are UTF-8.
 ///
-/// Bytes of a mapped file can change between the check and the use of a `str` that borrows them, which may hold nothing but
-/// UTF-8. This and the next two functions therefore copy first; the library makes no `str` of borrowed bytes elsewhere.
+/// Bytes of a mapped file can change after the check, while a `str` that borrows them must always be UTF-8. This and
+/// the next two functions therefore copy first; no other code of the library makes a `str` of borrowed bytes.
 pub(crate) fn text(bytes: &[u8]) -> Option<String> {
     String::from_utf8(bytes.to_vec()).ok()
 }
 
-/// A copy of some bytes as text, with U+FFFD for what is not UTF-8.
+/// A copy of some bytes as text, with U+FFFD for invalid UTF-8.
 #[allow(clippy::disallowed_methods, reason = "of a copy")]
 pub(crate) fn text_lossy(bytes: &[u8]) -> String {
     let copy = bytes.to_vec();

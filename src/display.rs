@@ -1,15 +1,15 @@
-//! Texts and names as terminals and directories may have them.
+//! Makes texts and names safe for terminals and directories.
 //!
-//! A name from a file may be any bytes, of any length. On a terminal it is escaped, in the name of a file it loses what would
-//! make a path of it. What is too long is cut first, so that the cost is bounded by what is shown.
+//! A name from a file may be any bytes, of any length. On a terminal it is escaped; in a file name, everything that
+//! would make it a path is replaced. Long names are cut first, so that the cost is limited by the displayed length.
 
 use crate::bytes;
 
-/// The length of a name in a message, in characters.
+/// The maximum length of a name in a message, in characters.
 const NAME_MAX: usize = 200;
 
-/// Whether a terminal shows a character instead of interpreting it: it is neither a control character nor one that changes the
-/// text direction.
+/// Returns whether a terminal displays a character instead of interpreting it: it is neither a control character nor
+/// one that changes the text direction.
 pub fn is_shown(c: char) -> bool {
     let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     !c.is_control() && !turns
@@ -20,7 +20,7 @@ pub fn printable(text: &str) -> String {
     text.chars().map(|c| if is_shown(c) { c.to_string() } else { c.escape_default().to_string() }).collect()
 }
 
-/// The first `most` characters of a text, made safe to print, and an ellipsis if the text is longer.
+/// The first `most` characters of a text, safe to print, and an ellipsis if the text is longer.
 pub fn printable_start(text: &str, most: usize) -> String {
     match text.char_indices().nth(most).and_then(|(end, _)| text.get(..end)) {
         Some(start) => printable(start) + "...",
@@ -28,13 +28,13 @@ pub fn printable_start(text: &str, most: usize) -> String {
     }
 }
 
-/// A name from a file made safe to print: escaped byte by byte unless it is printable UTF-8.
+/// A name from a file, safe to print: escaped byte by byte unless it is printable UTF-8.
 pub(crate) fn printable_name(name: &[u8]) -> String {
     let is_shown = |text: &String| text.chars().all(|c| is_shown(c) && c != char::REPLACEMENT_CHARACTER);
     bytes::text(name).filter(is_shown).unwrap_or_else(|| bytes::escaped(name))
 }
 
-/// A name from a file as it may stand on a terminal, in `most` characters at most, and an ellipsis if it is longer.
+/// A name from a file, safe to print, of at most `most` characters, and an ellipsis if it is longer.
 pub(crate) fn short_name(name: &[u8], most: usize) -> String {
     // No character takes more than four bytes.
     let near = name.get(..most.saturating_mul(4)).unwrap_or(name);
@@ -52,35 +52,36 @@ pub(crate) fn short_name(name: &[u8], most: usize) -> String {
     if end.is_some() || start.len() < name.len() { text + "..." } else { text }
 }
 
-/// A name from a file as a message may have it.
+/// A name from a file, as shown in messages.
 pub(crate) fn shown(name: &[u8]) -> String {
     short_name(name, NAME_MAX)
 }
 
-/// What becomes of the slashes in a name.
+/// The treatment of slashes in a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slashes {
     Keep,
     Replace,
 }
 
-/// A name that a file claims as it may stand in a directory, in an archive or on a terminal: `_` stands for all that would
-/// end it, make a path of it or be obeyed.
+/// A name claimed by a file, made safe for a directory, an archive or a terminal: `_` replaces every character that
+/// would end it, make it a path or be interpreted.
 #[allow(clippy::disallowed_methods, reason = "of a copy")]
 pub(crate) fn harmless(name: &[u8], slashes: Slashes) -> Vec<u8> {
     let is_harmful = |c: char| !is_shown(c) || (c == '/' && slashes == Slashes::Replace);
-    // A copy: the bytes of a mapped file may change while they are walked.
+    // Copied, because the bytes of a mapped file may change while they are read.
     let name = name.to_vec();
     let mut safe = Vec::with_capacity(name.len());
     for chunk in name.utf8_chunks() {
         safe.extend(chunk.valid().replace(is_harmful, "_").into_bytes());
-        // Where text is no UTF-8, these bytes are control characters.
+        // In text that is not UTF-8, these bytes are control characters.
         safe.extend(chunk.invalid().iter().map(|&byte| if (0x80..0xa0).contains(&byte) { b'_' } else { byte }));
     }
     safe
 }
 
-/// A name from a file as a part of a file's name of ours: of ASCII that no shell or system interprets, `_` for all else.
+/// A name from a file as a part of an output file name: ASCII that no shell or system interprets, and `_` for
+/// everything else.
 pub(crate) fn plain(name: &[u8]) -> String {
     let plain =
         |&byte: &u8| if byte.is_ascii_alphanumeric() || b"+-._=".contains(&byte) { char::from(byte) } else { '_' };

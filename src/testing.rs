@@ -1,12 +1,13 @@
-//! What the tests of several modules share.
+//! Helpers shared by the tests of several modules.
 
-/// Where a test damages its sample: at every byte, or under miri, where each takes a thousand times as long, at a few.
+/// The places at which a test damages its sample: every byte, or only a few under miri, where each takes a thousand
+/// times as long.
 pub(crate) fn places(sample: &[u8]) -> impl Iterator<Item = usize> + use<> {
     let step = if cfg!(miri) { sample.len().div_ceil(8).max(1) } else { 1 };
     (0..sample.len()).step_by(step)
 }
 
-/// Runs a test once more, in a process of its own, for what belongs to a whole process. Says whether this is that process.
+/// Runs a test again in a separate process, for tests of process-wide state. Returns whether this is that process.
 pub(crate) fn is_alone(test: &str) -> bool {
     const VARIABLE: &str = "OFFLOAD_TEST_ALONE";
     if std::env::var(VARIABLE).is_ok_and(|alone| alone == test) {
@@ -25,11 +26,12 @@ pub(crate) fn is_alone(test: &str) -> bool {
 /// Maps a file that only the test itself may change.
 #[allow(unsafe_code, reason = "tests are also about files that change")]
 pub(crate) fn map(path: &std::path::Path) -> crate::Result<crate::io::Input> {
-    // SAFETY: no test has a `str`, or anything else that may not be any bytes, over a mapping while it changes the file.
+    // SAFETY: no test has a `str`, or any other value with invalid bit patterns, over a mapping while it changes the
+    // file.
     unsafe { crate::io::Input::map(path, crate::io::Accept::Any, None) }
 }
 
-/// Prints a line past the test runner, which keeps what passing tests print to itself.
+/// Prints a line that the test runner does not capture, as it does with the output of passing tests.
 pub(crate) fn say(line: &str) {
     drop(std::io::Write::write_all(&mut std::io::stderr(), format!("{line}\n").as_bytes()));
 }

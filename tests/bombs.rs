@@ -84,6 +84,9 @@ fn zlib_inflates_to_less_and_more_than_it_claims() {
     // Listing stops where no bundle begins.
     list("zlib 1000:1, claims 4 GiB", "bc", ccob(2, 0, (1 << 32) - 1, &stream)).succeeds("");
     list("zlib 1000:1, version 1, claims 4 GiB", "bc", ccob(1, 0, (1 << 32) - 1, &stream)).succeeds("");
+    // Where each of them ends is known once it is inflated.
+    let many = files::zip("a", &ccob(1, 0, 64 << 20, &stream).repeat(200));
+    Bomb::new("a zip member of 200 bundles of version 1", &["inspect", "in"]).file("in", many).memory(100 * MB).ends();
     list("zlib 1000:1, version 1, --max-size=1M", "bc", ccob(1, 0, 64 << 20, &stream))
         .own_arg("--max-size=1M")
         .fails("its inflated size of 67108864 bytes exceeds the limit of 1048576");

@@ -1,4 +1,4 @@
-//! Checks specific to AMD GPUs: kernel descriptors, and the metadata that names them.
+//! Checks the kernel descriptors of AMD GPU code objects, and the metadata that names them.
 //!
 //! A kernel descriptor is an object of 64 bytes with a symbol `<kernel>.kd`:
 //!
@@ -6,8 +6,9 @@
 //! |---|---|---|
 //! | 16 | 8 | where the kernel's code begins, counted from the descriptor |
 //!
-//! In what is linked it lies in a section with content, and the code in what is executable. Each symbol that the metadata names
-//! exists. Source: User Guide for AMDGPU Backend, code object version 3 and up; older ones have neither.
+//! In a linked file the descriptor is in a section with content, and the code in an executable one. Each symbol that
+//! the metadata names must exist. Source: User Guide for AMDGPU Backend, code object version 3 and up; older versions
+//! have neither descriptors nor metadata.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::HashSet;
@@ -26,7 +27,7 @@ use crate::error::Malformed;
 const DESCRIPTOR_LEN: u64 = 64;
 const CODE_OFFSET: u64 = 16;
 
-/// Checks the kernels of a file whose tables are whole.
+/// Checks the kernels of a file whose tables are valid.
 pub(super) fn check<Elf: FileHeader<Endian = Endianness>>(
     file: &File<'_, Elf>,
     tables: &[Symbols<'_, Elf>],
@@ -51,7 +52,8 @@ pub(super) fn check<Elf: FileHeader<Endian = Endianness>>(
         let Some(symbols) = metadata::symbols(data) else {
             return wrong("kernel metadata that is not a complete MessagePack map,", *offset);
         };
-        // Without symbol tables, the dynamic section leads to the symbols, in what is stripped of its section headers.
+        // A file stripped of its section headers has no symbol tables: its symbols are found through the dynamic
+        // section.
         if let Some(missing) = symbols.into_iter().find(|name| !tables.is_empty() && !names.contains(name)) {
             return wrong(
                 format!("metadata of a kernel whose descriptor '{}' does not exist,", shown(missing)),
@@ -75,7 +77,7 @@ fn descriptor<Elf: FileHeader<Endian = Endianness>>(
     code: &Range<u64>,
 ) -> Result<(), Malformed> {
     let endian = file.endian;
-    // A file of debugging information alone has no content in other sections.
+    // A file that holds only debugging information has no content in other sections.
     let section = file.sections.get(section).filter(|section| section.sh_type(endian) != SHT_NOBITS);
     let Some(section) = section else { return Ok(()) };
     let is_relocatable = file.header.e_type(endian) == ET_REL;
@@ -100,7 +102,7 @@ fn descriptor<Elf: FileHeader<Endian = Endianness>>(
     }
 }
 
-/// The addresses of the executable sections, of which linkers make one.
+/// The address range of the executable sections; linkers write one.
 fn code<Elf: FileHeader<Endian = Endianness>>(file: &File<'_, Elf>) -> Range<u64> {
     let executable = file.sections.iter().filter(|section| section.sh_flags(file.endian).contains(SHF_EXECINSTR));
     let ranges = executable.map(|section| {

@@ -1,17 +1,17 @@
-//! ELF files, of either class and byte order.
+//! Checks ELF files of either class and byte order.
 //!
-//! | part | what has to hold |
+//! | part | requirement |
 //! |---|---|
 //! | header | class, byte order, versions, type, machine and the sizes of headers are those of ELF |
-//! | program headers, section headers | the table lies inside the file; a count without a table, or a table without a count, is wrong |
-//! | segments, sections | lie inside the file, unless they take no bytes of it |
-//! | section names | the string table is one, ends with a zero, and all names begin in it |
+//! | program headers, section headers | the table is inside the file; count and offset are both set or both zero |
+//! | segments, sections | inside the file, unless they take no bytes of it |
+//! | section names | the string table has the right type, ends with a zero, and all names begin in it |
 //! | symbol tables | whole symbols, whose names begin in the string table and whose sections exist |
-//! | links | name sections that exist |
-//! | notes | fill their section; those of NVIDIA GPUs are not looked at |
+//! | links | refer to sections that exist |
+//! | notes | fill their section; those of NVIDIA GPUs are not checked |
 //!
-//! Names of constants: System V ABI, generic and AMDGPU supplements. Whatever compilers, linkers, `strip` and `objcopy` leave is
-//! accepted: empty sections anywhere, `SHT_NULL` sections with leftovers, files without section headers.
+//! Names of constants: System V ABI, generic and AMDGPU supplements. Output of compilers, linkers, `strip` and
+//! `objcopy` is accepted: empty sections anywhere, `SHT_NULL` sections with leftovers, files without section headers.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::HashMap;
@@ -31,7 +31,8 @@ use crate::error::Malformed;
 
 type Result<T = ()> = std::result::Result<T, Malformed>;
 
-/// File types from here on belong to operating systems and processors, which have their own rules for the rest of the header.
+/// The first file type reserved for operating systems and processors, which have their own rules for the rest of the
+/// header.
 const OWN_TYPES: u16 = 0xfe00;
 
 /// Checks a code object.
@@ -43,7 +44,7 @@ pub(super) fn check(data: &[u8]) -> Result {
     }
 }
 
-/// Checks that the sections of a file can be told by their names.
+/// Checks that the sections of a file can be identified by their names.
 pub(crate) fn check_names(data: &[u8]) -> Result {
     match data.get(4) {
         Some(1) => File::<FileHeader32<Endianness>>::open(data)?.section_names().map(drop),
@@ -61,13 +62,13 @@ pub(super) struct File<'d, Elf: FileHeader<Endian = Endianness>> {
     pub(super) sections: &'d [Elf::SectionHeader],
 }
 
-/// A symbol table, read as far as all of it lies inside the file.
+/// A symbol table whose bytes are all inside the file.
 pub(super) struct Symbols<'d, Elf: FileHeader<Endian = Endianness>> {
     pub(super) symbols: &'d [Elf::Sym],
     pub(super) names: &'d [u8],
-    /// Where it lies in the file.
+    /// The offset in the file.
     pub(super) offset: u64,
-    /// Section numbers that symbols have no room for.
+    /// Section numbers that do not fit the symbols.
     extended: Option<&'d [u8]>,
 }
 
@@ -115,7 +116,7 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
         if self.machine() == EM_NONE && kind.0 < OWN_TYPES {
             return wrong("invalid ELF machine", 18);
         }
-        // NVIDIA has the version of CUDA there, times ten.
+        // NVIDIA stores the CUDA version there, times ten.
         let version = header.e_version(endian);
         if version == 0 || (version != 1 && self.machine() != EM_CUDA) {
             return wrong(format!("ELF version {version}, which does not exist,"), 20);
@@ -181,7 +182,7 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
         }
     }
 
-    /// The content of the string table that is this section.
+    /// The content of the string table in this section.
     fn strings(&self, number: u32, what: &str, offset: u64) -> Result<&'d [u8]> {
         let section = usize::try_from(number).ok().and_then(|index| self.sections.get(index));
         let Some(section) = section.filter(|section| section.sh_type(self.endian) == SHT_STRTAB) else {
@@ -236,7 +237,7 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
         Ok(())
     }
 
-    /// For each symbol table, the section with the numbers of sections that its symbols have no room for.
+    /// For each symbol table, the section with the section numbers that do not fit its symbols.
     fn extended_indices(&self) -> HashMap<u32, &'d Elf::SectionHeader> {
         let is_extension = |section: &&Elf::SectionHeader| section.sh_type(self.endian) == SHT_SYMTAB_SHNDX;
         self.sections.iter().filter(is_extension).map(|section| (section.sh_link(self.endian), section)).collect()
@@ -282,7 +283,7 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
         Ok(())
     }
 
-    /// The number of the section that a symbol is defined in; none where it is in no section.
+    /// The number of the section in which a symbol is defined; none for a symbol without a section.
     pub(super) fn section_of(&self, table: &Symbols<'d, Elf>, number: usize, symbol: &Elf::Sym) -> Option<usize> {
         let section = symbol.st_shndx(self.endian);
         if let Some(index) = section.index() {
@@ -293,11 +294,11 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
         }
         let at = u64::try_from(number).ok()?.checked_mul(4)?;
         let extended = table.extended.and_then(|numbers| slice(numbers, at, 4)?.first_chunk().copied());
-        // A number that is missing is that of no section.
+        // A missing number is treated as that of a section that does not exist.
         Some(extended.map_or(usize::MAX, |bytes| usize::try_from(number_of(self.endian, bytes)).unwrap_or(usize::MAX)))
     }
 
-    /// Walks all notes; the metadata of AMD GPUs among them.
+    /// Reads all notes and returns those with the metadata of AMD GPUs.
     fn notes(&self, work: &mut Work) -> Result<Vec<(&'d [u8], u64)>> {
         let endian = self.endian;
         let mut metadata = Vec::new();
@@ -310,7 +311,7 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
         let sections = sections
             .map(|section| (section.file_range(endian).unwrap_or_default(), section.sh_addralign(endian).into()));
         let mut places: Vec<((u64, u64), u64)> = segments.chain(sections).collect();
-        // Most notes lie in a section that is a segment, too.
+        // Most notes are in both a section and a segment.
         places.sort_unstable();
         places.dedup_by_key(|(range, _)| *range);
         for ((offset, len), align) in places {
@@ -322,7 +323,7 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
     }
 }
 
-/// Notes, one after another.
+/// Consecutive notes.
 struct Notes<'d> {
     data: &'d [u8],
     offset: u64,
@@ -348,7 +349,7 @@ fn notes<'d>(notes: Notes<'d>, metadata: &mut Vec<(&'d [u8], u64)>) -> Result {
             (number(at), number(at.saturating_add(4)), number(at.saturating_add(8)))
         else {
             let rest = slice(data, at, end.saturating_sub(at)).unwrap_or_default();
-            // Padding up to what follows.
+            // Padding at the end.
             return if rest.iter().all(|&byte| byte == 0) { Ok(()) } else { wrong("a note that is cut off", here) };
         };
         let name_at = at.saturating_add(NOTE_HEADER);

@@ -1,11 +1,11 @@
-//! The metadata of a code object for an AMD GPU: a note whose content is one MessagePack map.
+//! Reads the metadata of a code object for an AMD GPU: a note whose content is one MessagePack map.
 //!
 //! | key | value |
 //! |---|---|
 //! | `amdhsa.kernels` | an array with a map for each kernel |
 //! | | `.symbol`: the name of the symbol of its kernel descriptor |
 //!
-//! All of it has to be MessagePack; only these keys are looked at. Source: User Guide for AMDGPU Backend.
+//! All of it must be valid MessagePack; only these keys are read. Source: User Guide for AMDGPU Backend.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use rmp::Marker;
@@ -43,7 +43,7 @@ fn kernel<'d>(rest: &mut &'d [u8], symbols: &mut Vec<&'d [u8]>) -> Option<()> {
     Some(())
 }
 
-/// A key, if it is a string, as all keys of interest are.
+/// A key, or none if it is not a string; all keys of interest are strings.
 fn key<'d>(rest: &mut &'d [u8]) -> Option<Option<&'d [u8]>> {
     let mut ahead = *rest;
     match string(&mut ahead) {
@@ -66,13 +66,13 @@ fn take<'d>(rest: &mut &'d [u8], len: u64) -> Option<&'d [u8]> {
     Some(taken)
 }
 
-/// A big-endian number of so many bytes.
+/// Reads a big-endian number of `width` bytes.
 fn number(rest: &mut &[u8], width: u64) -> Option<u64> {
     Some(take(rest, width)?.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)))
 }
 
-/// Goes over one value, whatever lies in it. How many values are still to come is all that has to be known for that, so that
-/// nothing is nested too deep.
+/// Skips one value, including nested ones. It only counts the remaining values, so the nesting depth is not limited by
+/// the stack.
 fn skip(rest: &mut &[u8]) -> Option<()> {
     let mut left = 1_u64;
     while let Some(others) = left.checked_sub(1) {
@@ -104,7 +104,7 @@ fn skip(rest: &mut &[u8]) -> Option<()> {
         };
         take(rest, size)?;
         left = others.saturating_add(values);
-        // Each takes a byte at least.
+        // Each takes at least one byte.
         if left > len_u64(rest) {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Whether a code object is whole: what its own headers and tables claim lies inside it and agrees.
+//! Checks that a code object is intact: everything that its headers and tables refer to is inside it and consistent.
 //!
 //! | code object | checked |
 //! |---|---|
@@ -7,8 +7,9 @@
 //! | SPIR-V | header, and the lengths of all instructions: [`spirv`] |
 //! | bitcode | wrapper, magic, the blocks at the top level |
 //!
-//! What runs is not checked: a changed instruction shows in no table. Offsets in errors count from the start of the code object.
-//! The time is in proportion to the size of the code object: tables that share bytes are followed up to a limit.
+//! Instructions are not checked: no table shows that one was changed. Offsets in errors count from the start of the
+//! code object. The time is proportional to the size of the code object: tables that share bytes are read up to a
+//! limit.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod amdgpu;
@@ -21,16 +22,16 @@ use crate::container::bitcode;
 use crate::container::magic::Magic;
 use crate::error::Malformed;
 
-/// How many zeros no code object begins with.
+/// Leading zeros that no code object has.
 const ZEROS: [u8; 4] = [0; 4];
 
-/// The shortest code object that may not begin with zeros.
+/// The minimum size of a code object that must not begin with zeros.
 const HEADER_MIN: u64 = 16;
 
-/// Checks a code object of any kind; of one that is not known, nothing.
+/// Checks a code object of any kind; one of unknown kind is accepted.
 ///
 /// # Errors
-/// The first thing that is wrong.
+/// The first fault.
 pub(crate) fn code_object(data: &[u8]) -> Result<(), Malformed> {
     match Magic::identify(data) {
         magic if magic.is_elf() => elf::check(data),
@@ -40,7 +41,8 @@ pub(crate) fn code_object(data: &[u8]) -> Result<(), Malformed> {
     }
 }
 
-/// Checks the first bytes of a code object for a device, of `len` bytes: a header of zeros was overwritten, or never written.
+/// Checks the first bytes of a code object for a device, of `len` bytes: a header of zeros was overwritten, or never
+/// written.
 ///
 /// # Errors
 /// [`Malformed::Object`].
@@ -52,13 +54,14 @@ fn wrong<T>(what: impl Into<String>, offset: u64) -> Result<T, Malformed> {
     Err(Malformed::Object { what: what.into(), offset })
 }
 
-/// How much of a file may be read through its tables.
+/// The remaining number of bytes that may be read through the tables of a file.
 struct Work {
     left: u64,
 }
 
 impl Work {
-    /// The tables of a file of compilers share no bytes, apart from notes and strings, which two tables name.
+    /// How often the bytes of a file may be read. In files of compilers, tables share only notes and strings, each
+    /// named twice.
     const TIMES: u64 = 8;
 
     fn new(data: &[u8]) -> Self {

@@ -1,4 +1,4 @@
-//! SPIR-V modules.
+//! Checks SPIR-V modules.
 //!
 //! | offset | width | meaning |
 //! |---|---|---|

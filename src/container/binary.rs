@@ -1,4 +1,4 @@
-//! The binary bundle.
+//! Reads and writes binary bundles.
 //!
 //! | offset | width | meaning |
 //! |---|---|---|
@@ -27,10 +27,10 @@ use crate::display::shown;
 use crate::error::{Malformed, Result};
 use crate::io::piece::{Piece, TOO_LONG, sum};
 
-/// What an entry takes in the header besides its ID: offset, size and ID length.
+/// The length of an entry in the header without its ID, in bytes: offset, size and ID length.
 const ENTRY_FIELDS: u64 = 24;
 
-/// The longest header that is believed, in bytes: thousands of times what any has.
+/// The maximum length of a header in bytes: thousands of times that of any real one.
 const HEADER_MAX: u64 = 64 << 20;
 const HEADER_ROOM: &str = "no more than a header of 64 MiB has room for";
 
@@ -38,7 +38,7 @@ const HEADER_ROOM: &str = "no more than a header of 64 MiB has room for";
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Binary {
-    /// Code objects are written at multiples of this many bytes from the start of the bundle.
+    /// The alignment of code objects, in bytes from the start of the bundle.
     pub alignment: NonZeroU32,
 }
 

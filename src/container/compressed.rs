@@ -1,4 +1,5 @@
-//! The compressed bundle (CCOB): a header, then one zlib or zstd stream of a whole bundle of any other format.
+//! Reads and writes compressed bundles (CCOB): a header, then one zlib or zstd stream of a whole bundle of any other
+//! format.
 //!
 //! | offset | v1 | v2 | v3 | meaning |
 //! |---|---|---|---|---|
@@ -9,13 +10,12 @@
 //! | | 4 | 4 | 8 | size of the inflated bundle in bytes |
 //! | | 8 | 8 | 8 | hash: the first 8 bytes of the MD5 of the inflated bundle |
 //!
-//! Integers are little-endian. HeaderVersion 1 records no total; its end is the end of the stream, which for zlib only inflating
-//! it tells. Layout: LLVM 18
-//! (v1), LLVM 19 (v2), LLVM 22.1.8 (v3). Written is the oldest of v2 and v3 that can hold the sizes, so that
-//! runtimes before ROCm 7 can read it, with the compression of LLVM 22.1.8 unless asked otherwise: zstd with
-//! long-distance matching, level 3.
+//! Integers are little-endian. Version 1 does not record the total size; the bundle ends with the stream, and the end
+//! of a zlib stream is found only by inflating it. Layout: LLVM 18 (v1), LLVM 19 (v2), LLVM 22.1.8 (v3). The writer
+//! selects the oldest of v2 and v3 that can hold the sizes, so that runtimes before ROCm 7 can read it. The default
+//! compression is that of LLVM 22.1.8: zstd with long-distance matching, level 3.
 //!
-//! Rejected: another version or method, sizes or a hash that disagree with the data, bytes behind the stream.
+//! Rejected: another version or method, sizes or a hash that disagree with the data, bytes after the stream.
 #![cfg_attr(
     not(all(feature = "zlib", feature = "zstd")),
     allow(unused_imports, unused_variables, reason = "a method that is left out uses nothing")
@@ -41,7 +41,7 @@ use crate::io::piece::{Piece, Writer, sum, total_len};
 /// The magic string of a compressed bundle.
 pub const MAGIC: &[u8; 4] = b"CCOB";
 
-/// What it is called in messages.
+/// The name of the format in messages.
 const WHAT: &str = "compressed bundle";
 
 /// A version of the header.
@@ -49,9 +49,9 @@ const WHAT: &str = "compressed bundle";
 pub enum HeaderVersion {
     /// Without a total size. Read only.
     V1,
-    /// Sizes of 32 bits.
+    /// With 32-bit sizes.
     V2,
-    /// Sizes of 64 bits.
+    /// With 64-bit sizes.
     V3,
 }
 
@@ -78,11 +78,9 @@ impl HeaderVersion {
 /// The fields of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Header {
-    /// The version of the header.
     version: HeaderVersion,
-    /// The method of the stream.
     method: Method,
-    /// Header and stream together, in bytes; v1 does not record it.
+    /// The size of header and stream in bytes; none in version 1.
     total: Option<u64>,
     /// The size of the inflated bundle in bytes.
     inflated: u64,
@@ -91,10 +89,10 @@ struct Header {
 }
 
 impl Header {
-    /// The header at the start of `data`, or `None` if the magic is not there. Offsets in errors count from `base`.
+    /// Reads the header at the start of `data`; `None` without the magic. Offsets in errors count from `base`.
     ///
     /// # Errors
-    /// [`Malformed`] for a cut header, or a version, method or total that the format does not have.
+    /// [`Malformed`] for a truncated header, or an invalid version, method or total.
     fn read(data: &[u8], base: u64) -> Result<Option<Self>, Malformed> {
         if !data.starts_with(MAGIC) {
             return Ok(None);
@@ -130,7 +128,7 @@ impl Header {
         Recorded { what: WHAT, version, method, total, inflated, hash: Some(hash) }
     }
 
-    /// The header as it is stored. Sizes that the version has no room for are cut.
+    /// Encodes the header. Sizes that do not fit the version are truncated.
     fn to_bytes(self) -> Vec<u8> {
         let mut bytes = Vec::from(MAGIC);
         bytes.extend(self.version.number().to_le_bytes());
@@ -180,11 +178,10 @@ fn method_number(method: Method) -> u16 {
     }
 }
 
-/// The compressed bundle at the start of `data`, or `None` if the magic is not there.
+/// Reads the compressed bundle at the start of `data`; `None` without the magic.
 ///
 /// # Errors
-/// [`Error::Malformed`] for a broken header, a bundle that `data` does not hold completely, or one that claims more than
-/// `limits` allow.
+/// [`Error::Malformed`] for a broken or incomplete bundle, or one that claims more than `limits` allow.
 pub fn read<'a>(data: impl Into<Slice<'a>>, limits: Limits) -> Result<Option<Compressed<'a>>> {
     let data = data.into();
     parse(data, limits).with_path(data.path())
@@ -207,7 +204,7 @@ fn parse(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malf
     let recorded = header.recorded();
     let body_len = match (total, method) {
         (Some(total), _) => total.saturating_sub(header_len),
-        // A frame of zstd is a list of blocks that record their lengths.
+        // A zstd frame is a list of blocks with recorded lengths.
         #[cfg(feature = "zstd")]
         (None, Method::Zstd) => {
             let len = zstd_safe::find_frame_compressed_size(rest.bytes()).map_err(|code| {
@@ -229,25 +226,25 @@ fn parse(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malf
     Ok(Some(Compressed { recorded, offset, header_len, prefix: None, body, stream_len }))
 }
 
-/// A bundle that was compressed, for those who want the figures.
+/// Statistics of a compression.
 #[derive(Clone, Copy, Debug)]
 pub struct Deflation {
     /// The header that was written.
     pub recorded: Recorded,
-    /// The stream without the header, in bytes.
+    /// The size of the stream without the header, in bytes.
     pub stream_len: u64,
-    /// The level that was asked for.
+    /// The requested level.
     pub level: i32,
-    /// How long compressing and hashing took.
+    /// The time taken by compressing and hashing.
     pub elapsed: Duration,
 }
 
-/// Compresses a planned bundle to `out`, from its position on. Without a version that was asked for, the header is the
+/// Compresses a planned bundle to `out`, from its current position. Without a requested version, the header is the
 /// oldest that can hold the sizes.
 ///
 /// # Errors
-/// [`Error::CompressedLimit`] if the version that was asked for cannot hold the sizes, [`Error::Io`] where an input cannot
-/// be read, and on the path `-` if `out` fails.
+/// [`Error::CompressedLimit`] if the requested version cannot hold the sizes, [`Error::Io`] if an input cannot be read,
+/// and on the path `-` if `out` fails.
 ///
 /// # Example
 /// ```
@@ -275,7 +272,7 @@ pub fn write<W: Write + Seek>(
     write_metered(pieces, compression, asked, &mut Writer::new(out), &mut Meter::silent())
 }
 
-/// The same for those who wait for it.
+/// Like `write`, with progress reports.
 pub(crate) fn write_metered<W: Write + Seek>(
     pieces: &[Piece<'_>],
     compression: &Compression,
@@ -313,7 +310,7 @@ fn write_with_limit<W: Write + Seek>(
         if asked.is_some() {
             return Err(Error::CompressedLimit { what: "Total file size" });
         }
-        // Almost 4 GiB that compression makes larger: that is rare enough to do it again.
+        // Almost 4 GiB that compression makes larger: rare enough to compress them again.
         version = HeaderVersion::V3;
         stream_len = deflate_after(version)?;
     }
@@ -330,7 +327,7 @@ mod tests {
     use super::*;
     use crate::io::input::Input;
 
-    /// Bytes that no method makes smaller.
+    /// Incompressible bytes.
     fn noise(len: usize) -> Vec<u8> {
         let mut state = 1_u32;
         let mut next = || {
@@ -347,7 +344,7 @@ mod tests {
         limit: u64,
     ) -> Result<(Vec<u8>, Deflation)> {
         let pieces = [Piece::Bytes(data.to_vec())];
-        // What stands before the bundle stays.
+        // Bytes before the bundle stay unchanged.
         let mut out = Cursor::new(b"before".to_vec());
         out.set_position(6);
         let to = &mut Writer::new(&mut out);
@@ -390,7 +387,7 @@ mod tests {
     fn the_oldest_header_that_can_hold_the_sizes_is_written() {
         let data = noise(5000);
         let compression = Compression::of(Method::Zstd);
-        // Fits; only the total does not fit, so that the stream has to move; not even the inflated size fits.
+        // All sizes fit; the total does not fit, so that the stream is moved; not even the inflated size fits.
         for (limit, version) in [(6000, HeaderVersion::V2), (5000, HeaderVersion::V3), (4999, HeaderVersion::V3)] {
             let (file, deflation) = compress(&data, &compression, None, limit).unwrap();
             let header = Header::read(&file, 0).unwrap().unwrap();

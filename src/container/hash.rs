@@ -1,6 +1,7 @@
-//! The hash of a compressed bundle: the first 8 bytes of the MD5 of what is inside, as a little-endian number.
+//! Computes the hash of a compressed bundle: the first 8 bytes of the MD5 of the inflated bundle, as a little-endian
+//! number.
 //!
-//! MD5 is slower than zstd inflates. For all but small bundles it runs on a thread of its own.
+//! MD5 is slower than zstd inflates, so it runs on a separate thread for all but small bundles.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -12,18 +13,18 @@ use crate::error::{Error, Result};
 use crate::io::input::Slice;
 use crate::io::piece::{Piece, Sink, emit, total_len};
 
-/// Up to this many bytes are hashed sooner than a thread is started.
+/// The maximum size that is hashed without a thread, in bytes: starting one takes longer.
 const INLINE_MAX: u64 = 1 << 20;
 
-/// The bytes that go to the thread at once.
+/// The size of the blocks passed to the thread, in bytes.
 const BLOCK: usize = 256 << 10;
 
-/// So many blocks are on their way to the thread or back.
+/// The number of blocks that are in transit to the thread or back.
 const BLOCKS: usize = 8;
 
-/// Does some work on bytes that are to be written, and returns their hash with what the work gave.
+/// Runs `work` on bytes that are to be written, and returns their hash with its result.
 ///
-/// The hash has a reader of its own: a compressor takes its input in bursts, and whoever waited for it would wait long.
+/// The hash has its own reader: a compressor takes its input in bursts, so sharing one reader would be slow.
 pub(super) fn beside<T>(pieces: &[Piece<'_>], work: impl FnOnce() -> Result<T>) -> Result<(u64, T)> {
     if total_len(pieces)? <= INLINE_MAX {
         return Ok((of(pieces)?, work()?));
@@ -33,7 +34,7 @@ pub(super) fn beside<T>(pieces: &[Piece<'_>], work: impl FnOnce() -> Result<T>) 
         let done = work()?;
         let hash = match thread {
             Ok(thread) => thread.join().map_err(|_| ENDED)??,
-            // The system has no thread to give.
+            // The system cannot start a thread.
             Err(_) => of(pieces)?,
         };
         Ok((hash, done))
@@ -59,15 +60,15 @@ impl Sink for Hasher {
     }
 }
 
-/// Hashes bytes as they come.
+/// A hasher of consecutive blocks.
 pub(super) enum Hasher {
-    /// Here and now.
+    /// Hashes on the calling thread.
     Inline(Md5),
-    /// On a thread.
+    /// Hashes on a separate thread.
     Thread(Worker),
 }
 
-/// A thread that hashes, and the blocks that go there and back.
+/// A hashing thread, with the channels for blocks in both directions.
 pub(super) struct Worker {
     block: Vec<u8>,
     full: SyncSender<Vec<u8>>,
@@ -82,7 +83,7 @@ impl Hasher {
         worker.map_or_else(|| Self::Inline(Md5::new()), Self::Thread)
     }
 
-    /// Takes the next bytes.
+    /// Hashes the next bytes.
     pub(super) fn update(&mut self, data: &[u8]) {
         match self {
             Self::Inline(hash) => hash.update(data),
@@ -101,7 +102,7 @@ impl Hasher {
 }
 
 impl Worker {
-    /// None where the system has no thread to give.
+    /// None if the system cannot start a thread.
     fn start() -> Option<Self> {
         let (full, to_hash) = sync_channel::<Vec<u8>>(BLOCKS);
         let (done, empty) = sync_channel::<Vec<u8>>(BLOCKS);
@@ -113,7 +114,7 @@ impl Worker {
             while let Ok(mut block) = to_hash.recv() {
                 hash.update(&block);
                 block.clear();
-                // Nobody takes blocks back any more once the last one is on its way.
+                // No receiver is left after the last block was sent.
                 drop(done.send(block));
             }
             hash
@@ -129,7 +130,7 @@ impl Worker {
             self.block.extend_from_slice(now);
             data = later;
             if self.block.len() >= BLOCK {
-                // A thread that has ended takes no block and returns none: `finish` tells.
+                // A thread that has ended accepts and returns no blocks; `finish` reports it.
                 let next = self.empty.recv().unwrap_or_default();
                 drop(self.full.send(std::mem::replace(&mut self.block, next)));
             }

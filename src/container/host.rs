@@ -1,9 +1,9 @@
-//! The sections of host objects, libraries and programs: ELF, COFF, PE.
+//! Reads and checks the sections of host objects, libraries and programs: ELF, COFF, PE.
 //!
-//! Whoever looks for device code names the sections it lies in; what is checked is the same for all of them.
+//! The caller selects the sections by name; the checks are the same for all callers.
 //!
-//! Rejected: objects whose section table cannot be read, sections that reach beyond the file, sections that together are
-//! longer than twice the file, names that together are longer than four times the file.
+//! Rejected: objects whose section table cannot be read, sections that extend beyond the file, sections whose total
+//! length is more than twice that of the file, names whose total length is more than four times that of the file.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -20,8 +20,8 @@ use crate::error::Malformed;
 
 const NAMES_TOO_LONG: &str = "the names of its sections are together longer than four times the file";
 
-/// Whether a file that begins like a COFF object, which has no magic, certainly is one, so that it is broken if it cannot be read:
-/// its header has to be that of an object, and the name of its first section a name.
+/// Whether a file that begins like a COFF object certainly is one, so that it is broken if it cannot be read. COFF has
+/// no magic, so the header must be that of an object, and the name of the first section must be a valid name.
 pub(crate) fn is_certainly_coff(data: &[u8]) -> bool {
     let is_name = |name: &[u8]| {
         let (text, padding) = name.split_at(name.iter().position(|&byte| byte == 0).unwrap_or(name.len()));
@@ -32,7 +32,7 @@ pub(crate) fn is_certainly_coff(data: &[u8]) -> bool {
         && slice(data, 20, 8).is_some_and(is_name)
 }
 
-/// Whether a PE file has no table for long names of sections: the header says that it has no symbols.
+/// Whether a PE file has no table for long section names: its header records no symbols.
 pub(crate) fn has_no_names(data: &[u8]) -> bool {
     let symbols = match File::parse(data) {
         Ok(File::Pe32(file)) => file.nt_headers().file_header.pointer_to_symbol_table.get(LittleEndian),
@@ -42,32 +42,32 @@ pub(crate) fn has_no_names(data: &[u8]) -> bool {
     symbols == 0
 }
 
-/// A section as its header describes it.
+/// A section, as described by its header.
 pub(crate) struct Section<'d> {
     pub(crate) name: object::read::Result<&'d [u8]>,
-    /// In ELF files; COFF and PE have no types.
+    /// The type in ELF files; none in COFF and PE, which have no types.
     pub(crate) section_type: Option<SectionType>,
-    /// Of a file that is yet to be linked, or not.
+    /// The kind of the file: linked, or not yet.
     pub(crate) object: ObjectKind,
-    /// Where its content lies in the file; none if it has none there.
+    /// The offset and size of its content in the file; none without content.
     pub(crate) range: Option<(u64, u64)>,
 }
 
-/// A section that was asked for.
+/// A selected section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chosen<H> {
-    /// What it was asked for.
+    /// The value that the selection returned for it.
     pub(crate) holds: H,
     pub(crate) name: Vec<u8>,
-    /// Where its content lies in the object.
+    /// The range of its content in the object.
     pub(crate) range: Range<u64>,
 }
 
-/// The sections of which `holds` says what they hold, in the order of the object. Offsets in errors count from `base`.
+/// The sections for which `holds` returns a value, in file order. Offsets in errors count from `base`.
 ///
 /// # Errors
 /// [`Malformed::Object`] for a broken object or its names, [`Malformed::Truncated`] for a section beyond its end,
-/// [`Malformed::Value`] for many sections that share its bytes.
+/// [`Malformed::Value`] for sections that share its bytes too often.
 pub(crate) fn sections<H>(
     data: &[u8],
     base: u64,
@@ -88,7 +88,7 @@ pub(crate) fn sections<H>(
         }
         Ok(())
     })?;
-    // A section header is short, and many of them can name the same bytes. Two that do are nothing to refuse.
+    // A section header is short, and many headers can name the same bytes. Two sections that share bytes are accepted.
     if size > len_u64(data).saturating_mul(2) {
         let (what, expected) = ("size of the sections with device code", "together no more than twice the object's");
         return Err(Malformed::Value { what, found: size, offset: base, expected });
@@ -96,7 +96,7 @@ pub(crate) fn sections<H>(
     Ok(chosen)
 }
 
-/// Hands all sections to `visitor`; its first error ends that.
+/// Passes all sections to `visitor`, up to its first error.
 fn each(file: &File<'_>, visitor: &mut Visitor<'_>) -> Result<(), Malformed> {
     match file {
         File::Elf32(file) => visit(file, |section| (elf_type(section), section.file_range()), visitor),
@@ -125,7 +125,7 @@ fn elf_type<'d, Elf: FileHeader<Endian = Endianness>>(section: &ElfSection<'d, '
     Some(section.elf_section_header().sh_type(section.elf_file().endian()))
 }
 
-/// Linkers round the size in the file up, llvm-objcopy leaves out the size in memory.
+/// The range of a PE section. Linkers round the size in the file up; llvm-objcopy does not set the size in memory.
 fn pe_range(section: &ImageSectionHeader) -> Option<(u64, u64)> {
     let (stored, loaded) = (section.size_of_raw_data.get(LittleEndian), section.virtual_size.get(LittleEndian));
     let size = if loaded == 0 { stored } else { stored.min(loaded) };

@@ -1,46 +1,46 @@
 //! Limits on untrusted input: decompressed size, entry counts, name lengths.
 //!
-//! A few kilobytes can honestly be gigabytes when inflated, and a few bytes in a table can name the same megabytes a
-//! thousand times. What a file claims is held against [`Limits`], which the caller chooses, and against the constants
-//! here, which are far beyond what any compiler writes.
+//! A valid file of a few kilobytes can inflate to gigabytes, and a few bytes in a table can name the same megabytes a
+//! thousand times. The claims of a file are compared with [`Limits`], which the caller chooses, and with the constants
+//! here, which are far beyond anything that compilers write.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::bytes::len_u64;
 use crate::error::Malformed;
 
-/// The most entries of one bundle. Each takes some hundred bytes of memory.
+/// The maximum number of entries in one bundle. Each takes some hundred bytes of memory.
 const ENTRIES_MAX: u64 = 100_000;
 const ENTRIES_ROOM: &str = "no more than 100000";
 
-/// The limit on the size of all IDs of a bundle, in bytes.
+/// The maximum size of all IDs of a bundle, in bytes.
 const IDS_MAX: u64 = 16 << 20;
 const IDS_ROOM: &str = "no more than 16 MiB for all IDs of a bundle together";
 
-/// Limits for reading files that may be anybody's.
+/// Limits for reading untrusted files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// What any one compressed container may inflate to, in bytes. What claims more is an error before any of it is
-    /// inflated.
+    /// The maximum inflated size of one compressed container, in bytes. A container that claims more is an error before
+    /// any of it is inflated.
     pub inflated: u64,
-    /// What compressed containers that lie inside other containers may inflate to together, in bytes. Each counts for 64 KiB
-    /// at least.
+    /// The maximum inflated size of all compressed containers inside other containers, in bytes. Each counts as at
+    /// least 64 KiB.
     pub nested: u64,
-    /// What may be read of an input that cannot be mapped, in bytes: the `max` of
+    /// The maximum size of an input that cannot be mapped, in bytes: the `max` of
     /// [`Input::map`](crate::io::Input::map).
     pub streamed: Option<u64>,
 }
 
 impl Default for Limits {
-    /// A container may inflate to what its header says, and those inside others to 256 MiB together. Pipes are read to their
-    /// end.
+    /// A container may inflate to the size in its header, and containers inside others to 256 MiB in total. Pipes are
+    /// read to their end.
     fn default() -> Self {
         Self { inflated: u64::MAX, nested: 256 << 20, streamed: None }
     }
 }
 
 impl Limits {
-    /// Any one container, and all that lie inside others together, may inflate to `size` bytes.
+    /// Limits each container, and the total of all containers inside others, to `size` inflated bytes.
     pub const fn of(size: u64) -> Self {
         Self { inflated: size, nested: size, streamed: None }
     }
@@ -52,7 +52,7 @@ impl Limits {
     }
 }
 
-/// The room that is left for the entries of one bundle.
+/// The remaining budget for the entries of one bundle.
 pub(super) struct Room {
     entries: u64,
     ids: u64,
@@ -63,21 +63,21 @@ impl Room {
         Self { entries: ENTRIES_MAX, ids: IDS_MAX }
     }
 
-    /// Takes the room of so many entries whose table is at `offset`.
+    /// Charges `count` entries whose table is at `offset`.
     pub(super) fn take_entries(&mut self, count: u64, offset: u64) -> Result<(), Malformed> {
         let (what, found, expected) = ("entry count", count, ENTRIES_ROOM);
         self.entries = self.entries.checked_sub(count).ok_or(Malformed::Value { what, found, offset, expected })?;
         Ok(())
     }
 
-    /// Takes the room of an ID of `len` bytes that is at `offset`.
+    /// Charges an ID of `len` bytes at `offset`.
     pub(super) fn take_id(&mut self, len: u64, offset: u64) -> Result<(), Malformed> {
         let (what, found, expected) = ("entry ID length", len, IDS_ROOM);
         self.ids = self.ids.checked_sub(len).ok_or(Malformed::Value { what, found, offset, expected })?;
         Ok(())
     }
 
-    /// Takes the room of one more entry.
+    /// Charges one more entry and its ID.
     pub(super) fn take(&mut self, id: &[u8], offset: u64) -> Result<(), Malformed> {
         let found = ENTRIES_MAX.saturating_sub(self.entries).saturating_add(1);
         let (what, expected) = ("entry count", ENTRIES_ROOM);
@@ -86,22 +86,22 @@ impl Room {
     }
 }
 
-/// Names of symbols, which may share the bytes of a file, but not make much of little.
+/// Names of symbols. They may share bytes of the file, up to a limit on their total length.
 pub(crate) struct SymbolNames {
     names: Vec<Vec<u8>>,
     left: u64,
 }
 
-/// How often the bytes of a file may be used for names of symbols or sections, which may share them.
+/// How often the names of symbols or sections may use the bytes of a file, which they may share.
 pub(super) const NAMES_SHARED_MAX: u64 = 4;
 
 impl SymbolNames {
-    /// No names yet, of symbols in a file of `len` bytes.
+    /// An empty list for a file of `len` bytes.
     pub(crate) fn new(len: u64) -> Self {
         Self { names: Vec::new(), left: len.saturating_mul(NAMES_SHARED_MAX) }
     }
 
-    /// Takes a name; none if they are more than the file has room for.
+    /// Adds a name; none if the names exceed the limit for the file.
     pub(crate) fn push(&mut self, name: &[u8]) -> Option<()> {
         self.left = self.left.checked_sub(len_u64(name))?;
         self.names.push(name.to_vec());
@@ -113,7 +113,7 @@ impl SymbolNames {
     }
 }
 
-/// Why there may be no more names of symbols.
+/// The error for names beyond the limit.
 pub(crate) const NAMES_TOO_LONG: &str = "the names of its symbols are together longer than four times the file";
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! The formats that are told by content: what a file, a section or a code object is, by how it begins.
+//! Identifies the format of a file, a section or a code object by its first bytes.
 //!
-//! A format with a magic is a row of [`MAGICS`]. Only those without one are told by a function: ELF by its machine, and
-//! COFF, PE, Mach-O and XCOFF by the `object` crate; text bundles by their first line.
+//! A format with a magic is a row of [`MAGICS`]. The others are identified by a function: ELF by its machine; COFF, PE,
+//! Mach-O and XCOFF by the `object` crate; text bundles by their first line.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use object::{FileKind, archive};
@@ -14,17 +14,17 @@ use crate::bytes::{len_u64, slice};
 pub(crate) const EM_CUDA: u16 = 190;
 pub(crate) const EM_AMDGPU: u16 = 224;
 
-/// The first word of a SPIR-V module, in whose byte order all words are.
+/// The first word of a SPIR-V module. It sets the byte order of all words.
 pub(crate) const SPIR_V: u32 = 0x0723_0203;
 
-/// A format, as the first bytes tell it. Whether the rest is whole is another question.
+/// A format, identified by the first bytes. The rest may be broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Magic {
     /// A plain bundle.
     Bundle,
-    /// A bundle that is compressed (CCOB), or several.
+    /// One or more compressed bundles (CCOB).
     CompressedBundle,
-    /// A bundle between comment lines.
+    /// A text bundle: code objects between comment lines.
     TextBundle,
     OffloadBinary,
     Bitcode,
@@ -34,28 +34,28 @@ pub(crate) enum Magic {
     Cubin,
     /// Any other ELF file.
     Elf,
-    /// An ELF file that is too short, or neither of 32 nor 64 bits.
+    /// An ELF file that is too short, or neither 32-bit nor 64-bit.
     BrokenElf,
     /// A COFF object, in its first form or with more sections (`/bigobj`).
     Coff,
-    /// What stands for an object in libraries that import from a DLL.
+    /// A short import object in an import library for a DLL.
     CoffImport,
     Pe,
     MachO,
     Xcoff,
     Wasm,
-    /// An `ar` archive, also a thin one or a big one of AIX.
+    /// An `ar` archive, including thin archives and the big archives of AIX.
     Archive,
     Zip,
     SpirV,
     /// A CUDA fat binary.
     FatBinary,
-    /// Another format that is recognised, but not read.
+    /// Another format that is recognised but not read.
     Unread(Unread),
     Unknown,
 }
 
-/// A format that is recognised, but not read.
+/// A format that is recognised but not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Unread {
     name: &'static str,
@@ -73,12 +73,12 @@ impl Unread {
         Self { name, is_device_code: false }
     }
 
-    /// What it is, such as `CUDA fatbin`.
+    /// The name of the format, such as `CUDA fatbin`.
     pub fn name(self) -> &'static str {
         self.name
     }
 
-    /// Whether it holds device code for certain. A compressed archive, for example, may hold anything.
+    /// Whether the format always holds device code. A compressed archive, for example, may hold anything.
     pub fn is_device_code(self) -> bool {
         self.is_device_code
     }
@@ -125,7 +125,7 @@ const MAGICS: [(u64, &[u8], Magic); 32] = [
 ];
 
 impl Magic {
-    /// The format of what begins with `data`.
+    /// The format of data that begins with `data`.
     pub(crate) fn identify(data: &[u8]) -> Self {
         match FileKind::parse(data) {
             Ok(FileKind::Elf32 | FileKind::Elf64) => match elf_machine(data) {
@@ -152,7 +152,7 @@ impl Magic {
         matches!(self, Self::Elf | Self::AmdGpu | Self::Cubin | Self::BrokenElf)
     }
 
-    /// Whether it is a container of code objects that may lie in a section, or in another container.
+    /// Whether it is a container of code objects that may lie in a section or in another container.
     pub(crate) fn is_container(self) -> bool {
         matches!(self, Self::Bundle | Self::CompressedBundle | Self::OffloadBinary)
     }
@@ -162,7 +162,7 @@ impl Magic {
         !matches!(self, Self::CoffImport | Self::Xcoff | Self::Unknown)
     }
 
-    /// What a search reports it as; none if it is read, or holds no device code.
+    /// The format that a search reports; none if it is read, or holds no device code.
     pub(crate) fn unread(self) -> Option<Unread> {
         match self {
             Self::SpirV => Some(Unread::device_code("SPIR-V module")),

@@ -1,4 +1,4 @@
-//! The containers: how code objects lie in a file, each format in a file of its own.
+//! Containers of code objects: each format has a file of its own.
 //!
 //! A format reads ([`Container::read`]: bytes to entries) and writes ([`Container::plan`]: members to pieces).
 //! Compression wraps any of them; [`sequence`] walks several bundles in one file.
@@ -35,25 +35,25 @@ pub const MAGIC: &str = "__CLANG_OFFLOAD_BUNDLE__";
 pub struct Entry {
     /// The bundle entry ID as recorded, which may be any bytes.
     pub id: Vec<u8>,
-    /// The code object: one range of the bundle, except where a format keeps it in another form.
+    /// The code object: one range of the bundle, unless the format stores it in another form.
     pub parts: Vec<Part>,
-    /// What an offload binary records besides; other formats have nothing more.
+    /// Additional data of an image in an offload binary; none in other formats.
     pub image: Option<Box<ImageInfo>>,
 }
 
 /// A part of a code object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Bytes that lie in the bundle, counted from the start of the (inflated) bundle.
+    /// A range of the bundle, counted from the start of the (inflated) bundle.
     Range(Range<u64>),
-    /// Bytes that the reader has to restore.
+    /// Bytes that the reader restores.
     Bytes(Vec<u8>),
-    /// Bytes that the reader cannot restore, and why. The entry can be listed; taking its code object is an error.
+    /// Bytes that the reader cannot restore, and why. The entry can be listed; extracting its code object is an error.
     Unreadable(Malformed),
 }
 
 impl Entry {
-    /// An entry whose code object lies in the bundle as it is.
+    /// An entry whose code object is a range of the bundle.
     pub fn at(id: &[u8], range: Range<u64>) -> Self {
         Self { id: id.to_vec(), parts: vec![Part::Range(range)], image: None }
     }
@@ -87,22 +87,22 @@ impl Part {
         }
     }
 
-    /// Whether the part holds no byte.
+    /// Whether the part is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// What a reader found at the start of some bytes.
+/// The entries at the start of some bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contents {
     /// The entries in file order.
     pub entries: Vec<Entry>,
-    /// The length of the bundle in bytes, as its header and entries claim it.
+    /// The length of the bundle in bytes, as claimed by its header and entries.
     pub len: u64,
 }
 
-/// A code object to be written, under the ID that it gets.
+/// A code object to write, with its bundle entry ID.
 #[derive(Clone, Debug)]
 pub struct Member<'a> {
     /// The bundle entry ID in its written form.
@@ -116,21 +116,21 @@ pub trait Container {
     /// Whether several bundles may follow one another in a file; if not, a bundle is the whole file.
     fn repeats(&self) -> bool;
 
-    /// The bundle at the start of `data`, or `None` if there is none.
+    /// The bundle at the start of `data`, or `None` if the data does not begin like one.
     ///
-    /// `data` may be the beginning of a longer run of `total` bytes: then an error of the kind
-    /// [`Malformed::Truncated`] may only mean that more of it is needed. Offsets in errors count from `base`.
+    /// `data` may be the beginning of a longer run of `total` bytes. An error of the kind [`Malformed::Truncated`] may
+    /// then only mean that more of it is needed. Offsets in errors count from `base`.
     ///
     /// # Errors
-    /// [`Malformed`] when the bytes begin like a bundle of this format but are none.
+    /// [`Malformed`] if the bytes begin like a bundle of this format but are not valid.
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed>;
 
-    /// The compressed container at the start of `data`, or `None` if there is none. Unless a format has a form of its
-    /// own, that is a compressed bundle.
+    /// The compressed container at the start of `data`, or `None` if the data does not begin like one. Unless a format
+    /// has its own compressed form, this is a compressed bundle.
     ///
     /// # Errors
-    /// [`Error::Malformed`](crate::Error::Malformed) when the bytes begin like a compressed container but are none, or
-    /// claim more than `limits` allow.
+    /// [`Error::Malformed`](crate::Error::Malformed) if the bytes begin like a compressed container but are not valid,
+    /// or claim more than `limits` allow.
     fn compressed<'a>(&self, data: Slice<'a>, limits: Limits) -> Result<Option<Compressed<'a>>> {
         compressed::read(data, limits)
     }
@@ -138,6 +138,6 @@ pub trait Container {
     /// The pieces of a new bundle of `members`.
     ///
     /// # Errors
-    /// Any of [`Error`](crate::Error) when the format cannot hold these members.
+    /// Any of [`Error`](crate::Error) if the format cannot hold these members.
     fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>>;
 }

@@ -1,11 +1,10 @@
-//! Several bundles in one file.
+//! Walks several bundles in one file.
 //!
-//! A linked HIP program has one bundle for each translation unit in its `.hip_fatbin` section, one after
-//! another, padded with zeros; compressed ones and plain ones may mix. They are walked by the sizes that
-//! they record, never by searching for a magic string, which payloads may contain. What follows the last
-//! bundle and is none is left alone, as in LLVM 22.1.8.
+//! A linked HIP program has one bundle for each translation unit in its `.hip_fatbin` section, one after another,
+//! padded with zeros; compressed and plain bundles may mix. The walk uses the recorded sizes and never searches for a
+//! magic string, which payloads may contain. Data after the last bundle is ignored, as in LLVM 22.1.8.
 //!
-//! Rejected: whatever the formats reject, in any bundle up to the last that a job needs.
+//! Rejected: everything that the formats reject, in any bundle up to the last one that a job needs.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
@@ -20,30 +19,30 @@ use crate::io::input::{Input, Slice};
 use crate::io::meter::{Meter, Metered};
 use crate::io::piece::{Sink, Writer};
 
-/// Compressed bundles up to this inflated size are inflated and checked as a whole before they are used. Of larger ones the
-/// header alone is read at first; they are checked when code objects are taken out.
+/// Compressed bundles up to this inflated size are inflated and checked as a whole before they are used. Of larger ones
+/// only the header is read at first; they are checked when code objects are extracted.
 const WHOLE_MAX: u64 = crate::io::input::MEMORY_MAX;
 
-/// How much padding is read before the file is asked for a hole again.
+/// The amount of padding, in bytes, that is read before the file is queried for a hole again.
 const PADDING_BLOCK: u64 = 64 << 10;
 
-/// How much of a large compressed bundle is inflated first to find its entries.
+/// The number of bytes of a large compressed bundle that are inflated first to find its entries.
 const PREFIX: usize = 64 << 10;
 
-/// How much of it is inflated into memory at most. A bundle whose entries are not found in that is inflated as a
-/// whole, into a file.
+/// The maximum number of its bytes that are inflated into memory. If the entries are not found in them, the whole
+/// bundle is inflated into a file.
 const PREFIX_MAX: usize = 16 << 20;
 
-/// What a compressed container holds that is none around a bundle. LLVM 22.1.8 takes it for a bundle without entries.
+/// The contents of a compressed container without a bundle. LLVM 22.1.8 treats it as a bundle without entries.
 const NOTHING: Contents = Contents { entries: Vec::new(), len: 0 };
 
-/// How much of a compressed bundle to inflate for finding its entries.
+/// How much of a compressed bundle to inflate to find its entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inflate {
     /// No more than needed.
     AsNeeded,
-    /// Only as far as the headers reach, however small it is, or to the end where nothing else tells how long it is. Hash and
-    /// sizes are checked when code objects are taken out.
+    /// Only the headers, however small the bundle is; to the end if the stored length is not recorded. Hash and sizes
+    /// are checked when code objects are extracted.
     Headers,
     /// All, so that hash and sizes are checked before the bundle is used, however large it is.
     Whole,
@@ -52,16 +51,16 @@ pub enum Inflate {
 /// One bundle of a file.
 #[derive(Debug)]
 pub struct Bundle<'a> {
-    /// Where it starts in the file.
+    /// The offset of its start in the file.
     pub offset: u64,
-    /// How many bytes it takes when it is inflated, as its header and entries claim it. What is behind them in the same
-    /// compressed container belongs to no bundle.
+    /// The inflated length in bytes, as claimed by its header and entries. Data after them in the same compressed
+    /// container belongs to no bundle.
     pub(crate) inflated_len: u64,
-    /// Its entries in file order.
+    /// The entries in file order.
     pub entries: Vec<Entry>,
-    /// What the header around it says, if it is compressed.
+    /// The header of the compressed bundle, if it is compressed.
     pub compressed: Option<Recorded>,
-    /// The figures of its inflation, if it was inflated as a whole.
+    /// Statistics of the inflation, if the bundle was inflated as a whole.
     pub inflation: Option<Inflation>,
     body: Body<'a>,
 }
@@ -69,7 +68,7 @@ pub struct Bundle<'a> {
 #[derive(Debug)]
 enum Body<'a> {
     Plain {
-        /// From the start of the bundle, perhaps beyond its end.
+        /// Data from the start of the bundle, perhaps beyond its end.
         data: Slice<'a>,
         stored_len: u64,
     },
@@ -87,9 +86,9 @@ enum Body<'a> {
 /// The code object of an entry.
 #[derive(Debug)]
 pub(crate) enum Content<'a> {
-    /// As it lies in its bundle.
+    /// Borrowed from its bundle.
     InPlace(Slice<'a>),
-    /// Put together from parts.
+    /// Assembled from parts.
     Restored(Input),
 }
 
@@ -104,8 +103,8 @@ impl Content<'_> {
 }
 
 impl<'a> Bundle<'a> {
-    /// How many bytes of the file it takes; of a plain one, as its header and entries claim it. A zlib stream under a header of
-    /// version 1 is inflated to find this out, unless it was inflated before.
+    /// The stored length in bytes; that of a plain bundle is claimed by its header and entries. A zlib stream under a
+    /// header of version 1 is inflated to find its length, unless it was inflated before.
     ///
     /// # Errors
     /// Those of inflating the stream.
@@ -116,7 +115,7 @@ impl<'a> Bundle<'a> {
         }
     }
 
-    /// Where it lies in the file.
+    /// The range in the file.
     ///
     /// # Errors
     /// Those of [`stored_len`](Self::stored_len).
@@ -125,8 +124,8 @@ impl<'a> Bundle<'a> {
         Ok(self.offset..end.ok_or(Error::Internal("the bundle ends beyond all offsets"))?)
     }
 
-    /// Copies the code objects of some entries (given by their index) to sinks. A compressed bundle is inflated to its end and
-    /// checked, whichever entries they are.
+    /// Copies the code objects of some entries (given by their index) to sinks. A compressed bundle is always inflated
+    /// to its end and checked.
     pub(crate) fn extract<S: Sink>(&self, wanted: &mut [(usize, &mut S)], meter: &mut Meter<'_>) -> Result<()> {
         match &self.body {
             Body::Plain { data, .. } => self.copy(*data, wanted, meter),
@@ -135,12 +134,12 @@ impl<'a> Bundle<'a> {
         }
     }
 
-    /// Writes the code object of an entry (given by its index) to `out`. A compressed bundle is inflated to its end, since its
-    /// hash covers all of it: what was written is wrong unless this succeeds.
+    /// Writes the code object of an entry (given by its index) to `out`. A compressed bundle is inflated to its end,
+    /// because its hash covers all of it: the output is valid only if this succeeds.
     ///
     /// # Errors
-    /// [`Error::Usage`] if there is no such entry, [`Error::Malformed`] if the bundle is broken, [`Error::Io`] on the path `-` if
-    /// `out` fails.
+    /// [`Error::Usage`] if the entry does not exist, [`Error::Malformed`] if the bundle is broken, [`Error::Io`] on the
+    /// path `-` if `out` fails.
     pub fn write_to(&self, index: usize, out: &mut dyn io::Write) -> Result<()> {
         if index >= self.entries.len() {
             return Err(Error::Usage("the bundle has no such entry"));
@@ -148,8 +147,8 @@ impl<'a> Bundle<'a> {
         self.extract(&mut [(index, &mut Writer::new(out))], &mut Meter::silent())
     }
 
-    /// The code object of an entry (given by its index): borrowed from the file if it lies there in one piece, otherwise
-    /// restored, or inflated and checked like [`write_to`](Self::write_to) does it.
+    /// The code object of an entry (given by its index): borrowed from the file if it is contiguous there, otherwise
+    /// restored, or inflated and checked as in [`write_to`](Self::write_to).
     ///
     /// # Errors
     /// Those of [`write_to`](Self::write_to).
@@ -162,8 +161,8 @@ impl<'a> Bundle<'a> {
         Ok(Cow::Owned(bytes))
     }
 
-    /// The code object of an entry (given by its index) as it lies in the file; none where it is compressed, or has to
-    /// be restored.
+    /// The code object of an entry (given by its index) as a slice of the file; none if it is compressed or has to be
+    /// restored.
     pub fn in_place(&self, index: usize) -> Option<Slice<'a>> {
         let Body::Plain { data, .. } = &self.body else { return None };
         match self.entries.get(index)?.parts.as_slice() {
@@ -181,8 +180,8 @@ impl<'a> Bundle<'a> {
         }
     }
 
-    /// Up to `len` bytes that the code object of an entry (given by its index) begins with; none where they are not at
-    /// hand without inflating more.
+    /// Up to `len` bytes from the start of the code object of an entry (given by its index); none if they are not
+    /// available without inflating more.
     pub fn head(&self, index: usize, len: u64) -> Option<&[u8]> {
         if let Body::Plain { data, .. } = &self.body {
             data.looked_at();
@@ -194,7 +193,7 @@ impl<'a> Bundle<'a> {
         }
     }
 
-    /// What is at hand of the (inflated) bundle, from its start.
+    /// The available bytes from the start of the (inflated) bundle.
     pub(crate) fn beginning(&self) -> &[u8] {
         match &self.body {
             Body::Plain { data, .. } => data.bytes(),
@@ -215,7 +214,7 @@ impl<'a> Bundle<'a> {
         copy_parts(data, self.parts(index)?, sink)
     }
 
-    /// The code object of an entry (given by its index): in place where it lies in one range.
+    /// The code object of an entry (given by its index): borrowed if it is one range.
     ///
     /// The bundle must be plain or have been inflated as a whole.
     pub(crate) fn content(&self, index: usize) -> Result<Content<'_>> {
@@ -236,15 +235,15 @@ impl<'a> Bundle<'a> {
         self.entries.get(index).map(|entry| entry.parts.as_slice()).ok_or(Error::Internal("no such entry"))
     }
 
-    /// One pass over the inflated bytes, each block going to every entry that it belongs to. It goes on to the end even if all
-    /// entries are complete: only there it shows whether their bytes are right.
+    /// Inflates in one pass and copies each block to every entry that it belongs to. The pass continues to the end even
+    /// if all entries are complete, because their bytes can only be verified there.
     fn stream<S: Sink>(
         &self,
         compressed: &Compressed<'_>,
         wanted: &mut [(usize, &mut S)],
         meter: &mut Meter<'_>,
     ) -> Result<()> {
-        // What is streamed is of a format that keeps each code object as one range.
+        // A streamed format stores each code object as one range.
         let range_of = |index: usize| match self.parts(index)? {
             [Part::Range(range)] => Ok(range.clone()),
             _ => Err(Error::Internal("the code object is not one range")),
@@ -287,7 +286,7 @@ fn copy_parts(data: Slice<'_>, parts: &[Part], sink: &mut dyn Sink) -> Result<()
     Ok(())
 }
 
-/// The bytes of some parts, out of memory unless they are few.
+/// Copies the bytes of some parts; not into memory unless they are small.
 fn set_aside(data: Slice<'_>, parts: &[Part]) -> Result<Input> {
     let len = parts.iter().map(Part::len).fold(0, u64::saturating_add);
     if len <= WHOLE_MAX {
@@ -311,7 +310,7 @@ fn reader<'p>(data: Slice<'p>, part: &'p Part) -> Result<Box<dyn Read + 'p>> {
     })
 }
 
-/// Several readers, one after another.
+/// Chains several readers.
 struct Readers<'p>(std::vec::IntoIter<Box<dyn Read + 'p>>);
 
 impl Read for Readers<'_> {
@@ -327,21 +326,21 @@ impl Read for Readers<'_> {
     }
 }
 
-/// The bundles of a file, in file order. An error ends the walk, unless it is inside a compressed bundle that records its
-/// size: the next bundle is known to begin behind that.
+/// An iterator over the bundles of a file, in file order. An error ends the walk, unless it is inside a compressed
+/// bundle that records its size: the next bundle begins after that.
 pub struct Bundles<'a> {
     data: Slice<'a>,
     container: &'a dyn Container,
     inflate: Inflate,
     limits: Limits,
     next: Next<'a>,
-    /// The inflated size in the last header that was read, if that was one of a compressed bundle.
+    /// The inflated size in the last header, if that was of a compressed bundle.
     claimed: Option<u64>,
-    /// Where there is something that is no bundle.
+    /// The offset of data that is not a bundle.
     stopped_at: Option<u64>,
 }
 
-/// Where the next bundle is looked for.
+/// The position at which to look for the next bundle.
 enum Next<'a> {
     Nowhere,
     At(u64),
@@ -350,37 +349,38 @@ enum Next<'a> {
 }
 
 impl<'a> Bundles<'a> {
-    /// Walks `data`, whose bundles are of one format, compressed or not. They borrow from the data, and outlive the walk.
+    /// Walks `data`, whose bundles are of one format, compressed or not. They borrow from the data, and outlive the
+    /// walk.
     pub fn new(data: impl Into<Slice<'a>>, container: &'a dyn Container, inflate: Inflate) -> Self {
         let (data, limits, next) = (data.into(), Limits::default(), Next::At(0));
         Self { data, container, inflate, limits, next, claimed: None, stopped_at: None }
     }
 
-    /// Holds compressed bundles to these limits; without them a bundle may inflate to what it records.
+    /// Sets limits for compressed bundles. Without limits a bundle may inflate to its recorded size.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// The next bundle, held to other limits.
+    /// The next bundle, read with other limits.
     pub(crate) fn next_within(&mut self, limits: Limits) -> Result<Option<Bundle<'a>>> {
         self.limits = limits;
         self.next().transpose()
     }
 
-    /// The size to which the last bundle claims to inflate, if it is compressed and claims no more than the limits allow. It may
-    /// have been broken.
+    /// The claimed inflated size of the last bundle, if it is compressed and within the limits. The bundle may be
+    /// broken.
     pub(crate) fn claimed(&self) -> Option<u64> {
         self.claimed
     }
 
-    /// Where the walk met something that is no bundle, as an offset in the input.
+    /// The offset in the input at which the walk found data that is not a bundle.
     pub fn stopped_at(&self) -> Option<u64> {
         self.stopped_at
     }
 
-    /// The bundle at `position`. After it, or after a broken one that records its size, there may be another.
+    /// The bundle at `position`. After it, or after a broken bundle that records its size, there may be another.
     fn read_at(&mut self, position: u64) -> Result<Option<Bundle<'a>>> {
         let Some(data) = self.rest(position) else { return Ok(None) };
         if let Some(compressed) = self.container.compressed(data, self.limits)? {
@@ -407,7 +407,7 @@ impl<'a> Bundles<'a> {
 
     fn read_compressed(&self, compressed: &Compressed<'a>) -> Result<Bundle<'a>> {
         if self.inflate == Inflate::Headers {
-            // Whoever asks for no more than headers asks where the bundle ends.
+            // Callers that want headers only also need the end of the bundle.
             compressed.stored_len()?;
         }
         let offset = compressed.offset();
@@ -429,7 +429,7 @@ impl<'a> Bundles<'a> {
         Ok(Bundle { offset, inflated_len, entries, compressed: recorded, inflation, body })
     }
 
-    /// Whether of a compressed bundle only the beginning is inflated.
+    /// Whether only the beginning of a compressed bundle is inflated.
     fn reads_prefix(&self, compressed: &Compressed<'_>) -> bool {
         self.container.repeats()
             && match self.inflate {
@@ -439,8 +439,8 @@ impl<'a> Bundles<'a> {
             }
     }
 
-    /// Inflates until the header is complete, twice as much at each attempt. None where even the longest prefix
-    /// does not hold it.
+    /// Inflates until the header is complete, doubling the length at each attempt. None if even the longest prefix does
+    /// not hold the header.
     fn contents_of_prefix(&self, compressed: &Compressed<'_>) -> Result<Option<(Contents, Vec<u8>)>> {
         let total = compressed.recorded().inflated;
         let mut inflater = compressed.inflate(false)?;
@@ -461,11 +461,11 @@ impl<'a> Bundles<'a> {
         self.data.slice(position, self.data.len().checked_sub(position)?)
     }
 
-    /// The first position from `position` that holds anything but padding.
+    /// The first position from `position` that is not padding.
     fn skip_padding(&self, position: u64) -> Option<u64> {
         let mut position = position;
         loop {
-            // A hole is not read, which would bring all of it into memory.
+            // Holes are skipped without being read, which would load them into memory.
             position = position.saturating_add(self.rest(position)?.hole_len());
             let rest = self.rest(position)?;
             let block = rest.slice(0, rest.len().min(PADDING_BLOCK)).filter(|block| !block.is_empty())?;
@@ -484,7 +484,7 @@ impl<'a> Iterator for Bundles<'a> {
         self.claimed = None;
         let position = match std::mem::replace(&mut self.next, Next::Nowhere) {
             Next::Nowhere => return None,
-            // Padding stands between bundles; a file does not begin with it.
+            // Padding lies between bundles; a file does not begin with it.
             Next::At(0) => 0,
             Next::At(position) => self.skip_padding(position)?,
             Next::After(position, compressed) => match compressed.stored_len() {
@@ -588,7 +588,7 @@ mod tests {
         };
         assert_eq!(extract(&file, "first").unwrap(), b"one");
         assert!(extract(&file, "last").unwrap() == large);
-        // The hash is of all bytes, so that none of them is right if it is wrong.
+        // The hash covers all bytes: if it is wrong, none of them can be trusted.
         file[16] ^= 1;
         for name in ["first", "last"] {
             assert!(
@@ -618,7 +618,7 @@ mod tests {
             assert_eq!(bundles.next().unwrap().unwrap().entries[0].id, b"next");
             assert!(bundles.next().is_none() && bundles.stopped_at().is_none());
         }
-        // Nothing that follows a broken one can be found.
+        // Bundles after a broken one of unknown length cannot be found.
         let cut = &file[..v1.len() - 1];
         for inflate in [Inflate::AsNeeded, Inflate::Headers, Inflate::Whole] {
             assert_eq!(Bundles::new(cut, &binary, inflate).filter(Result::is_err).count(), 1, "{inflate:?}");

@@ -1,11 +1,11 @@
-//! Compressed containers: a header of the container's own, then one zlib or zstd stream.
+//! Compresses and inflates containers that consist of a header and one zlib or zstd stream.
 //!
-//! [`super::compressed`] (CCOB) and [`super::offload_binary`] (version 3) know the headers; what they have in common
-//! is here. An inflated container is what a reader of the plain format takes: the stream's bytes, behind those of the
-//! header where the format keeps it in front of the stream.
+//! [`super::compressed`] (CCOB) and [`super::offload_binary`] (version 3) read and write the headers; this module has
+//! the common part. An inflated container is the input of a reader of the plain format: the inflated bytes of the
+//! stream, after those of the header if the format keeps it outside the stream.
 //!
-//! Rejected: a stream that its decoder refuses, that gives more or fewer bytes than recorded, or that is followed by
-//! other bytes; a hash that disagrees; a method that was left out when the library was built.
+//! Rejected: a stream that its decoder refuses, that inflates to more or fewer bytes than recorded, or that is followed
+//! by other bytes; a hash that does not match; a method that was left out when the library was built.
 #![cfg_attr(
     not(all(feature = "zlib", feature = "zstd")),
     allow(
@@ -35,34 +35,34 @@ use crate::io::input::{Input, Slice};
 use crate::io::meter::{Meter, emit};
 use crate::io::piece::{Piece, Writer, total_len};
 
-/// The windows (as powers of two) that zstd has, and that can be asked for.
+/// The zstd windows that can be selected, as powers of two of bytes.
 pub const WINDOW_LOGS: RangeInclusive<u32> = 10..=31;
 
-/// The largest window that zstd writes and reads on this machine: where addresses have 32 bits it has no room for more.
+/// The largest zstd window on this machine: with 32-bit addresses, zstd has no room for more.
 const WINDOW_LOG_MAX: u32 = if usize::BITS < 64 { 30 } else { *WINDOW_LOGS.end() };
 
-/// The smallest table for long-distance matching that zstd has.
+/// The smallest zstd table for long-distance matching.
 const LDM_HASH_LOG_MIN: u32 = 6;
 
-/// The window that LLVM 22.1.8 writes with: what zstd takes for long-distance matching. Windows are no smaller than this
-/// unless asked, since zstd makes them no larger than the data anyway.
+/// The window of LLVM 22.1.8: zstd's default for long-distance matching. Smaller windows are only used on request,
+/// because zstd limits the window to the size of the data anyway.
 const WINDOW_LOG_LLVM: u32 = 27;
 
-/// The largest window that is written unless asked: what a decoder that works in pieces must have memory for.
+/// The largest window that is written by default. A streaming decoder needs this much memory.
 const WINDOW_LOG_DEFAULT_MAX: u32 = 30;
 
-/// What one thread compresses at a time, in bytes; less data is compressed in one go. Less makes the stream larger, more
-/// makes threads wait.
+/// The bytes that one thread compresses at a time; less data is compressed in one go. Smaller jobs make the stream
+/// larger, larger ones make threads wait.
 const JOB: u32 = 128 << 20;
 
-/// More threads need more memory, and builds run several of us anyway.
+/// The maximum number of threads: more need more memory, and builds run several processes anyway.
 const THREADS_MAX: u32 = 4;
 
-/// Above this level each thread takes hundreds of megabytes.
+/// The level above which each thread takes hundreds of megabytes.
 const LEVEL_OF_MUCH_MEMORY: i32 = 15;
 
-/// The length in bytes of what stands in front of the stream in an inflated container: the only format that has it is the
-/// offload binary of version 3, whose header it is.
+/// The length of the bytes before the stream's in an inflated container: the header of an offload binary of version 3,
+/// the only format with such a prefix.
 pub(super) const PREFIX_LEN: usize = 40;
 
 /// How a container is compressed.
@@ -88,7 +88,7 @@ impl Method {
         }
     }
 
-    /// Why nothing is compressed or inflated with a method that was left out when the library was built.
+    /// The error for a method that was left out when the library was built.
     #[cfg_attr(all(feature = "zlib", feature = "zstd"), allow(dead_code, reason = "none is left out"))]
     pub(crate) const fn left_out(self) -> &'static str {
         match self {
@@ -97,7 +97,7 @@ impl Method {
         }
     }
 
-    /// The levels that there are, in the method's own scale.
+    /// The levels of the method, in its own scale.
     pub fn levels(self) -> RangeInclusive<i32> {
         match self {
             Self::Zlib => 0..=9,
@@ -105,26 +105,26 @@ impl Method {
         }
     }
 
-    /// The level that is used when none is asked for.
+    /// The default level.
     pub const fn default_level(self) -> i32 {
         match self {
-            // What `-1` selects in zlib; zlib-rs wants the number.
+            // The level that `-1` selects in zlib; zlib-rs requires the number.
             Self::Zlib => 6,
             Self::Zstd => 3,
         }
     }
 }
 
-/// What the header of a compressed container records.
+/// The recorded fields of a compressed container's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// What the container is, for messages.
+    /// The name of the container in messages.
     pub what: &'static str,
     /// The version of its format.
     pub version: u32,
     /// The method of the stream.
     pub method: Method,
-    /// Header and stream together, in bytes, if that is recorded.
+    /// The size of header and stream in bytes, if recorded.
     pub total: Option<u64>,
     /// The size of the inflated container in bytes.
     pub inflated: u64,
@@ -136,30 +136,30 @@ pub struct Recorded {
 #[derive(Clone, Debug)]
 pub struct Compressed<'a> {
     pub(super) recorded: Recorded,
-    /// Where the container starts in its input.
+    /// The offset of the container in its input.
     pub(super) offset: u64,
     pub(super) header_len: u64,
-    /// What stands in front of the stream's bytes in the inflated container.
+    /// The bytes before the stream's in the inflated container.
     pub(super) prefix: Option<[u8; PREFIX_LEN]>,
-    /// The stream; where only its end tells its length, all that follows the header.
+    /// The stream; if its length is not recorded, all data after the header.
     pub(super) body: Slice<'a>,
-    /// The length of the stream in bytes. Where it is not recorded, the first to inflate the stream to its end sets it.
+    /// The length of the stream in bytes. If it is not recorded, the first inflation to the end of the stream sets it.
     pub(super) stream_len: Arc<OnceLock<u64>>,
 }
 
 impl<'a> Compressed<'a> {
-    /// What the header says.
+    /// The recorded header.
     pub fn recorded(&self) -> &Recorded {
         &self.recorded
     }
 
-    /// Where the header starts in its input.
+    /// The offset of the header in its input.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Header and stream together, in bytes. A zlib stream under a header of version 1 is inflated to find this out, unless it
-    /// was inflated before.
+    /// The size of header and stream in bytes. A zlib stream under a header of version 1 is inflated to find its
+    /// length, unless it was inflated before.
     ///
     /// # Errors
     /// Those of inflating the stream.
@@ -178,20 +178,20 @@ impl<'a> Compressed<'a> {
         while matches!(read, Ok(1..)) {
             read = inflater.next(&mut buffer);
         }
-        // One that gives less than is recorded has an end all the same.
+        // A stream shorter than recorded has an end all the same.
         match self.stream_len.get() {
             Some(found) => Ok(*found),
             None => Err(read.err().unwrap_or(Error::Internal("the stream has no end"))),
         }
     }
 
-    /// A reader of the inflated bytes. Reading up to the end checks the recorded sizes, and with `hash` the
-    /// recorded hash.
+    /// A reader of the inflated bytes. Reading to the end checks the recorded sizes and, with `hash`, the recorded
+    /// hash.
     pub(crate) fn inflate(&self, hash: bool) -> Result<Inflater<'a>> {
         Inflater::new(self.clone(), hash)
     }
 
-    /// All inflated bytes, sizes and hash checked, and what that took.
+    /// Inflates all bytes, checks sizes and hash, and returns them with statistics.
     pub(crate) fn inflate_whole(&self) -> Result<(Input, Inflation)> {
         let started = Instant::now();
         let mut inflater = self.inflate(true)?;
@@ -204,7 +204,7 @@ impl<'a> Compressed<'a> {
         Ok((input, Inflation { recorded, stream_len, elapsed: started.elapsed() }))
     }
 
-    /// An error of the inflated bytes, with the container around it.
+    /// Wraps an error in the inflated bytes with the location of the container.
     pub(super) fn inside(&self, inner: Malformed) -> Malformed {
         Malformed::Inflated { what: self.recorded.what, offset: self.offset, inner: Box::new(inner) }
     }
@@ -214,19 +214,19 @@ impl<'a> Compressed<'a> {
     }
 }
 
-/// A container that was inflated, for those who want the figures.
+/// Statistics of an inflation.
 #[derive(Clone, Copy, Debug)]
 pub struct Inflation {
     /// The header of the compressed container.
     pub recorded: Recorded,
-    /// The stream without the header, in bytes.
+    /// The size of the stream without the header, in bytes.
     pub stream_len: u64,
-    /// How long inflating and hashing took.
+    /// The time taken by inflating and hashing.
     pub elapsed: Duration,
 }
 
-/// The largest window (as a power of two) that a stream may ask for, which the decoder needs memory for: what every
-/// decoder takes, or what holds all that the stream inflates to.
+/// The largest window (as a power of two) that a stream may use, which the decoder needs memory for: the one that every
+/// decoder accepts, or one that holds the whole inflated size.
 fn window_log_believed(inflated: u64) -> u32 {
     let whole = inflated.checked_next_power_of_two().map_or(u32::MAX, u64::ilog2);
     whole.clamp(WINDOW_LOG_LLVM, WINDOW_LOG_MAX)
@@ -234,7 +234,7 @@ fn window_log_believed(inflated: u64) -> u32 {
 
 /// The decoder of a method.
 trait Decoder: Read {
-    /// The bytes of the stream that were decoded. None if the decoder itself refuses what follows its stream.
+    /// The number of stream bytes decoded. None if the decoder itself refuses data after its stream.
     fn decoded(&self) -> Option<u64>;
 }
 
@@ -272,13 +272,13 @@ fn decoder<'a>(source: &Compressed<'a>) -> Result<Box<dyn Decoder + 'a>> {
     })
 }
 
-/// Reads the inflated bytes of a compressed container and checks them against its header on the way.
+/// A reader that inflates a compressed container and checks it against its header.
 pub(crate) struct Inflater<'a> {
     source: Compressed<'a>,
     decoder: Box<dyn Decoder + 'a>,
     produced: u64,
     hash: Option<Hasher>,
-    /// The error behind the last failed `read`, which could only return an [`io::Error`].
+    /// The cause of the last failed `read`, which could only return an [`io::Error`].
     failure: Option<Error>,
 }
 
@@ -289,7 +289,7 @@ impl<'a> Inflater<'a> {
         Ok(Self { source, decoder, produced: 0, hash, failure: None })
     }
 
-    /// The next inflated bytes; 0 of them at the end, after the checks.
+    /// Reads the next inflated bytes; returns 0 at the end, after the checks.
     pub(crate) fn next(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let count = match self.rest_of_prefix() {
             Some(prefix) => {
@@ -313,7 +313,7 @@ impl<'a> Inflater<'a> {
         Ok(count)
     }
 
-    /// What was not yet read of the bytes in front of the stream's.
+    /// The unread part of the prefix.
     fn rest_of_prefix(&self) -> Option<&[u8]> {
         let prefix = self.source.prefix.as_ref()?;
         let left = len_u64(prefix).checked_sub(self.produced).filter(|&left| left > 0)?;
@@ -324,7 +324,7 @@ impl<'a> Inflater<'a> {
         self.decoder.read(buffer).map_err(|error| self.stream_error(error))
     }
 
-    /// Extends `buffer` to `want` bytes, or as far as the data goes. Returns whether the data ends there.
+    /// Extends `buffer` to `want` bytes, or to the end of the data. Returns whether the data ends there.
     pub(crate) fn fill(&mut self, buffer: &mut Vec<u8>, want: usize) -> Result<bool> {
         let mut filled = buffer.len();
         buffer.resize(want.max(filled), 0);
@@ -393,16 +393,16 @@ impl Read for Inflater<'_> {
     }
 }
 
-/// How a stream is made.
+/// Settings for compression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Compression {
     /// The method.
     pub method: Method,
-    /// The level in the method's own scale. The nearest one of [`Method::levels`] is used, as LLVM does.
+    /// The level in the method's own scale, clamped to [`Method::levels`] as in LLVM.
     pub level: i32,
-    /// The largest zstd window, as a power of two of bytes, in [`WINDOW_LOGS`]. Decoders that work in pieces have to keep
-    /// a whole window in memory, and refuse more than 27 unless told otherwise.
+    /// The largest zstd window, as a power of two of bytes, in [`WINDOW_LOGS`]. Streaming decoders keep a whole window
+    /// in memory, and refuse more than 27 by default.
     pub window_log_max: u32,
 }
 
@@ -422,7 +422,7 @@ impl Compression {
 
 /// Writes the pieces as one stream that starts at `start`. Returns its length in bytes.
 ///
-/// The bytes depend on the pieces and the compression only, not on the machine or how many threads it has.
+/// The result depends only on the pieces and the settings, not on the machine or its number of threads.
 pub(super) fn deflate<W: Write + Seek>(
     pieces: &[Piece<'_>],
     compression: &Compression,
@@ -455,9 +455,9 @@ pub(super) fn deflate<W: Write + Seek>(
     end.checked_sub(start).ok_or(Error::Internal("the compressed data ends before its start"))
 }
 
-/// zstd with long-distance matching, as LLVM 22.1.8 has it, and for more than one thread's work with what was found to
-/// make bundles smaller: a window that reaches from one code object to the one before it, more memory for finding
-/// matches that far, and, at the default level, tables of twice the size.
+/// A zstd encoder with long-distance matching, as in LLVM 22.1.8. Data for more than one thread gets settings that were
+/// found to make bundles smaller: a window that reaches from one code object to the previous one, more memory for
+/// finding matches that far, and, at the default level, tables of twice the size.
 #[cfg(feature = "zstd")]
 fn zstd_encoder(pieces: &[Piece<'_>], total: u64, compression: &Compression) -> io::Result<ZstdEncoder<'static>> {
     if total <= u64::from(JOB) {
@@ -468,7 +468,7 @@ fn zstd_encoder(pieces: &[Piece<'_>], total: u64, compression: &Compression) -> 
     let mut threads = u32::try_from(threads).unwrap_or(most).min(most);
     loop {
         let mut encoder = zstd_encoder_with(threads, pieces, total, compression)?;
-        // Now it starts its threads, or finds that the system has none to give.
+        // The encoder starts its threads now, or fails if the system has none.
         match encoder.run_on_buffers(&[], &mut []) {
             Err(_) if threads > 0 => threads /= 2,
             started => return started.map(|_| encoder),
@@ -476,7 +476,7 @@ fn zstd_encoder(pieces: &[Piece<'_>], total: u64, compression: &Compression) -> 
     }
 }
 
-/// With no thread but this one, the stream differs a little: it is not cut into jobs.
+/// Without extra threads the stream differs a little: it is not split into jobs.
 #[cfg(feature = "zstd")]
 fn zstd_encoder_with(
     threads: u32,
@@ -486,7 +486,7 @@ fn zstd_encoder_with(
 ) -> io::Result<ZstdEncoder<'static>> {
     let mut encoder = ZstdEncoder::new(compression.level)?;
     encoder.set_parameter(CParameter::EnableLongDistanceMatching(true))?;
-    // One-shot decoders ask the frame for its size.
+    // One-shot decoders need the size in the frame.
     encoder.set_pledged_src_size(Some(total))?;
     let window_log = window_log(pieces).min(compression.window_log_max).min(WINDOW_LOG_MAX);
     encoder.set_parameter(CParameter::WindowLog(window_log))?;
@@ -505,14 +505,14 @@ fn zstd_encoder_with(
     Ok(encoder)
 }
 
-/// The window (as a power of two) with which each code object finds the same place of the one before it, give or take
-/// an eighth of its size.
+/// The window (as a power of two) with which each code object can refer to the same place in the previous one, give or
+/// take an eighth of its size.
 fn window_log<'p>(pieces: impl IntoIterator<Item = &'p Piece<'p>>) -> u32 {
     let code_object = |piece: &Piece<'_>| matches!(piece, Piece::Input(slice) if !slice.is_empty());
     window_log_of(pieces.into_iter().map(|piece| (piece.len(), code_object(piece))))
 }
 
-/// The same for lengths in bytes, and whether each is a code object's.
+/// The same for pairs of a length in bytes and whether it is that of a code object.
 fn window_log_of(pieces: impl Iterator<Item = (u64, bool)>) -> u32 {
     let mut position = 0_u64;
     let mut previous: Option<(u64, u64)> = None;
@@ -523,7 +523,7 @@ fn window_log_of(pieces: impl Iterator<Item = (u64, bool)>) -> u32 {
         if !is_code_object {
             continue;
         }
-        // What is much smaller than its neighbour has little to gain from it.
+        // A code object much smaller than its neighbour has little to gain from it.
         if let Some((before, _)) = previous.filter(|(_, before_len)| len >= before_len / 4) {
             reach = reach.max(start.saturating_sub(before).saturating_add(len / 8));
         }

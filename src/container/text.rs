@@ -1,4 +1,4 @@
-//! The text bundle: code objects between comment lines.
+//! Reads and writes text bundles: code objects between comment lines.
 //!
 //! ```text
 //! \n<comment> __CLANG_OFFLOAD_BUNDLE____START__ <entry ID>\n
@@ -10,9 +10,9 @@
 //! cannot end an end line and begin the next start line. Lines between entries are ignored. Layout: Clang
 //! Offload Bundler documentation; writer: byte for byte that of LLVM 22.1.8.
 //!
-//! An entry ends at the first end line with its own ID, so that an entry that is itself a bundle comes back
-//! whole; where there is none, at the first end line of any ID, as in LLVM. Rejected: a start line that no
-//! end line follows.
+//! An entry ends at the first end line with its own ID, so that an entry that is itself a bundle is read whole. Without
+//! such a line it ends at the first end line of any ID, as in LLVM. Rejected: a start line without an end line after
+//! it.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::HashMap;
@@ -26,21 +26,21 @@ use crate::display::shown;
 use crate::error::{Malformed, Result};
 use crate::io::piece::Piece;
 
-/// The most marker lines of one bundle that are believed, those inside of entries included.
+/// The maximum number of marker lines in one bundle, including those inside entries.
 const MARKERS_MAX: usize = 1 << 20;
 
-/// The text bundle format with the comment of one language.
+/// The text bundle format, with the comment syntax of one language.
 #[derive(Clone, Copy, Debug)]
 pub struct Text {
-    /// What begins a comment line.
+    /// The start of a comment line.
     pub comment: &'static str,
 }
 
-/// What begins the comments in which text bundles have their markers.
+/// The comment prefixes of marker lines.
 const COMMENTS: [&str; 3] = ["//", "#", ";"];
 
 impl Text {
-    /// The text bundle that begins with `head`: its first line that is not empty is a start marker.
+    /// The format of the text bundle that begins with `head`: its first line that is not empty is a start marker.
     pub(crate) fn of(head: &[u8]) -> Option<Self> {
         let head = head.trim_ascii_start();
         COMMENTS.into_iter().map(|comment| Self { comment }).find(|text| {
@@ -69,9 +69,9 @@ impl Side {
 #[derive(Clone, Copy, Debug)]
 struct Marker<'a> {
     side: Side,
-    /// Where its leading newline is.
+    /// The offset of its leading newline.
     begin: usize,
-    /// Behind its trailing newline, or the end of the data.
+    /// The offset after its trailing newline, or the end of the data.
     end: usize,
     /// Whether it has a trailing newline.
     terminated: bool,
@@ -83,7 +83,7 @@ impl Text {
         format!("\n{} {MAGIC}{}{id}\n", self.comment, side.word()).into_bytes()
     }
 
-    /// The length of a bundle that holds nothing but these entries.
+    /// The length in bytes of a bundle with exactly these entries.
     pub(crate) fn len_of(&self, entries: &[Entry]) -> u64 {
         let line = |side, entry: &Entry| len_u64(&self.marker_line(side, "")).saturating_add(len_u64(&entry.id));
         let lens = entries
@@ -92,7 +92,7 @@ impl Text {
         lens.fold(0, u64::saturating_add)
     }
 
-    /// All marker lines in file order, or one more of them than there may be.
+    /// All marker lines in file order, up to one more than the maximum.
     fn markers<'a>(&self, data: &'a [u8]) -> Vec<Marker<'a>> {
         let opening = format!("\n{} {MAGIC}", self.comment);
         memmem::find_iter(data, opening.as_bytes())
@@ -132,7 +132,7 @@ impl Container for Text {
         let mut free_from = 0_usize;
         while let Some(start) = markers.get(next) {
             next = next.saturating_add(1);
-            // A line inside an entry, or one whose newline the line before has used up, is none.
+            // Not a start line: it is inside an entry, or the line before has used up its newline.
             if start.side == Side::End || start.begin < free_from {
                 continue;
             }
@@ -173,7 +173,7 @@ fn offset(position: usize) -> u64 {
     u64::try_from(position).unwrap_or(u64::MAX)
 }
 
-/// The end lines by ID, so that finding the one that closes an entry does not scan the file again.
+/// The end lines by ID, so that finding the end of an entry does not scan the file again.
 struct EndLines<'a> {
     all: Vec<usize>,
     by_id: HashMap<&'a [u8], Vec<usize>>,
@@ -189,7 +189,7 @@ impl<'a> EndLines<'a> {
         lines
     }
 
-    /// The number of the end line that closes an entry of `id` whose content begins before marker `from`.
+    /// The index of the end line that closes an entry of `id` whose content begins before marker `from`.
     fn closing(&self, id: &[u8], from: usize) -> Option<usize> {
         let first_in = |list: &[usize]| list.get(list.partition_point(|&index| index < from)).copied();
         self.by_id.get(id).and_then(|list| first_in(list)).or_else(|| first_in(&self.all))

@@ -1,11 +1,11 @@
-//! Inputs: a file, standard input or a device as one run of bytes, and ranges of it.
+//! Reads inputs: a file, standard input or a device as one run of bytes, and ranges of it.
 //!
-//! [`Input::map`] maps a regular file, so that opening it costs nothing however large it is; it is `unsafe`, as others may
-//! change the file. [`Input::read`] copies it. What cannot be mapped (a pipe, a device, standard input in the middle of a file)
-//! is always read once, into memory while it is small and into an unnamed temporary file beyond that.
+//! [`Input::map`] maps a regular file, so opening is cheap at any size; it is `unsafe`, because others may change the
+//! file. [`Input::read`] copies it. Inputs that cannot be mapped (a pipe, a device, standard input in the middle of a
+//! file) are always read once: into memory if they are small, otherwise into an unnamed temporary file.
 //!
-//! A file may be changed by others while it is read. What was made of it is then worth nothing, nor are the errors that
-//! it led to: [`Input::ensure_unchanged`] is asked before a job's outputs are put in place or its errors are told.
+//! Other programs may change a file while it is read. Neither the outputs made from it nor the errors it led to are
+//! valid then, so [`Input::ensure_unchanged`] is called before a job puts its outputs in place or reports its errors.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, BufReader, IsTerminal, Read, Seek, SeekFrom};
@@ -21,59 +21,62 @@ use crate::error::{Error, ErrorKind, Result, WithPath};
 use crate::io::mapping::{self, Mapping, Watch};
 use crate::io::process;
 
-/// Up to this many bytes of a pipe, a device or an inflated bundle are kept in memory.
+/// The maximum size of a pipe, a device or an inflated bundle that is kept in memory, in bytes.
 pub(crate) const MEMORY_MAX: u64 = 16 << 20;
 
-/// Up to this many bytes are worth no file.
+/// The maximum size that is kept in memory if there may be many inputs, and the block size of writes to a temporary
+/// file, in bytes.
 const SMALL: u64 = 64 << 10;
 
-/// Up to this many bytes are read of a file that neither says how long it is nor can be mapped, unless a limit is given.
-/// The largest such files that are worth reading are tables of some megabytes under `/proc` and `/sys`.
+/// The maximum size to read, without an explicit limit, from a file that neither records its size nor can be mapped, in
+/// bytes. The largest useful files of this kind are tables of some megabytes under `/proc` and `/sys`.
 const UNSIZED_MAX: u64 = 64 << 20;
 
-/// The same where nobody has named the file. It is the size of the files under `/sys`, many of which one run may meet.
+/// The same limit for files that the user did not name: the size of the files under `/sys`, of which one run may read
+/// many.
 const ATTRIBUTE_MAX: u64 = 4096;
 
-/// Which files are opened.
+/// The types of files to open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accept {
-    /// All. A pipe or a device is waited for and read to its end, as LLVM's tools do it.
+    /// All. The tool waits for a pipe or a device and reads it to its end, as LLVM's tools do.
     Any,
-    /// All but devices that may be endless: terminals and `/dev/null` are the only ones that are opened. Pipes and what they are
-    /// called by (`/dev/stdin`) are no devices.
+    /// All but devices that may be endless: the only devices opened are terminals and `/dev/null`. Pipes and their
+    /// names (`/dev/stdin`) do not count as devices.
     Finite,
-    /// Regular files, for paths that nobody has named: those found in a directory, or in a thin archive. No file is waited for. One
-    /// that records no size is empty, as most files under `/proc` have no end or cost something to read.
+    /// Regular files, for paths that the user did not name: files found in a directory or in a thin archive. Opening
+    /// never blocks. A file without a recorded size is treated as empty, because most files under `/proc` are endless
+    /// or costly to read.
     Regular,
 }
 
 /// How the bytes of a regular file are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
-    /// From a mapping of the file, of which the caller of [`Input::map`] has promised that it does not change.
+    /// From a mapping of the file, which does not change, as the caller of [`Input::map`] promises.
     Mapped,
     /// From a copy.
     Copied,
 }
 
-/// One input, open and ready to be read at any offset.
+/// An open input, which can be read at any offset.
 #[derive(Debug)]
 pub struct Input {
     path: PathBuf,
     storage: Storage,
     access: Access,
-    /// What the regular file was when it was opened, if its bytes are still read from it.
+    /// The state of the regular file when it was opened, if its bytes are still read from it.
     opened: Option<Stamp>,
-    /// How many faults of temporary files there had been by then.
+    /// The number of temporary file faults at that time.
     faults: usize,
-    /// What the places that jobs have looked at and left take in memory, in bytes.
+    /// The memory taken by the places that jobs have read and left, in bytes.
     looked_at: AtomicU64,
 }
 
-/// After so many bytes of looks the memory that they took is given back.
+/// Memory is released after reads of this many bytes.
 const LOOKED_AT_MAX: u64 = 32 << 20;
 
-/// What a look at a header counts for: it brings its neighbourhood into memory, 64 KiB and more.
+/// The cost of reading a header, in bytes: it brings 64 KiB or more around it into memory.
 const LOOK: u64 = 256 << 10;
 
 #[derive(Debug)]
@@ -82,7 +85,7 @@ enum Storage {
     Mapped { file: Option<File>, map: Mapping },
 }
 
-/// Which file it is, and what changes when its bytes do.
+/// The identity of a file, and the metadata that changes with its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     file: (u64, u64),
@@ -101,37 +104,38 @@ impl Stamp {
 }
 
 impl Input {
-    /// Reads `path` into memory, or, if it is large, into an unnamed temporary file, so that what others do to the file afterwards
-    /// changes nothing. A pipe or a device is waited for and read to its end; `-` is standard input.
+    /// Reads `path` into memory or, if it is large, into an unnamed temporary file, so that later changes to the file
+    /// have no effect. Waits for a pipe or a device and reads it to its end; `-` is standard input.
     ///
     /// # Errors
-    /// [`Error::Io`] when the file cannot be opened or read, or changes meanwhile; [`Error::Temporary`] when there is no room for
-    /// the copy.
+    /// [`Error::Io`] if the file cannot be opened or read, or changes meanwhile; [`Error::Temporary`] if there is no
+    /// room for the copy.
     pub fn read(path: &Path) -> Result<Self> {
         Self::open(path, Accept::Any, None, Access::Copied)
     }
 
-    /// Opens `path` by mapping it, which costs nothing however large it is; `-` is standard input. What cannot be mapped is read:
-    /// pipes, devices, and regular files that do not record their size, as most of those under `/proc`. No more than `max` bytes
-    /// of them are read; without a limit, pipes and devices are read to their end, and up to 64 MiB of such a file.
+    /// Opens `path` by mapping it, which is cheap at any size; `-` is standard input. Files that cannot be mapped are
+    /// read: pipes, devices, and regular files that do not record their size, such as most of those under `/proc`. At
+    /// most `max` bytes of them are read. Without a limit, pipes and devices are read to their end, and at most 64 MiB
+    /// of a regular file without a size.
     ///
     /// # Errors
-    /// [`Error::Io`] when the file cannot be opened, read or mapped, or has more bytes than that; [`Error::Refused`] for what
-    /// is not accepted.
+    /// [`Error::Io`] if the file cannot be opened, read or mapped, or exceeds the limit; [`Error::Refused`] if `accept`
+    /// excludes it.
     ///
     /// # Safety
-    /// While the input lives, nobody changes or shortens the file: neither this program nor another. The same holds for the files
-    /// that the file names, if it is a thin archive and is read as one: they are mapped too.
+    /// While the input lives, nobody changes or shortens the file: neither this program nor another. If the file is a
+    /// thin archive and is read as one, the same holds for the files that it names: they are mapped too.
     ///
-    /// Rust takes the bytes of a `&[u8]` for constant. If they change, what the program does is not defined; the module
-    /// `io::mapping` says which consequences this library rules out. If the file becomes shorter, the system ends the program
-    /// unless it has called [`hand_over`](crate::io::hand_over).
+    /// Rust assumes that the bytes of a `&[u8]` are constant. If they change, the behaviour is undefined; the module
+    /// `io::mapping` documents which consequences this library rules out. If the file becomes shorter, the system kills
+    /// the program unless it has called [`hand_over`](crate::io::hand_over).
     #[allow(unsafe_code, reason = "only the caller knows who may change the file")]
     pub unsafe fn map(path: &Path, accept: Accept, max: Option<u64>) -> Result<Self> {
         Self::open(path, accept, max, Access::Mapped)
     }
 
-    /// Opens a file that a thin archive in this input names, in the way in which this input was opened.
+    /// Opens a file that a thin archive in this input names, with the same access as this input.
     pub(crate) fn open_beside(&self, path: &Path) -> Result<Self> {
         Self::open(path, Accept::Regular, None, self.access)
     }
@@ -171,17 +175,17 @@ impl Input {
         Ok(Self { opened, access, ..Self::of_storage(path, storage) })
     }
 
-    /// An input over bytes in memory; `name` stands for it in errors.
+    /// An input over bytes in memory, called `name` in errors.
     pub fn from_bytes(name: impl Into<PathBuf>, data: Vec<u8>) -> Self {
         Self::of_storage(name, Storage::Memory(data))
     }
 
-    /// An input over all that `reader` gives; `name` stands for it in errors.
+    /// An input over all bytes of `reader`, called `name` in errors.
     pub(crate) fn spool(name: &Path, reader: impl Read) -> io::Result<Self> {
         Ok(Self::of_storage(name, Storage::spool(reader, MEMORY_MAX)?))
     }
 
-    /// An input over bytes of which there may be many such: out of memory unless they are few.
+    /// An input over bytes of which a job may keep many: not in memory unless they are small.
     pub(crate) fn set_aside(name: &Path, data: &[u8]) -> io::Result<Self> {
         let mut input = Self::of_storage(name, Storage::spool(data, SMALL)?);
         input.close();
@@ -209,7 +213,7 @@ impl Input {
         bytes::len_u64(self.bytes())
     }
 
-    /// Whether there is not a single byte.
+    /// Whether the input is empty.
     pub fn is_empty(&self) -> bool {
         self.bytes().is_empty()
     }
@@ -224,15 +228,15 @@ impl Input {
         Slice { input: Some(self), data: self.bytes(), offset: 0 }
     }
 
-    /// Closes the file; its bytes stay. For jobs with more inputs than a process may have files open.
+    /// Closes the file and keeps its bytes. For jobs with more inputs than a process may have open files.
     pub(crate) fn close(&mut self) {
         if let Storage::Mapped { file, .. } = &mut self.storage {
             *file = None;
         }
     }
 
-    /// Counts a place that was looked at, with the bytes that this has brought into memory. Without giving them back now and
-    /// then, a walk over the headers in a library would end with most of it in memory.
+    /// Counts a read of `len` bytes, and releases memory regularly. Otherwise a walk over the headers of a library
+    /// would end with most of it in memory.
     fn looked_at(&self, len: u64) {
         let Storage::Mapped { map, .. } = &self.storage else { return };
         let before = self.looked_at.fetch_add(len, Ordering::Relaxed);
@@ -241,12 +245,12 @@ impl Input {
         }
     }
 
-    /// Whether the input is still what it was when it was opened, and so is what was kept of it in temporary files. A change
-    /// that leaves both the length and the time of the last modification as they are cannot be seen.
+    /// Checks that neither the input nor its data in temporary files has changed since it was opened. A change that
+    /// keeps both the length and the modification time is not detected.
     ///
     /// # Errors
-    /// [`Error::Io`] if others have changed the file, or its bytes could not be read through the mapping. The same for
-    /// every input that was open while those of a temporary file could not be read.
+    /// [`Error::Io`] if the file was changed, or its bytes could not be read through the mapping. A fault in a
+    /// temporary file is an error of every input that was open at the time.
     pub fn ensure_unchanged(&self) -> Result<()> {
         let now = self.stamp().with_path(&self.path)?;
         let faulted = matches!(&self.storage, Storage::Mapped { map, .. } if map.faulted());
@@ -267,7 +271,8 @@ impl Input {
         self.opened.and_then(|_| self.file()?.metadata().ok()).map(|metadata| metadata.mode())
     }
 
-    /// What the regular file is now. Of one that is closed the name may stand for another file, or none: that tells nothing.
+    /// The current state of the regular file. If it is closed, the path is used; none if that now leads to a different
+    /// file.
     fn stamp(&self) -> io::Result<Option<Stamp>> {
         let Some(opened) = self.opened else { return Ok(None) };
         match self.file() {
@@ -278,7 +283,7 @@ impl Input {
         }
     }
 
-    /// What was made of the input, or that it cannot be trusted since the input has changed.
+    /// The result of a job on the input, or an error if the input has changed.
     pub(crate) fn vouch_for<T>(&self, made: Result<T>) -> Result<T> {
         vouch_for([self], made)
     }
@@ -300,8 +305,8 @@ fn open_file(path: &Path) -> Result<File> {
     process::open(|| if is_standard_input { standard_input() } else { open() }).with_path(path)
 }
 
-/// Opens a regular file. A pipe that takes its name meanwhile is not waited for, nor are bytes that the file does not have
-/// yet (`/proc/kmsg`).
+/// Opens a regular file. Never blocks: neither on a pipe that takes the name meanwhile, nor on data that a file does
+/// not have yet (`/proc/kmsg`).
 fn open_if_regular(path: &Path) -> io::Result<Option<File>> {
     if !path.metadata()?.is_file() {
         return Ok(None);
@@ -309,7 +314,7 @@ fn open_if_regular(path: &Path) -> io::Result<Option<File>> {
     let at_once = OFlags::NONBLOCK | OFlags::NOCTTY;
     let flags = i32::try_from(at_once.bits()).unwrap_or_default();
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
-        // Another process, which may be a file server, has a lease on the file and gives it back.
+        // Another process, such as a file server, holds a lease on the file and releases it.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => File::open(path),
         opened => opened,
     }?;
@@ -324,8 +329,8 @@ impl Storage {
         }
     }
 
-    /// Standard input, of which a process may inherit a regular file with a part already read, and which may be an
-    /// input twice: it is read from where it is, and is at its end afterwards.
+    /// Reads standard input from its current position and leaves it at its end: a process may inherit a regular file
+    /// that was partly read, and standard input may be an input twice.
     fn of_inherited(mut file: File, max: Option<u64>, access: Access) -> io::Result<(Self, Option<Stamp>)> {
         if !file.metadata()?.is_file() {
             return Self::of_file(file, max, access);
@@ -349,29 +354,29 @@ impl Storage {
         if !metadata.is_file() {
             return Ok((Self::spool_within(file, max.unwrap_or(u64::MAX))?, None));
         }
-        // Some files that the system makes up have no length, and a time that goes on.
+        // Some files generated by the system have no length, and a modification time that keeps changing.
         if metadata.len() == 0 {
             return Ok((Self::spool_within(file, max.unwrap_or(UNSIZED_MAX))?, None));
         }
         let opened = Stamp::of(&metadata);
         if access == Access::Copied {
             let storage = Self::spool(&file, MEMORY_MAX)?;
-            // So the copy is of one state of the file, as far as that can be told.
+            // So the copy is of one state of the file, as far as can be detected.
             return if Stamp::of(&file.metadata()?) == opened { Ok((storage, None)) } else { Err(changed()) };
         }
-        // No more than half of all addresses can be one run of bytes.
+        // One run of bytes can take at most half of the address space.
         let len = isize::try_from(opened.len).ok().and_then(|len| usize::try_from(len).ok()).ok_or_else(|| {
             io::Error::new(io::ErrorKind::FileTooLarge, "the file is larger than a 32-bit program can map")
         })?;
         #[allow(unsafe_code, reason = "to be asked for such a mapping takes unsafe code")]
-        // SAFETY: nobody asks for `Access::Mapped` but the caller of `Input::map`, who has made the promise.
+        // SAFETY: only the caller of `Input::map`, who has made the promise, passes `Access::Mapped`.
         let mapped = unsafe { Mapping::of(&file, len, Watch::Each) };
         let storage = match mapped {
             Ok(map) => Self::Mapped { file: Some(file), map },
-            // Not every file system can. What was just written is read from its start.
+            // Not every file system can map files. The copy just written is read from its start.
             Err(_) => {
                 file.rewind()?;
-                // The length of a file that takes no room on a disk may be any number: that of /proc/kcore is 2^47.
+                // A file that takes no disk space may claim any length: that of /proc/kcore is 2^47.
                 let is_made_up = metadata.blocks() == 0;
                 Self::spool_within(file, if is_made_up { max.unwrap_or(UNSIZED_MAX) } else { u64::MAX })?
             }
@@ -379,9 +384,9 @@ impl Storage {
         Ok((storage, Some(opened)))
     }
 
-    /// Keeps all that `reader` gives, which may be `max` bytes.
+    /// Keeps all bytes of `reader`, at most `max`.
     fn spool_within(reader: impl Read, max: u64) -> io::Result<Self> {
-        // Some files are read in units of several bytes only.
+        // Some files can only be read in units of several bytes.
         let enough = max.saturating_add(1).checked_next_multiple_of(4096).unwrap_or(u64::MAX);
         let storage = Self::spool(reader.take(enough), MEMORY_MAX)?;
         if bytes::len_u64(storage.bytes()) > max {
@@ -391,7 +396,7 @@ impl Storage {
         Ok(storage)
     }
 
-    /// Keeps all that `reader` gives, in memory if that is less than `memory_max` bytes.
+    /// Keeps all bytes of `reader`, in memory if there are fewer than `memory_max`.
     fn spool(mut reader: impl Read, memory_max: u64) -> io::Result<Self> {
         let mut data = Vec::new();
         reader.by_ref().take(memory_max).read_to_end(&mut data)?;
@@ -402,10 +407,10 @@ impl Storage {
     }
 }
 
-/// Bytes on their way into an input, which keeps them in memory while they are few and in one unnamed file beyond that.
+/// Collects the bytes of an input: in memory while there are few, then in an unnamed file.
 #[derive(Debug)]
 pub(crate) struct Spool {
-    /// What is not in the file.
+    /// The bytes that are not in the file.
     data: Vec<u8>,
     file: Option<File>,
     memory_max: u64,
@@ -416,7 +421,7 @@ impl Spool {
         Self { data: Vec::new(), file: None, memory_max: MEMORY_MAX }
     }
 
-    /// The input that it has become; `name` stands for it in errors.
+    /// The finished input, called `name` in errors.
     pub(crate) fn into_input(self, name: &Path) -> io::Result<Input> {
         Ok(Input::of_storage(name, self.into_storage()?))
     }
@@ -426,7 +431,8 @@ impl Spool {
         io::Write::write_all(&mut file, &self.data).map_err(Error::temporary)?;
         let len = usize::try_from(file.metadata()?.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
         #[allow(unsafe_code, reason = "mapping has no safe form")]
-        // SAFETY: the temporary file has no name by which others could open it, and this process writes to it no more.
+        // SAFETY: the temporary file has no name by which others could open it, and this process no longer writes to
+        // it.
         let map = unsafe { Mapping::of(&file, len, Watch::Together)? };
         Ok(Storage::Mapped { file: Some(file), map })
     }
@@ -457,10 +463,10 @@ impl io::Write for Spool {
     }
 }
 
-/// Some bytes, and where they are from: any bytes of the program, or a range of an [`Input`], which errors then name, and which
-/// is copied to outputs by the kernel.
+/// Some bytes and their origin: any bytes of the program, or a range of an [`Input`]. Errors name the input, and the
+/// kernel copies its ranges to outputs.
 ///
-/// Readers take whatever converts into it: `&[u8]`, `&Vec<u8>` and `&Input`.
+/// Readers accept any type that converts into it: `&[u8]`, `&Vec<u8>` and `&Input`.
 #[derive(Clone, Copy, Debug)]
 pub struct Slice<'a> {
     input: Option<&'a Input>,
@@ -492,7 +498,7 @@ impl<'a> Slice<'a> {
         self.data
     }
 
-    /// Where the range starts in its input, or in the bytes that it was made from.
+    /// The offset of the range in its input, or in the bytes that it was made from.
     pub fn offset(&self) -> u64 {
         self.offset
     }
@@ -502,12 +508,12 @@ impl<'a> Slice<'a> {
         bytes::len_u64(self.data)
     }
 
-    /// Whether the range holds no byte.
+    /// Whether the range is empty.
     pub fn is_empty(&self) -> bool {
         self.data.is_empty()
     }
 
-    /// The input, unless the bytes are the program's own.
+    /// The input; none if the bytes are the program's own.
     pub(crate) fn input(&self) -> Option<&'a Input> {
         self.input
     }
@@ -527,23 +533,23 @@ impl<'a> Slice<'a> {
         Some(Self { input: self.input, data, offset: self.offset.checked_add(offset)? })
     }
 
-    /// Says that the range was read and is not needed soon: for jobs that read a little here and there in many gigabytes.
+    /// Marks a small range as read and not needed soon, for jobs that read a little here and there in many gigabytes.
     pub(crate) fn looked_at(&self) {
         self.input.inspect(|input| input.looked_at(LOOK));
     }
 
-    /// Says the same of a range of which all was read, or may have been.
+    /// Marks a range as read, all of which may be in memory.
     pub(crate) fn looked_through(&self) {
         self.input.inspect(|input| input.looked_at(self.len().max(LOOK)));
     }
 
-    /// How many bytes at the start of the range lie in a hole of the file, and are zeros.
+    /// The number of bytes at the start of the range that lie in a hole of the file, and are zero.
     pub(crate) fn hole_len(&self) -> u64 {
         let data_at = self.file().and_then(|file| next_data(file, self.offset));
         data_at.map_or(0, |at| at.saturating_sub(self.offset).min(self.len()))
     }
 
-    /// Reads the range block by block. It may be read on several threads at a time.
+    /// Reads the range block by block. Several threads may read it at a time.
     pub(crate) fn read_blocks(&self, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let mut reader = self.reader();
         let mut buffer = vec![0; 1 << 17];
@@ -556,13 +562,13 @@ impl<'a> Slice<'a> {
         }
     }
 
-    /// A reader over the range. It reads from the file rather than through the mapping, so that a range of
-    /// gigabytes does not count against the memory of the process.
+    /// A reader over the range. It reads from the file rather than through the mapping, so that a range of gigabytes
+    /// does not count against the memory of the process.
     pub(crate) fn reader(&self) -> SliceReader<'a> {
         SliceReader { slice: *self, position: 0 }
     }
 
-    /// Copies the range to the current position of `to`, by the kernel where it can.
+    /// Copies the range to the current position of `to`, in the kernel where possible.
     pub(crate) fn copy_to_file(&self, to: &File, to_path: &Path) -> Result<()> {
         let copy_error = |source| Error::Copy { from: self.path().to_owned(), to: to_path.to_owned(), source };
         let mut to_file = to;
@@ -574,7 +580,7 @@ impl<'a> Slice<'a> {
             });
         }
         io::Write::write_all(&mut to_file, self.data).map_err(|error| match error.raw_os_error() {
-            // Where the system reads the mapping for us, there is no signal.
+            // When the system reads the mapping for us, there is no signal.
             Some(fault) if fault == rustix::io::Errno::FAULT.raw_os_error() => Error::io(self.path(), shrunk()),
             _ => copy_error(error),
         })
@@ -590,7 +596,7 @@ impl<'a> Slice<'a> {
             let left = usize::try_from(end.saturating_sub(position)).unwrap_or(usize::MAX);
             match rustix::fs::copy_file_range(from, Some(&mut position), to, None, left) {
                 Ok(1..) | Err(Errno::INTR) => {}
-                // Not every two file systems have it. What is wrong with a disk shows when it is read or written.
+                // The kernel cannot copy between all file systems. A disk error shows when the data is read or written.
                 Ok(0) | Err(_) => break,
             }
         }
@@ -603,18 +609,18 @@ impl<'a> Slice<'a> {
     }
 }
 
-/// What was made of some inputs, or that it cannot be trusted since one of them has changed.
+/// The result of a job on some inputs, or an error if one of them has changed.
 pub(crate) fn vouch_for<'i, T>(inputs: impl IntoIterator<Item = &'i Input>, made: Result<T>) -> Result<T> {
     inputs.into_iter().try_for_each(Input::ensure_unchanged).and(made)
 }
 
-/// Where the file has data again; none where that cannot be told.
+/// The next offset with data in the file; none if unknown.
 #[cfg(target_os = "linux")]
 fn next_data(file: &File, offset: u64) -> Option<u64> {
     use rustix::fs::{SeekFrom, seek};
     let next = match seek(file, SeekFrom::Data(offset)) {
         Ok(at) => Some(at),
-        // There is none up to the end of the file.
+        // No data up to the end of the file.
         Err(rustix::io::Errno::NXIO) => Some(u64::MAX),
         Err(_) => None,
     };
@@ -668,7 +674,7 @@ impl Read for SliceReader<'_> {
     }
 }
 
-/// Decoders take an interruption for an error.
+/// Retries on interruption, which decoders treat as an error.
 fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     loop {
         match file.read_at(buffer, offset) {
@@ -779,7 +785,7 @@ mod tests {
         assert!(input.bytes()[60_000..].iter().all(|&byte| byte == 0));
         assert_eq!(input.bytes()[10], 1);
         assert!(input.ensure_unchanged().unwrap_err().to_string().contains("became shorter"));
-        // As if a disk had failed for a while.
+        // Simulates a disk that failed for a while.
         std::fs::write(keep.path(), &data).unwrap();
         keep.as_file().set_modified(modified).unwrap();
         assert!(input.ensure_unchanged().unwrap_err().to_string().ends_with("Input/output error"));
@@ -798,7 +804,7 @@ mod tests {
         let in_memory = Input::from_bytes("x", vec![1; 100]);
         let mut spooled = Input::spool(Path::new("pipe"), &vec![7; 20 << 20][..]).unwrap();
         assert!(spooled.bytes().ends_with(&[7; 100]) && input.ensure_unchanged().is_ok());
-        // As if the disk had lost what was written to it.
+        // Simulates a disk that lost the data written to it.
         spooled.file().unwrap().set_len(1 << 20).unwrap();
         spooled.close();
         assert!(spooled.bytes().ends_with(&[0; 100]));

@@ -1,30 +1,30 @@
-//! The mappings that are in use, in a form that a signal handler can read.
+//! Keeps the table of live mappings, in a form that a signal handler can read.
 //!
-//! A handler may wait for nobody and allocate nothing. So the table is made of chunks that are never given back or moved,
-//! each with a link to the next; entries are used again when their mapping is gone.
+//! A handler must not wait or allocate. So the table consists of chunks that are never freed or moved, each linked to
+//! the next; entries are reused when their mapping is gone.
 //!
-//! Why the handler never takes one mapping for another: it looks for a mapping that its own thread is just reading. That
-//! mapping was entered before its bytes were given out and is taken out after the last use of them, so its entry does not
-//! change meanwhile. The handler can leave out whatever entry is being changed (its version is odd, or another one
-//! after the range was read): it is not the one. And ranges that are entered at the same time do not overlap.
+//! The handler never confuses one mapping with another, because it looks for a mapping that its own thread is reading.
+//! That mapping was entered before its bytes were first used and is removed after their last use, so its entry does not
+//! change meanwhile. The handler can skip any entry that is being changed (its version is odd, or differs after the
+//! range was read): it is not the right one. Ranges that are in the table at the same time do not overlap.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// A mapping, or a place for one.
+/// A mapping, or a free entry for one.
 #[derive(Debug)]
 pub(crate) struct Entry {
     /// Odd while the range is being changed.
     version: AtomicUsize,
-    /// The range of addresses; empty if there is no mapping.
+    /// The start of the address range, which is empty without a mapping.
     start: AtomicUsize,
     end: AtomicUsize,
     faulted: AtomicBool,
     temporary: AtomicBool,
 }
 
-/// So many entries come at once.
+/// The number of entries allocated at once.
 const CHUNK: usize = 64;
 
 struct Chunk {
@@ -34,7 +34,7 @@ struct Chunk {
 
 static FIRST: Chunk = Chunk::new();
 
-/// Entries without a mapping. Only those who hold the lock change any range.
+/// The free entries. Ranges are only changed by a thread that holds the lock.
 static FREE: Mutex<Vec<&'static Entry>> = Mutex::new(Vec::new());
 
 impl Entry {
@@ -48,18 +48,18 @@ impl Entry {
         }
     }
 
-    /// Whether the handler had to step in for the mapping.
+    /// Whether the handler replaced bytes of the mapping.
     pub(crate) fn faulted(&self) -> bool {
         self.faulted.load(Ordering::Relaxed)
     }
 
-    /// For the handler: says that it stepped in. Returns whether the mapping is one of a temporary file.
+    /// For the handler: records that it replaced bytes. Returns whether the mapping is of a temporary file.
     pub(crate) fn set_faulted(&self) -> bool {
         self.faulted.store(true, Ordering::Relaxed);
         self.temporary.load(Ordering::Relaxed)
     }
 
-    /// The caller holds the lock on the free entries.
+    /// Sets the range. The caller must hold the lock on the free entries.
     fn set(&self, range: Range<usize>) {
         let version = self.version.load(Ordering::Relaxed);
         self.version.store(version.wrapping_add(1), Ordering::Relaxed);
@@ -84,12 +84,12 @@ impl Chunk {
     }
 }
 
-/// Every chunk that there is.
+/// All chunks.
 fn chunks() -> impl Iterator<Item = &'static Chunk> {
     std::iter::successors(Some(&FIRST), |chunk| chunk.next.get().map(|next| &**next))
 }
 
-/// Enters a mapping, of a temporary file or another.
+/// Enters a mapping; `temporary` marks that of a temporary file.
 pub(crate) fn enter(range: Range<usize>, temporary: bool) -> &'static Entry {
     let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
     let entry = free.pop().unwrap_or_else(|| {
@@ -110,7 +110,7 @@ pub(crate) fn enter(range: Range<usize>, temporary: bool) -> &'static Entry {
     entry
 }
 
-/// Takes a mapping out.
+/// Removes a mapping.
 pub(crate) fn leave(entry: &'static Entry) {
     let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
     entry.set(0..0);
@@ -127,7 +127,7 @@ pub(crate) fn find(address: usize) -> Option<(&'static Entry, Range<usize>)> {
 mod tests {
     use super::*;
 
-    /// A range that no mapping of another test has.
+    /// A range that no other test uses.
     fn range(number: usize) -> Range<usize> {
         let start = usize::MAX / 2 + number * 10;
         start..start + 10

@@ -2,22 +2,23 @@
 //!
 //! # Files that change while they are mapped
 //!
-//! Rust takes the bytes of a `&[u8]` for constant. Those of a mapped file change if anyone writes to the file, and a program
-//! cannot prevent that. By Rust's rules its behaviour is undefined then. So mapping is `unsafe` here and in
-//! [`Input::map`](crate::io::Input::map); nobody maps a file of others without saying so. The jobs and the executable say so in
-//! one place each, `job::open` and `cli/files.rs`. They cannot know who writes to their inputs. They rely on this:
+//! Rust assumes that the bytes of a `&[u8]` are constant. Those of a mapped file change if anyone writes to the file,
+//! which a program cannot prevent, and the behaviour is then undefined. So mapping is `unsafe` here and in
+//! [`Input::map`](crate::io::Input::map), and mapping a file of others is always explicit. The jobs and the executable
+//! do it in one place each, `job::open` and `cli/files.rs`. They cannot know who writes to their inputs. They rely on
+//! these rules:
 //!
-//! - No `str`, `bool` or enum borrows mapped bytes. Numbers are copied out of them, and text is copied before it is checked
-//!   (`bytes::text`; a lint refuses the functions that would not copy).
-//! - No index is used that safe code has not compared with the length of the slice, which does not change with the file.
+//! - No `str`, `bool` or enum borrows mapped bytes. Numbers are copied out of them, and text is copied before it is
+//!   checked (`bytes::text`; a lint refuses the functions that would not copy).
+//! - Safe code compares every index with the length of the slice, which does not change with the file.
 //! - The decoders of zstd and zlib read from the file itself, while it is open, and not from the mapping.
 //! - `Input::ensure_unchanged` makes the change an error before any output is put in place.
 //!
-//! As compilers translate such code today, changed bytes lead to other results and not out of the slice. That is evidence and
-//! not proof: tests/hostile/races.rs changes files under all readers.
+//! As compiled today, changed bytes lead to different results, not to accesses outside the slice. This is evidence, not
+//! proof: tests/hostile/races.rs changes files under all readers.
 //!
-//! Reading after the end of a file that became shorter raises SIGBUS, which ends the process or, with the handler below, makes
-//! zeros of the bytes: changed bytes again.
+//! Reading after the end of a file that became shorter raises SIGBUS. It ends the process or, with the handler below,
+//! replaces the bytes by zeros: changed bytes again.
 #![allow(
     unsafe_code,
     reason = "mapping, signal handlers and closing have no safe form; the arguments are written at the calls"
@@ -39,20 +40,20 @@ use crate::io::live::{self, Entry};
 #[derive(Debug)]
 pub(crate) struct Mapping {
     map: Mmap,
-    /// Where the signal handler finds the mapping, if there is a handler.
+    /// The mapping's entry in the table of the signal handler, if there is a handler.
     entry: Option<&'static Entry>,
 }
 
-/// Whether anyone will ask a mapping if it [faulted](Mapping::faulted).
+/// Whether the owner of a mapping checks if it [faulted](Mapping::faulted).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watch {
-    /// Its owner will.
+    /// The owner checks.
     Each,
-    /// Its file is a temporary one, for whose faults [`faults_of_temporaries`] is asked.
+    /// A mapping of a temporary file, whose faults [`faults_of_temporaries`] counts.
     Together,
 }
 
-/// How many times bytes of temporary files were not to be had.
+/// The number of times that bytes of temporary files could not be read.
 pub(crate) fn faults_of_temporaries() -> usize {
     FAULTS.load(Ordering::Relaxed)
 }
@@ -63,10 +64,10 @@ impl Mapping {
     /// Maps the `len` bytes of a regular, non-empty file.
     ///
     /// # Safety
-    /// Nobody changes or shortens the file while the mapping lives. The module says what holds if someone does.
+    /// Nobody changes or shortens the file while the mapping lives. The module documentation covers violations.
     pub(crate) unsafe fn of(file: &File, len: usize, watch: Watch) -> io::Result<Self> {
-        // SAFETY: the mapping is read-only, `Mmap` keeps it alive as long as any borrow of its bytes, and the caller has promised
-        // that they do not change.
+        // SAFETY: the mapping is read-only, `Mmap` keeps it alive as long as any borrow of its bytes, and the caller
+        // has promised that they do not change.
         let map = unsafe { MmapOptions::new().len(len).map(file)? };
         let entry = SIGNALS_TAKEN.load(Ordering::Relaxed).then(|| {
             install_handler();
@@ -76,17 +77,16 @@ impl Mapping {
         Ok(Self { map, entry })
     }
 
-    /// Whether some bytes were not to be had, and are zeros since.
+    /// Whether some bytes could not be read, and have been zeros since.
     pub(crate) fn faulted(&self) -> bool {
         self.entry.is_some_and(Entry::faulted)
     }
 
-    /// Gives the memory back; reading it again takes it from the file again.
+    /// Releases the memory; later reads take the bytes from the file again.
     pub(crate) fn release(&self) {
-        // SAFETY: pages of a file that is mapped for reading come back with the bytes of the file, which are the same
-        // ones, as the caller of `of` has promised. Pages that the handler put
-        // there come back as zeros.
-        // Where it fails, memory is used that need not be.
+        // SAFETY: pages of a file that is mapped for reading come back with the bytes of the file, which are the same,
+        // as the caller of `of` has promised. Pages that the handler put there come back as zeros. If the call fails,
+        // the memory just stays in use.
         drop(unsafe { self.map.unchecked_advise(UncheckedAdvice::DontNeed) });
     }
 }
@@ -101,17 +101,17 @@ impl Deref for Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // The memory is unmapped behind this.
+        // The memory is unmapped after this.
         if let Some(entry) = self.entry.take() {
             live::leave(entry);
         }
     }
 }
 
-/// Whether the signals of the process are ours to set.
+/// Whether the library may set the signals of the process.
 static SIGNALS_TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Has SIGBUS handled before the next file is mapped, and SIGXFSZ ignored from now on.
+/// Ignores SIGXFSZ from now on, and lets SIGBUS be handled before the next file is mapped.
 pub(crate) fn take_signals() {
     if !SIGNALS_TAKEN.swap(true, Ordering::Relaxed) {
         ignore_sigxfsz();
@@ -121,21 +121,21 @@ pub(crate) fn take_signals() {
 /// The size of a page, for the handler.
 static PAGE: AtomicUsize = AtomicUsize::new(0);
 
-/// What SIGBUS did before the handler was there.
+/// The action of SIGBUS before the handler was installed.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 fn install_handler() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
-        // SAFETY: it only asks.
+        // SAFETY: the call only queries a value.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         PAGE.store(usize::try_from(page).unwrap_or(1), Ordering::Relaxed);
         #[allow(clippy::as_conversions, reason = "the address of a function has no other way into the structure")]
         let handler = on_sigbus as *const () as libc::sighandler_t;
         // SAFETY: the structure is plain data, for which zeros are valid: no flags, an empty mask. The handler has the
-        // signature that SA_SIGINFO asks for, and does only what a handler may do (see there). Rust's runtime gives its
-        // threads the stack that SA_ONSTACK names; a thread without one handles the signal on its own.
-        // Where it fails, a shortened file ends the process.
+        // signature that SA_SIGINFO requires, and does only what a handler may do (see there). Rust's runtime gives its
+        // threads the stack that SA_ONSTACK names; a thread without one handles the signal on its own stack. If the
+        // call fails, a shortened file ends the process.
         unsafe {
             let mut before: libc::sigaction = std::mem::zeroed();
             if libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut before) == 0 {
@@ -149,22 +149,22 @@ fn install_handler() {
     });
 }
 
-/// Puts zeros where the bytes of a mapped file are not to be had, and notes that. Any other SIGBUS does what it did before
-/// this handler was there.
+/// Replaces bytes of a mapped file that cannot be read by zeros, and records that. Any other SIGBUS has the effect it
+/// had before this handler was installed.
 ///
-/// It only reads and writes atomics ([`live`] says why that is enough), and makes system calls that a handler may
+/// It only reads and writes atomics ([`live`] explains why that is enough), and makes system calls that a handler may
 /// make. The interrupted thread was reading memory, so it is not between a system call and a look at its `errno`.
 extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: with SA_SIGINFO the system passes a valid structure; a SIGBUS of the kernel (its code is positive) has an
-    // address in it.
+    // address.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().addr()) };
     if code > 0
         && let Some((entry, range)) = live::find(address)
     {
         let start = address & !PAGE.load(Ordering::Relaxed).wrapping_sub(1);
         let flags = MapFlags::PRIVATE | MapFlags::FIXED;
-        // SAFETY: the range from the faulting page to the end lies inside one live mapping of this module: the fault's
-        // thread holds a borrow of it, so nobody unmaps it. Nobody writes to it, and readers may find any bytes there.
+        // SAFETY: the range from the faulting page to the end lies inside one live mapping of this module: the faulting
+        // thread holds a borrow of it, so nobody unmaps it. Nobody writes to it, and readers accept any bytes there.
         let zeros = unsafe {
             mmap_anonymous(std::ptr::without_provenance_mut(start), range.end - start, ProtFlags::READ, flags)
         };
@@ -178,14 +178,15 @@ extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, context
     as_before(signal, info, context, code > 0);
 }
 
-/// Hands a signal to whoever had it before. `forced` says that it is a fault, which the system does not let anyone ignore.
+/// Passes a signal to its previous action. `forced` marks a fault, which cannot be ignored.
 fn as_before(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void, forced: bool) {
     type Plain = extern "C" fn(libc::c_int);
     type Informed = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
     match BEFORE.get() {
         Some(before) if before.sa_sigaction == libc::SIG_IGN && !forced => {}
         Some(before) if ![libc::SIG_IGN, libc::SIG_DFL].contains(&before.sa_sigaction) => {
-            // SAFETY: the system would have called the function at this address with these arguments; the flag says which.
+            // SAFETY: the system would have called the function at this address with these arguments; the flag selects
+            // the signature.
             unsafe {
                 if before.sa_flags & libc::SA_SIGINFO == 0 {
                     std::mem::transmute::<libc::sighandler_t, Plain>(before.sa_sigaction)(signal);
@@ -194,7 +195,8 @@ fn as_before(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc
                 }
             }
         }
-        // SAFETY: both may be called in a handler. The signal is blocked until the handler returns, and then ends the process.
+        // SAFETY: both may be called in a handler. The signal is blocked until the handler returns, and then ends the
+        // process.
         _ => unsafe {
             libc::signal(signal, libc::SIG_DFL);
             libc::raise(signal);
@@ -202,10 +204,10 @@ fn as_before(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc
     }
 }
 
-/// Makes writing beyond the limit on file sizes an error instead of the end of the process, unless the program has a handler.
+/// Makes exceeding the file size limit an error instead of the end of the process, unless the program has a handler.
 fn ignore_sigxfsz() {
-    // SAFETY: ignoring a signal runs no code of ours. The structure is plain data, for which zeros are valid.
-    // Where it fails, the signal does what it did.
+    // SAFETY: ignoring a signal runs no code of ours. The structure is plain data, for which zeros are valid. If the
+    // call fails, the signal keeps its effect.
     unsafe {
         let mut before: libc::sigaction = std::mem::zeroed();
         let asked = libc::sigaction(libc::SIGXFSZ, std::ptr::null(), &raw mut before);
@@ -215,9 +217,9 @@ fn ignore_sigxfsz() {
     }
 }
 
-/// Closes a file and says whether that failed: where a file system reports late what it could not write.
+/// Closes a file and returns the error: some file systems report a failed write only then.
 pub(crate) fn close(file: File) -> io::Result<()> {
-    // SAFETY: the descriptor was the file's alone, and is used no more.
+    // SAFETY: only the file owned the descriptor, which is not used again.
     match unsafe { libc::close(file.into_raw_fd()) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -239,7 +241,7 @@ mod tests {
     }
 
     extern "C" fn informed(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-        // SAFETY: the system, or the handler that stands before this one, passes a valid structure.
+        // SAFETY: the system, or the handler installed before this one, passes a valid structure.
         let sender = unsafe { (*info).si_pid() };
         CALLS.fetch_add(usize::from(u32::try_from(sender) == Ok(std::process::id())), Ordering::SeqCst);
     }
@@ -255,11 +257,11 @@ mod tests {
     }
 
     fn raise(signal: libc::c_int) {
-        // SAFETY: what happens then is what the tests are about.
+        // SAFETY: the tests are about the effect of the signal.
         assert_eq!(unsafe { libc::raise(signal) }, 0);
     }
 
-    /// A file that becomes shorter while it is mapped, as if nothing else were going on.
+    /// Checks that a file that becomes shorter while it is mapped is an error.
     fn assert_that_lost_bytes_are_an_error() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), [1; 100_000]).unwrap();
@@ -320,7 +322,7 @@ mod tests {
             return;
         }
         let handler = |signal| {
-            // SAFETY: it only asks.
+            // SAFETY: the call only queries a value.
             unsafe {
                 let mut action: libc::sigaction = std::mem::zeroed();
                 assert_eq!(libc::sigaction(signal, std::ptr::null(), &raw mut action), 0);

@@ -1,14 +1,14 @@
-//! How far a job has come, for those who wait for it.
+//! Reports the progress of a job.
 
 use crate::bytes::len_u64;
 use crate::error::Result;
 use crate::io::input::Slice;
 use crate::io::piece::{self, Piece, Sink, total_len};
 
-/// The bytes after which is told how far a job has come: some hundredths of a second's work.
+/// The number of bytes between progress reports: some hundredths of a second of work.
 const STEP: u64 = 32 << 20;
 
-/// Counts the bytes that a job has worked through.
+/// Counts the bytes that a job has processed.
 pub(crate) struct Meter<'m> {
     done: u64,
     total: u64,
@@ -16,22 +16,22 @@ pub(crate) struct Meter<'m> {
 }
 
 impl<'m> Meter<'m> {
-    /// A meter that tells the bytes done and the bytes expected.
+    /// A meter that reports the bytes done and the bytes expected.
     pub(crate) fn new(tell: &'m mut dyn FnMut(u64, u64)) -> Self {
         Self { done: 0, total: 0, tell: Some(tell) }
     }
 
-    /// A meter that tells nobody.
+    /// A meter without reports.
     pub(crate) fn silent() -> Self {
         Self { done: 0, total: 0, tell: None }
     }
 
-    /// So many more bytes are to be worked through.
+    /// Adds to the number of bytes to process.
     pub(crate) fn expect(&mut self, bytes: u64) {
         self.total = self.total.saturating_add(bytes);
     }
 
-    /// So many more bytes are done.
+    /// Adds to the number of bytes done.
     pub(crate) fn advance(&mut self, bytes: u64) {
         let before = self.done / STEP;
         self.done = self.done.saturating_add(bytes);
@@ -41,13 +41,13 @@ impl<'m> Meter<'m> {
     }
 }
 
-/// Gives all pieces to a sink, in order, and counts them.
+/// Passes all pieces to a sink, in order, and counts them.
 pub(crate) fn emit(pieces: &[Piece<'_>], sink: &mut dyn Sink, meter: &mut Meter<'_>) -> Result<()> {
     meter.expect(total_len(pieces)?);
     piece::emit(pieces, &mut Metered { sink, meter })
 }
 
-/// A sink whose bytes are counted.
+/// A sink that counts its bytes.
 pub(crate) struct Metered<'s, 'm, 't> {
     pub(crate) sink: &'s mut dyn Sink,
     pub(crate) meter: &'m mut Meter<'t>,

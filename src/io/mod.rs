@@ -1,5 +1,5 @@
-//! Files: inputs that are mapped or copied, outputs that appear complete or not at all, and the pieces that
-//! one is made of the other from.
+//! Reads and writes files: inputs that are mapped or copied, outputs that appear complete or not at all, and the pieces
+//! that outputs are made of.
 //!
 //! | module | holds |
 //! |---|---|

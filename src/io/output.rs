@@ -1,15 +1,14 @@
-//! Outputs that appear complete or not at all.
+//! Writes outputs that appear complete or not at all.
 //!
-//! Every output of a job is staged first: a regular file in the directory of its destination ([`Staged`]), anything else
-//! (standard output, a device, a pipe, a file in a directory that takes no new names) in an unnamed temporary file.
-//! [`commit`] puts them all in place, and undoes what it did if one of them fails.
+//! Every output of a job is staged first. A regular file is staged in the directory of its destination ([`Staged`]);
+//! anything else (standard output, a device, a pipe, a file in a directory where no file can be created) in an unnamed
+//! temporary file. [`commit`] puts all outputs in place, and undoes what it did if one of them fails.
 //!
-//! What is in place is not forced to the disk, as it is not by compilers and linkers: after a loss of power a file may be
-//! empty or cut.
+//! As with compilers and linkers, the outputs are not synced to disk: after a power failure a file may be empty or cut.
 //!
-//! LLVM rewrites some outputs in place and replaces others by a new file. [`Manner`] says which of the two applies, and thus
-//! what happens to a link or a file that already has the name. Either way, nobody can read the new file who could not read
-//! the old one.
+//! LLVM rewrites some outputs in place and replaces others by a new file. [`Manner`] selects one of the two, and thus
+//! the treatment of an existing link or file. Either way, the new file is readable only by users who could read the old
+//! one.
 
 use std::collections::HashSet;
 use std::fs::{File, Metadata, OpenOptions, Permissions};
@@ -23,27 +22,28 @@ use crate::io::piece::{Sink, Writer};
 use crate::io::process;
 use crate::io::staging::{self, Legacy, Placed, Staged, Temporary, directory_of, take_over};
 
-/// Ranges up to this length are gathered in memory rather than copied by a system call each.
+/// Ranges up to this length in bytes are gathered in memory rather than copied by a system call each.
 const SMALL: u64 = 64 << 10;
 
-/// How often staging starts again because another program has replaced the file.
+/// How often staging is retried because another program has replaced the file.
 const STAGE_ATTEMPTS: u32 = 100;
 
-/// How many symbolic links one output path may go through, as Linux has it.
+/// The maximum number of symbolic links in the resolution of an output path, as on Linux.
 const MAX_LINKS: usize = 40;
 
-/// How an output treats what is already at its path. A directory is always an error.
+/// The treatment of an existing file at the path of an output. A directory is always an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// Like a program that opens the file and writes: links are followed, and an existing file must be writable. The new file
-    /// has its owner, permissions and extended attributes; where it cannot have them, the old one is written in place.
+    /// Like a program that opens the file and writes: links are followed, and an existing file must be writable. The
+    /// new file gets its owner, permissions and extended attributes; if that is not possible, the old file is written
+    /// in place.
     Rewrite,
-    /// Like [`Rewrite`](Self::Rewrite), but the file has these permissions, less the umask and what the old file does not
-    /// permit, and is never written in place.
+    /// Like [`Rewrite`](Self::Rewrite), but the file gets these permissions, less the umask and those that the old file
+    /// lacks, and is never written in place.
     WithMode(u32),
-    /// A new file takes the name of a link or a file, writable or not. A device, a pipe or a link to one is written to.
+    /// A new file replaces a link or a file, writable or not. A device, a pipe or a link to one is written to.
     Replace,
-    /// A new file takes the name of anything. For names that the program made up: others may have put a link there.
+    /// A new file replaces anything. For names that the program generated: another user may have put a link there.
     Generated,
 }
 
@@ -55,22 +55,22 @@ pub(crate) struct Output {
     place: Place,
 }
 
-/// Where the bytes are, and how they get to their destination.
+/// The location of the bytes, and how they reach their destination.
 #[derive(Debug)]
 enum Place {
-    /// By giving the staged file its name.
+    /// Linked: the staged file gets the name of the destination.
     Name { staged: Staged, target: PathBuf, over: Over },
-    /// By writing them into what is already there.
+    /// Copied into the existing destination.
     Into { staged: File, destination: File },
 }
 
-/// The file that already has the name of a staged one.
+/// The treatment of an existing file with the name of a staged one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Over {
     Nothing,
-    /// A file or link that is replaced.
+    /// The file or link is replaced.
     Replaced,
-    /// A file that is replaced, or written in place where its name cannot be taken away.
+    /// The file is replaced, or written in place if its name cannot be taken.
     Rewritten,
 }
 
@@ -82,8 +82,8 @@ impl Place {
         }
     }
 
-    /// What cannot be taken back (a device) goes first, since what is behind it hardly ever fails; and what replaces nothing
-    /// goes before what replaces a file, since that has to be kept for a while unless it is the last one.
+    /// The order of commits. Outputs that cannot be undone (devices) are first, because the later ones hardly ever
+    /// fail. New files precede replaced ones, whose old content has to be kept until the last commit.
     fn rank(&self) -> u8 {
         match self {
             Self::Into { .. } => 0,
@@ -94,7 +94,7 @@ impl Place {
 }
 
 impl Output {
-    /// Stages an output for `path`, in the manner of [`Manner::Rewrite`]; `-` is standard output.
+    /// Stages an output for `path`, as [`Manner::Rewrite`]; `-` is standard output.
     pub(crate) fn stage(path: &Path) -> Result<Self> {
         Self::stage_as(path, Manner::Rewrite)
     }
@@ -105,27 +105,27 @@ impl Output {
         Ok(Self { path: path.to_owned(), buffer: Vec::new(), place })
     }
 
-    /// The staged file with all bytes written to it so far, as a writer whose errors name the output.
+    /// A writer to the staged file, after the bytes written so far. Its errors name the output.
     pub(crate) fn writer(&mut self) -> Result<Writer<'_, &mut File>> {
         self.flush()?;
         Ok(Writer { out: self.place.file(), path: &self.path })
     }
 
-    /// Leaves so many bytes out, which are zero and take no space where the file system can do that.
+    /// Skips `len` bytes, which are zero and take no space if the file system supports holes.
     pub(crate) fn skip(&mut self, len: u64) -> Result<()> {
         self.flush()?;
         let len = i64::try_from(len).map_err(io::Error::other).with_path(&self.path)?;
         self.place.file().seek_relative(len).with_path(&self.path)
     }
 
-    /// Ends the output at this length in bytes, which may be less than was written, or more by what was skipped.
+    /// Sets the length of the output in bytes: less than was written, or more after skipped bytes.
     pub(crate) fn end_at(&mut self, len: u64) -> Result<()> {
         self.flush()?;
         self.place.file().set_len(len).with_path(&self.path)?;
         self.writer()?.seek(SeekFrom::Start(len)).map(drop)
     }
 
-    /// Says that nothing more is written, so that many outputs can wait for the last one without their buffers.
+    /// Flushes and releases the buffer after the last write, so that many outputs can wait for the last one.
     pub(crate) fn complete(&mut self) -> Result<()> {
         self.flush()?;
         self.buffer = Vec::new();
@@ -177,7 +177,7 @@ pub(crate) fn commit(mut outputs: Vec<Output>) -> Result<()> {
     let mut done = Vec::with_capacity(left);
     for Output { path, place, .. } in outputs {
         left = left.saturating_sub(1);
-        // Behind the last one nothing can fail.
+        // Nothing can fail after the last one.
         let old = if left > 0 { Old::Kept } else { Old::Lost };
         let put = match place {
             Place::Name { staged, target, over: Over::Nothing } => put(staged, target),
@@ -197,14 +197,14 @@ pub(crate) fn commit(mut outputs: Vec<Output>) -> Result<()> {
     Ok(())
 }
 
-/// Whether a file that is replaced may be needed again.
+/// Whether a replaced file may be needed again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Old {
     Kept,
     Lost,
 }
 
-/// Two outputs in one file would leave only one of them.
+/// Refuses two outputs in one file, of which only one would remain.
 fn refuse_repeats(outputs: &[Output]) -> Result<()> {
     if outputs.len() < 2 {
         return Ok(());
@@ -223,17 +223,17 @@ fn refuse_repeats(outputs: &[Output]) -> Result<()> {
 /// Writes a small file: complete, or not at all.
 ///
 /// # Errors
-/// [`Error::Io`] when the file cannot be made or replaced.
+/// [`Error::Io`] if the file cannot be created or replaced.
 pub fn write_file(path: &Path, data: &[u8]) -> Result<()> {
     let mut output = Output::stage(path)?;
     output.write(data)?;
     commit(vec![output])
 }
 
-/// Creates a directory, and those above it, unless it is there.
+/// Creates a directory and its missing parents, unless it exists.
 ///
 /// # Errors
-/// [`Error::Io`] when it cannot be created; `Not a directory` if the name is that of a file.
+/// [`Error::Io`] if it cannot be created; `Not a directory` if the name is that of a file.
 pub fn create_directory(path: &Path) -> Result<()> {
     let is_taken = |error: &io::Error| error.kind() == io::ErrorKind::AlreadyExists;
     std::fs::create_dir_all(path)
@@ -241,7 +241,7 @@ pub fn create_directory(path: &Path) -> Result<()> {
         .with_path(path)
 }
 
-/// What makes two destinations one file: the name in its directory, or what is written into.
+/// The identity of a destination: its name in its directory, or the file that is written into.
 #[derive(PartialEq, Eq, Hash)]
 enum Identity {
     Name(PathBuf),
@@ -249,7 +249,7 @@ enum Identity {
 }
 
 impl Output {
-    /// None for what takes several outputs one after another, such as standard output.
+    /// None for a destination that accepts several outputs in sequence, such as standard output.
     fn identity(&self) -> io::Result<Option<Identity>> {
         match &self.place {
             Place::Name { target, .. } => {
@@ -265,20 +265,20 @@ impl Output {
     }
 }
 
-/// An output in place, and what it takes to undo that.
+/// A committed output, with the data to undo it.
 enum Done {
-    /// Put under a name that was free.
+    /// A new file under a free name.
     Named { target: PathBuf },
-    /// Exchanged with the file that was there, which is removed when this is dropped.
+    /// Exchanged with the existing file, which is removed on drop.
     Exchanged { target: PathBuf, old: Temporary },
-    /// Written into a file that held `old`.
+    /// Written into a file whose content was `old`.
     Poured { destination: File, old: File },
-    /// Not to be undone.
+    /// Cannot be undone.
     Final,
 }
 
 impl Done {
-    /// Restores what was there before. The job has already failed; a second failure has nothing to add.
+    /// Restores the previous state. Errors are ignored because the job has already failed.
     fn undo(self) {
         match self {
             Self::Exchanged { target, old } => drop(exchange(old.path(), &target)),
@@ -293,7 +293,7 @@ fn put(staged: Staged, target: PathBuf) -> io::Result<Done> {
     match staged.put(&target)? {
         Placed::InPlace => Ok(Done::Named { target }),
         Placed::Beside(beside) => {
-            // What got the name meanwhile is not ours to restore.
+            // If another program took the name meanwhile, its file is replaced and not restored on failure.
             let was_free = !target.exists();
             beside.rename(&target).map_err(|(_, error)| error)?;
             Ok(if was_free { Done::Named { target } } else { Done::Final })
@@ -314,7 +314,7 @@ fn replace(staged: Staged, target: PathBuf, over: Over, old: Old) -> io::Result<
     }
     match beside.rename(&target) {
         Ok(()) => Ok(Done::Final),
-        // A file may be writable where its name is not: in a sticky directory, or mounted by itself.
+        // A file may be writable although its name cannot be taken: in a sticky directory, or as a mount point.
         Err((beside, error)) if over == Over::Rewritten => {
             let Some(seen) = existing(&target)? else { return Err(error) };
             let Some(destination) = open_existing(&target, &seen, true)? else { return Err(error) };
@@ -324,7 +324,7 @@ fn replace(staged: Staged, target: PathBuf, over: Over, old: Old) -> io::Result<
     }
 }
 
-/// Swaps two names in one step. Not every file system can; the caller then goes without.
+/// Exchanges two names atomically. Not every file system supports this; the caller has a fallback.
 #[cfg(target_os = "linux")]
 fn exchange(a: &Path, b: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -336,14 +336,14 @@ fn exchange(_: &Path, _: &Path) -> io::Result<()> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
-/// Writes into what is already there. Of a regular file the old content is kept until all is done.
+/// Writes into an existing destination. The old content of a regular file is kept until the end of the commit.
 fn pour(staged: &File, destination: File) -> io::Result<Done> {
     if !destination.metadata()?.is_file() {
         return append(staged, destination);
     }
     let old = process::open(tempfile::tempfile)?;
     copy_all(&destination, &old)?;
-    // It is now or never that the disk may fail.
+    // Sync now, so that a disk error is reported while it can still be undone.
     match overwrite(&destination, staged).and_then(|()| destination.sync_data()) {
         Ok(()) => Ok(Done::Poured { destination, old }),
         Err(error) => {
@@ -358,7 +358,7 @@ fn append(staged: &File, mut destination: File) -> io::Result<Done> {
     destination.flush().map(|()| Done::Final)
 }
 
-/// What is there is not cut off before it is written over, so that a full disk has room for it to be restored.
+/// Overwrites the destination without truncating it first, so that a full disk still has room to restore it.
 fn overwrite(mut destination: &File, content: &File) -> io::Result<()> {
     destination.seek(SeekFrom::Start(0))?;
     let len = copy_all(content, destination)?;
@@ -419,9 +419,9 @@ fn existing(path: &Path) -> io::Result<Option<Metadata>> {
 
 /// The destination of an output path.
 enum Target {
-    /// A place in the file system, behind all symbolic links; the last may point to nothing yet.
+    /// A path in the file system with all symbolic links resolved, except perhaps a dangling last one.
     Path(PathBuf),
-    /// A file that this process has open (`/dev/stdout`), which a rename would not reach.
+    /// An open file of this process (`/dev/stdout`), which a rename would not affect.
     Descriptor,
 }
 
@@ -436,7 +436,7 @@ fn resolve(path: &Path) -> io::Result<Target> {
                 check_link(&path)?;
                 path = path.parent().unwrap_or(Path::new("")).join(target);
             }
-            // No link, or nothing. Of anything else it is not known, and what is no link would be replaced.
+            // Not a link, or nothing. Other errors do not tell whether it is a link, and a file would be replaced.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Ok(Target::Path(path)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Target::Path(path)),
             Err(error) => return Err(error),
@@ -455,23 +455,23 @@ fn check_link(link: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a link may be a trap: it belongs to neither the user nor the directory's owner, and everybody may create files in the
-/// directory, but only remove their own, as in `/tmp`. The directory is given as its owner and mode.
+/// Whether a link may be a trap: it belongs to neither the user nor the directory's owner, and the directory is sticky
+/// and writable by everyone, as `/tmp` is. The directory is given as its owner and mode.
 fn is_trap(owner: u32, user: u32, (directory, mode): (u32, u32)) -> bool {
     const STICKY_AND_WRITABLE_BY_ALL: u32 = 0o1002;
     let is_shared = mode & STICKY_AND_WRITABLE_BY_ALL == STICKY_AND_WRITABLE_BY_ALL;
     is_shared && owner != user && owner != directory
 }
 
-/// Opens the existing file that was `seen` at a resolved path; returns none if the path no longer leads to it. `O_CREAT` lets
-/// the system refuse another user's file in a directory such as `/tmp` (`fs.protected_regular`). A link that appeared there
-/// since is not followed.
+/// Opens the existing file that was `seen` at a resolved path; returns none if the path now leads to another file.
+/// `O_CREAT` lets the system refuse another user's file in a directory such as `/tmp` (`fs.protected_regular`). A link
+/// that appeared there meanwhile is not followed.
 fn open_existing(target: &Path, seen: &Metadata, read: bool) -> io::Result<Option<File>> {
     let mut options = OpenOptions::new();
     options.read(read).write(true).create(true).truncate(false).mode(0o000).custom_flags(libc::O_NOFOLLOW);
     let file = process::open(|| options.open(target))?;
     let opened = file.metadata()?;
-    // A new file may have the inode of the one that was removed, but no other program's has no permissions.
+    // A new file may reuse the inode of a removed one, but only files created here have no permissions.
     let is_created = opened.mode() & 0o7777 == 0 && opened.len() == 0 && opened.mode() != seen.mode();
     if is_created {
         std::fs::remove_file(target)?;
@@ -481,7 +481,7 @@ fn open_existing(target: &Path, seen: &Metadata, read: bool) -> io::Result<Optio
 }
 
 fn stage_into(path: &Path) -> io::Result<Option<Place>> {
-    // Only a regular file has an old content to be read; opening a pipe to read would keep it open.
+    // Only a regular file has an old content to read; opening a pipe for reading would keep it open.
     let is_file = path.metadata()?.is_file();
     let destination = match existing(path)? {
         Some(old) if !old.is_symlink() => open_existing(path, &old, is_file)?,
@@ -512,7 +512,7 @@ fn stage_rewriting(target: PathBuf, seen: &Metadata, manner: Manner) -> io::Resu
     }
 }
 
-/// Stages a file that replaces whatever has the name.
+/// Stages a file that replaces anything at its path.
 fn stage_replacing(target: PathBuf) -> io::Result<Place> {
     let Some(old) = existing(&target)? else { return stage_new(target, Manner::Replace) };
     let staged = Staged::create(&target, staging::MODE)?;
@@ -696,7 +696,7 @@ mod tests {
                 if matches!(manner, Manner::Replace | Manner::Generated) || old & 0o200 != 0 {
                     written.unwrap();
                 } else if written.is_err() {
-                    // A file that may not be written stays as it is. Root may write any.
+                    // A file that may not be written is not changed. Root may write any file.
                     continue;
                 }
                 let expected = match manner {
@@ -800,7 +800,7 @@ mod tests {
         assert_eq!(fs::read(path("target")).unwrap(), b"new");
     }
 
-    /// A file, and what its extended attributes are. None, said loudly, where the file system has none.
+    /// Helpers that set and read extended attributes. A message is printed if the file system does not support them.
     #[cfg(target_os = "linux")]
     mod attributes {
         use std::collections::BTreeMap;
@@ -812,7 +812,8 @@ mod tests {
         pub(super) const ACCESS: &str = "system.posix_acl_access";
         pub(super) const DEFAULT: &str = "system.posix_acl_default";
 
-        /// The access control list: what its owner, user 65534, the group, all of them but the owner and everybody may do.
+        /// An access control list with the permissions of the owner, user 65534, the group, the mask (the maximum for
+        /// all but the owner and others), and others.
         pub(super) fn list(owner: u16, user: u16, group: u16, mask: u16, others: u16) -> Vec<u8> {
             let entries = [(1, owner, !0), (2, user, 65534), (4, group, !0), (16, mask, !0), (32, others, !0_u32)];
             let entry = |(tag, may, id): (u16, u16, u32)| {
@@ -865,7 +866,7 @@ mod tests {
                 if matches!(manner, Manner::Replace | Manner::Generated) {
                     assert_eq!(mode(&path), 0o664 & !umask(), "{manner:?} {user} {group}");
                 }
-                // The mask may allow less than before, the entries are the same.
+                // The mask may allow less than before; the entries are the same.
                 let entry = |list: &[u8], index: usize| list[4 + 8 * index..][..8].to_vec();
                 let (before, after) = (&before[attributes::ACCESS], &after[attributes::ACCESS]);
                 assert!((0..3).all(|index| entry(before, index) == entry(after, index)), "{manner:?} {user} {group}");

@@ -1,7 +1,7 @@
-//! What a file will consist of, before a byte of it is copied.
+//! Plans outputs as lists of pieces before any byte is copied.
 //!
-//! Every writer of a container is a function from its members to a list of [`Piece`]s: plan first, emit once.
-//! A sink takes the pieces; a plain file copies large ranges in the kernel, a compressor reads them.
+//! Every writer of a container is a function from its members to a list of [`Piece`]s: plan first, emit once. A sink
+//! receives the pieces: a plain file copies large ranges in the kernel, a compressor reads them.
 
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::io::input::Slice;
 pub enum Piece<'a> {
     /// Bytes made by the writer: headers, marker lines.
     Bytes(Vec<u8>),
-    /// So many zero bytes, for alignment.
+    /// This number of zero bytes, for alignment.
     Zeros(u64),
     /// A range of an input.
     Input(Slice<'a>),
@@ -31,13 +31,13 @@ impl Piece<'_> {
         }
     }
 
-    /// Whether the piece holds no byte.
+    /// Whether the piece is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// An output of 2^64 bytes or more.
+/// The error for an output of 2^64 bytes or more.
 pub(crate) const TOO_LONG: Error = Error::Internal("the lengths of an output add up to 2^64 bytes or more");
 
 /// The sum of lengths in bytes.
@@ -50,16 +50,16 @@ pub(crate) fn total_len(pieces: &[Piece<'_>]) -> Result<u64> {
     sum(pieces.iter().map(Piece::len))
 }
 
-/// Where pieces go.
+/// A destination for pieces.
 pub(crate) trait Sink {
-    /// Takes bytes from memory.
+    /// Writes bytes from memory.
     fn write(&mut self, data: &[u8]) -> Result<()>;
 
-    /// Takes a range of an input.
+    /// Copies a range of an input.
     fn copy(&mut self, slice: Slice<'_>) -> Result<()>;
 }
 
-/// Memory, for what is known to be small.
+/// A sink in memory, for outputs that are known to be small.
 impl Sink for Vec<u8> {
     fn write(&mut self, data: &[u8]) -> Result<()> {
         self.extend_from_slice(data);
@@ -71,22 +71,22 @@ impl Sink for Vec<u8> {
     }
 }
 
-/// Writes a plan to `out`. What is not in memory is read block by block.
+/// Writes a plan to `out`. Ranges of inputs are read block by block.
 ///
 /// # Errors
-/// [`Error::Io`] where an input cannot be read, and on the path `-` if `out` fails.
+/// [`Error::Io`] if an input cannot be read, and on the path `-` if `out` fails.
 pub fn write_to(pieces: &[Piece<'_>], out: &mut dyn io::Write) -> Result<()> {
     emit(pieces, &mut Writer::new(out))
 }
 
-/// A sink that is someone else's writer, and its name in errors.
+/// A sink that writes to any writer, with its name in errors.
 pub(crate) struct Writer<'p, W> {
     pub(crate) out: W,
     pub(crate) path: &'p Path,
 }
 
 impl<W> Writer<'static, W> {
-    /// Under the name of standard output.
+    /// A sink that errors call standard output.
     pub(crate) fn new(out: W) -> Self {
         Self { out, path: Path::new("-") }
     }
@@ -108,7 +108,7 @@ impl<W: Write + Seek> Writer<'_, W> {
         self.out.seek(to).with_path(self.path)
     }
 
-    /// Writes over what was left out at `start`, and returns to where it was.
+    /// Writes over the bytes that were skipped at `start`, and returns to the current position.
     pub(crate) fn fill_in(&mut self, start: u64, data: &[u8]) -> Result<()> {
         let end = self.seek(SeekFrom::Current(0))?;
         self.seek(SeekFrom::Start(start))?;
@@ -117,7 +117,7 @@ impl<W: Write + Seek> Writer<'_, W> {
     }
 }
 
-/// Gives all pieces to a sink, in order.
+/// Passes all pieces to a sink, in order.
 pub(crate) fn emit(pieces: &[Piece<'_>], sink: &mut dyn Sink) -> Result<()> {
     const ZEROS: [u8; 4096] = [0; 4096];
     for piece in pieces {

@@ -1,7 +1,7 @@
-//! What belongs to the process as a whole: signals, and the limit on open files.
+//! Manages state of the whole process: signals, and the limit on open files.
 //!
-//! A library leaves them alone unless the program [hands them over](hand_over), as the executable does. What costs more than
-//! a moment is set by the first job that needs it.
+//! A library changes neither unless the program [hands them over](hand_over), as the executable does. Settings that
+//! take noticeable time are made by the first job that needs them.
 
 use std::io;
 use std::sync::Once;
@@ -14,23 +14,24 @@ use crate::io::mapping;
 
 static HANDED_OVER: AtomicBool = AtomicBool::new(false);
 
-/// Lets this library set what belongs to the whole process:
+/// Allows this library to change state of the whole process:
 ///
-/// - `SIGXFSZ` is ignored from now on, so that writing more than the process may write to a file is an error. A handler that
-///   the program has for it stays.
-/// - `SIGBUS` gets a handler before the first file is mapped (a temporary one too), so that a file that becomes shorter while it is read, or whose
-///   disk fails, is an error and not the end of the process. Any other `SIGBUS` does what it did before: it is handed to the
-///   handler that the program had by then. A handler that the program sets later takes the place of this one.
-/// - The limit on open files is raised as far as the system allows when a job meets it.
+/// - `SIGXFSZ` is ignored from now on, so that exceeding the file size limit of the process is an error. A handler that
+///   the program has installed is kept.
+/// - `SIGBUS` gets a handler before the first file is mapped (including temporary files). If a file becomes shorter
+///   while it is read, or its disk fails, the result is an error and not the end of the process. Any other `SIGBUS` has
+///   its previous effect: it is passed to the handler that the program had by then. A handler that the program installs
+///   later replaces this one.
+/// - The limit on open files is raised to the maximum that the system allows when a job reaches it.
 ///
-/// There is no way back.
+/// This cannot be undone.
 pub fn hand_over() {
     HANDED_OVER.store(true, Ordering::Relaxed);
     mapping::take_signals();
 }
 
-/// Opens a file; where there are too many, raises the limit and tries again. Inputs and outputs stay open until all is
-/// done, and there may be thousands of them: more than the 1024 that a process begins with, far fewer than it may have.
+/// Opens a file; if too many are open, raises the limit and tries again. Inputs and outputs stay open until the job
+/// ends, and there may be thousands of them: more than the initial limit of 1024, and far fewer than the maximum.
 pub(crate) fn open<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     match open() {
         Err(error)
@@ -46,6 +47,6 @@ pub(crate) fn open<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> 
 
 fn allow_many_files() {
     let limit = getrlimit(Resource::Nofile);
-    // Where it is refused, the file that cannot be opened says so.
+    // If the limit cannot be raised, opening the file reports the error.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }

@@ -1,9 +1,9 @@
-//! How an output that is to become a file is kept until it gets its name.
+//! Stages output files until they get their names.
 //!
-//! Where the file system can, the file has no name at all until then: if the process is killed, nothing is left of it.
-//! Elsewhere it is a hidden file beside the one that it is going to be, which a kill leaves behind. So does a kill between
-//! the two system calls with which an unnamed file replaces another: it cannot be given a name that is taken, but it can be
-//! given a new one and be renamed.
+//! If the file system supports it, a staged file has no name, so a killed process leaves nothing. Otherwise it is a
+//! hidden file next to its destination, which a kill leaves behind. A kill between the two system calls with which an
+//! unnamed file replaces another leaves a hidden file too: an unnamed file can only get a free name, and be renamed
+//! after that.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata, OpenOptions, Permissions};
@@ -15,28 +15,28 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::io::{mapping, process};
 
-/// The permissions of a new file, of which the umask takes its part.
+/// The permissions of a new file, before the umask is applied.
 pub(crate) const MODE: u32 = 0o666;
 
 /// A file that is not in place yet.
 #[derive(Debug)]
 pub(crate) struct Staged {
     pub(crate) file: File,
-    /// None while it has no name.
+    /// None while the file has no name.
     name: Option<Temporary>,
 }
 
-/// What became of a file that was to be put under a name that is free.
+/// The result of giving a staged file its name.
 #[derive(Debug)]
 pub(crate) enum Placed {
     /// It has the name.
     InPlace,
-    /// It has another name, from which it can be renamed.
+    /// It has a different name, from which it can be renamed.
     Beside(Temporary),
 }
 
 impl Staged {
-    /// An empty file that is going to be `target`, with these permissions, of which the umask takes its part.
+    /// An empty file to become `target`, with these permissions less the umask.
     pub(crate) fn create(target: &Path, mode: u32) -> io::Result<Self> {
         if let Ok(file) = process::open(|| unnamed(directory_of(target), mode)) {
             return Ok(Self { file, name: None });
@@ -48,13 +48,13 @@ impl Staged {
     /// Gives the file a name that is free, and closes it.
     pub(crate) fn put(self, target: &Path) -> io::Result<Placed> {
         if self.name.is_none() && link(&self.file, target).is_ok() {
-            // If it turns out now that the file is not all there, the name has to go again.
+            // If closing fails, the file is incomplete and its name is removed.
             let name = Temporary(target.to_owned());
             mapping::close(self.file)?;
             name.keep();
             return Ok(Placed::InPlace);
         }
-        // Something else has the name by now, or a file without a name cannot get one here.
+        // The name is taken by now, or the file system cannot name an unnamed file.
         self.put_beside(target).map(Placed::Beside)
     }
 
@@ -77,7 +77,7 @@ impl Staged {
     }
 }
 
-/// A name that is removed when this is dropped.
+/// A file name that is removed on drop.
 #[derive(Debug)]
 pub(crate) struct Temporary(PathBuf);
 
@@ -86,7 +86,7 @@ impl Temporary {
         &self.0
     }
 
-    /// Renames the file, over whatever has the other name.
+    /// Renames the file, replacing anything with the other name.
     pub(crate) fn rename(self, target: &Path) -> Result<(), (Self, io::Error)> {
         match std::fs::rename(&self.0, target) {
             Ok(()) => {
@@ -105,31 +105,31 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.0.as_os_str().is_empty() {
-            // The job has failed, or the new file is in place: either way, nothing can be made better here.
+            // The job has failed, or the new file is in place; either way, an error here cannot be handled.
             drop(std::fs::remove_file(&self.0));
         }
     }
 }
 
-/// The directory that a path is in.
+/// The parent directory of a path.
 pub(crate) fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// What a new file keeps of the one that it replaces.
+/// The metadata that a new file gets from the file it replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Legacy {
     /// All that a file keeps when it is written in place: owner, permissions, extended attributes.
     Everything,
-    /// What keeps readers out: it gets no permission that the old file lacks, and its access control list. The owner does
-    /// not pass on, since anyone may have put the old file there.
+    /// Restrictions on readers: the new file gets no permission that the old file lacks, and its access control list.
+    /// The owner is not inherited, because anyone may have put the old file there.
     Access,
 }
 
 /// Applies owner, permissions and extended attributes of an old file to the new, still empty one.
 ///
 /// # Errors
-/// If the new file cannot have all of them.
+/// If one of them cannot be applied.
 pub(crate) fn take_over(file: &File, old: &File, legacy: Legacy) -> io::Result<()> {
     let (new, was) = (file.metadata()?, old.metadata()?);
     let owner = |metadata: &Metadata| (metadata.uid(), metadata.gid());
@@ -156,8 +156,8 @@ pub(crate) fn take_over(file: &File, old: &File, legacy: Legacy) -> io::Result<(
     file.set_len(0)
 }
 
-/// The permissions that still mean the same when a file changes hands: those of another group only if everybody has them, and
-/// none but the owner's under an access control list, which names others.
+/// The permissions that keep their meaning under another owner: those of another group only if everybody has them, and
+/// only the owner's under an access control list, which names other users.
 fn for_another_owner(new: &Metadata, was: &Metadata, has_list: bool) -> u32 {
     match has_list {
         true => 0o700,
@@ -179,10 +179,10 @@ mod attributes {
 
     use super::Legacy;
 
-    /// The largest list of names, and the largest value.
+    /// The maximum size of the list of names, and of a value, in bytes.
     const MAX: usize = 64 << 10;
 
-    /// The system removes or updates these when a file is written.
+    /// The attributes that the system removes or updates when a file is written.
     const OF_THE_CONTENT: [&CStr; 3] = [c"security.capability", c"security.ima", c"security.evm"];
 
     /// Gives a new file the attributes of an old one, and no other access control list.
@@ -232,7 +232,7 @@ mod attributes {
 
 #[cfg(not(target_os = "linux"))]
 mod attributes {
-    //! Only those of Linux are supported.
+    //! Not supported: extended attributes are only kept on Linux.
 
     pub(super) fn take_over(_: &std::fs::File, _: &std::fs::File, _: super::Legacy) -> std::io::Result<()> {
         Ok(())
@@ -259,7 +259,7 @@ fn link(file: &File, name: &Path) -> io::Result<()> {
     use rustix::io::Errno;
     let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
     match linkat(CWD, itself, CWD, name, AtFlags::SYMLINK_FOLLOW) {
-        // Where there is no /proc. Only newer kernels allow this to everyone.
+        // For systems without /proc. Only newer kernels allow this to everyone.
         Err(Errno::NOENT) => Ok(linkat(file, "", CWD, name, AtFlags::EMPTY_PATH)?),
         linked => Ok(linked?),
     }
@@ -281,7 +281,7 @@ fn named(target: &Path, mode: u32) -> io::Result<(File, Temporary)> {
     })
 }
 
-/// A named copy of an unnamed file, for where that cannot get a name.
+/// A named copy of an unnamed file, for file systems that cannot name it.
 fn copy_named(mut file: File, target: &Path) -> io::Result<(File, Temporary)> {
     let (mut copy, name) = named(target, MODE)?;
     take_over(&copy, &file, Legacy::Everything)?;
@@ -293,8 +293,8 @@ fn copy_named(mut file: File, target: &Path) -> io::Result<(File, Temporary)> {
     }
 }
 
-/// Makes something under a name that nothing else has, in the directory of `target`. `tempfile` would do so by the absolute
-/// path of the directory, which may be too long, or not to be known.
+/// Creates a file under an unused name in the directory of `target`. `tempfile` would use the absolute path of the
+/// directory, which may be too long or unknown.
 fn under_new_name<T>(target: &Path, mut make: impl FnMut(&Path) -> io::Result<T>) -> io::Result<(T, Temporary)> {
     const ATTEMPTS: u32 = 1000;
     let mut attempts = 1;
@@ -308,14 +308,14 @@ fn under_new_name<T>(target: &Path, mut make: impl FnMut(&Path) -> io::Result<T>
     }
 }
 
-/// A hidden name that is hardly taken.
+/// A hidden name that is very unlikely to be in use.
 fn new_name(name: &OsStr) -> OsString {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let mixed = (u64::try_from(time).unwrap_or_default() ^ count.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut hidden = OsString::from(".");
-    // The whole name must not exceed what file systems allow for one.
+    // The whole name must not exceed the limit of file systems.
     hidden.push(if name.len() > 200 { OsStr::new("output") } else { name });
     hidden.push(format!("{:08x}.tmp", mixed >> 32));
     hidden

@@ -1,4 +1,4 @@
-//! What an ELF file for a GPU says of itself in its header.
+//! Reads the processor and target ID from the header of an ELF file for a GPU.
 //!
 //! | offset | width | meaning |
 //! |---|---|---|
@@ -20,7 +20,7 @@ use crate::error::{Error, Malformed, Result};
 use crate::id::processors;
 use crate::io::piece::Piece;
 
-/// Code object version 3, as the header has it.
+/// Code object version 3 as encoded in the header.
 const VERSION_3: u8 = 1;
 
 /// The target ID in the header of an ELF file for an AMD GPU.
@@ -44,7 +44,7 @@ pub(crate) fn target_id(head: &[u8]) -> Option<String> {
     Some([processor, &*feature("sramecc", setting(2, 2)), &*feature("xnack", setting(1, 0))].concat())
 }
 
-/// The triple and target ID of an ELF file for a GPU, as they stand in a bundle entry ID.
+/// The triple and target ID of an ELF file for a GPU, as in a bundle entry ID.
 fn target(head: &[u8]) -> String {
     if elf_machine(head) == Some(EM_CUDA) {
         return "nvptx64-nvidia-cuda--".to_owned();
@@ -59,7 +59,7 @@ fn target(head: &[u8]) -> String {
     format!("{arch}-amd-{os}--{target_id}")
 }
 
-/// A code object without a bundle around it, as a container of one.
+/// A code object without a bundle, as a container with one entry.
 pub(super) struct Bare;
 
 impl Container for Bare {

@@ -1,4 +1,5 @@
-//! Limits on the cost of a search. A file of a few kilobytes can name the same bytes repeatedly, or inflate to gigabytes when nested.
+//! Limits on the cost of a search. A file of a few kilobytes can name the same bytes repeatedly, or inflate to
+//! gigabytes when nested.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use super::found::ID_MAX;
@@ -8,15 +9,16 @@ use crate::container::Limits;
 use crate::container::sequence::{Bundle, Bundles};
 use crate::error::{Error, Malformed};
 
-/// How often a search may go over the bytes of a file: no more than a few times where nothing shares bytes, and as often
-/// as a member of a zip file may inflate to more than it is, of which the zeros of a recompressed library come near.
+/// How often a search may read the bytes of a file. Files without shared bytes need a few passes. A member of a zip
+/// file can inflate to this many times its size; the zeros of a recompressed library come near.
 const TIMES: u64 = 1040;
 
-/// The most bundles, code objects and faults of one search. Each takes some hundred bytes of memory of whoever tells them all.
+/// The maximum number of bundles, code objects and faults of one search. Each takes some hundred bytes of memory in a
+/// caller that prints all of them.
 const FOUND_MAX: u64 = 250_000;
 
-/// What the names of all findings of one search may take, in bytes, beyond the length of the file: entry IDs, and for each
-/// finding and each code object the names on the way to it, which reports repeat.
+/// The maximum size of the names of all findings of one search, in bytes, beyond the length of the file: entry IDs and,
+/// for each finding and each code object, the names on the path to it, which reports repeat.
 const NAMES_MAX: u64 = 8 << 20;
 
 /// The minimum cost of a compressed container, in bytes.
@@ -25,7 +27,7 @@ const INFLATED_MIN: u64 = 64 << 10;
 /// The budget that is left.
 pub(crate) struct Budget {
     limits: Limits,
-    /// In bytes that are looked at or inflated.
+    /// In bytes that are read or inflated.
     bytes: u64,
     found: u64,
     /// In bytes of names.
@@ -39,14 +41,14 @@ pub(crate) struct Budget {
 pub(crate) type Spent = (&'static str, u64);
 
 impl Budget {
-    /// For a file of `len` bytes.
+    /// The budget for a file of `len` bytes.
     pub(crate) fn new(limits: Limits, len: u64) -> Self {
         let bytes = limits.nested.max(len.saturating_mul(TIMES));
         let names = NAMES_MAX.saturating_add(len);
         Self { limits, bytes, found: FOUND_MAX, names, bytes_max: bytes, names_max: names, is_spent: false }
     }
 
-    /// Another file of `len` bytes belongs to the search.
+    /// Adds another file of `len` bytes to the search.
     pub(super) fn add_file(&mut self, len: u64) {
         let more = len.saturating_mul(TIMES);
         (self.bytes, self.bytes_max) = (self.bytes.saturating_add(more), self.bytes_max.saturating_add(more));
@@ -71,13 +73,13 @@ impl Budget {
         Ok(())
     }
 
-    /// Takes the room for a bundle in a file itself: its entries and their IDs.
+    /// Charges a bundle in the file itself: its entries and their IDs.
     pub(crate) fn take_bundle(&mut self, bundle: &Bundle<'_>) -> Result<(), Spent> {
         self.take(ids_len(bundle))?;
         self.take_found(found_in(bundle))
     }
 
-    /// The next bundle of those that lie in another one, held to what is left for nested containers.
+    /// The next bundle inside another one, limited to the remaining budget for nested containers.
     pub(crate) fn next_nested<'a>(&mut self, bundles: &mut Bundles<'a>) -> Result<Option<Bundle<'a>>, Error> {
         let inflated = self.limits.inflated.min(self.bytes);
         let bundle = bundles.next_within(Limits { inflated, ..self.limits }).map_err(|error| match error {
@@ -116,7 +118,7 @@ pub(super) fn ids_len(bundle: &Bundle<'_>) -> u64 {
     bundle.entries.iter().map(|entry| len_u64(&entry.id)).fold(0, u64::saturating_add)
 }
 
-/// The length of all IDs of a bundle as far as they are shown, in bytes.
+/// The length of all IDs of a bundle as shown, in bytes.
 pub(super) fn ids_shown(bundle: &Bundle<'_>) -> u64 {
     let shown = |id: &Vec<u8>| u64::try_from(id.len().min(ID_MAX)).unwrap_or(u64::MAX);
     bundle.entries.iter().map(|entry| shown(&entry.id)).fold(0, u64::saturating_add)

@@ -1,4 +1,4 @@
-//! What a search finds: bundles at places, and the code objects in them.
+//! The findings of a search: bundles, their places, and the code objects in them.
 
 use std::borrow::Cow;
 use std::io;
@@ -18,24 +18,24 @@ use crate::error::{Error, Malformed, Result};
 use crate::id::{EntryId, OffloadKind};
 use crate::io::input::Slice;
 
-/// The longest bundle entry ID that a search parses and shows in full, in bytes, and the most features of one. Those of compilers
-/// have some dozens of bytes and two features.
+/// The longest bundle entry ID that a search parses and shows in full, in bytes, and the maximum number of features of
+/// an ID. Compilers write some dozens of bytes and two features.
 pub(super) const ID_MAX: usize = 4096;
 const FEATURES_MAX: usize = 32;
 
-/// The container that code objects lie in.
+/// The container of code objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Format {
     /// A bundle, plain or compressed.
     Bundle,
-    /// A bundle between comment lines.
+    /// A text bundle: code objects between comment lines.
     TextBundle,
     /// A host object with a section for each code object.
     FatObject,
     /// An offload binary.
     OffloadBinary,
-    /// None: the file is a code object by itself.
+    /// No container: the file itself is a code object.
     CodeObject,
 }
 
@@ -52,47 +52,47 @@ impl Format {
     }
 }
 
-/// Something that was found.
+/// A finding.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Finding<'f> {
     /// A bundle.
     Bundle(Found<'f>),
-    /// A place that begins like device code, or like something that may hold some, but cannot be read.
+    /// A place that begins like device code, or like a container of it, but cannot be read.
     Broken {
-        /// Where.
+        /// The place.
         place: &'f Place,
-        /// Why; it names the file.
+        /// The reason, with the file name.
         error: Error,
     },
-    /// Bytes behind the bundles of a place that are no bundle.
+    /// Trailing bytes after the bundles of a place that are not a bundle.
     Trailing {
-        /// Where.
+        /// The place.
         place: &'f Place,
-        /// The offset of the first of them.
+        /// The offset of the first trailing byte.
         offset: u64,
     },
-    /// Something that holds device code, or may hold some, and is recognised but not read.
+    /// A format that holds or may hold device code, and is recognised but not read.
     Unread {
-        /// Where.
+        /// The place.
         place: &'f Place,
-        /// Where it begins, counted from the [origin](Place::origin) of the place.
+        /// The offset of its start, counted from the [origin](Place::origin) of the place.
         offset: u64,
-        /// What it is.
+        /// The format.
         what: Unread,
     },
-    /// A part of a file that may hold device code, which cannot be told, as the names or tables that would say so are broken.
-    /// What else the file holds is found all the same.
+    /// A part of a file that may hold device code but cannot be searched, because its names or tables are broken. The
+    /// search continues with the rest of the file.
     Hidden {
-        /// Where.
+        /// The place.
         place: &'f Place,
-        /// What is broken; it names the file.
+        /// The fault, with the file name.
         error: Error,
     },
 }
 
 impl<'f> Finding<'f> {
-    /// Where it is.
+    /// The place of the finding.
     pub(super) fn place(&self) -> &'f Place {
         match *self {
             Self::Bundle(Found { place, .. })
@@ -107,18 +107,18 @@ impl<'f> Finding<'f> {
 /// A bundle at a place.
 #[derive(Clone, Copy, Debug)]
 pub struct Found<'f> {
-    /// Where it lies.
+    /// The place of the bundle.
     pub place: &'f Place,
-    /// What it is.
+    /// The format of the bundle.
     pub format: Format,
-    /// Which one of those at the same place it is, counted from 0.
+    /// The index of the bundle among those at the same place, counted from 0.
     pub index: usize,
     /// The bundle itself.
     pub bundle: &'f Bundle<'f>,
 }
 
 impl<'f> Found<'f> {
-    /// Its code objects in file order.
+    /// The code objects in file order.
     pub fn code_objects(&self) -> impl Iterator<Item = CodeObject<'f>> + use<'f> {
         let (place, format, bundle) = (self.place, self.format, self.bundle);
         (0..bundle.entries.len()).filter_map(move |index| {
@@ -128,23 +128,23 @@ impl<'f> Found<'f> {
     }
 }
 
-/// Where a code object is from, kept beyond the search.
+/// The origin of a code object, kept after the search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Provenance {
     /// The place of its bundle.
     pub place: Arc<Place>,
-    /// The container that it lies in.
+    /// The container of the code object.
     pub format: Format,
-    /// Which of the bundles at the place it is from, counted from 0.
+    /// The index of the bundle at the place, counted from 0.
     pub bundle: usize,
-    /// Where that bundle lies, counted from the [origin](Place::origin) of the place.
+    /// The range of the bundle, counted from the [origin](Place::origin) of the place.
     pub bundle_range: Range<u64>,
-    /// What the header around the bundle says, if it is compressed.
+    /// The header of the compressed bundle, if it is compressed.
     pub compressed: Option<Recorded>,
-    /// Its bundle entry ID as recorded, as [`CodeObject::id`]; of one that is longer than any that is parsed, the start.
+    /// The bundle entry ID as recorded, as [`CodeObject::id`]. An ID that is too long to be parsed is cut.
     pub id: Vec<u8>,
-    /// Where it lies, as [`CodeObject::range`].
+    /// The range of the code object, as [`CodeObject::range`].
     pub range: Option<Range<u64>>,
 }
 
@@ -161,7 +161,7 @@ impl Provenance {
         })
     }
 
-    /// Its bundle entry ID, as [`CodeObject::entry_id`].
+    /// The bundle entry ID, as [`CodeObject::entry_id`].
     pub fn entry_id(&self) -> Option<EntryId> {
         parse_id(&self.id, self.format).ok()
     }
@@ -171,7 +171,7 @@ impl Provenance {
         short_name(&self.id, ID_MAX)
     }
 
-    /// Its URI, as [`CodeObject::uri`].
+    /// The URI of the code object, as [`CodeObject::uri`].
     ///
     /// # Errors
     /// Those of [`Place::uri`].
@@ -180,29 +180,29 @@ impl Provenance {
     }
 }
 
-/// The entry ID of a code object, parsed once for all that is asked of it.
+/// The entry ID of a code object, parsed once for all uses.
 #[derive(Debug)]
 pub(crate) struct KnownId {
     /// The ID, safe to print on a terminal, as [`CodeObject::shown_id`].
     pub(crate) shown: String,
-    /// None if what is recorded is not an ID.
+    /// None if the recorded ID is not valid.
     pub(crate) parsed: Option<EntryId>,
 }
 
 impl KnownId {
-    /// The ID that a container of this format records.
+    /// The ID recorded in a container of this format.
     pub(crate) fn of(recorded: &[u8], format: Format) -> Self {
         Self { shown: short_name(recorded, ID_MAX), parsed: parse_id(recorded, format).ok() }
     }
 
-    /// Whether it is that of host code.
+    /// Returns whether it is the ID of host code.
     pub(crate) fn is_host(&self) -> bool {
         self.parsed.as_ref().is_some_and(|id| id.kind() == OffloadKind::Host)
     }
 }
 
-/// The bundle entry ID that a container of this format records, or why what it records is none. Absurd ones are not parsed, as
-/// a bundle may consist of them.
+/// Parses the ID recorded in a container of this format, or returns why it is not valid. Overlong IDs are not parsed,
+/// because a bundle may consist of them.
 fn parse_id(id: &[u8], format: Format) -> Result<EntryId, String> {
     if id.len() > ID_MAX {
         return Err(format!("it is longer than {ID_MAX} bytes"));
@@ -212,14 +212,14 @@ fn parse_id(id: &[u8], format: Format) -> Result<EntryId, String> {
     }
     let text = bytes::text(id).ok_or("it is not valid UTF-8")?;
     let parsed = match format {
-        // The kind is not recorded; the fields after it are all that is asked for.
+        // The kind is not recorded; only the fields after it are used.
         Format::CodeObject => EntryId::parse_any(&["hip-", &text].concat()),
         _ => EntryId::parse_any(&text),
     };
     parsed.map_err(|error| error.to_string())
 }
 
-/// The URI of a range at a place, or in the compressed bundle there.
+/// The URI of a range at a place, or in the compressed bundle at that place.
 fn uri(place: &Place, compressed: Option<Range<u64>>, range: Option<Range<u64>>) -> Result<Option<String>> {
     let uri = |range| match compressed {
         Some(bundle) => place.uri(bundle, Some(range)),
@@ -239,47 +239,47 @@ pub struct CodeObject<'f> {
 }
 
 impl<'f> CodeObject<'f> {
-    /// Its bundle entry ID as recorded, which may be any bytes. A code object without a bundle has none; its target
-    /// triple and target ID stand there.
+    /// The bundle entry ID as recorded, which may be any bytes. For a code object without a bundle, which has no ID, it
+    /// is the target triple and target ID.
     pub fn id(&self) -> &'f [u8] {
         &self.entry.id
     }
 
-    /// Its bundle entry ID, if what is recorded is one.
+    /// The bundle entry ID, if the recorded ID is valid.
     pub fn entry_id(&self) -> Option<EntryId> {
         self.parse_id().ok()
     }
 
-    /// Its bundle entry ID, for what asks about it more than once.
+    /// The bundle entry ID, for callers that use it more than once.
     pub(crate) fn known_id(&self) -> KnownId {
         KnownId::of(&self.entry.id, self.format)
     }
 
-    /// Its bundle entry ID, or why it has none.
+    /// The bundle entry ID, or why the recorded ID is not valid.
     pub(crate) fn parse_id(&self) -> Result<EntryId, String> {
         parse_id(&self.entry.id, self.format)
     }
 
-    /// Its index in the bundle.
+    /// The index in the bundle.
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// Its size in bytes, inflated.
+    /// The decompressed size in bytes.
     pub fn size(&self) -> u64 {
         self.entry.size()
     }
 
-    /// Where it lies: counted from the [origin](Place::origin) of its place, or, in a compressed bundle, from the start
-    /// of the inflated bundle. None if it lies in no one piece. The range of one that lies [in the file](Self::is_in_file)
-    /// and is not compressed can be taken from the searched bytes after the search.
+    /// The range of its bytes, counted from the [origin](Place::origin) of its place or, in a compressed bundle, from
+    /// the start of the inflated bundle. None if the bytes are not contiguous. If the code object is [in the
+    /// file](Self::is_in_file) and not compressed, its range can be taken from the searched bytes after the search.
     pub fn range(&self) -> Option<Range<u64>> {
         let [Part::Range(range)] = self.entry.parts.as_slice() else { return None };
         let base = if self.bundle.compressed.is_some() { 0 } else { self.bundle.offset };
         Some(base.checked_add(range.start)?..base.checked_add(range.end)?)
     }
 
-    /// Where its bundle lies, counted from the [origin](Place::origin) of its place.
+    /// The range of its bundle, counted from the [origin](Place::origin) of its place.
     ///
     /// # Errors
     /// Those of [`Bundle::stored_len`].
@@ -287,12 +287,12 @@ impl<'f> CodeObject<'f> {
         self.bundle.range()
     }
 
-    /// Whether its bytes are those of the file that was searched.
+    /// Returns whether its bytes are bytes of the searched file.
     pub fn is_in_file(&self) -> bool {
         matches!(self.place.origin(), Origin::File(_))
     }
 
-    /// Why it cannot be taken, if it cannot: of a fat object, the host may not come back.
+    /// The reason why it cannot be extracted, if it cannot: the host of a fat object may not be restorable.
     pub(crate) fn unreadable(&self) -> Option<&'f Malformed> {
         self.entry.parts.iter().find_map(|part| match part {
             Part::Unreadable(malformed) => Some(malformed),
@@ -300,7 +300,7 @@ impl<'f> CodeObject<'f> {
         })
     }
 
-    /// What it is; none where that would take more inflating than the search was told to do.
+    /// The kind of its content; none if finding it out needs more inflating than the search was asked to do.
     pub fn kind(&self) -> Option<ContentKind> {
         if self.size() == 0 {
             return Some(ContentKind::Empty);
@@ -308,12 +308,12 @@ impl<'f> CodeObject<'f> {
         self.bundle.head(self.index, ContentKind::HEAD_LEN).map(ContentKind::of)
     }
 
-    /// The target ID that the code object itself records, which every ELF for an AMD GPU does.
+    /// The target ID that the code object itself records, as every ELF for an AMD GPU does.
     pub fn recorded_target(&self) -> Option<String> {
         amdgpu::target_id(self.bundle.head(self.index, ContentKind::HEAD_LEN)?)
     }
 
-    /// Its bytes: borrowed from the file if they lie there in one piece, otherwise restored, or inflated and checked.
+    /// The bytes: borrowed from the file if they are contiguous in it, otherwise restored, or inflated and checked.
     ///
     /// # Errors
     /// Those of [`write_to`](Self::write_to).
@@ -321,7 +321,7 @@ impl<'f> CodeObject<'f> {
         self.bundle.bytes(self.index)
     }
 
-    /// Writes its bytes to `out`, without holding all of them in memory. What was written is wrong unless this succeeds.
+    /// Writes the bytes to `out`, without holding all of them in memory. The output is valid only if this succeeds.
     ///
     /// # Errors
     /// Those of [`Bundle::write_to`].
@@ -329,20 +329,22 @@ impl<'f> CodeObject<'f> {
         self.bundle.write_to(self.index, out)
     }
 
-    /// The code object as it lies in the file; none where it is compressed, or has to be restored.
+    /// The code object as a slice of the file; none if it is compressed or has to be restored.
     pub fn in_place(&self) -> Option<Slice<'f>> {
         self.bundle.in_place(self.index)
     }
 
-    /// The code object as a slice of the searched bytes, which are to be given again: unlike other borrowed bytes, it outlives the
-    /// visit. None where it is compressed, has to be restored, or lies in a file beside a thin archive.
+    /// The code object as a slice of the searched bytes, which the caller passes again. Unlike other borrowed bytes,
+    /// the slice outlives the visit. None if the code object is compressed, has to be restored, or lies in a separate
+    /// file of a thin archive.
     pub fn slice_of<'a>(&self, searched: &'a [u8]) -> Option<&'a [u8]> {
         let is_inside = matches!(self.place.origin(), Origin::File(file) if file == self.place.file());
         let range = self.range().filter(|_| is_inside && self.bundle.compressed.is_none())?;
         bytes::slice(searched, range.start, range.end.checked_sub(range.start)?)
     }
 
-    /// Its URI, as [`Place::uri`] forms it; none if it lies in no one piece, or the searched bytes are of no file.
+    /// The URI, in the form of [`Place::uri`]; none if the bytes are not contiguous, or the searched bytes are not from
+    /// a file.
     ///
     /// # Errors
     /// Those of [`Place::uri`].
@@ -350,7 +352,7 @@ impl<'f> CodeObject<'f> {
         uri(self.place, self.bundle.compressed.map(|_| self.bundle_range()).transpose()?, self.range())
     }
 
-    /// The ID, safe to print on a terminal. One of more than 4096 bytes is cut, and ends in `...`.
+    /// The ID, safe to print on a terminal. An ID of more than 4096 bytes is cut and ends in `...`.
     pub fn shown_id(&self) -> String {
         short_name(&self.entry.id, ID_MAX)
     }

@@ -1,13 +1,13 @@
-//! What a code object is, by how it begins.
+//! Identifies the kind of a code object by its first bytes.
 
 use crate::bytes::slice;
 use crate::container::magic::Magic;
 
-/// What a code object is.
+/// The kind of a code object's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum ContentKind {
-    /// Nothing at all, as hosts are in most bundles.
+    /// No content, as for hosts in most bundles.
     Empty,
     /// An ELF object, program or library.
     Elf,
@@ -32,12 +32,13 @@ pub enum ContentKind {
 }
 
 impl ContentKind {
-    /// How many bytes tell.
+    /// The number of bytes that identify the kind.
     pub const HEAD_LEN: u64 = 512;
 
-    /// What begins with `head`: all of it if it is short, [`HEAD_LEN`](Self::HEAD_LEN) bytes otherwise.
+    /// The kind of content that begins with `head`: all of it if it is short, [`HEAD_LEN`](Self::HEAD_LEN) bytes
+    /// otherwise.
     pub fn of(head: &[u8]) -> Self {
-        // A copy: as the bytes of a mapped file may change, none of them are taken for text before.
+        // Copied, because the bytes of a mapped file may change while they are checked as text.
         let head = &slice(head, 0, Self::HEAD_LEN).unwrap_or(head).to_vec();
         match Magic::identify(head) {
             Magic::Cubin => Self::Cubin,
@@ -92,7 +93,7 @@ impl ContentKind {
 fn is_text(head: &[u8]) -> bool {
     let valid = match std::str::from_utf8(head) {
         Ok(text) => text,
-        // The last character may be cut.
+        // The last character may be cut off.
         Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => {
             std::str::from_utf8(head.get(..error.valid_up_to()).unwrap_or_default()).unwrap_or_default()
         }
@@ -101,7 +102,7 @@ fn is_text(head: &[u8]) -> bool {
     !valid.is_empty() && valid.chars().all(|c| !c.is_control() || c.is_ascii_whitespace())
 }
 
-/// PTX has its version in front of everything but comments.
+/// Returns whether this is PTX, whose version is preceded by nothing but comments.
 fn is_ptx(head: &[u8]) -> bool {
     head.split(|&byte| byte == b'\n').any(|line| line.trim_ascii_start().starts_with(b".version "))
 }

@@ -1,6 +1,6 @@
-//! Finding device code in any file, by content.
+//! Finds device code in any file, by content.
 //!
-//! | a file, or a part of one, that begins like | is looked into as |
+//! | a file, or a part of one, that begins like | is searched as |
 //! |---|---|
 //! | `__CLANG_OFFLOAD_BUNDLE__`, `CCOB` | bundles, plain and compressed, many in a row |
 //! | a comment line with a start marker | a text bundle |
@@ -10,12 +10,12 @@
 //! | bitcode | the offload binaries that it embeds |
 //! | `ar` archive, zip file (Python wheels) | each member as any of these |
 //!
-//! What is recognised, but not read (CUDA fatbins, compressed archives and others), is reported by name.
+//! Formats that are recognised but not read (CUDA fatbins, compressed archives and others) are reported by name.
 //!
-//! A code object that is itself a bundle or an offload binary is looked into too. Nothing but headers is read: of a
-//! compressed bundle, the beginning is inflated, of a deflated member of a zip file all of it, if it begins like
-//! one of the above. What is broken is reported in its place, and the rest is still found, up to what a file of its size
-//! may cost.
+//! A code object that is itself a bundle or an offload binary is searched too. Only headers are read: the beginning of
+//! a compressed bundle is inflated, and the whole of a deflated zip member if it begins like one of the above. Broken
+//! parts are reported as findings, and the search continues with the rest, up to a cost limit that depends on the size
+//! of the file.
 //!
 //! # Which GPUs does a file carry code for?
 //!
@@ -67,58 +67,58 @@ use crate::container::sequence::Inflate;
 use crate::error::Result;
 use crate::io::input::Slice;
 
-/// How a file is searched for device code.
+/// The settings of a search for device code.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Scan {
-    /// How much of compressed bundles is inflated.
+    /// How much of each compressed bundle is inflated.
     pub inflate: Inflate,
-    /// Which stored members of zip files are read as a whole and held against their checksums. Members that have to be
-    /// inflated always are.
+    /// Which stored members of zip files are read completely and compared with their checksums. Compressed members that
+    /// have to be inflated are always checked.
     pub checksums: Checksums,
-    /// How much compressed containers and members of zip files may inflate to. What lies in one another may come to
-    /// [`nested`](Limits::nested) or 1040 times the file in bytes, whichever is more, and to 250,000 bundles, code objects
-    /// and faults.
+    /// The limits on the inflated size of compressed containers and members of zip files. Nested containers are limited
+    /// to [`nested`](Limits::nested) bytes or 1040 times the size of the file, whichever is more, and to 250,000
+    /// bundles, code objects and faults.
     pub limits: Limits,
 }
 
 impl Default for Scan {
-    /// Headers only.
+    /// Reads headers only.
     fn default() -> Self {
         Self { inflate: Inflate::Headers, checksums: Checksums::None, limits: Limits::default() }
     }
 }
 
-/// Members of a zip file whose checksums are compared with their bytes.
+/// Which members of a zip file are compared with their checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checksums {
-    /// None: their bytes are not read for that.
+    /// None: no member is read for its checksum.
     None,
-    /// Those in which device code is found, after it was handed to the visitor.
+    /// Members in which device code is found, after it was passed to the visitor.
     OfFound,
-    /// All.
+    /// All members.
     OfAll,
 }
 
-/// Takes what is found.
+/// The callback that receives findings.
 pub type Visitor<'v> = dyn FnMut(Finding<'_>) -> Result<()> + 'v;
 
 impl Scan {
-    /// Hands all that is found in some bytes, or in an [`Input`](crate::io::Input), to `visitor`, in their order. The members
-    /// of a thin archive are read only if that is an input.
+    /// Passes all findings in some bytes, or in an [`Input`](crate::io::Input), to `visitor`, in file order. The
+    /// members of a thin archive are read only if the data is an input.
     ///
     /// # Errors
-    /// Those of the visitor, which end the search. What is wrong with the file is a [`Finding::Broken`].
+    /// Those of the visitor, which end the search. Faults in the file are reported as [`Finding::Broken`].
     pub fn run<'a>(&self, data: impl Into<Slice<'a>>, visitor: &mut Visitor<'_>) -> Result<()> {
         let data = data.into();
         walk::Walk::new(*self, data, visitor).file(data).map(|_| ())
     }
 
-    /// Hands the offload binaries that LLVM's packager finds in a file to `visitor`, in the order of the file, and what follows them
-    /// as [`Finding::Trailing`]. Returns the files that were read.
+    /// Passes the offload binaries that LLVM's packager finds in a file to `visitor`, in file order, and the bytes
+    /// after them as [`Finding::Trailing`]. Returns the files that were read.
     ///
     /// # Errors
-    /// The first one, of the file or of the visitor.
+    /// The first error, of the file or of the visitor.
     pub(crate) fn run_as_packager<'a>(&self, data: Slice<'a>, visitor: &mut Visitor<'_>) -> Result<Sources<'a>> {
         walk::Walk::of_packager(*self, data, visitor).file(data)
     }
@@ -133,7 +133,7 @@ mod tests {
     use crate::container::binary::Binary;
     use crate::container::sequence::Bundles;
 
-    /// A bundle, a compressed one, and others.
+    /// A plain bundle, a compressed bundle, and others.
     const MIXED: &[u8] = include_bytes!("../../fixtures/sequence/mixed.bundle");
 
     #[test]

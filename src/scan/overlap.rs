@@ -1,8 +1,9 @@
-//! Sections of an ELF file whose bundles are to be written anew, and other sections that share bytes with them.
+//! Finds the sections of an ELF file whose bundles are to be rewritten, and refuses those that share bytes with other
+//! sections.
 //!
-//! No linker makes files where they do. The bytes of the other section, or of the tables of headers, would change with the bundles, so
-//! that neither can be rewritten. Several sections with device code in exactly the same place are one; a section without bytes in the
-//! file (`SHT_NOBITS`) shares none.
+//! No linker writes such files. Rewriting the bundles would change the bytes of the other section, or of the tables of
+//! headers. Several device code sections with exactly the same range count as one. A section without bytes in the file
+//! (`SHT_NOBITS`) shares none.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::{BTreeMap, HashSet};
@@ -21,15 +22,15 @@ use crate::io::input::Slice;
 /// Two sections that share bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Overlap {
-    /// The name of the one with bundles.
+    /// The name of the section with bundles.
     bundles: String,
-    /// The other one, or which table.
+    /// The other section or table.
     other: String,
-    /// The first byte that they share.
+    /// The first shared byte.
     offset: u64,
 }
 
-/// A section as it lies in the file.
+/// A section and its range in the file.
 struct Lying<'d> {
     what: What<'d>,
     range: Range<u64>,
@@ -57,15 +58,15 @@ impl What<'_> {
     }
 }
 
-/// The sections of an ELF file that begin with a bundle, in the order of their offsets, each place once.
+/// The sections of an ELF file that begin with a bundle, in the order of their offsets, each range once.
 ///
 /// # Errors
-/// [`Error::Refused`] if one of them shares bytes with another section or with a table of headers, [`Error::Malformed`] if the
-/// sections cannot be read.
+/// [`Error::Refused`] if one of them shares bytes with another section or with a table of headers, [`Error::Malformed`]
+/// if the sections cannot be read.
 pub(crate) fn bundle_sections(data: Slice<'_>) -> Result<Vec<Slice<'_>>> {
-    // All names together are no longer than what this allows.
+    // This call limits the total length of the names.
     let device = sections::read(data.bytes(), data.offset()).with_path(data.path())?.chosen;
-    // The table of sections may have any order.
+    // The section table may be in any order.
     let mut runs = BTreeMap::new();
     for Chosen { range, .. } in device.iter().filter(|section| section.holds.is_read()) {
         let run = data.slice(range.start, range.end.saturating_sub(range.start));
@@ -89,7 +90,8 @@ pub(crate) fn bundle_sections(data: Slice<'_>) -> Result<Vec<Slice<'_>>> {
     }
 }
 
-/// The first section in the order of the file that shares bytes with one that `has_bundles`. Offsets in errors count from `base`.
+/// The first section in file order that shares bytes with a section that `has_bundles`. Offsets in errors count from
+/// `base`.
 fn find(
     data: &[u8],
     base: u64,
@@ -111,7 +113,7 @@ fn find(
     Ok(first_overlap(lying))
 }
 
-/// Where an ELF file has its headers.
+/// The locations of an ELF file's headers.
 fn tables<'d, Elf: FileHeader<Endian = Endianness>>(file: &ElfFile<'d, Elf>) -> Vec<Lying<'d>> {
     let (header, endian) = (file.elf_header(), file.endian());
     let table = |name, start: u64, size: u16, count: usize| {
@@ -133,7 +135,7 @@ fn first_overlap(mut lying: Vec<Lying<'_>>) -> Option<Overlap> {
     lying.dedup_by(|next, kept| next.has_bundles && kept.has_bundles && next.range == kept.range);
     let end_of = |&index: &usize| lying.get(index).map(|section| section.range.end);
     let further = |kept: Option<usize>, index: usize| kept.into_iter().chain([index]).max_by_key(end_of);
-    // Of those so far, the ones that reach furthest.
+    // The sections so far that reach furthest.
     let (mut furthest, mut furthest_bundles) = (None, None);
     for (index, section) in lying.iter().enumerate() {
         let before = if section.has_bundles { furthest } else { furthest_bundles };
@@ -179,7 +181,7 @@ mod tests {
             let found = Some(("bundles".to_owned(), "the section 'other'".to_owned(), offset));
             let sections = [("far", 0..10), ("other", other.clone()), bundles.clone(), ("end", 300..400)];
             assert_eq!(overlap(&sections), found, "{other:?}");
-            // Another one that ends before does not hide it, nor a second name for the bundles.
+            // Neither a shorter section nor a second name for the bundles hides the overlap.
             let hidden = [bundles.clone(), ("bundles", 100..200), ("short", 20..30), ("other", other.clone())];
             assert_eq!(overlap(&hidden), found, "{other:?}");
         }

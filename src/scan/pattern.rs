@@ -1,17 +1,17 @@
-//! Which code objects are meant: patterns over bundle entry IDs and target IDs.
+//! Selects code objects by patterns over bundle entry IDs and target IDs.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use super::found::{CodeObject, KnownId};
 use crate::id::target_id::TargetId;
 use crate::id::{Compatibility, EntryId, OffloadKind, Rules};
 
-/// A choice of code objects.
+/// A selection of code objects.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Selection {
-    /// What they are for: a code object matches if it matches any of these, or if there are none.
+    /// The targets: a code object matches if any pattern matches it, or if the list is empty.
     pub targets: Vec<Pattern>,
-    /// Their offload kind: any of these, or any at all if there are none.
+    /// The offload kinds: a code object matches if it has one of them, or if the list is empty.
     pub kinds: Vec<OffloadKind>,
     /// How targets are compared.
     pub comparison: Comparison,
@@ -20,11 +20,11 @@ pub struct Selection {
 /// How the target of a code object is compared with a pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Comparison {
-    /// A code object matches if it can run where the pattern asks for one; a pattern without features takes every code
+    /// A code object matches if it can run on the pattern's target. A pattern without features matches every code
     /// object of its processor.
     #[default]
     Compatible,
-    /// Both are the same.
+    /// The target and the pattern are the same.
     Exact,
 }
 
@@ -42,7 +42,7 @@ enum Form {
     Glob(glob::Pattern),
 }
 
-/// A text that is not a valid pattern, and the reason.
+/// The error for a text that is not a valid pattern, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is not a valid pattern: {reason}")]
 pub struct PatternError {
@@ -51,14 +51,14 @@ pub struct PatternError {
 }
 
 impl PatternError {
-    /// Why it is none.
+    /// The reason why the text is not a pattern.
     pub fn reason(&self) -> &str {
         &self.reason
     }
 }
 
 impl Pattern {
-    /// A pattern: a bundle entry ID, a target ID, or either with the wildcards `*`, `?` and `[...]`.
+    /// Parses a bundle entry ID, a target ID, or either with the wildcards `*`, `?` and `[...]`.
     ///
     /// # Errors
     /// [`PatternError`] for an empty text, wildcards that do not parse, and target features without a sign.
@@ -110,12 +110,12 @@ impl Pattern {
 }
 
 impl Selection {
-    /// Whether a code object is meant. Where neither targets nor kinds are named, all are but those of hosts.
+    /// Returns whether a code object is selected. Without targets and kinds, all but host code objects are.
     pub fn takes(&self, code_object: &CodeObject<'_>) -> bool {
         self.takes_id(&code_object.known_id())
     }
 
-    /// Whether a code object with this ID is meant.
+    /// Returns whether a code object with this ID is selected.
     pub(crate) fn takes_id(&self, id: &KnownId) -> bool {
         if self.targets.is_empty() && self.kinds.is_empty() {
             return !id.is_host();
@@ -124,12 +124,12 @@ impl Selection {
             && (self.targets.is_empty() || self.targets.iter().any(|pattern| self.target_takes(pattern, id)))
     }
 
-    /// Whether a code object with this ID is for one of the targets, whatever its kind.
+    /// Returns whether a code object with this ID matches a target pattern, whatever its kind.
     pub(crate) fn target_takes(&self, pattern: &Pattern, id: &KnownId) -> bool {
         pattern.matches(id, self.comparison)
     }
 
-    /// Whether a code object with this ID is of a kind.
+    /// Returns whether a code object with this ID has an offload kind.
     pub(crate) fn kind_takes(kind: OffloadKind, id: &KnownId) -> bool {
         id.parsed.as_ref().is_some_and(|id| id.kind().is_compatible_with(kind, Rules::default()))
     }

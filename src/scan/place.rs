@@ -1,4 +1,4 @@
-//! Where device code lies: the way into a file, member by member and section by section.
+//! Records where device code is in a file: the path through members and sections.
 
 use std::fmt;
 use std::ops::Range;
@@ -22,20 +22,20 @@ pub enum Step {
     Section(Vec<u8>),
     /// An object that bitcode embeds, counted from 0.
     Embedded(usize),
-    /// The code object with this bundle entry ID, which is a bundle itself.
+    /// The code object with this bundle entry ID, which is itself a bundle.
     Entry(Vec<u8>),
 }
 
-/// What the offsets of a place count from.
+/// The base of the offsets of a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// This file: the one that was searched, or a member of a thin archive, which is a file of its own.
+    /// This file: the searched file, or a member of a thin archive, which is a separate file.
     File(PathBuf),
-    /// The bytes of the innermost step that had to be inflated, which lie in no file.
+    /// The bytes of the innermost inflated step, which are not in any file.
     Inflated,
 }
 
-/// The way to some device code.
+/// The location of device code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     file: PathBuf,
@@ -54,12 +54,12 @@ impl Place {
         Self { steps, ..self.clone() }
     }
 
-    /// The same place, its bytes no longer those of the file.
+    /// The same place, with its bytes inflated rather than in the file.
     pub(super) fn inflated(self) -> Self {
         Self { origin: Origin::Inflated, ..self }
     }
 
-    /// The same place, its bytes those of another file.
+    /// The same place, with its bytes in another file.
     pub(super) fn in_file(self, file: &Path) -> Self {
         Self { origin: Origin::File(file.to_owned()), ..self }
     }
@@ -69,7 +69,7 @@ impl Place {
         &self.file
     }
 
-    /// What its names take in memory, in bytes.
+    /// The memory that its names take, in bytes.
     pub(crate) fn weight(&self) -> u64 {
         let name = |step: &Step| match step {
             Step::Member(name) | Step::Section(name) | Step::Entry(name) => len_u64(name),
@@ -78,17 +78,17 @@ impl Place {
         self.steps.iter().map(name).fold(0, u64::saturating_add)
     }
 
-    /// The steps from the file to the place; none if the file itself is the place.
+    /// The steps from the file to the place; empty if the file itself is the place.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// What the offsets of the bundles at this place count from.
+    /// The base of the offsets of bundles at this place.
     pub fn origin(&self) -> &Origin {
         &self.origin
     }
 
-    /// The file that its bytes lie in; of inflated bytes, the one that was searched.
+    /// The file that holds its bytes; for inflated bytes, the searched file.
     pub(crate) fn origin_file(&self) -> &Path {
         match &self.origin {
             Origin::File(file) => file,
@@ -96,7 +96,7 @@ impl Place {
         }
     }
 
-    /// The name of the innermost member on the way.
+    /// The name of the innermost member on the path.
     pub(crate) fn innermost_member(&self) -> Option<&[u8]> {
         self.steps.iter().rev().find_map(|step| match step {
             Step::Member(name) => Some(name.as_slice()),
@@ -104,13 +104,13 @@ impl Place {
         })
     }
 
-    /// The names of the members on the way, joined by slashes; none if there are none.
+    /// The names of the members on the path, joined by slashes; none without members.
     pub fn member(&self) -> Option<String> {
         let names: Vec<String> = self.steps.iter().filter_map(Step::member_name).collect();
         (!names.is_empty()).then(|| names.join("/"))
     }
 
-    /// The name of the last section on the way.
+    /// The name of the last section on the path.
     pub fn section(&self) -> Option<String> {
         self.steps.iter().rev().find_map(|step| match step {
             Step::Section(name) => Some(printable_name(name)),
@@ -121,12 +121,13 @@ impl Place {
     /// The URI of a range of bytes at this place, as ROCm's debuggers and profilers name code objects
     /// (`file://<path>#offset=<n>&size=<n>`, both in bytes).
     ///
-    /// What no reader can find by offset and size alone has further fields: `member=<name>` where the range lies in
-    /// an inflated member, and `inflated-offset=<n>&inflated-size=<n>` where it lies in the compressed bundle at
-    /// `range`.
+    /// Code objects that a reader cannot find by offset and size alone have further fields: `member=<name>` if the
+    /// range is in an inflated member, and `inflated-offset=<n>&inflated-size=<n>` for the range in the compressed
+    /// bundle at `range`.
     ///
     /// # Errors
-    /// [`Error::Io`](crate::Error::Io) if the file has a relative path, and the system does not tell what it is relative to.
+    /// [`Error::Io`](crate::Error::Io) if the file has a relative path, and the system does not report the current
+    /// directory.
     pub fn uri(&self, range: Range<u64>, inflated: Option<Range<u64>>) -> Result<String> {
         let file = self.origin_file();
         let file = std::path::absolute(file).with_path(file)?;
@@ -144,7 +145,7 @@ impl Place {
 }
 
 impl Error {
-    /// The same error, with the place if the file alone does not tell it.
+    /// The same error, with the place added unless the file alone identifies it.
     pub fn at(self, place: &Place) -> Self {
         if place.steps().is_empty() {
             return self;
@@ -175,7 +176,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// The file, then each step in parentheses, as linkers name members. All may stand on a terminal.
+/// The file, then each step in parentheses, as linkers name members. All of it is safe to print on a terminal.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&printable(&self.file.to_string_lossy()))?;

@@ -1,25 +1,25 @@
-//! The sections of host objects, libraries and programs that hold device code.
+//! Finds the sections of host objects, libraries and programs that hold device code.
 //!
 //! | section | content |
 //! |---|---|
-//! | `.hip_fatbin`; `.hip_fat` in COFF and PE | bundles, one after another, those of a linked library at multiples of 4096 |
-//! | ELF type `SHT_LLVM_OFFLOADING`, 0x6FFF4C0B; `.llvm.offloading`; `.llvm.of` in PE | offload binaries, one after another |
+//! | `.hip_fatbin`; `.hip_fat` in COFF and PE | consecutive bundles, in a linked library at multiples of 4096 |
+//! | ELF type `SHT_LLVM_OFFLOADING`, 0x6FFF4C0B; `.llvm.offloading`; `.llvm.of` in PE | consecutive offload binaries |
 //! | `__CLANG_OFFLOAD_BUNDLE__<entry ID>` | a code object of a fat object |
 //!
-//! Recognised, but not read:
+//! Recognised but not read:
 //!
 //! | section | content |
 //! |---|---|
 //! | `.nv_fatbin`, `__nv_relfatbin`; `.nv_fatb`, `__nv_rel` in PE | CUDA fatbins |
-//! | `__CLANG_OFFLOAD_BUNDLE__sycl-<triple>` of what is linked; `OFFLOAD_DEVICE_CODE` | SYCL device images of DPC++ |
-//! | `.tgtimg` | where these images lie |
-//! | `.rocm_kpack_ref`; `.kpackrf` in PE | which kpack archives hold the device code of a split ROCm library |
+//! | `__CLANG_OFFLOAD_BUNDLE__sycl-<triple>` of linked files; `OFFLOAD_DEVICE_CODE` | SYCL device images of DPC++ |
+//! | `.tgtimg` | the locations of SYCL device images |
+//! | `.rocm_kpack_ref`; `.kpackrf` in PE | names of kpack archives with the device code of a split ROCm library |
 //!
 //! Names: clang 22.1.8, both HIP drivers; CUDA 13.5; DPC++ 2025.3; rocm-kpack of February 2026.
 //!
-//! LLVM's packager looks for offload binaries alone, and for fewer of them: see [`of_packager`].
+//! LLVM's packager looks for offload binaries only, in fewer places: see [`of_packager`].
 //!
-//! Rejected: what `container::host` rejects.
+//! Rejected: everything that `container::host` rejects.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use object::ObjectKind;
@@ -30,28 +30,28 @@ use crate::container::host::{self, Chosen, Section};
 use crate::container::magic::{Magic, Unread};
 use crate::error::Malformed;
 
-/// What a section holds.
+/// The content of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holds {
-    /// Containers that are read, as the content tells.
+    /// Containers that are read; their format is detected by content.
     Containers,
-    /// The same, for LLVM's packager too: it takes them for offload binaries.
+    /// Containers that LLVM's packager reads too: it treats them as offload binaries.
     OffloadBinaries,
-    /// A code object of a fat object, together with sections of the same kind.
+    /// A code object of a fat object, which consists of all sections of this kind.
     FatObject,
-    /// Something that is recognised, but not read.
+    /// A format that is recognised but not read.
     Unread(Unread),
 }
 
-/// How a section is told by its header.
+/// How the header of a section identifies it.
 #[derive(Clone, Copy)]
 enum Header {
-    /// By its type, which ELF alone has.
+    /// By its type (ELF only).
     Type(SectionType),
     /// By its name.
     Is(&'static str),
     Begins(&'static str),
-    /// The same, unless the file is yet to be linked.
+    /// By the start of its name, in linked files only.
     BeginsLinked(&'static str),
 }
 
@@ -59,10 +59,10 @@ const CUDA: Holds = Holds::Unread(Unread::device_code("CUDA fatbins"));
 const SYCL: Holds = Holds::Unread(Unread::device_code("SYCL device images"));
 const KPACK: Holds = Holds::Unread(Unread::device_code("reference to kpack archives"));
 
-/// What lld makes of `.llvm.offloading` in programs and libraries, which have no table for longer names.
+/// The name that lld gives `.llvm.offloading` in programs and libraries, which have no table for longer names.
 const CUT_NAME: &str = ".llvm.of";
 
-/// What sections hold. The first row that fits counts.
+/// The known sections and their content. The first matching row applies.
 const SECTIONS: [(Header, Holds); 15] = [
     (Header::Type(SectionType(0x6fff_4c0b)), Holds::OffloadBinaries),
     (Header::Is(".hip_fatbin"), Holds::Containers),
@@ -103,17 +103,17 @@ fn is_linked(section: &Section<'_>) -> bool {
     section.object != ObjectKind::Relocatable
 }
 
-/// The sections of an object, as far as a search wants to know.
+/// The sections of an object that matter to a search.
 pub(super) struct Sections {
-    /// Those that hold device code, in the order of the object.
+    /// The sections that hold device code, in file order.
     pub(super) chosen: Vec<Chosen<Holds>>,
-    /// Whether the object is linked, so that nothing is to be filled in any more.
+    /// Whether the object is linked, so that its empty sections stay empty.
     pub(super) is_linked: bool,
-    /// How many sections there are in all.
+    /// The total number of sections.
     pub(super) count: usize,
-    /// The names of those that would hold bundles or offload binaries, but take no bytes of the file.
+    /// The names of sections for bundles or offload binaries that have no content in the file.
     pub(super) empty: Vec<Vec<u8>>,
-    /// Why it cannot be told of some of them whether they hold device code.
+    /// Why some sections cannot be identified.
     pub(super) hidden: Option<Malformed>,
 }
 
@@ -135,7 +135,7 @@ pub(super) fn read(data: &[u8], base: u64) -> Result<Sections, Malformed> {
             check::elf::check_names(data).err().map(|malformed| malformed.moved(base))
         }
         0 => None,
-        // Linkers and `strip` leave names behind that were in a table which a program no longer has.
+        // Linkers and `strip` leave references to a name table that a program no longer has.
         _ if host::has_no_names(data) => None,
         _ => Some(Malformed::Object { what: format!("the names of {nameless} sections cannot be read"), offset: base }),
     };
@@ -146,8 +146,8 @@ fn holds(section: &Section<'_>) -> Option<Holds> {
     SECTIONS.iter().find(|(header, _)| header.fits(section)).map(|(_, holds)| *holds)
 }
 
-/// Where LLVM's packager finds offload binaries in an object, in the order of its sections: in ELF files the type of a section
-/// tells, in others the name, which is only cut where linkers cut it. Offsets in errors count from `base`.
+/// The sections in which LLVM's packager finds offload binaries, in file order. In ELF files they are identified by
+/// type; in others by name, which may be cut only as linkers cut it. Offsets in errors count from `base`.
 ///
 /// # Errors
 /// Those of [`host::sections`], and names of COFF and PE that cannot be read.

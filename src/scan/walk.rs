@@ -1,4 +1,4 @@
-//! The walk through a file: what each part of it is, and what lies in that.
+//! Walks through a file: identifies each part and searches the parts inside it.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::path::Path;
@@ -22,37 +22,37 @@ use crate::container::{Container, bitcode, host};
 use crate::error::{Error, FileKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 
-/// How deep containers may lie in containers.
+/// The maximum nesting depth of containers.
 const DEPTH_MAX: u32 = 16;
 
-/// How much of a member is inflated to tell whether it is worth more.
+/// The number of bytes of a member that are inflated to identify it.
 const HEAD: u64 = 4096;
 
-/// An ELF file whose sections, in which device code would be found, are not named.
+/// An ELF file without section headers, so that its device code cannot be located.
 const NO_SECTIONS: Unread = Unread::anything("ELF file without section headers");
 
-/// A section for device code that has none of its own: the file holds nothing but debugging information, or was split.
+/// A device code section without content: the file was split, or holds only debugging information.
 const NO_CONTENT: Unread = Unread::anything("section for device code without content in this file");
 
-/// A walk, and who is told what it finds.
+/// A walk and its visitor.
 pub(super) struct Walk<'a, 'w, 'v> {
     scan: Scan,
     reach: Reach,
     sources: Sources<'a>,
     budget: Budget,
-    /// How many bundles were found.
+    /// The number of bundles found.
     bundles: u64,
     visitor: &'w mut Visitor<'v>,
 }
 
-/// Which parts of a file a walk looks into.
+/// The parts of a file that a walk searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
-    /// All that may hold device code.
+    /// All parts that may hold device code.
     Everything,
-    /// Where LLVM's packager finds offload binaries: in the file itself, in sections of objects, in bitcode, and in members of
-    /// archives that are any of these. What it finds there it takes for offload binaries unseen; nothing in images is searched. No
-    /// budget limits it, and the first error ends it.
+    /// The places where LLVM's packager finds offload binaries: the file itself, sections of objects, bitcode, and
+    /// members of archives that are any of these. Their content is treated as offload binaries without detection, and
+    /// images are not searched. No budget applies, and the first error ends the walk.
     Packager,
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn file_kind(data: &[u8]) -> FileKind {
     let is_fat = |sections: Sections| sections.chosen.iter().any(|section| section.holds == Holds::FatObject);
     match Magic::identify(data) {
         _ if data.is_empty() => FileKind::Empty,
-        // One that is compressed: the other forms are bundles.
+        // A compressed fat object: the other forms are bundles.
         Magic::Bundle | Magic::CompressedBundle => FileKind::FatObject,
         Magic::OffloadBinary => FileKind::OffloadBinary,
         Magic::Bitcode => FileKind::Bitcode,
@@ -69,7 +69,7 @@ pub(crate) fn file_kind(data: &[u8]) -> FileKind {
         magic @ (Magic::Elf | Magic::BrokenElf | Magic::Coff | Magic::Pe) => {
             match (magic, sections::read(data, 0).map(is_fat)) {
                 (_, Ok(true)) => FileKind::FatObject,
-                // Anything may begin like a COFF object.
+                // Any data may begin like a COFF object.
                 (Magic::Coff, Err(_)) => FileKind::Other,
                 (Magic::Coff, Ok(_)) => FileKind::Coff,
                 (Magic::Pe, _) => FileKind::Pe,
@@ -88,7 +88,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         Self { scan, reach: Reach::Everything, sources, budget, bundles: 0, visitor }
     }
 
-    /// A walk that goes no further than LLVM's packager.
+    /// A walk with the reach of LLVM's packager.
     pub(super) fn of_packager(scan: Scan, data: Slice<'a>, visitor: &'w mut Visitor<'v>) -> Self {
         Self { reach: Reach::Packager, ..Self::new(scan, data, visitor) }
     }
@@ -124,7 +124,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Magic::Elf | Magic::AmdGpu | Magic::Cubin | Magic::Coff | Magic::Pe => {
                 self.object(place, data, magic, depth)
             }
-            // LLVM's packager takes anything else for a file without offload binaries.
+            // LLVM's packager treats anything else as a file without offload binaries.
             _ if self.reach == Reach::Packager => Ok(()),
             Magic::BrokenElf => self.object(place, data, magic, depth),
             Magic::Bundle | Magic::CompressedBundle | Magic::TextBundle => {
@@ -139,7 +139,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         self.bundles(place, data, &OffloadBinary::default(), |_| Ok(Format::OffloadBinary), depth)
     }
 
-    /// Whether the search may go on after what this costs. That it may not is told once.
+    /// Charges a cost. Returns whether the search may continue; an exceeded limit is reported once.
     fn spend(
         &mut self,
         place: &Place,
@@ -173,7 +173,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     }
 
     fn broken(&mut self, place: &Place, data: Slice<'_>, error: Error) -> Result<()> {
-        // Nothing is wrong with the data when a temporary file cannot be written.
+        // A failure to write a temporary file is not a fault in the data.
         if self.reach == Reach::Packager || matches!(error, Error::Temporary { .. }) {
             return Err(error);
         }
@@ -184,7 +184,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         self.tell(1, data, Finding::Unread { place, offset: data.offset(), what })
     }
 
-    /// Bundles of one family, one after another.
+    /// Walks consecutive bundles of one family.
     fn bundles(
         &mut self,
         place: &Place,
@@ -228,7 +228,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         self.scan.inflate == Inflate::Whole || bundle.compressed.is_some_and(has_no_end)
     }
 
-    /// One of them.
+    /// Reports one bundle and searches it.
     fn bundle(&mut self, data: Slice<'_>, found: &Found<'_>, depth: u32) -> Result<()> {
         let Found { place, bundle, .. } = *found;
         let ids = place.weight().saturating_add(budget::ids_len(bundle));
@@ -242,9 +242,9 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         Ok(())
     }
 
-    /// The code objects of a bundle that are bundles themselves.
+    /// Searches the code objects of a bundle that are bundles themselves.
     fn nested(&mut self, place: &Place, around: Slice<'_>, bundle: &Bundle<'_>, depth: u32) -> Result<()> {
-        // Entries can name the same bytes again and again; those of compilers never do.
+        // Entries may share bytes without limit; those of compilers never do.
         let stored_len = match bundle.stored_len() {
             Ok(stored_len) => stored_len,
             Err(error) => return self.broken(place, around, error),
@@ -281,7 +281,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                     Err(error @ Error::Temporary { .. }) => return Err(error),
                     Err(_) => continue,
                 };
-                // Its offsets count from its own start, not from that of what was inflated around it.
+                // Its offsets count from its own start, not from that of the inflated data around it.
                 let content = content.as_slice();
                 let content = Input::set_aside(content.path(), content.bytes()).with_path(content.path())?;
                 self.look(&place.inflated(), content.as_slice(), depth)?;
@@ -308,7 +308,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         Ok(())
     }
 
-    /// An ELF file for a GPU: a bundle of one, so to speak.
+    /// Reports an ELF file for a GPU as a bundle with one entry.
     fn code_object(&mut self, place: &Place, data: Slice<'_>) -> Result<()> {
         let container = amdgpu::Bare;
         match Bundles::new(data, &container, self.scan.inflate).next() {
@@ -368,7 +368,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Holds::Unread(what) => self.unread(&place, section, what),
             Holds::Containers | Holds::OffloadBinaries => match Magic::identify(section.bytes()) {
                 magic if magic.is_container() => self.look(&place, section, depth),
-                // In an object that is yet to be linked, the code may come from another one.
+                // In an object that is not yet linked, the code may come from another object.
                 _ if section.is_empty() => Ok(()),
                 _ if !is_linked && section.bytes().iter().take(4096).all(|&byte| byte == 0) => Ok(()),
                 _ => self.tell(1, data, Finding::Trailing { place: &place, offset: section.offset() }),
@@ -414,7 +414,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         Ok(())
     }
 
-    /// A member of a thin archive, which is a file of its own.
+    /// Searches a member of a thin archive, which is a separate file.
     fn beside(&mut self, place: &Place, around: Slice<'_>, path: &Path, depth: u32) -> Result<()> {
         let place = place.clone().in_file(path);
         let input = match self.sources.enter(path) {
@@ -441,7 +441,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         error.map_or(Ok(()), |error| self.broken(place, data, error))
     }
 
-    /// A member whose bytes are in the zip file as they are, so that nothing of it has to be read for finding out what it is.
+    /// Searches a member that is stored uncompressed, so that it can be identified without being read as a whole.
     fn stored_member(&mut self, place: &Place, around: Slice<'_>, content: &ZipContent<'_>, depth: u32) -> Result<()> {
         let before = self.bundles;
         self.look(place, content.stored, depth)?;

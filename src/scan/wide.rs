@@ -1,4 +1,4 @@
-//! A bundle of any form: what `-type` tells the bundler is told by content here.
+//! Reads a bundle of any form. The form, which `-type` selects in the bundler, is detected by content here.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use super::found::Format;
@@ -12,14 +12,14 @@ use crate::container::{Container, Contents, Member, object};
 use crate::error::{Malformed, Result};
 use crate::io::piece::Piece;
 
-/// A bundle of the form that its first bytes tell.
+/// The container for bundles of any form, detected by the first bytes.
 pub(crate) struct Wide;
 
 impl Wide {
-    /// The form of a bundle that was read as one of any form.
+    /// The form of a bundle that was read as [`Wide`].
     ///
     /// # Errors
-    /// [`Malformed::NoBundleInside`] if it is compressed, and what it inflates to has none.
+    /// [`Malformed::NoBundleInside`] if it is compressed, and the inflated content has none.
     pub(crate) fn form_of(bundle: &Bundle<'_>) -> Result<Format, Malformed> {
         let what = bundle.compressed.map_or("bundle", |recorded| recorded.what);
         Self::format_of(bundle.beginning()).ok_or(Malformed::NoBundleInside { what, offset: bundle.offset })

@@ -1,11 +1,12 @@
-//! Members of zip files, of which Python wheels are some.
+//! Reads the members of zip files, such as Python wheels.
 //!
-//! What the central directory says counts, as for all readers. A member is stored, deflated or compressed with zstd; its
-//! claimed size is what it may inflate to.
+//! As for all readers, the central directory is authoritative. A member is stored, deflated or compressed with zstd;
+//! its claimed size limits how much is inflated.
 //!
-//! Rejected: directories that cannot be read, members outside the file, members that together claim more bytes of
-//! the file than it has (they overlap, so as to inflate the same bytes again and again), directories that list other members than
-//! they count, or none where the file begins with one, encrypted members, other methods of compression, sizes and checksums that disagree.
+//! Rejected: directories that cannot be read, members outside the file, members that together claim more bytes than the
+//! file has (they overlap, to inflate the same bytes repeatedly), directories that list more or fewer members than they
+//! count, empty directories of a file that begins with a member, encrypted members, other methods of compression, sizes
+//! and checksums that disagree.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::io::Read;
@@ -20,31 +21,31 @@ use crate::container::stream::Method;
 use crate::error::{Error, Malformed, Result};
 use crate::io::input::Slice;
 
-/// How many times its size a deflated stream can inflate to.
+/// The maximum ratio of inflated to deflated size.
 const DEFLATE_MAX: u64 = 1032;
 
-/// What a member begins with.
+/// The first bytes of a member.
 const LOCAL_HEADER: &[u8] = b"PK\x03\x04";
 
 /// A member of a zip file.
 pub(super) struct ZipMember<'a> {
     pub(super) name: Vec<u8>,
-    /// Its bytes as they are stored, or why they cannot be had.
+    /// The stored bytes, or why they cannot be read.
     pub(super) content: Result<ZipContent<'a>>,
 }
 
 /// The bytes of a member.
 pub(super) struct ZipContent<'a> {
-    /// How they are compressed, if they are: with zlib means deflated.
+    /// The compression method, if compressed; [`Method::Zlib`] means deflated.
     pub(super) method: Option<Method>,
     pub(super) stored: Slice<'a>,
-    /// The size in bytes when inflated, as claimed.
+    /// The claimed inflated size in bytes.
     pub(super) size: u64,
     crc: u32,
 }
 
-/// The members of a zip file that are files, in the order of its directory; and why there are no more of them, if the
-/// directory is broken behind them.
+/// The members of a zip file that are files, in directory order, and the error that ended them if the rest of the
+/// directory is broken.
 pub(super) fn members(data: Slice<'_>) -> (Vec<ZipMember<'_>>, Option<Error>) {
     let mut members = Vec::new();
     let error = read_directory(data, &mut members).err();
@@ -83,7 +84,7 @@ fn read_directory<'a>(data: Slice<'a>, members: &mut Vec<ZipMember<'a>>) -> Resu
     }
     match (listed, data.bytes().starts_with(LOCAL_HEADER)) {
         (0, true) => Err(malformed(data, 0, "the directory lists no members, but the file begins with one".to_owned())),
-        // Some writers count in 16 bits, however many members there are.
+        // Some writers store the count in 16 bits, however many members there are.
         _ if listed & 0xffff != archive.entries_hint() & 0xffff => {
             let reason = format!("the directory lists {listed} members, but claims {}", archive.entries_hint());
             Err(malformed(data, archive.directory_offset(), reason))
@@ -107,8 +108,8 @@ fn malformed(data: Slice<'_>, at: u64, reason: String) -> Error {
 }
 
 impl<'a> ZipContent<'a> {
-    /// A reader of the inflated bytes, which fails unless size and checksum are as claimed. It is at its end no later
-    /// than at the claimed size.
+    /// A reader of the inflated bytes, which fails unless size and checksum are as claimed. It ends at the claimed size
+    /// at the latest.
     pub(super) fn reader(&self) -> std::io::Result<impl Read + use<'a>> {
         let reader = self.stored.reader();
         let inflated: Box<dyn Read + 'a> = match self.method {
@@ -123,12 +124,12 @@ impl<'a> ZipContent<'a> {
         Ok(Checked { inflated, left: self.size, crc: Crc::default(), expected: self.crc })
     }
 
-    /// Reads all of it.
+    /// Reads the whole member to check it.
     pub(super) fn check(&self) -> std::io::Result<()> {
         std::io::copy(&mut self.reader()?, &mut std::io::sink()).map(|_| ())
     }
 
-    /// An error of a reader, with the place where the member lies.
+    /// A reader's error, with the location of the member.
     pub(super) fn error(&self, error: std::io::Error) -> Error {
         match Error::io(self.stored.path(), error) {
             Error::Io { path, source } if source.raw_os_error().is_none() => {
@@ -146,7 +147,7 @@ impl<'a> ZipContent<'a> {
     }
 }
 
-/// Checks on the way what a zip file claims of a member.
+/// A reader that checks the size and checksum claimed by the zip file.
 struct Checked<R> {
     inflated: R,
     left: u64,

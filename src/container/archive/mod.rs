@@ -1,10 +1,10 @@
-//! Archives of object files (`.a`, `.lib`): read in every common format, written as LLVM's GNU archives.
+//! Reads archives of object files (`.a`, `.lib`) in every common format, and writes them as LLVM's GNU archives.
 //!
 //! | offset | width | meaning |
 //! |---|---|---|
-//! | 0 | 8 | magic: `!<arch>\n`, or `!<thin>\n` when the members are files beside the archive |
+//! | 0 | 8 | magic: `!<arch>\n`, or `!<thin>\n` if the members are separate files |
 //! | 8 | | the members, one after another: |
-//! | +0 | 16 | name, ended by `/` or spaces; `/N` stands at N in the names member `//`, `#1/N` leads the content |
+//! | +0 | 16 | name, ended by `/` or spaces; `/N`: at offset N of member `//`; `#1/N`: first N bytes of the content |
 //! | +16 | 12 | modification time, decimal |
 //! | +28 | 6 | owner, decimal |
 //! | +34 | 6 | group, decimal |
@@ -15,12 +15,11 @@
 //!
 //! The members `/`, `/SYM64/` and `__.SYMDEF` hold the index: symbols, and the members that define them.
 //!
-//! [`read`](Archive::read) takes GNU, BSD, COFF and thin archives through the `object` crate and leaves the members
-//! where they are. [`plan`] makes byte for byte what LLVM 22.1.8 makes for `K_GNU` with a symbol index, deterministic;
-//! `symbols` finds what LLVM lists of ELF and COFF objects and of LLVM modules.
+//! [`read`](Archive::read) reads GNU, BSD, COFF and thin archives through the `object` crate, without copying members.
+//! [`plan`] writes the same bytes as LLVM 22.1.8 for `K_GNU`, deterministic and with a symbol index; `symbols` finds
+//! the symbols that LLVM lists for ELF and COFF objects and LLVM modules.
 //!
-//! Rejected: bytes that are no archive, a header that does not parse, a member that the archive does not hold
-//! completely.
+//! Rejected: bytes that are not an archive, a header that does not parse, an incomplete member.
 
 mod reader;
 mod sources;
@@ -36,7 +35,7 @@ use std::path::Path;
 use crate::display::shown;
 use crate::error::Error;
 
-/// An error of a member with its name behind that of the archive, as linkers write it.
+/// Adds the name of a member to the name of the archive in an error, as linkers write it.
 pub(crate) fn locate(error: Error, archive: &Path, member: &[u8]) -> Error {
     match error {
         Error::Malformed { path, source } if path == archive => {

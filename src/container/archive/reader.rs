@@ -1,7 +1,8 @@
-//! Reading an archive: its members, each in place. Formats as in the [module above](super), LLVM 22.1.8's names.
+//! Reads an archive and its members in place. The [parent module](super) documents the formats; names are as in LLVM
+//! 22.1.8.
 //!
-//! Rejected: what is no archive, headers that do not parse, members that reach behind the end of the archive or are
-//! together larger than it, names of more than 4096 bytes.
+//! Rejected: data that is not an archive, headers that do not parse, members that end after the archive or are together
+//! larger than it, names of more than 4096 bytes.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::ffi::OsStr;
@@ -16,14 +17,14 @@ use crate::display::shown;
 use crate::error::{Error, Malformed, Result};
 use crate::io::input::Slice;
 
-/// The shortest bytes that can be an archive: its magic.
+/// The length of the magic, the shortest possible archive.
 const MAGIC_LEN: u64 = 8;
 
 /// The length of a member's header.
 const HEADER_LEN: u64 = 60;
 
-/// The longest member name that is believed, in bytes: no file has a longer path. In the archive a name takes few bytes,
-/// wherever it is kept.
+/// The maximum length of a member name, in bytes: no file has a longer path. A name takes few bytes in the archive,
+/// wherever it is stored.
 const NAME_MAX: usize = 4096;
 
 /// An archive in an input.
@@ -37,17 +38,17 @@ pub struct Archive<'a> {
 pub struct ArchiveMember<'a> {
     /// The name, which may be any bytes.
     pub name: &'a [u8],
-    /// Where its content is.
+    /// The location of its content.
     pub location: Location<'a>,
 }
 
-/// Where the content of a member is.
+/// The location of a member's content.
 #[derive(Clone, Debug)]
 pub enum Location<'a> {
     /// In the archive.
     Inside(Slice<'a>),
-    /// In a file of its own, since the archive is a thin one. A relative path counts from the directory of the archive; where
-    /// the archive is bytes without a file, the path is what the archive says.
+    /// In a separate file, because the archive is a thin one. A relative path is relative to the directory of the
+    /// archive. If the archive is bytes without a file, the path is the one recorded in the archive.
     Beside(PathBuf),
 }
 
@@ -57,7 +58,7 @@ impl<'a> Archive<'a> {
         Magic::identify(data) == Magic::Archive
     }
 
-    /// The archive that `data` is.
+    /// Reads the archive in `data`.
     ///
     /// # Errors
     /// [`Error::NoArchive`] if it does not begin like one, [`Error::Malformed`] if its special members are broken.
@@ -67,7 +68,7 @@ impl<'a> Archive<'a> {
             return Err(Error::NoArchive);
         }
         let file = ArchiveFile::parse(data.bytes()).map_err(|error| broken(data, MAGIC_LEN, &error))?;
-        // Where the index or the names reach behind the end, there are no members and no error.
+        // If the index or the names extend past the end, the archive has no members and no error is reported.
         match special_members_end(data.bytes()) {
             Some(needed) if needed > data.len() => {
                 let what = "the index or the names of the archive".to_owned();
@@ -78,11 +79,11 @@ impl<'a> Archive<'a> {
         }
     }
 
-    /// The members in the order of the archive. An error ends them.
+    /// The members in archive order. An error ends the iteration.
     pub fn members(&self) -> impl Iterator<Item = Result<ArchiveMember<'a>>> + use<'a> {
         let data = self.data;
         let thin = self.file.is_thin();
-        // A lower bound of where the next header is, for errors.
+        // A lower bound of the next header's offset, for errors.
         let mut position = MAGIC_LEN;
         let mut left = data.len();
         self.file.members().map(move |member| {
@@ -102,7 +103,7 @@ impl<'a> Archive<'a> {
                 let (offset, end) = (data.offset().saturating_add(offset), data.offset().saturating_add(data.len()));
                 Error::malformed(data.path(), Malformed::Truncated { what, offset, needed: size, end })
             })?;
-            // Members of AIX archives are where a table says, which may say the same of all of them.
+            // AIX archives locate members by a table, which may give all of them the same offset.
             left = left.checked_sub(size).ok_or_else(|| {
                 let (what, expected) = ("size of a member", "together with the others no more than the archive holds");
                 let offset = data.offset().saturating_add(offset);
@@ -113,7 +114,7 @@ impl<'a> Archive<'a> {
     }
 }
 
-/// Where the index and the names that an archive begins with end, as far as their headers say.
+/// The end of the index and the names at the start of an archive, according to their headers.
 fn special_members_end(data: &[u8]) -> Option<u64> {
     if data.starts_with(&object::archive::AIX_BIG_MAGIC) {
         return None;
@@ -126,7 +127,7 @@ fn special_members_end(data: &[u8]) -> Option<u64> {
         }
         let size = bytes::text(header.get(48..58)?)?.trim_end_matches(' ').parse::<u64>().ok()?;
         end = end.checked_add(HEADER_LEN)?.checked_add(size)?;
-        // What is only not padded is all there.
+        // A member that only lacks its padding is complete.
         if end >= bytes::len_u64(data) {
             break;
         }
@@ -149,10 +150,10 @@ fn broken(data: Slice<'_>, position: u64, error: &object::read::Error) -> Error 
     Error::malformed(data.path(), Malformed::Archive { offset, reason: error.to_string() })
 }
 
-/// A member's file: names are relative to the archive.
+/// The path of a member's file: names are relative to the archive.
 fn beside(archive: &Path, name: &[u8]) -> PathBuf {
     let path = archive.parent().unwrap_or(Path::new("")).join(OsStr::from_bytes(name));
-    // Alone it would stand for the standard input.
+    // A lone `-` would mean the standard input.
     if path.as_os_str() == "-" { PathBuf::from("./-") } else { path }
 }
 
@@ -238,7 +239,7 @@ mod tests {
         assert_eq!(garbled, "'dir/x.a': archive broken at or after offset 71: Invalid archive member size");
     }
 
-    /// An archive as AIX has it, whose table names its one member so often.
+    /// An AIX archive whose table lists its one member this many times.
     fn big(content: &str, times: usize) -> String {
         let header = |name: &str, size: usize| {
             let pad = if name.len() % 2 == 1 { "\0" } else { "" };

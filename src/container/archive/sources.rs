@@ -1,4 +1,4 @@
-//! The files that thin archives name, opened with care: an archive may name itself, or any file of the machine.
+//! Opens the files that thin archives name, with care: an archive may name itself, or any file of the machine.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::HashSet;
@@ -11,29 +11,29 @@ use std::path::Path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::input::{Input, Slice};
 
-/// A file, whatever it is called: device and inode.
+/// The identity of a file, whatever its name: device and inode.
 type Identity = (u64, u64);
 
-/// The files that a job reads: the one that it is given, and those that thin archives name.
+/// The files that a job reads: its input, and the files that thin archives name.
 #[derive(Debug)]
 pub(crate) struct Sources<'a> {
-    /// The input that is read, beside which other files can be; none for bytes of the program.
+    /// The input, which may have separate member files; none for bytes of the program.
     input: Option<&'a Input>,
     all: HashSet<Identity>,
-    /// The archives around what is being read, the outermost first.
+    /// The archives around the current data, outermost first.
     around: Vec<Option<Identity>>,
     left: u32,
     left_nested: u32,
 }
 
 impl<'a> Sources<'a> {
-    /// More files than a thin archive has members, and fewer than a process may map on Linux.
+    /// The maximum number of files: more than a thin archive has members, and fewer than a process may map on Linux.
     const MAX: u32 = 60_000;
 
-    /// The same for thin archives that are members of others. No `ar` makes them.
+    /// The same for thin archives that are members of others, which no `ar` makes.
     const NESTED_MAX: u32 = 2_000;
 
-    /// What a job begins with.
+    /// The sources of a job that reads `data`.
     pub(crate) fn new(data: Slice<'a>) -> Self {
         let input = data.input();
         let identity = input.and_then(|input| identity_of_input(input.path()));
@@ -46,7 +46,7 @@ impl<'a> Sources<'a> {
         self.open_known(path, identity_of(path))
     }
 
-    /// Opens a member of a thin archive that may be an archive itself. It is read until [`leave`](Self::leave).
+    /// Opens a member of a thin archive that may be an archive itself. It stays open until [`leave`](Self::leave).
     pub(crate) fn enter(&mut self, path: &Path) -> Result<Input> {
         let identity = identity_of(path);
         if identity.is_some() && self.around.contains(&identity) {
@@ -57,7 +57,7 @@ impl<'a> Sources<'a> {
         Ok(input)
     }
 
-    /// Says that the member that was entered last is read.
+    /// Leaves the member that was entered last.
     pub(crate) fn leave(&mut self) {
         self.around.pop();
     }
@@ -87,12 +87,12 @@ impl<'a> Sources<'a> {
     }
 }
 
-/// What file a path leads to.
+/// The identity of the file that a path leads to.
 fn identity_of(path: &Path) -> Option<Identity> {
     path.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
-/// What file an input is; `-` is the standard input.
+/// The identity of an input; `-` is the standard input.
 fn identity_of_input(path: &Path) -> Option<Identity> {
     if path.as_os_str() != "-" {
         return identity_of(path);

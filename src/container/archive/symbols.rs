@@ -1,4 +1,4 @@
-//! The symbols of a code object for the index of an archive: what LLVM 22.1.8's archive writer lists of it.
+//! Reads the symbols of a code object for the index of an archive, as LLVM 22.1.8's archive writer lists them.
 //!
 //! | code object | symbols |
 //! |---|---|
@@ -6,10 +6,10 @@
 //! | COFF import object | the imported name and its pointer |
 //! | bitcode | global and defined ones of its modules, see [`bitcode`] |
 //! | WebAssembly | none, though it counts as an object |
-//! | anything else | none, and it is no object |
+//! | anything else | none; it is not an object |
 //!
-//! Rejected: an object that does not parse, a name outside the string table. Of bitcode that does not parse nothing
-//! is listed, since it may only be newer than the reader.
+//! Rejected: an object that does not parse, a name outside the string table. The symbols of bitcode that does not parse
+//! are not listed; it may only be newer than the reader.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use object::LittleEndian;
@@ -22,20 +22,20 @@ use crate::container::bitcode;
 use crate::container::limits::{NAMES_TOO_LONG, SymbolNames};
 use crate::container::magic::Magic;
 
-/// What a code object contributes to the index.
+/// The symbols that a code object adds to the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Symbols {
-    /// It is no object.
+    /// It is not an object.
     None,
     /// The names of its symbols.
     Names(Vec<Vec<u8>>),
-    /// It is bitcode that could not be read, and why.
+    /// It is bitcode that could not be read, with the reason.
     Unreadable(&'static str),
 }
 
 /// The symbols of a code object, or why it is broken.
 pub(super) fn of(data: &[u8]) -> Result<Symbols, String> {
-    // Fewer bytes are no ELF file to LLVM, however they begin.
+    // LLVM does not treat fewer bytes as an ELF file, however they begin.
     const ELF_MIN: usize = 18;
     match Magic::identify(data) {
         Magic::Bitcode => Ok(match bitcode::symbols(data) {
@@ -65,7 +65,7 @@ fn defined(data: &[u8]) -> Result<Symbols, String> {
     Ok(Symbols::Names(names.into_names()))
 }
 
-/// Whether a symbol of a COFF object only names what to take if nobody defines it. Other weak ones are aliases.
+/// Whether a symbol of a COFF object only names a fallback definition. Other weak symbols are aliases.
 fn is_fallback(file: &File<'_>, index: SymbolIndex) -> bool {
     fn of<'d, Coff: CoffHeader>(file: &CoffFile<'d, &'d [u8], Coff>, index: SymbolIndex) -> bool {
         let table = file.coff_symbol_table();
@@ -80,7 +80,7 @@ fn is_fallback(file: &File<'_>, index: SymbolIndex) -> bool {
     }
 }
 
-/// The pointer to what is imported, and for code also the jump through it.
+/// The pointer to the imported symbol and, for code, the jump through it.
 fn imported(data: &[u8]) -> Result<Symbols, String> {
     let import = ImportFile::parse(data).map_err(|error| error.to_string())?;
     let name = import.symbol().to_vec();

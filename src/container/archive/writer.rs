@@ -1,12 +1,14 @@
-//! Planning an archive, byte for byte as LLVM 22.1.8's `writeArchive` does for `K_GNU`: deterministic, and with an index
-//! if a member is an object. Layout as in the [module above](super).
+//! Plans an archive, byte for byte as LLVM 22.1.8's `writeArchive` does for `K_GNU`: deterministic, and with an index
+//! if a member is an object. The [parent module](super) documents the layout.
 //!
 //! | member | content |
 //! |---|---|
-//! | `/`, or `/SYM64/` if a member starts at 4 GiB or later | the index: number of symbols; for each the offset of its member's header; their names, each ended by a NUL; zeros to an even length. Numbers are big-endian, of 4 bytes in `/` and 8 in `/SYM64/` |
-//! | `//` | the names that have no room in a header, each once and ended by `/` and a newline |
+//! | `/`, or `/SYM64/` if a member starts at 4 GiB or later | the index |
+//! | `//` | the names that do not fit a header, each once and ended by `/` and a newline |
 //!
-//! //!
+//! The index holds the number of symbols, for each the offset of its member's header, their names, each ended by a NUL,
+//! and zeros to an even length. Numbers are big-endian, of 4 bytes in `/` and 8 in `/SYM64/`.
+//!
 //! Rejected: an object whose symbols cannot be read, a member of 10^10 bytes or more.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
@@ -31,10 +33,10 @@ const NAME_LEN: usize = 16;
 const MEMBER_FIELDS: &str = "0           0     0     644";
 const INDEX_FIELDS: &str = "0           0     0     0";
 
-/// The largest size that a header has room for.
+/// The largest size that fits a header.
 const SIZE_MAX: u64 = 9_999_999_999;
 
-/// A member to be written.
+/// A member to write.
 #[derive(Clone, Debug)]
 pub struct NewMember<'a> {
     /// The name, which may be any bytes.
@@ -43,8 +45,8 @@ pub struct NewMember<'a> {
     pub content: Slice<'a>,
 }
 
-/// The pieces of an archive. `unreadable` receives each member that is bitcode whose symbols cannot be read, and are not in
-/// the index, and the reason.
+/// The pieces of an archive. `unreadable` receives each bitcode member whose symbols cannot be read and are missing
+/// from the index, with the reason.
 ///
 /// # Errors
 /// [`Error::Malformed`] for an object whose symbols cannot be read, [`Error::Io`] for a member that is too large; both
@@ -68,7 +70,7 @@ pub fn plan<'a>(
     plan_with_limit(members, unreadable, 1 << 32)
 }
 
-/// `limit` is the first offset that the index `/` has no room for.
+/// `limit` is the first offset that does not fit the index `/`.
 fn plan_with_limit<'a>(
     members: &[NewMember<'a>],
     unreadable: &mut dyn FnMut(&NewMember<'a>, &'static str),
@@ -100,7 +102,8 @@ fn plan_with_limit<'a>(
     Ok(pieces)
 }
 
-/// A header, without its time and owner, so that the same members always give the same archive.
+/// A header. Members have constant `fields` (time, owner, group and mode), so that the same members always give the
+/// same archive.
 fn header(name: &[u8], fields: &str, size: u64) -> Vec<u8> {
     let mut header = name.to_vec();
     header.resize(NAME_LEN, b' ');
@@ -108,7 +111,7 @@ fn header(name: &[u8], fields: &str, size: u64) -> Vec<u8> {
     header
 }
 
-/// The names that have no room in a header.
+/// The names that do not fit a header.
 #[derive(Default)]
 struct LongNames<'m> {
     table: Vec<u8>,
@@ -116,7 +119,7 @@ struct LongNames<'m> {
 }
 
 impl<'m> LongNames<'m> {
-    /// A name as its header has it.
+    /// The name field of a header.
     fn field_of(&mut self, name: &'m [u8]) -> Vec<u8> {
         if name.len() < NAME_LEN && !name.contains(&b'/') {
             return [name, b"/"].concat();
@@ -145,9 +148,9 @@ impl<'m> LongNames<'m> {
 /// The symbols that members define.
 #[derive(Default)]
 struct Index {
-    /// Their names, each ended by a NUL: there may be millions of them.
+    /// The names, each ended by a NUL: there may be millions of them.
     names: Vec<u8>,
-    /// How many each member has.
+    /// The number of symbols of each member.
     counts: Vec<usize>,
 }
 
@@ -180,14 +183,14 @@ impl Index {
             }
             member.content.looked_through();
         }
-        // LLVM puts three NULs where there are no names; zeros fill up to an even length.
+        // LLVM writes three NULs if there are no names; zeros pad to an even length.
         let padding = if index.names.is_empty() { 4 } else { index.names.len() % 2 };
         index.names.extend(std::iter::repeat_n(0, padding));
         Ok(has_object.then_some(index))
     }
 
-    /// The member that holds the index. `offsets` are those of the members from the first one, before which stand
-    /// `names_len` bytes of long names; `limit` is the first offset that 4 bytes have no room for.
+    /// The member that holds the index. `offsets` are those of the members, relative to the first one, which follows
+    /// `names_len` bytes of long names; `limit` is the first offset that does not fit 4 bytes.
     fn into_member<'a>(self, offsets: &[u64], names_len: u64, limit: u64) -> Result<[Piece<'a>; 2]> {
         let symbols = u64::try_from(self.counts.iter().sum::<usize>()).map_err(|_| TOO_LONG)?;
         // The size of the index with numbers of this width, and the offset of the first member.
@@ -254,7 +257,7 @@ mod tests {
         assert_eq!(archive(&[(b"a", module)]), expected.as_bytes());
     }
 
-    /// The same bytes as those of `llvm-ar` with these limits in `SYM64_THRESHOLD`.
+    /// Checks that the result has the same bytes as that of `llvm-ar` with these limits in `SYM64_THRESHOLD`.
     #[test]
     fn the_index_is_as_wide_as_the_offset_of_the_last_member_needs() {
         let import = b"\0\0\xff\xff\0\0\x64\x86\0\0\0\0\x08\0\0\0\0\0\x04\0f\0a.dll\0";

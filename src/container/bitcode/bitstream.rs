@@ -1,4 +1,4 @@
-//! The bitstream: the container of LLVM bitcode, read only as far as its records.
+//! Reads the bitstream, the container of LLVM bitcode, down to its records.
 //!
 //! | bits | meaning |
 //! |---|---|
@@ -10,15 +10,15 @@
 //! | 3 | a record: code VBR6, operand count VBR6, operands VBR6 |
 //! | 4.. | a record in the form of an abbreviation of the block |
 //!
-//! Bits are taken from the lowest of each byte up. VBR*n* is a number in groups of *n* bits, lowest first, whose
-//! highest bit says that another one follows. Block 0 (BLOCKINFO) defines abbreviations that every later block of a
-//! kind begins with: records with code 1 name the kind. Layout: LLVM Bitcode File Format, as of LLVM 22.1.8.
+//! Bits are read from the lowest of each byte up. VBR*n* is a number in groups of *n* bits, lowest first; the highest
+//! bit of a group is set if another group follows. Block 0 (BLOCKINFO) defines abbreviations that every later block of
+//! a kind begins with: records with code 1 name the kind. Layout: LLVM Bitcode File Format, as of LLVM 22.1.8.
 //!
-//! A record is not decoded before it is asked for its values, so that what nobody wants costs no memory and, if its
-//! parts are of a fixed width, no time.
+//! A record is only decoded when its values are requested. So unused records cost no memory and, if their parts have
+//! fixed widths, no time.
 //!
-//! Rejected: anything that reaches behind the end, an abbreviation that the block does not define, more of them than
-//! any writer needs.
+//! Rejected: anything beyond the end, an abbreviation that the block does not define, more abbreviations than any
+//! writer needs.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::BTreeMap;
@@ -31,16 +31,16 @@ use crate::bytes;
 #[derive(Clone, Debug)]
 pub(super) struct Bits<'a> {
     data: &'a [u8],
-    /// In bits.
+    /// The position in bits.
     position: u64,
 }
 
 const PAST_END: Broken = Broken("the bitstream ends too early");
 
-/// More operands than any abbreviation that LLVM defines.
+/// The maximum number of operands: more than any abbreviation of LLVM has.
 const MAX_OPERANDS: u64 = 256;
 
-/// More abbreviations than any block of LLVM has.
+/// The maximum number of abbreviations: more than any block of LLVM has.
 const MAX_ABBREVIATIONS: usize = 4096;
 
 impl<'a> Bits<'a> {
@@ -52,13 +52,13 @@ impl<'a> Bits<'a> {
         bytes::len_u64(self.data).saturating_mul(8).saturating_sub(self.position)
     }
 
-    /// The next `width` bits, at most 64.
+    /// Reads the next `width` bits, at most 64.
     pub(super) fn read(&mut self, width: u64) -> Result<u64> {
         if width > self.remaining() || width > 64 {
             return Err(PAST_END);
         }
         let tail = usize::try_from(self.position / 8).ok().and_then(|start| self.data.get(start..)).ok_or(PAST_END)?;
-        // As many bytes as any 64 bits are spread over, and some more.
+        // Any 64 bits are within this many bytes.
         let window = tail.first_chunk().copied().unwrap_or_else(|| {
             let mut window = [0; 16];
             window.iter_mut().zip(tail).for_each(|(to, from)| *to = *from);
@@ -77,7 +77,7 @@ impl<'a> Bits<'a> {
         Ok(())
     }
 
-    /// A number in groups of `width` bits.
+    /// Reads a number in groups of `width` bits.
     pub(super) fn vbr(&mut self, width: u64) -> Result<u64> {
         let mut value = 0_u64;
         let mut shift = 0_u32;
@@ -100,7 +100,7 @@ impl<'a> Bits<'a> {
         self.read(padding).map(drop)
     }
 
-    /// Appends so many bytes from any bit on.
+    /// Appends `len` bytes from any bit position.
     fn copy(&mut self, len: u64, to: &mut Vec<u8>) -> Result<()> {
         let start = self.position / 8;
         let used = self.position % 8;
@@ -118,14 +118,14 @@ impl<'a> Bits<'a> {
         Ok(())
     }
 
-    /// So many bytes from a byte boundary.
+    /// Reads `len` bytes from a byte boundary.
     fn bytes(&mut self, len: u64) -> Result<&'a [u8]> {
         let data = bytes::slice(self.data, self.position / 8, len).ok_or(PAST_END)?;
         self.position = self.position.saturating_add(len.saturating_mul(8));
         Ok(data)
     }
 
-    /// The block whose abbreviation ID was just read.
+    /// Reads the block whose abbreviation ID was just read.
     fn block(&mut self, info: &BlockInfo) -> Result<Block<'a>> {
         let number = self.vbr(8)?;
         let width = self.vbr(4)?;
@@ -139,7 +139,7 @@ impl<'a> Bits<'a> {
         Ok(Block { number, width, bits: Bits::new(content), inherited, own: Vec::new(), info: Rc::clone(info) })
     }
 
-    /// The next block at the top level, `None` at the end. Up to 8 bytes behind the last one are no block.
+    /// The next block at the top level, `None` at the end. Up to 8 bytes after the last block are ignored.
     pub(super) fn next_block(&mut self) -> Result<Option<Block<'a>>> {
         const TOP_WIDTH: u64 = 2;
         if self.remaining() <= 64 {
@@ -159,12 +159,12 @@ const UNABBREVIATED: u64 = 3;
 
 const BLOCKINFO: u64 = 0;
 
-/// The parts that a record consists of.
+/// The parts of a record.
 #[derive(Clone, Debug, Default)]
 struct Abbreviation {
     parts: Rc<[Part]>,
-    /// For each part, the first one from there on that takes bits. Records of literals only must not take time that
-    /// nothing in the file pays for.
+    /// For each part, the index of the first part from there on that takes bits. Records of literals only must not cost
+    /// more time than their size in the file justifies.
     stored: Rc<[usize]>,
 }
 
@@ -185,13 +185,13 @@ impl From<&[Part]> for Abbreviation {
     }
 }
 
-/// For each kind of block the abbreviations that it begins with.
+/// The initial abbreviations of each kind of block.
 type BlockInfo = Rc<BTreeMap<u64, Rc<Vec<Abbreviation>>>>;
 
-/// A block, open for reading what is in it.
+/// An open block.
 #[derive(Clone, Debug)]
 pub(super) struct Block<'a> {
-    /// Which kind of block it is.
+    /// The kind of the block.
     pub(super) number: u64,
     width: u64,
     bits: Bits<'a>,
@@ -200,24 +200,23 @@ pub(super) struct Block<'a> {
     info: BlockInfo,
 }
 
-/// What a block contains.
+/// An item of a block.
 #[derive(Clone, Debug)]
 pub(super) enum Item<'a> {
     Block(Block<'a>),
     Record(Record<'a>),
 }
 
-/// A record of a block.
 #[derive(Clone, Debug)]
 pub(super) struct Record<'a> {
-    /// What it says.
+    /// The record code.
     pub(super) code: u64,
     values: Values<'a>,
-    /// The bytes at its end, if it has them.
+    /// The trailing bytes, if any.
     pub(super) blob: &'a [u8],
 }
 
-/// How an abbreviation stores a part of a record.
+/// The encoding of a part of a record in an abbreviation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Literal(u64),
@@ -228,7 +227,7 @@ pub(super) enum Part {
     Blob,
 }
 
-/// What an abbreviation ID stands for.
+/// The meaning of an abbreviation ID.
 enum Entry<'a> {
     End,
     Block(Block<'a>),
@@ -237,12 +236,12 @@ enum Entry<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// The next record or block in this one.
+    /// The next record or block in this block.
     pub(super) fn next_item(&mut self) -> Result<Option<Item<'a>>> {
         loop {
             match self.next_entry()? {
                 Entry::End => return Ok(None),
-                // A second one takes the place of the first, as in LLVM.
+                // A second one replaces the first, as in LLVM.
                 Entry::Block(block) if block.number == BLOCKINFO => self.info = block.read_info()?,
                 Entry::Block(block) => return Ok(Some(Item::Block(block))),
                 Entry::Definition(abbreviation) => {
@@ -295,7 +294,8 @@ impl<'a> Block<'a> {
         found.cloned()
     }
 
-    /// The record of these values, without its code behind it, after which the block goes on.
+    /// The record with these values, the first of which is the code unless `code` is given. Moves this block past the
+    /// record.
     fn record(&mut self, code: Option<u64>, mut values: Values<'a>) -> Result<Entry<'a>> {
         let code = code.map_or_else(|| values.step(), |code| Ok(Some(code)))?;
         let code = code.ok_or(Broken("a record has no code"))?;
@@ -334,7 +334,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// What this block defines for others.
+    /// The abbreviations that this block defines for others.
     fn read_info(mut self) -> Result<BlockInfo> {
         const SET_KIND: u64 = 1;
         let mut info = BTreeMap::<_, Vec<_>>::new();
@@ -361,22 +361,22 @@ impl<'a> Block<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// What stands behind the code.
+    /// The values after the code.
     pub(super) fn values(&self) -> Values<'a> {
         self.values.clone()
     }
 
-    /// The value at an index, zero if there is none.
+    /// The value at an index, zero if missing.
     pub(super) fn value(&self, index: usize) -> u64 {
         self.values().nth(index).unwrap_or_default()
     }
 
-    /// The lowest byte of every value, with room for so many more.
+    /// The lowest byte of every value, with capacity for `room` more.
     pub(super) fn bytes(&self, room: usize) -> Result<Vec<u8>> {
         let mut values = self.values();
         let mut content = Vec::new();
         loop {
-            // So many values there are: they were skipped once.
+            // The count is real: the values were skipped once.
             let left = usize::try_from(values.left).unwrap_or(usize::MAX).saturating_add(room);
             content.try_reserve_exact(left).map_err(|_| Broken("an array does not fit into memory"))?;
             if values.part == Part::Fixed(8) {
@@ -401,7 +401,7 @@ pub(super) struct Values<'a> {
     abbreviation: Abbreviation,
     /// The index of the part that comes next.
     next: usize,
-    /// How the values at the position are stored, and how many are left of them.
+    /// The encoding of the values at the position, and their remaining number.
     part: Part,
     left: u64,
 }
@@ -417,7 +417,7 @@ impl<'a> Values<'a> {
         self.bits.scalar(self.part).map(Some)
     }
 
-    /// Goes on to the next part that has values.
+    /// Moves to the next part that has values.
     fn next_part(&mut self) -> Result<bool> {
         self.left = 0;
         let Some(part) = self.take_part() else { return Ok(false) };
@@ -454,7 +454,7 @@ impl<'a> Values<'a> {
         Ok(blob)
     }
 
-    /// Goes behind the record, and gives its blob.
+    /// Moves past the record and returns its blob.
     fn skip_all(&mut self) -> Result<&'a [u8]> {
         let mut blob = &[][..];
         loop {
@@ -483,7 +483,7 @@ impl Iterator for Values<'_> {
 }
 
 impl Part {
-    /// The width of one value in bits, if it is the same for all.
+    /// The width of one value in bits, if it is fixed.
     fn width(self) -> u64 {
         match self {
             Self::Fixed(width) => width,
@@ -494,7 +494,7 @@ impl Part {
 }
 
 impl Bits<'_> {
-    /// A value in the form of a part.
+    /// Reads a value with the encoding of a part.
     fn scalar(&mut self, part: Part) -> Result<u64> {
         const CHAR6: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._";
         match part {
@@ -514,7 +514,7 @@ impl Bits<'_> {
 mod tests {
     use super::*;
 
-    /// Bits as text, lowest first, spaces ignored.
+    /// Converts bits as text, lowest first, ignoring spaces.
     fn bits(text: &str) -> Vec<u8> {
         let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_digit).map(|digit| digit - b'0').collect();
         digits.chunks(8).map(|chunk| chunk.iter().rev().fold(0, |byte, bit| byte * 2 + bit)).collect()

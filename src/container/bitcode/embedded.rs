@@ -1,7 +1,7 @@
-//! The device code in LLVM bitcode, which `clang -fembed-offload-object` puts there.
+//! Extracts the device code that `clang -fembed-offload-object` embeds in LLVM bitcode.
 //!
 //! The named metadata `llvm.embedded.objects` lists nodes of two operands: a global variable, and the name of its
-//! section, `.llvm.offloading`. What the variable is initialised with is an offload binary, or several.
+//! section, `.llvm.offloading`. The initialiser of the variable is one or more offload binaries.
 //!
 //! | block | record | meaning |
 //! |---|---|---|
@@ -20,14 +20,14 @@
 //! | | 11, 12 | an array, a vector: count, type of its elements |
 //!
 //! Variables, functions, aliases and constants are numbered together in file order, and so are all pieces of metadata
-//! but names, lists of nodes, kinds (6), attachments (36) and the index (38, 39). Layout: LLVM 22.1.8.
+//! except names, lists of nodes, kinds (6), attachments (36) and the index (38, 39). Layout: LLVM 22.1.8.
 //!
-//! The file is walked several times, each time for what the walk before asked for, so that the memory taken is that
-//! of the objects.
+//! The file is walked several times, each time for the values that the previous walk found to be needed, so that the
+//! memory used is that of the objects.
 //!
-//! Passed over as in LLVM: nodes of another form, variables without initialiser, initialisers of zeros only and those
-//! that are no arrays of bytes. Rejected: a file without a module, more strings than there are lengths, an array of bytes that is empty, more
-//! objects than anybody embeds.
+//! Skipped as in LLVM: nodes of another form, variables without initialiser, initialisers that are all zeros or not
+//! arrays of bytes. Rejected: a file without a module, more strings than lengths, an empty array of bytes, more objects
+//! than the limit below.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,23 +43,23 @@ const TYPE_BLOCK: u64 = 17;
 const LIST: &[u8] = b"llvm.embedded.objects";
 const SECTION: &[u8] = b".llvm.offloading";
 
-/// More objects than any file has.
+/// The maximum number of objects: more than any real file has.
 const MAX_OBJECTS: usize = 1 << 16;
 
-/// How often the bytes of a file may be embedded: linking modules that embed equal objects leaves one of them, which is
+/// How often the bytes of a file may be embedded: linking modules that embed equal objects keeps one of them, which is
 /// listed for each module.
 const REPEATED_MAX: u64 = 64;
 
-/// The objects that are embedded in bitcode.
+/// The objects embedded in bitcode.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Embedded {
     /// The contents. Equal objects are one constant in bitcode, and one content here.
     pub(crate) contents: Vec<Vec<u8>>,
-    /// For each object, in the order of the metadata, the index of its content.
+    /// The index of the content of each object, in the order of the metadata.
     pub(crate) order: Vec<usize>,
 }
 
-/// The objects for offloading that the modules of a file embed.
+/// The offload objects that the modules of a file embed.
 pub(super) fn read(data: &[u8]) -> Result<Embedded> {
     let mut found = Embedded::default();
     let mut is_module = false;
@@ -73,7 +73,7 @@ pub(super) fn read(data: &[u8]) -> Result<Embedded> {
     if !is_module {
         return Err(Broken("no module found"));
     }
-    // A node of metadata is short, and many of them can name the same object.
+    // A metadata node is short, and many nodes can name the same object.
     let len = |&index: &usize| found.contents.get(index).map_or(0, |content| bytes::len_u64(content));
     let total = found.order.iter().map(len).fold(0, u64::saturating_add);
     let most = bytes::len_u64(data).saturating_mul(REPEATED_MAX);
@@ -105,7 +105,7 @@ fn add_objects(module: &Block<'_>, found: &mut Embedded) -> Result<()> {
 
 const TOO_MANY: Broken = Broken("the module embeds too many objects");
 
-/// Calls `take` with each block of a kind in a module. None is kept, since each may keep abbreviations alive.
+/// Calls `take` with each block of a kind in a module. No block is kept, since each may keep abbreviations alive.
 fn each_block<'a>(module: &Block<'a>, kind: u64, mut take: impl FnMut(Block<'a>) -> Result<()>) -> Result<()> {
     let mut module = module.clone();
     while let Some(item) = module.next_item()? {
@@ -144,7 +144,7 @@ const ATTACHMENT: u64 = 36;
 const INDEX_OFFSET: u64 = 38;
 const INDEX: u64 = 39;
 
-/// Calls `take` with each record of metadata and the number of what it defines.
+/// Calls `take` with each metadata record and the number of its definition.
 fn each_metadata(module: &Block<'_>, mut take: impl FnMut(u64, &Record<'_>) -> Result<()>) -> Result<()> {
     let mut number = 0_u64;
     each_block(module, METADATA_BLOCK, |mut block| {
@@ -182,7 +182,7 @@ fn nodes(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<BTreeMap<u64, [u6
     let mut nodes = BTreeMap::new();
     each_metadata(module, |number, record| {
         if matches!(record.code, NODE | DISTINCT_NODE) && wanted.contains(&number) {
-            // Zero stands for no operand.
+            // Zero means no operand.
             if let (Some(first), Some(second)) = (record.value(0).checked_sub(1), record.value(1).checked_sub(1)) {
                 nodes.insert(number, [first, second]);
             }
@@ -192,7 +192,7 @@ fn nodes(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<BTreeMap<u64, [u6
     Ok(nodes)
 }
 
-/// Which values some metadata stands for, and which of it is the name of the section.
+/// The values that some metadata refers to, and the numbers of the metadata that is the name of the section.
 fn leaves(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<(BTreeMap<u64, u64>, BTreeSet<u64>)> {
     let mut values = BTreeMap::new();
     let mut sections = BTreeSet::new();
@@ -228,11 +228,11 @@ fn find_section(first: u64, record: &Record<'_>, wanted: &BTreeSet<u64>, section
     Ok(())
 }
 
-/// The values of a module, as far as variables that are wanted need them.
+/// The values of a module that the wanted variables need.
 struct Globals {
-    /// The numbers of the variables, and of what they are initialised with.
+    /// The initialisers by variable, as value numbers.
     initialisers: BTreeMap<u64, u64>,
-    /// The number of the first constant in each block of them.
+    /// The number of the first constant in each block of constants.
     constants: Vec<u64>,
     types: Vec<Type>,
 }
@@ -285,7 +285,7 @@ impl Globals {
         Ok(globals)
     }
 
-    /// The initialisers that are arrays of bytes, and their numbers.
+    /// The initialisers that are arrays of bytes, by number.
     fn contents(&self, module: &Block<'_>) -> Result<BTreeMap<u64, Vec<u8>>> {
         let wanted: BTreeSet<_> = self.initialisers.values().copied().collect();
         let mut contents = BTreeMap::new();
@@ -321,7 +321,7 @@ fn count_constants(mut block: Block<'_>) -> Result<u64> {
     Ok(count)
 }
 
-/// What a constant consists of, if it is an array of bytes and not all of them are zero.
+/// The bytes of a constant, if it is an array of bytes and not all of them are zero.
 fn content(record: &Record<'_>, kind: Type) -> Result<Option<Vec<u8>>> {
     const STRING: u64 = 8;
     const ZERO_ENDED: u64 = 9;
@@ -416,7 +416,7 @@ mod tests {
         assert_eq!((found.contents.len(), found.order), (2, vec![0, 1, 0]));
     }
 
-    /// A file of a module.
+    /// A file with one module.
     fn file(module: impl FnOnce(&mut Writer)) -> Vec<u8> {
         let mut file = start();
         file.block(2, MODULE_BLOCK, module);
@@ -428,7 +428,7 @@ mod tests {
         text.iter().copied().map(u64::from).collect()
     }
 
-    /// Metadata that lists, once for each number, that value as embedded.
+    /// Metadata that lists each of these values as embedded.
     fn metadata(module: &mut Writer, variables: &[u64]) {
         module.block(3, METADATA_BLOCK, |block| {
             block.record(NAME, &chars(LIST));
@@ -445,7 +445,7 @@ mod tests {
 
     const ZERO_ENDED: u64 = 9;
 
-    /// A module without names in a table, whose constants use abbreviations from BLOCKINFO and of their own.
+    /// A module without a name table, whose constants use abbreviations from BLOCKINFO and of their own.
     fn hand_made() -> Vec<u8> {
         file(|module| {
             module.block(3, 0, |block| {
@@ -516,7 +516,7 @@ mod tests {
 
     #[test]
     fn objects_are_listed_again_up_to_a_limit() {
-        // A variable of so many bytes, whose node is listed so often.
+        // A variable of `len` bytes, whose node is listed `count` times.
         let listed = |len: usize, count: usize| {
             file(|module| {
                 module.record(7, &[0, 0, 2, 9]);

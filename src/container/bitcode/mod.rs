@@ -1,6 +1,6 @@
-//! LLVM bitcode: compiled modules in LLVM's own form, read for the few things that matter here.
+//! Reads LLVM bitcode (compiled modules in LLVM's own form): symbols and embedded device code.
 //!
-//! Behind its magic, bitcode is a list of blocks ([`bitstream`]); these are read, and some inside of modules
+//! After its magic, bitcode is a list of blocks ([`bitstream`]). The reader uses these, and some inside modules
 //! ([`embedded`]):
 //!
 //! | block | content |
@@ -9,7 +9,7 @@
 //! | 23 | the string table, one blob |
 //! | 25 | the symbol table, one blob ([`mod@symbols`]); its strings lie in the string table that follows it |
 //!
-//! The bitcode may stand in a wrapper:
+//! The bitcode may be inside a wrapper:
 //!
 //! | offset | width | meaning |
 //! |---|---|---|
@@ -20,7 +20,7 @@
 //!
 //! Integers are little-endian. Layout: LLVM 22.1.8.
 //!
-//! Rejected: a size that is no multiple of four, what reaches behind the end.
+//! Rejected: a size that is not a multiple of four, data beyond the end.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod bitstream;
@@ -46,31 +46,31 @@ const MODULE_BLOCK: u64 = 8;
 const STRTAB_BLOCK: u64 = 23;
 const SYMTAB_BLOCK: u64 = 25;
 
-/// The codes of the records of a module that are read.
+/// The codes of the module records that are read.
 const VERSION: u64 = 1;
 const VARIABLE: u64 = 7;
 const FUNCTION: u64 = 8;
 const ALIAS: u64 = 14;
 const INDIRECT: u64 = 18;
 
-/// Bytes that are no bitcode, and why.
+/// The error for bytes that are not bitcode, with the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken(pub(crate) &'static str);
 
 type Result<T, E = Broken> = std::result::Result<T, E>;
 
-/// The objects for offloading that the modules of a file embed. Offsets in errors count from `base`.
+/// The offload objects that the modules of a file embed. Offsets in errors count from `base`.
 pub(crate) fn embedded_objects(data: &[u8], base: u64) -> Result<Embedded, Malformed> {
     embedded::read(data).map_err(|Broken(reason)| Malformed::Bitcode { offset: base, reason })
 }
 
-/// Checks the blocks of a file: that those at the top level and the items of each module lie inside of it, and that a module whose
-/// names are in a string table is followed by one.
+/// Checks the blocks of a file: the top-level blocks and the items of each module must be inside the file, and a module
+/// whose names are in a string table must be followed by one.
 pub(crate) fn check_blocks(data: &[u8]) -> Result<(), Malformed> {
     blocks(data).map_err(|Broken(reason)| Malformed::Bitcode { offset: 0, reason })
 }
 
-/// The first version of modules whose names are in a string table.
+/// The first module version with names in a string table.
 const NAMES_APART: u64 = 2;
 
 fn blocks(data: &[u8]) -> Result<()> {
@@ -95,7 +95,7 @@ fn blocks(data: &[u8]) -> Result<()> {
     }
 }
 
-/// The blocks of a file.
+/// Opens a file at its first block.
 fn open(data: &[u8]) -> Result<Bits<'_>> {
     if !data.len().is_multiple_of(4) {
         return Err(Broken("Invalid bitcode signature"));

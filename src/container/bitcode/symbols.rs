@@ -1,6 +1,6 @@
-//! The symbols of LLVM bitcode, for the index of an archive.
+//! Reads the symbols of LLVM bitcode, for the index of an archive.
 //!
-//! A file lists them in its symbol table, one blob, with the names in the string table behind it:
+//! A file lists them in its symbol table, one blob, with the names in the string table after it:
 //!
 //! | offset | width | meaning |
 //! |---|---|---|
@@ -10,11 +10,11 @@
 //! | 20 | 8 | the COMDATs |
 //! | 28 | 8 | the symbols, each of 24 bytes: name (8), IR name (8), COMDAT (4), flags (4) |
 //!
-//! Integers are little-endian. Modules without a symbol table for them (`llvm-as` writes none) are read themselves:
+//! Integers are little-endian. The symbols of modules without a symbol table (`llvm-as` writes none) are read from
 //! their functions, variables, aliases and indirect functions, which are all the symbols of a module without assembly.
 //! Layout and order: LLVM 22.1.8.
 //!
-//! Rejected: what reaches behind the end, names outside the string table, modules older than LLVM 5.
+//! Rejected: data beyond the end, names outside the string table, modules older than LLVM 5.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use super::bitstream::{Block, Record};
@@ -24,7 +24,7 @@ use super::{
 use crate::bytes;
 use crate::container::limits::{NAMES_TOO_LONG, SymbolNames};
 
-/// The flags of a symbol: defined elsewhere, visible to others, none that a linker knows.
+/// Flags of a symbol: defined elsewhere, visible to others, format-specific (not a symbol for linkers).
 const UNDEFINED: u32 = 1 << 3;
 const GLOBAL: u32 = 1 << 10;
 const FORMAT_SPECIFIC: u32 = 1 << 11;
@@ -42,10 +42,10 @@ pub(crate) fn symbols(data: &[u8]) -> Result<Vec<Vec<u8>>> {
     Ok(names.into_names())
 }
 
-/// The blocks of a bitcode file that have to do with symbols.
+/// The blocks of a bitcode file that hold symbols.
 #[derive(Default)]
 struct File<'a> {
-    /// Each module with its string table.
+    /// The modules, each with its string table.
     modules: Vec<(Block<'a>, &'a [u8])>,
     symtab: Option<(&'a [u8], &'a [u8])>,
 }
@@ -62,7 +62,7 @@ impl<'a> File<'a> {
                 SYMTAB_BLOCK if symtab.is_none() => symtab = Some(blob(block)?),
                 STRTAB_BLOCK => {
                     let strtab = blob(block)?;
-                    // In concatenated files the first table of each kind counts for the symbols.
+                    // In concatenated files the first table of each kind holds the symbols.
                     if let (None, Some(symtab)) = (file.symtab, symtab) {
                         file.symtab = Some((symtab, strtab));
                     }
@@ -113,7 +113,7 @@ fn string(strtab: &[u8], offset: u64, len: u64) -> Result<&[u8]> {
 
 fn module_symbols(module: &Block<'_>, strtab: &[u8], names: &mut SymbolNames) -> Result<()> {
     let metadata_section = metadata_section(module.clone())?;
-    // LLVM lists in this order what they define.
+    // LLVM lists the definitions in this order.
     for kind in [FUNCTION, VARIABLE, ALIAS, INDIRECT] {
         let mut module = module.clone();
         while let Some(record) = module.next_record()? {
@@ -131,7 +131,7 @@ fn module_symbols(module: &Block<'_>, strtab: &[u8], names: &mut SymbolNames) ->
     Ok(())
 }
 
-/// The number of the section whose variables are no symbols.
+/// The number of the section whose variables are not symbols.
 fn metadata_section(mut module: Block<'_>) -> Result<Option<u64>> {
     const SECTION: u64 = 5;
     let (mut version, mut found, mut sections) = (0, None, 0_u64);
@@ -149,7 +149,7 @@ fn metadata_section(mut module: Block<'_>) -> Result<Option<u64>> {
     if version < 2 { Err(Broken("the module is older than LLVM 5 and has no symbol table")) } else { Ok(found) }
 }
 
-/// Whether the record defines something that other modules see.
+/// Whether the record defines a symbol that other modules see.
 fn is_visible(record: &Record<'_>) -> bool {
     const INTERNAL: u64 = 3;
     const PRIVATE: [u64; 3] = [9, 13, 14];
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
     use crate::container::magic::Magic;
 
-    /// A module that defines `one` to `four`, and uses or hides the rest of them.
+    /// A module that defines `one` to `four`, and uses or hides the other names.
     fn module(block: &mut Writer) {
         block.record(1, &[2]);
         block.record(5, &b"llvm.metadata".map(u64::from));

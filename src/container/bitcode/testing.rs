@@ -1,4 +1,4 @@
-//! What the tests make bitcode with.
+//! Builds bitcode for tests.
 
 use super::MAGIC;
 use super::bitstream::Part;
@@ -58,7 +58,7 @@ impl Writer {
         });
     }
 
-    /// An abbreviation, which the block or, in BLOCKINFO, the block that it speaks of can use.
+    /// Writes an abbreviation for the current block or, in BLOCKINFO, for the block that it describes.
     pub(super) fn define(&mut self, parts: &[Part]) {
         self.put(2, 3);
         self.vbr(parts.len().try_into().unwrap(), 5);

@@ -1,4 +1,4 @@
-//! The fat object: a host object with one more section for each entry of the bundle.
+//! Reads and writes fat objects: host objects with one more section for each entry of the bundle.
 //!
 //! | section | content |
 //! |---|---|
@@ -6,15 +6,16 @@
 //! | `__CLANG_OFFLOAD_BUNDLE__<entry ID>` | a code object, or one zero byte |
 //! | ... | in the order of the bundle |
 //!
-//! Linkers leave these sections out of what they make. One without an entry ID is left out of the host's object, and no entry. The section of the host's own ID holds one zero byte
-//! and stands for the object without all of them. Each object format has a folder of its own: `elf` and
-//! `coff`. Layout: sections as LLVM 22.1.8 has llvm-objcopy make them, which is not needed here.
+//! Linkers leave these sections out of their output. A section without an entry ID is not an entry, and is removed from
+//! the restored host. The section of the host's own ID holds one zero byte; its code object is the object without all
+//! of these sections. Each object format has a folder: `elf` and `coff`. Layout: the sections that LLVM 22.1.8 adds by
+//! calling llvm-objcopy, which is not needed here.
 //!
-//! A fat object that was made here carries a record of how to undo it (`record`): its host comes back byte
-//! for byte. From any other the sections are removed, with all that this entails.
+//! A fat object made here contains a record (`record`) from which its host is restored byte for byte. In any other fat
+//! object, the sections are removed and references to them adjusted.
 //!
-//! Rejected: object files in other formats as the host's; headers, tables, names and contents outside the
-//! file. A host that cannot be restored is an error only of who takes it.
+//! Rejected: hosts in other object formats; headers, tables, names and contents outside the file. A host that cannot be
+//! restored is an error only when it is extracted.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod coff;
@@ -40,16 +41,16 @@ use crate::io::piece::Piece;
 /// The formats of host objects, for messages.
 const SUPPORTED: &str = "ELF and COFF";
 
-/// The host sections of one file that are restored. Ours has one, and one more for each time that a fat object
-/// became the host of another.
+/// The maximum number of host sections of one file that are restored. Our files have one, and one more for each time
+/// that a fat object became the host of another.
 const HOSTS_MAX: usize = 64;
 
-/// What an object file is.
+/// The format of an object file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostFormat {
-    /// ELF, also programs and libraries.
+    /// ELF, including programs and libraries.
     Elf,
-    /// COFF, also with more sections than its first version could have (`/bigobj`).
+    /// COFF, including objects with more sections than its first version could have (`/bigobj`).
     Coff,
     /// Another object format, which cannot hold a bundle.
     Other(&'static str),
@@ -95,13 +96,13 @@ impl Container for FatObject {
         let (object, found) = match parsed {
             Ok((_, found)) if found.is_empty() => return Ok(None),
             Ok(parsed) => parsed,
-            // Without the name of a section it can hold no bundle, and what else it is does not matter here.
+            // Without the name of such a section it cannot hold a bundle; other faults do not matter here.
             Err(_) if memmem::find(data, MAGIC.as_bytes()).is_none() => return Ok(None),
             Err(malformed) => return Err(malformed),
         };
         let mut host = None;
         let mut hosts = 0..HOSTS_MAX;
-        // A section without an ID is no entry, but no part of the host's object either.
+        // A section without an ID is not an entry, but not a part of the host's object either.
         let with_id = found.iter().filter_map(|section| {
             Some((section.name.strip_prefix(MAGIC.as_bytes()).filter(|id| !id.is_empty())?, section))
         });
@@ -148,7 +149,7 @@ impl Container for FatObject {
             .collect();
         let view = View::whole(host.bytes(), host.offset());
         let runs = Object::parse(format, &view).and_then(|object| {
-            // An object whose sections cannot be told apart makes a fat object that no one can take apart.
+            // An object whose sections cannot be told apart would make a fat object that cannot be unbundled.
             object.found()?;
             object.append(&added)
         });
@@ -168,17 +169,17 @@ impl Container for FatObject {
     }
 }
 
-/// What `-type=o` stands for: a fat object where the host's file, or the file to read, is an object file, and a
+/// The format that `-type=o` selects: a fat object if the host's file, or the file to read, is an object file, and a
 /// binary bundle otherwise.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Objects {
-    /// The binary bundle.
+    /// The format of binary bundles.
     pub binary: Binary,
 }
 
 impl Objects {
-    /// Whether these members make a fat object.
+    /// Whether these members form a fat object.
     pub fn is_fat(members: &[Member<'_>]) -> bool {
         let host = members.iter().find(|member| is_host(member.id.as_bytes()));
         host.is_some_and(|host| HostFormat::of(host.content.bytes()).is_some())

@@ -1,4 +1,5 @@
-//! What it takes to undo our own change to an object, kept in the fat object where no tool looks.
+//! Reads and writes the record that restores the host object of a fat object made by this library. No other tool reads
+//! it.
 //!
 //! | offset | width | meaning |
 //! |---|---|---|
@@ -8,10 +9,10 @@
 //! | 40 | 8 | the host's own offset of the section headers (ELF) or of the symbols (COFF) |
 //! | 48 | 8 | the last bytes of the host's ELF header, which count sections, or the length of its COFF strings |
 //!
-//! Integers are little-endian. The record stands between the contents of the sections and the table that the
-//! object's header points to, so that no section covers it: it survives copies and is dropped by every tool
-//! that writes the object anew. It is a claim like any other. A reader restores the host by it, adds the
-//! sections again and believes it only if the result is the fat object at hand.
+//! Integers are little-endian. The record lies between the contents of the sections and the table that the object's
+//! header points to, and no section covers it: copies keep it, and every tool that rewrites the object drops it. It is
+//! untrusted like any other input. A reader restores the host from it, adds the sections again and accepts it only if
+//! the result is the same fat object.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use super::view::View;
@@ -22,7 +23,7 @@ const MAGIC: [u8; 24] = *b"clang-offload-bundler fa";
 /// The length of a record in bytes.
 pub(super) const LEN: u64 = 56;
 
-/// How to get back the host object.
+/// The data to restore the host object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) host_len: u64,
@@ -37,7 +38,7 @@ impl Record {
         MAGIC.into_iter().chain(numbers.into_iter().flat_map(u64::to_le_bytes)).collect()
     }
 
-    /// The record that ends at `end`, if there is one.
+    /// The record that ends at `end`, if any.
     pub(super) fn before(end: u64, view: &View<'_>) -> Option<Self> {
         let data = view.get(end.checked_sub(LEN)?, LEN)?;
         let mut cursor = Cursor::new(data.strip_prefix(&MAGIC)?, 0);

@@ -1,4 +1,4 @@
-//! Small objects made by hand, with the reader of the `object` crate as an independent witness.
+//! Tests with small handmade objects, using the `object` crate as an independent reader.
 
 use object::read::{Object as _, ObjectSection as _};
 
@@ -55,7 +55,7 @@ fn elf(word: usize, order: Order) -> Vec<u8> {
     file
 }
 
-/// A COFF object with the named sections of four bytes each, one symbol for each, and `tail` behind its strings.
+/// A COFF object with the named sections of four bytes each, one symbol for each, and `tail` after its strings.
 fn coff(big: bool, names: &[&str], tail: &[u8]) -> Vec<u8> {
     let header_len = if big { 56 } else { 20 };
     let number = |value: usize| u32::try_from(value).unwrap().to_le_bytes();
@@ -88,7 +88,7 @@ fn coff(big: bool, names: &[&str], tail: &[u8]) -> Vec<u8> {
         file.extend(b"symbol\0\0\0\0\0\0");
         file.extend(&number(index)[..if big { 4 } else { 2 }]);
         file.extend([0, 0, 3, 1]);
-        // The section goes with the last one.
+        // Each section is associated with the last one.
         file.extend([[0; 4], [0; 4], [0; 4], number(names.len())].concat());
         file.extend(&[0; 4][..if big { 4 } else { 2 }]);
     }
@@ -146,7 +146,7 @@ fn entries(data: &[u8]) -> Vec<(String, Vec<u8>)> {
     contents.entries.iter().map(|entry| (text(&entry.id), entry.content(data).unwrap())).collect()
 }
 
-/// The sections with their contents, as the witness reads them.
+/// The sections with their contents, as the `object` crate reads them.
 fn sections(data: &[u8]) -> Vec<(String, Vec<u8>)> {
     let file = object::File::parse(data).unwrap();
     let section = |s: object::Section<'_, '_>| (s.name().unwrap().to_owned(), s.data().unwrap().to_vec());
@@ -162,7 +162,7 @@ fn a_host_comes_back_byte_for_byte() {
         let mut all = sections(&host);
         all.extend([([MAGIC, DEVICE].concat(), CODE.to_vec()), ([MAGIC, HOST].concat(), vec![0])]);
         assert_eq!(sections(&fat), all);
-        // A fat object may be a host itself, and bytes behind it do no harm.
+        // A fat object may itself be a host, and bytes after it are harmless.
         let twice = entries(&self::fat(&fat));
         assert!(twice[3] == (HOST.to_owned(), fat.clone()));
         assert!(entries(&[fat.as_slice(), b"\n\n"].concat())[1].1 == host);
@@ -240,7 +240,7 @@ fn sections_behind_those_of_the_bundle_get_other_numbers() {
         let symbols = restored.len() - 4 - bundle.len() - 1 - 8 * width;
         let number = |index: usize| restored[symbols + index * width + 12];
         assert_eq!((0..8).map(number).collect::<Vec<_>>(), [1, 3, 1, 3, 2, 3, 3, 3]);
-        // A symbol of the bundle's section is left as an absolute one, with nothing behind it.
+        // A symbol of the bundle's section becomes an absolute one, without auxiliary records.
         let symbols = data.len() - 4 - bundle.len() - 1 - 8 * width;
         data[symbols + 2 * width + 12] = 2;
         let host = |data: &[u8]| {
@@ -255,10 +255,10 @@ fn sections_behind_those_of_the_bundle_get_other_numbers() {
         assert_eq!(symbol[12..12 + number_len], [0xff; 4][..number_len]);
         assert_eq!(symbol[12 + number_len..width], fields);
         assert!(symbol[width..].iter().all(|&byte| byte == 0));
-        // A section that goes with the bundle's cannot stay.
+        // A section associated with the bundle's section cannot stay.
         data[symbols + width + 12] = 2;
         assert!(matches!(host(&data).parts[..], [Part::Unreadable(Malformed::Object { .. })]));
-        // Nor can one with a relocation that refers to the symbol, which has the number 2.
+        // Nor can a section with a relocation that refers to the symbol, which has the number 2.
         data[symbols + width + 12] = 4;
         let section = if big { 56 } else { 20 };
         let relocation = u32::try_from(data.len()).unwrap().to_le_bytes();
@@ -391,7 +391,7 @@ fn no_change_of_one_byte_and_no_cut_is_worse_than_an_error() {
                 let mut data = fat.clone();
                 data[at] ^= flip;
                 try_all(&data);
-                // The same without our record, so that sections are removed.
+                // Without our record the sections are removed.
                 if let Some(record) = memchr::memmem::find(&data, b"clang-offload-bundler fa") {
                     data[record] = 0;
                     try_all(&data);

@@ -1,8 +1,8 @@
-//! Numbers and ranges of an object file, whose byte order is only known at run time, and which may be a file
-//! that exists only as [`Part`]s of another one.
+//! Reads numbers and ranges of an object file. Its byte order is only known at run time, and it may exist only as
+//! [`Part`]s of another file.
 //!
-//! Every range is checked against the file before it is used. Records are read whole, so that a [`Field`] of
-//! one cannot lie outside it.
+//! Every range is checked against the file before use. Records are read whole, so a [`Field`] cannot lie outside its
+//! record.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
@@ -12,7 +12,6 @@ use crate::bytes::{len_u64, slice};
 use crate::container::{MAGIC, Part};
 use crate::error::Malformed;
 
-/// A byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Little,
@@ -29,7 +28,7 @@ impl Order {
         }
     }
 
-    /// Fills `out` with a number, of which the upper bytes are lost if there is no room for them.
+    /// Fills `out` with a number, truncated to its length.
     pub(super) fn write(self, value: u64, out: &mut [u8]) {
         let bytes = value.to_le_bytes();
         match self {
@@ -51,13 +50,13 @@ impl Field {
         Self { at, width }
     }
 
-    /// Its value, 0 if the record is too short.
+    /// The value, 0 if the record is too short.
     pub(super) fn get(self, order: Order, record: &[u8]) -> u64 {
         let data = record.get(self.at..).and_then(|rest| rest.get(..self.width));
         data.map_or(0, |data| order.read(data))
     }
 
-    /// Sets its value, unless the record is too short.
+    /// Sets the value, unless the record is too short.
     pub(super) fn set(self, order: Order, record: &mut [u8], value: u64) {
         if let Some(data) = record.get_mut(self.at..).and_then(|rest| rest.get_mut(..self.width)) {
             order.write(value, data);
@@ -79,32 +78,31 @@ impl<'a> View<'a> {
         Self { data, base, parts: vec![Part::Range(0..len_u64(data))] }
     }
 
-    /// The file that the parts make up.
+    /// The file that the parts form.
     pub(super) fn of_parts(data: &'a [u8], parts: Vec<Part>) -> Self {
         Self { data, base: 0, parts }
     }
 
-    /// What it is made of.
+    /// The parts of the file.
     pub(super) fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// What it is made of.
+    /// The parts of the file.
     pub(super) fn into_parts(self) -> Vec<Part> {
         self.parts
     }
 
-    /// The length in bytes.
     pub(super) fn len(&self) -> u64 {
         self.parts.iter().map(Part::len).fold(0, u64::saturating_add)
     }
 
-    /// An offset as errors have it.
+    /// The offset to report in errors.
     pub(super) fn absolute(&self, offset: u64) -> u64 {
         self.base.saturating_add(offset)
     }
 
-    /// `len` bytes from `offset`, borrowed where they lie in one part.
+    /// `len` bytes from `offset`, borrowed if they lie in one part.
     pub(super) fn get(&self, offset: u64, len: u64) -> Option<Cow<'_, [u8]>> {
         let end = offset.checked_add(len).filter(|&end| end <= self.len())?;
         let mut gathered = Vec::new();
@@ -155,13 +153,12 @@ pub(super) enum Run {
     Host(Range<u64>),
     /// New bytes.
     Bytes(Vec<u8>),
-    /// So many zero bytes.
+    /// This number of zero bytes.
     Zeros(u64),
     /// The content of the added section with this index.
     Content(usize),
 }
 
-/// A section to add.
 #[derive(Clone, Debug)]
 pub(super) struct Added {
     pub(super) name: Vec<u8>,
@@ -171,23 +168,23 @@ pub(super) struct Added {
 /// A section that holds an entry of a bundle.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
-    /// Its number in the section table, from 0.
+    /// The index in the section table, from 0.
     pub(super) index: usize,
     pub(super) name: Vec<u8>,
     pub(super) content: Range<u64>,
 }
 
-/// The longest name of a section of a bundle.
+/// The maximum length of the name of a bundle's section.
 const NAME_MAX: usize = 4096;
 
-/// The name of a bundle's section at the start of some bytes: none if it is another section's or has no end.
+/// The name of a bundle's section at the start of some bytes; none if it is another section's or not terminated.
 pub(super) fn bundle_name(data: &[u8]) -> Option<Vec<u8>> {
     let near = data.get(..NAME_MAX).unwrap_or(data);
     let name = near.get(..memchr::memchr(0, near)?)?;
     name.starts_with(MAGIC.as_bytes()).then(|| name.to_vec())
 }
 
-/// Whether `fat` begins with these runs, contents being where they ought to be.
+/// Whether `fat` begins with these runs, with the contents in these ranges. The contents themselves are not compared.
 pub(super) fn begins_with(fat: &[u8], runs: &[Run], host: &View<'_>, contents: &[Range<u64>]) -> bool {
     let mut position = 0_u64;
     for run in runs {
@@ -212,12 +209,12 @@ pub(super) fn begins_with(fat: &[u8], runs: &[Run], host: &View<'_>, contents: &
     true
 }
 
-/// Equality that does not read a run which is compared with itself.
+/// Compares bytes without reading them if both slices are the same.
 fn same(a: &[u8], b: &[u8]) -> bool {
     std::ptr::eq(a, b) || a == b
 }
 
-/// The same parts, with neighbours merged and empty ones left out.
+/// Merges adjacent parts and drops empty ones.
 pub(super) fn join(parts: Vec<Part>) -> Vec<Part> {
     let mut joined: Vec<Part> = Vec::with_capacity(parts.len());
     for part in parts {

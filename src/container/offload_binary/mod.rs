@@ -1,5 +1,5 @@
-//! The offload binary: device images with key and value strings, as OpenMP, CUDA, SYCL and the new HIP driver embed
-//! them in host objects.
+//! Reads and writes offload binaries: device images with key and value strings, as OpenMP, CUDA, SYCL and the new HIP
+//! driver embed them in host objects.
 //!
 //! | offset | width | meaning |
 //! |---|---|---|
@@ -18,21 +18,21 @@
 //! | +24 | 8 | offset of the image |
 //! | +32 | 8 | size of the image in bytes |
 //! | | | a string entry: |
-//! | +0 | 8 | offset of the key, which a NUL ends |
-//! | +8 | 8 | offset of the value, which a NUL ends |
+//! | +0 | 8 | offset of the key, which is NUL-terminated |
+//! | +8 | 8 | offset of the value, which is NUL-terminated |
 //! | +16 | 8 | v2, v3: length of the value in bytes |
 //!
-//! Integers are little-endian; all offsets count from the start of the offload binary. Strings are shared where one
-//! ends another; images follow at a multiple of 8, and zeros fill up to the next one. Version 1 holds one image; several
-//! images are several offload binaries, one after another. In a compressed one (v3) one zlib or zstd stream replaces all
-//! that follows the header, whose size then counts header and stream.
+//! Integers are little-endian; all offsets count from the start of the offload binary. A string that is the end of
+//! another one shares its bytes. The images follow, each at a multiple of 8, with zeros as padding. Version 1 holds one
+//! image; several images are several offload binaries, one after another. In a compressed offload binary (v3), one zlib
+//! or zstd stream replaces everything after the header, and the recorded size is that of header and stream.
 //!
 //! Layout: Clang Offload Packager documentation and LLVM 22.1.8 (v1), LLVM 23 (v2) and its successor (v3). HIP has the
-//! number 4 since LLVM 21 and 3 before; both are read. Written is version 1 unless asked otherwise, byte for byte as
-//! LLVM 22.1.8 does.
+//! number 4 since LLVM 21 and 3 before; both are read. The writer uses version 1 by default, byte for byte as LLVM
+//! 22.1.8 does.
 //!
-//! Rejected: other versions, sizes and offsets beyond the data, strings without end, string tables that together claim
-//! more than the offload binary holds.
+//! Rejected: other versions, sizes and offsets beyond the data, unterminated strings, string tables whose total claimed
+//! size exceeds the offload binary.
 //!
 //! # Which targets does it hold code for?
 //!
@@ -74,7 +74,7 @@ pub use write::{NewImage, plan, write_compressed};
 /// The first bytes of an offload binary.
 pub const MAGIC: [u8; 4] = [0x10, 0xff, 0x10, 0xad];
 
-/// What offload binaries and their images are aligned to, in bytes.
+/// The alignment of offload binaries and their images, in bytes.
 pub const ALIGNMENT: u64 = 8;
 
 /// The length of an entry in bytes.
@@ -83,12 +83,12 @@ const ENTRY_LEN: u64 = 40;
 /// A version of the format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
-    /// One image. What every reader reads.
+    /// One image. Supported by every reader.
     #[default]
     V1,
-    /// Several images. Not read by LLVM 22 and older.
+    /// Several images. Not supported by LLVM 22 and older.
     V2,
-    /// Several images, perhaps compressed. Not read by LLVM 23 and older.
+    /// Several images, optionally compressed. Not supported by LLVM 23 and older.
     V3,
 }
 
@@ -117,10 +117,10 @@ impl Version {
     }
 }
 
-/// What an image is, as its entry records it.
+/// The kind of an image, as recorded in its entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ImageKind {
-    /// Not known.
+    /// Unknown.
     #[default]
     None,
     /// An object file.
@@ -133,9 +133,9 @@ pub enum ImageKind {
     FatBinary,
     /// CUDA PTX assembly.
     Ptx,
-    /// SPIR-V. LLVM 22 and older do not know it.
+    /// SPIR-V. Unknown to LLVM 22 and older.
     SpirV,
-    /// A number that has no meaning yet.
+    /// A number without a defined meaning.
     Other(u16),
 }
 
@@ -162,7 +162,7 @@ impl ImageKind {
         }
     }
 
-    /// The extension (without the dot) of files of this kind; empty if there is none.
+    /// The file extension of this kind, without the dot; empty if it has none.
     pub fn extension(self) -> &'static str {
         match self {
             Self::Object => "o",
@@ -182,7 +182,7 @@ impl ImageKind {
     }
 }
 
-/// Which number stands for HIP.
+/// The number that means HIP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HipNumber {
     /// 4, as since LLVM 21.
@@ -196,7 +196,7 @@ impl HipNumber {
     /// Both numbers.
     pub const ALL: [Self; 2] = [Self::Current, Self::Old];
 
-    /// The number of an offload kind; host code has none and gets 0.
+    /// The number of an offload kind; 0 for host code, which has none.
     pub fn kind_number(self, kind: Option<OffloadKind>) -> u16 {
         match (kind, self) {
             (None | Some(OffloadKind::Host), _) => 0,
@@ -209,24 +209,24 @@ impl HipNumber {
     }
 }
 
-/// Keys and values, each of any bytes.
+/// Keys and values, which may be any bytes.
 pub type Strings = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// What an offload binary records of an image besides its bytes.
+/// The data that an offload binary records for an image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImageInfo {
-    /// What the image is.
+    /// The kind of the image.
     pub image_kind: ImageKind,
-    /// The number of the offload kind; [`ImageInfo::offload_kind`] has its meaning.
+    /// The number of the offload kind; [`ImageInfo::offload_kind`] returns its meaning.
     pub kind_number: u16,
-    /// Flags that no release defines yet.
+    /// Flags, which no release defines yet.
     pub flags: u32,
-    /// The strings in file order. Of a repeated key the last value counts.
+    /// The strings in file order. If a key is repeated, its last value applies.
     pub strings: Strings,
 }
 
 impl ImageInfo {
-    /// The offload kind; none if the number is 0 or has no meaning yet.
+    /// The offload kind; none if the number is 0 or undefined.
     pub fn offload_kind(&self) -> Option<OffloadKind> {
         match self.kind_number {
             1 => Some(OffloadKind::OpenMp),
@@ -242,18 +242,18 @@ impl ImageInfo {
         self.strings.iter().rev().find(|(known, _)| known == key).map(|(_, value)| value.as_slice())
     }
 
-    /// The target triple as recorded; empty if there is none.
+    /// The target triple as recorded; empty if missing.
     pub fn triple(&self) -> &[u8] {
         self.string(b"triple").unwrap_or_default()
     }
 
-    /// The architecture: a processor or a target ID; empty if there is none.
+    /// The architecture, which is a processor or a target ID; empty if missing.
     pub fn arch(&self) -> &[u8] {
         self.string(b"arch").unwrap_or_default()
     }
 
-    /// The image's bundle entry ID in its written form, where kind, triple and architecture make one; the three as they
-    /// are otherwise.
+    /// The image's bundle entry ID in its written form if kind, triple and architecture form one; otherwise the three
+    /// as they are.
     pub fn entry_id(&self) -> Vec<u8> {
         let id = self.offload_kind().zip(bytes::text(self.triple())).zip(bytes::text(self.arch()));
         match id.map(|((kind, triple), arch)| EntryId::new(kind, &triple, &arch)) {
@@ -316,12 +316,12 @@ impl OffloadBinary {
 #[derive(Clone, Copy, Debug)]
 struct Header {
     version: Version,
-    /// In bytes, the stream's if it is compressed.
+    /// The size in bytes; that of header and stream if compressed.
     size: u64,
     entries_offset: u64,
-    /// v1: the size of the one entry; v2, v3: how many there are.
+    /// v1: the size of the one entry; v2, v3: the number of entries.
     entries: u64,
-    /// 0 if not compressed.
+    /// The inflated size in bytes, 0 if not compressed.
     inflated: u64,
 }
 
@@ -338,12 +338,12 @@ impl Header {
         bytes
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     fn count(&self) -> u64 {
         if self.version == Version::V1 { 1 } else { self.entries }
     }
 
-    /// What the entries claim to take together, in bytes.
+    /// The claimed size of all entries, in bytes.
     fn entries_len(&self) -> u64 {
         match self.version {
             Version::V1 => self.entries.max(ENTRY_LEN),

@@ -1,4 +1,4 @@
-//! Reading an offload binary. Layout and what is rejected as in the [module above](super).
+//! Reads offload binaries. The [parent module](super) documents the layout and what is rejected.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::sync::{Arc, OnceLock};
@@ -13,22 +13,22 @@ use crate::container::{Contents, Entry, Part};
 use crate::error::{Malformed, Result, WithPath};
 use crate::io::input::Slice;
 
-/// The longest strings of one offload binary that are believed, in bytes: thousands of times what any has.
+/// The maximum size of the strings of one offload binary, in bytes: thousands of times that of any real one.
 const STRINGS_MAX: u64 = 16 << 20;
 
 /// How often its bytes may be used for strings: entries share them, but each has fields of its own.
 const STRINGS_SHARED_MAX: u64 = 16;
 
-/// What strings may take in any case, in bytes.
+/// The minimum limit on the size of strings, in bytes.
 const STRINGS_MIN: u64 = 4 << 10;
 
-/// Where their number is recorded.
+/// The offset of the number of entries.
 const ENTRIES_AT: u64 = 24;
 
-/// What a compressed one is called in messages.
+/// The name of a compressed offload binary in messages.
 const WHAT_COMPRESSED: &str = "compressed offload binary";
 
-/// The header at the start of `data`, or `None` if the magic is not there.
+/// Reads the header at the start of `data`; `None` without the magic.
 fn header(data: &[u8], base: u64) -> Result<Option<Header>, Malformed> {
     if !data.starts_with(&MAGIC) {
         return Ok(None);
@@ -56,12 +56,12 @@ fn header(data: &[u8], base: u64) -> Result<Option<Header>, Malformed> {
     Ok(Some(Header { version, size, entries_offset, entries, inflated }))
 }
 
-/// The offload binary at the start of `data`, as [`Container::read`](crate::container::Container::read) has it.
+/// Reads the offload binary at the start of `data`, as [`Container::read`](crate::container::Container::read).
 pub(super) fn read(data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
     read_with_limit(data, total, base, STRINGS_MAX)
 }
 
-/// `strings_max` is what keys and values may take in all, in bytes.
+/// Reads an offload binary whose keys and values take at most `strings_max` bytes.
 pub(super) fn read_with_limit(
     data: &[u8],
     total: u64,
@@ -83,22 +83,22 @@ pub(super) fn read_with_limit(
     Ok(Some(Contents { entries, len: header.size }))
 }
 
-/// What images and strings may take in all, in bytes, so that entries which share them cannot make much of little.
+/// The remaining budget for images and strings, in bytes, so that entries which share them cannot expand without bound.
 struct Budget {
     images: u64,
     string_entries: u64,
-    /// Keys and values.
+    /// The budget for keys and values.
     strings: u64,
 }
 
-/// Takes `len` bytes at `offset` out of what is left, or says what is too much.
+/// Charges `len` bytes at `offset`, or fails if they exceed the rest.
 fn spend(left: &mut u64, len: u64, offset: u64, what: &'static str, expected: &'static str) -> Result<(), Malformed> {
     *left = left.checked_sub(len).ok_or(Malformed::Value { what, found: len, offset, expected })?;
     Ok(())
 }
 
 struct Body<'a> {
-    /// The offload binary, or as much of it as is known yet.
+    /// The bytes of the offload binary that are known so far.
     data: &'a [u8],
     header: Header,
     base: u64,
@@ -131,7 +131,7 @@ impl<'a> Body<'a> {
         Ok(Entry { id: info.entry_id(), parts, image: Some(Box::new(info)) })
     }
 
-    /// That a range lies in the offload binary, even if its bytes are not known yet.
+    /// Checks that a range lies in the offload binary, even if its bytes are not known yet.
     fn check(&self, start: u64, size: u64, what: impl FnOnce() -> String) -> Result<(), Malformed> {
         if start.checked_add(size).is_some_and(|end| end <= self.header.size) {
             return Ok(());
@@ -167,7 +167,7 @@ impl<'a> Body<'a> {
         Ok(strings)
     }
 
-    /// A string: of a known length, or up to the next NUL.
+    /// A string, with a known length or up to the next NUL.
     fn string(
         &self,
         offset: u64,
@@ -183,7 +183,7 @@ impl<'a> Body<'a> {
                 let rest = rest.unwrap_or_default();
                 match memchr(0, rest) {
                     Some(end) => u64::try_from(end).unwrap_or(u64::MAX),
-                    // Without a NUL in what is known, all of it and one byte more are needed.
+                    // Without a NUL in the known bytes, at least one byte more is needed.
                     None => len_u64(rest).saturating_add(1),
                 }
             }
@@ -201,7 +201,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// The compressed offload binary at the start of `data`, or `None` if there is none.
+/// Reads the compressed offload binary at the start of `data`; `None` if the data does not begin like one.
 pub(super) fn compressed(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>> {
     parse_compressed(data, limits).with_path(data.path())
 }
@@ -231,7 +231,7 @@ fn parse_compressed(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed
         end: offset.saturating_add(data.len()),
     })?;
     let method = method_of(body.bytes());
-    // In the inflated form the size is the inflated one, and nothing says that there was another.
+    // The inflated form records the inflated size as its size, and no other.
     let prefix = Header { size: inflated, inflated: 0, ..header }.to_bytes().first_chunk::<PREFIX_LEN>().copied();
     let (what, version, total, hash) = (WHAT_COMPRESSED, version.number(), Some(size), None);
     let recorded = Recorded { what, version, method, total, inflated, hash };
@@ -239,7 +239,7 @@ fn parse_compressed(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed
     Ok(Some(Compressed { recorded, offset, header_len, prefix, body, stream_len }))
 }
 
-/// How a stream was compressed, by its first bytes.
+/// The method of a stream, by its first bytes.
 fn method_of(stream: &[u8]) -> Method {
     if stream.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) { Method::Zstd } else { Method::Zlib }
 }

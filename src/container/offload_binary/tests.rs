@@ -18,7 +18,7 @@ fn info(kind: OffloadKind, strings: &[(&str, &str)]) -> ImageInfo {
     ImageInfo { image_kind: ImageKind::Object, kind_number, flags: 7, strings }
 }
 
-/// Two images, whose strings share their ends.
+/// Two images whose strings share their ends.
 fn images(inputs: &[Input; 2]) -> [NewImage<'_>; 2] {
     let hip = info(OffloadKind::Hip, &[("triple", "amdgcn-amd-amdhsa"), ("arch", "gfx90a:xnack+"), ("x", "")]);
     let cuda = info(OffloadKind::Cuda, &[("triple", "nvptx64-nvidia-cuda"), ("rch", "hsa"), ("arch", "sm_70")]);
@@ -48,7 +48,7 @@ fn compressed(method: Method) -> Vec<u8> {
 /// All images with their bytes.
 type Found = Vec<(Entry, Vec<u8>)>;
 
-/// The images, and where something else follows them.
+/// The images, and the offset of other data after them.
 fn read(data: &[u8]) -> Result<(Found, Option<u64>)> {
     let input = Input::from_bytes("in", data.to_vec());
     let container = OffloadBinary::default();
@@ -228,7 +228,7 @@ fn entries_that_share_images_or_strings_make_no_more_of_them() {
     let put = |data: &mut Vec<u8>, at: usize, value: usize| {
         data[at..at + 8].copy_from_slice(&u64::try_from(value).unwrap().to_le_bytes());
     };
-    // Both images are all there is.
+    // Both images span the whole offload binary.
     let images = text(&|data| {
         let size = data.len();
         for entry in [32, 72] {
@@ -237,7 +237,8 @@ fn entries_that_share_images_or_strings_make_no_more_of_them() {
         }
     });
     assert!(images.contains("size of an image"), "{images}");
-    // Both entries have all string entries, which are empty ones from behind the table up to the end.
+    // Both entries refer to the same string entries, which fill the space after the entries; all their strings are
+    // empty.
     let tables = text(&|data| {
         let count = (data.len() - 112) / 24;
         for entry in [32, 72] {

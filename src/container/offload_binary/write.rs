@@ -1,4 +1,5 @@
-//! Writing offload binaries, version 1 byte for byte as LLVM 22.1.8 does. Layout as in the [module above](super).
+//! Writes offload binaries, version 1 byte for byte as LLVM 22.1.8 does. The [parent module](super) documents the
+//! layout.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::HashMap;
@@ -12,20 +13,20 @@ use crate::io::input::Slice;
 use crate::io::meter::Meter;
 use crate::io::piece::{Piece, TOO_LONG, Writer, emit, sum, total_len};
 
-/// An image to be written.
+/// An image to write.
 #[derive(Clone, Debug)]
 pub struct NewImage<'a> {
-    /// What is recorded of it; the strings are written in this order.
+    /// The recorded data; the strings are written in this order.
     pub info: ImageInfo,
     /// The image itself.
     pub content: Slice<'a>,
 }
 
-/// The pieces of offload binaries with these images: one for each in version 1, one for all of them otherwise. Without
-/// images there is nothing to write.
+/// The pieces of offload binaries with these images: one offload binary for each image in version 1, otherwise one for
+/// all of them. Without images the list is empty.
 ///
 /// # Errors
-/// Only for images that together have 2^64 bytes or more.
+/// Only if the images together have 2^64 bytes or more.
 pub fn plan<'a>(version: Version, images: &[NewImage<'a>]) -> Result<Vec<Piece<'a>>> {
     let binaries = match version {
         Version::V1 => images.chunks(1).map(|image| plan_one(version, image)).collect::<Result<Vec<_>>>()?,
@@ -90,10 +91,10 @@ fn aligned(offset: u64) -> Result<u64> {
     offset.checked_next_multiple_of(ALIGNMENT).ok_or(TOO_LONG)
 }
 
-/// The strings of an offload binary, each once, and none that another one ends with.
+/// The strings of an offload binary, each once; a string that is the end of another one shares its bytes.
 ///
-/// The order is that of LLVM's string tables: from the last byte backwards, the higher byte first, and the longer string
-/// before the one that it ends with.
+/// The order is that of LLVM's string tables: compared from the last byte backwards, the higher byte first, and the
+/// longer string before its own suffix.
 struct StringTable<'s> {
     bytes: Vec<u8>,
     offsets: HashMap<&'s [u8], u64>,
@@ -105,7 +106,7 @@ impl<'s> StringTable<'s> {
         let mut sorted: Vec<&[u8]> = strings.flat_map(|(key, value)| [key.as_slice(), value]).collect();
         sorted.sort_unstable_by(|a, b| b.iter().rev().cmp(a.iter().rev()));
         sorted.dedup();
-        // The empty string is the NUL in front, not one behind another string.
+        // The empty string is the first NUL, not the end of another string.
         let mut table = Self { bytes: vec![0], offsets: HashMap::from([(&b""[..], 0)]) };
         let mut last: &[u8] = b"";
         for string in sorted.into_iter().filter(|string| !string.is_empty()) {
@@ -128,10 +129,11 @@ impl<'s> StringTable<'s> {
 
 const NO_STRING: Error = Error::Internal("a string is not in its table");
 
-/// Compresses images to `out`, from its position on, as one offload binary of version 3. Without images nothing is written.
+/// Compresses images to `out`, from its current position, as one offload binary of version 3. Without images nothing is
+/// written.
 ///
 /// # Errors
-/// [`Error::Io`] where an input cannot be read, and on the path `-` if `out` fails.
+/// [`Error::Io`] if an input cannot be read, and on the path `-` if `out` fails.
 ///
 /// # Example
 /// ```
@@ -156,7 +158,7 @@ pub fn write_compressed<W: Write + Seek>(
     write_metered(images, compression, &mut Writer::new(out), &mut Meter::silent())
 }
 
-/// The same for those who wait for it.
+/// Like [`write_compressed`], with progress reports.
 pub(crate) fn write_metered<W: Write + Seek>(
     images: &[NewImage<'_>],
     compression: &Compression,
@@ -167,7 +169,7 @@ pub(crate) fn write_metered<W: Write + Seek>(
     let inflated = total_len(&pieces)?;
     let header_len = Version::V3.header_len();
     let Some(Piece::Bytes(head)) = pieces.first_mut() else { return Ok(()) };
-    // The header of the inflated form does not go into the stream.
+    // The stream does not include the header of the inflated form.
     *head = head.split_off(usize::try_from(header_len).map_err(|_| TOO_LONG)?);
     let start = to.seek(SeekFrom::Current(0))?;
     let stream_len = deflate(&pieces, compression, sum([start, header_len])?, to, meter)?;

@@ -1,10 +1,10 @@
-//! A fat object out of a COFF object, and back.
+//! Makes a fat object out of a COFF object, and restores the COFF object.
 //!
-//! Section headers have no place but behind those that are there, so all that follows moves by the length of the
-//! new ones, and with it every offset: of contents, relocations, line numbers and symbols, in the section headers
-//! and in the symbols of functions with line numbers. Contents come where the symbol table was, then a
-//! [`Record`], the symbols, and the strings with the new names at their end. Symbols and strings are copied
-//! instead where the host has more behind them.
+//! New section headers must follow the existing ones, so all data after them moves by their length. Every offset is
+//! adjusted: of contents, relocations, line numbers and symbols, in the section headers and in the symbols of functions
+//! with line numbers. The new contents are written where the symbol table was, followed by a [`Record`], the symbols,
+//! and the strings with the new names at their end. If the host has data after its strings, symbols and strings are
+//! copied instead of moved.
 //!
 //! Names, flags, order and virtual addresses of the sections are those of LLVM 22.1.8.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
@@ -28,7 +28,7 @@ use crate::error::Malformed;
 const MAX: u64 = 0xffff_ffff;
 
 impl Coff<'_> {
-    /// The fat object: this one and more sections.
+    /// The fat object: this object with more sections.
     pub(in crate::container::object) fn append(&self, added: &[Added]) -> Result<Vec<Run>, Malformed> {
         let added_count = u64::try_from(added.len()).unwrap_or(u64::MAX);
         let count = self.count().saturating_add(added_count);
@@ -69,7 +69,8 @@ impl Coff<'_> {
         Ok(runs)
     }
 
-    /// Where all ends that is neither symbol nor string: before the symbols, if they end the file.
+    /// The end of the data other than symbols and strings: the start of the symbols, if they are at the end of the
+    /// file.
     fn body_end(&self) -> Result<u64, Malformed> {
         let len = self.view.len();
         let end = if self.strings.end == len { self.symbols.start } else { len };
@@ -83,7 +84,7 @@ impl Coff<'_> {
         Ok(end)
     }
 
-    /// That there is a table if symbols are counted, which the fat object always has.
+    /// Checks that a symbol count comes with a table, which the fat object always has.
     fn check_symbol_count(&self) -> Result<(), Malformed> {
         match self.field(self.layout.symbol_count) {
             count if count > 0 && self.field(self.layout.symbols_offset) == 0 => {
@@ -93,7 +94,7 @@ impl Coff<'_> {
         }
     }
 
-    /// That no offset means the place that another one moves to: it could not be moved back.
+    /// Checks that no offset equals the new position of another one: it could not be restored.
     fn check_offsets(&self, shift: &Shift) -> Result<(), Malformed> {
         let behind = Cell::new(None);
         let check = |offset| {
@@ -114,7 +115,7 @@ impl Coff<'_> {
         }
     }
 
-    /// The strings without their length.
+    /// The strings without their length field.
     fn old_strings(&self) -> Range<u64> {
         self.strings.start.saturating_add(4).min(self.strings.end)..self.strings.end
     }
@@ -135,10 +136,10 @@ impl Coff<'_> {
         Ok(names)
     }
 
-    /// Adds the section headers; the end of the contents.
+    /// Adds the section headers and returns the end of the contents.
     fn add_headers(&self, sections: &mut Vec<[u8; 40]>, added: &[Added], names: &Names, contents_at: u64) -> u64 {
         let mut position = contents_at;
-        // The reference gives each section the virtual address behind the one before it.
+        // LLVM gives each section the virtual address after the previous one.
         let next =
             |section: &[u8; 40]| VIRTUAL_ADDRESS.get(ORDER, section).saturating_add(VIRTUAL_SIZE.get(ORDER, section));
         let mut address = sections.last().map_or(0, next);
@@ -165,7 +166,7 @@ impl Coff<'_> {
         Record { host_len: self.view.len(), added, saved: [self.field(self.layout.symbols_offset), strings] }
     }
 
-    /// The host object that the record claims, if it can be one.
+    /// The host object that the record claims, if that is possible.
     pub(in crate::container::object) fn claimed_host(&self, record: &Record) -> Option<Vec<Part>> {
         let [symbols_offset, strings] = record.saved;
         let count = self.count().checked_sub(record.added)?;
@@ -188,7 +189,7 @@ impl Coff<'_> {
         let strings = strings & u64::from(u32::MAX);
         let strings_len = if has_strings { strings.max(4) } else { 0 };
         let tail_len = symbols_len.checked_add(strings_len)?;
-        // Without a symbol table, or with something behind it, the body is all the rest.
+        // Without a symbol table, or with data after it, the body is everything else.
         let is_tail = symbols_offset != 0 && symbols_offset.checked_add(tail_len)? == record.host_len;
         let body_end = if is_tail { symbols_offset } else { record.host_len };
         let mut parts = vec![Part::Bytes(header), Part::Range(from.checked_add(by)?..body_end.checked_add(by)?)];
@@ -205,7 +206,7 @@ impl Coff<'_> {
     }
 }
 
-/// How far offsets in the file move.
+/// The adjustment of offsets in the file.
 struct Shift {
     from: u64,
     end: u64,
@@ -213,7 +214,7 @@ struct Shift {
 }
 
 impl Shift {
-    /// The new offset of what lies behind the headers.
+    /// The new offset of data after the headers.
     fn forward(&self, offset: u64) -> u64 {
         if (self.from..=self.end).contains(&offset) { offset.saturating_add(self.by) } else { offset }
     }
@@ -232,7 +233,7 @@ impl Shift {
 struct Names {
     bytes: Vec<u8>,
     offsets: Vec<u64>,
-    /// The length of all strings.
+    /// The length of the whole string table.
     total: u64,
 }
 

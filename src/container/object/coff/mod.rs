@@ -1,4 +1,4 @@
-//! COFF objects as far as their sections go, with 16-bit section numbers and with 32-bit ones (`/bigobj`).
+//! Reads the sections of COFF objects, with 16-bit or 32-bit section numbers (`/bigobj`).
 //!
 //! | plain | big | width | file header |
 //! |---|---|---|---|
@@ -21,7 +21,8 @@
 //! number included, then each with a final zero. Integers are little-endian. Layout: Microsoft PE and COFF
 //! specification, with the limits of LLVM 22.1.8.
 //!
-//! Rejected: tables and contents outside the file, long names outside the strings, a bundle's name without end.
+//! Rejected: tables and contents outside the file, long names outside the strings, the unterminated name of a bundle's
+//! section.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod append;
@@ -40,10 +41,10 @@ use crate::container::limits::Room;
 use crate::display::shown;
 use crate::error::Malformed;
 
-/// The one byte order of COFF.
+/// The byte order of COFF.
 const ORDER: Order = Order::Little;
 
-/// What differs between plain and big objects.
+/// The differences between plain and big objects.
 #[derive(Debug)]
 struct Layout {
     header_len: u64,
@@ -51,12 +52,12 @@ struct Layout {
     section_max: u64,
     symbols_offset: Field,
     symbol_count: Field,
-    /// Width 0 where there is none.
+    /// The length of the optional header; width 0 if the field does not exist.
     optional_len: Field,
     symbol_len: u64,
     /// The section number of a symbol.
     symbol_section: Field,
-    /// Type, storage class and number of the records behind it that belong to it.
+    /// Type, storage class and number of the auxiliary records that follow.
     symbol_type: Field,
     symbol_class: Field,
     symbol_more: Field,
@@ -107,10 +108,9 @@ const RELOCATION_COUNT: Field = Field::new(32, 2);
 const LINE_COUNT: Field = Field::new(34, 2);
 const FLAGS: Field = Field::new(36, 4);
 
-/// The fields of a section header that are offsets in the file.
+/// The fields of a section header that are file offsets.
 const OFFSETS: [Field; 3] = [CONTENT, RELOCATIONS, LINES];
 
-/// A COFF object.
 #[derive(Debug)]
 pub(super) struct Coff<'v> {
     view: &'v View<'v>,
@@ -118,9 +118,9 @@ pub(super) struct Coff<'v> {
     /// All bytes before the section headers.
     header: Vec<u8>,
     sections: Vec<[u8; 40]>,
-    /// The symbol table; without one, an empty range at the end of the file.
+    /// The symbol table; if missing, an empty range at the end of the file.
     symbols: Range<u64>,
-    /// The strings, their length included; empty if there are none.
+    /// The strings, including their length; empty if missing.
     strings: Range<u64>,
 }
 
@@ -157,7 +157,7 @@ impl<'v> Coff<'v> {
         let len = count.saturating_mul(self.layout.symbol_len);
         self.view.read(start, len, || format!("the table of {count} symbols"))?;
         let end = start.saturating_add(len);
-        // Strings may be missing at the end of the file, and a length below that of its own number means none.
+        // Strings may be missing at the end of the file, and a length of less than its own field means none.
         let Some(recorded) = self.view.get(end, 4) else { return Ok((start..end, end..end)) };
         let strings_len = ORDER.read(&recorded).max(4);
         self.view.read(end, strings_len, || "the string table".to_owned())?;
@@ -168,12 +168,12 @@ impl<'v> Coff<'v> {
         Malformed::Object { what, offset: self.view.absolute(offset) }
     }
 
-    /// Where the section headers start.
+    /// The offset of the section headers.
     fn table(&self) -> u64 {
         crate::bytes::len_u64(&self.header)
     }
 
-    /// Where the section headers end.
+    /// The end of the section headers.
     fn headers_end(&self) -> u64 {
         self.table().saturating_add(self.count().saturating_mul(SECTION_LEN))
     }
@@ -197,7 +197,7 @@ impl<'v> Coff<'v> {
         Ok(found)
     }
 
-    /// The name of a section if it is one of a bundle, which is always a long one.
+    /// The name of a section if it is a bundle's, which is always a long one.
     fn bundle_name(&self, index: usize, section: &[u8; 40]) -> Result<Option<Vec<u8>>, Malformed> {
         let (short, _) = section.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
         let end = memchr::memchr(0, short).unwrap_or(short.len());
@@ -211,7 +211,7 @@ impl<'v> Coff<'v> {
             let what = format!("the name '{name}' of section {index} is outside the string table; the table is");
             return Err(self.broken(what, self.strings.start));
         };
-        // With strings behind it, the name would be another one.
+        // With strings after it, the name would be a different one.
         if rest.starts_with(MAGIC.as_bytes()) && memchr::memchr(0, &rest).is_none() {
             let what = format!("the name of section {index} is not terminated; the string table is");
             return Err(self.broken(what, self.strings.start));
@@ -232,12 +232,12 @@ fn content(section: &[u8; 40]) -> Range<u64> {
     start..start.saturating_add(if in_file { SIZE.get(ORDER, section) } else { 0 })
 }
 
-/// What a section takes in the file: content, relocations and line numbers.
+/// The ranges of a section in the file: content, relocations and line numbers.
 fn extents(section: &[u8; 40], view: &View<'_>) -> [Range<u64>; 3] {
     let relocation_len = u64::try_from(RELOCATION_LEN).unwrap_or(u64::MAX);
     let (relocations, lines) = (RELOCATIONS.get(ORDER, section), LINES.get(ORDER, section));
     let mut count = RELOCATION_COUNT.get(ORDER, section);
-    // A count that does not fit stands in the first relocation, which is none.
+    // A count that does not fit is stored in the first relocation, which is not a real one.
     if count == 0xffff && FLAGS.get(ORDER, section) & u64::from(IMAGE_SCN_LNK_NRELOC_OVFL.0) != 0 {
         count = view.get(relocations, 4).map_or(count, |data| ORDER.read(&data));
     }
@@ -249,7 +249,7 @@ fn extents(section: &[u8; 40], view: &View<'_>) -> [Range<u64>; 3] {
     ]
 }
 
-/// The offset that a long name's short form gives behind its first `/`.
+/// The offset in the short form of a long name, after its first `/`.
 fn long_name_offset(text: &[u8]) -> Option<u64> {
     if let Some(digits) = text.strip_prefix(b"/") {
         let digit =
@@ -262,7 +262,7 @@ fn long_name_offset(text: &[u8]) -> Option<u64> {
     bytes::text(text).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()
 }
 
-/// A section's name field for a name at an offset among the strings.
+/// The name field of a section for a name at an offset among the strings.
 fn long_name(offset: u64) -> [u8; 8] {
     let mut field = [0; 8];
     let text = if offset <= 9_999_999 {

@@ -1,11 +1,11 @@
-//! The object in a fat COFF object that was made or changed by another tool.
+//! Restores the host of a fat COFF object that was made or changed by another tool.
 //!
-//! The headers and contents of the removed sections are cut out of the file, and every offset behind a cut
-//! follows. Where sections that stay get other numbers, so do symbols and the sections that go with others.
-//! The names remain among the strings, where nothing refers to them any more.
+//! The headers and contents of the removed sections are cut out of the file, and every offset after a cut is adjusted.
+//! If remaining sections get other numbers, the symbols and associated sections that refer to them are changed too. The
+//! names remain in the string table, unused.
 //!
-//! Rejected: a relocation that needs a symbol in a removed section, a section that goes with a removed one, a removed
-//! section whose content something else needs.
+//! Rejected: a relocation that needs a symbol in a removed section, a section associated with a removed one, a removed
+//! section whose content is used by something else.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::HashSet;
@@ -18,7 +18,7 @@ use crate::container::Part;
 use crate::error::Malformed;
 
 impl Coff<'_> {
-    /// The parts of this file that make up the object without the sections `found`.
+    /// The parts of this file that form the object without the sections `found`.
     pub(in crate::container::object) fn remove(&self, found: &[Found]) -> Result<Vec<Part>, Malformed> {
         let cuts = Cuts::new(self.cuts(found));
         self.check_untouched(found, &cuts)?;
@@ -53,7 +53,7 @@ impl Coff<'_> {
         Ok(join(parts))
     }
 
-    /// What goes: the section headers and the contents.
+    /// The removed ranges: section headers and contents.
     fn cuts(&self, found: &[Found]) -> Vec<Range<u64>> {
         let headers = found.iter().map(|section| {
             let index = u64::try_from(section.index).unwrap_or(u64::MAX);
@@ -63,7 +63,7 @@ impl Coff<'_> {
         headers.chain(found.iter().map(|section| section.content.clone())).collect()
     }
 
-    /// Checks that nothing is cut out of what stays.
+    /// Checks that the cuts do not touch remaining data.
     fn check_untouched(&self, found: &[Found], cuts: &Cuts) -> Result<(), Malformed> {
         let gone: HashSet<usize> = found.iter().map(|section| section.index).collect();
         let sections = self.sections.iter().enumerate().filter(|(index, _)| !gone.contains(index));
@@ -98,7 +98,7 @@ impl Coff<'_> {
         Ok(Part::Bytes(moved.table))
     }
 
-    /// Checks that no relocation of a section that stays refers to these symbols.
+    /// Checks that no relocation of a remaining section refers to these symbols.
     fn check_unused(&self, emptied: &HashSet<u64>, gone: &HashSet<usize>) -> Result<(), Malformed> {
         const RELOCATION_SYMBOL: Field = Field::new(4, 4);
         let mut room = self.view.len();
@@ -121,10 +121,10 @@ impl Coff<'_> {
     }
 }
 
-/// Ranges that are cut out of a file, in order, none empty.
+/// Ranges that are cut out of a file, in order and not empty.
 struct Cuts {
     ranges: Vec<Range<u64>>,
-    /// How many bytes go before each of them.
+    /// The number of bytes removed before each range.
     before: Vec<u64>,
 }
 
@@ -161,7 +161,7 @@ impl Cuts {
         range.start < range.end && self.ranges.get(next).is_some_and(|cut| cut.start < range.end)
     }
 
-    /// What is left of a range.
+    /// The remaining parts of a range.
     fn kept(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let starts = std::iter::once(0).chain(self.ranges.iter().map(|cut| cut.end));
         let ends = self.ranges.iter().map(|cut| cut.start).chain([u64::MAX]);

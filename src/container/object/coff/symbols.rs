@@ -1,13 +1,13 @@
-//! What in the symbols of a COFF object depends on offsets in the file and on section numbers.
+//! Rewrites the file offsets and section numbers in the symbols of a COFF object.
 //!
 //! | offset | width | auxiliary record |
 //! |---|---|---|
 //! | 8 | 4 | of a function: offset of its line numbers in the file, 0 if it has none |
-//! | 12 | 2 | of a section: number of the section that it goes with |
+//! | 12 | 2 | of a section: number of the section that it is associated with |
 //! | 16 | 2 | upper half of that number in a big object |
 //!
-//! A symbol in a section of the bundle goes with it: what is left is a local absolute symbol, so that all others keep their
-//! numbers.
+//! A symbol in a section of the bundle is removed with it: it becomes a local absolute symbol, so that all others keep
+//! their numbers.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::HashSet;
@@ -24,25 +24,25 @@ const FUNCTION_LINES: Field = Field::new(8, 4);
 const ASSOCIATED: Field = Field::new(12, 2);
 const ASSOCIATED_HIGH: Field = Field::new(16, 2);
 
-/// The type of a function is this in its second hexadecimal digit.
+/// The symbol type of a function, in the second hexadecimal digit.
 const FUNCTION: u64 = 2;
 
-/// New offsets and section numbers. A section without a new number is gone.
+/// New offsets and section numbers. A section without a new number is removed.
 pub(super) struct Moves<'f> {
     pub(super) offset: &'f dyn Fn(u64) -> u64,
     /// None if all sections keep their numbers.
     pub(super) number: Option<&'f dyn Fn(u64) -> Option<u64>>,
 }
 
-/// A symbol table anew.
+/// A rewritten symbol table.
 pub(super) struct Moved {
     pub(super) table: Vec<u8>,
-    /// The symbols of sections that are gone.
+    /// The symbols of removed sections.
     pub(super) emptied: HashSet<u64>,
 }
 
 impl Coff<'_> {
-    /// The symbol table with its offsets and numbers moved; none if nothing in it depends on them.
+    /// The symbol table with its offsets and numbers adjusted; none if nothing in it depends on them.
     pub(super) fn moved_symbols(&self, moves: &Moves<'_>) -> Result<Option<Moved>, Malformed> {
         let has_lines = self.sections.iter().any(|section| LINE_COUNT.get(ORDER, section) > 0);
         if !has_lines && moves.number.is_none() {
@@ -73,7 +73,7 @@ impl Coff<'_> {
 
     fn empty(&self, symbol: &mut [u8], more: Option<&mut [u8]>) {
         let layout = self.layout;
-        // The number of no section is negative, and as wide as the field.
+        // The numbers that mean no section are negative, and as wide as the field.
         let absolute = u64::from_ne_bytes(i64::from(IMAGE_SYM_ABSOLUTE.0).to_ne_bytes());
         layout.symbol_section.set(ORDER, symbol, absolute);
         layout.symbol_class.set(ORDER, symbol, u64::from(IMAGE_SYM_CLASS_STATIC.0));
@@ -82,7 +82,7 @@ impl Coff<'_> {
         more.into_iter().for_each(|record| record.fill(0));
     }
 
-    /// Gives a symbol the new number of its section; `None` if that is gone.
+    /// Gives a symbol the new number of its section; `None` if the section is removed.
     fn renumber(&self, symbol: &mut [u8], more: Option<&mut [u8]>, number: &dyn Fn(u64) -> Option<u64>) -> Option<()> {
         let old = self.layout.symbol_section.get(ORDER, symbol);
         self.layout.symbol_section.set(ORDER, symbol, number(old)?);

@@ -1,11 +1,11 @@
-//! A fat object out of an ELF object.
+//! Makes a fat object out of an ELF object.
 //!
-//! The host's bytes stay where they are, but for the fields of the file header that say where the section
-//! headers are. Behind them come a copy of the table of section names with the new names at its end, the
-//! contents, a [`Record`], and all section headers anew. Section numbers stay, so nothing else changes.
+//! The host's bytes stay in place, except for the fields of the file header that locate the section headers. After them
+//! come a copy of the table of section names with the new names at its end, the contents, a [`Record`], and a new copy
+//! of all section headers. Section numbers stay the same, so nothing else changes.
 //!
-//! Names, type, flags, alignment and order of the sections are those of LLVM 22.1.8. An object without section
-//! names gets a section for them, `.shstrtab`, as it does there.
+//! Names, type, flags, alignment and order of the sections are those of LLVM 22.1.8. An object without section names
+//! gets a section for them, `.shstrtab`, as in LLVM.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use object::elf::{SHF_ALLOC, SHF_COMPRESSED, SHF_EXCLUDE, SHT_PROGBITS, SHT_STRTAB};
@@ -16,11 +16,11 @@ use super::{Elf, Section, align, len_of, name_len};
 use crate::bytes::len_u64;
 use crate::error::Malformed;
 
-/// The largest alignment that the table of section names gets: a page.
+/// The maximum alignment of the table of section names: a page.
 const MAX_ALIGNMENT: u64 = 4096;
 
 impl Elf<'_> {
-    /// The fat object: this one and more sections.
+    /// The fat object: this object with more sections.
     pub(in crate::container::object) fn append(&self, added: &[Added]) -> Result<Vec<Run>, Malformed> {
         let mut sections = self.sections.clone();
         if sections.is_empty() {
@@ -30,7 +30,7 @@ impl Elf<'_> {
         let names_index = self.names_section(&mut sections, &mut new_names)?;
         let names = sections.get(names_index).copied().unwrap_or_default();
         let old_names = names.content();
-        // Names need no alignment; what a table of them claims is kept while it is not absurd.
+        // Names need no alignment; the recorded one is kept unless it is absurd.
         let names_at = align(self.view.len(), names.alignment.min(MAX_ALIGNMENT));
         let mut position = names_at.saturating_add(len_of(&old_names)).saturating_add(len_u64(&new_names));
         let mut name_at = len_of(&old_names).saturating_add(len_u64(&new_names));
@@ -74,19 +74,19 @@ impl Elf<'_> {
         Ok(runs)
     }
 
-    /// The number of the section with the section names; `new` gets what its content lacks before more names
-    /// can follow.
+    /// The number of the section with the section names. The bytes that its content lacks before names can be appended
+    /// are written to `new`.
     fn names_section(&self, sections: &mut Vec<Section>, new: &mut Vec<u8>) -> Result<usize, Malformed> {
         const OWN_NAME: &[u8] = b"\0.shstrtab\0";
         let Some(section) = self.sections.get(self.names_index).filter(|_| self.names_index > 0) else {
             new.extend(OWN_NAME);
             let kind = u64::from(SHT_STRTAB.0);
-            // The headers that were there name nothing.
+            // The names in the old headers refer to nothing.
             sections.iter_mut().for_each(|section| section.name = 0);
             sections.push(Section { name: 1, kind, alignment: 1, ..Section::default() });
             return Ok(sections.len().saturating_sub(1));
         };
-        // The names would be none to who reads them by the type.
+        // Readers that check the type would not find the names.
         if !section.is(SHT_STRTAB) {
             let what = format!(
                 "section {} should hold the section names, but is not a string table; it starts",
@@ -103,7 +103,8 @@ impl Elf<'_> {
         if names.last() != Some(&0) {
             new.push(0);
         }
-        // A table without a name gives none, whatever the headers say; with new names in it, it would.
+        // An empty table gives no names, whatever the headers say; with new names in it, the old headers would refer to
+        // them.
         if names.is_empty() {
             sections.iter_mut().for_each(|section| section.name = 0);
         }

@@ -1,4 +1,4 @@
-//! ELF objects as far as their sections go, 32 and 64 bit, in both byte orders.
+//! Reads the sections of ELF objects, 32-bit and 64-bit, in both byte orders.
 //!
 //! | 32 bit | 64 bit | width | file header |
 //! |---|---|---|---|
@@ -9,14 +9,13 @@
 //! | 46, 48 | 58, 60 | 2 | size and number of section headers |
 //! | 50 | 62 | 2 | number of the section with the section names |
 //!
-//! A section header holds name, type (4 bytes each), flags, address, offset, size (4 or 8), link, info (4),
-//! alignment and entry size (4 or 8). Numbers that do not fit the file header are kept in the first section
-//! header: its size is the number of sections from 0xff00 on, its link the number of the names' section, its
-//! info the number of program headers. Layout: System V ABI, generic part, with the limits of LLVM 22.1.8.
+//! A section header holds name, type (4 bytes each), flags, address, offset, size (4 or 8), link, info (4), alignment
+//! and entry size (4 or 8). Numbers that do not fit the file header are in the first section header: its size is the
+//! number of sections from 0xff00 on, its link the number of the names' section, its info the number of program
+//! headers. Layout: System V ABI, generic part, with the limits of LLVM 22.1.8.
 //!
-//! Rejected: section headers of another size, outside the file or more than there can be, names outside their
-//! table, a names' section that does not exist, or is no string
-//! table if names are to be added.
+//! Rejected: section headers of another size, outside the file or too many; names outside their table; a names' section
+//! that does not exist or, if names are to be added, is not a string table.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod append;
@@ -36,7 +35,7 @@ use crate::container::limits::Room;
 use crate::display::shown;
 use crate::error::Malformed;
 
-/// What differs between 32 and 64 bit.
+/// The differences between 32-bit and 64-bit files.
 #[derive(Debug)]
 struct Layout {
     header_len: u64,
@@ -47,7 +46,7 @@ struct Layout {
     program_size: Field,
     program_count: Field,
     section_offset: Field,
-    /// The last three numbers of the file header at once: size and number of section headers, names' section.
+    /// The last three numbers of the file header: size and number of section headers, names' section.
     section_numbers: Field,
     section_size: Field,
     section_count: Field,
@@ -102,14 +101,13 @@ impl Section {
         self.kind == u64::from(kind.0)
     }
 
-    /// The bytes of its content in the file.
+    /// The range of its content in the file.
     fn content(&self) -> Range<u64> {
         let size = if self.is(SHT_NOBITS) || self.is(SHT_NULL) { 0 } else { self.size };
         self.offset..self.offset.saturating_add(size)
     }
 }
 
-/// An ELF file.
 #[derive(Debug)]
 pub(super) struct Elf<'v> {
     view: &'v View<'v>,
@@ -184,7 +182,7 @@ impl<'v> Elf<'v> {
         u64::try_from(self.layout.word).unwrap_or(u64::MAX)
     }
 
-    /// The content of a section, `what` in errors.
+    /// The content of a section, called `what` in errors.
     fn content(&self, section: &Section, what: impl FnOnce() -> String) -> Result<Cow<'_, [u8]>, Malformed> {
         let range = section.content();
         self.view.read(range.start, range.end.saturating_sub(range.start), what)
@@ -281,7 +279,8 @@ impl<'v> Elf<'v> {
         put(section.entry_size, word);
     }
 
-    /// The file header and the section headers of a new file. The first section takes what the header cannot hold.
+    /// The file header and the section headers of a new file. The first section holds the numbers that do not fit the
+    /// header.
     fn encode_headers(&self, sections: &[Section], table: u64, names_index: usize) -> (Vec<u8>, Vec<u8>) {
         let count = u64::try_from(sections.len()).unwrap_or(u64::MAX);
         let names_index = u64::try_from(names_index).unwrap_or(u64::MAX);
@@ -305,19 +304,18 @@ impl<'v> Elf<'v> {
         (header, encoded)
     }
 
-    /// A file of `len` bytes, if offsets can reach its end.
+    /// Checks that offsets can reach the end of a file of `len` bytes.
     fn check_len(&self, len: u64) -> Result<(), Malformed> {
         let most = if self.layout.word == 4 { u64::from(u32::MAX) } else { u64::MAX };
         if len <= most { Ok(()) } else { Err(Malformed::Limit { what: "bytes", needed: len, most }) }
     }
 }
 
-/// The length of a range in bytes.
 fn len_of(range: &Range<u64>) -> u64 {
     range.end.saturating_sub(range.start)
 }
 
-/// The first multiple of `alignment` from `position`; 0 and 1 align nothing.
+/// The first multiple of `alignment` from `position`; 0 and 1 mean no alignment.
 fn align(position: u64, alignment: u64) -> u64 {
     position.checked_next_multiple_of(alignment.max(1)).unwrap_or(u64::MAX)
 }

@@ -1,12 +1,13 @@
-//! The object in a fat object that was made or changed by another tool.
+//! Restores the host of a fat ELF object that was made or changed by another tool.
 //!
-//! What program headers describe stays where it is. The contents of the remaining sections follow in the order
-//! of their offsets, at least as aligned as they were, then the section headers. Relocations of a removed
-//! section go with it, and so does a group that holds nothing else. Where sections that stay get other numbers, all that refers to them by number follows:
-//! links, symbols and their table of large numbers, groups.
+//! The part of the file that program headers describe is not moved. The contents of the remaining sections follow in
+//! the order of their offsets, at least as aligned as they were, then the section headers. Relocations of a removed
+//! section are removed too, and so is a group that holds nothing else. If remaining sections get other numbers,
+//! everything that refers to them by number is adjusted: links, symbols and their table of large section numbers,
+//! groups.
 //!
-//! Rejected: a section that links to a removed one, a relocation or group that needs a symbol in a removed one, sections
-//! that share bytes.
+//! Rejected: a section that links to a removed one, a relocation or group that needs a symbol in a removed one,
+//! sections that share bytes.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -19,13 +20,13 @@ use crate::bytes::len_u64;
 use crate::container::Part;
 use crate::error::Malformed;
 
-/// A group is its flags and the numbers of its sections, of this width.
+/// The width in bytes of a group's words: its flags and the numbers of its sections.
 const GROUP_WORD: usize = 4;
 
-/// Which number each section gets.
+/// The new numbers of sections.
 pub(super) struct Numbers {
     new: Vec<Option<u64>>,
-    /// Whether any section that stays gets another number.
+    /// Whether any remaining section gets another number.
     pub(super) moved: bool,
 }
 
@@ -44,20 +45,20 @@ impl Numbers {
         Self { new, moved }
     }
 
-    /// The new number of a section: none if it goes. What is no section's number stays as it is.
+    /// The new number of a section; none if it is removed. A value that is not a section number is returned unchanged.
     pub(super) fn get(&self, old: u64) -> Option<u64> {
         usize::try_from(old).ok().and_then(|index| self.new.get(index).copied()).unwrap_or(Some(old))
     }
 }
 
-/// A section that stays, and its content if that changes.
+/// A remaining section, and its content if that changes.
 struct Kept {
     section: Section,
     content: Option<Vec<u8>>,
 }
 
 impl Elf<'_> {
-    /// The parts of this file that make up the object without the sections `found`.
+    /// The parts of this file that form the object without the sections `found`.
     pub(in crate::container::object) fn remove(&self, found: &[Found]) -> Result<Vec<Part>, Malformed> {
         let total = self.sections.iter().map(|section| len_of(&section.content())).fold(0, u64::saturating_add);
         if total > self.view.len() {
@@ -92,7 +93,7 @@ impl Elf<'_> {
         Ok(join(parts))
     }
 
-    /// Which sections go: those of the bundle, their relocations, and the groups of which nothing is left.
+    /// Marks the sections to remove: those of the bundle, their relocations, and groups that become empty.
     fn gone(&self, found: &[Found]) -> Result<Vec<bool>, Malformed> {
         let mut gone = vec![false; self.sections.len()];
         for section in found {
@@ -155,7 +156,7 @@ impl Elf<'_> {
         Ok((renumbered != *content).then_some(renumbered))
     }
 
-    /// Gives every section its new offset; the parts behind the file header, and where they end.
+    /// Assigns every section its new offset. Returns the parts after the file header, and their end.
     fn place(&self, kept: &mut [Kept]) -> Result<(Vec<Part>, u64), Malformed> {
         let mut in_order: Vec<&mut Kept> = kept.iter_mut().skip(1).collect();
         in_order.sort_by_key(|kept| kept.section.offset);
@@ -184,15 +185,15 @@ impl Elf<'_> {
         Ok((parts, position))
     }
 
-    /// Places a section at `position` or as soon after it as its alignment allows.
+    /// Places a section at `position` or the next offset that its alignment allows.
     fn place_next(&self, kept: &mut Kept, position: &mut u64, parts: &mut Vec<Part>) -> Result<(), Malformed> {
         let section = &mut kept.section;
         let source = section.content();
-        // An offset that is not aligned shows that the file needs no alignment. One that is bounds it.
+        // If the old offset is not aligned, the file needs no alignment. If it is, the offset bounds the alignment.
         let is_aligned = section.offset.checked_rem(section.alignment.max(1)) == Some(0);
         let start = if is_aligned { align(*position, section.alignment) } else { *position };
         let is_empty = len_of(&source) == 0;
-        // A section without content is placed like the others, unless its offset is none that a file could have.
+        // A section without content is placed like the others, unless its offset is impossible for the file.
         if is_empty && (start > section.offset || section.offset > self.view.len()) {
             section.offset = *position;
             return Ok(());
@@ -210,7 +211,7 @@ impl Elf<'_> {
         Ok(())
     }
 
-    /// Where the part of the file ends that program headers pin down.
+    /// The end of the part of the file that program headers fix.
     fn fixed_end(&self) -> Result<u64, Malformed> {
         let layout = self.layout;
         let (offset, size) = (self.field(layout.program_offset), self.field(layout.program_size));

@@ -1,12 +1,13 @@
-//! The symbols of an ELF object whose sections get other numbers.
+//! Rewrites the symbols of an ELF object whose sections get other numbers.
 //!
 //! | 32 bit | 64 bit | width | symbol |
 //! |---|---|---|---|
 //! | 12 | 4 | 1 | binding and type |
-//! | 14 | 6 | 2 | number of its section, 0xffff if it stands in the table of large numbers |
+//! | 14 | 6 | 2 | number of its section, 0xffff if it is in the table of large numbers |
 //!
-//! A symbol in a section of the bundle goes with it. All others keep their numbers: a local symbol is emptied, such as the
-//! section symbols of linkers that make one object of several; any other stays as a weak reference, which needs no definition.
+//! A symbol in a section of the bundle is removed with it, but keeps its place, so that all others keep their numbers:
+//! a local symbol is emptied, such as the section symbols written by linkers that combine objects; any other becomes a
+//! weak reference, which needs no definition.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
@@ -22,7 +23,7 @@ use super::{Elf, Order, Section};
 use crate::container::object::view::Field;
 use crate::error::Malformed;
 
-/// A symbol's fields, and the length of its record.
+/// The fields of a symbol, and the length of its record.
 struct Symbols {
     len: usize,
     info: Field,
@@ -33,20 +34,20 @@ const SYMBOLS32: Symbols = Symbols { len: 16, info: Field::new(12, 1), section: 
 const SYMBOLS64: Symbols = Symbols { len: 24, info: Field::new(4, 1), section: Field::new(6, 2) };
 const LARGE_LEN: usize = 4;
 
-/// A symbol begins with its name.
+/// The length of a symbol's first field, its name.
 const NAME_LEN: usize = 4;
 
-/// A symbol table anew.
+/// A rewritten symbol table.
 struct Renumbered {
     table: Vec<u8>,
-    /// Its table of large section numbers.
+    /// The table of large section numbers.
     large: Vec<u8>,
-    /// The symbols that stand for nothing any more.
+    /// The symbols that were emptied.
     emptied: HashSet<u64>,
 }
 
 impl Elf<'_> {
-    /// The contents that change, by section: symbol tables and tables of large section numbers.
+    /// The changed contents, by section: symbol tables and tables of large section numbers.
     pub(super) fn renumbered_symbols(
         &self,
         gone: &[bool],
@@ -113,7 +114,7 @@ impl Elf<'_> {
     }
 
     fn empty(&self, symbol: &mut [u8], fields: &Symbols) {
-        // Binding and type in one number: the binding of a local symbol is 0.
+        // Binding and type are one number: the binding of a local symbol is 0.
         if fields.info.get(self.order, symbol) >> 4 == 0 {
             return symbol.fill(0);
         }
@@ -121,7 +122,7 @@ impl Elf<'_> {
         fields.info.set(self.order, symbol, u64::from(STB_WEAK.0) << 4);
     }
 
-    /// Checks that no relocation or group that stays refers to the symbols that were emptied in a table.
+    /// Checks that no remaining relocation or group refers to the emptied symbols of a table.
     fn check_unused(&self, table: usize, emptied: &HashSet<u64>, gone: &[bool]) -> Result<(), Malformed> {
         if emptied.is_empty() {
             return Ok(());
