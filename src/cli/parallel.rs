@@ -1,16 +1,16 @@
-//! Work on many items with all processors; the results come in the order of the items.
+//! Processes many items on all processors, and gives the results in the order of the items.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::{thread, vec};
 
-/// How much results may weigh together before they are taken; beyond that, no further item is begun.
+/// The maximum total weight of waiting results; while it is exceeded, no further item is started.
 const WEIGHT_MAX: usize = 100_000;
 
-/// Calls `work` for each item, on several threads if there are several items, and passes the results to `consume`. What the
-/// results take in memory is estimated by `weight`, in any unit of some hundred bytes. Items behind the last result that
-/// `consume` takes may be left out.
+/// Calls `work` for each item, on several threads if there are several items, and passes the results to `consume`.
+/// `weight` estimates the memory used by a result, in any unit of some hundred bytes. Items after the last result that
+/// `consume` takes may be skipped.
 pub(super) fn in_order<I: Send, T: Send, R>(
     items: Vec<I>,
     work: impl Fn(I) -> T + Sync,
@@ -43,7 +43,7 @@ struct Queue<I, T> {
 
 struct State<I, T> {
     items: vec::IntoIter<I>,
-    /// The number of items that are done or being worked on.
+    /// The number of items that are complete or in progress.
     begun: usize,
     /// Results that wait for their turn, by the index of the item.
     done: BTreeMap<usize, T>,
@@ -69,7 +69,7 @@ impl<I, T> Queue<I, T> {
         self.changed.notify_all();
     }
 
-    /// Works on one item after another, as long as there are any.
+    /// Processes one item after another until none is left.
     fn serve(&self, work: impl Fn(I) -> T, weight: impl Fn(&T) -> usize) {
         let _guard = EndOnPanic(self);
         while let Some((index, item)) = self.begin() {
@@ -94,7 +94,7 @@ impl<I, T> Queue<I, T> {
     }
 }
 
-/// Lets nobody wait for the result of a thread that has ended.
+/// Ends the queue if a thread panics, so that no other thread waits for its result.
 struct EndOnPanic<'q, I, T>(&'q Queue<I, T>);
 
 impl<I, T> Drop for EndOnPanic<'_, I, T> {
@@ -105,7 +105,7 @@ impl<I, T> Drop for EndOnPanic<'_, I, T> {
     }
 }
 
-/// The results, of which no more are wanted once this is dropped.
+/// The results. Dropping this ends the queue.
 struct Results<'q, I, T>(&'q Queue<I, T>);
 
 impl<I, T> Results<'_, I, T> {
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn results_come_in_the_order_of_the_items() {
         let work = |index: u64| {
-            // The first ones take longest.
+            // The first items take longest.
             thread::sleep(Duration::from_micros(1000 / (index + 1)));
             index * 2
         };
@@ -175,7 +175,7 @@ mod tests {
             |()| WEIGHT_MAX + 1,
             |results| results.for_each(drop),
         );
-        // With one processor there is no other thread.
+        // With one processor there is only one thread.
         if thread::available_parallelism().map_or(1, NonZeroUsize::get) == 1 {
             panic!("a scoped thread panicked");
         }

@@ -35,8 +35,7 @@ const ALIGNMENT_MAX: u64 = 4096;
 /// 1. unchanged, unless code objects are removed from it;
 /// 2. compressed again;
 /// 3. plain, unless the offset of its end would be lost: that of a text bundle that was compressed, or of any bundle
-///    that was
-///    compressed together with data after it.
+///    that was compressed together with data after it.
 ///
 /// If [`compression`](Self::compression) is `None`, every bundle is plain, and losing the offset of an end is an error
 /// unless nothing follows.

@@ -352,7 +352,7 @@ fn is_replaced(path: &Path) -> bool {
 
 impl Unpackage {
     /// The name of an image in an archive. As in LLVM, it is the name of the member or file that the image is from. It
-    /// cannot lead out of a directory, and has no path separator at its end.
+    /// cannot lead out of a directory, and contains no character that would end it early.
     fn member_name(&self, member: Option<&[u8]>) -> Vec<u8> {
         let Some(member) = member else {
             let path = self.input.as_os_str().as_bytes();

@@ -1,4 +1,4 @@
-//! `inspect`: the code objects in files, their targets and sizes.
+//! `inspect`: lists the code objects in files, with targets and sizes.
 
 mod json;
 mod report;
@@ -26,7 +26,6 @@ use report::FileReport;
 use svg::Chart;
 use table::{Rows, Style, Tables};
 
-/// The subcommand.
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "inspect", command, run: Run::OnFiles(run) };
 
 const EXAMPLES: &str = "\
@@ -117,7 +116,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
             Some(report)
         });
         to_stdout(|out| print(matches, &mut reports, &problems, out))?;
-        // A reader that has gone away stops the report, not the chart.
+        // A reader that has closed standard output ends the report, but not the chart.
         if svg.is_some() {
             reports.for_each(drop);
         }
@@ -131,7 +130,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Prints the report of each file as soon as it comes.
+/// Prints the report of each file as soon as it is available.
 fn print(
     matches: &ArgMatches,
     mut reports: impl Iterator<Item = FileReport>,
