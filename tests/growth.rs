@@ -123,7 +123,7 @@ impl Bench {
         let measure = |times| self.measure(times, &words);
         let name = format!("{dimension}: {line}");
         let large = measure(TIMES);
-        // A quick command line is not measured again.
+        // If the larger size is quick, the smaller one is not measured.
         let small = if large > QUICK { measure(1) } else { large };
         let mut row = Row { name, runs: 1, small, large, least: [small, large] };
         for _ in 0..RETRIES {

@@ -80,8 +80,7 @@ fn assert_succeeds(what: &str, run: &Output) {
     assert!(run.status.success(), "{what}: {:?} {}", run.status, stderr(run));
 }
 
-/// Says what is not tried, past the capture of the test harness.
-/// Whether a namespace of our own can be had, in which something can be mounted.
+/// Whether file systems can be mounted in a new namespace. If not, prints which tests are skipped.
 pub fn has_namespaces() -> bool {
     let mut mount = Command::new("unshare");
     mount.args(["-Urm", "sh", "-c", "mount -t tmpfs -o size=64k none /tmp"]);

@@ -95,7 +95,7 @@ enum After {
     New(u32),
     /// A link to a new file with this mode.
     LinkToNew(u32),
-    /// The target of the link is written; the test does not keep it.
+    /// The target of the link, `/dev/null`, is written; it discards the data.
     Written,
     /// A new file with this mode, and an empty file at the old target of the link.
     NewAndEmpty(u32),

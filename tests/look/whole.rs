@@ -208,7 +208,7 @@ fn kernels_and_their_metadata_agree() {
             let fault = bench.fault(data).unwrap_or_default();
             assert!(fault.contains(expected), "{name}: {fault}");
         };
-        // The bytes of a symbol of 64 bytes in size: name, type and binding, visibility, section, value, size.
+        // Entries of global objects of 64 bytes: name, type and binding, visibility, section, value, size.
         let symbols: Vec<usize> = (0..data.len() - 24)
             .filter(|&at| data[at + 4] == 0x11 && data[at + 16..at + 24] == 64_u64.to_le_bytes())
             .collect();

@@ -92,7 +92,7 @@ fn objects(shop: &Shop<'_>) -> Vec<String> {
         names.push("merged-gnu.o".to_owned());
     }
     names.push("merged-lld.o".to_owned());
-    // Linkers do not load the section unless a linker script does.
+    // Linkers drop the section from their output, so llvm-objcopy adds it.
     for (output, args) in [("lib.so", &["-shared"][..]), ("program", &[])] {
         shop.make("ld.lld", &[args, &[&other, "-o", "linked"]].concat());
         let section = ["--add-section=.llvm.offloading=both.off", "--set-section-type=.llvm.offloading=0x6fff4c0b"];

@@ -135,7 +135,7 @@ fn image(random: &mut Random, files: &mut Vec<(String, Arc<[u8]>)>) -> String {
         _ => argument.extend([format!("kind={kind}"), format!("triple={}", random.pick(VALUES))]),
     }
     keys_and_values(random, &mut argument);
-    // A name that is not in the list but comes from a file is a separate case.
+    // Unusual values of `file`: none, empty, a missing file, a directory.
     if random.below(40) == 0 {
         argument.push((*random.pick(&["file", "file=", "file=missing", "file=dir"])).to_owned());
     }

@@ -126,7 +126,7 @@ fn old_hip(report: &mut Report, tools: &Tools) {
         let found = fs::read(dir.path().join(kind)).unwrap_or_default();
         report.check(status.success() && found == content.as_bytes(), || format!("LLVM 19 does not find {kind}"));
     }
-    // Our tool reads and writes the same bytes as LLVM 19.
+    // LLVM 19 writes this number for HIP too, and our tool reads it.
     fs::write(dir.path().join("a.o"), b"object").unwrap();
     let wrote = Command::new(&release19).args(["-o", "theirs", IMAGES[0]]).current_dir(dir.path()).status().unwrap();
     let theirs = fs::read(dir.path().join("theirs")).unwrap();

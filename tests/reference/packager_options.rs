@@ -174,7 +174,7 @@ pub fn misspellings() -> Vec<Case> {
         }
         let value = *random.pick(&["", "", "=", "=x", "=a=b"]);
         let word: String = word.into_iter().collect();
-        // A valid option prevents the help from being printed.
+        // If the word happens to be a valid option, `-h` ends the run; the first `-h` may be its value.
         cases.push(base(NAMES[0], &[&format!("-{word}{value}"), "-h", "-h"]));
     }
     cases
