@@ -19,7 +19,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum ErrorKind {
     /// The operating system refused to open, read, write or replace a file. [`Error::io_error`] has its reason.
     Io,
-    /// A file does not hold what its headers claim.
+    /// The contents of a file contradict its headers or its format.
     Malformed,
     /// A file, or an entry in it, has a kind that the operation does not support.
     Unsupported,
@@ -73,7 +73,7 @@ pub enum Error {
         /// The cause.
         source: io::Error,
     },
-    /// A file does not hold what its headers claim.
+    /// The contents of a file contradict its headers or its format.
     Malformed {
         /// The file as the caller named it; empty if the bytes are not from a file.
         path: PathBuf,
@@ -706,7 +706,7 @@ pub enum Malformed {
         what: &'static str,
         /// The offset at which the limit is exceeded.
         offset: u64,
-        /// How much there may be.
+        /// The limit.
         limit: u64,
     },
     /// A compressed container whose recorded inflated size exceeds the limit.

@@ -91,7 +91,7 @@ pub(super) struct Target {
     /// None for a code object without a bundle.
     pub(super) kind: Option<OffloadKind>,
     pub(super) triple: String,
-    /// Empty if there is none.
+    /// The target ID; empty if missing.
     pub(super) target_id: String,
 }
 

@@ -1,4 +1,4 @@
-//! The environment variables that stand in for options, as LLVM 22.1.8 reads them.
+//! Reads the environment variables that replace options, as LLVM 22.1.8 does.
 //!
 //! | variable | meaning |
 //! |---|---|

@@ -13,7 +13,7 @@ use walkdir::WalkDir;
 use super::options::MAX_SIZE_HELP;
 use super::values;
 
-/// How a file was found.
+/// The origin of an input file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// Named on the command line.
@@ -49,7 +49,7 @@ pub(super) fn open(path: &Path, accept: Accept, max: Option<u64>) -> Result<Inpu
     unsafe { Input::map(path, accept, max) }
 }
 
-/// How deep directories are searched.
+/// The depth of the search in directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Directories {
     /// Only the files in them.
