@@ -1,7 +1,7 @@
-//! Errors: one type for the library, one for the bytes of a file.
+//! Error types: [`Error`] for failures of the library, [`Malformed`] for faults in the bytes of a file.
 //!
-//! [`Malformed`] says what is wrong with bytes and where; [`Error`] adds the file. Where LLVM 22 has a
-//! message for the same case, `Display` gives that text; offsets are written in decimal.
+//! [`Malformed`] describes the fault and its offset; [`Error`] adds the file. `Display` gives the text of LLVM 22 where
+//! LLVM has a message for the same case. Offsets are decimal.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,36 +10,36 @@ use std::path::{Path, PathBuf};
 
 use crate::id::{IdError, OffloadKind};
 
-/// A result of this library.
+/// The result type of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The kinds of errors, by what a caller can do about them.
+/// Kinds of errors, classified by how a caller can react.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The operating system refused to open, read, write or replace a file. [`Error::io_error`] has its reason.
     Io,
-    /// A file does not hold what its headers claim.
+    /// The contents of a file contradict its headers or its format.
     Malformed,
-    /// A file, or an entry of it, of a kind that cannot serve here.
+    /// A file, or an entry in it, has a kind that the operation does not support.
     Unsupported,
-    /// Something is larger, or there is more of it, than a limit or a format allows.
+    /// A size or count exceeds a limit of the library or of a format.
     Limit,
-    /// What was asked for is not there.
+    /// No match was found for a request.
     NotFound,
     /// Two files or entries exclude each other, such as two outputs of one name.
     Conflict,
-    /// The arguments do not fit together, or one of them is none.
+    /// The arguments do not fit together, or one of them is invalid.
     Usage,
     /// A bug in the library; please report it.
     Internal,
 }
 
-/// A failed job: a [kind](Self::kind), the [file](Self::file), the [place](Self::place) in it and the [offset](Self::offset)
-/// where they are known, and the cause.
+/// The failure of a job: its [kind](Self::kind), its cause and, where known, the [file](Self::file), the
+/// [place](Self::place) in it and the [offset](Self::offset).
 ///
-/// `Display` tells all of it in one line, the cause too; [`source`](std::error::Error::source) returns only what lies below
-/// that, so that who prints the chain says nothing twice.
+/// `Display` gives all of this in one line, including the cause. [`source`](std::error::Error::source) returns only
+/// errors below that cause, so printing the whole chain repeats nothing.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -66,41 +66,41 @@ pub enum Error {
         /// The cause.
         source: io::Error,
     },
-    /// A file that a thin archive names cannot be opened or read.
+    /// A file named by a thin archive cannot be opened or read.
     Member {
         /// The path that the archive names.
         path: PathBuf,
         /// The cause.
         source: io::Error,
     },
-    /// A file does not hold what its headers claim.
+    /// The contents of a file contradict its headers or its format.
     Malformed {
-        /// The file as the caller named it; empty for bytes of no file.
+        /// The file as the caller named it; empty if the bytes are not from a file.
         path: PathBuf,
         /// The fault and its offset.
         source: Malformed,
     },
-    /// A broken part of a file, named by its place.
+    /// A fault in a part of a file, located by its place.
     Inside {
         /// The file that the place names first.
         file: PathBuf,
-        /// Where it lies, as it may stand on a terminal.
+        /// The place of the part, escaped for terminals.
         place: String,
         /// The fault.
         error: Box<Error>,
     },
-    /// A file cannot be used as it was asked for.
+    /// A file cannot be used as requested.
     Refused {
-        /// What can be done about it.
+        /// The kind of the error.
         kind: ErrorKind,
         /// The file as the caller named it.
         path: PathBuf,
-        /// Where in the file, if it is about a part of it.
+        /// The offset of the affected part in bytes, if only a part is affected.
         offset: Option<u64>,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A file of a kind whose bundles cannot be rewritten.
+    /// The bundles in a file of this kind cannot be rewritten.
     Unsupported {
         /// The file as the caller named it.
         path: PathBuf,
@@ -111,7 +111,7 @@ pub enum Error {
     FileType(String),
     /// An invalid entry ID.
     EntryId(IdError),
-    /// The input is not an archive. The text is the reference's, whatever the size.
+    /// The input is not an archive. The text is LLVM's, whatever the size of the file.
     NoArchive,
     /// No entry of an archive can serve a request.
     NoCodeObject {
@@ -120,49 +120,49 @@ pub enum Error {
         /// The archive as the caller named it.
         archive: PathBuf,
     },
-    /// A member of an archive holds two entries that must not stand in one bundle.
+    /// A member of an archive holds two entries that must not be in one bundle.
     ConflictingEntries {
         /// One entry ID.
         first: String,
-        /// The other.
+        /// The other entry ID.
         second: String,
         /// The name of the member.
         member: String,
         /// The archive as the caller named it.
         archive: PathBuf,
     },
-    /// Requested entries that no bundle in the input can serve, sorted.
+    /// No bundle in the input can serve these requested entries, which are sorted.
     MissingEntries(Vec<String>),
-    /// Standard output, which takes one code object, would get more.
+    /// Several code objects match, but standard output takes only one.
     SeveralMatch {
-        /// The file that holds one too many, as the caller named it.
+        /// The file with the second match, as the caller named it.
         path: PathBuf,
-        /// The entry IDs of those that match, up to the bundle with the one too many.
+        /// The entry IDs of the matches, up to the bundle with the second one.
         ids: Vec<String>,
     },
-    /// A selection, or something that it names, takes no code object.
+    /// A selection, or a pattern of it, matches no code object.
     NoMatch {
         /// The files that were searched, as the caller named them.
         inputs: Vec<PathBuf>,
         /// The parts of the selection without a match; empty if the selection names nothing.
         unmatched: Vec<Want>,
-        /// The entry IDs that are there, each once, in file order.
+        /// The entry IDs in the files, without duplicates, in file order.
         present: Vec<String>,
     },
-    /// A selection, or something that it names, takes no code object, except from files that are skipped.
+    /// A selection, or a pattern of it, matches no code object, except in skipped files.
     NoSoundMatch {
         /// The parts of the selection without a match in any file.
         unmatched: Vec<Want>,
-        /// Those that match only in skipped files, as far as these could be read.
+        /// The parts that match only in skipped files, as far as these could be read.
         only_left_out: Vec<Want>,
-        /// The entry IDs in the other files, each once, in file order.
+        /// The entry IDs in the other files, without duplicates, in file order.
         present: Vec<String>,
-        /// How many code objects the selection takes from the skipped files.
+        /// The number of matching code objects in the skipped files.
         left_out: usize,
     },
-    /// The bundle is too large for the compressed format version that was asked for.
+    /// The bundle is too large for the requested version of the compressed format.
     CompressedLimit {
-        /// Which size, as the reference names it.
+        /// The size that is too large, in LLVM's words.
         what: &'static str,
     },
     /// A bug in the library; please report it.
@@ -233,7 +233,7 @@ impl From<IdError> for Error {
 }
 
 impl Error {
-    /// What can be done about it.
+    /// The kind of the error, which suggests how to react.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Io { .. } | Self::Temporary { .. } | Self::Copy { .. } | Self::Member { .. } => ErrorKind::Io,
@@ -251,7 +251,7 @@ impl Error {
         }
     }
 
-    /// The file that it is about, as the caller named it; where two are copied, the one that is written.
+    /// The affected file, as the caller named it. If copying fails, this is the file that was written.
     pub fn file(&self) -> Option<&Path> {
         match self {
             Self::Io { path, .. } | Self::Member { path, .. } | Self::Copy { to: path, .. } => Some(path),
@@ -265,7 +265,7 @@ impl Error {
         .filter(|path| !path.as_os_str().is_empty())
     }
 
-    /// The way into the file, member by member and section by section, as it may stand on a terminal.
+    /// The place in the file, member by member and section by section, escaped for terminals.
     pub fn place(&self) -> Option<&str> {
         match self {
             Self::Inside { place, .. } => Some(place),
@@ -294,12 +294,12 @@ impl Error {
         }
     }
 
-    /// A generated output name that names an input.
+    /// The error for a generated output name that names an input.
     pub(crate) fn overwrites_input(path: &Path) -> Self {
         Self::refused(ErrorKind::Conflict, path, None, "an output with a generated name would overwrite this input")
     }
 
-    /// A file that cannot be used as it was asked for.
+    /// The error for a file that cannot be used as requested.
     pub(crate) fn refused(
         kind: ErrorKind,
         path: impl Into<PathBuf>,
@@ -314,13 +314,13 @@ impl Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileKind {
-    /// Not a single byte.
+    /// An empty file.
     Empty,
-    /// An ELF file without bundles in it.
+    /// An ELF file without bundles.
     Elf,
     /// A COFF object.
     Coff,
-    /// A program or library for Windows.
+    /// A Windows program or library.
     Pe,
     /// A host object with a section for each code object.
     FatObject,
@@ -334,7 +334,7 @@ pub enum FileKind {
     Archive,
     /// A zip file.
     Zip,
-    /// None of these.
+    /// Any other file.
     Other,
 }
 
@@ -357,7 +357,7 @@ impl FileKind {
     }
 }
 
-/// Why a file cannot be rewritten.
+/// The reason why a file cannot be rewritten.
 struct UnsupportedText(FileKind);
 
 impl fmt::Display for UnsupportedText {
@@ -369,7 +369,7 @@ impl fmt::Display for UnsupportedText {
     }
 }
 
-/// Something that a selection of code objects names.
+/// A part of a selection of code objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Want {
     /// A pattern for targets, as typed.
@@ -387,12 +387,12 @@ impl fmt::Display for Want {
     }
 }
 
-/// Any of these.
+/// Joins the parts of a selection as alternatives.
 fn alternatives(wants: &[Want]) -> String {
     wants.iter().map(Want::to_string).collect::<Vec<_>>().join(" or ")
 }
 
-/// The wanted code objects, the files, and the code objects in them.
+/// The end of the text of [`Error::NoMatch`].
 struct NoMatchText<'e> {
     inputs: &'e [PathBuf],
     unmatched: &'e [Want],
@@ -418,7 +418,7 @@ impl fmt::Display for NoMatchText<'_> {
     }
 }
 
-/// The same where files are skipped.
+/// The end of the text of [`Error::NoSoundMatch`].
 struct NoSoundMatchText<'e> {
     unmatched: &'e [Want],
     only_left_out: &'e [Want],
@@ -448,8 +448,8 @@ fn write_present(f: &mut fmt::Formatter<'_>, have: &str, present: &[String]) -> 
     }
 }
 
-/// Each text once, in order of first occurrence, with its count if there are several. The search stops early, so there may be
-/// more.
+/// Removes duplicates, in order of first occurrence, and appends the number of occurrences if there are several. The
+/// search stops early, so that number is a lower bound.
 fn counted(texts: &[String]) -> Vec<String> {
     let mut counts: HashMap<&str, usize> = HashMap::new();
     let mut distinct = Vec::new();
@@ -467,7 +467,7 @@ fn counted(texts: &[String]) -> Vec<String> {
     distinct.into_iter().map(shown).collect()
 }
 
-/// The beginning of a list that may be long.
+/// Shows the beginning of a list, and the number of omitted elements.
 struct Listed<'e>(&'e [String]);
 
 impl fmt::Display for Listed<'_> {
@@ -482,7 +482,7 @@ impl fmt::Display for Listed<'_> {
     }
 }
 
-/// The name of a file, unless it is empty.
+/// Shows the name of a file as a prefix, unless it is empty.
 struct MaybeNamed<'e>(&'e Path);
 
 impl fmt::Display for MaybeNamed<'_> {
@@ -491,8 +491,8 @@ impl fmt::Display for MaybeNamed<'_> {
     }
 }
 
-/// What is wrong at a place, without the file, which the place already names. A member of a thin archive is a file of its
-/// own, and offsets count from its start.
+/// Shows an error without its file, which the place already names. The file is shown for a member of a thin archive,
+/// which is a separate file: offsets count from its start.
 struct InsideText<'e> {
     file: &'e Path,
     error: &'e Error,
@@ -509,25 +509,26 @@ impl fmt::Display for InsideText<'_> {
 }
 
 impl Error {
-    /// An operating system error on `path`. An [`Error`] inside `source` is returned as it is: it names what is at fault.
+    /// An operating system error on `path`. An [`Error`] inside `source` is returned unchanged, since it names the file
+    /// at fault.
     pub fn io(path: impl Into<PathBuf>, source: io::Error) -> Self {
         source.downcast().unwrap_or_else(|source| Self::Io { path: path.into(), source })
     }
 
-    /// A failure to write a temporary file, for readers and writers to pass on; [`Error::io`] takes it out again.
+    /// A failure to write a temporary file, wrapped for readers and writers to pass on; [`Error::io`] unwraps it.
     pub(crate) fn temporary(source: io::Error) -> io::Error {
         io::Error::other(Self::Temporary { directory: std::env::temp_dir(), source })
     }
 
-    /// Broken bytes in `path`.
+    /// An error for malformed bytes in `path`.
     pub fn malformed(path: impl Into<PathBuf>, source: Malformed) -> Self {
         Self::Malformed { path: path.into(), source }
     }
 }
 
-/// Attaches the file to an operating system error.
+/// Attaches a file to an error.
 pub(crate) trait WithPath<T> {
-    /// The same result, its error naming `path`.
+    /// Returns the same result; an error names `path`.
     fn with_path(self, path: &Path) -> Result<T>;
 }
 
@@ -543,8 +544,8 @@ impl<T> WithPath<T> for Result<T, Malformed> {
     }
 }
 
-/// Bytes that are not what a format requires. Offsets count from the start of the file, except where the
-/// text says "inside the inflated bytes".
+/// A fault in bytes that do not follow their format. Offsets count from the start of the file, except where the text
+/// says "inside the inflated bytes".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Malformed {
@@ -553,51 +554,51 @@ pub enum Malformed {
     Truncated {
         /// The field or payload.
         what: String,
-        /// Where it starts.
+        /// The offset of its start.
         offset: u64,
         /// Its length in bytes.
         needed: u64,
-        /// Where the data ends.
+        /// The offset of the end of the data.
         end: u64,
     },
-    /// A count that the remaining bytes cannot hold.
+    /// A recorded count for which the remaining bytes are too few.
     #[error(
         "entry count {count} at offset {offset} is too large: the data ends at offset {end}, which leaves room for {most}"
     )]
     Count {
         /// The recorded count.
         count: u64,
-        /// Where it is recorded.
+        /// The offset of the count.
         offset: u64,
-        /// Where the data ends.
+        /// The offset of the end of the data.
         end: u64,
-        /// The entries that fit before that.
+        /// The largest count that fits into the remaining bytes.
         most: u64,
     },
-    /// A code object that would lie inside the header of its bundle.
+    /// A code object that overlaps the header of its bundle.
     #[error(
         "entry {index} claims {size} bytes at offset {start}, inside the bundle's header, which ends at offset {header_end}"
     )]
     Overlap {
-        /// The entry's index, from 0.
+        /// The index of the entry, from 0.
         index: u64,
-        /// The recorded start of its code object.
+        /// The recorded offset of its code object.
         start: u64,
         /// The recorded size in bytes.
         size: u64,
         /// The first offset after the header.
         header_end: u64,
     },
-    /// A field with a value that the format does not have.
+    /// A field with a value that is invalid in the format.
     #[error("{what} {found} at offset {offset}, expected {expected}")]
     Value {
         /// The field.
         what: &'static str,
         /// The recorded value.
         found: u64,
-        /// Where it is recorded.
+        /// The offset of the field.
         offset: u64,
-        /// The values that the format has.
+        /// The valid values.
         expected: &'static str,
     },
     /// A size that disagrees with the data it describes.
@@ -605,13 +606,13 @@ pub enum Malformed {
     Size {
         /// The name of the container.
         what: &'static str,
-        /// Where it starts.
+        /// The offset of the container.
         offset: u64,
-        /// Which size.
+        /// The name of the size.
         size: &'static str,
         /// The recorded size.
         recorded: u64,
-        /// The actual value; a text because it may be known only as a bound.
+        /// The actual size in bytes; text, because it may be known only as a bound.
         actual: String,
     },
     /// A recorded hash that disagrees with the data.
@@ -619,57 +620,57 @@ pub enum Malformed {
     Hash {
         /// The name of the container.
         what: &'static str,
-        /// Where it starts.
+        /// The offset of the container.
         offset: u64,
         /// The recorded hash.
         recorded: u64,
         /// The hash of the inflated data.
         actual: u64,
     },
-    /// A compressed stream that its decoder refuses.
+    /// A compressed stream that its decoder rejects.
     #[error("{what} at offset {offset}: the {method} stream is broken after {inflated} inflated bytes: {reason}")]
     Stream {
         /// The name of the container.
         what: &'static str,
-        /// Where it starts.
+        /// The offset of the container.
         offset: u64,
-        /// zlib or zstd.
+        /// The compression method: zlib or zstd.
         method: &'static str,
-        /// Bytes inflated before the failure.
+        /// The number of bytes inflated before the failure.
         inflated: u64,
         /// The decoder's reason.
         reason: String,
     },
-    /// A stream of a compression method that was left out when the library was built.
+    /// A stream of a compression method that this build of the library does not include.
     #[error("{what} at offset {offset}: {reason}")]
     Method {
         /// The name of the container.
         what: &'static str,
-        /// Where it starts.
+        /// The offset of the container.
         offset: u64,
-        /// The method, and the feature that it needs.
+        /// The method, and the feature that enables it.
         reason: &'static str,
     },
-    /// A start line of a text bundle that no end line closes.
+    /// A start line of a text bundle without a matching end line.
     #[error("the entry '{id}' that starts at offset {offset} has no end line")]
     Unclosed {
         /// The entry ID on the start line.
         id: String,
-        /// Where the start line begins.
+        /// The offset of the start line.
         offset: u64,
     },
-    /// An archive that its reader refuses.
+    /// An archive that its reader rejects.
     #[error("archive broken at or after offset {offset}: {reason}")]
     Archive {
-        /// The end of what could be read.
+        /// The offset of the end of the readable part.
         offset: u64,
         /// The reader's reason.
         reason: String,
     },
-    /// A zip file that cannot be read, or a member of one.
+    /// A zip file or a member of one that cannot be read.
     #[error("zip file broken at offset {offset}: {reason}")]
     Zip {
-        /// Where the member's header, its data, or the file starts.
+        /// The offset of the member's header, of its data, or of the file.
         offset: u64,
         /// The reader's reason.
         reason: String,
@@ -680,32 +681,32 @@ pub enum Malformed {
         /// The reader's reason.
         reason: String,
     },
-    /// Trailing bytes after the last container that are neither another one nor zeros.
+    /// Trailing bytes after the last container that are neither another container nor zeros.
     #[error("trailing data at offset {offset}: expected {what} or zeros")]
     Trailing {
-        /// The data that may follow.
+        /// The data that is allowed there.
         what: &'static str,
-        /// Where the other bytes begin.
+        /// The offset of the first other byte.
         offset: u64,
     },
     /// Containers nested too deeply.
     #[error("{what} nested more than {most} levels deep at offset {offset}")]
     Nested {
-        /// The containers.
+        /// The name of the containers.
         what: &'static str,
-        /// How deep they may lie.
+        /// The maximum depth.
         most: u32,
-        /// Where the first one lies that is too deep.
+        /// The offset of the first container that is too deep.
         offset: u64,
     },
-    /// More to read or to report than a limit allows.
+    /// A search that exceeds a limit on reading or reporting.
     #[error("more than {limit} {what}; stopped at offset {offset}")]
     Search {
         /// The unit of the limit.
         what: &'static str,
-        /// Where it exceeds the limit.
+        /// The offset at which the limit is exceeded.
         offset: u64,
-        /// How much there may be.
+        /// The limit.
         limit: u64,
     },
     /// A compressed container whose recorded inflated size exceeds the limit.
@@ -713,11 +714,11 @@ pub enum Malformed {
     Claim {
         /// The name of the container.
         what: &'static str,
-        /// Where it starts.
+        /// The offset of the container.
         offset: u64,
-        /// The recorded size of its inflated bytes.
+        /// The recorded inflated size in bytes.
         claimed: u64,
-        /// The limit.
+        /// The limit in bytes.
         limit: u64,
     },
     /// Nested compressed containers whose recorded inflated sizes together exceed the limit.
@@ -727,37 +728,37 @@ pub enum Malformed {
     NestedClaim {
         /// The name of the container.
         what: &'static str,
-        /// Where it starts.
+        /// The offset of the container.
         offset: u64,
-        /// The recorded size of its inflated bytes.
+        /// The recorded inflated size in bytes.
         claimed: u64,
-        /// The limit for all of them.
+        /// The limit on the total, in bytes.
         limit: u64,
     },
-    /// Bitcode that its reader refuses.
+    /// Bitcode that its reader rejects.
     #[error("the bitcode at offset {offset} cannot be read: {reason}")]
     Bitcode {
-        /// Where the bitcode starts.
+        /// The offset of the bitcode.
         offset: u64,
         /// The reader's reason.
         reason: &'static str,
     },
-    /// An object file with a structure that contradicts itself or is beyond what can be done with it.
+    /// An object file with a structure that is inconsistent or not supported.
     #[error("{what} at offset {offset}")]
     Object {
         /// The fault.
         what: String,
-        /// The header, table or content that it is about.
+        /// The offset of the affected header, table or content.
         offset: u64,
     },
-    /// A fat object that would not fit its object format.
+    /// A fat object that would exceed a limit of its object format.
     #[error("the fat object would have {needed} {what}, more than the {most} that its object format allows")]
     Limit {
         /// The unit of the limit.
         what: &'static str,
-        /// How much there would be.
+        /// The required number.
         needed: u64,
-        /// How much there may be.
+        /// The allowed number.
         most: u64,
     },
     /// A compressed container whose inflated data is not a bundle.
@@ -765,15 +766,15 @@ pub enum Malformed {
     NoBundleInside {
         /// The name of the container.
         what: &'static str,
-        /// Where it starts.
+        /// The offset of the container.
         offset: u64,
     },
-    /// Any of the above, inside the inflated bytes of a compressed container.
+    /// Any other fault inside the inflated bytes of a compressed container.
     #[error("{what} at offset {offset}: inside the inflated bytes: {inner}")]
     Inflated {
         /// The name of the container.
         what: &'static str,
-        /// Where it starts in the file.
+        /// The offset of the container in the file.
         offset: u64,
         /// The fault; its offsets count inflated bytes.
         inner: Box<Malformed>,
@@ -790,7 +791,8 @@ impl Malformed {
         }
     }
 
-    /// Where the fault is, in bytes; of one inside inflated bytes, where these begin in the file.
+    /// The offset of the fault in bytes. For a fault inside inflated bytes, this is the offset of their container in
+    /// the file.
     pub fn offset(&self) -> Option<u64> {
         match self {
             Self::Overlap { start: offset, .. } => Some(*offset),
@@ -807,7 +809,7 @@ impl Malformed {
         }
     }
 
-    /// The same in bytes that begin at `base`, if its offset is that of an object's part.
+    /// The same fault with `base` added to its offset, if the offset is relative to a part of an object.
     pub(crate) fn moved(self, base: u64) -> Self {
         match self {
             Self::Object { what, offset } => Self::Object { what, offset: offset.saturating_add(base) },
@@ -830,7 +832,7 @@ impl fmt::Display for OsText<'_> {
     }
 }
 
-/// The reference's enumeration: ` A`, ` A and B`, ` A, B, and C`.
+/// Formats a list as LLVM does: ` A`, ` A and B`, ` A, B, and C`.
 struct MissingList<'a>(&'a [String]);
 
 impl fmt::Display for MissingList<'_> {

@@ -1,25 +1,23 @@
-//! The files in which compilers pack GPU code: what lies in them, how to take it out, how to write them.
+//! Reads, searches and writes the container files in which compilers store GPU code objects.
 //!
-//! This is the library under `clang-offload-bundler`, a drop-in replacement for LLVM's tools of that name and of the name
-//! `llvm-offload-binary`. It never prints, never exits and does not panic on any input. Readers work on bytes: a `&[u8]`, a
-//! `&Vec<u8>` or an [`io::Input`], which is a file, a pipe or a device. They leave code objects where they are until their last
-//! copy.
+//! This is the library of `clang-offload-bundler`, a drop-in replacement for LLVM's tool of that name and for
+//! `llvm-offload-binary`. It never prints, never exits and does not panic on any input. Readers work on bytes: a
+//! `&[u8]`, a `&Vec<u8>` or an [`io::Input`] (a file, a pipe or a device). They copy code objects only to write them.
 //!
-//! | module | for |
+//! | module | purpose |
 //! |---|---|
-//! | [`scan`] | finding the code objects in any file by content: bundles, libraries, programs, archives, wheels |
-//! | [`container`] | the formats themselves: reading one from bytes, planning a new one |
-//! | [`io`] | the files: inputs that are mapped, outputs that appear complete or not at all |
-//! | [`id`] | bundle entry IDs (`hip-amdgcn-amd-amdhsa--gfx90a:xnack+`), and which code object may serve which request |
-//! | [`display`] | texts from files, made safe to print |
-//! | [`job`] | what the command lines do, file to file: outputs appear complete or not at all |
+//! | [`scan`] | find the code objects in any file by content: bundles, libraries, programs, archives, wheels |
+//! | [`container`] | the formats: read a container from bytes, plan a new one |
+//! | [`io`] | files: mapped inputs, outputs that appear complete or not at all |
+//! | [`id`] | bundle entry IDs (`hip-amdgcn-amd-amdhsa--gfx90a:xnack+`): parsing, and compatibility with requests |
+//! | [`display`] | make text from files safe to print |
+//! | [`job`] | the work of each command line, from files to files: outputs appear complete or not at all |
 //!
-//! Sizes and offsets are bytes. A function that can fail returns [`Error`], which names the file, or [`Malformed`], which
-//! knows bytes only; both name the offset, and [`Error::kind`] tells what can be done. What is called a *bundle* is any one
-//! container of code objects.
-//! Errors of bytes that are of no file name none.
+//! Sizes and offsets are in bytes. A *bundle* is any single container of code objects. A function that can fail returns
+//! [`Error`], which names the file if the bytes are from one, or [`Malformed`], which describes bytes only. Both give
+//! the offset where it is known; [`Error::kind`] classifies errors by how a caller can react.
 //!
-//! # Which code objects does a file hold?
+//! # Finding code objects in a file
 //!
 //! [`scan::Scan`] finds them. Nothing is copied: a code object that is not compressed is a slice of the data.
 //!
@@ -49,10 +47,10 @@
 //! # Ok::<(), offload_bundle::Error>(())
 //! ```
 //!
-//! # The code for the GPU at hand
+//! # Extracting the code object for a GPU
 //!
-//! [`container::sequence::Bundles`] walks a file of one known format, and [`Bundle::write_to`] takes one code object
-//! out, inflating no more than it has to.
+//! [`container::sequence::Bundles`] walks a file of one known format, and [`Bundle::write_to`] extracts one code
+//! object, inflating only as much as necessary.
 //!
 //! ```
 //! use offload_bundle::container::binary::Binary;
@@ -79,8 +77,8 @@
 //!
 //! # Writing a bundle
 //!
-//! A [`container::Container`] plans a bundle; [`io::write_to`] writes the plan to anything. From files to a file,
-//! compressed or not, [`job::BundleFiles`] does it in one call.
+//! A [`container::Container`] plans a bundle; [`io::write_to`] writes the plan to any [`std::io::Write`].
+//! [`job::BundleFiles`] bundles files into a file in one call, with or without compression.
 //!
 //! ```
 //! use offload_bundle::container::{Container, Member, binary::Binary};
@@ -99,12 +97,12 @@
 //!
 //! # Features
 //!
-//! | feature | for |
+//! | feature | enables |
 //! |---|---|
 //! | `cli` | the executable, with the packages that only it needs |
-//! | `zlib`, `zstd` | data that is compressed with that method; without the feature it is an error that names the feature |
+//! | `zlib`, `zstd` | data compressed with that method; without the feature, it is an error that names the feature |
 //!
-//! All are on unless `default-features = false`.
+//! All are enabled by default.
 //!
 //! [`Bundle::write_to`]: container::sequence::Bundle::write_to
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
@@ -123,7 +121,7 @@ mod testing;
 
 pub use error::{Error, ErrorKind, Malformed, Result};
 
-/// The examples of the README are tests too.
+/// Runs the examples of the README as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

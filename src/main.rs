@@ -1,4 +1,4 @@
-//! `clang-offload-bundler`: the command-line tool over the `offload_bundle` library.
+//! The `clang-offload-bundler` executable: passes the arguments to `cli` and returns its exit status.
 
 mod cli;
 

@@ -1,10 +1,10 @@
-//! Archives against LLVM 22: unbundling, listing and checking, and what becomes of broken ones.
+//! Archives, compared with LLVM 22: unbundling, listing and checking, including broken archives.
 //!
-//! Both tools run on the same archive under the same name, and must agree in status, messages and bytes. LLVM takes
-//! the entries of a bundle in the order of a hash table, so archives with several entries of one member are compared
-//! as sets of members. `ar`, `llvm-ar` and `llvm-nm` read what was written as witnesses.
+//! Both tools run on the same archive under the same name, and must agree in status, messages and bytes. LLVM reads the
+//! entries of a bundle in the order of a hash table, so archives with several entries of one member are compared as
+//! sets of members. `ar`, `llvm-ar` and `llvm-nm` also read the results.
 //!
-//! Without LLVM 22 the comparisons are skipped with a line that says so; `OFFLOAD_REQUIRE_LLVM=1` makes that a failure.
+//! Without LLVM 22 the comparisons are skipped with a message; `OFFLOAD_REQUIRE_LLVM=1` makes that a failure.
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ struct Lab {
     llvm: Option<PathBuf>,
 }
 
-/// How the bytes of two archives must agree.
+/// The comparison of the bytes of two archives.
 #[derive(Clone, Copy, PartialEq)]
 enum Order {
     Same,
@@ -53,7 +53,7 @@ impl Lab {
         Self { dir: tempfile::tempdir().unwrap(), llvm }
     }
 
-    /// A lab that has LLVM 22.
+    /// Creates a directory if LLVM 22 is installed.
     fn with_llvm() -> Option<Self> {
         let lab = Self::new();
         if lab.llvm.is_none() {
@@ -86,7 +86,7 @@ impl Lab {
         command.output().unwrap()
     }
 
-    /// Runs a tool of LLVM, or one of the system if its name is a path.
+    /// Runs an LLVM tool, or a system tool if its name is a path.
     fn tool(&self, name: &str, arguments: &[&str]) -> String {
         let mut command = Command::new(self.llvm.as_ref().unwrap().join(name));
         let output = command.args(arguments).current_dir(self.dir.path()).output().unwrap();
@@ -102,13 +102,13 @@ impl Lab {
         self.command(&self.llvm.as_ref().unwrap().join("clang-offload-bundler"), arguments)
     }
 
-    /// An archive of files of the lab, made by `llvm-ar`.
+    /// Creates an archive of files in the directory with `llvm-ar`.
     fn archive(&self, name: &str, options: &[&str], members: &[&str]) {
         drop(fs::remove_file(self.path(name)));
         self.tool("llvm-ar", &[options, &[name], members].concat());
     }
 
-    /// Compares both tools on an archive. Returns our status and messages.
+    /// Runs both tools on an archive and compares them. Returns our status and messages.
     fn compare(&self, archive: &str, targets: &[&str], options: &[&str], order: Order) -> (i32, String) {
         let case = format!("{archive} {targets:?} {options:?}");
         let run = |directory: &str, tool: &dyn Fn(&[&str]) -> Output| {
@@ -129,7 +129,7 @@ impl Lab {
         for number in 0..targets.len() {
             let (their_path, our_path) = (format!("ref/{number}.a"), format!("our/{number}.a"));
             if ours.0 != 0 {
-                // The reference leaves what it wrote before it failed.
+                // LLVM leaves the files that it wrote before it failed.
                 assert!(!self.path(&our_path).exists(), "{case}");
                 continue;
             }
@@ -140,7 +140,7 @@ impl Lab {
         ours
     }
 
-    /// Reads both archives with other programs.
+    /// Compares both archives as read by other programs.
     fn witness(&self, theirs: &str, ours: &str, same_order: bool, case: &str) {
         let names = self.tool("llvm-ar", &["t", ours]);
         let members = members(&self.path(ours));
@@ -154,7 +154,7 @@ impl Lab {
         };
         assert_eq!(sorted(members), sorted(self::members(&self.path(theirs))), "{case}");
         let index = |path: &str| {
-            // It prints the index first, and then crashes on some objects.
+            // llvm-nm prints the index first, and then crashes on some objects.
             let mut command = Command::new(self.llvm.as_ref().unwrap().join("llvm-nm"));
             let output =
                 command.args(["--print-armap", "--quiet", path]).current_dir(self.dir.path()).output().unwrap();
@@ -169,7 +169,7 @@ impl Lab {
     }
 }
 
-/// Names and contents, as the `ar` crate reads them; it also checks that everything else is constant.
+/// Names and contents, as read by the `ar` crate. Also checks that all other fields have their constant values.
 fn members(path: &Path) -> Vec<(String, Vec<u8>)> {
     let mut archive = ar::Archive::new(fs::File::open(path).unwrap());
     let mut members = Vec::new();
@@ -206,7 +206,7 @@ fn header(name: &str, len: usize) -> String {
     format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{len:<10}`\n", 0, 0, 0, "644")
 }
 
-/// An archive in the plainest form.
+/// An archive in the simplest form.
 fn plain_archive(members: &[(&str, &[u8])]) -> Vec<u8> {
     let mut archive = b"!<arch>\n".to_vec();
     for (name, content) in members {
@@ -268,7 +268,7 @@ fn every_kind_of_code_object_gets_the_index_of_llvm() {
     lab.compare("all.a", &[GFX906, HOST, SM_70], &[], Order::Same);
 }
 
-/// The members that the format tests use: bundles plain and compressed, names of all kinds, plain files between.
+/// The members that the format tests use: plain and compressed bundles, names of all kinds, and plain files.
 fn mixed_members(lab: &Lab) -> Vec<&'static str> {
     lab.write("c.c", SOURCE.as_bytes());
     lab.write("k.ll", MODULE.as_bytes());
@@ -340,7 +340,7 @@ fn every_format_of_archive_is_unbundled_as_llvm_does() {
             lab.compare(name, targets, &[], Order::Same);
         }
     }
-    // Some writers leave out the padding of the last member.
+    // Some writers omit the padding of the last member.
     let mut unpadded = plain_archive(&[("a.o", &lab.read("a.o")), ("b.o", &bundle(&[(HOST, b""), (GFX906, b"odd!")]))]);
     assert_eq!(unpadded.pop(), Some(b'\n'));
     lab.write("unpadded.a", &unpadded);
@@ -443,7 +443,7 @@ fn a_listing_has_the_entries_of_all_members_in_order() {
     let listed = lab.ours(&["-type=a", "-list", "-input=lib.a"]);
     let expected = format!("{HOST}\n{GFX906}\nno entry ID\n{SM_70}\n");
     assert_eq!((String::from_utf8_lossy(&listed.stdout).into_owned(), listed.status.code()), (expected, Some(0)));
-    // What is no archive is listed as if it were a bundle.
+    // A file that is not an archive is listed like a bundle.
     lab.write("bundle", &inner);
     let listed = lab.ours(&["-type=a", "-list", "-input=bundle"]);
     assert_eq!(String::from_utf8_lossy(&listed.stdout), format!("{HOST}\n{GFX906}\n"));

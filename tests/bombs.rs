@@ -1,8 +1,8 @@
-//! A claim costs nothing until it is checked: small files that claim or inflate to much, each given to the executable,
-//! whose peak memory and time are measured.
+//! Small files that claim, or inflate to, large amounts of data. The executable runs on each; its peak memory and time
+//! are measured and limited.
 //!
-//! `OFFLOAD_MEASURE=1 cargo test --release --test suite bombs:: -- --nocapture --test-threads=1` prints a table of the figures,
-//! with those of LLVM 22 where it is installed.
+//! `OFFLOAD_MEASURE=1 cargo test --release --test suite bombs:: -- --nocapture --test-threads=1` prints a table of the
+//! measurements, including those of LLVM 22 where it is installed.
 pub mod bits;
 pub mod files;
 mod measure;
@@ -16,12 +16,12 @@ use measure::{Bomb, MB};
 
 const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
 
-/// Lists a file of a type.
+/// Lists a file of the given type.
 fn list(name: &'static str, file_type: &str, data: Vec<u8>) -> Bomb {
     Bomb::new(name, &["-list", &format!("-type={file_type}"), "-input=in"]).file("in", data)
 }
 
-/// Unbundles a file of a type.
+/// Unbundles a file of the given type.
 fn unbundle(name: &'static str, file_type: &str, data: Vec<u8>) -> Bomb {
     let targets = format!("-targets={GFX906}");
     Bomb::new(name, &["-unbundle", &format!("-type={file_type}"), &targets, "-input=in", "-output=out"])
@@ -33,7 +33,7 @@ fn extract(name: &'static str, data: Vec<u8>) -> Bomb {
     Bomb::new(name, &["in", "--image=triple=t"]).packager().file("in", data)
 }
 
-/// A bundle with one code object of so many zero bytes, as a zstd frame of hardly any.
+/// A bundle with one code object of `len` zero bytes, as a very small zstd frame.
 fn bundle_of_zeros(len: usize) -> Frame {
     let header = formats::binary(&[(GFX906, b"")], 1);
     let mut header = header;
@@ -70,7 +70,7 @@ fn zstd_inflates_to_more_than_it_claims() {
     let stream = bundle_of_zeros(1 << 34).finish();
     list("zstd 16 GiB, claims 1 MiB", "bc", ccob(2, 1, 1 << 20, &stream))
         .fails("recorded as 1048576 bytes, but is at least");
-    // What is beyond the claim does not matter to who asks for less, but nobody may need memory for it.
+    // Data after the recorded size does not matter if less is requested, but no memory may be allocated for it.
     unbundle("zstd 16 GiB, claims 17 MiB", "bc", ccob(3, 1, 17 << 20, &stream))
         .fails("recorded as 17825792 bytes, but is at least 17825877");
 }
@@ -168,13 +168,13 @@ fn offload_binaries_in_offload_binaries() {
     let wrap = |count: usize, data: &[u8]| {
         offload::compressed(false, &vec![offload::Image::new(1, 4, &[("triple", "t")], data); count])
     };
-    // Each level holds eight of the next. The innermost inflate to 1 MiB each.
+    // Each level holds eight copies of the next. The innermost inflate to 1 MiB each.
     let data = (0..7).fold(wrap(1, &[0; 1 << 20]), |data, _| wrap(8, &data));
     assert!(data.len() < 4000, "{}", data.len());
     let bomb = |arg: &str| extract("8 levels of 8, each compressed", data.clone()).own_arg(arg);
     bomb("--max-size=2M").fails("exceeds what is left of the limit of 33554432 for nested containers");
     bomb("--max-size=1M").fails("exceeds the limit of 1048576");
-    // Millions of them that inflate to hardly anything.
+    // Millions of bundles that each inflate to only a few bytes.
     let small = (0..7).fold(wrap(1, b"x"), |data, _| wrap(30, &data));
     extract("8 levels of 30 small ones", small.clone())
         .own_arg("--max-size=1M")
@@ -243,12 +243,12 @@ fn what_archives_claim() {
         list(name, "a", archive(&rest)).fails("'in'");
         extract(name, archive(&rest)).fails("'in'");
     }
-    // Half a megabyte of names, of which every member takes all.
+    // Half a megabyte of names; every member uses all of it.
     let names = "n".repeat(500_000) + "/\n";
     let members = header("//", &names.len().to_string()) + &names + &header("/0", "0").repeat(8000);
     list("archive: 8,000 names of 500 kB", "a", archive(&members)).fails("length of a member name 500000");
     let index = [0x7f; 4].iter().chain(&[0; 8]).map(|&byte| char::from(byte)).collect::<String>();
-    // Nobody reads the index.
+    // The index is never read.
     list("archive: an index of 2^31 symbols", "a", archive(&(header("/", "12") + &index))).succeeds("");
 }
 
@@ -307,7 +307,7 @@ fn every_way_to_what_is_compressed_is_limited() {
             own(list("limited: listed", file_type, packed.clone()));
             own(list("limited: listed, -verbose", file_type, packed.clone()).own_arg("-verbose"));
             own(unbundle("limited: unbundled", file_type, packed.clone()));
-            // What holds no bundle is taken for the host's, inflated.
+            // A file without a bundle is treated as the host's code object, inflated.
             own(unbundle("limited: host", file_type, packed.clone()).own_arg("-allow-missing-bundles"));
         }
         let first = formats::binary(&[("hip-amdgcn-amd-amdhsa--gfx90a", b"code")], 1);
@@ -337,7 +337,7 @@ fn every_way_to_what_is_compressed_is_limited() {
     }
 }
 
-/// A bundle of entries that all are the same bytes.
+/// A bundle whose entries all have the same bytes.
 fn of_one_content(ids: &[String], content: &[u8]) -> Vec<u8> {
     let entries: Vec<(&str, &[u8])> = ids.iter().map(|id| (id.as_str(), &b""[..])).collect();
     let mut data = formats::binary(&entries, 1);
@@ -374,7 +374,7 @@ fn what_is_looked_at_in_code_objects_is_bounded() {
 fn verify_takes_as_long_as_the_file_and_not_as_its_names() {
     let verify =
         |name, data, text: &str| Bomb::new(name, &["verify", "in"]).memory(128 * MB).file("in", data).finds(text);
-    // Every entry is in conflict with the first, and overlaps it; 4,000 bytes each, of which a fault shows 200.
+    // Every entry conflicts with the first and overlaps it. Each has 4,000 bytes, of which a fault shows 200.
     let conflicts = |count: usize| {
         let id = |number: usize| format!("{GFX906}:{}{number}+", "f".repeat(3900));
         let ids: Vec<String> = (0..count).map(id).collect();
@@ -382,7 +382,7 @@ fn verify_takes_as_long_as_the_file_and_not_as_its_names() {
     };
     let few = verify("500 long IDs in conflict", conflicts(500), "500 code objects in 1 bundle, 1,498 faults");
     let many = verify("2,000 long IDs in conflict", conflicts(2000), "2,000 code objects in 1 bundle, 5,998 faults");
-    // Four times as many take four times as long, not sixteen times.
+    // Four times as many entries take about four times as long, not sixteen times.
     assert!(many < 8 * few.max(Duration::from_millis(100)), "{few:?} {many:?}");
     // Every other entry overlaps the first, whose ID is half a megabyte long.
     let overlaps = |len: usize| {
@@ -400,7 +400,7 @@ fn verify_takes_as_long_as_the_file_and_not_as_its_names() {
     verify("an ID of 16,000 features", of_one_content(&[GFX906.to_owned() + &features], b"xx"), "1 fault");
 }
 
-/// The command lines of our own subcommands that only read.
+/// The command lines of our subcommands that only read.
 const LOOKS: [&[&str]; 6] = [
     &["inspect", "in"],
     &["inspect", "--json", "in"],
@@ -442,7 +442,7 @@ fn names_are_shown_in_part_and_findings_are_charged_for_theirs() {
 
 #[test]
 fn archives_of_many_compressed_members() {
-    // Each inflates to less than would be worth a file of its own.
+    // Each inflates to less than the minimum for a temporary file.
     let member = |number: usize| {
         let frame = bundle_of_zeros(60_000 + number % 7);
         let mut bundle = formats::binary(&[(GFX906, b"")], 1);
@@ -455,7 +455,7 @@ fn archives_of_many_compressed_members() {
         let members: Vec<(&str, &[u8])> = (0..count).map(|number| ("m", kinds[number % 7].as_slice())).collect();
         let data = ar(&members);
         assert!(data.len() < count * 200, "{}", data.len());
-        // What is inflated is as much as is written, and no reason to have it in memory.
+        // The inflated data is as large as the output, but need not be in memory.
         unbundle(name, "a", data).memory(48 * MB).ends_well();
     }
     let image = offload::compressed(false, &[offload::Image::new(1, 4, &[("triple", "t")], &[0; 60_000])]);

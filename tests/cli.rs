@@ -1,4 +1,4 @@
-//! Command-line tests as data files: every `tests/cli/**/*.test` is a case, its golden transcript lies beside it.
+//! Command-line tests as data files: every `tests/cli/**/*.test` is a case, with its golden transcript next to it.
 //!
 //! `tests/cli/README.md` explains the format and the switches `BLESS`, `CASE` and `REFERENCE`.
 
@@ -14,15 +14,15 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use crate::lists::{sample, share_out};
 use crate::machine::{loud, skip, write_program};
 
-/// Where the cases are.
+/// The directory of the cases.
 const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli");
-/// Where `# COPY:` takes files from.
+/// The directory of the files for `# COPY:`.
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures");
-/// What is tested.
+/// The executable under test.
 const EXECUTABLE: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
-/// What it is called by.
+/// The names of the executable.
 const NAMES: [&str; 3] = ["clang-offload-bundler", "llvm-offload-binary", "clang-offload-packager"];
-/// Variables that would change what the program does.
+/// Variables that change the behaviour of the program.
 const VARIABLES: [&str; 6] = [
     "OFFLOAD_BUNDLER_COMPRESS",
     "OFFLOAD_BUNDLER_VERBOSE",
@@ -31,44 +31,44 @@ const VARIABLES: [&str; 6] = [
     "COMPRESSED_BUNDLE_FORMAT_VERSION",
     "OFFLOAD_BINARY_HIP_KIND",
 ];
-/// How many cases run with LLVM's tools where `OFFLOAD_COMPLETE=1` does not ask for all.
+/// The number of cases that run with LLVM's tools unless `OFFLOAD_COMPLETE=1` requests all.
 const SAMPLE: usize = 50;
-/// In seconds of processor time: what runs longer is taken for a hang and killed.
+/// The limit of processor time in seconds. A run that exceeds it is killed and counts as hanging.
 const CPU_LIMIT: u32 = 5;
-/// What prints more than this many bytes is cut off.
+/// The limit of output in bytes. Further output is cut off.
 const OUTPUT_LIMIT: u64 = 1 << 20;
 
 /// A test file.
 struct Case {
     path: PathBuf,
     steps: Vec<Step>,
-    /// Why LLVM's tool does something else.
+    /// The reason why LLVM's tool behaves differently.
     differs: Option<String>,
-    /// Why the golden transcript is right and the program is not, yet.
+    /// The reason why the program does not match the golden transcript yet, although the transcript is right.
     fault: Option<String>,
 }
 
-/// What a test file asks for, in order.
+/// A step of a test file.
 enum Step {
     /// Create a file.
     File { name: String, content: String },
-    /// Take over a file of `fixtures/`.
+    /// Copy a file from `fixtures/`.
     Copy(String),
-    /// Run a command that must succeed; the transcript is silent about it.
+    /// Run a command that must succeed, without adding it to the transcript.
     Setup(String),
-    /// Run a command that must end with this status.
+    /// Run a command that must exit with this status.
     Run { command: String, status: i32 },
-    /// Put the content of a file into the transcript.
+    /// Add the content of a file to the transcript.
     Show(String),
-    /// Put the names of all files into the transcript.
+    /// Add the names of all files to the transcript.
     Files,
 }
 
 /// The program under test.
 struct Subject {
-    /// The directory with its names, which goes to the front of `PATH`.
+    /// The directory with its names, which is prepended to `PATH`.
     directory: PathBuf,
-    /// Whether the order of a list is no matter.
+    /// Whether the order of lists is ignored.
     sort_lists: bool,
 }
 
@@ -121,7 +121,7 @@ fn the_reference_agrees_except_where_a_case_says_so() {
     assert!(failures.is_empty(), "\n{failures}");
 }
 
-/// A directory in which the executable is each of its tools: by links, or, for another machine's, by scripts.
+/// A directory with the executable under the names of its tools: as links or, for another machine, as scripts.
 fn names_of_the_executable() -> Result<tempfile::TempDir> {
     let directory = tempfile::tempdir()?;
     let emulator = std::env::var("OFFLOAD_EMULATOR");
@@ -137,13 +137,13 @@ fn names_of_the_executable() -> Result<tempfile::TempDir> {
     Ok(directory)
 }
 
-/// A script that runs the executable in an emulator, under the name that the script is called by.
+/// A script that runs the executable in an emulator, under the name of the script.
 fn emulating(emulator: &str) -> String {
     let name = "case $0 in /*) name=${0##*/} ;; *) name=$0 ;; esac";
     format!("#!/bin/sh\n{name}\nexec {emulator} -0 \"$name\" {EXECUTABLE} \"$@\"\n")
 }
 
-/// Plays a case and compares its transcript with the golden one, or writes that.
+/// Runs a case and compares its transcript with the golden one, or writes the golden one.
 fn check(case: &Case, subject: &Subject, bless: bool) -> Result<()> {
     let played = subject.play(case)?;
     let path = case.path.with_extension("golden");
@@ -161,10 +161,10 @@ fn check(case: &Case, subject: &Subject, bless: bool) -> Result<()> {
     Ok(())
 }
 
-/// What playing a case gave.
+/// The result of running a case.
 struct Played {
     text: String,
-    /// Commands that did not end as the case expects.
+    /// Commands with an unexpected exit status.
     wrong_status: String,
 }
 
@@ -237,7 +237,7 @@ impl Subject {
     }
 }
 
-/// Runs a command to its end, or until it has printed too much.
+/// Runs a command until it ends or exceeds the output limit.
 fn bounded_output(mut command: Command) -> Result<Output> {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
@@ -247,14 +247,14 @@ fn bounded_output(mut command: Command) -> Result<Output> {
     Ok(Output { status: child.wait()?, stdout, stderr })
 }
 
-/// Drops the reading end behind the limit, so that the writer gets a broken pipe.
+/// Closes the reading end at the limit, so that the writer gets a broken pipe.
 fn read_bounded(pipe: Option<impl Read>) -> Result<Vec<u8>> {
     let mut data = Vec::new();
     pipe.context("no pipe")?.take(OUTPUT_LIMIT).read_to_end(&mut data)?;
     Ok(data)
 }
 
-/// Names of all files below `directory`, with sizes and link targets, one a line.
+/// The names of all files below `directory`, with sizes and link targets, one per line.
 fn list_directory(directory: &Path) -> Result<String> {
     let mut lines = BTreeSet::new();
     let mut open = vec![directory.to_owned()];
@@ -276,8 +276,8 @@ fn list_directory(directory: &Path) -> Result<String> {
     Ok(lines.into_iter().collect())
 }
 
-/// Appends `data` line by line behind `prefix`. What is no printable ASCII is escaped, long runs of zeros are counted,
-/// and `\c` marks a last line without newline.
+/// Appends `data` line by line, each after `prefix`. Bytes that are not printable ASCII are escaped, long runs of zeros
+/// are counted, and `\c` marks a last line without newline.
 fn quote(text: &mut String, prefix: &str, data: &[u8]) {
     for line in data.split_inclusive(|&byte| byte == b'\n') {
         text.push_str(prefix);
@@ -303,7 +303,7 @@ fn quote(text: &mut String, prefix: &str, data: &[u8]) {
     }
 }
 
-/// The lines that are not in both, `-` before the expected ones and `+` before the others.
+/// The lines that differ, with `-` before expected and `+` before actual ones.
 fn difference(expected: &str, actual: &str) -> String {
     let (expected, actual): (Vec<_>, Vec<_>) = (expected.lines().collect(), actual.lines().collect());
     let head = expected.iter().zip(&actual).take_while(|(a, b)| a == b).count();

@@ -1,4 +1,5 @@
-//! The documents say what is true: every difference that is listed names tests that exist, and every link leads to a file and a heading.
+//! Checks the documents: every listed difference names existing tests, and every link leads to an existing file and
+//! heading.
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +15,7 @@ fn rules() -> String {
         .concat()
 }
 
-/// Whether a test named in a row exists: a rule, a function in a file, a file, or a case.
+/// Whether a test named in a row exists: as a rule, a function in a file, a file, or a case.
 fn exists(test: &str) -> bool {
     let text = |path: &Path| fs::read_to_string(path).unwrap_or_default();
     if let Some(rule) = test.strip_prefix("rule: ") {
@@ -48,7 +49,7 @@ fn every_rule_of_the_comparisons_is_a_difference_that_is_listed() {
     let page = fs::read_to_string(root().join("docs/differences.md")).unwrap();
     let rules = rules();
     let names = rules.lines().filter_map(|line| line.trim().strip_prefix("Rule { name: \"")?.split('"').next());
-    // A crash or a hang is never the behaviour to keep; the rows say what happens instead.
+    // A crash or hang of LLVM has no rule; the rows describe the behaviour that replaces it.
     for name in names.filter(|name| !name.starts_with("LLVM ")) {
         assert!(page.contains(&format!("`rule: {name}`")), "docs/differences.md does not name the rule '{name}'");
     }
@@ -60,7 +61,7 @@ fn anchor(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
 }
 
-/// Whether a link from a page leads somewhere. Pictures and figures are not part of the package.
+/// Whether a link from a page leads to an existing target. Pictures and figures are not part of the package.
 fn resolves(page: &Path, link: &str) -> bool {
     let (file, heading) = link.split_once('#').unwrap_or((link, ""));
     let target = if file.is_empty() { page.to_path_buf() } else { page.parent().unwrap().join(file) };

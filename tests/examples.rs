@@ -1,9 +1,9 @@
-//! The examples of the documents run. The ```` ```sh ```` blocks of a document are one shell session, from top to bottom, on a plain
-//! Debian with the packages that the document names; a ```` ```text ```` block right after one is what it prints. `BLESS=1` rewrites
-//! the `text` blocks.
+//! Runs the examples of the documents. The ```` ```sh ```` blocks of a document are one shell session, from top to
+//! bottom, on a plain Debian with the packages that the document names; a ```` ```text ```` block directly after one is
+//! its output. `BLESS=1` rewrites the `text` blocks.
 //!
-//! One command is not the real one: `cargo`, which would build for minutes. In its place a script installs the executable under test
-//! where `cargo install` would put it, and fails if its arguments are not those of the README.
+//! One command is replaced: `cargo`, which would build for minutes. Instead, a script installs the executable under
+//! test in the directory that `cargo install` uses, and fails if its arguments differ from those in the README.
 use std::collections::BTreeSet;
 use std::fs;
 use std::ops::Range;
@@ -12,11 +12,11 @@ use std::process::Command;
 
 use crate::machine::{loud, write_program};
 
-/// Real data, and its size in the Debian release whose figures the documents show.
+/// The sample library. The documents show the sizes of its Debian release.
 const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/librocrand.so.1";
 const LIBRARY_SIZE: u64 = 25_384_336;
 
-/// Words of scripts, a file that each of them needs, and the Debian package that has it.
+/// Words of scripts, a file that each of them needs, and the Debian package of that file.
 const NEEDS: &[(&str, &str, &str)] = &[
     ("librocrand.so.1", LIBRARY, "librocrand1"),
     ("jq", "/usr/bin/jq", "jq"),
@@ -36,7 +36,7 @@ const NEEDS: &[(&str, &str, &str)] = &[
 struct Example {
     /// The lines between its fences, counted from 0.
     script: Range<usize>,
-    /// The lines of what it prints, if the document shows that.
+    /// The lines of its output, if the document shows it.
     output: Option<Range<usize>>,
 }
 
@@ -63,7 +63,7 @@ impl Document {
         self.examples.iter().map(|example| self.text(&example.script)).collect()
     }
 
-    /// How many examples can run on this machine, one after another.
+    /// The number of consecutive examples from the start that can run on this machine.
     fn runnable(&self) -> usize {
         for (index, example) in self.examples.iter().enumerate() {
             let script = self.text(&example.script);
@@ -82,7 +82,7 @@ impl Document {
         self.examples.len()
     }
 
-    /// Replaces what the examples print, given from the first example on.
+    /// Replaces the output of the examples, from the first example on.
     fn bless(mut self, printed: &[String]) {
         for (example, printed) in self.examples.iter().zip(printed).rev() {
             if let Some(lines) = example.output.clone().filter(|_| !self.figures_differ(example)) {
@@ -92,7 +92,7 @@ impl Document {
         fs::write(root().join(self.name), self.lines.join("\n") + "\n").unwrap();
     }
 
-    /// Whether an example prints the figures of another release of the library.
+    /// Whether an example prints figures of another release of the library.
     fn figures_differ(&self, example: &Example) -> bool {
         let release = fs::metadata(LIBRARY).is_ok_and(|library| library.len() == LIBRARY_SIZE);
         !release && is_word(&self.text(&example.script), "librocrand.so.1")
@@ -103,7 +103,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The `sh` blocks of a document, each with the `text` block after it, if nothing stands between them.
+/// The `sh` blocks of a document, each with the `text` block directly after it, if any.
 fn examples(lines: &[String]) -> Vec<Example> {
     let mut examples: Vec<Example> = Vec::new();
     let mut open: Option<(&str, usize)> = None;
@@ -147,7 +147,7 @@ fn is_word(text: &str, word: &str) -> bool {
     text.split(|c| !part(c)).any(|found| found == word)
 }
 
-/// A home directory in which `cargo` is the script that the head of this file describes.
+/// A home directory in which `cargo` is the script described at the head of this file.
 fn home() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let bin = dir.path().join(".cargo/bin");
@@ -161,7 +161,7 @@ fn home() -> tempfile::TempDir {
     dir
 }
 
-/// Runs scripts in one shell, which starts in the repository, and returns what each of them prints. The first that fails is an error.
+/// Runs scripts in one shell, which starts in the repository, and returns their outputs. The first failure is an error.
 fn session(scripts: &[String]) -> Vec<String> {
     let home = home();
     let parts = scripts.iter().map(|script| format!("printf '\\036'\n{script}"));
@@ -188,7 +188,7 @@ fn session(scripts: &[String]) -> Vec<String> {
     printed
 }
 
-/// Runs the examples of a document, after others that it takes for granted.
+/// Runs the examples of a document, after those of other documents that it requires.
 fn check(document: Document, before: &[String]) {
     let mut scripts = before.to_vec();
     scripts.extend(document.scripts().into_iter().take(document.runnable()));
@@ -213,7 +213,7 @@ fn the_examples_of_the_readme_run() {
     check(Document::read("README.md"), &[]);
 }
 
-/// That page begins where the README's installation ends, with the links.
+/// The page continues where the README's installation ends, with the links.
 #[test]
 fn the_examples_for_build_engineers_run() {
     let readme = Document::read("README.md").scripts();

@@ -1,10 +1,10 @@
-//! A failure loses nothing: whatever system call of a run fails, and wherever it is killed, each output is the old file
-//! or the complete new one. After an orderly failure nothing else is left either, the exit status is 1, and the message
+//! Fault injection: whichever system call of a run fails, and wherever the run is killed, each output is either the old
+//! file or the complete new one. After a normal failure, no other files are left, the exit status is 1, and the message
 //! names a file and the cause.
 //!
-//! The faults are injected with `strace`. Where it is not installed, or not allowed to trace, the tests say so and pass;
-//! `OFFLOAD_REQUIRE_STRACE=1` makes that a failure. `OFFLOAD_FAULTS_TOOL` and `--ignored` put another tool of the same
-//! command line through the same faults and print what became of its outputs.
+//! The faults are injected with `strace`. If it is not installed, or not allowed to trace, the tests print that and
+//! pass; `OFFLOAD_REQUIRE_STRACE=1` makes that a failure. `OFFLOAD_FAULTS_TOOL` with `--ignored` injects the same
+//! faults into another tool with the same command line, and prints the state of its outputs.
 mod changes;
 mod limits;
 mod matrix;
@@ -64,7 +64,7 @@ fn without_unnamed_files_failures_are_as_orderly() {
     }
 }
 
-/// The same command lines with another tool, to be read by people.
+/// Runs the same command lines with another tool, and prints the results for manual comparison.
 #[test]
 #[ignore = "for comparison with another tool, named in OFFLOAD_FAULTS_TOOL (a directory)"]
 fn another_tool_on_the_same_faults() {

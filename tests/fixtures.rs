@@ -1,4 +1,4 @@
-//! The files of `fixtures/` through the library: what they hold, and what is wrong with the hostile ones.
+//! Reads the files of `fixtures/` through the library, and checks their contents and the faults of the hostile ones.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,8 @@
-//! The properties of the fuzz targets, on what the fuzzers kept and on what once broke one: no fuzzer is needed here.
+//! Checks the properties of the fuzz targets on the stored corpora and on inputs that once broke a property. This needs
+//! no fuzzer.
 //!
-//! The comparison with LLVM 22 says so and does nothing where that is not installed; `OFFLOAD_REQUIRE_LLVM=1` makes it a
-//! failure.
+//! The comparison with LLVM 22 is skipped with a message if LLVM is not installed; `OFFLOAD_REQUIRE_LLVM=1` makes that
+//! a failure.
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,7 @@ fn folder(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz").join(path)
 }
 
-/// Whether there is anything to try: packages of this crate come without the fuzz crate.
+/// Whether the corpora are available: packages of this crate do not contain the fuzz crate.
 fn is_here(what: &str) -> bool {
     let is_here = folder("kept").exists();
     if !is_here {
@@ -28,7 +29,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Tries the property of a target on its corpus and on what broke it.
+/// Checks the property of a target on its corpus and on inputs that once broke it.
 fn replay(target: &str) {
     if !is_here(target) {
         return;
@@ -37,7 +38,7 @@ fn replay(target: &str) {
     let corpus = files(&folder("kept").join(target));
     assert!(!corpus.is_empty(), "no corpus of {target}");
     for file in corpus.iter().chain(&files(&folder(&format!("found/{target}")))) {
-        // The name of the file is in front of what the property says.
+        // Printed before the message of a failing property.
         let data = fs::read(file).unwrap();
         let result = std::panic::catch_unwind(|| property(&data));
         assert!(result.is_ok(), "{} breaks the property of {target}", file.display());
@@ -46,7 +47,7 @@ fn replay(target: &str) {
 
 macro_rules! replayed {
     ($($name:ident,)*) => {
-        /// The targets that have a test below.
+        /// The targets with a test below.
         const REPLAYED: &[&str] = &[$(stringify!($name)),*];
 
         $(

@@ -1,8 +1,9 @@
-//! Twice as much of anything takes about twice as long: files that grow in one dimension each (entries, members, sections,
-//! strings, requests ...) go through every command line that reads them, and the processor time of the executable is held
-//! against the size.
+//! Checks that run time is about linear in the size of the input. Files that grow in one dimension each (entries,
+//! members, sections, strings, requests ...) are read by every command line that applies, and the processor time of the
+//! executable is compared with the size.
 //!
-//! `GROWTH=1 cargo test --test suite growth:: -- --nocapture` prints every row; `GROWTH=text` only those with `text` in their name.
+//! `GROWTH=1 cargo test --test suite growth:: -- --nocapture` prints every row; `GROWTH=text` only those with `text` in
+//! their name.
 mod dimensions;
 
 use std::fs;
@@ -16,29 +17,29 @@ use dimensions::Dimension;
 
 const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 
-/// How many times the smaller file the larger one is.
+/// The ratio of the larger to the smaller file.
 const TIMES: u32 = 4;
 
-/// The largest exponent: `TIMES` to the power of it is what `TIMES` as much may cost.
+/// The maximum exponent: the cost may grow by `TIMES` to the power of it.
 const EXPONENT_MAX: f64 = 1.3;
 
-/// What takes less at the larger size is quick, whatever it grows like: less than this cannot be measured well.
+/// Times at the larger size below this count as quick, whatever their growth: they cannot be measured well.
 const QUICK: Duration = Duration::from_millis(50);
 
-/// How often what seems to grow too fast is measured again.
+/// The number of repeated measurements if the growth seems too fast.
 const RETRIES: u32 = 6;
 
 /// How long a run may take before it is stopped.
 const HANGS: Duration = Duration::from_secs(60);
 
-/// Rows that are known to grow too fast: the dimension, the beginning of the command line, and why.
+/// Rows that are known to grow too fast: the dimension, the beginning of the command line, and the reason.
 const KNOWN: &[(&str, &str, &str)] = &[];
 
-/// A command line on files of two sizes.
+/// A command line, measured on files of two sizes.
 struct Row {
     name: String,
     runs: u32,
-    /// The time of all runs together.
+    /// The total time of all runs.
     small: Duration,
     large: Duration,
     /// The shortest times.
@@ -46,8 +47,8 @@ struct Row {
 }
 
 impl Row {
-    /// That of the means or that of the shortest times, whichever is less: others on the machine make means too large, and
-    /// the clock, which counts in ticks, makes short times too short.
+    /// The exponent of the means or of the shortest times, whichever is less. Other processes increase the means, and
+    /// the clock, which counts in ticks, reduces short times.
     fn exponent(&self, start: Duration) -> f64 {
         let cost = |took: Duration| took.saturating_sub(start).as_secs_f64().max(0.001);
         let of = |small, large| (cost(large) / cost(small)).log(f64::from(TIMES));
@@ -72,10 +73,10 @@ impl Row {
     }
 }
 
-/// The processor time of a command line, without that of the system: it depends on what others do with the disk. The files
-/// that it makes are removed.
+/// The processor time of a command line in user mode. System time is excluded because it depends on the disk activity
+/// of other processes. Files that the command line creates are removed.
 fn run(directory: &Path, words: &[String]) -> Duration {
-    // Our own subcommands read no response files.
+    // Our own subcommands do not read response files.
     let from_file = fs::read_to_string(directory.join("words")).unwrap_or_default();
     let expand = |word: &'_ String| {
         if word == "$words" { from_file.split(' ').map(str::to_owned).collect() } else { vec![word.clone()] }
@@ -122,7 +123,7 @@ impl Bench {
         let measure = |times| self.measure(times, &words);
         let name = format!("{dimension}: {line}");
         let large = measure(TIMES);
-        // What is quick is not measured twice.
+        // If the larger size is quick, the smaller one is not measured.
         let small = if large > QUICK { measure(1) } else { large };
         let mut row = Row { name, runs: 1, small, large, least: [small, large] };
         for _ in 0..RETRIES {

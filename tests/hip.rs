@@ -1,7 +1,7 @@
-//! The tool's main job: clang runs it on the code that it has compiled for several GPUs, and takes its bundles apart.
+//! The tool's main use: clang runs it to bundle the code for several GPUs, and to unbundle it.
 //!
-//! clang 22 looks for `clang-offload-bundler` in the directories of `-B` first. What it makes with our tool equals
-//! what it makes with LLVM's own; so do the entries of a library that was linked for several GPUs.
+//! clang 22 looks for `clang-offload-bundler` in the directories of `-B` first. Its output with our tool equals that
+//! with LLVM's own tool, and so do the entries of a library that was linked for several GPUs.
 mod driver;
 
 use crate::reference::harness;
@@ -24,17 +24,17 @@ __attribute__((global)) void add(int *data, int count) {
 }
 ";
 
-/// What the kernels of another source may call.
+/// Functions in another source that the kernels call.
 const HELPER: &str = "
 __attribute__((device)) int helper(int x) { return x + 1; }
 extern \"C\" int host(void) { return 2; }
 ";
 
-/// What every run has; without a hash of the command line, which is not the same with `-B`.
+/// The common arguments. They disable the hash of the command line, which would differ because of `-B`.
 const COMMON: &[&str] =
     &["--offload-arch=gfx906", "--offload-arch=gfx90a", "-nogpulib", "-nogpuinc", "-fuse-cuid=none", "-o", "out"];
 
-/// The ways to have clang bundle.
+/// The options with which clang bundles.
 const BUNDLING: &[&[&str]] = &[
     &["--offload-device-only", "-c"],
     &["--offload-device-only", "-c", "--offload-compress"],
@@ -58,7 +58,7 @@ fn clang(tools: &Tools) -> Option<PathBuf> {
         .find(|path| path.exists())
 }
 
-/// Compiles and returns the output file and what clang said.
+/// Compiles, and returns the output file and clang's messages.
 fn compile(clang: &Path, dir: &Path, bundlers: &str, args: &[&str]) -> (Vec<u8>, String) {
     let output = dir.join("out");
     drop(fs::remove_file(&output));
@@ -69,7 +69,7 @@ fn compile(clang: &Path, dir: &Path, bundlers: &str, args: &[&str]) -> (Vec<u8>,
     (fs::read(output).unwrap(), said)
 }
 
-/// A directory with the source and, in `ours` and `theirs`, one bundler each.
+/// A directory with the source, and with one bundler each in `ours` and `theirs`.
 fn workshop(tools: &Tools) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("source.hip"), SOURCE).unwrap();
@@ -80,7 +80,7 @@ fn workshop(tools: &Tools) -> tempfile::TempDir {
     dir
 }
 
-/// Compares what clang makes with each of the bundlers; `-v` shows which one it ran.
+/// Compares clang's output with each of the bundlers; `-v` shows which one it ran.
 fn compare(report: &mut Report, clang: &Path, dir: &Path, args: &[&str]) -> Vec<u8> {
     let (theirs, theirs_said) = compile(clang, dir, "theirs", args);
     let (ours, ours_said) = compile(clang, dir, "ours", args);
@@ -108,7 +108,7 @@ fn clang_bundles_and_unbundles_with_it() {
     for args in BUNDLING {
         compare(&mut report, &clang, dir.path(), &[&["-x", "hip", "source.hip"], *args].concat());
     }
-    // The other way: a bundle of preprocessed or compiled code is clang's input.
+    // The other direction: clang reads a bundle of preprocessed or compiled code.
     let ways: [(&str, &str, &[&str]); 2] =
         [("-E", "hip-cpp-output", &["-c", "-emit-llvm"]), ("-E", "hip-cpp-output", &["-S"])];
     for (first, language, second) in ways {
@@ -127,7 +127,7 @@ fn fat_library(clang: &Path, llvm_ar: &Path, dir: &Path, bundlers: &str) -> Vec<
     fs::create_dir(&place).unwrap();
     for (name, source) in [("kernel", SOURCE), ("helper", HELPER)] {
         fs::write(place.join("source.hip"), source).unwrap();
-        // llvm-objcopy takes the link off the table of significant addresses, we do not.
+        // llvm-objcopy removes the link from the table of significant addresses; our tool does not.
         let args = ["-x", "hip", "source.hip", "-fgpu-rdc", "--no-offload-new-driver", "-fno-addrsig", "-c"];
         let bundlers = format!("../{bundlers}");
         let (object, said) = compile(clang, &place, &bundlers, &args);
@@ -139,7 +139,7 @@ fn fat_library(clang: &Path, llvm_ar: &Path, dir: &Path, bundlers: &str) -> Vec<
     fs::read(place.join("lib.a")).unwrap()
 }
 
-/// The members of an archive, each object as a text that does not depend on where its sections lie.
+/// The members of an archive, each object as a text that does not depend on the offsets of its sections.
 fn members(tools: &Tools, archive: &[u8]) -> Vec<(String, String)> {
     let dir = tempfile::tempdir().unwrap();
     let mut found = Vec::new();
@@ -218,8 +218,8 @@ fn the_entries_of_a_library_are_found() {
     let (theirs, _) = report.compare(&tools, &listing);
     let listed = String::from_utf8(theirs.stdout).unwrap();
     assert!(listed.lines().count() > 4, "{listed}");
-    // LLVM 22 gives up at the host's ID, which an older release wrote without environment. With another of the same
-    // length in its place, it finds the rest.
+    // LLVM 22 stops at the host's ID, which an older release wrote without environment. If it is replaced with another
+    // one of the same length, LLVM finds the rest.
     let patched: Arc<[u8]> = replace(&data, b"host-x86_64-unknown-linux", b"host-i386-unknown-linux--").into();
     for target in listed.lines() {
         let case = Case::new(&["-type=o", "-unbundle", "-input=in", "-output=out"]);

@@ -1,8 +1,8 @@
-//! The sweep: each kind of file cut at every length, with every byte changed, and with every number of its headers set to
-//! what does most harm.
+//! Damages each kind of file systematically: truncated to every length, with every byte changed, and with every number
+//! in its headers set to the most harmful values.
 //!
-//! Whatever becomes of a file, there is no panic and no long wait; what comes out are bytes that the file holds, and a
-//! failure leaves nothing. All of it goes through the jobs of the library, in this process. LLVM is not needed.
+//! For every file, there must be no panic and no long run time; outputs contain only bytes of the file, and a failure
+//! leaves no output. Everything runs through the jobs of the library, in this process. LLVM is not needed.
 mod fields;
 mod races;
 mod samples;
@@ -13,7 +13,7 @@ use std::io::Write as _;
 use samples::{Sample, samples};
 use survive::Lab;
 
-/// Runs a sweep over all samples; `damage` gives every damaged form of one to the function that it gets.
+/// Runs a sweep over all samples. `damage` passes every damaged form of a sample to its callback.
 fn sweep(what: &str, damage: impl Fn(&Sample, &mut dyn FnMut(&str, Vec<u8>))) {
     let mut lab = Lab::new();
     for sample in samples() {
@@ -23,7 +23,7 @@ fn sweep(what: &str, damage: impl Fn(&Sample, &mut dyn FnMut(&str, Vec<u8>))) {
             lab.survive(&sample, how, data);
         });
     }
-    // Past the test runner, which keeps what passing tests print to itself.
+    // Bypasses the test runner, which captures the output of passing tests.
     drop(writeln!(std::io::stderr(), "{what}: {} files tried, the slowest took {:?}", lab.tried, lab.slowest));
 }
 
@@ -38,7 +38,7 @@ fn files_cut_at_every_length() {
 fn files_with_every_byte_changed() {
     sweep("every byte changed", |sample, give| {
         for at in 0..sample.data.len() {
-            // The third one finds hardly anything that the others do not, and large files take their time.
+            // The third mask finds few additional problems, and large files take long.
             let masks: &[u8] = if sample.data.len() < 1500 { &[0xff, 1, 0x80] } else { &[0xff, 1] };
             for &mask in masks {
                 let mut data = sample.data.clone();

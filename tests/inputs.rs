@@ -1,5 +1,5 @@
-//! Files that are not what a reader expects: without an end, without a length, changed into a pipe, in directories of
-//! thousands of levels; and little room for reading them: a small stack, a full disk for temporary files.
+//! Unusual files and environments: files without an end or a length, files replaced with a pipe, directories with
+//! thousands of levels, a small stack, and a full disk for temporary files.
 mod depth;
 mod endless;
 mod room;
@@ -14,7 +14,7 @@ const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
 
-/// After so many seconds a run is taken to hang.
+/// The time in seconds after which a run counts as hanging.
 const PATIENCE: &str = "30";
 
 /// A directory for a run, and another one for its temporary files.
@@ -36,7 +36,7 @@ impl Bench {
         self.work.path().join(name)
     }
 
-    /// The tool with these words, after a shell has done something that limits it.
+    /// The tool with these arguments, run by a shell after the command `before`, which sets limits.
     fn command(&self, before: &str, words: &[&str]) -> Command {
         let mut command = Command::new("timeout");
         // A limit on file sizes keeps a failing test from filling the disk.
@@ -50,7 +50,7 @@ impl Bench {
         self.command("", words).output().unwrap()
     }
 
-    /// Whether there is nothing but these files.
+    /// Checks that there are no other files.
     fn assert_only(&self, names: &[&str], what: &str) {
         let mut left = list(self.work.path());
         left.retain(|name| !names.contains(&name.as_str()));
@@ -70,7 +70,7 @@ fn stdout(run: &Output) -> String {
     String::from_utf8_lossy(&run.stdout).into_owned()
 }
 
-/// It failed in order, with this message.
+/// Checks that the run failed normally, with this message.
 fn assert_fails(what: &str, run: &Output, message: &str) {
     assert_eq!(run.status.code(), Some(1), "{what}: {:?} {}", run.status, stderr(run));
     assert!(stderr(run).contains(message), "{what}: {}", stderr(run));
@@ -91,7 +91,7 @@ pub fn has_namespaces() -> bool {
     works
 }
 
-/// Every command line that reads one file, which stands for `FILE`; `out` is what they write.
+/// Every command line that reads one file, given as `FILE`, and writes to `out`.
 fn readers() -> Vec<Vec<&'static str>> {
     [
         "-type=bc -list -input=FILE",

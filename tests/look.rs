@@ -1,8 +1,8 @@
-//! Our own subcommands: what they find in files of every form, what they take out, check and make smaller.
+//! Tests of our own subcommands, which find, extract, verify and recompress code objects in files of every format.
 //!
-//! Inputs are fixtures, files that `look/make.rs` writes from the descriptions of their formats, what clang 22 and
-//! other tools of LLVM make of a few lines of source, and Debian's librocrand. Where one of these is missing, the test says
-//! so and passes; `OFFLOAD_REQUIRE_LLVM=1` makes that a failure.
+//! The inputs are fixtures, files that `look/make.rs` writes from the descriptions of their formats, the output of
+//! clang 22 and other LLVM tools for a few lines of source, and Debian's librocrand. If one of these is missing, the
+//! test prints that and passes; `OFFLOAD_REQUIRE_LLVM=1` makes that a failure.
 mod built;
 mod changed;
 mod extract;
@@ -30,10 +30,10 @@ const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
 const GFX90A: &str = "hip-amdgcn-amd-amdhsa--gfx90a";
 
-/// Where LLVM 22's programs are.
+/// The directory of LLVM 22's programs.
 const LLVM: &str = "/usr/lib/llvm-22/bin";
 
-/// A program of LLVM 22, unless it is not installed, which is said.
+/// A program of LLVM 22. If it is not installed, prints that and returns none.
 fn llvm(test: &str, program: &str) -> Option<PathBuf> {
     let path = Path::new(LLVM).join(program);
     if !path.exists() {
@@ -50,7 +50,7 @@ fn must(command: &mut Command) -> Output {
     output
 }
 
-/// Runs the tool in a directory that is there.
+/// Runs the tool in an existing directory.
 fn tool_in(dir: &Path, args: &[&str]) -> Output {
     Command::new(PROGRAM).args(args).current_dir(dir).env("LC_ALL", "C.UTF-8").env_remove("NO_COLOR").output().unwrap()
 }
@@ -60,7 +60,7 @@ fn text(output: &Output) -> (i32, String, String) {
     (output.status.code().unwrap(), utf8(&output.stdout), utf8(&output.stderr))
 }
 
-/// Runs the tool with some files in a directory of its own.
+/// Runs the tool in a new directory with these files.
 fn tool(args: &[&str], files: &[(&str, &[u8])]) -> Outcome {
     let case = files.iter().fold(Case::new(args), |case, (name, data)| case.file(*name, *data));
     harness::run(Path::new(PROGRAM), &case.env("LC_ALL", "C.UTF-8"))
@@ -80,7 +80,7 @@ fn fixtures(folder: &str) -> Vec<String> {
     names
 }
 
-/// The document that `inspect --json` prints, which fits its schema.
+/// The document printed by `inspect --json`, checked against its schema.
 fn json_of(outcome: &Outcome) -> Value {
     let document: Value = serde_json::from_slice(&outcome.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&outcome.stdout)));
@@ -88,10 +88,10 @@ fn json_of(outcome: &Outcome) -> Value {
     document
 }
 
-/// A code object as `inspect --json` tells of it: member and section, container, ID, size.
+/// A code object as reported by `inspect --json`: member and section, container, ID, size.
 type Told = (String, String, String, u64);
 
-/// The code objects that `inspect --json` tells of.
+/// The code objects reported by `inspect --json`.
 fn told(document: &Value) -> Vec<Told> {
     let objects =
         document["files"].as_array().unwrap().iter().flat_map(|file| file["code_objects"].as_array().unwrap());
@@ -104,7 +104,7 @@ fn told(document: &Value) -> Vec<Told> {
     objects.map(row).collect()
 }
 
-/// Debian's librocrand, unless it is not installed, which is said.
+/// Debian's librocrand. If it is not installed, prints that and returns none.
 fn librocrand(test: &str) -> Option<PathBuf> {
     let path = PathBuf::from("/usr/lib/x86_64-linux-gnu/librocrand.so.1");
     if !path.exists() {

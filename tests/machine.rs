@@ -1,10 +1,10 @@
-//! What is said where a test needs more than the machine has.
+//! Reports that the machine lacks something that a test needs.
 
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Says that a test did nothing; a failure where `OFFLOAD_REQUIRE_LLVM=1` asks for all of them.
+/// Prints that a test was skipped. This is a failure if `OFFLOAD_REQUIRE_LLVM=1` requires all tests.
 pub fn skip(test: &str, why: &str) {
     assert!(
         std::env::var_os("OFFLOAD_REQUIRE_LLVM").is_none_or(|value| value != "1"),
@@ -13,7 +13,7 @@ pub fn skip(test: &str, why: &str) {
     loud(&format!("SKIPPED: {why}: {test}"));
 }
 
-/// Prints a line past the test runner, which keeps what passing tests print to itself.
+/// Prints a line directly, bypassing the test runner, which captures the output of passing tests.
 pub fn loud(line: &str) {
     drop(writeln!(std::io::stderr(), "{line}"));
 }

@@ -1,4 +1,4 @@
-//! One run of a program, with its time and its peak memory, whatever other tests run meanwhile.
+//! Runs a program and measures its time and peak memory, independent of other tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,28 +7,28 @@ use std::time::{Duration, Instant};
 
 use nix::sys::resource::{Resource, UsageWho, getrusage, setrlimit};
 
-/// The variable that makes the test `measured_run` a run of the program that it names.
+/// The variable that makes the test `measured_run` run the program that it names.
 const PROGRAM: &str = "OFFLOAD_MEASURED_PROGRAM";
 
-/// What separates the arguments in a variable.
+/// The separator of arguments in a variable.
 const SEPARATOR: char = '\u{1f}';
 
-/// How a program ended, and its cost.
+/// The exit status of a program, and its cost.
 pub struct Run {
-    /// None if a signal ended it.
+    /// `None` if a signal ended the program.
     pub status: Option<i32>,
     pub signal: Option<i32>,
     pub stdout: String,
     pub stderr: String,
-    /// On the clock.
+    /// Wall-clock time.
     pub took: Duration,
-    /// Processor time outside of the system.
+    /// Processor time in user mode.
     pub user: Duration,
-    /// The most memory it had at a time, in bytes.
+    /// Peak memory in bytes.
     pub peak: u64,
 }
 
-/// Runs a program under a name, with nothing to read, and kills it after `limit`.
+/// Runs a program under the name `called`, with empty input, and kills it after `limit`.
 pub fn run(program: &Path, called: &str, args: &[&str], dir: &Path, limit: Duration) -> Run {
     let aside = tempfile::tempdir().unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -53,8 +53,8 @@ pub fn run(program: &Path, called: &str, args: &[&str], dir: &Path, limit: Durat
     }
 }
 
-/// Not a test, but the process that runs one program and waits for it: the operating system tells a parent the time of all
-/// its children together, and the peak memory of the largest.
+/// Not a test, but a process that runs one program and waits for it. The operating system reports to a parent only the
+/// total time of its children and the peak memory of the largest one.
 #[test]
 fn measured_run() {
     use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -63,7 +63,7 @@ fn measured_run() {
     let limit = Duration::from_secs(variable("LIMIT").parse().unwrap());
     let dir = PathBuf::from(variable("DIR"));
     let file = |name: &str| fs::File::create(dir.join(name)).unwrap();
-    // What takes more address space than this would take the machine down.
+    // A larger address space could exhaust the memory of the machine.
     setrlimit(Resource::RLIMIT_AS, 12 << 30, 12 << 30).unwrap();
     let mut command = Command::new(program);
     command.arg0(variable("CALLED")).args(variable("ARGS").split(SEPARATOR));

@@ -1,5 +1,5 @@
-//! Nothing goes where it should not: names that a file claims never lead out of the directory, and a terminal shows them
-//! and does not obey them.
+//! Names from files are harmless: they never lead out of the directory, and a terminal shows them without interpreting
+//! them.
 
 use crate::bombs::files;
 use crate::reference::formats;
@@ -15,7 +15,7 @@ use crate::reference::offload::Image;
 
 const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
 
-/// What nobody should have in a name: ways out, line ends, what terminals obey, and too much of anything.
+/// Harmful names: paths out of the directory, line ends, terminal escape sequences, and very long names.
 const NAMES: [&str; 12] = [
     "../../../x",
     "/etc/x",
@@ -31,17 +31,17 @@ const NAMES: [&str; 12] = [
     "-rf",
 ];
 
-/// A directory two levels down, in which a tool runs.
+/// A directory two levels deep, in which a tool runs.
 struct Lab {
     outer: tempfile::TempDir,
 }
 
-/// What a run was like.
+/// The results of a run.
 struct Run {
     status: Option<i32>,
     stdout: String,
     stderr: String,
-    /// The names of all files that were not there before.
+    /// The names of all new files.
     written: Vec<OsString>,
 }
 
@@ -91,11 +91,11 @@ impl Lab {
     }
 }
 
-/// Whether a terminal of any kind shows these bytes as lines of text.
+/// Whether every terminal shows these bytes as plain lines of text.
 fn is_harmless(bytes: &[u8]) -> bool {
     bytes.utf8_chunks().all(|chunk| {
         let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        // Messages have tabs of their own.
+        // Messages contain tabs.
         let valid = chunk.valid().chars().all(|c| matches!(c, '\n' | '\t') || (!c.is_control() && !turns(c)));
         valid && !chunk.invalid().iter().any(|byte| (0x80..0xa0).contains(byte))
     })
@@ -112,7 +112,7 @@ fn entry_ids_are_printed_and_never_obeyed() {
         let lab = Lab::new().file("in", &formats::binary(&[(&id, b"code"), (name, b"")], 1));
         let listed = lab.bundler(&["-list", "-type=bc", "-input=in"]);
         assert_eq!((listed.status, listed.stdout.lines().count()), (Some(0), 2), "{name:?}: {}", listed.stdout);
-        // What is compared with a request, and what is missing.
+        // IDs that are compared with a request, and missing IDs.
         let target = format!("-targets={id}");
         let unbundle = ["-unbundle", "-type=bc", "-input=in", "-output=out", "-debug-only=CodeObjectCompatibility"];
         for target in [target.as_str(), "-targets=hip-amdgcn-amd-amdhsa--gfx90a"] {
@@ -141,7 +141,7 @@ fn ids_in_errors_are_shown_and_cut() {
 fn members_of_archives_are_named_and_never_obeyed() {
     let long = "y".repeat(4000);
     for name in NAMES.into_iter().chain([long.as_str()]) {
-        // A broken bundle, one with a conflict, and bitcode that is none: each is told with the member's name.
+        // A broken bundle, a bundle with a conflict, and invalid bitcode: each is reported with the member's name.
         let mut broken = formats::binary(&[(GFX906, b"code")], 1);
         broken.pop();
         let conflict = formats::binary(&[(GFX906, b""), (&format!("{GFX906}:xnack+"), b"")], 1);
@@ -162,7 +162,7 @@ fn members_of_archives_are_named_and_never_obeyed() {
     }
 }
 
-/// An archive of one member whose name may be anything: it leads the content.
+/// An archive with one member. Its name, which may be any bytes, precedes the content.
 fn bsd(name: &str, content: &[u8]) -> Vec<u8> {
     let (field, size) = (format!("#1/{}", name.len()), name.len() + content.len());
     let header = format!("!<arch>\n{field:<16}0           0     0     644     {size:<10}`\n");
@@ -189,11 +189,11 @@ fn generated_names_stay_in_the_directory() {
         assert_eq!((run.status, run.written.len()), (Some(0), 1), "{name:?}: {}", run.stderr);
         assert_eq!(run.stdout.lines().collect::<Vec<_>>(), [format!("Extracted: {}", run.written[0].display())]);
         assert_eq!(lab.packager(&["in", "--image=kind=hip"]).written.len(), 1, "{name:?}");
-        // What a file holds is told where nothing matches.
+        // If nothing matches, the contents of the file are listed.
         let run = lab.packager(&["in", "--image=kind=cuda,file=out"]);
         assert_eq!((run.status, run.written.len()), (Some(0), 0), "{name:?}");
         assert!(run.stderr.contains("no image in 'in' matches"), "{name:?}: {}", run.stderr);
-        // Members of archives, too, have a name that may be asked for.
+        // The names of members of archives can be requested too.
         let lab = Lab::new().file("in", &bsd(name, &offload::write(1, &[named(name)])));
         drop(lab.packager(&["in", "--image=member=none,file=out"]));
         let run = lab.packager(&["in", "--archive", "--image=file=out"]);
@@ -243,7 +243,7 @@ fn files_beside_thin_archives_are_named_and_never_obeyed() {
 #[test]
 fn section_names_are_shown_and_never_obeyed() {
     for name in NAMES {
-        // The one section reaches beyond the file, and its name is that of an entry.
+        // The section, which has the name of an entry, extends beyond the file.
         let section = format!("__CLANG_OFFLOAD_BUNDLE__{name}");
         let data = files::elf::named_section(&section, 1 << 40);
         let run = Lab::new().file("in", &data).bundler(&["-list", "-type=o", "-input=in"]);
@@ -257,7 +257,7 @@ fn what_our_own_subcommands_find_is_shown_and_never_obeyed() {
     for name in NAMES {
         let bundle = formats::binary(&[(&format!("hip-amdgcn-amd-amdhsa--{name}"), b"code"), (name, b"code")], 1);
         let file = name.replace('/', "_");
-        // A name of a file, of a member, and of an entry. In JSON the name of a file is what it is.
+        // The names of a file, of a member, and of an entry. JSON contains the name of a file unchanged.
         let lab = Lab::new().file("in", &bsd(name, &bundle)).file(&format!("in{file}"), &bundle);
         for args in [&["inspect", "."][..], &["inspect", "--each", "."], &["inspect", "--json", "in"], &["verify", "."]]
         {
@@ -267,7 +267,7 @@ fn what_our_own_subcommands_find_is_shown_and_never_obeyed() {
         assert_eq!(lab.bundler(&["inspect", ".", "--svg", "out"]).status, Some(0), "{name:?}");
         let picture = fs::read(lab.outer.path().join("inner/out")).unwrap();
         assert!(is_harmless(&picture), "{name:?}: {}", picture.escape_ascii());
-        // What is there, if nothing matches; and names of files that are written.
+        // The list of available targets if nothing matches, and the names of written files.
         assert_eq!(lab.bundler(&["extract", "in", "--target", "gfx1030"]).status, Some(1), "{name:?}");
         assert_eq!(lab.bundler(&["extract", "in"]).written.len(), 2, "{name:?}");
     }

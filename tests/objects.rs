@@ -1,7 +1,8 @@
-//! Fat objects against LLVM 22: what each tool writes and reads, and what linkers make of it.
+//! Fat objects, compared with LLVM 22: the objects that each tool writes and reads, and the results of linking them.
 //!
-//! Without LLVM 22 (`LLVM_BIN`, or `/usr/lib/llvm-22/bin`) the tests here say `SKIPPED:` and pass; with
-//! `OFFLOAD_REQUIRE_LLVM=1` they fail instead. Our tool runs with an empty `PATH`: it needs no other program.
+//! Without LLVM 22 (`LLVM_BIN`, or `/usr/lib/llvm-22/bin`) the tests print `SKIPPED:` and pass;
+//! `OFFLOAD_REQUIRE_LLVM=1` makes that a failure. Our tool runs with an empty `PATH`, because it needs no other
+//! program.
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,7 +42,7 @@ const CXX: &str = "template <class T> struct V { T t; T get() const; virtual ~V(
     template <class T> T V<T>::get() const { static T n; return n++ + t; }\
     inline int twice(int x) { return 2 * x; }\
     int f(int x) { V<int> v{}; v.t = x; V<long> w{}; return v.get() + (int)w.get() + twice(x); }";
-/// Name, language, source and options of the objects made for every target.
+/// Name, language, source and options of the objects that are compiled for every target.
 const VARIANTS: [(&str, &str, &str, &[&str]); 4] = [
     ("debug", "c", C, &["-O0", "-g"]),
     ("sections", "c", C, &["-O2", "-ffunction-sections", "-fdata-sections"]),
@@ -91,7 +92,7 @@ impl Bench {
         text(self.run(self.llvm.join(tool), arguments), tool, arguments)
     }
 
-    /// Our tool and the reference.
+    /// Our tool and LLVM's.
     fn bundlers(&self) -> [(&'static str, PathBuf); 2] {
         [
             ("ours", PathBuf::from(env!("CARGO_BIN_EXE_clang-offload-bundler"))),
@@ -171,7 +172,7 @@ impl Bench {
         self.llvm("obj2yaml", &[object])
     }
 
-    /// Sections, symbols, relocations and groups, without what depends on places in the file.
+    /// Sections, symbols, relocations and groups, without anything that depends on file offsets.
     fn dump(&self, object: &str) -> String {
         let dump = self.llvm("llvm-readobj", &["-h", "-S", "-s", "-r", "--section-groups", "--addrsig", object]);
         let places = ["File:", "Offset:", "PointerTo", "SectionHeaderOffset:", "StringTableSize:", "TimeDateStamp:"];
@@ -189,20 +190,21 @@ impl Bench {
         lines.join("\n")
     }
 
-    /// Everything that must hold for one host object.
+    /// Runs all checks for one host object.
     fn check(&self, host: &str) {
         let [ours, theirs] = self.bundle(host);
         assert_same(&self.dump(&ours), &self.dump(&theirs), &format!("{host}: dumps"));
         self.check_hosts(host, &ours, &theirs);
     }
 
-    /// What must hold for the hosts in both fat objects.
+    /// Checks the hosts in both fat objects.
     fn check_hosts(&self, host: &str, ours: &str, theirs: &str) {
         let [own, foreign] = self.take_apart(ours);
         assert!(self.read(&own) == self.read(host), "{host}: the host is not the same");
         let [general, reference] = self.take_apart(theirs);
         assert_same(&self.yaml(&general), &self.yaml(&reference), &format!("{host}: restored from LLVM's"));
-        // Its offsets are left from ours, which keeps the host's bytes in place; all else is equal.
+        // The offsets are not compared, because our tool keeps the host's bytes at their offsets; everything else is
+        // equal.
         let expected = self.dump(&reference);
         assert_same(&self.dump(&foreign), &expected, &format!("{host}: restored by LLVM from ours"));
         assert_same(&self.dump(&general), &expected, &format!("{host}: dumps of what was restored"));
@@ -261,7 +263,7 @@ fn coff() {
     check_targets("coff", &COFF_TARGETS);
 }
 
-/// A small assembler file with so many sections, each with a symbol.
+/// A small assembler file with `count` sections, each with a symbol.
 fn many_sections(count: usize, flags: &str) -> String {
     (0..count).map(|i| format!(".section .s{i},\"{flags}\"\n.globl g{i}\ng{i}: .byte 1\nl{i}: .byte 2\n")).collect()
 }
@@ -274,7 +276,7 @@ fn more_sections_than_16_bits_count() {
         bench.check(&bench.compile(&format!("large-{target}"), target, "assembler", &large, &[]));
     }
     bench.check(&bench.compile("large-coff", COFF_TARGETS[0], "assembler", &large.replace("\"a\"", "\"dr\""), &[]));
-    // The host has just few enough, its fat object does not. The reference adds a table that we do not need.
+    // The host is just below the limit, its fat object is above. LLVM's tool adds a table that ours does not need.
     let host = bench.compile("limit", "x86_64-linux-gnu", "assembler", &many_sections(65_270, "a"), &[]);
     let [ours, theirs] = bench.bundle(&host);
     let [own, _] = bench.take_apart(&ours);
@@ -307,7 +309,7 @@ fn objects_of_other_makers() {
         bench.write("big.s", ".text\nf: nop\n.section .a_section_with_a_long_name,\"dr\"\n.long f\n");
         let arguments = ["-mbig-obj", "big.s", "-o", "mingw-big.o"];
         text(bench.run("x86_64-w64-mingw32-as", &arguments), "as", &arguments);
-        // The reference gives the symbols of sections other numbers than GNU as has given them; we leave them.
+        // LLVM's tool renumbers the symbols of sections that GNU as wrote; ours does not.
         let [ours, theirs] = bench.bundle("mingw-big.o");
         bench.check_hosts("mingw-big.o", &ours, &theirs);
     }
@@ -368,7 +370,7 @@ fn symbols_and_groups_of_the_bundle_go_with_it() {
                 ["/entry:f", "/subsystem:console", "/nodefaultlib", "/largeaddressaware:no", "/fixed", "/out:linked"];
             bench.llvm("lld-link", &[&arguments[..], &[&ours]].concat());
         }
-        // What stays needs the symbol.
+        // The remaining code needs the symbol.
         let source = format!("{source}.text\n.long device_global - .\n");
         let used = bench.compile(&format!("used-{target}"), target, "assembler", &source, &[]);
         assert_eq!(hosts(&used), [None, None], "{target}");
@@ -429,12 +431,12 @@ fn what_other_tools_make_of_our_fat_objects_can_be_read() {
         if same {
             assert_eq!(bench.yaml(&general), bench.yaml(&reference), "{fat}");
         }
-        // A linker gives each section a symbol. The reference removes those of the bundle, we empty them.
+        // A linker gives each section a symbol. LLVM's tool removes the symbols of the bundle; ours empties them.
         bench.llvm("ld.lld", &["-e", "0", "--unresolved-symbols=ignore-all", &general, "-o", "linked"]);
         let dump = bench.llvm("llvm-readelf", &["-a", "-W", &general]);
         assert!(!dump.contains("__CLANG_OFFLOAD_BUNDLE__"), "{fat}");
     }
-    // A host that is a fat object comes back as such.
+    // A host that is a fat object is restored as a fat object.
     let again = bench.bundle(&ours)[0].clone();
     let out =
         bench.ours(&["-type=o", "-unbundle", &format!("-targets={HOST}"), &format!("-input={again}"), "-output=x"]);
@@ -442,7 +444,7 @@ fn what_other_tools_make_of_our_fat_objects_can_be_read() {
     assert!(bench.read("x") == bench.read(&ours));
 }
 
-/// Reads and takes apart, whatever comes of it.
+/// Reads and unbundles the data, whatever the result.
 fn try_all(data: &[u8]) {
     let length = u64::try_from(data.len()).unwrap();
     for contents in FatObject.read(data, length, 0).into_iter().flatten() {
@@ -527,7 +529,7 @@ fn code_objects_without_a_host_make_a_binary_bundle() {
     assert!(bench.read("b.o").starts_with(b"__CLANG_OFFLOAD_BUNDLE__"));
     assert!(bench.ours(&["-type=o", targets, "-unbundle", "-input=b.o", "-output=x", "-output=y"]).status.success());
     assert!(bench.read("x") == bench.read(&code) && bench.read("y") == bench.read(&code));
-    // Read as an object, a code object holds no bundle.
+    // When read as an object, a code object holds no bundle.
     let list = bench.ours(&["-type=o", "-list", &input]);
     assert!(list.status.success() && list.stdout.is_empty());
 }

@@ -1,6 +1,6 @@
-//! What is at the path of an output already: links, private files, files that cannot be written, devices. Every way of
-//! writing an output meets each of them, with our tool and, where it is installed, with LLVM 22's; both must do what the
-//! tables below say. Where they differ, `docs/differences.md` has a row.
+//! Existing files at the path of an output: links, private files, read-only files, devices. Every way of writing an
+//! output is tried on each of them, with our tool and, where it is installed, with LLVM 22's. Both must behave as the
+//! tables below state. Where they differ, `docs/differences.md` has a row.
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -21,22 +21,22 @@ enum Tool {
     Theirs,
 }
 
-/// How LLVM writes an output.
+/// The way in which LLVM writes an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// Opens the file and writes.
+    /// Opens the file and writes into it.
     Rewrites,
-    /// Opens the file, which empties it, and puts another one in its place, with the mode of the host's object.
+    /// Opens and thereby empties the file, then replaces it with another one with the mode of the host's object.
     FatObject,
-    /// Puts a new file in its place, unless that is a device.
+    /// Replaces the file, except a device.
     Replaces,
-    /// Puts a new file in its place.
+    /// Replaces any file.
     ReplacesAll,
-    /// The same, under a name that nobody typed.
+    /// Replaces any file, under a generated name.
     Generates,
 }
 
-/// Name, words after the executable's, and way. Each writes one file.
+/// The name, the arguments, and the way of writing. Each command writes one file.
 const COMMANDS: &[(&str, &[&str], Way)] = &[
     ("fat object", &["-type=o", TARGETS, "-input=host.o", "-input=device", "-output=out"], Way::FatObject),
     ("bundle", &["-type=bc", TARGETS, "-input=host.o", "-input=device", "-output=out"], Way::Rewrites),
@@ -60,7 +60,7 @@ const COMMANDS: &[(&str, &[&str], Way)] = &[
     ("extract", &["extract", "-o", ".", "--target=*gfx906", "bundle"], Way::Generates),
 ];
 
-/// What is at the path.
+/// The existing file at the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum There {
     Nothing,
@@ -86,25 +86,25 @@ const THERE: [There; 11] = [
     There::Directory,
 ];
 
-/// What is there afterwards.
+/// The file at the path after the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum After {
-    /// A failure, and nothing has changed.
+    /// The run failed, and the file is unchanged.
     Unchanged,
-    /// A new file of this mode.
+    /// A new file with this mode.
     New(u32),
-    /// A link to a new file of this mode.
+    /// A link to a new file with this mode.
     LinkToNew(u32),
-    /// What the link leads to is written; it is not kept.
+    /// The target of the link, `/dev/null`, is written; it discards the data.
     Written,
-    /// A new file of this mode, and an empty one, to which the link led before.
+    /// A new file with this mode, and an empty file at the old target of the link.
     NewAndEmpty(u32),
 }
 
-/// The mode of a new file, where the umask is 022.
+/// The mode of a new file with umask 022.
 const NEW: u32 = 0o644;
 
-/// What is there after a tool has written, for a host's object of this mode.
+/// The expected file after a tool has written, where `host` is the mode of the host's object.
 fn after(tool: Tool, way: Way, there: There, host: u32) -> After {
     use There::{Directory, File, LinkToFile, LinkToItself, LinkToNothing, LinkToNull, Nothing};
     let new = if way == Way::FatObject { host & !0o022 } else { NEW };
@@ -117,7 +117,7 @@ fn after(tool: Tool, way: Way, there: There, host: u32) -> After {
         (File(mode), _) if way == Way::Rewrites => After::New(mode),
         (File(mode), Tool::Ours) => After::New(mode & new),
         (File(_), _) => After::New(new),
-        // LLVM writes a fat object beside the output that it has opened, and gives it its name.
+        // LLVM writes a fat object to a temporary file next to the opened output, and then renames it.
         (LinkToFile | LinkToNothing, Tool::Theirs) if way == Way::FatObject => After::NewAndEmpty(new),
         (LinkToNull, Tool::Theirs) if matches!(way, Way::FatObject | Way::ReplacesAll) => After::New(new),
         (LinkToFile, _) if way == Way::Rewrites => After::LinkToNew(0o666),
@@ -139,7 +139,7 @@ fn llvm() -> Option<PathBuf> {
     None
 }
 
-/// A smallest ELF object for x86-64: a header, and no sections.
+/// A minimal ELF object for x86-64: a header without sections.
 fn object() -> Vec<u8> {
     let mut object = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x01\0\x3e\0\x01\0\0\0".to_vec();
     object.resize(52, 0);
@@ -147,7 +147,7 @@ fn object() -> Vec<u8> {
     object
 }
 
-/// Runs one of [`COMMANDS`] with the rights of this process, but without those that only root has.
+/// Runs one of [`COMMANDS`] with the rights of this process, except those that only root has.
 fn run(tool: Tool, llvm: Option<&Path>, directory: &Path, words: &[&str]) -> bool {
     let (executable, words) = match (tool, words.split_first()) {
         (Tool::Theirs, Some((&"package", rest))) => (llvm.unwrap().join("llvm-offload-binary"), rest),
@@ -204,7 +204,7 @@ fn mode(path: &Path) -> u32 {
     path.symlink_metadata().unwrap().mode() & 0o7777
 }
 
-/// Puts something at a path. Links lead to `target`.
+/// Creates a file at a path. Links lead to `target`.
 fn put(there: There, path: &Path, target: &Path) {
     let file = |path: &Path, mode| {
         fs::write(path, OLD).unwrap();
@@ -224,7 +224,7 @@ fn put(there: There, path: &Path, target: &Path) {
     }
 }
 
-/// What is at the path after a run.
+/// The state of a path after the run.
 fn look(there: There, path: &Path, target: &Path) -> After {
     let content = |path: &Path| fs::read(path).unwrap_or_default();
     let is_new = |path: &Path| path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() > 3);

@@ -1,9 +1,9 @@
-//! The packager against LLVM 22's: what it packs and unpacks, what clang, its linker wrapper and llvm-objdump make of
-//! it, and what becomes of broken files.
+//! The packager, compared with LLVM 22's: packing and unpacking, clang, its linker wrapper and llvm-objdump as readers,
+//! and broken files.
 //!
-//! Where LLVM 22 is not installed, the comparisons say so and pass; `OFFLOAD_REQUIRE_LLVM=1` makes that a failure. The
-//! differences that are meant are the rows of `reference/packager_rules.rs`; `OFFLOAD_SHOW_RULE` prints all those of
-//! the row it names.
+//! Without LLVM 22, the comparisons print that and pass; `OFFLOAD_REQUIRE_LLVM=1` makes that a failure. The intended
+//! differences are the rows of `reference/packager_rules.rs`; `OFFLOAD_SHOW_RULE` prints all differences of the row
+//! that it names.
 mod clients;
 mod hostile;
 mod inputs;
@@ -22,7 +22,7 @@ fn packager<S: AsRef<str>>(args: &[S]) -> Case {
     Case::new(args).called(NAME)
 }
 
-/// Runs a group of cases, if there is an LLVM to compare with.
+/// Runs a group of cases if LLVM is available for comparison.
 fn group(name: &'static str, compare: impl FnOnce(&mut Report, &Tools)) {
     Report::group(Tools::find_packagers(name), name, compare);
 }
@@ -32,7 +32,7 @@ fn llvm(tools: &Tools) -> &Path {
     tools.theirs.parent().unwrap()
 }
 
-/// Runs one of LLVM's programs, which must succeed, and returns what it printed.
+/// Runs one of LLVM's programs, which must succeed, and returns its output.
 fn call(tools: &Tools, dir: &Path, program: &str, args: &[&str]) -> String {
     let program: PathBuf = llvm(tools).join(program);
     let run = Command::new(&program).args(args).current_dir(dir).output().unwrap();

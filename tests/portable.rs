@@ -1,4 +1,4 @@
-//! The integration tests that need nothing but the executable: they also run on other processors and in the release build.
+//! The integration tests that need only the executable. They also run on other processors and in the release build.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

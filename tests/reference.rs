@@ -1,8 +1,9 @@
-//! The same command lines with LLVM 22's tool and with ours: exit status, stdout, stderr and every output byte.
+//! Compares LLVM 22's tool with ours on the same command lines: exit status, stdout, stderr and every output byte.
 //!
-//! Where LLVM 22 is not installed, the tests say so and pass; `OFFLOAD_REQUIRE_LLVM=1` makes that a failure.
-//! `OFFLOAD_REFERENCE_BUNDLER` and `OFFLOAD_REFERENCE_PACKAGER` name other executables to compare with. The differences that are meant are the
-//! rows of one table, in `reference/rules.rs`; `OFFLOAD_SHOW_RULE` prints all those of the row it names.
+//! Without LLVM 22, the tests print that and pass; `OFFLOAD_REQUIRE_LLVM=1` makes that a failure.
+//! `OFFLOAD_REFERENCE_BUNDLER` and `OFFLOAD_REFERENCE_PACKAGER` name other executables to compare with. The intended
+//! differences are the rows of one table in `reference/rules.rs`; `OFFLOAD_SHOW_RULE` prints all differences of the row
+//! that it names.
 mod compressed;
 pub mod formats;
 pub mod harness;
@@ -19,7 +20,7 @@ pub mod view;
 
 use harness::{Report, Tools};
 
-/// Runs a group of cases, if there is an LLVM to compare with.
+/// Runs a group of cases if LLVM is available for comparison.
 fn group(name: &'static str, compare: impl FnOnce(&mut Report, &Tools)) {
     Report::group(Tools::find(name), name, compare);
 }
@@ -29,7 +30,7 @@ fn target_names() {
     group("target names", names::compare_names);
 }
 
-/// Also without LLVM; then only our own bundles are unbundled.
+/// Without LLVM, this test unbundles only our own bundles.
 #[test]
 fn what_was_bundled_is_found_by_every_name() {
     let tools = Tools::find("round trip by name").unwrap_or_else(Tools::ours_alone);

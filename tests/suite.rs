@@ -1,7 +1,7 @@
-//! The integration tests but those of `portable.rs`, in one executable: what they share is compiled once, and the tests of all
-//! files run side by side.
+//! All integration tests except those of `portable.rs`, in one executable: shared code is compiled once, and the tests
+//! of all files run in parallel.
 //!
-//! `cargo test --test suite hip::` runs those of `tests/hip.rs`.
+//! `cargo test --test suite hip::` runs the tests of `tests/hip.rs`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

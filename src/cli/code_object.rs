@@ -1,4 +1,4 @@
-//! A code object in the reports for programs: every report has the same fields for it.
+//! Code objects in the JSON reports: every report has the same fields for them.
 
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ impl UnreadPart {
     }
 }
 
-/// The fields.
+/// The fields of a code object.
 #[derive(Serialize)]
 pub(super) struct CodeObject<'r> {
     path: String,
@@ -61,37 +61,37 @@ struct Compressed {
     inflated_size: u64,
 }
 
-/// The bundle that a code object is from.
+/// The bundle that holds a code object.
 pub(super) struct InBundle<'r> {
     pub(super) place: &'r Place,
     pub(super) format: Format,
-    /// Which one of those at its place.
+    /// The index of the bundle at its place.
     pub(super) index: usize,
-    /// Where it lies, counted from the origin of the place.
+    /// The byte range of the bundle, relative to the origin of the place.
     pub(super) range: &'r Range<u64>,
     pub(super) compressed: Option<Recorded>,
 }
 
-/// The code object in it. Texts may stand on a terminal.
+/// The code object in its bundle. Texts are escaped for terminals.
 pub(super) struct Entry<'r> {
     pub(super) id: &'r str,
     pub(super) target: Option<&'r Target>,
     pub(super) content: Option<ContentKind>,
-    /// In bytes, inflated.
+    /// The inflated size in bytes.
     pub(super) size: u64,
-    /// Where it lies: in the inflated bundle if that is compressed, counted from the origin of the place otherwise.
+    /// The byte range: in the inflated bundle if that is compressed, otherwise relative to the origin of the place.
     pub(super) range: Option<&'r Range<u64>>,
     pub(super) recorded_target: Option<&'r str>,
     pub(super) uri: Option<&'r str>,
 }
 
-/// What a bundle entry ID names, as it may stand on a terminal.
+/// The parts of a bundle entry ID, escaped for terminals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     /// None for a code object without a bundle.
     pub(super) kind: Option<OffloadKind>,
     pub(super) triple: String,
-    /// Empty if there is none.
+    /// The target ID; empty if missing.
     pub(super) target_id: String,
 }
 

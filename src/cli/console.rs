@@ -1,4 +1,4 @@
-//! Messages on standard error, in the reference's form: `NAME: error: TEXT`.
+//! Messages on standard error, in LLVM's form: `NAME: error: TEXT`.
 
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Write};
@@ -16,7 +16,7 @@ use super::units::grouped;
 const WARNING: &str = "warning: ";
 const WARNING_COLOR: &str = "\x1b[0;1;35m";
 
-/// An error in the reference's words, with a note for the details that these leave out.
+/// An error with LLVM's text, and a note with the details that LLVM omits.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub(super) struct Noted {
@@ -24,7 +24,7 @@ pub(super) struct Noted {
     pub(super) note: String,
 }
 
-/// The standard error stream under the name of the program.
+/// Standard error, under the name of the program.
 pub(crate) struct Console {
     /// `argv[0]` as typed.
     name: Vec<u8>,
@@ -42,12 +42,12 @@ impl Console {
         Self { name, terminal, color: terminal, progress, verbose: false }
     }
 
-    /// Whether messages are coloured, if that is not left to whether a person reads along.
+    /// Sets whether messages are coloured; `None` colours them on a terminal.
     pub(crate) fn set_color(&mut self, color: Option<bool>) {
         self.color = color.unwrap_or(self.terminal);
     }
 
-    /// Whether the figures of compression are printed.
+    /// Sets whether compression statistics are printed.
     pub(crate) fn set_verbose(&mut self, verbose: bool) {
         self.verbose = verbose;
     }
@@ -60,17 +60,17 @@ impl Console {
         self.tagged(&self.name, WARNING, WARNING_COLOR, text);
     }
 
-    /// Details of an error.
+    /// Prints details of an error.
     pub(crate) fn note(&self, text: &str) {
         self.tagged(&self.name, "note: ", "\x1b[0;1;30m", text);
     }
 
-    /// A way to fix an error.
+    /// Prints a way to fix an error.
     pub(crate) fn hint(&self, text: &str) {
         self.tagged(b"", "hint: ", "\x1b[0;1;36m", text);
     }
 
-    /// A warning in front of which the reference puts no name.
+    /// Prints a warning that LLVM prints without the program's name.
     pub(crate) fn unnamed_warning(&self, text: &str) {
         self.tagged(b"", WARNING, WARNING_COLOR, text);
     }
@@ -80,7 +80,7 @@ impl Console {
         self.progress.clear();
     }
 
-    /// A line without name and tag.
+    /// Prints a line without name and tag.
     pub(crate) fn line(&self, text: &str) {
         self.progress.clear();
         write(&[text.as_bytes(), b"\n"]);
@@ -111,7 +111,7 @@ impl Console {
             Event::NoArchiveFile => {
                 self.warning("--archive needs an --image with a 'file'; every image goes to a file of its own");
             }
-            // The reference puts no name in front of this one.
+            // LLVM prints this warning without the program's name.
             Event::NotIndexed { name, reason } => self.line(&format!("warning: '{}': {reason}", visible(&name))),
             _ => {}
         }
@@ -126,17 +126,17 @@ impl Console {
     }
 }
 
-/// A text, which may have names from a file in it, as a terminal may have it.
+/// Escapes a text, which may quote names from a file, for terminals.
 fn visible(text: &str) -> String {
     printable_start(text, 64 << 10)
 }
 
-/// Nothing is left to report to when the error stream fails.
+/// Ignores failures: if standard error fails, they cannot be reported.
 fn write(parts: &[&[u8]]) {
     drop(io::stderr().write_all(&parts.concat()));
 }
 
-/// The warning that nothing matched, with the beginning of the list of what is there.
+/// The warning that nothing matched, with the beginning of the list of available images.
 fn no_match(input: &str, request: Option<&str>, present: &[String]) -> String {
     const SHOWN: usize = 20;
     let request = request.map(|request| format!(" matches '{request}'"));
@@ -155,7 +155,7 @@ fn no_match(input: &str, request: Option<&str>, present: &[String]) -> String {
     }
 }
 
-/// What LLVM's debug builds say of a comparison.
+/// The result of a comparison, in the words of LLVM's debug builds.
 fn comparison(outcome: Compatibility) -> &'static str {
     match outcome {
         Compatibility::Exact => "Compatible: Exact match:",
@@ -200,7 +200,7 @@ fn inflation_figures(figures: &Inflation) -> String {
         rates(recorded.inflated, *stream_len),
         format!("Decompression speed: {}", speed(recorded.inflated, elapsed.as_secs_f64())),
         format!("Stored hash: {hash}"),
-        // A bundle whose hash differs is an error before its figures are known.
+        // A hash that differs is an error before these statistics are printed.
         format!("Recalculated hash: {hash}"),
         "Hashes match: Yes".to_owned(),
     ]

@@ -1,20 +1,20 @@
-//! The environment variables that stand in for options, as LLVM 22.1.8 reads them.
+//! Reads the environment variables that replace options, as LLVM 22.1.8 does.
 //!
-//! | variable | stands for |
+//! | variable | meaning |
 //! |---|---|
 //! | `OFFLOAD_BUNDLER_COMPRESS` | `-compress`, if `1` |
 //! | `OFFLOAD_BUNDLER_VERBOSE` | `-verbose`, if `1` |
 //! | `OFFLOAD_BUNDLER_COMPRESSION_LEVEL` | `-compression-level` |
-//! | `COMPRESSED_BUNDLE_FORMAT_VERSION` | 2 or 3: the version of compressed bundles |
-//! | `OFFLOAD_BUNDLER_IGNORE_ENV_VAR` | `1`: none of the above counts |
-//! | `OFFLOAD_BINARY_HIP_KIND` | 3 or 4: the number that stands for HIP in offload binaries; LLVM has no such variable |
+//! | `COMPRESSED_BUNDLE_FORMAT_VERSION` | the version of compressed bundles: 2 or 3 |
+//! | `OFFLOAD_BUNDLER_IGNORE_ENV_VAR` | all of the above are ignored, if `1` |
+//! | `OFFLOAD_BINARY_HIP_KIND` | the number that represents HIP in offload binaries: 3 or 4; not an LLVM variable |
 
 use std::ffi::OsString;
 
 use offload_bundle::container::compressed::HeaderVersion;
 use offload_bundle::container::offload_binary::HipNumber;
 
-/// What the environment asks for.
+/// The settings from the environment.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Environment {
     pub(crate) compress: bool,
@@ -24,7 +24,7 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    /// Reads the variables through `get`; `warn` gets a line for each value that means nothing.
+    /// Reads the variables through `get`; `warn` gets a line for each invalid value.
     pub(crate) fn read(get: impl Fn(&str) -> Option<OsString>, warn: &mut dyn FnMut(&str)) -> Self {
         let text = |name: &str| get(name).map(|value| value.to_string_lossy().into_owned());
         let is_one = |name: &str| text(name).is_some_and(|value| value == "1");
@@ -48,7 +48,7 @@ impl Environment {
     }
 }
 
-/// The number that stands for HIP in offload binaries; `warn` as in [`Environment::read`].
+/// The number that represents HIP in offload binaries; `warn` as in [`Environment::read`].
 pub(crate) fn hip_number(get: impl Fn(&str) -> Option<OsString>, warn: &mut dyn FnMut(&str)) -> HipNumber {
     let Some(value) = get("OFFLOAD_BINARY_HIP_KIND") else { return HipNumber::Current };
     match value.to_str() {
@@ -76,7 +76,7 @@ fn format_version(value: &str, warn: &mut dyn FnMut(&str)) -> Option<HeaderVersi
     None
 }
 
-/// A decimal number without the plus sign that Rust would take and the reference does not.
+/// A decimal number. Rejects a plus sign, as LLVM does and Rust does not.
 fn decimal<T: std::str::FromStr>(text: &str) -> Option<T> {
     text.parse().ok().filter(|_| !text.starts_with('+'))
 }

@@ -21,10 +21,9 @@ use super::stdout::to_stdout;
 use super::subcommand::{Run, Subcommand, usage_error};
 use super::{files, json, patterns};
 
-/// The subcommand.
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "extract", command, run: Run::OnFiles(run) };
 
-/// The version of the JSON document's form. A field that is added does not change it.
+/// The version of the JSON schema. Adding a field does not change it.
 const VERSION: u32 = 1;
 
 const EXAMPLES: &str = "\
@@ -130,7 +129,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The files to look into. Directories that cannot be read are problems, as are the files in them.
+/// The files to search. Directories and files in them that cannot be read are added to `problems`.
 fn sources(matches: &ArgMatches, problems: &mut Vec<String>) -> Vec<Source> {
     let mut sources = Vec::new();
     for file in files::of(matches) {
@@ -145,7 +144,7 @@ fn sources(matches: &ArgMatches, problems: &mut Vec<String>) -> Vec<Source> {
     sources
 }
 
-/// Prints the names of what was written.
+/// Prints the names of the written files.
 fn tell(extract: &Extract, extracted: &[Extracted]) -> Result<(), Error> {
     if extract.destination == Destination::StandardOutput {
         return Ok(());
@@ -170,14 +169,14 @@ struct Written<'r> {
     code_object: CodeObject<'r>,
 }
 
-/// The texts of a code object that are made for the report.
+/// The texts of a code object in the report.
 struct Texts {
     id: String,
     target: Option<Target>,
     uri: Option<String>,
 }
 
-/// Writes the report for programs, whose schema is `docs/extract.schema.json`.
+/// Writes the JSON report, whose schema is `docs/extract.schema.json`.
 fn write_report(extracted: &[Extracted], problems: &[String], out: &mut dyn Write) -> Result<(), Error> {
     let texts = |Extracted { from, .. }: &Extracted| {
         let target = from.entry_id().map(|id| Target::new(&id, from.format));

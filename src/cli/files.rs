@@ -1,4 +1,4 @@
-//! The files that a subcommand works on, named or found in directories, and the limits on their inflated size.
+//! The input files of a subcommand, named or found in directories, and the limits on their inflated size.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use walkdir::WalkDir;
 use super::options::MAX_SIZE_HELP;
 use super::{parallel, values};
 
-/// How a file was found.
+/// The origin of an input file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// Named on the command line.
     Named,
-    /// Found in a directory that was named, where most files have no device code.
+    /// Found in a directory named on the command line. Most of these files have no device code.
     InDirectory(Arc<Path>),
 }
 
-/// A file to work on.
+/// A file to process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WorkFile {
     pub(super) path: PathBuf,
@@ -30,7 +30,7 @@ pub(super) struct WorkFile {
 }
 
 impl WorkFile {
-    /// Opens the file: one that was named may be a pipe, and is read up to the limit; one in a directory may not.
+    /// Opens the file. A named file may be a pipe, which is read up to the limit; a file from a directory may not.
     pub(super) fn open(&self, limits: Limits) -> Result<Input, Error> {
         let accept = match &self.origin {
             Origin::Named => Accept::Finite,
@@ -48,7 +48,7 @@ pub(super) fn open(path: &Path, accept: Accept, max: Option<u64>) -> Result<Inpu
     unsafe { Input::map(path, accept, max) }
 }
 
-/// How deep directories are searched.
+/// The depth of the search in directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Directories {
     /// Only the files in them.
@@ -57,7 +57,7 @@ pub(super) enum Directories {
     Recursive,
 }
 
-/// The positional argument.
+/// The positional argument for files and directories.
 pub(super) fn argument(help: &'static str) -> Arg {
     Arg::new("files").value_name("FILE").value_parser(PathBufValueParser::new()).required(true).num_args(1..).help(help)
 }
@@ -79,17 +79,18 @@ pub(super) fn max_size() -> Arg {
     Arg::new("max-size").long("max-size").value_name("BYTES").value_parser(parse).help(MAX_SIZE_HELP)
 }
 
-/// The limits that this option sets.
+/// The limits set by that option.
 pub(super) fn limits(matches: &ArgMatches) -> Limits {
     values::limits(matches.get_one("max-size").copied())
 }
 
-/// The files and directories that a command line names.
+/// The files and directories named on a command line.
 pub(super) fn named(matches: &ArgMatches) -> impl Iterator<Item = &PathBuf> {
     matches.get_many::<PathBuf>("files").into_iter().flatten()
 }
 
-/// The files that a command line names, and those in the directories that it names. What cannot be read is an error in its place.
+/// The files named on a command line, and those in the directories named there. A file or directory that cannot be read
+/// is replaced by an error.
 pub(super) fn of(matches: &ArgMatches) -> Vec<Result<WorkFile, Error>> {
     let directories = if matches.get_flag("recursive") { Directories::Recursive } else { Directories::Flat };
     let mut files = Vec::new();
@@ -134,7 +135,7 @@ fn directory(path: &Path, directories: Directories, files: &mut Vec<Result<WorkF
             Ok(_) => {}
             Err(error) => {
                 let path = error.path().unwrap_or(path).to_owned();
-                // Without links to follow, there are no loops, which are the other errors.
+                // Links are not followed, so there are no loops: every error is an I/O error.
                 files.extend(error.into_io_error().map(|error| Err(Error::io(path, error))));
             }
         }

@@ -1,9 +1,10 @@
-//! LLVM's option grammar: from the words of a command line to options with their values.
+//! Parses LLVM's option grammar: from the words of a command line to options with their values.
 //!
-//! Follows LLVM 22.1.8. One dash or two; a value after `=` or, where one is required, in the next word whatever that looks
-//! like; one-letter flags that may be written together (`-hh`); `--` ends the options; a word that is not an option may
-//! stand besides them if the tool has a use for it. Everything that is wrong is complained of, in order, before the command
-//! line is refused; options such as `--help` act where they stand. `clap` reads what is left: `--name=value`, as typed.
+//! Follows LLVM 22.1.8. An option has one dash or two. Its value follows `=` or, if required, is the next word,
+//! whatever that looks like. One-letter flags can be combined (`-hh`), and `--` ends the options. One word that is not
+//! an option is allowed if the tool uses it. All errors are reported, in order, before the command line is rejected.
+//! Options such as `--help` take effect where they appear. `clap` parses the result: `--name=value`, with the value as
+//! typed.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -12,18 +13,18 @@ use super::options::{Action, Kind, Row, Tool};
 use super::program::Program;
 use super::suggest::nearest;
 
-/// What a command line comes to.
+/// The result of parsing a command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Nothing is wrong: every option as one word of the form `--name=value`.
+    /// A valid command line, with every option as one word of the form `--name=value`.
     Settings(Vec<OsString>),
-    /// An option that acts at once, and the complaints before it.
+    /// An option that takes effect at once, and the complaints before it.
     Act(Action, Vec<u8>),
-    /// The complaints.
+    /// The complaints about an invalid command line.
     Refused(Vec<u8>),
 }
 
-/// Reads the words after the program's name.
+/// Parses the words after the program's name.
 pub(super) fn read(tool: &Tool, program: &Program<'_>, words: &[OsString]) -> Verdict {
     let missing = tool.rows.iter().filter(|row| row.required).collect();
     let mut reader = Reader { tool, program, complaints: Vec::new(), settings: Vec::new(), missing, positionals: 0 };
@@ -50,27 +51,27 @@ pub(super) fn read(tool: &Tool, program: &Program<'_>, words: &[OsString]) -> Ve
     reader.finish()
 }
 
-/// The word without its dash or two; none for a word that is no option.
+/// The word without its one or two dashes; none for a word that is not an option.
 fn option_name(word: &[u8]) -> Option<&[u8]> {
     let name = word.strip_prefix(b"-").filter(|name| !name.is_empty())?;
     Some(name.strip_prefix(b"-").unwrap_or(name))
 }
 
-/// What has been read so far.
+/// The state of parsing.
 struct Reader<'a> {
     tool: &'a Tool,
     program: &'a Program<'a>,
     complaints: Vec<u8>,
     settings: Vec<OsString>,
-    /// The options that the command line must have and has not had yet.
+    /// The required options that have not been found yet.
     missing: Vec<&'static Row>,
-    /// How many words stand besides the options.
+    /// The number of words that are not options.
     positionals: usize,
 }
 
 impl Reader<'_> {
-    /// The option a word (its dashes taken off) stands for and the value after `=`, or else the
-    /// part of the word in which there is no option.
+    /// The option that a word (without its dashes) names, and the value after `=`. The error is the part of the word
+    /// that names no option.
     fn recognise<'w>(&mut self, word: &'w [u8]) -> Result<(&'static Row, Option<&'w [u8]>), &'w [u8]> {
         let (name, value) = match word.iter().position(|&byte| byte == b'=').and_then(|at| word.split_at_checked(at)) {
             Some((name, value)) => (name, value.strip_prefix(b"=")),
@@ -99,7 +100,7 @@ impl Reader<'_> {
         Err(rest)
     }
 
-    /// Takes up an option, which may use the next word; returns what it does at once, if it does.
+    /// Applies an option, which may consume the next word. Returns its action if it takes effect at once.
     fn apply<'w>(
         &mut self,
         row: &'static Row,
@@ -122,7 +123,7 @@ impl Reader<'_> {
         None
     }
 
-    /// Sets an option to the value typed, if it is one.
+    /// Sets an option to the typed value, if that is valid.
     fn check(&mut self, row: &'static Row, value: &[u8]) {
         self.missing.retain(|missing| missing.name != row.name);
         match row.kind.refusal(value) {
@@ -144,7 +145,7 @@ impl Reader<'_> {
         self.complaints.push(b'\n');
     }
 
-    /// Takes up a word that is no option.
+    /// Accepts or rejects a word that is not an option.
     fn positional(&mut self, word: &[u8]) {
         match &self.tool.positional {
             Some(positional) => {
@@ -155,7 +156,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Complains of a word, and says what `misspelt` in it may have meant.
+    /// Reports an unknown word, and suggests an option for the part `misspelt`.
     fn unknown(&mut self, word: &[u8], misspelt: &[u8]) {
         let Program { typed, name } = *self.program;
         let complaint =
@@ -214,7 +215,7 @@ mod tests {
         }
     }
 
-    /// What a correct command line is read as, without the type every one of them has.
+    /// The settings of a valid command line, without the type that every one has.
     fn settings(words: &[&str]) -> Vec<String> {
         let words = [&["--type=t"], words].concat();
         match verdict(&words) {
@@ -225,7 +226,7 @@ mod tests {
         }
     }
 
-    /// What is said of a wrong one, without the program's name.
+    /// The complaints about an invalid command line, without the program's name.
     fn complaints(words: &[&str]) -> Vec<String> {
         let words = [words, &["--type=t"]].concat();
         match verdict(&words) {

@@ -1,25 +1,25 @@
-//! The help texts and the version line.
+//! Help texts and the version line.
 //!
-//! Byte for byte those of LLVM 22.1.8's tools, except that the version line names this program too, and that our own options
-//! and the names of the subcommands follow at the end.
+//! They equal those of LLVM 22.1.8's tools byte for byte, except that the version line also names this program, and
+//! that our own options and the names of the subcommands follow at the end.
 
 use super::options::{Category, HelpStyle, Row, Shown, Tool};
 use super::subcommand::NAMES;
 
-/// The LLVM release whose tool this program stands in for.
+/// The LLVM release whose tools this program replaces.
 const LLVM_VERSION: &str = "22.1.8";
 
-/// What stands between an option and its description.
+/// The separator between an option and its description.
 const SEPARATOR: &str = " - ";
 
-/// What `--version` prints.
+/// The output of `--version`.
 pub(super) fn version(tool: &Tool) -> Vec<u8> {
     let Tool { version_of, version_details, .. } = tool;
     let own = env!("CARGO_PKG_VERSION");
     format!("{version_of} version {LLVM_VERSION} (offload-bundle {own})\n{version_details}").into_bytes()
 }
 
-/// One of the help texts, for a program called `name`.
+/// A help text for a program called `name`.
 pub(super) fn text(tool: &Tool, name: &[u8], style: HelpStyle) -> Vec<u8> {
     let shown = |row: &&Row| match row.shown {
         Shown::Always => true,
@@ -28,7 +28,7 @@ pub(super) fn text(tool: &Tool, name: &[u8], style: HelpStyle) -> Vec<u8> {
         Shown::Never => false,
     };
     let rows: Vec<&Row> = tool.rows.iter().filter(shown).collect();
-    // A longer option of ours must not move LLVM's.
+    // The width depends on LLVM's options only, so a longer option of ours does not change their layout.
     let reference = rows.iter().filter(|row| row.category != Category::Own);
     let width = reference.map(|row| label(row).len()).max().unwrap_or_default();
 
@@ -72,7 +72,7 @@ fn label(row: &Row) -> String {
     format!("  {dashes}{name}{value}")
 }
 
-/// Adds an option and its description, whose further lines begin under the first.
+/// Adds an option and its description, whose further lines are aligned with the first.
 fn describe(row: &Row, width: usize, text: &mut Vec<u8>) {
     let indent = width + SEPARATOR.len();
     let mut lead = format!("{:width$}{SEPARATOR}", label(row));

@@ -1,4 +1,4 @@
-//! JSON documents, written as they come.
+//! Streams JSON documents.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ pub(super) fn write(document: &impl Serialize, out: &mut dyn Write) -> Result<()
     out.write_all(b"\n").map_err(|error| Error::io("-", error))
 }
 
-/// A value that is known only when its turn comes.
+/// A value that is computed when it is serialized.
 pub(super) struct Late<F>(pub(super) F);
 
 impl<T: Serialize, F: Fn() -> T> Serialize for Late<F> {
@@ -22,7 +22,7 @@ impl<T: Serialize, F: Fn() -> T> Serialize for Late<F> {
     }
 }
 
-/// Serializes each item when it is its turn, so that no more than one is in memory.
+/// Serializes items one at a time, so only one is in memory.
 pub(super) struct Each<I>(RefCell<I>);
 
 impl<I> Each<I> {
@@ -37,7 +37,7 @@ impl<I: Iterator<Item: Serialize>> Serialize for Each<I> {
     }
 }
 
-/// Escapes a document. What it is given at once is text: `serde_json` divides strings only where it escapes a character.
+/// Escapes a document. Each write is valid text, because `serde_json` splits strings only where it escapes a character.
 struct Escaping<'o>(&'o mut dyn Write);
 
 impl Write for Escaping<'_> {

@@ -1,9 +1,9 @@
-//! The command line: what was typed, what it means, and what is printed.
+//! The command line: parses arguments, runs the job and prints results.
 //!
-//! One executable acts as several LLVM tools; [`choose`] selects one. A [`Tool`] has its options as rows of one table. `parse`
-//! expands response files ([`response`]), reads the words as LLVM 22.1.8 does ([`grammar`]) and leaves typed values to
-//! `clap`; the tool's own module turns them into a job of the library. Commands that LLVM does not have are [`Subcommand`]s, parsed
-//! by `clap` alone.
+//! One executable acts as several LLVM tools; [`choose`] selects one. A [`Tool`] defines its options as rows of one
+//! table. `parse` expands response files ([`response`]), reads the words as LLVM 22.1.8 does ([`grammar`]) and leaves
+//! typed values to `clap`. The tool's own module turns them into a job of the library. Commands that LLVM does not have
+//! are [`Subcommand`]s, parsed by `clap` alone.
 
 mod bundler;
 mod code_object;
@@ -62,10 +62,10 @@ const CATALOGUE: &Catalogue = &Catalogue {
     ],
 };
 
-/// The form of the help that `-h` prints.
+/// The form of the help printed by `-h`.
 const SHORT_HELP: HelpStyle = HelpStyle { by_category: false, hidden: false };
 
-/// Runs the tool for one command line, `argv[0]` included.
+/// Runs the tool for a command line, including `argv[0]`.
 pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
     offload_bundle::io::hand_over();
     let (tool, argv) = choose(argv);
@@ -100,7 +100,7 @@ fn run_subcommand(subcommand: &Subcommand, argv: Vec<OsString>) -> ExitCode {
     finish(&console, executed, |status| status)
 }
 
-/// Reports an error, or ends as `done` says.
+/// Reports an error, or returns the exit status from `done`.
 fn finish<T>(console: &Console, executed: anyhow::Result<T>, done: impl FnOnce(T) -> ExitCode) -> ExitCode {
     console.end_progress();
     match executed {
@@ -141,7 +141,7 @@ fn hint(error: &Error) -> Option<&'static str> {
     }
 }
 
-/// Which tool a command line is for, and the command line without the word that says so.
+/// The tool for a command line, and the command line without the word that selects the tool.
 fn choose(argv: Vec<OsString>) -> (&'static Tool, Vec<OsString>) {
     let Catalogue { tools, .. } = CATALOGUE;
     let [bundler, ..] = *tools;
@@ -156,7 +156,7 @@ fn choose(argv: Vec<OsString>) -> (&'static Tool, Vec<OsString>) {
     (tool, without_subcommand(argv, tool.subcommand.unwrap_or_default()))
 }
 
-/// Replaces a leading `-V`, which all subcommands accept, by LLVM's `--version`.
+/// Replaces a leading `-V`, which all subcommands accept, with LLVM's `--version`.
 fn with_long_version(mut argv: Vec<OsString>) -> Vec<OsString> {
     if let Some(word) = argv.get_mut(1).filter(|word| *word == "-V") {
         *word = "--version".into();
@@ -164,7 +164,7 @@ fn with_long_version(mut argv: Vec<OsString>) -> Vec<OsString> {
     argv
 }
 
-/// The command line without the word that names a subcommand, which messages and help name together with the program.
+/// Removes the word that names a subcommand, and appends it to the program's name as shown in messages and help.
 fn without_subcommand(mut argv: Vec<OsString>, word: &str) -> Vec<OsString> {
     if argv.len() > 1 {
         argv.remove(1);
@@ -200,7 +200,7 @@ mod tests {
     fn every_help_ends_with_examples_and_exit_statuses() {
         for subcommand in CATALOGUE.subcommands {
             let help = (subcommand.command)().render_long_help().to_string();
-            // Beyond 100 characters clap would break an example in two.
+            // clap breaks examples that are longer than 100 characters.
             let examples = (subcommand.command)().get_after_help().unwrap().to_string();
             assert!(examples.lines().all(|line| line.chars().count() <= 100), "{}", subcommand.name);
             assert!(help.contains("\nExamples:\n") && help.contains("\nExit status:\n"), "{}", subcommand.name);

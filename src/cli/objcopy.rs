@@ -1,5 +1,5 @@
-//! `-###`: the command lines with which LLVM 22.1.8 would run llvm-objcopy, printed instead of writing a fat object or taking
-//! one apart. Nothing here runs it.
+//! `-###`: prints the command lines with which LLVM 22.1.8 would run llvm-objcopy, instead of writing a fat object or
+//! taking one apart. Nothing here runs llvm-objcopy.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -30,7 +30,7 @@ pub(super) fn bundle(job: &BundleFiles, observer: &mut Observer<'_>) -> Result<(
     Ok(())
 }
 
-/// Prints the command for a fat object, if its host is wanted; unbundles any other file.
+/// Prints the command for a fat object if its host is requested; unbundles any other file.
 pub(super) fn unbundle(job: &Unbundle, observer: &mut Observer<'_>) -> Result<()> {
     let input = open(&job.input, Accept::Any, job.limits.streamed)?;
     if !takes_objcopy(job.file_type, &input) {
@@ -47,12 +47,12 @@ fn takes_objcopy(file_type: FileType, input: &Input) -> bool {
     file_type == FileType::Object && HostFormat::of(input.bytes()).is_some()
 }
 
-/// For bundling: sections, then the host's object and the output.
+/// The arguments for bundling: sections, then the host's object and the output.
 fn add_sections(job: &BundleFiles, host: &Path) -> Vec<OsString> {
     let mut arguments = Vec::new();
     for (id, path) in &job.members {
         let name = format!("{MAGIC}{id}");
-        // The host's section holds one zero byte, from a file made for it.
+        // The host's section holds one zero byte, from a temporary file.
         let content = if id.kind() == OffloadKind::Host { temporary() } else { path.clone() };
         let mut section = OsString::from(format!("--add-section={name}="));
         section.push(content);
@@ -62,13 +62,13 @@ fn add_sections(job: &BundleFiles, host: &Path) -> Vec<OsString> {
     arguments
 }
 
-/// For unbundling: the fat object, and a file for the host's object.
+/// The arguments for unbundling: the fat object, and a file for the host's object.
 fn remove_sections(input: &Path) -> [OsString; 5] {
     let pattern = format!("--remove-section={MAGIC}.*");
     ["--regex".into(), pattern.into(), "--".into(), input.into(), temporary().into()]
 }
 
-/// A name such as LLVM gives its temporary files, another one at each call.
+/// A name in the style of LLVM's temporary files, different at each call.
 fn temporary() -> PathBuf {
     let nanoseconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
     let number = (nanoseconds ^ std::process::id().rotate_left(8)) & 0xff_ffff;
@@ -76,11 +76,11 @@ fn temporary() -> PathBuf {
 }
 
 fn print(arguments: &[OsString]) {
-    // Nothing is left to report to when the error stream fails.
+    // If standard error fails, the failure cannot be reported.
     drop(io::stderr().write_all(&[command_line(arguments), b"\n".to_vec()].concat()));
 }
 
-/// The command line that runs it with these arguments, each in double quotes as LLVM prints it.
+/// The command line for these arguments, each in double quotes as LLVM prints it.
 fn command_line(arguments: &[OsString]) -> Vec<u8> {
     let program = find().map_or(OsString::from(NAME), PathBuf::into_os_string);
     let words = std::iter::once(&program).chain(arguments);

@@ -1,5 +1,5 @@
-//! What a tool's options are: one table for each tool, from which its `clap` command, its help texts and its spelling
-//! suggestions are all made.
+//! Option tables of LLVM's tools. The `clap` command, the help texts and the spelling suggestions of a tool are made
+//! from its table.
 //!
 //! Names, value names, help texts and the order of the suggestion candidates are those of LLVM 22.1.8's tools.
 
@@ -13,52 +13,52 @@ use super::console::Console;
 use super::program::Program;
 use super::values::{boolean, signed, size, unsigned};
 
-/// A tool: what its command line may hold, what it says of itself, and what it does.
+/// A tool: its options, its descriptions and its implementation.
 #[derive(Debug)]
 pub(super) struct Tool {
-    /// Parts of the executable's name that choose it.
+    /// The parts of the executable's name that select it.
     pub(super) names: &'static [&'static str],
-    /// The first word that chooses it.
+    /// The first word that selects it.
     pub(super) subcommand: Option<&'static str>,
-    /// Its options, in the order in which help lists them: those that LLVM's tool lacks come last.
+    /// The options in help order: those that LLVM's tool lacks are last.
     pub(super) rows: &'static [Row],
-    /// The word that may stand besides the options.
+    /// The word that is allowed besides the options.
     pub(super) positional: Option<Positional>,
-    /// What it does, in a line of our own.
+    /// Its description in one line of ours.
     pub(super) about: &'static str,
-    /// What it does, in LLVM's words.
+    /// LLVM's description.
     pub(super) overview: &'static str,
-    /// The name under which the help texts list its options.
+    /// The heading of its options in the help texts.
     pub(super) title: &'static str,
-    /// What the version stands behind.
+    /// The name before the version number.
     pub(super) version_of: &'static str,
-    /// What follows the version's line.
+    /// The text after the version line.
     pub(super) version_details: &'static str,
-    /// What is wrong in LLVM's tool, which goes on without any option, when a response file cannot be read.
+    /// LLVM's error if a response file cannot be read, because LLVM's tool then continues without any option.
     pub(super) without_options: Option<&'static str>,
-    /// Does what a command line without mistakes asks for.
+    /// Runs the tool for a valid command line.
     pub(super) execute: fn(&Program<'_>, &ArgMatches, &mut Console) -> anyhow::Result<Finish>,
 }
 
-/// The one word that a command line may hold besides options.
+/// The one word that is not an option and is allowed on a command line.
 #[derive(Debug)]
 pub(super) struct Positional {
-    /// The name under which `clap` has it, which is no option.
+    /// Its `clap` ID, which is not the name of an option.
     pub(super) id: &'static str,
-    /// What the usage line says of it.
+    /// Its text in the usage line.
     pub(super) usage: &'static str,
 }
 
-/// How a tool's work ended.
+/// The outcome of a tool's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finish {
-    /// All is done.
+    /// The work is complete.
     Done,
-    /// There was nothing to do but to print the short help.
+    /// Nothing to do: the short help is to be printed.
     Help,
 }
 
-/// What an option does at once, where it stands on the command line.
+/// The action of an option that takes effect at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     /// Print one of the help texts.
@@ -67,21 +67,21 @@ pub(super) enum Action {
     Version,
 }
 
-/// The four help texts: by category or as one list, with or without the hidden options.
+/// The form of the help text: by category or as one list, with or without hidden options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HelpStyle {
-    /// Options stand under the heading of their category.
+    /// Whether options are listed under the heading of their category.
     pub(super) by_category: bool,
-    /// Hidden options are shown too.
+    /// Whether hidden options are listed.
     pub(super) hidden: bool,
 }
 
-/// What follows an option's name, and what becomes of it.
+/// The kind of an option's value, and its effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Takes no value and acts at once.
+    /// No value; takes effect at once.
     Act(Action),
-    /// A boolean, whose value may be left out.
+    /// A boolean, whose value may be omitted.
     Flag,
     /// An unsigned 32-bit number.
     Uint,
@@ -89,38 +89,38 @@ pub(super) enum Kind {
     Int,
     /// A number of bytes.
     Size,
-    /// A string; the last one given counts.
+    /// A string; the last occurrence counts.
     Text,
-    /// A string; all of those given count.
+    /// A string; all occurrences count.
     Texts,
-    /// Strings separated by commas; all of those given count.
+    /// Strings separated by commas; all occurrences count.
     List,
-    /// One of several words; the last one given counts.
+    /// One of several words; the last occurrence counts.
     Choice {
         /// The words.
         of: &'static [&'static str],
-        /// What the name alone stands for, if it may stand alone.
+        /// The meaning of the name without a value, if that is allowed.
         bare: Option<&'static str>,
     },
 }
 
-/// In which help texts an option appears.
+/// The help texts that list an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shown {
-    /// In all of them.
+    /// All help texts.
     Always,
-    /// In those by category, and in those that show hidden options.
+    /// Help texts by category, and those that show hidden options.
     ByCategory,
-    /// In those that show hidden options.
+    /// Help texts that show hidden options.
     Hidden,
-    /// In none, and it is never suggested.
+    /// None. The option is never suggested either.
     Never,
 }
 
-/// The heading an option stands under.
+/// The heading of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Category {
-    /// Options every LLVM tool has.
+    /// Options of every LLVM tool.
     Generic,
     /// Options of this tool.
     Tool,
@@ -128,24 +128,24 @@ pub(super) enum Category {
     Own,
 }
 
-/// One option.
+/// An option.
 #[derive(Debug)]
 pub(super) struct Row {
     /// The name, without dashes.
     pub(super) name: &'static str,
-    /// What it takes and does.
+    /// The kind of its value, and its effect.
     pub(super) kind: Kind,
-    /// Whether the command line must have it.
+    /// Whether it is required.
     pub(super) required: bool,
-    /// Where help mentions it.
+    /// The help texts that list it.
     pub(super) shown: Shown,
-    /// The heading it stands under.
+    /// Its heading.
     pub(super) category: Category,
-    /// What help calls its value; empty when it prints none.
+    /// The name of its value in help texts; empty if none is printed.
     pub(super) value_name: &'static str,
-    /// What help says of it; further lines are indented under the first.
+    /// Its description in help texts; further lines are aligned with the first.
     pub(super) help: &'static str,
-    /// Its turn when the nearest spelling is sought: among equally near names the first one wins.
+    /// Its priority as a spelling suggestion: among equally near names, the lowest number wins.
     pub(super) turn: Option<u8>,
 }
 
@@ -181,17 +181,17 @@ impl Row {
         Row { name, kind, required: false, shown, category, value_name, help, turn: None }
     }
 
-    /// Whether a value may follow the name.
+    /// Whether the name may have a value.
     pub(super) fn takes_value(&self) -> bool {
         !matches!(self.kind, Kind::Act(_))
     }
 
-    /// Whether its name needs a value.
+    /// Whether the name must have a value.
     pub(super) fn requires_value(&self) -> bool {
         !matches!(self.kind, Kind::Act(_) | Kind::Flag | Kind::Choice { bare: Some(_), .. })
     }
 
-    /// The option as `clap` knows it; options that act at once never get that far.
+    /// The `clap` argument; none for options that take effect at once, which `clap` never sees.
     fn arg(&self) -> Option<Arg> {
         let arg = setting(self.name).required(self.required);
         match self.kind {
@@ -210,13 +210,13 @@ impl Row {
     }
 }
 
-/// The value that `read` gives; `clap` gets none that it refuses.
+/// A parser that uses `read`. Invalid values are reported before `clap` sees them.
 fn read_by<T: Clone + Send + Sync + 'static>(read: fn(&[u8]) -> Option<T>) -> impl TypedValueParser<Value = T> {
     OsStringValueParser::new().try_map(move |typed: OsString| read(typed.as_bytes()).ok_or("invalid value"))
 }
 
 impl Kind {
-    /// Why a text is not a value: what LLVM says after the text and the quotation mark that follows it.
+    /// The reason why a text is not a valid value: LLVM's text after the value and its closing quotation mark.
     pub(super) fn refusal(&self, text: &[u8]) -> Option<String> {
         let refusal = match self {
             Kind::Flag if boolean(text).is_none() => "is invalid value for boolean argument! Try 0 or 1",
@@ -234,7 +234,7 @@ impl Kind {
     }
 }
 
-/// `a, b or c`.
+/// Joins words as `a, b or c`.
 fn alternatives(words: &[&str]) -> String {
     match words.split_last() {
         Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
@@ -242,14 +242,14 @@ fn alternatives(words: &[&str]) -> String {
     }
 }
 
-/// Whether messages are coloured. LLVM's tools have it, and no help text shows it.
+/// Whether messages are coloured. LLVM's tools have this option, but no help text lists it.
 pub(super) const COLOR: Row =
     Row::secret("color", Kind::Flag, "", "Use colors in messages (default: if they go to a terminal)");
 
-/// What both tools say of the option that limits the zstd window.
+/// The help of both tools for the option that limits the zstd window.
 pub(super) const WINDOW_HELP: &str = "Largest zstd window as a power of two, 10 to 31 (27 for old streaming decoders)";
 
-/// What both tools say of the option that limits what is inflated.
+/// The help of both tools for the option that limits the inflated size.
 pub(super) const MAX_SIZE_HELP: &str = "Reject data that is larger than this when inflated or read from a pipe, in bytes or with suffix K, M or G (default: no limit)";
 
 pub(super) const HELP: Kind = Kind::Act(Action::Help(HelpStyle { by_category: true, hidden: false }));
@@ -258,17 +258,17 @@ pub(super) const HELP_LIST: Kind = Kind::Act(Action::Help(HelpStyle { by_categor
 pub(super) const HELP_LIST_HIDDEN: Kind = Kind::Act(Action::Help(HelpStyle { by_category: false, hidden: true }));
 
 impl Tool {
-    /// Whether the first word of its command line may be a subcommand.
+    /// Whether the first word of its command line may name a subcommand.
     pub(super) fn has_subcommands(&self) -> bool {
         self.subcommand.is_none()
     }
 
-    /// The option of exactly this name.
+    /// The option with exactly this name.
     pub(super) fn find(&self, name: &[u8]) -> Option<&'static Row> {
         self.rows.iter().find(|row| row.name.as_bytes() == name)
     }
 
-    /// The `clap` command for words of the one form `--name=value`, the program's name left out.
+    /// The `clap` command for words of the form `--name=value`, without the program's name.
     pub(super) fn command(&self) -> Command {
         let positional = self.positional.iter().map(|word| setting(word.id).value_parser(OsStringValueParser::new()));
         Command::new(self.title)
@@ -280,7 +280,7 @@ impl Tool {
     }
 }
 
-/// What `clap` reads as `--name=value`.
+/// A `clap` argument of the form `--name=value`.
 fn setting(name: &'static str) -> Arg {
     Arg::new(name).long(name).num_args(1).require_equals(true)
 }

@@ -1,4 +1,4 @@
-//! `help`: the list of subcommands, and the help of each. `--help` stays LLVM's.
+//! `help`: prints the list of subcommands, and the help of each. `--help` remains LLVM's.
 
 use clap::{Arg, ArgMatches, Command};
 use offload_bundle::Error;
@@ -8,7 +8,6 @@ use super::options::HelpStyle;
 use super::stdout::to_stdout;
 use super::subcommand::{Catalogue, NAMES, PROGRAM, Run, Subcommand};
 
-/// The subcommand.
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "help", command, run: Run::OnCatalogue(run) };
 
 const EXAMPLES: &str = "\
@@ -23,7 +22,7 @@ Exit status:
   1  the text could not be printed
   2  the command line is invalid";
 
-/// What `--help` prints of LLVM's tools.
+/// The form of the help that LLVM's tools print for `--help`.
 const FULL_HELP: HelpStyle = HelpStyle { by_category: true, hidden: false };
 
 fn command() -> Command {
@@ -41,7 +40,7 @@ fn run(matches: &ArgMatches, catalogue: &Catalogue) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The help of a subcommand, which may be one of LLVM's tools.
+/// The help of a subcommand or of an LLVM tool.
 fn explained(name: &str, catalogue: &Catalogue) -> Vec<u8> {
     match catalogue.tools.into_iter().find(|tool| tool.subcommand == Some(name)) {
         Some(tool) => help::text(tool, format!("{PROGRAM} {name}").as_bytes(), FULL_HELP),
@@ -49,7 +48,7 @@ fn explained(name: &str, catalogue: &Catalogue) -> Vec<u8> {
     }
 }
 
-/// What the command prints for `--help`.
+/// The output of the command for `--help`.
 fn asked_for_help(command: Command) -> Vec<u8> {
     let answer = command.try_get_matches_from(["", "--help"]).err();
     answer.map_or(Vec::new(), |help| help.render().to_string().into_bytes())

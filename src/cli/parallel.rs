@@ -1,4 +1,4 @@
-//! Work on many items with all processors; the results come in the order of the items.
+//! Processes many items on all processors, and gives the results in the order of the items.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -56,7 +56,7 @@ struct Queue<I, T> {
 
 struct State<I, T> {
     items: vec::IntoIter<I>,
-    /// The number of items that are done or being worked on.
+    /// The number of items that are complete or in progress.
     begun: usize,
     /// Results that wait for their turn, by the index of the item.
     done: BTreeMap<usize, T>,
@@ -82,7 +82,7 @@ impl<I, T> Queue<I, T> {
         self.changed.notify_all();
     }
 
-    /// Works on one item after another, as long as there are any.
+    /// Processes one item after another until none is left.
     fn serve(&self, work: impl Fn(I) -> T, weight: impl Fn(&T) -> usize) {
         let _guard = EndOnPanic(self);
         while let Some((index, item)) = self.begin() {
@@ -118,7 +118,7 @@ impl<I, T> Drop for EndOnPanic<'_, I, T> {
     }
 }
 
-/// The results, of which no more are wanted once this is dropped.
+/// The results. Dropping this ends the queue.
 struct Results<'q, I, T>(&'q Queue<I, T>);
 
 impl<I, T> Results<'_, I, T> {
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn results_come_in_the_order_of_the_items() {
         let work = |index: u64| {
-            // The first ones take longest.
+            // The first items take longest.
             thread::sleep(Duration::from_micros(1000 / (index + 1)));
             index * 2
         };

@@ -1,4 +1,4 @@
-//! From `argv` to what is to be done: response files, LLVM's grammar, then `clap`.
+//! Parses `argv`: expands response files, applies LLVM's grammar, then uses `clap`.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -11,30 +11,30 @@ use super::options::{Action, Tool};
 use super::program::Program;
 use super::{response, subcommand};
 
-/// The meaning of a command line.
+/// The result of parsing a command line.
 #[derive(Debug)]
 pub(super) enum Parsed {
-    /// The tool's work.
+    /// Run the tool.
     Run {
-        /// The options as `clap` has them.
+        /// The options.
         matches: ArgMatches,
-        /// The name that the program was called by.
+        /// The program's name as typed.
         called: OsString,
     },
-    /// Nothing more than these texts and this status.
+    /// Only print these texts and exit with this status.
     Exit {
-        /// To print on the standard output.
+        /// The text for standard output.
         stdout: Vec<u8>,
-        /// To print on the standard error stream, before the other.
+        /// The text for standard error, printed first.
         stderr: Vec<u8>,
-        /// A way to fix the command line, to print last.
+        /// A way to fix the command line, printed last.
         hint: Option<String>,
-        /// The status to end with.
+        /// The exit status.
         status: u8,
     },
 }
 
-/// Reads a command line, `argv[0]` included.
+/// Parses a command line, including `argv[0]`.
 pub(super) fn parse(tool: &Tool, argv: Vec<OsString>) -> Parsed {
     let typed = argv.first().cloned().unwrap_or_default();
     let words = argv.get(1..).unwrap_or_default();
@@ -61,7 +61,7 @@ pub(super) fn parse(tool: &Tool, argv: Vec<OsString>) -> Parsed {
     }
 }
 
-/// The reference's message if it goes on without any option.
+/// LLVM's message if it continues without any option.
 fn without_options(tool: &Tool, typed: &OsStr) -> Vec<u8> {
     let Some(missing) = tool.without_options else { return Vec::new() };
     let colon = if typed.is_empty() { "" } else { ": " };

@@ -19,7 +19,7 @@ pub(super) fn exact(help: &'static str) -> Arg {
     Arg::new("exact").long("exact").action(ArgAction::SetTrue).help(help)
 }
 
-/// The selection made by the patterns of an option; everything if there is no pattern.
+/// The selection made by the patterns of an option; it matches everything if there are none.
 pub(super) fn selection(matches: &ArgMatches, name: &str) -> Selection {
     let mut selection = Selection::default();
     selection.targets = matches.get_many::<Pattern>(name).into_iter().flatten().cloned().collect();

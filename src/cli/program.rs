@@ -1,11 +1,11 @@
-//! The program's name in messages, and a rule about paths it shares with response files.
+//! The program's name in messages, and a path rule that response files use too.
 //!
-//! Follows the path rules of LLVM 22.1.8, where `//name` is a network root of its own.
+//! Follows the path rules of LLVM 22.1.8, where `//name` is a network root.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-/// What the program was called.
+/// The program's name.
 pub(super) struct Program<'a> {
     /// `argv[0]` as typed.
     pub(super) typed: &'a [u8],
@@ -14,13 +14,13 @@ pub(super) struct Program<'a> {
 }
 
 impl<'a> Program<'a> {
-    /// Whether the name, without what follows its last dot, ends with `end`.
+    /// Whether the name, up to its last dot, ends with `end`.
     pub(super) fn stem_ends_with(&self, end: &str) -> bool {
         let end_of_stem = self.name.iter().rposition(|&byte| byte == b'.').unwrap_or(self.name.len());
         self.name.split_at_checked(end_of_stem).is_some_and(|(stem, _)| stem.ends_with(end.as_bytes()))
     }
 
-    /// The names that follow from `argv[0]`.
+    /// Derives the names from `argv[0]`.
     pub(super) fn new(typed: &'a OsStr) -> Program<'a> {
         let typed = typed.as_bytes();
         Program { typed, name: file_name(typed) }

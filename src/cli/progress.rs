@@ -1,10 +1,10 @@
-//! The progress bar on a terminal: one line, redrawn while the work lasts and removed at its end.
+//! A progress bar on a terminal: one line, redrawn during the work and removed at its end.
 
 use std::cell::Cell;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-/// How long work takes before the bar appears.
+/// The delay before the bar appears.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The shortest time between two updates.
@@ -13,7 +13,6 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// The width of the bar in characters.
 const WIDTH: u64 = 32;
 
-/// The bar.
 pub(super) struct Progress {
     started: Instant,
     drawn: Cell<Option<Instant>>,
@@ -44,7 +43,7 @@ impl Progress {
 }
 
 fn write(text: &str) {
-    // A bar that cannot be drawn is no reason to stop working.
+    // A failure to draw the bar does not stop the work.
     drop(io::stderr().write_all(text.as_bytes()));
 }
 

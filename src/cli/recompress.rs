@@ -1,4 +1,4 @@
-//! `recompress`: bundles made smaller, alone or inside a library.
+//! `recompress`: makes bundles smaller, in a file of their own or inside a library.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,10 +15,9 @@ use super::units::{bytes, count};
 use super::values::{limit_level, limit_window};
 use super::{files, patterns};
 
-/// The subcommand.
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "recompress", command, run: Run::OnFiles(run) };
 
-/// The method of bundles that are compressed.
+/// The compression method.
 const METHOD: Method = Method::Zstd;
 
 const EXAMPLES: &str = "\
@@ -119,26 +118,26 @@ fn compression(matches: &ArgMatches) -> Option<Compression> {
     Some(compression)
 }
 
-/// What may be typed for `--level`.
+/// Parses the value of `--level`.
 fn level(text: &str) -> anyhow::Result<i32> {
     let level = text.parse()?;
     limit_level(&mut Compression::of(METHOD), "it", Some(level))?;
     Ok(level)
 }
 
-/// What may be typed for `--window`.
+/// Parses the value of `--window`.
 fn window(text: &str) -> anyhow::Result<u32> {
     let log = text.parse()?;
     limit_window(&mut Compression::of(METHOD), "it", Some(log))?;
     Ok(log)
 }
 
-/// What an option selects; none if it was not given.
+/// The selection of an option; none if the option was not given.
 fn selection(matches: &ArgMatches, name: &str) -> Option<Selection> {
     matches.contains_id(name).then(|| patterns::selection(matches, name))
 }
 
-/// What was done, in a line.
+/// The result in one line.
 fn summary(result: &Recompressed) -> String {
     let Recompressed { bundles, unchanged, dropped, before, after, holes, .. } = *result;
     let mut text = format!("{}: {} before, {} now", count(bundles, "bundle", "bundles"), bytes(before), bytes(after));

@@ -1,9 +1,7 @@
-//! Response files: `@file` in the place of an argument stands for the arguments written in that
-//! file.
+//! Expands response files: an argument `@file` is replaced with the arguments in that file.
 //!
-//! Follows LLVM 22.1.8 on a POSIX host: GNU quoting, files within files (relative names always
-//! starting from the current directory), byte order marks, and a missing file left standing as an
-//! ordinary argument.
+//! Follows LLVM 22.1.8 on a POSIX host: GNU quoting, nested files (relative names always start from the current
+//! directory), byte order marks, and a missing file left as an ordinary argument.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -16,25 +14,24 @@ use offload_bundle::error::OsText;
 
 use super::program::is_network_root;
 
-/// What response files that others name may hold together, in bytes. Ten files that each name the next one ten times would
-/// otherwise be as many arguments as fit into no memory.
+/// The maximum total size of nested response files, in bytes. Without a limit, ten files that each name the next one
+/// ten times would expand to more arguments than fit into memory.
 const NESTED_MAX: u64 = 4 << 20;
 
-/// What each of them counts for at least, in bytes: opening it is work too.
+/// The minimum that each nested file counts for, in bytes, because opening it has a cost too.
 const NESTED_COST: u64 = 1 << 10;
 
-/// What a response file that is no regular file may hold, in bytes: a device may have no end.
+/// The maximum size of a response file that is not a regular file, in bytes: a device may be endless.
 const STREAM_MAX: u64 = 64 << 20;
 
-/// A response file whose arguments are being read.
+/// A response file being read.
 struct OpenFile {
     path: Vec<u8>,
     identity: (u64, u64),
     words: vec::IntoIter<OsString>,
 }
 
-/// Replaces every `@file`, that of `argv[0]` included; the error is the line to print, without its
-/// end.
+/// Replaces every `@file`, including one in `argv[0]`. The error is the line to print, without its newline.
 pub(super) fn expand(argv: Vec<OsString>) -> Result<Vec<OsString>, Vec<u8>> {
     if !argv.iter().any(|word| word.as_bytes().starts_with(b"@")) {
         return Ok(argv);
@@ -61,8 +58,7 @@ pub(super) fn expand(argv: Vec<OsString>) -> Result<Vec<OsString>, Vec<u8>> {
     }
 }
 
-/// Reads the response file `name`; none when there is no such file.
-/// `left` is what those that others name may still hold.
+/// Reads the response file `name`; none if the file does not exist. `left` is the remaining size for nested files.
 fn open_file(name: &[u8], open: &[OpenFile], left: &mut u64) -> Result<Option<OpenFile>, Vec<u8>> {
     let path = absolute(name)?;
     let metadata = match fs::metadata(OsStr::from_bytes(&path)) {
@@ -83,7 +79,7 @@ fn open_file(name: &[u8], open: &[OpenFile], left: &mut u64) -> Result<Option<Op
     Ok(Some(OpenFile { path, identity, words }))
 }
 
-/// The file's content: of a regular file no more than its size, which is nothing under `/proc`.
+/// Reads the content of a file. A regular file is read up to its recorded size, which is 0 under `/proc`.
 fn read(path: &[u8], metadata: &fs::Metadata) -> io::Result<Vec<u8>> {
     let limit = if metadata.is_file() { metadata.len() } else { STREAM_MAX.saturating_add(1) };
     let mut content = Vec::new();
@@ -96,12 +92,12 @@ fn too_long(path: &[u8], what: &str, most: u64) -> Vec<u8> {
     [b"cannot expand '", path, format!("': {what} may hold no more than {most} bytes together").as_bytes()].concat()
 }
 
-/// The message of the reference, its slip included.
+/// LLVM's message, including its mistake.
 fn cannot_open(path: &[u8], error: &io::Error) -> Vec<u8> {
     [b"cannot not open file '", path, b"': ", OsText(error).to_string().as_bytes()].concat()
 }
 
-/// The file's name from the root, as messages show it.
+/// The absolute path of the file, as messages show it.
 fn absolute(name: &[u8]) -> Result<Vec<u8>, Vec<u8>> {
     if name.starts_with(b"/") && !is_network_root(name) {
         return Ok(name.to_vec());
@@ -115,7 +111,7 @@ fn absolute(name: &[u8]) -> Result<Vec<u8>, Vec<u8>> {
     Ok(path)
 }
 
-/// The directory as the shell calls it, where that is still true, or else as the system does.
+/// The directory as the shell names it if that name is still valid, otherwise as the system does.
 fn current_directory() -> io::Result<OsString> {
     let claimed = std::env::var_os("PWD").filter(|path| path.as_bytes().starts_with(b"/"));
     if let Some(path) = claimed
@@ -127,7 +123,7 @@ fn current_directory() -> io::Result<OsString> {
     std::env::current_dir().map(OsString::from)
 }
 
-/// Takes off a UTF-8 byte order mark, and turns UTF-16 that has one into UTF-8.
+/// Removes a UTF-8 byte order mark, and converts UTF-16 with a byte order mark to UTF-8.
 fn decode(mut content: Vec<u8>) -> Result<Vec<u8>, Vec<u8>> {
     let read_unit: fn([u8; 2]) -> u16 = match content.as_slice() {
         [0xff, 0xfe, ..] => u16::from_le_bytes,
@@ -146,7 +142,7 @@ fn decode(mut content: Vec<u8>) -> Result<Vec<u8>, Vec<u8>> {
     }
 }
 
-/// Splits at white space; quotes keep it, and a backslash keeps the next byte even between quotes.
+/// Splits at white space. Quotes preserve white space; a backslash preserves the next byte, even between quotes.
 fn tokenize(content: &[u8]) -> Vec<OsString> {
     let mut words = Vec::new();
     let mut word = Vec::new();
@@ -154,7 +150,7 @@ fn tokenize(content: &[u8]) -> Vec<OsString> {
     let mut bytes = content.iter().copied().peekable();
     while let Some(byte) = bytes.next() {
         match byte {
-            // The last byte of the file has nothing to escape.
+            // At the end of the file, a backslash has nothing to escape.
             b'\\' if bytes.peek().is_some() => word.extend(bytes.next()),
             _ if quote == Some(byte) => quote = None,
             b'"' | b'\'' if quote.is_none() => quote = Some(byte),
@@ -166,8 +162,7 @@ fn tokenize(content: &[u8]) -> Vec<OsString> {
     words
 }
 
-/// Ends a word: an empty one does not count, and one with a zero byte ends there, as a C string
-/// does.
+/// Ends a word. An empty word is dropped; a word with a zero byte ends there, like a C string.
 fn finish(word: &mut Vec<u8>, words: &mut Vec<OsString>) {
     if !word.is_empty() {
         let mut word = std::mem::take(word);

@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use offload_bundle::Error;
 use offload_bundle::error::OsText;
 
-/// Does work that prints to the standard output. A reader that has gone away is no error, nor does it hide one.
+/// Runs `work`, which prints to standard output. A reader that has closed it is not an error, but does not hide one
+/// either.
 pub(super) fn to_stdout(work: impl FnOnce(&mut dyn Write) -> Result<(), Error>) -> Result<(), Error> {
     let mut out = BufWriter::new(io::stdout().lock());
     let done = work(&mut out);
@@ -17,7 +18,7 @@ pub(super) fn to_stdout(work: impl FnOnce(&mut dyn Write) -> Result<(), Error>) 
     unless_gone(done)
 }
 
-/// Whether the error is only that whoever read the standard output has stopped.
+/// Whether the error is only that the reader has closed standard output.
 pub(super) fn reader_is_gone(error: &anyhow::Error) -> bool {
     error.downcast_ref().is_some_and(is_gone)
 }
@@ -27,11 +28,10 @@ fn is_gone(error: &Error) -> bool {
         if path == Path::new("-") && source.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Prints the texts and ends with `status`, or with 1 when the standard output takes no more; a reader that has gone
-/// away is no error.
+/// Prints the texts and returns `status`, or 1 if standard output fails. A reader that has closed it is not a failure.
 pub(super) fn print(stdout: &[u8], stderr: &[u8], status: u8) -> ExitCode {
     let mut errors = io::stderr().lock();
-    // Nothing is left to report to when the error stream fails.
+    // If standard error fails, the failure cannot be reported.
     let _ = errors.write_all(stderr);
     let mut out = io::stdout().lock();
     match out.write_all(stdout).and_then(|()| out.flush()) {

@@ -14,7 +14,7 @@ use super::console::Console;
 use super::options::Tool;
 use super::suggest::distance;
 
-/// The name under which help and man pages know the executable.
+/// The name of the executable in help and manual pages.
 pub(super) const PROGRAM: &str = "clang-offload-bundler";
 
 /// Every first word that selects a subcommand: our own, and those that select LLVM's tools.
@@ -24,7 +24,7 @@ pub(super) const NAMES: [&str; 8] =
 /// A subcommand.
 #[derive(Debug)]
 pub(super) struct Subcommand {
-    /// The first word, which chooses it.
+    /// The first word, which selects it.
     pub(super) name: &'static str,
     /// Its command line.
     pub(super) command: fn() -> Command,
@@ -35,28 +35,28 @@ pub(super) struct Subcommand {
 /// The work of a subcommand. An error ends with status 1.
 #[derive(Debug)]
 pub(super) enum Run {
-    /// On files. [`ExitCode::FAILURE`] is for a reason that has been printed already.
+    /// Runs on files. [`ExitCode::FAILURE`] means that the reason has been printed already.
     OnFiles(fn(&ArgMatches, &mut Console) -> anyhow::Result<ExitCode>),
-    /// On the definitions of the command lines themselves.
+    /// Runs on the definitions of the command lines.
     OnCatalogue(fn(&ArgMatches, &Catalogue) -> anyhow::Result<()>),
 }
 
-/// Everything that the executable can do.
+/// All tools and subcommands of the executable.
 #[derive(Debug)]
 pub(super) struct Catalogue {
-    /// LLVM's tools. The first one serves every name that no other tool claims.
+    /// LLVM's tools. The first one serves every name that does not select another tool.
     pub(super) tools: [&'static Tool; 2],
     /// Our own subcommands.
     pub(super) subcommands: [&'static Subcommand; 7],
 }
 
 impl Catalogue {
-    /// The subcommand that a command line begins with.
+    /// The subcommand named by the first word of a command line.
     pub(super) fn find(&self, word: &OsStr) -> Option<&'static Subcommand> {
         self.subcommands.into_iter().find(|subcommand| word == subcommand.name)
     }
 
-    /// The subcommands as those of one command, for man pages and completions.
+    /// The subcommands as those of one `clap` command, for manual pages and completions.
     pub(super) fn command(&self) -> Command {
         Command::new(PROGRAM)
             .about("Bundle, unbundle, inspect and check GPU code objects")
@@ -67,13 +67,13 @@ impl Catalogue {
 }
 
 impl Subcommand {
-    /// Its command line, under the name by which the executable is called for it.
+    /// The `clap` command under the full name, with the executable.
     pub(super) fn named(&self) -> Command {
         let name = format!("{PROGRAM} {}", self.name);
         (self.command)().bin_name(&name).display_name(name).version(env!("CARGO_PKG_VERSION"))
     }
 
-    /// Reads the command line, without the name of the subcommand, and does what it asks for.
+    /// Parses the command line, without the name of the subcommand, and runs the subcommand.
     pub(super) fn run(
         &self,
         argv: &[OsString],
@@ -88,16 +88,16 @@ impl Subcommand {
     }
 }
 
-/// The subcommand that a misspelled word may mean: one that it abbreviates, or else the nearest, if at most half of the word
-/// is wrong.
+/// The subcommand that a misspelled word may mean: one that it abbreviates, otherwise the nearest one if at most half
+/// of the word is wrong.
 fn nearest(word: &OsStr) -> Option<&'static str> {
     let word = word.to_str().filter(|word| !word.is_empty())?;
     let errors = |name: &&str| if name.starts_with(word) { 0 } else { distance(word.as_bytes(), name.as_bytes()) };
     NAMES.into_iter().min_by_key(errors).filter(|name| errors(name) * 2 <= word.len())
 }
 
-/// The hint that names the subcommands, for a command line that is empty, is only `-h`, or begins with a word that is neither a
-/// subcommand nor an option. Compilers never pass these.
+/// The hint that names the subcommands, for a command line that is empty, is only `-h`, or begins with a word that is
+/// neither a subcommand nor an option. Compilers never pass such command lines.
 pub(super) fn hint(words: &[OsString]) -> Option<String> {
     let nearest = match words {
         [] => None,
@@ -109,14 +109,15 @@ pub(super) fn hint(words: &[OsString]) -> Option<String> {
     Some(format!("{meant}subcommands: {}", NAMES.join(", ")))
 }
 
-/// Prints what `clap` has to say instead of running a command, which may be a help text. Returns the exit status.
+/// Prints an error or a help text of `clap`. Returns the exit status.
 pub(super) fn usage_error(error: &clap::Error) -> ExitCode {
-    // Nothing is left to report to when the stream fails.
+    // If the stream fails, the failure cannot be reported.
     drop(error.print());
     if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
 }
 
-/// Replaces clap's tip on a file whose name begins with a dash: it takes the first letter for the whole word.
+/// Replaces clap's tip for a file whose name begins with a dash, which quotes only the first letter instead of the
+/// word.
 fn with_better_tip(mut error: clap::Error, argv: &[OsString]) -> clap::Error {
     let refused = match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(refused))) => refused.clone(),
@@ -132,7 +133,7 @@ fn with_better_tip(mut error: clap::Error, argv: &[OsString]) -> clap::Error {
     error
 }
 
-/// Whether a word is several short options written together, of which this is one.
+/// Whether a word combines several short options, including this one.
 fn is_group_with(word: &OsStr, option: &str) -> bool {
     let is_group = word.len() > 2 && word.as_bytes().starts_with(b"-") && !word.as_bytes().starts_with(b"--");
     is_group

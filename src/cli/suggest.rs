@@ -1,12 +1,12 @@
-//! The option a misspelt one may have meant.
+//! Suggests the option that a misspelt one may have meant.
 //!
-//! As in LLVM 22.1.8, the nearest name by edit distance is offered however far it is, and the value
-//! typed goes with it. An option of our own is offered only for a word that is more like its name than unlike it, so that
-//! for any other LLVM's answer stands.
+//! As in LLVM 22.1.8, the nearest name by edit distance is suggested, however distant it is, together with the typed
+//! value. An option of our own is suggested only if the edit distance is less than half the length of its name;
+//! otherwise the suggestion is LLVM's.
 
 use super::options::{Category, Row};
 
-/// The nearest option to `typed` (its dashes taken off), spelt as it should be typed.
+/// The option nearest to `typed` (without its dashes), in the form to type.
 pub(super) fn nearest(rows: &[Row], typed: &[u8]) -> Option<Vec<u8>> {
     if typed.is_empty() {
         return None;
@@ -14,8 +14,7 @@ pub(super) fn nearest(rows: &[Row], typed: &[u8]) -> Option<Vec<u8>> {
     let mut halves = typed.splitn(2, |&byte| byte == b'=');
     let name = halves.next().unwrap_or_default();
     let value = halves.next().unwrap_or_default();
-    // An option without a value is compared with the whole word, the value being part of the
-    // mistake.
+    // For an option without a value, the value is part of the mistake, so the whole word is compared.
     let distance_to = |row: &Row| distance(row.name.as_bytes(), if row.takes_value() { name } else { typed });
     let offered = |row: &&Row| row.category != Category::Own || distance_to(row) * 2 < row.name.len();
     let candidates = rows.iter().filter(|row| row.turn.is_some()).filter(offered);
@@ -26,12 +25,12 @@ pub(super) fn nearest(rows: &[Row], typed: &[u8]) -> Option<Vec<u8>> {
         spelling.push(b'=');
         spelling.extend_from_slice(value);
     }
-    // The dash of an option of one letter becomes two when a value goes along.
+    // An option of one letter gets two dashes if a value follows.
     let dashes: &[u8] = if spelling.len() == 1 { b"-" } else { b"--" };
     Some([dashes, &spelling].concat())
 }
 
-/// How many bytes to insert, remove or replace to make one word into the other.
+/// The edit distance in bytes: insertions, removals and replacements.
 pub(super) fn distance(from: &[u8], to: &[u8]) -> usize {
     strsim::generic_levenshtein(&from.to_vec(), &to.to_vec())
 }

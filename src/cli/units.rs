@@ -1,9 +1,9 @@
-//! Human-readable numbers.
+//! Formats numbers for humans.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A number of bytes in three digits and a unit, in powers of 1000, rounded.
+/// A number of bytes, rounded to three digits, with a unit that is a power of 1000.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
     if count < 1000 {
@@ -12,7 +12,7 @@ pub(crate) fn bytes(count: u64) -> String {
     let mut unit = 1_u128;
     for name in UNITS {
         unit = unit.saturating_mul(1000);
-        // In hundredths, tenths and whole units, whichever is the first that has three digits.
+        // Uses hundredths, tenths or whole units: the first that gives three digits.
         for (parts, digits) in [(100, 2), (10, 1), (1, 0_usize)] {
             let rounded = rounded_quotient(u128::from(count).saturating_mul(parts), unit);
             if rounded < 1000 {
@@ -35,7 +35,7 @@ pub(crate) fn per_mille(part: u64, whole: u64) -> u64 {
     u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
-/// A number with a comma between groups of three digits.
+/// A number with commas between groups of three digits.
 pub(crate) fn grouped(number: impl ToString) -> String {
     let digits = number.to_string();
     let groups: Vec<&str> =
@@ -43,23 +43,23 @@ pub(crate) fn grouped(number: impl ToString) -> String {
     groups.join(",")
 }
 
-/// A number of things.
+/// A number with its noun in the singular or plural.
 pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
     format!("{} {}", grouped(number), if number == 1 { one } else { many })
 }
 
-/// How many things of each kind there are. `Display` gives each name once, with its number.
+/// Counts by kind. `Display` lists each kind once, with its count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Kinds(BTreeMap<&'static str, usize>);
 
 impl Kinds {
-    /// Counts `more` of one kind.
+    /// Adds `more` to the count of a kind.
     pub(crate) fn add(&mut self, name: &'static str, more: usize) {
         let number = self.0.entry(name).or_default();
         *number = number.saturating_add(more);
     }
 
-    /// The number of all kinds together.
+    /// The sum of all counts.
     pub(crate) fn total(&self) -> usize {
         self.0.values().copied().fold(0, usize::saturating_add)
     }

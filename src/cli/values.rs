@@ -1,13 +1,12 @@
-//! Reading the values of boolean and numeric options.
+//! Parses the values of boolean and numeric options.
 //!
-//! The spellings accepted are those of LLVM 22.1.8: a few for booleans, and numbers whose prefix
-//! tells the base.
+//! The accepted spellings are those of LLVM 22.1.8: a few for booleans, and numbers whose prefix gives the base.
 
 use anyhow::{Result, ensure};
 use offload_bundle::container::Limits;
 use offload_bundle::container::stream::{Compression, WINDOW_LOGS};
 
-/// A boolean; an empty value means yes, as the option's bare name does.
+/// A boolean; an empty value is true, like the option without a value.
 pub(super) fn boolean(text: &[u8]) -> Option<bool> {
     match text {
         b"" | b"true" | b"TRUE" | b"True" | b"1" => Some(true),
@@ -16,12 +15,12 @@ pub(super) fn boolean(text: &[u8]) -> Option<bool> {
     }
 }
 
-/// An unsigned 32-bit number, without any sign.
+/// An unsigned 32-bit number, without a sign.
 pub(super) fn unsigned(text: &[u8]) -> Option<u32> {
     u32::try_from(magnitude(text)?).ok()
 }
 
-/// A signed 32-bit number; a minus may stand before the prefix, a plus may not.
+/// A signed 32-bit number; a minus sign is allowed before the prefix, a plus sign is not.
 pub(super) fn signed(text: &[u8]) -> Option<i32> {
     match text.strip_prefix(b"-") {
         Some(rest) => i32::try_from(-i128::from(magnitude(rest)?)).ok(),
@@ -29,7 +28,7 @@ pub(super) fn signed(text: &[u8]) -> Option<i32> {
     }
 }
 
-/// A number of bytes, or of 2^10, 2^20 or 2^30 of them.
+/// A number of bytes, or of units of 2^10, 2^20 or 2^30 bytes.
 pub(super) fn size(text: &[u8]) -> Option<u64> {
     let (number, unit) = match text {
         [number @ .., b'K' | b'k'] => (number, 1 << 10),
@@ -40,8 +39,7 @@ pub(super) fn size(text: &[u8]) -> Option<u64> {
     magnitude(number)?.checked_mul(unit)
 }
 
-/// The digits and their base: `0x`, `0b` and `0o` are prefixes, and a leading zero alone means
-/// octal.
+/// Parses the digits in their base: `0x`, `0b` and `0o` are prefixes, and a leading zero alone means octal.
 fn magnitude(text: &[u8]) -> Option<u64> {
     let (digits, base) = match text {
         [b'0', b'x' | b'X', digits @ ..] => (digits, 16),
@@ -50,14 +48,14 @@ fn magnitude(text: &[u8]) -> Option<u64> {
         [b'0', b'0'..=b'9', ..] => (text, 8),
         digits => (digits, 10),
     };
-    // The standard library would take a plus sign here.
+    // The standard library would accept a plus sign here.
     if !digits.iter().all(u8::is_ascii_alphanumeric) {
         return None;
     }
     u64::from_str_radix(str::from_utf8(digits).ok()?, base).ok()
 }
 
-/// Puts the limit of the zstd window that was typed for this option, as its exponent, where it belongs.
+/// Sets the limit of the zstd window to the exponent given by `option`.
 pub(super) fn limit_window(compression: &mut Compression, option: &str, typed: Option<u32>) -> Result<()> {
     if let Some(log) = typed {
         let (least, most) = WINDOW_LOGS.into_inner();
@@ -70,8 +68,8 @@ pub(super) fn limit_window(compression: &mut Compression, option: &str, typed: O
     Ok(())
 }
 
-/// What files may inflate to, each compressed container of them to what was typed at most, and those inside others to 16
-/// times that together. No more than what was typed is read from a pipe.
+/// The limits for `max_size`: each compressed container may inflate to that size, and nested ones to 16 times that in
+/// total. A pipe is read up to that size.
 pub(super) fn limits(max_size: Option<u64>) -> Limits {
     const NESTED: u64 = 16;
     let mut limits = Limits::default();
@@ -82,7 +80,7 @@ pub(super) fn limits(max_size: Option<u64>) -> Limits {
     limits
 }
 
-/// Puts the level that was typed for this option, one of our own, where it belongs.
+/// Sets the compression level given by `option`, which is one of our own.
 pub(super) fn limit_level(compression: &mut Compression, option: &str, typed: Option<i32>) -> Result<()> {
     if let Some(level) = typed {
         let (levels, method) = (compression.method.levels(), compression.method.name());

@@ -1,4 +1,4 @@
-//! `verify`: whether the device code in files is what it claims to be.
+//! `verify`: checks the device code in files.
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -18,10 +18,9 @@ use super::stdout::to_stdout;
 use super::subcommand::{Run, Subcommand};
 use super::units::{Kinds, count};
 
-/// The subcommand.
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "verify", command, run: Run::OnFiles(run) };
 
-/// The version of the JSON document's form. A field that is added does not change it.
+/// The version of the JSON schema. Adding a field does not change it.
 const VERSION: u32 = 2;
 
 const EXAMPLES: &str = "\
@@ -73,7 +72,7 @@ fn command() -> Command {
         ])
 }
 
-/// A file and what was found in it.
+/// A file and its result.
 type Checked = (WorkFile, Verified);
 
 /// The outcome so far.
@@ -84,7 +83,7 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// Adds a file; none if that could not be checked.
+    /// Adds the result of a file; returns none if the file could not be checked.
     fn add(&mut self, checked: Result<Checked>) -> Option<Checked> {
         let checked = checked.map_err(|error| self.failures.push(error)).ok()?;
         self.total.add(&checked.1);
@@ -115,7 +114,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
             let has_total = files::named(matches).any(|path| path.is_dir()) || files::named(matches).count() > 1;
             if has_total { write_total(&outcome.borrow().total, out) } else { Ok(()) }
         });
-        // A reader that has gone away hides no fault: the rest is checked all the same.
+        // The remaining files are checked even if the reader has closed standard output, so that no fault is missed.
         checked.for_each(drop);
         written
     })?;
@@ -147,7 +146,7 @@ struct Total {
     without_bundle: usize,
     faults: usize,
     unread: usize,
-    /// The number of parts of each kind that are not read.
+    /// The number of unread parts of each kind.
     #[serde(skip)]
     kinds: Kinds,
 }
@@ -170,12 +169,12 @@ impl Total {
         total
     }
 
-    /// Whether nothing was read that could have had a fault.
+    /// Whether nothing was checked.
     fn is_none(&self) -> bool {
         self.code_objects == 0 && self.bundles == 0 && self.faults == 0
     }
 
-    /// How many code objects and bundles were read, and how many faults they have.
+    /// The numbers of checked code objects and bundles, and of their faults.
     fn verdict(&self) -> String {
         let objects = |number| count(number, "code object", "code objects");
         let bundled = self.code_objects.saturating_sub(self.without_bundle);
@@ -194,12 +193,13 @@ impl Total {
     }
 }
 
-/// The number of parts that are not read, and not listed either.
+/// The number of unread parts that are not listed.
 fn more_unread(verified: &Verified) -> usize {
     verified.more_unread.values().copied().fold(0, usize::saturating_add)
 }
 
-/// Of a file in a directory only what concerns device code is told: most hold none.
+/// Writes the result of a file. For a file in a directory, only parts that concern device code are reported, because
+/// most files there have none.
 fn write_file((file, verified): &Checked, out: &mut dyn Write) -> Result<()> {
     let total = Total::of(verified);
     let is_told = |unread: &&NotRead| file.origin == Origin::Named || unread.what.is_device_code();
@@ -262,7 +262,7 @@ struct FaultReport {
     text: String,
 }
 
-/// Writes the report of each file as soon as it is checked.
+/// Writes the JSON report, each file as soon as it is checked.
 fn write_report(checked: impl Iterator<Item = Checked>, outcome: &RefCell<Outcome>, out: &mut dyn Write) -> Result<()> {
     let fault = |fault: &Fault| FaultReport {
         rule: fault.rule.name(),

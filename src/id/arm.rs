@@ -1,12 +1,12 @@
-//! Architecture words of the ARM family (`armv7a`, `thumbebv6m`, `aarch64v8.2a`), read as LLVM 22.1.8 reads them.
+//! Reads architecture words of the ARM family (`armv7a`, `thumbebv6m`, `aarch64v8.2a`) as LLVM 22.1.8 does.
 //!
-//! LLVM is lenient here: behind the family name any text that looks like a version (`v` and a digit) gives the
-//! architecture, known version or not, and so does any single character. Only the sub-architecture asks for a known
-//! version, and there the end of a version name suffices (`armm` is the M profile of version 6).
+//! LLVM is lenient here: any text after the family name that looks like a version (`v` and a digit), and any single
+//! character, gives the architecture, even if the version is unknown. Only the sub-architecture requires a known
+//! version, of which the end is enough (`armm` is the M profile of version 6).
 
 use super::triple_kinds::{Arch, SubArch};
 
-/// ARM versions, one per row, in LLVM's order: the first that ends with the text looked for is taken.
+/// ARM versions in LLVM's order: the first one that ends with the searched text is used.
 const VERSIONS: &[(&str, SubArch)] = &[
     ("v4", SubArch::None),
     ("v4t", SubArch::ArmV4t),
@@ -99,10 +99,10 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("v8.1m.main", "v8.1-m.main"),
 ];
 
-/// Names a word of the family may begin with; a name that begins with another stands above it.
+/// Family names with which a word may begin. A name that begins with another one precedes it.
 const FAMILIES: &[&str] = &["arm64_32", "arm64e", "arm64", "arm", "aarch64_32", "aarch64_be", "aarch64", "thumb"];
 
-/// Architecture of a word that is no plain name (those are in the table of architectures).
+/// The architecture of a word that is not in the table of architectures.
 pub(super) fn arch(word: &str) -> Arch {
     let thumb = word.starts_with("thumb");
     let wide = word.starts_with("aarch64") || word.starts_with("arm64");
@@ -112,12 +112,12 @@ pub(super) fn arch(word: &str) -> Arch {
     let Some(version) = version_part(word) else {
         return Arch::Unknown;
     };
-    // Thumb came with version 4.
+    // Thumb was introduced in version 4.
     if thumb && (version.starts_with("v2") || version.starts_with("v3")) {
         return Arch::Unknown;
     }
     let big = is_big_endian(word);
-    // The M profile of version 6 has no ARM instruction set, whatever the word begins with.
+    // The M profile of version 6 has no ARM instruction set, whatever the family name.
     if thumb || sub_arch(version) == SubArch::ArmV6m {
         return if big { Arch::ThumbEb } else { Arch::Thumb };
     }
@@ -137,16 +137,16 @@ fn is_big_endian(word: &str) -> bool {
     }
 }
 
-/// The part of an architecture word that tells the version: what is left without family name and `eb`.
+/// The version part of an architecture word: the word without family name and `eb`.
 ///
-/// The whole word when nothing is left, the word without an `eb` at its end when it is not of the family, `None` when
+/// If nothing is left, the whole word. If the word is not of the family, the word without a trailing `eb`. `None` if
 /// the rest cannot be a version.
 pub(super) fn version_part(word: &str) -> Option<&str> {
     let Some(rest) = FAMILIES.iter().find_map(|family| word.strip_prefix(family)) else {
         let rest = word.strip_suffix("eb").unwrap_or(word);
         return Some(if rest.is_empty() { word } else { rest }).filter(|part| !part.is_empty());
     };
-    // The 64-bit names spell big-endian "_be".
+    // The 64-bit names spell big-endian as `_be`.
     if word.starts_with("aarch64") && !word.starts_with("aarch64_32") && word.contains("eb") {
         return None;
     }
@@ -160,9 +160,9 @@ pub(super) fn version_part(word: &str) -> Option<&str> {
     (shaped && !rest.contains("eb")).then_some(rest)
 }
 
-/// Sub-architecture for the result of [`version_part`].
+/// The sub-architecture for the result of [`version_part`].
 pub(super) fn sub_arch(version: &str) -> SubArch {
-    // A second `eb` at the end goes too: LLVM strips the word once more here.
+    // This also removes a second trailing `eb`, because LLVM strips the word again here.
     let Some(text) = version_part(version) else {
         return SubArch::None;
     };

@@ -4,12 +4,12 @@
 //! <kind>-<arch>-<vendor>-<os>-<environment>[-<target ID>]
 //! ```
 //!
-//! Both spellings of the Clang Offload Bundler documentation are read: with all four fields of the triple, and
-//! without environment, the target ID right behind the operating system (LLVM up to 20 did so too). What is
-//! written has four fields, normalised as LLVM 22.1.8 does, and a dash before the target ID even if that is
-//! empty; for the operating system amdhsa the environment is written empty.
+//! Both spellings of the Clang Offload Bundler documentation are accepted: with all four fields of the triple, or
+//! without environment and with the target ID directly after the operating system (which LLVM up to 20 accepted too).
+//! The written form has four fields, normalised as LLVM 22.1.8 does, and a dash before the target ID even if that is
+//! empty. For the operating system amdhsa, the environment is written as an empty field.
 
-/// Equality, hash and order of a type by what its `key` returns.
+/// Implements equality, hash and order of a type by the result of its `key`.
 macro_rules! compared_by_key {
     ($type:ty) => {
         impl PartialEq for $type {
@@ -64,7 +64,7 @@ pub enum OffloadKind {
     OpenMp,
     /// HIP.
     Hip,
-    /// HIP, code objects of ABI version 4 and up.
+    /// HIP, code objects of ABI version 4 and later.
     HipV4,
     /// CUDA. In offload binaries only.
     Cuda,
@@ -73,7 +73,7 @@ pub enum OffloadKind {
 }
 
 impl OffloadKind {
-    /// The kind with this name.
+    /// The kind with this name; `None` for an unknown name.
     pub fn from_name(name: &str) -> Option<Self> {
         let all = [Self::Host, Self::OpenMp, Self::Hip, Self::HipV4, Self::Cuda, Self::Sycl];
         all.into_iter().find(|kind| kind.name() == name)
@@ -91,12 +91,12 @@ impl OffloadKind {
         }
     }
 
-    /// Whether this is one of the two kinds of HIP.
+    /// Whether this is one of the two HIP kinds.
     pub fn is_hip(self) -> bool {
         matches!(self, Self::Hip | Self::HipV4)
     }
 
-    /// The kind with this name, if bundles may have entries of it.
+    /// The kind with this name, if it is allowed in bundles.
     fn of_bundle(name: &str) -> Option<Self> {
         Self::from_name(name).filter(|kind| !matches!(kind, Self::Cuda | Self::Sycl))
     }
@@ -108,7 +108,7 @@ impl OffloadKind {
     }
 }
 
-/// What the user may change about compatibility.
+/// Options for compatibility.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rules {
@@ -118,9 +118,9 @@ pub struct Rules {
 
 /// A parsed bundle entry ID.
 ///
-/// `Display` gives its written form, and `FromStr` takes every kind, like [`EntryId::parse_any`]. Two IDs are equal, and
-/// have the same hash, if they are written alike, however they were spelled; they are ordered by kind, then by triple and
-/// target ID as written. The spelling is kept, since [`EntryId::compatibility`] asks for it.
+/// `Display` gives the written form, and `FromStr` accepts every kind, like [`EntryId::parse_any`]. Two IDs are equal,
+/// and have the same hash, if their written forms are equal, however they were spelled. They are ordered by kind, then
+/// by triple and target ID in written form. The spelling is kept because [`EntryId::compatibility`] uses it.
 ///
 /// ```
 /// use offload_bundle::id::{EntryId, IdError};
@@ -136,37 +136,37 @@ pub struct Rules {
 pub struct EntryId {
     kind: OffloadKind,
     triple: Triple,
-    /// The triple as it is written.
+    /// The triple in written form.
     written: Triple,
     target_id: TargetId,
 }
 
-/// Why a text is no bundle entry ID. `Display` is LLVM 22's message where it has one.
+/// The reason why a text is not a bundle entry ID. `Display` gives LLVM 22's message where LLVM has one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdError {
-    /// Too few fields.
+    /// The text has too few fields.
     #[error(
         "Targets need to follow the format '<offload kind>-<target triple>', where '<target triple>' follows the \
          format '<kind>-<arch>-<vendor>-<os>-<env>[-<target id>[:target features]]'."
     )]
     Format,
-    /// A kind or an architecture that does not exist.
+    /// The offload kind or the architecture is unknown.
     #[error("invalid target '{id}'{}{}", unknown("offloading kind", .kind), unknown("target triple", .triple))]
     Unknown {
         /// The whole text.
         id: String,
         /// The unknown offload kind.
         kind: Option<String>,
-        /// The triple with the unknown architecture.
+        /// The triple, if its architecture is unknown.
         triple: Option<String>,
     },
-    /// A target ID that breaks the rules for target features.
+    /// The target ID breaks a rule for target features.
     #[error("invalid target '{id}', {reason}")]
     TargetId {
         /// The whole text.
         id: String,
-        /// Which rule.
+        /// The broken rule.
         reason: target_id::FeatureError,
     },
 }
@@ -179,15 +179,15 @@ impl EntryId {
     /// Parses an entry ID in any of its spellings.
     ///
     /// # Errors
-    /// [`IdError`], for the first of its cases that applies.
+    /// The first [`IdError`] that applies.
     pub fn parse(id: &str) -> Result<Self, IdError> {
         Self::parse_kind(id, OffloadKind::of_bundle)
     }
 
-    /// Parses the entry ID of a bundle or of an image in an offload binary, which has more kinds.
+    /// Parses the entry ID of a bundle or of an image in an offload binary, which allows more kinds.
     ///
     /// # Errors
-    /// [`IdError`], for the first of its cases that applies.
+    /// The first [`IdError`] that applies.
     pub fn parse_any(id: &str) -> Result<Self, IdError> {
         Self::parse_kind(id, OffloadKind::from_name)
     }
@@ -202,16 +202,16 @@ impl EntryId {
         };
         let target_id = TargetId::parse(target_id, triple.arch())
             .map_err(|reason| IdError::TargetId { id: id.to_owned(), reason })?;
-        // A host has no GPU to name; what stands there is an object format at best.
+        // A host has no GPU, so this part of its ID may at most be an object format.
         let foreign = kind == OffloadKind::Host && !processors::is_offload_arch(target_id.processor());
         let target_id = if foreign { TargetId::default() } else { target_id };
         Ok(Self { kind, written: written(&triple), triple, target_id })
     }
 
-    /// The entry ID of a code object whose kind, triple and target ID are known, as an offload binary records them.
+    /// The entry ID for a known kind, triple and target ID, as recorded in an offload binary.
     ///
     /// # Errors
-    /// [`IdError`] if the triple has an unknown architecture, or the target ID breaks a rule.
+    /// [`IdError`] if the architecture of the triple is unknown, or the target ID breaks a rule.
     pub fn new(kind: OffloadKind, triple: &str, target_id: &str) -> Result<Self, IdError> {
         let id = || [kind.name(), "-", triple, "-", target_id].concat();
         let four_fields = match triple.split('-').count() {
@@ -233,7 +233,7 @@ impl EntryId {
         self.kind
     }
 
-    /// The target triple as it was spelled, with four fields.
+    /// The target triple as spelled, with four fields.
     pub fn triple(&self) -> &Triple {
         &self.triple
     }
@@ -247,17 +247,18 @@ impl EntryId {
         (self.kind, self.written.as_str(), &self.target_id)
     }
 
-    /// The ID with its triple as it was spelled; the written form of an ID that was read from a bundle of LLVM 22.
+    /// The ID with its triple as spelled. For an ID read from a bundle of LLVM 22, this is the written form.
     pub(crate) fn spelled(&self) -> String {
         format!("{}-{}-{}", self.kind.name(), self.triple.as_str(), self.target_id)
     }
 
-    /// Whether a code object with this ID can run where `request` asks for one, and why (not).
+    /// Compares a code object with this ID with a request. The result says whether the code object can run there, and
+    /// why or why not.
     ///
-    /// The rule is that of the Clang Offload Bundler documentation: compatible kinds and triples, the same
-    /// processor, and every feature that the code object sets is set alike in the request. As in LLVM 22.1.8, the request
-    /// counts as it would be written; the code object's ID counts as spelled, which is as LLVM 22 writes it, or as it
-    /// would be written, since LLVM up to 20 wrote triples as they were typed.
+    /// The rules are those of the Clang Offload Bundler documentation: compatible kinds and triples, the same
+    /// processor, and every feature that the code object sets has the same setting in the request. As in LLVM 22.1.8,
+    /// the written form of the request is used. The code object's ID is tried as spelled, which is how LLVM 22 writes
+    /// it, and in its written form, since LLVM up to 20 wrote triples as typed.
     pub fn compatibility(&self, request: &Self, rules: Rules) -> Compatibility {
         let triples = self.is_triple_compatible(request);
         if self.kind == request.kind && triples && self.target_id == request.target_id {
@@ -269,8 +270,8 @@ impl EntryId {
         self.target_id.compatibility(&request.target_id)
     }
 
-    /// Whether only the target ID of one of both, which LLVM 22.1.8 would drop, keeps this entry from being exactly what is
-    /// requested. An entry that names a GPU serves no request without one.
+    /// Whether this entry matches the request exactly except for a target ID that LLVM 22.1.8 would drop, and that only
+    /// one of them has. An entry that names a GPU does not serve a request without one.
     pub(crate) fn is_exact_without_target_id(&self, request: &Self) -> bool {
         let (own, wanted) = (&self.target_id, &request.target_id);
         let dropped = (own.is_empty() && wanted.is_dropped_by_llvm())
@@ -304,17 +305,17 @@ impl fmt::Display for EntryId {
     }
 }
 
-/// The triple as bundles have it.
+/// The written form of a triple.
 fn written(triple: &Triple) -> Triple {
     Triple::parse(&if triple.os() == Os::AmdHsa {
-        // Runtimes look for `amdgcn-amd-amdhsa--`, not for a spelled-out unknown environment.
+        // Runtimes look for `amdgcn-amd-amdhsa--`, not for an environment written as `unknown`.
         triple::normalize(triple.as_str(), Form::Three) + "-"
     } else {
         triple::normalize(triple.as_str(), Form::Four)
     })
 }
 
-/// How a code object relates to a request.
+/// The result of comparing a code object with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compatibility {
     /// The same kind, triple and target ID.
@@ -323,13 +324,13 @@ pub enum Compatibility {
     Compatible,
     /// Kinds or triples are incompatible.
     KindOrTriple,
-    /// The processors differ, or there is none.
+    /// The processors differ, or one of them is missing.
     Processor,
     /// The code object sets more features than the request.
     MoreFeatures,
-    /// The code object sets a feature that the request leaves open.
+    /// The code object sets a feature that the request does not set.
     FeatureUnset,
-    /// Both set a feature, differently.
+    /// Both set a feature, to different values.
     FeatureDiffers,
 }
 
@@ -340,7 +341,7 @@ impl Compatibility {
     }
 }
 
-/// The error for an unknown kind or architecture, which the reference looks for in exactly the first four fields.
+/// The error for an unknown kind or architecture. LLVM looks for them in exactly the first four fields.
 fn unknown_error(id: &str, kind: &str, rest: &str) -> IdError {
     let fields: Vec<&str> = rest.splitn(5, '-').take(4).collect();
     if fields.len() < 4 {
@@ -354,7 +355,7 @@ fn unknown_error(id: &str, kind: &str, rest: &str) -> IdError {
     }
 }
 
-/// Splits what follows the kind into a triple of four fields and the target ID.
+/// Splits the text after the kind into a triple of four fields and the target ID.
 fn split_triple(text: &str) -> Option<(String, &str)> {
     let fields: Vec<(usize, &str)> = text
         .split('-')
@@ -366,8 +367,8 @@ fn split_triple(text: &str) -> Option<(String, &str)> {
         .collect();
     let rest_from = |index: usize| fields.get(index).and_then(|(start, _)| text.get(*start..));
     let field = |index: usize| fields.get(index).map_or("", |(_, field)| *field);
-    // Where a GPU is named in place of the operating system or the environment, the fields before it are the triple,
-    // of which only normalising tells which is the operating system.
+    // If a GPU replaces the operating system or the environment, the fields before it are the triple. Only normalising
+    // it shows which field is the operating system.
     for index in 2..4 {
         if let Some(gpu) = rest_from(index).filter(|rest| target_id::names_gpu(rest, field(0))) {
             let short = (0..index).map(field).collect::<Vec<_>>().join("-");
@@ -383,7 +384,8 @@ fn split_triple(text: &str) -> Option<(String, &str)> {
     Some((triple, trim_dash(rest_from(4).unwrap_or(""))))
 }
 
-/// A dash behind a processor separates nothing; one behind a feature is its sign.
+/// Removes a trailing dash after a processor, where it separates nothing. After a feature, it is the sign of that
+/// feature.
 fn trim_dash(target_id: &str) -> &str {
     if target_id.contains(':') { target_id } else { target_id.trim_end_matches('-') }
 }
@@ -496,7 +498,7 @@ mod tests {
         assert_eq!(compare(&hip("gfx906"), openmp, all), Compatible);
         assert_eq!(compare(openmp, &hip("gfx906"), all), Compatible);
         assert_eq!(compare("hip-amdgcn-mesa-amdhsa--gfx906", &hip("gfx906"), all), KindOrTriple);
-        // As in LLVM, no target ID is no processor.
+        // As in LLVM, a missing target ID is a missing processor.
         assert_eq!(compare("hipv4-amdgcn-amd-amdhsa--", &hip(""), all), Processor);
     }
 

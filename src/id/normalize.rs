@@ -1,20 +1,20 @@
-//! Bringing the words of a target triple into their places, with the outcome of LLVM 22.1.8.
+//! Normalises target triples by moving their words to the right places, with the result of LLVM 22.1.8.
 
 use super::triple_kinds::{Arch, Environment, ObjectFormat, Os, Vendor};
 use super::triple_tables as tables;
 
-/// How many words a normalised triple has.
+/// The number of words in a normalised triple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Exactly three: architecture, vendor, operating system.
     Three,
-    /// Exactly four: the three and the environment.
+    /// Exactly four: architecture, vendor, operating system, environment.
     Four,
-    /// As many as there turn out to be.
+    /// As many as the text has.
     Any,
 }
 
-/// Places that have a meaning: architecture, vendor, operating system, environment.
+/// The number of places with a meaning: architecture, vendor, operating system, environment.
 const PLACES: usize = 4;
 
 const ARCH: usize = 0;
@@ -25,7 +25,7 @@ const FORMAT: usize = 4;
 
 const UNKNOWN: &str = "unknown";
 
-/// DXIL architecture words by minor version, which is the minor version of shader model 6 too.
+/// DXIL architecture words by minor version, which equals the minor version of shader model 6.
 const DXIL_WORDS: [&str; 10] = [
     "dxilv1.0", "dxilv1.1", "dxilv1.2", "dxilv1.3", "dxilv1.4", "dxilv1.5", "dxilv1.6", "dxilv1.7", "dxilv1.8",
     "dxilv1.9",
@@ -33,16 +33,16 @@ const DXIL_WORDS: [&str; 10] = [
 
 /// Rewrites a target triple in canonical order and spelling, as LLVM 22.1.8 does.
 ///
-/// The text may have any number of words between dashes, in any order, empty ones included. Words that are missing
-/// become `unknown`.
+/// The text may have any number of words, separated by dashes, in any order; words may be empty. Missing words become
+/// `unknown`.
 ///
-/// LLVM aborts on `dxil` for a shader model 6.N it has no DXIL version for (N above 9). Such a triple gets
-/// `dxilv1.0` here, as other shader models without a DXIL version of their own do.
+/// LLVM aborts on `dxil` with a shader model 6.N that has no DXIL version (N above 9). Here, such a triple gets
+/// `dxilv1.0`, like other shader models without a DXIL version.
 pub fn normalize(text: &str, form: Form) -> String {
     let mut words = Words::split(text);
     words.sort_into_places();
     words.name_the_missing();
-    // Lives here because the words only borrow.
+    // Declared here because the words only borrow it.
     let android = words.android_word();
     if let Some(word) = &android {
         words.set(ENVIRONMENT, word);
@@ -58,8 +58,8 @@ pub fn normalize(text: &str, form: Form) -> String {
     words.list.join("-")
 }
 
-/// What the words tried last were taken for. A failed try overwrites an earlier finding, as it does in LLVM: the
-/// respelling rules see these values.
+/// The meanings of the most recently tried words. As in LLVM, a failed try overwrites an earlier result, and the
+/// respelling rules use these values.
 struct Meaning {
     arch: Arch,
     vendor: Vendor,
@@ -72,18 +72,18 @@ struct Meaning {
 
 struct Words<'a> {
     list: Vec<&'a str>,
-    /// Places whose word is settled.
+    /// Whether the word at each place is final.
     settled: [bool; PLACES],
     meaning: Meaning,
 }
 
-/// Whether an operating system is Cygwin by either of its names.
+/// Whether an operating system is Cygwin, by either of its names.
 fn is_cygwin(os: &str) -> bool {
     os.starts_with("cygwin") || os.starts_with("msys")
 }
 
 impl<'a> Words<'a> {
-    /// Splits the text and settles the words that already stand where they belong.
+    /// Splits the text, and marks the words that are already in the right place as final.
     fn split(text: &'a str) -> Self {
         let list: Vec<&str> = text.split('-').collect();
         let word = |place: usize| list.get(place).copied().unwrap_or("");
@@ -119,7 +119,7 @@ impl<'a> Words<'a> {
         self.settled.get(place).copied().unwrap_or(false)
     }
 
-    /// The first place from `place` on that is not settled.
+    /// The first place from `place` on whose word is not final.
     fn next_free(&self, mut place: usize) -> usize {
         while self.is_settled(place) {
             place += 1;
@@ -127,7 +127,7 @@ impl<'a> Words<'a> {
         place
     }
 
-    /// Finds a word for each place still open and moves it there.
+    /// Finds a word for each open place and moves it there.
     fn sort_into_places(&mut self) {
         for place in 0..PLACES {
             if self.is_settled(place) {
@@ -165,8 +165,8 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Puts `word` at the open place `at`; what stood there moves on to the next open place, and so forth until an
-    /// empty word is overwritten or the end is reached.
+    /// Puts `word` at the open place `at`. The word there moves to the next open place, and so on, until an empty word
+    /// is overwritten or the end is reached.
     fn insert(&mut self, at: usize, word: &'a str) {
         let mut carried = word;
         let mut place = at;
@@ -194,14 +194,14 @@ impl<'a> Words<'a> {
         (self.meaning.environment == Environment::Android).then(|| format!("android{version}"))
     }
 
-    /// SUSE says `gnueabi` for the hard-float ABI.
+    /// Replaces `gnueabi`, which SUSE uses for the hard-float ABI.
     fn respell_environment(&mut self) {
         if self.meaning.vendor == Vendor::Suse && self.meaning.environment == Environment::GnuEabi {
             self.set(ENVIRONMENT, "gnueabihf");
         }
     }
 
-    /// Windows under its several names, with environment and, where it is not COFF, object format written out.
+    /// Respells the names of Windows, with an explicit environment and, if it is not COFF, an explicit object format.
     fn respell_windows(&mut self) {
         let Meaning { os, mingw, cygwin, environment, format, .. } = self.meaning;
         let win32 = os == Os::Win32;
@@ -224,7 +224,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// `dxil` without a version takes that of its shader model.
+    /// Adds the version to `dxil` without one, from its shader model.
     fn respell_dxil(&mut self) {
         if self.get(ARCH) != "dxil" {
             return;
@@ -237,7 +237,7 @@ impl<'a> Words<'a> {
 }
 
 impl Meaning {
-    /// Tries `word` for `place` and tells whether it fits.
+    /// Whether `word` fits `place`. Records its meaning.
     fn take(&mut self, place: usize, word: &str) -> bool {
         match place {
             ARCH => {
@@ -266,7 +266,7 @@ impl Meaning {
     }
 }
 
-/// Architecture word for DXIL of a shader model (`shadermodel6.3`).
+/// The architecture word for DXIL of a shader model (`shadermodel6.3`).
 fn dxil_word(shader_model: &str) -> &'static str {
     let [oldest, .., latest] = DXIL_WORDS;
     let version = shader_model.strip_prefix("shadermodel").unwrap_or("");
@@ -281,7 +281,7 @@ fn dxil_word(shader_model: &str) -> &'static str {
     }
 }
 
-/// The first two of two to four decimal numbers with dots between.
+/// The first two of two to four decimal numbers separated by dots.
 fn major_minor(version: &str) -> Option<(u32, u32)> {
     let mut numbers = version.split('.').map(decimal);
     let major = numbers.next()??;
@@ -295,7 +295,7 @@ fn major_minor(version: &str) -> Option<(u32, u32)> {
     (further <= 2).then_some((major, minor))
 }
 
-/// A decimal number modulo 2^32: too large a number wraps around, as it does in LLVM.
+/// A decimal number modulo 2^32: as in LLVM, too large a number wraps around.
 fn decimal(digits: &str) -> Option<u32> {
     if digits.is_empty() {
         return None;
@@ -310,7 +310,7 @@ fn decimal(digits: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// Input and outcome, from LLVM 22.1.8.
+    /// Input and result, from LLVM 22.1.8.
     const FOUR: &[(&str, &str)] = &[
         ("x86_64-unknown-linux-gnu", "x86_64-unknown-linux-gnu"),
         ("x86_64-pc-linux-gnu", "x86_64-pc-linux-gnu"),

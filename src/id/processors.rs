@@ -1,10 +1,10 @@
-//! GPU processors that a target ID can name, as LLVM and clang 22.1.8 know them.
+//! GPU processors that a target ID can name, as known to LLVM and clang 22.1.8.
 //!
-//! LLVM (code generation) and clang (offloading driver) agree on the AMD GCN processors by their canonical names.
-//! Alternative names and R600 processors are known to LLVM only; NVIDIA's and those of the last two kinds to the
-//! offloading driver only. Numbers in ELF files: User Guide for AMDGPU Backend, and as LLVM 22.1.8 prints them.
+//! LLVM (code generation) and clang (offloading driver) know the AMD GCN processors by the same canonical names. Only
+//! LLVM knows alternative names and R600 processors. Only the offloading driver knows NVIDIA's processors and those of
+//! the last two kinds. Numbers in ELF files are from the User Guide for AMDGPU Backend, and as LLVM 22.1.8 prints them.
 
-/// What a processor name belongs to.
+/// The kind of a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProcessorKind {
     /// AMD GPU of the GCN, CDNA and RDNA families: architecture `amdgcn`.
@@ -13,23 +13,23 @@ pub enum ProcessorKind {
     R600,
     /// NVIDIA GPU, by compute capability.
     Nvidia,
-    /// SPIR-V for AMD GPUs, compiled for the GPU at hand when it is loaded.
+    /// SPIR-V for AMD GPUs, compiled for the available GPU when it is loaded.
     SpirV,
-    /// Processor of another maker, or the generic one of any.
+    /// Processor of another vendor, or a generic processor of any vendor.
     Other,
 }
 
-/// A setting of AMD GPUs that a target ID can name with `+` or `-` behind it.
+/// A setting of AMD GPUs that a target ID can name, followed by `+` or `-`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Feature {
     /// Error correction of on-chip memory.
     SramEcc,
-    /// Replay of memory accesses that met a page fault.
+    /// Replay of memory accesses after a page fault.
     Xnack,
 }
 
 impl Feature {
-    /// Name in target IDs.
+    /// The name in target IDs.
     pub fn name(self) -> &'static str {
         match self {
             Feature::SramEcc => "sramecc",
@@ -42,32 +42,33 @@ impl Feature {
 #[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Processor {
-    /// Canonical name.
+    /// The canonical name.
     pub name: &'static str,
-    /// What the name belongs to.
+    /// The kind of the processor.
     pub kind: ProcessorKind,
     /// Other names of the same processor.
     pub aliases: &'static [&'static str],
-    /// Features its target IDs may name, in the order of canonical target IDs (by name).
+    /// The features that its target IDs may name, in the order of canonical target IDs (by name).
     pub features: &'static [Feature],
-    /// What bits 0 to 7 of the flags of an ELF file for it are; none if it is not AMD's.
+    /// Bits 0 to 7 of the flags of its ELF files; `None` if it is not an AMD GPU.
     pub elf_number: Option<u8>,
 }
 
-/// Looks up a processor by canonical or other name, case included. `None` for a name LLVM 22.1.8 does not know.
+/// Looks up a processor by canonical or alternative name, case-sensitively. `None` if LLVM 22.1.8 does not know the
+/// name.
 pub fn find(name: &str) -> Option<&'static Processor> {
     PROCESSORS.iter().find(|processor| processor.name == name || processor.aliases.contains(&name))
 }
 
-/// The AMD GPU with this number in the flags of ELF files. `None` if LLVM 22.1.8 gives the number to none.
+/// The AMD GPU with this number in the flags of ELF files. `None` if LLVM 22.1.8 does not assign the number.
 pub fn by_elf_number(number: u8) -> Option<&'static Processor> {
     PROCESSORS.iter().find(|processor| processor.elf_number == Some(number))
 }
 
-/// Whether the offloading driver of clang 22.1.8 knows the name: it does not take [`Processor::aliases`], nor R600.
+/// Whether the offloading driver of clang 22.1.8 knows the name. It does not accept [`Processor::aliases`] or R600.
 ///
-/// This is the test a bundle entry ID asks for: what stands behind its triple is a target ID only if this holds for
-/// the part before the first colon.
+/// This determines whether the text after the triple of a bundle entry ID is a target ID: it is one only if the driver
+/// knows the part before the first colon.
 pub fn is_offload_arch(name: &str) -> bool {
     PROCESSORS.iter().any(|processor| processor.name == name && processor.kind != ProcessorKind::R600)
 }

@@ -4,8 +4,8 @@
 //! <processor> ( ":" <feature> ( "+" | "-" ) )*
 //! ```
 //!
-//! The canonical form has the processor's primary name and the features in alphabetical order. A feature
-//! that is absent is *Any*. Rules: Clang Offload Bundler documentation; names: LLVM 22.1.8.
+//! The canonical form has the processor's primary name and the features in alphabetical order. A feature that is absent
+//! is *Any*. The rules are from the Clang Offload Bundler documentation, the names from LLVM 22.1.8.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -15,9 +15,9 @@ use crate::id::Compatibility;
 use crate::id::processors::{self, Processor, ProcessorKind};
 use crate::id::triple::Arch;
 
-/// A target ID in canonical form, which is what `Display` gives and what equality, hash and order go by.
+/// A target ID in canonical form, which `Display`, equality, hash and order use.
 ///
-/// `FromStr` takes those of the architecture amdgcn; [`TargetId::parse`] those of any.
+/// `FromStr` parses target IDs of the architecture amdgcn, [`TargetId::parse`] those of any architecture.
 ///
 /// ```
 /// use offload_bundle::id::target_id::{FeatureError, TargetId};
@@ -30,14 +30,14 @@ use crate::id::triple::Arch;
 #[derive(Clone, Debug, Default)]
 pub struct TargetId {
     processor: String,
-    /// Feature and whether it is on, by name.
+    /// Features and whether they are on, sorted by name.
     features: Vec<(String, bool)>,
     known: Option<&'static Processor>,
-    /// Whether LLVM 22.1.8 would write it; it drops a target ID whose processor it does not know by the name given.
+    /// Whether LLVM 22.1.8 would write it. LLVM drops a target ID if it does not know the processor under this name.
     kept_by_llvm: bool,
 }
 
-/// A target ID that breaks the rules for features.
+/// The reason why a target ID breaks the rules for features.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FeatureError {
@@ -61,11 +61,11 @@ pub enum FeatureError {
 }
 
 impl TargetId {
-    /// Parses a target ID of a triple with architecture `arch`. An unknown processor keeps its name, and
-    /// features are taken as they come: see [`TargetId::check_features`].
+    /// Parses a target ID of a triple with architecture `arch`. An unknown processor keeps its name. Features are not
+    /// compared with the processor: see [`TargetId::check_features`].
     ///
     /// # Errors
-    /// [`FeatureError`] for a feature without sign, one that comes twice, or features without a processor.
+    /// [`FeatureError`] for a feature without sign, a repeated feature, or features without a processor.
     pub fn parse(text: &str, arch: Arch) -> Result<Self, FeatureError> {
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or_default();
@@ -110,15 +110,15 @@ impl TargetId {
         self.processor.is_empty()
     }
 
-    /// Whether there is a target ID that LLVM 22.1.8 would drop from a bundle.
+    /// Whether LLVM 22.1.8 would drop this target ID from a bundle; false if it is empty.
     pub(crate) fn is_dropped_by_llvm(&self) -> bool {
         !self.is_empty() && !self.kept_by_llvm
     }
 
-    /// Checks that a known processor has all features that are set.
+    /// Checks that a known processor supports all features that are set.
     ///
     /// # Errors
-    /// [`FeatureError::Unsupported`] for the first feature that it lacks.
+    /// [`FeatureError::Unsupported`] for the first unsupported feature.
     pub fn check_features(&self) -> Result<(), FeatureError> {
         let Some(known) = self.known else { return Ok(()) };
         let lacks = |name: &str| known.features.iter().all(|feature| feature.name() != name);
@@ -130,14 +130,14 @@ impl TargetId {
         }
     }
 
-    /// Whether one bundle may not hold both: the same processor, but a feature that one sets and the other
+    /// Whether both may not be in one bundle: they have the same processor, but one sets a feature that the other
     /// leaves at *Any*.
     pub fn conflicts_with(&self, other: &Self) -> bool {
         let same_features = || self.features().map(|(name, _)| name).eq(other.features().map(|(name, _)| name));
         self.processor == other.processor && !same_features()
     }
 
-    /// How a code object with this target ID relates to a request with another.
+    /// Compares a code object with this target ID with a request.
     pub(crate) fn compatibility(&self, request: &Self) -> Compatibility {
         let valid = |id: &Self| !id.is_empty() && id.check_features().is_ok();
         if self.processor != request.processor || !valid(self) || !valid(request) {
@@ -174,14 +174,12 @@ impl fmt::Display for TargetId {
     }
 }
 
-/// Whether an alternative name of the processor may be used with the architecture: `fiji` means `gfx803` for
-/// amdgcn only.
+/// Whether alternative names of the processor are valid for the architecture: `fiji` means `gfx803` only for amdgcn.
 fn is_native(processor: &Processor, arch: Arch) -> bool {
     matches!((processor.kind, arch), (ProcessorKind::AmdGcn, Arch::AmdGcn) | (ProcessorKind::R600, Arch::R600))
 }
 
-/// Whether `text`, found where an environment may stand, is a target ID instead. `arch` is the first field of
-/// the triple.
+/// Whether `text`, in the place of an environment, is a target ID. `arch` is the first field of the triple.
 pub(crate) fn names_gpu(text: &str, arch: &str) -> bool {
     let processor = text.split(':').next().unwrap_or_default().trim_end_matches('-');
     let numbered = |prefix: &str| {

@@ -1,13 +1,14 @@
-//! Target triples: the machine a piece of code is for, `architecture-vendor-system[-environment]`.
+//! Target triples: the machine for which code is compiled, `architecture-vendor-system[-environment]`.
 
 use super::triple_tables as tables;
 
 pub use super::normalize::{Form, normalize};
 pub use super::triple_kinds::{Arch, Environment, ObjectFormat, Os, SubArch, Vendor};
 
-/// A target triple: its text as given, and what LLVM 22.1.8 understands by it.
+/// A target triple: its text as given, and its meaning to LLVM 22.1.8.
 ///
-/// Nothing is reordered or respelled: see [`normalize`] for that. Two triples are equal when their texts are.
+/// The text is neither reordered nor respelled; use [`normalize`] for that. Two triples are equal if their texts are
+/// equal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Triple {
     text: String,
@@ -20,7 +21,7 @@ pub struct Triple {
 }
 
 impl Triple {
-    /// Reads a triple. Any text is one; what is not understood is `Unknown`.
+    /// Parses a triple. Any text is valid; unknown parts are `Unknown`.
     pub fn parse(text: &str) -> Self {
         let mut fields = text.splitn(4, '-');
         let arch_name = fields.next().unwrap_or("");
@@ -49,57 +50,57 @@ impl Triple {
         }
     }
 
-    /// The text the triple was read from.
+    /// The text of the triple.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Architecture.
+    /// The architecture.
     pub fn arch(&self) -> Arch {
         self.arch
     }
 
-    /// Version or flavour of the architecture.
+    /// The version or flavour of the architecture.
     pub fn sub_arch(&self) -> SubArch {
         self.sub_arch
     }
 
-    /// Vendor.
+    /// The vendor.
     pub fn vendor(&self) -> Vendor {
         self.vendor
     }
 
-    /// Operating system.
+    /// The operating system.
     pub fn os(&self) -> Os {
         self.os
     }
 
-    /// Environment.
+    /// The environment.
     pub fn environment(&self) -> Environment {
         self.environment
     }
 
-    /// Object format: the one the text names, or the usual one for architecture and operating system.
+    /// The object format: the one named in the text, otherwise the default for architecture and operating system.
     pub fn object_format(&self) -> ObjectFormat {
         self.object_format
     }
 
-    /// First field of the text.
+    /// The first field of the text.
     pub fn arch_name(&self) -> &str {
         self.field(0)
     }
 
-    /// Second field of the text, empty when there is none.
+    /// The second field of the text; empty if missing.
     pub fn vendor_name(&self) -> &str {
         self.field(1)
     }
 
-    /// Third field of the text, empty when there is none.
+    /// The third field of the text; empty if missing.
     pub fn os_name(&self) -> &str {
         self.field(2)
     }
 
-    /// All of the text behind the third dash, empty when there is none.
+    /// The text after the third dash; empty if missing.
     pub fn environment_name(&self) -> &str {
         self.field(3)
     }
@@ -108,9 +109,9 @@ impl Triple {
         self.text.splitn(4, '-').nth(index).unwrap_or("")
     }
 
-    /// Whether LLVM 22.1.8 takes code for `other` to be usable for this triple.
+    /// Whether LLVM 22.1.8 considers code for `other` usable for this triple.
     ///
-    /// Not symmetric: it is the vendor and system of `self` that decide which fields count.
+    /// Not symmetric: vendor and system of `self` determine which fields are compared.
     pub fn is_compatible_with(&self, other: &Triple) -> bool {
         let interworking = matches!(
             (self.arch, other.arch),
@@ -120,7 +121,7 @@ impl Triple {
                 | (Arch::ThumbEb, Arch::ArmEb)
         );
         let apple = self.vendor == Vendor::Apple;
-        // MinGW triples are written with various vendors for one and the same machine.
+        // MinGW triples name various vendors for the same machine.
         let mingw = self.os == Os::Win32 && self.environment == Environment::Gnu;
         let any_vendor = mingw && !(apple && interworking);
 
@@ -132,7 +133,7 @@ impl Triple {
     }
 }
 
-/// Environment of a triple that is nothing but an architecture: the MIPS ones imply their ABI.
+/// The environment of a triple that consists only of an architecture: MIPS architectures imply their ABI.
 fn mips_environment(arch_name: &str) -> Environment {
     let begins = |names: &[&str]| names.iter().any(|name| arch_name.starts_with(name));
     if begins(&["mipsn32"]) {
@@ -146,7 +147,7 @@ fn mips_environment(arch_name: &str) -> Environment {
     }
 }
 
-/// Object format of a triple that names none.
+/// The object format of a triple that does not name one.
 fn default_format(arch: Arch, os: Os) -> ObjectFormat {
     let apple_system = matches!(
         os,
@@ -225,7 +226,7 @@ mod tests {
         ("a-b-c-xcoff", "Unknown ArmV7 Unknown Unknown Unknown XCoff", ["a", "b", "c", "xcoff"]),
     ];
 
-    /// A triple, another, and whether the first takes the second. From LLVM 22.1.8.
+    /// Two triples, and whether code for the second is usable for the first. From LLVM 22.1.8.
     const PAIRS: &[(&str, &str, bool)] = &[
         ("x86_64-unknown-linux-gnu", "x86_64-unknown-linux-gnu", true),
         ("x86_64-unknown-linux-gnu", "x86_64-pc-linux-gnu", false),

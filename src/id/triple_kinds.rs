@@ -1,8 +1,8 @@
-//! What the fields of a target triple can stand for.
+//! The meanings of the fields of a target triple.
 //!
-//! The variants of each enum stand in the order in which LLVM 22.1.8 numbers them.
+//! The variants of each enum are in the order of LLVM 22.1.8's numbers.
 
-/// Instruction set of a triple (LLVM 22.1.8).
+/// The instruction set of a triple (LLVM 22.1.8).
 #[allow(missing_docs, reason = "a variant is named as the architecture it stands for")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Arch {
@@ -70,9 +70,9 @@ pub enum Arch {
     Ve,
 }
 
-/// Version or flavour of an instruction set, read from the architecture word (LLVM 22.1.8).
+/// The version or flavour of an instruction set, from the architecture word (LLVM 22.1.8).
 ///
-/// A word may have one although its architecture is unknown: `v7` and `mips32r6` do.
+/// A word may have one even if its architecture is unknown, such as `v7` and `mips32r6`.
 #[allow(missing_docs, reason = "a variant is named as the version it stands for")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SubArch {
@@ -139,7 +139,7 @@ pub enum SubArch {
     DxilV1_9,
 }
 
-/// Vendor of a triple (LLVM 22.1.8).
+/// The vendor of a triple (LLVM 22.1.8).
 #[allow(missing_docs, reason = "a variant is named as the vendor it stands for")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Vendor {
@@ -161,7 +161,7 @@ pub enum Vendor {
     Meta,
 }
 
-/// Operating system of a triple (LLVM 22.1.8).
+/// The operating system of a triple (LLVM 22.1.8).
 #[allow(missing_docs, reason = "a variant is named as the system it stands for")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Os {
@@ -212,7 +212,7 @@ pub enum Os {
     CheriotRtos,
 }
 
-/// Environment (ABI, C library or shader stage) of a triple (LLVM 22.1.8).
+/// The environment (ABI, C library or shader stage) of a triple (LLVM 22.1.8).
 #[allow(missing_docs, reason = "a variant is named as the environment it stands for")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Environment {
@@ -273,7 +273,7 @@ pub enum Environment {
     Mtia,
 }
 
-/// Object file format of a triple (LLVM 22.1.8).
+/// The object file format of a triple (LLVM 22.1.8).
 #[allow(missing_docs, reason = "a variant is named as the format it stands for")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ObjectFormat {
@@ -289,7 +289,7 @@ pub enum ObjectFormat {
 }
 
 impl ObjectFormat {
-    /// The word LLVM 22.1.8 writes for the format, empty for [`ObjectFormat::Unknown`].
+    /// LLVM 22.1.8's word for the format; empty for [`ObjectFormat::Unknown`].
     pub fn name(self) -> &'static str {
         match self {
             ObjectFormat::Unknown => "",

@@ -1,17 +1,17 @@
-//! The words of a target triple and what each stands for, as LLVM 22.1.8 knows them.
+//! The words of a target triple and their meanings, as known to LLVM 22.1.8.
 //!
 //! Matching, per table:
 //! - `ARCHES` and `VENDORS`: the whole word.
-//! - `OSES` and `ENVIRONMENTS`: the word may go on after the name (a version, for example). Rows are tried from
-//!   the top, so a name that begins with another one stands above it.
-//! - `FORMATS`: the word ends with the name; again the longer name stands first.
+//! - `OSES` and `ENVIRONMENTS`: the word begins with the name, and may continue, for example with a version. The first
+//!   match counts, so a name that begins with another one precedes it.
+//! - `FORMATS`: the word ends with the name; here too, the longer name comes first.
 //!
-//! Case counts everywhere.
+//! All matching is case-sensitive.
 
 use super::arm;
 use super::triple_kinds::{Arch, Environment, ObjectFormat, Os, SubArch, Vendor};
 
-/// Plain `bpf` takes the byte order of the machine the program runs on.
+/// Plain `bpf` has the byte order of the machine that runs the program.
 const NATIVE_BPF: Arch = if cfg!(target_endian = "big") { Arch::BpfEb } else { Arch::BpfEl };
 
 const ARCHES: &[(&str, Arch)] = &[
@@ -282,7 +282,7 @@ const FORMATS: &[(&str, ObjectFormat)] = &[
     ("wasm", ObjectFormat::Wasm),
 ];
 
-/// Looked for at the end of a word that begins with `spirv`.
+/// Suffixes of words that begin with `spirv`.
 const SPIRV_VERSIONS: &[(&str, SubArch)] = &[
     ("v1.0", SubArch::SpirV1_0),
     ("v1.1", SubArch::SpirV1_1),
@@ -293,7 +293,7 @@ const SPIRV_VERSIONS: &[(&str, SubArch)] = &[
     ("v1.6", SubArch::SpirV1_6),
 ];
 
-/// Looked for at the end of a word that begins with `dxil`.
+/// Suffixes of words that begin with `dxil`.
 const DXIL_VERSIONS: &[(&str, SubArch)] = &[
     ("v1.0", SubArch::DxilV1_0),
     ("v1.1", SubArch::DxilV1_1),
@@ -307,7 +307,7 @@ const DXIL_VERSIONS: &[(&str, SubArch)] = &[
     ("v1.9", SubArch::DxilV1_9),
 ];
 
-/// Looked for at the end of a word that names no possible ARM architecture.
+/// Suffixes of words that cannot be an ARM architecture.
 const KALIMBA_VERSIONS: &[(&str, SubArch)] =
     &[("kalimba3", SubArch::KalimbaV3), ("kalimba4", SubArch::KalimbaV4), ("kalimba5", SubArch::KalimbaV5)];
 
@@ -323,12 +323,12 @@ fn by_end<T: Copy>(table: &[(&str, T)], word: &str) -> Option<T> {
     table.iter().find(|(name, _)| word.ends_with(name)).map(|(_, value)| *value)
 }
 
-/// Architecture named by `word`.
+/// The architecture named by `word`.
 pub(super) fn arch(word: &str) -> Arch {
     exact(ARCHES, word).unwrap_or_else(|| if word.starts_with("kalimba") { Arch::Kalimba } else { arm::arch(word) })
 }
 
-/// Version of the architecture named by `word`; judged without regard to what [`arch`] makes of it.
+/// The version of the architecture named by `word`, independent of the result of [`arch`].
 pub(super) fn sub_arch(word: &str) -> SubArch {
     if word.starts_with("mips") && (word.ends_with("r6") || word.ends_with("r6el")) {
         return SubArch::MipsR6;
@@ -352,22 +352,22 @@ pub(super) fn sub_arch(word: &str) -> SubArch {
     }
 }
 
-/// Vendor named by `word`.
+/// The vendor named by `word`.
 pub(super) fn vendor(word: &str) -> Vendor {
     exact(VENDORS, word).unwrap_or(Vendor::Unknown)
 }
 
-/// Operating system `word` begins with.
+/// The operating system with whose name `word` begins.
 pub(super) fn os(word: &str) -> Os {
     by_start(OSES, word).unwrap_or(Os::Unknown)
 }
 
-/// Environment `word` begins with.
+/// The environment with whose name `word` begins.
 pub(super) fn environment(word: &str) -> Environment {
     by_start(ENVIRONMENTS, word).unwrap_or(Environment::Unknown)
 }
 
-/// Object format `word` ends with.
+/// The object format with whose name `word` ends.
 pub(super) fn object_format(word: &str) -> ObjectFormat {
     by_end(FORMATS, word).unwrap_or(ObjectFormat::Unknown)
 }
@@ -376,7 +376,7 @@ pub(super) fn object_format(word: &str) -> ObjectFormat {
 mod tests {
     use super::*;
 
-    /// Expected values: LLVM 22.1.8.
+    /// Expected values, from LLVM 22.1.8.
     const ARCH_WORDS: &[(&str, Arch, SubArch)] = &[
         ("arm", Arch::Arm, SubArch::None),
         ("armeb", Arch::ArmEb, SubArch::None),

@@ -1,4 +1,4 @@
-//! Code objects that a job needs again later, and that lie in no file as they are.
+//! Stores code objects that a job needs again later and that are not stored as they are in the input.
 
 use std::io::Write;
 use std::ops::Range;
@@ -10,10 +10,10 @@ use crate::io::input::{Input, Slice, Spool};
 use crate::io::meter::Meter;
 use crate::io::piece::Sink;
 
-/// Up to this many bytes are read through a mapping rather than from the file.
+/// The largest size in bytes that is read through a mapping rather than from the file.
 const SMALL: u64 = 64 << 10;
 
-/// Code objects put aside, one behind the other: all of them together in memory while they are few, in one file beyond that.
+/// Stored code objects, one after another: in memory while their total size is small, otherwise in a temporary file.
 pub(super) struct Aside {
     spool: Spool,
     len: u64,
@@ -21,22 +21,22 @@ pub(super) struct Aside {
     path: PathBuf,
 }
 
-/// Where a code object is.
+/// The location of a code object.
 #[derive(Clone, Debug)]
 pub(super) enum Kept<'a> {
-    /// In the file, where it lies as it is.
+    /// In the input file, unchanged.
     InPlace(Slice<'a>),
-    /// In this range of what was put aside.
+    /// This byte range of the stored code objects.
     Aside(Range<u64>),
 }
 
 impl Aside {
-    /// Nothing yet.
     pub(super) fn new(path: &Path) -> Self {
         Self { spool: Spool::new(), len: 0, path: path.to_owned() }
     }
 
-    /// Keeps the code object of an entry (given by its index): puts it aside unless it lies in the file as it is.
+    /// Keeps the code object of an entry, given by its index. Stores a copy only if the input does not hold it
+    /// unchanged.
     pub(super) fn keep<'a>(&mut self, bundle: &Bundle<'a>, index: usize) -> Result<Kept<'a>> {
         if let Some(slice) = bundle.in_place(index) {
             return Ok(Kept::InPlace(slice));
@@ -44,21 +44,21 @@ impl Aside {
         self.put(bundle, index).map(Kept::Aside)
     }
 
-    /// Puts the code object of an entry (given by its index) aside, wherever it lies. Returns its range.
+    /// Stores a copy of the code object of an entry, given by its index, and returns its byte range.
     pub(super) fn put(&mut self, bundle: &Bundle<'_>, index: usize) -> Result<Range<u64>> {
         let start = self.len;
         bundle.extract(&mut [(index, &mut *self)], &mut Meter::silent())?;
         Ok(start..self.len)
     }
 
-    /// All that was put aside.
+    /// Returns all stored bytes.
     pub(super) fn into_input(self) -> Result<Input> {
         self.spool.into_input(&self.path).with_path(&self.path)
     }
 }
 
 impl<'a> Kept<'a> {
-    /// The code object; `aside` is what [`Aside::into_input`] has given.
+    /// The code object. `aside` is the result of [`Aside::into_input`].
     pub(super) fn as_slice(&self, aside: &'a Input) -> Result<Slice<'a>> {
         match self {
             Self::InPlace(slice) => Ok(*slice),
@@ -75,7 +75,7 @@ impl<'a> Kept<'a> {
     }
 }
 
-/// A range of what [`Aside::into_input`] has given.
+/// A byte range of the result of [`Aside::into_input`].
 pub(super) fn put_aside<'a>(aside: &'a Input, range: &Range<u64>) -> Result<Slice<'a>> {
     let slice = aside.slice(range.start, range.end.saturating_sub(range.start));
     slice.ok_or(Error::Internal("a code object was not put aside"))

@@ -1,4 +1,4 @@
-//! Bundling: several code objects into one file.
+//! Bundles several code objects into one file.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -28,17 +28,17 @@ pub struct BundleFiles {
     pub output: PathBuf,
     /// The type of the files.
     pub file_type: FileType,
-    /// The alignment of code objects in a binary bundle, in bytes. None is an error if it is needed: by a bundle that is
-    /// neither text nor a fat object.
+    /// The alignment of code objects in a binary bundle, in bytes. `None` is an error for a bundle that needs it: any
+    /// bundle except a text bundle or a fat object.
     pub alignment: Option<NonZeroU32>,
-    /// Whether and how to compress the bundle. A fat object is never compressed: linkers have to read it.
+    /// The compression, or `None` for none. A fat object is never compressed, because linkers read it.
     pub compression: Option<Compression>,
-    /// The version of the compressed bundle's header: `None` is the oldest that can hold the sizes.
+    /// The version of the compressed bundle's header. `None` selects the oldest version that can hold the sizes.
     pub compressed_version: Option<compressed::HeaderVersion>,
 }
 
 impl BundleFiles {
-    /// A bundle that is not compressed, of code objects that are not aligned.
+    /// A bundle without compression and without alignment of code objects.
     pub fn new(members: Vec<(EntryId, PathBuf)>, output: impl Into<PathBuf>, file_type: FileType) -> Self {
         let alignment = Some(NonZeroU32::MIN);
         Self { members, output: output.into(), file_type, alignment, compression: None, compressed_version: None }
@@ -47,13 +47,13 @@ impl BundleFiles {
     /// Writes the bundle.
     ///
     /// # Errors
-    /// Any of [`Error`]; the output is then what it was before.
+    /// Any [`Error`]. The output is then unchanged.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
         let inputs = self.members.iter().map(|(_, path)| open(path, Accept::Any, None)).collect::<Result<Vec<_>>>()?;
         self.run_on(&inputs, observer)
     }
 
-    /// Writes the bundle from inputs that are open: one for each member, in the same order.
+    /// Writes the bundle from open inputs: one for each member, in the same order.
     ///
     /// # Errors
     /// As [`BundleFiles::run`].
@@ -78,7 +78,7 @@ impl BundleFiles {
             FileType::Object if fat_host.is_some() => FatObject.plan(&members)?,
             FileType::Object | FileType::Binary => self.binary()?.plan(&members)?,
         };
-        // Who may not read the host's object may not read the fat object either.
+        // A user who cannot read the host's object must not be able to read the fat object.
         let mode = fat_host.and_then(|host| inputs.get(host)?.mode());
         let mut output = Output::stage_as(&self.output, mode.map_or(Manner::Rewrite, Manner::WithMode))?;
         let mut tell = |done, total| observer(Event::Progress { done, total });

@@ -1,4 +1,4 @@
-//! Taking code objects out of any file.
+//! Extracts code objects from any file.
 
 use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
@@ -19,53 +19,53 @@ use crate::io::output::{self, Manner, Output};
 use crate::io::piece::Sink;
 use crate::scan::{Checksums, ContentKind, Finding, Found, Place, Provenance, Scan, Selection, recorded_target};
 
-/// The name of the standard output.
+/// The name of standard output.
 const STANDARD_OUTPUT: &str = "-";
 
-/// The longest name of a file that is made, without extension and number, in bytes: below what file systems allow.
+/// The maximum length of a generated file name without extension and number, in bytes: below the limit of file systems.
 const NAME_MAX: usize = 240;
 
-/// How much of an entry ID stands in such a name. Those of compilers are shorter.
+/// The maximum length of an entry ID in such a name, in bytes. The IDs that compilers write are shorter.
 const ID_MAX: usize = 96;
 
-/// Writes the code objects of some files that a selection takes, each into a file of its own.
+/// Extracts the code objects of some files that match a selection, each into a separate file.
 ///
-/// The name of such a file is made of the [input's name](Source::name), the names of the members on the way if there are any, the number of
-/// the bundle at its place, the entry ID, and an extension for what the code object is; only letters, digits and `+-._=` stand
-/// in it.
+/// The name of such a file consists of the [input's name](Source::name), the names of the enclosing members if there
+/// are any, the number of the bundle at its place, the entry ID, and an extension for the kind of content. It contains
+/// only letters, digits and `+-._=`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Extract {
-    /// The files to look into.
+    /// The files to search.
     pub inputs: Vec<Source>,
-    /// Which code objects.
+    /// The code objects to extract.
     pub selection: Selection,
-    /// Where they go.
+    /// The destination.
     pub destination: Destination,
-    /// How much compressed containers may inflate to.
+    /// Limits on the inflated size of compressed containers.
     pub limits: Limits,
 }
 
-/// A file to look into.
+/// A file to search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Source {
     /// The file.
     pub path: PathBuf,
-    /// The beginning of the names of the files that are extracted from it. Separators in it are replaced.
+    /// The prefix of the names of the extracted files. Separators in it are replaced.
     pub name: PathBuf,
-    /// The reaction if it cannot be read, or if a part of it is broken.
+    /// The reaction if the file cannot be read or a part of it is broken.
     pub if_broken: IfBroken,
 }
 
 impl Source {
-    /// A file that was named. It has to be sound.
+    /// A file named by the user. It must be valid.
     pub fn named(path: PathBuf) -> Self {
         let name = path.file_name().unwrap_or_default().into();
         Self { path, name, if_broken: IfBroken::Fail }
     }
 
-    /// A file that was found in a directory. It is left out if it is broken, and known by the way to it from there.
+    /// A file found in a directory. It is skipped if it is broken; its name is its path relative to the directory.
     pub fn found(path: PathBuf, directory: &Path) -> Self {
         let name = path.strip_prefix(directory).unwrap_or(&path).to_owned();
         Self { path, name, if_broken: IfBroken::LeaveOut }
@@ -82,24 +82,25 @@ impl Source {
 /// The reaction to a broken input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IfBroken {
-    /// The job fails, and nothing is written.
+    /// The job fails and writes nothing.
     Fail,
-    /// [`Event::LeftOut`] tells it, and nothing of this file is written. For files that nobody named.
+    /// The job reports [`Event::LeftOut`] and writes nothing from this file. For files that the user did not name.
     LeaveOut,
 }
 
-/// Where extracted code objects go.
+/// The destination of extracted code objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
-    /// Into this directory, which is made if there is none.
+    /// This directory, which is created if it does not exist.
     Directory(PathBuf),
-    /// Nowhere, but the names of the files that would be in this directory are told; `-` stands for the standard output.
+    /// Nowhere: only the names of the files that would be written to this directory are reported. `-` is standard
+    /// output.
     Nowhere(PathBuf),
-    /// To the standard output, for which exactly one must be taken.
+    /// Standard output, for which exactly one code object must match.
     StandardOutput,
 }
 
-/// A code object that was extracted.
+/// An extracted code object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Extracted {
@@ -107,30 +108,31 @@ pub struct Extracted {
     pub path: PathBuf,
     /// Its size in bytes.
     pub size: u64,
-    /// Where the code object is from.
+    /// The origin of the code object.
     pub from: Provenance,
     /// The kind of its content.
     pub kind: ContentKind,
-    /// The target ID that it records itself, as [`CodeObject::recorded_target`](crate::scan::CodeObject::recorded_target).
+    /// The target ID recorded in the code object, as
+    /// [`CodeObject::recorded_target`](crate::scan::CodeObject::recorded_target).
     pub recorded_target: Option<String>,
 }
 
 impl Extract {
-    /// The code objects of the inputs that the selection takes go to the destination.
+    /// Extracts the code objects of the inputs that match the selection to the destination.
     pub fn new(inputs: Vec<Source>, selection: Selection, destination: Destination) -> Self {
         Self { inputs, selection, destination, limits: Limits::default() }
     }
 
-    /// Extracts, and returns what went where, in the order of the inputs.
+    /// Extracts, and returns the written files in the order of the inputs.
     ///
     /// # Errors
-    /// Any of [`Error`]; nothing is written then. [`Error::NoMatch`] if the selection, or any target or kind that it names, takes
-    /// nothing, [`Error::NoSoundMatch`] if so and files are left out.
+    /// Any [`Error`]; nothing is written then. [`Error::NoMatch`] if the selection, or any target or kind that it
+    /// names, matches nothing. [`Error::NoSoundMatch`] in the same case if files are skipped.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Vec<Extracted>> {
         let missing = self.missing_directories();
         let done = self.extract(observer);
         if done.is_err() {
-            // What is not empty was not made here, or is no longer ours.
+            // A directory that is not empty was not created by this job, or is already used by others.
             missing.into_iter().for_each(|directory| drop(std::fs::remove_dir(directory)));
         }
         done
@@ -151,7 +153,7 @@ impl Extract {
         work.finish()
     }
 
-    /// The directories that would have to be made, the innermost first.
+    /// The directories that must be created, innermost first.
     fn missing_directories(&self) -> Vec<&Path> {
         let Destination::Directory(directory) = &self.destination else { return Vec::new() };
         let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
@@ -169,35 +171,35 @@ impl Destination {
     }
 }
 
-/// An extraction under way.
+/// The state of an extraction.
 struct Work<'j> {
     job: &'j Extract,
-    /// The inputs, by the names behind all links.
+    /// The canonical paths of the inputs.
     inputs: HashSet<PathBuf>,
     names: Names,
     /// The entry IDs found so far.
     present: Present,
     unmatched: Unmatched<'j>,
-    /// How many code objects the selection took.
+    /// The number of code objects that match the selection.
     taken: usize,
-    /// None if no file was left out.
+    /// `None` if no file was skipped.
     left_out: Option<LeftOut>,
     outputs: Vec<Output>,
     done: Vec<Extracted>,
-    /// The entry ID of the one that goes to standard output.
+    /// The entry ID of the code object for standard output.
     only: Vec<String>,
 }
 
 /// The matches in skipped files.
 #[derive(Default)]
 struct LeftOut {
-    /// How many code objects.
+    /// The number of code objects.
     taken: usize,
-    /// Which targets and kinds took them.
+    /// The indices of the targets and kinds that matched.
     matched: HashSet<usize>,
 }
 
-/// How far an extraction was when it came to a file.
+/// The state of an extraction at the start of a file, for rolling back.
 struct Mark {
     names: usize,
     present: usize,
@@ -325,25 +327,25 @@ impl<'j> Work<'j> {
 /// The names of new files without their extensions, unique even on case-insensitive file systems.
 #[derive(Default)]
 struct Names {
-    /// In the order in which they were given.
+    /// The names in the order in which they were assigned.
     given: Vec<Given>,
-    /// All of them, in small letters.
+    /// All names, in lower case.
     taken: HashSet<String>,
-    /// How often each name, in small letters, would have been given to a file.
+    /// The number of files that would have had each name, by the name in lower case.
     numbers: HashMap<String, u64>,
 }
 
-/// A name, in small letters.
+/// An assigned name, in lower case.
 struct Given {
-    /// Without its number.
+    /// The name without its number.
     name: String,
     stem: String,
-    /// How often the name would have been given before.
+    /// The number of earlier files that would have had the name.
     number: u64,
 }
 
 impl Names {
-    /// A new name.
+    /// Assigns a new name.
     fn stem(&mut self, input: &Path, from: &Provenance) -> String {
         let name = name_of(input, from);
         let key = name.to_ascii_lowercase();
@@ -361,7 +363,7 @@ impl Names {
         }
     }
 
-    /// Takes back all but the first ones, as if they had never been given.
+    /// Releases all names except the first `kept`.
     fn truncate(&mut self, kept: usize) {
         for given in self.given.drain(kept.min(self.given.len())..).rev() {
             self.taken.remove(&given.stem);
@@ -370,8 +372,9 @@ impl Names {
     }
 }
 
-/// The name of a file for a code object, which may be that of others too. Of what is too long for it there stand the beginning
-/// of the ID, and the ends of the names of the input and of the member, each with no less than half of the room for both.
+/// The file name for a code object, which several code objects may share. Parts that are too long are shortened: to the
+/// beginning of the entry ID, and to the ends of the names of the input and the member. Each of these two names gets at
+/// least half of the space for both.
 fn name_of(input: &Path, from: &Provenance) -> String {
     let end = |text: &str, most: usize| text.get(text.len().saturating_sub(most)..).unwrap_or_default().to_owned();
     let id = plain(&from.id);
@@ -384,7 +387,7 @@ fn name_of(input: &Path, from: &Provenance) -> String {
     [Some(input), members, Some(rest)].into_iter().flatten().collect::<Vec<_>>().join("-")
 }
 
-/// Whether an error tells what is wrong with an input; any other is about what is written, or about the request.
+/// Whether an error is about an input. Other errors are about an output or the request.
 fn is_of_input(error: &Error, input: &Path) -> bool {
     match error {
         Error::Io { path, .. } => path == input,
@@ -400,7 +403,7 @@ fn located(error: Error, place: &Place) -> Error {
     if matches!(error, Error::Malformed { .. }) { error.at(place) } else { error }
 }
 
-/// A code object on its way into a file whose name depends on how the code object begins.
+/// A code object being written to a file. The first bytes of the code object determine the name of the file.
 struct Pending {
     stem: PathBuf,
     from: Provenance,
@@ -409,9 +412,9 @@ struct Pending {
     destination: Target,
     head: Vec<u8>,
     started: bool,
-    /// How many bytes will come.
+    /// The expected size in bytes.
     expected: u64,
-    /// How many have come.
+    /// The number of bytes written so far.
     size: u64,
     path: PathBuf,
     output: Option<Output>,
@@ -450,7 +453,7 @@ impl Pending {
         }
     }
 
-    /// Opens the file, now that what comes first is known: what was kept so far, and `next`.
+    /// Opens the file, whose name the first bytes determine: those kept so far, and `next`.
     fn start(&mut self, next: &[u8]) -> Result<()> {
         if self.started {
             return Ok(());
@@ -477,7 +480,7 @@ impl Pending {
         Ok(())
     }
 
-    /// Lets go of the buffer when everything is there: thousands of outputs may wait for the last one.
+    /// Releases the buffer once everything is written: thousands of outputs may wait for the last one.
     fn complete(&mut self) -> Result<()> {
         if self.size < self.expected { Ok(()) } else { self.output.as_mut().map_or(Ok(()), Output::complete) }
     }

@@ -1,16 +1,16 @@
-//! File names taken apart as LLVM does: `.o` is an extension without a stem, `.` and `..` have none.
+//! Splits file names as LLVM does: `.o` is an extension without a stem; `.` and `..` have no extension.
 
 /// The last component of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileName<'a> {
-    /// What stands before the last dot.
+    /// The part before the last dot.
     pub(super) stem: &'a [u8],
-    /// The rest, with the dot; empty if there is none.
+    /// The part from the last dot on; empty if there is no extension.
     pub(super) extension: &'a [u8],
 }
 
 impl<'a> FileName<'a> {
-    /// The file name at the end of a path of any bytes.
+    /// The file name at the end of a path, which may contain any bytes.
     pub(super) fn of(path: &'a [u8]) -> Self {
         let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
         let dot = name.iter().rposition(|&byte| byte == b'.').filter(|_| !matches!(name, b"." | b".."));

@@ -1,4 +1,4 @@
-//! A library of bundles: an archive, and the bundles in each of its members.
+//! Reads a library of bundles, which is an archive with bundles in its members, and writes such archives.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::io::piece::emit;
 /// An archive whose members are open.
 pub(super) struct Library {
     archive: Input,
-    /// The members of a thin archive, in its order.
+    /// The members of a thin archive, in archive order.
     beside: Vec<Input>,
     container: Box<dyn Container>,
     limits: Limits,
@@ -25,14 +25,14 @@ pub(super) struct Library {
 
 /// A member of a library.
 pub(super) struct Member<'a> {
-    /// The name in the archive, which may be any bytes.
+    /// The name in the archive, which may contain any bytes.
     pub(super) name: &'a [u8],
     content: Slice<'a>,
     library: &'a Library,
 }
 
 impl Library {
-    /// Opens the members of an archive: the files beside it if it is a thin one.
+    /// Opens an archive. The members of a thin archive are separate files, which are opened too.
     pub(super) fn open(archive: Input, limits: Limits) -> Result<Self> {
         let beside = archive.vouch_for(open_all_beside(&archive))?;
         Ok(Self { archive, beside, container: FileType::Archive.container(), limits })
@@ -43,12 +43,12 @@ impl Library {
         self.archive.len()
     }
 
-    /// What was made of the library, or that it cannot be trusted since one of its files has changed.
+    /// Returns `made`, or an error if one of the files of the library has changed.
     pub(super) fn vouch_for<T>(&self, made: Result<T>) -> Result<T> {
         vouch_for([&self.archive].into_iter().chain(&self.beside), made)
     }
 
-    /// The members in the order of the archive.
+    /// The members in archive order.
     pub(super) fn members(&self) -> Result<Vec<Member<'_>>> {
         let mut beside = self.beside.iter();
         Archive::read(self.archive.as_slice())?
@@ -66,7 +66,7 @@ impl Library {
 }
 
 impl<'a> Member<'a> {
-    /// The name as it may stand in a message.
+    /// The name, escaped for messages.
     pub(super) fn shown_name(&self) -> String {
         printable_name(self.name)
     }
@@ -76,8 +76,8 @@ impl<'a> Member<'a> {
         self.content.len()
     }
 
-    /// The bundles in the member; none if it is a plain file.
-    /// `each` takes them one by one, so that no more than one is inflated at a time.
+    /// The bundles in the member; none if it is a plain file. `each` receives them one by one, so only one is inflated
+    /// at a time.
     pub(super) fn bundles(
         &self,
         inflate: Inflate,
@@ -99,7 +99,7 @@ impl<'a> Member<'a> {
     }
 }
 
-/// Opens the files that a thin archive names.
+/// Opens the files named by a thin archive.
 fn open_all_beside(archive: &Input) -> Result<Vec<Input>> {
     let mut beside = Vec::new();
     let mut sources = Sources::new(archive.as_slice());
@@ -113,11 +113,11 @@ fn open_all_beside(archive: &Input) -> Result<Vec<Input>> {
     Ok(beside)
 }
 
-/// What the names of new members may take together, in bytes, beyond the length of the file that they are made from: in an
-/// archive, members can share a long name.
+/// The maximum total length of the names of new members in bytes, in addition to the length of the input. Members of an
+/// archive can share a long name.
 const NAMES_ROOM: u64 = 16 << 20;
 
-/// The names of members that are to be written.
+/// The names of members to be written, with a limit on their total length.
 pub(super) struct MemberNames<'i> {
     input: &'i Path,
     len: u64,
@@ -125,12 +125,12 @@ pub(super) struct MemberNames<'i> {
 }
 
 impl<'i> MemberNames<'i> {
-    /// None yet, for code objects of an input of `len` bytes.
+    /// No names yet. The input has a length of `len` bytes.
     pub(super) fn new(input: &'i Path, len: u64) -> Self {
         Self { input, len: 0, len_max: len.saturating_add(NAMES_ROOM) }
     }
 
-    /// Takes a name, and gives it back if it is not one too many.
+    /// Returns the name if the total length is within the limit.
     pub(super) fn take(&mut self, name: Vec<u8>) -> Result<Vec<u8>> {
         self.len = self.len.saturating_add(len_u64(&name));
         if self.len > self.len_max {

@@ -1,4 +1,4 @@
-//! Listing the entries of a file.
+//! Lists the entries of a file.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -21,23 +21,22 @@ pub struct List {
     pub input: PathBuf,
     /// Its type.
     pub file_type: FileType,
-    /// How much of compressed bundles to inflate.
+    /// The extent to which compressed bundles are inflated.
     pub inflate: Inflate,
-    /// What the file may inflate to.
+    /// Limits on the inflated size of the file.
     pub limits: Limits,
 }
 
 impl List {
-    /// Compressed bundles are inflated as far as their headers go.
+    /// Lists a file, inflating compressed bundles up to the end of their headers.
     pub fn new(input: impl Into<PathBuf>, file_type: FileType) -> Self {
         Self { input: input.into(), file_type, inflate: Inflate::AsNeeded, limits: Limits::default() }
     }
 
-    /// Writes one entry ID a line. Bytes of an ID that are no printable text come escaped.
+    /// Writes one entry ID per line. Bytes that are not printable text are escaped.
     ///
     /// # Errors
-    /// Any of [`Error`]; the entries before the broken place are written. A failing `out` is an
-    /// [`Error::Io`] on the path `-`.
+    /// Any [`Error`]; the entries before the fault are written. A failing `out` is an [`Error::Io`] on the path `-`.
     pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
         let input = open(&self.input, Accept::Any, self.limits.streamed)?;
         if self.file_type == FileType::Archive && Archive::is_archive(input.bytes()) {
@@ -66,7 +65,7 @@ impl List {
     }
 }
 
-/// The entries of all members, in their order.
+/// Lists the entries of all members, in archive order.
 fn list_archive(library: &Library, inflate: Inflate, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
     let listed = library.members().and_then(|members| {
         let mut print = |bundle: Bundle<'_>, _: &mut Observer<'_>| print(&bundle, out);

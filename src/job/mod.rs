@@ -1,11 +1,11 @@
-//! The jobs: bundle, unbundle, unbundle an archive, list, package and unpackage, which are LLVM's; extract, verify and
-//! recompress, which are ours. Each is a struct of what to do with a `run` that does it.
+//! Jobs on files: bundle, unbundle, unbundle an archive, list, package and unpackage, as LLVM's tools do; extract,
+//! verify and recompress, which LLVM does not have. Each job is a struct with a `run` method.
 //!
-//! A job touches no file but those it names, prints nothing and leaves either all of its outputs or none. What
-//! a user may want to hear besides the result comes as [`Event`]s.
+//! A job accesses only the files that it names, prints nothing, and writes either all of its outputs or none.
+//! Information beyond the result is passed to the observer as [`Event`]s.
 //!
-//! Jobs map their inputs, as [`Input::map`] does: do not run one on a file that others may change meanwhile, and do not have
-//! other threads of the program write to it. Where that cannot be told, [`Input::read`] a copy, and use the readers and the
+//! Jobs map their inputs with [`Input::map`]: do not run a job on a file that another process or thread may change
+//! meanwhile. If you cannot rule that out, copy the file with [`Input::read`], and use the readers and the
 //! [scan](crate::scan). A change that the job notices is an error, and no output is put in place.
 
 mod aside;
@@ -51,32 +51,33 @@ use crate::io::input::{Accept, Input, Slice};
 /// Opens an input of a job.
 #[allow(unsafe_code, reason = "copying inputs of gigabytes would cost more than all else that a job does")]
 fn open(path: &Path, accept: Accept, max: Option<u64>) -> Result<Input> {
-    // SAFETY: who runs a job is asked not to change its inputs meanwhile (see the module). If others do all the same, this
-    // library makes nothing of the bytes for which some bytes are invalid, and finds the change before it puts any output in
-    // place: `io::mapping` has the list.
+    // SAFETY: callers must not change the inputs while a job runs (see the module documentation). If an input changes
+    // nevertheless, no type with invalid bit patterns is made from its bytes, and the change is noticed before any
+    // output is put in place: `io::mapping` has the list.
     unsafe { Input::map(path, accept, max) }
 }
 
-/// Something that happened in a job and is no error.
+/// An event in a job that is not an error.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event<'e> {
-    /// The job has worked through some of its bytes. Only jobs of many megabytes tell.
+    /// The job has processed some of its bytes. Only jobs of many megabytes report this.
     Progress {
-        /// Bytes worked through.
+        /// The number of processed bytes.
         done: u64,
-        /// All bytes, as far as is known yet.
+        /// The total number of bytes, as far as known.
         total: u64,
     },
     /// The output was compressed.
     Deflated(Deflation),
-    /// A compressed bundle was inflated as a whole.
+    /// A compressed bundle was fully inflated.
     Inflated(Inflation),
     /// The input is not compressed.
     NotCompressed,
     /// A bundle holds two entries with this ID; the second one serves no request.
     DuplicateEntry(String),
-    /// An entry without a processor serves a request for a GPU that LLVM 22 does not know: LLVM writes such entries so.
+    /// An entry without a processor serves a request for a GPU that LLVM 22 does not know: LLVM writes the entries for
+    /// such GPUs without a processor.
     NoProcessor {
         /// The entry.
         entry: &'e EntryId,
@@ -92,49 +93,50 @@ pub enum Event<'e> {
         /// The outcome.
         outcome: Compatibility,
     },
-    /// A bitcode member of a new archive could not be read, so that its symbols are not in the index.
+    /// The symbols of a bitcode member of a new archive are missing from the index, because the member could not be
+    /// read.
     NotIndexed {
         /// The name of the member.
         name: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Several images go to one file, which gets the last of them.
+    /// Several images match a request with one file. The file gets the last image.
     SeveralMatches {
         /// The file.
         file: PathBuf,
     },
-    /// No image matches a request, for which nothing is written.
+    /// No image matches a request. Nothing is written for it.
     NoMatch {
         /// The file that was read.
         input: PathBuf,
-        /// The request as typed; none if everything was asked for.
+        /// The request as typed; `None` if all images were requested.
         request: Option<String>,
-        /// What the file holds, each kind of image once, in file order.
+        /// The kinds of images in the file, without duplicates, in file order.
         present: Vec<String>,
     },
-    /// An input that may be left out is broken, and nothing of it is written.
+    /// A broken input was skipped, and nothing is written from it.
     LeftOut {
-        /// What is wrong; it names the file.
+        /// The error, which names the file.
         error: &'e Error,
     },
-    /// An archive was asked for, but no file for it, so that every image gets a file of its own.
+    /// An archive was requested without a file for it, so each image is written to a separate file.
     NoArchiveFile,
 }
 
-/// Takes the events of a job.
+/// Receives the events of a job.
 pub type Observer<'o> = dyn FnMut(Event<'_>) + 'o;
 
-/// The file types that bundles are made of, as in `-type`.
+/// The file types of bundles, as in `-type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileType {
-    /// A text format in which lines begin a comment with this.
+    /// A text format, given by the string that begins its comment lines.
     Text(&'static str),
     /// A binary format: bitcode, precompiled header, clang AST.
     Binary,
-    /// An object file: a section for each entry if the host's is an object, a binary bundle otherwise.
+    /// An object file: with a section for each entry if the host's file is an object, otherwise a binary bundle.
     Object,
-    /// An archive of bundles. Bundles are not written into archives, only read from them.
+    /// An archive of bundles. Bundles are read from archives, but not written to them.
     Archive,
 }
 
@@ -142,7 +144,7 @@ impl FileType {
     /// The type with this name.
     ///
     /// # Errors
-    /// [`Error::FileType`] if there is none.
+    /// [`Error::FileType`] for an unknown name.
     pub fn from_name(name: &str) -> Result<Self> {
         match name {
             "i" | "ii" | "cui" | "hipi" => Ok(Self::Text("//")),
@@ -155,7 +157,7 @@ impl FileType {
         }
     }
 
-    /// The container to look for in a file of this type.
+    /// The container that a file of this type holds.
     fn container(self) -> Box<dyn Container> {
         match self {
             Self::Text(comment) => Box::new(Text { comment }),
@@ -165,12 +167,12 @@ impl FileType {
     }
 }
 
-/// The ID of an entry, if it is one.
+/// The ID of an entry, if it is valid.
 fn parse_entry(entry: &Entry) -> Option<EntryId> {
     EntryId::parse(&bytes::text(&entry.id)?).ok()
 }
 
-/// Tells a verbose user that a file is not compressed, as LLVM 22.1.8 does for all but the shortest files.
+/// Reports that a file is not compressed, as LLVM 22.1.8 does for all but the shortest files.
 fn observe_plain(data: Slice<'_>, observer: &mut Observer<'_>) {
     if data.len() >= 8 && !data.bytes().starts_with(crate::container::compressed::MAGIC) {
         observer(Event::NotCompressed);

@@ -1,4 +1,4 @@
-//! Packaging: device images into offload binaries.
+//! Packages device images into offload binaries.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -22,19 +22,19 @@ pub struct Package {
     pub images: Vec<ImageFiles>,
     /// The file to write.
     pub output: PathBuf,
-    /// The version of the format, which is 3 if the images are compressed.
+    /// The version of the format. Compressed images are always written as version 3.
     pub version: Version,
-    /// The number that stands for HIP.
+    /// The number that represents HIP.
     pub hip_number: HipNumber,
-    /// Whether and how to compress.
+    /// The compression, or `None` for none.
     pub compression: Option<Compression>,
 }
 
-/// One or several images that differ in nothing but their files.
+/// One or more images that differ only in their files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ImageFiles {
-    /// A file for each image.
+    /// One file for each image.
     pub files: Vec<PathBuf>,
     /// The offload kind.
     pub offload_kind: Option<OffloadKind>,
@@ -43,7 +43,7 @@ pub struct ImageFiles {
 }
 
 impl Package {
-    /// The version that every release reads, not compressed.
+    /// Packages images without compression, in the version that every release reads.
     pub fn new(images: Vec<ImageFiles>, output: impl Into<PathBuf>) -> Self {
         let (version, hip_number) = (Version::default(), HipNumber::default());
         Self { images, output: output.into(), version, hip_number, compression: None }
@@ -52,7 +52,7 @@ impl Package {
     /// Writes the offload binaries; without images, an empty file.
     ///
     /// # Errors
-    /// Any of [`Error`]; the output is then what it was before.
+    /// Any [`Error`]. The output is then unchanged.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
         if self.compression.is_some() && self.version != Version::V3 {
             return Err(Error::Usage("only version 3 can hold compressed images"));
@@ -88,7 +88,7 @@ impl Package {
 
     fn info(&self, image: &ImageFiles, input: &Input) -> ImageInfo {
         let image_kind = match image_kind(input.path(), input.bytes()) {
-            // The releases that write version 1 do not know the extension.
+            // Releases that write version 1 do not know the extension.
             ImageKind::SpirV if self.version == Version::V1 => ImageKind::None,
             kind => kind,
         };
@@ -97,7 +97,7 @@ impl Package {
     }
 }
 
-/// What an image is: bitcode by its content, as clang calls it `.o` too, and anything else by the name of its file.
+/// The kind of an image: bitcode is recognised by content, because clang names it `.o` too, other kinds by file name.
 fn image_kind(path: &Path, content: &[u8]) -> ImageKind {
     if Magic::identify(content) == Magic::Bitcode {
         return ImageKind::Bitcode;

@@ -1,8 +1,8 @@
-//! What is there, for the error that nothing matches.
+//! Collects the entry IDs or kinds of images that files hold, for the error that nothing matches.
 
 use std::collections::HashSet;
 
-/// What was met, as a selection would name it, each once and in file order.
+/// The collected names, as a selection would name them, without duplicates, in file order.
 #[derive(Debug, Default)]
 pub(super) struct Present {
     shown: Vec<String>,
@@ -17,12 +17,11 @@ impl Present {
         }
     }
 
-    /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.shown.len()
     }
 
-    /// Forgets all but the first ones.
+    /// Removes all but the first `kept`.
     pub(super) fn truncate(&mut self, kept: usize) {
         for shown in self.shown.drain(kept.min(self.shown.len())..) {
             self.known.remove(&shown);

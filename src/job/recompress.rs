@@ -1,4 +1,4 @@
-//! Making bundles smaller: compressed anew, or without the code for some GPUs.
+//! Makes bundles smaller, by compressing them again or by removing the code for some GPUs.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -21,76 +21,76 @@ use crate::io::output::{self, Output};
 use crate::io::piece::{Piece, Sink, sum, total_len};
 use crate::scan::{Budget, Format, KnownId, Selection, Wide, bundle_sections, file_kind};
 
-/// The largest alignment that is kept: that of memory pages.
+/// The largest alignment that is kept: the size of a memory page.
 const ALIGNMENT_MAX: u64 = 4096;
 
-/// Compresses the bundles of a file anew, and leaves code objects out.
+/// Compresses the bundles of a file again, and removes code objects.
 ///
-/// The file holds bundles, one or many in a row, or is an ELF file with bundles in its `.hip_fatbin` section.
+/// The file holds one bundle or several in a row, or is an ELF file with bundles in its `.hip_fatbin` section.
 ///
-/// # Which form a bundle gets
+/// # Form
 ///
-/// The smallest of these, and of equal ones the first:
+/// Each bundle is written in the smallest of these forms; among forms of equal size, in the first:
 ///
-/// 1. as it was, unless code objects of it are left out;
-/// 2. compressed anew;
-/// 3. plain, unless the place where it ends would be lost: that of a text bundle that was compressed, or of any bundle that
-///    was compressed together with something behind it.
+/// 1. unchanged, unless code objects are removed from it;
+/// 2. compressed again;
+/// 3. plain, unless the offset of its end would be lost: that of a text bundle that was compressed, or of any bundle
+///    that was compressed together with data after it.
 ///
-/// With [`compression`](Self::compression) `None`, every bundle is plain, and a place that would be lost is an error unless
-/// nothing follows.
+/// If [`compression`](Self::compression) is `None`, every bundle is plain, and losing the offset of an end is an error
+/// unless nothing follows.
 ///
-/// # Where it goes
+/// # Location
 ///
-/// In an ELF file each bundle stays at its offset, since the program has its address; what it no longer needs becomes a
-/// hole in the file. A bundle whose form does not fit before what follows it is an error. So is a section that shares
-/// bytes with bundles, as neither can be rewritten without the other.
+/// In an ELF file each bundle stays at its offset, since the program contains its address. The space that it no longer
+/// needs becomes a hole in the file. A bundle whose form does not fit before the data that follows is an error. So is a
+/// section that shares bytes with bundles, because neither can be rewritten without the other.
 ///
-/// Bundles in a row move together. Each begins at the first offset behind the one before it that is a multiple of the
-/// same power of two, up to 4096, as its old offset, and of no higher one. All that stands behind the last bundle is
-/// kept, zeros too.
+/// Bundles in a row move together. Each begins at the first offset after the previous one that is a multiple of the
+/// same power of two as its old offset, up to 4096, and not of a higher one. Everything after the last bundle is kept,
+/// including zeros.
 ///
-/// So a file of plain bundles that is recompressed comes back byte by byte when it is recompressed again without
-/// compression, if nothing was left out and each bundle begins as near to the one before it as some power of two up to
-/// 4096 allows: one behind another without padding, or where a page begins. What is lost of other files is padding
-/// between bundles that no such alignment asks for, and that a bundle was compressed before. An ELF file of plain bundles
-/// always comes back, since nothing in it moves.
+/// So recompressing a file of plain bundles, and then recompressing the result without compression, restores it byte by
+/// byte if nothing was removed and each bundle begins as near to the previous one as some power of two up to 4096
+/// allows: directly after it without padding, or at the start of a page. In other files, two things are lost: padding
+/// between bundles that no such alignment requires, and the compression of bundles that were compressed before. An ELF
+/// file of plain bundles is always restored, since nothing in it moves.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Recompress {
     /// The file to read.
     pub input: PathBuf,
-    /// The file to write, which may be the same.
+    /// The file to write, which may be the input.
     pub output: PathBuf,
-    /// How the bundles are compressed; `None` leaves them plain.
+    /// The compression of the bundles; `None` writes them plain.
     pub compression: Option<Compression>,
-    /// If there is one, only the code objects that it takes are kept, and those of hosts.
+    /// The code objects to keep, besides those of hosts; `None` keeps all.
     pub keep: Option<Selection>,
-    /// The code objects that it takes are left out.
+    /// The code objects to remove.
     pub drop: Option<Selection>,
-    /// How much compressed bundles may inflate to.
+    /// Limits on the inflated size of compressed bundles.
     pub limits: Limits,
 }
 
-/// What came of it.
+/// The result of recompressing a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recompressed {
-    /// How many bundles there are.
+    /// The number of bundles.
     pub bundles: usize,
-    /// How many of them are as they were, because they would have become larger.
+    /// The number of bundles left unchanged because they would have become larger.
     pub unchanged: usize,
-    /// How many code objects were left out.
+    /// The number of removed code objects.
     pub dropped: usize,
-    /// What the bundles took before, in bytes.
+    /// The size of the bundles before, in bytes.
     pub before: u64,
-    /// What they take now.
+    /// The size of the bundles after, in bytes.
     pub after: u64,
-    /// The bytes of the file that have become holes.
+    /// The number of bytes of the file that became holes.
     pub holes: u64,
 }
 
 impl Recompress {
-    /// The bundles are compressed in the default way, and all of their code objects are kept.
+    /// Compresses the bundles with the default settings and keeps all code objects.
     pub fn new(input: impl Into<PathBuf>, output: impl Into<PathBuf>) -> Self {
         let compression = Some(Compression::default());
         Self {
@@ -106,11 +106,12 @@ impl Recompress {
     /// Writes the file.
     ///
     /// # Errors
-    /// Any of [`Error`]; the output is then what it was before. [`Error::Unsupported`] if there is nothing to compress,
-    /// [`Error::NoMatch`] if a pattern of `keep` or all of `drop` take nothing. [`Error::Refused`] of the kind
-    /// [`NotFound`](ErrorKind::NotFound) if nothing for a device is left, [`Limit`](ErrorKind::Limit) if a bundle does not fit
-    /// where it is, [`Unsupported`](ErrorKind::Unsupported) if sections overlap, if the end of a bundle would be lost, and, of a
-    /// bundle that loses code objects, if an ID cannot be written or a text bundle holds more than them.
+    /// Any [`Error`]; the output is then unchanged. [`Error::Unsupported`] if the file holds nothing to compress,
+    /// [`Error::NoMatch`] if a pattern of `keep` or all of `drop` match nothing. [`Error::Refused`] of the kind
+    /// [`NotFound`](ErrorKind::NotFound) if no code object for a device is left, [`Limit`](ErrorKind::Limit) if a
+    /// bundle does not fit at its offset, and [`Unsupported`](ErrorKind::Unsupported) if sections overlap or if the end
+    /// of a bundle would be lost. It is also `Unsupported` if a bundle loses code objects and has an ID that cannot be
+    /// written, or is a text bundle that holds other data too.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Recompressed> {
         let input = open(&self.input, Accept::Finite, self.limits.streamed)?;
         let work = Work {
@@ -144,19 +145,19 @@ impl Recompressed {
     }
 }
 
-/// A bundle without compression, and without what is left out of it.
+/// A bundle in its plain form, without the removed code objects.
 struct Plain<'p> {
     pieces: Vec<Piece<'p>>,
-    /// Whether anything is left out.
+    /// Whether code objects are removed.
     is_changed: bool,
-    /// Whether it is a text bundle, which ends only where the file does.
+    /// Whether it is a text bundle, which ends only at the end of the file.
     is_text: bool,
-    /// Whether it was compressed together with anything behind it that is not zero.
+    /// Whether it was compressed together with data after it that is not zero.
     has_tail: bool,
 }
 
 impl<'p> Plain<'p> {
-    /// With these members, or with all that it has if there are none given.
+    /// The plain form with the given members, or with all members if `members` is `None`.
     fn of(path: &Path, bundle: &'p Bundle<'_>, members: Option<&[Member<'p>]>) -> Result<Self> {
         let whole = bundle.whole().ok_or(Error::Internal("the bundle is not inflated"))?;
         let text = Text::of(bundle.beginning());
@@ -166,7 +167,7 @@ impl<'p> Plain<'p> {
                 format!("cannot drop entries of the text bundle at offset {offset}: it has text between its entries");
             return Err(Error::refused(ErrorKind::Unsupported, path, offset, reason));
         }
-        // A text bundle of nothing would be no bundle.
+        // A text bundle without entries would not be a bundle.
         let text = text.filter(|_| members.is_none_or(|members| !members.is_empty()));
         let mut pieces = match (members, text) {
             (None, _) => vec![Piece::Input(whole)],
@@ -181,42 +182,42 @@ impl<'p> Plain<'p> {
     }
 }
 
-/// What a bundle becomes.
+/// The form in which a bundle is written.
 #[derive(PartialEq, Eq)]
 enum Form {
-    /// The bytes that it has.
+    /// Its old bytes.
     AsItWas,
     /// A plain bundle.
     Plain,
-    /// A compressed one, which the output has already.
+    /// Compressed; the output already has it.
     Compressed,
 }
 
-/// The form of a bundle that was chosen.
+/// The chosen form of a bundle.
 struct Chosen {
     form: Form,
     /// Its length in bytes.
     len: u64,
-    /// Whether the bundle is left as it was because it would be larger otherwise.
+    /// Whether the bundle is unchanged because it would be larger otherwise.
     would_grow: bool,
 }
 
-/// The work under way.
+/// The state of a recompression.
 struct Work<'j> {
     job: &'j Recompress,
     data: Slice<'j>,
     output: Output,
-    /// What all bundles may come to, as in a search.
+    /// The limit on the total inflated size of all bundles, as in a search.
     budget: Budget,
-    /// How many bytes of the output there are.
+    /// The length of the output so far, in bytes.
     position: u64,
     result: Recompressed,
     keep: Option<Unmatched<'j>>,
-    /// Whether `drop` took anything.
+    /// Whether `drop` matched anything.
     drops: bool,
-    /// What is there.
+    /// The entry IDs in the file.
     present: Present,
-    /// How many code objects of devices are left.
+    /// The number of remaining code objects for devices.
     left: usize,
 }
 
@@ -231,7 +232,7 @@ impl<'j> Work<'j> {
         self.finish()
     }
 
-    /// Bundles in a row, which move together.
+    /// Rewrites bundles in a row, which move together.
     fn sequence(&mut self, observer: &mut Observer<'_>) -> Result<()> {
         let mut bundles = Bundles::new(self.data, &Wide, Inflate::Whole).with_limits(self.job.limits);
         let mut end = 0;
@@ -245,11 +246,11 @@ impl<'j> Work<'j> {
             self.bundle(&bundle, None, observer)?;
             end = bundle.range()?.end;
         }
-        // Whether it is padding, nobody can tell.
+        // It may be more than padding, so it is kept.
         if self.result.bundles > 0 { self.copy(end..self.data.len()) } else { Ok(()) }
     }
 
-    /// The sections of a program, in which each bundle keeps its place.
+    /// Rewrites the sections of a program, in which each bundle stays at its offset.
     fn program(&mut self, observer: &mut Observer<'_>) -> Result<()> {
         for section in bundle_sections(self.data)? {
             let end = section.offset().saturating_add(section.len());
@@ -268,12 +269,13 @@ impl<'j> Work<'j> {
         self.copy(self.position..self.data.len())
     }
 
-    /// A fat object is linked as what it is, and would be none any more: it is not for this job.
+    /// Whether the bundle is a fat object, which this job rejects: linkers need it as an object, and a rewritten one
+    /// would no longer be one.
     fn is_fat_object(&self, bundle: &Bundle<'_>) -> Result<bool> {
         Ok(Wide::form_of(bundle).with_path(self.data.path())? == Format::FatObject)
     }
 
-    /// Writes a bundle anew, into `room` bytes if it must stay where it is.
+    /// Rewrites a bundle, into `room` bytes if it must stay at its offset.
     fn bundle(&mut self, bundle: &Bundle<'_>, room: Option<u64>, observer: &mut Observer<'_>) -> Result<()> {
         let path = self.data.path();
         self.budget.take_bundle(bundle).map_err(|(what, limit)| {
@@ -295,7 +297,7 @@ impl<'j> Work<'j> {
         room.map_or(Ok(()), |room| self.leave_hole(room, bundle.stored_len()?, chosen.len))
     }
 
-    /// The form that a bundle gets.
+    /// Chooses the form of a bundle.
     fn choose(&mut self, bundle: &Bundle<'_>, plain: &Plain<'_>, observer: &mut Observer<'_>) -> Result<Chosen> {
         let kept = (!plain.is_changed).then_some((Form::AsItWas, bundle.stored_len()?));
         let plain_len = total_len(&plain.pieces)?;
@@ -316,7 +318,8 @@ impl<'j> Work<'j> {
         Ok(Chosen { form, len, would_grow })
     }
 
-    /// Writes a bundle compressed, where it goes if no other form is smaller. Returns its length in bytes.
+    /// Compresses a bundle directly into the output, where it stays if no other form is smaller. Returns its length in
+    /// bytes.
     fn deflate(&mut self, plain: &Plain<'_>, compression: &Compression, observer: &mut Observer<'_>) -> Result<u64> {
         let mut tell = |done, total| observer(Event::Progress { done, total });
         let (to, meter) = (&mut self.output.writer()?, &mut Meter::new(&mut tell));
@@ -336,7 +339,7 @@ impl<'j> Work<'j> {
         }
     }
 
-    /// Leaves out what a bundle does not need of its room.
+    /// Skips the part of its room that a bundle does not need.
     fn leave_hole(&mut self, room: u64, before: u64, after: u64) -> Result<()> {
         let hole = room.checked_sub(after).ok_or(Error::Internal("a bundle is larger than its room"))?;
         self.output.skip(hole)?;
@@ -344,13 +347,13 @@ impl<'j> Work<'j> {
         self.advance(hole)
     }
 
-    /// Counts bytes of the output.
+    /// Adds to the length of the output.
     fn advance(&mut self, len: u64) -> Result<()> {
         self.position = sum([self.position, len])?;
         Ok(())
     }
 
-    /// The code objects that are kept, by their index; none if all are.
+    /// The indices of the code objects to keep; `None` if all are kept.
     fn kept(&mut self, bundle: &Bundle<'_>) -> Option<Vec<usize>> {
         let kept = (0..).zip(&bundle.entries).filter(|(_, entry)| self.keeps(&KnownId::of(&entry.id, Format::Bundle)));
         let kept: Vec<usize> = kept.map(|(index, _)| index).collect();
@@ -396,7 +399,7 @@ impl<'j> Work<'j> {
     }
 }
 
-/// A text bundle ends where the file does, unless it is compressed.
+/// Fails if the end of a text bundle would be lost: unless it is compressed, it ends only at the end of the file.
 fn ensure_it_ends(data: Slice<'_>, bundle: &Bundle<'_>, plain: &Plain<'_>, form: &Form) -> Result<()> {
     let is_last = bundle.range()?.end >= data.len();
     let next = match form {
@@ -414,7 +417,7 @@ fn member<'c>((id, content): &'c (String, Content<'_>)) -> Member<'c> {
     Member { id: id.clone(), content: content.as_slice() }
 }
 
-/// The code objects of a bundle that are kept, with their IDs.
+/// The code objects of a bundle to keep, with their IDs.
 fn contents<'b>(path: &Path, bundle: &'b Bundle<'_>, kept: &[usize]) -> Result<Vec<(String, Content<'b>)>> {
     check_size(path, bundle, kept.iter().copied())?;
     let content = |&index: &usize| {
@@ -435,20 +438,20 @@ fn range_of<'d>(data: Slice<'d>, range: &Range<u64>) -> Result<Slice<'d>> {
     len.and_then(|len| data.slice(range.start, len)).ok_or(Error::Internal("no such range in the file"))
 }
 
-/// The first offset from `position` that has the same alignment as `offset`, and no higher one: by that, the bundle can
-/// go back to where it was.
+/// The first offset from `position` on with exactly the alignment of `offset`, so that the bundle can be moved back to
+/// its old offset later.
 fn first_aligned_as(offset: u64, position: u64) -> u64 {
     let wanted = alignment(offset);
     let first = position.checked_next_multiple_of(wanted).unwrap_or(u64::MAX);
     if alignment(first) == wanted { first } else { first.saturating_add(wanted) }
 }
 
-/// The largest power of two that an offset is a multiple of, up to that of memory pages.
+/// The largest power of two that divides an offset, up to the size of a memory page.
 fn alignment(offset: u64) -> u64 {
     if offset == 0 { ALIGNMENT_MAX } else { 1 << offset.trailing_zeros().min(ALIGNMENT_MAX.trailing_zeros()) }
 }
 
-/// What all code objects of a bundle are aligned to.
+/// The common alignment of all code objects of a bundle.
 fn bundle_alignment(bundle: &Bundle<'_>) -> std::num::NonZeroU32 {
     let starts = bundle.entries.iter().flat_map(|entry| &entry.parts).filter_map(|part| match part {
         Part::Range(range) if !range.is_empty() => Some(alignment(range.start)),

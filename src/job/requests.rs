@@ -1,4 +1,4 @@
-//! The requests of an unbundling, and which entries of a bundle may serve them.
+//! Matches the requests of an unbundling with the entries of a bundle.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
@@ -8,39 +8,40 @@ use crate::bytes;
 use crate::container::Entry;
 use crate::id::{Compatibility, EntryId, Rules};
 
-/// The open requests, found by name or processor, so that not every entry is compared with every request.
+/// The open requests, indexed by name and processor to avoid comparing every entry with every request.
 pub(super) struct Requests<'j> {
     ids: Vec<&'j EntryId>,
     rules: Rules,
     open: BTreeSet<usize>,
-    /// The open requests for each processor, which an entry has in common with every request that it fits.
+    /// The open requests for each processor. An entry fits only requests for its own processor.
     processors: HashMap<&'j str, BTreeSet<usize>>,
     /// The open requests whose target ID LLVM would drop.
     dropped: BTreeSet<usize>,
-    /// The requests with each written form.
+    /// The requests by written form.
     written: HashMap<String, Vec<usize>>,
-    /// The requests with each spelling.
+    /// The requests by spelling.
     spelled: HashMap<String, Vec<usize>>,
 }
 
 /// An entry of a bundle that may serve a request.
 pub(super) struct Candidate<'b> {
-    /// Which entry of the bundle.
+    /// The index of the entry in the bundle.
     pub(super) index: usize,
     pub(super) id: EntryId,
-    /// Its ID as the bundle has it.
+    /// The ID as recorded in the bundle.
     pub(super) text: &'b [u8],
 }
 
 impl<'j> Requests<'j> {
-    /// How an entry finds its request. Each rule is tried on all entries of a bundle, in file order, before the next one is.
+    /// The rules by which an entry finds its request. Each rule is tried on all entries of a bundle, in file order,
+    /// before the next one.
     const RULES: [fn(&Self, &Candidate<'_>) -> Option<usize>; 6] = [
-        // The entry has the name of the request: as the request is written, which is how LLVM compares them, as it was
-        // spelled, or as both would be written.
+        // The names match: in the written form of the request, which is how LLVM compares them, in its spelling, or in
+        // the written forms of both.
         Self::by_written_form,
         Self::by_spelling,
         Self::by_same_written_form,
-        // The first request for exactly its target, then the first that it is compatible with.
+        // The first request for exactly the target of the entry, then the first compatible one.
         Self::by_exact_target,
         Self::by_compatible_target,
         // The first request that LLVM would have written without its target ID.
@@ -68,12 +69,12 @@ impl<'j> Requests<'j> {
         new
     }
 
-    /// Whether no request is open any more.
+    /// Whether all requests are served.
     pub(super) fn are_served(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// The entries with an ID, without those that repeat the ID of another. A repetition that fits an open request is
+    /// The entries with a valid ID, without those that repeat an earlier ID. A repetition that fits an open request is
     /// reported.
     pub(super) fn candidates<'b>(&self, entries: &'b [Entry], observer: &mut Observer<'_>) -> Vec<Candidate<'b>> {
         let (mut seen, mut reported) = (HashSet::new(), HashSet::new());
@@ -90,12 +91,12 @@ impl<'j> Requests<'j> {
         candidates
     }
 
-    /// The open requests that an entry fits, in their order.
+    /// The open requests that an entry fits, in request order.
     pub(super) fn fitting(&self, entry: &EntryId) -> impl Iterator<Item = usize> {
         self.compared(entry).filter(|(_, outcome)| outcome.is_compatible()).map(|(request, _)| request)
     }
 
-    /// The open requests that an entry fits only because LLVM drops unknown target IDs, in their order.
+    /// The open requests that an entry fits only because LLVM drops unknown target IDs, in request order.
     pub(super) fn fitting_without_target_id(&self, entry: &EntryId) -> impl Iterator<Item = usize> {
         let own = entry.target_id();
         let requests = match own.is_dropped_by_llvm() {
@@ -106,13 +107,13 @@ impl<'j> Requests<'j> {
         requests.into_iter().flatten().copied().filter(move |&request| self.ids.get(request).is_some_and(is_exact))
     }
 
-    /// The open requests for the processor of an entry, in their order.
+    /// The open requests for the processor of an entry, in request order.
     fn compared(&self, entry: &EntryId) -> impl Iterator<Item = (usize, Compatibility)> {
         let requests = self.processors.get(entry.target_id().processor()).into_iter().flatten();
         requests.filter_map(|&request| Some((request, entry.compatibility(self.ids.get(request)?, self.rules))))
     }
 
-    /// Decides which of the candidates serves which open request, by one rule after another, and closes these requests.
+    /// Assigns candidates to open requests, rule by rule, and closes these requests.
     pub(super) fn assign<'c, 'b>(&mut self, candidates: &'c [Candidate<'b>]) -> Vec<(usize, &'c Candidate<'b>)> {
         let mut served = Vec::new();
         let mut left: Vec<&Candidate<'_>> = candidates.iter().collect();
@@ -152,7 +153,7 @@ impl<'j> Requests<'j> {
         self.fitting_without_target_id(&candidate.id).next()
     }
 
-    /// The first open request with a name.
+    /// The first open request with this name.
     fn named(&self, names: &HashMap<String, Vec<usize>>, name: &str) -> Option<usize> {
         names.get(name)?.iter().copied().find(|request| self.open.contains(request))
     }
@@ -166,8 +167,8 @@ impl<'j> Requests<'j> {
         }
     }
 
-    /// Reports the comparisons that LLVM makes to unbundle a file: of each entry with one open request after another,
-    /// until it fits one.
+    /// Reports the comparisons that LLVM makes to unbundle a file: each entry with the open requests in turn, until it
+    /// fits one.
     pub(super) fn explain(&self, candidates: &[Candidate<'_>], observer: &mut Observer<'_>) {
         let mut open = self.open.clone();
         for candidate in candidates {
@@ -176,7 +177,7 @@ impl<'j> Requests<'j> {
         }
     }
 
-    /// Reports the comparisons that LLVM makes to unbundle an archive: of each entry with every request.
+    /// Reports the comparisons that LLVM makes to unbundle an archive: each entry with every request.
     pub(super) fn explain_all(&self, candidates: &[Candidate<'_>], observer: &mut Observer<'_>) {
         for candidate in candidates {
             for &request in &self.open {
@@ -185,7 +186,7 @@ impl<'j> Requests<'j> {
         }
     }
 
-    /// Whether an entry fits a request, which is reported.
+    /// Whether an entry fits a request. Reports the comparison.
     fn explain_one(&self, entry: &EntryId, request: usize, observer: &mut Observer<'_>) -> bool {
         let Some(request) = self.ids.get(request) else { return false };
         let outcome = entry.compatibility(request, self.rules);
@@ -199,7 +200,7 @@ impl Candidate<'_> {
         bytes::text(self.text)
     }
 
-    /// Reports that the entry, which names no processor, serves a request for a GPU.
+    /// Reports that the entry, which has no processor, serves a request for a GPU.
     pub(super) fn report_guess(&self, request: &EntryId, observer: &mut Observer<'_>) {
         if self.id.target_id().is_empty() && request.names_gpu() {
             observer(Event::NoProcessor { entry: &self.id, request });

@@ -6,14 +6,14 @@ use crate::container::Entry;
 use crate::container::sequence::Bundle;
 use crate::error::{Error, Malformed, Result};
 
-/// How often the bytes of a bundle may be written.
+/// The maximum total size of code objects, as a multiple of the size of their bundle.
 const SHARED_MAX: u64 = 16;
 
-/// Checks that the total size of some code objects of a bundle, given by their index, is within the limit. Without overlaps it
-/// is less than the size of the bundle.
+/// Checks that the total size of some code objects of a bundle, given by their indices, is within the limit. Without
+/// overlaps it is less than the size of the bundle.
 ///
 /// # Errors
-/// [`Malformed::Value`] if they do.
+/// [`Malformed::Value`] if the limit is exceeded.
 pub(super) fn check_size(path: &Path, bundle: &Bundle<'_>, taken: impl Iterator<Item = usize>) -> Result<()> {
     let len = bundle.compressed.map_or_else(|| bundle.stored_len(), |recorded| Ok(recorded.inflated))?;
     let sizes = taken.filter_map(|index| bundle.entries.get(index)).map(Entry::size);

@@ -1,4 +1,4 @@
-//! Unbundling: chosen code objects out of one file.
+//! Unbundles selected code objects from one file.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -22,21 +22,22 @@ pub struct Unbundle {
     pub input: PathBuf,
     /// Its type.
     pub file_type: FileType,
-    /// The entries that are wanted and where each goes.
+    /// The requested entries, and the output for each.
     pub requests: Vec<(EntryId, PathBuf)>,
-    /// What counts as compatible.
+    /// The rules of compatibility.
     pub rules: Rules,
-    /// A request that no entry serves gets an empty file. A file without any bundle is the host's code object.
+    /// Whether entries may be missing: a request that no entry serves then gets an empty file, and a file without a
+    /// bundle is treated as the host's code object.
     pub allow_missing: bool,
-    /// Report each comparison of an entry with a request as [`Event::Compared`].
+    /// Whether to report each comparison of an entry with a request as [`Event::Compared`].
     pub explain: bool,
-    /// How much of compressed bundles to inflate.
+    /// The extent to which compressed bundles are inflated.
     pub inflate: Inflate,
-    /// What the file may inflate to.
+    /// Limits on the inflated size of the file.
     pub limits: Limits,
 }
 
-/// The outputs of the requests that an entry serves.
+/// The outputs for the requests that an entry serves.
 struct Staged {
     outputs: Vec<Option<Output>>,
     /// Whether the file holds a bundle.
@@ -44,7 +45,8 @@ struct Staged {
 }
 
 impl Unbundle {
-    /// Every request must be served, by the rules of target IDs; nothing is reported that LLVM does not report.
+    /// Unbundles by the rules of target IDs. Every request must be served; events that LLVM does not report are not
+    /// reported.
     pub fn new(input: impl Into<PathBuf>, file_type: FileType, requests: Vec<(EntryId, PathBuf)>) -> Self {
         Self {
             input: input.into(),
@@ -58,16 +60,16 @@ impl Unbundle {
         }
     }
 
-    /// Writes the code objects. Each request gets an entry of the first bundle that has one for it: the entry with its own
-    /// name, or else the first that is compatible with it and not taken.
+    /// Writes the code objects. Each request gets an entry of the first bundle that can serve it: the entry with its
+    /// exact name, otherwise the first compatible one that is not taken.
     ///
     /// # Errors
-    /// Any of [`Error`], [`Error::MissingEntries`] among them; all outputs are then what they were before.
+    /// Any [`Error`], including [`Error::MissingEntries`]. All outputs are then unchanged.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
         self.run_on(&open(&self.input, Accept::Any, self.limits.streamed)?, observer)
     }
 
-    /// Writes the code objects of an input that is open.
+    /// Writes the code objects of an open input.
     ///
     /// # Errors
     /// As [`Unbundle::run`].
@@ -76,8 +78,8 @@ impl Unbundle {
         output::commit(input.vouch_for(staged)?)
     }
 
-    /// Does the work of [`Unbundle::run_on`], but puts no output in place. Returns for each request whether an entry serves
-    /// it.
+    /// Does the work of [`Unbundle::run_on`] without putting any output in place. Returns for each request whether an
+    /// entry serves it.
     ///
     /// # Errors
     /// As [`Unbundle::run`].
@@ -100,7 +102,7 @@ impl Unbundle {
         while !requests.are_served()
             && let Some(bundle) = bundles.next().transpose()?
         {
-            // A compressed container around something else counts as a bundle without bytes.
+            // A compressed container around something that is not a bundle counts as a bundle without bytes.
             is_bundle |= bundle.inflated_len > 0;
             if let Some(inflation) = bundle.inflation {
                 observer(Event::Inflated(inflation));
@@ -129,7 +131,7 @@ impl Unbundle {
         self.requests.iter().zip(staged.outputs).map(complete).collect()
     }
 
-    /// Writes the code objects of all entries of the bundle that serve a request which is still open.
+    /// Writes the code objects of all entries of the bundle that serve an open request.
     fn serve(
         &self,
         bundle: &sequence::Bundle<'_>,
@@ -151,7 +153,7 @@ impl Unbundle {
         }
         let entries = served.iter().map(|(_, candidate)| candidate.index);
         let mut wanted: Vec<(usize, &mut Output)> = entries.zip(&mut staged).collect();
-        // An empty file for what is missing is right only if nothing is wrong with what is there.
+        // Missing entries may be replaced by empty files only if the rest of the file is valid.
         if wanted.is_empty() && !self.allow_missing {
             return Ok(());
         }

@@ -1,9 +1,9 @@
-//! Unbundling an archive: from a library of bundles to one library for each target.
+//! Unbundles an archive: from a library of bundles to one library for each target.
 //!
-//! As LLVM 22.1.8 does it, with the entries of a bundle in file order. For every member, every entry and every request
-//! that the entry is compatible with, the request's archive gets a member
-//! `<stem of the member>-<entry ID><stem of the member><extension>`, in which `_` stands for `:`. Several entries may
-//! serve a request, and an entry may serve several requests.
+//! Follows LLVM 22.1.8, with the entries of a bundle in file order. For every member, every entry and every request
+//! that the entry is compatible with, the request's archive gets a member `<stem of the member>-<entry ID><stem of the
+//! member><extension>`, in which `_` replaces `:`. Several entries may serve one request, and one entry may serve
+//! several requests.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -30,44 +30,44 @@ use crate::io::output::{self, Output};
 pub struct UnbundleArchive {
     /// The archive to read.
     pub input: PathBuf,
-    /// The entries that are wanted and the archive that each goes to.
+    /// The requested entries, and the output archive for each.
     pub requests: Vec<(EntryId, PathBuf)>,
-    /// What counts as compatible.
+    /// The rules of compatibility.
     pub rules: Rules,
-    /// A request that no entry serves gets an empty archive.
+    /// Whether entries may be missing: a request that no entry serves then gets an empty archive.
     pub allow_missing: bool,
-    /// First check that no member holds entries which must not stand in one bundle.
+    /// Whether to check first that no member holds entries that must not be in one bundle.
     pub check: bool,
-    /// Report each comparison of an entry with a request as [`Event::Compared`].
+    /// Whether to report each comparison of an entry with a request as [`Event::Compared`].
     pub explain: bool,
-    /// What each compressed bundle in a member may inflate to.
+    /// Limits on the inflated size of each compressed bundle in a member.
     pub limits: Limits,
 }
 
-/// An entry that goes into the archive of a request.
+/// An entry chosen for the archive of a request.
 struct Chosen<'l> {
-    /// The name of the member that it is from.
+    /// The name of its member.
     member: &'l [u8],
     id: Rc<RecordedId>,
     content: Kept<'l>,
 }
 
-/// A bundle entry ID, and how it is recorded.
+/// A bundle entry ID, and its recorded form.
 struct RecordedId {
     recorded: Vec<u8>,
     parsed: EntryId,
 }
 
-/// What goes into the archives.
+/// The contents of the archives to write.
 struct Choice<'j, 'l> {
     requests: Requests<'j>,
-    /// For each request, in the order of the archive that is read.
+    /// The chosen entries of each request, in the order of the input archive.
     of_requests: Vec<Vec<Chosen<'l>>>,
     ids: Ids,
     aside: Aside,
 }
 
-/// The bundle entry IDs that were met, once each.
+/// The distinct bundle entry IDs found so far.
 #[derive(Default)]
 struct Ids(HashMap<Vec<u8>, Rc<RecordedId>>);
 
@@ -79,7 +79,7 @@ impl Ids {
 }
 
 impl UnbundleArchive {
-    /// Every request must be served, by the rules of target IDs; members are not checked.
+    /// Unbundles by the rules of target IDs. Every request must be served; members are not checked.
     pub fn new(input: impl Into<PathBuf>, requests: Vec<(EntryId, PathBuf)>) -> Self {
         Self {
             input: input.into(),
@@ -95,7 +95,7 @@ impl UnbundleArchive {
     /// Writes the archives.
     ///
     /// # Errors
-    /// Any of [`Error`], [`Error::NoCodeObject`] among them; all outputs are then what they were before.
+    /// Any [`Error`], including [`Error::NoCodeObject`]. All outputs are then unchanged.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
         let library = Library::open(open(&self.input, Accept::Any, self.limits.streamed)?, self.limits)?;
         let staged = self.stage(&library, observer);
@@ -114,7 +114,7 @@ impl UnbundleArchive {
             aside: Aside::new(&self.input),
         };
         let members = library.members()?;
-        // Reading the members and writing the archives are the work.
+        // Progress counts the bytes of the members read and of the archives written.
         let mut total = members.iter().map(Member::size).fold(0, u64::saturating_add);
         let mut done = 0_u64;
         for member in members {
@@ -142,7 +142,7 @@ impl UnbundleArchive {
         Ok(outputs)
     }
 
-    /// Adds the entries of a bundle to what was chosen for each request.
+    /// Adds the entries of a bundle to the choice of each request.
     fn choose<'l>(
         &self,
         member: &Member<'l>,
@@ -175,7 +175,7 @@ impl UnbundleArchive {
         Ok(())
     }
 
-    /// The members of an archive that is written.
+    /// The members of an archive to write.
     fn new_members<'l>(&self, chosen: &[Chosen<'l>], aside: &'l Input, len: u64) -> Result<Vec<NewMember<'l>>> {
         let mut names = MemberNames::new(&self.input, len);
         let member = |Chosen { member, id, content }: &Chosen<'l>| {
@@ -185,8 +185,9 @@ impl UnbundleArchive {
         chosen.iter().map(member).collect()
     }
 
-    /// For one processor, a feature is set in all entries of a bundle or in none. As in LLVM, each entry is held
-    /// against the first of its processor in the order of their texts, which may set features that it does not.
+    /// Checks that all entries of a bundle with the same processor set the same features. As in LLVM, each entry is
+    /// compared with the first one of its processor in the order of their texts. That entry may set features that the
+    /// other leaves open.
     fn check(&self, library: &Library) -> Result<()> {
         for member in library.members()? {
             let mut entries: Vec<(String, EntryId)> = Vec::new();
@@ -214,12 +215,12 @@ impl UnbundleArchive {
     }
 }
 
-/// Whether an entry sets a feature that the other leaves open.
+/// Whether `id` sets a feature that `other` leaves open.
 fn sets_more(id: &EntryId, other: &EntryId) -> bool {
     id.target_id().features().any(|(name, _)| other.target_id().features().all(|(other, _)| other != name))
 }
 
-/// The name of a code object in the archive that it goes to. It is never a path.
+/// The name of a code object in its output archive. It is never a path.
 fn member_name(member: &[u8], entry: &[u8], id: &EntryId) -> Vec<u8> {
     let FileName { stem, extension } = FileName::of(member);
     let target = id.target_id().to_string();
@@ -229,7 +230,7 @@ fn member_name(member: &[u8], entry: &[u8], id: &EntryId) -> Vec<u8> {
         _ => extension,
     };
     let mut name = [stem, b"-", entry, stem, extension].concat();
-    // Not every file system takes a colon.
+    // Not every file system allows a colon.
     name.iter_mut().filter(|byte| **byte == b':').for_each(|byte| *byte = b'_');
     harmless(&name, Slashes::Replace)
 }

@@ -1,26 +1,25 @@
-//! Targets and kinds that a selection names and that took nothing, for the error that says so.
+//! Tracks the targets and kinds of a selection that match nothing, for the error that lists them.
 
 use std::collections::HashSet;
 
 use crate::error::Want;
 use crate::scan::{KnownId, Selection};
 
-/// A selection, and what of it has taken a code object so far.
+/// A selection, and the parts of it that have matched a code object so far.
 pub(super) struct Unmatched<'s> {
     selection: &'s Selection,
-    /// The numbers of the targets that did, and behind those of all targets the numbers of the kinds, in the order in which
-    /// they first did.
+    /// The indices of the matched targets and kinds, in the order of their first match. Kinds are numbered after all
+    /// targets.
     matched: Vec<usize>,
     known: HashSet<usize>,
 }
 
 impl<'s> Unmatched<'s> {
-    /// All of a selection.
     pub(super) fn of(selection: &'s Selection) -> Self {
         Self { selection, matched: Vec::new(), known: HashSet::new() }
     }
 
-    /// Whether the selection takes a code object with this ID; what takes it is no longer unmatched.
+    /// Whether the selection matches a code object with this ID. Records the parts that match.
     pub(super) fn takes(&mut self, id: &KnownId) -> bool {
         let is_taken = self.selection.takes_id(id);
         if is_taken && self.known.len() < self.wants() {
@@ -34,19 +33,19 @@ impl<'s> Unmatched<'s> {
         is_taken
     }
 
-    /// How many targets and kinds have taken something.
+    /// The number of matched targets and kinds.
     pub(super) fn len(&self) -> usize {
         self.matched.len()
     }
 
-    /// Forgets that all but the first ones did, and returns these.
+    /// Removes all but the first `kept` matches, and returns the removed ones.
     pub(super) fn truncate(&mut self, kept: usize) -> Vec<usize> {
         let forgotten: Vec<usize> = self.matched.drain(kept.min(self.matched.len())..).collect();
         self.known.retain(|want| !forgotten.contains(want));
         forgotten
     }
 
-    /// What took nothing: in no file, and only in what `elsewhere` took.
+    /// The parts of the selection that match in no file, and those that match only in `elsewhere`.
     pub(super) fn into_wants(self, elsewhere: &HashSet<usize>) -> (Vec<Want>, Vec<Want>) {
         let Selection { targets, kinds, .. } = self.selection;
         let targets = targets.iter().map(|pattern| Want::Target(pattern.as_str().to_owned()));

@@ -1,4 +1,4 @@
-//! Unpackaging: chosen images out of whatever holds offload binaries.
+//! Unpackages selected images from offload binaries, wherever a file holds them.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -26,24 +26,25 @@ use crate::io::meter::Meter;
 use crate::io::output::{self, Manner, Output};
 use crate::scan::{Budget, Finding, Found, Scan};
 
-/// More kinds of images than anyone reads of.
+/// The maximum number of kinds of images that are listed.
 const PRESENT_MAX: usize = 1000;
 
-/// How deep offload binaries may lie in offload binaries.
+/// The maximum depth of offload binaries inside offload binaries.
 const NESTED_MAX: u32 = 8;
 
 /// Unpackages images.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Unpackage {
-    /// The file to read: offload binaries, an object, library or program with a section of them, bitcode that embeds
-    /// them, or an archive of any of these.
+    /// The file to read: offload binaries; an object, library or program with a section of them; bitcode that embeds
+    /// them; or an archive of any of these.
     pub input: PathBuf,
-    /// Which images are wanted and where they go. Without a request all go to files with generated names.
+    /// The requests. If there are none, all images are written to files with generated names.
     pub requests: Vec<ImageRequest>,
-    /// The file of a request becomes an archive of all images that match it.
+    /// Whether the file of a request becomes an archive of all images that match it.
     pub archive: bool,
-    /// What compressed offload binaries may inflate to, and those that lie in images together.
+    /// Limits on the inflated size of compressed offload binaries, and on the total inflated size of those inside
+    /// images.
     pub limits: Limits,
 }
 
@@ -53,10 +54,10 @@ pub struct Unpackage {
 pub struct ImageRequest {
     /// The request as typed, for messages.
     pub arguments: String,
-    /// Where the last image that matches goes. Without it each goes to a file in the current directory, named
-    /// `<stem of the input>-<triple>[-<architecture>].<number>.<extension>`.
+    /// The file that gets the last matching image. Without it, each image is written to a file in the current directory
+    /// named `<stem of the input>-<triple>[-<architecture>].<number>.<extension>`.
     pub file: Option<PathBuf>,
-    /// What an image must have, all of it.
+    /// The conditions, all of which an image must meet.
     pub filters: Vec<Filter>,
 }
 
@@ -66,12 +67,12 @@ impl ImageRequest {
     }
 }
 
-/// Something that an image must have.
+/// A condition for an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Filter {
-    /// The offload kind, or none.
+    /// The offload kind; `None` matches images without one.
     Kind(Option<OffloadKind>),
-    /// A value for a key; images without the key have an empty one. The key `member` also stands for the name of the
+    /// The value of a key; images without the key have an empty value. The key `member` also matches the name of the
     /// archive member that the image is from.
     String {
         /// The key.
@@ -93,22 +94,23 @@ impl Filter {
     }
 }
 
-/// Whether a member has this name, which may leave out the directory that members of thin archives have.
+/// Whether a member has this name. The directory of a member of a thin archive may be omitted.
 fn is_name(member: &[u8], name: &[u8]) -> bool {
     member == name || member.rsplit(|&byte| byte == b'/').next() == Some(name)
 }
 
 impl Unpackage {
-    /// The images that each request asks for go to its file, or all to files with generated names.
+    /// Writes the images of each request to its file, or all images to files with generated names if there are no
+    /// requests.
     pub fn new(input: impl Into<PathBuf>, requests: Vec<ImageRequest>) -> Self {
         Self { input: input.into(), requests, archive: false, limits: Limits::default() }
     }
 
-    /// Writes the images. If there is no request, `out` gets a line for each file. A request without a match is no
-    /// error, but the observer is told.
+    /// Writes the images. If there are no requests, `out` gets a line for each file. A request without a match is not
+    /// an error, but is reported to the observer.
     ///
     /// # Errors
-    /// Any of [`Error`]; all files are then what they were before. A failing `out` is an [`Error::Io`] on the path `-`.
+    /// Any [`Error`]; all files are then unchanged. A failing `out` is an [`Error::Io`] on the path `-`.
     pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
         let input = open(&self.input, Accept::Any, self.limits.streamed)?;
         let everything = [ImageRequest::default()];
@@ -118,7 +120,7 @@ impl Unpackage {
         } else if self.archive && requests.iter().any(|request| request.file.is_none()) {
             return Err(Error::Usage("Image must have a 'file' argument."));
         }
-        // Whatever goes to a file of its own may be an offload binary again, and has to be looked at.
+        // An image that is written to a separate file may be an offload binary itself, so it must be examined.
         let in_part = !self.archive && requests.iter().all(|request| request.file.is_some());
         let inflate = if in_part { Inflate::AsNeeded } else { Inflate::Whole };
         let scan = Scan { inflate, limits: self.limits, ..Scan::default() };
@@ -137,38 +139,38 @@ impl Unpackage {
     }
 }
 
-/// What is found and staged so far.
+/// The images found and staged so far.
 struct Run<'j, 'o> {
     job: &'j Unpackage,
     requests: &'j [ImageRequest],
     observer: &'j mut Observer<'o>,
     served: Vec<Served>,
-    /// What is written under generated names, in order.
+    /// The outputs with generated names, in order.
     by_name: Vec<(OsString, Output)>,
-    /// The generated names, and which image each is for.
+    /// The generated names, each with the number of its image.
     taken: HashMap<OsString, usize>,
-    /// How many images were looked at: what tells one from another.
+    /// The number of images seen so far, which identifies the current one.
     seen: usize,
-    /// What the file holds: each kind of image once, up to [`PRESENT_MAX`].
+    /// The kinds of images in the file, without duplicates, up to [`PRESENT_MAX`].
     present: Present,
-    /// Whether members of an archive are told apart there.
+    /// Whether `present` distinguishes the members of an archive.
     by_member: bool,
-    /// What offload binaries in images may still inflate to. Each level may make a thousand bytes of one, so that all of them
-    /// share one limit.
+    /// The remaining limit on the inflated size of offload binaries in images. All levels share it, because each can
+    /// inflate one byte to a thousand.
     nested: Budget,
-    /// What goes into archives.
+    /// The images for archives.
     aside: Aside,
     member_names: MemberNames<'j>,
 }
 
-/// What a request has got.
+/// The results of a request.
 #[derive(Default)]
 struct Served {
     matches: usize,
-    /// How many names were generated.
+    /// The number of generated names.
     named: usize,
     last: Option<Output>,
-    /// For an archive: names, and which range of what was put aside each is.
+    /// The members of its archive: names and ranges in `aside`.
     members: Vec<(Vec<u8>, Range<u64>)>,
 }
 
@@ -210,7 +212,8 @@ impl<'j, 'o> Run<'j, 'o> {
         self.extract(binary, &last)
     }
 
-    /// Takes an image for the requests that want it. For those with a file, `last` notes which image was the last one.
+    /// Assigns an image to the requests that it matches. For those with a file, `last` records the index of the last
+    /// match.
     fn take(
         &mut self,
         binary: &Bundle<'_>,
@@ -247,7 +250,8 @@ impl<'j, 'o> Run<'j, 'o> {
         self.leaves(image, binary.content(index)?.as_slice(), NESTED_MAX, &by_name)
     }
 
-    /// Stages an image, or, if it is made of offload binaries again, their images, for the requests with these numbers.
+    /// Stages an image for the requests with these indices. If it consists of offload binaries, their images are staged
+    /// instead.
     fn leaves(&mut self, image: &ImageInfo, content: Slice<'_>, depth: u32, by_name: &[usize]) -> Result<()> {
         if Magic::identify(content.bytes()) != Magic::OffloadBinary {
             self.seen = self.seen.saturating_add(1);
@@ -269,7 +273,7 @@ impl<'j, 'o> Run<'j, 'o> {
         binaries.stopped_at().map_or(Ok(()), |offset| Err(trailing(content.path(), offset)))
     }
 
-    /// Stages the last image of each request that has a file, all in one pass over the offload binary.
+    /// Stages the last image of each request that has a file, in one pass over the offload binary.
     fn extract(&mut self, binary: &Bundle<'_>, last: &[Option<usize>]) -> Result<()> {
         let mut wanted = Vec::new();
         for ((request, served), last) in self.requests.iter().zip(&mut self.served).zip(last) {
@@ -284,8 +288,8 @@ impl<'j, 'o> Run<'j, 'o> {
         binary.extract(&mut wanted, &mut Meter::new(&mut tell))
     }
 
-    /// Stages an image under a generated name. As in LLVM numbers count within a request; one that another request has
-    /// given to another image is left out.
+    /// Stages an image under a generated name. As in LLVM, numbers count within a request; a name that another request
+    /// has given to another image is skipped.
     fn stage_by_name(&mut self, request: usize, image: &ImageInfo, content: Slice<'_>) -> Result<()> {
         let Some(served) = self.served.get_mut(request) else { return Err(Error::Internal("no such request")) };
         let name = loop {
@@ -298,14 +302,14 @@ impl<'j, 'o> Run<'j, 'o> {
             }
         };
         let mut output = Output::stage_as(name.as_ref(), Manner::Generated)?;
-        // There may be thousands of them, of which none should keep anything in memory.
+        // There may be thousands of outputs, so none may keep a buffer in memory.
         content.copy_to_file(output.writer()?.out, name.as_ref())?;
         self.taken.insert(name.clone(), self.seen);
         self.by_name.push((name, output));
         Ok(())
     }
 
-    /// Puts all in place and returns the generated names.
+    /// Puts all outputs in place and returns the generated names.
     fn finish(self, input: &Input, sources: &Sources<'_>) -> Result<Vec<OsString>> {
         let Self { job, requests, observer, served, by_name, present, aside, .. } = self;
         let (present, aside) = (present.into_shown(), aside.into_input()?);
@@ -334,21 +338,21 @@ impl<'j, 'o> Run<'j, 'o> {
             return Err(Error::overwrites_input(Path::new(name)));
         }
         let (names, named): (Vec<_>, Vec<_>) = by_name.into_iter().unzip();
-        // The members of new archives were set aside until now.
+        // The members of new archives were stored aside until now.
         input.ensure_unchanged()?;
         output::commit(named.into_iter().chain(by_path.into_iter().map(|(_, output)| output)).collect())?;
         Ok(names)
     }
 }
 
-/// Whether what is written to a path replaces what was written to it before, and does not follow it.
+/// Whether writing to a path replaces an earlier output at that path, rather than appending to it.
 fn is_replaced(path: &Path) -> bool {
     path.as_os_str() != "-" && path.metadata().map_or(true, |metadata| metadata.is_file())
 }
 
 impl Unpackage {
-    /// The name of an image in an archive: as in LLVM that of the member or the file that it is from. It is no way out of
-    /// a directory, and ends where it ends.
+    /// The name of an image in an archive. As in LLVM, it is the name of the member or file that the image is from. It
+    /// cannot lead out of a directory, and contains no character that would end it early.
     fn member_name(&self, member: Option<&[u8]>) -> Vec<u8> {
         let Some(member) = member else {
             let path = self.input.as_os_str().as_bytes();
@@ -357,7 +361,7 @@ impl Unpackage {
         let mut components = member.split(|&byte| byte == b'/');
         let leads_out = member.starts_with(b"/") || components.clone().any(|component| component == b"..");
         let name = if leads_out { components.next_back().unwrap_or_default() } else { member };
-        // Readers take a member without a name for the index.
+        // Readers treat a member without a name as the index.
         harmless(if name.is_empty() { b"_" } else { name }, Slashes::Keep)
     }
 }
@@ -377,7 +381,7 @@ fn trailing(path: &Path, offset: u64) -> Error {
     Error::malformed(path, Malformed::Trailing { what: "an offload binary", offset })
 }
 
-/// The name of a file for an image. It is never a path, whatever the image says of itself.
+/// The file name for an image. It is never a path, whatever the image contains.
 fn generated_name(input: &[u8], image: &ImageInfo, number: usize) -> OsString {
     let FileName { stem, .. } = FileName::of(input);
     let mut name = [stem, b"-", image.triple()].concat();
@@ -388,7 +392,7 @@ fn generated_name(input: &[u8], image: &ImageInfo, number: usize) -> OsString {
     OsString::from_vec(harmless(&name, Slashes::Replace))
 }
 
-/// An image as it would be asked for.
+/// Describes an image as a request would.
 fn describe(image: &ImageInfo, member: Option<&[u8]>) -> String {
     let kind = match (image.offload_kind(), image.kind_number) {
         (Some(kind), _) => kind.name().to_owned(),
@@ -468,7 +472,7 @@ mod tests {
         assert!(string("member", "y").accepts(&hip, Some(b"y")) && string("member", "y").accepts(&hip, Some(b"d/y")));
     }
 
-    /// Offload binaries in a directory of their own.
+    /// Writes offload binaries to a file in the directory.
     fn write(dir: &Path, version: Version, images: &[(ImageInfo, &[u8])]) -> PathBuf {
         let path = dir.join("in");
         let inputs: Vec<_> = images.iter().map(|(info, data)| (info, Input::from_bytes("x", data.to_vec()))).collect();

@@ -1,4 +1,4 @@
-//! Checking device code wherever it lies in a file.
+//! Verifies all device code in a file.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -17,15 +17,16 @@ use crate::id::{EntryId, OffloadKind};
 use crate::io::input::{Accept, Input};
 use crate::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Place, Scan, Unread};
 
-/// Checks all device code in a file.
+/// Verifies all device code in a file.
 ///
-/// Every header and range is read, every compressed bundle inflated and compared with its sizes and its hash. Then come the
-/// rules of the Clang Offload Bundler documentation for the entries of a bundle, and what a code object says of itself: the
-/// headers, tables and notes of ELF files, SPIR-V and bitcode. What it recognises but does not read is named.
+/// Reads every header and range, inflates every compressed bundle, and compares it with its recorded sizes and hash.
+/// Then checks the entries of each bundle against the rules of the Clang Offload Bundler documentation, and the code
+/// objects themselves: headers, tables and notes of ELF files, SPIR-V and bitcode. Formats that are recognised but not
+/// read are reported.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Verify {
-    /// How much compressed containers may inflate to.
+    /// Limits on the inflated size of compressed containers.
     pub limits: Limits,
 }
 
@@ -33,31 +34,31 @@ pub struct Verify {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Verified {
-    /// How many bundles were checked.
+    /// The number of checked bundles.
     pub bundles: usize,
-    /// How many code objects were checked, in bundles and by themselves.
+    /// The number of checked code objects, in bundles and outside.
     pub code_objects: usize,
-    /// How many of them have no bundle around them.
+    /// The number of checked code objects outside bundles.
     pub without_bundle: usize,
-    /// The listed parts that were recognised but not read, in file order. They hold device code, or may hold some.
+    /// The listed parts that were recognised but not read, in file order. They contain, or may contain, device code.
     pub unread: Vec<NotRead>,
-    /// The number of further parts that were not read, by the [name](Unread::name) of their kind: no file has more than 10,000
-    /// listed.
+    /// The number of further parts that were not read, by the [name](Unread::name) of their format. At most 10,000 are
+    /// listed for a file.
     pub more_unread: BTreeMap<&'static str, usize>,
     /// The listed faults, in file order.
     pub faults: Vec<Fault>,
-    /// How many faults there are besides: no file has more than 10,000 listed.
+    /// The number of faults that are not listed. At most 10,000 are listed for a file.
     pub more_faults: usize,
     /// The size of the listed faults, in bytes.
     listed_bytes: u64,
 }
 
-/// Something that was recognised, but not read.
+/// A part that was recognised but not read.
 #[derive(Clone, Debug)]
 pub struct NotRead {
-    /// Where.
+    /// The place.
     pub place: Place,
-    /// The offset, counted from the origin of the place.
+    /// The offset in bytes, relative to the origin of the place.
     pub offset: u64,
     /// The format.
     pub what: Unread,
@@ -67,39 +68,39 @@ pub struct NotRead {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Fault {
-    /// Where.
+    /// The place.
     pub place: Place,
-    /// Which bundle of the place, counted from 0; none if it is about the place.
+    /// The index of the bundle at the place, from 0; `None` if the fault is not in a bundle.
     pub bundle: Option<usize>,
-    /// The offset, counted from the origin of the place.
+    /// The offset in bytes, relative to the origin of the place.
     pub offset: Option<u64>,
-    /// Which rule is broken.
+    /// The broken rule.
     pub rule: Rule,
     /// A description of the fault.
     pub text: String,
 }
 
-/// The rules.
+/// The rules that device code must follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Rule {
-    /// Headers, ranges, sizes and hashes are what they claim to be.
+    /// Headers, ranges, sizes and hashes match the data.
     Readable,
-    /// Nothing but padding stands between bundles and behind them.
+    /// Bundles are separated and followed only by padding.
     Trailing,
-    /// Every entry ID is one.
+    /// Every entry ID is valid.
     EntryId,
-    /// A processor has the features that its target ID sets.
+    /// A processor supports the features that its target ID sets.
     Feature,
-    /// No two entries of a bundle have the same ID.
+    /// All entries of a bundle have different IDs.
     Duplicate,
     /// A feature is set in all entries of a processor, or in none.
     Conflict,
     /// Code objects do not overlap.
     Overlap,
-    /// A code object is for the target that its entry ID names.
+    /// A code object is for the target in its entry ID.
     Target,
-    /// A code object is whole: its headers, tables and notes lie inside it and agree.
+    /// A code object is complete: its headers, tables and notes lie inside it and are consistent.
     CodeObject,
 }
 
@@ -120,7 +121,7 @@ impl Rule {
     }
 }
 
-/// The place, the bundle, and what is wrong.
+/// Shows the place, the bundle and the fault.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.place)?;
@@ -134,10 +135,11 @@ impl fmt::Display for Fault {
     }
 }
 
-/// How long the text of a fault may be, in characters: reasons quote IDs too.
+/// The maximum length of the text of a fault, in characters. Reasons may quote IDs of any length.
 const TEXT_MAX: usize = 800;
 
-/// The most faults of one file that are listed, and the bytes that they may take together. Further ones are only counted.
+/// The maximum number of listed faults in a file, and their maximum total size in bytes. Further faults are only
+/// counted.
 const LISTED_MAX: usize = 10_000;
 const LISTED_BYTES: u64 = 32 << 20;
 
@@ -145,12 +147,12 @@ impl Verify {
     /// Checks a file.
     ///
     /// # Errors
-    /// [`Error::Io`] if it cannot be read. What is wrong with what it holds is a [`Fault`].
+    /// [`Error::Io`] if the file cannot be read. A fault in its contents is a [`Fault`].
     pub fn run(&self, path: &Path) -> Result<Verified> {
         self.check(&open(path, Accept::Finite, self.limits.streamed)?)
     }
 
-    /// Checks a file that is open.
+    /// Checks an open file.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -178,7 +180,7 @@ impl Verify {
 
 impl Verified {
     fn fault(&mut self, place: &Place, bundle: Option<usize>, offset: Option<u64>, rule: Rule, text: &str) {
-        // Entry IDs, which it quotes, may hold anything.
+        // The text may quote entry IDs, which can contain any characters.
         let text = short_name(text.as_bytes(), TEXT_MAX);
         if self.takes(self.faults.len(), place, len_u64(text.as_bytes())) {
             self.faults.push(Fault { place: place.clone(), bundle, offset, rule, text });
@@ -196,7 +198,8 @@ impl Verified {
         }
     }
 
-    /// Whether one more can be listed behind so many. The first one is, however long the names of its place are.
+    /// Whether another fault of `len` bytes can be listed, in addition to `listed` faults. The first one always is,
+    /// however long the names of its place are.
     fn takes(&mut self, listed: usize, place: &Place, len: u64) -> bool {
         self.listed_bytes = self.listed_bytes.saturating_add(place.weight()).saturating_add(len);
         listed == 0 || (listed < LISTED_MAX && self.listed_bytes <= LISTED_BYTES)
@@ -222,7 +225,7 @@ impl Verified {
     }
 }
 
-/// A rule that is broken, and how.
+/// A broken rule, and a description of the fault.
 type Broken = (Rule, String);
 
 /// The text of an error without the file, which the place already names.
@@ -238,10 +241,12 @@ fn check_readable(code_object: &CodeObject<'_>) -> Option<Broken> {
     Some((Rule::Readable, format!("'{}' cannot be extracted: {reason}", shown(code_object.id()))))
 }
 
-/// How many times the size of a bundle its code objects may be together: hosts of fat objects share bytes with it.
+/// The maximum total size of code objects, as a multiple of the size of their bundle. Hosts of fat objects share bytes
+/// with it.
 const SHARED_MAX: u64 = 4;
 
-/// Checks what code objects say of themselves. Where many share their bytes, not all are looked into, which is a fault too.
+/// Checks the code objects themselves. If too many of them share bytes, not all are checked, which is reported as a
+/// fault.
 fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(Broken)) -> Result<()> {
     let mut left = found.bundle.inflated_len.saturating_mul(SHARED_MAX);
     for code_object in found.code_objects() {
@@ -277,8 +282,8 @@ fn is_for_device(code_object: &CodeObject<'_>) -> bool {
 #[derive(Default)]
 struct Ids<'f> {
     counts: HashMap<&'f [u8], usize>,
-    /// The first entry of each processor, against which the others are held, so that many entries take no longer than their
-    /// number.
+    /// The first entry of each processor. Others are compared only with it, so the time is linear in the number of
+    /// entries.
     firsts: HashMap<String, CodeObject<'f>>,
 }
 
@@ -314,7 +319,7 @@ impl<'f> Ids<'f> {
             Entry::Occupied(first) => *first.get(),
             Entry::Vacant(free) => *free.insert(code_object),
         };
-        // Parsed again: what is parsed of all IDs takes many times the memory of the file.
+        // Parsed again, because the parsed forms of all IDs would take many times the memory of the file.
         if !id.target_id().conflicts_with(first.entry_id()?.target_id()) {
             return None;
         }
@@ -332,7 +337,7 @@ fn overlaps(found: &Found<'_>, fault: &mut impl FnMut(Broken)) {
     let ranges = found.code_objects().filter_map(|code_object| Some((code_object.range()?, code_object)));
     let mut ranges: Vec<(Range<u64>, CodeObject<'_>)> = ranges.filter(|(range, _)| !range.is_empty()).collect();
     ranges.sort_by_key(|(range, _)| (range.start, range.end));
-    // The one that reaches furthest so far.
+    // The code object with the largest end so far.
     let mut furthest: Option<(Range<u64>, CodeObject<'_>)> = None;
     for (range, code_object) in ranges {
         if let Some((before, other)) = furthest.as_ref().filter(|(before, _)| before.end > range.start) {
@@ -345,7 +350,7 @@ fn overlaps(found: &Found<'_>, fault: &mut impl FnMut(Broken)) {
     }
 }
 
-/// What a code object says that it is for has to serve where its entry ID is looked for.
+/// Checks that the target recorded in a code object can serve requests for its entry ID.
 fn check_target(code_object: &CodeObject<'_>, id: &EntryId) -> Option<Broken> {
     if id.target_id().is_empty() {
         return None;

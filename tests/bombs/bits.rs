@@ -1,4 +1,4 @@
-//! Bitcode that is made to be slow to read.
+//! Generates bitcode that is slow to read.
 
 /// Bits, lowest of each byte first.
 #[derive(Default)]
@@ -27,7 +27,7 @@ impl Bits {
     }
 }
 
-/// A module whose content follows its version; records have IDs of three bits.
+/// A module with the given content after its version; records have IDs of three bits.
 fn module(content: impl FnOnce(&mut Bits)) -> Vec<u8> {
     let mut inner = Bits::default();
     inner.put(3, 3);
@@ -55,7 +55,7 @@ fn module(content: impl FnOnce(&mut Bits)) -> Vec<u8> {
     file.into_bytes()
 }
 
-/// Records that take three bits each and have 255 values.
+/// Records of three bits each that have 255 values.
 pub fn literals(len: usize) -> Vec<u8> {
     module(|bits| {
         bits.put(2, 3);
@@ -68,7 +68,7 @@ pub fn literals(len: usize) -> Vec<u8> {
     })
 }
 
-/// A record that is an array of so many elements.
+/// A record that is an array of `count` elements.
 pub fn array(count: u64) -> Vec<u8> {
     module(|bits| {
         bits.put(2, 3);

@@ -1,10 +1,10 @@
-//! Files that claim much, written from their description.
+//! Generates files that claim large amounts of data, from the descriptions of their formats.
 
 use std::io::Write as _;
 
 use md5::{Digest as _, Md5};
 
-/// A zstd frame of blocks that nobody compressed.
+/// A zstd frame of blocks written without a compressor.
 pub struct Frame {
     data: Vec<u8>,
     last: usize,
@@ -27,12 +27,12 @@ impl Frame {
         self
     }
 
-    /// A block of these bytes.
+    /// Adds a block of these bytes.
     pub fn raw(self, content: &[u8]) -> Self {
         self.block(0, content.len(), content)
     }
 
-    /// So many zero bytes, 128 KiB of them in four bytes.
+    /// Adds `len` zero bytes: 128 KiB for every four bytes of the frame.
     pub fn zeros(mut self, mut len: usize) -> Self {
         while len > 0 {
             let size = len.min(128 << 10);
@@ -42,7 +42,7 @@ impl Frame {
         self
     }
 
-    /// What it inflates to.
+    /// The inflated size.
     pub fn inflated(&self) -> u64 {
         self.inflated
     }
@@ -53,7 +53,7 @@ impl Frame {
     }
 }
 
-/// A compressed bundle whose header claims what it likes. Its hash is wrong.
+/// A compressed bundle with the given values in its header. Its hash is wrong.
 pub fn ccob(version: u16, method: u16, inflated: u64, stream: &[u8]) -> Vec<u8> {
     let width = if version == 3 { 8 } else { 4 };
     let header_len = if version == 1 { 20 } else { 8 + 2 * width + 8 };
@@ -67,7 +67,7 @@ pub fn ccob(version: u16, method: u16, inflated: u64, stream: &[u8]) -> Vec<u8> 
     data
 }
 
-/// A compressed bundle of this content that is sound.
+/// A valid compressed bundle of this content.
 pub fn sealed(content: &[u8], stream: &[u8]) -> Vec<u8> {
     let mut data = ccob(2, 1, u64::try_from(content.len()).unwrap(), stream);
     data[16..24].copy_from_slice(&Md5::digest(content)[..8]);
@@ -144,7 +144,7 @@ pub mod elf {
         data
     }
 
-    /// An object with so many sections that all have the same content, and one with their names behind them.
+    /// An object with `count` sections that share one content, and a section with their names after them.
     pub fn sections(count: usize, kind: u64, content: &[u8]) -> Vec<u8> {
         let len = u64::try_from(content.len()).unwrap();
         let mut sections = vec![[0; 6]];
@@ -154,7 +154,7 @@ pub mod elf {
         file(&sections, &[content, b"\0a\0\0"].concat(), names_index)
     }
 
-    /// An object with one section of this name and size, whatever it holds.
+    /// An object with one section of this name and size, regardless of its content.
     pub fn named_section(name: &str, size: u64) -> Vec<u8> {
         let names = [b"\0", name.as_bytes(), b"\0"].concat();
         let len = u64::try_from(names.len()).unwrap();
@@ -168,7 +168,7 @@ pub mod elf {
         file(&[[0; 6], symtab, [0, 3, 64 + table_len, names_len, 0, 0]], &[table, names].concat(), 2)
     }
 
-    /// An object with so many symbols, all of the same long name.
+    /// An object with `count` symbols that share one long name.
     pub fn symbols(count: usize, name_len: usize) -> Vec<u8> {
         let mut content = vec![0; 24];
         for _ in 0..count {

@@ -1,4 +1,4 @@
-//! One run of a tool on one bomb, measured from outside.
+//! Runs a tool on one file and measures it from outside.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,10 +9,10 @@ use crate::measured::{self, Run};
 
 pub const MB: u64 = 1 << 20;
 
-/// How long a tool may take before it counts as hanging.
+/// The time after which a tool counts as hanging.
 const HANGS: Duration = Duration::from_secs(if cfg!(debug_assertions) { 60 } else { 20 });
 
-/// A file that claims much, and what is asked of it.
+/// A file that claims large amounts of data, and the command line to run on it.
 pub struct Bomb {
     name: &'static str,
     called: &'static str,
@@ -23,7 +23,7 @@ pub struct Bomb {
     memory: u64,
 }
 
-/// Whether figures are to be printed.
+/// Whether measurements are printed.
 pub fn is_asked_for() -> bool {
     std::env::var_os("OFFLOAD_MEASURE").is_some_and(|value| value == "1")
 }
@@ -46,19 +46,19 @@ impl Bomb {
         self
     }
 
-    /// An argument that LLVM's tools do not know.
+    /// Adds an argument that LLVM's tools do not have.
     pub fn own_arg(mut self, arg: &str) -> Self {
         self.own_args.push(arg.to_owned());
         self
     }
 
-    /// The memory that it may take; 64 MiB unless said.
+    /// Sets the memory limit; 64 MiB by default.
     pub fn memory(mut self, most: u64) -> Self {
         self.memory = most;
         self
     }
 
-    /// It fails with status 1, says this, prints and leaves nothing.
+    /// Expects status 1 and this message, no output and no files.
     pub fn fails(self, text: &str) {
         let run = self.run();
         assert_eq!(run.status, Some(1), "{}: {}", self.name, run.stderr);
@@ -68,21 +68,21 @@ impl Bomb {
         self.check_files(self.files);
     }
 
-    /// It succeeds and prints this.
+    /// Expects success and this output.
     pub fn succeeds(self, text: &str) {
         let run = self.run();
         assert_eq!((run.status, run.stdout.trim_end()), (Some(0), text), "{}: {}", self.name, run.stderr);
         self.check_files(self.files);
     }
 
-    /// It succeeds and writes one file.
+    /// Expects success and one written file.
     pub fn ends_well(self) {
         let run = self.run();
         assert_eq!(run.status, Some(0), "{}: {}", self.name, run.stderr);
         self.check_files(self.files + 1);
     }
 
-    /// It fails with status 1 and prints this; how long that takes.
+    /// Expects status 1 and this output. Returns the time.
     pub fn finds(self, text: &str) -> Duration {
         let run = self.run();
         assert_eq!(run.status, Some(1), "{}: {}", self.name, run.stderr);
@@ -91,7 +91,7 @@ impl Bomb {
         run.took
     }
 
-    /// It ends in one way or the other.
+    /// Expects either success or a normal failure.
     pub fn ends(self) {
         let run = self.run();
         assert!(matches!(run.status, Some(0 | 1)), "{}: {}", self.name, run.stderr);
@@ -101,7 +101,7 @@ impl Bomb {
         assert_eq!(self.files().len(), expected, "{}: files are left", self.name);
     }
 
-    /// Runs our tool, and holds it to the limits.
+    /// Runs our tool and checks the limits.
     fn run(&self) -> Run {
         let ours = Path::new(env!("CARGO_BIN_EXE_clang-offload-bundler"));
         let run = self.run_tool(ours, &[self.args.as_slice(), &self.own_args].concat());
@@ -113,7 +113,7 @@ impl Bomb {
         run
     }
 
-    /// Prints what it cost, and what the same costs LLVM's tool, of which nothing is left.
+    /// Prints the measurements, and those of LLVM's tool, whose files are removed.
     fn report(&self, run: &Run) {
         let ours = self.files();
         let theirs = PathBuf::from("/usr/lib/llvm-22/bin").join(self.called);
@@ -136,7 +136,7 @@ impl Bomb {
     }
 }
 
-/// One cell of the table that people read.
+/// Formats a cell of the printed table.
 fn describe(run: &Run) -> String {
     let first = run.stderr.lines().next().unwrap_or_default();
     let outcome = match (run.status, run.signal) {

@@ -1,4 +1,5 @@
-//! Inputs that change while they are read. A named pipe holds the tool where it has opened the file and not read it yet.
+//! Inputs that change while they are read. A named pipe stops the tool after it has opened the file and before it reads
+//! it.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
@@ -13,7 +14,7 @@ use crate::machine::loud;
 const SHORTER: &str = "the file became shorter while it was read";
 const CHANGED: &str = "the file changed while it was read";
 
-/// A run that waits for the other end of a pipe.
+/// A run that is stopped at a pipe.
 struct Held {
     place: Place,
     scenario: Scenario,
@@ -38,7 +39,7 @@ impl Pipe {
 }
 
 impl Held {
-    /// Starts the tool, and waits until it has the `input` and waits for the pipe.
+    /// Starts the tool, and waits until it has opened `input` and is blocked at the pipe.
     fn start(scenario: &Scenario, pipe: Pipe, input: &str) -> Self {
         let place = Place::new(scenario);
         let path = place.work.join(pipe.name());
@@ -49,14 +50,14 @@ impl Held {
         let about = |what: &str| fs::read_to_string(format!("/proc/{}/{what}", child.id())).unwrap();
         let input = place.work.join(input).to_str().unwrap().to_owned();
         let waits = || about("maps").contains(&input) && about("status").contains("State:\tS");
-        // It sleeps nowhere else.
+        // The tool sleeps only there.
         while !(waits() && waits()) {
             std::thread::sleep(Duration::from_millis(2));
         }
         Self { place, scenario: scenario.clone(), child, pipe }
     }
 
-    /// Lets the tool go on and end.
+    /// Lets the tool continue and waits for its end.
     fn release(self) -> (Output, Files) {
         let path = self.place.work.join(self.pipe.name());
         match self.pipe {
@@ -70,7 +71,7 @@ impl Held {
     }
 }
 
-/// What is done to the input.
+/// A change of the input.
 type Change = fn(&Path);
 
 fn cut_to_nothing(path: &Path) {
@@ -91,14 +92,14 @@ fn rewrite(path: &Path) {
     content.iter_mut().for_each(|byte| *byte = !*byte);
     let mut file = OpenOptions::new().write(true).open(path).unwrap();
     file.write_all(&content).unwrap();
-    // Whatever the clock's steps are.
+    // Larger than the resolution of the clock.
     file.set_modified(SystemTime::now() + Duration::from_secs(1)).unwrap();
 }
 
 const CHANGES: [(Change, &str); 4] =
     [(cut_to_nothing, SHORTER), (cut_last_byte, SHORTER), (append, CHANGED), (rewrite, CHANGED)];
 
-/// Every change of one input is an error that names it, whatever the run is.
+/// Checks that every change of an input is an error that names it.
 fn check(scenario: &Scenario, pipe: Pipe, input: &str) {
     for (change, expected) in CHANGES {
         let held = Held::start(scenario, pipe, input);
@@ -118,8 +119,8 @@ fn check(scenario: &Scenario, pipe: Pipe, input: &str) {
 
 #[test]
 fn inputs_of_a_bundle() {
-    // Small code objects are read through the mapping, large ones by the kernel, those that are compressed block by block,
-    // and of more than a megabyte there is a second reader for the hash.
+    // Small code objects are read through the mapping, large ones by the kernel, and compressed ones block by block.
+    // Above one megabyte, a second reader computes the hash.
     for len in [20_000, 200_000, 2 << 20] {
         for options in [&["-type=bc"][..], &["-type=bc", "-compress"]] {
             let mut scenario = bundling("bundle", options, 100, &["out"]);
@@ -182,7 +183,7 @@ fn what_is_unpackaged() {
 
 #[test]
 fn what_is_listed() {
-    // More than a pipe holds, so that the tool waits for its reader in the middle of the file.
+    // More than the capacity of a pipe, so that the tool waits for its reader in the middle of the file.
     let id = format!("hip-amdgcn-amd-amdhsa--{}", "x".repeat(200));
     let header_len = 32 + 24 + u64::try_from(id.len()).unwrap();
     let mut bundle = b"__CLANG_OFFLOAD_BUNDLE__\x01\0\0\0\0\0\0\0".to_vec();
@@ -218,7 +219,7 @@ fn an_input_on_a_terminated_run_leaves_nothing() {
     let targets = format!("-targets={HOST},{GFX906},{GFX90A}");
     let arguments = ["-type=bc", "-unbundle", "-input=input", &targets, "-output=old", "-output=new", "-output=pipe"];
     let scenario = Scenario::new("unbundle", &arguments, &[("input", &bundle)], &["old"]);
-    // Started in the background or by `nohup`, a process inherits some of them ignored.
+    // A process started in the background or by `nohup` inherits some ignored signals.
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();
     let ignored = u64::from_str_radix(ignored, 16).unwrap();

@@ -1,4 +1,4 @@
-//! What a machine runs out of, and what a process is not allowed: space, file sizes, open files, threads, directories.
+//! Exhausted resources and missing permissions: space, file sizes, open files, threads, directories.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::inputs::has_namespaces;
 use crate::machine::{loud, write_program};
 use crate::reference::formats;
 
-/// Runs a script with `$TOOL` and its arguments as `"$@"`, in the directory of a scenario.
+/// Runs a script in the directory of a scenario, with the tool as `$TOOL` and its arguments as `"$@"`.
 fn script(scenario: &Scenario, place: &Place, script: &str) -> Output {
     let mut command = place.command(scenario, Path::new("sh"));
     command.env("TOOL", OURS).args(["-c", script, "sh"]).args(&scenario.arguments).output().unwrap()
@@ -61,7 +61,7 @@ fn a_full_disk_under_what_is_written_in_place() {
     if !has_namespaces() {
         return;
     }
-    // A file that is mounted by itself cannot be replaced, only written into; there is room for the old content alone.
+    // A file that is a mount point cannot be replaced, only written into. There is room only for its old content.
     let mut scenario = bundling("full disk", &["-type=bc"], 100_000, &["out"]);
     scenario.arguments.pop();
     let place = Place::new(&scenario);
@@ -88,7 +88,7 @@ fn a_full_disk_under_temporary_files() {
     let scenario = bundling("full temporary disk", &["-type=bc"], 100_000, &[]);
     let place = Place::new(&scenario);
     fs::create_dir(place.work.join("full")).unwrap();
-    // More than is kept in memory of what is inflated or comes from a pipe.
+    // More inflated or piped data than is kept in memory.
     let make = "head -c 20000000 /dev/urandom >device && targets=-targets=hip-amdgcn-amd-amdhsa--gfx906 \
          && \"$TOOL\" -type=bc $targets -input=device -output=plain \
          && \"$TOOL\" -type=bc -compress $targets -input=device -output=compressed \
@@ -132,7 +132,8 @@ fn the_limit_on_file_sizes() {
         for old in [&[][..], &["out"]] {
             let scenario = bundling("limit", options, 100_000, old);
             let place = Place::new(&scenario);
-            // Blocks of 512 or 1024 bytes, by the shell. The limit cuts a write short before it forbids one.
+            // Blocks have 512 or 1024 bytes, depending on the shell. The limit first shortens a write and then rejects
+            // the next one.
             let run = script(&scenario, &place, "ulimit -f 21 && exec \"$TOOL\" \"$@\"");
             assert_failed(&run, "'out': File too large");
             assert_nothing_changed(&scenario, &place);
@@ -153,7 +154,7 @@ fn the_limit_on_file_sizes_holds_for_all_that_is_written() {
     const LIMITED: &str = "cannot write a temporary file in '.': File too large";
     let scenario = bundling("limit on anything", &["-type=bc"], 100_000, &[]);
     let place = Place::new(&scenario);
-    // More than is kept in memory of what is inflated or comes from a pipe.
+    // More inflated or piped data than is kept in memory.
     let zeros = "truncate -s 20M zeros && \"$TOOL\" -type=bc -compress -input=zeros -input=zeros -output=compressed \
          -targets=host-x86_64-unknown-linux-gnu-,hip-amdgcn-amd-amdhsa--gfx906 \
          && \"$TOOL\" -type=bc -unbundle -input=compressed -output=/dev/null -targets=hip-amdgcn-amd-amdhsa--gfx906 \
@@ -191,7 +192,7 @@ fn the_limit_on_open_files() {
     let run = script(&scenario, &place, "ulimit -n 40 && exec \"$TOOL\" \"$@\"");
     assert_failed(&run, "Too many open files");
     assert_nothing_changed(&scenario, &place);
-    // What may be raised is raised.
+    // The tool raises the soft limit.
     let run = script(&scenario, &place, "ulimit -Sn 40 && exec \"$TOOL\" \"$@\"");
     assert!(run.status.success(), "{}", stderr(&run));
 }
@@ -202,7 +203,7 @@ fn a_directory_that_takes_no_new_files() {
         loud("SKIPPED: only root can be somebody else; a directory of another user is not tried");
         return;
     }
-    // The tool has to be where everybody can run it.
+    // The tool must be in a directory where every user can run it.
     let public = tempfile::tempdir().unwrap();
     let tool = public.path().join("tool");
     write_program(&tool, &fs::read(OURS).unwrap());
@@ -224,7 +225,7 @@ fn a_directory_that_takes_no_new_files() {
     let (scenario, place, run) = run_as_nobody("new");
     assert_failed(&run, "'new': Permission denied");
     assert_nothing_changed(&scenario, &place);
-    // An old file that may be written is written in place.
+    // An old file that is writable is written in place.
     let (scenario, place, run) = run_as_nobody("out");
     assert!(run.status.success(), "{}", stderr(&run));
     assert!(place.outputs(&scenario).keys().eq(["out"]) && place.is_tidy());
@@ -279,7 +280,7 @@ fn another_file_system_than_that_of_temporary_files() {
     assert!(run.status.success(), "{}", stderr(&run));
     assert!(fs::read(there).unwrap() == expected);
     assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 1);
-    // Nowhere for temporary files: only what needs one fails.
+    // Without a directory for temporary files, only runs that need one fail.
     let run = script(&scenario, &place, "TMPDIR=/nonexistent exec \"$TOOL\" \"$@\"");
     assert!(run.status.success(), "{}", stderr(&run));
     scenario.arguments.pop();
@@ -315,7 +316,7 @@ fn closed_streams() {
         let run = script(&scenario, &place, &format!("exec \"$TOOL\" \"$@\" {close}"));
         assert!(run.status.success(), "{close}: {}", stderr(&run));
         assert!(place.outputs(&scenario)["out"] == expected, "{close}");
-        // A message must not land in an output that has the number of a stream.
+        // Messages must not be written to an output that has the file descriptor of a standard stream.
         let mut wrong = scenario.clone();
         wrong.inputs.remove("input-b");
         let place = Place::new(&wrong);
@@ -355,7 +356,7 @@ fn many_runs_with_one_output() {
         .collect();
     let output = directory.path().join("out");
     for round in 0..20 {
-        // Sometimes there is an old file, sometimes the name is free.
+        // Alternates between an old file and a free name.
         if round % 2 == 0 && round > 0 {
             fs::remove_file(&output).unwrap();
         }
@@ -378,7 +379,7 @@ fn no_thread_to_be_had() {
     }
     let mut scenario = bundling("no thread", &["-type=bc", "-compress"], 100, &["out"]);
     let place = Place::new(&scenario);
-    // More than one thread compresses; a hole is read quickly.
+    // Several threads compress; a hole is read quickly.
     fs::File::create(place.work.join("input-large")).unwrap().set_len(130 << 20).unwrap();
     scenario.arguments.iter_mut().filter(|argument| *argument == "-input=input-b").for_each(|argument| {
         *argument = "-input=input-large".to_owned();

@@ -1,4 +1,4 @@
-//! A fault, or a kill, in every system call of a run: `strace` puts it there.
+//! Injects a fault or a kill into every system call of a run, with `strace`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::unix::process::ExitStatusExt;
@@ -11,8 +11,8 @@ use super::scenario::{Files, OLD, Place, Scenario, has_unnamed_files};
 use crate::lists::{sample, share_out};
 use crate::machine::loud;
 
-/// What can go wrong in a system call, in the words of `strace`. Calls that are not here cannot fail (`exit_group`), or are
-/// the runtime's own (`futex`).
+/// The possible failures of system calls, in the notation of `strace`. Other calls cannot fail (`exit_group`), or
+/// belong to the runtime (`futex`).
 const FAULTS: &[(&[&str], &[&str])] = &[
     (&["open", "openat", "creat"], &["error=EACCES", "error=EMFILE", "error=ENOSPC", "error=EIO", "error=EINTR"]),
     (&["read", "pread64", "readv"], &["error=EIO", "error=EINTR", "retval=0"]),
@@ -35,23 +35,23 @@ const FAULTS: &[(&[&str], &[&str])] = &[
     (&["rt_sigaction", "prlimit64", "getcwd", "madvise", "sysinfo"], &["error=EPERM"]),
 ];
 
-/// How many faults of each kind are injected where `OFFLOAD_COMPLETE=1` does not ask for all.
+/// The number of injected faults of each kind, unless `OFFLOAD_COMPLETE=1` requests all.
 const SAMPLE: usize = 300;
 
-/// What a failure broke.
+/// The guarantee that a failure broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
-    /// Status 0, but an output is not complete.
+    /// Status 0 although an output is incomplete.
     FalseSuccess,
-    /// The old content of an output is gone, and there is no new one.
+    /// The old content of an output is lost, and there is no new content.
     LostOld,
     /// An output is neither old nor new.
     Partial,
-    /// Some outputs are new and some are not.
+    /// Some outputs are new and others are old.
     Mixed,
-    /// Something else is left.
+    /// Other files are left.
     Leftover,
-    /// Neither status 0 nor 1.
+    /// A status other than 0 and 1.
     Crash,
     /// No message names a file and the cause.
     Message,
@@ -65,7 +65,7 @@ struct Call {
     line: String,
 }
 
-/// A scenario, its calls, and what it gives when nothing goes wrong.
+/// A scenario, its calls, and its results without faults.
 struct Clean {
     calls: Vec<Call>,
     outputs: Files,
@@ -77,37 +77,37 @@ struct Fault {
     scenario: usize,
     /// The index of the call.
     call: usize,
-    /// What to inject, besides where.
+    /// The fault to inject, in the notation of `strace`.
     what: &'static str,
 }
 
-/// What many runs came to.
+/// The results of many runs.
 #[derive(Default)]
 pub struct Tally {
-    /// How many faults there are to inject, of which a sample may be enough.
+    /// The number of possible faults, of which only a sample may be injected.
     pub listed: usize,
     pub runs: usize,
-    /// In how many the fault was met.
+    /// The number of runs in which the fault was injected.
     pub injected: usize,
     pub time: BTreeMap<&'static str, Duration>,
     pub harmless: usize,
     pub orderly: usize,
-    /// In how many a name of something temporary stayed.
+    /// The number of runs that left the name of a temporary file.
     pub names_left: usize,
-    /// What was broken in each run that broke something.
+    /// The broken guarantees of each run that broke any.
     pub broken: Vec<Vec<Broken>>,
-    /// The same in words.
+    /// Descriptions of these runs.
     pub examples: Vec<String>,
 }
 
 impl Tally {
-    /// In how many runs any of these was broken.
+    /// The number of runs that broke any of these guarantees.
     pub fn count(&self, any_of: &[Broken]) -> usize {
         self.broken.iter().filter(|broken| broken.iter().any(|broken| any_of.contains(broken))).count()
     }
 }
 
-/// Whether `strace` can be used here. If it must be and cannot, the test fails.
+/// Whether `strace` is usable. If it is required but not usable, the test fails.
 pub fn has_strace() -> bool {
     let works = Command::new("strace").args(["-o", "/dev/null", "true"]).output().is_ok_and(|run| run.status.success());
     if !works {
@@ -117,7 +117,7 @@ pub fn has_strace() -> bool {
     works
 }
 
-/// A run in which closing the output tells that the disk is full, as network file systems do.
+/// Runs a scenario in which closing the output reports a full disk, as network file systems do.
 pub fn run_with_late_error(scenario: &Scenario, tool: &Path) -> (Place, Output) {
     let clean = Clean::of(scenario, tool);
     let opened = clean.calls.iter().position(|call| call.line.contains("O_TMPFILE")).unwrap();
@@ -130,11 +130,11 @@ pub fn run_with_late_error(scenario: &Scenario, tool: &Path) -> (Place, Output) 
     (place, run)
 }
 
-/// What is injected.
+/// The kind of injected fault.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Injection {
     Errors,
-    /// As `Errors`, on a file system that has no unnamed files.
+    /// As `Errors`, on a file system without support for unnamed files.
     ErrorsWithNamedFiles,
     Kills,
 }
@@ -152,7 +152,7 @@ pub fn run(scenarios: &[Scenario], tool: &Path, injection: Injection) -> Tally {
             }
             let whats = match injection {
                 Injection::Kills => &["signal=KILL"],
-                // The first two are enough where each run takes long.
+                // The first two are enough for scenarios that take long.
                 _ if scenarios[scenario].long => errors_of(&call.name).get(..2).unwrap_or(errors_of(&call.name)),
                 _ => errors_of(&call.name),
             };
@@ -177,12 +177,12 @@ fn errors_of(name: &str) -> &'static [&'static str] {
     FAULTS.iter().find(|(names, _)| names.contains(&name)).map_or(&[], |(_, errors)| errors)
 }
 
-/// The calls that are more or others in a long run than in a short one.
+/// Whether the number of calls depends on the length of the run.
 fn moves_bytes(name: &str) -> bool {
     ["openat", "read", "pread64", "write", "copy_file_range", "mmap", "clone", "clone3", "linkat"].contains(&name)
 }
 
-/// Of a call that is made very often: the first, some in the middle, the last.
+/// Whether a call is in the sample: the first, some in the middle and the last of many.
 fn is_in_sample(number: usize, (first, last): &(usize, usize)) -> bool {
     let middle = (first + last) / 2;
     number < first + 2 || number + 2 > *last || number == middle
@@ -210,8 +210,8 @@ impl Clean {
         numbers
     }
 
-    /// Whether a kill at the call may leave a name for a while: that between an output and its old file being exchanged, of
-    /// which one has to have another name.
+    /// Whether a kill at the call may leave a name: between the exchange of an output with its old file and the removal
+    /// of the old file, which needs another name.
     fn may_leave_a_name(&self, index: usize) -> bool {
         let is_temporary = |call: &Call| call.line.contains(".tmp\"");
         let is_linked = |call: &Call| is_temporary(call) && call.name.starts_with("link");
@@ -221,12 +221,13 @@ impl Clean {
     }
 }
 
-/// The calls in a log, from the first that touches an input: what is before belongs to the loader and the runtime.
+/// The calls in a log from the first that touches an input. Earlier ones belong to the loader and the runtime.
 fn calls(log: &str) -> Vec<Call> {
     let mut counts: HashMap<(&str, &str), usize> = HashMap::new();
     let mut calls: Vec<Call> = Vec::new();
     let mut touched = false;
-    // What the main thread has done by then. Injections count in each thread, so lower numbers would hit that.
+    // The calls that the main thread has made before. Injections count in each thread, so lower numbers would hit
+    // those.
     let mut before: HashMap<String, usize> = HashMap::new();
     for line in log.lines() {
         let Some((thread, call)) = line.split_once(' ') else { continue };
@@ -239,7 +240,7 @@ fn calls(log: &str) -> Vec<Call> {
         let number = *number;
         touched |=
             name != "execve" && (arguments.contains("\"input") || (name == "fcntl" && arguments.starts_with("0,")));
-        // Two threads at the same number are hit by the same injection.
+        // One injection hits the calls of two threads with the same number.
         let is_new = || !calls.iter().any(|call| call.name == name && call.number == number);
         if !touched {
             before.insert(name.to_owned(), number);
@@ -265,7 +266,7 @@ fn try_one(scenario: &Scenario, clean: &Clean, fault: &Fault, tool: &Path, injec
     let log = place.temporary.with_file_name("log");
     let mut options = vec!["-f", "-qq", "-o", log.to_str().unwrap(), "-e", &trace, "-e", &inject];
     if injection != Injection::Kills {
-        // Faster, but strace 6.1 forgets the signals.
+        // This is faster, but strace 6.1 then forgets the signals.
         options.push("--seccomp-bpf");
     }
     let mut named = Vec::new();
@@ -307,7 +308,7 @@ fn try_one(scenario: &Scenario, clean: &Clean, fault: &Fault, tool: &Path, injec
     tally.broken.extend(Some(broken).filter(|broken| !broken.is_empty()));
 }
 
-/// What an output is after a run.
+/// The state of an output after a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Is {
     Old,
@@ -324,7 +325,7 @@ fn states(scenario: &Scenario, clean: &Clean, outputs: &Files) -> Vec<Is> {
             None => Is::Lost,
             Some(now) if was_there && now == OLD => Is::Old,
             Some(now) if now == new => Is::New,
-            // An output that was opened and not written to: the old content is gone, or a new file says nothing.
+            // The output was opened but not written: the old content is lost, or a new file is empty.
             Some(now) if now.is_empty() && was_there => Is::Lost,
             Some(_) => Is::Partial,
         }
@@ -348,12 +349,12 @@ fn judge(scenario: &Scenario, clean: &Clean, call: &Call, run: &Output, place: &
     match run.status.code() {
         Some(0) if !all(Is::New) || told(run, place) != clean.stdout => broken.push(Broken::FalseSuccess),
         Some(0) => {}
-        // What `verify` finds wrong it tells on the standard output.
+        // `verify` reports faults on standard output.
         Some(1) if !names_file_and_cause(&stderr) && !run.stdout.ends_with(b"1 fault\n") => {
             broken.push(Broken::Message);
         }
         Some(1) => {}
-        // Rust's answer to being without memory. Nothing is in place then.
+        // Rust aborts if it runs out of memory. No output is in place at that point.
         _ if out_of_memory && all(Is::Old) => {}
         _ => broken.push(Broken::Crash),
     }
@@ -362,14 +363,14 @@ fn judge(scenario: &Scenario, clean: &Clean, call: &Call, run: &Output, place: &
         broken.extend(states.contains(&Is::Partial).then_some(Broken::Partial));
         broken.extend((!all(Is::Old) && !all(Is::New)).then_some(Broken::Mixed));
     }
-    // If it is the removing that fails, there is nothing that could be done.
+    // If the removal itself fails, the file stays.
     if has_leftovers(clean, &outputs, is_tidy) && !call.name.starts_with("unlink") {
         broken.push(Broken::Leftover);
     }
     broken
 }
 
-/// What a run printed, wherever it ran.
+/// The messages of a run, without the names of its directories.
 fn told(run: &Output, place: &Place) -> Vec<u8> {
     match String::from_utf8(run.stdout.clone()) {
         Ok(text) => text.replace(place.work.to_str().unwrap(), "").into_bytes(),
@@ -377,7 +378,7 @@ fn told(run: &Output, place: &Place) -> Vec<u8> {
     }
 }
 
-/// `'FILE': CAUSE`, in an error or its note.
+/// Whether an error or its note contains `'FILE': CAUSE`.
 fn names_file_and_cause(stderr: &str) -> bool {
     let cause =
         |line: &str| line.split_once("': ").is_some_and(|(head, cause)| head.contains('\'') && !cause.is_empty());
@@ -386,7 +387,7 @@ fn names_file_and_cause(stderr: &str) -> bool {
 
 fn judge_kill(scenario: &Scenario, clean: &Clean, index: usize, outputs: &Files, is_tidy: bool) -> Vec<Broken> {
     let mut broken = Vec::new();
-    // What is written in place cannot be whole at every moment.
+    // An output that is written in place cannot be complete at every moment.
     if scenario.stdout.is_none() {
         let states = states(scenario, clean, outputs);
         broken.extend(states.contains(&Is::Lost).then_some(Broken::LostOld));

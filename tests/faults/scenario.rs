@@ -1,4 +1,4 @@
-//! The runs that faults are put into: what they read, what is there before, and what they write.
+//! The scenarios for fault injection: their inputs, existing files and outputs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ pub const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 pub const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
 pub const GFX90A: &str = "hip-amdgcn-amd-amdhsa--gfx90a";
 
-/// What an output holds before a run.
+/// The content of an output before a run.
 pub const OLD: &[u8] = b"the old content, which nobody may lose";
 
 /// Files by name.
@@ -25,21 +25,21 @@ pub type Files = BTreeMap<String, Vec<u8>>;
 pub struct Scenario {
     pub name: &'static str,
     pub arguments: Vec<String>,
-    /// Their names begin with `input`.
+    /// The inputs; their names begin with `input`.
     pub inputs: Files,
-    /// The outputs that are there before.
+    /// The outputs that exist before the run.
     pub old: Vec<&'static str>,
-    /// The input that is the standard input.
+    /// The input that is passed as standard input.
     pub stdin: Option<&'static str>,
-    /// Whether that is a pipe, which cannot be mapped, and not the file.
+    /// Whether standard input is a pipe, which cannot be mapped, instead of the file.
     pub is_piped: bool,
-    /// The output that the standard output goes to.
+    /// The output that standard output is redirected to.
     pub stdout: Option<&'static str>,
-    /// Whether a sample of the calls will do.
+    /// Whether a sample of the calls is enough.
     pub long: bool,
 }
 
-/// A directory in which a scenario can run.
+/// A directory in which a scenario runs.
 pub struct Place {
     _keep: tempfile::TempDir,
     pub work: PathBuf,
@@ -47,7 +47,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// All that the run finds.
+    /// Creates all files that the run needs.
     pub fn new(scenario: &Scenario) -> Self {
         let keep = tempfile::tempdir().unwrap();
         let (work, temporary) = (keep.path().join("work"), keep.path().join("temporary"));
@@ -78,14 +78,14 @@ impl Place {
         command
     }
 
-    /// The names of what a run makes.
+    /// The names of the files that the run creates.
     fn made_by(&self, scenario: &Scenario) -> Vec<String> {
         let run = self.command(scenario, Path::new(OURS)).args(&scenario.arguments).output().unwrap();
         assert!(run.status.success(), "{}: {}", scenario.name, String::from_utf8_lossy(&run.stderr));
         self.outputs(scenario).into_keys().collect()
     }
 
-    /// What is there now, inputs left out.
+    /// The current files except the inputs.
     pub fn outputs(&self, scenario: &Scenario) -> Files {
         let entries = fs::read_dir(&self.work).unwrap().map(|entry| entry.unwrap());
         let name = |entry: &fs::DirEntry| entry.file_name().into_string().unwrap();
@@ -93,16 +93,16 @@ impl Place {
         outputs.map(|entry| (name(&entry), fs::read(entry.path()).unwrap())).collect()
     }
 
-    /// Whether nothing is left in the directory for temporary files.
+    /// Whether the directory for temporary files is empty.
     pub fn is_tidy(&self) -> bool {
         fs::read_dir(&self.temporary).unwrap().next().is_none()
     }
 }
 
-/// A pipe that gives these bytes.
+/// A pipe with these bytes.
 fn piped(data: Vec<u8>) -> Stdio {
     let (reader, mut writer) = std::io::pipe().unwrap();
-    // A reader that is killed or fails takes no more.
+    // A reader that is killed or fails stops reading.
     std::thread::spawn(move || drop(writer.write_all(&data)));
     Stdio::from(reader)
 }
@@ -121,7 +121,7 @@ impl Scenario {
         }
     }
 
-    /// The one file that the run makes.
+    /// The only file that the run creates.
     pub fn product(&self) -> Vec<u8> {
         let place = Place::new(self);
         let run = place.command(self, Path::new(OURS)).args(&self.arguments).output().unwrap();
@@ -130,7 +130,7 @@ impl Scenario {
     }
 }
 
-/// Bytes that hardly compress.
+/// Bytes that are almost incompressible.
 pub fn noise(len: usize, seed: u32) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9) | 1;
     let mut next = || {
@@ -147,7 +147,7 @@ pub fn noise(len: usize, seed: u32) -> Vec<u8> {
     bytes
 }
 
-/// Noise, and beyond the first 100,000 bytes zeros with islands of noise: many bytes, quickly compressed.
+/// Noise, followed after the first 100,000 bytes by zeros with islands of noise: many bytes that compress quickly.
 pub fn islands(len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     for start in (0..len).step_by(1 << 20) {
@@ -207,7 +207,7 @@ fn unpackaging(name: &'static str, package: &[u8], options: &[&str], old: &[&'st
     Scenario::new(name, &arguments, &[("input-package", package)], old)
 }
 
-/// Our own subcommands.
+/// Scenarios of our own subcommands.
 fn own(plain: &[u8], compressed: &[u8]) -> Vec<Scenario> {
     let section = [plain, &vec![0; plain.len().next_multiple_of(4096) - plain.len()], compressed].concat();
     let library = Elf::LIBRARY.write(&[
@@ -240,7 +240,7 @@ fn own(plain: &[u8], compressed: &[u8]) -> Vec<Scenario> {
     ]
 }
 
-/// Inputs that go into temporary files: what a pipe gives, and what is inflated, beyond 16 MiB.
+/// Scenarios that use temporary files: piped and inflated data of more than 16 MiB.
 fn spooled(large: &[u8], large_compressed: &[u8], library: &[u8]) -> Vec<Scenario> {
     let piped = |name, input: &[u8], arguments: &[&str], old: &[&'static str]| Scenario {
         stdin: Some("input"),
@@ -342,7 +342,7 @@ impl Scenario {
     }
 }
 
-/// Whether files without a name can be made in the directory for temporary files, and be given one.
+/// Whether the directory for temporary files supports unnamed files that can be given a name.
 pub fn has_unnamed_files() -> bool {
     use rustix::fs::{Mode, OFlags, open};
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;

@@ -1,4 +1,4 @@
-//! What can be many or long in a file, and the command lines that read it.
+//! The dimensions in which a file can grow, and the command lines that read it.
 
 use std::fs;
 use std::path::Path;
@@ -16,20 +16,20 @@ const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
 
 type Files = Vec<(String, Vec<u8>)>;
 
-/// Writes an object of these sections.
+/// A function that writes an object of these sections.
 type Write = fn(&[(&str, &[u8])]) -> Vec<u8>;
 
-/// Something that can be many or long.
+/// A count or length that can grow.
 pub struct Dimension {
     pub name: &'static str,
-    /// How many, or how long, in the smaller file.
+    /// The count or length in the smaller file.
     pub count: usize,
     /// The files of this size.
     pub files: Box<dyn Fn(usize) -> Files>,
     pub lines: Vec<String>,
 }
 
-/// What our own subcommands do with any file.
+/// Command lines of our own subcommands for any file.
 const OWN: &[&str] = &[
     "inspect in",
     "inspect --inflate --json in",
@@ -40,7 +40,7 @@ const OWN: &[&str] = &[
     "recompress --none --keep gfx906 in -o out",
 ];
 
-/// What the bundler does with a file of a type.
+/// Command lines of the bundler for a file of the given type.
 fn bundler(file_type: &str) -> Vec<String> {
     let unbundle = "-unbundle -input=in -output=out -allow-missing-bundles";
     let one = format!("-targets={GFX906}");
@@ -73,7 +73,7 @@ fn one_file(
     Dimension { name, count, files: Box::new(move |count| vec![("in".to_owned(), of(count))]), lines }
 }
 
-/// IDs that are all different, of processors that nobody knows.
+/// Distinct IDs with unknown processors.
 fn id(number: usize) -> String {
     format!("hip-amdgcn-amd-amdhsa--gfx{}", 10_000 + number)
 }
@@ -91,7 +91,7 @@ fn image(number: usize) -> Image {
     Image::new(1, 4, &[("triple", "amdgcn-amd-amdhsa"), ("arch", &format!("gfx{number}"))], b"image")
 }
 
-/// An archive whose members are bundles, under names of this length.
+/// An archive whose members are bundles with names of this length.
 fn library(count: usize, name_len: usize) -> Vec<u8> {
     let mut table = String::new();
     let mut members = Vec::new();
@@ -107,7 +107,7 @@ fn library(count: usize, name_len: usize) -> Vec<u8> {
     ["!<arch>\n", &header("//", table.len()), &table].concat().into_bytes().into_iter().chain(members).collect()
 }
 
-/// An object with so many symbols of their own names.
+/// An object with `count` symbols with distinct names.
 fn object_with_symbols(count: usize) -> Vec<u8> {
     let mut table = vec![0; 24];
     let mut names = vec![0];

@@ -1,4 +1,5 @@
-//! What `docs/build-engineers.md` says about clang: which tools it runs, and where it looks for them.
+//! Checks what `docs/build-engineers.md` documents about clang: the tools that it runs, and the directories where it
+//! looks for them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,10 +16,10 @@ use crate::reference::harness::Tools;
 /// Sections that hold device code.
 const SECTIONS: [&str; 2] = [".hip_fatbin", ".llvm.offloading"];
 
-/// A row of the page's table.
+/// A row of the table in that page.
 struct Row {
     arguments: Vec<String>,
-    /// The name of each tool, followed by arguments that it is given.
+    /// The name of each tool, followed by some of its arguments.
     tools: Vec<Vec<String>>,
     sections: BTreeSet<String>,
 }
@@ -48,7 +49,7 @@ fn table() -> Vec<Row> {
     .collect()
 }
 
-/// A directory with a source, and in `ours` links to this tool under all its names.
+/// A directory with a source, and with links to this tool under all its names in `ours`.
 fn workshop(tools: &Tools) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("kernels.hip"), SOURCE).unwrap();
@@ -65,7 +66,7 @@ fn run(clang: &Path, dir: &Path, args: &[&str]) -> Output {
     run
 }
 
-/// The commands that clang would run, as words, apart from compilers and linkers.
+/// The commands that clang would run, split into words, except compilers and linkers.
 fn commands(clang: &Path, dir: &Path, args: &[&str]) -> Vec<Vec<String>> {
     let said = run(clang, dir, &[args, &["-###"]].concat()).stderr;
     let said = String::from_utf8(said).unwrap();
@@ -160,7 +161,7 @@ fn clang_looks_for_the_bundler_in_b_then_beside_itself_then_in_path_without_a_wa
     }
 }
 
-/// A bundler that notes what it is called with.
+/// Writes a bundler that records its arguments.
 fn noting(path: &Path, tool: &Path, note: &Path) {
     let script = format!("#!/bin/sh\necho \"$*\" >> '{}'\nexec '{}' \"$@\"\n", note.display(), tool.display());
     write_program(path, script.as_bytes());
@@ -192,7 +193,7 @@ fn the_new_driver_runs_the_bundler_beside_its_linker_wrapper() {
         run(&clang, dir.path(), &args);
         fs::read(dir.path().join("out")).unwrap()
     };
-    // By a link, the wrapper is still the one beside LLVM's bundler.
+    // Called through a link, the wrapper is still in the directory of LLVM's bundler.
     symlink(&wrapper, mirror.join("clang-linker-wrapper")).unwrap();
     let theirs = compile();
     assert!(!note.exists());
@@ -253,7 +254,7 @@ fn ccache_knows_of_the_bundler_only_if_it_is_told() {
     }
     let dir = workshop(&tools);
     let (note, bundler) = (dir.path().join("note"), dir.path().join("ours/clang-offload-bundler"));
-    // Whether clang makes the object, for which it runs the bundler, rather than ccache.
+    // Whether clang, which then runs the bundler, makes the object rather than ccache.
     let compiles = |version: &str, variables: &[(&str, &Path)]| {
         fs::remove_file(&bundler).unwrap();
         noting(&bundler, &tools.ours, &note);

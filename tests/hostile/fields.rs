@@ -1,11 +1,11 @@
-//! Where the numbers of a file are, from the descriptions of the formats, and what they are set to.
+//! The locations of the numbers in a file, from the descriptions of the formats, and the values to set them to.
 
-/// How a number is written.
+/// The encoding of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// So many bytes, the lowest first.
+    /// Little-endian with this many bytes.
     Little(usize),
-    /// So many digits, filled up with blanks.
+    /// Decimal with this many digits, padded with blanks.
     Decimal(usize),
 }
 
@@ -29,7 +29,7 @@ impl Field {
         }
     }
 
-    /// What to set it to: nothing, the borders of what numbers of all widths hold, and what is next to the truth.
+    /// The values to set it to: zero, the limits of integers of all widths, and the neighbours of the correct value.
     pub fn values(&self, data: &[u8]) -> Vec<u64> {
         let most = match self.form {
             Form::Little(width) => u64::MAX >> (64 - 8 * width),
@@ -93,12 +93,12 @@ pub fn compressed(data: &[u8], at: usize) -> Vec<Field> {
         2 => &[2, 2, 4, 4, 8],
         _ => &[2, 2, 8, 8, 8],
     };
-    // The first bytes of the stream say what window it needs and what it inflates to.
+    // The first bytes of the stream specify the window and the inflated size.
     let stream = at + 4 + widths.iter().sum::<usize>();
     [numbers(at + 4, widths), numbers(stream + 4, &[1, 1, 2, 4])].concat()
 }
 
-/// An offload binary at an offset, of which only the header is there if it is compressed.
+/// An offload binary at an offset; only its header if it is compressed.
 pub fn offload(data: &[u8], at: usize) -> Vec<Field> {
     let version = number(data, at + 4, 4);
     let mut fields = numbers(at + 4, &[4, 8, 8, 8]);
@@ -141,7 +141,7 @@ pub fn coff(data: &[u8]) -> Vec<Field> {
     fields
 }
 
-/// The members of an archive; those of a thin one have no content but the names.
+/// The members of an archive. Members of a thin archive have no content except the names.
 pub fn archive(data: &[u8]) -> Vec<Field> {
     let mut fields = Vec::new();
     let mut at = 8;

@@ -1,4 +1,4 @@
-//! A file that another process changes while it is read.
+//! Files that another process changes while they are read.
 
 use std::fs::{self, File, OpenOptions};
 use std::ops::Range;
@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::samples::{GFX906, HOST, Reader, samples};
 use crate::reference::formats;
 
-/// What breaks most: the start of a character of several bytes, a control character, a digit, the end of a name.
+/// The most harmful bytes: the start of a multi-byte character, a control character, a digit, the end of a name.
 const VALUES: [u8; 6] = [0xf0, 0xff, 0x00, b'9', b'/', 0x80];
 
-/// Command lines for a file that this reads.
+/// The command lines for a file with this reader.
 fn command_lines(reader: Reader) -> Vec<Vec<String>> {
     let file_type = match reader {
         Reader::Bundler(file_type) => file_type,
@@ -35,9 +35,9 @@ fn command_lines(reader: Reader) -> Vec<Vec<String>> {
     lines.iter().map(|line| line.iter().map(|&word| word.to_owned()).collect()).collect()
 }
 
-/// Changes one byte after another and puts each back, until told to stop.
+/// Changes one byte after another and restores each, until `stop` is set.
 fn change(file: &File, data: &[u8], places: Range<usize>, stop: &AtomicBool) {
-    // Neighbours of a byte that was changed are rarely the next ones.
+    // The order avoids changing adjacent bytes one after another.
     let mut places = (0..places.len()).map(|step| places.start + step.wrapping_mul(7919) % places.len()).cycle();
     let mut values = VALUES.into_iter().cycle();
     while let (false, Some(at), Some(value)) = (stop.load(Ordering::Relaxed), places.next(), values.next()) {
@@ -47,7 +47,8 @@ fn change(file: &File, data: &[u8], places: Range<usize>, stop: &AtomicBool) {
     }
 }
 
-/// Runs all command lines so many times on a file in which bytes at these places change meanwhile. Each ends by itself, with a result or an error.
+/// Runs all command lines `times` times on a file while bytes at `places` change. Each must end by itself, with a
+/// result or an error.
 fn race(name: &str, data: &[u8], places: Range<usize>, reader: Reader, times: usize) {
     let dir = tempfile::tempdir().unwrap();
     let input = dir.path().join("in");
@@ -63,7 +64,7 @@ fn race(name: &str, data: &[u8], places: Range<usize>, reader: Reader, times: us
     });
 }
 
-/// What is wrong with how a command line ended, if anything.
+/// Describes the problem with how a command line ended, if any.
 fn run(dir: &Path, line: &[String]) -> Option<String> {
     let output =
         Command::new(env!("CARGO_BIN_EXE_clang-offload-bundler")).args(line).current_dir(dir).output().unwrap();
@@ -71,7 +72,7 @@ fn run(dir: &Path, line: &[String]) -> Option<String> {
     (!fine).then(|| format!("{line:?}: {}: {}", output.status, output.stderr.escape_ascii()))
 }
 
-/// A character that begins with the last byte of a text reaches beyond its end.
+/// A multi-byte character that begins with the last byte of a text extends beyond the end of the text.
 #[test]
 fn text_whose_end_changes_while_it_is_read() {
     // Many code objects that share their bytes, so that the end of one is read at any time.

@@ -1,4 +1,4 @@
-//! One sound file of each kind.
+//! Valid samples, one of each kind of file.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::reference::offload::{self, Image};
 pub const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 pub const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
 
-/// What reads a file.
+/// The reader of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
     /// The bundler, as a file of this type.
@@ -25,15 +25,15 @@ pub enum Reader {
     Packager,
 }
 
-/// Where what comes out must have been.
+/// The allowed origin of output bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Held {
     /// In the file.
     InFile,
-    /// In the file or in these bytes, to which a part of it inflates.
+    /// The file, or these bytes, which a part of it inflates to.
     Inflated(Vec<u8>),
-    /// Nobody can tell, as a changed stream inflates to something else and bits may lie anywhere: it is only not larger
-    /// than this.
+    /// Unknown, because a changed stream inflates to other data and bits may be at any offset. Only the size is
+    /// limited.
     UpTo(usize),
 }
 
@@ -96,7 +96,7 @@ fn bundles() -> Vec<Sample> {
         let fields = fields::binary(&data, 0);
         sample(name, Reader::Bundler(file_type), data, fields)
     };
-    // Text has no numbers, but the end of an ID is where a number might be.
+    // Text has no numbers; the end of an ID is used instead.
     let text = |name: &'static str, file_type| {
         let data = fixture(name);
         sample(name, Reader::Bundler(file_type), data, numbers(36, &[8]))
@@ -207,7 +207,7 @@ fn archives() -> Vec<Sample> {
     ]
 }
 
-/// What a member of a thin archive holds, a bundle of this.
+/// The content of a member of a thin archive: a bundle of this.
 pub const BESIDE: &[u8] = b"a member beside the archive";
 
 fn offload_binaries() -> Vec<Sample> {
@@ -219,7 +219,7 @@ fn offload_binaries() -> Vec<Sample> {
     let compressed = |name, zlib| {
         let data = offload::compressed(zlib, &images());
         let fields = fields::offload(&data, 0);
-        // An image is no larger than what all inflates to.
+        // An image is not larger than the total inflated data.
         Sample { held: Held::UpTo(1000), ..sample(name, Reader::Packager, data, fields) }
     };
     vec![
@@ -232,7 +232,7 @@ fn offload_binaries() -> Vec<Sample> {
     ]
 }
 
-/// What offload binaries are embedded in.
+/// Files with embedded offload binaries.
 fn hosts() -> Vec<Sample> {
     let binary = offload::write(1, &images()[..1]);
     let elf = files::elf::sections(1, 0x6fff_4c0b, &binary);

@@ -1,4 +1,4 @@
-//! What the jobs make of one file, and whether that can be.
+//! Runs the jobs on one file and checks that the results are plausible.
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,18 +17,18 @@ use offload_bundle::job::{FileType, ImageRequest, List, Unbundle, UnbundleArchiv
 use super::samples::{BESIDE, GFX906, HOST, Held, Reader, Sample};
 use crate::reference::formats;
 
-/// How long any file may take.
+/// The time limit for any file.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// More than anything that a damaged file inflates to here, so that no time is lost with what is refused anyway.
+/// More than any damaged file here inflates to, so that no time is lost with files that are rejected anyway.
 const LIMITS: Limits = Limits::of(1 << 24);
 
-/// A directory for one file after another.
+/// A directory in which one file after another is tried.
 pub struct Lab {
     dir: tempfile::TempDir,
-    /// How many files there were.
+    /// The number of tried files.
     pub tried: usize,
-    /// What the slowest of them took.
+    /// The time of the slowest file.
     pub slowest: Duration,
 }
 
@@ -43,7 +43,7 @@ impl Lab {
         self.dir.path().join(name)
     }
 
-    /// Gives the jobs a damaged form of a sample. Returns how much came out.
+    /// Runs the jobs on a damaged form of a sample. Returns the size of the outputs.
     pub fn survive(&mut self, sample: &Sample, how: &str, data: Vec<u8>) -> usize {
         let started = Instant::now();
         fs::write(self.path("in"), &data).unwrap();
@@ -68,7 +68,7 @@ impl Lab {
         found.len()
     }
 
-    /// What an output holds, which is gone afterwards. A failure has none.
+    /// Reads and removes an output. After a failure there must be none.
     fn take(&self, succeeded: bool) -> Option<Vec<u8>> {
         let content = fs::read(self.path("out")).ok();
         assert_eq!(content.is_some(), succeeded, "an output in spite of a failure, or none");
@@ -99,7 +99,7 @@ impl Lab {
             );
             job.limits = LIMITS;
             let content = self.take(job.run(&mut |_| {}).is_ok());
-            // The host of a fat object is put together anew.
+            // The host of a fat object is reassembled, so its bytes are not one range of the file.
             found.extend(content.filter(|_| id != HOST || file_type != "o"));
         }
         found

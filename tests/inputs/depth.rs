@@ -1,4 +1,4 @@
-//! Much that lies in one another, and a stack of one megabyte.
+//! Deeply nested files, read with a stack of one megabyte.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use crate::reference::offload;
 
 const SMALL_STACK: &str = "ulimit -s 1024";
 
-/// So little is enough for any number of levels.
+/// This stack must be enough for any number of levels.
 const TINY_STACK: &str = "ulimit -s 256";
 
 #[test]
@@ -30,18 +30,18 @@ fn directories_of_two_thousand_levels() {
             stdout(&run)
         );
     }
-    // More levels than a process may have files open.
+    // More levels than the limit of open files.
     assert!(Command::new("rm").arg("-rf").arg(bench.path("top")).status().unwrap().success());
 }
 
-/// Wraps bytes many times.
+/// Wraps bytes `levels` times.
 fn nested(levels: usize, innermost: &[u8], wrap: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
     (0..levels).fold(innermost.to_vec(), |data, _| wrap(&data))
 }
 
 type Wrap<'w> = &'w dyn Fn(&[u8]) -> Vec<u8>;
 
-/// Files of every format that holds others, in one another.
+/// Nested files of every format that can hold others.
 fn deep() -> Vec<(&'static str, Vec<u8>)> {
     let bundle = |data: &[u8]| formats::binary(&[(GFX906, data)], 1);
     let image = |data: &[u8]| offload::write(1, &[offload::Image::new(1, 4, &[("triple", "t")], data)]);

@@ -10,7 +10,7 @@ use crate::bombs::files::thin;
 use crate::machine::loud;
 use crate::reference::formats;
 
-/// A regular file without a length that anybody may read, and which is larger than any disk.
+/// A regular file that records no length, is readable by every user, and is larger than any disk.
 const ENDLESS: &str = "/proc/self/pagemap";
 
 fn has_endless() -> bool {
@@ -38,7 +38,7 @@ fn a_file_without_a_length_is_read_up_to_a_limit() {
             assert_fails(&line.join(" "), &run, "'/proc/self/pagemap': longer than 1048576 bytes");
         }
     }
-    // What does end is read, though it records no size.
+    // A file that ends is read even if it records no size.
     let bench = Bench::new(&[]);
     let run =
         bench.run(&["-type=bc", "-targets=host-x86_64-unknown-linux-gnu-", "-input=/proc/version", "-output=out"]);
@@ -52,7 +52,7 @@ fn members_of_thin_archives_without_a_length_are_empty() {
     if !has_endless() {
         return;
     }
-    // The kernel's messages are waited for by whoever reads them; only root may.
+    // Reading the kernel's messages blocks; only root may read them.
     let members = [("endless", ENDLESS), ("waits", "/proc/kmsg"), ("version", "/proc/version")];
     for line in readers() {
         let bench = Bench::new(&[]);
@@ -102,7 +102,7 @@ fn a_file_in_a_directory_that_becomes_a_pipe_is_not_waited_for() {
         let named: Vec<&str> = pipes.iter().map(String::as_str).chain(["dir"]).collect();
         let mut command = bench.command("", &[words, &named].concat());
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // The tool opens the named pipes when it has read the directory.
+        // The tool opens the named pipes after it has read the directory.
         let open = |pipe: &String| fs::OpenOptions::new().write(true).open(bench.path(pipe)).unwrap();
         let opened: Vec<fs::File> = pipes.iter().map(open).collect();
         fs::remove_file(bench.path("dir/x")).unwrap();
@@ -132,7 +132,7 @@ fn what_is_named_as_a_pipe_is_read_to_its_end() {
                 command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
             let mut pipe = child.stdin.take().unwrap();
             std::thread::scope(|scope| {
-                // It may be refused, or not be read at all.
+                // The pipe may be rejected, or not be read at all.
                 let fed: &[u8] = if name == "pipe" { b"" } else { &bundle };
                 scope.spawn(move || drop(pipe.write_all(fed)));
                 let run = child.wait_with_output().unwrap();

@@ -1,4 +1,4 @@
-//! No room for temporary files: what cannot be mapped, and what is inflated, goes there beyond 16 MiB.
+//! Tests with no space for temporary files, which hold unmappable and inflated data of more than 16 MiB.
 
 use super::*;
 use crate::bombs::files;
@@ -9,7 +9,7 @@ use crate::reference::offload;
 /// 17 MiB that compress well.
 const LARGE: usize = 17 << 20;
 
-/// Runs the tool where temporary files have a megabyte, with a file as what a pipe gives.
+/// Runs the tool with one megabyte for temporary files. A file can be passed through a pipe.
 fn run_without_room(bench: &Bench, pipe: Option<&str>, words: &[&str]) -> Output {
     let mut command = Command::new("timeout");
     let input = pipe.map_or_else(|| "\"$@\"".to_owned(), |pipe| format!("cat {pipe} | \"$@\""));
@@ -82,7 +82,7 @@ fn a_full_disk_for_what_is_inflated() {
     }
 }
 
-/// An error, and nothing written or left.
+/// Expects an error, and no files written or left.
 fn check(bench: &Bench, pipe: Option<&str>, words: &[&str]) {
     let before = list(bench.work.path());
     let run = run_without_room(bench, pipe, words);

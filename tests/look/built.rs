@@ -1,5 +1,5 @@
-//! What clang 22 builds: code objects for every GPU, programs by both HIP drivers, OpenMP; and librocrand. What is found
-//! there is what LLVM's own tools find.
+//! Files built by clang 22 (code objects for every GPU, programs by both HIP drivers, OpenMP) and librocrand. The
+//! findings must equal those of LLVM's own tools.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,7 @@ use std::fs;
 use super::*;
 use crate::machine::loud;
 
-/// Device code of a few lines, and a program around it.
+/// A few lines of device code, in a program.
 pub const HIP: &str = "
 struct dim3 { unsigned x, y, z; };
 typedef struct ihipStream_t *hipStream_t;
@@ -24,7 +24,7 @@ int main() {
 }
 ";
 
-/// What the program calls of HIP's runtime, for which there is no need here.
+/// Stubs for the functions of HIP's runtime that the program calls.
 pub const RUNTIME: &str = "
 void *__hipRegisterFatBinary(void *wrapper) { return wrapper; }
 void __hipRegisterFunction() {}
@@ -52,7 +52,7 @@ pub fn build(test: &str, dir: &Path, driver: &str, more: &[&str]) -> Option<()> 
     Some(())
 }
 
-/// The drivers, and what else is asked of them.
+/// The drivers, and additional options.
 pub const DRIVERS: [(&str, &[&str]); 4] = [
     ("--no-offload-new-driver", &[]),
     ("--no-offload-new-driver", &["--offload-compress"]),
@@ -60,7 +60,8 @@ pub const DRIVERS: [(&str, &[&str]); 4] = [
     ("--offload-new-driver", &["--offload-compress"]),
 ];
 
-/// What llvm-objdump takes out of a file, in no order. It writes beside the file, which is why it gets a link to it.
+/// The code objects that llvm-objdump extracts from a file, in any order. It writes to the directory of the file, so it
+/// gets a link in another directory.
 pub fn objdump(test: &str, file: &Path) -> Option<Vec<Vec<u8>>> {
     let tool = llvm(test, "llvm-objdump")?;
     let dir = tempfile::tempdir().unwrap();
@@ -72,7 +73,7 @@ pub fn objdump(test: &str, file: &Path) -> Option<Vec<Vec<u8>>> {
     Some(contents.collect())
 }
 
-/// The contents of the code objects, those of hosts too, that `extract` writes.
+/// The contents of the code objects, including those of hosts, that `extract` writes.
 pub fn extracted(file: &Path, args: &[&str]) -> Vec<Vec<u8>> {
     let dir = tempfile::tempdir().unwrap();
     let args = [&["extract", "-o", "out", file.to_str().unwrap()], args].concat();
@@ -89,7 +90,7 @@ fn sorted(mut contents: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     contents
 }
 
-/// What LLVM's bundler takes out of the `.hip_fatbin` section of a file for each of these targets.
+/// The code objects that LLVM's bundler extracts from the `.hip_fatbin` section of a file for each of these targets.
 fn unbundled(test: &str, file: &Path, targets: &[&str]) -> Option<Vec<Vec<u8>>> {
     let (objcopy, bundler) = (llvm(test, "llvm-objcopy")?, llvm(test, "clang-offload-bundler")?);
     let dir = tempfile::tempdir().unwrap();
@@ -123,7 +124,7 @@ fn llvm_takes_out_the_same_code_objects() {
                 sorted(ours[0].clone()) == sorted(theirs),
                 "{driver} {more:?} {name}: the bundler takes out others"
             );
-            // Of compressed bundles, llvm-objdump 22 writes bytes of the compressed stream.
+            // For compressed bundles, llvm-objdump 22 writes bytes of the compressed stream.
             if more.is_empty() {
                 let Some(theirs) = objdump(test, &file) else { return };
                 let same = sorted(theirs) == sorted(ours[0].clone());
@@ -187,7 +188,7 @@ fn rdc_objects_and_openmp_are_found() {
     }
 }
 
-/// Our target ID for what llvm-readobj calls it.
+/// Our target ID for the flags that llvm-readobj prints.
 fn target_id(flags: &[&str]) -> String {
     let machine = flags.iter().find_map(|flag| flag.strip_prefix("EF_AMDGPU_MACH_")).unwrap();
     let name = machine.split_once('_').unwrap().1.to_ascii_lowercase().replace('_', "-");
@@ -203,7 +204,7 @@ fn target_id(flags: &[&str]) -> String {
     id
 }
 
-/// The processors that LLVM has for an architecture.
+/// The processors that LLVM supports for an architecture.
 fn processors(test: &str, arch: &str) -> Option<Vec<String>> {
     let tool = llvm(test, "llvm-mc")?;
     let shown = Command::new(tool).args([&format!("-triple={arch}"), "-mcpu=help", "/dev/null"]).output().unwrap();
@@ -224,7 +225,8 @@ fn code_objects_record_what_llvm_readobj_says() {
     let mut files: Vec<String> = Vec::new();
     for name in &names {
         for (index, setting) in settings.iter().enumerate() {
-            // What a processor has no setting for is left out by the assembler; three settings are enough for most.
+            // The assembler omits settings that a processor does not have; three settings are enough for most
+            // processors.
             if index > 2
                 && !["gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx9-4-generic"].contains(&name.as_str())
             {

@@ -1,4 +1,4 @@
-//! A byte of a file that changed is an error, or makes no difference: nothing wrong is written in silence.
+//! Files with one changed byte: the change is an error or makes no difference, but never leads to a wrong output.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use super::*;
 use crate::machine::loud;
 use crate::reference::formats;
 
-/// The files that `extract` writes of `in` in a directory, by their names, or its error.
+/// The files that `extract` writes for the file `in`, by name, or its error.
 fn extracted(dir: &Path, targets: &[&str]) -> Result<BTreeMap<String, Vec<u8>>, String> {
     let mut selection = Selection::default();
     selection.targets = targets.iter().map(|target| Pattern::parse(target).unwrap()).collect();
@@ -30,7 +30,7 @@ fn extracted(dir: &Path, targets: &[&str]) -> Result<BTreeMap<String, Vec<u8>>, 
     files
 }
 
-/// What `-unbundle` writes of `in` in a directory for GFX906, or its error.
+/// The output of `-unbundle` for GFX906 and the file `in`, or its error.
 fn unbundled(dir: &Path, allow_missing: bool) -> Result<Vec<u8>, String> {
     let mut unbundle =
         Unbundle::new(dir.join("in"), FileType::Binary, vec![(EntryId::parse(GFX906).unwrap(), dir.join("out"))]);
@@ -52,7 +52,7 @@ fn changes(data: &[u8]) -> impl Iterator<Item = (usize, Vec<u8>)> {
     })
 }
 
-/// A bundle with zeros behind its last code object, with code that compresses a little.
+/// A bundle with zeros after its last code object, and slightly compressible code.
 fn sample() -> Vec<u8> {
     let code: Vec<u8> = harness::Random::new(11).bytes(300).iter().map(|byte| byte % 32).collect();
     let mut bundle = formats::binary(&[(HOST, b""), (GFX906, &code[..200]), (GFX90A, &code[200..])], 8);
@@ -89,7 +89,7 @@ fn every_byte_of_a_zip_members_content_counts() {
     let dir = tempfile::tempdir().unwrap();
     let bundle = bundle();
     for method in [STORED, DEFLATED, ZSTD] {
-        // Of the second one nothing is wanted, and what becomes of it does not matter.
+        // Nothing is requested from the second member, so its state does not matter.
         let sound = zip(&[Zipped::new("lib.so", method, &bundle), Zipped::new("notes", method, b"nothing for a GPU")]);
         fs::write(dir.path().join("in"), &sound).unwrap();
         let contents = |files: BTreeMap<String, Vec<u8>>| files.into_values().collect::<Vec<_>>();
@@ -110,7 +110,7 @@ fn every_byte_of_a_zip_members_content_counts() {
 #[test]
 fn a_large_compressed_bundle_is_checked_to_its_end() {
     let dir = tempfile::tempdir().unwrap();
-    // More than is checked as a whole before it is used; what is wanted comes first.
+    // More than is checked completely before it is used; the requested code object comes first.
     let filler = vec![7; 17 << 20];
     let plain = formats::binary(&[(HOST, b""), (GFX906, b"first"), (GFX90A, &filler)], 8);
     for (version, method) in [(1, 1), (2, 0), (3, 1)] {
@@ -118,7 +118,7 @@ fn a_large_compressed_bundle_is_checked_to_its_end() {
         fs::write(dir.path().join("in"), &sound).unwrap();
         assert!(extracted(dir.path(), &["gfx906"]).unwrap().values().eq([b"first"]));
         assert_eq!(unbundled(dir.path(), false).unwrap(), b"first");
-        // The same with other bytes, and the hash of these.
+        // The same header with other bytes and their hash.
         let header_len = [20, 24, 32][usize::from(version) - 1];
         let with_old_hash = |at: &[u8], bytes: &[u8]| {
             let mut other = plain.clone();
@@ -132,7 +132,7 @@ fn a_large_compressed_bundle_is_checked_to_its_end() {
         for said in [extracted(dir.path(), &["gfx906"]).unwrap_err(), unbundled(dir.path(), false).unwrap_err()] {
             assert!(said.contains("the recorded hash is "), "version {version}: {said}");
         }
-        // With a broken ID, the request would be served by an empty file.
+        // With a broken ID, the request would get an empty file.
         with_old_hash(b"gfx906", b"gfx908");
         let said = unbundled(dir.path(), true).unwrap_err();
         assert!(said.contains("the recorded hash is "), "version {version}: {said}");

@@ -1,4 +1,4 @@
-//! What `extract` takes out, under which names, and that it writes all of it or nothing.
+//! Tests of `extract`: the extracted code objects, their file names, and that either all or no files are written.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use crate::machine::loud;
 use crate::reference::formats;
 use crate::reference::offload::{self, Image};
 
-/// The contents that were written by name, without the inputs.
+/// The contents of the written files by name, without the inputs.
 fn written(outcome: &Outcome, inputs: &[&str]) -> BTreeMap<String, Vec<u8>> {
     let is_input = |name: &str| inputs.contains(&name);
     outcome.files.iter().filter(|(name, _)| !is_input(name)).map(|(name, data)| (name.clone(), data.clone())).collect()
@@ -20,7 +20,7 @@ fn lines(outcome: &Outcome) -> Vec<String> {
     String::from_utf8(outcome.stdout.clone()).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// Extracts from one file, also without doing it, which tells the same names; returns what was written.
+/// Extracts from one file, and checks that a dry run reports the same names. Returns the written files.
 fn extract(args: &[&str], data: &[u8]) -> BTreeMap<String, Vec<u8>> {
     let outcome = tool(&[&["extract", "in"], args].concat(), &[("in", data)]);
     assert_eq!((outcome.status, outcome.stderr_text().as_str()), (0, ""), "{args:?}");
@@ -35,7 +35,7 @@ fn extract(args: &[&str], data: &[u8]) -> BTreeMap<String, Vec<u8>> {
     written
 }
 
-/// A bundle with many targets; each code object is its ID.
+/// A bundle with many targets. The content of each code object is its ID.
 fn zoo() -> Vec<u8> {
     let ids = [
         HOST,
@@ -138,7 +138,7 @@ fn whatever_is_named_has_to_match() {
         (&["-t", "gfx90a", "-t", "gfx90a:xnack+", "-t", "gfx90a:sramecc+", "--exact"], "'gfx90a:sramecc+'"),
         (&["-k", "hip,sycl"], "the kind 'sycl'"),
         (&["-k", "hip", "-k", "cuda", "-k", "sycl"], "the kind 'cuda' or the kind 'sycl'"),
-        // Each is there, but not together with any of the others.
+        // Each pattern matches something, but not in combination with the others.
         (&["-t", "gfx1100,gfx906", "-k", "openmp"], "'gfx1100'"),
         (&["-t", "gfx1100", "-k", "hip,openmp"], "the kind 'openmp'"),
         (&["-t", "gfx1100,gfx942", "-k", "hip,openmp"], "'gfx942' or the kind 'openmp'"),
@@ -315,7 +315,7 @@ fn names_have_room_for_the_input_the_member_and_the_id() {
     }
 }
 
-/// The code objects of a report, each without the name of the file that was written.
+/// The code objects of a report, without the names of the written files.
 fn objects(command: &str, document: &Value) -> Vec<Value> {
     schema::check(command, document);
     let list = |value: &Value| value.as_array().unwrap().clone();
@@ -352,7 +352,7 @@ fn the_report_says_what_inspect_says_and_which_file_it_is() {
         let outcome = tool(&[&["extract", "--json", "-o", "out"], args, &names].concat(), &files);
         let document = parse(&outcome);
         let dry = tool(&[&["extract", "--json", "-o", "out", "-n"], args, &names].concat(), &files);
-        // URIs have the directory, which is another one in each run.
+        // URIs contain the directory, which differs between runs.
         let without_uri = |mut objects: Vec<Value>| {
             objects.iter_mut().for_each(|object| drop(object.as_object_mut().unwrap().remove("uri")));
             objects
@@ -400,7 +400,7 @@ fn a_report_of_nothing_is_none_and_problems_are_in_it() {
 
 #[test]
 fn many_outputs_wait_without_their_buffers() {
-    // Thousands of code objects that share bytes, and one that makes up for it.
+    // Thousands of code objects that share bytes, and a large one that keeps the total size within the limit.
     let (count, size) = (1500, 60_000);
     let ids: Vec<String> = (0..=count).map(|number| format!("hip-amdgcn-amd-amdhsa--gfx{number}")).collect();
     let header: usize = 32 + ids.iter().map(|id| 24 + id.len()).sum::<usize>();
@@ -411,7 +411,7 @@ fn many_outputs_wait_without_their_buffers() {
         data.extend(id.as_bytes());
     }
     data.resize(header + 101 * size, b'x');
-    // 64 MB for what would be 90 MB of buffers.
+    // 64 MB of memory, where buffers for all outputs would need 90 MB.
     let limited = |args: &str| {
         let line = format!("ulimit -v 64000; ulimit -c 0; {PROGRAM} extract in -o out {args}");
         harness::run(Path::new("/bin/sh"), &Case::new(&["-c", &line]).file("in", data.clone()))
@@ -429,7 +429,7 @@ fn many_outputs_wait_without_their_buffers() {
 fn broken_files_in_directories_are_left_out_and_told() {
     let sound = bundle();
     let cut = &sound[..sound.len() - 1];
-    // The first bundle of the broken file is sound; nothing of the file is written all the same.
+    // The first bundle of the broken file is valid. Nevertheless, nothing is written from the file.
     let half = [&sound[..], cut].concat();
     let elf = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &half)]);
     let dir = tempfile::tempdir().unwrap();
@@ -453,14 +453,14 @@ fn broken_files_in_directories_are_left_out_and_told() {
     }
     assert_eq!(fs::read_dir(at("out")).unwrap().count(), 2);
     assert_eq!(fs::read(at(&format!("out/e_f-0-{GFX906}.txt"))).unwrap(), b"first");
-    // One that is named is no bycatch, nor is what cannot be written.
+    // A named file is not skipped, and neither is an error of an output.
     for args in [&["d", "cut"][..], &["cut", "d"], &["d", "d/b"], &["d", "nowhere"]] {
         let (status, out, _) = text(&tool_in(dir.path(), &[&["extract", "-o", "new"], args].concat()));
         assert_eq!((status, out.as_str(), at("new").exists()), (1, "", false), "{args:?}");
     }
     let (status, out, said) = text(&tool_in(dir.path(), &["extract", "-r", "d", "-o", "d/a"]));
     assert_eq!((status, out.as_str()), (1, ""), "{said}");
-    // Nothing sound matches: what is broken is told as well.
+    // If no valid file matches, the broken ones are reported too.
     let (status, out, said) = text(&tool_in(dir.path(), &["extract", "-r", "d", "-t", "gfx942", "-o", "new"]));
     assert_eq!((status, out.as_str(), at("new").exists()), (1, "", false));
     let nothing = format!("no code object matches 'gfx942'; the other files have: {HOST}, {GFX906}, ");
@@ -475,7 +475,7 @@ fn a_file_that_is_left_out_leaves_no_traces() {
     let sound = formats::binary(&[(HOST, b""), (gfx942, b"taken")], 16);
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
-    // The one in the middle takes back no more than its own.
+    // Skipping a file discards only its own results.
     for (name, data) in [("a", &half), ("b", &sound), ("c", &half), ("d", &sound)] {
         fs::create_dir_all(at("q").join(name)).unwrap();
         fs::write(at("q").join(name).join("lib.so"), data).unwrap();
@@ -489,7 +489,7 @@ fn a_file_that_is_left_out_leaves_no_traces() {
     }
     let mut contents = fs::read_dir(at("out")).unwrap().map(|file| fs::read(file.unwrap().path()).unwrap());
     assert!(contents.all(|content| content == b"taken"));
-    // What there is, is what can be had.
+    // The error lists the available targets.
     let last = |args: &[&str]| {
         let (status, out, said) = text(&tool_in(dir.path(), &[&["extract", "-o", "new", "-r"], args].concat()));
         assert_eq!((status, out.as_str(), at("new").exists()), (1, "", false));
@@ -522,7 +522,7 @@ fn what_is_broken_in_a_file_is_told_with_its_place() {
     let library = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", cut)]);
     let broken = Zipped { crc: 1, ..Zipped::new("x/lib.so", DEFLATED, &library) };
     let thin = thin_archive(&[("cut.o", cut.len())]);
-    // Only whoever extracts finds that this one is broken: its beginning is sound.
+    // The beginning of this bundle is valid, so the fault is found only during extraction.
     let code: Vec<u8> = harness::Random::new(5).bytes(1 << 20).iter().map(|byte| byte % 16).collect();
     let mut stream = formats::compressed(3, 1, &formats::binary(&[(HOST, b""), (GFX906, &code)], 16));
     let len = stream.len();
@@ -545,7 +545,7 @@ fn what_is_broken_in_a_file_is_told_with_its_place() {
         ("cut.o", "'cut.o': the code object of entry 2 "),
         ("gone.a", "'gone.a(gone.o)': 'gone.o': No such file or directory"),
     ] {
-        // `inspect` says the same.
+        // `inspect` reports the same.
         for args in [&["extract", "-o", "out", name][..], &["inspect", name]] {
             let outcome = tool(args, &files);
             assert_eq!((outcome.status, outcome.files.len()), (1, files.len()), "{args:?}");
@@ -554,7 +554,7 @@ fn what_is_broken_in_a_file_is_told_with_its_place() {
             assert_eq!(said.matches(begins).count(), 1, "{args:?}: {said}");
         }
     }
-    // In a directory, such a file is left out all the same.
+    // In a directory, such a file is skipped nevertheless.
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join("d")).unwrap();
     for (name, data) in files {
@@ -580,7 +580,7 @@ fn names_that_are_told_hold_nothing_that_a_terminal_obeys() {
 fn many_entries_with_one_id_take_no_longer_than_others() {
     let entries: Vec<(&str, &[u8])> = (0..30_000).map(|_| (GFX906, &b"x"[..])).collect();
     let data = formats::binary(&entries, 1);
-    // The harness stops what takes many seconds.
+    // The test harness stops a run that takes many seconds.
     let outcome = tool(&["extract", "in", "--dry-run"], &[("in", &data)]);
     assert_eq!((outcome.status, lines(&outcome).len()), (0, 30_000));
     let ids: Vec<String> = (0..30_000).map(|number| format!("id number {number}")).collect();
@@ -622,7 +622,7 @@ fn one_code_object_goes_to_the_standard_output() {
         assert!(said.replace(&format!("{HOST}, "), "").contains(&both), "{said}");
     }
     let outcome = tool(&["extract", "in", "in", "-t", "gfx906", "-o", "-"], &[("in", &data)]);
-    // Nothing selects one of several with the same ID.
+    // No option can select one of several code objects with the same ID.
     let once = format!("only one: {GFX906} (at least 2 times)\nhint: write all of them into a directory with -o DIR\n");
     assert!(outcome.stderr_text().ends_with(&once), "{}", outcome.stderr_text());
     let outcome = tool(&["extract", "in", "in", "-t", "gfx906", "-t", "gfx90a", "-o", "-"], &[("in", &data)]);
@@ -656,7 +656,7 @@ fn a_failure_leaves_nothing_behind() {
         assert!(!tool_in(dir.path(), args).status.success());
         assert!(!dir.path().join("new").exists(), "{args:?}: a directory is left");
     }
-    // A file where the directory should be, and a file that is a directory.
+    // A file in the place of the directory, and a directory in the place of a file.
     let outcome = tool(&["extract", "sound", "-o", "cut"], &files);
     assert_eq!((outcome.status, outcome.files.len()), (1, 3));
     let dir = tempfile::tempdir().unwrap();
@@ -753,7 +753,7 @@ fn every_form_gives_the_bytes_that_were_put_in() {
     }
 }
 
-/// The bytes that a URI of `inspect --json` names.
+/// The bytes that a URI of `inspect --json` refers to.
 fn resolve(uri: &str) -> Vec<u8> {
     let (path, fields) = uri.strip_prefix("file://").unwrap().split_once('#').unwrap();
     let field = |name: &str| {
@@ -764,7 +764,7 @@ fn resolve(uri: &str) -> Vec<u8> {
     let (offset, size) = (field("offset").unwrap(), field("size").unwrap());
     let range = &file[offset..offset + size];
     let Some(inner) = field("inflated-offset") else { return range.to_vec() };
-    // Whoever knows the compressed formats inflates; here LLVM's readers of the test do.
+    // A client must inflate the compressed formats itself; here, the readers of the tests do.
     let payload = formats::Ccob::read(range).map(|ccob| ccob.payload).unwrap();
     payload[inner..inner + field("inflated-size").unwrap()].to_vec()
 }
@@ -875,7 +875,7 @@ fn a_large_compressed_bundle_is_inflated_once() {
     assert_eq!((status, said.as_str()), (0, ""));
     let contents: Vec<Vec<u8>> = out.lines().map(|name| fs::read(dir.path().join(name)).unwrap()).collect();
     assert!(contents == [first.clone(), second, third]);
-    // The first code object needs no more than the part of the stream up to it; a broken end does not matter to it.
+    // The first code object needs only the beginning of the stream, so a broken end does not matter.
     let mut broken = packed.clone();
     let len = broken.len();
     broken[len - 2000..].fill(0xff);
@@ -886,7 +886,7 @@ fn a_large_compressed_bundle_is_inflated_once() {
     if !strace.exists() {
         return skip("reading an input once", "strace is not installed");
     }
-    // All reads of the input together are not much more than its size.
+    // The input is read about once in total.
     let log = dir.path().join("log");
     let args = [
         "-f",

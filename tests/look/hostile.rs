@@ -1,5 +1,5 @@
-//! Broken files: whatever is cut or changed in a sample of each format, every job ends soon, with a result or an error, and
-//! what it says of places lies in the file.
+//! Truncated and changed samples of each format: every job ends soon, with a result or an error, and the reported
+//! places lie in the file.
 
 use std::fs;
 use std::path::Path;
@@ -18,10 +18,10 @@ use crate::reference::formats;
 use crate::reference::harness;
 use crate::reference::offload::{self, Image};
 
-/// How long a job may take on a file of some hundred bytes.
+/// The time limit of a job for a file of some hundred bytes.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Runs all jobs.
+/// A set of jobs to run on many files.
 struct Bench {
     dir: tempfile::TempDir,
     runs: usize,
@@ -56,7 +56,7 @@ impl Bench {
                 assert!(name.len() < 256 && file.path.parent() == Some(&self.dir.path().join("new")), "{what}: {name}");
             }
         }
-        // The compressor's tables take longer than everything else here.
+        // Skipped in most runs, because setting up the compressor takes longer than everything else here.
         let compression = self.runs.is_multiple_of(16).then(|| (None, Some(Compression::of(Method::Zstd))));
         for (keep, compression) in [(Some(selection), None), (None, None)].into_iter().chain(compression) {
             let (input, output) = (input.clone(), output.clone());
@@ -74,7 +74,7 @@ impl Bench {
     }
 }
 
-/// Searches, and holds what is found against the bytes.
+/// Searches the data, and compares the findings with the bytes.
 fn scan(what: &str, data: &[u8], inflate: Inflate) {
     let input = Input::from_bytes(Path::new("in"), data.to_vec());
     let len = u64::try_from(data.len()).unwrap();
@@ -139,8 +139,8 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// All of a short sample, and of a longer one, most of which is padding or a copy of another, so much that it takes no
-/// longer.
+/// The distance of tried offsets: 1 for a short sample, and more for a longer one, most of which is padding or a copy,
+/// so that all samples take the same time.
 fn step(data: &[u8]) -> usize {
     if data.len() < 300 { 1 } else { 3 }
 }
@@ -208,7 +208,7 @@ fn random_bytes_behind_every_beginning_are_borne() {
     }
 }
 
-/// A bundle whose entries all are the whole payload.
+/// A bundle in which every entry is the whole payload.
 fn shared(ids: &[&str], payload: &[u8]) -> Vec<u8> {
     let header: usize = ids.iter().map(|id| 24 + id.len()).sum::<usize>() + 32;
     let numbers = |numbers: [usize; 3]| numbers.map(|number| u64::try_from(number).unwrap().to_le_bytes()).concat();
@@ -219,7 +219,7 @@ fn shared(ids: &[&str], payload: &[u8]) -> Vec<u8> {
     [bundle, payload.to_vec()].concat()
 }
 
-/// How many bundles a search finds, and what it says of what it cannot read.
+/// The number of bundles that a search finds, and its messages about unreadable parts.
 fn search(data: Vec<u8>) -> (usize, Vec<String>) {
     let (mut bundles, mut broken) = (0, Vec::new());
     let finding = &mut |finding: Finding<'_>| {

@@ -1,4 +1,4 @@
-//! What `inspect` finds in files of every form, and what it says of broken ones.
+//! Tests of `inspect`: its findings in files of every format, and its messages about broken files.
 
 use std::fs;
 
@@ -21,7 +21,7 @@ fn in_bundle(place: &str, container: &str) -> Vec<Told> {
     vec![row(HOST, 0), row(GFX906, 5), row(GFX90A, 6)]
 }
 
-/// An offload binary's image and the ID that stands for it.
+/// The images of an offload binary.
 fn images() -> Vec<Image> {
     vec![
         Image::new(1, 4, &[("triple", "amdgcn-amd-amdhsa"), ("arch", "gfx906")], b"first"),
@@ -34,7 +34,7 @@ fn of_images(place: &str) -> Vec<Told> {
     vec![row(GFX906, 5), row(NVIDIA, 7)]
 }
 
-/// What is found in a file, sound in all.
+/// The findings in a file, which must be valid.
 fn found(name: &str, data: &[u8]) -> Vec<Told> {
     let outcome = tool(&["inspect", "--json", name], &[(name, data)]);
     assert_eq!((outcome.status, outcome.stderr_text().as_str()), (0, ""), "{name}");
@@ -44,10 +44,10 @@ fn found(name: &str, data: &[u8]) -> Vec<Told> {
     told(&document)
 }
 
-/// A name, the file, and what is in it.
+/// A name, the file, and the expected findings.
 type Form = (String, Vec<u8>, Vec<Told>);
 
-/// Forms of files that hold the same bundle, or the same offload binaries, with the place where they lie.
+/// Files of all formats that hold the same bundle, or the same offload binaries, with the expected place.
 fn forms() -> Vec<Form> {
     let bundle = bundle();
     let images = offload::write(1, &images());
@@ -102,7 +102,7 @@ fn forms() -> Vec<Form> {
         rows[0].3 = size;
         rows
     };
-    // What the host is without these sections has a size of its own, which the tests of fat objects check.
+    // The host without these sections has a size of its own, which the tests of fat objects check.
     let (elf, coff_fat) = (Elf::OBJECT.write(&sections), coff(&fat));
     add("fat ELF", elf, fat_rows(u64::MAX));
     add("fat COFF", coff_fat, fat_rows(u64::MAX));
@@ -199,7 +199,7 @@ fn bundles_in_bundles_are_found() {
     let mut rows = expected(vec![row(GFX906, size)]);
     rows[0].1 = "offload binary".to_owned();
     assert_eq!(found("in", &offload::write(2, &images)), rows);
-    // In a compressed one, with all of it inflated; offsets count from the start of the inflated bundle inside.
+    // In a compressed bundle that is fully inflated, offsets count from the start of the inner, inflated bundle.
     let packed = formats::compressed(3, 1, &of_bundle);
     let outcome = tool(&["inspect", "--json", "--inflate", "in"], &[("in", &packed)]);
     let document = json_of(&outcome);
@@ -242,7 +242,7 @@ fn members_of_thin_archives_are_files_beside_them() {
     assert_eq!(told(&document), [in_bundle("one.o:", "bundle"), in_bundle("two.o:", "bundle")].concat());
     let uri = document["files"][0]["code_objects"][1]["uri"].as_str().unwrap();
     assert!(uri.contains("/one.o#offset="), "{uri}");
-    // The offsets of what is broken count from the start of the member, which is named for that.
+    // Offsets in a broken member count from the start of that member, which the message names.
     let cut = &bundle[..bundle.len() - 1];
     let library = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", cut)]);
     let thin = thin_archive(&[("cut.o", cut.len()), ("lib.so", library.len())]);
@@ -297,7 +297,7 @@ fn zip_files_that_claim_more_than_they_have() {
     let bundle = bundle();
     let first = Zipped::new("first", DEFLATED, &bundle);
     let sound = |document: &Value| told(document).iter().filter(|row| row.0 == "first:").count() == 3;
-    // The same bytes as many members: what a bomb does.
+    // Many members with the same bytes, as in a zip bomb.
     let same = |name: &str| Zipped { name: name.as_bytes().to_vec(), same_as: Some(0), ..first.clone() };
     let names: Vec<String> = (0..40).map(|number| format!("again {number}")).collect();
     let members: Vec<Zipped> = [first.clone()].into_iter().chain(names.iter().map(|name| same(name))).collect();
@@ -310,8 +310,8 @@ fn zip_files_that_claim_more_than_they_have() {
         let starts: Vec<usize> = (0..data.len()).filter(|&at| data[at..].starts_with(b"PK\x01\x02")).collect();
         starts[nth]
     };
-    // A member beyond the end of the file, one that claims more bytes than there are, a directory that is cut: the first
-    // member is there all the same.
+    // A member beyond the end of the file, a member that claims too many bytes, and a truncated directory. The first
+    // member is found nevertheless.
     for (at, value) in [(42, 0x00ff_ffff_u32), (20, 0x00ff_ffff), (0, 0)] {
         let mut broken = data.clone();
         let start = entry(&broken, 1) + at;
@@ -354,7 +354,7 @@ fn other_files_hold_nothing_and_are_no_errors() {
         let len = random.below(5000);
         random.bytes(len)
     }));
-    // Whatever begins like a COFF object.
+    // Data that begins like a COFF object.
     files.extend((0..50).map(|_| [&[0x64, 0x86][..], &random.bytes(300)].concat()));
     let names: Vec<String> = (0..files.len()).map(|number| format!("{number:03}")).collect();
     let given: Vec<(&str, &[u8])> = names.iter().map(String::as_str).zip(files.iter().map(Vec::as_slice)).collect();
@@ -369,7 +369,7 @@ fn other_files_hold_nothing_and_are_no_errors() {
 
 #[test]
 fn objects_whose_device_code_is_elsewhere() {
-    // In an object, the section may be a symbol's place only; what is no bundle is passed over by `inspect`.
+    // In an object, the section may only mark the place of a symbol. `inspect` ignores contents that are not a bundle.
     for content in [&[0; 8][..], b"", b"no bundle"] {
         let object = Elf::OBJECT.write(&[Section::new(".hip_fatbin", content), Section::new(".hip_fatbin", &bundle())]);
         assert_eq!(found("in", &object), in_bundle(":.hip_fatbin", "bundle"));
@@ -391,9 +391,9 @@ fn broken_things_are_told_with_their_place_and_the_rest_is_found() {
     let said = outcome.stderr_text();
     assert!(said.contains("error: 'lib.a(cut.o)(.hip_fatbin)': the code object of entry 2 "), "{said}");
     assert!(said.contains("error: 'lib.a(elf.o)': "), "{said}");
-    // Everything is named once.
+    // Everything is reported once.
     assert_eq!(said.matches("lib.a").count(), 2, "{said}");
-    // The same is in the document, and no more.
+    // The document has the same problems, and no others.
     let problems: Vec<&str> =
         document["problems"].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect();
     assert_eq!(problems.len(), 2);
@@ -405,7 +405,7 @@ fn a_broken_compressed_bundle_does_not_hide_those_behind_it() {
     let sound = bundle();
     let mut broken = formats::compressed(2, 1, &sound);
     let len = broken.len();
-    // Not the header: the stream.
+    // Damages the stream, not the header.
     broken[24..len - 4].fill(0xff);
     let data = [formats::compressed(2, 1, &sound), broken, sound].concat();
     let outcome = tool(&["inspect", "--json", "in"], &[("in", &data)]);
@@ -449,7 +449,7 @@ fn directories_links_and_what_cannot_be_opened() {
     let (status, out, said) = text(&tool_in(dir.path(), &["inspect", "nowhere"]));
     assert_eq!((status, out.as_str()), (1, ""));
     assert!(said.contains("error: 'nowhere': No such file or directory"), "{said}");
-    // Of a directory, files without device code are not told of.
+    // In a directory, files without device code are not reported.
     let (_, out, _) = text(&tool_in(dir.path(), &["inspect", "d"]));
     assert!(!out.contains("d/text") && out.contains("d/a: "), "{out}");
     // Standard input.
@@ -521,7 +521,7 @@ fn devices_without_an_end_are_refused_and_others_are_read() {
     let all = [&["inspect"][..], &["extract", "-o", "new"], &["verify"], &["recompress", "-o", "new"]];
     for args in all.map(|args| args.join(" ")) {
         for (input, name) in [("/dev/zero", "/dev/zero"), ("/dev/full", "/dev/full"), ("- < /dev/zero", "-")] {
-            // What is read without end is stopped by the limit.
+            // The limit stops endless reading.
             let line = format!("ulimit -f 65536; {PROGRAM} {args} {input}");
             let run = Command::new("sh").args(["-c", &line]).current_dir(dir.path()).output().unwrap();
             let (status, out, said) = text(&run);

@@ -1,4 +1,4 @@
-//! Files that hold device code, written from the descriptions of their formats.
+//! Writes files that hold device code, from the descriptions of their formats.
 
 use std::io::Write as _;
 
@@ -31,7 +31,7 @@ impl<'s> Section<'s> {
     }
 }
 
-/// What an ELF file is for and of what kind, as in its header.
+/// Fields of an ELF header: machine and type.
 #[derive(Clone, Copy)]
 pub struct Elf {
     pub machine: u16,
@@ -44,7 +44,7 @@ pub struct Elf {
 impl Elf {
     pub const OBJECT: Self = Self { machine: 62, kind: 1, os: 0, abi: 0, flags: 0 };
     pub const LIBRARY: Self = Self { kind: 3, ..Self::OBJECT };
-    /// One for an AMD GPU.
+    /// A header for an AMD GPU.
     pub const fn amdgpu(flags: u32) -> Self {
         Self { machine: 224, kind: 3, os: 64, abi: 4, flags }
     }
@@ -144,7 +144,7 @@ pub fn archive(members: &[(&str, &[u8])]) -> Vec<u8> {
     data
 }
 
-/// A thin GNU archive: of its members, which are files beside it, the names and sizes.
+/// A thin GNU archive: the names and sizes of its members, which are files in its directory.
 pub fn thin_archive(members: &[(&str, usize)]) -> Vec<u8> {
     let names: String = members.iter().map(|(name, _)| format!("{name}/\n")).collect();
     let header = |name: &str, size: usize| format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{size:<10}`\n", 0, 0, 0, 644);
@@ -162,7 +162,7 @@ pub const STORED: u16 = 0;
 pub const DEFLATED: u16 = 8;
 pub const ZSTD: u16 = 93;
 
-/// A member of a zip file, and what the directory claims of it.
+/// A member of a zip file, and its fields in the directory.
 #[derive(Clone)]
 pub struct Zipped {
     pub name: Vec<u8>,
@@ -171,9 +171,9 @@ pub struct Zipped {
     pub crc: u32,
     pub size: usize,
     pub stored: Vec<u8>,
-    /// The member whose bytes these are too.
+    /// The index of the member that has the same bytes.
     pub same_as: Option<usize>,
-    /// Whether sizes stand in the extra field of 64-bit zip files.
+    /// Whether sizes are in the extra field of 64-bit zip files.
     pub wide: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Completions, manual pages and help texts: each has every option, and the programs that take them accept them.
+//! Completions, manual pages and help texts: each lists every option, and the programs that read them accept them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use crate::reference::formats;
 const SUBCOMMANDS: [&str; 7] = ["inspect", "extract", "verify", "recompress", "completions", "man", "help"];
 const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
 
-/// The long options of each subcommand, as its help has them.
+/// The long options of each subcommand, according to its help.
 fn options() -> BTreeMap<&'static str, Vec<String>> {
     let long = regex_lite::Regex::new("(?m)^ +(?:-., )?--([a-z-]+)").unwrap();
     let of = |subcommand: &&'static str| {
@@ -60,14 +60,14 @@ fn shells_take_the_completions() {
     }
 }
 
-/// What a shell offers for the end of a command line, in a directory with two files and a directory.
+/// A shell that suggests completions of a command line, in a directory with two files and a directory.
 struct Shell {
     name: &'static str,
     dir: tempfile::TempDir,
 }
 
 impl Shell {
-    /// A shell with our completions, unless it is not installed, which is said.
+    /// A shell with our completions. If it is not installed, prints that and returns none.
     fn new(name: &'static str) -> Option<Self> {
         if Command::new(name).arg("--version").output().is_err() {
             skip("completions", &format!("{name} is not installed"));
@@ -82,7 +82,7 @@ impl Shell {
         Some(Self { name, dir })
     }
 
-    /// The words that may end the line, in order of name.
+    /// The words that may complete the line, sorted.
     fn offers(&self, line: &str) -> Vec<String> {
         let line = format!("clang-offload-bundler {line}");
         let script = self.dir.path().join("script");
@@ -104,7 +104,7 @@ impl Shell {
     }
 }
 
-/// Calls the function as bash does, which cuts words at their `=`.
+/// Calls the function like bash, which splits words at `=`.
 fn bash_line(script: &str, line: &str) -> String {
     let mut words: Vec<String> = Vec::new();
     for word in line.split(' ') {
@@ -123,7 +123,7 @@ fn bash_line(script: &str, line: &str) -> String {
     )
 }
 
-/// The shells whose completions are tried.
+/// The tested shells.
 const TRIED: [&str; 3] = ["bash", "fish", "zsh"];
 
 #[test]
@@ -202,7 +202,7 @@ fn manual_pages_have_every_option_and_no_faults() {
         }
         assert!(page.contains(".SH EXIT STATUS\n") && page.contains(".SH EXAMPLES\n"), "{subcommand}");
     }
-    // The bundler's own options, of which --help has all.
+    // The bundler's own options, all of which `--help` lists.
     let page = fs::read_to_string(pages.join("clang-offload-bundler.1")).unwrap();
     for name in [
         "targets",
@@ -228,7 +228,7 @@ fn manual_pages_have_every_option_and_no_faults() {
     loud(&format!("manual pages: {lint} without a warning of groff"));
 }
 
-/// A manual page as it is shown in 80 columns, and what `man` complains of.
+/// A manual page rendered with 80 columns, and the warnings of `man`.
 fn shown(args: &[&str], home: &Path) -> (String, String) {
     let mut man = Command::new("man");
     man.args(args).env("MANWIDTH", "80").env("LC_ALL", "C.UTF-8").env_remove("MANPATH").env("HOME", home);
@@ -244,7 +244,7 @@ fn man_finds_the_pages_and_shows_examples_as_they_are_typed() {
     }
     let home = tempfile::tempdir().unwrap();
     fs::create_dir_all(home.path().join(".cargo/bin")).unwrap();
-    // Where the README puts them.
+    // The directory that the README names.
     must(Command::new(PROGRAM).args(["man", "-o"]).arg(home.path().join(".cargo/share/man/man1")));
     for subcommand in SUBCOMMANDS {
         let name = format!("clang-offload-bundler-{subcommand}");

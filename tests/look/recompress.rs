@@ -1,4 +1,4 @@
-//! What `recompress` makes smaller, and what it leaves as it is.
+//! Tests of `recompress`: bundles that become smaller, and bundles that stay unchanged.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -18,7 +18,7 @@ fn large() -> Vec<u8> {
     formats::binary(&[(HOST, b""), (GFX906, &first), (GFX90A, &second)], 4096)
 }
 
-/// Runs `recompress` on one file, which must succeed, and returns what it wrote and said.
+/// Runs `recompress` on one file, which must succeed. Returns the written file and the messages.
 fn recompress(args: &[&str], data: &[u8]) -> (Vec<u8>, String) {
     let outcome = tool(&[&["recompress", "in", "-o", "out"], args].concat(), &[("in", data)]);
     assert_eq!(outcome.status, 0, "{args:?}: {}", outcome.stderr_text());
@@ -62,7 +62,7 @@ fn bundles_become_smaller_and_come_back() {
         assert!(said.contains(" before, ") && said.contains(" now"), "{said}");
         let (back, _) = recompress(&["--none"], &small);
         assert!(back == data, "{name}: {} bytes, not {}", back.len(), data.len());
-        // What is as small as it gets stays as it is.
+        // A bundle of minimum size is not changed.
         let (again, _) = recompress(&[], &small);
         assert!(again == small, "{name}");
         let (plain, _) = recompress(&["--none"], &data);
@@ -82,7 +82,7 @@ fn nothing_behind_the_last_bundle_is_lost() {
             let what = format!("{name} and '{}'", tail.escape_ascii());
             assert!(small.ends_with(tail) && small.len() < data.len() / 4 + tail.len(), "{what}");
             assert!(held(&small) == held(&data), "{what}");
-            // All of it, and no zero more, is behind what the header of the last bundle claims.
+            // All trailing data, without additional zeros, is after the recorded size of the last bundle.
             let last = small.windows(4).rposition(|window| window == b"CCOB").unwrap();
             let stored = usize::try_from(u32::from_le_bytes(small[last + 8..last + 12].try_into().unwrap())).unwrap();
             assert!(&small[last + stored..] == tail, "{what}");
@@ -122,7 +122,7 @@ fn what_is_compressed_with_a_bundle_and_no_part_of_it_stays_where_it_is() {
     }
 }
 
-/// Runs `recompress` on one file, which must fail and write nothing, and returns what it said.
+/// Runs `recompress` on one file, which must fail and write nothing. Returns the messages.
 fn refused(args: &[&str], data: &[u8]) -> String {
     let outcome = tool(&[&["recompress", "in", "-o", "out"], args].concat(), &[("in", data)]);
     assert_eq!((outcome.status, outcome.files.len()), (1, 1), "{args:?}: {}", outcome.stderr_text());
@@ -193,7 +193,7 @@ fn bundles_in_a_row_come_back_where_an_alignment_put_them() {
             let mut data = Vec::new();
             for _ in 0..5 {
                 data.resize(usize::next_multiple_of(data.len(), alignment), 0);
-                // Sizes that are odd as well as round.
+                // Odd and round sizes.
                 let size = 200 + (random.below(3000) & (usize::MAX << random.below(12)));
                 data.extend(formats::binary(&[(GFX906, &vec![7; size])], 1));
             }
@@ -212,7 +212,7 @@ fn each_bundle_gets_its_smallest_form() {
     let noise = harness::Random::new(7).bytes(300);
     let tiny = formats::binary(&[(GFX906, &noise[..200]), (GFX90A, &noise[200..])], 2);
     let plain_without = formats::binary(&[(GFX906, &noise[..200])], 2);
-    // In an ELF file with no byte to spare, and by itself; plain before, and compressed.
+    // In an ELF file without spare bytes, and alone; plain before, and compressed.
     let packed = formats::compressed(3, 1, &tiny);
     let packed_without = formats::compressed(3, 1, &plain_without);
     assert!(packed.len() < tiny.len() && packed_without.len() > plain_without.len());
@@ -227,12 +227,12 @@ fn each_bundle_gets_its_smallest_form() {
     }
     let (all, _) = recompress(&[], &packed_without);
     assert!(all == plain_without, "{}", all.escape_ascii());
-    // What compresses well is compressed, whatever it was.
+    // A bundle that compresses well is compressed, whatever its form was.
     for bundle in [large(), formats::compressed(2, 0, &large())] {
         let (fewer, _) = recompress(&["--drop=gfx90a"], &bundle);
         assert!(fewer.starts_with(b"CCOB") && ids(&fewer) == [HOST, GFX906]);
     }
-    // A text bundle that was compressed ends where its compressed form does, and only there.
+    // A text bundle that was compressed ends only where its compressed form ends.
     let text = formats::text("#", &[(GFX906, b"a"), (GFX90A, b"b")]);
     let packed = formats::compressed(3, 1, &text);
     let (fewer, _) = recompress(&["--drop=gfx90a"], &[&packed[..], &tiny].concat());
@@ -320,7 +320,7 @@ fn gpus_are_kept_and_left_out() {
             }
         }
     }
-    // Code objects stay where pages begin.
+    // Code objects stay aligned to pages.
     let (plain, _) = recompress(&["--none", "--keep=gfx906"], &data);
     let at = plain.windows(a.len()).position(|window| window == a).unwrap();
     assert!(at.is_multiple_of(4096), "{at}");
@@ -358,7 +358,7 @@ fn what_would_grow_stays() {
     let (out, said) = recompress(&[], &data);
     assert!(out == data);
     assert!(said.contains("1 bundle would have become larger and stayed as it was"), "{said}");
-    // What is packed well is not packed worse.
+    // A well compressed bundle does not become larger.
     let packed = {
         let stream = formats::compressed(3, 1, &large());
         let (best, _) = recompress(&["--level=19"], &stream);
@@ -422,7 +422,7 @@ fn bundles_are_rewritten_up_to_what_a_search_finds() {
     }
 }
 
-/// An ELF library with bundles in its section, in a table of sections in any order, and its other bytes.
+/// An ELF library with bundles in its section, with a table of sections in any order, and its other bytes.
 fn library() -> (Vec<u8>, Vec<u8>) {
     let section = [padded(&large()), padded(&large()), large()].concat();
     let sections = [
@@ -455,7 +455,7 @@ fn in_an_elf_file_nothing_moves() {
     let (fewer, _) = recompress(&["--keep=gfx90a", "--none"], &data);
     assert_eq!(ids(&fewer), [HOST, GFX90A, HOST, GFX90A, HOST, GFX90A]);
     assert!(fewer[..at] == data[..at] && fewer[at + section.len()..] == data[at + section.len()..]);
-    // A bundle that no longer fits where it is.
+    // A bundle that no longer fits at its offset.
     let packed = formats::compressed(2, 1, &large());
     let tight = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &packed)]);
     let outcome = tool(&["recompress", "in", "-o", "out", "--none"], &[("in", &tight)]);
@@ -468,7 +468,7 @@ fn sections_may_be_in_any_order_and_in_one_place() {
     let (data, section) = library();
     let table = usize::try_from(u64::from_le_bytes(data[40..48].try_into().unwrap())).unwrap();
     let header = |index: usize| table + 64 * index..table + 64 * (index + 1);
-    // Two sections with bundles: .data becomes one, and stands in front of the other in the table.
+    // Two sections with bundles: `.data` becomes one, and precedes the other in the table.
     let bundle = large();
     let sections = [
         Section::new(".hip_fatbin", &section).aligned(4096),
@@ -511,7 +511,7 @@ fn sections_that_share_bytes_with_bundles_are_refused() {
     let (at, len) = (find(&data, &section[..4096]), section.len());
     for (offset, size) in [(at, len), (at + 1, 1), (at + len - 1, 1), (at - 9, 10), (at - 9, len + 100), (at + 5, len)]
     {
-        // .text and .data, in front of .hip_fatbin in the table and behind it.
+        // `.text` and `.data`, which precede and follow `.hip_fatbin` in the table.
         for (index, name) in [(1, ".text"), (3, ".data")] {
             let shared = with_section(&data, index, offset, size, make::SHT_PROGBITS);
             let outcome = tool(&["recompress", "in", "-o", "out"], &[("in", &shared)]);
@@ -522,7 +522,7 @@ fn sections_that_share_bytes_with_bundles_are_refused() {
                 offset.max(at)
             );
             assert!(said.contains(&expected), "{said}");
-            // What has no bytes in the file shares none.
+            // A section without bytes in the file does not share any.
             let empty = with_section(&data, index, offset, size, SHT_NOBITS);
             let (small, _) = recompress(&[], &empty);
             assert!(small[at..].starts_with(b"CCOB"));
@@ -532,7 +532,7 @@ fn sections_that_share_bytes_with_bundles_are_refused() {
         let beside = with_section(&data, 1, offset, size, make::SHT_PROGBITS);
         recompress(&[], &beside);
     }
-    // Nor may two sections with bundles lie in one another.
+    // Two sections with bundles must not overlap either.
     let bundle = large();
     let sections = [Section::new(".hip_fatbin", &section).aligned(4096), Section::new(".hip_fatbin", &bundle)];
     let two = Elf::OBJECT.write(&sections);
@@ -558,7 +558,7 @@ fn holes_take_no_space_and_read_as_zeros() {
     let start = find(&data, &section[..4096]);
     let stored = usize::try_from(u32::from_le_bytes(small[start + 8..start + 12].try_into().unwrap())).unwrap();
     assert!(small[start + stored..start + padded(&large()).len()].iter().all(|&byte| byte == 0));
-    // Where the file system has holes at all.
+    // Only if the file system supports holes.
     let holey = tempfile::NamedTempFile::new_in(dir.path()).unwrap();
     holey.as_file().set_len(1 << 20).unwrap();
     if holey.as_file().metadata().unwrap().blocks() > 64 {
@@ -587,7 +587,7 @@ fn programs_run_as_before() {
             let headers = |file: &str| must(Command::new(&readobj).args(["-hlS", file]).current_dir(dir.path())).stdout;
             let unnamed = |text: Vec<u8>| String::from_utf8(text).unwrap().replace("small-", "");
             assert_eq!(unnamed(headers(name)), unnamed(headers(&small)), "{driver} {more:?} {name}");
-            // Everything but the section is what it was.
+            // Everything except the section is unchanged.
             must(
                 Command::new(&objcopy)
                     .args(["--dump-section=.hip_fatbin=section", name, "copy"])
@@ -609,7 +609,7 @@ fn programs_run_as_before() {
         for name in ["program", "small-program"] {
             assert_eq!(must(&mut Command::new(at(name))).stdout, b"hello\n", "{driver} {more:?} {name}");
         }
-        // In place, which keeps what the file may do.
+        // In place, which keeps the permissions of the file.
         fs::set_permissions(at("program"), fs::Permissions::from_mode(0o700)).unwrap();
         assert_eq!(text(&tool_in(dir.path(), &["recompress", "program", "-o", "program", "--keep=gfx906"])).0, 0);
         assert_eq!(must(&mut Command::new(at("program"))).stdout, b"hello\n");
@@ -666,7 +666,7 @@ fn a_program_from_the_standard_input_stays_executable() {
     fs::write(path("in"), library().0).unwrap();
     for (mode, name_is_executable) in [(0o755, false), (0o644, true)] {
         fs::set_permissions(path("in"), fs::Permissions::from_mode(mode)).unwrap();
-        // A file that is called like the standard input has no say.
+        // A file named `-` is not used instead of standard input.
         fs::write(path("-"), b"").unwrap();
         let other = if name_is_executable { 0o755 } else { 0o644 };
         fs::set_permissions(path("-"), fs::Permissions::from_mode(other)).unwrap();
@@ -705,7 +705,7 @@ fn a_failure_leaves_the_output_as_it_was() {
     ] {
         let outcome = tool(&[&["recompress"], args].concat(), &[("in", &data)]);
         assert_eq!((outcome.status, outcome.files.len()), (status, 1), "{args:?}: {}", outcome.stderr_text());
-        // What is wrong with an option is said of the option that was typed.
+        // An error about an option names the option as typed.
         let option = args.iter().rfind(|arg| arg.starts_with("--")).and_then(|arg| arg.split('=').next());
         assert!(!outcome.stderr.is_empty() && outcome.stderr_text().contains(option.unwrap_or_default()), "{args:?}");
     }
@@ -714,7 +714,7 @@ fn a_failure_leaves_the_output_as_it_was() {
         &Case::new(&["-c", &format!("{PROGRAM} recompress in -o - > /dev/full")]).file("in", data.clone()),
     );
     assert_eq!(outcome.status, 1, "{}", outcome.stderr_text());
-    // No room for the file: the limit of the process on what it may write.
+    // No space for the file: the process has a limit on file sizes.
     let limited = format!("ulimit -f 8; trap '' XFSZ; {PROGRAM} recompress in -o out --none --drop=gfx906");
     let outcome =
         harness::run(Path::new("/bin/sh"), &Case::new(&["-c", &limited]).file("in", data).file("out", &b"old"[..]));

@@ -1,5 +1,5 @@
-//! The committed schemas against the documents that are printed. Known is the part of JSON Schema that they use; any other
-//! keyword fails, so that no rule goes unchecked.
+//! Checks the printed documents against the committed schemas. Supports only the part of JSON Schema that they use; any
+//! other keyword fails, so that no rule is ignored.
 
 use std::path::Path;
 
@@ -68,7 +68,8 @@ impl Validator<'_> {
                 true
             }
             "required" => rule.as_array().unwrap().iter().all(|name| value.get(name.as_str().unwrap()).is_some()),
-            // A reader has to bear more fields; that those of this release are all described is checked here.
+            // Clients must accept additional fields; this test checks that the schema describes all fields of this
+            // release.
             "additionalProperties" => {
                 let known = |name: &String| schema["properties"].get(name).is_some();
                 rule == true && value.as_object().is_none_or(|object| object.keys().all(known))

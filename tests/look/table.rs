@@ -1,6 +1,6 @@
-//! What `inspect` prints for people: tables as they were once and for all, and a picture.
+//! Tests of the text output of `inspect` against stored tables, and of its chart.
 //!
-//! `BLESS=1` writes the tables anew.
+//! `BLESS=1` rewrites the tables.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/look/tables").join(name)
 }
 
-/// Files that do not depend on which compressor wrote them.
+/// Files that do not depend on the version of a compression library.
 fn files() -> Vec<(&'static str, Vec<u8>)> {
     let bundle = formats::binary(&[(HOST, b""), (GFX906, &[1; 1000]), (GFX90A, &[2; 3000])], 64);
     let packed = fixture("compressed/llvm22-v3.ccob");
@@ -36,7 +36,7 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Runs `inspect`, and holds what it prints against what it printed when the file in `tables` was written.
+/// Runs `inspect`, and compares the output with the stored file in `tables`.
 fn holds(name: &str, args: &[&str], environment: &[(&'static str, &str)]) {
     let mut case = Case::new(&[&["inspect"], args].concat());
     for (file, data) in files() {
@@ -105,14 +105,14 @@ fn colours_and_characters_follow_the_environment() {
     assert!(!plain.contains('\x1b'));
     let painted = print(&["--color=always"], &[UTF_8, ("NO_COLOR", "1"), ("TERM", "dumb")]);
     assert!(painted.contains('\x1b'));
-    // Colours add nothing but themselves.
+    // Colours change nothing else.
     let without = regex_lite::Regex::new("\x1b\\[[0-9]*m").unwrap();
     assert_eq!(without.replace_all(&painted, ""), plain);
     assert_eq!(print(&["--color=never"], &[UTF_8]), plain);
     assert_eq!(print(&["--color", "auto"], &[UTF_8]), plain);
 }
 
-/// What `inspect` prints on a terminal of this width.
+/// The output of `inspect` on a terminal of this width.
 fn on_a_terminal(width: u16, environment: &[(&str, &str)], args: &[&str], dir: &Path) -> String {
     use std::io::Read as _;
     let size = nix::pty::Winsize { ws_row: 24, ws_col: width, ws_xpixel: 0, ws_ypixel: 0 };
@@ -123,7 +123,7 @@ fn on_a_terminal(width: u16, environment: &[(&str, &str)], args: &[&str], dir: &
     let mut child = command.spawn().unwrap();
     drop(command);
     let mut printed = Vec::new();
-    // The other end of a terminal is gone with an error.
+    // Reading from a terminal whose other end is closed gives an error.
     drop(fs::File::from(pty.master).read_to_end(&mut printed));
     assert!(child.wait().unwrap().success());
     String::from_utf8(printed).unwrap().replace('\r', "")
@@ -135,7 +135,7 @@ fn tables_fit_the_terminal() {
     for (name, data) in files().into_iter().filter(|(name, _)| *name != "broken") {
         fs::write(dir.path().join(name), data).unwrap();
     }
-    // Names of files and places are never cut.
+    // Names of files and places are never shortened.
     let rows =
         |printed: &str| printed.lines().filter(|line| line.starts_with("    ")).map(str::to_owned).collect::<Vec<_>>();
     let widest = |printed: &str| rows(printed).iter().map(|line| line.chars().count()).max().unwrap();
@@ -149,7 +149,7 @@ fn tables_fit_the_terminal() {
         }
         assert!(on_a_terminal(100, &[], args, dir.path()).contains('█'));
         assert!(!on_a_terminal(40, &[], args, dir.path()).contains('█'));
-        // Where the width is not known, and where nobody looks, nothing is left out.
+        // If the width is unknown, or the output is not a terminal, nothing is omitted.
         assert_eq!(on_a_terminal(0, &[("COLUMNS", "wide")], args, dir.path()), wide);
         let piped = tool_in(dir.path(), &[&["inspect"], args].concat());
         assert_eq!(text(&piped).1, wide);
@@ -227,7 +227,7 @@ fn an_id_has_one_row_however_far_its_code_objects_are_inflated() {
         assert_eq!((out.matches(GFX906).count(), out.matches(GFX90A).count()), (1, 1), "{out}");
         assert!(out.contains(&format!("{GFX906}  text         2 ")), "{out}");
         assert!(out.contains(&format!("{GFX90A}  text?        2 ")), "{out}");
-        // Sizes of code objects and what they take are told apart.
+        // The sizes of code objects and the stored sizes are both shown.
         let (size, stored) = ("code objects 200 kB", format!("stored in {} B", data.len()));
         assert!(out.contains(size) && out.contains(&stored), "{out}");
     }
@@ -250,7 +250,7 @@ fn shares_and_totals_add_up() {
             .map(|row| row.3)
             .sum::<u64>()
     );
-    // Bundles lie where they are said to be, and hold their code objects.
+    // Bundles are at the reported offsets, and hold their code objects.
     let mut end = 0;
     for object in files["code_objects"].as_array().unwrap() {
         let number = |name: &str| object[name].as_u64();
@@ -267,7 +267,8 @@ fn shares_and_totals_add_up() {
     assert_eq!(end, u64::try_from(many.len()).unwrap());
 }
 
-/// The elements of an XML document, with attributes and the text behind each start; it must be well-formed.
+/// The elements of an XML document, with attributes and the text after each start tag. The document must be
+/// well-formed.
 fn elements(xml: &str) -> Vec<(String, String)> {
     let (mut open, mut found) = (Vec::new(), Vec::new());
     let mut parts = xml.split('<');
@@ -317,7 +318,7 @@ fn the_picture_is_well_formed_and_holds_the_totals() {
     ] {
         assert!(texts.contains(&wanted), "{wanted}: {texts:#?}");
     }
-    // Bars are as long as what they stand for.
+    // The lengths of bars are proportional to their values.
     let width = |hint: &str| {
         let at = elements.iter().position(|(_, text)| text == hint).unwrap_or_else(|| panic!("no {hint}: {texts:#?}"));
         let (tag, _) = &elements[at - 1];
@@ -326,7 +327,7 @@ fn the_picture_is_well_formed_and_holds_the_totals() {
     };
     let (long, short) = (width("gfx90a: 3.00 MB"), width("gfx906: 1.00 MB"));
     assert!((long - 3 * short).abs() <= 6 && long + short > 500, "{long} {short}");
-    // Nothing found is a picture too, and one of many files is no longer than it has to be.
+    // A chart without findings is valid too, and a chart of many files has a limited length.
     let outcome = tool(&["inspect", "--svg=out.svg", "none"], &files);
     assert_eq!(outcome.status, 0);
     self::elements(&String::from_utf8(outcome.files["out.svg"].clone()).unwrap());
@@ -336,7 +337,7 @@ fn the_picture_is_well_formed_and_holds_the_totals() {
     let elements = self::elements(&String::from_utf8(outcome.files["out.svg"].clone()).unwrap());
     let bars = elements.iter().filter(|(_, text)| text.ends_with(".so") || text == "20 more files").count();
     assert_eq!(bars, 41);
-    // One that cannot be written.
+    // A chart that cannot be written.
     let outcome = tool(&["inspect", "--svg=no/where.svg", "a&b<c>.so"], &files);
     assert_eq!(outcome.status, 1);
 }

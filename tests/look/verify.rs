@@ -1,4 +1,4 @@
-//! What `verify` finds: each rule broken by itself, and nothing where nothing is wrong.
+//! Tests of `verify`: each rule broken by itself, and no faults in valid files.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::machine::loud;
 use crate::reference::formats;
 use crate::reference::offload::{self, Image};
 
-/// What is wrong with a file, as rules; the text says so too.
+/// The rules broken in a file. The text output must report the same.
 fn rules(data: &[u8]) -> Vec<String> {
     let outcome = tool(&["verify", "--allow-none", "--json", "in"], &[("in", data)]);
     let document: Value = serde_json::from_slice(&outcome.stdout).unwrap();
@@ -54,7 +54,7 @@ fn each_rule_is_broken_by_itself() {
     let holds = |id: &str, elf: &[u8]| formats::binary(&[(id, elf)], 8);
     let library = |content: &[u8]| Elf::LIBRARY.write(&[Section::new(".hip_fatbin", content)]);
     let padded = [&sound[..], &[0; 100]].concat();
-    // The second of three code objects moved onto the first one.
+    // The second of three code objects is moved onto the first one.
     let three = targets(&["gfx906", "gfx90a", "gfx1100"]);
     let overlapping = changed(&three, 32 + 24 + other.len(), &three[32..40]);
     let tail = [&padded[..], b"tail"].concat();
@@ -169,7 +169,7 @@ fn sound_fixtures_are_clean_and_broken_ones_are_not() {
         clean += usize::from(found.is_empty());
     }
     for name in fixtures("hostile") {
-        // What is behind a total that is too small is no bundle either.
+        // The data after a recorded size that is too small is not a bundle either.
         let also = (name == "hostile/total-too-small.ccob").then_some("trailing");
         assert_eq!(rules(&fixture(&name)), ["readable"].into_iter().chain(also).collect::<Vec<_>>(), "{name}");
     }
@@ -247,7 +247,7 @@ fn several_files_and_the_status() {
 
 #[test]
 fn many_entries_are_checked_in_bounded_time() {
-    // The harness stops what takes many seconds.
+    // The test harness stops a run that takes many seconds.
     let same: Vec<(&str, &[u8])> = (0..20_000).map(|_| (GFX90A, &b"x"[..])).collect();
     assert_eq!(rules(&formats::binary(&same, 1)), ["duplicate"]);
     let ids: Vec<String> = (0..3000).map(|number| hip(&format!("gfx90a:f{number}+"))).collect();
@@ -298,7 +298,7 @@ fn nothing_read_is_no_success() {
                     deep/lib/sound: 1 code object in 1 bundle, nothing wrong\n\
                     Total: 2 files, 1 code object in 1 bundle, 1 code object without a bundle, nothing wrong\n";
     assert_eq!((status, out.as_str(), said.as_str()), (0, expected, ""));
-    // What is broken is no reason to say that nothing was there.
+    // A broken file counts as device code.
     fs::write(at("empty/broken"), &targets(&["gfx906"])[..40]).unwrap();
     let (status, out, said) = run(&["--allow-none", "empty"]);
     assert!(
@@ -362,12 +362,12 @@ fn what_is_recognised_and_not_read_is_named() {
         assert!(inspected.status == 0 && out.starts_with("in: no readable device code\n"), "{what}: {out}");
         assert!(out.contains(&format!("not read: {what}\n")), "{what}: {out}");
         assert_eq!(json_of(&tool(&["inspect", "--json", "in"], &files))["files"][0]["unread"], *unread, "{what}");
-        // In a directory, only what holds device code for certain gets a line.
+        // In a directory, only parts that certainly hold device code are reported.
         let out = String::from_utf8(tool(&["verify", "."], &files).stdout).unwrap();
         assert_eq!(out.contains(", not read\n"), certain, "{what}: {out}");
         assert!(out.ends_with(&format!("; not read: {what} (1)\n")), "{what}: {out}");
     }
-    // A section that takes no bytes of the file, and a code object that holds others.
+    // A section without bytes in the file, and a code object that holds others.
     let mut split = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", b"x")]);
     let table = usize::try_from(u64::from_le_bytes(split[40..48].try_into().unwrap())).unwrap();
     split[table + 64 + 4] = 8;
@@ -378,13 +378,13 @@ fn what_is_recognised_and_not_read_is_named() {
         let out = String::from_utf8(tool(&["inspect", "in"], &[("in", &data)]).stdout).unwrap();
         assert!(out.contains(&format!("not read: {what}\n")), "{out}");
     }
-    // Beside what is read.
+    // Together with parts that are read.
     let both =
         Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &targets(&["gfx906"])), Section::new(".nv_fatbin", b"x")]);
     let outcome = tool(&["verify", "in"], &[("in", &both)]);
     let out = String::from_utf8(outcome.stdout).unwrap();
     assert!(outcome.status == 0 && out.contains("(.nv_fatbin) at offset") && out.ends_with("nothing wrong\n"), "{out}");
-    // The parts of a fat object are read, whatever its entries are for.
+    // The parts of a fat object are read, whatever the kinds of its entries.
     let fat = Elf::OBJECT.write(&[Section::new("__CLANG_OFFLOAD_BUNDLE__sycl-spir64-unknown-unknown", b"x")]);
     assert_eq!(rules(&fat), [""; 0]);
 }
@@ -423,7 +423,7 @@ fn what_hides_device_code_is_a_fault() {
             outcome.stderr_text()
         );
     }
-    // What can be found is extracted all the same.
+    // Parts that are found are extracted nevertheless.
     let elsewhere = changed(header(1), &[0xff; 4]);
     assert_eq!(rules(&elsewhere), ["readable"]);
     assert_eq!(tool(&["extract", "in", "-o", "out"], &[("in", &elsewhere)]).status, 0);

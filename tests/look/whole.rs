@@ -1,5 +1,5 @@
-//! Whether `verify` sees that a code object is not whole, and never takes a whole one for broken. The code objects are what
-//! clang 14, 19 and 22, lld and the tools of LLVM make, and those of librocrand.
+//! Tests that `verify` detects incomplete code objects, and accepts complete ones. The code objects are built by clang
+//! 14, 19 and 22, lld and LLVM's tools, or are from librocrand.
 
 use std::fs;
 use std::sync::OnceLock;
@@ -17,16 +17,16 @@ constant int numbers[4] = {1, 2, 3, 4};
 kernel void pick(global int *data, int count) { data[0] = numbers[count]; }
 ";
 
-/// Code objects, and what each is.
+/// Code objects and their descriptions.
 type Objects = Vec<(String, Vec<u8>)>;
 
-/// Runs a program of some LLVM in `dir`; whether it is there and succeeded.
+/// Runs a program of an LLVM release in `dir`. Returns whether it exists and succeeded.
 fn run(dir: &Path, llvm: u32, program: &str, args: &[&str]) -> bool {
     let path = Path::new("/usr/lib").join(format!("llvm-{llvm}/bin")).join(program);
     path.exists() && Command::new(path).args(args).current_dir(dir).output().unwrap().status.success()
 }
 
-/// What compilers, linkers and tools make of one source; nothing if LLVM 22 is not there.
+/// The outputs of compilers, linkers and tools for one source; empty if LLVM 22 is not installed.
 fn built(test: &str) -> &'static Objects {
     static BUILT: OnceLock<Objects> = OnceLock::new();
     BUILT.get_or_init(|| build(test).unwrap_or_default())
@@ -108,7 +108,7 @@ fn of_librocrand(test: &str) -> Objects {
         .collect()
 }
 
-/// Why a code object is not whole, if it is not.
+/// Reports why a code object is incomplete.
 struct Bench {
     dir: tempfile::TempDir,
 }
@@ -161,7 +161,7 @@ fn a_code_object_that_is_cut_is_not_whole() {
     let bench = Bench::new();
     let mut cuts = 0;
     for (name, data) in few("cut code objects") {
-        // All that may be left of tables at the end, and lengths all over the rest.
+        // All lengths that may leave tables at the end, and a sample of the others.
         let step = data.len() / 200 + 1;
         for len in (4..data.len()).filter(|len| len % step == 0 || *len < 70 || *len + 200 > data.len()) {
             assert!(bench.fault(&data[..len]).is_some(), "{name}: {len} of {} bytes", data.len());
@@ -174,7 +174,7 @@ fn a_code_object_that_is_cut_is_not_whole() {
 #[test]
 fn a_header_of_zeros_is_not_whole() {
     let bench = Bench::new();
-    // Offset and width of what no ELF file of 64 bits has zero if it has what the field is about.
+    // Offsets and widths of fields that are nonzero in every 64-bit ELF file that has the parts they describe.
     let of_all = [(4, 1), (5, 1), (6, 1), (16, 2), (18, 2), (20, 4), (52, 2), (0, 4), (0, 64)];
     let of_sections = [(40, 8), (58, 2), (60, 2), (62, 2)];
     let of_segments = [(32, 8), (54, 2), (56, 2)];
@@ -183,7 +183,7 @@ fn a_header_of_zeros_is_not_whole() {
         let fields =
             [&of_all[..], if has(60) { &of_sections } else { &[] }, if has(56) { &of_segments } else { &[] }].concat();
         for (at, width) in fields {
-            // Where nothing else says so, no table is no fault.
+            // A missing table is not a fault if no other field refers to it.
             if at == 56 && !has(60) {
                 continue;
             }
@@ -208,7 +208,7 @@ fn kernels_and_their_metadata_agree() {
             let fault = bench.fault(data).unwrap_or_default();
             assert!(fault.contains(expected), "{name}: {fault}");
         };
-        // A symbol of 64 bytes for others: name, type and binding, visibility, section, value, size.
+        // Entries of global objects of 64 bytes: name, type and binding, visibility, section, value, size.
         let symbols: Vec<usize> = (0..data.len() - 24)
             .filter(|&at| data[at + 4] == 0x11 && data[at + 16..at + 24] == 64_u64.to_le_bytes())
             .collect();
@@ -241,7 +241,7 @@ fn spir_v_is_walked_instruction_by_instruction() {
     let turned: Vec<u8> = module.chunks(4).flat_map(|word| word.iter().rev().copied()).collect();
     for module in [module, turned] {
         assert_eq!(bench.fault(&module), None);
-        // After the header and after each instruction it may end.
+        // A module may end after the header and after each instruction.
         for len in (4..module.len()).filter(|len| ![20, 28].contains(len)) {
             assert!(bench.fault(&module[..len]).is_some(), "{len}");
         }
@@ -265,7 +265,7 @@ fn more_sections_than_16_bits_count_are_whole() {
     let bench = Bench::new();
     assert_eq!(bench.fault(&data), None);
     assert!(bench.fault(&data[..data.len() - 1]).is_some());
-    // The count, which is in the first section header, beyond the file.
+    // The number of sections, which is in the first section header, is set beyond the file.
     let table = usize::try_from(u64::from_le_bytes(data[40..48].try_into().unwrap())).unwrap();
     data[table + 32..table + 40].copy_from_slice(&100_000_u64.to_le_bytes());
     assert!(bench.fault(&data).is_some());

@@ -1,4 +1,4 @@
-//! The programs that call the packager or read what it wrote: clang 22 and its linker wrapper.
+//! The programs that call the packager or read its output: clang 22 and its linker wrapper.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -30,7 +30,7 @@ int add(int *data) {
 const NVIDIA: &[&str] =
     &["-fopenmp-targets=nvptx64-nvidia-cuda", "-Xopenmp-target", "-march=sm_70", "--cuda-feature=+ptx63"];
 
-/// The ways to have clang package, and whether there is a plan for linking the object.
+/// The options with which clang packages, and whether the object can be linked.
 fn ways() -> Vec<(Vec<&'static str>, bool)> {
     let hip = ["-x", "hip", "source.hip", "--offload-new-driver", "-fuse-cuid=none", "--offload-arch=gfx906"];
     let openmp = ["-x", "c", "source.c", "-fopenmp"];
@@ -48,7 +48,7 @@ fn ways() -> Vec<(Vec<&'static str>, bool)> {
     ]
 }
 
-/// Compiles with the packager that lies in `packagers`, and returns what came out and the packager that was called.
+/// Compiles with the packager in the directory `packagers`. Returns the output file and the packager that was called.
 fn compile(clang: &Path, dir: &Path, packagers: &str, args: &[&str]) -> (Vec<u8>, String) {
     drop(fs::remove_file(dir.join("out.o")));
     let mut command = Command::new(clang);
@@ -60,7 +60,7 @@ fn compile(clang: &Path, dir: &Path, packagers: &str, args: &[&str]) -> (Vec<u8>
     (fs::read(dir.join("out.o")).unwrap(), called.unwrap_or_default().to_owned())
 }
 
-/// What the linker wrapper would do with an object, with the parts of temporary names that change left out.
+/// The commands of the linker wrapper for an object, without the varying parts of temporary names.
 fn plan(tools: &Tools, dir: &Path, object: &[u8]) -> String {
     fs::write(dir.join("object.o"), object).unwrap();
     let mut command = Command::new(llvm(tools).join("clang-linker-wrapper"));
@@ -102,14 +102,14 @@ pub fn compare(report: &mut Report, tools: &Tools) {
         let expected = args.iter().map(|arg| arg.matches("gfx").count() + arg.matches("sm_").count()).sum::<usize>();
         report.check(devices == expected, || format!("{args:?}: {devices} devices are linked:\n{planned}"));
         report.check(planned == plan(tools, dir, &theirs), || format!("{args:?}: another plan:\n{planned}"));
-        // The images of the object, by both.
+        // The images of the object, extracted by both tools.
         let everything = super::packager(&["object.o", "--image=no such key="]).file("object.o", ours);
         report.compare(tools, &everything);
     }
     embedded(report, tools, &clang, dir);
 }
 
-/// What was packed by hand and embedded by hand is found by the wrapper.
+/// The wrapper finds images that were packed and embedded manually.
 fn embedded(report: &mut Report, tools: &Tools, clang: &Path, dir: &Path) {
     let device = ["-target", "amdgcn-amd-amdhsa", "-mcpu=gfx906", "-emit-llvm", "-nogpulib", "-x", "c", "device.c"];
     fs::write(dir.join("device.c"), "int device(int x) { return x; }").unwrap();

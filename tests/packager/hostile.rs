@@ -1,5 +1,5 @@
-//! Malicious files: an error, in bounded time. The sweep of damaged ones is `tests/hostile.rs`, what claims much is in
-//! `tests/bombs.rs`. LLVM is not needed for these.
+//! Malicious files, which must give an error in limited time. `tests/hostile.rs` damages files systematically;
+//! `tests/bombs.rs` has files that claim large amounts of data. LLVM is not needed for these tests.
 
 use std::fs;
 use std::path::Path;
@@ -12,10 +12,10 @@ use super::packager;
 use crate::reference::harness::{Tools, run};
 use crate::reference::offload::{self, Image};
 
-/// How long any of these may take.
+/// The time limit for any of these.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Has the images of a file put into an archive and one into a file, and returns those that came.
+/// Extracts the images of a file, all into an archive and one into a file. Returns the extracted images.
 fn images(dir: &Path, data: &[u8]) -> Option<Vec<Vec<u8>>> {
     let (input, archive, single) = (dir.join("in"), dir.join("out.a"), dir.join("out"));
     fs::write(&input, data).unwrap();
@@ -34,7 +34,8 @@ fn images(dir: &Path, data: &[u8]) -> Option<Vec<Vec<u8>>> {
         unpackage.run(&mut Vec::new(), &mut |_| {}).is_ok()
     };
     let in_archive = run(vec![request(&archive, vec![])], true);
-    // What is no archive is no file either; to try that for one in a few is enough.
+    // A file that cannot be extracted into an archive cannot be extracted into a file either; this is tried for one in
+    // 16.
     let alone = (in_archive || data.len().is_multiple_of(16))
         && run(vec![request(&single, vec![Filter::Kind(Some(OffloadKind::Hip))])], false);
     assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());

@@ -1,4 +1,4 @@
-//! What holds offload binaries: objects, what linkers make of them, bitcode, and archives of all dialects.
+//! Files with embedded offload binaries: objects, linked files, bitcode, and archives of all dialects.
 
 use std::fs;
 use std::path::Path;
@@ -14,14 +14,14 @@ const ELF: &[&str] =
     &["x86_64-linux-gnu", "i686-linux-gnu", "aarch64-linux-gnu", "s390x-linux-gnu", "powerpc64-linux-gnu"];
 const COFF: &[&str] = &["x86_64-windows-msvc", "i686-windows-msvc", "aarch64-windows-msvc"];
 
-/// A directory in which files are made, and the tools to make them with.
+/// A directory for generated files, and the tools that generate them.
 pub struct Shop<'t> {
     pub tools: &'t Tools,
     dir: tempfile::TempDir,
 }
 
 impl<'t> Shop<'t> {
-    /// With an offload binary for each of two GPUs, `gfx906.off` and `gfx90a.off`, and one for both.
+    /// Creates an offload binary for each of two GPUs, `gfx906.off` and `gfx90a.off`, and one for both.
     pub fn open(tools: &'t Tools) -> Self {
         let shop = Self { tools, dir: tempfile::tempdir().unwrap() };
         let image = |gpu: &str| format!("--image=file={gpu}.o,triple=amdgcn-amd-amdhsa,arch={gpu},kind=hip");
@@ -49,7 +49,7 @@ impl<'t> Shop<'t> {
         call(self.tools, self.dir(), program, args);
     }
 
-    /// Compiles a function of this name with offload binaries embedded.
+    /// Compiles a function with this name, with embedded offload binaries.
     pub fn compile(&self, target: &str, function: &str, offload: &[&str], more: &[&str]) -> String {
         let output = format!("{function}-{target}.o");
         let start = if target.contains("windows") { "_DllMainCRTStartup" } else { "_start" };
@@ -62,13 +62,13 @@ impl<'t> Shop<'t> {
         output
     }
 
-    /// The file as the input of a case, with requests.
+    /// A case with this input file and requests.
     fn case(&self, name: &str, args: &[&str]) -> Case {
         packager(&[&[name], args].concat()).file(name, self.read(name))
     }
 }
 
-/// All ways to ask for something in it.
+/// All kinds of requests for its images.
 const REQUESTS: &[&[&str]] =
     &[&[ALL], &[], &["--image=arch=gfx90a,file=out"], &["--image=kind=hip,file=out"], &["--image=arch=none"]];
 
@@ -82,7 +82,7 @@ fn objects(shop: &Shop<'_>) -> Vec<String> {
     names.push(shop.compile("x86_64-windows-msvc", "pair", &["gfx906", "gfx90a"], &[]));
     names.push(shop.compile("x86_64-windows-msvc", "large", &["gfx906"], &["-Wa,-mbig-obj"]));
     names.push(shop.compile("x86_64-linux-gnu", "nothing", &[], &[]));
-    // What a linker merges: in one section, of which each part is aligned.
+    // Linkers merge them into one section, in which each part is aligned.
     let x86 = "x86_64-linux-gnu";
     let other = shop.compile(x86, "other", &["gfx90a"], &["-DSTART"]);
     shop.make("ld.lld", &["-r", "one-x86_64-linux-gnu.o", &other, "-o", "merged-lld.o"]);
@@ -92,7 +92,7 @@ fn objects(shop: &Shop<'_>) -> Vec<String> {
         names.push("merged-gnu.o".to_owned());
     }
     names.push("merged-lld.o".to_owned());
-    // Linkers drop the section from what is loaded, unless somebody puts it there.
+    // Linkers drop the section from their output, so llvm-objcopy adds it.
     for (output, args) in [("lib.so", &["-shared"][..]), ("program", &[])] {
         shop.make("ld.lld", &[args, &[&other, "-o", "linked"]].concat());
         let section = ["--add-section=.llvm.offloading=both.off", "--set-section-type=.llvm.offloading=0x6fff4c0b"];
@@ -171,7 +171,7 @@ fn compare_archives(report: &mut Report, shop: &Shop<'_>) {
     }
 }
 
-/// PE files, which LLVM does not look into.
+/// PE files, which LLVM does not search.
 fn compare_windows(report: &mut Report, shop: &Shop<'_>) {
     if !llvm(shop.tools).join("lld-link").exists() {
         return crate::machine::skip("PE files", "lld-link is not installed");

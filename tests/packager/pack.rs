@@ -1,4 +1,4 @@
-//! Packing: generated command lines, whose output must be LLVM's byte for byte.
+//! Packing with generated command lines, whose output must equal LLVM's byte for byte.
 
 use std::fs;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::{call, packager};
 use crate::reference::harness::{Case, Random, Report, Tools, run};
 use crate::reference::offload;
 
-/// Names of files, of all extensions that mean something and of others.
+/// Names of files, with all known extensions and others.
 const NAMES: &[&str] = &[
     "a.o",
     "b.bc",
@@ -73,7 +73,7 @@ const KEYS: &[&str] = &[
     "\"",
 ];
 
-/// Some of them end others.
+/// Some of the values are suffixes of others.
 const VALUES: &[&str] = &[
     "amdgcn-amd-amdhsa",
     "nvptx64-nvidia-cuda",
@@ -116,7 +116,7 @@ fn keys_and_values(random: &mut Random, argument: &mut Vec<String>) {
     }
 }
 
-/// One `--image`, after the files of the ones before it.
+/// Generates one `--image`, and its files in addition to earlier ones.
 fn image(random: &mut Random, files: &mut Vec<(String, Arc<[u8]>)>) -> String {
     let mut argument = Vec::new();
     for _ in 0..if random.below(6) == 0 { 2 + random.below(3) } else { 1 } {
@@ -135,7 +135,7 @@ fn image(random: &mut Random, files: &mut Vec<(String, Arc<[u8]>)>) -> String {
         _ => argument.extend([format!("kind={kind}"), format!("triple={}", random.pick(VALUES))]),
     }
     keys_and_values(random, &mut argument);
-    // What no file is called but a file comes from is a case of its own.
+    // Unusual values of `file`: none, empty, a missing file, a directory.
     if random.below(40) == 0 {
         argument.push((*random.pick(&["file", "file=", "file=missing", "file=dir"])).to_owned());
     }
@@ -168,7 +168,7 @@ pub fn case(random: &mut Random) -> Case {
     files.into_iter().fold(packager(&args).dir("dir").dir("dir.bc"), |case, (name, content)| case.file(name, content))
 }
 
-/// Keys and values of any bytes, which only a response file can hold here.
+/// Keys and values of any bytes, which only a response file can contain here.
 fn any_bytes(random: &mut Random) -> Case {
     let mut file = b"-o out --image=file=in.o,kind=hip".to_vec();
     for _ in 0..=random.below(8) {
@@ -217,7 +217,7 @@ pub fn compare(report: &mut Report, tools: &Tools) {
         let (theirs, ours) = report.compare(tools, &case);
         let output = ["out", "out.o", "dir/out"].into_iter().find(|name| ours.files.contains_key(*name));
         let packed = output.map(|name| (&theirs.files[name], &ours.files[name]));
-        // What begins like an offload binary is taken for one when it is unpacked.
+        // An image that begins like an offload binary is treated as one during unpacking.
         let nested = case.files.iter().any(|(_, content)| content.starts_with(offload::MAGIC));
         if let Some((theirs, ours)) = packed.filter(|(_, ours)| index % 5 == 0 && !nested && !ours.is_empty()) {
             compare_packed(report, tools, theirs, ours);
@@ -225,7 +225,7 @@ pub fn compare(report: &mut Report, tools: &Tools) {
     });
 }
 
-/// Each tool reads what the other wrote, and llvm-objdump finds the same in both.
+/// Checks that each tool reads the other's output, and that llvm-objdump finds the same in both.
 fn compare_packed(report: &mut Report, tools: &Tools, theirs: &[u8], ours: &[u8]) {
     let reading = |packed: &[u8]| packager(&["in", "--image=no such key="]).file("in", packed);
     report.judge(&reading(ours), &run(&tools.theirs, &reading(ours)), &run(&tools.ours, &reading(theirs)));

@@ -1,4 +1,4 @@
-//! Unpacking: generated requests, and those that show how the two tools are meant to differ.
+//! Unpacking with generated requests, and with requests that show the intended differences.
 
 use std::fs;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ fn image(random: &mut Random) -> Image {
 
 fn request(random: &mut Random, images: &[Image], number: usize) -> String {
     let mut filters = Vec::new();
-    // Mostly of one of the images, so that there are matches.
+    // Usually a string of one of the images, so that there are matches.
     let of = random.pick(images).clone();
     for key in ["triple", "arch", "x", "feature", "odd key", ""] {
         if random.below(3) == 0 {
@@ -110,20 +110,20 @@ pub fn by_hand() -> Vec<Case> {
     ]
     .map(|args| case(args, plain.clone()))
     .to_vec();
-    // Inputs that hold nothing, or something else.
+    // Inputs that are empty or have other contents.
     for data in [&b""[..], b"no offload binary", b"!<arch>\n", b"BC\xc0\xde", b"MZ", b"\x10\xff\x10\xad", b"\x7fELF"] {
         cases.push(case(&[all], data.to_vec()));
     }
     cases.push(packager(&["missing", all]));
     cases.push(packager(&["dir", all]).dir("dir"));
     cases.push(packager(&["-", all]).stdin(plain.clone()));
-    // What an image calls itself.
+    // Unusual names in an image.
     for odd in ["../up", "/etc", "a\nb", "\u{1b}[31m", "..", "a b"] {
         let images = [Image::new(1, 1, &[("triple", odd), ("arch", odd)], b"odd")];
         cases.push(case(&[all], offload::write(1, &images)));
         cases.push(case(&["--image=kind=sycl"], offload::write(1, &images)));
     }
-    // Two images of one name.
+    // Two images with the same generated name.
     let twin = |x: &str| Image::new(1, 4, &[("triple", "t"), ("arch", "a"), ("x", x)], x.as_bytes());
     let twins = offload::write(1, &[twin("1"), twin("2"), twin("3")]);
     for args in
@@ -156,7 +156,7 @@ pub fn by_hand() -> Vec<Case> {
     cases
 }
 
-/// Without `--image` everything is extracted: what LLVM 22 extracts with a filter that lets all pass.
+/// Without `--image`, everything is extracted; LLVM 22 does the same with a filter that matches all images.
 pub fn compare_everything(report: &mut Report, tools: &Tools) {
     let random = &mut Random::new(3);
     let files = (0..25).map(|_| (0..1 + random.below(8)).map(|_| image(random)).collect());
@@ -172,7 +172,7 @@ pub fn compare_everything(report: &mut Report, tools: &Tools) {
     });
 }
 
-/// With `--archive`: the same bytes as LLVM's, with an index of the symbols of objects and bitcode.
+/// With `--archive`, the bytes equal LLVM's, including an index of the symbols of objects and bitcode.
 pub fn compare_archives(report: &mut Report, tools: &Tools) {
     let dir = tempfile::tempdir().unwrap();
     let code = |name: &str, triple: &str, more: &[&str]| -> Vec<u8> {
@@ -214,7 +214,7 @@ pub fn compare_archives(report: &mut Report, tools: &Tools) {
     report.compare_all(tools, cases);
 }
 
-/// Files with something wrong in them, which the tools are asked to unpack.
+/// Broken files to unpack.
 pub fn broken() -> Vec<Case> {
     let random = &mut Random::new(4);
     let sound = offload::write(1, &three());

@@ -1,4 +1,4 @@
-//! Versions 2 and 3, compressed too, and the two numbers of HIP.
+//! Versions 2 and 3, with and without compression, and the two numbers for HIP.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ const IMAGES: [&str; 3] = [
     "--image=file=c.cubin,triple=nvptx64-nvidia-cuda,arch=sm_70,kind=cuda",
 ];
 
-/// Packs the three images with ours.
+/// Packs three images with our tool.
 fn pack(tools: &Tools, options: &[&str], contents: [&[u8]; 3]) -> Outcome {
     let case = packager(&[&["-o", "out"], options, &IMAGES].concat());
     let files = ["a.o", "b.bc", "c.cubin"].into_iter().zip(contents);
@@ -61,7 +61,7 @@ fn come_back(report: &mut Report, tools: &Tools) {
             let data = packed.files.get("out").cloned().unwrap_or_default();
             let what = |detail: &str| format!("{options:?}: {detail}: {}", packed.stderr_text());
             report.check(packed.status == 0 && offload::read(&data) == Some(expected(contents)), || what("images"));
-            // The recorded size counts header and stream; zeros fill the file up.
+            // The recorded size includes header and stream; zeros pad the file.
             let inflated = if version == 3 { number(&data, 32) } else { 0 };
             let size = if version == 1 { data.len() } else { number(&data, 8) };
             let fits = data[4] == version && data.len() % 8 == 0 && data.len() == size.next_multiple_of(8);
@@ -72,7 +72,7 @@ fn come_back(report: &mut Report, tools: &Tools) {
             let case = packager(&["in", "--image=no such key="]).file("in", data.clone());
             let (_, ours) = report.compare(tools, &case);
             report.check(ours.files.len() == 4, || what("files"));
-            // LLVM 22 refuses what it does not know, and without harm.
+            // LLVM 22 rejects unknown versions without harm.
             let theirs = run(&tools.theirs, &case);
             let refuses = theirs.status == 1 && theirs.stderr_text().contains("Invalid data was encountered");
             report.check(refuses == (version > 1), || what("LLVM"));
@@ -100,7 +100,7 @@ fn refusals(report: &mut Report, tools: &Tools) {
     }
 }
 
-/// The number of HIP that an old linker wrapper reads.
+/// The number for HIP that an old linker wrapper reads.
 fn old_hip(report: &mut Report, tools: &Tools) {
     let packed = |value: Option<&str>| {
         let case = packager(&["-o", "out", IMAGES[0], IMAGES[2]]).file("a.o", *b"object").file("c.cubin", *b"cubin");
@@ -126,7 +126,7 @@ fn old_hip(report: &mut Report, tools: &Tools) {
         let found = fs::read(dir.path().join(kind)).unwrap_or_default();
         report.check(status.success() && found == content.as_bytes(), || format!("LLVM 19 does not find {kind}"));
     }
-    // And what LLVM 19 writes is what we read, and write.
+    // LLVM 19 writes this number for HIP too, and our tool reads it.
     fs::write(dir.path().join("a.o"), b"object").unwrap();
     let wrote = Command::new(&release19).args(["-o", "theirs", IMAGES[0]]).current_dir(dir.path()).status().unwrap();
     let theirs = fs::read(dir.path().join("theirs")).unwrap();
@@ -135,7 +135,7 @@ fn old_hip(report: &mut Report, tools: &Tools) {
     report.compare(tools, &packager(&["in", "--image=kind=hip,file=x"]).file("in", theirs));
 }
 
-/// Of what is larger than what is inflated at once, only what is asked for is read, or all of it.
+/// From data larger than the inflation buffer, either the requested part or everything is read.
 fn large(report: &mut Report, tools: &Tools) {
     let long = b"0123456789abcdef".repeat(80 << 16);
     let contents: [&[u8]; 3] = [b"first", b"BC\xc0\xde", &long];

@@ -12,9 +12,9 @@ const REQUESTS: [&str; 3] = [
     "host-x86_64-unknown-linux-gnu-",
 ];
 
-/// Any bytes are an archive or an error. Its members lie inside it, one behind the other; it is listed and unbundled, or is
-/// an error and nothing is written. What is written are archives, the same ones twice, whose members have names that are
-/// no paths and bytes that are from the file.
+/// Any bytes are an archive or an error. The members of an archive lie inside it, one after another. It is listed and
+/// unbundled, or gives an error and nothing is written. The outputs are archives, equal in two runs; the names of their
+/// members are not paths, and the bytes of their members are from the file.
 pub fn archive(data: &[u8]) {
     if !Archive::is_archive(data) {
         return;
@@ -36,7 +36,7 @@ pub fn archive(data: &[u8]) {
     }
 }
 
-/// The members that are inside.
+/// Checks the members inside the archive.
 fn members(data: &[u8]) {
     let input = Input::from_bytes("in", data.to_vec());
     let Ok(archive) = Archive::read(input.as_slice()) else { return };
@@ -71,7 +71,7 @@ fn check_written(archive: &[u8], request: &str, sources: &Sources<'_>) {
         let member = member.unwrap();
         assert!(!member.name.iter().any(|byte| b"/\n\0".contains(byte)), "{}", member.name.escape_ascii());
         let Location::Inside(content) = member.location else { panic!("a thin archive") };
-        // The host of a fat object is what is left of it.
+        // The host of a fat object is the rest of the object.
         if !request.starts_with("host-") {
             sources.hold(content.bytes(), "a code object");
         }

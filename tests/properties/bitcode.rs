@@ -10,8 +10,9 @@ use super::room::Room;
 
 const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
 
-/// Any bitcode embeds offload binaries, none, or is an error. As the member of a library its symbols are read for the
-/// index, or it is stored without; either way it comes back byte for byte. The index names only what is in the bitcode.
+/// Any bitcode has embedded offload binaries, has none, or is an error. As a member of a library, its symbols are read
+/// for the index, or it is stored without them; in both cases it is restored byte for byte. The index contains only
+/// names from the bitcode.
 pub fn bitcode(data: &[u8]) {
     drop(images(&Room::with(data)));
     symbols(data);
@@ -32,7 +33,7 @@ fn symbols(data: &[u8]) {
     job.explain = explain;
     job.limits = limits;
     if job.run(&mut |_| {}).is_err() {
-        // An object that is no bitcode may be broken.
+        // An object that is not bitcode may be broken.
         assert!(!is_bitcode, "bitcode is stored even if it cannot be read");
         return room.holds_only(&["in"]);
     }

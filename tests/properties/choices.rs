@@ -1,4 +1,4 @@
-//! Decisions taken from bytes, so that whatever changes the bytes changes the decisions.
+//! Derives decisions from bytes, so that a fuzzer that changes the bytes changes the decisions.
 
 use offload_bundle::id::EntryId;
 
@@ -26,7 +26,8 @@ const TARGET_IDS: [&str; 10] = [
     "generic",
 ];
 
-/// Bytes from which decisions are taken, front first. When they are used up, every decision is the first one.
+/// Bytes from which decisions are taken, from the front. When they are used up, every decision is the first
+/// alternative.
 pub(super) struct Choices<'d> {
     data: &'d [u8],
 }
@@ -57,12 +58,12 @@ impl<'d> Choices<'d> {
         taken
     }
 
-    /// What is left.
+    /// The remaining bytes.
     pub(super) fn rest(&mut self) -> &'d [u8] {
         self.take(usize::MAX)
     }
 
-    /// An entry ID that parses.
+    /// A valid entry ID.
     pub(super) fn id(&mut self) -> EntryId {
         loop {
             let id = format!("{}-{}-{}", self.pick(&KINDS), self.pick(&TRIPLES), self.pick(&TARGET_IDS));
@@ -73,9 +74,9 @@ impl<'d> Choices<'d> {
     }
 }
 
-/// Eight decisions that follow from all of the bytes, for properties that take the bytes themselves as a file.
+/// Eight decisions derived from all of the bytes, for properties that use the bytes themselves as a file.
 pub(super) fn digest(data: &[u8]) -> [u8; 8] {
-    // FNV-1a, whose upper bits are the better ones.
+    // FNV-1a; its upper bits are of better quality.
     let hash = data
         .iter()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));

@@ -14,10 +14,11 @@ use super::unbundle::{Missing, unbundling};
 
 const IDS: [&str; 2] = ["host-x86_64-unknown-linux-gnu-", "hip-amdgcn-amd-amdhsa--gfx90a:xnack+"];
 
-/// Any bytes are a compressed bundle or an error, the same whether all or part of it is inflated. If what the first
-/// header says contradicts its stream, they are an error.
+/// Any bytes are a compressed bundle or an error, with the same result whether all or part of it is inflated. They are
+/// an error if the first header contradicts its stream.
 ///
-/// Compressed as a code object with any method, level, window and version, they come back; the header tells the truth.
+/// Compressed as a code object with any method, level, window and version, they are restored, and the header is
+/// correct.
 pub fn compressed(data: &[u8]) {
     hostile(data);
     round_trip(data);

@@ -19,7 +19,7 @@ use super::list::{container, ids};
 use super::room::Room;
 use super::unbundle::{Missing, unbundling};
 
-/// How long LLVM's tool may take before it counts as hanging.
+/// The time after which LLVM's tool counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// LLVM 22's bundler, if it is installed.
@@ -29,10 +29,10 @@ pub fn reference() -> Option<PathBuf> {
     tool.exists().then_some(tool)
 }
 
-/// Where LLVM 22 lists any bytes with success, the same IDs are listed here, and where it unbundles them with success, the
-/// same bytes come out here, but for the differences that `docs/differences.md` names.
+/// If LLVM 22 lists any bytes successfully, our tool lists the same IDs. If LLVM unbundles them successfully, our tool
+/// writes the same bytes. Exceptions are the differences in `docs/differences.md`.
 ///
-/// Archives are left to `tests/archives.rs`. Without LLVM 22 nothing is compared.
+/// `tests/archives.rs` covers archives. Without LLVM 22 nothing is compared.
 pub fn differential(data: &[u8]) {
     static SKIPPED: Once = Once::new();
     let Some(tool) = reference() else {
@@ -83,13 +83,13 @@ fn type_of(data: &[u8]) -> &'static str {
     }
 }
 
-/// The lines that IDs make, each once: LLVM's order is that of a hash table, in which every ID is once.
+/// The lines of a listing without duplicates: LLVM's list is in the order of a hash table, which has every ID once.
 fn lines(ids: &[Vec<u8>]) -> BTreeSet<Vec<u8>> {
     let text: Vec<u8> = ids.iter().flat_map(|id| [id, &b"\n"[..]].concat()).collect();
     text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect()
 }
 
-/// Runs LLVM's tool. A crash, a hang and an error are nothing that has to be done alike.
+/// Runs LLVM's tool. Our tool need not match a crash, a hang or an error.
 fn succeeds(tool: &PathBuf, room: &Room, arguments: &[String]) -> bool {
     let limits = "ulimit -v 2097152; ulimit -f 65536; ulimit -c 0; exec \"$@\"";
     let mut command = Command::new("/bin/sh");
@@ -131,7 +131,8 @@ fn unbundle(tool: &PathBuf, room: &Room, file_type: &str, requests: &[String]) -
     success.then_some(written)
 }
 
-/// What to ask for: IDs that can be typed and that both tools read alike. The host of a fat object is made anew by LLVM.
+/// The IDs to request: those that can be typed and that both tools read alike. The host of a fat object is excluded,
+/// because LLVM rewrites it.
 fn requests(listed: &BTreeSet<Vec<u8>>, data: &[u8]) -> Vec<String> {
     let fat = HostFormat::of(data).is_some();
     let texts = listed.iter().filter_map(|id| std::str::from_utf8(id).ok());
@@ -143,7 +144,7 @@ fn requests(listed: &BTreeSet<Vec<u8>>, data: &[u8]) -> Vec<String> {
     canonical.take(2).map(str::to_owned).collect()
 }
 
-/// Whether it names a processor that LLVM does not know, which to LLVM is the same as naming none.
+/// Whether it names a processor that LLVM does not know. LLVM treats this like an ID without a processor.
 fn is_unknown(id: &EntryId) -> bool {
     !id.target_id().is_empty() && !is_offload_arch(id.target_id().processor())
 }
@@ -156,16 +157,16 @@ fn ours_unbundled(room: &Room, file_type: &str, requests: &[String]) -> (Option<
     (error, names.iter().map(|name| room.take(name).unwrap_or_default()).collect())
 }
 
-/// The row for entries that hold marker lines.
+/// The row for entries that contain marker lines.
 const NESTED: &str = "text bundle: an entry that itself holds a text bundle";
 
-/// What is found here.
+/// Our results.
 #[derive(Debug)]
 struct Ours {
     ids: Vec<Vec<u8>>,
     bundles: usize,
     broken: Option<Malformed>,
-    /// Whether an entry of a text bundle holds marker lines, at which LLVM cuts it.
+    /// Whether an entry of a text bundle contains marker lines, where LLVM ends the entry.
     nested: bool,
 }
 
@@ -189,7 +190,7 @@ impl Ours {
         Self { ids: ids(data, file_type, Inflate::Whole).0, bundles, broken, nested }
     }
 
-    /// The row of `docs/differences.md` by which something else is listed.
+    /// The row of `docs/differences.md` that explains a different listing.
     fn listed_otherwise(&self, theirs: &BTreeSet<Vec<u8>>) -> Option<&'static str> {
         if let Some(broken) = &self.broken {
             return Some(row_of(broken));
@@ -201,7 +202,7 @@ impl Ours {
         }
     }
 
-    /// The row by which something else comes out.
+    /// The row that explains different outputs.
     fn unbundled_otherwise(&self, requests: &[String], error: Option<&Error>) -> Option<&'static str> {
         match error {
             Some(Error::Malformed { source, .. }) => return Some(row_of(source)),
@@ -242,7 +243,7 @@ impl Ours {
     }
 }
 
-/// The row of `docs/differences.md` by which a broken file is an error.
+/// The row of `docs/differences.md` that makes a broken file an error.
 fn row_of(broken: &Malformed) -> &'static str {
     match broken {
         Malformed::Inflated { inner, .. } => row_of(inner),

@@ -15,11 +15,11 @@ use super::sources::Sources;
 
 const PATTERNS: [&str; 6] = ["*", "gfx906", "gfx90a:xnack+", "*gfx9*", "hip-amdgcn-amd-amdhsa--gfx90a", "host-*"];
 
-/// From any bytes, exactly those code objects are extracted, in their order, that a search finds and the selection takes,
-/// twice the same, or there is an error and nothing is left. A file has the size and the bytes of its code object; what was
-/// compressed is bytes that inflate from the input.
+/// From any bytes, exactly the code objects that a search finds and the selection matches are extracted, in their order
+/// and with the same result in two runs; or there is an error and no output. A file has the size and the bytes of its
+/// code object; the bytes of compressed code objects inflate from the input.
 ///
-/// No two files have one name, and it is plain letters; without files, the same are told.
+/// File names are unique and contain only plain characters. A dry run reports the same names.
 pub fn extract(data: &[u8]) {
     let sources = Sources::nested(data);
     if leads_elsewhere(&sources) {
@@ -31,14 +31,14 @@ pub fn extract(data: &[u8]) {
     }
 }
 
-/// Takes every code object, hosts too.
+/// A selection of all code objects, including hosts.
 pub(super) fn all() -> Selection {
     let mut selection = Selection::default();
     selection.targets = vec![Pattern::parse("*").unwrap()];
     selection
 }
 
-/// A selection that follows from the bytes.
+/// A selection derived from the bytes.
 pub(super) fn chosen(data: &[u8]) -> Selection {
     let digest = digest(data);
     let mut choices = Choices::new(&digest);
@@ -51,8 +51,8 @@ pub(super) fn chosen(data: &[u8]) -> Selection {
     selection
 }
 
-/// Extracts what a selection takes. Without an error, there are exactly the files that are told, and they are gone
-/// afterwards; with one, there is nothing.
+/// Extracts the code objects of a selection. On success, exactly the reported files exist; they are removed afterwards.
+/// After an error, no files exist.
 pub(super) fn run(room: &Room, selection: &Selection) -> Result<Vec<(String, Vec<u8>)>, String> {
     let directory = room.path("new");
     let result = job(room, selection, Destination::Directory(directory.clone()));
@@ -80,15 +80,16 @@ pub(super) fn job(room: &Room, selection: &Selection, destination: Destination) 
     job.run(&mut |_| {}).map_err(|error| error.to_string())
 }
 
-/// A code object that the search found and the selection takes.
+/// A code object that the search found and the selection matches.
 struct Wanted {
     size: u64,
     in_place: Option<Vec<u8>>,
-    /// Whether its bytes stand somewhere one behind the other.
+    /// Whether its bytes are contiguous somewhere.
     in_one_piece: bool,
 }
 
-/// What should come out, and all that was found. Of what comes to more than fits, only the beginning.
+/// The expected code objects, and all findings. If the total size is too large, only the first code objects are
+/// compared.
 fn wanted(room: &Room, selection: &Selection) -> (Vec<Wanted>, Seen) {
     let mut wanted = Vec::new();
     let mut room_left = 32_usize << 20;

@@ -1,4 +1,4 @@
-//! The formats as their descriptions have them, by other code than the library's.
+//! Reads and writes the formats according to their descriptions, independent of the library.
 
 use std::io::Read as _;
 
@@ -6,10 +6,10 @@ use md5::{Digest as _, Md5};
 
 pub const MAGIC: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
 
-/// What one stream may inflate to before it is left at that.
+/// The maximum inflated size of a stream; the rest is ignored.
 pub const INFLATED_MAX: usize = 32 << 20;
 
-/// A method that no header has: deflate without the frame of zlib, as in zip files.
+/// The method number used here for deflate without the frame of zlib, as in zip files. No header contains it.
 pub const RAW_DEFLATE: u16 = u16::MAX;
 
 /// A binary bundle of IDs and contents, each content at a multiple of `align`.
@@ -42,7 +42,7 @@ pub fn marker(comment: &str, word: &str, id: &[u8]) -> Vec<u8> {
     [b"\n", comment.as_bytes(), b" ", MAGIC, b"__", word.as_bytes(), b"__ ", id, b"\n"].concat()
 }
 
-/// How a compressed bundle says that it was made.
+/// The header of a compressed bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ccob {
     pub version: u16,
@@ -54,7 +54,7 @@ pub struct Ccob {
 }
 
 impl Ccob {
-    /// The header at the start of some bytes.
+    /// Reads the header at the start of the data.
     pub fn read(data: &[u8]) -> Option<Self> {
         let field = |at: usize, len: usize| Some(read_number(data.get(at..at + len)?));
         if !data.starts_with(b"CCOB") {
@@ -78,7 +78,8 @@ pub fn hash(payload: &[u8]) -> u64 {
     read_number(&Md5::digest(payload)[..8])
 }
 
-/// As much of a stream (method 0 is zlib, [`RAW_DEFLATE`] what it says, any other zstd) as inflates, up to [`INFLATED_MAX`] bytes.
+/// Inflates a stream as far as possible, up to [`INFLATED_MAX`] bytes. Method 0 is zlib, [`RAW_DEFLATE`] is raw
+/// deflate, any other is zstd.
 pub fn inflate(method: u16, stream: &[u8]) -> Vec<u8> {
     let mut payload = Vec::new();
     let limit = u64::try_from(INFLATED_MAX).unwrap();

@@ -2,11 +2,11 @@ use offload_bundle::id::target_id::TargetId;
 use offload_bundle::id::triple::{Arch, Form, Os, Triple, normalize};
 use offload_bundle::id::{Compatibility, EntryId, Rules};
 
-/// Any text is an entry ID or is none. What is written of one parses back, and is written the same again; normalising a
-/// triple twice changes nothing more. An ID serves its own request, and whether two IDs are compatible is what the rule
-/// says of their parts.
+/// Any text is an entry ID or an error. The written form of an ID parses, and its written form is the same; normalising
+/// a triple twice changes nothing more. An ID serves a request for itself, and the compatibility of two IDs follows the
+/// rule for their parts.
 ///
-/// The bytes are two IDs, a line each.
+/// The bytes are two IDs, one per line.
 pub fn ids(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (first, second) = text.split_once('\n').unwrap_or((&text, "hip-amdgcn-amd-amdhsa--gfx90a:xnack+"));
@@ -31,8 +31,8 @@ pub fn ids(data: &[u8]) {
 fn normalising(text: &str) {
     for form in [Form::Three, Form::Four, Form::Any] {
         let once = normalize(text, form);
-        // Of more words than three, one that is cut off may have held another in its place. Without an architecture, another
-        // word may be taken for one.
+        // A fifth word that is cut off may have moved another word to its place. Without an architecture, another word
+        // may be read as one.
         let settled = form != Form::Three && Triple::parse(&once).arch() != Arch::Unknown;
         assert!(!settled || normalize(&once, form) == once, "{text:?} as {form:?}: {once:?}");
         let fields = once.split('-').count();
@@ -44,10 +44,10 @@ fn normalising(text: &str) {
 fn written(id: &EntryId) {
     let text = id.to_string();
     let again = EntryId::parse_any(&text).unwrap_or_else(|error| panic!("{text:?}: {error}"));
-    // LLVM writes words in their places and reads them where they are. Only if amdhsa was out of place is there something
-    // to leave out in a second writing: its environment.
+    // LLVM writes words in their normalised places, but reads them where they are. Only if amdhsa was in another place
+    // does the second writing omit something: the environment.
     let system = |triple: &str| Triple::parse(triple).os();
-    // A word that looks like a GPU and is written in the place of the environment is read as one.
+    // A word that looks like a GPU and is written in the place of the environment is read as a GPU.
     let reads_as_gpu = |word: &str| word.starts_with("sm_") || word.starts_with("gfx");
     if id.triple().as_str().split('-').any(reads_as_gpu) {
         return;
@@ -68,7 +68,7 @@ fn written(id: &EntryId) {
     assert!(triple.is_compatible_with(id.triple()) && id.triple().is_compatible_with(&triple));
 }
 
-/// The rule of the documentation, said again.
+/// An independent implementation of the rule in the documentation.
 fn compatibility(entry: &EntryId, request: &EntryId, rules: Rules) {
     let kinds = [entry, request].map(|id| id.kind().name());
     let same_kind = match kinds {

@@ -10,7 +10,7 @@ use offload_bundle::job::{FileType, List};
 use super::room::Room;
 use super::sources::Sources;
 
-/// A name of every container that a bundle can be.
+/// A file type for every container of bundles.
 pub(super) const TYPES: [&str; 5] = ["bc", "o", "ii", "s", "ll"];
 
 pub(super) fn container(file_type: &str) -> Box<dyn Container> {
@@ -21,7 +21,7 @@ pub(super) fn container(file_type: &str) -> Box<dyn Container> {
     }
 }
 
-/// The IDs of all entries, and whether the file is whole.
+/// The IDs of all entries, and whether the file is complete.
 pub(super) fn ids(data: &[u8], file_type: &str, inflate: Inflate) -> (Vec<Vec<u8>>, bool) {
     let input = Input::from_bytes("in", data.to_vec());
     let container = container(file_type);
@@ -33,8 +33,8 @@ pub(super) fn ids(data: &[u8], file_type: &str, inflate: Inflate) -> (Vec<Vec<u8
     (ids, true)
 }
 
-/// Any bytes, taken for any type, are listed or are an error. The lines are the IDs that the library finds in memory,
-/// whose bytes are in the file; the same file has the same lines and the same error twice.
+/// Any bytes, read as any type, are listed or give an error. The lines are the IDs that the library finds in memory,
+/// whose bytes are in the file. Two runs give the same lines and the same error.
 pub fn list(data: &[u8]) {
     let room = Room::with(data);
     let sources = Sources::of(data);

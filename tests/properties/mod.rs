@@ -1,7 +1,7 @@
-//! What must hold for any bytes: one property for each fuzz target.
+//! Properties that must hold for any bytes: one for each fuzz target.
 //!
-//! A property is a function of bytes that panics where it does not hold. `fuzz/fuzz_targets/` tries them on bytes that
-//! libFuzzer makes up, `tests/fuzz_corpus.rs` on those that were kept in `fuzz/`.
+//! A property is a function of bytes that panics if the property does not hold. `fuzz/fuzz_targets/` runs them on bytes
+//! that libFuzzer generates, `tests/fuzz_corpus.rs` on the bytes stored in `fuzz/`.
 
 mod archive;
 mod bitcode;
@@ -41,10 +41,9 @@ pub use text::text;
 pub use unbundle::unbundle;
 pub use verify::verify;
 
-/// A property.
 pub type Property = fn(&[u8]);
 
-/// All properties by the names of their targets.
+/// All properties, by the names of their fuzz targets.
 pub const ALL: [(&str, Property); 17] = [
     ("archive", archive),
     ("bitcode", bitcode),

@@ -11,22 +11,22 @@ const MAGIC: &str = "__CLANG_OFFLOAD_BUNDLE__";
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
 
-/// Any bytes that begin like ELF are a fat object, none, or an error. As the host of a fat object they come back byte for
-/// byte, and so do the code objects; other readers find a section for each.
+/// Any bytes that begin like ELF are a fat object, another object, or an error. As the host of a fat object they are
+/// restored byte for byte, as are the code objects; other readers find a section for each.
 pub fn elf(data: &[u8]) {
     if HostFormat::of(data) == Some(HostFormat::Elf) {
         object(data);
     }
 }
 
-/// The same for COFF, the kind with 32-bit section numbers included.
+/// The same for COFF, including the variant with 32-bit section numbers.
 pub fn coff(data: &[u8]) {
     if HostFormat::of(data) == Some(HostFormat::Coff) {
         object(data);
     }
 }
 
-/// IDs and contents; a content that cannot be restored is none.
+/// IDs and contents; `None` for a content that cannot be restored.
 type Entries = Vec<(Vec<u8>, Option<Vec<u8>>)>;
 
 fn read(data: &[u8]) -> Result<Entries, Malformed> {
@@ -58,7 +58,7 @@ fn object(data: &[u8]) {
         let ids = |entries: &[(Vec<u8>, _)]| entries.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>();
         assert_eq!(ids(old), ids(&before), "the sections that were there");
     }
-    // So many hosts are taken for one another's that the last is not looked at.
+    // With this many hosts, the last one is not examined.
     let crowded = old.iter().filter(|(id, _)| id.starts_with(b"host-")).count() >= 64;
     for ((id, content), (added_id, added)) in new.iter().zip(added) {
         assert_eq!(id, added_id.as_bytes());
@@ -68,7 +68,7 @@ fn object(data: &[u8]) {
     witness(data, &fat, added);
 }
 
-/// A reader that is not ours, where it can read the host.
+/// Compares with another reader, if it can read the host.
 fn witness(host: &[u8], fat: &[u8], added: [(&str, &[u8]); 3]) {
     if object::File::parse(host).is_err() {
         return;

@@ -14,10 +14,10 @@ use super::sources::Sources;
 const KINDS: [Option<OffloadKind>; 5] =
     [None, Some(OffloadKind::OpenMp), Some(OffloadKind::Cuda), Some(OffloadKind::Hip), Some(OffloadKind::Sycl)];
 
-/// Any bytes are offload binaries, hold some, or are an error; all images that are taken out of them have their bytes from
-/// the file, the same twice, and an error writes nothing.
+/// Any bytes are offload binaries, contain some, or are an error. The bytes of all extracted images are from the file,
+/// and are the same in two runs. After an error nothing is written.
 ///
-/// Packed in any version, images and their strings come back.
+/// Packed in any version, images and their strings are restored.
 pub fn offload_binary(data: &[u8]) {
     hostile(data);
     round_trip(data);
@@ -33,11 +33,11 @@ fn hostile(data: &[u8]) {
             image.strings.iter().flat_map(|(key, value)| [key, value]).for_each(|text| sources.hold(text, "a string"));
         }
     }
-    // Thin archives lead to other files.
+    // Thin archives refer to other files.
     if !data.starts_with(b"!<thin>") {
         let room = Room::with(data);
         for content in images(&room) {
-            // What bitcode embeds is put together bit by bit.
+            // Data embedded in bitcode is assembled bit by bit.
             if Archive::is_archive(data) || !is_bitcode(data) {
                 sources.hold(&content, "an image");
             }
@@ -49,7 +49,7 @@ fn is_bitcode(data: &[u8]) -> bool {
     data.starts_with(b"BC\xc0\xde") || data.starts_with(&[0xde, 0xc0, 0x17, 0x0b])
 }
 
-/// All images of the file `in`; none if there is an error.
+/// All images of the file `in`; empty after an error.
 pub(super) fn images(room: &Room) -> Vec<Vec<u8>> {
     let all = |archive: bool| {
         let mut request = ImageRequest::default();
@@ -89,14 +89,14 @@ fn round_trip(data: &[u8]) {
     let mut choices = Choices::new(&digest);
     let version = choices.pick(&[Version::V1, Version::V2, Version::V3]);
     let method = choices.pick(&[None, None, Some(Method::Zstd), Some(Method::Zlib)]);
-    // Only that one can hold compressed images.
+    // Only version 3 can hold compressed images.
     let version = if method.is_some() { Version::V3 } else { version };
     let compression: Option<Compression> = method.map(|method| compression_of(method, &mut choices));
     let hip_number = choices.pick(&HipNumber::ALL);
     let (first, second) = data.split_at(choices.below(data.len() + 1));
     let room = Room::with(first);
     room.write("in1.cubin", second);
-    // Without lengths (version 1) a string ends at a zero byte.
+    // Strings without recorded lengths (version 1) end at a zero byte.
     let text = |bytes: &[u8]| bytes.iter().copied().filter(|byte| *byte != 0).take(40).collect::<Vec<u8>>();
     let images: Vec<ImageFiles> = ["in", "in1.cubin"]
         .into_iter()

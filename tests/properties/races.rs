@@ -15,8 +15,8 @@ use super::search::{LIMITS, harmless, leads_elsewhere};
 use super::sources::Sources;
 use super::unbundle::{Missing, others};
 
-/// A file that another thread changes is searched, listed, unbundled, verified, extracted and recompressed, with a result
-/// or an error. What fails leaves no output. The first bytes say what is changed, the others are the file.
+/// A file that another thread changes is searched, listed, unbundled, verified, extracted and recompressed, with a
+/// result or an error. A failure leaves no output. The first bytes specify the changes, the others are the file.
 pub fn races(data: &[u8]) {
     let Some((plan, data)) = data.split_first_chunk::<16>() else { return };
     if data.is_empty() || leads_elsewhere(&Sources::nested(data)) {
@@ -40,19 +40,19 @@ pub fn races(data: &[u8]) {
         });
         read(&room);
         stop.store(true, Ordering::Relaxed);
-        // The end of a scope does not wait for what a thread does at its end.
+        // The end of a scope does not wait for the destructors of a thread.
         writer.join().unwrap();
     });
 }
 
 fn read(room: &Room) {
     #[allow(unsafe_code, reason = "that the file changes is the test")]
-    // SAFETY: the library says which consequences a change has, and the test looks for others.
+    // SAFETY: the library documents the consequences of a change; this test looks for other ones.
     let input = unsafe { Input::map(&room.input(), Accept::Any, None) }.unwrap();
     for inflate in [Inflate::Headers, Inflate::AsNeeded, Inflate::Whole] {
         let mut search = Scan::default();
         (search.inflate, search.limits) = (inflate, LIMITS);
-        // What was found is looked at in full.
+        // All parts of a finding are examined.
         drop(search.run(&input, &mut |finding| {
             if let Finding::Bundle(found) = finding {
                 for code_object in found.code_objects() {

@@ -14,19 +14,19 @@ use super::room::Room;
 use super::search::{LIMITS, search_with};
 use super::sources::Sources;
 
-/// The most bytes of code objects that are compared.
+/// The maximum number of compared bytes of code objects.
 const COMPARED_MAX: usize = 32 << 20;
 
-/// How much may inflate from a file whose faults are compared: of what inflates to more, not all is looked at.
+/// The maximum inflated size of a file whose faults are compared. Larger ones are not fully searched.
 const INFLATED_MAX: usize = 8 << 20;
 
-/// Any bytes are recompressed, twice the same, or there is an error and nothing is left. The same code objects, IDs and
-/// bytes, are then in the same order in as many bundles, but for those that were left out; without any left out, no fault
-/// is found that was not there before. Doing it again changes nothing, nor is anything else there of what was made plain
+/// Any bytes are recompressed, with the same result in two runs, or there is an error and no output. The output has the
+/// same number of bundles, with the same code objects (IDs and bytes) in the same order, except removed ones. If none
+/// are removed, there are no new faults. Recompressing again changes nothing, and neither does making the bundles plain
 /// in between.
 ///
-/// A program is as long as before, each bundle is where it was, zeros follow it up to its old end, and every byte that
-/// belongs to none is as before.
+/// A program keeps its length, each bundle its offset, and zeros follow it up to its old end. Every byte outside of
+/// bundles is unchanged.
 pub fn recompress(data: &[u8]) {
     let digest = digest(data);
     let mut choices = Choices::new(&digest);
@@ -74,7 +74,7 @@ pub fn recompress(data: &[u8]) {
     }
     let change = Change { keep: None, drop: None, ..change };
     let (again, _) = change.run(&room).unwrap();
-    // What zlib makes of pieces depends on where one ends.
+    // The result of zlib for pieces depends on where a piece ends.
     let in_pieces =
         result.dropped > 0 && change.compression.is_some_and(|compression| compression.method == Method::Zlib);
     assert!(again == output || (in_pieces && again.len() <= output.len()), "done again, it is changed");
@@ -87,7 +87,7 @@ pub fn recompress(data: &[u8]) {
     assert!(plain.compressed <= usize::from(is_program) * after.compressed, "compressed when plain");
 }
 
-/// That there are no more faults of a rule than there were.
+/// Checks that no rule has more faults than before.
 fn compare(before: &[Fault], after: &[Fault]) {
     for fault in after {
         let count = |faults: &[Fault]| faults.iter().filter(|other| other.rule == fault.rule).count();
@@ -95,7 +95,7 @@ fn compare(before: &[Fault], after: &[Fault]) {
     }
 }
 
-/// What stays of a program: all that is no bundle, and where the bundles are.
+/// Checks the unchanged parts of a program: all bytes outside of bundles, and the offsets of bundles.
 fn program(data: &[u8], output: &[u8], before: &Held, after: &Held) {
     assert_eq!(output.len(), data.len());
     assert!(
@@ -126,7 +126,7 @@ fn overlap(ranges: &[Range<u64>]) -> bool {
     ranges.windows(2).any(|pair| pair[0].end > pair[1].start)
 }
 
-/// What is to be done.
+/// The settings of a recompression.
 #[derive(Default)]
 pub(super) struct Change {
     compression: Option<Compression>,
@@ -135,7 +135,7 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// The file that is written, or an error, which leaves nothing.
+    /// The written file, or an error, which leaves no output.
     pub(super) fn run_once(&self, room: &Room) -> (Option<Vec<u8>>, Result<Recompressed, String>) {
         let mut job = Recompress::new(room.input(), room.path("out"));
         job.compression = self.compression;
@@ -149,7 +149,7 @@ impl Change {
         (output, result)
     }
 
-    /// The file that is written, twice the same; none if there is an error.
+    /// The written file, which must be the same in two runs; none after an error.
     fn run(&self, room: &Room) -> Option<(Vec<u8>, Recompressed)> {
         let (output, result) = self.run_once(room);
         assert!(self.run_once(room) == (output.clone(), result.clone()), "recompressed twice");
@@ -163,19 +163,19 @@ impl Change {
     }
 }
 
-/// The bundles of a file that belong to it alone, and their code objects.
+/// The bundles of a file that are not inside others, and their code objects.
 #[derive(Default)]
 struct Held {
-    /// Where each bundle is stored.
+    /// The byte range of each bundle.
     bundles: Vec<Range<u64>>,
-    /// Of each bundle that has any code objects, their IDs and contents. An empty text bundle is nothing at all.
+    /// The IDs and contents of each bundle with code objects. An empty text bundle is omitted.
     contents: Vec<Vec<(Vec<u8>, Vec<u8>)>>,
-    /// Whether the place where a compressed one ends may be lost when it is plain: it is a text bundle, or inflates to more
+    /// Whether the end of a compressed bundle could be lost in plain form: it is a text bundle, or inflates to more
     /// than a bundle.
     must_stay_compressed: bool,
-    /// How many are compressed.
+    /// The number of compressed bundles.
     compressed: usize,
-    /// Where something follows them that is no bundle.
+    /// The offset of other data after them, if any.
     trailing: Option<u64>,
 }
 
@@ -192,7 +192,7 @@ impl Held {
                 _ => false,
             };
             let range = found.bundle.range().unwrap();
-            // Two sections in one place are one.
+            // Two sections with the same range count as one.
             if !is_own || held.bundles.contains(&range) {
                 return;
             }

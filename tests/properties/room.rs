@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-/// A directory with a file `in`, to be read, and nothing else.
+/// A directory that contains only the input file `in`.
 pub(super) struct Room {
     dir: TempDir,
 }
@@ -35,14 +35,14 @@ impl Room {
         self.path("in")
     }
 
-    /// A file, which is gone afterwards.
+    /// Reads and removes a file.
     pub(super) fn take(&self, name: &str) -> Option<Vec<u8>> {
         let data = fs::read(self.path(name)).ok()?;
         fs::remove_file(self.path(name)).unwrap();
         Some(data)
     }
 
-    /// That there is nothing but these files.
+    /// Checks that there are no other files.
     pub(super) fn holds_only(&self, names: &[&str]) {
         for entry in fs::read_dir(self.dir.path()).unwrap() {
             let name = entry.unwrap().file_name();

@@ -15,12 +15,12 @@ use super::unbundle::{Missing, unbundling};
 
 const ALIGNMENTS: [u32; 8] = [1, 2, 3, 8, 64, 4096, 4095, 65_536];
 
-/// What stands in front of contents, so that they look like parts of a format.
+/// Prefixes that make contents look like parts of a format.
 const BEGINNINGS: [&[u8]; 6] =
     [b"", formats::MAGIC, b"CCOB\x02\0\x01\0", b"\x7fELF\x02\x01\x01", b"\0\0\0\0", b"!<arch>\n"];
 
-/// Whatever is bundled in binary comes back byte for byte, plain and compressed, and is listed in its order. Without
-/// compression the bundle is what its description says.
+/// Any contents bundled in binary are restored byte for byte, plain and compressed, and listed in their order. Without
+/// compression, the bundle matches the description of the format.
 pub fn roundtrip(data: &[u8]) {
     let mut choices = Choices::new(data);
     let file_type = choices.pick(&["bc", "o", "gch", "ast"]);

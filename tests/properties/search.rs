@@ -8,21 +8,21 @@ use offload_bundle::scan::{Checksums, CodeObject, ContentKind, Finding, Format, 
 use super::room::Room;
 use super::sources::Sources;
 
-/// What one file may inflate to, so that no input takes long.
+/// Limits on the inflated size of a file, so that no input takes long.
 pub(super) const LIMITS: Limits = Limits::of(32 << 20);
 
-/// How many bundles and code objects a search tells of at most.
+/// The maximum number of bundles and code objects that a search reports.
 const FOUND_MAX: usize = 250_000;
 
-/// Up to this size a compressed bundle is inflated as a whole where a search inflates as it needs.
+/// The maximum size of a compressed bundle that a search with `Inflate::AsNeeded` inflates fully.
 const WHOLE_MAX: u64 = 16 << 20;
 
-/// How many bytes of code objects are compared with the file's, and how many code objects are looked for elsewhere:
-/// many of them may share the same bytes.
+/// The maximum number of compared bytes of code objects, and of code objects searched for elsewhere: many of them may
+/// share the same bytes.
 const COMPARED_MAX: usize = 32 << 20;
 const LOOKED_FOR_MAX: usize = 64;
 
-/// A code object that was found.
+/// A code object found by the search.
 #[derive(Debug, PartialEq)]
 pub(super) struct SeenObject {
     pub(super) id: Vec<u8>,
@@ -32,7 +32,7 @@ pub(super) struct SeenObject {
     kind: Option<ContentKind>,
 }
 
-/// A bundle that was found.
+/// A bundle found by the search.
 #[derive(Debug, PartialEq)]
 pub(super) struct SeenBundle {
     pub(super) place: Place,
@@ -44,15 +44,15 @@ pub(super) struct SeenBundle {
     pub(super) objects: Vec<SeenObject>,
 }
 
-/// All that was found, in order.
+/// All findings, in order.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Seen {
     pub(super) bundles: Vec<SeenBundle>,
     pub(super) broken: Vec<String>,
     pub(super) trailing: Vec<(Place, u64)>,
-    /// What is in the way to device code, and broken.
+    /// Errors that hide device code.
     pub(super) hidden: Vec<String>,
-    /// What is recognised, but not read.
+    /// Parts that are recognised but not read.
     pub(super) unread: Vec<(Place, u64)>,
 }
 
@@ -80,20 +80,20 @@ impl SeenBundle {
         (&self.place, self.index, self.objects.iter().map(|object| object.id.as_slice()).collect())
     }
 
-    /// Whether it lies in a code object of another bundle.
+    /// Whether it is inside a code object of another bundle.
     pub(super) fn is_nested(&self) -> bool {
         self.place.steps().iter().any(|step| matches!(step, Step::Entry(_)))
     }
 }
 
 impl Seen {
-    /// How many code objects there are.
+    /// The number of code objects.
     pub(super) fn code_objects(&self) -> usize {
         self.bundles.iter().map(|bundle| bundle.objects.len()).sum()
     }
 }
 
-/// Searches a file; `look` is shown each bundle meanwhile.
+/// Searches a file; `look` receives each bundle.
 pub(super) fn search_with(input: &Input, inflate: Inflate, look: &mut dyn FnMut(&Found<'_>)) -> Seen {
     let mut search = Scan::default();
     (search.inflate, search.limits) = (inflate, LIMITS);
@@ -117,18 +117,19 @@ pub(super) fn search_with(input: &Input, inflate: Inflate, look: &mut dyn FnMut(
     seen
 }
 
-/// Whether files other than this one may belong to it: thin archives name them.
+/// Whether other files may belong to this one: thin archives refer to files.
 pub(super) fn leads_elsewhere(sources: &Sources<'_>) -> bool {
     sources.contain(b"!<thin>\n")
 }
 
-/// Any bytes are searched, twice the same. Each code object lies in its bundle, and the bundle in the file; in place it is
-/// the bytes of the file at its range, which its URI names. What lies in no file is from what inflates from it.
+/// Any bytes are searched, with the same result in two runs. Each code object is inside its bundle, and the bundle
+/// inside the file. A code object in place has the bytes of the file at its range, to which its URI refers. All other
+/// code objects inflate from the file.
 ///
-/// Places, IDs and URIs hold no control characters. There are no more than 250,000 bundles and code objects.
+/// Places, IDs and URIs contain no control characters. There are at most 250,000 bundles and code objects.
 ///
-/// Where all is inflated, the same bundles with the same IDs are found as where only headers are, besides those in
-/// compressed bundles; and if nothing is wrong with all of it, nothing is with the headers.
+/// A search that inflates everything finds the same bundles with the same IDs as one that inflates only headers, and
+/// additionally those in compressed bundles. If the former finds no fault, neither does the latter.
 pub fn search(data: &[u8]) {
     let sources = Sources::nested(data);
     if leads_elsewhere(&sources) {
@@ -156,7 +157,7 @@ pub fn search(data: &[u8]) {
     room.holds_only(&["in"]);
 }
 
-/// That a search finds what one finds that inflates all, in which nothing is wrong.
+/// Checks that a search finds the bundles of a search that inflates everything and finds no fault.
 fn compare(some: &Seen, whole: &Seen) {
     assert_eq!(some.broken, [""; 0], "wrong only where less is inflated");
     let mut left = some.bundles.iter().map(SeenBundle::ids).peekable();
@@ -169,7 +170,7 @@ fn compare(some: &Seen, whole: &Seen) {
     assert_eq!(left.next(), None, "found only where less is inflated");
 }
 
-/// What is held against the bytes of one search.
+/// Compares the findings of one search with the bytes.
 struct Check<'d> {
     data: &'d [u8],
     sources: &'d Sources<'d>,
@@ -207,7 +208,7 @@ impl Check<'_> {
         }
     }
 
-    /// That the URI is that of the range.
+    /// Checks that the URI refers to the range.
     fn uri(&self, code_object: &CodeObject<'_>, found: &Found<'_>, range: &Range<u64>) {
         let uri = code_object.uri().unwrap().unwrap();
         assert!(uri.bytes().all(|byte| byte.is_ascii_graphic()), "{uri:?}");
@@ -232,7 +233,7 @@ impl Check<'_> {
         assert_eq!(fields, expected, "{uri}");
     }
 
-    /// That what is there are the bytes at the range, or such as inflate from the file.
+    /// Checks that the content consists of the bytes at the range, or inflates from the file.
     fn bytes(&mut self, code_object: &CodeObject<'_>, place: &Place, range: &Range<u64>) {
         let Some(slice) = code_object.in_place() else { return };
         assert_eq!((slice.offset(), slice.len()), (range.start, code_object.size()));
@@ -251,12 +252,12 @@ impl Check<'_> {
     }
 }
 
-/// Whether it lies in what bitcode embeds, which is put together bit by bit.
+/// Whether it is in data embedded in bitcode, which is assembled bit by bit.
 pub(super) fn is_embedded(place: &Place) -> bool {
     place.steps().iter().any(|step| matches!(step, Step::Embedded(_)))
 }
 
-/// That a text obeys no one and reads as it stands.
+/// Checks that a terminal shows the text literally.
 pub(super) fn harmless(text: &str) {
     let is_harmful = |c: char| {
         c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}'..='\u{200f}')

@@ -1,30 +1,30 @@
-//! Where bytes that come out can be from: the input, and what its compressed parts inflate to.
+//! The possible origins of output bytes: the input, and the inflated data of its compressed parts.
 
 use memchr::memmem::find_iter;
 
 use super::formats::{self, Ccob, inflate};
 
-/// How many compressed parts of one input are looked at, and how many bytes of them in all.
+/// The maximum number of compressed parts of an input that are examined, and their maximum total size in bytes.
 const PARTS_MAX: usize = 64;
 const BYTES_MAX: usize = 64 << 20;
 
-/// An input and all that inflates from it.
+/// An input and all data that inflates from it.
 pub(super) struct Sources<'d> {
     data: &'d [u8],
     inflated: Vec<Vec<u8>>,
-    /// Whether all of it is known.
+    /// Whether all of that data is known.
     complete: bool,
 }
 
 impl<'d> Sources<'d> {
-    /// What inflates from the input itself.
+    /// The data that inflates from the input directly.
     pub(super) fn of(data: &'d [u8]) -> Self {
         let mut sources = Self { data, inflated: Vec::new(), complete: true };
         sources.add(parts(data));
         sources
     }
 
-    /// What inflates from the input, and from that again.
+    /// The data that inflates from the input, directly and recursively.
     pub(super) fn nested(data: &'d [u8]) -> Self {
         let mut sources = Self { data, inflated: Vec::new(), complete: true };
         sources.add(parts(data));
@@ -50,30 +50,30 @@ impl<'d> Sources<'d> {
         }
     }
 
-    /// How many bytes inflate from the input.
+    /// The size of the data that inflates from the input, in bytes.
     pub(super) fn inflated_len(&self) -> usize {
         if self.complete { self.inflated.iter().map(Vec::len).sum() } else { usize::MAX }
     }
 
-    /// Whether these bytes stand somewhere.
+    /// Whether these bytes occur somewhere.
     pub(super) fn contain(&self, bytes: &[u8]) -> bool {
         let contains = |whole: &[u8]| memchr::memmem::find(whole, bytes).is_some();
         contains(self.data) || self.inflated.iter().any(|part| contains(part))
     }
 
-    /// Whether some compressed part is so large that less than all of it may be looked at.
+    /// Whether some compressed part may be larger than the examined part of it.
     pub(super) fn is_large(&self) -> bool {
         !self.complete || self.inflated.iter().any(|part| part.len() > 16 << 20)
     }
 
-    /// That these bytes are from the input.
+    /// Checks that these bytes are from the input.
     pub(super) fn hold(&self, bytes: &[u8], what: &str) {
         let held = !self.complete || bytes.is_empty() || self.contain(bytes);
         assert!(held, "{what} is not from the input: {}", bytes.escape_ascii());
     }
 }
 
-/// Where something compressed may begin, with its method.
+/// The possible starts of compressed data, with the method.
 fn parts(data: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     let bundles = find_iter(data, b"CCOB").filter_map(|at| {
         let header = Ccob::read(&data[at..])?;
@@ -83,7 +83,7 @@ fn parts(data: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
         let stream = data[at..].get(40..)?;
         Some((u16::from(is_zstd(stream)), stream))
     });
-    // The directory tells the method of a member; only its bytes are looked at here.
+    // The directory records the method of a member; here, only its bytes are read.
     let members = find_iter(data, b"PK\x03\x04").filter_map(|at| {
         let header = data[at..].get(..30)?;
         let len = |at: usize| usize::from(header[at]) | usize::from(header[at + 1]) << 8;

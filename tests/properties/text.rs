@@ -9,10 +9,10 @@ use super::formats::marker;
 
 const COMMENTS: [&str; 3] = ["//", "#", ";"];
 
-/// Any bytes are a text bundle, none, or an error; each entry lies between a start line with its ID and an end line, and
-/// behind the entry before it.
+/// Any bytes are a text bundle, something else, or an error. Each entry lies between a start line with its ID and an
+/// end line, and after the previous entry.
 ///
-/// Text entries come back, unless one holds its own end line.
+/// Text entries are restored, unless one contains its own end line.
 pub fn text(data: &[u8]) {
     for comment in COMMENTS {
         hostile(data, comment);
@@ -67,7 +67,7 @@ fn round_trip(data: &[u8], comment: &'static str) {
     assert!(read == expected, "text comes back changed");
 }
 
-/// The bytes that the pieces stand for.
+/// The bytes of the pieces.
 pub(super) fn emit(pieces: &[Piece<'_>]) -> Vec<u8> {
     let mut out = Vec::new();
     for piece in pieces {

@@ -12,11 +12,11 @@ use super::sources::Sources;
 
 const OTHERS: [&str; 2] = ["host-x86_64-unknown-linux-gnu-", "hip-amdgcn-amd-amdhsa--gfx90a:xnack+"];
 
-/// What a job wrote: each output, or the error.
+/// The outputs of a job, or its error.
 type Outcome = Result<Vec<Vec<u8>>, String>;
 
-/// Any bytes, taken for any type, are unbundled or are an error; then nothing is written. What is written has its bytes
-/// from the file, and is the same twice.
+/// Any bytes, read as any type, are unbundled, or give an error and nothing is written. The bytes of the outputs are
+/// from the file, and are the same in two runs.
 pub fn unbundle(data: &[u8]) {
     let room = Room::with(data);
     let sources = Sources::of(data);
@@ -34,12 +34,12 @@ pub(super) enum Missing {
     Allowed,
 }
 
-/// The IDs that any file is asked for.
+/// IDs that are requested from every file.
 pub(super) fn others() -> Vec<EntryId> {
     OTHERS.into_iter().map(|id| EntryId::parse(id).unwrap()).collect()
 }
 
-/// The first IDs that are some, each once.
+/// The first valid IDs, without duplicates.
 fn requests_of(ids: &[Vec<u8>]) -> Vec<EntryId> {
     let mut seen = BTreeSet::new();
     let parsed = ids.iter().filter_map(|id| EntryId::parse(std::str::from_utf8(id).ok()?).ok());
@@ -49,7 +49,7 @@ fn requests_of(ids: &[Vec<u8>]) -> Vec<EntryId> {
 fn check(room: &Room, sources: &Sources<'_>, file_type: &str, requests: &[EntryId], missing: Missing, data: &[u8]) {
     let outcome = run(room, file_type, requests, missing);
     assert_eq!(run(room, file_type, requests, missing), outcome, "unbundled twice");
-    // The host of a fat object is what is left of it.
+    // The host of a fat object is the rest of the object.
     let whole_object =
         |id: &EntryId| id.kind() == OffloadKind::Host && file_type == "o" && HostFormat::of(data).is_some();
     for (id, content) in requests.iter().zip(outcome.unwrap_or_default()) {
@@ -59,7 +59,7 @@ fn check(room: &Room, sources: &Sources<'_>, file_type: &str, requests: &[EntryI
     }
 }
 
-/// Takes what is requested out of a bundle, each into a file.
+/// Unbundles the requested entries, each into a separate file.
 pub(super) fn unbundling(
     input: PathBuf,
     file_type: &str,

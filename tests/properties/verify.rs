@@ -20,17 +20,17 @@ use super::search::{LIMITS, Seen, harmless, leads_elsewhere, search_with};
 use super::sources::Sources;
 use super::unbundle::{Missing, unbundling};
 
-/// The longest text of a fault, in characters, without what had to be escaped.
+/// The maximum length of the text of a fault, in characters, before escaping.
 const TEXT_MAX: usize = 803;
 
-/// Any bytes are verified, twice the same: what is counted is what a search finds, each broken place and each trailing
-/// one is a fault, and what is not read is named. Faults are short and hold no control characters.
+/// Any bytes are verified, with the same result in two runs. The counts equal those of a search, each broken part and
+/// each trailing part is a fault, and unread parts are listed. Faults are short and contain no control characters.
 ///
-/// Of a file without faults, all code objects can be extracted, and of bundles in a row all are listed and each first one of
-/// an ID is unbundled.
+/// If a file has no faults, all its code objects can be extracted; bundles in a row can be listed, and the first entry
+/// of each ID can be unbundled.
 ///
-/// What the tool writes itself, bundles of any type and offload binaries, compressed or not, is readable, without
-/// overlaps and trailing bytes, and its entry IDs are some.
+/// The tool's own output (bundles of any type and offload binaries, with and without compression) is readable, without
+/// overlaps and trailing bytes, and with valid entry IDs.
 pub fn verify(data: &[u8]) {
     hostile(data);
     own(data);
@@ -69,7 +69,7 @@ fn hostile(data: &[u8]) {
     );
     for fault in &verified.faults {
         harmless(&fault.to_string());
-        // What is escaped takes up to ten characters for one.
+        // An escaped character takes up to ten characters.
         assert!(fault.text.chars().count() <= TEXT_MAX * 10 && !fault.text.is_empty(), "{fault}");
     }
     if verified.faults.is_empty() && found.code_objects() > 0 {
@@ -77,7 +77,7 @@ fn hostile(data: &[u8]) {
     }
 }
 
-/// What can be done with a file that has no faults.
+/// Checks that a file without faults can be processed.
 fn sound(room: &Room, found: &Seen) {
     let headers = search_with(&Input::read(&room.input()).unwrap(), Inflate::Headers, &mut |_| {});
     match super::extract::run(room, &super::extract::all()) {
@@ -108,10 +108,10 @@ fn sound(room: &Room, found: &Seen) {
     names.iter().for_each(|name| drop(room.take(name).unwrap()));
 }
 
-/// What must not be wrong with anything that the tool writes. The other rules are about what the user asks for.
+/// The rules that the tool's own output never breaks. The other rules depend on the user's requests.
 const OWN: [Rule; 4] = [Rule::Readable, Rule::Trailing, Rule::Overlap, Rule::EntryId];
 
-/// Writes something of these bytes, and verifies it.
+/// Writes files with these bytes, and verifies them.
 fn own(data: &[u8]) {
     let digest = digest(data);
     let mut choices = Choices::new(&digest);
@@ -136,7 +136,7 @@ fn own(data: &[u8]) {
 
 fn package(room: &Room, compression: Option<Compression>, choices: &mut Choices<'_>) {
     let version = choices.pick(&[Version::V1, Version::V2, Version::V3]);
-    // Only that one can hold compressed images.
+    // Only version 3 can hold compressed images.
     let version = if compression.is_some() { Version::V3 } else { version };
     let text = |text: &str| text.as_bytes().to_vec();
     let image = |file: &str| {
@@ -151,10 +151,10 @@ fn package(room: &Room, compression: Option<Compression>, choices: &mut Choices<
     job.run(&mut |_| {}).unwrap();
 }
 
-/// Whether something was written that must be without faults.
+/// Writes a bundle. Returns whether it must be without faults.
 fn bundle(room: &Room, data: &[u8], compression: Option<Compression>, choices: &mut Choices<'_>) -> bool {
     let file_type = choices.pick(&["bc", "o", "s", "ll"]);
-    // Marker lines in texts are marker lines.
+    // Marker lines in text contents are read as marker lines.
     if matches!(file_type, "s" | "ll") && memmem::find(data, formats::MAGIC).is_some() {
         return false;
     }
@@ -163,11 +163,11 @@ fn bundle(room: &Room, data: &[u8], compression: Option<Compression>, choices: &
     let mut job = BundleFiles::new(members.clone(), room.path("written"), FileType::from_name(file_type).unwrap());
     (job.alignment, job.compression) = (NonZeroU32::new(choices.pick(&[1, 8, 4096])), compression);
     if let Err(error) = job.run(&mut |_| {}) {
-        // What begins like an object and is none cannot be a host.
+        // A content that begins like an object but is not one cannot be a host.
         assert_eq!(file_type, "o", "not written: {error}");
         return false;
     }
-    // A fat object is as sound as its host; one for a GPU is looked at as a code object.
+    // A fat object has the faults of its host; one for a GPU is checked as a code object.
     let is_fat = object::HostFormat::of(&std::fs::read(room.path("written")).unwrap()).is_some();
     let found = search_with(&Input::read(&room.path("written")).unwrap(), Inflate::Headers, &mut |_| {});
     let is_device = found.bundles.iter().any(|bundle| bundle.format == Format::CodeObject);

@@ -1,4 +1,4 @@
-//! Compressed bundles: header fields and inflated payload of what both tools write, and each reading the other's.
+//! Compressed bundles: header fields and inflated payload of both tools' output, and each tool reading the other's.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::formats::{Ccob, bundle, compressed};
 use super::harness::{Case, Random, Report, Tools};
 use super::types::{TARGETS, TYPES};
 
-/// What the entries hold, one after another.
+/// The contents of the entries, in order.
 type Contents = Vec<Arc<[u8]>>;
 
 const LEVELS: &[&str] = &["-5", "-1", "0", "1", "3", "6", "10", "19", "20", "22"];
@@ -69,7 +69,7 @@ fn written() -> Vec<(&'static str, Contents, Case)> {
     cases
 }
 
-/// What both write; then both read what either wrote.
+/// Compares the output of both tools, and then reads each output with both.
 pub fn compare_written(report: &mut Report, tools: &Tools) {
     report.each(written(), |report, (file_type, contents, case)| {
         let (theirs, ours) = report.compare(tools, &case);
@@ -84,7 +84,7 @@ pub fn compare_written(report: &mut Report, tools: &Tools) {
     });
 }
 
-/// All versions and methods, read; the figures too.
+/// Reads bundles of all versions and methods, and compares the statistics.
 pub fn read() -> Vec<Case> {
     let mut random = Random::new(67);
     let all = contents(&mut random);
@@ -110,7 +110,7 @@ pub fn read() -> Vec<Case> {
     cases
 }
 
-/// No compressed bundle inside, or one that is damaged.
+/// Compressed data that is not a bundle, and damaged bundles.
 pub fn broken() -> Vec<Case> {
     let entries: [(&str, &[u8]); 2] = [(TARGETS[0], b"host code"), (TARGETS[1], b"gpu code")];
     let good = compressed(2, 1, &bundle("bc", &entries));

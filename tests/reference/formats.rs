@@ -1,4 +1,4 @@
-//! The bundle formats, written and read from their description and not by either tool.
+//! Writes and reads the bundle formats from their description, independent of both tools.
 
 use std::io::{Read as _, Write as _};
 
@@ -32,7 +32,7 @@ pub fn text(comment: &str, entries: &[(&str, &[u8])]) -> Vec<u8> {
     entries.iter().flat_map(|(id, content)| [line("START", id), content.to_vec(), line("END", id)].concat()).collect()
 }
 
-/// The comment of a text type.
+/// The comment prefix of a text type.
 pub fn comment(file_type: &str) -> Option<&'static str> {
     match file_type {
         "i" | "ii" | "cui" | "hipi" => Some("//"),
@@ -42,7 +42,7 @@ pub fn comment(file_type: &str) -> Option<&'static str> {
     }
 }
 
-/// A bundle of a type.
+/// A bundle of this file type.
 pub fn bundle(file_type: &str, entries: &[(&str, &[u8])]) -> Vec<u8> {
     comment(file_type).map_or_else(|| binary(entries, 1), |comment| text(comment, entries))
 }
@@ -75,7 +75,7 @@ impl Ccob {
         Some(Self { version, method: u16::try_from(number(2, 2)?).ok()?, total, inflated, hash, payload })
     }
 
-    /// What has to be true of every one that is written.
+    /// Checks rules that hold for every written bundle.
     pub fn is_consistent(&self, len: usize) -> bool {
         let hash = u64::from_le_bytes(Md5::digest(&self.payload)[..8].try_into().unwrap());
         self.hash == hash
@@ -92,7 +92,7 @@ fn inflate(stream: &[u8]) -> Option<Vec<u8>> {
     Some(payload)
 }
 
-/// A compressed bundle of a version and a method, around any bundle.
+/// A compressed bundle with this version and method, around any bundle.
 pub fn compressed(version: u16, method: u16, payload: &[u8]) -> Vec<u8> {
     let stream = if method == 1 {
         zstd::encode_all(payload, 3).unwrap()

@@ -1,4 +1,4 @@
-//! Running one command line with both tools and comparing what they did.
+//! Runs one command line with both tools and compares the results.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,19 +14,19 @@ use super::view::view;
 use crate::lists::{sample, share_out};
 use crate::machine::{loud, skip};
 
-/// What both tools see as the name they were called by, if a case has no other.
+/// The name under which both tools are called, unless a case specifies another.
 const NAME: &str = "clang-offload-bundler";
 
-/// How long a tool may take before it counts as hanging.
+/// The time after which a tool counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The status that stands for a tool that had to be stopped.
+/// The status for a tool that was stopped.
 pub const HANGS: i32 = 1000;
 
-/// How many unexpected differences are printed in full.
+/// The number of unexpected differences that are printed in full.
 const SHOWN: usize = 25;
 
-/// How many cases of a list run where `OFFLOAD_COMPLETE=1` does not ask for all: starting LLVM's tool takes 28 ms.
+/// The number of cases of a list that run unless `OFFLOAD_COMPLETE=1` requests all: starting LLVM's tool takes 28 ms.
 const SAMPLE: usize = 50;
 
 /// The two tools.
@@ -36,7 +36,7 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// Both bundlers, or none (said loudly) where LLVM 22 is not installed.
+    /// Both bundlers. If LLVM 22 is not installed, prints that and returns none.
     pub fn find(test: &str) -> Option<Self> {
         Self::find_at(test, "OFFLOAD_REFERENCE_BUNDLER", "/usr/lib/llvm-22/bin/clang-offload-bundler")
     }
@@ -62,7 +62,7 @@ impl Tools {
     }
 }
 
-/// Numbers that are the same in every run (xorshift64*).
+/// Random numbers that are the same in every run (xorshift64*).
 pub struct Random(u64);
 
 impl Random {
@@ -97,21 +97,21 @@ impl Random {
     }
 }
 
-/// A command line and what it finds.
+/// A command line and its files.
 #[derive(Clone, Debug, Default)]
 pub struct Case {
-    /// The name the tools are called by, if it is not the bundler's.
+    /// The name under which the tools are called, if it is not the bundler's.
     pub called: Option<&'static str>,
     pub args: Vec<String>,
     pub env: Vec<(&'static str, String)>,
     pub files: Vec<(String, Arc<[u8]>)>,
     pub dirs: Vec<&'static str>,
     pub stdin: Vec<u8>,
-    /// The lines our tool has to list, in this order.
+    /// The lines that our tool must list, in this order.
     pub file_order: Option<Vec<String>>,
-    /// The files our tool has to write.
+    /// The files that our tool must write.
     pub wanted: Vec<(String, Arc<[u8]>)>,
-    /// Whether contents look like parts of the format, so that LLVM may not tell them apart.
+    /// Whether contents look like parts of the format, so that LLVM may misread them.
     pub nested: bool,
 }
 
@@ -168,7 +168,7 @@ impl Case {
         self.args.iter().any(|a| a.trim_start_matches('-') == arg)
     }
 
-    /// The values of an option, elements of lists by themselves.
+    /// The values of an option, with lists split into elements.
     pub fn values(&self, option: &str) -> Vec<&str> {
         let with = |arg: &'_ String| -> Option<usize> {
             let rest = arg.trim_start_matches('-').strip_prefix(option)?.strip_prefix('=')?;
@@ -178,14 +178,14 @@ impl Case {
     }
 }
 
-/// What a tool did.
+/// The results of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// The exit status; 128 and the signal's number for a tool that a signal ended.
+    /// The exit status; 128 plus the signal's number if a signal ended the tool.
     pub status: i32,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
-    /// All files there are afterwards.
+    /// All files after the run.
     pub files: BTreeMap<String, Vec<u8>>,
 }
 
@@ -199,7 +199,7 @@ impl Outcome {
     }
 }
 
-/// Runs a case with one tool in a directory of its own.
+/// Runs a case with one tool in a new directory.
 pub fn run(tool: &Path, case: &Case) -> Outcome {
     let scratch = tempfile::tempdir().unwrap();
     let work = scratch.path().join("work");
@@ -218,7 +218,7 @@ pub fn run(tool: &Path, case: &Case) -> Outcome {
     let mut command = Command::new(tool);
     command.arg0(case.name()).args(&case.args).current_dir(&work);
     command.env_clear().env("PATH", "/usr/bin:/bin").env("TMPDIR", &side).env("PWD", &work);
-    // A crash of LLVM is a crash; where it was costs a second more to find out.
+    // Without this, symbolizing a crash of LLVM takes a second more.
     command.env("LLVM_DISABLE_SYMBOLIZATION", "1");
     command.envs(case.env.iter().map(|(name, value)| (name, value)));
     command.stdin(File::open(&input).unwrap());
@@ -277,7 +277,7 @@ pub fn find(data: &[u8], what: &[u8]) -> Option<usize> {
 /// The results of a group of cases.
 pub struct Report {
     group: &'static str,
-    /// How many cases the lists have, and how many of these ran.
+    /// The number of cases in the lists, and the number that ran.
     listed: usize,
     taken: usize,
     compared: usize,
@@ -290,7 +290,7 @@ impl Report {
         Self { group, listed: 0, taken: 0, compared: 0, by_rule: BTreeMap::new(), unexpected: Vec::new() }
     }
 
-    /// Runs a group of cases, if there are tools to compare.
+    /// Runs a group of cases if both tools are available.
     pub fn group(tools: Option<Tools>, name: &'static str, compare: impl FnOnce(&mut Self, &Tools)) {
         if let Some(tools) = tools {
             let mut report = Self::new(name);
@@ -299,7 +299,7 @@ impl Report {
         }
     }
 
-    /// Runs a case with both tools and compares; returns what they did.
+    /// Runs a case with both tools and compares. Returns both results.
     pub fn compare(&mut self, tools: &Tools, case: &Case) -> (Outcome, Outcome) {
         let theirs = run(&tools.theirs, case);
         let ours = run(&tools.ours, case);
@@ -312,7 +312,7 @@ impl Report {
         self.each(cases, |report, case| drop(report.compare(tools, &case)));
     }
 
-    /// Puts a list, or a sample of it, through a comparison, on all processors.
+    /// Compares a list, or a sample of it, on all processors.
     pub fn each<T: Send>(&mut self, items: Vec<T>, compare: impl Fn(&mut Self, T) + Sync) {
         self.listed += items.len();
         let items = sample(items, SAMPLE);
@@ -329,7 +329,7 @@ impl Report {
         }
     }
 
-    /// Counts a case, and notes it if it differs where no rule says so.
+    /// Counts a case, and records it if it differs without a rule.
     pub fn judge(&mut self, case: &Case, theirs: &Outcome, ours: &Outcome) {
         self.compared += 1;
         if let Some(order) = case.file_order.as_ref().filter(|_| ours.status == 0) {
@@ -359,7 +359,7 @@ impl Report {
         }
     }
 
-    /// Counts a case that one of the two tools did not take part in.
+    /// Counts a case that involves only one of the tools.
     pub fn check(&mut self, holds: bool, what: impl FnOnce() -> String) {
         self.compared += 1;
         if !holds {
@@ -371,7 +371,7 @@ impl Report {
         *self.by_rule.entry(rule).or_default() += 1;
     }
 
-    /// Prints the count, and fails if anything differed that should not.
+    /// Prints the counts, and fails if there were unexpected differences.
     pub fn finish(mut self) {
         self.unexpected.sort();
         let explained: usize = self.by_rule.values().sum();

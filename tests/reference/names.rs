@@ -1,4 +1,4 @@
-//! Target names: every word that LLVM's triples know, in the usual order and in others, with every processor.
+//! Target names: every word of LLVM's triples, in the usual and in other orders, with every processor.
 
 use offload_bundle::id::EntryId;
 
@@ -54,12 +54,12 @@ const ODD: &str = "x86_64-pc-windows-msvc19.33 armv7-unknown-linux-gnueabihf mip
     thumbv7-none-eabi- arm-none-eabi- arm-none--eabi arm---eabihf armv6-rpi-linux-gnueabi aarch64-none-elf- \
     riscv64-none-elf- wasm32-wasi-- wasm32--wasi- pc-i386-- pc-linux-i386- a-b-c-d x-x86_64-y-z -----gfx906";
 
-/// All words of a table; `''` is the empty one.
+/// All words of a table; `''` is the empty word.
 fn words(table: &'static str) -> Vec<&'static str> {
     table.split_whitespace().map(|word| if word == "''" { "" } else { word }).collect()
 }
 
-/// The names without their kinds.
+/// The names without their offload kinds.
 fn names() -> Vec<String> {
     let (arches, vendors, systems, environments) = (words(ARCHES), words(VENDORS), words(SYSTEMS), words(ENVIRONMENTS));
     let mut names: Vec<String> = words(ODD).into_iter().map(str::to_owned).collect();
@@ -96,7 +96,8 @@ fn names() -> Vec<String> {
     names
 }
 
-/// Names that go into one call: no two that our tool would write alike. Those it refuses go alone.
+/// Batches of names for one call. Names with the same written form are in different batches; names that our tool
+/// rejects are alone.
 fn batches(random: &mut Random) -> Vec<Vec<String>> {
     let mut batches: Vec<(Vec<String>, Vec<String>)> = Vec::new();
     let mut alone = Vec::new();
@@ -132,7 +133,7 @@ fn case(targets: &[String]) -> Case {
     Case::new(&args).file("empty", *b"")
 }
 
-/// Compares the bundles of a batch; where a tool fails, of its halves.
+/// Compares the bundles of a batch. If a tool fails, the batch is split in halves.
 fn compare(report: &mut Report, tools: &Tools, targets: &[String]) {
     let case = case(targets);
     let (theirs, ours) = (run(&tools.theirs, &case), run(&tools.ours, &case));
@@ -154,7 +155,7 @@ fn compare(report: &mut Report, tools: &Tools, targets: &[String]) {
     }
 }
 
-/// Hosts, of which a bundle has one.
+/// Hosts; a bundle has only one.
 fn hosts() -> Vec<Case> {
     let mut random = Random::new(3);
     let names = names();

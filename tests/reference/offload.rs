@@ -1,10 +1,10 @@
-//! Offload binaries, written and read from their description and not by either tool.
+//! Writes and reads offload binaries from their description, independent of both tools.
 
 use std::io::{Read as _, Write as _};
 
 pub const MAGIC: &[u8] = b"\x10\xff\x10\xad";
 
-/// An image and what is recorded of it.
+/// An image and its recorded fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Image {
     pub image_kind: u16,
@@ -20,13 +20,13 @@ impl Image {
         Self { image_kind, kind, flags: 0, strings, content: content.to_vec() }
     }
 
-    /// The value of a key, empty without one; of several the last.
+    /// The value of a key; empty without the key, and the last one of several.
     pub fn string(&self, key: &str) -> String {
         let found = self.strings.iter().rev().find(|(known, _)| known == key.as_bytes());
         found.map_or(String::new(), |(_, value)| String::from_utf8_lossy(value).into_owned())
     }
 
-    /// The images in it, if it is made of offload binaries, and itself otherwise.
+    /// The images inside, if the image consists of offload binaries; otherwise the image itself.
     pub fn leaves(&self) -> Vec<Self> {
         match read(&self.content) {
             Some(images) if !self.content.is_empty() => images.iter().flat_map(Self::leaves).collect(),
@@ -39,7 +39,7 @@ fn u64_bytes(number: usize) -> [u8; 8] {
     u64::try_from(number).unwrap().to_le_bytes()
 }
 
-/// Offload binaries of a version: one for each image in version 1, one with all of them otherwise.
+/// Offload binaries of a version: one per image in version 1, otherwise one with all images.
 pub fn write(version: u32, images: &[Image]) -> Vec<u8> {
     if version == 1 {
         return images.iter().flat_map(|image| write_one(1, std::slice::from_ref(image))).collect();
@@ -103,7 +103,7 @@ pub fn compressed(zlib: bool, images: &[Image]) -> Vec<u8> {
     data
 }
 
-/// The images of a sound file of offload binaries, zeros between which count for nothing; none if it is no such file.
+/// The images of a valid file of offload binaries, ignoring zeros between them; none for any other file.
 pub fn read(data: &[u8]) -> Option<Vec<Image>> {
     let mut images = Vec::new();
     let mut rest = data;
@@ -142,7 +142,7 @@ fn read_one(data: &[u8], version: u8) -> Option<Vec<Image>> {
     }
     let mut images = Vec::new();
     for index in 0..count {
-        // An entry, and all fields at once, so that what is broken is known.
+        // Reads an entry with all its fields at once, so that faults are found.
         let at = number(16)?.checked_add(40 * index)?;
         data.get(at..at.checked_add(40)?)?;
         let small = |at: usize| Some(u16::from_le_bytes(data.get(at..at + 2)?.try_into().unwrap()));

@@ -1,4 +1,4 @@
-//! Command lines that are wrong, in one way or in several, and those that only ask for information.
+//! Command lines with one or more errors, and those that only ask for information.
 
 use super::formats::bundle;
 use super::harness::{Case, Random};
@@ -6,7 +6,7 @@ use super::harness::{Case, Random};
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const GPU: &str = "hip-amdgcn-amd-amdhsa--gfx906";
 
-/// Words of command lines that go together well or badly.
+/// Words of command lines, compatible and incompatible.
 const PIECES: &[&str] = &[
     "-list",
     "-unbundle",
@@ -65,7 +65,7 @@ fn base(args: &[&str]) -> Case {
     Case::new(args).file("a", *b"contents of a\n").file("b", *b"contents of b\n").file("bundle", inside)
 }
 
-/// Random lines out of the pieces, and all pairs of them with a type.
+/// Random command lines made of the pieces, and all pairs of pieces with a type.
 pub fn combinations() -> Vec<Case> {
     let mut random = Random::new(11);
     let mut cases: Vec<Case> = PIECES.iter().map(|piece| base(&[piece])).collect();
@@ -90,7 +90,7 @@ pub fn combinations() -> Vec<Case> {
     cases
 }
 
-/// Lines that would be right but for one piece that is left out or put in.
+/// Valid command lines with one piece removed or inserted.
 pub fn nearly_right() -> Vec<Case> {
     let both = "-targets=host-x86_64-unknown-linux-gnu-,hip-amdgcn-amd-amdhsa--gfx906";
     let right: [&[&str]; 3] = [
@@ -223,7 +223,7 @@ const WRONG: &[&str] = &[
     "-u",
 ];
 
-/// Values, spellings and what the nearest option is.
+/// Values, spellings and suggestions.
 pub fn spellings() -> Vec<Case> {
     let mut cases = Vec::new();
     for option in OPTIONS {
@@ -270,7 +270,7 @@ const FILES: &[&str] = &[
     "-input=\"\\\"\" -type=bc -list -input='\\x'",
 ];
 
-/// Response files and values in words of their own.
+/// Response files, and values in separate words.
 pub fn response_files() -> Vec<Case> {
     let mut cases: Vec<Case> = FILES
         .iter()
@@ -298,7 +298,7 @@ pub fn response_files() -> Vec<Case> {
     cases
 }
 
-/// Environment variables, with values good and bad.
+/// Environment variables, with valid and invalid values.
 pub fn environment() -> Vec<Case> {
     const VALUES: &[&str] = &["", "0", "1", "2", "3", "4", "-1", "03", "+3", "x", "65536"];
     const NAMES: &[&str] = &[

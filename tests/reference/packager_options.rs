@@ -1,8 +1,8 @@
-//! Command lines of the packager that are wrong, in one way or in several, and those that only ask for information.
+//! Command lines of the packager with one or more errors, and those that only ask for information.
 
 use super::harness::{Case, Random};
 
-/// Names to call it by: with and without the warning about the old one.
+/// The names to call it by, with and without the warning about the old name.
 const NAMES: &[&str] = &[
     "llvm-offload-binary",
     "clang-offload-packager",
@@ -28,7 +28,7 @@ const OPTIONS: &[&str] = &[
     "version",
 ];
 
-/// Words of command lines that go together well or badly.
+/// Words of command lines, compatible and incompatible.
 const PIECES: &[&str] = &[
     "--archive",
     "-archive=0",
@@ -74,7 +74,7 @@ fn base(name: &'static str, args: &[&str]) -> Case {
     Case::new(args).called(name).file("a", *b"contents of a\n").file("b", *b"contents of b\n")
 }
 
-/// Every help text and the version, by all names, alone and among other words.
+/// Every help text and the version, under all names, alone and among other words.
 pub fn information() -> Vec<Case> {
     let mut cases = Vec::new();
     for name in NAMES {
@@ -94,7 +94,7 @@ pub fn information() -> Vec<Case> {
     cases
 }
 
-/// Random lines out of the pieces, none of which gets as far as opening a file.
+/// Random command lines made of the pieces, none of which opens a file.
 pub fn combinations() -> Vec<Case> {
     let mut random = Random::new(17);
     let mut cases: Vec<Case> = PIECES.iter().map(|piece| base(NAMES[0], &[piece, "-h", "-h"])).collect();
@@ -115,7 +115,7 @@ pub fn combinations() -> Vec<Case> {
     cases
 }
 
-/// Values, spellings and what the nearest option is.
+/// Values, spellings and suggestions.
 pub fn spellings() -> Vec<Case> {
     let name = NAMES[0];
     let mut cases = Vec::new();
@@ -148,7 +148,7 @@ pub fn spellings() -> Vec<Case> {
     cases
 }
 
-/// Beginnings, ends and mixtures of the options' names, with a few letters exchanged.
+/// Prefixes, suffixes and mixtures of the options' names, with a few letters exchanged.
 pub fn misspellings() -> Vec<Case> {
     let mut random = Random::new(19);
     let letters: Vec<char> = OPTIONS.concat().chars().collect();
@@ -174,13 +174,13 @@ pub fn misspellings() -> Vec<Case> {
         }
         let value = *random.pick(&["", "", "=", "=x", "=a=b"]);
         let word: String = word.into_iter().collect();
-        // What is an option after all is only in the way of the help.
+        // If the word happens to be a valid option, `-h` ends the run; the first `-h` may be its value.
         cases.push(base(NAMES[0], &[&format!("-{word}{value}"), "-h", "-h"]));
     }
     cases
 }
 
-/// Response files, good and bad.
+/// Response files, valid and invalid.
 pub fn response_files() -> Vec<Case> {
     const FILES: &[&str] = &[
         "-h",

@@ -1,20 +1,20 @@
-//! The differences of the packager that are meant. Each takes itself out of what the two tools did; what is left must
-//! be the same.
+//! The intended differences of the packager. Each rule removes its difference from the outcomes of both tools; the rest
+//! must be equal.
 
 use std::collections::BTreeMap;
 
 use super::harness::{Case, Outcome, find};
 use super::offload::{self, Image};
 
-/// What the packager is called by.
+/// The name of the packager.
 pub const NAME: &str = "llvm-offload-binary";
 
-/// A difference that is meant.
+/// An intended difference.
 struct Rule {
     name: &'static str,
     #[expect(dead_code, reason = "for whoever reads the table")]
     reason: &'static str,
-    /// Takes the difference out: of LLVM's outcome first, of ours second.
+    /// Removes the difference from LLVM's outcome (first) and ours (second).
     evens_out: fn(&Scene<'_>, &mut Outcome, &mut Outcome),
 }
 
@@ -54,7 +54,7 @@ const RULES: &[Rule] = &[
         reason: "every member has code for the same GPUs; LLVM has no such filter" },
 ];
 
-/// The names of the rules that make the outcomes the same, or none if they do not.
+/// The names of the rules that make the outcomes equal; none if they remain different.
 pub fn explain(case: &Case, theirs: &Outcome, ours: &Outcome) -> Vec<&'static str> {
     let scene = Scene::of(case);
     let (mut theirs, mut ours) = (theirs.clone(), ours.clone());
@@ -69,7 +69,7 @@ pub fn explain(case: &Case, theirs: &Outcome, ours: &Outcome) -> Vec<&'static st
     if theirs == ours { names } else { vec![] }
 }
 
-/// One `--image`: keys that are given again have their values joined.
+/// One `--image`. The values of repeated keys are joined.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     pub file: Option<String>,
@@ -102,11 +102,11 @@ impl Request {
     }
 }
 
-/// A case, with what is in its input.
+/// A case, with the contents of its input.
 struct Scene<'c> {
     case: &'c Case,
     input: &'c [u8],
-    /// None if the input is no sound file of offload binaries.
+    /// `None` if the input is not a valid file of offload binaries.
     images: Option<Vec<Image>>,
     requests: Vec<Request>,
 }
@@ -120,7 +120,7 @@ impl<'c> Scene<'c> {
         Self { case, input, images: offload::read(input), requests }
     }
 
-    /// The files that were not there before, or are not what they were.
+    /// The new and changed files.
     fn written(&self, outcome: &Outcome) -> BTreeMap<String, Vec<u8>> {
         let old = |name: &String, content: &Vec<u8>| {
             self.case.files.iter().any(|(known, old)| known == name && old.as_ref() == content.as_slice())
@@ -133,7 +133,7 @@ impl<'c> Scene<'c> {
         self.images.as_deref().unwrap_or_default()
     }
 
-    /// What ours has to write.
+    /// The expected output files of our tool.
     fn wanted(&self) -> Option<BTreeMap<String, Vec<u8>>> {
         let images = self.images.as_ref()?;
         let everything = [Request::default()];
@@ -178,7 +178,7 @@ impl<'c> Scene<'c> {
         name.replace(|c: char| c == '/' || c.is_ascii_control(), "_")
     }
 
-    /// Takes our files for LLVM's, as what we wrote is what is wanted.
+    /// Replaces LLVM's files with ours if ours are as expected.
     fn right(&self, theirs: &mut Outcome, ours: &Outcome) {
         if ours.status == 0 && self.wanted().is_some_and(|wanted| wanted == self.written(ours)) {
             theirs.status = 0;
@@ -211,7 +211,7 @@ fn broken(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
 
 fn reason(_: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
     if theirs.status == 1 && ours.status == 1 {
-        // What LLVM says of members of archives, and of archives themselves, is in the note.
+        // LLVM's text about members of archives, and about archives, is in the note.
         let of_member =
             ours.stderr_text().lines().any(|line| theirs.stderr_text() == line.replace("note:", "error:") + "\n");
         let of_archive = theirs.stderr_text().contains("truncated or malformed archive")
@@ -260,7 +260,7 @@ fn no_match(scene: &Scene<'_>, _: &mut Outcome, ours: &mut Outcome) {
     };
     let warned = ours.stderr_text().split_inclusive('\n').filter(|line| is_warning(line)).count();
     let expected = match &scene.images {
-        // What an object or an archive holds is not known here.
+        // The contents of an object or an archive are unknown here.
         None => warned,
         Some(images) if images.is_empty() => 1,
         Some(_) => unserved,
@@ -286,8 +286,8 @@ fn empty_architecture(_: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
 }
 
 fn safe_names(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
-    // A byte that is no text stands as the replacement character in LLVM's name, and in ours unless it is a control character
-    // where text is no UTF-8.
+    // LLVM shows an invalid UTF-8 byte as the replacement character. Our tool does too, unless the byte is a control
+    // character in text that is not UTF-8.
     let masked = |name: &str| name.replace(|c: char| c.is_ascii_control() || c == char::REPLACEMENT_CHARACTER, "_");
     renamed(theirs, |name| {
         let same = ours.files.keys().find(|our_name| masked(our_name) == masked(name));
@@ -325,7 +325,7 @@ fn same_file(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
     let line = |file: &str| format!("{NAME}: warning: Multiple inputs match to a single file, '{file}'\n");
     let twice = files.iter().filter(|file| files.iter().filter(|other| other == file).count() > 1);
     for file in twice {
-        // Two requests for one file: LLVM warns for each that has several images, ours once.
+        // Two requests for one file: LLVM warns for each request that has several images, our tool warns once.
         lines_without(theirs, |text| text == line(file));
         lines_without(ours, |text| text == line(file));
     }
@@ -362,7 +362,7 @@ fn versions(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
 }
 
 fn portable_executable(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
-    // The case names the files that have to be there.
+    // The case specifies the expected files.
     if scene.input.starts_with(b"MZ") && scene.written(theirs).is_empty() && !scene.case.wanted.is_empty() {
         theirs.files = ours.files.clone();
     }

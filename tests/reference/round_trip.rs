@@ -1,5 +1,5 @@
-//! What a tool bundles under a name, ours unbundles by that name, by the name that is listed, and by any name that is
-//! written alike. Each output has its own content.
+//! Round trips: an entry that a tool bundled under a name is unbundled by our tool under that name, under the listed
+//! name, and under any name with the same written form. Each output has a distinct content.
 
 use offload_bundle::id::EntryId;
 
@@ -98,7 +98,7 @@ const REAL: &[&str] = &[
     "powerpc64le-ibm-linux-gnu",
 ];
 
-/// A triple, often with something behind it.
+/// A triple, often with a suffix.
 fn name(random: &mut Random) -> String {
     let mut fields =
         vec![*random.pick(ARCHES), *random.pick(VENDORS), *random.pick(SYSTEMS), *random.pick(ENVIRONMENTS)];
@@ -117,7 +117,7 @@ fn name(random: &mut Random) -> String {
     fields.join("-") + random.pick::<&str>(&["", "", "-", "--"])
 }
 
-/// The names of one bundle, the host's among them.
+/// The names of one bundle, including the host's.
 fn names(random: &mut Random) -> Vec<String> {
     let mut names = vec![format!("host-{}", name(random))];
     for _ in 0..1 + random.below(4) {
@@ -167,7 +167,8 @@ pub fn compare(report: &mut Report, tools: &Tools) {
             return;
         };
         let held = ids(bundle);
-        // LLVM 22 writes a GPU in the place of the environment as an environment, and entries of one name.
+        // LLVM 22 writes a GPU in the place of the environment as an environment, and writes several entries with one
+        // name.
         let distinct = held.iter().enumerate().all(|(index, id)| !held[..index].contains(id));
         if distinct && ours.status == 0 && !names.iter().any(|name| spelled_out(name).is_some()) {
             check_names(report, tools, &mut random, "LLVM's", bundle, &names);

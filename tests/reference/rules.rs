@@ -1,4 +1,4 @@
-//! The differences that are meant, each with its reason. Whatever else differs is a failure.
+//! The intended differences, each with its reason. Any other difference is a failure.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::harness::{Case, HANGS, Outcome, find, replace};
 use super::packager_rules;
 use super::view::held_ids;
 
-/// A difference that is meant.
+/// An intended difference.
 pub struct Rule {
     pub name: &'static str,
     #[expect(dead_code, reason = "for whoever reads the table")]
@@ -19,11 +19,11 @@ pub struct Rule {
     pub explains: Explains,
 }
 
-/// Whether a rule explains a difference: LLVM's first, ours second.
+/// The predicate of a rule for two results: LLVM's first, ours second.
 pub enum Explains {
-    /// Between the outcomes of a whole case.
+    /// Compares the outcomes of a case.
     Outcomes(fn(&Case, &Outcome, &Outcome) -> bool),
-    /// Between the IDs that are written for a target as typed.
+    /// Compares the written IDs for a target as typed.
     Ids(fn(&str, &str, &str) -> bool),
 }
 
@@ -89,7 +89,7 @@ pub const RULES: &[Rule] = &[
         reason: "a hang is no behaviour to copy" },
 ];
 
-/// The names of the rules that explain a difference between outcomes; none if it is not meant.
+/// The names of the rules that explain a difference between outcomes; none if it is not intended.
 pub fn explain(case: &Case, theirs: &Outcome, ours: &Outcome) -> Vec<&'static str> {
     match without_subcommands(case, ours) {
         Some(rest) if rest == *theirs => vec!["subcommands are named"],
@@ -115,7 +115,7 @@ pub fn explain_id(typed: &str, theirs: &str, ours: &str) -> Option<&'static str>
     RULES.iter().find(explains).map(|rule| rule.name)
 }
 
-/// What stands behind the four fields of the triple.
+/// The text after the four fields of the triple.
 fn target_id(typed: &str) -> &str {
     typed.splitn(6, '-').nth(5).unwrap_or("")
 }
@@ -129,7 +129,7 @@ fn canonical(target_id: &str) -> String {
     [&[processor], features.as_slice()].concat().join(":")
 }
 
-/// The target ID that stands where the system or the environment should, with its position.
+/// The target ID in the place of the system or the environment, with its position.
 fn early_gpu(fields: &[&str]) -> Option<(usize, String)> {
     (3..=4).filter(|&index| index < fields.len()).find_map(|index| {
         let gpu = fields[index..].join("-");
@@ -278,8 +278,8 @@ fn library_options(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
 
 const SUBCOMMANDS: &str = "inspect, extract, verify, recompress, completions, man, help, package";
 
-/// Our outcome without the line that names the subcommands, if it stands where it may: at the end of a help text, or at the
-/// end of what is said of a command line that is empty, only asks for help, or begins with a word.
+/// Our outcome without the line that lists the subcommands, if that line is in an allowed place: at the end of a help
+/// text, or at the end of the messages for a command line that is empty, only requests help, or begins with a word.
 fn without_subcommands(case: &Case, ours: &Outcome) -> Option<Outcome> {
     let mut rest = ours.clone();
     let line = format!("\nSubcommands that LLVM's tool does not have: {SUBCOMMANDS}\n");
@@ -287,7 +287,7 @@ fn without_subcommands(case: &Case, ours: &Outcome) -> Option<Outcome> {
         rest.stdout.truncate(rest.stdout.len() - line.len());
         return Some(rest);
     }
-    // What a list prints is compared with its lines sorted, which puts the blank line first.
+    // Listings are compared with sorted lines, which puts the blank line first.
     let sorted = rest.stdout.strip_prefix(b"\n").filter(|_| case.called.is_none());
     if let Some((lines, at)) = sorted.and_then(|lines| Some((lines, find(lines, line.as_bytes())?))) {
         rest.stdout = [&lines[..at], &lines[at + line.len() - 1..]].concat();
@@ -348,7 +348,7 @@ fn feature_order_everywhere(case: &Case, theirs: &Outcome, ours: &Outcome) -> bo
     sorted != *theirs && (sorted == *ours || writes_nothing(case, &sorted, ours))
 }
 
-/// Whether an entry fits several requests or a request several entries.
+/// Whether an entry fits several requests, or a request several entries.
 fn ambiguous(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
     let mut rules = Rules::default();
     rules.hip_serves_openmp = case.has("hip-openmp-compatible");

@@ -1,4 +1,4 @@
-//! Every type of file, bundled, listed and unbundled, with contents that are hard to keep apart from the format.
+//! Every file type, bundled, listed and unbundled, with contents that resemble the format.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ fn line(file_type: &str, count: usize, rest: &[&str]) -> Case {
     Case::new(&[&[format!("-type={file_type}").as_str(), targets.as_str()], rest].concat())
 }
 
-/// Bundling, and then listing and unbundling of what it makes.
+/// Cases that bundle, and that list and unbundle the result.
 fn round(file_type: &str, contents: &[Arc<[u8]>]) -> Vec<Case> {
     let count = contents.len();
     let names: Vec<String> = (0..count).map(|index| format!("f{index}")).collect();
@@ -115,7 +115,7 @@ pub fn nested() -> Vec<Case> {
     cases
 }
 
-/// Standard input and output in the place of files.
+/// Standard input and output instead of files.
 pub fn streams() -> Vec<Case> {
     let mut cases = Vec::new();
     for file_type in TYPES {

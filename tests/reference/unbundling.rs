@@ -1,4 +1,4 @@
-//! Unbundling: which entry serves which request, and what becomes of the outputs when something is missing.
+//! Unbundling: the entry that serves each request, and the outputs if entries are missing.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ fn bundle_of(file_type: &str, targets: &[&str]) -> Arc<[u8]> {
     bundle(file_type, &entries).into()
 }
 
-/// Unbundling of `requests`, each into a file of its own.
+/// Unbundles `requests`, each into a separate file.
 fn unbundle(file_type: &str, requests: &[&str], rest: &[&str]) -> Case {
     let mut case = Case::new(&["-unbundle", "-input=in"]).arg(format!("-type={file_type}"));
     case.args.extend(requests.iter().map(|request| format!("-targets={request}")));
@@ -25,7 +25,7 @@ fn unbundle(file_type: &str, requests: &[&str], rest: &[&str]) -> Case {
     case
 }
 
-/// Subsets of what a bundle holds, in any order, with and without what it does not hold.
+/// Subsets of the entries of a bundle, in any order, with and without missing ones.
 pub fn requests() -> Vec<Case> {
     const ABSENT: &[&str] = &[
         "hip-amdgcn-amd-amdhsa--gfx1030",
@@ -98,7 +98,7 @@ pub fn compatibility() -> Vec<Case> {
     cases
 }
 
-/// Files that hold no bundle or one of another type, and outputs that cannot be written.
+/// Files without a bundle or with a bundle of another type, and outputs that cannot be written.
 pub fn places() -> Vec<Case> {
     let (host, gpu, other) = (TARGETS[0], TARGETS[1], TARGETS[2]);
     let mut cases = Vec::new();
@@ -146,7 +146,7 @@ pub fn places() -> Vec<Case> {
     cases
 }
 
-/// Targets in one bundle that go together or do not.
+/// Compatible and conflicting targets in one bundle.
 pub fn conflicts() -> Vec<Case> {
     let mut random = Random::new(47);
     let features = ["", ":xnack+", ":xnack-", ":sramecc+", ":sramecc+:xnack+", ":xnack-:sramecc-", ":xnack", ":foo+"];
@@ -175,7 +175,7 @@ pub fn conflicts() -> Vec<Case> {
     cases
 }
 
-/// Bundles that are cut short or have a wrong number somewhere, and some that are only odd.
+/// Bundles that are truncated or have a wrong number, and some that are valid but unusual.
 pub fn broken() -> Vec<Case> {
     let (host, gpu) = (TARGETS[0], TARGETS[1]);
     let whole = bundle_of("bc", &[host, gpu]);

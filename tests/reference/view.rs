@@ -1,10 +1,10 @@
-//! What of an outcome is compared: all of it, but for the order of listings, the bytes of compressed streams and the
-//! figures that depend on them or on the time.
+//! Masks the parts of an outcome that are not compared: the order of listings, the bytes of compressed streams, and
+//! numbers that depend on these or on time.
 
 use super::formats::{Ccob, MAGIC};
 use super::harness::{Case, Outcome};
 
-/// Lines of verbose output whose numbers depend on the time or on the version of the compression library.
+/// Lines of verbose output whose numbers depend on time or on the version of the compression library.
 const MASKED: &[&str] = &[
     "Total file size",
     "Binary size after compression",
@@ -15,7 +15,7 @@ const MASKED: &[&str] = &[
     "Decompression speed",
 ];
 
-/// The outcome as it is compared.
+/// The outcome in the form in which it is compared.
 pub fn view(case: &Case, outcome: &Outcome) -> Outcome {
     let mut seen = outcome.clone();
     if is_listing(case) {
@@ -30,7 +30,7 @@ pub fn view(case: &Case, outcome: &Outcome) -> Outcome {
     seen
 }
 
-/// Whether entries may be listed, by the arguments or those in a response file.
+/// Whether entries may be listed, according to the arguments or those in a response file.
 fn is_listing(case: &Case) -> bool {
     let list = |arg: &String| {
         let arg = arg.trim_start_matches('-');
@@ -60,14 +60,14 @@ fn masked(text: &[u8]) -> Vec<u8> {
                 _ => result.push(c),
             }
         }
-        // A time too short to measure.
+        // Replaces the result for a time too short to measure.
         result.replace("inf", "#")
     };
     text.split_inclusive('\n').map(mask).collect::<String>().into_bytes()
 }
 
 impl Ccob {
-    /// The header's fields but for the total, and the inflated payload.
+    /// The fields of the header except the total, and the inflated payload.
     fn comparable(&self) -> Vec<u8> {
         let head = format!(
             "CCOB version {} method {} inflated {} hash {:#x}\n",
@@ -84,7 +84,7 @@ pub fn ids(bundle: &[u8]) -> Vec<String> {
     let mut at = MAGIC.len() + 8;
     let mut ids = Vec::new();
     for _ in 0..number(MAGIC.len()) {
-        // A broken bundle has those before the break.
+        // A broken bundle has the entries before the fault.
         if bundle.len() < at + 24 || bundle.len() - at - 24 < number(at + 16) {
             break;
         }

@@ -1,6 +1,6 @@
-//! From what was typed to what is meant.
+//! Turns the typed options into a job.
 //!
-//! The checks run in the order of LLVM 22.1.8, since the first that fails is the message the user sees.
+//! The checks run in the order of LLVM 22.1.8, because only the first failure is reported.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
@@ -23,7 +23,7 @@ use crate::cli::environment::Environment;
 use crate::cli::files::open;
 use crate::cli::values::{limit_window, limits};
 
-/// A job with all that it needs.
+/// A job with its parameters.
 #[derive(Debug)]
 pub(super) enum Job {
     List(List),
@@ -32,11 +32,11 @@ pub(super) enum Job {
     UnbundleArchive(UnbundleArchive),
 }
 
-/// The files of a command line, however they were named.
+/// The files of a command line, whichever options named them.
 struct Files {
     inputs: Vec<PathBuf>,
     outputs: Vec<PathBuf>,
-    /// LLVM looks at the type only after it has opened the inputs.
+    /// The type, which LLVM checks only after opening the inputs.
     file_type: offload_bundle::Result<FileType>,
     inflate: Inflate,
 }
@@ -47,11 +47,11 @@ impl Files {
     }
 }
 
-/// The meaning of a command line.
+/// Plans the job for a command line.
 pub(super) fn plan(mut raw: RawArgs, environment: &Environment, console: &Console) -> Result<Job> {
     let inputs = merge("input", take(&mut raw.input), take(&mut raw.inputs), console)?;
     let outputs = merge("output", take(&mut raw.output), take(&mut raw.outputs), console)?;
-    // No file type has a name that is not text, so a lossy one is as unknown as the one that was typed.
+    // No file type has a name that is not UTF-8, so the lossy name is unknown too.
     let file_type = FileType::from_name(&raw.file_type.to_string_lossy());
     let inflate = if raw.verbose.unwrap_or(environment.verbose) { Inflate::Whole } else { Inflate::AsNeeded };
     let files = Files { inputs, outputs, file_type, inflate };
@@ -136,7 +136,7 @@ fn plan_bundle(raw: &RawArgs, files: Files, environment: &Environment) -> Result
     Ok(Job::Bundle(job))
 }
 
-/// Refuses a type after LLVM's look at the input, which may fail, or be reported.
+/// Rejects an unknown type after opening the input as LLVM does, which may fail or print a message.
 fn refuse(unknown: Error, input: &Path, limits: Limits, console: &Console) -> offload_bundle::Result<FileType> {
     let input = open(input, Accept::Any, limits.streamed)?;
     if input.len() >= 8 && !input.bytes().starts_with(compressed::MAGIC) {
@@ -145,7 +145,7 @@ fn refuse(unknown: Error, input: &Path, limits: Limits, console: &Console) -> of
     Err(unknown)
 }
 
-/// The values of an option and of its deprecated list form, which exclude each other.
+/// The values of an option or of its deprecated list form; giving both is an error.
 fn merge(name: &str, values: Vec<OsString>, deprecated: Vec<OsString>, console: &Console) -> Result<Vec<PathBuf>> {
     ensure!(
         values.is_empty() || deprecated.is_empty(),
@@ -169,7 +169,7 @@ fn parse_targets(typed: &[OsString]) -> Result<Vec<EntryId>> {
     let mut targets = Vec::with_capacity(typed.len());
     for text in typed {
         let target = EntryId::parse(&text.to_string_lossy())?;
-        // Two spellings of one ID would make two entries that no one can tell apart. Two hosts are refused later.
+        // Two spellings of one ID would make two indistinguishable entries. Two hosts are rejected later.
         let is_new = texts.insert(text) && (target.kind() == OffloadKind::Host || written.insert(target.to_string()));
         ensure!(is_new, "Duplicate targets are not allowed");
         targets.push(target);
@@ -178,8 +178,7 @@ fn parse_targets(typed: &[OsString]) -> Result<Vec<EntryId>> {
 }
 
 fn check_conflicts(targets: &[EntryId]) -> Result<()> {
-    // The reference looks at the groups, and at the target IDs in a group, in the order of their texts. It shows the
-    // triple as it was typed.
+    // LLVM checks the groups, and the target IDs in a group, in the order of their texts. It shows the triple as typed.
     let mut groups: BTreeMap<String, BTreeMap<String, &EntryId>> = BTreeMap::new();
     for target in targets {
         let target_id = target.target_id().to_string();
@@ -189,7 +188,7 @@ fn check_conflicts(targets: &[EntryId]) -> Result<()> {
     let shown =
         |target: &EntryId| format!("{}-{}-{}", target.kind().name(), target.triple().as_str(), target.target_id());
     for targets in groups.values() {
-        // What agrees with the first of a processor agrees with all before it.
+        // A target ID that agrees with the first one of its processor agrees with all earlier ones.
         let mut firsts: HashMap<&str, &EntryId> = HashMap::new();
         for target in targets.values() {
             let first = *firsts.entry(target.target_id().processor()).or_insert(target);

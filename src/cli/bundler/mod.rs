@@ -20,7 +20,6 @@ pub(super) use raw::RawArgs;
 
 const NAME: &str = "clang-offload-bundler";
 
-/// The bundler.
 pub(super) const TOOL: &Tool = &Tool {
     names: &[],
     subcommand: None,
@@ -35,7 +34,7 @@ pub(super) const TOOL: &Tool = &Tool {
     execute,
 };
 
-/// What the tool does, with the blank that closes each line but the last.
+/// The description of the tool. All lines except the last end with a space.
 const OVERVIEW: &str = concat!(
     "A tool to bundle several input files of the specified type <type> \n",
     "referring to the same source file but different targets into a single \n",
@@ -58,7 +57,7 @@ Current supported types are:
   gch  - precompiled-header
   ast  - clang AST file";
 
-/// The help texts list the options in this order.
+/// The options, in the order of the help texts.
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
     Row::tool("###", Kind::Flag, "", 10, "Print any external commands that are to be executed instead of actually executing them - for testing purposes."),

@@ -1,11 +1,11 @@
-//! What was typed, option by option, before anything is made of it.
+//! The options as typed, before they are interpreted.
 
 use std::ffi::OsString;
 
 use clap::ArgMatches;
 
-/// The options of one command line, under their long names: `None` if not given, and all elements of a list however often it
-/// was given.
+/// The options of a command line, under their long names: `None` if not given. Lists hold the elements of all
+/// occurrences.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::cli) struct RawArgs {
     /// `-h`
@@ -30,13 +30,13 @@ pub(in crate::cli) struct RawArgs {
     pub(in crate::cli) output: Vec<OsString>,
     pub(in crate::cli) outputs: Vec<OsString>,
     pub(in crate::cli) targets: Vec<OsString>,
-    /// Whether `targets` was given, be it with an empty value.
+    /// Whether `targets` was given, even with an empty value.
     pub(in crate::cli) targets_given: bool,
     pub(in crate::cli) debug_only: Vec<OsString>,
 }
 
 impl RawArgs {
-    /// What `clap` found.
+    /// Takes the options from `clap`.
     pub(in crate::cli) fn new(matches: &ArgMatches) -> RawArgs {
         let optional_flag = |name| matches.get_one::<bool>(name).copied();
         let flag = |name| optional_flag(name).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! The script for bash. The one that `clap_complete` generates offers options where files are expected.
+//! The completion script for bash. The one that `clap_complete` generates offers options where files are expected.
 
 use clap::{Arg, Command, ValueHint};
 
-/// The script. What it offers depends on the subcommand and on the word before the cursor.
+/// The script, whose suggestions depend on the subcommand and on the word before the cursor.
 pub(super) fn script(all: &Command) -> String {
     let program = all.get_name();
     let function = format!("_{}", program.replace('-', "_"));

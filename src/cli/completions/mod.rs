@@ -1,4 +1,4 @@
-//! `completions`: shell scripts that complete subcommands, their options and LLVM's options.
+//! `completions`: prints shell scripts that complete subcommands, their options and LLVM's options.
 
 mod bash;
 
@@ -11,7 +11,6 @@ use super::options::{Kind, Row, Shown, Tool};
 use super::stdout::to_stdout;
 use super::subcommand::{Catalogue, PROGRAM, Run, Subcommand};
 
-/// The subcommand.
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "completions", command, run: Run::OnCatalogue(run) };
 
 const EXAMPLES: &str = "\
@@ -57,7 +56,7 @@ fn script(shell: Shell, mut everything: Command) -> String {
     if shell == Shell::Fish { script + &fish_words(&everything) } else { script }
 }
 
-/// Lines for fish that `clap_complete` omits: the words that a subcommand accepts, where fish would offer files.
+/// Lines for fish that `clap_complete` omits: the words that a subcommand accepts where fish would suggest files.
 fn fish_words(everything: &Command) -> String {
     let line = |command: &Command| {
         let positional = command.get_positionals().next();
@@ -84,7 +83,7 @@ fn everything(catalogue: &Catalogue) -> Command {
     all.mut_subcommands(|subcommand| subcommand.mut_args(hinted))
 }
 
-/// Marks a value that is not a file, where shells would offer files.
+/// Marks a value as not being a file, so that shells do not suggest files.
 fn hinted(arg: Arg) -> Arg {
     let is_open = arg.get_action().takes_values() && arg.get_value_hint() == ValueHint::Unknown;
     if is_open { arg.value_hint(ValueHint::Other) } else { arg }
@@ -106,7 +105,7 @@ fn with_options(command: Command, tool: &Tool) -> Command {
     command.args(rows.map(option).chain(file))
 }
 
-/// An option of an LLVM tool, with the values to offer.
+/// An option of an LLVM tool, with the suggested values.
 fn option(row: &'static Row) -> Arg {
     let arg = Arg::new(row.name).help(row.help.lines().next());
     let arg = if row.name.len() == 1 { arg.short(row.name.chars().next()) } else { arg.long(row.name) };

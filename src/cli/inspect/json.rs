@@ -28,7 +28,7 @@ struct File<'r> {
     unread: Vec<UnreadPart>,
 }
 
-/// Writes the document, each file as soon as its report comes. The `problems` are complete after the last one.
+/// Writes the document, each file as soon as its report is available. `problems` is complete only after the last one.
 pub(super) fn write(
     files: impl Iterator<Item = FileReport>,
     problems: &RefCell<Vec<String>>,

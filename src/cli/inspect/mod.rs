@@ -1,4 +1,4 @@
-//! `inspect`: the code objects in files, their targets and sizes.
+//! `inspect`: lists the code objects in files, with targets and sizes.
 
 mod json;
 mod report;
@@ -25,7 +25,6 @@ use report::FileReport;
 use svg::Chart;
 use table::{Rows, Style, Tables};
 
-/// The subcommand.
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "inspect", command, run: Run::OnFiles(run) };
 
 const EXAMPLES: &str = "\
@@ -129,7 +128,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Prints the report of each file as soon as it comes.
+/// Prints the report of each file as soon as it is available.
 fn print(
     matches: &ArgMatches,
     mut reports: impl Iterator<Item = FileReport>,

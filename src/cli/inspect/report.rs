@@ -22,7 +22,7 @@ pub(super) struct FileReport {
     /// Its size in bytes.
     pub(super) size: u64,
     pub(super) bundles: Vec<BundleRow>,
-    /// Parts that are recognised, but not read.
+    /// Parts that are recognised but not read.
     pub(super) unread: Vec<NotRead>,
     pub(super) problems: Vec<String>,
 }

@@ -17,7 +17,7 @@ const BAR_HEIGHT: u64 = 40;
 const FILE_ROW: u64 = 78;
 const LEGEND_ROW: u64 = 26;
 const LEGEND_COLUMNS: u64 = 3;
-/// The gap between the parts of a bar, where they are wide enough for one.
+/// The gap between the parts of a bar, if they are wide enough.
 const GAP: u64 = 2;
 /// An upper bound on the average width of a character in a label.
 const LABEL_CHARACTER: u64 = 8;
@@ -25,8 +25,8 @@ const LABEL_CHARACTER: u64 = 8;
 /// The width of a legend key with a two-digit number.
 const KEY: u64 = 20;
 
-/// Fill colours, each with the colour of the text on it. The first come from the Okabe-Ito palette; each further one is the
-/// colour of moderate chroma farthest in CIELAB from all colours before it.
+/// Fill colours, each with the colour of the text on it. The first come from the Okabe-Ito palette; each further one is
+/// the colour of moderate chroma farthest in CIELAB from all colours before it.
 const COLORS: [(&str, &str); 24] = [
     ("#0072b2", "#fff"),
     ("#e69f00", "#000"),
@@ -67,16 +67,16 @@ text { fill: #e6edf3 } .page { fill: #0d1117 } .track { fill: #21262d } .faint {
 }
 </style>";
 
-/// The number of files with a bar of their own; the others share one.
+/// The number of files that have their own bar; the others share one.
 const FILES_MAX: usize = 40;
 
 /// The longest file name that is shown in full, in characters.
 const NAME_MAX: usize = 80;
 
-/// The space that each GPU takes, by name.
+/// The size of the code for each GPU in bytes, by name.
 type Shares = BTreeMap<String, u64>;
 
-/// A file, or several.
+/// A bar for one file or several.
 #[derive(Debug)]
 struct Bar {
     name: String,
@@ -94,7 +94,7 @@ struct Gpu<'b> {
     color: (&'static str, &'static str),
 }
 
-/// A chart, to which files are added one by one.
+/// A chart. Files are added one by one.
 #[derive(Debug, Default)]
 pub(super) struct Chart {
     bars: Vec<Bar>,
@@ -125,7 +125,7 @@ impl Chart {
         merge(&mut rest.shares, &bar.shares);
     }
 
-    /// Draws it.
+    /// Renders the chart.
     pub(super) fn draw(self) -> String {
         let mut bars = self.bars;
         bars.extend(self.rest.map(|(rest, _)| rest));
@@ -227,13 +227,14 @@ fn draw_bar(out: &mut String, bar: &Bar, gpus: &[Gpu<'_>], top: u64, scale: u64)
     }
 }
 
-/// The length of a size in pixels, where `scale` fills the bar.
+/// The width of a size in pixels, where `scale` fills the bar.
 fn part(size: u64, scale: u64) -> u64 {
     let x = u128::from(size).saturating_mul(INNER.into()).checked_div(scale.into()).unwrap_or(0);
     u64::try_from(x).unwrap_or(0)
 }
 
-/// Draws a GPU's part of a bar, with as much of a label as fits: name and size, the name, or the number in the legend.
+/// Draws a GPU's part of a bar, with as much of a label as fits: name and size, only the name, or the number in the
+/// legend.
 fn segment(out: &mut String, gpu: &Gpu<'_>, size: u64, range: std::ops::Range<u64>, top: u64) {
     let width = range.end.saturating_sub(range.start);
     if width == 0 {
@@ -334,7 +335,7 @@ mod tests {
         for (color, ink) in COLORS.into_iter().chain([GREY]) {
             let ink = if ink == "#fff" { [255.0; 3] } else { [0.0; 3] };
             assert!(contrast(rgb(color), ink) >= 4.5, "{color}");
-            // The edge is told from what it surrounds, or what it surrounds from the page, light or dark.
+            // The edge must contrast with the track or with the page, in light and dark mode.
             for (edge, track) in [("#59636e", "#eaeef2"), ("#9198a1", "#21262d")] {
                 let told = contrast(rgb(color), rgb(track)).max(contrast(rgb(edge), rgb(track)));
                 assert!(told >= 3.0, "{color} on {track}");
@@ -357,7 +358,7 @@ mod tests {
         if value <= 0.040_45 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
     }
 
-    /// The contrast of WCAG 2.
+    /// The contrast ratio of WCAG 2.
     fn contrast(a: Rgb, b: Rgb) -> f64 {
         let luminance = |rgb: Rgb| {
             let [r, g, b] = rgb.map(linear);
@@ -408,7 +409,7 @@ mod tests {
         assert!(out.contains(&format!("x=\"{MARGIN}\" y=\"24\" width=\"{}\"", first - GAP)), "{out}");
         assert!(out.contains(&format!("x=\"{}\" y=\"24\" width=\"{}\"", MARGIN + first, second - GAP)), "{out}");
         let named = |text: &str| out.matches(&format!(">{text}</text>")).count();
-        // The second is too short for its name: its number in the legend stands there.
+        // The second one is too narrow for its name, so it has its number in the legend.
         assert_eq!((named("gfx90a"), named("gfx906"), named("2")), (1, 0, 1), "{out}");
     }
 

@@ -127,7 +127,7 @@ struct Line {
     accent: usize,
     /// The kind of image; none if it is not known.
     kind: Option<&'static str>,
-    /// Whether there are some among them whose kind is not known.
+    /// Whether the kind of some of them is unknown.
     unsure: bool,
     count: usize,
     size: u64,
@@ -157,7 +157,7 @@ pub(super) struct Tables {
     rows: Rows,
     style: Style,
     totals: Totals,
-    /// Whether nothing was printed so far.
+    /// Whether nothing has been printed yet.
     is_silent: bool,
 }
 
@@ -166,7 +166,7 @@ impl Tables {
         Self { rows, style, totals: Totals::default(), is_silent: true }
     }
 
-    /// The text about a file, which may be empty.
+    /// The text for a file, which may be empty.
     pub(super) fn file(&mut self, file: &FileReport) -> String {
         self.totals.add(file);
         let mut out = String::new();
@@ -180,7 +180,7 @@ impl Tables {
         out
     }
 
-    /// The text about all files.
+    /// The text for all files.
     pub(super) fn end(&self) -> String {
         let Self { rows, style, totals, is_silent } = self;
         let mut out = String::new();
@@ -204,15 +204,15 @@ impl Tables {
     }
 }
 
-/// The outcome of a search through a file.
+/// The outcome of the search in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// It has bundles or code objects that were read.
+    /// Bundles or code objects were read.
     Bundles,
-    /// It is broken, and nothing could be read.
+    /// The file is broken, and nothing could be read.
     Broken,
     NoDeviceCode,
-    /// All that was recognised are formats that are not read.
+    /// Only formats that are not read were recognised.
     Unread,
 }
 
@@ -254,10 +254,10 @@ fn file_text(file: &FileReport, rows: Rows, style: Style, out: &mut String) {
     out.push('\n');
 }
 
-/// How many parts of a file that are not read get a line.
+/// The maximum number of unread parts of a file that are listed.
 const UNREAD_MAX: usize = 100;
 
-/// Lists the parts of a file that are not read, each with its place.
+/// Lists the unread parts of a file, each with its place.
 fn unread_text(file: &FileReport, out: &mut String) {
     for row in file.unread.iter().take(UNREAD_MAX) {
         let name = row.what.name();
@@ -272,7 +272,7 @@ fn unread_text(file: &FileReport, out: &mut String) {
     }
 }
 
-/// How large code objects are, and how much they take, in bytes.
+/// The inflated and the stored size of code objects, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sizes {
     inflated: u64,
@@ -359,8 +359,8 @@ struct Layout {
 }
 
 impl Layout {
-    /// Fits a table to the terminal: first bars get shorter, then they are dropped, then labels are elided and the least
-    /// important columns dropped.
+    /// Fits a table to the terminal: first bars get shorter, then they are dropped, then labels are elided and the
+    /// least important columns dropped.
     fn new(mut columns: Columns, label: usize, kind: usize, style: Style) -> Self {
         let Some(width) = style.width else { return Self { columns, label, kind, bar: BAR } };
         let width = width.saturating_sub(kind.saturating_sub(KIND_MIN));
@@ -450,8 +450,8 @@ fn lines(group: &[BundleRow], rows: Rows) -> Vec<Line> {
 }
 
 impl Line {
-    /// Whether code objects of one ID share a line. What was not inflated far enough to tell what it is most likely is what the
-    /// others are.
+    /// Whether two lines with the same ID are merged. A code object that was not inflated far enough to determine its
+    /// kind is assumed to have the kind of the others.
     fn takes(&self, other: &Self) -> bool {
         self.kind.is_none() || other.kind.is_none() || self.kind == other.kind
     }
@@ -495,7 +495,7 @@ fn table(lines: &[&Line], scale: Scale, columns: Columns, style: Style, out: &mu
     }
 }
 
-/// The width of the longest kind that is certain.
+/// The width of the longest known kind.
 const KIND_MIN: usize = 7;
 
 /// The width of the longest title of the label column.
@@ -538,17 +538,17 @@ struct Totals {
     files_with_unread: usize,
     /// The number of tables.
     groups: usize,
-    /// A line for each GPU, and where it is by its label.
+    /// A line for each GPU, and the index of each by label.
     lines: Vec<Line>,
     known: HashMap<String, usize>,
     sizes: Sizes,
     is_compressed: bool,
-    /// Whether there are code objects whose kind is not known.
+    /// Whether the kind of some code objects is unknown.
     is_unsure: bool,
     unread: Kinds,
 }
 
-/// The number of GPUs that have a line of their own in the totals. Hostile files can name any number.
+/// The maximum number of GPUs with their own line in the totals. Hostile files can name any number.
 const GPUS_MAX: usize = 10_000;
 
 impl Totals {
@@ -591,7 +591,8 @@ impl Totals {
         table(&lines, scale, columns, style, out);
     }
 
-    /// Adds the table, and the numbers of files without device code, with nothing readable, and with parts that are not read.
+    /// Adds the table, and the numbers of files without device code, files without anything readable, and files with
+    /// unread parts.
     fn summary(&self, style: Style, out: &mut String) {
         if self.files_with_bundles > 0 {
             self.table(style, out);

@@ -1,4 +1,4 @@
-//! `man`: manual pages, made from the same definitions as the help texts.
+//! `man`: prints manual pages, made from the same definitions as the help texts.
 
 mod page;
 
@@ -12,7 +12,6 @@ use super::options::{Row, Shown, Tool};
 use super::subcommand::{Catalogue, PROGRAM, Run, Subcommand};
 use page::Page;
 
-/// The subcommand.
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "man", command, run: Run::OnCatalogue(run) };
 
 const EXAMPLES: &str = "\
@@ -58,7 +57,7 @@ fn page_of_subcommand(subcommand: &Subcommand) -> Page {
     Page { name, command: subcommand.named(), typed: format!("{PROGRAM} {}", subcommand.name) }
 }
 
-/// A tool's options, as `clap` would show them.
+/// The manual page of a tool, with its options as `clap` would show them.
 fn page_of_tool(tool: &Tool) -> Page {
     let rows = tool.rows.iter().filter(|row| row.shown != Shown::Never);
     let file = tool.positional.iter().map(|word| Arg::new(word.id).value_name("FILE").help(word.usage));

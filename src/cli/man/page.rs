@@ -1,5 +1,5 @@
-//! One manual page. `clap_mangen` renders the description and the options. Title, synopsis and examples are rendered here: it
-//! would list every option in the synopsis, and examples under the heading EXTRA.
+//! Renders a manual page. `clap_mangen` renders the description and the options. Title, synopsis and examples are
+//! rendered here: `clap_mangen` would list every option in the synopsis, and examples under the heading EXTRA.
 
 use std::io::{self, Write};
 
@@ -19,7 +19,7 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Writes the page, which refers to `others` at its end.
+    /// Writes the page, with references to `others` at its end.
     pub(super) fn write(&self, others: &[String], out: &mut dyn Write) -> io::Result<()> {
         let (version, title) = (env!("CARGO_PKG_VERSION"), self.name.to_uppercase());
         // `Aq` is a typed apostrophe. The centre of the header stays empty, since long titles leave no room for it.
@@ -64,7 +64,7 @@ fn value(arg: &Arg) -> String {
     format!("\\fI{}\\fR", escaped(name))
 }
 
-/// Writes the text after the options of a help text, with a section for each line that is not indented.
+/// Writes the part of a help text after its options, with a section for each line that is not indented.
 fn write_sections(text: &str, out: &mut dyn Write) -> io::Result<()> {
     let mut is_list = false;
     for line in text.lines().filter(|line| !line.is_empty()) {
@@ -86,7 +86,7 @@ fn write_sections(text: &str, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Escapes everything that roff would interpret or replace by a typographic character.
+/// Escapes everything that roff would interpret or replace with a typographic character.
 fn escaped(text: &str) -> String {
     let escape = |c: char| match c {
         '\\' => "\\e".to_owned(),

@@ -1,12 +1,12 @@
-//! The order in which LLVM's tool writes the keys of an image: that of its hash table.
+//! The order in which LLVM's tool writes the keys of an image, which is that of its hash table.
 //!
-//! LLVM 22.1.8 keeps them in a table of slots with open addressing, and writes them as they lie there. There are 64
-//! slots at first. Before a key goes in that would leave no more than a quarter of them free, there are twice as many,
-//! and all keys move in the order of the old slots. A key's slot is its hash modulo the number of slots; while that is
-//! taken, the search goes on 1, 2, 3, … slots further.
+//! LLVM 22.1.8 keeps the keys in a table of slots with open addressing, and writes them in slot order. The table begins
+//! with 64 slots. Before an insertion that would leave no more than a quarter of them free, the number is doubled and
+//! all keys are inserted again in the order of the old slots. The slot of a key is its hash modulo the number of slots;
+//! if it is taken, the search continues 1, 2, 3, … slots further.
 //!
-//! The hash is the 64-bit one of LLVM's `Hashing.h` (22.1.8) with its fixed seed, a relative of CityHash, of which the
-//! table uses the low 32 bits. It has a formula for each range of lengths.
+//! The hash is the 64-bit one of LLVM's `Hashing.h` (22.1.8) with its fixed seed, a relative of CityHash. The table
+//! uses its low 32 bits. It has a formula for each range of lengths.
 
 const SEED: u64 = 0xff51_afd7_ed55_8ccd;
 const K0: u64 = 0xc3a5_c85c_97cb_3127;
@@ -15,12 +15,12 @@ const K2: u64 = 0x9ae1_6a3b_2f90_404f;
 const K3: u64 = 0xc949_d7c7_509e_6557;
 const PAIR: u64 = 0x9ddf_ea08_eb38_2d69;
 
-/// How many slots a table begins with.
+/// The initial number of slots.
 const FIRST_SLOTS: usize = 64;
-/// The block that long keys are hashed by.
+/// The block size for hashing long keys, in bytes.
 const BLOCK: usize = 64;
 
-/// The indices of `keys`, no two of which are the same, in the order in which the table has them.
+/// The indices of `keys` in the order of the table. All keys must be different.
 pub(super) fn iteration_order(keys: &[&[u8]]) -> Vec<usize> {
     let hashes: Vec<u32> = keys.iter().map(|key| hash(key)).collect();
     let mut slots = vec![None; FIRST_SLOTS];
@@ -35,7 +35,7 @@ pub(super) fn iteration_order(keys: &[&[u8]]) -> Vec<usize> {
     slots.into_iter().flatten().collect()
 }
 
-/// Puts a key into the first free slot on its way.
+/// Inserts a key into the first free slot of its probe sequence.
 fn settle(slots: &mut [Option<usize>], hashes: &[u32], index: usize) {
     let mut at = hashes.get(index).map_or(0, |hash| usize::try_from(*hash).unwrap_or_default());
     for step in 1.. {
@@ -65,13 +65,13 @@ fn hash(key: &[u8]) -> u32 {
     u32::try_from(hash & u64::from(u32::MAX)).unwrap_or_default()
 }
 
-/// The little-endian number of up to eight bytes from `at` on.
+/// The little-endian number in up to eight bytes from `at` on.
 fn word(bytes: &[u8], at: usize) -> u64 {
     let bytes = bytes.iter().skip(at).take(8);
     bytes.enumerate().fold(0, |number, (place, &byte)| number | u64::from(byte) << (8 * place))
 }
 
-/// The number of the eight bytes that begin `back` bytes before the end.
+/// The little-endian number in the eight bytes that begin `back` bytes before the end.
 fn word_back(bytes: &[u8], back: usize) -> u64 {
     word(bytes, bytes.len().saturating_sub(back))
 }
@@ -141,11 +141,12 @@ fn half_of_64(start: u64, [second, third, last]: [u64; 3]) -> (u64, u64) {
     (three.wrapping_add(last), sum([sum(turned), three.rotate_right(31)]))
 }
 
-/// What has been made of the blocks of a long key so far.
+/// The hash state over the blocks of a long key.
 struct Blocks([u64; 7]);
 
 impl Blocks {
-    /// The hash of a key longer than a block. Its last block ends where the key ends, and may overlap the one before.
+    /// The hash of a key longer than a block. Its last block ends at the end of the key, and may overlap the previous
+    /// one.
     fn hash(key: &[u8]) -> u64 {
         let keyed = SEED.wrapping_mul(K1);
         let folded = fold(SEED);
@@ -211,7 +212,7 @@ mod tests {
             let key: Vec<u8> = (0..len).map(|at| (at * 7 + len).to_le_bytes()[0]).collect();
             total = total.rotate_left(1) ^ hash(&key);
         }
-        // From the same loop over LLVM 22.1.8's function.
+        // The result of the same loop with LLVM 22.1.8's function.
         assert_eq!(total, 0x6621_6b9c);
     }
 

@@ -1,7 +1,7 @@
-//! The value of `--image`: keys and values, `key=value,key=value,...`.
+//! Parses the value of `--image`: keys and values, `key=value,key=value,...`.
 //!
-//! As in LLVM 22.1.8 a value ends at a comma and a key at its first `=`; the values of a key that is given again are
-//! joined with commas. `file` and `kind` have a meaning, everything else becomes part of the image's strings.
+//! As in LLVM 22.1.8, a value ends at a comma and a key at its first `=`. The values of a repeated key are joined with
+//! commas. `file` and `kind` have a meaning; all other keys become part of the image's strings.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -12,18 +12,18 @@ use offload_bundle::job::{Filter, ImageFiles, ImageRequest};
 
 use super::dense_map;
 
-/// Keys and their values, in the order in which the keys were typed first.
+/// Keys and their values, in the order of the first occurrence of each key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Arguments<'t> {
     typed: &'t OsStr,
     pairs: Vec<(&'t [u8], Value)>,
 }
 
-/// A value, or none behind a key without `=`.
+/// A value; none for a key without `=`.
 type Value = Option<Vec<u8>>;
 
 impl<'t> Arguments<'t> {
-    /// Reads the value of one `--image`.
+    /// Parses the value of one `--image`.
     pub(super) fn parse(typed: &'t OsStr) -> Self {
         let mut pairs: Vec<(&[u8], Value)> = Vec::new();
         for argument in typed.as_bytes().split(|&byte| byte == b',') {
@@ -41,14 +41,14 @@ impl<'t> Arguments<'t> {
         Self { typed, pairs }
     }
 
-    /// What is to be packed: an image for each of the files.
+    /// The images to pack: one for each file.
     pub(super) fn into_image(self) -> ImageFiles {
         let keys: Vec<&[u8]> = self.pairs.iter().map(|(key, _)| *key).collect();
         let order = dense_map::iteration_order(&keys);
         let mut image = ImageFiles::default();
         for (key, value) in order.into_iter().filter_map(|index| self.pairs.get(index)) {
             match (*key, value) {
-                // LLVM's tool packs nothing, and says nothing, where no value follows; here the file is missing.
+                // LLVM's tool silently packs nothing if no value follows; here, the file is missing.
                 (b"file", value) => {
                     let names = value.iter().flat_map(|names| names.split(|&byte| byte == b','));
                     image.files = names.map(path).collect();
@@ -60,7 +60,7 @@ impl<'t> Arguments<'t> {
         image
     }
 
-    /// What is to be extracted.
+    /// The request for an image to extract.
     pub(super) fn into_request(self) -> ImageRequest {
         let mut request = ImageRequest::default();
         request.arguments = self.typed.to_string_lossy().into_owned();
@@ -79,7 +79,7 @@ fn path(name: &[u8]) -> PathBuf {
     OsString::from_vec(name.to_vec()).into()
 }
 
-/// The kinds that LLVM's tool knows; any other name is that of no kind.
+/// The offload kind, if LLVM's tool knows the name; any other name means no kind.
 fn kind(name: &Value) -> Option<OffloadKind> {
     match name.as_deref()? {
         b"openmp" => Some(OffloadKind::OpenMp),

@@ -1,4 +1,4 @@
-//! From what was typed to what is meant. LLVM's checks come first, in the order of 22.1.8.
+//! Turns the typed options into a job. LLVM's checks come first, in the order of 22.1.8.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use super::image::Arguments;
 use super::raw::RawArgs;
 use crate::cli::values::{limit_level, limit_window, limits};
 
-/// A job with all that it needs.
+/// A job with its parameters.
 #[derive(Debug)]
 pub(super) enum Job {
     /// No file was named.
@@ -20,7 +20,7 @@ pub(super) enum Job {
     Unpackage(Unpackage),
 }
 
-/// The meaning of a command line. `hip_number` is asked only when that number is to be written.
+/// Plans the job for a command line. `hip_number` is called only if that number is to be written.
 pub(super) fn plan(raw: RawArgs, hip_number: impl FnOnce() -> HipNumber) -> Result<Job> {
     let images = raw.images.iter().map(|typed| Arguments::parse(typed));
     let (input, output) = (raw.input.as_ref().map(PathBuf::from), raw.output.as_ref().map(PathBuf::from));
@@ -55,7 +55,7 @@ pub(super) fn plan(raw: RawArgs, hip_number: impl FnOnce() -> HipNumber) -> Resu
     }
 }
 
-/// The version to write, and how images are compressed.
+/// The version to write, and the compression of images.
 fn plan_format(raw: &RawArgs) -> Result<(Version, Option<Compression>)> {
     let Some(method) = raw.compress else {
         ensure!(raw.compression_level.is_none(), "--compression-level is only for --compress.");

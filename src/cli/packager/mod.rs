@@ -1,4 +1,4 @@
-//! The packager: LLVM 22.1.8's `llvm-offload-binary`, which was called `clang-offload-packager`.
+//! The packager: LLVM 22.1.8's `llvm-offload-binary`, formerly called `clang-offload-packager`.
 
 mod dense_map;
 mod image;
@@ -22,7 +22,6 @@ use super::stdout::to_stdout;
 use job::Job;
 use raw::RawArgs;
 
-/// The packager.
 pub(super) const TOOL: &Tool = &Tool {
     names: &["offload-packager", "offload-binary"],
     subcommand: Some("package"),
@@ -37,12 +36,12 @@ pub(super) const TOOL: &Tool = &Tool {
     execute,
 };
 
-/// What the tool does.
+/// The description of the tool.
 const OVERVIEW: &str = "A utility for bundling several object files into a single binary.
 The output binary can then be embedded into the host section table
 to create a fatbinary containing offloading code.";
 
-/// The name that LLVM calls deprecated.
+/// The deprecated name.
 const OLD_NAME: &str = "clang-offload-packager";
 
 const VERSIONS: Kind = Kind::Choice { of: &["1", "2", "3"], bare: None };
@@ -90,7 +89,7 @@ fn execute(program: &Program<'_>, matches: &ArgMatches, console: &mut Console) -
     Ok(Finish::Done)
 }
 
-/// The error in LLVM's words, which name no file but the `input` and say nothing of what is wrong in it.
+/// The error with LLVM's text, which names only the file `input` and omits the details of the fault.
 fn noted(error: Error, input: Option<&Path>) -> anyhow::Error {
     let note = error.to_string();
     let text = match &error {

@@ -1,4 +1,4 @@
-//! What was typed, option by option, before anything is made of it.
+//! The options as typed, before they are interpreted.
 
 use std::ffi::OsString;
 
@@ -6,16 +6,16 @@ use clap::ArgMatches;
 use offload_bundle::container::offload_binary::Version;
 use offload_bundle::container::stream::Method;
 
-/// The options of one command line, under their long names: `None` if not given.
+/// The options of a command line, under their long names: `None` if not given.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct RawArgs {
     /// `-h`
     pub(super) help: bool,
     pub(super) archive: bool,
     pub(super) images: Vec<OsString>,
-    /// `-o`, none when it is empty.
+    /// `-o`; `None` if empty.
     pub(super) output: Option<OsString>,
-    /// The file to extract from, none when it is empty.
+    /// The file to extract from; `None` if empty.
     pub(super) input: Option<OsString>,
     pub(super) format_version: Option<Version>,
     pub(super) compress: Option<Method>,
@@ -25,7 +25,7 @@ pub(super) struct RawArgs {
 }
 
 impl RawArgs {
-    /// What `clap` found.
+    /// Takes the options from `clap`.
     pub(super) fn new(matches: &ArgMatches) -> RawArgs {
         let flag = |name| matches.get_one::<bool>(name).copied().unwrap_or_default();
         let path = |name| matches.get_one::<OsString>(name).filter(|path| !path.is_empty()).cloned();
