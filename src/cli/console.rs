@@ -173,7 +173,7 @@ fn comparison(outcome: Compatibility) -> &'static str {
 }
 
 fn deflation_figures(figures: &Deflation) -> String {
-    let Deflation { recorded, stream_len, level, elapsed } = figures;
+    let Deflation { recorded, stream_len, level, elapsed, .. } = figures;
     [
         format!("Compressed bundle format version: {}", recorded.version),
         format!("Total file size (including headers): {} bytes", grouped(recorded.total.unwrap_or_default())),
@@ -189,7 +189,7 @@ fn deflation_figures(figures: &Deflation) -> String {
 }
 
 fn inflation_figures(figures: &Inflation) -> String {
-    let Inflation { recorded, stream_len, elapsed } = figures;
+    let Inflation { recorded, stream_len, elapsed, .. } = figures;
     let total = recorded.total.map(|total| format!("Total file size (from header): {} bytes\n", grouped(total)));
     let hash = hash(recorded.hash.unwrap_or_default());
     [

@@ -1,4 +1,4 @@
-//! The standard output. That its reader has gone away is not an error.
+//! Prints to standard output. If the reader has closed it, that is not an error, and other errors are still reported.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;

@@ -228,6 +228,7 @@ fn parse(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malf
 
 /// Statistics of a compression.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Deflation {
     /// The header that was written.
     pub recorded: Recorded,

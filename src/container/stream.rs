@@ -117,6 +117,7 @@ impl Method {
 
 /// The recorded fields of a compressed container's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Recorded {
     /// The name of the container in messages.
     pub what: &'static str,
@@ -216,6 +217,7 @@ impl<'a> Compressed<'a> {
 
 /// Statistics of an inflation.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Inflation {
     /// The header of the compressed container.
     pub recorded: Recorded,

@@ -124,8 +124,8 @@ impl Input {
     /// excludes it.
     ///
     /// # Safety
-    /// While the input lives, nobody changes or shortens the file: neither this program nor another. If the file is a
-    /// thin archive and is read as one, the same holds for the files that it names: they are mapped too.
+    /// While the input lives, nobody changes or shortens the file: neither this program nor another. The same holds for
+    /// the files that thin archives name, in the file or in those files: they are mapped too.
     ///
     /// Rust assumes that the bytes of a `&[u8]` are constant. If they change, the behaviour is undefined; the module
     /// `io::mapping` documents which consequences this library rules out. If the file becomes shorter, the system kills

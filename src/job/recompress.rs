@@ -74,6 +74,7 @@ pub struct Recompress {
 
 /// The result of recompressing a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Recompressed {
     /// The number of bundles.
     pub bundles: usize,
