@@ -104,20 +104,21 @@ pub(super) fn of(matches: &ArgMatches) -> Vec<Result<WorkFile, Error>> {
     files
 }
 
-/// Calls `work` for each of these files, on several threads, and passes the results to `consume` in the order of the files. See
-/// [`parallel::in_order`].
+/// Calls `work` for each of these files, on several threads, and passes the results to `consume` in the order of the
+/// files. See [`parallel::in_order`].
 pub(super) fn each<T: Send, R>(
     matches: &ArgMatches,
     work: impl Fn(Result<WorkFile, Error>) -> T + Sync,
     weight: impl Fn(&T) -> usize + Sync,
     consume: impl FnOnce(&mut dyn Iterator<Item = T>) -> R,
 ) -> R {
+    let files = of(matches);
+    let is_stream = |file: &&Result<WorkFile, Error>| matches!(file, Ok(file) if file.origin == Origin::Named && !file.path.is_file());
     // The same pipe may have several names.
-    let streams = named(matches).filter(|path| !path.is_file() && !path.is_dir()).count();
-    if streams > 1 {
-        return consume(&mut of(matches).into_iter().map(work));
+    if files.len() > 1 && files.iter().filter(is_stream).nth(1).is_some() {
+        return consume(&mut files.into_iter().map(work));
     }
-    parallel::in_order(of(matches), work, weight, consume)
+    parallel::in_order(files, work, weight, consume)
 }
 
 /// Adds the files in a directory, sorted by name, so that the output is reproducible.

@@ -133,6 +133,14 @@ pub struct Recorded {
     pub hash: Option<u64>,
 }
 
+impl Recorded {
+    /// Whether the end of the stream is found only by inflating all of it: a frame of zstd records its blocks, a stream of
+    /// zlib does not.
+    pub(crate) fn has_no_end(&self) -> bool {
+        self.total.is_none() && self.method == Method::Zlib
+    }
+}
+
 /// A compressed container in an input.
 #[derive(Clone, Debug)]
 pub struct Compressed<'a> {

@@ -157,7 +157,7 @@ impl Input {
         let is_inherited = path.as_os_str() == "-";
         let opened =
             if is_inherited { Storage::of_inherited(file, max, access) } else { Storage::of_file(file, max, access) };
-        Self::of_opened(path, opened.with_path(path)?, access)
+        Ok(Self::of_opened(path, opened.with_path(path)?, access))
     }
 
     fn open_regular(path: &Path, access: Access) -> Result<Self> {
@@ -168,11 +168,11 @@ impl Input {
             0 => (Storage::Memory(Vec::new()), None),
             _ => Storage::of_file(file, Some(ATTRIBUTE_MAX), access).with_path(path)?,
         };
-        Self::of_opened(path, opened, access)
+        Ok(Self::of_opened(path, opened, access))
     }
 
-    fn of_opened(path: &Path, (storage, opened): (Storage, Option<Stamp>), access: Access) -> Result<Self> {
-        Ok(Self { opened, access, ..Self::of_storage(path, storage) })
+    fn of_opened(path: &Path, (storage, opened): (Storage, Option<Stamp>), access: Access) -> Self {
+        Self { opened, access, ..Self::of_storage(path, storage) }
     }
 
     /// An input over bytes in memory, called `name` in errors.

@@ -49,8 +49,13 @@ impl ContentKind {
             magic if magic.is_container() => Self::Bundle,
             Magic::Coff | Magic::Pe => Self::Coff,
             _ if head.is_empty() => Self::Empty,
-            _ if is_text(head) && is_ptx(head) => Self::Ptx,
-            _ if is_text(head) => Self::Text,
+            _ if is_text(head) => {
+                if is_ptx(head) {
+                    Self::Ptx
+                } else {
+                    Self::Text
+                }
+            }
             _ => Self::Unknown,
         }
     }

@@ -16,8 +16,7 @@ use crate::container::host::Chosen;
 use crate::container::magic::Magic;
 use crate::container::object::FatObject;
 use crate::container::offload_binary::OffloadBinary;
-use crate::container::sequence::{Bundle, Bundles, Inflate};
-use crate::container::stream::{Method, Recorded};
+use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
 use crate::container::{Container, bitcode, host};
 use crate::error::{Error, FileKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
@@ -200,7 +199,10 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             let claimed = bundles.claimed();
             let inflated = match (&bundle, claimed) {
                 (_, None) => 0,
-                (Ok(Some(bundle)), Some(_)) if !self.inflates_all(bundle) => len_u64(bundle.beginning()),
+                (Ok(Some(Bundle { compressed: Some(recorded), .. })), Some(claimed)) if recorded.has_no_end() => {
+                    claimed
+                }
+                (Ok(Some(bundle)), Some(_)) if self.scan.inflate != Inflate::Whole => len_u64(bundle.beginning()),
                 (_, Some(claimed)) => claimed,
             };
             let cost = claimed.map_or(0, |_| Budget::inflating(place, inflated));
@@ -220,12 +222,6 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Some(offset) => self.tell(1, data, Finding::Trailing { place, offset }),
             None => Ok(()),
         }
-    }
-
-    /// Whether all of a compressed bundle is inflated: the end of a version 1 bundle is where its zlib stream ends.
-    fn inflates_all(&self, bundle: &Bundle<'_>) -> bool {
-        let has_no_end = |recorded: Recorded| recorded.total.is_none() && recorded.method == Method::Zlib;
-        self.scan.inflate == Inflate::Whole || bundle.compressed.is_some_and(has_no_end)
     }
 
     /// Reports one bundle and searches it.
@@ -281,9 +277,11 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                     Err(error @ Error::Temporary { .. }) => return Err(error),
                     Err(_) => continue,
                 };
-                // Its offsets count from its own start, not from that of the inflated data around it.
-                let content = content.as_slice();
-                let content = Input::set_aside(content.path(), content.bytes()).with_path(content.path())?;
+                let content = match content {
+                    Content::Restored(input) => input,
+                    // Its offsets count from its own start, not from that of the inflated data around it.
+                    Content::InPlace(slice) => Input::set_aside(slice.path(), slice.bytes()).with_path(slice.path())?,
+                };
                 self.look(&place.inflated(), content.as_slice(), depth)?;
             }
         }

@@ -197,16 +197,22 @@ fn the_limit_on_open_files() {
     assert!(run.status.success(), "{}", stderr(&run));
 }
 
+/// A directory with the executable as `tool`, where everybody can run it.
+fn public_directory() -> tempfile::TempDir {
+    let public = tempfile::tempdir().unwrap();
+    fs::set_permissions(public.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    write_program(&public.path().join("tool"), &fs::read(OURS).unwrap());
+    public
+}
+
 #[test]
 fn a_directory_that_takes_no_new_files() {
     if !rustix::process::geteuid().is_root() {
         loud("SKIPPED: only root can be somebody else; a directory of another user is not tried");
         return;
     }
-    // The tool must be in a directory where every user can run it.
-    let public = tempfile::tempdir().unwrap();
+    let public = public_directory();
     let tool = public.path().join("tool");
-    write_program(&tool, &fs::read(OURS).unwrap());
     let run_as_nobody = |output: &str| {
         let mut scenario = bundling("forbidden directory", &["-type=bc"], 100_000, &["out"]);
         scenario.arguments.pop();
@@ -215,7 +221,7 @@ fn a_directory_that_takes_no_new_files() {
         let all = "chmod a+rx .. ../.. \"${TOOL%/*}\" 2>/dev/null; chmod a+rwx \"$TMPDIR\"; chmod a+rw out; \
                    exec setpriv --reuid=65534 --regid=65534 --clear-groups \"$TOOL\" \"$@\"";
         let mut command = place.command(&scenario, Path::new("sh"));
-        let parents = [place.work.parent().unwrap(), place.work.as_path(), public.path()];
+        let parents = [place.work.parent().unwrap(), place.work.as_path()];
         parents.iter().for_each(|path| {
             fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         });
@@ -238,9 +244,7 @@ fn files_are_read_without_further_threads_where_none_can_be_started() {
         loud("SKIPPED: only root can be somebody who may start no thread");
         return;
     }
-    let public = tempfile::tempdir().unwrap();
-    fs::set_permissions(public.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    write_program(&public.path().join("tool"), &fs::read(OURS).unwrap());
+    let public = public_directory();
     let bundle = formats::binary(&[("hip-amdgcn-amd-amdhsa--gfx906", b"code")], 1);
     ["a", "b", "c"].iter().for_each(|name| fs::write(public.path().join(name), &bundle).unwrap());
     for command in ["inspect", "verify"] {
