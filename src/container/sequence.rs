@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use super::limits::Limits;
-use super::packed::LastInflated;
+use super::packed::{LastInflated, Packed};
 use super::stream::{Compressed, Inflation, Recorded};
 use super::{Container, Contents, Entry, Part};
 use crate::error::{Error, Malformed, Result, WithPath};
@@ -131,6 +131,22 @@ impl<'a> Bundle<'a> {
     pub fn range(&self) -> Result<Range<u64>> {
         let end = self.offset.checked_add(self.stored_len()?);
         Ok(self.offset..end.ok_or(Error::Internal("the bundle ends beyond all offsets"))?)
+    }
+
+    /// The length in bytes with all code objects inflated, if each byte belonged to one of them.
+    ///
+    /// # Errors
+    /// Those of [`stored_len`](Self::stored_len).
+    pub(crate) fn full_len(&self) -> Result<u64> {
+        let len = self.compressed.map_or_else(|| self.stored_len(), |recorded| Ok(recorded.inflated))?;
+        let packed = self.entries.iter().flat_map(|entry| &entry.parts).filter_map(|part| match part {
+            Part::Packed(packed) => Some(packed),
+            _ => None,
+        });
+        let mut packed: Vec<&Packed> = packed.collect();
+        // Code objects that are compressed together follow one another.
+        packed.dedup_by(|next, kept| next.stored == kept.stored);
+        Ok(packed.iter().map(|packed| packed.inflated).fold(len, u64::saturating_add))
     }
 
     /// Copies the code objects of some entries (given by their index) to sinks. A compressed bundle is always inflated

@@ -39,6 +39,7 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod record;
+mod rewrite;
 #[cfg(test)]
 mod tests;
 
@@ -53,6 +54,7 @@ use crate::error::{Error, Malformed, Result};
 use crate::io::input::Slice;
 use crate::io::piece::Piece;
 use record::Record;
+pub(crate) use rewrite::{Packing, rewrite};
 
 /// The first bytes of a fatbin.
 pub const MAGIC: [u8; 4] = [0x50, 0xed, 0x55, 0xba];
@@ -66,6 +68,8 @@ const HEADER_LEN: u64 = 16;
 /// Headers and code objects are padded with zeros to a multiple of this length, in bytes.
 const PADDING: u64 = 8;
 
+/// The header may have attributes of the cubin, which is for sm_100 or later.
+const FLAG_ATTRIBUTES: u64 = 0x100_0000;
 /// The code object is for 64-bit addresses.
 const FLAG_64_BIT: u64 = 0x1;
 /// The code object is a zlib stream, an LZ4 block, a zstd frame.
@@ -107,6 +111,7 @@ pub struct Image {
     /// | 0x10, 0x20, 0x40 | host Linux, macOS, Windows |
     /// | 0x1000, 0x2000, 0x8000 | zlib, LZ4, zstd |
     /// | 0x100000, 0x200000 | architecture-specific (suffix `a`), family-specific (suffix `f`) |
+    /// | 0x1000000 | a cubin for sm_100 or later |
     pub flags: u64,
     /// The identifier, which is the name of the source file; empty if there is none.
     pub source: Vec<u8>,
@@ -147,10 +152,12 @@ impl Container for Fatbin {
         }
         let entries_range = entries_range(data, base)?;
         let end = entries_range.end.min(total);
-        let mut reader = Reader { data, base, entries: Vec::new(), faults: Vec::new(), room: Room::new() };
-        if let Err(fault) = reader.entries(entries_range.start..end) {
-            reader.faults.push(fault);
-        } else if end < entries_range.end {
+        let mut reader = Reader { data, entries: Vec::new(), faults: Vec::new(), room: Room::new() };
+        for record in Record::all(data, base, entries_range.start..end) {
+            let read = record.and_then(|record| reader.entry_or_entries(&record));
+            reader.faults.extend(read.err());
+        }
+        if end < entries_range.end && reader.faults.is_empty() {
             let (offset, needed) = (base.saturating_add(HEADER_LEN), entries_range.end.saturating_sub(HEADER_LEN));
             let what = "the entries of the fatbin".to_owned();
             reader.faults.push(Malformed::Truncated { what, offset, needed, end: base.saturating_add(total) });
@@ -198,28 +205,17 @@ fn entries_range(data: &[u8], base: u64) -> Result<Range<u64>, Malformed> {
 /// The state of reading the entries of a fatbin.
 struct Reader<'a> {
     data: &'a [u8],
-    base: u64,
     entries: Vec<Entry>,
     faults: Vec<Malformed>,
     room: Room,
 }
 
 impl Reader<'_> {
-    /// Reads the entries in a range of the fatbin. A fault that hides where the next entry begins is returned.
-    fn entries(&mut self, range: Range<u64>) -> Result<(), Malformed> {
-        let mut position = range.start;
-        while position < range.end {
-            let record = Record::read(self.data, self.base, position, range.end)?;
-            let read = match record.count() {
-                None => self.entry(&record),
-                Some(count) => self.concatenated(&record, count),
-            };
-            if let Err(fault) = read {
-                self.faults.push(fault);
-            }
-            position = record.payload.end;
+    fn entry_or_entries(&mut self, record: &Record<'_>) -> Result<(), Malformed> {
+        match record.parts()? {
+            None => self.entry(record),
+            Some(parts) => self.concatenated(record, &parts),
         }
-        Ok(())
     }
 
     fn entry(&mut self, record: &Record<'_>) -> Result<(), Malformed> {
@@ -241,9 +237,9 @@ impl Reader<'_> {
     }
 
     /// Reads an entry of several code objects that are compressed together.
-    fn concatenated(&mut self, record: &Record<'_>, count: u64) -> Result<(), Malformed> {
+    fn concatenated(&mut self, record: &Record<'_>, parts: &[Record<'_>]) -> Result<(), Malformed> {
         let (stored, codec) = (record.stored()?, record.codec()?);
-        for part in record.parts(count)? {
+        for part in parts {
             let (start, len) = (part.offset_in_whole(), part.stored_len);
             let whole = if codec.is_some() { record.inflated } else { stored.end.saturating_sub(stored.start) };
             let end = start.checked_add(len).filter(|&end| end <= whole).ok_or_else(|| Malformed::Truncated {
@@ -260,7 +256,7 @@ impl Reader<'_> {
                 }
                 None => Part::Range(stored.start.saturating_add(start)..stored.start.saturating_add(end)),
             };
-            self.push(&part, image, content)?;
+            self.push(part, image, content)?;
         }
         Ok(())
     }

@@ -11,6 +11,9 @@ use crate::error::Malformed;
 /// The length of a header without strings, in bytes.
 pub(super) const FIXED_LEN: u64 = 64;
 
+/// The offset of the records of code objects that are compressed together: after their number and length.
+pub(super) const RECORDS_AT: u64 = 72;
+
 /// Kinds of entries. Cubins of kind 16 are for a later GPU to finish.
 const PTX: u16 = 1;
 const CUBINS: [u16; 2] = [2, 16];
@@ -45,7 +48,7 @@ impl<'a> Record<'a> {
     ///
     /// # Errors
     /// [`Malformed`] if it does not end there.
-    pub(super) fn read(data: &'a [u8], base: u64, position: u64, end: u64) -> Result<Self, Malformed> {
+    fn read(data: &'a [u8], base: u64, position: u64, end: u64) -> Result<Self, Malformed> {
         let offset = base.saturating_add(position);
         let rest = slice(data, position, end.saturating_sub(position)).unwrap_or_default();
         let mut record = Self::fixed(rest, offset)?;
@@ -67,6 +70,20 @@ impl<'a> Record<'a> {
         record.payload =
             start..payload_end.ok_or_else(|| truncated("the code object of a fatbin entry", start, record.stored_len))?;
         Ok(record)
+    }
+
+    /// The entries in a range of a fatbin, up to the first that does not end in it.
+    pub(super) fn all(
+        data: &'a [u8],
+        base: u64,
+        range: Range<u64>,
+    ) -> impl Iterator<Item = Result<Self, Malformed>> + use<'a> {
+        let mut position = range.start;
+        std::iter::from_fn(move || {
+            let record = (position < range.end).then(|| Self::read(data, base, position, range.end))?;
+            position = record.as_ref().map_or(range.end, |record| record.payload.end);
+            Some(record)
+        })
     }
 
     fn fixed(data: &'a [u8], offset: u64) -> Result<Self, Malformed> {
@@ -108,35 +125,43 @@ impl<'a> Record<'a> {
         self.at_4.into()
     }
 
-    /// The number of code objects that are compressed together; none if it is one code object.
-    pub(super) fn count(&self) -> Option<u64> {
-        let count = || Some(u32::from_le_bytes(*slice(self.header, FIXED_LEN, 4)?.first_chunk()?));
-        (self.kind == CONCATENATED).then(|| count().unwrap_or_default().into())
+    /// The range of the entry, from the start of the fatbin.
+    pub(super) fn range(&self) -> Range<u64> {
+        self.payload.start.saturating_sub(len_u64(self.header))..self.payload.end
     }
 
-    /// The records of the code objects that are compressed together.
+    pub(super) fn has_options(&self) -> bool {
+        self.options > 0
+    }
+
+    /// The records of the code objects that are compressed together; none if it is one code object.
     ///
     /// # Errors
-    /// [`Malformed`] if they are not `count` records that fill the header.
-    pub(super) fn parts(&self, count: u64) -> Result<Vec<Self>, Malformed> {
-        let header_len = len_u64(self.header);
-        let mut position = FIXED_LEN.saturating_add(8);
+    /// [`Malformed`] if they are not the recorded number of records, or do not fill the header.
+    pub(super) fn parts(&self) -> Result<Option<Vec<Self>>, Malformed> {
+        if self.kind != CONCATENATED {
+            return Ok(None);
+        }
+        let what = || "the number of code objects compressed together".to_owned();
+        let offset = self.base.saturating_add(FIXED_LEN);
+        let numbers = self.header.get(usize::try_from(FIXED_LEN).unwrap_or_default()..).unwrap_or_default();
+        let count = Cursor::new(numbers, offset).u32(what)?;
+        let (header_len, mut position) = (len_u64(self.header), RECORDS_AT);
         let mut parts = Vec::new();
         while position < header_len {
-            let offset = self.base.saturating_add(position);
             let rest = slice(self.header, position, header_len.saturating_sub(position)).unwrap_or_default();
-            let mut part = Self::fixed(rest, offset)?;
+            let mut part = Self::fixed(rest, self.base.saturating_add(position))?;
             part.header = rest;
             let len = part.len_with_strings()?;
             part.header = slice(rest, 0, len).ok_or_else(|| part.outside("the strings", 0, len))?;
             parts.push(part);
             position = position.saturating_add(len);
         }
-        if u64::try_from(parts.len()) == Ok(count) {
-            return Ok(parts);
+        if u32::try_from(parts.len()) == Ok(count) {
+            return Ok(Some(parts));
         }
-        let (what, offset) = ("number of code objects compressed together", self.base.saturating_add(FIXED_LEN));
-        Err(Malformed::Value { what, found: count, offset, expected: "the number of their records" })
+        let (what, found) = ("number of code objects compressed together", count.into());
+        Err(Malformed::Value { what, found, offset, expected: "the number of their records" })
     }
 
     /// The additional data of the code object.
