@@ -130,6 +130,10 @@ impl<'a> Record<'a> {
         self.payload.start.saturating_sub(len_u64(self.header))..self.payload.end
     }
 
+    pub(super) fn is_ptx(&self) -> bool {
+        self.kind == PTX
+    }
+
     pub(super) fn has_options(&self) -> bool {
         self.options > 0
     }

@@ -23,6 +23,7 @@ pub(crate) enum Packing {
         /// The level of zstd.
         level: i32,
     },
+    /// Cubins plain. PTX stays as it is, since `fatbinary` compresses it unless told otherwise.
     Plain,
 }
 
@@ -89,8 +90,8 @@ impl<'a> Writer<'a> {
         let codec = record.codec().with_path(self.data.path())?;
         let Some((target, level)) = self.target.filter(|_| !needs_attributes(record)) else {
             return match codec {
-                None => Ok(as_it_was),
-                Some(_) => plain(record.header, self.content(record)?.bytes()),
+                Some(_) if !record.is_ptx() => plain(record.header, self.content(record)?.bytes()),
+                _ => Ok(as_it_was),
             };
         };
         let content = self.content(record)?;
