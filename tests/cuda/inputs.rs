@@ -320,7 +320,8 @@ impl Maker {
         fs::write(home.join("include/cuda.h"), "#define CUDA_VERSION 12090\n").unwrap();
         fs::write(home.join("nvvm/libdevice/libdevice.10.bc"), "").unwrap();
         fs::write(self.path().join("add.cu"), CUDA).unwrap();
-        let common = ["-x", "cuda", "add.cu", "-nocudainc", "-nocudalib", "--cuda-path=cuda", "-Wno-unknown-cuda-version"];
+        let common =
+            ["-x", "cuda", "add.cu", "-nocudainc", "-nocudalib", "--cuda-path=cuda", "-Wno-unknown-cuda-version"];
         let archs = ["--offload-arch=sm_75", "--offload-arch=sm_90", "-fPIC", "-c", "-o"];
         let compile = |maker: &Self, name: &str, more: &[&str]| {
             maker.llvm("clang", &[&common[..], &archs, &[name], more].concat());
@@ -341,11 +342,10 @@ impl Maker {
     }
 
     fn offload_binaries(&mut self) {
-        let image = |file: &str, arch: &str| {
-            format!("--image=file={file},triple=nvptx64-nvidia-cuda,arch={arch},kind=cuda")
-        };
-        let images =
-            [image("one.fatbin", "sm_90a"), image("75.cubin", "sm_75"), image("default.fatbin", "sm_90")].map(String::from);
+        let image =
+            |file: &str, arch: &str| format!("--image=file={file},triple=nvptx64-nvidia-cuda,arch={arch},kind=cuda");
+        let images = [image("one.fatbin", "sm_90a"), image("75.cubin", "sm_75"), image("default.fatbin", "sm_90")]
+            .map(String::from);
         let args = [&["-o", "images.bin"], &images.each_ref().map(String::as_str)[..]].concat();
         self.llvm("llvm-offload-binary", &args);
         let rows = self.rows_of(&["one.fatbin", "75.cubin", "default.fatbin"]);
@@ -354,7 +354,8 @@ impl Maker {
 
     /// Archives and a wheel.
     fn collections(&mut self) {
-        let (kernel, clang, dll) = (self.data("kernel.o"), self.data("clang-no-offload-new.o"), self.data("kernel.dll"));
+        let (kernel, clang, dll) =
+            (self.data("kernel.o"), self.data("clang-no-offload-new.o"), self.data("kernel.dll"));
         let rows = self.rows_of(&["kernel.o", "clang-no-offload-new.o"]);
         let members: [(&str, &[u8]); 3] =
             [("kernel.o", &kernel), ("main.o", &self.data("main.o")), ("clang.o", &clang)];
