@@ -4,12 +4,13 @@ use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::Command;
 use std::sync::OnceLock;
 
 use super::oracle::{self, Row};
 use super::tools::{self, Tools};
-use crate::look::llvm;
 use crate::look::make::{self, DEFLATED, STORED, Zipped};
+use crate::look::{llvm, must};
 use crate::reference::formats;
 
 /// A file that holds device code.
@@ -171,8 +172,12 @@ impl Maker {
         &self.inputs.last().unwrap().rows
     }
 
-    fn llvm(&self, program: &str, args: &[&str]) -> String {
-        tools::run(&llvm("inputs with fatbins", program).unwrap(), self.path(), args)
+    /// Runs a program of LLVM's. It finds NVIDIA's programs in the directory `cuda`, and on the PATH.
+    fn llvm(&self, program: &str, args: &[&str]) {
+        let mut command = Command::new(llvm("inputs with fatbins", program).unwrap());
+        let path = std::env::var("PATH").unwrap_or_default();
+        let path = format!("{}:{path}", self.path().join("cuda/bin").display());
+        must(command.args(args).current_dir(self.path()).env("PATH", path));
     }
 
     /// PTX and cubins. The files are named by GPU.
@@ -236,13 +241,13 @@ impl Maker {
         self.unusual();
     }
 
-    /// Fatbins that older tools wrote, or that only cuobjdump tells us of.
+    /// Fatbins that these tools do not write but cuobjdump reads.
     fn unusual(&mut self) {
-        let cubin = self.data("100.cubin");
-        let zlib = entry(2, 100, ZLIB, cubin.len(), &zlib(&cubin));
+        let cubin = self.data("120.cubin");
+        let zlib = entry(2, 120, ZLIB, cubin.len(), &zlib(&cubin));
         let last = entry(2, 75, 0, 0, &self.data("75.cubin"));
         self.listed("zlib.fatbin", fatbin(&[zlib, last.clone()]));
-        // Of a kind that nobody knows.
+        // A kind that cuobjdump does not know either.
         self.listed("unknown.fatbin", fatbin(&[entry(77, 90, 0, 0, b"something"), last]));
         let (first, second) = (self.data("compressed.fatbin"), self.data("order.fatbin"));
         self.listed("two.fatbin", [first.as_slice(), &second].concat());
@@ -298,7 +303,6 @@ impl Maker {
         self.llvm("clang", &["--target=x86_64-w64-windows-gnu", "-c", "windows.s", "-o", "kernel.obj"]);
         // Names of sections are cut to eight characters.
         self.llvm("lld-link", &["/dll", "/noentry", "/opt:noref", "/out:kernel.dll", "kernel.obj"]);
-        // In an image, lld keeps the order of the object.
         for name in ["kernel.obj", "kernel.dll"] {
             let rows = self.rows_of(&["kernel.o"]);
             self.add(name, false, self.data(name), rows);
@@ -320,7 +324,8 @@ impl Maker {
         fs::write(home.join("include/cuda.h"), "#define CUDA_VERSION 12090\n").unwrap();
         fs::write(home.join("nvvm/libdevice/libdevice.10.bc"), "").unwrap();
         fs::write(self.path().join("add.cu"), CUDA).unwrap();
-        let common = ["-x", "cuda", "add.cu", "-nocudainc", "-nocudalib", "--cuda-path=cuda", "-Wno-unknown-cuda-version"];
+        let common =
+            ["-x", "cuda", "add.cu", "-nocudainc", "-nocudalib", "--cuda-path=cuda", "-Wno-unknown-cuda-version"];
         let archs = ["--offload-arch=sm_75", "--offload-arch=sm_90", "-fPIC", "-c", "-o"];
         let compile = |maker: &Self, name: &str, more: &[&str]| {
             maker.llvm("clang", &[&common[..], &archs, &[name], more].concat());
@@ -341,11 +346,10 @@ impl Maker {
     }
 
     fn offload_binaries(&mut self) {
-        let image = |file: &str, arch: &str| {
-            format!("--image=file={file},triple=nvptx64-nvidia-cuda,arch={arch},kind=cuda")
-        };
-        let images =
-            [image("one.fatbin", "sm_90a"), image("75.cubin", "sm_75"), image("default.fatbin", "sm_90")].map(String::from);
+        let image =
+            |file: &str, arch: &str| format!("--image=file={file},triple=nvptx64-nvidia-cuda,arch={arch},kind=cuda");
+        let images = [image("one.fatbin", "sm_90a"), image("75.cubin", "sm_75"), image("default.fatbin", "sm_90")]
+            .map(String::from);
         let args = [&["-o", "images.bin"], &images.each_ref().map(String::as_str)[..]].concat();
         self.llvm("llvm-offload-binary", &args);
         let rows = self.rows_of(&["one.fatbin", "75.cubin", "default.fatbin"]);
@@ -354,7 +358,8 @@ impl Maker {
 
     /// Archives and a wheel.
     fn collections(&mut self) {
-        let (kernel, clang, dll) = (self.data("kernel.o"), self.data("clang-no-offload-new.o"), self.data("kernel.dll"));
+        let (kernel, clang, dll) =
+            (self.data("kernel.o"), self.data("clang-no-offload-new.o"), self.data("kernel.dll"));
         let rows = self.rows_of(&["kernel.o", "clang-no-offload-new.o"]);
         let members: [(&str, &[u8]); 3] =
             [("kernel.o", &kernel), ("main.o", &self.data("main.o")), ("clang.o", &clang)];
