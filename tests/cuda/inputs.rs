@@ -234,7 +234,8 @@ impl Maker {
             self.fatbin(&name, &["--64", "--compress-all", form], &all("large-"));
         }
         let names = |names: &[&str]| -> Vec<String> { names.iter().map(|&name| name.to_owned()).collect() };
-        self.fatbin("order.fatbin", &["--64"], &names(&["90a.ptx", "90.cubin", "75.cubin", "75.cubin"]));
+        self.fatbin("order.fatbin", &["--64"], &names(&["90a.ptx", "90.cubin", "75.cubin"]));
+        self.fatbin("twice.fatbin", &["--64"], &names(&["75.cubin", "75.cubin"]));
         self.fatbin("32.fatbin", &["--32"], &names(&["75.ptx"]));
         self.fatbin("one.fatbin", &["--64"], &names(&["90a.cubin"]));
         self.add("empty.fatbin", false, fatbin(&[]), Vec::new());
@@ -248,7 +249,10 @@ impl Maker {
         let last = entry(2, 75, 0, 0, &self.data("75.cubin"));
         self.listed("zlib.fatbin", fatbin(&[zlib, last.clone()]));
         // A kind that cuobjdump does not know either.
-        self.listed("unknown.fatbin", fatbin(&[entry(77, 90, 0, 0, b"something"), last]));
+        self.listed("unknown.fatbin", fatbin(&[entry(77, 90, 0, 0, b"something"), last.clone()]));
+        // LTO-IR is obfuscated after compression.
+        let lto = entry(8, 75, OBFUSCATED | ZSTD, 2056, b"not a zstd frame");
+        self.listed("lto.fatbin", fatbin(&[lto, last]));
         let (first, second) = (self.data("compressed.fatbin"), self.data("order.fatbin"));
         self.listed("two.fatbin", [first.as_slice(), &second].concat());
         for gap in [8, 64, 4096] {
@@ -352,7 +356,10 @@ impl Maker {
             .map(String::from);
         let args = [&["-o", "images.bin"], &images.each_ref().map(String::as_str)[..]].concat();
         self.llvm("llvm-offload-binary", &args);
-        let rows = self.rows_of(&["one.fatbin", "75.cubin", "default.fatbin"]);
+        // A fatbin is an image, and has images.
+        let one = [vec![Row::new("sm_90a", &self.data("one.fatbin"))], self.rows_of(&["one.fatbin", "75.cubin"])];
+        let default = [vec![Row::new("sm_90", &self.data("default.fatbin"))], self.rows_of(&["default.fatbin"])];
+        let rows = [one.concat(), default.concat()].concat();
         self.add("images.bin", false, self.data("images.bin"), rows);
     }
 
@@ -393,7 +400,10 @@ fn image(file: &str) -> String {
     format!("--image3=kind={kind},sm={arch},file={file}")
 }
 
+/// Flags of entries.
 const ZLIB: u64 = 0x1000;
+const ZSTD: u64 = 0x8000;
+const OBFUSCATED: u64 = 0x1_0000;
 
 fn zlib(data: &[u8]) -> Vec<u8> {
     use std::io::Write as _;
