@@ -252,7 +252,7 @@ impl Maker {
         self.listed("unknown.fatbin", fatbin(&[entry(77, 90, 0, 0, b"something"), last.clone()]));
         // LTO-IR is obfuscated after compression.
         let lto = entry(8, 75, OBFUSCATED | ZSTD, 2056, b"not a zstd frame");
-        self.listed("lto.fatbin", fatbin(&[lto, last]));
+        self.add("lto.fatbin", false, fatbin(&[lto, last]), vec![Row::new("sm_75", &self.data("75.cubin"))]);
         let (first, second) = (self.data("compressed.fatbin"), self.data("order.fatbin"));
         self.listed("two.fatbin", [first.as_slice(), &second].concat());
         for gap in [8, 64, 4096] {
