@@ -116,9 +116,7 @@ impl<'r> CodeObject<'r> {
         let in_file = matches!(bundle.place.origin(), Origin::File(_));
         let start = entry.range.map(|range| range.start);
         let compressed = match (bundle.compressed, entry.packed) {
-            (Some(recorded), _) => {
-                Some(Compressed::new(recorded.method.name(), recorded.version, recorded.inflated))
-            }
+            (Some(recorded), _) => Some(Compressed::new(recorded.method.name(), recorded.version, recorded.inflated)),
             (None, Some(packed)) => Some(Compressed::new(packed.codec.name(), fatbin::VERSION, packed.inflated)),
             (None, None) => None,
         };

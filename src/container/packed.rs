@@ -154,7 +154,10 @@ impl Packed {
             #[cfg(not(all(feature = "lz4", feature = "zlib", feature = "zstd")))]
             codec => {
                 let (what, offset) = ("code object", stored.offset());
-                return Err(Error::malformed(data.path(), Malformed::Method { what, offset, reason: codec.left_out() }));
+                return Err(Error::malformed(
+                    data.path(),
+                    Malformed::Method { what, offset, reason: codec.left_out() },
+                ));
             }
         };
         if self.ends_in_zero && input.bytes().last() != Some(&0) {
@@ -169,7 +172,8 @@ impl Packed {
             return Err(self.wrong_size(stored, format!("at most {}", stored.len().saturating_mul(LZ4_RATIO_MAX))));
         }
         // A block holds less than 2 GiB.
-        let size = i32::try_from(self.inflated).map_err(|_| self.broken(stored, 0, "larger than an LZ4 block can be"))?;
+        let size =
+            i32::try_from(self.inflated).map_err(|_| self.broken(stored, 0, "larger than an LZ4 block can be"))?;
         match lz4::block::decompress(stored.bytes(), Some(size)) {
             Ok(inflated) if len_u64(&inflated) == self.inflated => Ok(Input::from_bytes(stored.path(), inflated)),
             Ok(inflated) => Err(self.wrong_size(stored, inflated.len().to_string())),

@@ -52,8 +52,8 @@ mod zip;
 
 pub(crate) use budget::Budget;
 pub(crate) use found::KnownId;
-pub(crate) use gpu_elf::target_id as recorded_target;
 pub use found::{CodeObject, Finding, Format, Found, Provenance};
+pub(crate) use gpu_elf::target_id as recorded_target;
 pub use image::ContentKind;
 pub(crate) use overlap::bundle_sections;
 pub use pattern::{Comparison, Pattern, PatternError, Selection};

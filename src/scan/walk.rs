@@ -12,7 +12,7 @@ use super::zip::{self, ZipContent};
 use super::{Checksums, ContentKind, Scan, Unread, Visitor, gpu_elf};
 use crate::bytes::len_u64;
 use crate::container::archive::{Archive, ArchiveMember, Location, Sources, locate};
-use crate::container::fatbin::Fatbin;
+use crate::container::fatbin::{self, Fatbin};
 use crate::container::host::Chosen;
 use crate::container::magic::Magic;
 use crate::container::object::FatObject;
@@ -356,6 +356,14 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let place = place.join(Step::Section(name));
         match holds {
             Holds::FatObject => Ok(()),
+            Holds::Wrappers => {
+                let faults = match self.scan.checksums {
+                    Checksums::OfAll => fatbin::wrapper_faults(data.bytes(), data.offset(), &range),
+                    _ => Vec::new(),
+                };
+                let mut errors = faults.into_iter().map(|fault| Error::malformed(data.path(), fault));
+                errors.try_for_each(|error| self.broken(&place, section, error))
+            }
             Holds::OffloadBinaries if self.reach == Reach::Packager => self.offload_binaries(&place, section, depth),
             Holds::Unread(_) if section.is_empty() => Ok(()),
             Holds::Unread(what) => self.unread(&place, section, what),

@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use offload_bundle::Result;
-use offload_bundle::container::{Limits, Packed};
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::Recorded;
+use offload_bundle::container::{Limits, Packed};
 use offload_bundle::id::OffloadKind;
 use offload_bundle::job::NotRead;
 use offload_bundle::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Place, Scan};

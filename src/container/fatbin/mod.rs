@@ -42,6 +42,7 @@ mod record;
 mod rewrite;
 #[cfg(test)]
 mod tests;
+mod wrapper;
 
 use std::ops::Range;
 
@@ -55,6 +56,7 @@ use crate::io::input::Slice;
 use crate::io::piece::Piece;
 use record::Record;
 pub(crate) use rewrite::{Packing, rewrite};
+pub(crate) use wrapper::faults as wrapper_faults;
 
 /// The first bytes of a fatbin.
 pub const MAGIC: [u8; 4] = [0x50, 0xed, 0x55, 0xba];

@@ -67,8 +67,8 @@ impl<'a> Record<'a> {
         record.header = header.ok_or_else(|| truncated("the header of a fatbin entry", position, header_len))?;
         let start = position.saturating_add(header_len);
         let payload_end = start.checked_add(record.stored_len).filter(|&payload_end| payload_end <= end);
-        record.payload =
-            start..payload_end.ok_or_else(|| truncated("the code object of a fatbin entry", start, record.stored_len))?;
+        record.payload = start
+            ..payload_end.ok_or_else(|| truncated("the code object of a fatbin entry", start, record.stored_len))?;
         Ok(record)
     }
 
@@ -99,20 +99,7 @@ impl<'a> Record<'a> {
         cursor.take(8, what)?;
         let inflated = cursor.u64(what)?;
         let (base, payload) = (offset, 0..0);
-        Ok(Self {
-            header,
-            base,
-            kind,
-            at_4,
-            stored_len,
-            exact_len,
-            options,
-            sm,
-            identifier,
-            flags,
-            inflated,
-            payload,
-        })
+        Ok(Self { header, base, kind, at_4, stored_len, exact_len, options, sm, identifier, flags, inflated, payload })
     }
 
     /// The offset of the header in the file.

@@ -125,7 +125,8 @@ impl<'a> Writer<'a> {
             whole.extend(bytes_of(part)?);
         }
         let mut header = slice(record.header, 0, FIXED_LEN).unwrap_or_default().to_vec();
-        let lens = headers.iter().map(|part| len_u64(part)).fold(RECORDS_AT.saturating_sub(FIXED_LEN), u64::saturating_add);
+        let lens =
+            headers.iter().map(|part| len_u64(part)).fold(RECORDS_AT.saturating_sub(FIXED_LEN), u64::saturating_add);
         header.extend(u32::try_from(headers.len()).map_err(|_| TOO_LONG)?.to_le_bytes());
         header.extend(u32::try_from(lens).map_err(|_| TOO_LONG)?.to_le_bytes());
         headers.iter().for_each(|part| header.extend(part));

@@ -245,7 +245,12 @@ fn sections_behind_those_of_the_bundle_get_other_numbers() {
         data[symbols + 2 * width + 12] = 2;
         let host = |data: &[u8]| {
             let view = View::whole(data, 0);
-            Entry { id: vec![], parts: Object::parse(HostFormat::Coff, &view).unwrap().host(data, &found), image: None, cuda: None }
+            Entry {
+                id: vec![],
+                parts: Object::parse(HostFormat::Coff, &view).unwrap().host(data, &found),
+                image: None,
+                cuda: None,
+            }
         };
         let restored = host(&data).content(&data).unwrap();
         let symbols_left = restored.len() - 4 - bundle.len() - 1 - 8 * width;
