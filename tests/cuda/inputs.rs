@@ -4,12 +4,13 @@ use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::Command;
 use std::sync::OnceLock;
 
 use super::oracle::{self, Row};
 use super::tools::{self, Tools};
-use crate::look::llvm;
 use crate::look::make::{self, DEFLATED, STORED, Zipped};
+use crate::look::{llvm, must};
 use crate::reference::formats;
 
 /// A file that holds device code.
@@ -171,8 +172,12 @@ impl Maker {
         &self.inputs.last().unwrap().rows
     }
 
-    fn llvm(&self, program: &str, args: &[&str]) -> String {
-        tools::run(&llvm("inputs with fatbins", program).unwrap(), self.path(), args)
+    /// Runs a program of LLVM's. It finds NVIDIA's programs in the directory `cuda`, and on the PATH.
+    fn llvm(&self, program: &str, args: &[&str]) {
+        let mut command = Command::new(llvm("inputs with fatbins", program).unwrap());
+        let path = std::env::var("PATH").unwrap_or_default();
+        let path = format!("{}:{path}", self.path().join("cuda/bin").display());
+        must(command.args(args).current_dir(self.path()).env("PATH", path));
     }
 
     /// PTX and cubins. The files are named by GPU.
@@ -229,21 +234,25 @@ impl Maker {
             self.fatbin(&name, &["--64", "--compress-all", form], &all("large-"));
         }
         let names = |names: &[&str]| -> Vec<String> { names.iter().map(|&name| name.to_owned()).collect() };
-        self.fatbin("order.fatbin", &["--64"], &names(&["90a.ptx", "90.cubin", "75.cubin", "75.cubin"]));
+        self.fatbin("order.fatbin", &["--64"], &names(&["90a.ptx", "90.cubin", "75.cubin"]));
+        self.fatbin("twice.fatbin", &["--64"], &names(&["75.cubin", "75.cubin"]));
         self.fatbin("32.fatbin", &["--32"], &names(&["75.ptx"]));
         self.fatbin("one.fatbin", &["--64"], &names(&["90a.cubin"]));
         self.add("empty.fatbin", false, fatbin(&[]), Vec::new());
         self.unusual();
     }
 
-    /// Fatbins that older tools wrote, or that only cuobjdump tells us of.
+    /// Fatbins that these tools do not write but cuobjdump reads.
     fn unusual(&mut self) {
-        let cubin = self.data("100.cubin");
-        let zlib = entry(2, 100, ZLIB, cubin.len(), &zlib(&cubin));
+        let cubin = self.data("120.cubin");
+        let zlib = entry(2, 120, ZLIB, cubin.len(), &zlib(&cubin));
         let last = entry(2, 75, 0, 0, &self.data("75.cubin"));
         self.listed("zlib.fatbin", fatbin(&[zlib, last.clone()]));
-        // Of a kind that nobody knows.
-        self.listed("unknown.fatbin", fatbin(&[entry(77, 90, 0, 0, b"something"), last]));
+        // A kind that cuobjdump does not know either.
+        self.listed("unknown.fatbin", fatbin(&[entry(77, 90, 0, 0, b"something"), last.clone()]));
+        // LTO-IR is obfuscated after compression.
+        let lto = entry(8, 75, OBFUSCATED | ZSTD, 2056, b"not a zstd frame");
+        self.add("lto.fatbin", false, fatbin(&[lto, last]), vec![Row::new("sm_75", &self.data("75.cubin"))]);
         let (first, second) = (self.data("compressed.fatbin"), self.data("order.fatbin"));
         self.listed("two.fatbin", [first.as_slice(), &second].concat());
         for gap in [8, 64, 4096] {
@@ -298,7 +307,6 @@ impl Maker {
         self.llvm("clang", &["--target=x86_64-w64-windows-gnu", "-c", "windows.s", "-o", "kernel.obj"]);
         // Names of sections are cut to eight characters.
         self.llvm("lld-link", &["/dll", "/noentry", "/opt:noref", "/out:kernel.dll", "kernel.obj"]);
-        // In an image, lld keeps the order of the object.
         for name in ["kernel.obj", "kernel.dll"] {
             let rows = self.rows_of(&["kernel.o"]);
             self.add(name, false, self.data(name), rows);
@@ -348,7 +356,10 @@ impl Maker {
             .map(String::from);
         let args = [&["-o", "images.bin"], &images.each_ref().map(String::as_str)[..]].concat();
         self.llvm("llvm-offload-binary", &args);
-        let rows = self.rows_of(&["one.fatbin", "75.cubin", "default.fatbin"]);
+        // A fatbin is an image, and has images.
+        let one = [vec![Row::new("sm_90a", &self.data("one.fatbin"))], self.rows_of(&["one.fatbin", "75.cubin"])];
+        let default = [vec![Row::new("sm_90", &self.data("default.fatbin"))], self.rows_of(&["default.fatbin"])];
+        let rows = [one.concat(), default.concat()].concat();
         self.add("images.bin", false, self.data("images.bin"), rows);
     }
 
@@ -389,7 +400,10 @@ fn image(file: &str) -> String {
     format!("--image3=kind={kind},sm={arch},file={file}")
 }
 
+/// Flags of entries.
 const ZLIB: u64 = 0x1000;
+const ZSTD: u64 = 0x8000;
+const OBFUSCATED: u64 = 0x1_0000;
 
 fn zlib(data: &[u8]) -> Vec<u8> {
     use std::io::Write as _;

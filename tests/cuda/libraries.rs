@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::tools::{Tools, installed, skip};
+use super::tools::{installed, skip};
 use super::*;
 
 /// The libraries beside NVIDIA's programs, of which `.ci/run` installs two; cuRAND is read too if it is there.
@@ -17,29 +17,29 @@ fn libraries(test: &str) -> Option<(Tools, Vec<PathBuf>)> {
     Some((tools, libraries))
 }
 
-#[test]
-fn the_entries_of_real_libraries_are_those_of_cuobjdump() {
-    let Some((tools, libraries)) = libraries("NVIDIA's libraries") else { return };
-    for path in libraries {
+/// Runs a check for each library, with its rows by cuobjdump.
+fn each_library(test: &str, check: impl Fn(&Input) -> Result<(), String>) {
+    let Some((tools, paths)) = libraries(test) else { return };
+    for path in paths {
         let data = std::fs::read(&path).unwrap();
-        let rows = oracle::rows(&tools, &name_of(&path), &data);
-        assert!(rows.len() > 100, "{}: {}", path.display(), rows.len());
-        let outcome = tool(&["inspect", "--json", "--inflate", "library"], &[("library", &data)]);
-        assert_eq!((outcome.status, outcome.stderr_text().as_str()), (0, ""), "{}", path.display());
-        assert_eq!(told(&json_of(&outcome)), brief(&rows), "{}", path.display());
-        let contents = extracted(&path, &ALL);
-        assert_eq!(contents.len(), rows.len(), "{}", path.display());
-        let same = contents.iter().zip(&rows).filter(|(content, row)| **content == row.data).count();
-        assert_eq!(same, rows.len(), "{}", path.display());
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let rows = oracle::rows(&tools, &name, &data);
+        assert!(rows.len() > 100, "{name}: {}", rows.len());
+        let library = Input { name, data, rows, oracle: true };
+        check(&library).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
     }
 }
 
 #[test]
+fn the_entries_of_real_libraries_are_those_of_cuobjdump() {
+    each_library("NVIDIA's libraries", |library| {
+        let outcome = run(&["inspect", "--json", "--inflate"], library)?;
+        same(&told_brief(&json_of(&outcome)), &brief(&library.rows))?;
+        same_bytes(&contents(library)?, &library.rows)
+    });
+}
+
+#[test]
 fn real_libraries_have_no_fault() {
-    let Some((_, libraries)) = libraries("verify on NVIDIA's libraries") else { return };
-    for path in libraries {
-        let data = std::fs::read(&path).unwrap();
-        let outcome = tool(&["verify", "library"], &[("library", &data)]);
-        assert_eq!((outcome.status, outcome.stderr_text().as_str()), (0, ""), "{}", path.display());
-    }
+    each_library("verify on NVIDIA's libraries", |library| run(&["verify"], library).map(drop));
 }
