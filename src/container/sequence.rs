@@ -439,8 +439,12 @@ impl<'a> Bundles<'a> {
         let offset = data.offset();
         let contents = self.container.read(data.bytes(), data.len(), offset).with_path(data.path())?;
         let Some(Contents { mut entries, len, faults }) = contents else { return Ok(None) };
+        let misplaced = (position % self.container.alignment() != 0).then(|| {
+            let (what, expected) = ("distance of a fatbin from the first", "a multiple of 8");
+            Malformed::Value { what, found: position, offset, expected }
+        });
         let error = |malformed| Error::malformed(data.path(), malformed);
-        self.faults.extend(faults.into_iter().map(error));
+        self.faults.extend(misplaced.into_iter().chain(faults).map(error));
         entries.iter_mut().for_each(|entry| entry.limit(self.limits, offset));
         if self.inflate == Inflate::Whole {
             let mut last = LastInflated::default();

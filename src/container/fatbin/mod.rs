@@ -45,6 +45,7 @@ mod rewrite;
 mod tests;
 mod wrapper;
 
+use std::num::NonZeroU64;
 use std::ops::Range;
 
 use super::limits::Room;
@@ -158,6 +159,10 @@ pub struct Fatbin;
 impl Container for Fatbin {
     fn repeats(&self) -> bool {
         true
+    }
+
+    fn alignment(&self) -> NonZeroU64 {
+        NonZeroU64::new(PADDING).unwrap_or(NonZeroU64::MIN)
     }
 
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
