@@ -134,7 +134,7 @@ fn hint(error: &Error) -> Option<&'static str> {
             FileKind::FatObject => "link it first; recompress the library or program",
             FileKind::OffloadBinary | FileKind::CodeObject => "pack it with --compress instead: see 'package --help'",
             _ => {
-                "recompress takes bundles, and ELF files with bundles in their .hip_fatbin section; inspect shows what a file holds"
+                "recompress takes bundles and fatbins, and ELF files with them in their sections; inspect shows what a file holds"
             }
         }),
         _ => None,

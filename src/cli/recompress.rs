@@ -27,6 +27,8 @@ Examples:
     clang-offload-bundler recompress libkernels.so -o small/libkernels.so
   Keep only the code for two GPUs:
     clang-offload-bundler recompress libkernels.so -o libkernels.so --keep gfx90a,gfx942
+  Compress CUDA code, and keep only that for one architecture and PTX:
+    clang-offload-bundler recompress libkernels.so -o libkernels.so --keep sm_90 --cuda-method zstd
   Convert a bundle back to a plain one:
     clang-offload-bundler recompress kernels.hipfb -o plain.hipfb --none
 
@@ -41,11 +43,12 @@ fn command() -> Command {
         .long_about(
             "Make bundles smaller: compress them, and drop GPUs.\n\n\
              The input is a file of one or more bundles, or an ELF library, program or object with bundles in its .hip_fatbin \
-             section. In an ELF file every bundle stays at its offset, and nothing else changes. The space saved becomes a \
-             hole: zeros that take no space on disk and almost none in a wheel. Another section that shares bytes with the \
-             bundles is an error.\n\n\
-             Each bundle is written in its smallest form: compressed, plain or, if nothing is dropped from it, unchanged. Data \
-             after the last bundle is kept. Every --keep pattern must match something.\n\n\
+             section or CUDA fatbins in its .nv_fatbin section. In an ELF file every bundle and fatbin stays at its offset, and \
+             nothing else changes. The space saved becomes a hole: zeros that take no space on disk and almost none in a \
+             wheel. Another section that shares bytes with them is an error.\n\n\
+             Each bundle is written in its smallest form: compressed, plain or, if nothing is dropped from it, unchanged. Of a \
+             fatbin, this holds for each code object. Data after the last bundle is kept. Every --keep pattern must match \
+             something. PTX is kept unless --drop matches it: the driver compiles it for GPUs that have no other code.\n\n\
              HIP runtimes since ROCm 6.2 read compressed bundles. LLVM 22's bundler reads a compressed bundle only if no data \
              follows it; --none writes bundles that it can always read.",
         )
@@ -93,7 +96,7 @@ fn command() -> Command {
                      power of two up to 4096.",
                 ),
             files::max_size(),
-            pattern("keep", "Keep only host code and what matches any of the patterns"),
+            pattern("keep", "Keep only host code, PTX and what matches any of the patterns"),
             pattern("drop", "Drop what matches any of the patterns"),
             patterns::exact("Match only the exact target ID or entry ID, not all that are compatible"),
         ])

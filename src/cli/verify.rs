@@ -54,7 +54,7 @@ fn command() -> Command {
              Contents are detected automatically, as by `inspect`. All data is read, and compressed data is inflated and \
              compared with its hash. Headers, tables, symbols and notes of code objects are checked. Instructions and data are \
              not: a changed byte there shows only if a hash or a checksum covers it. What is recognised but cannot be read, \
-             such as CUDA fatbins, is named.",
+             such as kpack archives, is named.",
         )
         .after_help(EXAMPLES)
         .args([

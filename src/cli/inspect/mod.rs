@@ -51,9 +51,9 @@ fn command() -> Command {
         .about("List the GPU code objects in files, and their sizes")
         .long_about(
             "List the GPU code objects in files, and their sizes.\n\n\
-             Contents are detected automatically: bundles (plain, compressed, text, several in a row), offload binaries, fat \
-             objects, ELF and COFF objects, libraries and programs, bitcode, ar archives, and zip files such as Python \
-             wheels. What is recognised but cannot be read, such as CUDA fatbins, is named.\n\n\
+             Contents are detected automatically: bundles (plain, compressed, text, several in a row), offload binaries, CUDA \
+             fatbins, fat objects, ELF and COFF objects, libraries and programs, bitcode, ar archives, and zip files such as \
+             Python wheels. What is recognised but cannot be read, such as kpack archives, is named.\n\n\
              Only the beginning of a compressed bundle is inflated. Use --inflate to find bundles that are nested in its code \
              objects. Trailing bytes that are not a bundle are not reported; use `verify`.",
         )
