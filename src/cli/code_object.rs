@@ -1,6 +1,7 @@
 //! Code objects in the JSON reports: every report has the same fields for them.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use offload_bundle::container::stream::Recorded;
 use offload_bundle::display::printable;
@@ -61,28 +62,36 @@ struct Compressed {
     inflated_size: u64,
 }
 
-/// The bundle that holds a code object.
-pub(super) struct InBundle<'r> {
-    pub(super) place: &'r Place,
+/// A bundle, or some code objects of one.
+#[derive(Debug)]
+pub(super) struct Bundle {
+    pub(super) place: Arc<Place>,
     pub(super) format: Format,
-    /// The index of the bundle at its place.
+    /// Its index among the bundles at its place, from 0.
     pub(super) index: usize,
-    /// The byte range of the bundle, relative to the origin of the place.
-    pub(super) range: &'r Range<u64>,
+    /// Its byte range, relative to the origin of the place.
+    pub(super) range: Range<u64>,
     pub(super) compressed: Option<Recorded>,
+    /// The inflated size of all these code objects, in bytes.
+    pub(super) size: u64,
+    pub(super) code_objects: Vec<Entry>,
 }
 
-/// The code object in its bundle. Texts are escaped for terminals.
-pub(super) struct Entry<'r> {
-    pub(super) id: &'r str,
-    pub(super) target: Option<&'r Target>,
+/// A code object of a bundle.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// The bundle entry ID, safe to print on a terminal.
+    pub(super) id: String,
+    /// The ID's parts; none if the ID is invalid.
+    pub(super) target: Option<Target>,
     pub(super) content: Option<ContentKind>,
-    /// The inflated size in bytes.
+    /// Its inflated size in bytes.
     pub(super) size: u64,
-    /// The byte range: in the inflated bundle if that is compressed, otherwise relative to the origin of the place.
-    pub(super) range: Option<&'r Range<u64>>,
-    pub(super) recorded_target: Option<&'r str>,
-    pub(super) uri: Option<&'r str>,
+    /// Its byte range: in the inflated bundle if that is compressed, otherwise relative to the origin of the place.
+    pub(super) range: Option<Range<u64>>,
+    /// The target ID that the code object itself records.
+    pub(super) recorded_target: Option<String>,
+    pub(super) uri: Option<String>,
 }
 
 /// The parts of a bundle entry ID, escaped for terminals.
@@ -105,10 +114,18 @@ impl Target {
     }
 }
 
+impl Bundle {
+    /// The code objects as the reports show them.
+    pub(super) fn in_report(&self) -> impl Iterator<Item = CodeObject<'_>> {
+        self.code_objects.iter().map(|entry| CodeObject::new(self, entry))
+    }
+}
+
 impl<'r> CodeObject<'r> {
-    pub(super) fn new(bundle: &InBundle<'r>, entry: &Entry<'r>) -> Self {
+    fn new(bundle: &'r Bundle, entry: &'r Entry) -> Self {
         let in_file = matches!(bundle.place.origin(), Origin::File(_));
-        let start = entry.range.map(|range| range.start);
+        let start = entry.range.as_ref().map(|range| range.start);
+        let target = entry.target.as_ref();
         Self {
             path: bundle.place.file().to_string_lossy().into_owned(),
             member: bundle.place.member(),
@@ -125,13 +142,13 @@ impl<'r> CodeObject<'r> {
                 inflated_size: recorded.inflated,
             }),
             inflated_offset: start.filter(|_| bundle.compressed.is_some()),
-            entry_id: entry.id,
-            kind: entry.target.and_then(|target| target.kind).map(OffloadKind::name),
-            triple: entry.target.map(|target| target.triple.as_str()),
-            target_id: entry.target.map(|target| target.target_id.as_str()).filter(|target_id| !target_id.is_empty()),
-            recorded_target_id: entry.recorded_target,
+            entry_id: &entry.id,
+            kind: target.and_then(|target| target.kind).map(OffloadKind::name),
+            triple: target.map(|target| target.triple.as_str()),
+            target_id: target.map(|target| target.target_id.as_str()).filter(|target_id| !target_id.is_empty()),
+            recorded_target_id: entry.recorded_target.as_deref(),
             image_kind: entry.content.map(ContentKind::name),
-            uri: entry.uri,
+            uri: entry.uri.as_deref(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
@@ -11,10 +12,9 @@ use offload_bundle::Error;
 use offload_bundle::display::printable;
 use offload_bundle::id::OffloadKind;
 use offload_bundle::job::{Destination, Event, Extract, Extracted, Source};
-use offload_bundle::scan::Provenance;
 use serde::Serialize;
 
-use super::code_object::{CodeObject, Entry, InBundle, Target};
+use super::code_object::{Bundle, CodeObject, Entry, Target};
 use super::console::Console;
 use super::files::{Origin, WorkFile};
 use super::stdout::to_stdout;
@@ -169,38 +169,38 @@ struct Written<'r> {
     code_object: CodeObject<'r>,
 }
 
-/// The texts of a code object in the report.
-struct Texts {
-    id: String,
-    target: Option<Target>,
-    uri: Option<String>,
-}
-
 /// Writes the JSON report, whose schema is `docs/extract.schema.json`.
 fn write_report(extracted: &[Extracted], problems: &[String], out: &mut dyn Write) -> Result<(), Error> {
-    let texts = |Extracted { from, .. }: &Extracted| {
-        let target = from.entry_id().map(|id| Target::new(&id, from.format));
-        Ok(Texts { id: from.shown_id(), target, uri: from.uri()? })
+    let bundles = extracted.iter().map(bundle).collect::<Result<Vec<_>, Error>>()?;
+    let written = |(extracted, code_object): (&Extracted, _)| {
+        let file = extracted.path.to_string_lossy().into_owned();
+        Written { file, code_object }
     };
-    let texts = extracted.iter().map(texts).collect::<Result<Vec<_>, Error>>()?;
-    let code_objects = extracted.iter().zip(&texts).map(|(extracted, texts)| written(extracted, texts)).collect();
+    let code_objects = extracted.iter().zip(bundles.iter().flat_map(Bundle::in_report)).map(written).collect();
     json::write(&Document { version: VERSION, code_objects, problems }, out)
 }
 
-fn written<'r>(extracted: &'r Extracted, texts: &'r Texts) -> Written<'r> {
-    let Provenance { place, format, bundle, bundle_range, compressed, range, .. } = &extracted.from;
-    let bundle = InBundle { place, format: *format, index: *bundle, range: bundle_range, compressed: *compressed };
+/// The bundle of an extracted code object, with only this code object.
+fn bundle(extracted: &Extracted) -> Result<Bundle, Error> {
+    let Extracted { from, kind, size, recorded_target, .. } = extracted;
     let entry = Entry {
-        id: &texts.id,
-        target: texts.target.as_ref(),
-        content: Some(extracted.kind),
-        size: extracted.size,
-        range: range.as_ref(),
-        recorded_target: extracted.recorded_target.as_deref(),
-        uri: texts.uri.as_deref(),
+        id: from.shown_id(),
+        target: from.entry_id().map(|id| Target::new(&id, from.format)),
+        content: Some(*kind),
+        size: *size,
+        range: from.range.clone(),
+        recorded_target: recorded_target.clone(),
+        uri: from.uri()?,
     };
-    let file = extracted.path.to_string_lossy().into_owned();
-    Written { file, code_object: CodeObject::new(&bundle, &entry) }
+    Ok(Bundle {
+        place: Arc::clone(&from.place),
+        format: from.format,
+        index: from.bundle,
+        range: from.bundle_range.clone(),
+        compressed: from.compressed,
+        size: *size,
+        code_objects: vec![entry],
+    })
 }
 
 fn destination(matches: &ArgMatches) -> Destination {

@@ -35,6 +35,12 @@ pub(crate) fn per_mille(part: u64, whole: u64) -> u64 {
     u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
+/// The ratio of `part` to `whole` as a percentage with one digit after the point.
+pub(crate) fn percent(part: u64, whole: u64) -> String {
+    let share = per_mille(part, whole);
+    format!("{}.{} %", share / 10, share % 10)
+}
+
 /// A number with commas between groups of three digits.
 pub(crate) fn grouped(number: impl ToString) -> String {
     let digits = number.to_string();
