@@ -128,6 +128,9 @@ pub(super) enum Category {
     Own,
 }
 
+/// A text of a table.
+type Text = &'static str;
+
 /// An option.
 #[derive(Debug)]
 pub(super) struct Row {
@@ -150,33 +153,21 @@ pub(super) struct Row {
 }
 
 impl Row {
-    pub(super) const fn tool(
-        name: &'static str,
-        kind: Kind,
-        value_name: &'static str,
-        turn: u8,
-        help: &'static str,
-    ) -> Row {
+    pub(super) const fn tool(name: Text, kind: Kind, value_name: Text, turn: u8, help: Text) -> Row {
         let (shown, category) = (Shown::Always, Category::Tool);
         Row { name, kind, required: false, shown, category, value_name, help, turn: Some(turn) }
     }
 
-    pub(super) const fn generic(name: &'static str, kind: Kind, shown: Shown, turn: u8, help: &'static str) -> Row {
+    pub(super) const fn generic(name: Text, kind: Kind, shown: Shown, turn: u8, help: Text) -> Row {
         let category = Category::Generic;
         Row { name, kind, required: false, shown, category, value_name: "", help, turn: Some(turn) }
     }
 
-    pub(super) const fn own(
-        name: &'static str,
-        kind: Kind,
-        value_name: &'static str,
-        turn: u8,
-        help: &'static str,
-    ) -> Row {
+    pub(super) const fn own(name: Text, kind: Kind, value_name: Text, turn: u8, help: Text) -> Row {
         Row { category: Category::Own, ..Row::tool(name, kind, value_name, turn, help) }
     }
 
-    pub(super) const fn secret(name: &'static str, kind: Kind, value_name: &'static str, help: &'static str) -> Row {
+    pub(super) const fn secret(name: Text, kind: Kind, value_name: Text, help: Text) -> Row {
         let (shown, category) = (Shown::Never, Category::Generic);
         Row { name, kind, required: false, shown, category, value_name, help, turn: None }
     }
@@ -194,19 +185,18 @@ impl Row {
     /// The `clap` argument; none for options that take effect at once, which `clap` never sees.
     fn arg(&self) -> Option<Arg> {
         let arg = setting(self.name).required(self.required);
-        match self.kind {
-            Kind::Act(_) => None,
-            Kind::Flag => Some(arg.value_parser(read_by(boolean))),
-            Kind::Uint => Some(arg.value_parser(read_by(unsigned))),
-            Kind::Int => Some(arg.value_parser(read_by(signed))),
-            Kind::Size => Some(arg.value_parser(read_by(size))),
-            Kind::Text => Some(arg.value_parser(OsStringValueParser::new())),
-            Kind::Choice { .. } => Some(arg),
-            Kind::Texts => Some(arg.value_parser(OsStringValueParser::new()).action(ArgAction::Append)),
-            Kind::List => {
-                Some(arg.value_parser(OsStringValueParser::new()).action(ArgAction::Append).value_delimiter(','))
-            }
-        }
+        let text = OsStringValueParser::new();
+        Some(match self.kind {
+            Kind::Act(_) => return None,
+            Kind::Flag => arg.value_parser(read_by(boolean)),
+            Kind::Uint => arg.value_parser(read_by(unsigned)),
+            Kind::Int => arg.value_parser(read_by(signed)),
+            Kind::Size => arg.value_parser(read_by(size)),
+            Kind::Text => arg.value_parser(text),
+            Kind::Texts => arg.value_parser(text).action(ArgAction::Append),
+            Kind::List => arg.value_parser(text).action(ArgAction::Append).value_delimiter(','),
+            Kind::Choice { .. } => arg,
+        })
     }
 }
 

@@ -4,14 +4,13 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use super::library::Library;
-use super::{Event, FileType, Observer, observe_plain, open};
-use crate::container::Container;
+use super::{FileType, Observer, observe_inflated, observe_plain, open};
 use crate::container::Limits;
 use crate::container::archive::Archive;
 use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::display::printable_name;
 use crate::error::{Error, Result};
-use crate::io::input::{Accept, Input};
+use crate::io::input::Accept;
 
 /// Lists the entry IDs of all bundles in a file, or in the members of an archive, in file order.
 #[derive(Clone, Debug)]
@@ -42,26 +41,15 @@ impl List {
         if self.file_type == FileType::Archive && Archive::is_archive(input.bytes()) {
             return list_archive(&Library::open(input, self.limits)?, self.inflate, out, observer);
         }
-        let listed = self.list_bundles(&input, &*self.file_type.container(), out, observer);
-        input.vouch_for(listed)
-    }
-
-    fn list_bundles(
-        &self,
-        input: &Input,
-        container: &dyn Container,
-        out: &mut dyn Write,
-        observer: &mut Observer<'_>,
-    ) -> Result<()> {
         observe_plain(input.as_slice(), observer);
-        for bundle in Bundles::new(input.as_slice(), container, self.inflate).with_limits(self.limits) {
+        let container = self.file_type.container();
+        let mut bundles = Bundles::new(input.as_slice(), &*container, self.inflate).with_limits(self.limits);
+        let listed = bundles.try_for_each(|bundle| {
             let bundle = bundle?;
-            if let Some(inflation) = bundle.inflation {
-                observer(Event::Inflated(inflation));
-            }
-            print(&bundle, out)?;
-        }
-        Ok(())
+            observe_inflated(&bundle, observer);
+            print(&bundle, out)
+        });
+        input.vouch_for(listed)
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::requests::Requests;
-use super::{Event, FileType, Observer, observe_plain, open};
+use super::{Event, FileType, Observer, observe_inflated, observe_plain, open};
 use crate::container::sequence::{self, Bundles, Inflate};
 use crate::container::{Limits, compressed};
 use crate::error::{Error, Result};
@@ -104,9 +104,7 @@ impl Unbundle {
         {
             // A compressed container around something that is not a bundle counts as a bundle without bytes.
             is_bundle |= bundle.inflated_len > 0;
-            if let Some(inflation) = bundle.inflation {
-                observer(Event::Inflated(inflation));
-            }
+            observe_inflated(&bundle, observer);
             self.serve(&bundle, &mut requests, &mut outputs, observer)?;
         }
         let missing = self.missing(&outputs);

@@ -90,22 +90,17 @@ fn plan_unbundle(raw: &RawArgs, files: Files, console: &Console) -> Result<Job> 
     let requests = targets.into_iter().zip(outputs).collect();
     let mut rules = Rules::default();
     rules.hip_serves_openmp = raw.hip_openmp_compatible;
-    let allow_missing = raw.allow_missing_bundles;
     let explain = raw.debug_only.iter().any(|name| name == "CodeObjectCompatibility");
     let limits = limits(raw.max_size);
     let file_type = file_type.or_else(|unknown| refuse(unknown, &input, limits, console))?;
     if file_type == FileType::Archive {
-        let check = raw.check_input_archive;
         let mut job = UnbundleArchive::new(input, requests);
-        job.rules = rules;
-        job.allow_missing = allow_missing;
-        job.check = check;
-        job.explain = explain;
-        job.limits = limits;
+        (job.rules, job.allow_missing, job.explain) = (rules, raw.allow_missing_bundles, explain);
+        (job.check, job.limits) = (raw.check_input_archive, limits);
         return Ok(Job::UnbundleArchive(job));
     }
     let mut job = Unbundle::new(input, file_type, requests);
-    (job.rules, job.allow_missing, job.explain) = (rules, allow_missing, explain);
+    (job.rules, job.allow_missing, job.explain) = (rules, raw.allow_missing_bundles, explain);
     (job.inflate, job.limits) = (inflate, limits);
     Ok(Job::Unbundle(job))
 }
