@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{ArgMatches, Command};
 use offload_bundle::Error;
 use offload_bundle::display::printable;
 use offload_bundle::id::OffloadKind;
@@ -18,7 +18,7 @@ use super::code_object::{Bundle, CodeObject, Entry, Target};
 use super::console::Console;
 use super::files::{Origin, WorkFile};
 use super::stdout::to_stdout;
-use super::subcommand::{Run, Subcommand, usage_error};
+use super::subcommand::{Run, Subcommand, flag, path_option, usage_error};
 use super::{files, json, patterns};
 
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "extract", command, run: Run::OnFiles(run) };
@@ -70,13 +70,9 @@ fn command() -> Command {
             files::argument("Files to read, and directories of such files"),
             files::recursive(),
             files::max_size(),
-            Arg::new("output")
+            path_option("output", "DIR", "Output directory, created if necessary; - writes a single code object to standard output")
                 .short('o')
-                .long("output")
-                .value_name("DIR")
-                .value_parser(PathBufValueParser::new())
-                .default_value(".")
-                .help("Output directory, created if necessary; - writes a single code object to standard output"),
+                .default_value("."),
             patterns::option("target", TARGET)
                 .short('t')
                 .long_help(
@@ -93,12 +89,9 @@ fn command() -> Command {
                     PossibleValuesParser::new(["host", "openmp", "hip", "hipv4", "cuda", "sycl"])
                         .try_map(|name| OffloadKind::from_name(&name).ok_or("not an offload kind")),
                 ),
-            patterns::exact("Match only the exact target ID or entry ID, not all that are compatible"),
-            Arg::new("json")
-                .long("json")
-                .action(ArgAction::SetTrue)
-                .help("Print where each file is from instead of the names, as a JSON document (docs/extract.schema.json)"),
-            Arg::new("dry-run").short('n').long("dry-run").action(ArgAction::SetTrue).help("Print the names of the files without writing them"),
+            patterns::exact(),
+            flag("json", "Print where each file is from instead of the names, as a JSON document (docs/extract.schema.json)"),
+            flag("dry-run", "Print the names of the files without writing them").short('n'),
         ])
 }
 

@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::builder::PathBufValueParser;
-use clap::{Arg, ArgAction, ArgMatches};
+use clap::{Arg, ArgMatches};
 use offload_bundle::Error;
 use offload_bundle::container::Limits;
 use offload_bundle::io::{Accept, Input};
 use walkdir::WalkDir;
 
 use super::options::MAX_SIZE_HELP;
+use super::subcommand::flag;
 use super::{parallel, values};
 
 /// The origin of an input file.
@@ -55,11 +56,7 @@ pub(super) fn argument(help: &'static str) -> Arg {
 
 /// The option to descend into subdirectories.
 pub(super) fn recursive() -> Arg {
-    Arg::new("recursive")
-        .short('r')
-        .long("recursive")
-        .action(ArgAction::SetTrue)
-        .help("Descend into subdirectories, without following symbolic links")
+    flag("recursive", "Descend into subdirectories, without following symbolic links").short('r')
 }
 
 /// The option that limits the inflated size of compressed bundles.

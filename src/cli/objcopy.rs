@@ -23,10 +23,10 @@ const NAME: &str = "llvm-objcopy";
 pub(super) fn bundle(job: &BundleFiles, observer: &mut Observer<'_>) -> Result<()> {
     let inputs = job.members.iter().map(|(_, path)| open(path, Accept::Any, None)).collect::<Result<Vec<_>>>()?;
     let host = job.members.iter().zip(&inputs).find(|((id, _), _)| id.kind() == OffloadKind::Host);
-    match host.filter(|(_, input)| takes_objcopy(job.file_type, input)) {
-        Some(((_, host), _)) => print(&add_sections(job, host)),
-        None => return job.run_on(&inputs, observer),
-    }
+    let Some(((_, host), _)) = host.filter(|(_, input)| takes_objcopy(job.file_type, input)) else {
+        return job.run_on(&inputs, observer);
+    };
+    print(&add_sections(job, host));
     Ok(())
 }
 

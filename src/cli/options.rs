@@ -17,7 +17,7 @@ use super::values::{boolean, signed, size, unsigned};
 #[derive(Debug)]
 pub(super) struct Tool {
     /// The parts of the executable's name that select it.
-    pub(super) names: &'static [&'static str],
+    pub(super) names: &'static [Text],
     /// The first word that selects it.
     pub(super) subcommand: Option<&'static str>,
     /// The options in help order: those that LLVM's tool lacks are last.
@@ -52,7 +52,6 @@ pub(super) struct Positional {
 /// The outcome of a tool's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finish {
-    /// The work is complete.
     Done,
     /// Nothing to do: the short help is to be printed.
     Help,
@@ -61,18 +60,14 @@ pub(super) enum Finish {
 /// The action of an option that takes effect at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// Print one of the help texts.
     Help(HelpStyle),
-    /// Print the version.
     Version,
 }
 
 /// The form of the help text: by category or as one list, with or without hidden options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HelpStyle {
-    /// Whether options are listed under the heading of their category.
     pub(super) by_category: bool,
-    /// Whether hidden options are listed.
     pub(super) hidden: bool,
 }
 
@@ -97,7 +92,6 @@ pub(super) enum Kind {
     List,
     /// One of several words; the last occurrence counts.
     Choice {
-        /// The words.
         of: &'static [&'static str],
         /// The meaning of the name without a value, if that is allowed.
         bare: Option<&'static str>,
@@ -136,13 +130,9 @@ type Text = &'static str;
 pub(super) struct Row {
     /// The name, without dashes.
     pub(super) name: &'static str,
-    /// The kind of its value, and its effect.
     pub(super) kind: Kind,
-    /// Whether it is required.
     pub(super) required: bool,
-    /// The help texts that list it.
     pub(super) shown: Shown,
-    /// Its heading.
     pub(super) category: Category,
     /// The name of its value in help texts; empty if none is printed.
     pub(super) value_name: &'static str,

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::builder::PathBufValueParser;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command};
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::job::{Recompress, Recompressed};
 use offload_bundle::scan::Selection;
 
 use super::console::Console;
-use super::subcommand::{Run, Subcommand};
+use super::subcommand::{Run, Subcommand, flag, path_option};
 use super::units::{bytes, count};
 use super::values::{limit_level, limit_window};
 use super::{files, patterns};
@@ -55,13 +55,9 @@ fn command() -> Command {
                 .value_parser(PathBufValueParser::new())
                 .required(true)
                 .help("File to read"),
-            Arg::new("output")
+            path_option("output", "OUT", "File to write, which may be the input; - writes to standard output")
                 .short('o')
-                .long("output")
-                .value_name("OUT")
-                .value_parser(PathBufValueParser::new())
-                .required(true)
-                .help("File to write, which may be the input; - writes to standard output"),
+                .required(true),
             Arg::new("level")
                 .long("level")
                 .value_name("N")
@@ -73,11 +69,8 @@ fn command() -> Command {
                 .value_name("LOG")
                 .value_parser(window)
                 .help("Largest zstd window as a power of two, 10 to 31"),
-            Arg::new("none")
-                .long("none")
-                .action(ArgAction::SetTrue)
+            flag("none", "Write plain bundles")
                 .conflicts_with_all(["level", "window"])
-                .help("Write plain bundles")
                 .long_help(
                     "Write plain bundles. This undoes an earlier `recompress` of plain bundles that dropped nothing: an ELF file \
                      is restored byte for byte, and so is a file of bundles that are aligned as compilers align them, to a \
@@ -86,7 +79,7 @@ fn command() -> Command {
             files::max_size(),
             pattern("keep", "Keep only host code and what matches any of the patterns"),
             pattern("drop", "Drop what matches any of the patterns"),
-            patterns::exact("Match only the exact target ID or entry ID, not all that are compatible"),
+            patterns::exact(),
         ])
 }
 

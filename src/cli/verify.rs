@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{ArgMatches, Command};
 use offload_bundle::display::printable;
 use offload_bundle::job::{Fault, NotRead, Verified, Verify};
 use offload_bundle::{Error, Result};
@@ -15,7 +15,7 @@ use super::console::Console;
 use super::files::{self, Origin, WorkFile};
 use super::json::{self, Each, Late};
 use super::stdout::to_stdout;
-use super::subcommand::{Run, Subcommand};
+use super::subcommand::{Run, Subcommand, flag};
 use super::units::{Kinds, count};
 
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "verify", command, run: Run::OnFiles(run) };
@@ -61,14 +61,8 @@ fn command() -> Command {
             files::argument("Files to check, and directories of such files"),
             files::recursive(),
             files::max_size(),
-            Arg::new("allow-none")
-                .long("allow-none")
-                .action(ArgAction::SetTrue)
-                .help("Succeed even if no device code was read, for trees in which none is expected"),
-            Arg::new("json")
-                .long("json")
-                .action(ArgAction::SetTrue)
-                .help("Print a JSON document, described by docs/verify.schema.json"),
+            flag("allow-none", "Succeed even if no device code was read, for trees in which none is expected"),
+            flag("json", "Print a JSON document, described by docs/verify.schema.json"),
         ])
 }
 
@@ -100,8 +94,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
         Ok((file, verified))
     };
     let weight = |checked: &Result<Checked>| {
-        let findings = |verified: &Verified| verified.faults.len().saturating_add(verified.unread.len());
-        checked.as_ref().map_or(1, |(_, verified)| findings(verified).saturating_add(1))
+        checked.as_ref().map_or(1, |(_, verified)| 1 + verified.faults.len() + verified.unread.len())
     };
     let outcome = RefCell::new(Outcome::default());
     files::each(matches, check, weight, |checked| {
@@ -123,18 +116,14 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     let is_none = total.is_none() && failures.is_empty() && !matches.get_flag("allow-none");
     if is_none {
         console.error("no device code was read, so nothing was verified");
-        console.hint(hint(matches));
+        let is_flat = !matches.get_flag("recursive") && files::named(matches).any(|path| path.is_dir());
+        console.hint(match is_flat {
+            true => "-r also searches subdirectories; --allow-none accepts files without device code",
+            false => "--allow-none accepts files without device code",
+        });
     }
     let clean = failures.is_empty() && total.faults == 0 && !is_none;
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-fn hint(matches: &ArgMatches) -> &'static str {
-    if !matches.get_flag("recursive") && files::named(matches).any(|path| path.is_dir()) {
-        "-r also searches subdirectories; --allow-none accepts files without device code"
-    } else {
-        "--allow-none accepts files without device code"
-    }
 }
 
 /// The sums over all files.

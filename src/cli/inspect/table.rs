@@ -204,38 +204,19 @@ impl Tables {
     }
 }
 
-/// The outcome of the search in a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// Bundles or code objects were read.
-    Bundles,
-    /// The file is broken, and nothing could be read.
-    Broken,
-    NoDeviceCode,
-    /// Only formats that are not read were recognised.
-    Unread,
-}
-
-impl State {
-    fn of(file: &FileReport) -> Self {
-        match (file.bundles.is_empty(), file.problems.is_empty(), file.unread.is_empty()) {
-            (false, ..) => Self::Bundles,
-            (true, false, _) => Self::Broken,
-            (true, true, true) => Self::NoDeviceCode,
-            (true, true, false) => Self::Unread,
-        }
+/// The reason why a file has no table.
+fn without_table(file: &FileReport) -> Option<&'static str> {
+    match (file.bundles.is_empty(), file.problems.is_empty(), file.unread.is_empty()) {
+        (false, ..) => None,
+        (true, false, _) => Some("nothing readable"),
+        (true, true, true) => Some("no device code"),
+        (true, true, false) => Some("no readable device code"),
     }
 }
 
 fn file_text(file: &FileReport, rows: Rows, style: Style, out: &mut String) {
     let name = style.paint("1", &printable(&file.path.to_string_lossy()));
-    let without_bundles = match State::of(file) {
-        State::Bundles => None,
-        State::Broken => Some("nothing readable"),
-        State::NoDeviceCode => Some("no device code"),
-        State::Unread => Some("no readable device code"),
-    };
-    if let Some(what) = without_bundles {
+    if let Some(what) = without_table(file) {
         line(out, &format!("{name}: {what}"));
         return unread_text(file, out);
     }
@@ -527,11 +508,10 @@ const GPUS_MAX: usize = 10_000;
 impl Totals {
     fn add(&mut self, file: &FileReport) {
         self.files += 1;
-        match State::of(file) {
-            State::Bundles => self.files_with_bundles += 1,
-            State::Broken => self.files_broken += 1,
-            State::NoDeviceCode => self.files_without_device_code += 1,
-            State::Unread => {}
+        match (file.bundles.is_empty(), file.problems.is_empty()) {
+            (false, _) => self.files_with_bundles += 1,
+            (true, false) => self.files_broken += 1,
+            (true, true) => self.files_without_device_code += usize::from(file.unread.is_empty()),
         }
         self.files_with_unread += usize::from(!file.unread.is_empty());
         file.unread.iter().for_each(|row| self.unread.add(row.what.name(), 1));
@@ -575,14 +555,15 @@ impl Totals {
             self.table(style, out);
         }
         let is_empty = self.files_with_bundles == 0 && self.files_broken == 0 && self.files_with_unread == 0;
+        let files = |number| count(number, "file", "files");
         if self.files_without_device_code > 0 || is_empty {
-            line(out, &format!("No device code in {}", count(self.files_without_device_code, "file", "files")));
+            line(out, &format!("No device code in {}", files(self.files_without_device_code)));
         }
         if self.files_broken > 0 {
-            line(out, &format!("Nothing readable in {}", count(self.files_broken, "file", "files")));
+            line(out, &format!("Nothing readable in {}", files(self.files_broken)));
         }
         if self.files_with_unread > 0 {
-            line(out, &format!("Not read in {}: {}", count(self.files_with_unread, "file", "files"), self.unread));
+            line(out, &format!("Not read in {}: {}", files(self.files_with_unread), self.unread));
         }
     }
 }
