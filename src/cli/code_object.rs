@@ -119,6 +119,32 @@ impl Bundle {
     pub(super) fn in_report(&self) -> impl Iterator<Item = CodeObject<'_>> {
         self.code_objects.iter().map(|entry| CodeObject::new(self, entry))
     }
+
+    /// The stored size of the bundle, in bytes.
+    pub(super) fn stored(&self) -> u64 {
+        self.range.end.saturating_sub(self.range.start)
+    }
+
+    /// The stored size of a code object, in bytes: in a compressed bundle, its share of the compressed size.
+    pub(super) fn share(&self, entry: &Entry) -> u64 {
+        if self.compressed.is_none() {
+            return entry.size;
+        }
+        let part = u128::from(self.stored()).saturating_mul(entry.size.into());
+        u64::try_from(part.checked_div(self.size.into()).unwrap_or(0)).unwrap_or(u64::MAX)
+    }
+}
+
+impl Entry {
+    /// The target of the code object in one word: the target ID, or else `host`, the triple or the whole ID.
+    pub(super) fn for_whom(&self) -> &str {
+        match &self.target {
+            Some(Target { kind: Some(OffloadKind::Host), .. }) => "host",
+            Some(target) if !target.target_id.is_empty() => &target.target_id,
+            Some(target) => &target.triple,
+            None => &self.id,
+        }
+    }
 }
 
 impl<'r> CodeObject<'r> {
@@ -133,7 +159,7 @@ impl<'r> CodeObject<'r> {
             container: bundle.format.name(),
             bundle: bundle.index,
             bundle_offset: bundle.range.start,
-            bundle_size: bundle.range.end.saturating_sub(bundle.range.start),
+            bundle_size: bundle.stored(),
             offset: start.filter(|_| in_file && bundle.compressed.is_none()),
             size: entry.size,
             compressed: bundle.compressed.map(|recorded| Compressed {

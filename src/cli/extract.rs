@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::code_object::{Bundle, CodeObject, Entry, Target};
 use super::console::Console;
 use super::files::{Origin, WorkFile};
-use super::stdout::to_stdout;
+use super::stdout::{text_to_stdout, to_stdout};
 use super::subcommand::{Run, Subcommand, flag, path_option, usage_error};
 use super::{files, json, patterns};
 
@@ -124,17 +124,13 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
 
 /// The files to search. Directories and files in them that cannot be read are added to `problems`.
 fn sources(matches: &ArgMatches, problems: &mut Vec<String>) -> Vec<Source> {
-    let mut sources = Vec::new();
-    for file in files::of(matches) {
-        match file {
-            Ok(WorkFile { path, origin: Origin::Named }) => sources.push(Source::named(path)),
-            Ok(WorkFile { path, origin: Origin::InDirectory(directory) }) => {
-                sources.push(Source::found(path, &directory));
-            }
-            Err(error) => problems.push(error.to_string()),
-        }
-    }
-    sources
+    let sound =
+        files::of(matches).into_iter().filter_map(|file| file.map_err(|error| problems.push(error.to_string())).ok());
+    let source = |WorkFile { path, origin }| match origin {
+        Origin::Named => Source::named(path),
+        Origin::InDirectory(directory) => Source::found(path, &directory),
+    };
+    sound.map(source).collect()
 }
 
 /// Prints the names of the written files.
@@ -142,10 +138,8 @@ fn tell(extract: &Extract, extracted: &[Extracted]) -> Result<(), Error> {
     if extract.destination == Destination::StandardOutput {
         return Ok(());
     }
-    to_stdout(|out| {
-        let mut paths = extracted.iter().map(|file| printable(&file.path.to_string_lossy()));
-        paths.try_for_each(|path| writeln!(out, "{path}")).map_err(|error| Error::io("-", error))
-    })
+    let lines = extracted.iter().map(|file| printable(&file.path.to_string_lossy()) + "\n");
+    text_to_stdout(lines.collect::<String>().as_bytes())
 }
 
 #[derive(Serialize)]

@@ -1,7 +1,7 @@
 //! `-###`: prints the command lines with which LLVM 22.1.8 would run llvm-objcopy, instead of writing a fat object or
 //! taking one apart. Nothing here runs llvm-objcopy.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -88,10 +88,9 @@ fn command_line(arguments: &[OsString]) -> Vec<u8> {
 }
 
 fn find() -> Option<PathBuf> {
-    let executable = std::env::current_exe().ok();
-    let beside = executable.as_deref().and_then(Path::parent).map(|directory| directory.join(NAME));
+    let beside = std::env::current_exe().ok().map(|executable| executable.with_file_name(NAME));
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let in_path = std::env::split_paths(OsStr::new(&path)).map(|directory| directory.join(NAME));
+    let in_path = std::env::split_paths(&path).map(|directory| directory.join(NAME));
     beside.into_iter().chain(in_path).find(|candidate| is_executable(candidate))
 }
 

@@ -172,6 +172,12 @@ impl Row {
         !matches!(self.kind, Kind::Act(_) | Kind::Flag | Kind::Choice { bare: Some(_), .. })
     }
 
+    /// A `clap` argument for manual pages and completions.
+    pub(super) fn documented(&self, help: Text) -> Arg {
+        let arg = Arg::new(self.name).help(help);
+        if self.name.len() == 1 { arg.short(self.name.chars().next()) } else { arg.long(self.name) }
+    }
+
     /// The `clap` argument; none for options that take effect at once, which `clap` never sees.
     fn arg(&self) -> Option<Arg> {
         let arg = setting(self.name).required(self.required);

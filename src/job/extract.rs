@@ -17,7 +17,7 @@ use crate::io::input::{Accept, Input, Slice};
 use crate::io::meter::Meter;
 use crate::io::output::{self, Manner, Output};
 use crate::io::piece::Sink;
-use crate::scan::{Checksums, ContentKind, Finding, Found, Place, Provenance, Scan, Selection, recorded_target};
+use crate::scan::{Checksums, ContentKind, Finding, Found, Provenance, Scan, Selection, recorded_target};
 
 /// The name of standard output.
 const STANDARD_OUTPUT: &str = "-";
@@ -69,13 +69,6 @@ impl Source {
     pub fn found(path: PathBuf, directory: &Path) -> Self {
         let name = path.strip_prefix(directory).unwrap_or(&path).to_owned();
         Self { path, name, if_broken: IfBroken::LeaveOut }
-    }
-
-    fn open(&self, limits: Limits) -> Result<Input> {
-        match self.if_broken {
-            IfBroken::Fail => open(&self.path, Accept::Finite, limits.streamed),
-            IfBroken::LeaveOut => open(&self.path, Accept::Regular, None),
-        }
     }
 }
 
@@ -142,8 +135,11 @@ impl Extract {
         let mut work = Work::new(self);
         for source in &self.inputs {
             let before = work.mark();
-            match source.open(self.limits).and_then(|input| work.file(&input, &source.name)) {
-                Err(error) if source.if_broken == IfBroken::LeaveOut && is_of_input(&error, &source.path) => {
+            let is_optional = source.if_broken == IfBroken::LeaveOut;
+            let (accept, max) =
+                if is_optional { (Accept::Regular, None) } else { (Accept::Finite, self.limits.streamed) };
+            match open(&source.path, accept, max).and_then(|input| work.file(&input, &source.name)) {
+                Err(error) if is_optional && is_of_input(&error, &source.path) => {
                     work.leave_out(&before);
                     observer(Event::LeftOut { error: &error });
                 }
@@ -231,7 +227,10 @@ impl<'j> Work<'j> {
     fn file(&mut self, input: &Input, name: &Path) -> Result<()> {
         let scan = Scan { checksums: Checksums::OfFound, limits: self.job.limits, ..Scan::default() };
         let scanned = scan.run(input, &mut |finding| match finding {
-            Finding::Bundle(found) => self.bundle(input, name, &found).map_err(|error| located(error, found.place)),
+            Finding::Bundle(found) => self.bundle(input, name, &found).map_err(|error| match error {
+                Error::Malformed { .. } => error.at(found.place),
+                error => error,
+            }),
             Finding::Broken { place, error } => Err(error.at(place)),
             _ => Ok(()),
         });
@@ -381,11 +380,6 @@ fn is_of_input(error: &Error, input: &Path) -> bool {
         Error::Inside { error, .. } => is_of_input(error, input),
         _ => false,
     }
-}
-
-/// Adds the place of a bundle to an error about its bytes.
-fn located(error: Error, place: &Place) -> Error {
-    if matches!(error, Error::Malformed { .. }) { error.at(place) } else { error }
 }
 
 /// A code object being written to a file. The first bytes of the code object determine the name of the file.

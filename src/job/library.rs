@@ -8,7 +8,6 @@ use crate::container::Container;
 use crate::container::Limits;
 use crate::container::archive::{self, Archive, ArchiveMember, Location, NewMember, Sources, locate};
 use crate::container::sequence::{Bundle, Bundles, Inflate};
-use crate::display::printable_name;
 use crate::error::{Error, Malformed, Result};
 use crate::io::input::{Input, Slice, vouch_for};
 use crate::io::output::{Manner, Output};
@@ -66,11 +65,6 @@ impl Library {
 }
 
 impl<'a> Member<'a> {
-    /// The name, escaped for messages.
-    pub(super) fn shown_name(&self) -> String {
-        printable_name(self.name)
-    }
-
     /// Its size in bytes.
     pub(super) fn size(&self) -> u64 {
         self.content.len()

@@ -39,7 +39,12 @@ impl List {
     pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
         let input = open(&self.input, Accept::Any, self.limits.streamed)?;
         if self.file_type == FileType::Archive && Archive::is_archive(input.bytes()) {
-            return list_archive(&Library::open(input, self.limits)?, self.inflate, out, observer);
+            let library = Library::open(input, self.limits)?;
+            let listed = library.members().and_then(|members| {
+                let mut print = |bundle: Bundle<'_>, _: &mut Observer<'_>| print(&bundle, out);
+                members.iter().try_for_each(|member| member.bundles(self.inflate, observer, &mut print))
+            });
+            return library.vouch_for(listed);
         }
         observe_plain(input.as_slice(), observer);
         let container = self.file_type.container();
@@ -51,15 +56,6 @@ impl List {
         });
         input.vouch_for(listed)
     }
-}
-
-/// Lists the entries of all members, in archive order.
-fn list_archive(library: &Library, inflate: Inflate, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
-    let listed = library.members().and_then(|members| {
-        let mut print = |bundle: Bundle<'_>, _: &mut Observer<'_>| print(&bundle, out);
-        members.iter().try_for_each(|member| member.bundles(inflate, observer, &mut print))
-    });
-    library.vouch_for(listed)
 }
 
 fn print(bundle: &Bundle<'_>, out: &mut dyn Write) -> Result<()> {

@@ -93,15 +93,8 @@ pub struct Recompressed {
 impl Recompress {
     /// Compresses the bundles with the default settings and keeps all code objects.
     pub fn new(input: impl Into<PathBuf>, output: impl Into<PathBuf>) -> Self {
-        let compression = Some(Compression::default());
-        Self {
-            input: input.into(),
-            output: output.into(),
-            compression,
-            keep: None,
-            drop: None,
-            limits: Limits::default(),
-        }
+        let (compression, limits) = (Some(Compression::default()), Limits::default());
+        Self { input: input.into(), output: output.into(), compression, keep: None, drop: None, limits }
     }
 
     /// Writes the file.
@@ -115,7 +108,7 @@ impl Recompress {
     /// written, or is a text bundle that holds other data too.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Recompressed> {
         let input = open(&self.input, Accept::Finite, self.limits.streamed)?;
-        let work = Work {
+        let mut work = Work {
             job: self,
             data: input.as_slice(),
             output: Output::stage(&self.output)?,
@@ -127,22 +120,15 @@ impl Recompress {
             present: Present::default(),
             left: 0,
         };
-        let (mut output, result) = input.vouch_for(work.write(observer))?;
+        let is_elf = Magic::identify(input.bytes()).is_elf();
+        let written = if is_elf { work.program(observer) } else { work.sequence(observer) };
+        let (mut output, result) = input.vouch_for(written.and_then(|()| work.finish()))?;
         // As linkers do with programs and libraries.
-        if Magic::identify(input.bytes()).is_elf() && input.mode().is_some_and(|mode| mode & 0o111 != 0) {
+        if is_elf && input.mode().is_some_and(|mode| mode & 0o111 != 0) {
             output.make_executable()?;
         }
         output::commit(vec![output])?;
         Ok(result)
-    }
-}
-
-impl Recompressed {
-    fn count(&mut self, stored_len: u64, chosen: &Chosen) {
-        self.bundles = self.bundles.saturating_add(1);
-        self.unchanged = self.unchanged.saturating_add(usize::from(chosen.would_grow));
-        self.before = self.before.saturating_add(stored_len);
-        self.after = self.after.saturating_add(chosen.len);
     }
 }
 
@@ -164,8 +150,8 @@ impl<'p> Plain<'p> {
         let text = Text::of(bundle.beginning());
         if members.is_some() && text.is_some_and(|text| text.len_of(&bundle.entries) != whole.len()) {
             let offset = bundle.offset;
-            let reason =
-                format!("cannot drop entries of the text bundle at offset {offset}: it has text between its entries");
+            let reason = "it has text between its entries";
+            let reason = format!("cannot drop entries of the text bundle at offset {offset}: {reason}");
             return Err(Error::refused(ErrorKind::Unsupported, path, offset, reason));
         }
         // A text bundle without entries would not be a bundle.
@@ -223,16 +209,6 @@ struct Work<'j> {
 }
 
 impl<'j> Work<'j> {
-    /// Writes the whole output, but does not put it in place.
-    fn write(mut self, observer: &mut Observer<'_>) -> Result<(Output, Recompressed)> {
-        if Magic::identify(self.data.bytes()).is_elf() {
-            self.program(observer)?;
-        } else {
-            self.sequence(observer)?;
-        }
-        self.finish()
-    }
-
     /// Rewrites bundles in a row, which move together.
     fn sequence(&mut self, observer: &mut Observer<'_>) -> Result<()> {
         let mut bundles = Bundles::new(self.data, &Wide, Inflate::Whole).with_limits(self.job.limits);
@@ -283,7 +259,7 @@ impl<'j> Work<'j> {
             Error::malformed(path, Malformed::Search { what, limit, offset: bundle.offset })
         })?;
         let contents = self.kept(bundle).map(|kept| contents(path, bundle, &kept)).transpose()?;
-        let members: Option<Vec<Member<'_>>> = contents.as_ref().map(|contents| contents.iter().map(member).collect());
+        let members = contents.as_ref().map(|contents| contents.iter().map(member).collect::<Vec<_>>());
         let plain = Plain::of(path, bundle, members.as_deref())?;
         let chosen = self.choose(bundle, &plain, observer)?;
         ensure_it_ends(self.data, bundle, &plain, &chosen.form)?;
@@ -293,9 +269,14 @@ impl<'j> Work<'j> {
             return Err(Error::refused(ErrorKind::Limit, path, offset, reason));
         }
         self.write_form(bundle, &plain, &chosen.form)?;
-        self.result.count(bundle.stored_len()?, &chosen);
         self.advance(chosen.len)?;
-        room.map_or(Ok(()), |room| self.leave_hole(room, bundle.stored_len()?, chosen.len))
+        let before = bundle.stored_len()?;
+        let result = &mut self.result;
+        result.bundles = result.bundles.saturating_add(1);
+        result.unchanged = result.unchanged.saturating_add(usize::from(chosen.would_grow));
+        result.before = result.before.saturating_add(before);
+        result.after = result.after.saturating_add(chosen.len);
+        room.map_or(Ok(()), |room| self.leave_hole(room, before, chosen.len))
     }
 
     /// Chooses the form of a bundle.
@@ -374,11 +355,14 @@ impl<'j> Work<'j> {
     }
 
     fn copy(&mut self, range: Range<u64>) -> Result<()> {
-        let slice = range_of(self.data, &range)?;
+        let len = range.end.checked_sub(range.start);
+        let slice = len.and_then(|len| self.data.slice(range.start, len));
+        let slice = slice.ok_or(Error::Internal("no such range in the file"))?;
         self.output.copy(slice)?;
         self.advance(slice.len())
     }
 
+    /// Returns the output, which is not in place yet.
     fn finish(mut self) -> Result<(Output, Recompressed)> {
         if self.result.bundles == 0 {
             let what = file_kind(self.data.bytes());
@@ -425,18 +409,13 @@ fn contents<'b>(path: &Path, bundle: &'b Bundle<'_>, kept: &[usize]) -> Result<V
         let id = bundle.entries.get(index).ok_or(Error::Internal("no such entry"))?.id.clone();
         let no_text = |_| {
             let offset = bundle.offset;
-            let reason =
-                format!("cannot drop entries of the bundle at offset {offset}: an entry ID is not valid UTF-8");
+            let reason = "an entry ID is not valid UTF-8";
+            let reason = format!("cannot drop entries of the bundle at offset {offset}: {reason}");
             Error::refused(ErrorKind::Unsupported, path, offset, reason)
         };
         Ok((String::from_utf8(id).map_err(no_text)?, bundle.content(index)?))
     };
     kept.iter().map(content).collect()
-}
-
-fn range_of<'d>(data: Slice<'d>, range: &Range<u64>) -> Result<Slice<'d>> {
-    let len = range.end.checked_sub(range.start);
-    len.and_then(|len| data.slice(range.start, len)).ok_or(Error::Internal("no such range in the file"))
 }
 
 /// The first offset from `position` on with exactly the alignment of `offset`, so that the bundle can be moved back to

@@ -18,14 +18,14 @@ use crate::bytes;
 use crate::container::Limits;
 use crate::container::archive::NewMember;
 use crate::container::sequence::{Bundle, Inflate};
-use crate::display::{Slashes, harmless};
+use crate::display::{Slashes, harmless, printable_name};
 use crate::error::{Error, Result};
 use crate::id::{EntryId, Rules};
 use crate::io::input::{Accept, Input};
 use crate::io::output::{self, Output};
 
 /// Unbundles an archive.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct UnbundleArchive {
     /// The archive to read.
@@ -68,15 +68,7 @@ struct Choice<'j, 'l> {
 impl UnbundleArchive {
     /// Unbundles by the rules of target IDs. Every request must be served; members are not checked.
     pub fn new(input: impl Into<PathBuf>, requests: Vec<(EntryId, PathBuf)>) -> Self {
-        Self {
-            input: input.into(),
-            requests,
-            rules: Rules::default(),
-            allow_missing: false,
-            check: false,
-            explain: false,
-            limits: Limits::default(),
-        }
+        Self { input: input.into(), requests, ..Self::default() }
     }
 
     /// Writes the archives.
@@ -194,7 +186,7 @@ impl UnbundleArchive {
                     return Err(Error::ConflictingEntries {
                         first: (*first).clone(),
                         second: second.clone(),
-                        member: member.shown_name(),
+                        member: printable_name(member.name),
                         archive: self.input.clone(),
                     });
                 }

@@ -13,6 +13,7 @@ use crate::container::Limits;
 use crate::container::sequence::Inflate;
 use crate::display::{short_name, shown};
 use crate::error::{Error, Result};
+use crate::id::target_id::TargetId;
 use crate::id::{EntryId, OffloadKind};
 use crate::io::input::{Accept, Input};
 use crate::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Place, Scan, Unread};
@@ -261,7 +262,7 @@ fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(Broken)) -> Result<(
                 let content = found.bundle.content(code_object.index())?;
                 check::code_object(content.as_slice().bytes())
             }
-            Some(ContentKind::Unknown) if is_for_device(&code_object) => {
+            Some(ContentKind::Unknown) if code_object.entry_id().is_some_and(|id| id.kind() != OffloadKind::Host) => {
                 let head = found.bundle.head(code_object.index(), ContentKind::HEAD_LEN);
                 check::beginning(head.unwrap_or_default(), code_object.size())
             }
@@ -272,10 +273,6 @@ fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(Broken)) -> Result<(
         }
     }
     Ok(())
-}
-
-fn is_for_device(code_object: &CodeObject<'_>) -> bool {
-    code_object.entry_id().is_some_and(|id| id.kind() != OffloadKind::Host)
 }
 
 /// The entry IDs of a bundle so far.
@@ -292,15 +289,15 @@ impl<'f> Ids<'f> {
         self.duplicate(&code_object).into_iter().for_each(&mut *fault);
         match code_object.parse_id() {
             Ok(id) => {
-                check_features(&code_object, &id).into_iter().for_each(&mut *fault);
+                if let Err(error) = id.target_id().check_features() {
+                    fault((Rule::Feature, format!("'{}': {error}", shown(code_object.id()))));
+                }
                 self.conflict(code_object, &id).into_iter().for_each(&mut *fault);
                 check_target(&code_object, &id).into_iter().for_each(fault);
             }
             Err(reason) => {
-                fault((
-                    Rule::EntryId,
-                    format!("'{}' is not a valid bundle entry ID: {reason}", shown(code_object.id())),
-                ));
+                let text = format!("'{}' is not a valid bundle entry ID: {reason}", shown(code_object.id()));
+                fault((Rule::EntryId, text));
             }
         }
     }
@@ -328,11 +325,6 @@ impl<'f> Ids<'f> {
     }
 }
 
-fn check_features(code_object: &CodeObject<'_>, id: &EntryId) -> Option<Broken> {
-    let error = id.target_id().check_features().err()?;
-    Some((Rule::Feature, format!("'{}': {error}", shown(code_object.id()))))
-}
-
 fn overlaps(found: &Found<'_>, fault: &mut impl FnMut(Broken)) {
     let ranges = found.code_objects().filter_map(|code_object| Some((code_object.range()?, code_object)));
     let mut ranges: Vec<(Range<u64>, CodeObject<'_>)> = ranges.filter(|(range, _)| !range.is_empty()).collect();
@@ -356,7 +348,7 @@ fn check_target(code_object: &CodeObject<'_>, id: &EntryId) -> Option<Broken> {
         return None;
     }
     let recorded = code_object.recorded_target()?;
-    let parsed = crate::id::target_id::TargetId::parse(&recorded, id.triple().arch()).ok()?;
+    let parsed = TargetId::parse(&recorded, id.triple().arch()).ok()?;
     let differs = |(name, on): (&str, bool)| parsed.features().any(|(other, other_on)| name == other && on != other_on);
     if parsed.processor() == id.target_id().processor() && !id.target_id().features().any(differs) {
         return None;

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use offload_bundle::Result;
 use offload_bundle::container::Limits;
 use offload_bundle::container::sequence::Inflate;
-use offload_bundle::id::OffloadKind;
 use offload_bundle::job::NotRead;
 use offload_bundle::scan::{Checksums, CodeObject, Finding, Format, Found, Scan};
 
@@ -82,32 +81,4 @@ fn entry(code_object: &CodeObject<'_>, format: Format) -> Result<Entry> {
         recorded_target: code_object.recorded_target(),
         uri: code_object.uri()?,
     })
-}
-
-impl Bundle {
-    /// The stored size of the bundle, in bytes.
-    pub(super) fn stored(&self) -> u64 {
-        self.range.end.saturating_sub(self.range.start)
-    }
-
-    /// The stored size of a code object, in bytes: in a compressed bundle, its share of the compressed size.
-    pub(super) fn share(&self, entry: &Entry) -> u64 {
-        if self.compressed.is_none() {
-            return entry.size;
-        }
-        let part = u128::from(self.stored()).saturating_mul(entry.size.into());
-        u64::try_from(part.checked_div(self.size.into()).unwrap_or(0)).unwrap_or(u64::MAX)
-    }
-}
-
-impl Entry {
-    /// The target of the code object in one word: the target ID, or else `host`, the triple or the whole ID.
-    pub(super) fn for_whom(&self) -> &str {
-        match &self.target {
-            Some(Target { kind: Some(OffloadKind::Host), .. }) => "host",
-            Some(target) if !target.target_id.is_empty() => &target.target_id,
-            Some(target) => &target.triple,
-            None => &self.id,
-        }
-    }
 }

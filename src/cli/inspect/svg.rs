@@ -39,7 +39,7 @@ const COLORS: [(&str, &str); 24] = [
 /// The colours for host code.
 const GREY: (&str, &str) = ("#8b949e", "#000");
 
-const FONT: &str = "-apple-system, 'Segoe UI', Helvetica, Arial, sans-serif";
+const FONT: &str = r#"font-family="-apple-system, 'Segoe UI', Helvetica, Arial, sans-serif" font-size="13""#;
 
 /// Styles for light pages and paper, and for dark screens. Parts are outlined, since some fill colours are close to the
 /// background.
@@ -112,31 +112,27 @@ impl Chart {
     pub(super) fn draw(self) -> String {
         let mut bars = self.bars;
         bars.extend((self.others > 0).then_some(self.rest));
-        draw(&bars)
-    }
-}
-
-fn draw(bars: &[Bar]) -> String {
-    let mut all = Shares::new();
-    bars.iter().for_each(|bar| merge(&mut all, &bar.shares));
-    let gpus = gpus(&all);
-    let rows = |count: usize| u64::try_from(count).unwrap_or(0);
-    let legend = HEAD + rows(bars.len()) * FILE_ROW + 6;
-    let height = legend + rows(gpus.len()).div_ceil(LEGEND_COLUMNS) * LEGEND_ROW + MARGIN;
-    let mut out = format!(
-        r#"<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" font-family="{FONT}" font-size="13">
+        let mut all = Shares::new();
+        bars.iter().for_each(|bar| merge(&mut all, &bar.shares));
+        let (gpus, whole) = (gpus(&all), total(&all));
+        let rows = |count: usize| u64::try_from(count).unwrap_or(0);
+        let legend = HEAD + rows(bars.len()) * FILE_ROW + 6;
+        let height = legend + rows(gpus.len()).div_ceil(LEGEND_COLUMNS) * LEGEND_ROW + MARGIN;
+        let size = format!(r#"width="{WIDTH}" height="{height}""#);
+        let mut out = format!(
+            r#"<svg xmlns="http://www.w3.org/2000/svg" {size} viewBox="0 0 {WIDTH} {height}" {FONT}>
 {STYLE}
-<rect class="page" width="{WIDTH}" height="{height}" rx="8"/>
+<rect class="page" {size} rx="8"/>
 "#
-    );
-    head(&mut out, bars, &gpus, total(&all));
-    let scale = bars.iter().map(|bar| total(&bar.shares)).max().unwrap_or(0);
-    for (index, bar) in (0..).zip(bars) {
-        draw_bar(&mut out, bar, &gpus, HEAD + index * FILE_ROW, scale);
+        );
+        draw_head(&mut out, &bars, &gpus, whole);
+        let scale = bars.iter().map(|bar| total(&bar.shares)).max().unwrap_or(0);
+        for (index, bar) in (0..).zip(&bars) {
+            draw_bar(&mut out, bar, &gpus, HEAD + index * FILE_ROW, scale);
+        }
+        draw_legend(&mut out, &gpus, legend, whole);
+        out + "</svg>\n"
     }
-    draw_legend(&mut out, &gpus, legend, total(&all));
-    out.push_str("</svg>\n");
-    out
 }
 
 fn bar(file: &FileReport) -> Bar {
@@ -174,7 +170,7 @@ fn gpus(all: &Shares) -> Vec<Gpu<'_>> {
     gpus.map(|(key, (name, size))| Gpu { name, size, key: i32::to_string(&key), color: color(name) }).collect()
 }
 
-fn head(out: &mut String, bars: &[Bar], gpus: &[Gpu<'_>], whole: u64) {
+fn draw_head(out: &mut String, bars: &[Bar], gpus: &[Gpu<'_>], whole: u64) {
     text(out, MARGIN, 44, r#"font-size="20" font-weight="600""#, &format!("{} of code objects", bytes(whole)));
     let code_objects = count(bars.iter().map(|bar| bar.code_objects).sum(), "code object", "code objects");
     let targets = count(gpus.iter().filter(|gpu| gpu.name != "host").count(), "target", "targets");

@@ -242,15 +242,13 @@ const UNREAD_MAX: usize = 100;
 
 /// Lists the unread parts of a file, each with its place.
 fn unread_text(file: &FileReport, out: &mut String) {
-    for row in file.unread.iter().take(UNREAD_MAX) {
-        let name = row.what.name();
-        match way(&row.place) {
-            way if way.is_empty() => line(out, &format!("  not read: {name}")),
-            way => line(out, &format!("  {way}: not read: {name}")),
-        }
+    let (listed, others) = file.unread.split_at(file.unread.len().min(UNREAD_MAX));
+    for part in listed {
+        line(out, &format!("  {}not read: {}", way(&part.place), part.what.name()));
     }
-    if file.unread.len() > UNREAD_MAX {
-        let kinds: Kinds = file.unread.iter().skip(UNREAD_MAX).map(|row| row.what.name()).collect();
+    if !others.is_empty() {
+        let mut kinds = Kinds::default();
+        others.iter().for_each(|part| kinds.add(part.what.name(), 1));
         line(out, &format!("  not read, too: {kinds}"));
     }
 }
@@ -403,14 +401,13 @@ fn heading(group: &[Bundle]) -> String {
         let stored = group.iter().map(Bundle::stored).fold(0, u64::saturating_add);
         write!(text, ", {} in {}", recorded.method.name(), bytes(stored)).unwrap_or_default();
     }
-    match way(&first.place) {
-        way if way.is_empty() => text,
-        way => format!("{way}: {text}"),
-    }
+    way(&first.place) + &text
 }
 
+/// The steps from a file to a place, before the description of what is there.
 fn way(place: &Place) -> String {
-    place.steps().iter().map(Step::to_string).collect::<Vec<_>>().join(" > ")
+    let steps: Vec<String> = place.steps().iter().map(Step::to_string).collect();
+    if steps.is_empty() { String::new() } else { steps.join(" > ") + ": " }
 }
 
 fn lines(group: &[Bundle], rows: Rows) -> Vec<Line> {

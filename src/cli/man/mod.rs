@@ -65,7 +65,6 @@ fn page_of_tool(tool: &Tool) -> Page {
 }
 
 fn described(row: &'static Row) -> Arg {
-    let arg = Arg::new(row.name).help(row.help);
-    let arg = if row.name.len() == 1 { arg.short(row.name.chars().next()) } else { arg.long(row.name) };
+    let arg = row.documented(row.help);
     if row.value_name.is_empty() { arg.action(clap::ArgAction::SetTrue) } else { arg.value_name(row.value_name) }
 }
