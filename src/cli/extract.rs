@@ -175,6 +175,8 @@ fn bundle(extracted: &Extracted) -> Result<Bundle, Error> {
         target: from.entry_id().map(|id| Target::new(&id, from.format)),
         content: Some(*kind),
         size: *size,
+        packed: from.packed.clone(),
+        source: from.source.clone(),
         range: from.range.clone(),
         recorded_target: recorded_target.clone(),
         uri: from.uri()?,
@@ -186,6 +188,7 @@ fn bundle(extracted: &Extracted) -> Result<Bundle, Error> {
         range: from.bundle_range.clone(),
         compressed: from.compressed,
         size: *size,
+        stored: entry.stored(),
         code_objects: vec![entry],
     })
 }

@@ -4,13 +4,13 @@
 //! |---|---|
 //! | `.hip_fatbin`; `.hip_fat` in COFF and PE | consecutive bundles, in a linked library at multiples of 4096 |
 //! | ELF type `SHT_LLVM_OFFLOADING`, 0x6FFF4C0B; `.llvm.offloading`; `.llvm.of` in PE | consecutive offload binaries |
+//! | `.nv_fatbin`, `__nv_relfatbin`; `.nv_fatb`, `__nv_rel` in PE | consecutive CUDA fatbins |
 //! | `__CLANG_OFFLOAD_BUNDLE__<entry ID>` | a code object of a fat object |
 //!
 //! Recognised but not read:
 //!
 //! | section | content |
 //! |---|---|
-//! | `.nv_fatbin`, `__nv_relfatbin`; `.nv_fatb`, `__nv_rel` in PE | CUDA fatbins |
 //! | `__CLANG_OFFLOAD_BUNDLE__sycl-<triple>` of linked files; `OFFLOAD_DEVICE_CODE` | SYCL device images of DPC++ |
 //! | `.tgtimg` | the locations of SYCL device images |
 //! | `.rocm_kpack_ref`; `.kpackrf` in PE | names of kpack archives with the device code of a split ROCm library |
@@ -55,7 +55,6 @@ enum Header {
     BeginsLinked(&'static str),
 }
 
-const CUDA: Holds = Holds::Unread(Unread::device_code("CUDA fatbins"));
 const SYCL: Holds = Holds::Unread(Unread::device_code("SYCL device images"));
 const KPACK: Holds = Holds::Unread(Unread::device_code("reference to kpack archives"));
 
@@ -73,10 +72,10 @@ const SECTIONS: [(Header, Holds); 15] = [
     (Header::Begins("__CLANG_OFFLOAD_BUNDLE__"), Holds::FatObject),
     (Header::Is("OFFLOAD_DEVICE_CODE"), SYCL),
     (Header::Is(".tgtimg"), SYCL),
-    (Header::Is(".nv_fatbin"), CUDA),
-    (Header::Is(".nv_fatb"), CUDA),
-    (Header::Is("__nv_relfatbin"), CUDA),
-    (Header::Is("__nv_rel"), CUDA),
+    (Header::Is(".nv_fatbin"), Holds::Containers),
+    (Header::Is(".nv_fatb"), Holds::Containers),
+    (Header::Is("__nv_relfatbin"), Holds::Containers),
+    (Header::Is("__nv_rel"), Holds::Containers),
     (Header::Is(".rocm_kpack_ref"), KPACK),
     (Header::Is(".kpackrf"), KPACK),
 ];

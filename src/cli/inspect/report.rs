@@ -67,6 +67,7 @@ fn bundle(found: &Found<'_>) -> Result<Bundle> {
         range: found.bundle.range()?,
         compressed: found.bundle.compressed,
         size: code_objects.iter().map(|entry| entry.size).fold(0, u64::saturating_add),
+        stored: code_objects.iter().map(Entry::stored).fold(0, u64::saturating_add),
         code_objects,
     })
 }
@@ -77,6 +78,8 @@ fn entry(code_object: &CodeObject<'_>, format: Format) -> Result<Entry> {
         target: code_object.entry_id().map(|id| Target::new(&id, format)),
         content: code_object.kind(),
         size: code_object.size(),
+        packed: code_object.packed().cloned(),
+        source: code_object.shown_source(),
         range: code_object.range(),
         recorded_target: code_object.recorded_target(),
         uri: code_object.uri()?,

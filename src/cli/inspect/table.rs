@@ -1,6 +1,6 @@
 //! The text report of `inspect`: a table for each place, and the totals for each GPU.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::{self, Write};
 
 use clap::ColorChoice;
@@ -230,7 +230,7 @@ fn file_text(file: &FileReport, rows: Rows, style: Style, out: &mut String) {
     for (bundles, lines) in &groups {
         line(out, &format!("  {}", style.paint("36", &heading(bundles))));
         let mut columns = vec![Column::Kind, Column::Count, Column::Size];
-        columns.extend(bundles.iter().any(|bundle| bundle.compressed.is_some()).then_some(Column::Stored));
+        columns.extend(bundles.iter().any(Bundle::is_compressed).then_some(Column::Stored));
         table(lines, scale, columns, style, out);
     }
     unread_text(file, out);
@@ -262,9 +262,8 @@ struct Sizes {
 
 impl Sizes {
     fn add(&mut self, bundle: &Bundle) {
-        let stored = if bundle.compressed.is_some() { bundle.stored() } else { bundle.size };
         self.inflated = self.inflated.saturating_add(bundle.size);
-        self.stored = self.stored.saturating_add(stored);
+        self.stored = self.stored.saturating_add(bundle.stored());
     }
 }
 
@@ -393,6 +392,7 @@ fn heading(group: &[Bundle]) -> String {
         Format::TextBundle => ("text bundle", "text bundles"),
         Format::FatObject => ("fat object", "fat objects"),
         Format::OffloadBinary => ("offload binary", "offload binaries"),
+        Format::Fatbin => ("fatbin", "fatbins"),
         Format::CodeObject => ("code object without a bundle", ""),
         _ => ("bundle", "bundles"),
     };
@@ -401,6 +401,8 @@ fn heading(group: &[Bundle]) -> String {
         let stored = group.iter().map(Bundle::stored).fold(0, u64::saturating_add);
         write!(text, ", {} in {}", recorded.method.name(), bytes(stored)).unwrap_or_default();
     }
+    let codecs: BTreeSet<&str> = group.iter().flat_map(Bundle::codecs).collect();
+    codecs.into_iter().for_each(|name| text.push_str(&format!(", {name}")));
     way(&first.place) + &text
 }
 
@@ -515,7 +517,7 @@ impl Totals {
         self.groups += groups(&file.bundles).count();
         for bundle in &file.bundles {
             self.sizes.add(bundle);
-            self.is_compressed |= bundle.compressed.is_some();
+            self.is_compressed |= bundle.is_compressed();
             bundle.code_objects.iter().for_each(|entry| self.add_code_object(bundle, entry));
         }
     }
