@@ -2,6 +2,7 @@
 //! taking one apart. Nothing here runs llvm-objcopy.
 
 use std::ffi::OsString;
+use std::fs::Metadata;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -91,11 +92,8 @@ fn find() -> Option<PathBuf> {
     let beside = std::env::current_exe().ok().map(|executable| executable.with_file_name(NAME));
     let path = std::env::var_os("PATH").unwrap_or_default();
     let in_path = std::env::split_paths(&path).map(|directory| directory.join(NAME));
-    beside.into_iter().chain(in_path).find(|candidate| is_executable(candidate))
-}
-
-fn is_executable(path: &Path) -> bool {
-    path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+    let is_executable = |metadata: Metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0;
+    beside.into_iter().chain(in_path).find(|candidate| candidate.metadata().is_ok_and(is_executable))
 }
 
 #[cfg(test)]

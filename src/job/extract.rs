@@ -403,7 +403,7 @@ impl Pending<'_> {
         let head = crate::bytes::slice(&known, 0, ContentKind::HEAD_LEN).unwrap_or(&known);
         let kind = ContentKind::of(head);
         let path = self.destination.file(&self.stem, kind);
-        if let Destination::Directory(directory) = self.destination {
+        if let (Destination::Directory(_), Some(directory)) = (self.destination, path.parent()) {
             output::create_directory(directory)?;
         }
         if !matches!(self.destination, Destination::Nowhere(_)) {

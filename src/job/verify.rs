@@ -216,7 +216,9 @@ impl Verified {
             let mut ids = Ids::default();
             found.code_objects().for_each(|code_object| ids.check(code_object, &mut fault));
         }
-        found.code_objects().filter_map(|code_object| check_readable(&code_object)).for_each(&mut fault);
+        for code_object in found.code_objects() {
+            code_object.unreadable().into_iter().for_each(|reason| fault(not_extractable(&code_object, reason)));
+        }
         overlaps(found, &mut fault);
         check_contents(found, &mut fault)?;
         match found.format {
@@ -236,11 +238,6 @@ fn inner_text(error: &Error) -> String {
         Error::Malformed { source, .. } => source.to_string(),
         error => error.to_string(),
     }
-}
-
-fn check_readable(code_object: &CodeObject<'_>) -> Option<Broken> {
-    let reason = code_object.unreadable()?;
-    Some(not_extractable(code_object, reason))
 }
 
 fn not_extractable(code_object: &CodeObject<'_>, reason: &Malformed) -> Broken {

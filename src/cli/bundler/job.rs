@@ -41,12 +41,6 @@ struct Files {
     inflate: Inflate,
 }
 
-impl Files {
-    fn is_archive(&self) -> bool {
-        matches!(self.file_type, Ok(FileType::Archive))
-    }
-}
-
 /// Plans the job for a command line.
 pub(super) fn plan(mut raw: RawArgs, environment: &Environment, console: &Console) -> Result<Job> {
     let inputs = merge("input", take(&mut raw.input), take(&mut raw.inputs), console)?;
@@ -60,7 +54,10 @@ pub(super) fn plan(mut raw: RawArgs, environment: &Environment, console: &Consol
     }
     if raw.check_input_archive {
         ensure!(raw.unbundle, "-check-input-archive cannot be used while bundling");
-        ensure!(files.is_archive(), "-check-input-archive can only be used for unbundling archives (-type=a)");
+        ensure!(
+            matches!(files.file_type, Ok(FileType::Archive)),
+            "-check-input-archive can only be used for unbundling archives (-type=a)"
+        );
     }
     ensure!(!files.outputs.is_empty(), "no output file specified!");
     ensure!(raw.targets_given, "for the --targets option: must be specified at least once!");
@@ -106,8 +103,8 @@ fn plan_unbundle(raw: &RawArgs, files: Files, console: &Console) -> Result<Job> 
 }
 
 fn plan_bundle(raw: &RawArgs, files: Files, environment: &Environment) -> Result<Job> {
-    ensure!(!files.is_archive(), "Archive files are only supported for unbundling");
     let Files { inputs, outputs, file_type, .. } = files;
+    ensure!(!matches!(file_type, Ok(FileType::Archive)), "Archive files are only supported for unbundling");
     let output = only(outputs, "only one output file supported in bundling mode")?;
     ensure!(inputs.len() == raw.targets.len(), "number of input files and targets should match in bundling mode");
     let targets = parse_targets(&raw.targets)?;
