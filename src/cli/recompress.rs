@@ -4,14 +4,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::builder::PathBufValueParser;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command};
 use offload_bundle::container::packed::Codec;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::job::{Recompress, Recompressed};
 use offload_bundle::scan::Selection;
 
 use super::console::Console;
-use super::subcommand::{Run, Subcommand};
+use super::subcommand::{Run, Subcommand, flag, path_option};
 use super::units::{bytes, count};
 use super::values::{limit_level, limit_window};
 use super::{files, patterns};
@@ -59,13 +59,9 @@ fn command() -> Command {
                 .value_parser(PathBufValueParser::new())
                 .required(true)
                 .help("File to read"),
-            Arg::new("output")
+            path_option("output", "OUT", "File to write, which may be the input; - writes to standard output")
                 .short('o')
-                .long("output")
-                .value_name("OUT")
-                .value_parser(PathBufValueParser::new())
-                .required(true)
-                .help("File to write, which may be the input; - writes to standard output"),
+                .required(true),
             Arg::new("level")
                 .long("level")
                 .value_name("N")
@@ -85,11 +81,8 @@ fn command() -> Command {
                     "Compression of code in CUDA fatbins: lz4, which every driver reads, or zstd, which needs the driver of \
                      CUDA 12.4 or later (default: the method that a fatbin uses already, or lz4)",
                 ),
-            Arg::new("none")
-                .long("none")
-                .action(ArgAction::SetTrue)
+            flag("none", "Write plain bundles")
                 .conflicts_with_all(["level", "window", "cuda-method"])
-                .help("Write plain bundles")
                 .long_help(
                     "Write plain bundles. This undoes an earlier `recompress` of plain bundles that dropped nothing: an ELF file \
                      is restored byte for byte, and so is a file of bundles that are aligned as compilers align them, to a \
@@ -98,7 +91,7 @@ fn command() -> Command {
             files::max_size(),
             pattern("keep", "Keep only host code, PTX and what matches any of the patterns"),
             pattern("drop", "Drop what matches any of the patterns"),
-            patterns::exact("Match only the exact target ID or entry ID, not all that are compatible"),
+            patterns::exact(),
         ])
 }
 
