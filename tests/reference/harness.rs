@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::rules;
 use super::view::view;
 use crate::lists::{sample, share_out};
-use crate::machine::{loud, skip};
+use crate::machine::{llvm, loud};
 
 /// The name under which both tools are called, unless a case specifies another.
 const NAME: &str = "clang-offload-bundler";
@@ -38,15 +38,11 @@ pub struct Tools {
 impl Tools {
     /// Both bundlers. If LLVM 22 is not installed, prints that and returns none.
     pub fn find(test: &str) -> Option<Self> {
-        Self::find_at(test, "OFFLOAD_REFERENCE_BUNDLER", "/usr/lib/llvm-22/bin/clang-offload-bundler")
+        Self::find_tool(test, NAME)
     }
 
-    fn find_at(test: &str, variable: &str, usual: &str) -> Option<Self> {
-        let theirs = std::env::var_os(variable).map_or_else(|| PathBuf::from(usual), PathBuf::from);
-        if !theirs.exists() {
-            skip(test, &format!("LLVM 22 is not installed ({} is not there)", theirs.display()));
-            return None;
-        }
+    fn find_tool(test: &str, name: &str) -> Option<Self> {
+        let theirs = llvm(test, &[name])?.join(name);
         Some(Self { theirs, ours: PathBuf::from(env!("CARGO_BIN_EXE_clang-offload-bundler")) })
     }
 
@@ -58,7 +54,7 @@ impl Tools {
 
     /// Both packagers, or none.
     pub fn find_packagers(test: &str) -> Option<Self> {
-        Self::find_at(test, "OFFLOAD_REFERENCE_PACKAGER", "/usr/lib/llvm-22/bin/llvm-offload-binary")
+        Self::find_tool(test, "llvm-offload-binary")
     }
 }
 
