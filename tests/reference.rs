@@ -4,6 +4,7 @@
 //! `LLVM_BIN` names another directory with tools to compare with. The intended differences are the rows of one table in
 //! `reference/rules.rs`; `OFFLOAD_SHOW_RULE` prints all differences of the row that it names.
 mod compressed;
+mod fork_server;
 pub mod formats;
 pub mod harness;
 mod names;
