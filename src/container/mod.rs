@@ -19,6 +19,7 @@ pub mod sequence;
 pub mod stream;
 pub mod text;
 
+use std::num::NonZeroU64;
 use std::ops::Range;
 
 use crate::bytes;
@@ -144,6 +145,11 @@ pub struct Member<'a> {
 pub trait Container {
     /// Whether several bundles may follow one another in a file; if not, a bundle is the whole file.
     fn repeats(&self) -> bool;
+
+    /// The alignment of each bundle after the first, in bytes from the start of the first.
+    fn alignment(&self) -> NonZeroU64 {
+        NonZeroU64::MIN
+    }
 
     /// The bundle at the start of `data`, or `None` if the data does not begin like one.
     ///

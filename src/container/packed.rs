@@ -24,6 +24,7 @@ use std::rc::Rc;
 #[cfg(feature = "zlib")]
 use flate2::read::ZlibDecoder;
 
+use super::fatbin::{ImageKind, plain_len};
 use super::stream::{Method, window_log_believed};
 use crate::bytes::len_u64;
 use crate::error::{Error, Malformed, Result, WithPath};
@@ -44,6 +45,8 @@ pub enum Codec {
     Lz4,
     /// One zstd frame.
     Zstd,
+    /// Another method, or none that can be undone: some code is stored obfuscated.
+    Unknown,
 }
 
 impl Codec {
@@ -53,17 +56,18 @@ impl Codec {
             Self::Zlib => "zlib",
             Self::Lz4 => "lz4",
             Self::Zstd => "zstd",
+            Self::Unknown => "unknown",
         }
     }
 
     /// Compresses some bytes. LZ4 has one level; that of zstd is clamped to [`Method::levels`].
     ///
     /// # Errors
-    /// [`Error::Usage`] for zlib, which no compiler writes any more, and for a method that was left out when the library
-    /// was built; [`Error::Io`] with the path `name` if the encoder fails.
+    /// [`Error::Usage`] for other methods, and for one that was left out when the library was
+    /// built; [`Error::Io`] with the path `name` if the encoder fails.
     pub(super) fn compress(self, data: &[u8], level: i32, name: &Path) -> Result<Vec<u8>> {
         match self {
-            Self::Zlib => Err(Error::Usage("code objects are not compressed with zlib one by one")),
+            Self::Zlib | Self::Unknown => Err(Error::Usage("code objects are compressed one by one with LZ4 or zstd")),
             #[cfg(feature = "lz4")]
             Self::Lz4 => {
                 let mode = lz4::block::CompressionMode::HIGHCOMPRESSION(LZ4_LEVEL);
@@ -79,12 +83,13 @@ impl Codec {
         }
     }
 
-    #[cfg_attr(all(feature = "lz4", feature = "zlib", feature = "zstd"), allow(dead_code, reason = "none is left out"))]
+    /// Why it cannot be used.
     const fn left_out(self) -> &'static str {
         match self {
             Self::Zlib => Method::Zlib.left_out(),
             Self::Lz4 => "LZ4 is missing: this program was built without the feature 'lz4' of offload_bundle",
             Self::Zstd => Method::Zstd.left_out(),
+            Self::Unknown => "its compression is not known",
         }
     }
 }
@@ -99,10 +104,21 @@ pub struct Packed {
     pub codec: Codec,
     /// The recorded size of all inflated bytes.
     pub inflated: u64,
-    /// The range of the code object in the inflated bytes.
+    /// The range of the code object in the inflated bytes. If it is padded there, its exact end is known only when it is
+    /// inflated.
     pub range: Range<u64>,
-    /// Whether a zero byte ends the inflated bytes. It does not belong to the code object.
-    pub(super) ends_in_zero: bool,
+    pub(super) end: End,
+}
+
+/// How the end of a code object is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It is recorded.
+    Exact,
+    /// It is recorded, and a zero byte follows.
+    BeforeZero,
+    /// The code object, of this kind, is padded to 8.
+    Padded(ImageKind),
 }
 
 impl Packed {
@@ -126,7 +142,25 @@ impl Packed {
     /// The code object, if `bundle` holds it and it can be inflated.
     pub(super) fn content(&self, bundle: &[u8]) -> Option<Vec<u8>> {
         let inflated = self.inflate(bundle.into()).ok()?;
-        Some(inflated.slice(self.range.start, self.len())?.bytes().to_vec())
+        Some(self.slice_of(&inflated).ok()?.bytes().to_vec())
+    }
+
+    /// The code object in the inflated bytes.
+    pub(super) fn slice_of<'i>(&self, inflated: &'i Input) -> Result<Slice<'i>> {
+        let slice = inflated.slice(self.range.start, self.len());
+        let slice = slice.ok_or(Error::Internal("a code object lies outside of what was compressed with it"))?;
+        let End::Padded(kind) = self.end else { return Ok(slice) };
+        slice.slice(0, plain_len(kind, slice.bytes())).ok_or(Error::Internal("a code object is longer than padded"))
+    }
+
+    /// Finds the exact end of a padded code object, in the bundle `data`.
+    pub(super) fn settle(&mut self, data: Slice<'_>, last: &mut LastInflated) -> Result<()> {
+        if let End::Padded(_) = self.end {
+            let inflated = last.get(data, self)?;
+            self.range.end = self.range.start.saturating_add(self.slice_of(&inflated)?.len());
+            self.end = End::Exact;
+        }
+        Ok(())
     }
 
     /// All inflated bytes. `data` is the bundle.
@@ -151,7 +185,6 @@ impl Packed {
                 decoder.window_log_max(window_log_believed(self.inflated)).with_path(stored.path())?;
                 self.inflate_stream(stored, &mut decoder, |decoder| Ok(decoder.get_mut().fill_buf()?.is_empty()))?
             }
-            #[cfg(not(all(feature = "lz4", feature = "zlib", feature = "zstd")))]
             codec => {
                 let (what, offset) = ("code object", stored.offset());
                 return Err(Error::malformed(
@@ -160,7 +193,7 @@ impl Packed {
                 ));
             }
         };
-        if self.ends_in_zero && input.bytes().last() != Some(&0) {
+        if self.end == End::BeforeZero && input.bytes().last() != Some(&0) {
             return Err(self.broken(stored, self.inflated, "it does not end in a zero byte"));
         }
         Ok(input)

@@ -256,7 +256,12 @@ impl<'a> Bundle<'a> {
                 let slice = data.slice(range.start, part.len());
                 slice.map(Content::InPlace).ok_or(Error::Internal("no such range"))
             }
-            [Part::Packed(packed)] => Ok(Content::Inflated(last.get(data, packed)?, packed.range.clone())),
+            [Part::Packed(packed)] => {
+                let inflated = last.get(data, packed)?;
+                let slice = packed.slice_of(&inflated)?;
+                let range = slice.offset()..slice.offset().saturating_add(slice.len());
+                Ok(Content::Inflated(inflated, range))
+            }
             parts => Ok(Content::Restored(set_aside(data, parts)?)),
         }
     }
@@ -313,8 +318,7 @@ fn copy_parts(data: Slice<'_>, parts: &[Part], last: &mut LastInflated, sink: &m
             }
             Part::Packed(packed) => {
                 let inflated = last.get(data, packed)?;
-                let slice = inflated.slice(packed.range.start, packed.len());
-                sink.copy(slice.ok_or(Error::Internal("no such range"))?)?;
+                sink.copy(packed.slice_of(&inflated)?)?;
             }
         }
     }
@@ -435,9 +439,24 @@ impl<'a> Bundles<'a> {
         let offset = data.offset();
         let contents = self.container.read(data.bytes(), data.len(), offset).with_path(data.path())?;
         let Some(Contents { mut entries, len, faults }) = contents else { return Ok(None) };
+        let misplaced = (position % self.container.alignment() != 0).then(|| {
+            let (what, expected) = ("distance of a fatbin from the first", "a multiple of 8");
+            Malformed::Value { what, found: position, offset, expected }
+        });
         let error = |malformed| Error::malformed(data.path(), malformed);
-        self.faults.extend(faults.into_iter().map(error));
+        self.faults.extend(misplaced.into_iter().chain(faults).map(error));
         entries.iter_mut().for_each(|entry| entry.limit(self.limits, offset));
+        if self.inflate == Inflate::Whole {
+            let mut last = LastInflated::default();
+            for part in entries.iter_mut().flat_map(|entry| &mut entry.parts) {
+                // A code object that cannot be inflated is a fault when it is read.
+                if let Part::Packed(packed) = part
+                    && let Err(error @ (Error::Io { .. } | Error::Temporary { .. })) = packed.settle(data, &mut last)
+                {
+                    return Err(error);
+                }
+            }
+        }
         if let Some(end) = position.checked_add(len).filter(|_| len > 0) {
             self.next = Next::At(end);
         }

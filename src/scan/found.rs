@@ -330,6 +330,7 @@ impl<'f> CodeObject<'f> {
             _ if self.size() == 0 => return Some(ContentKind::Empty),
             Some(ImageKind::Ptx) => return Some(ContentKind::Ptx),
             Some(ImageKind::Cubin) => return Some(ContentKind::Cubin),
+            Some(ImageKind::LtoIr) => return Some(ContentKind::LtoIr),
             _ => {}
         }
         self.bundle.head(self.index, ContentKind::HEAD_LEN).map(ContentKind::of)

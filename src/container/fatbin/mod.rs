@@ -13,7 +13,7 @@
 //!
 //! | offset | width | meaning |
 //! |---|---|---|
-//! | 0 | 2 | kind: 1 PTX; 2 and 16 ELF (cubin); 256 several code objects compressed together |
+//! | 0 | 2 | kind: 1 PTX; 2 and 16 ELF (cubin); 8 intermediate code (LTO-IR); 256 several code objects compressed together |
 //! | 2 | 2 | 0x0101 |
 //! | 4 | 4 | length of this header with its strings |
 //! | 8 | 8 | length of the code object as stored, padded with zeros to 8 |
@@ -30,7 +30,8 @@
 //!
 //! An entry of kind 256 has at offset 64 the number of its records and their length, of 4 bytes each, and then the
 //! records: headers of entries, with the offset of the code object in the inflated bytes at 4, and its length at 8. The
-//! number at 68 is the length of the records with the two numbers.
+//! number at 68 is the length of the records with the two numbers. These code objects are padded to 8 in the inflated
+//! bytes.
 //!
 //! Sources: `fatbinary`, `ptxas` and `cuobjdump` of CUDA 12.9 and 13.5, observed. NVIDIA does not document the format.
 //!
@@ -44,10 +45,11 @@ mod rewrite;
 mod tests;
 mod wrapper;
 
+use std::num::NonZeroU64;
 use std::ops::Range;
 
 use super::limits::Room;
-use super::packed::Codec;
+use super::packed::{Codec, End};
 use super::stream::Compressed;
 use super::{Container, Contents, Entry, Limits, Member, Packed, Part};
 use crate::bytes::{Cursor, len_u64, slice};
@@ -78,6 +80,8 @@ const FLAG_64_BIT: u64 = 0x1;
 const FLAG_ZLIB: u64 = 0x1000;
 const FLAG_LZ4: u64 = 0x2000;
 const FLAG_ZSTD: u64 = 0x8000;
+/// The code object is obfuscated.
+const FLAG_OBFUSCATED: u64 = 0x1_0000;
 /// `cuobjdump` calls the code object compressed, but does not inflate it.
 const FLAG_UNKNOWN_METHOD: u64 = 0x4000;
 /// The code object is for one architecture, or for its family, as the suffixes `a` and `f` tell.
@@ -92,6 +96,8 @@ pub enum ImageKind {
     Ptx,
     /// An ELF file for one SM architecture.
     Cubin,
+    /// Intermediate code for optimisation when linking.
+    LtoIr,
     /// A form of this number, which is not known.
     Other(u16),
 }
@@ -112,6 +118,7 @@ pub struct Image {
     /// | 0x2 | debugging information |
     /// | 0x10, 0x20, 0x40 | host Linux, macOS, Windows |
     /// | 0x1000, 0x2000, 0x8000 | zlib, LZ4, zstd |
+    /// | 0x10000 | obfuscated |
     /// | 0x100000, 0x200000 | architecture-specific (suffix `a`), family-specific (suffix `f`) |
     /// | 0x1000000 | a cubin for sm_100 or later |
     pub flags: u64,
@@ -122,9 +129,15 @@ pub struct Image {
 }
 
 impl Image {
-    /// The architecture as `nvcc` spells it: `sm_90a`, or `compute_90` for PTX.
+    /// The architecture as `nvcc` spells it: `sm_90a`, `compute_90` for PTX, `lto_90` for intermediate code. For a form
+    /// that is not known, its number replaces `sm`: `kind32_90`.
     pub fn architecture(&self) -> String {
-        let prefix = if self.kind == ImageKind::Ptx { "compute" } else { "sm" };
+        let prefix = match self.kind {
+            ImageKind::Ptx => "compute".to_owned(),
+            ImageKind::Cubin => "sm".to_owned(),
+            ImageKind::LtoIr => "lto".to_owned(),
+            ImageKind::Other(number) => format!("kind{number}"),
+        };
         let suffix = match (self.flags & FLAG_ARCHITECTURE, self.flags & FLAG_FAMILY) {
             (0, 0) => "",
             (0, _) => "f",
@@ -146,6 +159,10 @@ pub struct Fatbin;
 impl Container for Fatbin {
     fn repeats(&self) -> bool {
         true
+    }
+
+    fn alignment(&self) -> NonZeroU64 {
+        NonZeroU64::new(PADDING).unwrap_or(NonZeroU64::MIN)
     }
 
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
@@ -222,45 +239,52 @@ impl Reader<'_> {
 
     fn entry(&mut self, record: &Record<'_>) -> Result<(), Malformed> {
         let image = record.image()?;
-        let ends_in_zero = image.kind == ImageKind::Ptx;
         let part = match (record.stored()?, image.codec) {
             (stored, Some(codec)) => {
-                let inflated = record.inflated;
-                let end = inflated.saturating_sub(u64::from(ends_in_zero));
-                Part::Packed(Packed { stored, codec, inflated, range: 0..end, ends_in_zero })
+                // Nothing may be recorded of what is not known.
+                let is_unknown = codec == Codec::Unknown && record.inflated == 0;
+                let inflated = if is_unknown { record.stored_len } else { record.inflated };
+                let (end, len) = match image.kind {
+                    ImageKind::Ptx => (End::BeforeZero, inflated.saturating_sub(1)),
+                    _ => (End::Exact, inflated),
+                };
+                Part::Packed(Packed { stored, codec, inflated, range: 0..len, end })
             }
-            (stored, None) => {
-                let payload = slice(self.data, stored.start, stored.end.saturating_sub(stored.start));
-                let len = plain_len(image.kind, payload.unwrap_or_default());
-                Part::Range(stored.start..stored.start.saturating_add(len))
-            }
+            (stored, None) => self.plain(image.kind, stored.start, stored.end.saturating_sub(stored.start)),
         };
         self.push(record, image, part)
     }
 
     /// Reads an entry of several code objects that are compressed together.
     fn concatenated(&mut self, record: &Record<'_>, parts: &[Record<'_>]) -> Result<(), Malformed> {
-        let (stored, codec) = (record.stored()?, record.codec()?);
+        let (stored, codec) = (record.stored()?, record.codec());
+        let inflated = if codec.is_some() { record.inflated } else { stored.end.saturating_sub(stored.start) };
         for part in parts {
-            let (start, len) = (part.offset_in_whole(), part.stored_len);
-            let whole = if codec.is_some() { record.inflated } else { stored.end.saturating_sub(stored.start) };
-            let end = start.checked_add(len).filter(|&end| end <= whole).ok_or_else(|| Malformed::Truncated {
-                what: "a code object that is compressed with others".to_owned(),
-                offset: start,
-                needed: len,
-                end: whole,
+            let (start, needed) = (part.offset_in_whole(), part.stored_len);
+            let range = start..start.checked_add(needed).filter(|&end| end <= inflated).ok_or_else(|| {
+                let what = "a code object that is compressed with others".to_owned();
+                Malformed::Truncated { what, offset: start, needed, end: inflated }
             })?;
             let image = Image { codec, ..part.image()? };
             let content = match codec {
-                Some(codec) => {
-                    let (stored, inflated) = (stored.clone(), record.inflated);
-                    Part::Packed(Packed { stored, codec, inflated, range: start..end, ends_in_zero: false })
-                }
-                None => Part::Range(stored.start.saturating_add(start)..stored.start.saturating_add(end)),
+                Some(codec) => Part::Packed(Packed {
+                    stored: stored.clone(),
+                    codec,
+                    inflated,
+                    range,
+                    end: End::Padded(image.kind),
+                }),
+                None => self.plain(image.kind, stored.start.saturating_add(start), needed),
             };
             self.push(part, image, content)?;
         }
         Ok(())
+    }
+
+    /// A plain code object that is padded to `padded_len` bytes.
+    fn plain(&self, kind: ImageKind, start: u64, padded_len: u64) -> Part {
+        let len = plain_len(kind, slice(self.data, start, padded_len).unwrap_or_default());
+        Part::Range(start..start.saturating_add(len))
     }
 
     fn push(&mut self, record: &Record<'_>, image: Image, part: Part) -> Result<(), Malformed> {
@@ -272,14 +296,14 @@ impl Reader<'_> {
 }
 
 /// The length of a plain code object that is padded with zeros to 8, in bytes.
-fn plain_len(kind: ImageKind, padded: &[u8]) -> u64 {
+pub(super) fn plain_len(kind: ImageKind, padded: &[u8]) -> u64 {
     let len = len_u64(padded);
     let zeros = padded.iter().rev().take(8).take_while(|&&byte| byte == 0).count();
     let least = len.saturating_sub(u64::try_from(zeros).unwrap_or_default());
     match kind {
         ImageKind::Ptx => least,
         ImageKind::Cubin => elf_len(padded).filter(|end| (least..=len).contains(end)).unwrap_or(len),
-        ImageKind::Other(_) => len,
+        ImageKind::LtoIr | ImageKind::Other(_) => len,
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::{FLAG_LZ4, FLAG_UNKNOWN_METHOD, FLAG_ZLIB, FLAG_ZSTD, Image, ImageKind, PADDING};
+use super::{FLAG_LZ4, FLAG_OBFUSCATED, FLAG_UNKNOWN_METHOD, FLAG_ZLIB, FLAG_ZSTD, Image, ImageKind, PADDING};
 use crate::bytes::{Cursor, len_u64, slice};
 use crate::container::packed::Codec;
 use crate::error::Malformed;
@@ -17,6 +17,7 @@ pub(super) const RECORDS_AT: u64 = 72;
 /// Kinds of entries. Cubins of kind 16 are for a later GPU to finish.
 const PTX: u16 = 1;
 const CUBINS: [u16; 2] = [2, 16];
+const LTO_IR: u16 = 8;
 const CONCATENATED: u16 = 256;
 
 /// A header.
@@ -158,10 +159,11 @@ impl<'a> Record<'a> {
     /// The additional data of the code object.
     ///
     /// # Errors
-    /// Those of [`codec`](Self::codec), and an identifier outside the header.
+    /// [`Malformed::Truncated`] if the identifier is outside the header.
     pub(super) fn image(&self) -> Result<Image, Malformed> {
         let kind = match self.kind {
             PTX => ImageKind::Ptx,
+            LTO_IR => ImageKind::LtoIr,
             kind if CUBINS.contains(&kind) => ImageKind::Cubin,
             other => ImageKind::Other(other),
         };
@@ -169,34 +171,34 @@ impl<'a> Record<'a> {
         let source = slice(self.header, start.into(), len.into());
         let source = source.filter(|_| start > 0 || len == 0);
         let source = source.ok_or_else(|| self.outside("the identifier", start.into(), len.into()))?.to_vec();
-        Ok(Image { kind, sm: self.sm, flags: self.flags, source, codec: self.codec()? })
+        Ok(Image { kind, sm: self.sm, flags: self.flags, source, codec: self.codec() })
     }
 
     /// The compression of the code object.
-    ///
-    /// # Errors
-    /// [`Malformed::Method`] for a method that is not known.
-    pub(super) fn codec(&self) -> Result<Option<Codec>, Malformed> {
+    pub(super) fn codec(&self) -> Option<Codec> {
         // With several flags, the runtime takes the first of these.
-        let known = [(FLAG_ZLIB, Codec::Zlib), (FLAG_LZ4, Codec::Lz4), (FLAG_ZSTD, Codec::Zstd)];
-        let codec = known.into_iter().find(|(flag, _)| self.flags & flag != 0).map(|(_, codec)| codec);
-        if codec.is_none() && self.flags & FLAG_UNKNOWN_METHOD != 0 {
-            let (what, reason) = ("fatbin entry", "its method of compression is not known");
-            return Err(Malformed::Method { what, offset: self.base, reason });
-        }
-        Ok(codec)
+        let known = [
+            (FLAG_OBFUSCATED, Codec::Unknown),
+            (FLAG_ZLIB, Codec::Zlib),
+            (FLAG_LZ4, Codec::Lz4),
+            (FLAG_ZSTD, Codec::Zstd),
+            (FLAG_UNKNOWN_METHOD, Codec::Unknown),
+        ];
+        known.into_iter().find(|(flag, _)| self.flags & flag != 0).map(|(_, codec)| codec)
     }
 
     /// The range of the code object as stored: without padding if it is compressed.
     ///
     /// # Errors
-    /// Those of [`codec`](Self::codec), and a length that exceeds the padded one.
+    /// [`Malformed::Value`] for a length that exceeds the padded one.
     pub(super) fn stored(&self) -> Result<Range<u64>, Malformed> {
         let Range { start, end } = self.payload;
-        if self.codec()?.is_none() {
-            return Ok(start..end);
-        }
         let len = u64::from(self.exact_len);
+        match self.codec() {
+            None => return Ok(start..end),
+            Some(Codec::Unknown) if len == 0 => return Ok(start..end),
+            Some(_) => {}
+        }
         if len == 0 || len > self.stored_len {
             let (what, offset) = ("length of a compressed code object", self.base.saturating_add(16));
             let expected = "at least 1 and no more than its length with padding";

@@ -8,7 +8,7 @@ use super::record::{FIXED_LEN, RECORDS_AT, Record};
 use super::{FLAG_ATTRIBUTES, FLAG_LZ4, FLAG_ZLIB, FLAG_ZSTD, ImageKind, PADDING, entries_range, plain_len};
 use crate::bytes::{len_u64, slice};
 use crate::container::Packed;
-use crate::container::packed::{Codec, LastInflated};
+use crate::container::packed::{Codec, End, LastInflated};
 use crate::error::{Error, Result, WithPath};
 use crate::io::input::{Input, Slice};
 use crate::io::piece::{Piece, TOO_LONG, total_len};
@@ -59,7 +59,7 @@ pub(crate) fn rewrite<'a>(data: Slice<'a>, keeps: impl Fn(usize) -> bool, packin
 /// The method of compression and the level; none if code objects are written plain.
 fn target(records: &[Record<'_>], packing: Packing) -> Option<(Codec, i32)> {
     let Packing::Smallest { codec, level } = packing else { return None };
-    let uses_zstd = || records.iter().any(|record| matches!(record.codec(), Ok(Some(Codec::Zstd))));
+    let uses_zstd = || records.iter().any(|record| record.codec() == Some(Codec::Zstd));
     Some((codec.unwrap_or_else(|| if uses_zstd() { Codec::Zstd } else { Codec::Lz4 }), level))
 }
 
@@ -87,7 +87,10 @@ impl<'a> Writer<'a> {
     /// The pieces of an entry with one code object.
     fn entry(&self, record: &Record<'a>) -> Result<Vec<Piece<'a>>> {
         let as_it_was = vec![Piece::Input(self.at(record.range())?)];
-        let codec = record.codec().with_path(self.data.path())?;
+        let codec = record.codec();
+        if codec == Some(Codec::Unknown) {
+            return Ok(as_it_was);
+        }
         let Some((target, level)) = self.target.filter(|_| !needs_attributes(record)) else {
             return match codec {
                 Some(_) if !record.is_ptx() => plain(record.header, self.content(record)?.bytes()),
@@ -106,6 +109,11 @@ impl<'a> Writer<'a> {
 
     /// The pieces of an entry with several code objects, of which some are kept.
     fn concatenated(&self, record: &Record<'a>, parts: &[Record<'a>], kept: &[bool]) -> Result<Vec<Piece<'a>>> {
+        let is_ptx = parts.iter().all(Record::is_ptx);
+        let stays = record.codec() == Some(Codec::Unknown) || (is_ptx && self.target.is_none());
+        if stays && !kept.contains(&false) {
+            return Ok(vec![Piece::Input(self.at(record.range())?)]);
+        }
         let content = self.content(record)?;
         let kept_parts = parts.iter().zip(kept).filter(|(_, kept)| **kept).map(|(part, _)| part);
         let bytes_of = |part: &Record<'a>| {
@@ -132,7 +140,7 @@ impl<'a> Writer<'a> {
         headers.iter().for_each(|part| header.extend(part));
         let packed = target.compress(&whole, level, self.data.path())?;
         let mut forms = vec![entry(&header, &packed, Some((target, len_u64(&whole))))?];
-        if !kept.contains(&false) && may_stay(record.codec().with_path(self.data.path())?, target) {
+        if !kept.contains(&false) && may_stay(record.codec(), target) {
             forms.insert(0, vec![Piece::Input(self.at(record.range())?)]);
         }
         smallest(forms)
@@ -148,7 +156,7 @@ impl<'a> Writer<'a> {
             return self.at(stored.start..stored.start.saturating_add(len)).map(Content::InPlace);
         };
         let inflated = record.inflated;
-        let packed = Packed { stored, codec, inflated, range: 0..inflated, ends_in_zero: false };
+        let packed = Packed { stored, codec, inflated, range: 0..inflated, end: End::Exact };
         Ok(Content::Inflated(LastInflated::default().get(self.data, &packed)?))
     }
 
@@ -187,7 +195,7 @@ fn entry<'p>(header: &[u8], bytes: &[u8], compressed: Option<(Codec, u64)>) -> R
     let flags = slice(&header, 40, 8).and_then(|flags| flags.first_chunk()).copied().map(u64::from_le_bytes);
     let flags = flags.ok_or(Error::Internal("the header of a fatbin entry is too short"))?;
     let flag = match compressed {
-        None => 0,
+        None | Some((Codec::Unknown, _)) => 0,
         Some((Codec::Zlib, _)) => FLAG_ZLIB,
         Some((Codec::Lz4, _)) => FLAG_LZ4,
         Some((Codec::Zstd, _)) => FLAG_ZSTD,

@@ -82,8 +82,9 @@ fn entry(code: &Code) -> Vec<u8> {
 fn concatenated(parts: &[Code]) -> Vec<u8> {
     let (mut whole, mut records) = (Vec::new(), Vec::new());
     for part in parts {
-        records.extend(header(part, Some(u32::try_from(whole.len()).unwrap()), part.content.len(), 0, 0));
-        whole.extend(&part.content);
+        let content = padded(part.content.clone());
+        records.extend(header(part, Some(u32::try_from(whole.len()).unwrap()), content.len(), 0, 0));
+        whole.extend(content);
     }
     let packed = zstd(&whole);
     let (exact, outer) = (packed.len(), code(256, 0, FLAG_ZSTD, &[]));
@@ -112,7 +113,9 @@ fn sample() -> Vec<u8> {
         entry(&code(2, 100, FLAG_FAMILY | FLAG_LZ4, &cubin(100, 700))),
         entry(&code(16, 120, FLAG_ZLIB, &cubin(120, 3))),
         concatenated(&[large(75), large(86), large(89)]),
-        entry(&code(8, 90, 0, b"of no known kind")),
+        entry(&code(8, 90, 0, b"\xedCN\x7flto ir")),
+        concatenated(&[code(1, 86, 0, PTX), code(1, 120, FLAG_FAMILY, PTX)]),
+        entry(&code(32, 90, 0, b"of no known kind")),
     ])
 }
 
@@ -127,7 +130,7 @@ fn read(data: &[u8]) -> (Vec<(String, String, Vec<u8>)>, Vec<String>) {
                     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                     match bundle.bytes(index) {
                         Ok(bytes) => {
-                            assert_eq!(len_u64(&bytes), entry.size());
+                            assert!(entry.size() - len_u64(&bytes) < 8);
                             let source = text(&entry.cuda.as_ref().unwrap().source);
                             found.push((text(&entry.id), source, bytes.into_owned()));
                         }
@@ -162,7 +165,10 @@ fn every_form_is_read() {
         "sm_75 a.cu",
         "sm_86 a.cu",
         "sm_89 a.cu",
-        "sm_90 ",
+        "lto_90 ",
+        "compute_86 ",
+        "compute_120f ",
+        "kind32_90 ",
     ];
     let expected: Vec<_> = names.iter().map(|name| format!("cuda-nvptx64-nvidia-cuda--{name}")).collect();
     assert_eq!(ids, [&expected[..], &expected].concat());
@@ -183,7 +189,7 @@ fn what_is_rewritten_holds_the_same_code() {
         Packing::Plain,
     ];
     for packing in packings {
-        for kept in 0_u32..512 {
+        for kept in (0_u32..4096).step_by(7) {
             let keeps = |index: usize| kept & (1 << index) != 0;
             let out = rewritten(&data, keeps, packing);
             let (found, errors) = read(&out);
@@ -218,14 +224,14 @@ fn a_fault_leaves_the_rest_readable() {
     let mut longer = good.clone();
     longer[8] = 0xff;
     for (broken, error) in [
-        (&unknown, "its method of compression is not known"),
+        (&unknown, "its compression is not known"),
         (&source, "the identifier of a fatbin entry needs 200 bytes"),
         (&longer, "the code object of a fatbin entry needs 255 bytes"),
     ] {
         let (found, errors) = read(&[fatbin(&[good.clone(), broken.clone()]), fatbin(&[good.clone()])].concat());
         assert_eq!((found.len(), errors.len()), (2, 1), "{errors:?}");
         assert!(errors[0].contains(error), "{errors:?}");
-        if broken != &longer {
+        if broken == &source {
             assert_eq!(read(&fatbin(&[broken.clone(), good.clone()])).0.len(), 1, "{error}");
         }
     }
