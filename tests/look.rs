@@ -20,7 +20,7 @@ use crate::reference::harness;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::machine::skip;
+use crate::machine::{self, skip};
 use crate::reference::harness::{Case, Outcome};
 use serde_json::Value;
 
@@ -30,17 +30,9 @@ const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
 const GFX90A: &str = "hip-amdgcn-amd-amdhsa--gfx90a";
 
-/// The directory of LLVM 22's programs.
-const LLVM: &str = "/usr/lib/llvm-22/bin";
-
 /// A program of LLVM 22. If it is not installed, prints that and returns none.
 pub fn llvm(test: &str, program: &str) -> Option<PathBuf> {
-    let path = Path::new(LLVM).join(program);
-    if !path.exists() {
-        skip(test, &format!("{} is not there", path.display()));
-        return None;
-    }
-    Some(path)
+    Some(machine::llvm(test, &[program])?.join(program))
 }
 
 /// Runs a program, which must succeed.
