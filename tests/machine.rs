@@ -21,10 +21,13 @@ pub fn llvm(test: &str, needed: &[&str]) -> Option<PathBuf> {
 
 /// Prints that a test was skipped. This is a failure if `OFFLOAD_REQUIRE_LLVM=1` requires all tests.
 pub fn skip(test: &str, why: &str) {
-    assert!(
-        std::env::var_os("OFFLOAD_REQUIRE_LLVM").is_none_or(|value| value != "1"),
-        "{test}: {why}, and OFFLOAD_REQUIRE_LLVM=1 is set"
-    );
+    skip_unless("OFFLOAD_REQUIRE_LLVM", test, why);
+}
+
+/// Prints that a test was skipped. This is a failure if the variable is 1.
+pub fn skip_unless(variable: &str, test: &str, why: &str) {
+    let required = std::env::var_os(variable).is_some_and(|value| value == "1");
+    assert!(!required, "{test}: {why}, and {variable}=1 is set");
     loud(&format!("SKIPPED: {why}: {test}"));
 }
 

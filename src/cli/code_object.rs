@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use offload_bundle::container::stream::Recorded;
+use offload_bundle::container::{Packed, fatbin};
 use offload_bundle::display::printable;
 use offload_bundle::id::{EntryId, OffloadKind};
 use offload_bundle::job::NotRead;
@@ -43,6 +44,7 @@ pub(super) struct CodeObject<'r> {
     bundle_size: u64,
     offset: Option<u64>,
     size: u64,
+    stored_size: Option<u64>,
     compressed: Option<Compressed>,
     inflated_offset: Option<u64>,
     entry_id: &'r str,
@@ -51,6 +53,7 @@ pub(super) struct CodeObject<'r> {
     target_id: Option<&'r str>,
     recorded_target_id: Option<&'r str>,
     image_kind: Option<&'static str>,
+    source: Option<&'r str>,
     uri: Option<&'r str>,
 }
 
@@ -79,6 +82,9 @@ pub(super) struct Entry<'r> {
     pub(super) content: Option<ContentKind>,
     /// The inflated size in bytes.
     pub(super) size: u64,
+    /// The compressed form, if the code object is compressed on its own.
+    pub(super) packed: Option<&'r Packed>,
+    pub(super) source: Option<&'r str>,
     /// The byte range: in the inflated bundle if that is compressed, otherwise relative to the origin of the place.
     pub(super) range: Option<&'r Range<u64>>,
     pub(super) recorded_target: Option<&'r str>,
@@ -109,6 +115,11 @@ impl<'r> CodeObject<'r> {
     pub(super) fn new(bundle: &InBundle<'r>, entry: &Entry<'r>) -> Self {
         let in_file = matches!(bundle.place.origin(), Origin::File(_));
         let start = entry.range.map(|range| range.start);
+        let compressed = match (bundle.compressed, entry.packed) {
+            (Some(recorded), _) => Some(Compressed::new(recorded.method.name(), recorded.version, recorded.inflated)),
+            (None, Some(packed)) => Some(Compressed::new(packed.codec.name(), fatbin::VERSION, packed.inflated)),
+            (None, None) => None,
+        };
         Self {
             path: bundle.place.file().to_string_lossy().into_owned(),
             member: bundle.place.member(),
@@ -119,19 +130,26 @@ impl<'r> CodeObject<'r> {
             bundle_size: bundle.range.end.saturating_sub(bundle.range.start),
             offset: start.filter(|_| in_file && bundle.compressed.is_none()),
             size: entry.size,
-            compressed: bundle.compressed.map(|recorded| Compressed {
-                method: recorded.method.name(),
-                format_version: recorded.version,
-                inflated_size: recorded.inflated,
-            }),
-            inflated_offset: start.filter(|_| bundle.compressed.is_some()),
+            stored_size: (bundle.compressed.is_none()).then(|| entry.packed.map_or(entry.size, Packed::stored_len)),
+            compressed,
+            inflated_offset: match entry.packed {
+                Some(packed) => Some(packed.range.start),
+                None => start.filter(|_| bundle.compressed.is_some()),
+            },
             entry_id: entry.id,
             kind: entry.target.and_then(|target| target.kind).map(OffloadKind::name),
             triple: entry.target.map(|target| target.triple.as_str()),
             target_id: entry.target.map(|target| target.target_id.as_str()).filter(|target_id| !target_id.is_empty()),
             recorded_target_id: entry.recorded_target,
             image_kind: entry.content.map(ContentKind::name),
+            source: entry.source,
             uri: entry.uri,
         }
+    }
+}
+
+impl Compressed {
+    fn new(method: &'static str, format_version: u32, inflated_size: u64) -> Self {
+        Self { method, format_version, inflated_size }
     }
 }

@@ -188,13 +188,15 @@ fn write_report(extracted: &[Extracted], problems: &[String], out: &mut dyn Writ
 }
 
 fn written<'r>(extracted: &'r Extracted, texts: &'r Texts) -> Written<'r> {
-    let Provenance { place, format, bundle, bundle_range, compressed, range, .. } = &extracted.from;
+    let Provenance { place, format, bundle, bundle_range, compressed, range, packed, source, .. } = &extracted.from;
     let bundle = InBundle { place, format: *format, index: *bundle, range: bundle_range, compressed: *compressed };
     let entry = Entry {
         id: &texts.id,
         target: texts.target.as_ref(),
         content: Some(extracted.kind),
         size: extracted.size,
+        packed: packed.as_ref(),
+        source: source.as_deref(),
         range: range.as_ref(),
         recorded_target: extracted.recorded_target.as_deref(),
         uri: texts.uri.as_deref(),

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::builder::PathBufValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use offload_bundle::container::packed::Codec;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::job::{Recompress, Recompressed};
 use offload_bundle::scan::Selection;
@@ -73,10 +74,18 @@ fn command() -> Command {
                 .value_name("LOG")
                 .value_parser(window)
                 .help("Largest zstd window as a power of two, 10 to 31"),
+            Arg::new("cuda-method")
+                .long("cuda-method")
+                .value_name("METHOD")
+                .value_parser(["lz4", "zstd"])
+                .help(
+                    "Compression of code in CUDA fatbins: lz4, which every driver reads, or zstd, which needs the driver of \
+                     CUDA 12.4 or later (default: the method that a fatbin uses already, or lz4)",
+                ),
             Arg::new("none")
                 .long("none")
                 .action(ArgAction::SetTrue)
-                .conflicts_with_all(["level", "window"])
+                .conflicts_with_all(["level", "window", "cuda-method"])
                 .help("Write plain bundles")
                 .long_help(
                     "Write plain bundles. This undoes an earlier `recompress` of plain bundles that dropped nothing: an ELF file \
@@ -101,6 +110,10 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     recompress.compression = compression(matches);
     recompress.keep = selection(matches, "keep");
     recompress.drop = selection(matches, "drop");
+    recompress.fatbin_codec = matches.get_one::<String>("cuda-method").map(|method| match method.as_str() {
+        "zstd" => Codec::Zstd,
+        _ => Codec::Lz4,
+    });
     recompress.limits = files::limits(matches);
     let result = recompress.run(&mut |event| console.event(event))?;
     console.end_progress();

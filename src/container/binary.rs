@@ -71,7 +71,7 @@ impl Container for Binary {
             len = len.max(range.end);
         }
         let entries = entries.into_iter().map(|(id, range)| Entry::at(id, range)).collect();
-        Ok(Some(Contents { entries, len }))
+        Ok(Some(Contents::new(entries, len)))
     }
 
     fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {

@@ -28,10 +28,13 @@ const NAME_MAX: usize = 240;
 /// The maximum length of an entry ID in such a name, in bytes. The IDs that compilers write are shorter.
 const ID_MAX: usize = 96;
 
+/// The maximum length of the name of a source file in such a name, in bytes.
+const SOURCE_MAX: usize = 64;
+
 /// Extracts the code objects of some files that match a selection, each into a separate file.
 ///
 /// The name of such a file consists of the [input's name](Source::name), the names of the enclosing members if there
-/// are any, the number of the bundle at its place, the entry ID, and an extension for the kind of content. It contains
+/// are any, the number of the bundle at its place, the name of the source file if it is recorded, the entry ID, and an extension for the kind of content. It contains
 /// only letters, digits and `+-._=`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -378,7 +381,11 @@ impl Names {
 fn name_of(input: &Path, from: &Provenance) -> String {
     let end = |text: &str, most: usize| text.get(text.len().saturating_sub(most)..).unwrap_or_default().to_owned();
     let id = plain(&from.id);
-    let rest = format!("{}-{}", from.bundle, id.get(..ID_MAX.min(id.len())).unwrap_or_default());
+    let id = id.get(..ID_MAX.min(id.len())).unwrap_or_default();
+    let rest = match &from.source {
+        Some(source) => format!("{}-{}-{id}", from.bundle, end(&plain(source.as_bytes()), SOURCE_MAX)),
+        None => format!("{}-{id}", from.bundle),
+    };
     let room = NAME_MAX.saturating_sub(rest.len()).saturating_sub(2);
     let members = from.place.member().map(|member| plain(member.as_bytes()));
     let members_len = members.as_ref().map_or(0, String::len);

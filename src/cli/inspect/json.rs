@@ -59,6 +59,8 @@ fn code_object<'r>(bundle: &'r BundleRow, row: &'r Row) -> CodeObject<'r> {
         target: row.target.as_ref(),
         content: row.content,
         size: row.size,
+        packed: row.packed.as_ref(),
+        source: row.source.as_deref(),
         range: row.range.as_ref(),
         recorded_target: row.recorded_target.as_deref(),
         uri: row.uri.as_deref(),

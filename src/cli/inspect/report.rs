@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use offload_bundle::Result;
-use offload_bundle::container::Limits;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::Recorded;
+use offload_bundle::container::{Limits, Packed};
 use offload_bundle::id::OffloadKind;
 use offload_bundle::job::NotRead;
 use offload_bundle::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Place, Scan};
@@ -40,6 +40,8 @@ pub(super) struct BundleRow {
     pub(super) code_objects: Vec<Row>,
     /// The inflated size of all code objects, in bytes.
     size: u64,
+    /// The stored size of all code objects, in bytes, if the bundle is not compressed as a whole.
+    stored: u64,
 }
 
 /// A code object.
@@ -52,6 +54,10 @@ pub(super) struct Row {
     pub(super) content: Option<ContentKind>,
     /// Its inflated size in bytes.
     pub(super) size: u64,
+    /// Its compressed form, if it is compressed on its own in its bundle.
+    pub(super) packed: Option<Packed>,
+    /// The name of its source file, safe to print on a terminal, if that is recorded.
+    pub(super) source: Option<String>,
     /// Its byte range: in the inflated bundle if that is compressed, otherwise relative to the origin of the place.
     pub(super) range: Option<Range<u64>>,
     pub(super) uri: Option<String>,
@@ -104,13 +110,14 @@ impl BundleRow {
             range: bundle.range()?,
             compressed: bundle.compressed,
             size: code_objects.iter().map(|row| row.size).fold(0, u64::saturating_add),
+            stored: code_objects.iter().map(Row::stored).fold(0, u64::saturating_add),
             code_objects,
         })
     }
 
-    /// The stored size of the bundle, in bytes.
+    /// The stored size of all code objects, in bytes. In a compressed bundle it includes the header.
     pub(super) fn stored(&self) -> u64 {
-        self.range.end.saturating_sub(self.range.start)
+        if self.compressed.is_some() { self.range.end.saturating_sub(self.range.start) } else { self.stored }
     }
 
     /// The inflated size of all code objects, in bytes.
@@ -118,10 +125,20 @@ impl BundleRow {
         self.size
     }
 
+    /// Whether the bundle, or a code object in it, is compressed.
+    pub(super) fn is_compressed(&self) -> bool {
+        self.compressed.is_some() || self.codecs().next().is_some()
+    }
+
+    /// The methods by which code objects are compressed on their own.
+    pub(super) fn codecs(&self) -> impl Iterator<Item = &'static str> {
+        self.code_objects.iter().filter_map(|row| Some(row.packed.as_ref()?.codec.name()))
+    }
+
     /// The stored size of a code object, in bytes: in a compressed bundle, its share of the compressed size.
     pub(super) fn share(&self, row: &Row) -> u64 {
         if self.compressed.is_none() {
-            return row.size;
+            return row.stored();
         }
         let part = u128::from(self.stored()).saturating_mul(row.size.into());
         u64::try_from(part.checked_div(self.size().into()).unwrap_or(0)).unwrap_or(u64::MAX)
@@ -135,10 +152,17 @@ impl Row {
             target: code_object.entry_id().map(|id| Target::new(&id, format)),
             content: code_object.kind(),
             size: code_object.size(),
+            packed: code_object.packed().cloned(),
+            source: code_object.shown_source(),
             range: code_object.range(),
             uri: code_object.uri()?,
             recorded_target: code_object.recorded_target(),
         })
+    }
+
+    /// Its stored size in bytes, in a bundle that is not compressed.
+    fn stored(&self) -> u64 {
+        self.packed.as_ref().map_or(self.size, Packed::stored_len)
     }
 
     /// The target of the code object in one word: the target ID, or else `host`, the triple or the whole ID.

@@ -1,6 +1,6 @@
 //! The text report of `inspect`: a table for each place, and the totals for each GPU.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::{self, Write};
 
 use clap::ColorChoice;
@@ -247,7 +247,7 @@ fn file_text(file: &FileReport, rows: Rows, style: Style, out: &mut String) {
     line(out, &format!("{name}: {}, code objects {sizes}{inflated}", bytes(file.size)));
     for Group { bundles, lines } in groups {
         line(out, &format!("  {}", style.paint("36", &heading(bundles))));
-        let compressed = bundles.iter().any(|bundle| bundle.compressed.is_some());
+        let compressed = bundles.iter().any(BundleRow::is_compressed);
         table(&lines.iter().collect::<Vec<_>>(), scale, Columns { kind: true, count: true, compressed }, style, out);
     }
     unread_text(file, out);
@@ -281,9 +281,8 @@ struct Sizes {
 
 impl Sizes {
     fn add(&mut self, bundle: &BundleRow) {
-        let stored = if bundle.compressed.is_some() { bundle.stored() } else { bundle.size() };
         self.inflated = self.inflated.saturating_add(bundle.size());
-        self.stored = self.stored.saturating_add(stored);
+        self.stored = self.stored.saturating_add(bundle.stored());
     }
 
     fn of<'r>(bundles: impl Iterator<Item = &'r BundleRow>) -> Self {
@@ -408,6 +407,7 @@ fn heading(group: &[BundleRow]) -> String {
         Format::TextBundle => ("text bundle", "text bundles"),
         Format::FatObject => ("fat object", "fat objects"),
         Format::OffloadBinary => ("offload binary", "offload binaries"),
+        Format::Fatbin => ("fatbin", "fatbins"),
         Format::CodeObject => ("code object without a bundle", ""),
         _ => ("bundle", "bundles"),
     };
@@ -416,6 +416,8 @@ fn heading(group: &[BundleRow]) -> String {
         let stored = group.iter().map(BundleRow::stored).fold(0, u64::saturating_add);
         write!(text, ", {} in {}", recorded.method.name(), bytes(stored)).unwrap_or_default();
     }
+    let codecs: BTreeSet<&str> = group.iter().flat_map(BundleRow::codecs).collect();
+    codecs.into_iter().for_each(|name| text.push_str(&format!(", {name}")));
     match way(&first.place) {
         way if way.is_empty() => text,
         way => format!("{way}: {text}"),
@@ -565,7 +567,7 @@ impl Totals {
         self.groups += groups(&file.bundles).count();
         for bundle in &file.bundles {
             self.sizes.add(bundle);
-            self.is_compressed |= bundle.compressed.is_some();
+            self.is_compressed |= bundle.is_compressed();
             bundle.code_objects.iter().for_each(|row| self.add_row(bundle, row));
         }
     }

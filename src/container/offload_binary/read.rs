@@ -80,7 +80,7 @@ pub(super) fn read_with_limit(
     let strings = header.size.saturating_mul(STRINGS_SHARED_MAX).saturating_add(STRINGS_MIN).min(strings_max);
     let mut budget = Budget { images: header.size, string_entries: header.size, strings };
     let entries = (0..header.count()).map(|number| body.entry(number, &mut budget)).collect::<Result<_, _>>()?;
-    Ok(Some(Contents { entries, len: header.size }))
+    Ok(Some(Contents::new(entries, header.size)))
 }
 
 /// The remaining budget for images and strings, in bytes, so that entries which share them cannot expand without bound.
@@ -128,7 +128,7 @@ impl<'a> Body<'a> {
         let strings = self.strings(number, strings_offset, strings_count, budget)?;
         let info = ImageInfo { image_kind, kind_number, flags, strings };
         let parts = vec![Part::Range(start..start.saturating_add(size))];
-        Ok(Entry { id: info.entry_id(), parts, image: Some(Box::new(info)) })
+        Ok(Entry { id: info.entry_id(), parts, image: Some(Box::new(info)), cuda: None })
     }
 
     /// Checks that a range lies in the offload binary, even if its bytes are not known yet.
