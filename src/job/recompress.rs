@@ -125,7 +125,7 @@ impl Recompress {
     /// written, or is a text bundle that holds other data too.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Recompressed> {
         let input = open(&self.input, Accept::Finite, self.limits.streamed)?;
-        let work = Work {
+        let mut work = Work {
             job: self,
             data: input.as_slice(),
             output: Output::stage(&self.output)?,
@@ -137,22 +137,15 @@ impl Recompress {
             present: Present::default(),
             left: 0,
         };
-        let (mut output, result) = input.vouch_for(work.write(observer))?;
+        let is_elf = Magic::identify(input.bytes()).is_elf();
+        let written = if is_elf { work.program(observer) } else { work.sequence(observer) };
+        let (mut output, result) = input.vouch_for(written.and_then(|()| work.finish()))?;
         // As linkers do with programs and libraries.
-        if Magic::identify(input.bytes()).is_elf() && input.mode().is_some_and(|mode| mode & 0o111 != 0) {
+        if is_elf && input.mode().is_some_and(|mode| mode & 0o111 != 0) {
             output.make_executable()?;
         }
         output::commit(vec![output])?;
         Ok(result)
-    }
-}
-
-impl Recompressed {
-    fn count(&mut self, stored_len: u64, chosen: &Chosen) {
-        self.bundles = self.bundles.saturating_add(1);
-        self.unchanged = self.unchanged.saturating_add(usize::from(chosen.would_grow));
-        self.before = self.before.saturating_add(stored_len);
-        self.after = self.after.saturating_add(chosen.len);
     }
 }
 
@@ -174,8 +167,8 @@ impl<'p> Plain<'p> {
         let text = Text::of(bundle.beginning());
         if members.is_some() && text.is_some_and(|text| text.len_of(&bundle.entries) != whole.len()) {
             let offset = bundle.offset;
-            let reason =
-                format!("cannot drop entries of the text bundle at offset {offset}: it has text between its entries");
+            let reason = "it has text between its entries";
+            let reason = format!("cannot drop entries of the text bundle at offset {offset}: {reason}");
             return Err(Error::refused(ErrorKind::Unsupported, path, offset, reason));
         }
         // A text bundle without entries would not be a bundle.
@@ -233,16 +226,6 @@ struct Work<'j> {
 }
 
 impl<'j> Work<'j> {
-    /// Writes the whole output, but does not put it in place.
-    fn write(mut self, observer: &mut Observer<'_>) -> Result<(Output, Recompressed)> {
-        if Magic::identify(self.data.bytes()).is_elf() {
-            self.program(observer)?;
-        } else {
-            self.sequence(observer)?;
-        }
-        self.finish()
-    }
-
     /// Rewrites bundles in a row, which move together.
     fn sequence(&mut self, observer: &mut Observer<'_>) -> Result<()> {
         let container = container_of(self.data);
@@ -298,15 +281,13 @@ impl<'j> Work<'j> {
             return self.fatbin(bundle, room);
         }
         let contents = self.kept(bundle).map(|kept| contents(path, bundle, &kept)).transpose()?;
-        let members: Option<Vec<Member<'_>>> = contents.as_ref().map(|contents| contents.iter().map(member).collect());
+        let members = contents.as_ref().map(|contents| contents.iter().map(member).collect::<Vec<_>>());
         let plain = Plain::of(path, bundle, members.as_deref())?;
         let chosen = self.choose(bundle, &plain, observer)?;
         ensure_it_ends(self.data, bundle, &plain, &chosen.form)?;
         self.ensure_room("bundle", bundle, chosen.len, room)?;
         self.write_form(bundle, &plain, &chosen.form)?;
-        self.result.count(bundle.stored_len()?, &chosen);
-        self.advance(chosen.len)?;
-        room.map_or(Ok(()), |room| self.leave_hole(room, bundle.stored_len()?, chosen.len))
+        self.count(bundle.stored_len()?, chosen.len, chosen.would_grow, room)
     }
 
     /// Rewrites a fatbin, into `room` bytes if it must stay at its offset.
@@ -326,9 +307,7 @@ impl<'j> Work<'j> {
         self.ensure_room("fatbin", bundle, len, room)?;
         emit(&pieces, &mut self.output, &mut Meter::silent())?;
         let would_grow = kept.is_none() && len == before && packing != Packing::Plain;
-        self.result.count(before, &Chosen { form: Form::Plain, len, would_grow });
-        self.advance(len)?;
-        room.map_or(Ok(()), |room| self.leave_hole(room, before, len))
+        self.count(before, len, would_grow, room)
     }
 
     /// Fails if a bundle that must stay at its offset needs more than `room` bytes.
@@ -372,17 +351,21 @@ impl<'j> Work<'j> {
 
     fn write_form(&mut self, bundle: &Bundle<'_>, plain: &Plain<'_>, form: &Form) -> Result<()> {
         match form {
-            Form::AsItWas => {
-                let old = self.data.slice(bundle.offset, bundle.stored_len()?);
-                self.output.copy(old.ok_or(Error::Internal("no such bundle"))?)
-            }
+            Form::AsItWas => self.output.copy(range_of(self.data, &bundle.range()?)?),
             Form::Plain => emit(&plain.pieces, &mut self.output, &mut Meter::silent()),
             Form::Compressed => Ok(()),
         }
     }
 
-    /// Skips the part of its room that a bundle does not need.
-    fn leave_hole(&mut self, room: u64, before: u64, after: u64) -> Result<()> {
+    /// Counts a bundle that was written, and skips the part of its room that it does not need.
+    fn count(&mut self, before: u64, after: u64, would_grow: bool, room: Option<u64>) -> Result<()> {
+        let result = &mut self.result;
+        result.bundles = result.bundles.saturating_add(1);
+        result.unchanged = result.unchanged.saturating_add(usize::from(would_grow));
+        result.before = result.before.saturating_add(before);
+        result.after = result.after.saturating_add(after);
+        self.advance(after)?;
+        let Some(room) = room else { return Ok(()) };
         let hole = room.checked_sub(after).ok_or(Error::Internal("a bundle is larger than its room"))?;
         self.output.skip(hole)?;
         self.result.holes = self.result.holes.saturating_add(hole.min(before.saturating_sub(after)));
@@ -423,6 +406,7 @@ impl<'j> Work<'j> {
         self.advance(slice.len())
     }
 
+    /// Returns the output, which is not in place yet.
     fn finish(mut self) -> Result<(Output, Recompressed)> {
         if self.result.bundles == 0 {
             let what = file_kind(self.data.bytes());
@@ -474,8 +458,8 @@ fn contents<'b>(path: &Path, bundle: &'b Bundle<'_>, kept: &[usize]) -> Result<V
         let id = bundle.entries.get(index).ok_or(Error::Internal("no such entry"))?.id.clone();
         let no_text = |_| {
             let offset = bundle.offset;
-            let reason =
-                format!("cannot drop entries of the bundle at offset {offset}: an entry ID is not valid UTF-8");
+            let reason = "an entry ID is not valid UTF-8";
+            let reason = format!("cannot drop entries of the bundle at offset {offset}: {reason}");
             Error::refused(ErrorKind::Unsupported, path, offset, reason)
         };
         Ok((String::from_utf8(id).map_err(no_text)?, bundle.content(index)?))

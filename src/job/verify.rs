@@ -14,6 +14,7 @@ use crate::container::packed::LastInflated;
 use crate::container::sequence::Inflate;
 use crate::display::{short_name, shown};
 use crate::error::{Error, Malformed, Result};
+use crate::id::target_id::TargetId;
 use crate::id::{EntryId, OffloadKind};
 use crate::io::input::{Accept, Input};
 use crate::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Place, Scan, Unread, recorded_target};
@@ -215,7 +216,9 @@ impl Verified {
             let mut ids = Ids::default();
             found.code_objects().for_each(|code_object| ids.check(code_object, &mut fault));
         }
-        found.code_objects().filter_map(|code_object| check_readable(&code_object)).for_each(&mut fault);
+        for code_object in found.code_objects() {
+            code_object.unreadable().into_iter().for_each(|reason| fault(not_extractable(&code_object, reason)));
+        }
         overlaps(found, &mut fault);
         check_contents(found, &mut fault)?;
         match found.format {
@@ -235,11 +238,6 @@ fn inner_text(error: &Error) -> String {
         Error::Malformed { source, .. } => source.to_string(),
         error => error.to_string(),
     }
-}
-
-fn check_readable(code_object: &CodeObject<'_>) -> Option<Broken> {
-    let reason = code_object.unreadable()?;
-    Some(not_extractable(code_object, reason))
 }
 
 fn not_extractable(code_object: &CodeObject<'_>, reason: &Malformed) -> Broken {
@@ -279,7 +277,7 @@ fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(Broken)) -> Result<(
                 }
                 check_kind(kind, bytes).and_then(|()| check::code_object(bytes))
             }
-            Some(ContentKind::Unknown) if is_for_device(&code_object) => {
+            Some(ContentKind::Unknown) if code_object.entry_id().is_some_and(|id| id.kind() != OffloadKind::Host) => {
                 let head = found.bundle.head(code_object.index(), ContentKind::HEAD_LEN);
                 check::beginning(head.unwrap_or_default(), code_object.size())
             }
@@ -309,10 +307,6 @@ fn check_kind(kind: ContentKind, content: &[u8]) -> Result<(), Malformed> {
     }
 }
 
-fn is_for_device(code_object: &CodeObject<'_>) -> bool {
-    code_object.entry_id().is_some_and(|id| id.kind() != OffloadKind::Host)
-}
-
 /// The entry IDs of a bundle so far.
 #[derive(Default)]
 struct Ids<'f> {
@@ -327,15 +321,15 @@ impl<'f> Ids<'f> {
         self.duplicate(&code_object).into_iter().for_each(&mut *fault);
         match code_object.parse_id() {
             Ok(id) => {
-                check_features(&code_object, &id).into_iter().for_each(&mut *fault);
+                if let Err(error) = id.target_id().check_features() {
+                    fault((Rule::Feature, format!("'{}': {error}", shown(code_object.id()))));
+                }
                 self.conflict(code_object, &id).into_iter().for_each(&mut *fault);
                 check_target(&code_object, &id, code_object.recorded_target()).into_iter().for_each(fault);
             }
             Err(reason) => {
-                fault((
-                    Rule::EntryId,
-                    format!("'{}' is not a valid bundle entry ID: {reason}", shown(code_object.id())),
-                ));
+                let text = format!("'{}' is not a valid bundle entry ID: {reason}", shown(code_object.id()));
+                fault((Rule::EntryId, text));
             }
         }
     }
@@ -363,11 +357,6 @@ impl<'f> Ids<'f> {
     }
 }
 
-fn check_features(code_object: &CodeObject<'_>, id: &EntryId) -> Option<Broken> {
-    let error = id.target_id().check_features().err()?;
-    Some((Rule::Feature, format!("'{}': {error}", shown(code_object.id()))))
-}
-
 fn overlaps(found: &Found<'_>, fault: &mut impl FnMut(Broken)) {
     let ranges = found.code_objects().filter_map(|code_object| Some((code_object.range()?, code_object)));
     let mut ranges: Vec<(Range<u64>, CodeObject<'_>)> = ranges.filter(|(range, _)| !range.is_empty()).collect();
@@ -391,7 +380,7 @@ fn check_target(code_object: &CodeObject<'_>, id: &EntryId, recorded: Option<Str
         return None;
     }
     let recorded = recorded?;
-    let parsed = crate::id::target_id::TargetId::parse(&recorded, id.triple().arch()).ok()?;
+    let parsed = TargetId::parse(&recorded, id.triple().arch()).ok()?;
     let differs = |(name, on): (&str, bool)| parsed.features().any(|(other, other_on)| name == other && on != other_on);
     let is_same = parsed.processor() == id.target_id().processor()
         || is_same_architecture(parsed.processor(), id.target_id().processor());
