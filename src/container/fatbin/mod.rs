@@ -41,7 +41,8 @@
 
 mod record;
 mod rewrite;
-#[cfg(all(test, feature = "lz4", feature = "zlib", feature = "zstd"))]
+#[cfg(test)]
+#[cfg(all(feature = "lz4", feature = "zlib", feature = "zstd"))]
 mod tests;
 mod wrapper;
 
