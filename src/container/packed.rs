@@ -132,6 +132,11 @@ impl Packed {
         self.len() == 0
     }
 
+    /// Whether it is compressed together with others.
+    pub fn is_shared(&self) -> bool {
+        matches!(self.end, End::Padded(_)) || self.len() < self.inflated.saturating_sub(1)
+    }
+
     /// The stored size in bytes. Of code objects that are compressed together, each has a share by its size.
     pub fn stored_len(&self) -> u64 {
         let stored = self.stored.end.saturating_sub(self.stored.start);
@@ -171,7 +176,7 @@ impl Packed {
     fn inflate(&self, data: Slice<'_>) -> Result<Input> {
         let stored = data.slice(self.stored.start, self.stored.end.saturating_sub(self.stored.start));
         let stored = stored.ok_or(Error::Internal("no such range"))?;
-        let input = match self.codec {
+        let input: Input = match self.codec {
             #[cfg(feature = "zlib")]
             Codec::Zlib => {
                 let mut decoder = ZlibDecoder::new(stored.reader());
@@ -293,5 +298,20 @@ impl LastInflated {
                 Ok(input)
             }
         }
+    }
+}
+
+#[cfg(all(test, not(feature = "lz4")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn left_out_methods_of_code_objects_are_errors_that_name_their_features() {
+        let packed = Packed { stored: 0..4, codec: Codec::Lz4, inflated: 9, range: 0..9, end: End::Exact };
+        let error = LastInflated::default().get(b"code"[..].into(), &packed).unwrap_err().to_string();
+        assert!(
+            error.ends_with("LZ4 is missing: this program was built without the feature 'lz4' of offload_bundle"),
+            "{error}"
+        );
     }
 }

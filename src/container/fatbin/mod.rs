@@ -41,7 +41,7 @@
 
 mod record;
 mod rewrite;
-#[cfg(test)]
+#[cfg(all(test, feature = "lz4", feature = "zlib", feature = "zstd"))]
 mod tests;
 mod wrapper;
 
