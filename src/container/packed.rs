@@ -301,7 +301,8 @@ impl LastInflated {
     }
 }
 
-#[cfg(all(test, not(feature = "lz4")))]
+#[cfg(test)]
+#[cfg(not(feature = "lz4"))]
 mod tests {
     use super::*;
 

@@ -119,8 +119,11 @@ fn sample() -> Vec<u8> {
     ])
 }
 
-/// The ID, the source and the content of each code object, and the errors.
-fn read(data: &[u8]) -> (Vec<(String, String, Vec<u8>)>, Vec<String>) {
+/// The ID, the source and the content of a code object.
+type Read = (String, String, Vec<u8>);
+
+/// The code objects, and the errors.
+fn read(data: &[u8]) -> (Vec<Read>, Vec<String>) {
     let (mut found, mut errors) = (Vec::new(), Vec::new());
     for bundle in Bundles::new(data, &Fatbin, Inflate::Headers) {
         match bundle {
@@ -228,7 +231,8 @@ fn a_fault_leaves_the_rest_readable() {
         (&source, "the identifier of a fatbin entry needs 200 bytes"),
         (&longer, "the code object of a fatbin entry needs 255 bytes"),
     ] {
-        let (found, errors) = read(&[fatbin(&[good.clone(), broken.clone()]), fatbin(&[good.clone()])].concat());
+        let (found, errors) =
+            read(&[fatbin(&[good.clone(), broken.clone()]), fatbin(std::slice::from_ref(&good))].concat());
         assert_eq!((found.len(), errors.len()), (2, 1), "{errors:?}");
         assert!(errors[0].contains(error), "{errors:?}");
         if broken == &source {
