@@ -7,6 +7,7 @@ mod libraries;
 mod oracle;
 mod recompress;
 mod tools;
+mod wrappers;
 
 use serde_json::Value;
 

@@ -5,7 +5,7 @@ use std::process::Command;
 use super::*;
 
 /// Options, and whether a row is kept.
-type Way = (&'static [&'static str], fn(&Row) -> bool);
+pub type Way = (&'static [&'static str], fn(&Row) -> bool);
 
 const WAYS: &[Way] = &[
     (&[], |_| true),
@@ -43,22 +43,25 @@ fn recompressed(args: &[&str], input: &Input) -> Result<Option<Input>, String> {
     Ok(Some(Input { name: input.name.clone(), data, rows: Vec::new(), oracle: true }))
 }
 
+/// Compares what is left after each of the ways with what cuobjdump finds.
+pub fn keeps(tools: &Tools, input: &Input, ways: &[Way]) -> Result<(), String> {
+    for (args, keeps) in ways {
+        let why = |why: String| format!("{args:?}: {why}");
+        let Some(smaller) = recompressed(args, input).map_err(why)? else { continue };
+        let rows: Vec<Row> = input.rows.iter().filter(|row| keeps(row)).cloned().collect();
+        let found = oracle::rows(tools, &smaller.name, &smaller.data);
+        same(&brief(&found), &brief(&rows)).map_err(why)?;
+        same(&(found == rows), &true).map_err(|_| why("other bytes".to_owned()))?;
+        run(&["verify"], &smaller).map_err(why)?;
+    }
+    Ok(())
+}
+
 #[test]
 fn cuobjdump_finds_what_recompress_keeps() {
     let test = "cuobjdump after recompress";
     let Some(tools) = Tools::find(test) else { return };
-    each(test, |input| {
-        for (args, keeps) in WAYS.iter().filter(|_| takes(input)) {
-            let written = recompressed(args, input).map_err(|why| format!("{args:?}: {why}"))?;
-            let Some(smaller) = written else { continue };
-            let rows: Vec<Row> = input.rows.iter().filter(|row| keeps(row)).cloned().collect();
-            let found = oracle::rows(&tools, &smaller.name, &smaller.data);
-            same(&brief(&found), &brief(&rows)).map_err(|why| format!("{args:?}: {why}"))?;
-            same(&(found == rows), &true).map_err(|_| format!("{args:?}: other bytes"))?;
-            run(&["verify"], &smaller).map_err(|why| format!("{args:?}: {why}"))?;
-        }
-        Ok(())
-    });
+    each(test, |input| if takes(input) { keeps(&tools, input, WAYS) } else { Ok(()) });
 }
 
 #[test]
