@@ -47,8 +47,12 @@ impl Limits {
 
     /// Checks that a container at `offset` may inflate to `claimed` bytes.
     pub(super) fn check(&self, what: &'static str, offset: u64, claimed: u64) -> Result<(), Malformed> {
-        let limit = self.inflated;
-        if claimed > limit { Err(Malformed::Claim { what, offset, claimed, limit }) } else { Ok(()) }
+        if claimed > self.inflated { Err(self.exceeded(what, offset, claimed)) } else { Ok(()) }
+    }
+
+    /// The error for a container that claims too much.
+    pub(crate) fn exceeded(&self, what: &'static str, offset: u64, claimed: u64) -> Malformed {
+        Malformed::Claim { what, offset, claimed, limit: format!("the limit of {}", self.inflated) }
     }
 }
 

@@ -560,7 +560,7 @@ mod tests {
         assert_eq!(set_aside(input.as_slice(), &few).unwrap().bytes(), b"\x07\x07xyz\x07");
         let many = [few, parts(&[(0, WHOLE_MAX)])].concat();
         assert!(set_aside(input.as_slice(), &many).unwrap().bytes() == [b"\x07\x07xyz\x07", &data[9..]].concat());
-        let broken = Part::Unreadable(Malformed::Trailing { what: "x", offset: 0 });
+        let broken = Part::Unreadable(Malformed::Object { what: "x".to_owned(), offset: 0 });
         assert!(set_aside(input.as_slice(), &[many, vec![broken]].concat()).is_err());
     }
 
@@ -591,10 +591,7 @@ mod tests {
         // The hash covers all bytes: if it is wrong, none of them can be trusted.
         file[16] ^= 1;
         for name in ["first", "last"] {
-            assert!(
-                matches!(extract(&file, name), Err(Error::Malformed { source: Malformed::Hash { .. }, .. })),
-                "{name}"
-            );
+            assert!(extract(&file, name).unwrap_err().to_string().contains("the recorded hash is"), "{name}");
         }
     }
 

@@ -86,7 +86,8 @@ impl Budget {
             Error::Malformed { path, source: Malformed::Claim { what, offset, claimed, .. } }
                 if claimed <= self.limits.inflated =>
             {
-                Error::malformed(path, Malformed::NestedClaim { what, offset, claimed, limit: self.bytes_max })
+                let limit = format!("what is left of the limit of {} for nested containers", self.bytes_max);
+                Error::malformed(path, Malformed::Claim { what, offset, claimed, limit })
             }
             error => error,
         })?;

@@ -109,7 +109,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         };
         let Some(depth) = depth.checked_sub(levels) else {
             let offset = data.offset();
-            let error = Error::malformed(data.path(), Malformed::Nested { what, most: DEPTH_MAX, offset });
+            let error = Error::malformed(data.path(), Malformed::nested(what, DEPTH_MAX, offset));
             return self.broken(place, data, error);
         };
         if !self.spend(place, data, |budget| budget.take(data.len()))? {
@@ -150,7 +150,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         }
         let Err((what, limit)) = cost(&mut self.budget) else { return Ok(true) };
         self.budget.is_spent = true;
-        let error = Error::malformed(data.path(), Malformed::Search { what, limit, offset: data.offset() });
+        let error = Error::malformed(data.path(), Malformed::search(what, limit, data.offset()));
         (self.visitor)(Finding::Broken { place, error })?;
         Ok(false)
     }
@@ -463,8 +463,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 return self.tell(1, content.stored, Finding::Unread { place: &place, offset: 0, what });
             }
             Ok(_) if content.size > self.scan.limits.inflated => {
-                let (what, offset, limit) = ("the member", content.stored.offset(), self.scan.limits.inflated);
-                let claim = Malformed::Claim { what, offset, claimed: content.size, limit };
+                let claim = self.scan.limits.exceeded("the member", content.stored.offset(), content.size);
                 return self.broken(&place, content.stored, Error::malformed(path, claim));
             }
             Ok(_) if !self.spend(&place, content.stored, |budget| budget.take(content.size))? => return Ok(()),

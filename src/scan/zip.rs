@@ -10,6 +10,7 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::io::Read;
+use std::path::Path;
 
 #[cfg(feature = "zlib")]
 use flate2::{Crc, read::DeflateDecoder};
@@ -18,7 +19,7 @@ use rawzip::Crc32 as Crc;
 use rawzip::{CompressionMethod, ZipArchive};
 
 use crate::container::stream::Method;
-use crate::error::{Error, Malformed, Result};
+use crate::error::{Error, ErrorKind, Malformed, Result};
 use crate::io::input::Slice;
 
 /// The maximum ratio of inflated to deflated size.
@@ -104,7 +105,12 @@ fn method_of(method: CompressionMethod, encrypted: bool) -> Result<Option<Method
 }
 
 fn malformed(data: Slice<'_>, at: u64, reason: String) -> Error {
-    Error::malformed(data.path(), Malformed::Zip { offset: data.offset().saturating_add(at), reason })
+    broken(data.path(), data.offset().saturating_add(at), &reason)
+}
+
+fn broken(path: &Path, offset: u64, reason: &str) -> Error {
+    let text = format!("zip file broken at offset {offset}: {reason}");
+    Error::malformed(path, Malformed::other(ErrorKind::Malformed, offset, text))
 }
 
 impl<'a> ZipContent<'a> {
@@ -133,7 +139,7 @@ impl<'a> ZipContent<'a> {
     pub(super) fn error(&self, error: std::io::Error) -> Error {
         match Error::io(self.stored.path(), error) {
             Error::Io { path, source } if source.raw_os_error().is_none() => {
-                Error::malformed(path, Malformed::Zip { offset: self.stored.offset(), reason: source.to_string() })
+                broken(&path, self.stored.offset(), &source.to_string())
             }
             error => error,
         }

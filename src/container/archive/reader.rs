@@ -14,7 +14,7 @@ use object::read::archive::ArchiveFile;
 use crate::bytes;
 use crate::container::magic::Magic;
 use crate::display::shown;
-use crate::error::{Error, Malformed, Result};
+use crate::error::{Error, ErrorKind, Malformed, Result};
 use crate::io::input::Slice;
 
 /// The length of the magic, the shortest possible archive.
@@ -147,7 +147,8 @@ fn long_name(name: &[u8], data: Slice<'_>, position: u64) -> Malformed {
 
 fn broken(data: Slice<'_>, position: u64, error: &object::read::Error) -> Error {
     let offset = data.offset().saturating_add(position.min(data.len()));
-    Error::malformed(data.path(), Malformed::Archive { offset, reason: error.to_string() })
+    let text = format!("archive broken at or after offset {offset}: {error}");
+    Error::malformed(data.path(), Malformed::other(ErrorKind::Malformed, offset, text))
 }
 
 /// The path of a member's file: names are relative to the archive.

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use crate::bytes::{len_u64, slice};
 use crate::container::{MAGIC, Part};
-use crate::error::Malformed;
+use crate::error::{ErrorKind, Malformed};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
@@ -207,6 +207,12 @@ pub(super) fn begins_with(fat: &[u8], runs: &[Run], host: &View<'_>, contents: &
         position = position.saturating_add(len);
     }
     true
+}
+
+/// The fault of a fat object that would need more than its object format allows.
+pub(super) fn too_many(what: &str, needed: u64, most: u64) -> Malformed {
+    let text = format!("the fat object would have {needed} {what}, more than the {most} that its object format allows");
+    Malformed::other(ErrorKind::Limit, None, text)
 }
 
 /// Compares bytes without reading them if both slices are the same.

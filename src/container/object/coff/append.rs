@@ -15,7 +15,7 @@ use std::ops::Range;
 use object::pe::{IMAGE_SCN_LNK_REMOVE, IMAGE_SCN_MEM_READ};
 
 use super::super::record::{self, Record};
-use super::super::view::{Added, Run};
+use super::super::view::{Added, Run, too_many};
 use super::symbols::Moves;
 use super::{
     CONTENT, Coff, FLAGS, OFFSETS, ORDER, SECTION_LEN, SIZE, VIRTUAL_ADDRESS, VIRTUAL_SIZE, content, long_name,
@@ -33,7 +33,7 @@ impl Coff<'_> {
         let added_count = u64::try_from(added.len()).unwrap_or(u64::MAX);
         let count = self.count().saturating_add(added_count);
         if count > self.layout.section_max {
-            return Err(Malformed::Limit { what: "sections", needed: count, most: self.layout.section_max });
+            return Err(too_many("sections", count, self.layout.section_max));
         }
         let body = self.headers_end()..self.body_end()?;
         let shift = Shift { from: body.start, end: self.view.len(), by: added_count.saturating_mul(SECTION_LEN) };
@@ -48,7 +48,7 @@ impl Coff<'_> {
         let symbols_len = self.symbols.end.saturating_sub(self.symbols.start);
         let needed = symbols_at.saturating_add(symbols_len).saturating_add(strings_len);
         if needed > MAX {
-            return Err(Malformed::Limit { what: "bytes", needed, most: MAX });
+            return Err(too_many("bytes", needed, MAX));
         }
         let mut header = self.header.clone();
         self.layout.section_count.set(ORDER, &mut header, count);
@@ -131,7 +131,7 @@ impl Coff<'_> {
         names.offsets.clear();
         added.iter().for_each(|section| names.push(&section.name));
         if names.total > MAX {
-            return Err(Malformed::Limit { what: "bytes of names", needed: names.total, most: MAX });
+            return Err(too_many("bytes of names", names.total, MAX));
         }
         Ok(names)
     }

@@ -11,7 +11,7 @@
 use object::elf::{SHF_ALLOC, SHF_COMPRESSED, SHF_EXCLUDE, SHT_PROGBITS, SHT_STRTAB};
 
 use super::super::record::{self, Record};
-use super::super::view::{Added, Run};
+use super::super::view::{Added, Run, too_many};
 use super::{Elf, Section, align, len_of, name_len};
 use crate::bytes::len_u64;
 use crate::error::Malformed;
@@ -52,7 +52,7 @@ impl Elf<'_> {
         }
         if name_at > u64::from(u32::MAX) {
             let most = u64::from(u32::MAX);
-            return Err(Malformed::Limit { what: "bytes of section names", needed: name_at, most });
+            return Err(too_many("bytes of section names", name_at, most));
         }
         if let Some(names) = sections.get_mut(names_index) {
             (names.offset, names.size) = (names_at, name_at);

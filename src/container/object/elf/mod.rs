@@ -28,7 +28,7 @@ use std::ops::Range;
 use object::elf::{ELFCLASS64, ELFDATA2MSB, SHN_LORESERVE, SHN_XINDEX, SHT_NOBITS, SHT_NULL, SectionType};
 
 use super::record::Record;
-use super::view::{Field, Found, Order, View, bundle_name};
+use super::view::{Field, Found, Order, View, bundle_name, too_many};
 use crate::bytes::len_u64;
 use crate::container::Part;
 use crate::container::limits::Room;
@@ -307,7 +307,7 @@ impl<'v> Elf<'v> {
     /// Checks that offsets can reach the end of a file of `len` bytes.
     fn check_len(&self, len: u64) -> Result<(), Malformed> {
         let most = if self.layout.word == 4 { u64::from(u32::MAX) } else { u64::MAX };
-        if len <= most { Ok(()) } else { Err(Malformed::Limit { what: "bytes", needed: len, most }) }
+        if len <= most { Ok(()) } else { Err(too_many("bytes", len, most)) }
     }
 }
 
