@@ -19,8 +19,9 @@ use object::elf::{ET_REL, SHF_EXECINSTR, SHT_NOBITS, STT_OBJECT};
 use object::read::elf::{FileHeader, SectionHeader, Sym};
 
 use super::elf::{File, Symbols};
-use super::{Work, metadata, wrong};
+use super::{charge, metadata, wrong};
 use crate::bytes::{len_u64, slice};
+use crate::container::limits::Allowance;
 use crate::display::shown;
 use crate::error::Malformed;
 
@@ -32,7 +33,7 @@ pub(super) fn check<Elf: FileHeader<Endian = Endianness>>(
     file: &File<'_, Elf>,
     tables: &[Symbols<'_, Elf>],
     notes: &[(&[u8], u64)],
-    work: &mut Work,
+    work: &mut Allowance,
 ) -> Result<(), Malformed> {
     let mut names = HashSet::new();
     let code = code(file);
@@ -41,7 +42,7 @@ pub(super) fn check<Elf: FileHeader<Endian = Endianness>>(
             let section = file.section_of(table, number, symbol);
             let Some(section) = section.filter(|_| symbol.st_type() == STT_OBJECT) else { continue };
             let name = name_of(table.names, symbol.st_name(file.endian));
-            work.take(len_u64(name), table.offset)?;
+            charge(work, len_u64(name), table.offset)?;
             if name.ends_with(b".kd") {
                 descriptor(file, name, symbol, section, &code)?;
                 names.insert(name);

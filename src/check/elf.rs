@@ -25,8 +25,9 @@ use object::elf::{
 use object::pod;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 
-use super::{Work, amdgpu, wrong};
+use super::{amdgpu, charge, wrong};
 use crate::bytes::{len_u64, slice};
+use crate::container::limits::{Allowance, CHECKED_MAX};
 use crate::error::Malformed;
 
 type Result<T = ()> = std::result::Result<T, Malformed>;
@@ -83,7 +84,7 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
     }
 
     fn check(&self) -> Result {
-        let mut work = Work::new(self.data);
+        let mut work = Allowance::times(CHECKED_MAX, self.data);
         self.file_header()?;
         self.program_headers()?;
         let names = self.section_names()?;
@@ -269,8 +270,8 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
         Ok(Some(Symbols { symbols, names, offset, extended }))
     }
 
-    fn symbols(&self, table: &Symbols<'d, Elf>, work: &mut Work) -> Result {
-        work.take(u64::try_from(size_of_val(table.symbols)).unwrap_or(u64::MAX), table.offset)?;
+    fn symbols(&self, table: &Symbols<'d, Elf>, work: &mut Allowance) -> Result {
+        charge(work, u64::try_from(size_of_val(table.symbols)).unwrap_or(u64::MAX), table.offset)?;
         for (number, symbol) in table.symbols.iter().enumerate() {
             let name = u64::from(symbol.st_name(self.endian));
             if name > 0 && name >= len_u64(table.names) {
@@ -299,7 +300,7 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
     }
 
     /// Reads all notes and returns those with the metadata of AMD GPUs.
-    fn notes(&self, work: &mut Work) -> Result<Vec<(&'d [u8], u64)>> {
+    fn notes(&self, work: &mut Allowance) -> Result<Vec<(&'d [u8], u64)>> {
         let endian = self.endian;
         let mut metadata = Vec::new();
         if self.machine() == EM_CUDA {
@@ -315,7 +316,7 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
         places.sort_unstable();
         places.dedup_by_key(|(range, _)| *range);
         for ((offset, len), align) in places {
-            work.take(len, offset)?;
+            charge(work, len, offset)?;
             let data = self.bytes(offset, len, || "the notes".to_owned())?;
             notes(Notes { data, offset, align: if align == 8 { 8 } else { 4 }, endian }, &mut metadata)?;
         }

@@ -20,7 +20,7 @@
 use std::num::NonZeroU32;
 use std::ops::Range;
 
-use super::limits::Room;
+use super::limits::{HEADER_MAX, check_entry_count};
 use super::{Container, Contents, Entry, MAGIC, Member};
 use crate::bytes::{Cursor, len_u64};
 use crate::display::shown;
@@ -29,10 +29,6 @@ use crate::io::piece::{Piece, TOO_LONG, sum};
 
 /// The length of an entry in the header without its ID, in bytes: offset, size and ID length.
 const ENTRY_FIELDS: u64 = 24;
-
-/// The maximum length of a header in bytes: thousands of times that of any real one.
-const HEADER_MAX: u64 = 64 << 20;
-const HEADER_ROOM: &str = "no more than a header of 64 MiB has room for";
 
 /// The binary bundle format.
 #[derive(Clone, Copy, Debug)]
@@ -105,7 +101,7 @@ fn entry_count(cursor: &mut Cursor<'_>, total: u64, base: u64) -> Result<u64, Ma
     if count > most {
         return Err(Malformed::Count { count, offset, end: base.saturating_add(total), most });
     }
-    Room::new().take_entries(count, offset)?;
+    check_entry_count(count, offset)?;
     Ok(count)
 }
 
@@ -116,12 +112,8 @@ fn entry<'a>(cursor: &mut Cursor<'a>, index: u64, total: u64, base: u64) -> Resu
     let id_len = cursor.u64(|| format!("the ID length of entry {index}"))?;
     let header_end = cursor.offset().saturating_sub(base).saturating_add(id_len);
     if header_end > HEADER_MAX && header_end <= total {
-        return Err(Malformed::Value {
-            what: "entry ID length",
-            found: id_len,
-            offset: id_len_at,
-            expected: HEADER_ROOM,
-        });
+        let expected = "no more than a header of 64 MiB has room for";
+        return Err(Malformed::Value { what: "entry ID length", found: id_len, offset: id_len_at, expected });
     }
     let id = cursor.take(id_len, || format!("the ID of entry {index}"))?;
     Ok((id, start..start.saturating_add(size)))

@@ -13,7 +13,7 @@ use object::pe::ImageSectionHeader;
 use object::read::elf::{ElfSection, FileHeader, SectionHeader};
 use object::{Endianness, File, LittleEndian, Object, ObjectKind, ObjectSection};
 
-use super::limits::NAMES_SHARED_MAX;
+use super::limits::{Allowance, NAMES_SHARED_MAX};
 use crate::bytes::{len_u64, slice};
 use crate::display::shown;
 use crate::error::Malformed;
@@ -75,11 +75,11 @@ pub(crate) fn sections<H>(
 ) -> Result<Vec<Chosen<H>>, Malformed> {
     let object = |what: String| Malformed::Object { what, offset: base };
     let (mut chosen, mut size) = (Vec::new(), 0_u64);
-    let mut names = len_u64(data).saturating_mul(NAMES_SHARED_MAX);
+    let mut names = Allowance::times(NAMES_SHARED_MAX, data);
     let file = File::parse(data).map_err(|error| object(error.to_string()))?;
     each(&file, &mut |section| {
         let name = section.name.unwrap_or_default();
-        names = names.checked_sub(len_u64(name)).ok_or_else(|| object(NAMES_TOO_LONG.to_owned()))?;
+        names.take(len_u64(name)).ok_or_else(|| object(NAMES_TOO_LONG.to_owned()))?;
         let holds = holds(&section).map_err(|error| object(error.to_string()))?;
         if let (Some(holds), Some((start, len))) = (holds, section.range) {
             check(name, start, len, data, base)?;

@@ -19,15 +19,12 @@ use std::collections::HashMap;
 
 use memchr::{memchr, memmem};
 
-use super::limits::Room;
+use super::limits::{MARKERS_MAX, Room};
 use super::{Container, Contents, Entry, MAGIC, Member};
 use crate::bytes::len_u64;
 use crate::display::shown;
 use crate::error::{Malformed, Result};
 use crate::io::piece::Piece;
-
-/// The maximum number of marker lines in one bundle, including those inside entries.
-const MARKERS_MAX: usize = 1 << 20;
 
 /// The text bundle format, with the comment syntax of one language.
 #[derive(Clone, Copy, Debug)]

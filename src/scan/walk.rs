@@ -159,7 +159,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     fn tell(&mut self, count: u64, data: Slice<'_>, finding: Finding<'_>) -> Result<()> {
         self.bundles = self.bundles.saturating_add(u64::from(matches!(finding, Finding::Bundle(_))));
         let names = finding.place().weight().saturating_mul(count).saturating_add(match &finding {
-            Finding::Bundle(found) => budget::ids_shown(found.bundle),
+            Finding::Bundle(found) => budget::ids_len(found.bundle, ID_MAX),
             _ => 0,
         });
         if self
@@ -227,7 +227,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     /// Reports one bundle and searches it.
     fn bundle(&mut self, data: Slice<'_>, found: &Found<'_>, depth: u32) -> Result<()> {
         let Found { place, bundle, .. } = *found;
-        let ids = place.weight().saturating_add(budget::ids_len(bundle));
+        let ids = place.weight().saturating_add(budget::ids_len(bundle, usize::MAX));
         if self.spend(place, data, |budget| budget.take(ids))? {
             self.tell(budget::found_in(bundle), data, Finding::Bundle(*found))?;
             if self.reach == Reach::Everything {

@@ -18,6 +18,7 @@ use flate2::{Crc, read::DeflateDecoder};
 use rawzip::Crc32 as Crc;
 use rawzip::{CompressionMethod, ZipArchive};
 
+use crate::container::limits::Allowance;
 use crate::container::stream::Method;
 use crate::error::{Error, ErrorKind, Malformed, Result};
 use crate::io::input::Slice;
@@ -56,7 +57,7 @@ pub(super) fn members(data: Slice<'_>) -> (Vec<ZipMember<'_>>, Option<Error>) {
 fn read_directory<'a>(data: Slice<'a>, members: &mut Vec<ZipMember<'a>>) -> Result<()> {
     let broken = |error: rawzip::Error| malformed(data, 0, error.to_string());
     let archive = ZipArchive::from_slice(data.bytes()).map_err(broken)?;
-    let mut left = data.len();
+    let mut room = Allowance::new(data.len());
     let mut entries = archive.entries();
     let mut listed = 0_u64;
     while let Some(entry) = entries.next_entry().map_err(broken)? {
@@ -71,7 +72,7 @@ fn read_directory<'a>(data: Slice<'a>, members: &mut Vec<ZipMember<'a>>) -> Resu
             let (start, end) = located.compressed_data_range();
             let size = end.saturating_sub(start);
             let stored = data.slice(start, size).ok_or(Error::Internal("no such member"))?;
-            left = left.checked_sub(size).ok_or_else(|| malformed(data, at, "members overlap".to_owned()))?;
+            room.take(size).ok_or_else(|| malformed(data, at, "members overlap".to_owned()))?;
             let method = method_of(entry.compression_method(), entry.flags().is_encrypted());
             let method = method.map_err(|reason| malformed(data, at, reason))?;
             let (size, crc) = (entry.uncompressed_size_hint(), entry.crc32());
@@ -127,7 +128,7 @@ impl<'a> ZipContent<'a> {
             #[cfg(not(all(feature = "zlib", feature = "zstd")))]
             Some(method) => return Err(std::io::Error::other(method.left_out())),
         };
-        Ok(Checked { inflated, left: self.size, crc: Crc::default(), expected: self.crc })
+        Ok(Checked { inflated, size: Allowance::new(self.size), crc: Crc::default(), expected: self.crc })
     }
 
     /// Reads the whole member to check it.
@@ -156,7 +157,7 @@ impl<'a> ZipContent<'a> {
 /// A reader that checks the size and checksum claimed by the zip file.
 struct Checked<R> {
     inflated: R,
-    left: u64,
+    size: Allowance,
     crc: Crc,
     expected: u32,
 }
@@ -167,9 +168,9 @@ impl<R: Read> Read for Checked<R> {
         let wrong = |what| std::io::Error::new(std::io::ErrorKind::InvalidData, what);
         self.crc.update(buffer.get(..count).unwrap_or_default());
         let read = u64::try_from(count).unwrap_or(u64::MAX);
-        self.left = self.left.checked_sub(read).ok_or_else(|| wrong("it inflates to more than its size"))?;
+        self.size.take(read).ok_or_else(|| wrong("it inflates to more than its size"))?;
         if count == 0 && !buffer.is_empty() {
-            if self.left > 0 {
+            if self.size.left() > 0 {
                 return Err(wrong("it inflates to less than its size"));
             }
             #[cfg(feature = "zlib")]

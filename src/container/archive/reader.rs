@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use object::read::archive::ArchiveFile;
 
 use crate::bytes;
+use crate::container::limits::{Allowance, NAME_MAX};
 use crate::container::magic::Magic;
 use crate::display::shown;
-use crate::error::{Error, ErrorKind, Malformed, Result};
+use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::Slice;
 
 /// The length of the magic, the shortest possible archive.
@@ -22,10 +23,6 @@ const MAGIC_LEN: u64 = 8;
 
 /// The length of a member's header.
 const HEADER_LEN: u64 = 60;
-
-/// The maximum length of a member name, in bytes: no file has a longer path. A name takes few bytes in the archive,
-/// wherever it is stored.
-const NAME_MAX: usize = 4096;
 
 /// An archive in an input.
 pub struct Archive<'a> {
@@ -85,7 +82,7 @@ impl<'a> Archive<'a> {
         let thin = self.file.is_thin();
         // A lower bound of the next header's offset, for errors.
         let mut position = MAGIC_LEN;
-        let mut left = data.len();
+        let mut room = Allowance::new(data.len());
         self.file.members().map(move |member| {
             let member = member.map_err(|error| broken(data, position, &error))?;
             let name = member.name();
@@ -104,11 +101,8 @@ impl<'a> Archive<'a> {
                 Error::malformed(data.path(), Malformed::Truncated { what, offset, needed: size, end })
             })?;
             // AIX archives locate members by a table, which may give all of them the same offset.
-            left = left.checked_sub(size).ok_or_else(|| {
-                let (what, expected) = ("size of a member", "together with the others no more than the archive holds");
-                let offset = data.offset().saturating_add(offset);
-                Error::malformed(data.path(), Malformed::Value { what, found: size, offset, expected })
-            })?;
+            let expected = "together with the others no more than the archive holds";
+            room.claim("size of a member", size, content.offset(), expected).with_path(data.path())?;
             Ok(ArchiveMember { name, location: Location::Inside(content) })
         })
     }

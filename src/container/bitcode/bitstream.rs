@@ -26,6 +26,7 @@ use std::rc::Rc;
 
 use super::{Broken, Result};
 use crate::bytes;
+use crate::container::limits::{ABBREVIATIONS_MAX, OPERANDS_MAX};
 
 /// The bits of a file or a block, from some position on.
 #[derive(Clone, Debug)]
@@ -36,12 +37,6 @@ pub(super) struct Bits<'a> {
 }
 
 const PAST_END: Broken = Broken("the bitstream ends too early");
-
-/// The maximum number of operands: more than any abbreviation of LLVM has.
-const MAX_OPERANDS: u64 = 256;
-
-/// The maximum number of abbreviations: more than any block of LLVM has.
-const MAX_ABBREVIATIONS: usize = 4096;
 
 impl<'a> Bits<'a> {
     pub(super) fn new(data: &'a [u8]) -> Self {
@@ -245,7 +240,7 @@ impl<'a> Block<'a> {
                 Entry::Block(block) if block.number == BLOCKINFO => self.info = block.read_info()?,
                 Entry::Block(block) => return Ok(Some(Item::Block(block))),
                 Entry::Definition(abbreviation) => {
-                    if self.own.len() >= MAX_ABBREVIATIONS {
+                    if self.own.len() >= ABBREVIATIONS_MAX {
                         return Err(Broken("a block has too many abbreviations"));
                     }
                     self.own.push(abbreviation);
@@ -307,7 +302,7 @@ impl<'a> Block<'a> {
 
     fn abbreviation(&mut self) -> Result<Abbreviation> {
         let count = self.bits.vbr(5)?;
-        if count > MAX_OPERANDS {
+        if count > OPERANDS_MAX {
             return Err(Broken("an abbreviation has too many operands"));
         }
         let parts = (0..count).map(|_| self.part()).collect::<Result<Vec<_>>>()?;
@@ -346,7 +341,7 @@ impl<'a> Block<'a> {
                 Entry::Block(_) => {}
                 Entry::Definition(abbreviation) => {
                     count = usize::saturating_add(count, 1);
-                    if count > MAX_ABBREVIATIONS {
+                    if count > ABBREVIATIONS_MAX {
                         return Err(Broken("a file has too many abbreviations"));
                     }
                     let kind = kind.ok_or(Broken("an abbreviation is for no kind of block"))?;

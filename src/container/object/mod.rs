@@ -32,6 +32,7 @@ use self::elf::Elf;
 use self::record::Record;
 use self::view::{Added, Found, Run, View, begins_with, join};
 use super::binary::Binary;
+use super::limits::HOSTS_MAX;
 use super::magic::Magic;
 use super::{Container, Contents, Entry, MAGIC, Member, Part};
 use crate::bytes::{len_u64, slice};
@@ -40,10 +41,6 @@ use crate::io::piece::Piece;
 
 /// The formats of host objects, for messages.
 const SUPPORTED: &str = "ELF and COFF";
-
-/// The maximum number of host sections of one file that are restored. Our files have one, and one more for each time
-/// that a fat object became the host of another.
-const HOSTS_MAX: usize = 64;
 
 /// The format of an object file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

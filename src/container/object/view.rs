@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::bytes::{len_u64, slice};
+use crate::container::limits::NAME_MAX;
 use crate::container::{MAGIC, Part};
 use crate::error::{ErrorKind, Malformed};
 
@@ -173,9 +174,6 @@ pub(super) struct Found {
     pub(super) name: Vec<u8>,
     pub(super) content: Range<u64>,
 }
-
-/// The maximum length of the name of a bundle's section.
-const NAME_MAX: usize = 4096;
 
 /// The name of a bundle's section at the start of some bytes; none if it is another section's or not terminated.
 pub(super) fn bundle_name(data: &[u8]) -> Option<Vec<u8>> {

@@ -7,20 +7,11 @@ use memchr::memchr;
 
 use super::{ENTRY_LEN, Header, ImageInfo, ImageKind, MAGIC, Strings, Version};
 use crate::bytes::{self, Cursor, len_u64};
-use crate::container::limits::{Limits, Room};
+use crate::container::limits::{Allowance, Limits, STRINGS_MAX, STRINGS_MIN, STRINGS_SHARED_MAX, check_entry_count};
 use crate::container::stream::{Compressed, Method, PREFIX_LEN, Recorded};
 use crate::container::{Contents, Entry, Part};
 use crate::error::{Malformed, Result, WithPath};
 use crate::io::input::Slice;
-
-/// The maximum size of the strings of one offload binary, in bytes: thousands of times that of any real one.
-const STRINGS_MAX: u64 = 16 << 20;
-
-/// How often its bytes may be used for strings: entries share them, but each has fields of its own.
-const STRINGS_SHARED_MAX: u64 = 16;
-
-/// The minimum limit on the size of strings, in bytes.
-const STRINGS_MIN: u64 = 4 << 10;
 
 /// The offset of the number of entries.
 const ENTRIES_AT: u64 = 24;
@@ -76,25 +67,20 @@ pub(super) fn read_with_limit(
     }
     let body = Body { data: bytes::slice(data, 0, header.size).unwrap_or(data), header, base };
     body.check(header.entries_offset, header.entries_len(), || "the table of entries".to_owned())?;
-    Room::new().take_entries(header.count(), base.saturating_add(ENTRIES_AT))?;
+    check_entry_count(header.count(), base.saturating_add(ENTRIES_AT))?;
     let strings = header.size.saturating_mul(STRINGS_SHARED_MAX).saturating_add(STRINGS_MIN).min(strings_max);
-    let mut budget = Budget { images: header.size, string_entries: header.size, strings };
+    let [images, string_entries, strings] = [header.size, header.size, strings].map(Allowance::new);
+    let mut budget = Budget { images, string_entries, strings };
     let entries = (0..header.count()).map(|number| body.entry(number, &mut budget)).collect::<Result<_, _>>()?;
     Ok(Some(Contents { entries, len: header.size }))
 }
 
 /// The remaining budget for images and strings, in bytes, so that entries which share them cannot expand without bound.
 struct Budget {
-    images: u64,
-    string_entries: u64,
+    images: Allowance,
+    string_entries: Allowance,
     /// The budget for keys and values.
-    strings: u64,
-}
-
-/// Charges `len` bytes at `offset`, or fails if they exceed the rest.
-fn spend(left: &mut u64, len: u64, offset: u64, what: &'static str, expected: &'static str) -> Result<(), Malformed> {
-    *left = left.checked_sub(len).ok_or(Malformed::Value { what, found: len, offset, expected })?;
-    Ok(())
+    strings: Allowance,
 }
 
 struct Body<'a> {
@@ -124,7 +110,7 @@ impl<'a> Body<'a> {
         self.check(start, size, || format!("image {number}"))?;
         let at = self.base.saturating_add(start);
         let expected = "together with the other images no more than the offload binary holds";
-        spend(&mut budget.images, size, at, "size of an image", expected)?;
+        budget.images.claim("size of an image", size, at, expected)?;
         let strings = self.strings(number, strings_offset, strings_count, budget)?;
         let info = ImageInfo { image_kind, kind_number, flags, strings };
         let parts = vec![Part::Range(start..start.saturating_add(size))];
@@ -149,7 +135,7 @@ impl<'a> Body<'a> {
         self.check(offset, len, || format!("the table of strings of image {number}"))?;
         let at = self.base.saturating_add(offset);
         let expected = "together with those of the other images no more than the offload binary holds";
-        spend(&mut budget.string_entries, len, at, "size of a table of strings", expected)?;
+        budget.string_entries.claim("size of a table of strings", len, at, expected)?;
         let mut cursor = self.cursor(offset);
         let mut strings = Vec::new();
         for index in 0..count {
@@ -190,13 +176,8 @@ impl<'a> Body<'a> {
         };
         self.check(offset, len, &what)?;
         let at = self.base.saturating_add(offset);
-        spend(
-            &mut budget.strings,
-            len,
-            at,
-            "length of a string",
-            "no more than 16 MiB for all strings together, and 16 times the size of the offload binary",
-        )?;
+        let expected = "no more than 16 MiB for all strings together, and 16 times the size of the offload binary";
+        budget.strings.claim("length of a string", len, at, expected)?;
         self.cursor(offset).take(len, what)
     }
 }

@@ -15,6 +15,7 @@ use super::super::view::{Field, Found, join};
 use super::symbols::Moves;
 use super::{Coff, OFFSETS, ORDER, RELOCATION_LEN, SECTION_LEN, extents};
 use crate::container::Part;
+use crate::container::limits::Allowance;
 use crate::error::Malformed;
 
 impl Coff<'_> {
@@ -101,15 +102,14 @@ impl Coff<'_> {
     /// Checks that no relocation of a remaining section refers to these symbols.
     fn check_unused(&self, emptied: &HashSet<u64>, gone: &HashSet<usize>) -> Result<(), Malformed> {
         const RELOCATION_SYMBOL: Field = Field::new(4, 4);
-        let mut room = self.view.len();
+        let mut room = Allowance::new(self.view.len());
         for (index, section) in self.sections.iter().enumerate().filter(|(index, _)| !gone.contains(index)) {
             let [_, relocations, _] = extents(section, self.view);
             let len = relocations.end.saturating_sub(relocations.start);
-            let Some(left) = room.checked_sub(len) else {
+            room.take(len).ok_or_else(|| {
                 let what = format!("sections share relocations, those of section {index}");
-                return Err(self.broken(what, relocations.start));
-            };
-            room = left;
+                self.broken(what, relocations.start)
+            })?;
             let data = self.view.read(relocations.start, len, || format!("the relocations of section {index}"))?;
             let mut symbols = data.chunks_exact(RELOCATION_LEN).map(|entry| RELOCATION_SYMBOL.get(ORDER, entry));
             if symbols.any(|symbol| emptied.contains(&symbol)) {
