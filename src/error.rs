@@ -559,6 +559,11 @@ impl Malformed {
         }
     }
 
+    /// The fault of data that ends before the `needed` bytes of a field or payload.
+    pub(crate) fn truncated(what: impl Into<String>, offset: u64, needed: u64, end: u64) -> Self {
+        Self::Truncated { what: what.into(), offset, needed, end }
+    }
+
     /// The fault of this kind at an offset, if it has one.
     pub(crate) fn other(kind: ErrorKind, offset: impl Into<Option<u64>>, text: String) -> Self {
         Self::Other { kind, offset: offset.into(), text }

@@ -26,7 +26,7 @@ use object::pod;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 
 use super::{amdgpu, charge, wrong};
-use crate::bytes::{len_u64, slice};
+use crate::bytes::{len_u64, slice, to_u64};
 use crate::container::limits::{Allowance, CHECKED_MAX};
 use crate::error::Malformed;
 
@@ -271,7 +271,7 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
     }
 
     fn symbols(&self, table: &Symbols<'d, Elf>, work: &mut Allowance) -> Result {
-        charge(work, u64::try_from(size_of_val(table.symbols)).unwrap_or(u64::MAX), table.offset)?;
+        charge(work, to_u64(size_of_val(table.symbols)), table.offset)?;
         for (number, symbol) in table.symbols.iter().enumerate() {
             let name = u64::from(symbol.st_name(self.endian));
             if name > 0 && name >= len_u64(table.names) {

@@ -22,7 +22,7 @@ use std::ops::Range;
 
 use super::limits::{HEADER_MAX, check_entry_count};
 use super::{Container, Contents, Entry, MAGIC, Member};
-use crate::bytes::{Cursor, len_u64};
+use crate::bytes::{Cursor, len_of, len_u64};
 use crate::display::shown;
 use crate::error::{Malformed, Result};
 use crate::io::piece::{Piece, TOO_LONG, sum};
@@ -127,7 +127,7 @@ fn check_range(
     total: u64,
     base: u64,
 ) -> Result<(), Malformed> {
-    let size = range.end.saturating_sub(range.start);
+    let size = len_of(range);
     let absolute = |offset: u64| base.saturating_add(offset);
     if range.end > total {
         return Err(Malformed::Truncated {

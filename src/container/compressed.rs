@@ -194,12 +194,8 @@ fn parse(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malf
     let Header { version, method, total, .. } = header;
     let header_len = version.header_len();
     let rest = data.slice(header_len, data.len().saturating_sub(header_len));
-    let truncated = |needed| Malformed::Truncated {
-        what: ["the ", WHAT].concat(),
-        offset,
-        needed,
-        end: offset.saturating_add(data.len()),
-    };
+    let end = offset.saturating_add(data.len());
+    let truncated = |needed| Malformed::truncated(["the ", WHAT].concat(), offset, needed, end);
     let rest = rest.ok_or_else(|| truncated(header_len))?;
     let recorded = header.recorded();
     let body_len = match (total, method) {

@@ -224,7 +224,7 @@ impl<'a> Bundle<'a> {
             Body::Stream { .. } => return Err(Error::Internal("the bundle is not inflated")),
         };
         if let [Part::Range(range)] = self.parts(index)?
-            && let Some(slice) = data.slice(range.start, range.end.saturating_sub(range.start))
+            && let Some(slice) = data.range(range)
         {
             return Ok(Content::InPlace(slice));
         }

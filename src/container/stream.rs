@@ -29,7 +29,7 @@ use flate2::{read::ZlibDecoder, write::ZlibEncoder};
 use zstd::stream::raw::{CParameter, Encoder as ZstdEncoder, Operation};
 
 use super::hash::Hasher;
-use crate::bytes::{len_u64, slice};
+use crate::bytes::{len_u64, slice, to_u64};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 use crate::io::meter::{Meter, emit};
@@ -319,7 +319,7 @@ impl<'a> Inflater<'a> {
             self.check_end()?;
             return Ok(0);
         }
-        self.produced = self.produced.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
+        self.produced = self.produced.saturating_add(to_u64(count));
         if self.produced > self.source.recorded.inflated {
             return Err(self.size_error(format!("at least {}", self.produced)));
         }

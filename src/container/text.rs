@@ -21,7 +21,7 @@ use memchr::{memchr, memmem};
 
 use super::limits::{MARKERS_MAX, Room};
 use super::{Container, Contents, Entry, MAGIC, Member};
-use crate::bytes::len_u64;
+use crate::bytes::{len_u64, to_u64};
 use crate::display::shown;
 use crate::error::{Malformed, Result};
 use crate::io::piece::Piece;
@@ -133,10 +133,8 @@ impl Container for Text {
             if start.side == Side::End || start.begin < free_from {
                 continue;
             }
-            let unclosed = || Malformed::Unclosed {
-                id: shown(start.id),
-                offset: base.saturating_add(u64::try_from(start.begin).unwrap_or(u64::MAX)),
-            };
+            let unclosed =
+                || Malformed::Unclosed { id: shown(start.id), offset: base.saturating_add(to_u64(start.begin)) };
             let content_from = markers.partition_point(|marker| marker.begin < start.end);
             let end_index = Some(content_from)
                 .filter(|_| start.terminated)
@@ -167,7 +165,7 @@ impl Container for Text {
 }
 
 fn offset(position: usize) -> u64 {
-    u64::try_from(position).unwrap_or(u64::MAX)
+    to_u64(position)
 }
 
 /// The end lines by ID, so that finding the end of an entry does not scan the file again.

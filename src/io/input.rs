@@ -9,6 +9,7 @@
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, BufReader, IsTerminal, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -533,6 +534,11 @@ impl<'a> Slice<'a> {
         Some(Self { input: self.input, data, offset: self.offset.checked_add(offset)? })
     }
 
+    /// This range of it, if it has that many bytes.
+    pub(crate) fn range(&self, range: &Range<u64>) -> Option<Self> {
+        self.slice(range.start, bytes::len_of(range))
+    }
+
     /// Marks a small range as read and not needed soon, for jobs that read a little here and there in many gigabytes.
     pub(crate) fn looked_at(&self) {
         self.input.inspect(|input| input.looked_at(LOOK));
@@ -669,7 +675,7 @@ impl Read for SliceReader<'_> {
         if count == 0 {
             return Err(shrunk());
         }
-        self.position = self.position.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
+        self.position = self.position.saturating_add(bytes::to_u64(count));
         Ok(count)
     }
 }

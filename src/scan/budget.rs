@@ -3,7 +3,7 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use super::place::{Origin, Place};
-use crate::bytes::len_u64;
+use crate::bytes::{len_u64, to_u64};
 use crate::container::Limits;
 use crate::container::limits::{Allowance, FOUND_MAX, FOUND_NAMES_MAX, INFLATED_MIN, SEARCHED_MAX};
 use crate::container::sequence::{Bundle, Bundles};
@@ -106,7 +106,7 @@ pub(super) fn ids_len(bundle: &Bundle<'_>, most: usize) -> u64 {
 
 /// The number of findings in a bundle: itself and its code objects.
 pub(super) fn found_in(bundle: &Bundle<'_>) -> u64 {
-    u64::try_from(bundle.entries.len()).unwrap_or(u64::MAX).saturating_add(1)
+    to_u64(bundle.entries.len()).saturating_add(1)
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use object::read::elf::{ElfFile, FileHeader};
 use object::{Endianness, File, Object, ObjectSection};
 
 use super::sections;
+use crate::bytes::to_u64;
 use crate::container::host::Chosen;
 use crate::container::magic::Magic;
 use crate::display::shown;
@@ -69,7 +70,7 @@ pub(crate) fn bundle_sections(data: Slice<'_>) -> Result<Vec<Slice<'_>>> {
     // The section table may be in any order.
     let mut runs = BTreeMap::new();
     for Chosen { range, .. } in device.iter().filter(|section| section.holds.is_read()) {
-        let run = data.slice(range.start, range.end.saturating_sub(range.start));
+        let run = data.range(range);
         let run = run.ok_or(Error::Internal("no such section"))?;
         if matches!(Magic::identify(run.bytes()), Magic::Bundle | Magic::CompressedBundle) {
             runs.insert((range.start, range.end), run);
@@ -117,7 +118,7 @@ fn find(
 fn tables<'d, Elf: FileHeader<Endian = Endianness>>(file: &ElfFile<'d, Elf>) -> Vec<Lying<'d>> {
     let (header, endian) = (file.elf_header(), file.endian());
     let table = |name, start: u64, size: u16, count: usize| {
-        let len = u64::from(size).saturating_mul(u64::try_from(count).unwrap_or(u64::MAX));
+        let len = u64::from(size).saturating_mul(to_u64(count));
         Lying { what: What::Table(name), range: start..start.saturating_add(len), has_bundles: false }
     };
     let sections = file.elf_section_table().len();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
-use crate::bytes::len_u64;
+use crate::bytes::{len_of, len_u64};
 use crate::display::{printable, printable_name};
 use crate::error::{Error, Result, WithPath};
 
@@ -136,9 +136,9 @@ impl Place {
             let way: Vec<String> = self.steps.iter().map(Step::to_string).collect();
             uri.push_str(&format!("member={}&", percent_encode(way.join("/").as_bytes(), ESCAPED)));
         }
-        uri.push_str(&format!("offset={}&size={}", range.start, length(&range)));
+        uri.push_str(&format!("offset={}&size={}", range.start, len_of(&range)));
         if let Some(inner) = inflated {
-            uri.push_str(&format!("&inflated-offset={}&inflated-size={}", inner.start, length(&inner)));
+            uri.push_str(&format!("&inflated-offset={}&inflated-size={}", inner.start, len_of(&inner)));
         }
         Ok(uri)
     }
@@ -152,10 +152,6 @@ impl Error {
         }
         Self::Inside { file: place.file.clone(), place: place.to_string(), error: Box::new(self) }
     }
-}
-
-fn length(range: &Range<u64>) -> u64 {
-    range.end.saturating_sub(range.start)
 }
 
 impl Step {

@@ -356,7 +356,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         depth: u32,
     ) -> Result<()> {
         let Chosen { holds, name, range } = section;
-        let section = data.slice(range.start, range.end.saturating_sub(range.start));
+        let section = data.range(&range);
         let section = section.ok_or(Error::Internal("no such section"))?;
         let place = place.join(Step::Section(name));
         match holds {

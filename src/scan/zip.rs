@@ -18,6 +18,7 @@ use flate2::{Crc, read::DeflateDecoder};
 use rawzip::Crc32 as Crc;
 use rawzip::{CompressionMethod, ZipArchive};
 
+use crate::bytes::to_u64;
 use crate::container::limits::Allowance;
 use crate::container::stream::Method;
 use crate::error::{Error, ErrorKind, Malformed, Result};
@@ -167,7 +168,7 @@ impl<R: Read> Read for Checked<R> {
         let count = self.inflated.read(buffer)?;
         let wrong = |what| std::io::Error::new(std::io::ErrorKind::InvalidData, what);
         self.crc.update(buffer.get(..count).unwrap_or_default());
-        let read = u64::try_from(count).unwrap_or(u64::MAX);
+        let read = to_u64(count);
         self.size.take(read).ok_or_else(|| wrong("it inflates to more than its size"))?;
         if count == 0 && !buffer.is_empty() {
             if self.size.left() > 0 {

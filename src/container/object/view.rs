@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::bytes::{len_u64, slice};
+use crate::bytes::{len_of, len_u64, slice};
 use crate::container::limits::NAME_MAX;
 use crate::container::{MAGIC, Part};
 use crate::error::{ErrorKind, Malformed};
@@ -138,12 +138,8 @@ impl<'a> View<'a> {
         len: u64,
         what: impl FnOnce() -> String,
     ) -> Result<Cow<'_, [u8]>, Malformed> {
-        self.get(offset, len).ok_or_else(|| Malformed::Truncated {
-            what: what(),
-            offset: self.absolute(offset),
-            needed: len,
-            end: self.absolute(self.len()),
-        })
+        let truncated = || Malformed::truncated(what(), self.absolute(offset), len, self.absolute(self.len()));
+        self.get(offset, len).ok_or_else(truncated)
     }
 }
 
@@ -187,10 +183,10 @@ pub(super) fn begins_with(fat: &[u8], runs: &[Run], host: &View<'_>, contents: &
     let mut position = 0_u64;
     for run in runs {
         let len = match run {
-            Run::Host(range) => range.end.saturating_sub(range.start),
+            Run::Host(range) => len_of(range),
             Run::Bytes(data) => len_u64(data),
             Run::Zeros(count) => *count,
-            Run::Content(index) => contents.get(*index).map_or(0, |range| range.end.saturating_sub(range.start)),
+            Run::Content(index) => contents.get(*index).map_or(0, len_of),
         };
         let Some(actual) = slice(fat, position, len) else { return false };
         let fits = match run {

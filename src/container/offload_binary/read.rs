@@ -29,11 +29,9 @@ fn header(data: &[u8], base: u64) -> Result<Option<Header>, Malformed> {
     cursor.take(len_u64(&MAGIC), field("magic"))?;
     let offset = cursor.offset();
     let number = cursor.u32(field("version"))?;
-    let version = Version::from_number(number).ok_or(Malformed::Value {
-        what: "offload binary version",
-        found: number.into(),
-        offset,
-        expected: "1, 2 or 3",
+    let version = Version::from_number(number).ok_or_else(|| {
+        let (what, expected) = ("offload binary version", "1, 2 or 3");
+        Malformed::Value { what, found: number.into(), offset, expected }
     })?;
     let offset = cursor.offset();
     let size = cursor.u64(field("size"))?;
@@ -61,9 +59,7 @@ pub(super) fn read_with_limit(
 ) -> Result<Option<Contents>, Malformed> {
     let Some(header) = header(data, base)? else { return Ok(None) };
     if header.size > total {
-        let what = "the offload binary".to_owned();
-        let end = base.saturating_add(total);
-        return Err(Malformed::Truncated { what, offset: base, needed: header.size, end });
+        return Err(Malformed::truncated("the offload binary", base, header.size, base.saturating_add(total)));
     }
     let body = Body { data: bytes::slice(data, 0, header.size).unwrap_or(data), header, base };
     body.check(header.entries_offset, header.entries_len(), || "the table of entries".to_owned())?;
@@ -122,12 +118,8 @@ impl<'a> Body<'a> {
         if start.checked_add(size).is_some_and(|end| end <= self.header.size) {
             return Ok(());
         }
-        Err(Malformed::Truncated {
-            what: what(),
-            offset: self.base.saturating_add(start),
-            needed: size,
-            end: self.base.saturating_add(self.header.size),
-        })
+        let [start, end] = [start, self.header.size].map(|offset| self.base.saturating_add(offset));
+        Err(Malformed::truncated(what(), start, size, end))
     }
 
     fn strings(&self, number: u64, offset: u64, count: u64, budget: &mut Budget) -> Result<Strings, Malformed> {
@@ -168,7 +160,7 @@ impl<'a> Body<'a> {
                 let rest = bytes::slice(self.data, offset, len_u64(self.data).saturating_sub(offset));
                 let rest = rest.unwrap_or_default();
                 match memchr(0, rest) {
-                    Some(end) => u64::try_from(end).unwrap_or(u64::MAX),
+                    Some(end) => bytes::to_u64(end),
                     // Without a NUL in the known bytes, at least one byte more is needed.
                     None => len_u64(rest).saturating_add(1),
                 }
@@ -205,11 +197,9 @@ fn parse_compressed(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed
         let offset = offset.saturating_add(32);
         return Err(Malformed::Value { what: "inflated size", found: inflated, offset, expected });
     }
-    let body = data.slice(header_len, size.saturating_sub(header_len)).ok_or_else(|| Malformed::Truncated {
-        what: ["the ", WHAT_COMPRESSED].concat(),
-        offset,
-        needed: size,
-        end: offset.saturating_add(data.len()),
+    let body = data.slice(header_len, size.saturating_sub(header_len)).ok_or_else(|| {
+        let what = ["the ", WHAT_COMPRESSED].concat();
+        Malformed::truncated(what, offset, size, offset.saturating_add(data.len()))
     })?;
     let method = method_of(body.bytes());
     // The inflated form records the inflated size as its size, and no other.

@@ -20,7 +20,7 @@ use super::symbols::Moves;
 use super::{
     CONTENT, Coff, FLAGS, OFFSETS, ORDER, SECTION_LEN, SIZE, VIRTUAL_ADDRESS, VIRTUAL_SIZE, content, long_name,
 };
-use crate::bytes::len_u64;
+use crate::bytes::{len_of, len_u64, to_u64};
 use crate::container::Part;
 use crate::error::Malformed;
 
@@ -30,7 +30,7 @@ const MAX: u64 = 0xffff_ffff;
 impl Coff<'_> {
     /// The fat object: this object with more sections.
     pub(in crate::container::object) fn append(&self, added: &[Added]) -> Result<Vec<Run>, Malformed> {
-        let added_count = u64::try_from(added.len()).unwrap_or(u64::MAX);
+        let added_count = to_u64(added.len());
         let count = self.count().saturating_add(added_count);
         if count > self.layout.section_max {
             return Err(too_many("sections", count, self.layout.section_max));
@@ -45,7 +45,7 @@ impl Coff<'_> {
         let contents_at = body.end.saturating_add(shift.by);
         let symbols_at = self.add_headers(&mut sections, added, &names, contents_at).saturating_add(record::LEN);
         let strings_len = names.total;
-        let symbols_len = self.symbols.end.saturating_sub(self.symbols.start);
+        let symbols_len = len_of(&self.symbols);
         let needed = symbols_at.saturating_add(symbols_len).saturating_add(strings_len);
         if needed > MAX {
             return Err(too_many("bytes", needed, MAX));
@@ -122,7 +122,7 @@ impl Coff<'_> {
 
     fn new_names(&self, added: &[Added]) -> Result<Names, Malformed> {
         let old = self.old_strings();
-        let old_len = old.end.saturating_sub(old.start);
+        let old_len = len_of(&old);
         let mut names = Names { bytes: Vec::new(), offsets: Vec::new(), total: old_len.saturating_add(4) };
         let last = old_len.checked_sub(1).and_then(|last| self.view.get(old.start.saturating_add(last), 1));
         if last.is_some_and(|last| *last != [0]) {

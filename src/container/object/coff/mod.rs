@@ -179,7 +179,7 @@ impl<'v> Coff<'v> {
     }
 
     fn count(&self) -> u64 {
-        u64::try_from(self.sections.len()).unwrap_or(u64::MAX)
+        bytes::to_u64(self.sections.len())
     }
 
     /// The sections that hold a bundle's entries, in section order.
@@ -189,7 +189,7 @@ impl<'v> Coff<'v> {
             if let Some(name) = self.bundle_name(index, section)? {
                 room.take(&name, self.view.absolute(self.strings.start))?;
                 let content = content(section);
-                let len = content.end.saturating_sub(content.start);
+                let len = bytes::len_of(&content);
                 self.view.read(content.start, len, || format!("section {index} ('{}')", shown(&name)))?;
                 found.push(Found { index, name, content });
             }
@@ -204,7 +204,7 @@ impl<'v> Coff<'v> {
         let short = short.get(..end).unwrap_or_default();
         let Some(long) = short.strip_prefix(b"/") else { return Ok(None) };
         let offset = long_name_offset(long).filter(|&offset| offset >= 4).unwrap_or(u64::MAX);
-        let strings_len = self.strings.end.saturating_sub(self.strings.start);
+        let strings_len = bytes::len_of(&self.strings);
         let rest = strings_len.checked_sub(offset).filter(|&len| len > 0);
         let Some(rest) = rest.and_then(|len| self.view.get(self.strings.start.saturating_add(offset), len)) else {
             let name = bytes::escaped(short);
@@ -234,7 +234,7 @@ fn content(section: &[u8; 40]) -> Range<u64> {
 
 /// The ranges of a section in the file: content, relocations and line numbers.
 fn extents(section: &[u8; 40], view: &View<'_>) -> [Range<u64>; 3] {
-    let relocation_len = u64::try_from(RELOCATION_LEN).unwrap_or(u64::MAX);
+    let relocation_len = bytes::to_u64(RELOCATION_LEN);
     let (relocations, lines) = (RELOCATIONS.get(ORDER, section), LINES.get(ORDER, section));
     let mut count = RELOCATION_COUNT.get(ORDER, section);
     // A count that does not fit is stored in the first relocation, which is not a real one.

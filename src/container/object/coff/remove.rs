@@ -14,6 +14,7 @@ use std::ops::Range;
 use super::super::view::{Field, Found, join};
 use super::symbols::Moves;
 use super::{Coff, OFFSETS, ORDER, RELOCATION_LEN, SECTION_LEN, extents};
+use crate::bytes::{len_of, to_u64};
 use crate::container::Part;
 use crate::container::limits::Allowance;
 use crate::error::Malformed;
@@ -57,7 +58,7 @@ impl Coff<'_> {
     /// The removed ranges: section headers and contents.
     fn cuts(&self, found: &[Found]) -> Vec<Range<u64>> {
         let headers = found.iter().map(|section| {
-            let index = u64::try_from(section.index).unwrap_or(u64::MAX);
+            let index = to_u64(section.index);
             let start = self.table().saturating_add(index.saturating_mul(SECTION_LEN));
             start..start.saturating_add(SECTION_LEN)
         });
@@ -105,7 +106,7 @@ impl Coff<'_> {
         let mut room = Allowance::new(self.view.len());
         for (index, section) in self.sections.iter().enumerate().filter(|(index, _)| !gone.contains(index)) {
             let [_, relocations, _] = extents(section, self.view);
-            let len = relocations.end.saturating_sub(relocations.start);
+            let len = len_of(&relocations);
             room.take(len).ok_or_else(|| {
                 let what = format!("sections share relocations, those of section {index}");
                 self.broken(what, relocations.start)
@@ -141,7 +142,7 @@ impl Cuts {
         }
         let sum = |sum: &mut u64, cut: &Range<u64>| {
             let before = *sum;
-            *sum = sum.saturating_add(cut.end.saturating_sub(cut.start));
+            *sum = sum.saturating_add(len_of(cut));
             Some(before)
         };
         let before = merged.iter().scan(0, sum).collect();

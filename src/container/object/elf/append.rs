@@ -12,8 +12,8 @@ use object::elf::{SHF_ALLOC, SHF_COMPRESSED, SHF_EXCLUDE, SHT_PROGBITS, SHT_STRT
 
 use super::super::record::{self, Record};
 use super::super::view::{Added, Run, too_many};
-use super::{Elf, Section, align, len_of, name_len};
-use crate::bytes::len_u64;
+use super::{Elf, Section, align, name_len};
+use crate::bytes::{len_of, len_u64, to_u64};
 use crate::error::Malformed;
 
 /// The maximum alignment of the table of section names: a page.
@@ -114,7 +114,7 @@ impl Elf<'_> {
     fn own_record(&self, added: &[Added]) -> Record {
         Record {
             host_len: self.view.len(),
-            added: u64::try_from(added.len()).unwrap_or(u64::MAX),
+            added: to_u64(added.len()),
             saved: [self.field(self.layout.section_offset), self.field(self.layout.section_numbers)],
         }
     }

@@ -29,7 +29,7 @@ use object::elf::{ELFCLASS64, ELFDATA2MSB, SHN_LORESERVE, SHN_XINDEX, SHT_NOBITS
 
 use super::record::Record;
 use super::view::{Field, Found, Order, View, bundle_name, too_many};
-use crate::bytes::len_u64;
+use crate::bytes::{len_of, len_u64, to_u64};
 use crate::container::Part;
 use crate::container::limits::Room;
 use crate::display::shown;
@@ -175,17 +175,17 @@ impl<'v> Elf<'v> {
     }
 
     fn count(&self) -> u64 {
-        u64::try_from(self.sections.len()).unwrap_or(u64::MAX)
+        to_u64(self.sections.len())
     }
 
     fn word(&self) -> u64 {
-        u64::try_from(self.layout.word).unwrap_or(u64::MAX)
+        to_u64(self.layout.word)
     }
 
     /// The content of a section, called `what` in errors.
     fn content(&self, section: &Section, what: impl FnOnce() -> String) -> Result<Cow<'_, [u8]>, Malformed> {
         let range = section.content();
-        self.view.read(range.start, range.end.saturating_sub(range.start), what)
+        self.view.read(range.start, len_of(&range), what)
     }
 
     fn names(&self) -> Result<Cow<'_, [u8]>, Malformed> {
@@ -282,8 +282,8 @@ impl<'v> Elf<'v> {
     /// The file header and the section headers of a new file. The first section holds the numbers that do not fit the
     /// header.
     fn encode_headers(&self, sections: &[Section], table: u64, names_index: usize) -> (Vec<u8>, Vec<u8>) {
-        let count = u64::try_from(sections.len()).unwrap_or(u64::MAX);
-        let names_index = u64::try_from(names_index).unwrap_or(u64::MAX);
+        let count = to_u64(sections.len());
+        let names_index = to_u64(names_index);
         let limit = u64::from(SHN_LORESERVE);
         let mut first = sections.first().copied().unwrap_or_default();
         first.size = if count >= limit { count } else { 0 };
@@ -309,10 +309,6 @@ impl<'v> Elf<'v> {
         let most = if self.layout.word == 4 { u64::from(u32::MAX) } else { u64::MAX };
         if len <= most { Ok(()) } else { Err(too_many("bytes", len, most)) }
     }
-}
-
-fn len_of(range: &Range<u64>) -> u64 {
-    range.end.saturating_sub(range.start)
 }
 
 /// The first multiple of `alignment` from `position`; 0 and 1 mean no alignment.

@@ -15,8 +15,8 @@ use std::ops::Range;
 use object::elf::{PN_XNUM, SHF_INFO_LINK, SHT_GROUP, SHT_REL, SHT_RELA};
 
 use super::super::view::{Found, join};
-use super::{Elf, Section, align, len_of};
-use crate::bytes::len_u64;
+use super::{Elf, Section, align};
+use crate::bytes::{len_of, len_u64, to_u64};
 use crate::container::Part;
 use crate::error::Malformed;
 
@@ -67,7 +67,7 @@ impl Elf<'_> {
         }
         let gone = self.gone(found)?;
         let numbers = Numbers::new(&gone);
-        let names_index = numbers.get(u64::try_from(self.names_index).unwrap_or(u64::MAX));
+        let names_index = numbers.get(to_u64(self.names_index));
         let names_index = names_index.and_then(|index| usize::try_from(index).ok()).unwrap_or(0);
         let mut changed = self.renumbered_symbols(&gone, &numbers)?;
         let mut kept = Vec::new();

@@ -20,6 +20,7 @@ use object::elf::{
 
 use super::remove::Numbers;
 use super::{Elf, Order, Section};
+use crate::bytes::to_u64;
 use crate::container::object::view::Field;
 use crate::error::Malformed;
 
@@ -127,7 +128,7 @@ impl Elf<'_> {
         if emptied.is_empty() {
             return Ok(());
         }
-        let table = u64::try_from(table).unwrap_or(u64::MAX);
+        let table = to_u64(table);
         let users = [SHT_REL, SHT_RELA, SHT_CREL, SHT_GROUP].into_iter().flat_map(|kind| self.of_kind(kind));
         let stays = |index: usize| gone.get(index) != Some(&true);
         for (index, section) in users.filter(|(index, section)| section.link == table && stays(*index)) {
