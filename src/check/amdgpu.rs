@@ -18,7 +18,7 @@ use object::Endianness;
 use object::elf::{ET_REL, SHF_EXECINSTR, SHT_NOBITS, STT_OBJECT};
 use object::read::elf::{FileHeader, SectionHeader, Sym};
 
-use super::elf::{File, Symbols};
+use super::elf::{File, Symbols, name_of};
 use super::{charge, metadata, wrong};
 use crate::bytes::{len_u64, slice};
 use crate::container::limits::Allowance;
@@ -63,11 +63,6 @@ pub(super) fn check<Elf: FileHeader<Endian = Endianness>>(
         }
     }
     Ok(())
-}
-
-fn name_of(names: &[u8], start: u32) -> &[u8] {
-    let rest = usize::try_from(start).ok().and_then(|start| names.get(start..)).unwrap_or_default();
-    memchr::memchr(0, rest).and_then(|end| rest.get(..end)).unwrap_or(rest)
 }
 
 fn descriptor<Elf: FileHeader<Endian = Endianness>>(

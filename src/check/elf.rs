@@ -209,31 +209,16 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
             return Ok(());
         };
         let kind = section.sh_type(endian);
-        let shown = || {
-            let name = usize::try_from(section.sh_name(endian)).ok().and_then(|start| names.get(start..));
-            let name = name.and_then(|name| name.split(|&byte| byte == 0).next()).unwrap_or_default();
-            format!("the section '{}'", crate::display::shown(name))
-        };
+        let shown = || format!("the section '{}'", crate::display::shown(name_of(names, section.sh_name(endian))));
         if let Some((start, len)) = section.file_range(endian).filter(|(_, len)| *len > 0) {
             self.bytes(start, len, shown)?;
         }
-        let linked = [
-            SHT_SYMTAB,
-            SHT_DYNSYM,
-            SHT_DYNAMIC,
-            SHT_HASH,
-            SHT_GNU_HASH,
-            SHT_REL,
-            SHT_RELA,
-            SHT_GROUP,
-            SHT_SYMTAB_SHNDX,
-        ];
+        let is_linked = [SHT_SYMTAB, SHT_DYNSYM, SHT_DYNAMIC, SHT_HASH, SHT_GNU_HASH].contains(&kind)
+            || [SHT_REL, SHT_RELA, SHT_GROUP, SHT_SYMTAB_SHNDX].contains(&kind);
         let link = section.sh_link(endian);
-        if linked.contains(&kind) && usize::try_from(link).is_ok_and(|link| link >= self.sections.len()) {
-            return wrong(
-                format!("{} with a link to section {link}, which does not exist,", shown()),
-                self.header.e_shoff(endian).into(),
-            );
+        if is_linked && usize::try_from(link).is_ok_and(|link| link >= self.sections.len()) {
+            let what = format!("{} with a link to section {link}, which does not exist,", shown());
+            return wrong(what, self.header.e_shoff(endian).into());
         }
         Ok(())
     }
@@ -322,6 +307,12 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
         }
         Ok(metadata)
     }
+}
+
+/// The name that starts at this offset of a string table.
+pub(super) fn name_of(names: &[u8], start: u32) -> &[u8] {
+    let rest = usize::try_from(start).ok().and_then(|start| names.get(start..)).unwrap_or_default();
+    memchr::memchr(0, rest).and_then(|end| rest.get(..end)).unwrap_or(rest)
 }
 
 /// Consecutive notes.

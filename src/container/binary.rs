@@ -18,11 +18,10 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::num::NonZeroU32;
-use std::ops::Range;
 
 use super::limits::{HEADER_MAX, check_entry_count};
 use super::{Container, Contents, Entry, MAGIC, Member};
-use crate::bytes::{Cursor, len_of, len_u64};
+use crate::bytes::{Cursor, len_u64};
 use crate::display::shown;
 use crate::error::{Malformed, Result};
 use crate::io::piece::{Piece, TOO_LONG, sum};
@@ -62,12 +61,21 @@ impl Container for Binary {
         }
         let header_len = cursor.offset().saturating_sub(base);
         let mut len = header_len;
-        for (index, (id, range)) in (0..).zip(&entries) {
-            check_range(id, range, index, header_len, total, base)?;
-            len = len.max(range.end);
+        let mut checked = Vec::new();
+        for (index, (id, start, size)) in (0..).zip(entries) {
+            let absolute = |offset: u64| base.saturating_add(offset);
+            let end = start.checked_add(size).filter(|&end| end <= total).ok_or_else(|| {
+                let what = format!("the code object of entry {index} ('{}')", shown(id));
+                Malformed::truncated(what, absolute(start), size, absolute(total))
+            })?;
+            if start < header_len && size > 0 {
+                let (start, header_end) = (absolute(start), absolute(header_len));
+                return Err(Malformed::Overlap { index, start, size, header_end });
+            }
+            len = len.max(end);
+            checked.push(Entry::at(id, start..end));
         }
-        let entries = entries.into_iter().map(|(id, range)| Entry::at(id, range)).collect();
-        Ok(Some(Contents { entries, len }))
+        Ok(Some(Contents { entries: checked, len }))
     }
 
     fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
@@ -105,7 +113,8 @@ fn entry_count(cursor: &mut Cursor<'_>, total: u64, base: u64) -> Result<u64, Ma
     Ok(count)
 }
 
-fn entry<'a>(cursor: &mut Cursor<'a>, index: u64, total: u64, base: u64) -> Result<(&'a [u8], Range<u64>), Malformed> {
+/// The ID of an entry, and the recorded offset and size of its code object.
+fn entry<'a>(cursor: &mut Cursor<'a>, index: u64, total: u64, base: u64) -> Result<(&'a [u8], u64, u64), Malformed> {
     let start = cursor.u64(|| format!("the offset of entry {index}"))?;
     let size = cursor.u64(|| format!("the size of entry {index}"))?;
     let id_len_at = cursor.offset();
@@ -116,32 +125,7 @@ fn entry<'a>(cursor: &mut Cursor<'a>, index: u64, total: u64, base: u64) -> Resu
         return Err(Malformed::Value { what: "entry ID length", found: id_len, offset: id_len_at, expected });
     }
     let id = cursor.take(id_len, || format!("the ID of entry {index}"))?;
-    Ok((id, start..start.saturating_add(size)))
-}
-
-fn check_range(
-    id: &[u8],
-    range: &Range<u64>,
-    index: u64,
-    header_end: u64,
-    total: u64,
-    base: u64,
-) -> Result<(), Malformed> {
-    let size = len_of(range);
-    let absolute = |offset: u64| base.saturating_add(offset);
-    if range.end > total {
-        return Err(Malformed::Truncated {
-            what: format!("the code object of entry {index} ('{}')", shown(id)),
-            offset: absolute(range.start),
-            needed: size,
-            end: absolute(total),
-        });
-    }
-    if range.start < header_end && size > 0 {
-        let (start, header_end) = (absolute(range.start), absolute(header_end));
-        return Err(Malformed::Overlap { index, start, size, header_end });
-    }
-    Ok(())
+    Ok((id, start, size))
 }
 
 #[cfg(test)]

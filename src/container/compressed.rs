@@ -56,6 +56,8 @@ pub enum HeaderVersion {
 }
 
 impl HeaderVersion {
+    const ALL: [Self; 3] = [Self::V1, Self::V2, Self::V3];
+
     /// The number in the header.
     pub fn number(self) -> u16 {
         match self {
@@ -100,8 +102,14 @@ impl Header {
         let field = |name: &'static str| move || format!("the {name} of the compressed bundle");
         let mut cursor = Cursor::new(data, base);
         cursor.take(len_u64(MAGIC), String::new)?;
-        let version = version(&mut cursor)?;
-        let method = method(&mut cursor)?;
+        let (offset, found) = (cursor.offset(), cursor.u16(field("version"))?);
+        let version = HeaderVersion::ALL.into_iter().find(|version| version.number() == found);
+        let invalid = |what, offset, expected| Malformed::Value { what, found: found.into(), offset, expected };
+        let version = version.ok_or_else(|| invalid("compressed bundle version", offset, "1, 2 or 3"))?;
+        let (offset, found) = (cursor.offset(), cursor.u16(field("method"))?);
+        let method = [Method::Zlib, Method::Zstd].into_iter().find(|&method| method_number(method) == found);
+        let invalid = |what, offset, expected| Malformed::Value { what, found: found.into(), offset, expected };
+        let method = method.ok_or_else(|| invalid("compression method", offset, "0 (zlib) or 1 (zstd)"))?;
         let total_at = cursor.offset();
         let (total, inflated) = match version {
             HeaderVersion::V1 => (None, u64::from(cursor.u32(field("inflated size"))?)),
@@ -139,35 +147,6 @@ impl Header {
         }
         bytes.extend(self.hash.to_le_bytes());
         bytes
-    }
-}
-
-fn version(cursor: &mut Cursor<'_>) -> Result<HeaderVersion, Malformed> {
-    let offset = cursor.offset();
-    match cursor.u16(|| "the version of the compressed bundle".to_owned())? {
-        1 => Ok(HeaderVersion::V1),
-        2 => Ok(HeaderVersion::V2),
-        3 => Ok(HeaderVersion::V3),
-        found => Err(Malformed::Value {
-            what: "compressed bundle version",
-            found: found.into(),
-            offset,
-            expected: "1, 2 or 3",
-        }),
-    }
-}
-
-fn method(cursor: &mut Cursor<'_>) -> Result<Method, Malformed> {
-    let offset = cursor.offset();
-    match cursor.u16(|| "the method of the compressed bundle".to_owned())? {
-        0 => Ok(Method::Zlib),
-        1 => Ok(Method::Zstd),
-        found => Err(Malformed::Value {
-            what: "compression method",
-            found: found.into(),
-            offset,
-            expected: "0 (zlib) or 1 (zstd)",
-        }),
     }
 }
 

@@ -258,7 +258,7 @@ impl Input {
         let change = match (self.opened, now) {
             (Some(then), Some(now)) if now.len < then.len => shrunk(),
             (Some(then), Some(now)) if now != then => changed(),
-            _ if faulted => io::Error::from_raw_os_error(rustix::io::Errno::IO.raw_os_error()),
+            _ if faulted => rustix::io::Errno::IO.into(),
             _ if self.faults != mapping::faults_of_temporaries() => {
                 io::Error::other("a temporary file could not be read")
             }
@@ -350,7 +350,7 @@ impl Storage {
     fn of_file(mut file: File, max: Option<u64>, access: Access) -> io::Result<(Self, Option<Stamp>)> {
         let metadata = file.metadata()?;
         if metadata.is_dir() {
-            return Err(io::Error::from_raw_os_error(rustix::io::Errno::ISDIR.raw_os_error()));
+            return Err(rustix::io::Errno::ISDIR.into());
         }
         if !metadata.is_file() {
             return Ok((Self::spool_within(file, max.unwrap_or(u64::MAX))?, None));

@@ -98,7 +98,11 @@ impl Place {
 
     /// The name of the innermost member on the path.
     pub(crate) fn innermost_member(&self) -> Option<&[u8]> {
-        self.steps.iter().rev().find_map(|step| match step {
+        self.member_names().next_back()
+    }
+
+    fn member_names(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
+        self.steps.iter().filter_map(|step| match step {
             Step::Member(name) => Some(name.as_slice()),
             _ => None,
         })
@@ -106,7 +110,7 @@ impl Place {
 
     /// The names of the members on the path, joined by slashes; none without members.
     pub fn member(&self) -> Option<String> {
-        let names: Vec<String> = self.steps.iter().filter_map(Step::member_name).collect();
+        let names: Vec<String> = self.member_names().map(printable_name).collect();
         (!names.is_empty()).then(|| names.join("/"))
     }
 
@@ -151,15 +155,6 @@ impl Error {
             return self;
         }
         Self::Inside { file: place.file.clone(), place: place.to_string(), error: Box::new(self) }
-    }
-}
-
-impl Step {
-    fn member_name(&self) -> Option<String> {
-        match self {
-            Self::Member(name) => Some(printable_name(name)),
-            _ => None,
-        }
     }
 }
 

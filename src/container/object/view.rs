@@ -103,6 +103,11 @@ impl<'a> View<'a> {
         self.base.saturating_add(offset)
     }
 
+    /// A fault at an offset.
+    pub(super) fn broken(&self, what: impl Into<String>, offset: u64) -> Malformed {
+        Malformed::Object { what: what.into(), offset: self.absolute(offset) }
+    }
+
     /// `len` bytes from `offset`, borrowed if they lie in one part.
     pub(super) fn get(&self, offset: u64, len: u64) -> Option<Cow<'_, [u8]>> {
         let end = offset.checked_add(len).filter(|&end| end <= self.len())?;

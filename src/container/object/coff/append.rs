@@ -19,6 +19,7 @@ use super::super::view::{Added, Run, too_many};
 use super::symbols::Moves;
 use super::{
     CONTENT, Coff, FLAGS, OFFSETS, ORDER, SECTION_LEN, SIZE, VIRTUAL_ADDRESS, VIRTUAL_SIZE, content, long_name,
+    move_offsets,
 };
 use crate::bytes::{len_of, len_u64, to_u64};
 use crate::container::Part;
@@ -40,7 +41,7 @@ impl Coff<'_> {
         self.check_symbol_count()?;
         self.check_offsets(&shift)?;
         let mut sections = self.sections.clone();
-        sections.iter_mut().for_each(|section| OFFSETS.into_iter().for_each(|field| shift.apply(field, section)));
+        sections.iter_mut().for_each(|section| move_offsets(section, |offset| shift.forward(offset)));
         let names = self.new_names(added)?;
         let contents_at = body.end.saturating_add(shift.by);
         let symbols_at = self.add_headers(&mut sections, added, &names, contents_at).saturating_add(record::LEN);
@@ -78,7 +79,7 @@ impl Coff<'_> {
             let content = content(section);
             if content.start < content.end && content.end > end {
                 let what = format!("the content of section {index} lies outside the file or among the symbols; it is");
-                return Err(self.broken(what, content.start));
+                return Err(self.view.broken(what, content.start));
             }
         }
         Ok(end)
@@ -88,7 +89,7 @@ impl Coff<'_> {
     fn check_symbol_count(&self) -> Result<(), Malformed> {
         match self.field(self.layout.symbol_count) {
             count if count > 0 && self.field(self.layout.symbols_offset) == 0 => {
-                Err(self.broken(format!("no symbol table for the {count} symbols counted in the header"), 0))
+                Err(self.view.broken(format!("no symbol table for the {count} symbols counted in the header"), 0))
             }
             _ => Ok(()),
         }
@@ -111,7 +112,7 @@ impl Coff<'_> {
         self.moved_symbols(&Moves { offset: &check, number: None })?;
         match behind.get() {
             None => Ok(()),
-            Some(offset) => Err(self.broken("data recorded past the end of the file,".to_owned(), offset)),
+            Some(offset) => Err(self.view.broken("data recorded past the end of the file,", offset)),
         }
     }
 
@@ -178,10 +179,7 @@ impl Coff<'_> {
         self.layout.symbols_offset.set(ORDER, &mut header, symbols_offset);
         for section in self.sections.get(..usize::try_from(count).ok()?)? {
             let mut section = *section;
-            for field in OFFSETS {
-                let offset = field.get(ORDER, &section);
-                field.set(ORDER, &mut section, shift.back(offset));
-            }
+            move_offsets(&mut section, |offset| shift.back(offset));
             header.extend(section);
         }
         let symbols_len = self.symbols.end.checked_sub(self.symbols.start)?;
@@ -221,11 +219,6 @@ impl Shift {
 
     fn back(&self, offset: u64) -> u64 {
         offset.checked_sub(self.by).filter(|offset| (self.from..=self.end).contains(offset)).unwrap_or(offset)
-    }
-
-    fn apply(&self, field: super::Field, section: &mut [u8; 40]) {
-        let offset = field.get(ORDER, section);
-        field.set(ORDER, section, self.forward(offset));
     }
 }
 

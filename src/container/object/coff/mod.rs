@@ -152,7 +152,7 @@ impl<'v> Coff<'v> {
             return Ok((file_end..file_end, file_end..file_end));
         }
         if start < self.headers_end() {
-            return Err(self.broken("the symbol table lies inside the headers,".to_owned(), start));
+            return Err(self.view.broken("the symbol table lies inside the headers,", start));
         }
         let len = count.saturating_mul(self.layout.symbol_len);
         self.view.read(start, len, || format!("the table of {count} symbols"))?;
@@ -162,10 +162,6 @@ impl<'v> Coff<'v> {
         let strings_len = ORDER.read(&recorded).max(4);
         self.view.read(end, strings_len, || "the string table".to_owned())?;
         Ok((start..end, end..end.saturating_add(strings_len)))
-    }
-
-    fn broken(&self, what: String, offset: u64) -> Malformed {
-        Malformed::Object { what, offset: self.view.absolute(offset) }
     }
 
     /// The offset of the section headers.
@@ -209,12 +205,12 @@ impl<'v> Coff<'v> {
         let Some(rest) = rest.and_then(|len| self.view.get(self.strings.start.saturating_add(offset), len)) else {
             let name = bytes::escaped(short);
             let what = format!("the name '{name}' of section {index} is outside the string table; the table is");
-            return Err(self.broken(what, self.strings.start));
+            return Err(self.view.broken(what, self.strings.start));
         };
         // With strings after it, the name would be a different one.
         if rest.starts_with(MAGIC.as_bytes()) && memchr::memchr(0, &rest).is_none() {
             let what = format!("the name of section {index} is not terminated; the string table is");
-            return Err(self.broken(what, self.strings.start));
+            return Err(self.view.broken(what, self.strings.start));
         }
         Ok(bundle_name(&rest))
     }
@@ -222,6 +218,14 @@ impl<'v> Coff<'v> {
     /// The record of how this file was made, if it was made here.
     pub(super) fn record(&self) -> Option<Record> {
         Record::before(self.symbols.start, self.view)
+    }
+}
+
+/// Changes the file offsets in a section header.
+fn move_offsets(section: &mut [u8; 40], new_offset: impl Fn(u64) -> u64) {
+    for field in OFFSETS {
+        let offset = field.get(ORDER, section);
+        field.set(ORDER, section, new_offset(offset));
     }
 }
 

@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use super::super::view::{Field, Found, join};
 use super::symbols::Moves;
-use super::{Coff, OFFSETS, ORDER, RELOCATION_LEN, SECTION_LEN, extents};
+use super::{Coff, ORDER, RELOCATION_LEN, SECTION_LEN, extents, move_offsets};
 use crate::bytes::{len_of, to_u64};
 use crate::container::Part;
 use crate::container::limits::Allowance;
@@ -37,10 +37,7 @@ impl Coff<'_> {
             count = count.saturating_add(1);
             numbers.push(Some(count));
             let mut section = *section;
-            for field in OFFSETS {
-                let offset = field.get(ORDER, &section);
-                field.set(ORDER, &mut section, cuts.new_offset(offset));
-            }
+            move_offsets(&mut section, |offset| cuts.new_offset(offset));
             table.extend(section);
         }
         self.layout.section_count.set(ORDER, &mut header, count);
@@ -74,13 +71,13 @@ impl Coff<'_> {
         let contents = found.iter().map(|section| &section.content).filter(|content| content.start < content.end);
         if let Some(content) = contents.into_iter().find(|content| content.start < headers.end) {
             let what = "a section of the bundle has its content among the section headers, at";
-            return Err(self.broken(what.to_owned(), content.start));
+            return Err(self.view.broken(what, content.start));
         }
         let symbols = self.symbols.start..self.strings.end;
         for range in used.chain([symbols]) {
             if cuts.touch(&range) {
                 let what = "the content of a section of the bundle is also that of something else, which is";
-                return Err(self.broken(what.to_owned(), range.start));
+                return Err(self.view.broken(what, range.start));
             }
         }
         Ok(())
@@ -109,13 +106,13 @@ impl Coff<'_> {
             let len = len_of(&relocations);
             room.take(len).ok_or_else(|| {
                 let what = format!("sections share relocations, those of section {index}");
-                self.broken(what, relocations.start)
+                self.view.broken(what, relocations.start)
             })?;
             let data = self.view.read(relocations.start, len, || format!("the relocations of section {index}"))?;
             let mut symbols = data.chunks_exact(RELOCATION_LEN).map(|entry| RELOCATION_SYMBOL.get(ORDER, entry));
             if symbols.any(|symbol| emptied.contains(&symbol)) {
                 let what = format!("section {index} refers to a section of the bundle; its relocations are");
-                return Err(self.broken(what, relocations.start));
+                return Err(self.view.broken(what, relocations.start));
             }
         }
         Ok(())

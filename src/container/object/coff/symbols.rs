@@ -65,7 +65,7 @@ impl Coff<'_> {
             let renumbered = self.renumber(symbol, more.filter(|_| !is_function), number);
             renumbered.ok_or_else(|| {
                 let what = format!("symbol {index} refers to a section of the bundle; the symbol table is");
-                self.broken(what, self.symbols.start)
+                self.view.broken(what, self.symbols.start)
             })
         };
         let table = self.edit(self.symbols.clone(), change)?;

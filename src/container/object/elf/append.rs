@@ -92,12 +92,12 @@ impl Elf<'_> {
                 "section {} should hold the section names, but is not a string table; it starts",
                 self.names_index
             );
-            return Err(self.broken(what, section.offset));
+            return Err(self.view.broken(what, section.offset));
         }
         let fixed = SHF_ALLOC.0 | SHF_COMPRESSED.0;
         if section.flags & fixed != 0 {
             let what = "the table of section names is compressed or part of the program and cannot grow; it starts";
-            return Err(self.broken(what.to_owned(), section.offset));
+            return Err(self.view.broken(what, section.offset));
         }
         let names = self.names()?;
         if names.last() != Some(&0) {

@@ -135,7 +135,7 @@ impl Elf<'_> {
             if section.is(SHT_GROUP) {
                 if emptied.contains(&section.info) {
                     let what = format!("section group {index} is named after a symbol of the bundle; it starts");
-                    return Err(self.broken(what, section.offset));
+                    return Err(self.view.broken(what, section.offset));
                 }
                 continue;
             }
@@ -143,7 +143,7 @@ impl Elf<'_> {
             let used = self.relocated_symbols(section, &content).any(|symbol| emptied.contains(&symbol));
             if used || section.is(SHT_CREL) {
                 let what = format!("relocation section {index} may refer to a section of the bundle; it starts");
-                return Err(self.broken(what, section.offset));
+                return Err(self.view.broken(what, section.offset));
             }
         }
         Ok(())
