@@ -83,7 +83,12 @@ pub(crate) fn len_of(range: &Range<u64>) -> u64 {
 
 /// `len` bytes of `data` from `start`, if it has that many.
 pub(crate) fn slice(data: &[u8], start: u64, len: u64) -> Option<&[u8]> {
-    data.get(usize::try_from(start).ok()?..)?.get(..usize::try_from(len).ok()?)
+    tail(data, start)?.get(..usize::try_from(len).ok()?)
+}
+
+/// The bytes of `data` from `start`, if it reaches that far.
+pub(crate) fn tail(data: &[u8], start: u64) -> Option<&[u8]> {
+    data.get(usize::try_from(start).ok()?..)
 }
 
 /// A copy of some bytes as text, if they are UTF-8.

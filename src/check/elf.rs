@@ -26,7 +26,7 @@ use object::pod;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 
 use super::{amdgpu, charge, wrong};
-use crate::bytes::{len_u64, slice, to_u64};
+use crate::bytes::{len_u64, slice, tail, to_u64};
 use crate::container::limits::{Allowance, CHECKED_MAX};
 use crate::error::Malformed;
 
@@ -340,7 +340,7 @@ fn notes<'d>(notes: Notes<'d>, metadata: &mut Vec<(&'d [u8], u64)>) -> Result {
         let (Some(name_len), Some(len), Some(kind)) =
             (number(at), number(at.saturating_add(4)), number(at.saturating_add(8)))
         else {
-            let rest = slice(data, at, end.saturating_sub(at)).unwrap_or_default();
+            let rest = tail(data, at).unwrap_or_default();
             // Padding at the end.
             return if rest.iter().all(|&byte| byte == 0) { Ok(()) } else { wrong("a note that is cut off", here) };
         };

@@ -172,10 +172,8 @@ fn parse(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malf
     limits.check(WHAT, offset, header.inflated)?;
     let Header { version, method, total, .. } = header;
     let header_len = version.header_len();
-    let rest = data.slice(header_len, data.len().saturating_sub(header_len));
-    let end = offset.saturating_add(data.len());
-    let truncated = |needed| Malformed::truncated(["the ", WHAT].concat(), offset, needed, end);
-    let rest = rest.ok_or_else(|| truncated(header_len))?;
+    let truncated = |needed| Malformed::truncated(["the ", WHAT].concat(), offset, needed, data.end());
+    let rest = data.tail(header_len).ok_or_else(|| truncated(header_len))?;
     let recorded = header.recorded();
     let body_len = match (total, method) {
         (Some(total), _) => total.saturating_sub(header_len),

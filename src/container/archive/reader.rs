@@ -68,9 +68,8 @@ impl<'a> Archive<'a> {
         // If the index or the names extend past the end, the archive has no members and no error is reported.
         match special_members_end(data.bytes()) {
             Some(needed) if needed > data.len() => {
-                let what = "the index or the names of the archive".to_owned();
-                let (offset, end) = (data.offset(), data.offset().saturating_add(data.len()));
-                Err(Error::malformed(data.path(), Malformed::Truncated { what, offset, needed, end }))
+                let what = "the index or the names of the archive";
+                Err(Error::malformed(data.path(), Malformed::truncated(what, data.offset(), needed, data.end())))
             }
             _ => Ok(Self { data, file }),
         }
@@ -97,8 +96,7 @@ impl<'a> Archive<'a> {
             position = offset.saturating_add(size);
             let content = data.slice(offset, size).ok_or_else(|| {
                 let what = format!("the archive member '{}'", shown(name));
-                let (offset, end) = (data.offset().saturating_add(offset), data.offset().saturating_add(data.len()));
-                Error::malformed(data.path(), Malformed::Truncated { what, offset, needed: size, end })
+                Error::malformed(data.path(), Malformed::truncated(what, data.absolute(offset), size, data.end()))
             })?;
             // AIX archives locate members by a table, which may give all of them the same offset.
             let expected = "together with the others no more than the archive holds";
@@ -134,13 +132,13 @@ fn long_name(name: &[u8], data: Slice<'_>, position: u64) -> Malformed {
     Malformed::Value {
         what: "length of a member name",
         found: bytes::len_u64(name),
-        offset: data.offset().saturating_add(position.min(data.len())),
+        offset: data.absolute(position.min(data.len())),
         expected: "no more than 4096",
     }
 }
 
 fn broken(data: Slice<'_>, position: u64, error: &object::read::Error) -> Error {
-    let offset = data.offset().saturating_add(position.min(data.len()));
+    let offset = data.absolute(position.min(data.len()));
     let text = format!("archive broken at or after offset {offset}: {error}");
     Error::malformed(data.path(), Malformed::other(ErrorKind::Malformed, offset, text))
 }

@@ -52,7 +52,7 @@ impl<'a> Bits<'a> {
         if width > self.remaining() || width > 64 {
             return Err(PAST_END);
         }
-        let tail = usize::try_from(self.position / 8).ok().and_then(|start| self.data.get(start..)).ok_or(PAST_END)?;
+        let tail = bytes::tail(self.data, self.position / 8).ok_or(PAST_END)?;
         // Any 64 bits are within this many bytes.
         let window = tail.first_chunk().copied().unwrap_or_else(|| {
             let mut window = [0; 16];
@@ -60,7 +60,7 @@ impl<'a> Bits<'a> {
             window
         });
         let bits = u128::from_le_bytes(window) >> (self.position % 8);
-        self.position = self.position.saturating_add(width);
+        self.skip(width)?;
         Ok(u64::try_from(bits & !(u128::MAX << width)).unwrap_or_default())
     }
 
@@ -105,7 +105,7 @@ impl<'a> Bits<'a> {
             to.extend_from_slice(low);
             return Ok(());
         }
-        let high = bytes::slice(self.data, start.saturating_add(1), len).ok_or(PAST_END)?;
+        let high = bytes::tail(self.data, start).and_then(|tail| tail.get(1..)).ok_or(PAST_END)?;
         to.extend(low.iter().zip(high).map(|(&low, &high)| {
             let [byte, _] = (u16::from_le_bytes([low, high]) >> used).to_le_bytes();
             byte
@@ -116,7 +116,7 @@ impl<'a> Bits<'a> {
     /// Reads `len` bytes from a byte boundary.
     fn bytes(&mut self, len: u64) -> Result<&'a [u8]> {
         let data = bytes::slice(self.data, self.position / 8, len).ok_or(PAST_END)?;
-        self.position = self.position.saturating_add(len.saturating_mul(8));
+        self.skip(len.checked_mul(8).ok_or(PAST_END)?)?;
         Ok(data)
     }
 

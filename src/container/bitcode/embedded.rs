@@ -97,6 +97,8 @@ fn add_objects(module: &Block<'_>, found: &mut Embedded) -> Result<()> {
 
 const TOO_MANY: Broken = Broken("the module embeds too many objects");
 
+const TOO_MANY_VALUES: Broken = Broken("the module has more values than numbers for them");
+
 /// Calls `take` with each block of a kind in a module. No block is kept, since each may keep abbreviations alive.
 fn each_block<'a>(module: &Block<'a>, kind: u64, mut take: impl FnMut(Block<'a>) -> Result<()>) -> Result<()> {
     let mut module = module.clone();
@@ -147,7 +149,7 @@ fn each_metadata(module: &Block<'_>, mut take: impl FnMut(u64, &Record<'_>) -> R
                 STRINGS => record.value(0),
                 _ => 1,
             };
-            number = number.saturating_add(defined);
+            number = number.checked_add(defined).ok_or(TOO_MANY_VALUES)?;
         }
         Ok(())
     })
@@ -209,13 +211,13 @@ fn find_section(first: u64, record: &Record<'_>, wanted: &BTreeSet<u64>, section
     let offset = record.value(1);
     let mut lengths = Bits::new(bytes::slice(record.blob, 0, offset).ok_or(cut)?);
     let mut position = offset;
-    for number in first..first.saturating_add(record.value(0)) {
+    for number in first..first.checked_add(record.value(0)).ok_or(TOO_MANY_VALUES)? {
         let len = lengths.vbr(6)?;
         let string = bytes::slice(record.blob, position, len).ok_or(cut)?;
         if string == SECTION && wanted.contains(&number) {
             sections.insert(number);
         }
-        position = position.saturating_add(len);
+        position = position.checked_add(len).ok_or(cut)?;
     }
     Ok(())
 }
@@ -272,7 +274,7 @@ impl Globals {
                     _ => 0,
                 },
             };
-            number = number.saturating_add(defined);
+            number = number.checked_add(defined).ok_or(TOO_MANY_VALUES)?;
         }
         Ok(globals)
     }
@@ -295,7 +297,7 @@ impl Globals {
                 {
                     contents.insert(number, content);
                 }
-                number = number.saturating_add(1);
+                number = number.checked_add(1).ok_or(TOO_MANY_VALUES)?;
             }
             Ok(())
         })?;

@@ -1,6 +1,7 @@
 //! Reads offload binaries. The [parent module](super) documents the layout and what is rejected.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use memchr::memchr;
@@ -88,8 +89,12 @@ struct Body<'a> {
 
 impl<'a> Body<'a> {
     fn cursor(&self, offset: u64) -> Cursor<'a> {
-        let left = len_u64(self.data).saturating_sub(offset);
-        Cursor::new(bytes::slice(self.data, offset, left).unwrap_or_default(), self.base.saturating_add(offset))
+        Cursor::new(bytes::tail(self.data, offset).unwrap_or_default(), self.absolute(offset))
+    }
+
+    /// The offset to report in errors.
+    fn absolute(&self, offset: u64) -> u64 {
+        self.base.saturating_add(offset)
     }
 
     fn entry(&self, number: u64, budget: &mut Budget) -> Result<Entry, Malformed> {
@@ -103,29 +108,26 @@ impl<'a> Body<'a> {
         let strings_count = cursor.u64(field("number of strings"))?;
         let start = cursor.u64(field("offset"))?;
         let size = cursor.u64(field("size"))?;
-        self.check(start, size, || format!("image {number}"))?;
-        let at = self.base.saturating_add(start);
+        let range = self.check(start, size, || format!("image {number}"))?;
+        let at = self.absolute(start);
         let expected = "together with the other images no more than the offload binary holds";
         budget.images.claim("size of an image", size, at, expected)?;
         let strings = self.strings(number, strings_offset, strings_count, budget)?;
         let info = ImageInfo { image_kind, kind_number, flags, strings };
-        let parts = vec![Part::Range(start..start.saturating_add(size))];
-        Ok(Entry { id: info.entry_id(), parts, image: Some(Box::new(info)) })
+        Ok(Entry { id: info.entry_id(), parts: vec![Part::Range(range)], image: Some(Box::new(info)) })
     }
 
-    /// Checks that a range lies in the offload binary, even if its bytes are not known yet.
-    fn check(&self, start: u64, size: u64, what: impl FnOnce() -> String) -> Result<(), Malformed> {
-        if start.checked_add(size).is_some_and(|end| end <= self.header.size) {
-            return Ok(());
-        }
-        let [start, end] = [start, self.header.size].map(|offset| self.base.saturating_add(offset));
-        Err(Malformed::truncated(what(), start, size, end))
+    /// The range of `size` bytes from `start`, if it lies in the offload binary; its bytes may not be known yet.
+    fn check(&self, start: u64, size: u64, what: impl FnOnce() -> String) -> Result<Range<u64>, Malformed> {
+        let end = start.checked_add(size).filter(|&end| end <= self.header.size);
+        let truncated = || Malformed::truncated(what(), self.absolute(start), size, self.absolute(self.header.size));
+        Ok(start..end.ok_or_else(truncated)?)
     }
 
     fn strings(&self, number: u64, offset: u64, count: u64, budget: &mut Budget) -> Result<Strings, Malformed> {
         let len = count.saturating_mul(self.header.version.string_entry_len());
         self.check(offset, len, || format!("the table of strings of image {number}"))?;
-        let at = self.base.saturating_add(offset);
+        let at = self.absolute(offset);
         let expected = "together with those of the other images no more than the offload binary holds";
         budget.string_entries.claim("size of a table of strings", len, at, expected)?;
         let mut cursor = self.cursor(offset);
@@ -157,8 +159,7 @@ impl<'a> Body<'a> {
             Some(len) => len,
             None => {
                 self.check(offset, 1, &what)?;
-                let rest = bytes::slice(self.data, offset, len_u64(self.data).saturating_sub(offset));
-                let rest = rest.unwrap_or_default();
+                let rest = bytes::tail(self.data, offset).unwrap_or_default();
                 match memchr(0, rest) {
                     Some(end) => bytes::to_u64(end),
                     // Without a NUL in the known bytes, at least one byte more is needed.
@@ -167,7 +168,7 @@ impl<'a> Body<'a> {
             }
         };
         self.check(offset, len, &what)?;
-        let at = self.base.saturating_add(offset);
+        let at = self.absolute(offset);
         let expected = "no more than 16 MiB for all strings together, and 16 times the size of the offload binary";
         budget.strings.claim("length of a string", len, at, expected)?;
         self.cursor(offset).take(len, what)
@@ -190,16 +191,16 @@ fn parse_compressed(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed
     let header_len = version.header_len();
     if entries_offset != header_len {
         let (what, expected) = ("entry offset", "40, the length of the header, as the offload binary is compressed");
-        return Err(Malformed::Value { what, found: entries_offset, offset: offset.saturating_add(16), expected });
+        return Err(Malformed::Value { what, found: entries_offset, offset: data.absolute(16), expected });
     }
     if inflated < header_len {
         let expected = "at least the length of the header";
-        let offset = offset.saturating_add(32);
+        let offset = data.absolute(32);
         return Err(Malformed::Value { what: "inflated size", found: inflated, offset, expected });
     }
     let body = data.slice(header_len, size.saturating_sub(header_len)).ok_or_else(|| {
         let what = ["the ", WHAT_COMPRESSED].concat();
-        Malformed::truncated(what, offset, size, offset.saturating_add(data.len()))
+        Malformed::truncated(what, offset, size, data.end())
     })?;
     let method = method_of(body.bytes());
     // The inflated form records the inflated size as its size, and no other.
