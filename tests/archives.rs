@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::machine::{loud, skip};
+use crate::machine::{llvm, llvm_directory, skip};
 
 const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
@@ -33,10 +33,10 @@ const MODULE: &str = "target triple = \"amdgcn-amd-amdhsa\"
     @alias = alias void (), ptr @w\n@i = ifunc void (), ptr @res
     define ptr @res() { ret ptr @w }\ndeclare void @undefined()";
 
-/// A directory for one test, with the tools of LLVM 22 if the machine has them.
+/// A directory for one test, and that of LLVM 22's tools.
 struct Lab {
     dir: tempfile::TempDir,
-    llvm: Option<PathBuf>,
+    llvm: PathBuf,
 }
 
 /// The comparison of the bytes of two archives.
@@ -48,20 +48,12 @@ enum Order {
 
 impl Lab {
     fn new() -> Self {
-        let bin = std::env::var_os("LLVM_BIN").map_or(PathBuf::from("/usr/lib/llvm-22/bin"), PathBuf::from);
-        let llvm = bin.join("clang-offload-bundler").exists().then_some(bin);
-        Self { dir: tempfile::tempdir().unwrap(), llvm }
+        Self { dir: tempfile::tempdir().unwrap(), llvm: llvm_directory() }
     }
 
     /// Creates a directory if LLVM 22 is installed.
     fn with_llvm() -> Option<Self> {
-        let lab = Self::new();
-        if lab.llvm.is_none() {
-            assert!(std::env::var("OFFLOAD_REQUIRE_LLVM").as_deref() != Ok("1"), "LLVM 22 is required and not there");
-            loud("SKIPPED: LLVM 22 is not installed: archives");
-            return None;
-        }
-        Some(lab)
+        llvm("archives", &["clang-offload-bundler"]).map(|_| Self::new())
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -79,16 +71,14 @@ impl Lab {
 
     fn command(&self, program: &Path, arguments: &[&str]) -> Output {
         let mut command = Command::new(program);
-        if let Some(llvm) = &self.llvm {
-            command.env("PATH", format!("{}:/usr/bin:/bin", llvm.display()));
-        }
+        command.env("PATH", format!("{}:/usr/bin:/bin", self.llvm.display()));
         command.arg0("clang-offload-bundler").args(arguments).current_dir(self.dir.path());
         command.output().unwrap()
     }
 
     /// Runs an LLVM tool, or a system tool if its name is a path.
     fn tool(&self, name: &str, arguments: &[&str]) -> String {
-        let mut command = Command::new(self.llvm.as_ref().unwrap().join(name));
+        let mut command = Command::new(self.llvm.join(name));
         let output = command.args(arguments).current_dir(self.dir.path()).output().unwrap();
         assert!(output.status.success(), "{name} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
@@ -99,7 +89,7 @@ impl Lab {
     }
 
     fn reference(&self, arguments: &[&str]) -> Output {
-        self.command(&self.llvm.as_ref().unwrap().join("clang-offload-bundler"), arguments)
+        self.command(&self.llvm.join("clang-offload-bundler"), arguments)
     }
 
     /// Creates an archive of files in the directory with `llvm-ar`.
@@ -155,7 +145,7 @@ impl Lab {
         assert_eq!(sorted(members), sorted(self::members(&self.path(theirs))), "{case}");
         let index = |path: &str| {
             // llvm-nm prints the index first, and then crashes on some objects.
-            let mut command = Command::new(self.llvm.as_ref().unwrap().join("llvm-nm"));
+            let mut command = Command::new(self.llvm.join("llvm-nm"));
             let output =
                 command.args(["--print-armap", "--quiet", path]).current_dir(self.dir.path()).output().unwrap();
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -543,7 +533,7 @@ fn names_of_members_are_names_and_not_paths() {
     let mut read = ar::Archive::new(fs::File::open(lab.path("o.a")).unwrap());
     let expected = b"\xe9 -host-x86_64-unknown-linux-gnu-\xe9 .o";
     assert_eq!(read.next_entry().unwrap().unwrap().header().identifier(), expected);
-    if lab.llvm.is_some() {
+    if lab.llvm.join("clang-offload-bundler").exists() {
         assert!(lab.reference(&[&run[..3], &["-output=r.a"], &run[4..]].concat()).status.success());
         assert_eq!(lab.read("r.a"), lab.read("o.a"));
     }

@@ -1,6 +1,6 @@
 //! Command-line tests as data files: every `tests/cli/**/*.test` is a case, with its golden transcript next to it.
 //!
-//! `tests/cli/README.md` explains the format and the switches `BLESS`, `CASE` and `REFERENCE`.
+//! `tests/cli/README.md` explains the format and the switches `BLESS`, `CASE` and `LLVM_BIN`.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::lists::{sample, share_out};
-use crate::machine::{loud, skip, write_program};
+use crate::machine::{llvm, loud, write_program};
 
 /// The directory of the cases.
 const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli");
@@ -96,10 +96,7 @@ fn every_golden_file_has_a_case() {
 
 #[test]
 fn the_reference_agrees_except_where_a_case_says_so() {
-    let directory = std::env::var_os("REFERENCE").map_or_else(|| PathBuf::from("/usr/lib/llvm-22/bin"), PathBuf::from);
-    if !directory.exists() {
-        return skip("the cases of tests/cli/ with LLVM's tools", "LLVM 22 is not installed");
-    }
+    let Some(directory) = llvm("the cases of tests/cli/ with LLVM's tools", &["clang-offload-bundler"]) else { return };
     let names = names_of_the_executable().unwrap();
     let ours = Subject { directory: names.path().to_owned(), sort_lists: true };
     let theirs = Subject { directory, sort_lists: true };

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use crate::machine::skip;
+use crate::machine::{llvm_directory, skip};
 use crate::reference::formats::Ccob;
 use crate::reference::harness::{Case, Outcome, Report, Tools, replace};
 
@@ -51,11 +51,8 @@ const BUNDLING: &[&[&str]] = &[
     &["--no-offload-new-driver", "-M"],
 ];
 
-fn clang(tools: &Tools) -> Option<PathBuf> {
-    let beside = tools.theirs.with_file_name("clang-22");
-    [beside, PathBuf::from("/usr/lib/llvm-22/bin/clang"), PathBuf::from("/usr/bin/clang-22")]
-        .into_iter()
-        .find(|path| path.exists())
+fn clang() -> Option<PathBuf> {
+    [llvm_directory().join("clang"), PathBuf::from("/usr/bin/clang-22")].into_iter().find(|path| path.exists())
 }
 
 /// Compiles, and returns the output file and clang's messages.
@@ -102,7 +99,7 @@ fn compare(report: &mut Report, clang: &Path, dir: &Path, args: &[&str]) -> Vec<
 fn clang_bundles_and_unbundles_with_it() {
     let test = "clang with our bundler";
     let Some(tools) = Tools::find(test) else { return };
-    let Some(clang) = clang(&tools) else { return skip(test, "clang 22 is not installed") };
+    let Some(clang) = clang() else { return skip(test, "clang 22 is not installed") };
     let dir = workshop(&tools);
     let mut report = Report::new(test);
     for args in BUNDLING {
@@ -160,7 +157,7 @@ fn members(tools: &Tools, archive: &[u8]) -> Vec<(String, String)> {
 fn a_library_of_relocatable_device_code_comes_apart() {
     let test = "relocatable device code";
     let Some(tools) = Tools::find(test) else { return };
-    let Some(clang) = clang(&tools) else { return skip(test, "clang 22 is not installed") };
+    let Some(clang) = clang() else { return skip(test, "clang 22 is not installed") };
     let dir = workshop(&tools);
     let mut report = Report::new(test);
     let llvm_ar = tools.theirs.with_file_name("llvm-ar");

@@ -20,7 +20,7 @@ use crate::reference::harness;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::machine::skip;
+use crate::machine::{self, skip};
 use crate::reference::harness::{Case, Outcome};
 use serde_json::Value;
 
@@ -30,38 +30,30 @@ const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
 const GFX90A: &str = "hip-amdgcn-amd-amdhsa--gfx90a";
 
-/// The directory of LLVM 22's programs.
-const LLVM: &str = "/usr/lib/llvm-22/bin";
-
 /// A program of LLVM 22. If it is not installed, prints that and returns none.
-fn llvm(test: &str, program: &str) -> Option<PathBuf> {
-    let path = Path::new(LLVM).join(program);
-    if !path.exists() {
-        skip(test, &format!("{} is not there", path.display()));
-        return None;
-    }
-    Some(path)
+pub fn llvm(test: &str, program: &str) -> Option<PathBuf> {
+    Some(machine::llvm(test, &[program])?.join(program))
 }
 
 /// Runs a program, which must succeed.
-fn must(command: &mut Command) -> Output {
+pub fn must(command: &mut Command) -> Output {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     output
 }
 
 /// Runs the tool in an existing directory.
-fn tool_in(dir: &Path, args: &[&str]) -> Output {
+pub fn tool_in(dir: &Path, args: &[&str]) -> Output {
     Command::new(PROGRAM).args(args).current_dir(dir).env("LC_ALL", "C.UTF-8").env_remove("NO_COLOR").output().unwrap()
 }
 
-fn text(output: &Output) -> (i32, String, String) {
+pub fn text(output: &Output) -> (i32, String, String) {
     let utf8 = |data: &[u8]| String::from_utf8_lossy(data).into_owned();
     (output.status.code().unwrap(), utf8(&output.stdout), utf8(&output.stderr))
 }
 
 /// Runs the tool in a new directory with these files.
-fn tool(args: &[&str], files: &[(&str, &[u8])]) -> Outcome {
+pub fn tool(args: &[&str], files: &[(&str, &[u8])]) -> Outcome {
     let case = files.iter().fold(Case::new(args), |case, (name, data)| case.file(*name, *data));
     harness::run(Path::new(PROGRAM), &case.env("LC_ALL", "C.UTF-8"))
 }
@@ -81,7 +73,7 @@ fn fixtures(folder: &str) -> Vec<String> {
 }
 
 /// The document printed by `inspect --json`, checked against its schema.
-fn json_of(outcome: &Outcome) -> Value {
+pub fn json_of(outcome: &Outcome) -> Value {
     let document: Value = serde_json::from_slice(&outcome.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&outcome.stdout)));
     schema::check("inspect", &document);

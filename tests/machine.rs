@@ -1,15 +1,33 @@
-//! Reports that the machine lacks something that a test needs.
+//! The tools of this machine that tests need, and reports that it lacks one.
 
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+/// The directory of LLVM 22's tools: `LLVM_BIN`, or that of Debian's packages.
+pub fn llvm_directory() -> PathBuf {
+    std::env::var_os("LLVM_BIN").map_or_else(|| PathBuf::from("/usr/lib/llvm-22/bin"), PathBuf::from)
+}
+
+/// The directory of LLVM 22's tools, with these. If one of them is missing, prints that the test is skipped.
+pub fn llvm(test: &str, needed: &[&str]) -> Option<PathBuf> {
+    let directory = llvm_directory();
+    let Some(missing) = needed.iter().map(|tool| directory.join(tool)).find(|tool| !tool.exists()) else {
+        return Some(directory);
+    };
+    skip(test, &format!("LLVM 22 is not installed ({} is not there)", missing.display()));
+    None
+}
 
 /// Prints that a test was skipped. This is a failure if `OFFLOAD_REQUIRE_LLVM=1` requires all tests.
 pub fn skip(test: &str, why: &str) {
-    assert!(
-        std::env::var_os("OFFLOAD_REQUIRE_LLVM").is_none_or(|value| value != "1"),
-        "{test}: {why}, and OFFLOAD_REQUIRE_LLVM=1 is set"
-    );
+    skip_unless("OFFLOAD_REQUIRE_LLVM", test, why);
+}
+
+/// Prints that a test was skipped. This is a failure if the variable is 1.
+pub fn skip_unless(variable: &str, test: &str, why: &str) {
+    let required = std::env::var_os(variable).is_some_and(|value| value == "1");
+    assert!(!required, "{test}: {why}, and {variable}=1 is set");
     loud(&format!("SKIPPED: {why}: {test}"));
 }
 

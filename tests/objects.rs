@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 use offload_bundle::container::Container;
 use offload_bundle::container::object::FatObject;
 
-use crate::machine::{loud, skip};
+use crate::machine::{llvm, skip};
 
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const DEVICES: [(&str, &[u8]); 3] = [
@@ -58,17 +58,8 @@ struct Bench {
 
 impl Bench {
     fn new(test: &str) -> Option<Self> {
-        let llvm = PathBuf::from(std::env::var_os("LLVM_BIN").unwrap_or("/usr/lib/llvm-22/bin".into()));
         let needed = ["clang-offload-bundler", "clang", "llvm-objcopy", "llvm-readobj", "obj2yaml", "ld.lld"];
-        match needed.iter().find(|tool| !llvm.join(tool).exists()) {
-            None => Some(Self { dir: tempfile::tempdir().unwrap(), llvm }),
-            Some(tool) => {
-                let required = std::env::var("OFFLOAD_REQUIRE_LLVM").is_ok_and(|value| value == "1");
-                assert!(!required, "{test} needs {tool} of LLVM 22");
-                loud(&format!("SKIPPED: {test}: no {tool} of LLVM 22"));
-                None
-            }
-        }
+        Some(Self { llvm: llvm(test, &needed)?, dir: tempfile::tempdir().unwrap() })
     }
 
     fn path(&self, name: &str) -> PathBuf {

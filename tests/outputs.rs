@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::machine::loud;
+use crate::machine::{llvm, loud};
 
 const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 const TARGETS: &str = "-targets=host-x86_64-unknown-linux-gnu-,hip-amdgcn-amd-amdhsa--gfx906";
@@ -128,17 +128,6 @@ fn after(tool: Tool, way: Way, there: There, host: u32) -> After {
     }
 }
 
-fn llvm() -> Option<PathBuf> {
-    let llvm = PathBuf::from(std::env::var_os("LLVM_BIN").unwrap_or("/usr/lib/llvm-22/bin".into()));
-    if llvm.join("clang-offload-bundler").exists() {
-        return Some(llvm);
-    }
-    let required = std::env::var("OFFLOAD_REQUIRE_LLVM").is_ok_and(|value| value == "1");
-    assert!(!required, "there is no LLVM 22");
-    loud("SKIPPED: no LLVM 22: what it does with what is at the path of an output is not looked at");
-    None
-}
-
 /// A minimal ELF object for x86-64: a header without sections.
 fn object() -> Vec<u8> {
     let mut object = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x01\0\x3e\0\x01\0\0\0".to_vec();
@@ -256,7 +245,7 @@ fn every_way_of_writing_treats_what_is_there_as_llvm_does() {
     if rustix::process::geteuid().is_root() && Command::new("setpriv").arg("--version").output().is_err() {
         return loud("SKIPPED: root may write any file, and there is no setpriv to give that up");
     }
-    let llvm = llvm();
+    let llvm = llvm("what LLVM does with what is at the path of an output", &["clang-offload-bundler"]);
     let inputs = inputs();
     let mut runs = 0;
     for (name, words, way) in COMMANDS {

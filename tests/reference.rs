@@ -1,10 +1,10 @@
 //! Compares LLVM 22's tool with ours on the same command lines: exit status, stdout, stderr and every output byte.
 //!
 //! Without LLVM 22, the tests print that and pass; `OFFLOAD_REQUIRE_LLVM=1` makes that a failure.
-//! `OFFLOAD_REFERENCE_BUNDLER` and `OFFLOAD_REFERENCE_PACKAGER` name other executables to compare with. The intended
-//! differences are the rows of one table in `reference/rules.rs`; `OFFLOAD_SHOW_RULE` prints all differences of the row
-//! that it names.
+//! `LLVM_BIN` names another directory with tools to compare with. The intended differences are the rows of one table in
+//! `reference/rules.rs`; `OFFLOAD_SHOW_RULE` prints all differences of the row that it names.
 mod compressed;
+mod fork_server;
 pub mod formats;
 pub mod harness;
 mod names;

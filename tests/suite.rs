@@ -14,6 +14,7 @@
 
 mod archives;
 mod bombs;
+mod cuda;
 mod documents;
 mod examples;
 mod faults;

@@ -17,7 +17,7 @@ Usage: cargo bench --bench compare -- [OPTIONS]
                   /usr/lib if installed, otherwise downloaded with apt-get (94 MB)
   --out DIR       write performance.csv, performance.svg, growth.svg, and the figures into performance.md, to DIR
 
-LLVM's tool is looked for in the directory $REFERENCE, in /usr/lib/llvm-22/bin, and as clang-offload-bundler-22.";
+LLVM's tool is looked for in the directory $LLVM_BIN, in /usr/lib/llvm-22/bin, and as clang-offload-bundler-22.";
 
 /// What was asked for.
 pub struct Options {

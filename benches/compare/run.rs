@@ -42,7 +42,7 @@ pub struct Outcome {
 impl Tools {
     pub fn find() -> Result<Self> {
         let name = "clang-offload-bundler";
-        let asked = std::env::var_os("REFERENCE").map(|dir| PathBuf::from(dir).join(name));
+        let asked = std::env::var_os("LLVM_BIN").map(|dir| PathBuf::from(dir).join(name));
         if let Some(asked) = asked.as_deref() {
             ensure!(asked.exists(), "{}: there is no such tool", asked.display());
         }

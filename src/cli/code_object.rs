@@ -1,8 +1,10 @@
 //! Code objects in the JSON reports: every report has the same fields for them.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use offload_bundle::container::stream::Recorded;
+use offload_bundle::container::{Packed, fatbin};
 use offload_bundle::display::printable;
 use offload_bundle::id::{EntryId, OffloadKind};
 use offload_bundle::job::NotRead;
@@ -43,6 +45,7 @@ pub(super) struct CodeObject<'r> {
     bundle_size: u64,
     offset: Option<u64>,
     size: u64,
+    stored_size: Option<u64>,
     compressed: Option<Compressed>,
     inflated_offset: Option<u64>,
     entry_id: &'r str,
@@ -51,6 +54,7 @@ pub(super) struct CodeObject<'r> {
     target_id: Option<&'r str>,
     recorded_target_id: Option<&'r str>,
     image_kind: Option<&'static str>,
+    source: Option<&'r str>,
     uri: Option<&'r str>,
 }
 
@@ -61,28 +65,42 @@ struct Compressed {
     inflated_size: u64,
 }
 
-/// The bundle that holds a code object.
-pub(super) struct InBundle<'r> {
-    pub(super) place: &'r Place,
+/// A bundle, or some code objects of one.
+#[derive(Debug)]
+pub(super) struct Bundle {
+    pub(super) place: Arc<Place>,
     pub(super) format: Format,
-    /// The index of the bundle at its place.
+    /// Its index among the bundles at its place, from 0.
     pub(super) index: usize,
-    /// The byte range of the bundle, relative to the origin of the place.
-    pub(super) range: &'r Range<u64>,
+    /// Its byte range, relative to the origin of the place.
+    pub(super) range: Range<u64>,
     pub(super) compressed: Option<Recorded>,
+    /// The inflated size of all these code objects, in bytes.
+    pub(super) size: u64,
+    /// Their stored size in bytes, if the bundle is not compressed as a whole.
+    pub(super) stored: u64,
+    pub(super) code_objects: Vec<Entry>,
 }
 
-/// The code object in its bundle. Texts are escaped for terminals.
-pub(super) struct Entry<'r> {
-    pub(super) id: &'r str,
-    pub(super) target: Option<&'r Target>,
+/// A code object of a bundle.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// The bundle entry ID, safe to print on a terminal.
+    pub(super) id: String,
+    /// The ID's parts; none if the ID is invalid.
+    pub(super) target: Option<Target>,
     pub(super) content: Option<ContentKind>,
-    /// The inflated size in bytes.
+    /// Its inflated size in bytes.
     pub(super) size: u64,
-    /// The byte range: in the inflated bundle if that is compressed, otherwise relative to the origin of the place.
-    pub(super) range: Option<&'r Range<u64>>,
-    pub(super) recorded_target: Option<&'r str>,
-    pub(super) uri: Option<&'r str>,
+    /// The compressed form, if the code object is compressed on its own in its bundle.
+    pub(super) packed: Option<Packed>,
+    /// The name of the source file, safe to print on a terminal, if that is recorded.
+    pub(super) source: Option<String>,
+    /// Its byte range: in the inflated bundle if that is compressed, otherwise relative to the origin of the place.
+    pub(super) range: Option<Range<u64>>,
+    /// The target ID that the code object itself records.
+    pub(super) recorded_target: Option<String>,
+    pub(super) uri: Option<String>,
 }
 
 /// The parts of a bundle entry ID, escaped for terminals.
@@ -105,10 +123,69 @@ impl Target {
     }
 }
 
+impl Bundle {
+    /// The code objects as the reports show them.
+    pub(super) fn in_report(&self) -> impl Iterator<Item = CodeObject<'_>> {
+        self.code_objects.iter().map(|entry| CodeObject::new(self, entry))
+    }
+
+    /// The stored size of all code objects, in bytes. In a compressed bundle it includes the header.
+    pub(super) fn stored(&self) -> u64 {
+        if self.compressed.is_some() { self.range.end.saturating_sub(self.range.start) } else { self.stored }
+    }
+
+    /// Whether the bundle, or a code object in it, is compressed.
+    pub(super) fn is_compressed(&self) -> bool {
+        self.compressed.is_some() || self.codecs().next().is_some()
+    }
+
+    /// The methods by which code objects are compressed on their own.
+    pub(super) fn codecs(&self) -> impl Iterator<Item = &'static str> {
+        self.code_objects.iter().filter_map(|entry| Some(entry.packed.as_ref()?.codec.name()))
+    }
+
+    /// The stored size of a code object, in bytes: in a compressed bundle, its share of the compressed size.
+    pub(super) fn share(&self, entry: &Entry) -> u64 {
+        if self.compressed.is_none() {
+            return entry.stored();
+        }
+        let part = u128::from(self.stored()).saturating_mul(entry.size.into());
+        u64::try_from(part.checked_div(self.size.into()).unwrap_or(0)).unwrap_or(u64::MAX)
+    }
+}
+
+impl Entry {
+    /// Its stored size in bytes, in a bundle that is not compressed.
+    pub(super) fn stored(&self) -> u64 {
+        self.packed.as_ref().map_or(self.size, Packed::stored_len)
+    }
+
+    /// The target of the code object in one word: the target ID, or else `host`, the triple or the whole ID.
+    pub(super) fn for_whom(&self) -> &str {
+        match &self.target {
+            Some(Target { kind: Some(OffloadKind::Host), .. }) => "host",
+            Some(target) if !target.target_id.is_empty() => &target.target_id,
+            Some(target) => &target.triple,
+            None => &self.id,
+        }
+    }
+}
+
 impl<'r> CodeObject<'r> {
-    pub(super) fn new(bundle: &InBundle<'r>, entry: &Entry<'r>) -> Self {
+    fn new(bundle: &'r Bundle, entry: &'r Entry) -> Self {
         let in_file = matches!(bundle.place.origin(), Origin::File(_));
-        let start = entry.range.map(|range| range.start);
+        let start = entry.range.as_ref().map(|range| range.start);
+        let (target, packed) = (entry.target.as_ref(), entry.packed.as_ref());
+        let compressed = match (bundle.compressed, packed) {
+            (Some(recorded), _) => Some((recorded.method.name(), recorded.version, recorded.inflated)),
+            (None, Some(packed)) => Some((packed.codec.name(), fatbin::VERSION, packed.inflated)),
+            (None, None) => None,
+        };
+        let compressed = compressed.map(|(method, format_version, inflated_size)| Compressed {
+            method,
+            format_version,
+            inflated_size,
+        });
         Self {
             path: bundle.place.file().to_string_lossy().into_owned(),
             member: bundle.place.member(),
@@ -119,19 +196,20 @@ impl<'r> CodeObject<'r> {
             bundle_size: bundle.range.end.saturating_sub(bundle.range.start),
             offset: start.filter(|_| in_file && bundle.compressed.is_none()),
             size: entry.size,
-            compressed: bundle.compressed.map(|recorded| Compressed {
-                method: recorded.method.name(),
-                format_version: recorded.version,
-                inflated_size: recorded.inflated,
-            }),
-            inflated_offset: start.filter(|_| bundle.compressed.is_some()),
-            entry_id: entry.id,
-            kind: entry.target.and_then(|target| target.kind).map(OffloadKind::name),
-            triple: entry.target.map(|target| target.triple.as_str()),
-            target_id: entry.target.map(|target| target.target_id.as_str()).filter(|target_id| !target_id.is_empty()),
-            recorded_target_id: entry.recorded_target,
+            stored_size: bundle.compressed.is_none().then(|| entry.stored()),
+            compressed,
+            inflated_offset: match packed {
+                Some(packed) => Some(packed.range.start),
+                None => start.filter(|_| bundle.compressed.is_some()),
+            },
+            entry_id: &entry.id,
+            kind: target.and_then(|target| target.kind).map(OffloadKind::name),
+            triple: target.map(|target| target.triple.as_str()),
+            target_id: target.map(|target| target.target_id.as_str()).filter(|target_id| !target_id.is_empty()),
+            recorded_target_id: entry.recorded_target.as_deref(),
             image_kind: entry.content.map(ContentKind::name),
-            uri: entry.uri,
+            source: entry.source.as_deref(),
+            uri: entry.uri.as_deref(),
         }
     }
 }

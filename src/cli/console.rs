@@ -139,19 +139,15 @@ fn write(parts: &[&[u8]]) {
 /// The warning that nothing matched, with the beginning of the list of available images.
 fn no_match(input: &str, request: Option<&str>, present: &[String]) -> String {
     const SHOWN: usize = 20;
-    let request = request.map(|request| format!(" matches '{request}'"));
     let mut shown = present.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join("; ");
-    match present.len().saturating_sub(SHOWN) {
-        0 => {}
-        more => shown.push_str(&format!("; and {more} more")),
+    if present.len() > SHOWN {
+        shown.push_str(&format!("; and {} more", present.len() - SHOWN));
     }
     match (shown.as_str(), request) {
         ("", None) => format!("'{input}' holds no image"),
-        ("", Some(request)) => format!("no image in '{input}'{request}: it holds none"),
-        (shown, request) => {
-            let request = request.unwrap_or_else(|| " was extracted".to_owned());
-            format!("no image in '{input}'{request}: it holds {shown}")
-        }
+        ("", Some(request)) => format!("no image in '{input}' matches '{request}': it holds none"),
+        (shown, None) => format!("no image in '{input}' was extracted: it holds {shown}"),
+        (shown, Some(request)) => format!("no image in '{input}' matches '{request}': it holds {shown}"),
     }
 }
 

@@ -31,13 +31,13 @@ impl Environment {
         if is_one("OFFLOAD_BUNDLER_IGNORE_ENV_VAR") {
             return Self::default();
         }
-        let mut level = None;
-        if let Some(value) = text("OFFLOAD_BUNDLER_COMPRESSION_LEVEL") {
-            level = decimal(&value);
+        let level = text("OFFLOAD_BUNDLER_COMPRESSION_LEVEL").and_then(|value| {
+            let level = decimal(&value);
             if level.is_none() {
                 warn(&format!("Warning: Invalid value for OFFLOAD_BUNDLER_COMPRESSION_LEVEL: {value}. Ignoring it."));
             }
-        }
+            level
+        });
         let version = text("COMPRESSED_BUNDLE_FORMAT_VERSION");
         Self {
             compress: is_one("OFFLOAD_BUNDLER_COMPRESS"),

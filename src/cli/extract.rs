@@ -3,22 +3,22 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{ArgMatches, Command};
 use offload_bundle::Error;
 use offload_bundle::display::printable;
 use offload_bundle::id::OffloadKind;
 use offload_bundle::job::{Destination, Event, Extract, Extracted, Source};
-use offload_bundle::scan::Provenance;
 use serde::Serialize;
 
-use super::code_object::{CodeObject, Entry, InBundle, Target};
+use super::code_object::{Bundle, CodeObject, Entry, Target};
 use super::console::Console;
 use super::files::{Origin, WorkFile};
-use super::stdout::to_stdout;
-use super::subcommand::{Run, Subcommand, usage_error};
+use super::stdout::{text_to_stdout, to_stdout};
+use super::subcommand::{Run, Subcommand, flag, path_option, usage_error};
 use super::{files, json, patterns};
 
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "extract", command, run: Run::OnFiles(run) };
@@ -70,13 +70,9 @@ fn command() -> Command {
             files::argument("Files to read, and directories of such files"),
             files::recursive(),
             files::max_size(),
-            Arg::new("output")
+            path_option("output", "DIR", "Output directory, created if necessary; - writes a single code object to standard output")
                 .short('o')
-                .long("output")
-                .value_name("DIR")
-                .value_parser(PathBufValueParser::new())
-                .default_value(".")
-                .help("Output directory, created if necessary; - writes a single code object to standard output"),
+                .default_value("."),
             patterns::option("target", TARGET)
                 .short('t')
                 .long_help(
@@ -93,12 +89,9 @@ fn command() -> Command {
                     PossibleValuesParser::new(["host", "openmp", "hip", "hipv4", "cuda", "sycl"])
                         .try_map(|name| OffloadKind::from_name(&name).ok_or("not an offload kind")),
                 ),
-            patterns::exact("Match only the exact target ID or entry ID, not all that are compatible"),
-            Arg::new("json")
-                .long("json")
-                .action(ArgAction::SetTrue)
-                .help("Print where each file is from instead of the names, as a JSON document (docs/extract.schema.json)"),
-            Arg::new("dry-run").short('n').long("dry-run").action(ArgAction::SetTrue).help("Print the names of the files without writing them"),
+            patterns::exact(),
+            flag("json", "Print where each file is from instead of the names, as a JSON document (docs/extract.schema.json)"),
+            flag("dry-run", "Print the names of the files without writing them").short('n'),
         ])
 }
 
@@ -131,17 +124,13 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
 
 /// The files to search. Directories and files in them that cannot be read are added to `problems`.
 fn sources(matches: &ArgMatches, problems: &mut Vec<String>) -> Vec<Source> {
-    let mut sources = Vec::new();
-    for file in files::of(matches) {
-        match file {
-            Ok(WorkFile { path, origin: Origin::Named }) => sources.push(Source::named(path)),
-            Ok(WorkFile { path, origin: Origin::InDirectory(directory) }) => {
-                sources.push(Source::found(path, &directory));
-            }
-            Err(error) => problems.push(error.to_string()),
-        }
-    }
-    sources
+    let sound =
+        files::of(matches).into_iter().filter_map(|file| file.map_err(|error| problems.push(error.to_string())).ok());
+    let source = |WorkFile { path, origin }| match origin {
+        Origin::Named => Source::named(path),
+        Origin::InDirectory(directory) => Source::found(path, &directory),
+    };
+    sound.map(source).collect()
 }
 
 /// Prints the names of the written files.
@@ -149,10 +138,8 @@ fn tell(extract: &Extract, extracted: &[Extracted]) -> Result<(), Error> {
     if extract.destination == Destination::StandardOutput {
         return Ok(());
     }
-    to_stdout(|out| {
-        let mut paths = extracted.iter().map(|file| printable(&file.path.to_string_lossy()));
-        paths.try_for_each(|path| writeln!(out, "{path}")).map_err(|error| Error::io("-", error))
-    })
+    let lines = extracted.iter().map(|file| printable(&file.path.to_string_lossy()) + "\n");
+    text_to_stdout(lines.collect::<String>().as_bytes())
 }
 
 #[derive(Serialize)]
@@ -169,38 +156,41 @@ struct Written<'r> {
     code_object: CodeObject<'r>,
 }
 
-/// The texts of a code object in the report.
-struct Texts {
-    id: String,
-    target: Option<Target>,
-    uri: Option<String>,
-}
-
 /// Writes the JSON report, whose schema is `docs/extract.schema.json`.
 fn write_report(extracted: &[Extracted], problems: &[String], out: &mut dyn Write) -> Result<(), Error> {
-    let texts = |Extracted { from, .. }: &Extracted| {
-        let target = from.entry_id().map(|id| Target::new(&id, from.format));
-        Ok(Texts { id: from.shown_id(), target, uri: from.uri()? })
+    let bundles = extracted.iter().map(bundle).collect::<Result<Vec<_>, Error>>()?;
+    let written = |(extracted, code_object): (&Extracted, _)| {
+        let file = extracted.path.to_string_lossy().into_owned();
+        Written { file, code_object }
     };
-    let texts = extracted.iter().map(texts).collect::<Result<Vec<_>, Error>>()?;
-    let code_objects = extracted.iter().zip(&texts).map(|(extracted, texts)| written(extracted, texts)).collect();
+    let code_objects = extracted.iter().zip(bundles.iter().flat_map(Bundle::in_report)).map(written).collect();
     json::write(&Document { version: VERSION, code_objects, problems }, out)
 }
 
-fn written<'r>(extracted: &'r Extracted, texts: &'r Texts) -> Written<'r> {
-    let Provenance { place, format, bundle, bundle_range, compressed, range, .. } = &extracted.from;
-    let bundle = InBundle { place, format: *format, index: *bundle, range: bundle_range, compressed: *compressed };
+/// The bundle of an extracted code object, with only this code object.
+fn bundle(extracted: &Extracted) -> Result<Bundle, Error> {
+    let Extracted { from, kind, size, recorded_target, .. } = extracted;
     let entry = Entry {
-        id: &texts.id,
-        target: texts.target.as_ref(),
-        content: Some(extracted.kind),
-        size: extracted.size,
-        range: range.as_ref(),
-        recorded_target: extracted.recorded_target.as_deref(),
-        uri: texts.uri.as_deref(),
+        id: from.shown_id(),
+        target: from.entry_id().map(|id| Target::new(&id, from.format)),
+        content: Some(*kind),
+        size: *size,
+        packed: from.packed.clone(),
+        source: from.source.clone(),
+        range: from.range.clone(),
+        recorded_target: recorded_target.clone(),
+        uri: from.uri()?,
     };
-    let file = extracted.path.to_string_lossy().into_owned();
-    Written { file, code_object: CodeObject::new(&bundle, &entry) }
+    Ok(Bundle {
+        place: Arc::clone(&from.place),
+        format: from.format,
+        index: from.bundle,
+        range: from.bundle_range.clone(),
+        compressed: from.compressed,
+        size: *size,
+        stored: entry.stored(),
+        code_objects: vec![entry],
+    })
 }
 
 fn destination(matches: &ArgMatches) -> Destination {

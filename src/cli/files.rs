@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::builder::PathBufValueParser;
-use clap::{Arg, ArgAction, ArgMatches};
+use clap::{Arg, ArgMatches};
 use offload_bundle::Error;
 use offload_bundle::container::Limits;
 use offload_bundle::io::{Accept, Input};
 use walkdir::WalkDir;
 
 use super::options::MAX_SIZE_HELP;
+use super::subcommand::flag;
 use super::{parallel, values};
 
 /// The origin of an input file.
@@ -48,15 +49,6 @@ pub(super) fn open(path: &Path, accept: Accept, max: Option<u64>) -> Result<Inpu
     unsafe { Input::map(path, accept, max) }
 }
 
-/// The depth of the search in directories.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Directories {
-    /// Only the files in them.
-    Flat,
-    /// The files in their subdirectories too.
-    Recursive,
-}
-
 /// The positional argument for files and directories.
 pub(super) fn argument(help: &'static str) -> Arg {
     Arg::new("files").value_name("FILE").value_parser(PathBufValueParser::new()).required(true).num_args(1..).help(help)
@@ -64,11 +56,7 @@ pub(super) fn argument(help: &'static str) -> Arg {
 
 /// The option to descend into subdirectories.
 pub(super) fn recursive() -> Arg {
-    Arg::new("recursive")
-        .short('r')
-        .long("recursive")
-        .action(ArgAction::SetTrue)
-        .help("Descend into subdirectories, without following symbolic links")
+    flag("recursive", "Descend into subdirectories, without following symbolic links").short('r')
 }
 
 /// The option that limits the inflated size of compressed bundles.
@@ -92,11 +80,11 @@ pub(super) fn named(matches: &ArgMatches) -> impl Iterator<Item = &PathBuf> {
 /// The files named on a command line, and those in the directories named there. A file or directory that cannot be read
 /// is replaced by an error.
 pub(super) fn of(matches: &ArgMatches) -> Vec<Result<WorkFile, Error>> {
-    let directories = if matches.get_flag("recursive") { Directories::Recursive } else { Directories::Flat };
+    let depth = if matches.get_flag("recursive") { usize::MAX } else { 1 };
     let mut files = Vec::new();
     for path in named(matches) {
         if path.is_dir() {
-            directory(path, directories, &mut files);
+            directory(path, depth, &mut files);
         } else {
             files.push(Ok(WorkFile { path: path.clone(), origin: Origin::Named }));
         }
@@ -121,13 +109,10 @@ pub(super) fn each<T: Send, R>(
     parallel::in_order(files, work, weight, consume)
 }
 
-/// Adds the files in a directory, sorted by name, so that the output is reproducible.
-fn directory(path: &Path, directories: Directories, files: &mut Vec<Result<WorkFile, Error>>) {
+/// Adds the files in a directory and `depth - 1` levels of subdirectories, sorted by name, so that the output is
+/// reproducible.
+fn directory(path: &Path, depth: usize, files: &mut Vec<Result<WorkFile, Error>>) {
     let named: Arc<Path> = path.into();
-    let depth = match directories {
-        Directories::Flat => 1,
-        Directories::Recursive => usize::MAX,
-    };
     for entry in WalkDir::new(path).max_depth(depth).sort_by_file_name() {
         match entry {
             Ok(entry) if entry.file_type().is_file() => {
@@ -156,12 +141,12 @@ mod tests {
             std::fs::write(at(name), b"").unwrap();
         }
         std::os::unix::fs::symlink(dir.path(), at("loop")).unwrap();
-        let found = |directories| {
+        let found = |depth| {
             let mut files = Vec::new();
-            directory(dir.path(), directories, &mut files);
+            directory(dir.path(), depth, &mut files);
             files.into_iter().map(|file| file.unwrap().path).collect::<Vec<_>>()
         };
-        assert_eq!(found(Directories::Flat), [at("a"), at("z")]);
-        assert_eq!(found(Directories::Recursive), [at("a"), at("sub/m"), at("z")]);
+        assert_eq!(found(1), [at("a"), at("z")]);
+        assert_eq!(found(usize::MAX), [at("a"), at("sub/m"), at("z")]);
     }
 }

@@ -140,43 +140,31 @@ impl Reader<'_> {
     fn complain(&mut self, row: &Row, message: &[&[u8]]) {
         let dashes: &[u8] = if row.name.len() == 1 { b"-" } else { b"--" };
         let option = [self.program.name, b": for the ", dashes, row.name.as_bytes(), b" option: "].concat();
-        self.complaints.extend_from_slice(&option);
-        self.complaints.extend_from_slice(&message.concat());
-        self.complaints.push(b'\n');
+        self.complaints.extend([option, message.concat(), b"\n".to_vec()].concat());
     }
 
     /// Accepts or rejects a word that is not an option.
     fn positional(&mut self, word: &[u8]) {
-        match &self.tool.positional {
-            Some(positional) => {
-                self.positionals += 1;
-                self.set(positional.id, word);
-            }
-            None => self.unknown(word, b""),
-        }
+        let Some(positional) = &self.tool.positional else { return self.unknown(word, b"") };
+        self.positionals += 1;
+        self.set(positional.id, word);
     }
 
     /// Reports an unknown word, and suggests an option for the part `misspelt`.
     fn unknown(&mut self, word: &[u8], misspelt: &[u8]) {
         let Program { typed, name } = *self.program;
-        let complaint =
-            [name, b": Unknown command line argument '", word, b"'.  Try: '", typed, b" --help'\n"].concat();
-        self.complaints.extend_from_slice(&complaint);
+        let unknown = [name, b": Unknown command line argument '", word, b"'.  Try: '", typed, b" --help'\n"];
+        self.complaints.extend(unknown.concat());
         if let Some(spelling) = nearest(self.tool.rows, misspelt) {
-            self.complaints.extend_from_slice(&[name, b": Did you mean '", &spelling, b"'?\n"].concat());
+            self.complaints.extend([name, b": Did you mean '", &spelling, b"'?\n"].concat());
         }
     }
 
     fn finish(mut self) -> Verdict {
         if self.positionals > 1 {
             let Program { typed, name } = *self.program;
-            let complaint = [
-                name,
-                b": Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: ",
-                typed,
-                b" --help\n",
-            ];
-            self.complaints.extend_from_slice(&complaint.concat());
+            let text = b": Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: ";
+            self.complaints.extend([name, text, typed, b" --help\n"].concat());
         }
         for row in std::mem::take(&mut self.missing) {
             self.complain(row, &[b"must be specified at least once!"]);

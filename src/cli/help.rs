@@ -34,7 +34,7 @@ pub(super) fn text(tool: &Tool, name: &[u8], style: HelpStyle) -> Vec<u8> {
 
     let positional = tool.positional.as_ref().map_or(String::new(), |word| format!(" {}", word.usage));
     let mut text = [b"OVERVIEW: ", tool.overview.as_bytes(), b"\n\nUSAGE: ", name, b" [options]"].concat();
-    text.extend_from_slice(format!("{positional}\n\nOPTIONS:\n").as_bytes());
+    text.extend(format!("{positional}\n\nOPTIONS:\n").into_bytes());
     if style.by_category {
         let headings = [
             (Category::Generic, "Generic Options"),
@@ -44,7 +44,7 @@ pub(super) fn text(tool: &Tool, name: &[u8], style: HelpStyle) -> Vec<u8> {
         for (category, heading) in headings {
             let mut members = rows.iter().filter(|row| row.category == category).peekable();
             if members.peek().is_some() {
-                text.extend_from_slice(format!("\n{heading}:\n\n").as_bytes());
+                text.extend(format!("\n{heading}:\n\n").into_bytes());
             }
             members.for_each(|row| describe(row, width, &mut text));
         }
@@ -52,9 +52,8 @@ pub(super) fn text(tool: &Tool, name: &[u8], style: HelpStyle) -> Vec<u8> {
         rows.iter().for_each(|row| describe(row, width, &mut text));
     }
     if tool.has_subcommands() {
-        text.extend_from_slice(
-            format!("\nSubcommands that LLVM's tool does not have: {}\n", NAMES.join(", ")).as_bytes(),
-        );
+        let names = NAMES.join(", ");
+        text.extend(format!("\nSubcommands that LLVM's tool does not have: {names}\n").into_bytes());
     }
     text
 }
@@ -74,11 +73,10 @@ fn label(row: &Row) -> String {
 
 /// Adds an option and its description, whose further lines are aligned with the first.
 fn describe(row: &Row, width: usize, text: &mut Vec<u8>) {
-    let indent = width + SEPARATOR.len();
     let mut lead = format!("{:width$}{SEPARATOR}", label(row));
     for line in row.help.lines() {
-        text.extend_from_slice(format!("{lead}{line}\n").as_bytes());
-        lead = " ".repeat(indent);
+        text.extend(format!("{lead}{line}\n").into_bytes());
+        lead = " ".repeat(width + SEPARATOR.len());
     }
 }
 

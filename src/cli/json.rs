@@ -50,11 +50,10 @@ impl Write for Escaping<'_> {
         }
         let mut escaped = String::new();
         for c in text.chars() {
-            match is_fine(c) {
-                true => escaped.push(c),
-                false => {
-                    c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| escaped.push_str(&format!("\\u{unit:04x}")))
-                }
+            if is_fine(c) {
+                escaped.push(c);
+            } else {
+                c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| escaped.push_str(&format!("\\u{unit:04x}")));
             }
         }
         self.0.write_all(escaped.as_bytes())?;

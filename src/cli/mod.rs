@@ -68,12 +68,13 @@ const SHORT_HELP: HelpStyle = HelpStyle { by_category: false, hidden: false };
 /// Runs the tool for a command line, including `argv[0]`.
 pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
     offload_bundle::io::hand_over();
-    let (tool, argv) = choose(argv);
-    let argv = if tool.has_subcommands() { with_long_version(argv) } else { argv };
-    if tool.has_subcommands()
-        && let Some(subcommand) = argv.get(1).and_then(|word| CATALOGUE.find(word))
-    {
-        return run_subcommand(subcommand, argv);
+    let (tool, mut argv) = choose(argv);
+    if tool.has_subcommands() {
+        if let Some(subcommand) = argv.get(1).and_then(|word| CATALOGUE.find(word)) {
+            return run_subcommand(subcommand, argv);
+        }
+        // All subcommands accept `-V`, but LLVM's tools only the long name.
+        argv.get_mut(1).filter(|word| *word == "-V").into_iter().for_each(|word| *word = "--version".into());
     }
     let mut console = Console::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
     let (matches, called) = match parse(tool, argv) {
@@ -134,7 +135,7 @@ fn hint(error: &Error) -> Option<&'static str> {
             FileKind::FatObject => "link it first; recompress the library or program",
             FileKind::OffloadBinary | FileKind::CodeObject => "pack it with --compress instead: see 'package --help'",
             _ => {
-                "recompress takes bundles, and ELF files with bundles in their .hip_fatbin section; inspect shows what a file holds"
+                "recompress takes bundles and fatbins, and ELF files with them in their sections; inspect shows what a file holds"
             }
         }),
         _ => None,
@@ -143,25 +144,18 @@ fn hint(error: &Error) -> Option<&'static str> {
 
 /// The tool for a command line, and the command line without the word that selects the tool.
 fn choose(argv: Vec<OsString>) -> (&'static Tool, Vec<OsString>) {
-    let Catalogue { tools, .. } = CATALOGUE;
-    let [bundler, ..] = *tools;
+    let tools = CATALOGUE.tools;
+    let [bundler, ..] = tools;
     let called = Program::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
     let is_name = |name: &&str| memmem::find(called.name, name.as_bytes()).is_some();
-    if let Some(tool) = tools.iter().copied().find(|tool| tool.names.iter().any(is_name)) {
+    if let Some(tool) = tools.into_iter().find(|tool| tool.names.iter().any(is_name)) {
         return (tool, argv);
     }
     let word = argv.get(1).and_then(|word| word.to_str());
-    let subcommand = |tool: &&Tool| tool.subcommand.is_some_and(|subcommand| word == Some(subcommand));
-    let Some(tool) = tools.iter().copied().find(subcommand) else { return (bundler, argv) };
-    (tool, without_subcommand(argv, tool.subcommand.unwrap_or_default()))
-}
-
-/// Replaces a leading `-V`, which all subcommands accept, with LLVM's `--version`.
-fn with_long_version(mut argv: Vec<OsString>) -> Vec<OsString> {
-    if let Some(word) = argv.get_mut(1).filter(|word| *word == "-V") {
-        *word = "--version".into();
-    }
-    argv
+    let named =
+        tools.into_iter().find_map(|tool| tool.subcommand.filter(|&name| word == Some(name)).map(|name| (tool, name)));
+    let Some((tool, name)) = named else { return (bundler, argv) };
+    (tool, without_subcommand(argv, name))
 }
 
 /// Removes the word that names a subcommand, and appends it to the program's name as shown in messages and help.

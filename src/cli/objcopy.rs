@@ -1,7 +1,8 @@
 //! `-###`: prints the command lines with which LLVM 22.1.8 would run llvm-objcopy, instead of writing a fat object or
 //! taking one apart. Nothing here runs llvm-objcopy.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
+use std::fs::Metadata;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -23,10 +24,10 @@ const NAME: &str = "llvm-objcopy";
 pub(super) fn bundle(job: &BundleFiles, observer: &mut Observer<'_>) -> Result<()> {
     let inputs = job.members.iter().map(|(_, path)| open(path, Accept::Any, None)).collect::<Result<Vec<_>>>()?;
     let host = job.members.iter().zip(&inputs).find(|((id, _), _)| id.kind() == OffloadKind::Host);
-    match host.filter(|(_, input)| takes_objcopy(job.file_type, input)) {
-        Some(((_, host), _)) => print(&add_sections(job, host)),
-        None => return job.run_on(&inputs, observer),
-    }
+    let Some(((_, host), _)) = host.filter(|(_, input)| takes_objcopy(job.file_type, input)) else {
+        return job.run_on(&inputs, observer);
+    };
+    print(&add_sections(job, host));
     Ok(())
 }
 
@@ -88,15 +89,11 @@ fn command_line(arguments: &[OsString]) -> Vec<u8> {
 }
 
 fn find() -> Option<PathBuf> {
-    let executable = std::env::current_exe().ok();
-    let beside = executable.as_deref().and_then(Path::parent).map(|directory| directory.join(NAME));
+    let beside = std::env::current_exe().ok().map(|executable| executable.with_file_name(NAME));
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let in_path = std::env::split_paths(OsStr::new(&path)).map(|directory| directory.join(NAME));
-    beside.into_iter().chain(in_path).find(|candidate| is_executable(candidate))
-}
-
-fn is_executable(path: &Path) -> bool {
-    path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+    let in_path = std::env::split_paths(&path).map(|directory| directory.join(NAME));
+    let is_executable = |metadata: Metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0;
+    beside.into_iter().chain(in_path).find(|candidate| candidate.metadata().is_ok_and(is_executable))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use super::values::{boolean, signed, size, unsigned};
 #[derive(Debug)]
 pub(super) struct Tool {
     /// The parts of the executable's name that select it.
-    pub(super) names: &'static [&'static str],
+    pub(super) names: &'static [Text],
     /// The first word that selects it.
     pub(super) subcommand: Option<&'static str>,
     /// The options in help order: those that LLVM's tool lacks are last.
@@ -52,7 +52,6 @@ pub(super) struct Positional {
 /// The outcome of a tool's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finish {
-    /// The work is complete.
     Done,
     /// Nothing to do: the short help is to be printed.
     Help,
@@ -61,18 +60,14 @@ pub(super) enum Finish {
 /// The action of an option that takes effect at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// Print one of the help texts.
     Help(HelpStyle),
-    /// Print the version.
     Version,
 }
 
 /// The form of the help text: by category or as one list, with or without hidden options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HelpStyle {
-    /// Whether options are listed under the heading of their category.
     pub(super) by_category: bool,
-    /// Whether hidden options are listed.
     pub(super) hidden: bool,
 }
 
@@ -97,7 +92,6 @@ pub(super) enum Kind {
     List,
     /// One of several words; the last occurrence counts.
     Choice {
-        /// The words.
         of: &'static [&'static str],
         /// The meaning of the name without a value, if that is allowed.
         bare: Option<&'static str>,
@@ -128,18 +122,17 @@ pub(super) enum Category {
     Own,
 }
 
+/// A text of a table.
+type Text = &'static str;
+
 /// An option.
 #[derive(Debug)]
 pub(super) struct Row {
     /// The name, without dashes.
     pub(super) name: &'static str,
-    /// The kind of its value, and its effect.
     pub(super) kind: Kind,
-    /// Whether it is required.
     pub(super) required: bool,
-    /// The help texts that list it.
     pub(super) shown: Shown,
-    /// Its heading.
     pub(super) category: Category,
     /// The name of its value in help texts; empty if none is printed.
     pub(super) value_name: &'static str,
@@ -150,33 +143,21 @@ pub(super) struct Row {
 }
 
 impl Row {
-    pub(super) const fn tool(
-        name: &'static str,
-        kind: Kind,
-        value_name: &'static str,
-        turn: u8,
-        help: &'static str,
-    ) -> Row {
+    pub(super) const fn tool(name: Text, kind: Kind, value_name: Text, turn: u8, help: Text) -> Row {
         let (shown, category) = (Shown::Always, Category::Tool);
         Row { name, kind, required: false, shown, category, value_name, help, turn: Some(turn) }
     }
 
-    pub(super) const fn generic(name: &'static str, kind: Kind, shown: Shown, turn: u8, help: &'static str) -> Row {
+    pub(super) const fn generic(name: Text, kind: Kind, shown: Shown, turn: u8, help: Text) -> Row {
         let category = Category::Generic;
         Row { name, kind, required: false, shown, category, value_name: "", help, turn: Some(turn) }
     }
 
-    pub(super) const fn own(
-        name: &'static str,
-        kind: Kind,
-        value_name: &'static str,
-        turn: u8,
-        help: &'static str,
-    ) -> Row {
+    pub(super) const fn own(name: Text, kind: Kind, value_name: Text, turn: u8, help: Text) -> Row {
         Row { category: Category::Own, ..Row::tool(name, kind, value_name, turn, help) }
     }
 
-    pub(super) const fn secret(name: &'static str, kind: Kind, value_name: &'static str, help: &'static str) -> Row {
+    pub(super) const fn secret(name: Text, kind: Kind, value_name: Text, help: Text) -> Row {
         let (shown, category) = (Shown::Never, Category::Generic);
         Row { name, kind, required: false, shown, category, value_name, help, turn: None }
     }
@@ -191,22 +172,27 @@ impl Row {
         !matches!(self.kind, Kind::Act(_) | Kind::Flag | Kind::Choice { bare: Some(_), .. })
     }
 
+    /// A `clap` argument for manual pages and completions.
+    pub(super) fn documented(&self, help: Text) -> Arg {
+        let arg = Arg::new(self.name).help(help);
+        if self.name.len() == 1 { arg.short(self.name.chars().next()) } else { arg.long(self.name) }
+    }
+
     /// The `clap` argument; none for options that take effect at once, which `clap` never sees.
     fn arg(&self) -> Option<Arg> {
         let arg = setting(self.name).required(self.required);
-        match self.kind {
-            Kind::Act(_) => None,
-            Kind::Flag => Some(arg.value_parser(read_by(boolean))),
-            Kind::Uint => Some(arg.value_parser(read_by(unsigned))),
-            Kind::Int => Some(arg.value_parser(read_by(signed))),
-            Kind::Size => Some(arg.value_parser(read_by(size))),
-            Kind::Text => Some(arg.value_parser(OsStringValueParser::new())),
-            Kind::Choice { .. } => Some(arg),
-            Kind::Texts => Some(arg.value_parser(OsStringValueParser::new()).action(ArgAction::Append)),
-            Kind::List => {
-                Some(arg.value_parser(OsStringValueParser::new()).action(ArgAction::Append).value_delimiter(','))
-            }
-        }
+        let text = OsStringValueParser::new();
+        Some(match self.kind {
+            Kind::Act(_) => return None,
+            Kind::Flag => arg.value_parser(read_by(boolean)),
+            Kind::Uint => arg.value_parser(read_by(unsigned)),
+            Kind::Int => arg.value_parser(read_by(signed)),
+            Kind::Size => arg.value_parser(read_by(size)),
+            Kind::Text => arg.value_parser(text),
+            Kind::Texts => arg.value_parser(text).action(ArgAction::Append),
+            Kind::List => arg.value_parser(text).action(ArgAction::Append).value_delimiter(','),
+            Kind::Choice { .. } => arg,
+        })
     }
 }
 

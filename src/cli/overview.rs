@@ -1,11 +1,10 @@
 //! `help`: prints the list of subcommands, and the help of each. `--help` remains LLVM's.
 
 use clap::{Arg, ArgMatches, Command};
-use offload_bundle::Error;
 
 use super::help;
 use super::options::HelpStyle;
-use super::stdout::to_stdout;
+use super::stdout::text_to_stdout;
 use super::subcommand::{Catalogue, NAMES, PROGRAM, Run, Subcommand};
 
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "help", command, run: Run::OnCatalogue(run) };
@@ -36,22 +35,20 @@ fn run(matches: &ArgMatches, catalogue: &Catalogue) -> anyhow::Result<()> {
         Some(name) => explained(name, catalogue),
         None => overview(catalogue),
     };
-    to_stdout(|out| out.write_all(&text).map_err(|error| Error::io("-", error)))?;
-    Ok(())
+    Ok(text_to_stdout(&text)?)
 }
 
 /// The help of a subcommand or of an LLVM tool.
 fn explained(name: &str, catalogue: &Catalogue) -> Vec<u8> {
     match catalogue.tools.into_iter().find(|tool| tool.subcommand == Some(name)) {
         Some(tool) => help::text(tool, format!("{PROGRAM} {name}").as_bytes(), FULL_HELP),
-        None => catalogue.find(name.as_ref()).map(|own| asked_for_help(own.named())).unwrap_or_default(),
+        None => {
+            // clap answers `--help` with an error that holds the text.
+            let answer =
+                catalogue.find(name.as_ref()).and_then(|own| own.named().try_get_matches_from(["", "--help"]).err());
+            answer.map_or(Vec::new(), |help| help.render().to_string().into_bytes())
+        }
     }
-}
-
-/// The output of the command for `--help`.
-fn asked_for_help(command: Command) -> Vec<u8> {
-    let answer = command.try_get_matches_from(["", "--help"]).err();
-    answer.map_or(Vec::new(), |help| help.render().to_string().into_bytes())
 }
 
 fn overview(catalogue: &Catalogue) -> Vec<u8> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::{thread, vec};
+use std::{mem, thread, vec};
 
 /// The weight of waiting results beyond which no further item is begun.
 const WEIGHT_MAX: usize = 100_000;
@@ -40,11 +40,11 @@ fn on_threads<I: Send, T: Send, R>(
     let queue = Queue { state: Mutex::new(state), changed: Condvar::new() };
     let (queue, work, weight) = (&queue, &work, &weight);
     thread::scope(|scope| {
-        let results = Results(queue);
+        let _guard = EndOnDrop(queue);
         let start = |_| thread::Builder::new().spawn_scoped(scope, || queue.serve(work, weight));
         match (0..threads).map(start).take_while(Result::is_ok).count() {
             0 => consume(&mut std::iter::from_fn(|| queue.begin().map(|(_, item)| work(item)))),
-            _ => consume(&mut std::iter::from_fn(|| results.next(weight))),
+            _ => consume(&mut std::iter::from_fn(|| queue.next(weight))),
         }
     })
 }
@@ -77,14 +77,9 @@ impl<I, T> Queue<I, T> {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn end(&self) {
-        self.state().is_over = true;
-        self.changed.notify_all();
-    }
-
     /// Processes one item after another until none is left.
     fn serve(&self, work: impl Fn(I) -> T, weight: impl Fn(&T) -> usize) {
-        let _guard = EndOnPanic(self);
+        let ends_on_panic = EndOnDrop(self);
         while let Some((index, item)) = self.begin() {
             let result = work(item);
             let mut state = self.state();
@@ -93,6 +88,7 @@ impl<I, T> Queue<I, T> {
             drop(state);
             self.changed.notify_all();
         }
+        mem::forget(ends_on_panic);
     }
 
     fn begin(&self) -> Option<(usize, I)> {
@@ -105,46 +101,35 @@ impl<I, T> Queue<I, T> {
         state.begun += 1;
         Some((index, item))
     }
-}
 
-/// Ends the work when a thread panics.
-struct EndOnPanic<'q, I, T>(&'q Queue<I, T>);
-
-impl<I, T> Drop for EndOnPanic<'_, I, T> {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            self.0.end();
-        }
-    }
-}
-
-/// The results. Dropping this ends the queue.
-struct Results<'q, I, T>(&'q Queue<I, T>);
-
-impl<I, T> Results<'_, I, T> {
+    /// The next result, in the order of the items.
     fn next(&self, weight: impl Fn(&T) -> usize) -> Option<T> {
-        let mut state = self.0.state();
+        let mut state = self.state();
         loop {
             let index = state.taken;
             if let Some(result) = state.done.remove(&index) {
                 state.taken += 1;
                 state.weight = state.weight.saturating_sub(weight(&result));
                 drop(state);
-                self.0.changed.notify_all();
+                self.changed.notify_all();
                 return Some(result);
             }
             let is_last = state.begun == index && state.items.len() == 0;
             if is_last || state.is_over {
                 return None;
             }
-            state = self.0.changed(state);
+            state = self.changed(state);
         }
     }
 }
 
-impl<I, T> Drop for Results<'_, I, T> {
+/// Ends the work when no further result is taken, or a thread panics.
+struct EndOnDrop<'q, I, T>(&'q Queue<I, T>);
+
+impl<I, T> Drop for EndOnDrop<'_, I, T> {
     fn drop(&mut self) {
-        self.0.end();
+        self.0.state().is_over = true;
+        self.0.changed.notify_all();
     }
 }
 

@@ -16,20 +16,17 @@ use super::{response, subcommand};
 pub(super) enum Parsed {
     /// Run the tool.
     Run {
-        /// The options.
         matches: ArgMatches,
         /// The program's name as typed.
         called: OsString,
     },
     /// Only print these texts and exit with this status.
     Exit {
-        /// The text for standard output.
         stdout: Vec<u8>,
-        /// The text for standard error, printed first.
+        /// Printed first.
         stderr: Vec<u8>,
         /// A way to fix the command line, printed last.
         hint: Option<String>,
-        /// The exit status.
         status: u8,
     },
 }

@@ -3,6 +3,8 @@
 use clap::{Arg, ArgAction, ArgMatches};
 use offload_bundle::scan::{Comparison, Pattern, Selection};
 
+use super::subcommand::flag;
+
 /// A repeatable option that takes a comma list of patterns.
 pub(super) fn option(name: &'static str, help: &'static str) -> Arg {
     let parse = |text: &str| Pattern::parse(text).map_err(|error| error.reason().to_owned());
@@ -15,8 +17,8 @@ pub(super) fn list(name: &'static str, help: &'static str) -> Arg {
 }
 
 /// The option for exact comparison.
-pub(super) fn exact(help: &'static str) -> Arg {
-    Arg::new("exact").long("exact").action(ArgAction::SetTrue).help(help)
+pub(super) fn exact() -> Arg {
+    flag("exact", "Match only the exact target ID or entry ID, not all that are compatible")
 }
 
 /// The selection made by the patterns of an option; it matches everything if there are none.

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::builder::PathBufValueParser;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command};
+use offload_bundle::container::packed::Codec;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::job::{Recompress, Recompressed};
 use offload_bundle::scan::Selection;
 
 use super::console::Console;
-use super::subcommand::{Run, Subcommand};
+use super::subcommand::{Run, Subcommand, flag, path_option};
 use super::units::{bytes, count};
 use super::values::{limit_level, limit_window};
 use super::{files, patterns};
@@ -26,6 +27,8 @@ Examples:
     clang-offload-bundler recompress libkernels.so -o small/libkernels.so
   Keep only the code for two GPUs:
     clang-offload-bundler recompress libkernels.so -o libkernels.so --keep gfx90a,gfx942
+  Compress CUDA code, and keep only that for one architecture and PTX:
+    clang-offload-bundler recompress libkernels.so -o libkernels.so --keep sm_90 --cuda-method zstd
   Convert a bundle back to a plain one:
     clang-offload-bundler recompress kernels.hipfb -o plain.hipfb --none
 
@@ -40,11 +43,12 @@ fn command() -> Command {
         .long_about(
             "Make bundles smaller: compress them, and drop GPUs.\n\n\
              The input is a file of one or more bundles, or an ELF library, program or object with bundles in its .hip_fatbin \
-             section. In an ELF file every bundle stays at its offset, and nothing else changes. The space saved becomes a \
-             hole: zeros that take no space on disk and almost none in a wheel. Another section that shares bytes with the \
-             bundles is an error.\n\n\
-             Each bundle is written in its smallest form: compressed, plain or, if nothing is dropped from it, unchanged. Data \
-             after the last bundle is kept. Every --keep pattern must match something.\n\n\
+             section or CUDA fatbins in its .nv_fatbin section. In an ELF file every bundle and fatbin stays at its offset, and \
+             nothing else changes. The space saved becomes a hole: zeros that take no space on disk and almost none in a \
+             wheel. Another section that shares bytes with them is an error.\n\n\
+             Each bundle is written in its smallest form: compressed, plain or, if nothing is dropped from it, unchanged. Of a \
+             fatbin, this holds for each code object. Data after the last bundle is kept. Every --keep pattern must match \
+             something. PTX is kept unless --drop matches it: the driver compiles it for GPUs that have no other code.\n\n\
              HIP runtimes since ROCm 6.2 read compressed bundles. LLVM 22's bundler reads a compressed bundle only if no data \
              follows it; --none writes bundles that it can always read.",
         )
@@ -55,13 +59,9 @@ fn command() -> Command {
                 .value_parser(PathBufValueParser::new())
                 .required(true)
                 .help("File to read"),
-            Arg::new("output")
+            path_option("output", "OUT", "File to write, which may be the input; - writes to standard output")
                 .short('o')
-                .long("output")
-                .value_name("OUT")
-                .value_parser(PathBufValueParser::new())
-                .required(true)
-                .help("File to write, which may be the input; - writes to standard output"),
+                .required(true),
             Arg::new("level")
                 .long("level")
                 .value_name("N")
@@ -73,20 +73,25 @@ fn command() -> Command {
                 .value_name("LOG")
                 .value_parser(window)
                 .help("Largest zstd window as a power of two, 10 to 31"),
-            Arg::new("none")
-                .long("none")
-                .action(ArgAction::SetTrue)
-                .conflicts_with_all(["level", "window"])
-                .help("Write plain bundles")
+            Arg::new("cuda-method")
+                .long("cuda-method")
+                .value_name("METHOD")
+                .value_parser(["lz4", "zstd"])
+                .help(
+                    "Compression of code in CUDA fatbins: lz4, which every driver reads, or zstd, which needs the driver of \
+                     CUDA 12.4 or later (default: the method that a fatbin uses already, or lz4)",
+                ),
+            flag("none", "Write plain bundles")
+                .conflicts_with_all(["level", "window", "cuda-method"])
                 .long_help(
                     "Write plain bundles. This undoes an earlier `recompress` of plain bundles that dropped nothing: an ELF file \
                      is restored byte for byte, and so is a file of bundles that are aligned as compilers align them, to a \
                      power of two up to 4096.",
                 ),
             files::max_size(),
-            pattern("keep", "Keep only host code and what matches any of the patterns"),
+            pattern("keep", "Keep only host code, PTX and what matches any of the patterns"),
             pattern("drop", "Drop what matches any of the patterns"),
-            patterns::exact("Match only the exact target ID or entry ID, not all that are compatible"),
+            patterns::exact(),
         ])
 }
 
@@ -101,6 +106,10 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     recompress.compression = compression(matches);
     recompress.keep = selection(matches, "keep");
     recompress.drop = selection(matches, "drop");
+    recompress.fatbin_codec = matches.get_one::<String>("cuda-method").map(|method| match method.as_str() {
+        "zstd" => Codec::Zstd,
+        _ => Codec::Lz4,
+    });
     recompress.limits = files::limits(matches);
     let result = recompress.run(&mut |event| console.event(event))?;
     console.end_progress();

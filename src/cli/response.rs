@@ -73,7 +73,8 @@ fn open_file(name: &[u8], open: &[OpenFile], left: &mut u64) -> Result<Option<Op
     let content = read(&path, &metadata).map_err(|error| cannot_open(&path, &error))?;
     if !open.is_empty() {
         let len = u64::try_from(content.len()).unwrap_or(u64::MAX).max(NESTED_COST);
-        *left = left.checked_sub(len).ok_or_else(|| too_long(&path, "files named in response files", NESTED_MAX))?;
+        let reason = format!("': files named in response files may hold no more than {NESTED_MAX} bytes together");
+        *left = left.checked_sub(len).ok_or_else(|| [b"cannot expand '", &*path, reason.as_bytes()].concat())?;
     }
     let words = tokenize(&decode(content)?).into_iter();
     Ok(Some(OpenFile { path, identity, words }))
@@ -86,10 +87,6 @@ fn read(path: &[u8], metadata: &fs::Metadata) -> io::Result<Vec<u8>> {
     fs::File::open(OsStr::from_bytes(path))?.take(limit).read_to_end(&mut content)?;
     let is_too_long = !metadata.is_file() && u64::try_from(content.len()).is_ok_and(|len| len > STREAM_MAX);
     if is_too_long { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(content) }
-}
-
-fn too_long(path: &[u8], what: &str, most: u64) -> Vec<u8> {
-    [b"cannot expand '", path, format!("': {what} may hold no more than {most} bytes together").as_bytes()].concat()
 }
 
 /// LLVM's message, including its mistake.

@@ -18,6 +18,11 @@ pub(super) fn to_stdout(work: impl FnOnce(&mut dyn Write) -> Result<(), Error>) 
     unless_gone(done)
 }
 
+/// Prints a text to standard output, as [`to_stdout`].
+pub(super) fn text_to_stdout(text: &[u8]) -> Result<(), Error> {
+    to_stdout(|out| out.write_all(text).map_err(|error| Error::io("-", error)))
+}
+
 /// Whether the error is only that the reader has closed standard output.
 pub(super) fn reader_is_gone(error: &anyhow::Error) -> bool {
     error.downcast_ref().is_some_and(is_gone)

@@ -5,8 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
 
+use clap::builder::PathBufValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use memchr::memmem;
 use offload_bundle::display::printable;
 
@@ -26,9 +27,7 @@ pub(super) const NAMES: [&str; 8] =
 pub(super) struct Subcommand {
     /// The first word, which selects it.
     pub(super) name: &'static str,
-    /// Its command line.
     pub(super) command: fn() -> Command,
-    /// Runs it.
     pub(super) run: Run,
 }
 
@@ -86,6 +85,16 @@ impl Subcommand {
             (Err(error), _) => Ok(usage_error(&with_better_tip(error, argv))),
         }
     }
+}
+
+/// An option without a value.
+pub(super) fn flag(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+}
+
+/// An option whose value is a path.
+pub(super) fn path_option(name: &'static str, value_name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value_name).value_parser(PathBufValueParser::new()).help(help)
 }
 
 /// The subcommand that a misspelled word may mean: one that it abbreviates, otherwise the nearest one if at most half

@@ -35,12 +35,17 @@ pub(crate) fn per_mille(part: u64, whole: u64) -> u64 {
     u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
+/// The ratio of `part` to `whole` as a percentage with one digit after the point.
+pub(crate) fn percent(part: u64, whole: u64) -> String {
+    let share = per_mille(part, whole);
+    format!("{}.{} %", share / 10, share % 10)
+}
+
 /// A number with commas between groups of three digits.
 pub(crate) fn grouped(number: impl ToString) -> String {
     let digits = number.to_string();
-    let groups: Vec<&str> =
-        digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
-    groups.join(",")
+    let groups = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy);
+    groups.collect::<Vec<_>>().join(",")
 }
 
 /// A number with its noun in the singular or plural.
@@ -49,7 +54,7 @@ pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
 }
 
 /// Counts by kind. `Display` lists each kind once, with its count.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Kinds(BTreeMap<&'static str, usize>);
 
 impl Kinds {
@@ -62,14 +67,6 @@ impl Kinds {
     /// The sum of all counts.
     pub(crate) fn total(&self) -> usize {
         self.0.values().copied().fold(0, usize::saturating_add)
-    }
-}
-
-impl FromIterator<&'static str> for Kinds {
-    fn from_iter<Names: IntoIterator<Item = &'static str>>(names: Names) -> Self {
-        let mut kinds = Self::default();
-        names.into_iter().for_each(|name| kinds.add(name, 1));
-        kinds
     }
 }
 
@@ -118,6 +115,8 @@ mod tests {
 
     #[test]
     fn kinds_are_counted_by_name() {
-        assert_eq!(Kinds::from_iter(["b", "a", "b"]).to_string(), "a (1), b (2)");
+        let mut kinds = Kinds::default();
+        ["b", "a", "b"].into_iter().for_each(|name| kinds.add(name, 1));
+        assert_eq!(kinds.to_string(), "a (1), b (2)");
     }
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{ArgMatches, Command};
 use offload_bundle::display::printable;
 use offload_bundle::job::{Fault, NotRead, Verified, Verify};
 use offload_bundle::{Error, Result};
@@ -15,7 +15,7 @@ use super::console::Console;
 use super::files::{self, Origin, WorkFile};
 use super::json::{self, Each, Late};
 use super::stdout::to_stdout;
-use super::subcommand::{Run, Subcommand};
+use super::subcommand::{Run, Subcommand, flag};
 use super::units::{Kinds, count};
 
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "verify", command, run: Run::OnFiles(run) };
@@ -54,21 +54,15 @@ fn command() -> Command {
              Contents are detected automatically, as by `inspect`. All data is read, and compressed data is inflated and \
              compared with its hash. Headers, tables, symbols and notes of code objects are checked. Instructions and data are \
              not: a changed byte there shows only if a hash or a checksum covers it. What is recognised but cannot be read, \
-             such as CUDA fatbins, is named.",
+             such as kpack archives, is named.",
         )
         .after_help(EXAMPLES)
         .args([
             files::argument("Files to check, and directories of such files"),
             files::recursive(),
             files::max_size(),
-            Arg::new("allow-none")
-                .long("allow-none")
-                .action(ArgAction::SetTrue)
-                .help("Succeed even if no device code was read, for trees in which none is expected"),
-            Arg::new("json")
-                .long("json")
-                .action(ArgAction::SetTrue)
-                .help("Print a JSON document, described by docs/verify.schema.json"),
+            flag("allow-none", "Succeed even if no device code was read, for trees in which none is expected"),
+            flag("json", "Print a JSON document, described by docs/verify.schema.json"),
         ])
 }
 
@@ -82,15 +76,6 @@ struct Outcome {
     failures: Vec<Error>,
 }
 
-impl Outcome {
-    /// Adds the result of a file; returns none if the file could not be checked.
-    fn add(&mut self, checked: Result<Checked>) -> Option<Checked> {
-        let checked = checked.map_err(|error| self.failures.push(error)).ok()?;
-        self.total.add(&checked.1);
-        Some(checked)
-    }
-}
-
 fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
     let mut verify = Verify::default();
     verify.limits = files::limits(matches);
@@ -100,12 +85,15 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
         Ok((file, verified))
     };
     let weight = |checked: &Result<Checked>| {
-        let findings = |verified: &Verified| verified.faults.len().saturating_add(verified.unread.len());
-        checked.as_ref().map_or(1, |(_, verified)| findings(verified).saturating_add(1))
+        checked.as_ref().map_or(1, |(_, verified)| 1 + verified.faults.len() + verified.unread.len())
     };
     let outcome = RefCell::new(Outcome::default());
     files::each(matches, check, weight, |checked| {
-        let mut checked = checked.filter_map(|checked| outcome.borrow_mut().add(checked));
+        let mut checked = checked.filter_map(|checked| {
+            let checked = checked.map_err(|error| outcome.borrow_mut().failures.push(error)).ok()?;
+            outcome.borrow_mut().total.add(&checked.1);
+            Some(checked)
+        });
         let written = to_stdout(|out| {
             if matches.get_flag("json") {
                 return write_report(&mut checked, &outcome, out);
@@ -123,18 +111,14 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     let is_none = total.is_none() && failures.is_empty() && !matches.get_flag("allow-none");
     if is_none {
         console.error("no device code was read, so nothing was verified");
-        console.hint(hint(matches));
+        let is_flat = !matches.get_flag("recursive") && files::named(matches).any(|path| path.is_dir());
+        console.hint(match is_flat {
+            true => "-r also searches subdirectories; --allow-none accepts files without device code",
+            false => "--allow-none accepts files without device code",
+        });
     }
     let clean = failures.is_empty() && total.faults == 0 && !is_none;
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-fn hint(matches: &ArgMatches) -> &'static str {
-    if !matches.get_flag("recursive") && files::named(matches).any(|path| path.is_dir()) {
-        "-r also searches subdirectories; --allow-none accepts files without device code"
-    } else {
-        "--allow-none accepts files without device code"
-    }
 }
 
 /// The sums over all files.
@@ -163,12 +147,6 @@ impl Total {
         self.unread = self.kinds.total();
     }
 
-    fn of(verified: &Verified) -> Self {
-        let mut total = Self::default();
-        total.add(verified);
-        total
-    }
-
     /// Whether nothing was checked.
     fn is_none(&self) -> bool {
         self.code_objects == 0 && self.bundles == 0 && self.faults == 0
@@ -178,11 +156,11 @@ impl Total {
     fn verdict(&self) -> String {
         let objects = |number| count(number, "code object", "code objects");
         let bundled = self.code_objects.saturating_sub(self.without_bundle);
-        let in_bundles = format!("{} in {}", objects(bundled), count(self.bundles, "bundle", "bundles"));
+        let in_bundles = || format!("{} in {}", objects(bundled), count(self.bundles, "bundle", "bundles"));
         let held = match (self.bundles, self.without_bundle) {
-            (_, 0) => in_bundles,
+            (_, 0) => in_bundles(),
             (0, bare) => format!("{} without a bundle", objects(bare)),
-            (_, bare) => format!("{in_bundles}, {} without a bundle", objects(bare)),
+            (_, bare) => format!("{}, {} without a bundle", in_bundles(), objects(bare)),
         };
         match (self.faults, self.is_none(), self.unread) {
             (0, true, 0) => "no device code".to_owned(),
@@ -195,32 +173,33 @@ impl Total {
 
 /// The number of unread parts that are not listed.
 fn more_unread(verified: &Verified) -> usize {
-    verified.more_unread.values().copied().fold(0, usize::saturating_add)
+    verified.more_unread.values().sum()
 }
 
 /// Writes the result of a file. For a file in a directory, only parts that concern device code are reported, because
 /// most files there have none.
 fn write_file((file, verified): &Checked, out: &mut dyn Write) -> Result<()> {
-    let total = Total::of(verified);
+    let mut total = Total::default();
+    total.add(verified);
     let is_told = |unread: &&NotRead| file.origin == Origin::Named || unread.what.is_device_code();
     let unread: Vec<&NotRead> = verified.unread.iter().filter(is_told).collect();
     if file.origin != Origin::Named && total.is_none() && unread.is_empty() {
         return Ok(());
     }
+    let name = file.path.to_string_lossy();
     verified.faults.iter().try_for_each(|fault| write_line(out, &fault.to_string()))?;
     if verified.more_faults > 0 {
         let more = count(verified.more_faults, "fault is", "faults are");
-        write_line(out, &format!("{}: {more} not listed", file.path.to_string_lossy()))?;
+        write_line(out, &format!("{name}: {more} not listed"))?;
     }
-    unread.iter().try_for_each(|unread| {
-        write_line(out, &format!("{} at offset {}: {}, not read", unread.place, unread.offset, unread.what.name()))
-    })?;
-    let more = more_unread(verified);
-    if more > 0 {
-        let more = count(more, "part", "parts");
-        write_line(out, &format!("{}: {more} not read and not listed", file.path.to_string_lossy()))?;
+    for NotRead { place, offset, what } in unread {
+        write_line(out, &format!("{place} at offset {offset}: {}, not read", what.name()))?;
     }
-    write_line(out, &format!("{}: {}", file.path.to_string_lossy(), total.verdict()))
+    if more_unread(verified) > 0 {
+        let more = count(more_unread(verified), "part", "parts");
+        write_line(out, &format!("{name}: {more} not read and not listed"))?;
+    }
+    write_line(out, &format!("{name}: {}", total.verdict()))
 }
 
 fn write_total(total: &Total, out: &mut dyn Write) -> Result<()> {

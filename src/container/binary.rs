@@ -75,7 +75,7 @@ impl Container for Binary {
             len = len.max(end);
             checked.push(Entry::at(id, start..end));
         }
-        Ok(Some(Contents { entries: checked, len }))
+        Ok(Some(Contents::new(checked, len)))
     }
 
     fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {

@@ -7,7 +7,7 @@
 use object::{FileKind, archive};
 
 use super::text::Text;
-use super::{bitcode, compressed, offload_binary};
+use super::{bitcode, compressed, fatbin, offload_binary};
 use crate::bytes::{len_u64, slice};
 
 /// The machines of ELF files that are device code.
@@ -48,7 +48,7 @@ pub(crate) enum Magic {
     Archive,
     Zip,
     SpirV,
-    /// A CUDA fat binary.
+    /// A CUDA fatbin.
     FatBinary,
     /// Another format that is recognised but not read.
     Unread(Unread),
@@ -102,7 +102,7 @@ const MAGICS: [(u64, &[u8], Magic); 32] = [
     (0, b"PK\x05\x06", Magic::Zip),
     (0, &SPIR_V.to_le_bytes(), Magic::SpirV),
     (0, &SPIR_V.to_be_bytes(), Magic::SpirV),
-    (0, &[0x50, 0xed, 0x55, 0xba], Magic::FatBinary),
+    (0, &fatbin::MAGIC, Magic::FatBinary),
     (0, b"KPAK", Magic::Unread(Unread::device_code("kpack archive"))),
     (0, b"\x7fELF", Magic::BrokenElf),
     (0, b"\0asm", Magic::Wasm),
@@ -154,7 +154,7 @@ impl Magic {
 
     /// Whether it is a container of code objects that may lie in a section or in another container.
     pub(crate) fn is_container(self) -> bool {
-        matches!(self, Self::Bundle | Self::CompressedBundle | Self::OffloadBinary)
+        matches!(self, Self::Bundle | Self::CompressedBundle | Self::OffloadBinary | Self::FatBinary)
     }
 
     /// Whether it may hold device code, so that a search reads or reports it.
@@ -166,7 +166,6 @@ impl Magic {
     pub(crate) fn unread(self) -> Option<Unread> {
         match self {
             Self::SpirV => Some(Unread::device_code("SPIR-V module")),
-            Self::FatBinary => Some(Unread::device_code("CUDA fatbin")),
             Self::MachO => Some(Unread::anything("Mach-O file")),
             Self::Wasm => Some(Unread::anything("WebAssembly module")),
             Self::Unread(unread) => Some(unread),

@@ -7,16 +7,19 @@ pub mod archive;
 pub mod binary;
 pub(crate) mod bitcode;
 pub mod compressed;
+pub mod fatbin;
 mod hash;
 pub(crate) mod host;
 pub(crate) mod limits;
 pub(crate) mod magic;
 pub mod object;
 pub mod offload_binary;
+pub mod packed;
 pub mod sequence;
 pub mod stream;
 pub mod text;
 
+use std::num::NonZeroU64;
 use std::ops::Range;
 
 use crate::bytes;
@@ -25,6 +28,7 @@ use crate::io::input::Slice;
 use crate::io::piece::Piece;
 pub use limits::Limits;
 use offload_binary::ImageInfo;
+pub use packed::Packed;
 use stream::Compressed;
 
 /// The magic string in every bundle that is not compressed.
@@ -39,6 +43,8 @@ pub struct Entry {
     pub parts: Vec<Part>,
     /// Additional data of an image in an offload binary; none in other formats.
     pub image: Option<Box<ImageInfo>>,
+    /// Additional data of an image in a CUDA fatbin; none in other formats.
+    pub cuda: Option<Box<fatbin::Image>>,
 }
 
 /// A part of a code object.
@@ -48,6 +54,8 @@ pub enum Part {
     Range(Range<u64>),
     /// Bytes that the reader restores.
     Bytes(Vec<u8>),
+    /// A code object that is compressed in the bundle. It is the only part of its entry.
+    Packed(Packed),
     /// Bytes that the reader cannot restore, and why. The entry can be listed; extracting its code object is an error.
     Unreadable(Malformed),
 }
@@ -55,12 +63,23 @@ pub enum Part {
 impl Entry {
     /// An entry whose code object is a range of the bundle.
     pub fn at(id: &[u8], range: Range<u64>) -> Self {
-        Self { id: id.to_vec(), parts: vec![Part::Range(range)], image: None }
+        Self { id: id.to_vec(), parts: vec![Part::Range(range)], image: None, cuda: None }
     }
 
     /// The size of the code object in bytes.
     pub fn size(&self) -> u64 {
         self.parts.iter().map(Part::len).fold(0, u64::saturating_add)
+    }
+
+    /// Refuses to inflate a code object that claims more than `limits` allow, in a bundle at `base`.
+    fn limit(&mut self, limits: Limits, base: u64) {
+        for part in &mut self.parts {
+            let Part::Packed(packed) = part else { continue };
+            let offset = base.saturating_add(packed.stored.start);
+            if let Err(claim) = limits.check("code object", offset, packed.inflated) {
+                *part = Part::Unreadable(claim);
+            }
+        }
     }
 
     /// The code object, if `bundle` holds it and it can be restored.
@@ -70,6 +89,7 @@ impl Entry {
             match part {
                 Part::Range(range) => content.extend(bytes::slice(bundle, range.start, part.len())?),
                 Part::Bytes(data) => content.extend(data),
+                Part::Packed(packed) => content.extend(packed.content(bundle)?),
                 Part::Unreadable(_) => return None,
             }
         }
@@ -83,6 +103,7 @@ impl Part {
         match self {
             Self::Range(range) => bytes::len_of(range),
             Self::Bytes(data) => bytes::len_u64(data),
+            Self::Packed(packed) => packed.len(),
             Self::Unreadable(_) => 0,
         }
     }
@@ -100,6 +121,15 @@ pub struct Contents {
     pub entries: Vec<Entry>,
     /// The length of the bundle in bytes, as claimed by its header and entries.
     pub len: u64,
+    /// The faults of a bundle whose length is known all the same, so that other entries and the next bundle can be read.
+    pub faults: Vec<Malformed>,
+}
+
+impl Contents {
+    /// The entries of a bundle of `len` bytes without faults.
+    pub fn new(entries: Vec<Entry>, len: u64) -> Self {
+        Self { entries, len, faults: Vec::new() }
+    }
 }
 
 /// A code object to write, with its bundle entry ID.
@@ -115,6 +145,11 @@ pub struct Member<'a> {
 pub trait Container {
     /// Whether several bundles may follow one another in a file; if not, a bundle is the whole file.
     fn repeats(&self) -> bool;
+
+    /// The alignment of each bundle after the first, in bytes from the start of the first.
+    fn alignment(&self) -> NonZeroU64 {
+        NonZeroU64::MIN
+    }
 
     /// The bundle at the start of `data`, or `None` if the data does not begin like one.
     ///

@@ -8,10 +8,13 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::ops::Range;
+use std::rc::Rc;
 
 use super::limits::Limits;
+use super::packed::{LastInflated, Packed};
 use super::stream::{Compressed, Inflation, Recorded};
 use super::{Container, Contents, Entry, Part};
 use crate::error::{Error, Malformed, Result, WithPath};
@@ -34,7 +37,7 @@ const PREFIX: usize = 64 << 10;
 const PREFIX_MAX: usize = 16 << 20;
 
 /// The contents of a compressed container without a bundle. LLVM 22.1.8 treats it as a bundle without entries.
-const NOTHING: Contents = Contents { entries: Vec::new(), len: 0 };
+const NOTHING: Contents = Contents { entries: Vec::new(), len: 0, faults: Vec::new() };
 
 /// How much of a compressed bundle to inflate to find its entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +93,8 @@ pub(crate) enum Content<'a> {
     InPlace(Slice<'a>),
     /// Assembled from parts.
     Restored(Input),
+    /// A range of inflated bytes.
+    Inflated(Rc<Input>, Range<u64>),
 }
 
 impl Content<'_> {
@@ -98,6 +103,10 @@ impl Content<'_> {
         match self {
             Self::InPlace(slice) => *slice,
             Self::Restored(input) => input.as_slice(),
+            Self::Inflated(input, range) => {
+                let len = range.end.saturating_sub(range.start);
+                input.slice(range.start, len).unwrap_or_else(|| input.as_slice())
+            }
         }
     }
 }
@@ -122,6 +131,22 @@ impl<'a> Bundle<'a> {
     pub fn range(&self) -> Result<Range<u64>> {
         let end = self.offset.checked_add(self.stored_len()?);
         Ok(self.offset..end.ok_or(Error::Internal("the bundle ends beyond all offsets"))?)
+    }
+
+    /// The length in bytes with all code objects inflated, if each byte belonged to one of them.
+    ///
+    /// # Errors
+    /// Those of [`stored_len`](Self::stored_len).
+    pub(crate) fn full_len(&self) -> Result<u64> {
+        let len = self.compressed.map_or_else(|| self.stored_len(), |recorded| Ok(recorded.inflated))?;
+        let packed = self.entries.iter().flat_map(|entry| &entry.parts).filter_map(|part| match part {
+            Part::Packed(packed) => Some(packed),
+            _ => None,
+        });
+        let mut packed: Vec<&Packed> = packed.collect();
+        // Code objects that are compressed together follow one another.
+        packed.dedup_by(|next, kept| next.stored == kept.stored);
+        Ok(packed.iter().map(|packed| packed.inflated).fold(len, u64::saturating_add))
     }
 
     /// Copies the code objects of some entries (given by their index) to sinks. A compressed bundle is always inflated
@@ -189,7 +214,7 @@ impl<'a> Bundle<'a> {
         match self.entries.get(index)?.parts.first() {
             Some(part @ Part::Range(range)) => crate::bytes::slice(self.beginning(), range.start, part.len().min(len)),
             Some(Part::Bytes(data)) => crate::bytes::slice(data, 0, crate::bytes::len_u64(data).min(len)),
-            Some(Part::Unreadable(_)) | None => None,
+            Some(Part::Packed(_) | Part::Unreadable(_)) | None => None,
         }
     }
 
@@ -205,30 +230,37 @@ impl<'a> Bundle<'a> {
     fn copy<S: Sink>(&self, data: Slice<'_>, wanted: &mut [(usize, &mut S)], meter: &mut Meter<'_>) -> Result<()> {
         let sizes = wanted.iter().filter_map(|(index, _)| self.entries.get(*index)).map(Entry::size);
         meter.expect(sizes.fold(0, u64::saturating_add));
-        wanted
-            .iter_mut()
-            .try_for_each(|(index, output)| self.copy_entry(data, *index, &mut Metered { sink: *output, meter }))
-    }
-
-    fn copy_entry(&self, data: Slice<'_>, index: usize, sink: &mut dyn Sink) -> Result<()> {
-        copy_parts(data, self.parts(index)?, sink)
+        let mut last = LastInflated::default();
+        wanted.iter_mut().try_for_each(|(index, output)| {
+            copy_parts(data, self.parts(*index)?, &mut last, &mut Metered { sink: *output, meter })
+        })
     }
 
     /// The code object of an entry (given by its index): borrowed if it is one range.
     ///
     /// The bundle must be plain or have been inflated as a whole.
     pub(crate) fn content(&self, index: usize) -> Result<Content<'_>> {
+        self.content_after(index, &mut LastInflated::default())
+    }
+
+    /// As [`content`](Self::content), for code objects that are read one after another: those that are compressed
+    /// together are inflated once.
+    pub(crate) fn content_after(&self, index: usize, last: &mut LastInflated) -> Result<Content<'_>> {
         let data = match &self.body {
             Body::Plain { data, .. } => *data,
             Body::Inflated { input, .. } => input.as_slice(),
             Body::Stream { .. } => return Err(Error::Internal("the bundle is not inflated")),
         };
-        if let [Part::Range(range)] = self.parts(index)?
-            && let Some(slice) = data.range(range)
-        {
-            return Ok(Content::InPlace(slice));
+        match self.parts(index)? {
+            [Part::Range(range)] => data.range(range).map(Content::InPlace).ok_or(Error::Internal("no such range")),
+            [Part::Packed(packed)] => {
+                let inflated = last.get(data, packed)?;
+                let slice = packed.slice_of(&inflated)?;
+                let range = slice.offset()..slice.end();
+                Ok(Content::Inflated(inflated, range))
+            }
+            parts => Ok(Content::Restored(set_aside(data, parts)?)),
         }
-        Ok(Content::Restored(set_aside(data, self.parts(index)?)?))
     }
 
     fn parts(&self, index: usize) -> Result<&[Part]> {
@@ -272,7 +304,7 @@ impl<'a> Bundle<'a> {
     }
 }
 
-fn copy_parts(data: Slice<'_>, parts: &[Part], sink: &mut dyn Sink) -> Result<()> {
+fn copy_parts(data: Slice<'_>, parts: &[Part], last: &mut LastInflated, sink: &mut dyn Sink) -> Result<()> {
     for part in parts {
         match part {
             Part::Bytes(bytes) => sink.write(bytes)?,
@@ -280,6 +312,10 @@ fn copy_parts(data: Slice<'_>, parts: &[Part], sink: &mut dyn Sink) -> Result<()
             Part::Range(range) => {
                 let slice = data.slice(range.start, part.len()).ok_or(Error::Internal("no such range"))?;
                 sink.copy(slice)?;
+            }
+            Part::Packed(packed) => {
+                let inflated = last.get(data, packed)?;
+                sink.copy(packed.slice_of(&inflated)?)?;
             }
         }
     }
@@ -291,7 +327,7 @@ fn set_aside(data: Slice<'_>, parts: &[Part]) -> Result<Input> {
     let len = parts.iter().map(Part::len).fold(0, u64::saturating_add);
     if len <= WHOLE_MAX {
         let mut bytes = Vec::new();
-        copy_parts(data, parts, &mut bytes)?;
+        copy_parts(data, parts, &mut LastInflated::default(), &mut bytes)?;
         return Input::set_aside(data.path(), &bytes).with_path(data.path());
     }
     let readers = parts.iter().map(|part| reader(data, part)).collect::<Result<Vec<_>>>()?;
@@ -304,6 +340,7 @@ fn reader<'p>(data: Slice<'p>, part: &'p Part) -> Result<Box<dyn Read + 'p>> {
     Ok(match part {
         Part::Bytes(bytes) => Box::new(bytes.as_slice()),
         Part::Unreadable(malformed) => return Err(Error::malformed(data.path(), malformed.clone())),
+        Part::Packed(_) => return Err(Error::Internal("a compressed code object has several parts")),
         Part::Range(range) => {
             Box::new(data.slice(range.start, part.len()).ok_or(Error::Internal("no such range"))?.reader())
         }
@@ -326,8 +363,8 @@ impl Read for Readers<'_> {
     }
 }
 
-/// An iterator over the bundles of a file, in file order. An error ends the walk, unless it is inside a compressed
-/// bundle that records its size: the next bundle begins after that.
+/// An iterator over the bundles of a file, in file order. An error ends the walk, unless it is inside a bundle that
+/// records its size: the next bundle begins after that.
 pub struct Bundles<'a> {
     data: Slice<'a>,
     container: &'a dyn Container,
@@ -336,6 +373,8 @@ pub struct Bundles<'a> {
     next: Next<'a>,
     /// The inflated size in the last header, if that was of a compressed bundle.
     claimed: Option<u64>,
+    /// The faults of the last bundle, which follow it.
+    faults: VecDeque<Error>,
     /// The offset of data that is not a bundle.
     stopped_at: Option<u64>,
 }
@@ -353,7 +392,7 @@ impl<'a> Bundles<'a> {
     /// walk.
     pub fn new(data: impl Into<Slice<'a>>, container: &'a dyn Container, inflate: Inflate) -> Self {
         let (data, limits, next) = (data.into(), Limits::default(), Next::At(0));
-        Self { data, container, inflate, limits, next, claimed: None, stopped_at: None }
+        Self { data, container, inflate, limits, next, claimed: None, faults: VecDeque::new(), stopped_at: None }
     }
 
     /// Sets limits for compressed bundles. Without limits a bundle may inflate to its recorded size.
@@ -396,7 +435,25 @@ impl<'a> Bundles<'a> {
         }
         let offset = data.offset();
         let contents = self.container.read(data.bytes(), data.len(), offset).with_path(data.path())?;
-        let Some(Contents { entries, len }) = contents else { return Ok(None) };
+        let Some(Contents { mut entries, len, faults }) = contents else { return Ok(None) };
+        let misplaced = (position % self.container.alignment() != 0).then(|| {
+            let (what, expected) = ("distance of a fatbin from the first", "a multiple of 8");
+            Malformed::Value { what, found: position, offset, expected }
+        });
+        let error = |malformed| Error::malformed(data.path(), malformed);
+        self.faults.extend(misplaced.into_iter().chain(faults).map(error));
+        entries.iter_mut().for_each(|entry| entry.limit(self.limits, offset));
+        if self.inflate == Inflate::Whole {
+            let mut last = LastInflated::default();
+            for part in entries.iter_mut().flat_map(|entry| &mut entry.parts) {
+                // A code object that cannot be inflated is a fault when it is read.
+                if let Part::Packed(packed) = part
+                    && let Err(error @ (Error::Io { .. } | Error::Temporary { .. })) = packed.settle(data, &mut last)
+                {
+                    return Err(error);
+                }
+            }
+        }
         if let Some(end) = position.checked_add(len).filter(|_| len > 0) {
             self.next = Next::At(end);
         }
@@ -414,7 +471,7 @@ impl<'a> Bundles<'a> {
         let recorded = Some(*compressed.recorded());
         let in_ranges = |entry: &Entry| matches!(entry.parts.as_slice(), [Part::Range(_)]);
         if self.reads_prefix(compressed)
-            && let Some((Contents { entries, len: inflated_len }, prefix)) = self.contents_of_prefix(compressed)?
+            && let Some((Contents { entries, len: inflated_len, .. }, prefix)) = self.contents_of_prefix(compressed)?
             && entries.iter().all(in_ranges)
         {
             let body = Body::Stream { compressed: compressed.clone(), prefix };
@@ -423,7 +480,7 @@ impl<'a> Bundles<'a> {
         let (input, inflation) = compressed.inflate_whole()?;
         let contents = self.container.read(input.bytes(), input.len(), 0);
         let contents = contents.map_err(|inner| compressed.inside(inner)).with_path(self.data.path())?;
-        let Contents { entries, len: inflated_len } = contents.unwrap_or(NOTHING);
+        let Contents { entries, len: inflated_len, .. } = contents.unwrap_or(NOTHING);
         let stored_len = compressed.stored_len()?;
         let (inflation, body) = (Some(inflation), Body::Inflated { input, stored_len });
         Ok(Bundle { offset, inflated_len, entries, compressed: recorded, inflation, body })
@@ -482,6 +539,9 @@ impl<'a> Iterator for Bundles<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.claimed = None;
+        if let Some(fault) = self.faults.pop_front() {
+            return Some(Err(fault));
+        }
         let position = match std::mem::replace(&mut self.next, Next::Nowhere) {
             Next::Nowhere => return None,
             // Padding lies between bundles; a file does not begin with it.

@@ -244,7 +244,7 @@ pub struct Inflation {
 
 /// The largest window (as a power of two) that a stream may use, which the decoder needs memory for: the one that every
 /// decoder accepts, or one that holds the whole inflated size.
-fn window_log_believed(inflated: u64) -> u32 {
+pub(super) fn window_log_believed(inflated: u64) -> u32 {
     let whole = inflated.checked_next_power_of_two().map_or(u32::MAX, u64::ilog2);
     whole.clamp(WINDOW_LOG_LLVM, WINDOW_LOG_MAX)
 }

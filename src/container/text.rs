@@ -144,7 +144,7 @@ impl Container for Text {
             next = end_index.saturating_add(1);
             free_from = end.end;
         }
-        Ok((!entries.is_empty()).then(|| Contents { entries, len: len_u64(data) }))
+        Ok((!entries.is_empty()).then(|| Contents::new(entries, len_u64(data))))
     }
 
     fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {

@@ -76,7 +76,10 @@ impl BundleFiles {
             FileType::Archive => return Err(Error::Usage("Archive files are only supported for unbundling")),
             FileType::Text(comment) => Text { comment }.plan(&members)?,
             FileType::Object if fat_host.is_some() => FatObject.plan(&members)?,
-            FileType::Object | FileType::Binary => self.binary()?.plan(&members)?,
+            FileType::Object | FileType::Binary => {
+                let alignment = self.alignment.ok_or(Error::Usage(NO_ALIGNMENT))?;
+                Binary { alignment }.plan(&members)?
+            }
         };
         // A user who cannot read the host's object must not be able to read the fat object.
         let mode = fat_host.and_then(|host| inputs.get(host)?.mode());
@@ -92,10 +95,5 @@ impl BundleFiles {
             }
         }
         Ok(output)
-    }
-
-    fn binary(&self) -> Result<Binary> {
-        let alignment = self.alignment.ok_or(Error::Usage(NO_ALIGNMENT))?;
-        Ok(Binary { alignment })
     }
 }

@@ -17,7 +17,7 @@ use crate::io::input::{Accept, Input, Slice};
 use crate::io::meter::Meter;
 use crate::io::output::{self, Manner, Output};
 use crate::io::piece::Sink;
-use crate::scan::{Checksums, ContentKind, Finding, Found, Place, Provenance, Scan, Selection, recorded_target};
+use crate::scan::{Checksums, ContentKind, Finding, Found, Provenance, Scan, Selection, recorded_target};
 
 /// The name of standard output.
 const STANDARD_OUTPUT: &str = "-";
@@ -28,10 +28,13 @@ const NAME_MAX: usize = 240;
 /// The maximum length of an entry ID in such a name, in bytes. The IDs that compilers write are shorter.
 const ID_MAX: usize = 96;
 
+/// The maximum length of the name of a source file in such a name, in bytes.
+const SOURCE_MAX: usize = 64;
+
 /// Extracts the code objects of some files that match a selection, each into a separate file.
 ///
 /// The name of such a file consists of the [input's name](Source::name), the names of the enclosing members if there
-/// are any, the number of the bundle at its place, the entry ID, and an extension for the kind of content. It contains
+/// are any, the number of the bundle at its place, the name of the source file if it is recorded, the entry ID, and an extension for the kind of content. It contains
 /// only letters, digits and `+-._=`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -69,13 +72,6 @@ impl Source {
     pub fn found(path: PathBuf, directory: &Path) -> Self {
         let name = path.strip_prefix(directory).unwrap_or(&path).to_owned();
         Self { path, name, if_broken: IfBroken::LeaveOut }
-    }
-
-    fn open(&self, limits: Limits) -> Result<Input> {
-        match self.if_broken {
-            IfBroken::Fail => open(&self.path, Accept::Finite, limits.streamed),
-            IfBroken::LeaveOut => open(&self.path, Accept::Regular, None),
-        }
     }
 }
 
@@ -142,8 +138,11 @@ impl Extract {
         let mut work = Work::new(self);
         for source in &self.inputs {
             let before = work.mark();
-            match source.open(self.limits).and_then(|input| work.file(&input, &source.name)) {
-                Err(error) if source.if_broken == IfBroken::LeaveOut && is_of_input(&error, &source.path) => {
+            let is_optional = source.if_broken == IfBroken::LeaveOut;
+            let (accept, max) =
+                if is_optional { (Accept::Regular, None) } else { (Accept::Finite, self.limits.streamed) };
+            match open(&source.path, accept, max).and_then(|input| work.file(&input, &source.name)) {
+                Err(error) if is_optional && is_of_input(&error, &source.path) => {
                     work.leave_out(&before);
                     observer(Event::LeftOut { error: &error });
                 }
@@ -169,6 +168,16 @@ impl Destination {
             Self::Directory(_) => false,
         }
     }
+
+    /// The file for a code object.
+    fn file(&self, stem: &str, kind: ContentKind) -> PathBuf {
+        match self {
+            Self::Directory(directory) | Self::Nowhere(directory) if !self.is_standard_output() => {
+                directory.join(format!("{stem}.{}", kind.extension()))
+            }
+            _ => STANDARD_OUTPUT.into(),
+        }
+    }
 }
 
 /// The state of an extraction.
@@ -184,10 +193,7 @@ struct Work<'j> {
     taken: usize,
     /// `None` if no file was skipped.
     left_out: Option<LeftOut>,
-    outputs: Vec<Output>,
-    done: Vec<Extracted>,
-    /// The entry ID of the code object for standard output.
-    only: Vec<String>,
+    done: Vec<Pending<'j>>,
 }
 
 /// The matches in skipped files.
@@ -204,8 +210,6 @@ struct Mark {
     names: usize,
     present: usize,
     matched: usize,
-    taken: usize,
-    outputs: usize,
     done: usize,
 }
 
@@ -219,16 +223,17 @@ impl<'j> Work<'j> {
             unmatched: Unmatched::of(&job.selection),
             taken: 0,
             left_out: None,
-            outputs: Vec::new(),
             done: Vec::new(),
-            only: Vec::new(),
         }
     }
 
     fn file(&mut self, input: &Input, name: &Path) -> Result<()> {
         let scan = Scan { checksums: Checksums::OfFound, limits: self.job.limits, ..Scan::default() };
         let scanned = scan.run(input, &mut |finding| match finding {
-            Finding::Bundle(found) => self.bundle(input, name, &found).map_err(|error| located(error, found.place)),
+            Finding::Bundle(found) => self.bundle(input, name, &found).map_err(|error| match error {
+                Error::Malformed { .. } => error.at(found.place),
+                error => error,
+            }),
             Finding::Broken { place, error } => Err(error.at(place)),
             _ => Ok(()),
         });
@@ -245,66 +250,49 @@ impl<'j> Work<'j> {
             if self.unmatched.takes(&id) {
                 let from = Provenance::new(&place, found.index, &code_object)?;
                 let stem = self.names.stem(name, &from);
-                sinks.push((code_object.index(), Pending::new(&self.job.destination, stem, from, code_object.size())));
+                let (kind, path, recorded_target) = (ContentKind::Empty, PathBuf::new(), None);
+                let extracted = Extracted { path, size: 0, from, kind, recorded_target };
+                let (destination, expected) = (&self.job.destination, code_object.size());
+                let (head, output) = (Some(Vec::new()), None);
+                sinks.push((code_object.index(), Pending { destination, stem, head, expected, extracted, output }));
             }
         }
         self.taken = self.taken.saturating_add(sinks.len());
-        if self.job.destination.is_standard_output() {
-            self.only_one(input, &sinks)?;
+        if self.job.destination.is_standard_output() && self.taken > 1 {
+            let all = self.done.iter().chain(sinks.iter().map(|(_, sink)| sink));
+            let ids = all.map(|sink| sink.extracted.from.shown_id()).collect();
+            return Err(Error::SeveralMatch { path: input.path().to_owned(), ids });
         }
         check_size(input.path(), found.bundle, sinks.iter().map(|(index, _)| *index))?;
-        let mut wanted: Vec<(usize, &mut Pending)> = sinks.iter_mut().map(|(index, sink)| (*index, sink)).collect();
+        let mut wanted: Vec<(usize, &mut Pending<'_>)> = sinks.iter_mut().map(|(index, sink)| (*index, sink)).collect();
         if !wanted.is_empty() {
             found.bundle.extract(&mut wanted, &mut Meter::silent())?;
         }
-        for (_, sink) in sinks {
-            self.take(sink)?;
+        for (_, mut sink) in sinks {
+            sink.start(&[])?;
+            let path = &sink.extracted.path;
+            if path.canonicalize().is_ok_and(|path| self.inputs.contains(&path)) {
+                return Err(Error::overwrites_input(path));
+            }
+            self.done.push(sink);
         }
-        Ok(())
-    }
-
-    /// Refuses a second code object for standard output.
-    fn only_one(&mut self, input: &Input, sinks: &[(usize, Pending)]) -> Result<()> {
-        self.only.extend(sinks.iter().map(|(_, pending)| pending.from.shown_id()));
-        if self.only.len() > 1 {
-            return Err(Error::SeveralMatch { path: input.path().to_owned(), ids: std::mem::take(&mut self.only) });
-        }
-        Ok(())
-    }
-
-    fn take(&mut self, mut sink: Pending) -> Result<()> {
-        sink.start(&[])?;
-        if sink.path.canonicalize().is_ok_and(|path| self.inputs.contains(&path)) {
-            return Err(Error::overwrites_input(&sink.path));
-        }
-        let Pending { path, size, from, kind, recorded_target, output, .. } = sink;
-        self.done.push(Extracted { path, size, from, kind, recorded_target });
-        self.outputs.extend(output);
         Ok(())
     }
 
     fn mark(&self) -> Mark {
-        Mark {
-            names: self.names.given.len(),
-            present: self.present.len(),
-            matched: self.unmatched.len(),
-            taken: self.taken,
-            outputs: self.outputs.len(),
-            done: self.done.len(),
-        }
+        let (present, matched) = (self.present.len(), self.unmatched.len());
+        Mark { names: self.names.changes.len(), present, matched, done: self.done.len() }
     }
 
     /// Rolls back a skipped file, keeping only its match count.
     fn leave_out(&mut self, before: &Mark) {
-        self.names.truncate(before.names);
+        self.names.undo(before.names);
         self.present.truncate(before.present);
-        self.outputs.truncate(before.outputs);
         self.done.truncate(before.done);
-        self.only.truncate(before.done);
         let left_out = self.left_out.get_or_insert_default();
-        left_out.taken = left_out.taken.saturating_add(self.taken.saturating_sub(before.taken));
+        left_out.taken = left_out.taken.saturating_add(self.taken.saturating_sub(before.done));
         left_out.matched.extend(self.unmatched.truncate(before.matched));
-        self.taken = before.taken;
+        self.taken = before.done;
     }
 
     fn finish(self) -> Result<Vec<Extracted>> {
@@ -319,29 +307,19 @@ impl<'j> Work<'j> {
                 true => Error::no_sound_match(&unmatched, &only_left_out, &present, left_out),
             });
         }
-        output::commit(self.outputs)?;
-        Ok(self.done)
+        let (done, outputs): (_, Vec<_>) = self.done.into_iter().map(|sink| (sink.extracted, sink.output)).unzip();
+        output::commit(outputs.into_iter().flatten().collect())?;
+        Ok(done)
     }
 }
 
 /// The names of new files without their extensions, unique even on case-insensitive file systems.
 #[derive(Default)]
 struct Names {
-    /// The names in the order in which they were assigned.
-    given: Vec<Given>,
-    /// All names, in lower case.
-    taken: HashSet<String>,
-    /// The number of files that would have had each name, by the name in lower case.
+    /// The assigned names in lower case, each with the number of the last file that would have had it.
     numbers: HashMap<String, u64>,
-}
-
-/// An assigned name, in lower case.
-struct Given {
-    /// The name without its number.
-    name: String,
-    stem: String,
-    /// The number of earlier files that would have had the name.
-    number: u64,
+    /// The changed entries of `numbers` with their previous values, for undoing.
+    changes: Vec<(String, Option<u64>)>,
 }
 
 impl Names {
@@ -349,25 +327,34 @@ impl Names {
     fn stem(&mut self, input: &Path, from: &Provenance) -> String {
         let name = name_of(input, from);
         let key = name.to_ascii_lowercase();
-        let before = self.numbers.get(&key).copied().unwrap_or_default();
-        let mut number = before;
+        let Some(mut number) = self.numbers.get(&key).copied() else {
+            self.set(key, 1);
+            return name;
+        };
         loop {
             number = number.saturating_add(1);
-            let stem = if number == 1 { name.clone() } else { format!("{name}-{number}") };
+            let stem = format!("{name}-{number}");
             let small = stem.to_ascii_lowercase();
-            if self.taken.insert(small.clone()) {
-                self.numbers.insert(key.clone(), number);
-                self.given.push(Given { name: key, stem: small, number: before });
+            if !self.numbers.contains_key(&small) {
+                self.set(key, number);
+                self.set(small, 1);
                 return stem;
             }
         }
     }
 
-    /// Releases all names except the first `kept`.
-    fn truncate(&mut self, kept: usize) {
-        for given in self.given.drain(kept.min(self.given.len())..).rev() {
-            self.taken.remove(&given.stem);
-            self.numbers.insert(given.name, given.number);
+    fn set(&mut self, name: String, number: u64) {
+        let before = self.numbers.insert(name.clone(), number);
+        self.changes.push((name, before));
+    }
+
+    /// Undoes all changes except the first `kept`.
+    fn undo(&mut self, kept: usize) {
+        for (name, before) in self.changes.drain(kept.min(self.changes.len())..).rev() {
+            match before {
+                Some(number) => self.numbers.insert(name, number),
+                None => self.numbers.remove(&name),
+            };
         }
     }
 }
@@ -378,7 +365,11 @@ impl Names {
 fn name_of(input: &Path, from: &Provenance) -> String {
     let end = |text: &str, most: usize| text.get(text.len().saturating_sub(most)..).unwrap_or_default().to_owned();
     let id = plain(&from.id);
-    let rest = format!("{}-{}", from.bundle, id.get(..ID_MAX.min(id.len())).unwrap_or_default());
+    let id = id.get(..ID_MAX.min(id.len())).unwrap_or_default();
+    let rest = match &from.source {
+        Some(source) => format!("{}-{}-{id}", from.bundle, end(&plain(source.as_bytes()), SOURCE_MAX)),
+        None => format!("{}-{id}", from.bundle),
+    };
     let room = NAME_MAX.saturating_sub(rest.len()).saturating_sub(2);
     let members = from.place.member().map(|member| plain(member.as_bytes()));
     let members_len = members.as_ref().map_or(0, String::len);
@@ -398,99 +389,53 @@ fn is_of_input(error: &Error, input: &Path) -> bool {
     }
 }
 
-/// Adds the place of a bundle to an error about its bytes.
-fn located(error: Error, place: &Place) -> Error {
-    if matches!(error, Error::Malformed { .. }) { error.at(place) } else { error }
-}
-
 /// A code object being written to a file. The first bytes of the code object determine the name of the file.
-struct Pending {
-    stem: PathBuf,
-    from: Provenance,
-    kind: ContentKind,
-    recorded_target: Option<String>,
-    destination: Target,
-    head: Vec<u8>,
-    started: bool,
+struct Pending<'j> {
+    destination: &'j Destination,
+    stem: String,
+    /// The first bytes, until the file is open.
+    head: Option<Vec<u8>>,
     /// The expected size in bytes.
     expected: u64,
-    /// The number of bytes written so far.
-    size: u64,
-    path: PathBuf,
+    /// The results so far.
+    extracted: Extracted,
     output: Option<Output>,
 }
 
-/// The destination of the bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Target {
-    File,
-    Nowhere,
-    StandardOutput,
-}
-
-impl Pending {
-    fn new(destination: &Destination, stem: String, from: Provenance, expected: u64) -> Self {
-        let (stem, destination) = match destination {
-            Destination::Directory(directory) => (directory.join(stem), Target::File),
-            Destination::StandardOutput => (PathBuf::from(STANDARD_OUTPUT), Target::StandardOutput),
-            nowhere if nowhere.is_standard_output() => (PathBuf::from(STANDARD_OUTPUT), Target::Nowhere),
-            Destination::Nowhere(directory) => (directory.join(stem), Target::Nowhere),
-        };
-        let (kind, recorded_target) = (ContentKind::Empty, None);
-        let (head, size, path) = (Vec::new(), 0, PathBuf::new());
-        Self {
-            stem,
-            from,
-            kind,
-            recorded_target,
-            destination,
-            head,
-            started: false,
-            expected,
-            size,
-            path,
-            output: None,
-        }
-    }
-
+impl Pending<'_> {
     /// Opens the file, whose name the first bytes determine: those kept so far, and `next`.
     fn start(&mut self, next: &[u8]) -> Result<()> {
-        if self.started {
-            return Ok(());
-        }
-        self.started = true;
-        let known = [&self.head, next].concat();
+        let Some(kept) = self.head.take() else { return Ok(()) };
+        let known = [&kept, next].concat();
         let head = crate::bytes::slice(&known, 0, ContentKind::HEAD_LEN).unwrap_or(&known);
-        (self.kind, self.recorded_target) = (ContentKind::of(head), recorded_target(head));
-        let mut path = self.stem.clone().into_os_string();
-        if self.stem.as_os_str() != STANDARD_OUTPUT {
-            path.push(".");
-            path.push(self.kind.extension());
-        }
-        self.path = path.into();
-        if self.destination == Target::Nowhere {
-            return Ok(());
-        }
-        if let (Target::File, Some(directory)) = (self.destination, self.path.parent()) {
+        let kind = ContentKind::of(head);
+        let path = self.destination.file(&self.stem, kind);
+        if let (Destination::Directory(_), Some(directory)) = (self.destination, path.parent()) {
             output::create_directory(directory)?;
         }
-        let mut output = Output::stage_as(&self.path, Manner::Generated)?;
-        output.write(&std::mem::take(&mut self.head))?;
-        self.output = Some(output);
+        if !matches!(self.destination, Destination::Nowhere(_)) {
+            let mut output = Output::stage_as(&path, Manner::Generated)?;
+            output.write(&kept)?;
+            self.output = Some(output);
+        }
+        (self.extracted.kind, self.extracted.recorded_target) = (kind, recorded_target(head));
+        self.extracted.path = path;
         Ok(())
     }
 
     /// Releases the buffer once everything is written: thousands of outputs may wait for the last one.
     fn complete(&mut self) -> Result<()> {
-        if self.size < self.expected { Ok(()) } else { self.output.as_mut().map_or(Ok(()), Output::complete) }
+        if self.extracted.size < self.expected { Ok(()) } else { self.output.as_mut().map_or(Ok(()), Output::complete) }
     }
 }
 
-impl Sink for Pending {
+impl Sink for Pending<'_> {
     fn write(&mut self, data: &[u8]) -> Result<()> {
-        self.size = self.size.saturating_add(len_u64(data));
-        if !self.started && len_u64(&self.head).saturating_add(len_u64(data)) < ContentKind::HEAD_LEN {
-            self.head.extend_from_slice(data);
+        self.extracted.size = self.extracted.size.saturating_add(len_u64(data));
+        if let Some(head) = &mut self.head
+            && len_u64(head).saturating_add(len_u64(data)) < ContentKind::HEAD_LEN
+        {
+            head.extend_from_slice(data);
             return Ok(());
         }
         self.start(data)?;
@@ -499,7 +444,7 @@ impl Sink for Pending {
     }
 
     fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
-        self.size = self.size.saturating_add(slice.len());
+        self.extracted.size = self.extracted.size.saturating_add(slice.len());
         let head = slice.slice(0, slice.len().min(ContentKind::HEAD_LEN)).map_or(&[][..], |head| head.bytes());
         self.start(head)?;
         self.output.as_mut().map_or(Ok(()), |output| output.copy(slice))?;

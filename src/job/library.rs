@@ -2,13 +2,12 @@
 
 use std::path::Path;
 
-use super::{Event, FileType, Observer, observe_plain};
+use super::{Event, FileType, Observer, observe_inflated, observe_plain};
 use crate::bytes::{self, len_u64};
 use crate::container::Container;
 use crate::container::Limits;
 use crate::container::archive::{self, Archive, ArchiveMember, Location, NewMember, Sources, locate};
 use crate::container::sequence::{Bundle, Bundles, Inflate};
-use crate::display::printable_name;
 use crate::error::{Error, Malformed, Result};
 use crate::io::input::{Input, Slice, vouch_for};
 use crate::io::output::{Manner, Output};
@@ -66,11 +65,6 @@ impl Library {
 }
 
 impl<'a> Member<'a> {
-    /// The name, escaped for messages.
-    pub(super) fn shown_name(&self) -> String {
-        printable_name(self.name)
-    }
-
     /// Its size in bytes.
     pub(super) fn size(&self) -> u64 {
         self.content.len()
@@ -86,12 +80,9 @@ impl<'a> Member<'a> {
     ) -> Result<()> {
         observe_plain(self.content, observer);
         let Library { container, limits, .. } = self.library;
-        let bundles = Bundles::new(self.content, &**container, inflate).with_limits(*limits);
-        for bundle in bundles {
+        for bundle in Bundles::new(self.content, &**container, inflate).with_limits(*limits) {
             let bundle = bundle.map_err(|error| locate(error, self.library.archive.path(), self.name))?;
-            if let Some(inflation) = bundle.inflation {
-                observer(Event::Inflated(inflation));
-            }
+            observe_inflated(&bundle, observer);
             each(bundle, observer)?;
         }
         self.content.looked_through();
@@ -134,8 +125,8 @@ impl<'i> MemberNames<'i> {
     pub(super) fn take(&mut self, name: Vec<u8>) -> Result<Vec<u8>> {
         self.len = self.len.saturating_add(len_u64(&name));
         if self.len > self.len_max {
-            let (what, expected) =
-                ("length of all names of new members", "no more than 16 MiB beyond the archive's own");
+            let what = "length of all names of new members";
+            let expected = "no more than 16 MiB beyond the archive's own";
             return Err(Error::malformed(self.input, Malformed::Value { what, found: self.len, offset: 0, expected }));
         }
         Ok(name)

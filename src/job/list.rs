@@ -4,14 +4,13 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use super::library::Library;
-use super::{Event, FileType, Observer, observe_plain, open};
-use crate::container::Container;
+use super::{FileType, Observer, observe_inflated, observe_plain, open};
 use crate::container::Limits;
 use crate::container::archive::Archive;
 use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::display::printable_name;
 use crate::error::{Error, Result};
-use crate::io::input::{Accept, Input};
+use crate::io::input::Accept;
 
 /// Lists the entry IDs of all bundles in a file, or in the members of an archive, in file order.
 #[derive(Clone, Debug)]
@@ -40,38 +39,23 @@ impl List {
     pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
         let input = open(&self.input, Accept::Any, self.limits.streamed)?;
         if self.file_type == FileType::Archive && Archive::is_archive(input.bytes()) {
-            return list_archive(&Library::open(input, self.limits)?, self.inflate, out, observer);
+            let library = Library::open(input, self.limits)?;
+            let listed = library.members().and_then(|members| {
+                let mut print = |bundle: Bundle<'_>, _: &mut Observer<'_>| print(&bundle, out);
+                members.iter().try_for_each(|member| member.bundles(self.inflate, observer, &mut print))
+            });
+            return library.vouch_for(listed);
         }
-        let listed = self.list_bundles(&input, &*self.file_type.container(), out, observer);
+        observe_plain(input.as_slice(), observer);
+        let container = self.file_type.container();
+        let mut bundles = Bundles::new(input.as_slice(), &*container, self.inflate).with_limits(self.limits);
+        let listed = bundles.try_for_each(|bundle| {
+            let bundle = bundle?;
+            observe_inflated(&bundle, observer);
+            print(&bundle, out)
+        });
         input.vouch_for(listed)
     }
-
-    fn list_bundles(
-        &self,
-        input: &Input,
-        container: &dyn Container,
-        out: &mut dyn Write,
-        observer: &mut Observer<'_>,
-    ) -> Result<()> {
-        observe_plain(input.as_slice(), observer);
-        for bundle in Bundles::new(input.as_slice(), container, self.inflate).with_limits(self.limits) {
-            let bundle = bundle?;
-            if let Some(inflation) = bundle.inflation {
-                observer(Event::Inflated(inflation));
-            }
-            print(&bundle, out)?;
-        }
-        Ok(())
-    }
-}
-
-/// Lists the entries of all members, in archive order.
-fn list_archive(library: &Library, inflate: Inflate, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
-    let listed = library.members().and_then(|members| {
-        let mut print = |bundle: Bundle<'_>, _: &mut Observer<'_>| print(&bundle, out);
-        members.iter().try_for_each(|member| member.bundles(inflate, observer, &mut print))
-    });
-    library.vouch_for(listed)
 }
 
 fn print(bundle: &Bundle<'_>, out: &mut dyn Write) -> Result<()> {

@@ -41,6 +41,7 @@ use crate::bytes;
 use crate::container::binary::Binary;
 use crate::container::compressed::Deflation;
 use crate::container::object::Objects;
+use crate::container::sequence::Bundle;
 use crate::container::stream::Inflation;
 use crate::container::text::Text;
 use crate::container::{Container, Entry};
@@ -177,4 +178,9 @@ fn observe_plain(data: Slice<'_>, observer: &mut Observer<'_>) {
     if data.len() >= 8 && !data.bytes().starts_with(crate::container::compressed::MAGIC) {
         observer(Event::NotCompressed);
     }
+}
+
+/// Reports the inflation of a bundle that was compressed.
+fn observe_inflated(bundle: &Bundle<'_>, observer: &mut Observer<'_>) {
+    bundle.inflation.into_iter().for_each(|inflation| observer(Event::Inflated(inflation)));
 }

@@ -9,11 +9,13 @@ use super::share::check_size;
 use super::unmatched::Unmatched;
 use super::{Event, Observer, open};
 use crate::container::binary::Binary;
+use crate::container::fatbin::{self, Fatbin, ImageKind, Packing};
 use crate::container::magic::Magic;
+use crate::container::packed::Codec;
 use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
 use crate::container::stream::Compression;
 use crate::container::text::Text;
-use crate::container::{Container, Limits, Member, Part, compressed};
+use crate::container::{Container, Entry, Limits, Member, Part, compressed};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::{Accept, Slice};
 use crate::io::meter::{Meter, emit};
@@ -26,7 +28,8 @@ const ALIGNMENT_MAX: u64 = 4096;
 
 /// Compresses the bundles of a file again, and removes code objects.
 ///
-/// The file holds one bundle or several in a row, or is an ELF file with bundles in its `.hip_fatbin` section.
+/// The file holds one bundle or several in a row, or CUDA fatbins in a row, or is an ELF file with any of these in its
+/// sections.
 ///
 /// # Form
 ///
@@ -39,6 +42,9 @@ const ALIGNMENT_MAX: u64 = 4096;
 ///
 /// If [`compression`](Self::compression) is `None`, every bundle is plain, and losing the offset of an end is an error
 /// unless nothing follows.
+///
+/// In a fatbin, each code object is written in the smallest form: unchanged, compressed, or plain. PTX is only removed if
+/// [`drop`](Self::drop) selects it, because the driver can compile it for GPUs that have no cubin.
 ///
 /// # Location
 ///
@@ -64,7 +70,10 @@ pub struct Recompress {
     pub output: PathBuf,
     /// The compression of the bundles; `None` writes them plain.
     pub compression: Option<Compression>,
-    /// The code objects to keep, besides those of hosts; `None` keeps all.
+    /// The compression of code objects in fatbins, with the level of [`compression`](Self::compression); `None` uses the
+    /// method that the fatbin uses already, or LZ4. Every CUDA driver reads LZ4; zstd needs that of CUDA 12.4 or later.
+    pub fatbin_codec: Option<Codec>,
+    /// The code objects to keep, besides those of hosts and PTX; `None` keeps all.
     pub keep: Option<Selection>,
     /// The code objects to remove.
     pub drop: Option<Selection>,
@@ -98,6 +107,7 @@ impl Recompress {
             input: input.into(),
             output: output.into(),
             compression,
+            fatbin_codec: None,
             keep: None,
             drop: None,
             limits: Limits::default(),
@@ -115,7 +125,7 @@ impl Recompress {
     /// that holds other data too.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Recompressed> {
         let input = open(&self.input, Accept::Finite, self.limits.streamed)?;
-        let work = Work {
+        let mut work = Work {
             job: self,
             data: input.as_slice(),
             output: Output::stage(&self.output)?,
@@ -127,22 +137,15 @@ impl Recompress {
             present: Present::default(),
             left: 0,
         };
-        let (mut output, result) = input.vouch_for(work.write(observer))?;
+        let is_elf = Magic::identify(input.bytes()).is_elf();
+        let written = if is_elf { work.program(observer) } else { work.sequence(observer) };
+        let (mut output, result) = input.vouch_for(written.and_then(|()| work.finish()))?;
         // As linkers do with programs and libraries.
-        if Magic::identify(input.bytes()).is_elf() && input.mode().is_some_and(|mode| mode & 0o111 != 0) {
+        if is_elf && input.mode().is_some_and(|mode| mode & 0o111 != 0) {
             output.make_executable()?;
         }
         output::commit(vec![output])?;
         Ok(result)
-    }
-}
-
-impl Recompressed {
-    fn count(&mut self, stored_len: u64, chosen: &Chosen) {
-        self.bundles = self.bundles.saturating_add(1);
-        self.unchanged = self.unchanged.saturating_add(usize::from(chosen.would_grow));
-        self.before = self.before.saturating_add(stored_len);
-        self.after = self.after.saturating_add(chosen.len);
     }
 }
 
@@ -164,8 +167,8 @@ impl<'p> Plain<'p> {
         let text = Text::of(bundle.beginning());
         if members.is_some() && text.is_some_and(|text| text.len_of(&bundle.entries) != whole.len()) {
             let offset = bundle.offset;
-            let reason =
-                format!("cannot drop entries of the text bundle at offset {offset}: it has text between its entries");
+            let reason = "it has text between its entries";
+            let reason = format!("cannot drop entries of the text bundle at offset {offset}: {reason}");
             return Err(Error::refused(ErrorKind::Unsupported, path, offset, reason));
         }
         // A text bundle without entries would not be a bundle.
@@ -223,19 +226,10 @@ struct Work<'j> {
 }
 
 impl<'j> Work<'j> {
-    /// Writes the whole output, but does not put it in place.
-    fn write(mut self, observer: &mut Observer<'_>) -> Result<(Output, Recompressed)> {
-        if Magic::identify(self.data.bytes()).is_elf() {
-            self.program(observer)?;
-        } else {
-            self.sequence(observer)?;
-        }
-        self.finish()
-    }
-
     /// Rewrites bundles in a row, which move together.
     fn sequence(&mut self, observer: &mut Observer<'_>) -> Result<()> {
-        let mut bundles = Bundles::new(self.data, &Wide, Inflate::Whole).with_limits(self.job.limits);
+        let container = container_of(self.data);
+        let mut bundles = Bundles::new(self.data, container, Inflate::Whole).with_limits(self.job.limits);
         let mut end = 0;
         while let Some(bundle) = bundles.next().transpose()? {
             if self.is_fat_object(&bundle)? {
@@ -255,7 +249,7 @@ impl<'j> Work<'j> {
     fn program(&mut self, observer: &mut Observer<'_>) -> Result<()> {
         for section in bundle_sections(self.data)? {
             let end = section.offset().saturating_add(section.len());
-            let mut bundles = Bundles::new(section, &Wide, Inflate::Whole).with_limits(self.job.limits);
+            let mut bundles = Bundles::new(section, container_of(section), Inflate::Whole).with_limits(self.job.limits);
             let mut next = bundles.next().transpose()?;
             while let Some(bundle) = next {
                 if self.is_fat_object(&bundle)? {
@@ -273,7 +267,8 @@ impl<'j> Work<'j> {
     /// Whether the bundle is a fat object, which this job rejects: linkers need it as an object, and a rewritten one
     /// would no longer be one.
     fn is_fat_object(&self, bundle: &Bundle<'_>) -> Result<bool> {
-        Ok(Wide::form_of(bundle).with_path(self.data.path())? == Format::FatObject)
+        let is_fatbin = Magic::identify(bundle.beginning()) == Magic::FatBinary;
+        Ok(!is_fatbin && Wide::form_of(bundle).with_path(self.data.path())? == Format::FatObject)
     }
 
     /// Rewrites a bundle, into `room` bytes if it must stay at its offset.
@@ -282,20 +277,45 @@ impl<'j> Work<'j> {
         self.budget
             .take_bundle(bundle)
             .map_err(|(what, limit)| Error::malformed(path, Malformed::search(what, limit, bundle.offset)))?;
+        if Magic::identify(bundle.beginning()) == Magic::FatBinary {
+            return self.fatbin(bundle, room);
+        }
         let contents = self.kept(bundle).map(|kept| contents(path, bundle, &kept)).transpose()?;
-        let members: Option<Vec<Member<'_>>> = contents.as_ref().map(|contents| contents.iter().map(member).collect());
+        let members = contents.as_ref().map(|contents| contents.iter().map(member).collect::<Vec<_>>());
         let plain = Plain::of(path, bundle, members.as_deref())?;
         let chosen = self.choose(bundle, &plain, observer)?;
         ensure_it_ends(self.data, bundle, &plain, &chosen.form)?;
-        if let Some(room) = room.filter(|&room| chosen.len > room) {
-            let (offset, needed) = (bundle.offset, chosen.len);
-            let reason = format!("the bundle at offset {offset} needs {needed} bytes, but has room for only {room}");
-            return Err(Error::refused(ErrorKind::Limit, path, offset, reason));
-        }
+        self.ensure_room("bundle", bundle, chosen.len, room)?;
         self.write_form(bundle, &plain, &chosen.form)?;
-        self.result.count(bundle.stored_len()?, &chosen);
-        self.advance(chosen.len)?;
-        room.map_or(Ok(()), |room| self.leave_hole(room, bundle.stored_len()?, chosen.len))
+        self.count(bundle.stored_len()?, chosen.len, chosen.would_grow, room)
+    }
+
+    /// Rewrites a fatbin, into `room` bytes if it must stay at its offset.
+    fn fatbin(&mut self, bundle: &Bundle<'_>, room: Option<u64>) -> Result<()> {
+        let (path, before) = (self.data.path(), bundle.stored_len()?);
+        let kept = self.kept(bundle);
+        if let Some(kept) = &kept {
+            check_size(path, bundle, kept.iter().copied())?;
+        }
+        let keeps = |index: usize| kept.as_ref().is_none_or(|kept| kept.binary_search(&index).is_ok());
+        let packing = match &self.job.compression {
+            Some(compression) => Packing::Smallest { codec: self.job.fatbin_codec, level: compression.level },
+            None => Packing::Plain,
+        };
+        let pieces = fatbin::rewrite(range_of(self.data, &bundle.range()?)?, keeps, packing)?;
+        let len = total_len(&pieces)?;
+        self.ensure_room("fatbin", bundle, len, room)?;
+        emit(&pieces, &mut self.output, &mut Meter::silent())?;
+        let would_grow = kept.is_none() && len == before && packing != Packing::Plain;
+        self.count(before, len, would_grow, room)
+    }
+
+    /// Fails if a bundle that must stay at its offset needs more than `room` bytes.
+    fn ensure_room(&self, what: &str, bundle: &Bundle<'_>, needed: u64, room: Option<u64>) -> Result<()> {
+        let Some(room) = room.filter(|&room| needed > room) else { return Ok(()) };
+        let offset = bundle.offset;
+        let reason = format!("the {what} at offset {offset} needs {needed} bytes, but has room for only {room}");
+        Err(Error::refused(ErrorKind::Limit, self.data.path(), offset, reason))
     }
 
     /// Chooses the form of a bundle.
@@ -331,17 +351,21 @@ impl<'j> Work<'j> {
 
     fn write_form(&mut self, bundle: &Bundle<'_>, plain: &Plain<'_>, form: &Form) -> Result<()> {
         match form {
-            Form::AsItWas => {
-                let old = self.data.slice(bundle.offset, bundle.stored_len()?);
-                self.output.copy(old.ok_or(Error::Internal("no such bundle"))?)
-            }
+            Form::AsItWas => self.output.copy(range_of(self.data, &bundle.range()?)?),
             Form::Plain => emit(&plain.pieces, &mut self.output, &mut Meter::silent()),
             Form::Compressed => Ok(()),
         }
     }
 
-    /// Skips the part of its room that a bundle does not need.
-    fn leave_hole(&mut self, room: u64, before: u64, after: u64) -> Result<()> {
+    /// Counts a bundle that was written, and skips the part of its room that it does not need.
+    fn count(&mut self, before: u64, after: u64, would_grow: bool, room: Option<u64>) -> Result<()> {
+        let result = &mut self.result;
+        result.bundles = result.bundles.saturating_add(1);
+        result.unchanged = result.unchanged.saturating_add(usize::from(would_grow));
+        result.before = result.before.saturating_add(before);
+        result.after = result.after.saturating_add(after);
+        self.advance(after)?;
+        let Some(room) = room else { return Ok(()) };
         let hole = room.checked_sub(after).ok_or(Error::Internal("a bundle is larger than its room"))?;
         self.output.skip(hole)?;
         self.result.holes = self.result.holes.saturating_add(hole.min(before.saturating_sub(after)));
@@ -356,19 +380,22 @@ impl<'j> Work<'j> {
 
     /// The indices of the code objects to keep; `None` if all are kept.
     fn kept(&mut self, bundle: &Bundle<'_>) -> Option<Vec<usize>> {
-        let kept = (0..).zip(&bundle.entries).filter(|(_, entry)| self.keeps(&KnownId::of(&entry.id, Format::Bundle)));
+        let is_ptx = |entry: &Entry| entry.cuda.as_ref().is_some_and(|image| image.kind == ImageKind::Ptx);
+        let kept = (0..).zip(&bundle.entries);
+        let kept = kept.filter(|(_, entry)| self.keeps(&KnownId::of(&entry.id, Format::Bundle), is_ptx(entry)));
         let kept: Vec<usize> = kept.map(|(index, _)| index).collect();
         let dropped = bundle.entries.len().saturating_sub(kept.len());
         self.result.dropped = self.result.dropped.saturating_add(dropped);
         (dropped > 0).then_some(kept)
     }
 
-    fn keeps(&mut self, id: &KnownId) -> bool {
+    /// Whether a code object is kept. PTX is, unless it is dropped.
+    fn keeps(&mut self, id: &KnownId, is_ptx: bool) -> bool {
         self.present.note(&id.shown);
         let is_dropped = self.job.drop.as_ref().is_some_and(|drop| drop.takes_id(id));
         self.drops |= is_dropped;
         let is_kept = self.keep.as_mut().is_none_or(|keep| keep.takes(id));
-        let kept = !is_dropped && (id.is_host() || is_kept);
+        let kept = !is_dropped && (id.is_host() || is_ptx || is_kept);
         self.left = self.left.saturating_add(usize::from(kept && !id.is_host()));
         kept
     }
@@ -379,6 +406,7 @@ impl<'j> Work<'j> {
         self.advance(slice.len())
     }
 
+    /// Returns the output, which is not in place yet.
     fn finish(mut self) -> Result<(Output, Recompressed)> {
         if self.result.bundles == 0 {
             let what = file_kind(self.data.bytes());
@@ -398,6 +426,11 @@ impl<'j> Work<'j> {
         self.output.end_at(self.position)?;
         Ok((self.output, self.result))
     }
+}
+
+/// The container of the bundles that data begins with.
+fn container_of(data: Slice<'_>) -> &'static dyn Container {
+    if Magic::identify(data.bytes()) == Magic::FatBinary { &Fatbin } else { &Wide }
 }
 
 /// Fails if the end of a text bundle would be lost: unless it is compressed, it ends only at the end of the file.
@@ -425,8 +458,8 @@ fn contents<'b>(path: &Path, bundle: &'b Bundle<'_>, kept: &[usize]) -> Result<V
         let id = bundle.entries.get(index).ok_or(Error::Internal("no such entry"))?.id.clone();
         let no_text = |_| {
             let offset = bundle.offset;
-            let reason =
-                format!("cannot drop entries of the bundle at offset {offset}: an entry ID is not valid UTF-8");
+            let reason = "an entry ID is not valid UTF-8";
+            let reason = format!("cannot drop entries of the bundle at offset {offset}: {reason}");
             Error::refused(ErrorKind::Unsupported, path, offset, reason)
         };
         Ok((String::from_utf8(id).map_err(no_text)?, bundle.content(index)?))

@@ -38,14 +38,17 @@ impl<'j> Requests<'j> {
     const RULES: [fn(&Self, &Candidate<'_>) -> Option<usize>; 6] = [
         // The names match: in the written form of the request, which is how LLVM compares them, in its spelling, or in
         // the written forms of both.
-        Self::by_written_form,
-        Self::by_spelling,
-        Self::by_same_written_form,
+        |requests, entry| requests.named(&requests.written, &bytes::text(entry.text)?),
+        |requests, entry| requests.named(&requests.spelled, &bytes::text(entry.text)?),
+        |requests, entry| requests.named(&requests.written, &entry.id.to_string()),
         // The first request for exactly the target of the entry, then the first compatible one.
-        Self::by_exact_target,
-        Self::by_compatible_target,
+        |requests, entry| {
+            let mut compared = requests.compared(&entry.id);
+            compared.find(|(_, outcome)| *outcome == Compatibility::Exact).map(|(request, _)| request)
+        },
+        |requests, entry| requests.fitting(&entry.id).next(),
         // The first request that LLVM would have written without its target ID.
-        Self::by_dropped_target_id,
+        |requests, entry| requests.fitting_without_target_id(&entry.id).next(),
     ];
 
     pub(super) fn new(requests: &'j [(EntryId, PathBuf)], rules: Rules) -> Self {
@@ -128,31 +131,6 @@ impl<'j> Requests<'j> {
         served
     }
 
-    fn by_written_form(&self, candidate: &Candidate<'_>) -> Option<usize> {
-        self.named(&self.written, &candidate.text()?)
-    }
-
-    fn by_spelling(&self, candidate: &Candidate<'_>) -> Option<usize> {
-        self.named(&self.spelled, &candidate.text()?)
-    }
-
-    fn by_same_written_form(&self, candidate: &Candidate<'_>) -> Option<usize> {
-        self.named(&self.written, &candidate.id.to_string())
-    }
-
-    fn by_exact_target(&self, candidate: &Candidate<'_>) -> Option<usize> {
-        let mut compared = self.compared(&candidate.id);
-        compared.find(|(_, outcome)| *outcome == Compatibility::Exact).map(|(request, _)| request)
-    }
-
-    fn by_compatible_target(&self, candidate: &Candidate<'_>) -> Option<usize> {
-        self.fitting(&candidate.id).next()
-    }
-
-    fn by_dropped_target_id(&self, candidate: &Candidate<'_>) -> Option<usize> {
-        self.fitting_without_target_id(&candidate.id).next()
-    }
-
     /// The first open request with this name.
     fn named(&self, names: &HashMap<String, Vec<usize>>, name: &str) -> Option<usize> {
         names.get(name)?.iter().copied().find(|request| self.open.contains(request))
@@ -196,10 +174,6 @@ impl<'j> Requests<'j> {
 }
 
 impl Candidate<'_> {
-    fn text(&self) -> Option<String> {
-        bytes::text(self.text)
-    }
-
     /// Reports that the entry, which has no processor, serves a request for a GPU.
     pub(super) fn report_guess(&self, request: &EntryId, observer: &mut Observer<'_>) {
         if self.id.target_id().is_empty() && request.names_gpu() {

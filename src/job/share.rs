@@ -15,10 +15,9 @@ const SHARED_MAX: u64 = 16;
 /// # Errors
 /// [`Malformed::Value`] if the limit is exceeded.
 pub(super) fn check_size(path: &Path, bundle: &Bundle<'_>, taken: impl Iterator<Item = usize>) -> Result<()> {
-    let len = bundle.compressed.map_or_else(|| bundle.stored_len(), |recorded| Ok(recorded.inflated))?;
     let sizes = taken.filter_map(|index| bundle.entries.get(index)).map(Entry::size);
     let size = sizes.fold(0, u64::saturating_add);
-    if size <= len.saturating_mul(SHARED_MAX) {
+    if size <= bundle.full_len()?.saturating_mul(SHARED_MAX) {
         return Ok(());
     }
     let (what, expected) = ("size of all code objects", "no more than 16 times the bundle");

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::requests::Requests;
-use super::{Event, FileType, Observer, observe_plain, open};
+use super::{Event, FileType, Observer, observe_inflated, observe_plain, open};
 use crate::container::sequence::{self, Bundles, Inflate};
 use crate::container::{Limits, compressed};
 use crate::error::{Error, Result};
@@ -37,12 +37,8 @@ pub struct Unbundle {
     pub limits: Limits,
 }
 
-/// The outputs for the requests that an entry serves.
-struct Staged {
-    outputs: Vec<Option<Output>>,
-    /// Whether the file holds a bundle.
-    is_bundle: bool,
-}
+/// The output of each request that an entry serves.
+type Served = Vec<Option<Output>>;
 
 impl Unbundle {
     /// Unbundles by the rules of target IDs. Every request must be served; events that LLVM does not report are not
@@ -74,8 +70,9 @@ impl Unbundle {
     /// # Errors
     /// As [`Unbundle::run`].
     pub fn run_on(&self, input: &Input, observer: &mut Observer<'_>) -> Result<()> {
-        let staged = self.stage(input, observer).and_then(|staged| self.complete(input, staged));
-        output::commit(input.vouch_for(staged)?)
+        let staged = self.stage(input, observer);
+        let complete = staged.and_then(|(served, is_bundle)| self.complete(input, served, is_bundle));
+        output::commit(input.vouch_for(complete)?)
     }
 
     /// Does the work of [`Unbundle::run_on`] without putting any output in place. Returns for each request whether an
@@ -84,18 +81,19 @@ impl Unbundle {
     /// # Errors
     /// As [`Unbundle::run`].
     pub fn rehearse(&self, input: &Input, observer: &mut Observer<'_>) -> Result<Vec<bool>> {
-        let staged = input.vouch_for(self.stage(input, observer))?;
-        Ok(staged.outputs.iter().map(Option::is_some).collect())
+        let (served, _) = input.vouch_for(self.stage(input, observer))?;
+        Ok(served.iter().map(Option::is_some).collect())
     }
 
-    /// Writes the code objects that serve the requests, but does not put them in place.
-    fn stage(&self, input: &Input, observer: &mut Observer<'_>) -> Result<Staged> {
+    /// Writes the code objects that serve the requests, but does not put them in place. Also returns whether the file
+    /// holds a bundle.
+    fn stage(&self, input: &Input, observer: &mut Observer<'_>) -> Result<(Served, bool)> {
         observe_plain(input.as_slice(), observer);
         if self.file_type == FileType::Archive {
             return Err(Error::Usage("an archive is taken apart by UnbundleArchive"));
         }
         let container = self.file_type.container();
-        let mut outputs: Vec<Option<Output>> = self.requests.iter().map(|_| None).collect();
+        let mut outputs: Served = self.requests.iter().map(|_| None).collect();
         let mut requests = Requests::new(&self.requests, self.rules);
         let mut bundles = Bundles::new(input.as_slice(), &*container, self.inflate).with_limits(self.limits);
         let mut is_bundle = false;
@@ -104,31 +102,33 @@ impl Unbundle {
         {
             // A compressed container around something that is not a bundle counts as a bundle without bytes.
             is_bundle |= bundle.inflated_len > 0;
-            if let Some(inflation) = bundle.inflation {
-                observer(Event::Inflated(inflation));
-            }
+            observe_inflated(&bundle, observer);
             self.serve(&bundle, &mut requests, &mut outputs, observer)?;
         }
-        let missing = self.missing(&outputs);
+        let open = self.requests.iter().zip(&outputs).filter(|(_, output)| output.is_none());
+        let missing: BTreeSet<String> = open.map(|((id, _), _)| id.to_string()).collect();
         if !missing.is_empty() && !self.allow_missing {
-            return Err(Error::MissingEntries(missing));
+            return Err(Error::MissingEntries(missing.into_iter().collect()));
         }
-        Ok(Staged { outputs, is_bundle })
+        Ok((outputs, is_bundle))
     }
 
     /// Adds outputs for the requests that no entry serves.
-    fn complete(&self, input: &Input, staged: Staged) -> Result<Vec<Output>> {
+    fn complete(&self, input: &Input, served: Served, is_bundle: bool) -> Result<Vec<Output>> {
         let complete = |((id, path), output): (&(EntryId, PathBuf), Option<Output>)| {
             if let Some(output) = output {
                 return Ok(output);
             }
             let mut empty = Output::stage(path)?;
-            if !staged.is_bundle && id.kind() == OffloadKind::Host {
-                copy_inflated(input, self.limits, &mut empty)?;
+            if !is_bundle && id.kind() == OffloadKind::Host {
+                match compressed::read(input.as_slice(), self.limits)? {
+                    Some(compressed) => empty.copy(compressed.inflate_whole()?.0.as_slice())?,
+                    None => empty.copy(input.as_slice())?,
+                }
             }
             Ok(empty)
         };
-        self.requests.iter().zip(staged.outputs).map(complete).collect()
+        self.requests.iter().zip(served).map(complete).collect()
     }
 
     /// Writes the code objects of all entries of the bundle that serve an open request.
@@ -165,18 +165,5 @@ impl Unbundle {
             }
         }
         Ok(())
-    }
-
-    /// The written forms of all requests that no entry serves, sorted.
-    fn missing(&self, outputs: &[Option<Output>]) -> Vec<String> {
-        let open = self.requests.iter().zip(outputs).filter(|(_, output)| output.is_none());
-        open.map(|((id, _), _)| id.to_string()).collect::<BTreeSet<_>>().into_iter().collect()
-    }
-}
-
-fn copy_inflated(input: &Input, limits: Limits, output: &mut Output) -> Result<()> {
-    match compressed::read(input.as_slice(), limits)? {
-        Some(compressed) => output.copy(compressed.inflate_whole()?.0.as_slice()),
-        None => output.copy(input.as_slice()),
     }
 }

@@ -12,20 +12,20 @@ use std::rc::Rc;
 use super::aside::{Aside, Kept};
 use super::file_name::FileName;
 use super::library::{Library, Member, MemberNames, write_archive};
-use super::requests::{Candidate, Requests};
+use super::requests::Requests;
 use super::{Event, Observer, open, parse_entry};
 use crate::bytes;
 use crate::container::Limits;
 use crate::container::archive::NewMember;
 use crate::container::sequence::{Bundle, Inflate};
-use crate::display::{Slashes, harmless};
+use crate::display::{Slashes, harmless, printable_name};
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::{EntryId, Rules};
 use crate::io::input::{Accept, Input};
 use crate::io::output::{self, Output};
 
 /// Unbundles an archive.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct UnbundleArchive {
     /// The archive to read.
@@ -48,14 +48,11 @@ pub struct UnbundleArchive {
 struct Chosen<'l> {
     /// The name of its member.
     member: &'l [u8],
-    id: Rc<RecordedId>,
+    /// The bundle entry ID as recorded.
+    id: Rc<[u8]>,
+    /// The extension of its new name; `None` for that of the member.
+    extension: Option<&'static [u8]>,
     content: Kept<'l>,
-}
-
-/// A bundle entry ID, and its recorded form.
-struct RecordedId {
-    recorded: Vec<u8>,
-    parsed: EntryId,
 }
 
 /// The contents of the archives to write.
@@ -63,33 +60,15 @@ struct Choice<'j, 'l> {
     requests: Requests<'j>,
     /// The chosen entries of each request, in the order of the input archive.
     of_requests: Vec<Vec<Chosen<'l>>>,
-    ids: Ids,
+    /// The distinct bundle entry IDs found so far.
+    ids: HashSet<Rc<[u8]>>,
     aside: Aside,
-}
-
-/// The distinct bundle entry IDs found so far.
-#[derive(Default)]
-struct Ids(HashMap<Vec<u8>, Rc<RecordedId>>);
-
-impl Ids {
-    fn of(&mut self, entry: &Candidate<'_>) -> Rc<RecordedId> {
-        let new = || Rc::new(RecordedId { recorded: entry.text.to_vec(), parsed: entry.id.clone() });
-        Rc::clone(self.0.entry(entry.text.to_vec()).or_insert_with(new))
-    }
 }
 
 impl UnbundleArchive {
     /// Unbundles by the rules of target IDs. Every request must be served; members are not checked.
     pub fn new(input: impl Into<PathBuf>, requests: Vec<(EntryId, PathBuf)>) -> Self {
-        Self {
-            input: input.into(),
-            requests,
-            rules: Rules::default(),
-            allow_missing: false,
-            check: false,
-            explain: false,
-            limits: Limits::default(),
-        }
+        Self { input: input.into(), requests, ..Self::default() }
     }
 
     /// Writes the archives.
@@ -111,7 +90,7 @@ impl UnbundleArchive {
         let mut choice = Choice {
             requests: Requests::new(&self.requests, self.rules),
             of_requests: self.requests.iter().map(|_| Vec::new()).collect(),
-            ids: Ids::default(),
+            ids: HashSet::new(),
             aside: Aside::new(&self.input),
         };
         let members = library.members()?;
@@ -175,7 +154,9 @@ impl UnbundleArchive {
                     Some(kept) => Kept::clone(kept),
                     None => kept.insert(aside.keep(bundle, candidate.index)?).clone(),
                 };
-                chosen.push(Chosen { member: member.name, id: ids.of(candidate), content });
+                let id: Rc<[u8]> = ids.get(candidate.text).cloned().unwrap_or_else(|| candidate.text.into());
+                ids.insert(Rc::clone(&id));
+                chosen.push(Chosen { member: member.name, id, extension: extension(&candidate.id), content });
             }
         }
         Ok(())
@@ -184,8 +165,8 @@ impl UnbundleArchive {
     /// The members of an archive to write.
     fn new_members<'l>(&self, chosen: &[Chosen<'l>], aside: &'l Input, len: u64) -> Result<Vec<NewMember<'l>>> {
         let mut names = MemberNames::new(&self.input, len);
-        let member = |Chosen { member, id, content }: &Chosen<'l>| {
-            let name = names.take(member_name(member, &id.recorded, &id.parsed))?;
+        let member = |Chosen { member, id, extension, content }: &Chosen<'l>| {
+            let name = names.take(member_name(member, id, *extension))?;
             Ok(NewMember { name, content: content.as_slice(aside)? })
         };
         chosen.iter().map(member).collect()
@@ -208,7 +189,7 @@ impl UnbundleArchive {
                 let processor = (id.kind().name(), id.triple().as_str(), id.target_id().processor());
                 let (first, first_id): &(&String, &EntryId) = firsts.entry(processor).or_insert((second, id));
                 if sets_more(id, first_id) {
-                    let (path, member) = (self.input.clone(), member.shown_name());
+                    let (path, member) = (self.input.clone(), printable_name(member.name));
                     let archive = path.display();
                     let text = format!("conflicting TargetIDs [{first}, {second}] found in {member} of {archive}");
                     let (kind, place) = (ErrorKind::Conflict, Some(member));
@@ -225,15 +206,19 @@ fn sets_more(id: &EntryId, other: &EntryId) -> bool {
     id.target_id().features().any(|(name, _)| other.target_id().features().all(|(other, _)| other != name))
 }
 
+/// The extension of code objects for a target.
+fn extension(id: &EntryId) -> Option<&'static [u8]> {
+    match id.target_id().to_string() {
+        target if target.contains("gfx") => Some(b".bc"),
+        target if target.contains("sm_") => Some(b".cubin"),
+        _ => None,
+    }
+}
+
 /// The name of a code object in its output archive. It is never a path.
-fn member_name(member: &[u8], entry: &[u8], id: &EntryId) -> Vec<u8> {
+fn member_name(member: &[u8], entry: &[u8], target_extension: Option<&[u8]>) -> Vec<u8> {
     let FileName { stem, extension } = FileName::of(member);
-    let target = id.target_id().to_string();
-    let extension: &[u8] = match target {
-        target if target.contains("gfx") => b".bc",
-        target if target.contains("sm_") => b".cubin",
-        _ => extension,
-    };
+    let extension = target_extension.unwrap_or(extension);
     let mut name = [stem, b"-", entry, stem, extension].concat();
     // Not every file system allows a colon.
     name.iter_mut().filter(|byte| **byte == b':').for_each(|byte| *byte = b'_');
@@ -248,7 +233,7 @@ mod tests {
     fn members_are_named_after_member_and_entry() {
         let name = |member: &str, entry: &str| {
             let id = EntryId::parse(entry).unwrap();
-            String::from_utf8(member_name(member.as_bytes(), entry.as_bytes(), &id)).unwrap()
+            String::from_utf8(member_name(member.as_bytes(), entry.as_bytes(), extension(&id))).unwrap()
         };
         let gfx = "hip-amdgcn-amd-amdhsa--gfx90a:xnack+";
         assert_eq!(name("a.o", gfx), "a-hip-amdgcn-amd-amdhsa--gfx90a_xnack+a.bc");

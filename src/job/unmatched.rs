@@ -21,8 +21,9 @@ impl<'s> Unmatched<'s> {
     /// Whether the selection matches a code object with this ID. Records the parts that match.
     pub(super) fn takes(&mut self, id: &KnownId) -> bool {
         let is_taken = self.selection.takes_id(id);
-        if is_taken && self.known.len() < self.wants() {
-            for want in 0..self.wants() {
+        let wants = self.selection.targets.len().saturating_add(self.selection.kinds.len());
+        if is_taken && self.known.len() < wants {
+            for want in 0..wants {
                 if !self.known.contains(&want) && self.is_for(want, id) {
                     self.known.insert(want);
                     self.matched.push(want);
@@ -55,18 +56,12 @@ impl<'s> Unmatched<'s> {
         (named(nowhere), named(only_elsewhere))
     }
 
-    fn wants(&self) -> usize {
-        self.selection.targets.len().saturating_add(self.selection.kinds.len())
-    }
-
     fn is_for(&self, want: usize, id: &KnownId) -> bool {
         let Selection { targets, kinds, .. } = self.selection;
+        let kind = || want.checked_sub(targets.len()).and_then(|want| kinds.get(want));
         match targets.get(want) {
             Some(pattern) => self.selection.target_takes(pattern, id),
-            None => {
-                let kind = want.checked_sub(targets.len()).and_then(|want| kinds.get(want));
-                kind.is_some_and(|&kind| Selection::kind_takes(kind, id))
-            }
+            None => kind().is_some_and(|&kind| Selection::kind_takes(kind, id)),
         }
     }
 }

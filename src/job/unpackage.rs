@@ -61,12 +61,6 @@ pub struct ImageRequest {
     pub filters: Vec<Filter>,
 }
 
-impl ImageRequest {
-    fn accepts(&self, image: &ImageInfo, member: Option<&[u8]>) -> bool {
-        self.filters.iter().all(|filter| filter.accepts(image, member))
-    }
-}
-
 /// A condition for an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Filter {
@@ -87,16 +81,12 @@ impl Filter {
         match self {
             Self::Kind(kind) => HipNumber::ALL.iter().any(|hip| hip.kind_number(*kind) == image.kind_number),
             Self::String { key, value } => {
-                let is_member = || key == b"member" && member.is_some_and(|name| is_name(name, value));
-                image.string(key).unwrap_or_default() == value || is_member()
+                // The directory of a member of a thin archive may be omitted.
+                let is_name = |name: &[u8]| name == value || name.rsplit(|&byte| byte == b'/').next() == Some(value);
+                image.string(key).unwrap_or_default() == value || (key == b"member" && member.is_some_and(is_name))
             }
         }
     }
-}
-
-/// Whether a member has this name. The directory of a member of a thin archive may be omitted.
-fn is_name(member: &[u8], name: &[u8]) -> bool {
-    member == name || member.rsplit(|&byte| byte == b'/').next() == Some(name)
 }
 
 impl Unpackage {
@@ -177,24 +167,20 @@ struct Served {
 impl<'j, 'o> Run<'j, 'o> {
     fn new(job: &'j Unpackage, len: u64, requests: &'j [ImageRequest], observer: &'j mut Observer<'o>) -> Self {
         let served = requests.iter().map(|_| Served::default()).collect();
-        let (by_name, taken) = (Vec::new(), HashMap::new());
-        let (present, nested) = (Present::default(), Budget::new(job.limits, 0));
         let is_member = |filter: &Filter| matches!(filter, Filter::String { key, .. } if key == b"member");
-        let by_member = requests.iter().flat_map(|request| &request.filters).any(is_member);
-        let (aside, member_names) = (Aside::new(&job.input), MemberNames::new(&job.input, len));
         Self {
             job,
             requests,
             observer,
             served,
-            by_name,
-            taken,
+            by_name: Vec::new(),
+            taken: HashMap::new(),
             seen: 0,
-            present,
-            by_member,
-            nested,
-            aside,
-            member_names,
+            present: Present::default(),
+            by_member: requests.iter().flat_map(|request| &request.filters).any(is_member),
+            nested: Budget::new(job.limits, 0),
+            aside: Aside::new(&job.input),
+            member_names: MemberNames::new(&job.input, len),
         }
     }
 
@@ -225,7 +211,7 @@ impl<'j, 'o> Run<'j, 'o> {
         let mut by_name = Vec::new();
         let mut kept: Option<Range<u64>> = None;
         for (number, ((request, served), last)) in self.requests.iter().zip(&mut self.served).zip(last).enumerate() {
-            if !request.accepts(image, member) {
+            if !request.filters.iter().all(|filter| filter.accepts(image, member)) {
                 continue;
             }
             served.matches = served.matches.saturating_add(1);
@@ -325,7 +311,11 @@ impl<'j, 'o> Run<'j, 'o> {
             let Some(path) = request.file.as_deref().filter(|_| served.matches > 0) else { continue };
             let output = match served.last {
                 Some(output) => output,
-                None => write_members(path, served.members, &aside, observer)?,
+                None => {
+                    let member = |(name, range)| Ok(NewMember { name, content: put_aside(&aside, &range)? });
+                    let members = served.members.into_iter().map(member).collect::<Result<Vec<_>>>()?;
+                    write_archive(path, &members, observer)?
+                }
             };
             let replaced = by_path.iter().position(|(other, _)| *other == path && is_replaced(path));
             if replaced.is_some() || (served.matches > 1 && !job.archive) {
@@ -364,17 +354,6 @@ impl Unpackage {
         // Readers treat a member without a name as the index.
         harmless(if name.is_empty() { b"_" } else { name }, Slashes::Keep)
     }
-}
-
-fn write_members(
-    path: &Path,
-    members: Vec<(Vec<u8>, Range<u64>)>,
-    aside: &Input,
-    observer: &mut Observer<'_>,
-) -> Result<Output> {
-    let member = |(name, range)| Ok(NewMember { name, content: put_aside(aside, &range)? });
-    let members = members.into_iter().map(member).collect::<Result<Vec<_>>>()?;
-    write_archive(path, &members, observer)
 }
 
 fn trailing(path: &Path, offset: u64) -> Error {

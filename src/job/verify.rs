@@ -10,12 +10,14 @@ use super::open;
 use crate::bytes::len_u64;
 use crate::check;
 use crate::container::Limits;
+use crate::container::packed::LastInflated;
 use crate::container::sequence::Inflate;
 use crate::display::{short_name, shown};
-use crate::error::{Error, Result};
+use crate::error::{Error, Malformed, Result};
+use crate::id::target_id::TargetId;
 use crate::id::{EntryId, OffloadKind};
 use crate::io::input::{Accept, Input};
-use crate::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Place, Scan, Unread};
+use crate::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Place, Scan, Unread, recorded_target};
 
 /// Verifies all device code in a file.
 ///
@@ -214,7 +216,9 @@ impl Verified {
             let mut ids = Ids::default();
             found.code_objects().for_each(|code_object| ids.check(code_object, &mut fault));
         }
-        found.code_objects().filter_map(|code_object| check_readable(&code_object)).for_each(&mut fault);
+        for code_object in found.code_objects() {
+            code_object.unreadable().into_iter().for_each(|reason| fault(not_extractable(&code_object, reason)));
+        }
         overlaps(found, &mut fault);
         check_contents(found, &mut fault)?;
         match found.format {
@@ -236,9 +240,8 @@ fn inner_text(error: &Error) -> String {
     }
 }
 
-fn check_readable(code_object: &CodeObject<'_>) -> Option<Broken> {
-    let reason = code_object.unreadable()?;
-    Some((Rule::Readable, format!("'{}' cannot be extracted: {reason}", shown(code_object.id()))))
+fn not_extractable(code_object: &CodeObject<'_>, reason: &Malformed) -> Broken {
+    (Rule::Readable, format!("'{}' cannot be extracted: {reason}", shown(code_object.id())))
 }
 
 /// The maximum total size of code objects, as a multiple of the size of their bundle. Hosts of fat objects share bytes
@@ -248,20 +251,33 @@ const SHARED_MAX: u64 = 4;
 /// Checks the code objects themselves. If too many of them share bytes, not all are checked, which is reported as a
 /// fault.
 fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(Broken)) -> Result<()> {
-    let mut left = found.bundle.inflated_len.saturating_mul(SHARED_MAX);
+    let mut left = found.bundle.full_len()?.saturating_mul(SHARED_MAX);
+    let mut last = LastInflated::default();
     for code_object in found.code_objects() {
         let checked = match code_object.kind() {
-            Some(ContentKind::Elf | ContentKind::Cubin | ContentKind::SpirV | ContentKind::Bitcode) => {
+            Some(kind) if is_checked(kind, &code_object) => {
                 let Some(rest) = left.checked_sub(code_object.size()) else {
                     let text = "code objects overlap too much: not all of them were checked".to_owned();
                     fault((Rule::CodeObject, text));
                     return Ok(());
                 };
                 left = rest;
-                let content = found.bundle.content(code_object.index())?;
-                check::code_object(content.as_slice().bytes())
+                let content = match found.bundle.content_after(code_object.index(), &mut last) {
+                    Err(Error::Malformed { source, .. }) => {
+                        fault(not_extractable(&code_object, &source));
+                        continue;
+                    }
+                    content => content?,
+                };
+                let bytes = content.as_slice().bytes();
+                if code_object.packed().is_some()
+                    && let Some(id) = code_object.entry_id()
+                {
+                    check_target(&code_object, &id, recorded_target(bytes)).into_iter().for_each(&mut *fault);
+                }
+                check_kind(kind, bytes).and_then(|()| check::code_object(bytes))
             }
-            Some(ContentKind::Unknown) if is_for_device(&code_object) => {
+            Some(ContentKind::Unknown) if code_object.entry_id().is_some_and(|id| id.kind() != OffloadKind::Host) => {
                 let head = found.bundle.head(code_object.index(), ContentKind::HEAD_LEN);
                 check::beginning(head.unwrap_or_default(), code_object.size())
             }
@@ -274,8 +290,21 @@ fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(Broken)) -> Result<(
     Ok(())
 }
 
-fn is_for_device(code_object: &CodeObject<'_>) -> bool {
-    code_object.entry_id().is_some_and(|id| id.kind() != OffloadKind::Host)
+/// Whether code objects of a kind are checked. In a fatbin, PTX is recorded as such.
+fn is_checked(kind: ContentKind, code_object: &CodeObject<'_>) -> bool {
+    match kind {
+        ContentKind::Elf | ContentKind::Cubin | ContentKind::SpirV | ContentKind::Bitcode => true,
+        ContentKind::Ptx => code_object.cuda().is_some(),
+        _ => false,
+    }
+}
+
+/// Checks that code recorded as a cubin or as PTX is that.
+fn check_kind(kind: ContentKind, content: &[u8]) -> Result<(), Malformed> {
+    match ContentKind::of(content) {
+        found if found == kind || !matches!(kind, ContentKind::Cubin | ContentKind::Ptx) => Ok(()),
+        found => Err(Malformed::Object { what: format!("{} instead of {}", found.name(), kind.name()), offset: 0 }),
+    }
 }
 
 /// The entry IDs of a bundle so far.
@@ -292,15 +321,15 @@ impl<'f> Ids<'f> {
         self.duplicate(&code_object).into_iter().for_each(&mut *fault);
         match code_object.parse_id() {
             Ok(id) => {
-                check_features(&code_object, &id).into_iter().for_each(&mut *fault);
+                if let Err(error) = id.target_id().check_features() {
+                    fault((Rule::Feature, format!("'{}': {error}", shown(code_object.id()))));
+                }
                 self.conflict(code_object, &id).into_iter().for_each(&mut *fault);
-                check_target(&code_object, &id).into_iter().for_each(fault);
+                check_target(&code_object, &id, code_object.recorded_target()).into_iter().for_each(fault);
             }
             Err(reason) => {
-                fault((
-                    Rule::EntryId,
-                    format!("'{}' is not a valid bundle entry ID: {reason}", shown(code_object.id())),
-                ));
+                let text = format!("'{}' is not a valid bundle entry ID: {reason}", shown(code_object.id()));
+                fault((Rule::EntryId, text));
             }
         }
     }
@@ -328,11 +357,6 @@ impl<'f> Ids<'f> {
     }
 }
 
-fn check_features(code_object: &CodeObject<'_>, id: &EntryId) -> Option<Broken> {
-    let error = id.target_id().check_features().err()?;
-    Some((Rule::Feature, format!("'{}': {error}", shown(code_object.id()))))
-}
-
 fn overlaps(found: &Found<'_>, fault: &mut impl FnMut(Broken)) {
     let ranges = found.code_objects().filter_map(|code_object| Some((code_object.range()?, code_object)));
     let mut ranges: Vec<(Range<u64>, CodeObject<'_>)> = ranges.filter(|(range, _)| !range.is_empty()).collect();
@@ -351,15 +375,23 @@ fn overlaps(found: &Found<'_>, fault: &mut impl FnMut(Broken)) {
 }
 
 /// Checks that the target recorded in a code object can serve requests for its entry ID.
-fn check_target(code_object: &CodeObject<'_>, id: &EntryId) -> Option<Broken> {
+fn check_target(code_object: &CodeObject<'_>, id: &EntryId, recorded: Option<String>) -> Option<Broken> {
     if id.target_id().is_empty() {
         return None;
     }
-    let recorded = code_object.recorded_target()?;
-    let parsed = crate::id::target_id::TargetId::parse(&recorded, id.triple().arch()).ok()?;
+    let recorded = recorded?;
+    let parsed = TargetId::parse(&recorded, id.triple().arch()).ok()?;
     let differs = |(name, on): (&str, bool)| parsed.features().any(|(other, other_on)| name == other && on != other_on);
-    if parsed.processor() == id.target_id().processor() && !id.target_id().features().any(differs) {
+    let is_same = parsed.processor() == id.target_id().processor()
+        || is_same_architecture(parsed.processor(), id.target_id().processor());
+    if is_same && !id.target_id().features().any(differs) {
         return None;
     }
     Some((Rule::Target, format!("'{}' holds an ELF file for '{recorded}'", shown(code_object.id()))))
+}
+
+/// Whether both are the same SM architecture, with or without a suffix: most ELF files do not record it.
+fn is_same_architecture(one: &str, other: &str) -> bool {
+    let number = |name: &str| Some(name.strip_prefix("sm_")?.trim_end_matches(['a', 'f']).to_owned());
+    number(one).is_some_and(|one| number(other) == Some(one))
 }

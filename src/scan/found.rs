@@ -6,14 +6,15 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::Unread;
-use super::amdgpu;
+use super::gpu_elf;
 use super::image::ContentKind;
 use super::place::{Origin, Place};
 use crate::bytes;
+use crate::container::fatbin::{self, ImageKind};
 use crate::container::sequence::Bundle;
 use crate::container::stream::Recorded;
-use crate::container::{Entry, Part};
-use crate::display::short_name;
+use crate::container::{Entry, Packed, Part};
+use crate::display::{short_name, shown};
 use crate::error::{Error, Malformed, Result};
 use crate::id::{EntryId, OffloadKind};
 use crate::io::input::Slice;
@@ -35,6 +36,8 @@ pub enum Format {
     FatObject,
     /// An offload binary.
     OffloadBinary,
+    /// A CUDA fatbin.
+    Fatbin,
     /// No container: the file itself is a code object.
     CodeObject,
 }
@@ -47,6 +50,7 @@ impl Format {
             Self::TextBundle => "text bundle",
             Self::FatObject => "fat object",
             Self::OffloadBinary => "offload binary",
+            Self::Fatbin => "fatbin",
             Self::CodeObject => "code object",
         }
     }
@@ -146,6 +150,10 @@ pub struct Provenance {
     pub id: Vec<u8>,
     /// The range of the code object, as [`CodeObject::range`].
     pub range: Option<Range<u64>>,
+    /// The compressed form, as [`CodeObject::packed`].
+    pub packed: Option<Packed>,
+    /// The name of the source file, as [`CodeObject::shown_source`].
+    pub source: Option<String>,
 }
 
 impl Provenance {
@@ -158,6 +166,8 @@ impl Provenance {
             compressed: code_object.bundle.compressed,
             id: code_object.id().get(..=ID_MAX).unwrap_or(code_object.id()).to_vec(),
             range: code_object.range(),
+            packed: code_object.packed().cloned(),
+            source: code_object.shown_source(),
         })
     }
 
@@ -270,6 +280,20 @@ impl<'f> CodeObject<'f> {
         self.entry.size()
     }
 
+    /// The name of the source file, safe to print on a terminal, if the container records it. A name of more than 200
+    /// characters is cut and ends in `...`.
+    pub fn shown_source(&self) -> Option<String> {
+        self.cuda().map(|image| image.source.as_slice()).filter(|source| !source.is_empty()).map(shown)
+    }
+
+    /// The compressed form, if the code object is compressed in its bundle.
+    pub fn packed(&self) -> Option<&'f Packed> {
+        match self.entry.parts.as_slice() {
+            [Part::Packed(packed)] => Some(packed),
+            _ => None,
+        }
+    }
+
     /// The range of its bytes, counted from the [origin](Place::origin) of its place or, in a compressed bundle, from
     /// the start of the inflated bundle. None if the bytes are not contiguous. If the code object is [in the
     /// file](Self::is_in_file) and not compressed, its range can be taken from the searched bytes after the search.
@@ -302,15 +326,24 @@ impl<'f> CodeObject<'f> {
 
     /// The kind of its content; none if finding it out needs more inflating than the search was asked to do.
     pub fn kind(&self) -> Option<ContentKind> {
-        if self.size() == 0 {
-            return Some(ContentKind::Empty);
+        match self.cuda().map(|image| image.kind) {
+            _ if self.size() == 0 => return Some(ContentKind::Empty),
+            Some(ImageKind::Ptx) => return Some(ContentKind::Ptx),
+            Some(ImageKind::Cubin) => return Some(ContentKind::Cubin),
+            Some(ImageKind::LtoIr) => return Some(ContentKind::LtoIr),
+            _ => {}
         }
         self.bundle.head(self.index, ContentKind::HEAD_LEN).map(ContentKind::of)
     }
 
+    /// Additional data, if its container is a CUDA fatbin.
+    pub fn cuda(&self) -> Option<&'f fatbin::Image> {
+        self.entry.cuda.as_deref()
+    }
+
     /// The target ID that the code object itself records, as every ELF for an AMD GPU does.
     pub fn recorded_target(&self) -> Option<String> {
-        amdgpu::target_id(self.bundle.head(self.index, ContentKind::HEAD_LEN)?)
+        gpu_elf::target_id(self.bundle.head(self.index, ContentKind::HEAD_LEN)?)
     }
 
     /// The bytes: borrowed from the file if they are contiguous in it, otherwise restored, or inflated and checked.

@@ -5,12 +5,13 @@
 //! | `__CLANG_OFFLOAD_BUNDLE__`, `CCOB` | bundles, plain and compressed, many in a row |
 //! | a comment line with a start marker | a text bundle |
 //! | an offload binary | offload binaries, many in a row |
+//! | a CUDA fatbin | fatbins, many in a row |
 //! | ELF, COFF or PE of a host | the sections that hold any of the above, and fat objects |
 //! | ELF of a GPU | a code object by itself |
 //! | bitcode | the offload binaries that it embeds |
 //! | `ar` archive, zip file (Python wheels) | each member as any of these |
 //!
-//! Formats that are recognised but not read (CUDA fatbins, compressed archives and others) are reported by name.
+//! Formats that are recognised but not read (kpack archives, compressed archives and others) are reported by name.
 //!
 //! A code object that is itself a bundle or an offload binary is searched too. Only headers are read: the beginning of
 //! a compressed bundle is inflated, and the whole of a deflated zip member if it begins like one of the above. Broken
@@ -37,9 +38,9 @@
 //! ```
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-mod amdgpu;
 mod budget;
 mod found;
+mod gpu_elf;
 mod image;
 mod overlap;
 mod pattern;
@@ -49,10 +50,10 @@ mod walk;
 mod wide;
 mod zip;
 
-pub(crate) use amdgpu::target_id as recorded_target;
 pub(crate) use budget::Budget;
 pub(crate) use found::KnownId;
 pub use found::{CodeObject, Finding, Format, Found, Provenance};
+pub(crate) use gpu_elf::target_id as recorded_target;
 pub use image::ContentKind;
 pub(crate) use overlap::bundle_sections;
 pub use pattern::{Comparison, Pattern, PatternError, Selection};

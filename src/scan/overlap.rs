@@ -35,7 +35,7 @@ impl Lying<'_> {
     }
 }
 
-/// The sections of an ELF file that begin with a bundle, in the order of their offsets, each range once.
+/// The sections of an ELF file that begin with a bundle or a fatbin, in the order of their offsets, each range once.
 ///
 /// # Errors
 /// [`Error::Refused`] if one of them shares bytes with another section or with a table of headers, [`Error::Malformed`]
@@ -48,7 +48,7 @@ pub(crate) fn bundle_sections(data: Slice<'_>) -> Result<Vec<Slice<'_>>> {
     for Chosen { range, .. } in device.iter().filter(|section| section.holds.is_read()) {
         let run = data.range(range);
         let run = run.ok_or(Error::Internal("no such section"))?;
-        if matches!(Magic::identify(run.bytes()), Magic::Bundle | Magic::CompressedBundle) {
+        if matches!(Magic::identify(run.bytes()), Magic::Bundle | Magic::CompressedBundle | Magic::FatBinary) {
             runs.insert((range.start, range.end), run);
         }
     }

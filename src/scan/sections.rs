@@ -4,13 +4,14 @@
 //! |---|---|
 //! | `.hip_fatbin`; `.hip_fat` in COFF and PE | consecutive bundles, in a linked library at multiples of 4096 |
 //! | ELF type `SHT_LLVM_OFFLOADING`, 0x6FFF4C0B; `.llvm.offloading`; `.llvm.of` in PE | consecutive offload binaries |
+//! | `.nv_fatbin`, `__nv_relfatbin`; `.nv_fatb`, `__nv_rel` in PE | consecutive CUDA fatbins |
+//! | `.nvFatBinSegment`; `.nvFatBi` in PE | wrappers of CUDA fatbins, which are checked |
 //! | `__CLANG_OFFLOAD_BUNDLE__<entry ID>` | a code object of a fat object |
 //!
 //! Recognised but not read:
 //!
 //! | section | content |
 //! |---|---|
-//! | `.nv_fatbin`, `__nv_relfatbin`; `.nv_fatb`, `__nv_rel` in PE | CUDA fatbins |
 //! | `__CLANG_OFFLOAD_BUNDLE__sycl-<triple>` of linked files; `OFFLOAD_DEVICE_CODE` | SYCL device images of DPC++ |
 //! | `.tgtimg` | the locations of SYCL device images |
 //! | `.rocm_kpack_ref`; `.kpackrf` in PE | names of kpack archives with the device code of a split ROCm library |
@@ -39,6 +40,8 @@ pub(super) enum Holds {
     OffloadBinaries,
     /// A code object of a fat object, which consists of all sections of this kind.
     FatObject,
+    /// Wrappers of CUDA fatbins, which hold their addresses.
+    Wrappers,
     /// A format that is recognised but not read.
     Unread(Unread),
 }
@@ -55,7 +58,6 @@ enum Header {
     BeginsLinked(&'static str),
 }
 
-const CUDA: Holds = Holds::Unread(Unread::device_code("CUDA fatbins"));
 const SYCL: Holds = Holds::Unread(Unread::device_code("SYCL device images"));
 const KPACK: Holds = Holds::Unread(Unread::device_code("reference to kpack archives"));
 
@@ -63,7 +65,7 @@ const KPACK: Holds = Holds::Unread(Unread::device_code("reference to kpack archi
 const CUT_NAME: &str = ".llvm.of";
 
 /// The known sections and their content. The first matching row applies.
-const SECTIONS: [(Header, Holds); 15] = [
+const SECTIONS: [(Header, Holds); 17] = [
     (Header::Type(SectionType(0x6fff_4c0b)), Holds::OffloadBinaries),
     (Header::Is(".hip_fatbin"), Holds::Containers),
     (Header::Is(".hip_fat"), Holds::Containers),
@@ -73,10 +75,12 @@ const SECTIONS: [(Header, Holds); 15] = [
     (Header::Begins("__CLANG_OFFLOAD_BUNDLE__"), Holds::FatObject),
     (Header::Is("OFFLOAD_DEVICE_CODE"), SYCL),
     (Header::Is(".tgtimg"), SYCL),
-    (Header::Is(".nv_fatbin"), CUDA),
-    (Header::Is(".nv_fatb"), CUDA),
-    (Header::Is("__nv_relfatbin"), CUDA),
-    (Header::Is("__nv_rel"), CUDA),
+    (Header::Is(".nv_fatbin"), Holds::Containers),
+    (Header::Is(".nv_fatb"), Holds::Containers),
+    (Header::Is("__nv_relfatbin"), Holds::Containers),
+    (Header::Is("__nv_rel"), Holds::Containers),
+    (Header::Is(".nvFatBinSegment"), Holds::Wrappers),
+    (Header::Is(".nvFatBi"), Holds::Wrappers),
     (Header::Is(".rocm_kpack_ref"), KPACK),
     (Header::Is(".kpackrf"), KPACK),
 ];

@@ -9,9 +9,10 @@ use super::place::{Place, Step};
 use super::sections::{self, Holds, Sections};
 use super::wide::Wide;
 use super::zip::{self, ZipContent};
-use super::{Checksums, ContentKind, Scan, Unread, Visitor, amdgpu};
+use super::{Checksums, ContentKind, Scan, Unread, Visitor, gpu_elf};
 use crate::bytes::len_u64;
 use crate::container::archive::{Archive, ArchiveMember, Location, Sources, locate};
+use crate::container::fatbin::{self, Fatbin};
 use crate::container::host::Chosen;
 use crate::container::magic::Magic;
 use crate::container::object::FatObject;
@@ -129,6 +130,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Magic::Bundle | Magic::CompressedBundle | Magic::TextBundle => {
                 self.bundles(place, data, &Wide, Wide::form_of, depth)
             }
+            Magic::FatBinary => self.bundles(place, data, &Fatbin, |_| Ok(Format::Fatbin), depth),
             Magic::Zip => self.zip(place, data, depth),
             magic => magic.unread().map_or(Ok(()), |what| self.unread(place, data, what)),
         }
@@ -249,19 +251,11 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         for (index, entry) in bundle.entries.iter().enumerate() {
             let Some(head) = bundle.head(index, ContentKind::HEAD_LEN) else { continue };
             let magic = Magic::identify(head);
-            if !magic.is_container() && magic != Magic::FatBinary {
+            if !magic.is_container() {
                 continue;
             }
             let id = entry.id.get(..ID_MAX).unwrap_or(&entry.id);
             let place = place.join(Step::Entry(id.to_vec()));
-            if let Some(what) = magic.unread() {
-                let (place, offset) = match bundle.in_place(index) {
-                    Some(data) => (place, data.offset()),
-                    None => (place.inflated(), 0),
-                };
-                self.tell(1, around, Finding::Unread { place: &place, offset, what })?;
-                continue;
-            }
             if let Some(data) = bundle.in_place(index) {
                 let Some(rest) = left.checked_sub(data.len()) else {
                     let (what, expected) = ("size of the bundles in it", "together no more than the bundle");
@@ -279,6 +273,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 };
                 let content = match content {
                     Content::Restored(input) => input,
+                    Content::Inflated(..) => continue,
                     // Its offsets count from its own start, not from that of the inflated data around it.
                     Content::InPlace(slice) => Input::set_aside(slice.path(), slice.bytes()).with_path(slice.path())?,
                 };
@@ -308,7 +303,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
 
     /// Reports an ELF file for a GPU as a bundle with one entry.
     fn code_object(&mut self, place: &Place, data: Slice<'_>) -> Result<()> {
-        let container = amdgpu::Bare;
+        let container = gpu_elf::Bare;
         match Bundles::new(data, &container, self.scan.inflate).next() {
             Some(Ok(bundle)) => {
                 let found = Found { place, format: Format::CodeObject, index: 0, bundle: &bundle };
@@ -361,6 +356,14 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let place = place.join(Step::Section(name));
         match holds {
             Holds::FatObject => Ok(()),
+            Holds::Wrappers => {
+                let faults = match self.scan.checksums {
+                    Checksums::OfAll => fatbin::wrapper_faults(data.bytes(), data.offset(), &range),
+                    _ => Vec::new(),
+                };
+                let mut errors = faults.into_iter().map(|fault| Error::malformed(data.path(), fault));
+                errors.try_for_each(|error| self.broken(&place, section, error))
+            }
             Holds::OffloadBinaries if self.reach == Reach::Packager => self.offload_binaries(&place, section, depth),
             Holds::Unread(_) if section.is_empty() => Ok(()),
             Holds::Unread(what) => self.unread(&place, section, what),

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::machine::llvm_directory;
 use crate::measured::{self, Run};
 
 pub const MB: u64 = 1 << 20;
@@ -116,7 +117,7 @@ impl Bomb {
     /// Prints the measurements, and those of LLVM's tool, whose files are removed.
     fn report(&self, run: &Run) {
         let ours = self.files();
-        let theirs = PathBuf::from("/usr/lib/llvm-22/bin").join(self.called);
+        let theirs = llvm_directory().join(self.called);
         let theirs = theirs.exists().then(|| describe(&self.run_tool(&theirs, &self.args)));
         let input = ours.iter().map(|path| path.metadata().unwrap().len()).max();
         let (input, theirs) = (input.unwrap_or_default(), theirs.unwrap_or_default());

@@ -7,8 +7,10 @@ use std::process::{Command, Output};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use md5::{Digest as _, Md5};
+
 use super::scenario::{Files, OLD, Place, Scenario, has_unnamed_files};
-use crate::lists::{sample, share_out};
+use crate::lists::{is_complete, share_out};
 use crate::machine::loud;
 
 /// The possible failures of system calls, in the notation of `strace`. Other calls cannot fail (`exit_group`), or
@@ -35,9 +37,6 @@ const FAULTS: &[(&[&str], &[&str])] = &[
     (&["rt_sigaction", "prlimit64", "getcwd", "madvise", "sysinfo"], &["error=EPERM"]),
 ];
 
-/// The number of injected faults of each kind, unless `OFFLOAD_COMPLETE=1` requests all.
-const SAMPLE: usize = 300;
-
 /// The guarantee that a failure broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
@@ -62,6 +61,8 @@ struct Call {
     name: String,
     /// The number of the call among those of its name and its thread, from 1.
     number: usize,
+    /// The same without the calls before the first that touches an input, whose number depends on the machine.
+    place: usize,
     line: String,
 }
 
@@ -139,6 +140,19 @@ pub enum Injection {
     Kills,
 }
 
+impl Injection {
+    /// Whether a fault is in the sample that runs unless `OFFLOAD_COMPLETE=1` requests all, some hundreds of each kind. It
+    /// is chosen by its name, so that it is in the sample of every machine that has the call.
+    fn samples(self, fault: &str) -> bool {
+        let one_in = match self {
+            Self::Errors => 10,
+            Self::ErrorsWithNamedFiles => 3,
+            Self::Kills => 5,
+        };
+        Md5::digest(fault)[0].is_multiple_of(one_in)
+    }
+}
+
 /// Runs all scenarios with a fault in each of their calls.
 pub fn run(scenarios: &[Scenario], tool: &Path, injection: Injection) -> Tally {
     let clean: Vec<Clean> = scenarios.iter().map(|scenario| Clean::of(scenario, tool)).collect();
@@ -163,8 +177,14 @@ pub fn run(scenarios: &[Scenario], tool: &Path, injection: Injection) -> Tally {
         faults.retain(|fault| !clean[fault.scenario].calls[fault.call].name.starts_with("open"));
     }
     let listed = faults.len();
+    if !is_complete() {
+        faults.retain(|fault| {
+            let (scenario, call) = (scenarios[fault.scenario].name, &clean[fault.scenario].calls[fault.call]);
+            injection.samples(&format!("{scenario}: {} {} {}", call.name, call.place, fault.what))
+        });
+    }
     let tally = Mutex::new(Tally { listed, ..Tally::default() });
-    share_out(sample(faults, SAMPLE), |faults| {
+    share_out(faults, |faults| {
         for fault in faults {
             let (scenario, clean) = (&scenarios[fault.scenario], &clean[fault.scenario]);
             try_one(scenario, clean, &fault, tool, injection, &tally);
@@ -245,7 +265,8 @@ fn calls(log: &str) -> Vec<Call> {
         if !touched {
             before.insert(name.to_owned(), number);
         } else if number > before.get(name).copied().unwrap_or(0) && is_new() {
-            calls.push(Call { name: name.to_owned(), number, line: line.to_owned() });
+            let place = number - before.get(name).copied().unwrap_or(0);
+            calls.push(Call { name: name.to_owned(), number, place, line: line.to_owned() });
         }
     }
     calls

@@ -1,12 +1,11 @@
 //! The dimensions in which a file can grow, and the command lines that read it.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use crate::bombs::files::{self, elf, thin};
 use crate::look::make::{DEFLATED, Elf, STORED, Section, Zipped, coff, pe, zip};
-use crate::machine::skip;
+use crate::machine::{llvm_directory, skip};
 use crate::reference::formats;
 use crate::reference::offload;
 use crate::reference::offload::Image;
@@ -240,7 +239,7 @@ fn objects() -> Vec<Dimension> {
 
 /// A module of bitcode with `functions` functions; none without LLVM's assembler.
 fn bitcode(functions: usize) -> Option<Vec<u8>> {
-    let tool = Path::new("/usr/lib/llvm-22/bin/llvm-as");
+    let tool = llvm_directory().join("llvm-as");
     let mut text = String::from("target triple = \"amdgcn-amd-amdhsa\"\n");
     (0..functions).for_each(|number| text += &format!("define void @function_{number}() {{ ret void }}\n"));
     let directory = tempfile::tempdir().unwrap();

@@ -90,7 +90,7 @@ fn sections(file: &[u8]) -> BTreeSet<String> {
 fn clang_runs_the_tools_that_the_page_lists() {
     let test = "tools that clang runs";
     let Some(tools) = Tools::find(test) else { return };
-    let Some(clang) = clang(&tools) else { return skip(test, "clang 22 is not installed") };
+    let Some(clang) = clang() else { return skip(test, "clang 22 is not installed") };
     let dir = workshop(&tools);
     let table = table();
     assert!(table.len() > 10, "{} rows", table.len());
@@ -113,7 +113,7 @@ fn clang_runs_the_tools_that_the_page_lists() {
 fn clang_links_fat_objects_and_those_of_the_new_driver_as_the_page_says() {
     let test = "tools that clang links with";
     let Some(tools) = Tools::find(test) else { return };
-    let Some(clang) = clang(&tools) else { return skip(test, "clang 22 is not installed") };
+    let Some(clang) = clang() else { return skip(test, "clang 22 is not installed") };
     let dir = workshop(&tools);
     let link = |driver: &str| {
         let compile = ["-x", "hip", "kernels.hip", "-B", "ours", "-c", "-fgpu-rdc", driver];
@@ -136,7 +136,7 @@ fn clang_links_fat_objects_and_those_of_the_new_driver_as_the_page_says() {
 fn clang_looks_for_the_bundler_in_b_then_beside_itself_then_in_path_without_a_warning() {
     let test = "where clang looks";
     let Some(tools) = Tools::find(test) else { return };
-    let Some(clang) = clang(&tools) else { return skip(test, "clang 22 is not installed") };
+    let Some(clang) = clang() else { return skip(test, "clang 22 is not installed") };
     let dir = workshop(&tools);
     let at = |name: &str| dir.path().join(name);
     for folder in ["empty", "alone"] {
@@ -171,7 +171,7 @@ fn noting(path: &Path, tool: &Path, note: &Path) {
 fn the_new_driver_runs_the_bundler_beside_its_linker_wrapper() {
     let test = "the new driver's bundler";
     let Some(tools) = Tools::find(test) else { return };
-    let Some(clang) = clang(&tools) else { return skip(test, "clang 22 is not installed") };
+    let Some(clang) = clang() else { return skip(test, "clang 22 is not installed") };
     let llvm = clang.canonicalize().unwrap();
     let wrapper = llvm.with_file_name("clang-linker-wrapper");
     if !wrapper.exists() {
@@ -208,7 +208,7 @@ fn the_new_driver_runs_the_bundler_beside_its_linker_wrapper() {
 fn clang_packs_openmp_code_with_the_packager_whose_name_changed_after_llvm_21() {
     let test = "OpenMP's packager";
     let Some(tools) = Tools::find(test) else { return };
-    let Some(clang) = clang(&tools) else { return skip(test, "clang 22 is not installed") };
+    let Some(clang) = clang() else { return skip(test, "clang 22 is not installed") };
     let dir = workshop(&tools);
     fs::write(dir.path().join("loop.c"), "void loop(void) {\n#pragma omp target\n  {}\n}\n").unwrap();
     let args = ["-fopenmp", "-c", "loop.c", "-B", "ours"];
@@ -230,7 +230,7 @@ fn clang_packs_openmp_code_with_the_packager_whose_name_changed_after_llvm_21() 
 fn a_bundle_depends_on_the_name_of_the_output_unless_clang_is_told_otherwise() {
     let test = "clang's hash of its arguments";
     let Some(tools) = Tools::find(test) else { return };
-    let Some(clang) = clang(&tools) else { return skip(test, "clang 22 is not installed") };
+    let Some(clang) = clang() else { return skip(test, "clang 22 is not installed") };
     let dir = workshop(&tools);
     let compile = |output: &str, option: &str| {
         let args = ["-x", "hip", "kernels.hip", "-c", "--offload-device-only", "-B", "ours", option, "-o", output];
@@ -248,7 +248,7 @@ fn a_bundle_depends_on_the_name_of_the_output_unless_clang_is_told_otherwise() {
 fn ccache_knows_of_the_bundler_only_if_it_is_told() {
     let test = "ccache";
     let Some(tools) = Tools::find(test) else { return };
-    let Some(clang) = clang(&tools) else { return skip(test, "clang 22 is not installed") };
+    let Some(clang) = clang() else { return skip(test, "clang 22 is not installed") };
     if !Path::new("/usr/bin/ccache").exists() {
         return skip(test, "ccache is not installed");
     }

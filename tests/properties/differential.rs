@@ -24,8 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// LLVM 22's bundler, if it is installed.
 pub fn reference() -> Option<PathBuf> {
-    let named = std::env::var_os("OFFLOAD_REFERENCE_BUNDLER").map(PathBuf::from);
-    let tool = named.unwrap_or_else(|| PathBuf::from("/usr/lib/llvm-22/bin/clang-offload-bundler"));
+    let directory = std::env::var_os("LLVM_BIN").map_or_else(|| PathBuf::from("/usr/lib/llvm-22/bin"), PathBuf::from);
+    let tool = directory.join("clang-offload-bundler");
     tool.exists().then_some(tool)
 }
 

@@ -5,20 +5,23 @@ use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::rules;
 use super::view::view;
+use super::{fork_server, rules};
 use crate::lists::{sample, share_out};
-use crate::machine::{loud, skip};
+use crate::machine::{llvm, llvm_directory, loud};
 
 /// The name under which both tools are called, unless a case specifies another.
 const NAME: &str = "clang-offload-bundler";
 
-/// The time after which a tool counts as hanging.
+/// The time after which a tool counts as hanging, the same as in `fork_server.c`.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// SIGALRM, the signal with which the server stops a tool.
+const ALARM: i32 = 14;
 
 /// The status for a tool that was stopped.
 pub const HANGS: i32 = 1000;
@@ -26,7 +29,7 @@ pub const HANGS: i32 = 1000;
 /// The number of unexpected differences that are printed in full.
 const SHOWN: usize = 25;
 
-/// The number of cases of a list that run unless `OFFLOAD_COMPLETE=1` requests all: starting LLVM's tool takes 28 ms.
+/// The number of cases of a list that run unless `OFFLOAD_COMPLETE=1` requests all.
 const SAMPLE: usize = 50;
 
 /// The two tools.
@@ -38,15 +41,11 @@ pub struct Tools {
 impl Tools {
     /// Both bundlers. If LLVM 22 is not installed, prints that and returns none.
     pub fn find(test: &str) -> Option<Self> {
-        Self::find_at(test, "OFFLOAD_REFERENCE_BUNDLER", "/usr/lib/llvm-22/bin/clang-offload-bundler")
+        Self::find_tool(test, NAME)
     }
 
-    fn find_at(test: &str, variable: &str, usual: &str) -> Option<Self> {
-        let theirs = std::env::var_os(variable).map_or_else(|| PathBuf::from(usual), PathBuf::from);
-        if !theirs.exists() {
-            skip(test, &format!("LLVM 22 is not installed ({} is not there)", theirs.display()));
-            return None;
-        }
+    fn find_tool(test: &str, name: &str) -> Option<Self> {
+        let theirs = llvm(test, &[name])?.join(name);
         Some(Self { theirs, ours: PathBuf::from(env!("CARGO_BIN_EXE_clang-offload-bundler")) })
     }
 
@@ -58,7 +57,7 @@ impl Tools {
 
     /// Both packagers, or none.
     pub fn find_packagers(test: &str) -> Option<Self> {
-        Self::find_at(test, "OFFLOAD_REFERENCE_PACKAGER", "/usr/lib/llvm-22/bin/llvm-offload-binary")
+        Self::find_tool(test, "llvm-offload-binary")
     }
 }
 
@@ -215,19 +214,58 @@ pub fn run(tool: &Path, case: &Case) -> Outcome {
     }
     let (out, err, input) = (side.join("out"), side.join("err"), side.join("in"));
     fs::write(&input, &case.stdin).unwrap();
-    let mut command = Command::new(tool);
-    command.arg0(case.name()).args(&case.args).current_dir(&work);
-    command.env_clear().env("PATH", "/usr/bin:/bin").env("TMPDIR", &side).env("PWD", &work);
-    // Without this, symbolizing a crash of LLVM takes a second more.
-    command.env("LLVM_DISABLE_SYMBOLIZATION", "1");
-    command.envs(case.env.iter().map(|(name, value)| (name, value)));
-    command.stdin(File::open(&input).unwrap());
-    command.stdout(Stdio::from(File::create(&out).unwrap())).stderr(Stdio::from(File::create(&err).unwrap()));
-    let status = wait(&mut command);
+    let status = Start { tool, case, work: &work, side: &side, files: [&input, &out, &err] }.status();
     let unplaced = |data: Vec<u8>| replace(&data, work.to_str().unwrap().as_bytes(), b"DIR");
     let mut files = BTreeMap::new();
     collect(&work, "", &mut files);
     Outcome { status, stdout: unplaced(fs::read(out).unwrap()), stderr: unplaced(fs::read(err).unwrap()), files }
+}
+
+/// A command line with its directories, and the files for standard input, output and error.
+struct Start<'a> {
+    tool: &'a Path,
+    case: &'a Case,
+    work: &'a Path,
+    side: &'a Path,
+    files: [&'a Path; 3],
+}
+
+impl Start<'_> {
+    fn status(&self) -> i32 {
+        let [work, side] = [self.work, self.side].map(|path| path.to_str().unwrap());
+        // Without the last one, symbolizing a crash of LLVM takes a second more.
+        let usual = [("PATH", "/usr/bin:/bin"), ("TMPDIR", side), ("PWD", work), ("LLVM_DISABLE_SYMBOLIZATION", "1")];
+        let own = self.case.env.iter().map(|(name, value)| (*name, value.as_str()));
+        let variables: BTreeMap<&str, &str> = usual.into_iter().chain(own).collect();
+        let forked = self.tool.starts_with(llvm_directory()).then(|| self.forked(&variables)).flatten();
+        forked.unwrap_or_else(|| self.started(&variables))
+    }
+
+    /// The status of a fork of the tool; none if that is not possible.
+    fn forked(&self, variables: &BTreeMap<&str, &str>) -> Option<i32> {
+        let count = (1 + self.case.args.len()).to_string();
+        let variables: Vec<String> = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let mut strings = vec![count.as_str(), self.work.to_str()?];
+        strings.extend(self.files.map(|path| path.to_str().unwrap()));
+        strings.push(self.case.name());
+        strings.extend(self.case.args.iter().chain(&variables).map(String::as_str));
+        let status = fork_server::run(self.tool, &strings)?;
+        if status.signal() == Some(ALARM) { Some(HANGS) } else { Some(number(status)) }
+    }
+
+    /// The status of the tool in a process of its own.
+    fn started(&self, variables: &BTreeMap<&str, &str>) -> i32 {
+        let mut command = Command::new(self.tool);
+        command.arg0(self.case.name()).args(&self.case.args).current_dir(self.work).env_clear().envs(variables);
+        let [input, out, err] = self.files;
+        command.stdin(File::open(input).unwrap());
+        command.stdout(File::create(out).unwrap()).stderr(File::create(err).unwrap());
+        wait(&mut command)
+    }
+}
+
+fn number(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap())
 }
 
 fn wait(command: &mut Command) -> i32 {
@@ -235,7 +273,7 @@ fn wait(command: &mut Command) -> i32 {
     let started = Instant::now();
     loop {
         if let Some(status) = child.try_wait().unwrap() {
-            return status.code().unwrap_or_else(|| 128 + status.signal().unwrap());
+            return number(status);
         }
         if started.elapsed() > PATIENCE {
             child.kill().unwrap();

@@ -41,12 +41,6 @@ struct Files {
     inflate: Inflate,
 }
 
-impl Files {
-    fn is_archive(&self) -> bool {
-        matches!(self.file_type, Ok(FileType::Archive))
-    }
-}
-
 /// Plans the job for a command line.
 pub(super) fn plan(mut raw: RawArgs, environment: &Environment, console: &Console) -> Result<Job> {
     let inputs = merge("input", take(&mut raw.input), take(&mut raw.inputs), console)?;
@@ -60,7 +54,10 @@ pub(super) fn plan(mut raw: RawArgs, environment: &Environment, console: &Consol
     }
     if raw.check_input_archive {
         ensure!(raw.unbundle, "-check-input-archive cannot be used while bundling");
-        ensure!(files.is_archive(), "-check-input-archive can only be used for unbundling archives (-type=a)");
+        ensure!(
+            matches!(files.file_type, Ok(FileType::Archive)),
+            "-check-input-archive can only be used for unbundling archives (-type=a)"
+        );
     }
     ensure!(!files.outputs.is_empty(), "no output file specified!");
     ensure!(raw.targets_given, "for the --targets option: must be specified at least once!");
@@ -90,29 +87,24 @@ fn plan_unbundle(raw: &RawArgs, files: Files, console: &Console) -> Result<Job> 
     let requests = targets.into_iter().zip(outputs).collect();
     let mut rules = Rules::default();
     rules.hip_serves_openmp = raw.hip_openmp_compatible;
-    let allow_missing = raw.allow_missing_bundles;
     let explain = raw.debug_only.iter().any(|name| name == "CodeObjectCompatibility");
     let limits = limits(raw.max_size);
     let file_type = file_type.or_else(|unknown| refuse(unknown, &input, limits, console))?;
     if file_type == FileType::Archive {
-        let check = raw.check_input_archive;
         let mut job = UnbundleArchive::new(input, requests);
-        job.rules = rules;
-        job.allow_missing = allow_missing;
-        job.check = check;
-        job.explain = explain;
-        job.limits = limits;
+        (job.rules, job.allow_missing, job.explain) = (rules, raw.allow_missing_bundles, explain);
+        (job.check, job.limits) = (raw.check_input_archive, limits);
         return Ok(Job::UnbundleArchive(job));
     }
     let mut job = Unbundle::new(input, file_type, requests);
-    (job.rules, job.allow_missing, job.explain) = (rules, allow_missing, explain);
+    (job.rules, job.allow_missing, job.explain) = (rules, raw.allow_missing_bundles, explain);
     (job.inflate, job.limits) = (inflate, limits);
     Ok(Job::Unbundle(job))
 }
 
 fn plan_bundle(raw: &RawArgs, files: Files, environment: &Environment) -> Result<Job> {
-    ensure!(!files.is_archive(), "Archive files are only supported for unbundling");
     let Files { inputs, outputs, file_type, .. } = files;
+    ensure!(!matches!(file_type, Ok(FileType::Archive)), "Archive files are only supported for unbundling");
     let output = only(outputs, "only one output file supported in bundling mode")?;
     ensure!(inputs.len() == raw.targets.len(), "number of input files and targets should match in bundling mode");
     let targets = parse_targets(&raw.targets)?;

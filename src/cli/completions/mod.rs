@@ -5,10 +5,9 @@ mod bash;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use clap_complete::Shell;
-use offload_bundle::Error;
 
 use super::options::{Kind, Row, Shown, Tool};
-use super::stdout::to_stdout;
+use super::stdout::text_to_stdout;
 use super::subcommand::{Catalogue, PROGRAM, Run, Subcommand};
 
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "completions", command, run: Run::OnCatalogue(run) };
@@ -41,8 +40,7 @@ fn command() -> Command {
 fn run(matches: &ArgMatches, catalogue: &Catalogue) -> anyhow::Result<()> {
     let shell = matches.get_one::<Shell>("shell").copied();
     let script = shell.map_or_else(String::new, |shell| script(shell, everything(catalogue)));
-    to_stdout(|out| out.write_all(script.as_bytes()).map_err(|error| Error::io("-", error)))?;
-    Ok(())
+    Ok(text_to_stdout(script.as_bytes())?)
 }
 
 fn script(shell: Shell, mut everything: Command) -> String {
@@ -107,8 +105,7 @@ fn with_options(command: Command, tool: &Tool) -> Command {
 
 /// An option of an LLVM tool, with the suggested values.
 fn option(row: &'static Row) -> Arg {
-    let arg = Arg::new(row.name).help(row.help.lines().next());
-    let arg = if row.name.len() == 1 { arg.short(row.name.chars().next()) } else { arg.long(row.name) };
+    let arg = row.documented(row.help.lines().next().unwrap_or_default());
     match row.kind {
         Kind::Act(_) | Kind::Flag => arg.action(ArgAction::SetTrue),
         Kind::Choice { of, bare } => {

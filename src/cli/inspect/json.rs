@@ -6,8 +6,8 @@ use std::io::Write;
 use offload_bundle::Result;
 use serde::{Serialize, Serializer};
 
-use super::report::{BundleRow, FileReport, Row};
-use crate::cli::code_object::{CodeObject, Entry, InBundle, UnreadPart};
+use super::report::FileReport;
+use crate::cli::code_object::{Bundle, CodeObject, UnreadPart};
 use crate::cli::json::{self, Each, Late};
 
 /// The schema version. Adding a field does not change it.
@@ -40,28 +40,9 @@ pub(super) fn write(
 
 impl Serialize for FileReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        file(self).serialize(serializer)
+        let code_objects = self.bundles.iter().flat_map(Bundle::in_report).collect();
+        let unread = self.unread.iter().map(UnreadPart::new).collect();
+        let file = File { path: self.path.to_string_lossy().into_owned(), size: self.size, code_objects, unread };
+        file.serialize(serializer)
     }
-}
-
-fn file(file: &FileReport) -> File<'_> {
-    let rows = file.bundles.iter().flat_map(|bundle| bundle.code_objects.iter().map(move |row| (bundle, row)));
-    let code_objects = rows.map(|(bundle, row)| code_object(bundle, row)).collect();
-    let unread = file.unread.iter().map(UnreadPart::new).collect();
-    File { path: file.path.to_string_lossy().into_owned(), size: file.size, code_objects, unread }
-}
-
-fn code_object<'r>(bundle: &'r BundleRow, row: &'r Row) -> CodeObject<'r> {
-    let BundleRow { place, format, index, range, compressed, .. } = bundle;
-    let bundle = InBundle { place, format: *format, index: *index, range, compressed: *compressed };
-    let entry = Entry {
-        id: &row.id,
-        target: row.target.as_ref(),
-        content: row.content,
-        size: row.size,
-        range: row.range.as_ref(),
-        recorded_target: row.recorded_target.as_deref(),
-        uri: row.uri.as_deref(),
-    };
-    CodeObject::new(&bundle, &entry)
 }

@@ -11,8 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::bail;
-use clap::builder::PathBufValueParser;
-use clap::{Arg, ArgAction, ArgMatches, ColorChoice, Command, value_parser};
+use clap::{Arg, ArgMatches, ColorChoice, Command, value_parser};
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::io::write_file;
 use offload_bundle::{Error, Result};
@@ -20,7 +19,7 @@ use offload_bundle::{Error, Result};
 use super::console::Console;
 use super::files::{self, WorkFile};
 use super::stdout::to_stdout;
-use super::subcommand::{Run, Subcommand};
+use super::subcommand::{Run, Subcommand, flag, path_option};
 use report::FileReport;
 use svg::Chart;
 use table::{Rows, Style, Tables};
@@ -51,9 +50,9 @@ fn command() -> Command {
         .about("List the GPU code objects in files, and their sizes")
         .long_about(
             "List the GPU code objects in files, and their sizes.\n\n\
-             Contents are detected automatically: bundles (plain, compressed, text, several in a row), offload binaries, fat \
-             objects, ELF and COFF objects, libraries and programs, bitcode, ar archives, and zip files such as Python \
-             wheels. What is recognised but cannot be read, such as CUDA fatbins, is named.\n\n\
+             Contents are detected automatically: bundles (plain, compressed, text, several in a row), offload binaries, CUDA \
+             fatbins, fat objects, ELF and COFF objects, libraries and programs, bitcode, ar archives, and zip files such as \
+             Python wheels. What is recognised but cannot be read, such as kpack archives, is named.\n\n\
              Only the beginning of a compressed bundle is inflated. Use --inflate to find bundles that are nested in its code \
              objects. Trailing bytes that are not a bundle are not reported; use `verify`.",
         )
@@ -62,29 +61,12 @@ fn command() -> Command {
             files::argument("Files to inspect, and directories of such files"),
             files::recursive(),
             files::max_size(),
-            Arg::new("each")
-                .long("each")
-                .action(ArgAction::SetTrue)
-                .help("Print a line for each code object, not one for each entry ID"),
-            Arg::new("summary")
-                .long("summary")
-                .action(ArgAction::SetTrue)
-                .conflicts_with_all(["each", "json"])
-                .help("Print only the totals for each GPU, and the numbers of files without readable device code"),
-            Arg::new("inflate")
-                .long("inflate")
-                .action(ArgAction::SetTrue)
-                .help("Inflate compressed bundles completely, to detect image kinds and nested bundles"),
-            Arg::new("json")
-                .long("json")
-                .action(ArgAction::SetTrue)
-                .conflicts_with("each")
-                .help("Print a JSON document, described by docs/inspect.schema.json"),
-            Arg::new("svg")
-                .long("svg")
-                .value_name("FILE")
-                .value_parser(PathBufValueParser::new())
-                .help("Also draw a chart of the space that each GPU takes"),
+            flag("each", "Print a line for each code object, not one for each entry ID"),
+            flag("summary", "Print only the totals for each GPU, and the numbers of files without readable device code")
+                .conflicts_with_all(["each", "json"]),
+            flag("inflate", "Inflate compressed bundles completely, to detect image kinds and nested bundles"),
+            flag("json", "Print a JSON document, described by docs/inspect.schema.json").conflicts_with("each"),
+            path_option("svg", "FILE", "Also draw a chart of the space that each GPU takes"),
             Arg::new("color")
                 .long("color")
                 .value_name("WHEN")

@@ -1,17 +1,14 @@
 //! The findings of `inspect` in a file, collected before they are printed.
 
-use std::ops::Range;
 use std::path::PathBuf;
 
 use offload_bundle::Result;
 use offload_bundle::container::Limits;
 use offload_bundle::container::sequence::Inflate;
-use offload_bundle::container::stream::Recorded;
-use offload_bundle::id::OffloadKind;
 use offload_bundle::job::NotRead;
-use offload_bundle::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Place, Scan};
+use offload_bundle::scan::{Checksums, CodeObject, Finding, Format, Found, Scan};
 
-use crate::cli::code_object::Target;
+use crate::cli::code_object::{Bundle, Entry, Target};
 use crate::cli::files::{Origin, WorkFile};
 
 /// The findings in one file.
@@ -21,42 +18,10 @@ pub(super) struct FileReport {
     pub(super) origin: Origin,
     /// Its size in bytes.
     pub(super) size: u64,
-    pub(super) bundles: Vec<BundleRow>,
+    pub(super) bundles: Vec<Bundle>,
     /// Parts that are recognised but not read.
     pub(super) unread: Vec<NotRead>,
     pub(super) problems: Vec<String>,
-}
-
-/// A bundle.
-#[derive(Debug)]
-pub(super) struct BundleRow {
-    pub(super) place: Place,
-    pub(super) format: Format,
-    /// Its index among the bundles at its place, from 0.
-    pub(super) index: usize,
-    /// Its byte range, relative to the origin of the place.
-    pub(super) range: Range<u64>,
-    pub(super) compressed: Option<Recorded>,
-    pub(super) code_objects: Vec<Row>,
-    /// The inflated size of all code objects, in bytes.
-    size: u64,
-}
-
-/// A code object.
-#[derive(Debug)]
-pub(super) struct Row {
-    /// The bundle entry ID, safe to print on a terminal.
-    pub(super) id: String,
-    /// The ID's parts; none if the ID is invalid.
-    pub(super) target: Option<Target>,
-    pub(super) content: Option<ContentKind>,
-    /// Its inflated size in bytes.
-    pub(super) size: u64,
-    /// Its byte range: in the inflated bundle if that is compressed, otherwise relative to the origin of the place.
-    pub(super) range: Option<Range<u64>>,
-    pub(super) uri: Option<String>,
-    /// The target ID that the code object itself records.
-    pub(super) recorded_target: Option<String>,
 }
 
 impl FileReport {
@@ -70,7 +35,7 @@ impl FileReport {
         scan.limits = limits;
         scan.run(&input, &mut |finding| {
             match finding {
-                Finding::Bundle(found) => bundles.push(BundleRow::new(&found)?),
+                Finding::Bundle(found) => bundles.push(bundle(&found)?),
                 Finding::Unread { place, offset, what } => {
                     unread.push(NotRead { place: place.clone(), offset, what });
                 }
@@ -92,62 +57,31 @@ impl FileReport {
     }
 }
 
-impl BundleRow {
-    fn new(found: &Found<'_>) -> Result<Self> {
-        let bundle = found.bundle;
-        let code_objects = found.code_objects().map(|code_object| Row::new(&code_object, found.format));
-        let code_objects = code_objects.collect::<Result<Vec<Row>>>()?;
-        Ok(Self {
-            place: found.place.clone(),
-            format: found.format,
-            index: found.index,
-            range: bundle.range()?,
-            compressed: bundle.compressed,
-            size: code_objects.iter().map(|row| row.size).fold(0, u64::saturating_add),
-            code_objects,
-        })
-    }
-
-    /// The stored size of the bundle, in bytes.
-    pub(super) fn stored(&self) -> u64 {
-        self.range.end.saturating_sub(self.range.start)
-    }
-
-    /// The inflated size of all code objects, in bytes.
-    pub(super) fn size(&self) -> u64 {
-        self.size
-    }
-
-    /// The stored size of a code object, in bytes: in a compressed bundle, its share of the compressed size.
-    pub(super) fn share(&self, row: &Row) -> u64 {
-        if self.compressed.is_none() {
-            return row.size;
-        }
-        let part = u128::from(self.stored()).saturating_mul(row.size.into());
-        u64::try_from(part.checked_div(self.size().into()).unwrap_or(0)).unwrap_or(u64::MAX)
-    }
+fn bundle(found: &Found<'_>) -> Result<Bundle> {
+    let code_objects = found.code_objects().map(|code_object| entry(&code_object, found.format));
+    let code_objects = code_objects.collect::<Result<Vec<Entry>>>()?;
+    Ok(Bundle {
+        place: found.place.clone().into(),
+        format: found.format,
+        index: found.index,
+        range: found.bundle.range()?,
+        compressed: found.bundle.compressed,
+        size: code_objects.iter().map(|entry| entry.size).fold(0, u64::saturating_add),
+        stored: code_objects.iter().map(Entry::stored).fold(0, u64::saturating_add),
+        code_objects,
+    })
 }
 
-impl Row {
-    fn new(code_object: &CodeObject<'_>, format: Format) -> Result<Self> {
-        Ok(Self {
-            id: code_object.shown_id(),
-            target: code_object.entry_id().map(|id| Target::new(&id, format)),
-            content: code_object.kind(),
-            size: code_object.size(),
-            range: code_object.range(),
-            uri: code_object.uri()?,
-            recorded_target: code_object.recorded_target(),
-        })
-    }
-
-    /// The target of the code object in one word: the target ID, or else `host`, the triple or the whole ID.
-    pub(super) fn for_whom(&self) -> &str {
-        match &self.target {
-            Some(Target { kind: Some(OffloadKind::Host), .. }) => "host",
-            Some(target) if !target.target_id.is_empty() => &target.target_id,
-            Some(target) => &target.triple,
-            None => &self.id,
-        }
-    }
+fn entry(code_object: &CodeObject<'_>, format: Format) -> Result<Entry> {
+    Ok(Entry {
+        id: code_object.shown_id(),
+        target: code_object.entry_id().map(|id| Target::new(&id, format)),
+        content: code_object.kind(),
+        size: code_object.size(),
+        packed: code_object.packed().cloned(),
+        source: code_object.shown_source(),
+        range: code_object.range(),
+        recorded_target: code_object.recorded_target(),
+        uri: code_object.uri()?,
+    })
 }

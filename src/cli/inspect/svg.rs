@@ -6,7 +6,7 @@ use std::fmt::Write;
 use offload_bundle::display::printable;
 
 use super::report::FileReport;
-use crate::cli::units::{bytes, count, per_mille};
+use crate::cli::units::{bytes, count, percent};
 
 /// Distances and sizes in pixels.
 const WIDTH: u64 = 960;
@@ -27,35 +27,19 @@ const KEY: u64 = 20;
 
 /// Fill colours, each with the colour of the text on it. The first come from the Okabe-Ito palette; each further one is
 /// the colour of moderate chroma farthest in CIELAB from all colours before it.
+#[rustfmt::skip]
 const COLORS: [(&str, &str); 24] = [
-    ("#0072b2", "#fff"),
-    ("#e69f00", "#000"),
-    ("#009e73", "#000"),
-    ("#cc79a7", "#000"),
-    ("#56b4e9", "#000"),
-    ("#d55e00", "#000"),
-    ("#f0e442", "#000"),
-    ("#332288", "#fff"),
-    ("#544800", "#fff"),
-    ("#780c18", "#fff"),
-    ("#fcb490", "#000"),
-    ("#609000", "#000"),
-    ("#cce49c", "#000"),
-    ("#a890fc", "#000"),
-    ("#0c483c", "#fff"),
-    ("#fc606c", "#000"),
-    ("#543048", "#fff"),
-    ("#60f0f0", "#000"),
-    ("#9c0078", "#fff"),
-    ("#6cf090", "#000"),
-    ("#00540c", "#fff"),
-    ("#e4ccfc", "#000"),
-    ("#b49c48", "#000"),
-    ("#9c6054", "#fff"),
+    ("#0072b2", "#fff"), ("#e69f00", "#000"), ("#009e73", "#000"), ("#cc79a7", "#000"), ("#56b4e9", "#000"),
+    ("#d55e00", "#000"), ("#f0e442", "#000"), ("#332288", "#fff"), ("#544800", "#fff"), ("#780c18", "#fff"),
+    ("#fcb490", "#000"), ("#609000", "#000"), ("#cce49c", "#000"), ("#a890fc", "#000"), ("#0c483c", "#fff"),
+    ("#fc606c", "#000"), ("#543048", "#fff"), ("#60f0f0", "#000"), ("#9c0078", "#fff"), ("#6cf090", "#000"),
+    ("#00540c", "#fff"), ("#e4ccfc", "#000"), ("#b49c48", "#000"), ("#9c6054", "#fff"),
 ];
 
 /// The colours for host code.
 const GREY: (&str, &str) = ("#8b949e", "#000");
+
+const FONT: &str = r#"font-family="-apple-system, 'Segoe UI', Helvetica, Arial, sans-serif" font-size="13""#;
 
 /// Styles for light pages and paper, and for dark screens. Parts are outlined, since some fill colours are close to the
 /// background.
@@ -70,14 +54,14 @@ text { fill: #e6edf3 } .page { fill: #0d1117 } .track { fill: #21262d } .faint {
 /// The number of files that have their own bar; the others share one.
 const FILES_MAX: usize = 40;
 
-/// The longest file name that is shown in full, in characters.
-const NAME_MAX: usize = 80;
+/// Half of the longest file name that is shown in full, in characters.
+const NAME_HALF: usize = 40;
 
 /// The size of the code for each GPU in bytes, by name.
 type Shares = BTreeMap<String, u64>;
 
 /// A bar for one file or several.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Bar {
     name: String,
     code_objects: usize,
@@ -98,8 +82,9 @@ struct Gpu<'b> {
 #[derive(Debug, Default)]
 pub(super) struct Chart {
     bars: Vec<Bar>,
-    /// The files that share a bar, and their number.
-    rest: Option<(Bar, usize)>,
+    /// The bar of the other files, and their number.
+    rest: Bar,
+    others: usize,
 }
 
 impl Chart {
@@ -117,61 +102,50 @@ impl Chart {
     }
 
     fn add_to_rest(&mut self, bar: &Bar) {
-        let empty = || (Bar { name: String::new(), code_objects: 0, shares: Shares::new() }, 0);
-        let (rest, files) = self.rest.get_or_insert_with(empty);
-        *files += 1;
-        rest.name = count(*files, "more file", "more files");
-        rest.code_objects += bar.code_objects;
-        merge(&mut rest.shares, &bar.shares);
+        self.others += 1;
+        self.rest.name = count(self.others, "more file", "more files");
+        self.rest.code_objects += bar.code_objects;
+        merge(&mut self.rest.shares, &bar.shares);
     }
 
     /// Renders the chart.
     pub(super) fn draw(self) -> String {
         let mut bars = self.bars;
-        bars.extend(self.rest.map(|(rest, _)| rest));
-        draw(&bars)
+        bars.extend((self.others > 0).then_some(self.rest));
+        let mut all = Shares::new();
+        bars.iter().for_each(|bar| merge(&mut all, &bar.shares));
+        let (gpus, whole) = (gpus(&all), total(&all));
+        let rows = |count: usize| u64::try_from(count).unwrap_or(0);
+        let legend = HEAD + rows(bars.len()) * FILE_ROW + 6;
+        let height = legend + rows(gpus.len()).div_ceil(LEGEND_COLUMNS) * LEGEND_ROW + MARGIN;
+        let size = format!(r#"width="{WIDTH}" height="{height}""#);
+        let mut out = format!(
+            r#"<svg xmlns="http://www.w3.org/2000/svg" {size} viewBox="0 0 {WIDTH} {height}" {FONT}>
+{STYLE}
+<rect class="page" {size} rx="8"/>
+"#
+        );
+        draw_head(&mut out, &bars, &gpus, whole);
+        let scale = bars.iter().map(|bar| total(&bar.shares)).max().unwrap_or(0);
+        for (index, bar) in (0..).zip(&bars) {
+            draw_bar(&mut out, bar, &gpus, HEAD + index * FILE_ROW, scale);
+        }
+        draw_legend(&mut out, &gpus, legend, whole);
+        out + "</svg>\n"
     }
-}
-
-fn draw(bars: &[Bar]) -> String {
-    let all = merged(bars.iter().map(|bar| &bar.shares));
-    let gpus = gpus(&all);
-    let rows = |count: usize| u64::try_from(count).unwrap_or(0);
-    let legend = HEAD + rows(bars.len()) * FILE_ROW + 6;
-    let height = legend + rows(gpus.len()).div_ceil(LEGEND_COLUMNS) * LEGEND_ROW + MARGIN;
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" \
-         font-family=\"-apple-system, 'Segoe UI', Helvetica, Arial, sans-serif\" font-size=\"13\">\n{STYLE}\n\
-         <rect class=\"page\" width=\"{WIDTH}\" height=\"{height}\" rx=\"8\"/>\n"
-    );
-    head(&mut out, bars, &gpus, total(&all));
-    let scale = bars.iter().map(|bar| total(&bar.shares)).max().unwrap_or(0);
-    for (index, bar) in (0..).zip(bars) {
-        draw_bar(&mut out, bar, &gpus, HEAD + index * FILE_ROW, scale);
-    }
-    draw_legend(&mut out, &gpus, legend, total(&all));
-    out.push_str("</svg>\n");
-    out
 }
 
 fn bar(file: &FileReport) -> Bar {
     let mut shares = Shares::new();
     for bundle in &file.bundles {
-        for row in &bundle.code_objects {
-            let share = shares.entry(row.for_whom().to_owned()).or_default();
-            *share = share.saturating_add(bundle.share(row));
+        for entry in &bundle.code_objects {
+            let share = shares.entry(entry.for_whom().to_owned()).or_default();
+            *share = share.saturating_add(bundle.share(entry));
         }
     }
     let name = file.path.file_name().unwrap_or(file.path.as_os_str()).to_string_lossy().into_owned();
     let code_objects = file.bundles.iter().map(|bundle| bundle.code_objects.len()).sum();
     Bar { name, code_objects, shares }
-}
-
-fn merged<'s>(all: impl Iterator<Item = &'s Shares>) -> Shares {
-    all.fold(Shares::new(), |mut merged, shares| {
-        merge(&mut merged, shares);
-        merged
-    })
 }
 
 fn merge(into: &mut Shares, shares: &Shares) {
@@ -196,28 +170,23 @@ fn gpus(all: &Shares) -> Vec<Gpu<'_>> {
     gpus.map(|(key, (name, size))| Gpu { name, size, key: i32::to_string(&key), color: color(name) }).collect()
 }
 
-fn head(out: &mut String, bars: &[Bar], gpus: &[Gpu<'_>], whole: u64) {
-    text(out, MARGIN, 44, "font-size=\"20\" font-weight=\"600\"", &format!("{} of code objects", bytes(whole)));
+fn draw_head(out: &mut String, bars: &[Bar], gpus: &[Gpu<'_>], whole: u64) {
+    text(out, MARGIN, 44, r#"font-size="20" font-weight="600""#, &format!("{} of code objects", bytes(whole)));
     let code_objects = count(bars.iter().map(|bar| bar.code_objects).sum(), "code object", "code objects");
     let targets = count(gpus.iter().filter(|gpu| gpu.name != "host").count(), "target", "targets");
     let files = count(bars.len(), "file", "files");
-    text(out, MARGIN, 66, FAINT, &format!("{code_objects} for {targets} in {files}"));
+    text(out, MARGIN, 66, r#"class="faint""#, &format!("{code_objects} for {targets} in {files}"));
 }
 
-/// The class of secondary text.
-const FAINT: &str = "class=\"faint\"";
-
 fn draw_bar(out: &mut String, bar: &Bar, gpus: &[Gpu<'_>], top: u64, scale: u64) {
-    text(out, MARGIN, top + 14, "font-weight=\"600\"", &shortened(&bar.name));
+    text(out, MARGIN, top + 14, r#"font-weight="600""#, &shortened(&bar.name));
     let size = total(&bar.shares);
     let facts = format!("{}, {}", bytes(size), count(bar.code_objects, "code object", "code objects"));
-    text(out, WIDTH - MARGIN, top + 14, "class=\"faint\" text-anchor=\"end\"", &facts);
+    text(out, WIDTH - MARGIN, top + 14, r#"class="faint" text-anchor="end""#, &facts);
     let top = top + 24;
     // Writing to a string does not fail.
-    let _ = writeln!(
-        out,
-        "<rect class=\"track\" x=\"{MARGIN}\" y=\"{top}\" width=\"{INNER}\" height=\"{BAR_HEIGHT}\" rx=\"4\"/>"
-    );
+    let _ =
+        writeln!(out, r#"<rect class="track" x="{MARGIN}" y="{top}" width="{INNER}" height="{BAR_HEIGHT}" rx="4"/>"#);
     let mut done = 0_u64;
     for gpu in gpus {
         let size = bar.shares.get(gpu.name).copied().unwrap_or(0);
@@ -242,24 +211,25 @@ fn segment(out: &mut String, gpu: &Gpu<'_>, size: u64, range: std::ops::Range<u6
     }
     let (x, size, (fill, ink)) = (range.start, bytes(size), gpu.color);
     // An outline would hide a narrow part.
-    let (drawn, class) = if width > 4 * GAP { (width - GAP, " class=\"part\"") } else { (width, "") };
-    let hint = escaped(&format!("{}: {size}", gpu.name));
+    let (drawn, class) = if width > 4 * GAP { (width - GAP, r#" class="part""#) } else { (width, "") };
+    let hint = format!("<title>{}</title>", escaped(&format!("{}: {size}", gpu.name)));
     let _ = writeln!(
         out,
-        "<rect{class} x=\"{x}\" y=\"{top}\" width=\"{drawn}\" height=\"{BAR_HEIGHT}\" rx=\"2\" fill=\"{fill}\"><title>{hint}</title></rect>"
+        r#"<rect{class} x="{x}" y="{top}" width="{drawn}" height="{BAR_HEIGHT}" rx="2" fill="{fill}">{hint}</rect>"#
     );
     let fits_with = |text: &str, room: u64| {
         u64::try_from(text.chars().count()).is_ok_and(|count| count * LABEL_CHARACTER + room <= drawn)
     };
     let fits = |text: &str| fits_with(text, 12);
-    let bold = format!("style=\"fill: {ink}\" font-size=\"12\" font-weight=\"600\"");
+    let plain = format!(r#"style="fill: {ink}" font-size="12""#);
+    let bold = format!(r#"{plain} font-weight="600""#);
     if fits(gpu.name) && fits(&size) {
         text(out, x + 8, top + 17, &bold, gpu.name);
-        text(out, x + 8, top + 32, &format!("style=\"fill: {ink}\" font-size=\"12\""), &size);
+        text(out, x + 8, top + 32, &plain, &size);
     } else if fits(gpu.name) {
         text(out, x + 8, top + 25, &bold, gpu.name);
     } else if fits_with(&gpu.key, 1) {
-        text(out, x + drawn / 2, top + 25, &format!("{bold} text-anchor=\"middle\""), &gpu.key);
+        text(out, x + drawn / 2, top + 25, &format!(r#"{bold} text-anchor="middle""#), &gpu.key);
     }
 }
 
@@ -268,35 +238,28 @@ fn draw_legend(out: &mut String, gpus: &[Gpu<'_>], top: u64, whole: u64) {
         let x = MARGIN + (index % LEGEND_COLUMNS) * (INNER / LEGEND_COLUMNS);
         let y = top + (index / LEGEND_COLUMNS) * LEGEND_ROW;
         let (fill, ink) = gpu.color;
-        let _ = writeln!(
-            out,
-            "<rect class=\"part\" x=\"{x}\" y=\"{y}\" width=\"{KEY}\" height=\"15\" rx=\"3\" fill=\"{fill}\"/>"
-        );
-        let bold = format!("style=\"fill: {ink}\" font-size=\"11\" font-weight=\"600\" text-anchor=\"middle\"");
+        let _ = writeln!(out, r#"<rect class="part" x="{x}" y="{y}" width="{KEY}" height="15" rx="3" fill="{fill}"/>"#);
+        let bold = format!(r#"style="fill: {ink}" font-size="11" font-weight="600" text-anchor="middle""#);
         text(out, x + KEY / 2, y + 12, &bold, &gpu.key);
-        let share = per_mille(gpu.size, whole);
         text(out, x + KEY + 8, y + 12, "", gpu.name);
-        let size = format!("{}, {}.{} %", bytes(gpu.size), share / 10, share % 10);
-        text(out, x + INNER / LEGEND_COLUMNS - MARGIN, y + 12, "class=\"faint\" text-anchor=\"end\"", &size);
+        let size = format!("{}, {}", bytes(gpu.size), percent(gpu.size, whole));
+        text(out, x + INNER / LEGEND_COLUMNS - MARGIN, y + 12, r#"class="faint" text-anchor="end""#, &size);
     }
 }
 
 fn text(out: &mut String, x: u64, y: u64, attributes: &str, content: &str) {
     let content = escaped(content);
-    let _ = writeln!(out, "<text x=\"{x}\" y=\"{y}\" {attributes}>{content}</text>");
+    let _ = writeln!(out, r#"<text x="{x}" y="{y}" {attributes}>{content}</text>"#);
 }
 
 /// The name, with its middle elided if it is long.
 fn shortened(name: &str) -> String {
     let characters: Vec<char> = name.chars().collect();
-    match characters.len().checked_sub(NAME_MAX) {
-        None | Some(0) => name.to_owned(),
-        Some(_) => {
-            let half = NAME_MAX / 2;
-            let start: String = characters.iter().take(half).collect();
-            let end: String = characters.iter().skip(characters.len().saturating_sub(half)).collect();
-            format!("{start}…{end}")
+    match (characters.first_chunk::<NAME_HALF>(), characters.last_chunk::<NAME_HALF>()) {
+        (Some(start), Some(end)) if characters.len() > 2 * NAME_HALF => {
+            format!("{}…{}", String::from_iter(start), String::from_iter(end))
         }
+        _ => name.to_owned(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The text report of `inspect`: a table for each place, and the totals for each GPU.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::{self, Write};
 
 use clap::ColorChoice;
@@ -8,9 +8,10 @@ use offload_bundle::display::{printable, printable_start};
 use offload_bundle::scan::{ContentKind, Format, Origin as Base, Place, Step};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::report::{BundleRow, FileReport, Row};
+use super::report::FileReport;
+use crate::cli::code_object::{Bundle, Entry};
 use crate::cli::files::Origin;
-use crate::cli::units::{Kinds, bytes, count, per_mille};
+use crate::cli::units::{Kinds, bytes, count, per_mille, percent};
 
 /// The code objects that each line of a table summarises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,13 +33,10 @@ pub(super) struct Style {
     width: Option<usize>,
 }
 
-/// The widths of a table's columns, including the space before each.
-const INDENT: usize = 4;
-const KIND: usize = 9;
-const COUNT: usize = 7;
-const SIZE: usize = 10;
-const STORED: usize = 11;
-const SHARE: usize = 8;
+/// The width of the indentation and of the shares together.
+const FIXED: usize = 12;
+
+/// The space before a bar.
 const BAR_GAP: usize = 2;
 
 /// The widths of the longest and of the shortest useful bar.
@@ -47,6 +45,12 @@ const BAR_MIN: usize = 4;
 
 /// The narrowest label; other columns are dropped before labels get narrower.
 const LABEL_MIN: usize = 18;
+
+/// The width of the longest known kind.
+const KIND_MIN: usize = 7;
+
+/// The width of the longest title of the label column.
+const TITLE_MIN: usize = 8;
 
 impl Style {
     /// The style for `--color=when`, on a terminal or elsewhere.
@@ -109,10 +113,6 @@ impl Style {
         let head = fitting(label.chars(), room.saturating_sub(tail.width()));
         let accent = line.accent.min(tail.len());
         (head + mark + &tail, accent)
-    }
-
-    fn about(self) -> &'static str {
-        if self.unicode { "≈ " } else { "~" }
     }
 }
 
@@ -204,51 +204,34 @@ impl Tables {
     }
 }
 
-/// The outcome of the search in a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// Bundles or code objects were read.
-    Bundles,
-    /// The file is broken, and nothing could be read.
-    Broken,
-    NoDeviceCode,
-    /// Only formats that are not read were recognised.
-    Unread,
-}
-
-impl State {
-    fn of(file: &FileReport) -> Self {
-        match (file.bundles.is_empty(), file.problems.is_empty(), file.unread.is_empty()) {
-            (false, ..) => Self::Bundles,
-            (true, false, _) => Self::Broken,
-            (true, true, true) => Self::NoDeviceCode,
-            (true, true, false) => Self::Unread,
-        }
+/// The reason why a file has no table.
+fn without_table(file: &FileReport) -> Option<&'static str> {
+    match (file.bundles.is_empty(), file.problems.is_empty(), file.unread.is_empty()) {
+        (false, ..) => None,
+        (true, false, _) => Some("nothing readable"),
+        (true, true, true) => Some("no device code"),
+        (true, true, false) => Some("no readable device code"),
     }
 }
 
 fn file_text(file: &FileReport, rows: Rows, style: Style, out: &mut String) {
     let name = style.paint("1", &printable(&file.path.to_string_lossy()));
-    let without_bundles = match State::of(file) {
-        State::Bundles => None,
-        State::Broken => Some("nothing readable"),
-        State::NoDeviceCode => Some("no device code"),
-        State::Unread => Some("no readable device code"),
-    };
-    if let Some(what) = without_bundles {
+    if let Some(what) = without_table(file) {
         line(out, &format!("{name}: {what}"));
         return unread_text(file, out);
     }
-    let groups: Vec<Group<'_>> = groups(&file.bundles).map(|bundles| Group::new(bundles, rows)).collect();
-    let scale = Scale::of(groups.iter().flat_map(|group| &group.lines));
-    let sizes = Sizes::of(file.bundles.iter());
+    let groups: Vec<(&[Bundle], Vec<Line>)> = groups(&file.bundles).map(|group| (group, lines(group, rows))).collect();
+    let scale = Scale::of(groups.iter().flat_map(|(_, lines)| lines));
+    let mut sizes = Sizes::default();
+    file.bundles.iter().for_each(|bundle| sizes.add(bundle));
     let inflated = file.bundles.iter().any(|bundle| *bundle.place.origin() == Base::Inflated);
     let inflated = if inflated { ", members inflated" } else { "" };
     line(out, &format!("{name}: {}, code objects {sizes}{inflated}", bytes(file.size)));
-    for Group { bundles, lines } in groups {
+    for (bundles, lines) in &groups {
         line(out, &format!("  {}", style.paint("36", &heading(bundles))));
-        let compressed = bundles.iter().any(|bundle| bundle.compressed.is_some());
-        table(&lines.iter().collect::<Vec<_>>(), scale, Columns { kind: true, count: true, compressed }, style, out);
+        let mut columns = vec![Column::Kind, Column::Count, Column::Size];
+        columns.extend(bundles.iter().any(Bundle::is_compressed).then_some(Column::Stored));
+        table(lines, scale, columns, style, out);
     }
     unread_text(file, out);
     out.push('\n');
@@ -259,15 +242,13 @@ const UNREAD_MAX: usize = 100;
 
 /// Lists the unread parts of a file, each with its place.
 fn unread_text(file: &FileReport, out: &mut String) {
-    for row in file.unread.iter().take(UNREAD_MAX) {
-        let name = row.what.name();
-        match way(&row.place) {
-            way if way.is_empty() => line(out, &format!("  not read: {name}")),
-            way => line(out, &format!("  {way}: not read: {name}")),
-        }
+    let (listed, others) = file.unread.split_at(file.unread.len().min(UNREAD_MAX));
+    for part in listed {
+        line(out, &format!("  {}not read: {}", way(&part.place), part.what.name()));
     }
-    if file.unread.len() > UNREAD_MAX {
-        let kinds: Kinds = file.unread.iter().skip(UNREAD_MAX).map(|row| row.what.name()).collect();
+    if !others.is_empty() {
+        let mut kinds = Kinds::default();
+        others.iter().for_each(|part| kinds.add(part.what.name(), 1));
         line(out, &format!("  not read, too: {kinds}"));
     }
 }
@@ -280,16 +261,9 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn add(&mut self, bundle: &BundleRow) {
-        let stored = if bundle.compressed.is_some() { bundle.stored() } else { bundle.size() };
-        self.inflated = self.inflated.saturating_add(bundle.size());
-        self.stored = self.stored.saturating_add(stored);
-    }
-
-    fn of<'r>(bundles: impl Iterator<Item = &'r BundleRow>) -> Self {
-        let mut sizes = Self::default();
-        bundles.for_each(|bundle| sizes.add(bundle));
-        sizes
+    fn add(&mut self, bundle: &Bundle) {
+        self.inflated = self.inflated.saturating_add(bundle.size);
+        self.stored = self.stored.saturating_add(bundle.stored());
     }
 }
 
@@ -299,19 +273,6 @@ impl fmt::Display for Sizes {
             true => f.write_str(&bytes(self.inflated)),
             false => write!(f, "{}, stored in {}", bytes(self.inflated), bytes(self.stored)),
         }
-    }
-}
-
-/// Bundles under one heading, and the lines below it.
-struct Group<'r> {
-    bundles: &'r [BundleRow],
-    lines: Vec<Line>,
-}
-
-impl<'r> Group<'r> {
-    fn new(bundles: &'r [BundleRow], rows: Rows) -> Self {
-        let lines = lines(bundles, rows);
-        Self { bundles, lines }
     }
 }
 
@@ -331,28 +292,49 @@ impl Scale {
     }
 }
 
-/// The optional columns of a table.
-#[derive(Clone, Copy, Debug)]
-struct Columns {
-    kind: bool,
-    count: bool,
-    compressed: bool,
+/// A column between the labels and the shares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Column {
+    Kind,
+    Count,
+    Size,
+    Stored,
 }
 
-impl Columns {
-    /// The width of a table with these columns, without labels and bars.
-    fn width(self) -> usize {
-        let optional = |wanted: bool, width: usize| if wanted { width } else { 0 };
-        [INDENT, optional(self.kind, KIND), optional(self.count, COUNT), SIZE, optional(self.compressed, STORED), SHARE]
-            .iter()
-            .sum()
+impl Column {
+    fn title(self) -> &'static str {
+        match self {
+            Self::Kind => "IMAGE",
+            Self::Count => "COUNT",
+            Self::Size => "SIZE",
+            Self::Stored => "STORED",
+        }
+    }
+
+    fn text(self, line: &Line, style: Style) -> String {
+        match self {
+            Self::Kind => line.kind(),
+            Self::Count => line.count.to_string(),
+            Self::Size => bytes(line.size),
+            Self::Stored => format!("{}{}", if style.unicode { "≈ " } else { "~" }, bytes(line.stored)),
+        }
+    }
+
+    /// A text with the padding of this column. `kind` is the width of the longest kind.
+    fn padded(self, text: &str, kind: usize) -> String {
+        match self {
+            Self::Kind => format!("  {text:<kind$}"),
+            Self::Count => format!(" {text:>6}"),
+            Self::Size => format!(" {text:>9}"),
+            Self::Stored => format!("{text:>11}"),
+        }
     }
 }
 
 /// The columns that fit, and their widths.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Layout {
-    columns: Columns,
+    columns: Vec<Column>,
     label: usize,
     kind: usize,
     bar: usize,
@@ -361,88 +343,88 @@ struct Layout {
 impl Layout {
     /// Fits a table to the terminal: first bars get shorter, then they are dropped, then labels are elided and the
     /// least important columns dropped.
-    fn new(mut columns: Columns, label: usize, kind: usize, style: Style) -> Self {
+    fn new(mut columns: Vec<Column>, label: usize, kind: usize, style: Style) -> Self {
         let Some(width) = style.width else { return Self { columns, label, kind, bar: BAR } };
         let width = width.saturating_sub(kind.saturating_sub(KIND_MIN));
-        let bar = width.saturating_sub(columns.width()).saturating_sub(label).saturating_sub(BAR_GAP).min(BAR);
+        let room = |columns: &[Column]| {
+            let widths = columns.iter().map(|column| column.padded("", KIND_MIN).len());
+            width.saturating_sub(FIXED + widths.sum::<usize>())
+        };
+        let bar = room(&columns).saturating_sub(label).saturating_sub(BAR_GAP).min(BAR);
         if bar >= BAR_MIN {
             return Self { columns, label, kind, bar };
         }
-        let least = label.min(LABEL_MIN);
-        for column in [Columns::without_kind, Columns::without_compressed, Columns::without_count] {
-            if width.saturating_sub(columns.width()) < least {
-                column(&mut columns);
+        for dropped in [Column::Kind, Column::Stored, Column::Count] {
+            if room(&columns) < label.min(LABEL_MIN) {
+                columns.retain(|column| *column != dropped);
             }
         }
-        let room = width.saturating_sub(columns.width()).max(TITLE_MIN);
-        Self { columns, label: label.min(room), kind, bar: 0 }
-    }
-}
-
-impl Columns {
-    fn without_kind(&mut self) {
-        self.kind = false;
+        let label = label.min(room(&columns).max(TITLE_MIN));
+        Self { columns, label, kind, bar: 0 }
     }
 
-    fn without_count(&mut self) {
-        self.count = false;
+    /// The columns of a line, with the text of each.
+    fn cells(&self, text: impl Fn(Column) -> String) -> String {
+        self.columns.iter().map(|&column| column.padded(&text(column), self.kind)).collect()
     }
 
-    fn without_compressed(&mut self) {
-        self.compressed = false;
+    fn row(&self, row: &Line, scale: Scale, style: Style) -> String {
+        let label = style.label(row, self.label);
+        let cells = self.cells(|column| column.text(row, style));
+        let share = percent(row.stored, scale.whole);
+        let bar = style.paint("32", &style.bar(row.stored, scale.largest, self.bar));
+        format!("    {label}{cells} {share:>7}  {bar}")
     }
 }
 
 /// The bundles by place, format and whether they are compressed.
-fn groups(bundles: &[BundleRow]) -> impl Iterator<Item = &[BundleRow]> {
-    let alike = |a: &BundleRow, b: &BundleRow| {
+fn groups(bundles: &[Bundle]) -> impl Iterator<Item = &[Bundle]> {
+    let alike = |a: &Bundle, b: &Bundle| {
         a.place == b.place && a.format == b.format && a.compressed.is_some() == b.compressed.is_some()
     };
     bundles.chunk_by(move |a, b| alike(a, b))
 }
 
 /// The heading of a group: its place, format and number of bundles.
-fn heading(group: &[BundleRow]) -> String {
+fn heading(group: &[Bundle]) -> String {
     let Some(first) = group.first() else { return String::new() };
     let (one, many) = match first.format {
         Format::TextBundle => ("text bundle", "text bundles"),
         Format::FatObject => ("fat object", "fat objects"),
         Format::OffloadBinary => ("offload binary", "offload binaries"),
+        Format::Fatbin => ("fatbin", "fatbins"),
         Format::CodeObject => ("code object without a bundle", ""),
         _ => ("bundle", "bundles"),
     };
     let mut text = count(group.len(), one, many);
     if let Some(recorded) = first.compressed {
-        let stored = group.iter().map(BundleRow::stored).fold(0, u64::saturating_add);
+        let stored = group.iter().map(Bundle::stored).fold(0, u64::saturating_add);
         write!(text, ", {} in {}", recorded.method.name(), bytes(stored)).unwrap_or_default();
     }
-    match way(&first.place) {
-        way if way.is_empty() => text,
-        way => format!("{way}: {text}"),
-    }
+    let codecs: BTreeSet<&str> = group.iter().flat_map(Bundle::codecs).collect();
+    codecs.into_iter().for_each(|name| text.push_str(&format!(", {name}")));
+    way(&first.place) + &text
 }
 
+/// The steps from a file to a place, before the description of what is there.
 fn way(place: &Place) -> String {
-    place.steps().iter().map(Step::to_string).collect::<Vec<_>>().join(" > ")
+    let steps: Vec<String> = place.steps().iter().map(Step::to_string).collect();
+    if steps.is_empty() { String::new() } else { steps.join(" > ") + ": " }
 }
 
-fn lines(group: &[BundleRow], rows: Rows) -> Vec<Line> {
+fn lines(group: &[Bundle], rows: Rows) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     let mut known: HashMap<&str, Vec<usize>> = HashMap::new();
-    for bundle in group {
-        for row in &bundle.code_objects {
-            let line = line_of(bundle, row, rows);
-            if rows == Rows::Each {
+    for (bundle, entry) in group.iter().flat_map(|bundle| bundle.code_objects.iter().map(move |entry| (bundle, entry)))
+    {
+        let line = Line::new(bundle, entry, rows);
+        let same_id = known.entry(&entry.id).or_default();
+        let takes = |index: &&usize| rows != Rows::Each && lines.get(**index).is_some_and(|other| other.takes(&line));
+        match same_id.iter().find(takes).and_then(|&index| lines.get_mut(index)) {
+            Some(same) => same.add(&line),
+            None => {
+                same_id.push(lines.len());
                 lines.push(line);
-                continue;
-            }
-            let same_id = known.entry(&row.id).or_default();
-            match same_id.iter().find(|&&index| lines.get(index).is_some_and(|other| other.takes(&line))) {
-                Some(&index) => add(&mut lines, index, &line),
-                None => {
-                    same_id.push(lines.len());
-                    lines.push(line);
-                }
             }
         }
     }
@@ -450,6 +432,25 @@ fn lines(group: &[BundleRow], rows: Rows) -> Vec<Line> {
 }
 
 impl Line {
+    fn new(bundle: &Bundle, entry: &Entry, rows: Rows) -> Self {
+        let kind = entry.content.map(ContentKind::name);
+        let label = match rows {
+            Rows::Grouped | Rows::Totals => printable_start(&entry.id, LABEL_MAX),
+            Rows::Each => format!("{:>5}  {}", bundle.index, printable_start(&entry.id, LABEL_MAX)),
+        };
+        let for_whom = entry.for_whom();
+        let accent = if label.ends_with(for_whom) { for_whom.len() } else { 0 };
+        Self { label, accent, kind, unsure: kind.is_none(), count: 1, size: entry.size, stored: bundle.share(entry) }
+    }
+
+    fn add(&mut self, more: &Self) {
+        self.kind = self.kind.or(more.kind);
+        self.unsure |= more.unsure;
+        self.count = self.count.saturating_add(more.count);
+        self.size = self.size.saturating_add(more.size);
+        self.stored = self.stored.saturating_add(more.stored);
+    }
+
     /// Whether two lines with the same ID are merged. A code object that was not inflated far enough to determine its
     /// kind is assumed to have the kind of the others.
     fn takes(&self, other: &Self) -> bool {
@@ -464,68 +465,20 @@ impl Line {
     }
 }
 
-fn line_of(bundle: &BundleRow, row: &Row, rows: Rows) -> Line {
-    let kind = row.content.map(ContentKind::name);
-    let label = match rows {
-        Rows::Grouped | Rows::Totals => printable_start(&row.id, LABEL_MAX),
-        Rows::Each => format!("{:>5}  {}", bundle.index, printable_start(&row.id, LABEL_MAX)),
-    };
-    let for_whom = row.for_whom();
-    let accent = if label.ends_with(for_whom) { for_whom.len() } else { 0 };
-    Line { label, accent, kind, unsure: kind.is_none(), count: 1, size: row.size, stored: bundle.share(row) }
-}
-
-fn add(lines: &mut [Line], index: usize, more: &Line) {
-    if let Some(line) = lines.get_mut(index) {
-        line.kind = line.kind.or(more.kind);
-        line.unsure |= more.unsure;
-        line.count = line.count.saturating_add(more.count);
-        line.size = line.size.saturating_add(more.size);
-        line.stored = line.stored.saturating_add(more.stored);
-    }
-}
-
-fn table(lines: &[&Line], scale: Scale, columns: Columns, style: Style, out: &mut String) {
-    let label = lines.iter().map(|line| line.label.width()).max().unwrap_or(0).max(TITLE_MIN);
-    let kind = lines.iter().map(|line| line.kind().len()).max().unwrap_or(0).max(KIND_MIN);
-    let layout = Layout::new(columns, label, kind, style);
-    line(out, &style.paint("2", &layout.heading(columns)));
-    for row in lines {
-        line(out, &layout.row(row, scale, style));
-    }
-}
-
-/// The width of the longest known kind.
-const KIND_MIN: usize = 7;
-
-/// The width of the longest title of the label column.
-const TITLE_MIN: usize = 8;
-
-impl Layout {
-    fn heading(self, columns: Columns) -> String {
-        let Self { columns: Columns { kind, count, compressed }, label, kind: width, .. } = self;
-        let title = if columns.kind { "ENTRY ID" } else { "GPU" };
-        let kind = optional(kind, || format!("  {:<width$}", "IMAGE"));
-        let count = optional(count, || format!(" {:>6}", "COUNT"));
-        let stored = optional(compressed, || format!("{:>11}", "STORED"));
-        format!("    {title:<label$}{kind}{count} {:>9}{stored}   SHARE", "SIZE")
-    }
-
-    fn row(self, row: &Line, scale: Scale, style: Style) -> String {
-        let Self { columns: Columns { kind, count, compressed }, label, kind: width, bar } = self;
-        let label = style.label(row, label);
-        let kind = optional(kind, || format!("  {:<width$}", row.kind()));
-        let count = optional(count, || format!(" {:>6}", row.count));
-        let stored = optional(compressed, || format!("{:>11}", style.about().to_owned() + &bytes(row.stored)));
-        let share = per_mille(row.stored, scale.whole);
-        let percent = format!("{}.{} %", share / 10, share % 10);
-        let bar = style.paint("32", &style.bar(row.stored, scale.largest, bar));
-        format!("    {label}{kind}{count} {:>9}{stored} {percent:>7}  {bar}", bytes(row.size))
-    }
-}
-
-fn optional(wanted: bool, text: impl FnOnce() -> String) -> String {
-    if wanted { text() } else { String::new() }
+fn table<'l>(
+    lines: impl IntoIterator<Item = &'l Line> + Clone,
+    scale: Scale,
+    columns: Vec<Column>,
+    style: Style,
+    out: &mut String,
+) {
+    let widest = |width: fn(&Line) -> usize| lines.clone().into_iter().map(width).max().unwrap_or(0);
+    let (label, kind) = (widest(|line| line.label.width()), widest(|line| line.kind().len()));
+    let title = if columns.contains(&Column::Kind) { "ENTRY ID" } else { "GPU" };
+    let layout = Layout::new(columns, label.max(TITLE_MIN), kind.max(KIND_MIN), style);
+    let (label, cells) = (layout.label, layout.cells(|column| column.title().to_owned()));
+    line(out, &style.paint("2", &format!("    {title:<label$}{cells}   SHARE")));
+    lines.into_iter().for_each(|row| line(out, &layout.row(row, scale, style)));
 }
 
 /// The totals of all files.
@@ -554,28 +507,30 @@ const GPUS_MAX: usize = 10_000;
 impl Totals {
     fn add(&mut self, file: &FileReport) {
         self.files += 1;
-        match State::of(file) {
-            State::Bundles => self.files_with_bundles += 1,
-            State::Broken => self.files_broken += 1,
-            State::NoDeviceCode => self.files_without_device_code += 1,
-            State::Unread => {}
+        match (file.bundles.is_empty(), file.problems.is_empty()) {
+            (false, _) => self.files_with_bundles += 1,
+            (true, false) => self.files_broken += 1,
+            (true, true) => self.files_without_device_code += usize::from(file.unread.is_empty()),
         }
         self.files_with_unread += usize::from(!file.unread.is_empty());
         file.unread.iter().for_each(|row| self.unread.add(row.what.name(), 1));
         self.groups += groups(&file.bundles).count();
         for bundle in &file.bundles {
             self.sizes.add(bundle);
-            self.is_compressed |= bundle.compressed.is_some();
-            bundle.code_objects.iter().for_each(|row| self.add_row(bundle, row));
+            self.is_compressed |= bundle.is_compressed();
+            bundle.code_objects.iter().for_each(|entry| self.add_code_object(bundle, entry));
         }
     }
 
-    fn add_row(&mut self, bundle: &BundleRow, row: &Row) {
-        self.is_unsure |= row.content.is_none();
-        let name = if self.lines.len() < GPUS_MAX { row.for_whom() } else { "others" };
-        let line = Line { label: printable_start(name, LABEL_MAX), ..line_of(bundle, row, Rows::Totals) };
+    fn add_code_object(&mut self, bundle: &Bundle, entry: &Entry) {
+        self.is_unsure |= entry.content.is_none();
+        let name = if self.lines.len() < GPUS_MAX { entry.for_whom() } else { "others" };
+        let line = Line { label: printable_start(name, LABEL_MAX), ..Line::new(bundle, entry, Rows::Totals) };
         let index = *self.known.entry(line.label.clone()).or_insert(self.lines.len());
-        if index < self.lines.len() { add(&mut self.lines, index, &line) } else { self.lines.push(line) }
+        match self.lines.get_mut(index) {
+            Some(same) => same.add(&line),
+            None => self.lines.push(line),
+        }
     }
 
     /// Adds the table, one line for each GPU, largest first.
@@ -587,8 +542,9 @@ impl Totals {
         let objects = count(objects, "code object", "code objects");
         let files = count(self.files_with_bundles, "file", "files");
         line(out, &style.paint("1", &format!("Total: {objects} in {files}, {}", self.sizes)));
-        let columns = Columns { kind: false, count: true, compressed: self.is_compressed };
-        table(&lines, scale, columns, style, out);
+        let mut columns = vec![Column::Count, Column::Size];
+        columns.extend(self.is_compressed.then_some(Column::Stored));
+        table(lines, scale, columns, style, out);
     }
 
     /// Adds the table, and the numbers of files without device code, files without anything readable, and files with
@@ -598,14 +554,15 @@ impl Totals {
             self.table(style, out);
         }
         let is_empty = self.files_with_bundles == 0 && self.files_broken == 0 && self.files_with_unread == 0;
+        let files = |number| count(number, "file", "files");
         if self.files_without_device_code > 0 || is_empty {
-            line(out, &format!("No device code in {}", count(self.files_without_device_code, "file", "files")));
+            line(out, &format!("No device code in {}", files(self.files_without_device_code)));
         }
         if self.files_broken > 0 {
-            line(out, &format!("Nothing readable in {}", count(self.files_broken, "file", "files")));
+            line(out, &format!("Nothing readable in {}", files(self.files_broken)));
         }
         if self.files_with_unread > 0 {
-            line(out, &format!("Not read in {}: {}", count(self.files_with_unread, "file", "files"), self.unread));
+            line(out, &format!("Not read in {}: {}", files(self.files_with_unread), self.unread));
         }
     }
 }
@@ -644,13 +601,9 @@ mod tests {
         let lines: Vec<Line> = labels.iter().map(|label| row(label, 6.min(label.len()))).collect();
         let (scale, style) = (Scale::of(lines.iter()), Style { color: false, unicode, width: Some(width) });
         let mut out = String::new();
-        table(
-            &lines.iter().collect::<Vec<_>>(),
-            scale,
-            Columns { kind: true, count: true, compressed },
-            style,
-            &mut out,
-        );
+        let mut columns = vec![Column::Kind, Column::Count, Column::Size];
+        columns.extend(compressed.then_some(Column::Stored));
+        table(&lines, scale, columns, style, &mut out);
         out.lines().map(str::to_owned).collect()
     }
 

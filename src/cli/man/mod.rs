@@ -4,12 +4,11 @@ mod page;
 
 use std::path::PathBuf;
 
-use clap::builder::PathBufValueParser;
 use clap::{Arg, ArgMatches, Command};
 use offload_bundle::io::{create_directory, write_file};
 
 use super::options::{Row, Shown, Tool};
-use super::subcommand::{Catalogue, PROGRAM, Run, Subcommand};
+use super::subcommand::{Catalogue, PROGRAM, Run, Subcommand, path_option};
 use page::Page;
 
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "man", command, run: Run::OnCatalogue(run) };
@@ -26,15 +25,10 @@ Exit status:
   2  the command line is invalid";
 
 fn command() -> Command {
-    Command::new("man").about("Write the manual pages to a directory").after_help(EXAMPLES).arg(
-        Arg::new("output")
-            .short('o')
-            .long("output")
-            .value_name("DIR")
-            .value_parser(PathBufValueParser::new())
-            .required(true)
-            .help("Directory for the pages, created if necessary"),
-    )
+    Command::new("man")
+        .about("Write the manual pages to a directory")
+        .after_help(EXAMPLES)
+        .arg(path_option("output", "DIR", "Directory for the pages, created if necessary").short('o').required(true))
 }
 
 fn run(matches: &ArgMatches, catalogue: &Catalogue) -> anyhow::Result<()> {
@@ -71,7 +65,6 @@ fn page_of_tool(tool: &Tool) -> Page {
 }
 
 fn described(row: &'static Row) -> Arg {
-    let arg = Arg::new(row.name).help(row.help);
-    let arg = if row.name.len() == 1 { arg.short(row.name.chars().next()) } else { arg.long(row.name) };
+    let arg = row.documented(row.help);
     if row.value_name.is_empty() { arg.action(clap::ArgAction::SetTrue) } else { arg.value_name(row.value_name) }
 }

@@ -60,7 +60,7 @@ fn hash(key: &[u8]) -> u32 {
         9..=16 => up_to_16(key),
         17..=32 => up_to_32(key),
         33..=64 => up_to_64(key),
-        _ => Blocks::hash(key),
+        _ => over_64(key),
     };
     u32::try_from(hash & u64::from(u32::MAX)).unwrap_or_default()
 }
@@ -141,40 +141,31 @@ fn half_of_64(start: u64, [second, third, last]: [u64; 3]) -> (u64, u64) {
     (three.wrapping_add(last), sum([sum(turned), three.rotate_right(31)]))
 }
 
-/// The hash state over the blocks of a long key.
-struct Blocks([u64; 7]);
+/// The hash of a key longer than a block. Its last block ends at the end of the key, and may overlap the previous one.
+fn over_64(key: &[u8]) -> u64 {
+    let keyed = SEED.wrapping_mul(K1);
+    let folded = fold(SEED);
+    let turned = (SEED ^ K1).rotate_right(49);
+    let start = [0, SEED, pair(SEED, K1), turned, keyed, folded, pair(keyed, folded)];
+    let (blocks, rest) = key.as_chunks::<BLOCK>();
+    let last = key.last_chunk::<BLOCK>().filter(|_| !rest.is_empty());
+    let [a, b, c, d, e, f, g] = blocks.iter().chain(last).fold(start, mix);
+    let low = sum([pair(d, f), fold(b).wrapping_mul(K1), c]);
+    let high = sum([pair(e, g), fold(length(key)).wrapping_mul(K1), a]);
+    pair(low, high)
+}
 
-impl Blocks {
-    /// The hash of a key longer than a block. Its last block ends at the end of the key, and may overlap the previous
-    /// one.
-    fn hash(key: &[u8]) -> u64 {
-        let keyed = SEED.wrapping_mul(K1);
-        let folded = fold(SEED);
-        let turned = (SEED ^ K1).rotate_right(49);
-        let mut state = Self([0, SEED, pair(SEED, K1), turned, keyed, folded, pair(keyed, folded)]);
-        let (blocks, rest) = key.as_chunks::<BLOCK>();
-        blocks.iter().for_each(|block| state.mix(block));
-        if !rest.is_empty() {
-            state.mix(key.last_chunk::<BLOCK>().unwrap_or(&[0; BLOCK]));
-        }
-        let Self([a, b, c, d, e, f, g]) = state;
-        let low = sum([pair(d, f), fold(b).wrapping_mul(K1), c]);
-        let high = sum([pair(e, g), fold(length(key)).wrapping_mul(K1), a]);
-        pair(low, high)
-    }
-
-    fn mix(&mut self, block: &[u8; BLOCK]) {
-        let Self([a, b, c, d, e, f, g]) = *self;
-        let w: [u64; 8] = std::array::from_fn(|index| word(block, 8 * index));
-        let [_, second, third, _, _, sixth, seventh, _] = w;
-        let outer = sum([a, b, d, second]).rotate_right(37).wrapping_mul(K1) ^ g;
-        let inner = sum([sum([b, e, seventh]).rotate_right(42).wrapping_mul(K1), d, sixth]);
-        let turned = sum([c, f]).rotate_right(33).wrapping_mul(K1);
-        let (first_half, second_half) = w.split_at(4);
-        let (next_d, next_e) = mix_half(first_half, e.wrapping_mul(K1), outer.wrapping_add(f));
-        let (next_f, next_g) = mix_half(second_half, turned.wrapping_add(g), inner.wrapping_add(third));
-        *self = Self([turned, inner, outer, next_d, next_e, next_f, next_g]);
-    }
+/// Mixes a block into the seven numbers of the state.
+fn mix([a, b, c, d, e, f, g]: [u64; 7], block: &[u8; BLOCK]) -> [u64; 7] {
+    let w: [u64; 8] = std::array::from_fn(|index| word(block, 8 * index));
+    let [_, second, third, _, _, sixth, seventh, _] = w;
+    let outer = sum([a, b, d, second]).rotate_right(37).wrapping_mul(K1) ^ g;
+    let inner = sum([sum([b, e, seventh]).rotate_right(42).wrapping_mul(K1), d, sixth]);
+    let turned = sum([c, f]).rotate_right(33).wrapping_mul(K1);
+    let (first_half, second_half) = w.split_at(4);
+    let (next_d, next_e) = mix_half(first_half, e.wrapping_mul(K1), outer.wrapping_add(f));
+    let (next_f, next_g) = mix_half(second_half, turned.wrapping_add(g), inner.wrapping_add(third));
+    [turned, inner, outer, next_d, next_e, next_f, next_g]
 }
 
 /// Mixes half a block into two of the numbers.

@@ -237,17 +237,18 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "slow")]
-    fn damage_is_an_error_or_other_names_but_never_a_panic() {
+    fn damage_is_an_error_or_gives_names_from_the_file() {
         for whole in [with_table(), without_table()] {
             for at in 0..whole.len() {
-                drop(symbols(&whole[..at]));
+                assert_eq!(symbols(&whole[..at]).unwrap_or_default(), [b""; 0], "cut at {at}");
                 for flip in [0xff, 1, 0x80] {
                     let mut flipped = whole.clone();
                     flipped[at] ^= flip;
-                    drop(symbols(&flipped));
+                    for name in symbols(&flipped).unwrap_or_default() {
+                        assert!(memchr::memmem::find(&flipped, &name).is_some(), "{at}, {flip}: {name:?}");
+                    }
                 }
             }
         }
-        assert!(symbols(&with_table()[..100]).is_err());
     }
 }

@@ -114,7 +114,7 @@ impl Container for FatObject {
             entry
         });
         let entries: Vec<Entry> = entries.collect();
-        Ok(if entries.is_empty() { None } else { Some(Contents { entries, len: len_u64(data) }) })
+        Ok(if entries.is_empty() { None } else { Some(Contents::new(entries, len_u64(data))) })
     }
 
     fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {

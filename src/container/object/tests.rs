@@ -234,7 +234,7 @@ fn sections_behind_those_of_the_bundle_get_other_numbers() {
         let found = object.found().unwrap();
         assert_eq!(found.len(), 1);
         let parts = object.host(&data, &found);
-        let restored = Entry { id: vec![], parts, image: None }.content(&data).unwrap();
+        let restored = Entry { id: vec![], parts, image: None, cuda: None }.content(&data).unwrap();
         let expected = [(".text", b"0000"), (".data", b"2222"), (".last", b"3333")];
         assert_eq!(sections(&restored), expected.map(|(name, data)| (name.to_owned(), data.to_vec())));
         let symbols = restored.len() - 4 - bundle.len() - 1 - 8 * width;
@@ -245,7 +245,12 @@ fn sections_behind_those_of_the_bundle_get_other_numbers() {
         data[symbols + 2 * width + 12] = 2;
         let host = |data: &[u8]| {
             let view = View::whole(data, 0);
-            Entry { id: vec![], parts: Object::parse(HostFormat::Coff, &view).unwrap().host(data, &found), image: None }
+            Entry {
+                id: vec![],
+                parts: Object::parse(HostFormat::Coff, &view).unwrap().host(data, &found),
+                image: None,
+                cuda: None,
+            }
         };
         let restored = host(&data).content(&data).unwrap();
         let symbols_left = restored.len() - 4 - bundle.len() - 1 - 8 * width;

@@ -132,7 +132,7 @@ impl<'a> View<'a> {
         match part {
             Part::Range(range) => slice(self.data, range.start.checked_add(offset)?, len),
             Part::Bytes(data) => slice(data, offset, len),
-            Part::Unreadable(_) => None,
+            Part::Packed(_) | Part::Unreadable(_) => None,
         }
     }
 

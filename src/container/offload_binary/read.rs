@@ -69,7 +69,7 @@ pub(super) fn read_with_limit(
     let [images, string_entries, strings] = [header.size, header.size, strings].map(Allowance::new);
     let mut budget = Budget { images, string_entries, strings };
     let entries = (0..header.count()).map(|number| body.entry(number, &mut budget)).collect::<Result<_, _>>()?;
-    Ok(Some(Contents { entries, len: header.size }))
+    Ok(Some(Contents::new(entries, header.size)))
 }
 
 /// The remaining budget for images and strings, in bytes, so that entries which share them cannot expand without bound.
@@ -114,7 +114,8 @@ impl<'a> Body<'a> {
         budget.images.claim("size of an image", size, at, expected)?;
         let strings = self.strings(number, strings_offset, strings_count, budget)?;
         let info = ImageInfo { image_kind, kind_number, flags, strings };
-        Ok(Entry { id: info.entry_id(), parts: vec![Part::Range(range)], image: Some(Box::new(info)) })
+        let parts = vec![Part::Range(range)];
+        Ok(Entry { id: info.entry_id(), parts, image: Some(Box::new(info)), cuda: None })
     }
 
     /// The range of `size` bytes from `start`, if it lies in the offload binary; its bytes may not be known yet.

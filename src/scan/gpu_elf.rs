@@ -2,15 +2,21 @@
 //!
 //! | offset | width | meaning |
 //! |---|---|---|
-//! | 7 | 1 | operating system: 64 HSA, 65 PAL, 66 Mesa |
+//! | 7 | 1 | operating system: 64 HSA, 65 PAL, 66 Mesa; 51, 65 CUDA |
 //! | 8 | 1 | HSA: code object version, less 2 |
 //! | 18 | 2 | machine: 224 AMD GPU, 190 NVIDIA GPU |
-//! | 48; 36 in ELF32 | 4 | flags, for AMD GPUs: |
-//! | | bits 0 to 7 | processor, by the numbers of [`processors`] |
-//! | | bits 8 to 9, 10 to 11 | version 4 and up: XNACK, SRAMECC: 0 not supported, 1 any, 2 off, 3 on |
-//! | | bit 8, bit 9 | version 3: XNACK, SRAMECC are on |
+//! | 48; 36 in ELF32 | 4 | flags |
 //!
-//! Source: User Guide for AMDGPU Backend; numbers as LLVM 22.1.8 prints them.
+//! | flags of | bits | meaning |
+//! |---|---|---|
+//! | AMD GPUs | 0 to 7 | processor, by the numbers of [`processors`] |
+//! | | 8 to 9, 10 to 11 | version 4 and up: XNACK, SRAMECC: 0 not supported, 1 any, 2 off, 3 on |
+//! | | 8, 9 | version 3: XNACK, SRAMECC are on |
+//! | NVIDIA GPUs, system 51 | 0 to 7; 11 | number of the SM architecture; suffix `a` |
+//! | system 65 | 8 to 15; 3 | number of the SM architecture; suffix `a` |
+//!
+//! `ptxas` of CUDA 13.5 sets no bit for the suffix. Sources: User Guide for AMDGPU Backend; numbers as LLVM 22.1.8 prints
+//! them; cubins of CUDA 12.9 and 13.5.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::bytes::slice;
@@ -23,13 +29,32 @@ use crate::io::piece::Piece;
 /// Code object version 3 as encoded in the header.
 const VERSION_3: u8 = 1;
 
-/// The target ID in the header of an ELF file for an AMD GPU.
+/// The operating systems of ELF files for NVIDIA GPUs.
+const CUDA_BEFORE_SM_100: u8 = 51;
+const CUDA: u8 = 65;
+
+/// The target ID in the header of an ELF file for a GPU.
 pub(crate) fn target_id(head: &[u8]) -> Option<String> {
-    if elf_machine(head)? != EM_AMDGPU {
-        return None;
-    }
     let at = if head.get(4) == Some(&2) { 48 } else { 36 };
     let flags = u32::from_le_bytes(*slice(head, at, 4)?.first_chunk()?);
+    match elf_machine(head)? {
+        EM_AMDGPU => amd_target_id(head, flags),
+        EM_CUDA => architecture(head, flags),
+        _ => None,
+    }
+}
+
+fn architecture(head: &[u8], flags: u32) -> Option<String> {
+    let [low, high, ..] = flags.to_le_bytes();
+    let (number, is_specific) = match *head.get(7)? {
+        CUDA_BEFORE_SM_100 => (low, flags & 0x800 != 0),
+        CUDA => (high, flags & 0x8 != 0),
+        _ => return None,
+    };
+    Some(format!("sm_{number}{}", if is_specific { "a" } else { "" }))
+}
+
+fn amd_target_id(head: &[u8], flags: u32) -> Option<String> {
     let [number, features, ..] = flags.to_le_bytes();
     let processor = processors::by_elf_number(number)?.name;
     let setting = |on_in_version_3: u8, shift: u32| match head.get(8) {
@@ -47,7 +72,7 @@ pub(crate) fn target_id(head: &[u8]) -> Option<String> {
 /// The triple and target ID of an ELF file for a GPU, as in a bundle entry ID.
 fn target(head: &[u8]) -> String {
     if elf_machine(head) == Some(EM_CUDA) {
-        return "nvptx64-nvidia-cuda--".to_owned();
+        return format!("nvptx64-nvidia-cuda--{}", target_id(head).unwrap_or_default());
     }
     let os = match head.get(7) {
         Some(65) => "amdpal",
@@ -68,7 +93,7 @@ impl Container for Bare {
     }
 
     fn read(&self, data: &[u8], total: u64, _base: u64) -> Result<Option<Contents>, Malformed> {
-        Ok(Some(Contents { entries: vec![Entry::at(target(data).as_bytes(), 0..total)], len: total }))
+        Ok(Some(Contents::new(vec![Entry::at(target(data).as_bytes(), 0..total)], total)))
     }
 
     fn plan<'a>(&self, _members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
@@ -102,6 +127,18 @@ mod tests {
             (4, 0xff, None),
         ] {
             assert_eq!(target_id(&elf(version, flags)).as_deref(), expected, "{flags:x}");
+        }
+        for (system, flags, expected) in [
+            (0x33, 0x32_0532, "sm_50"),
+            (0x33, 0x5a_055a, "sm_90"),
+            (0x33, 0x5a_0d5a, "sm_90a"),
+            (0x41, 0x0600_5004, "sm_80"),
+            (0x41, 0x0500_6402, "sm_100"),
+            (0x41, 0x0600_7802, "sm_120"),
+        ] {
+            let mut head = elf(0, flags);
+            (head[7], head[18]) = (system, 190);
+            assert_eq!(target(&head), format!("nvptx64-nvidia-cuda--{expected}"), "{flags:x}");
         }
         assert_eq!(target(&elf(4, 0x3f)), "amdgcn-amd-amdhsa--gfx90a");
         assert_eq!(target(&elf(4, 0x0f)), "r600-amd-amdhsa--cayman");

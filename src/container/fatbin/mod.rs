@@ -1,0 +1,322 @@
+//! Reads CUDA fatbins, and writes them smaller.
+//!
+//! A fatbin is a header and entries, each a header and a code object:
+//!
+//! | offset | width | meaning |
+//! |---|---|---|
+//! | 0 | 4 | magic 0xBA55ED50 |
+//! | 4 | 2 | version 1 |
+//! | 6 | 2 | length of this header, 16 |
+//! | 8 | 8 | length of all entries |
+//!
+//! An entry:
+//!
+//! | offset | width | meaning |
+//! |---|---|---|
+//! | 0 | 2 | kind: 1 PTX; 2 and 16 ELF (cubin); 8 intermediate code (LTO-IR); 256 several code objects compressed together |
+//! | 2 | 2 | 0x0101 |
+//! | 4 | 4 | length of this header with its strings |
+//! | 8 | 8 | length of the code object as stored, padded with zeros to 8 |
+//! | 16 | 4 | its exact length if it is compressed, otherwise 0 |
+//! | 20 | 4 | offset of two numbers of 4 bytes: offset and length of the options; 0 if there are none |
+//! | 24 | 2, 2 | minor, major version: of PTX, or of the ELF file |
+//! | 28 | 4 | number of the SM architecture, such as 90 |
+//! | 32 | 4, 4 | offset, length of the identifier (the source file); 0 if there is none |
+//! | 40 | 8 | flags: see [`Image::flags`] |
+//! | 56 | 8 | inflated length if it is compressed, otherwise 0 |
+//!
+//! Integers are little-endian; offsets count from the start of the entry. PTX ends in a zero byte, which is not part of
+//! the code object. A plain cubin ends where its ELF headers say.
+//!
+//! An entry of kind 256 has at offset 64 the number of its records and their length, of 4 bytes each, and then the
+//! records: headers of entries, with the offset of the code object in the inflated bytes at 4, and its length at 8. The
+//! number at 68 is the length of the records with the two numbers. These code objects are padded to 8 in the inflated
+//! bytes.
+//!
+//! Sources: `fatbinary`, `ptxas` and `cuobjdump` of CUDA 12.9 and 13.5, observed. NVIDIA does not document the format.
+//!
+//! Rejected: another version, an entry that does not end inside the fatbin, strings outside their header, a code object
+//! outside the inflated bytes, and everything that `container::packed` rejects.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+mod record;
+mod rewrite;
+#[cfg(test)]
+mod tests;
+mod wrapper;
+
+use std::num::NonZeroU64;
+use std::ops::Range;
+
+use super::limits::Room;
+use super::packed::{Codec, End};
+use super::stream::Compressed;
+use super::{Container, Contents, Entry, Limits, Member, Packed, Part};
+use crate::bytes::{Cursor, len_u64, slice};
+use crate::error::{Error, Malformed, Result};
+use crate::io::input::Slice;
+use crate::io::piece::Piece;
+use record::Record;
+pub(crate) use rewrite::{Packing, rewrite};
+pub(crate) use wrapper::faults as wrapper_faults;
+
+/// The first bytes of a fatbin.
+pub const MAGIC: [u8; 4] = [0x50, 0xed, 0x55, 0xba];
+
+/// The version of the format.
+pub const VERSION: u32 = 1;
+
+/// The length of the header of a fatbin, in bytes.
+const HEADER_LEN: u64 = 16;
+
+/// Headers and code objects are padded with zeros to a multiple of this length, in bytes.
+const PADDING: u64 = 8;
+
+/// The header may have attributes of the cubin, which is for sm_100 or later.
+const FLAG_ATTRIBUTES: u64 = 0x100_0000;
+/// The code object is for 64-bit addresses.
+const FLAG_64_BIT: u64 = 0x1;
+/// The code object is a zlib stream, an LZ4 block, a zstd frame.
+const FLAG_ZLIB: u64 = 0x1000;
+const FLAG_LZ4: u64 = 0x2000;
+const FLAG_ZSTD: u64 = 0x8000;
+/// The code object is obfuscated.
+const FLAG_OBFUSCATED: u64 = 0x1_0000;
+/// `cuobjdump` calls the code object compressed, but does not inflate it.
+const FLAG_UNKNOWN_METHOD: u64 = 0x4000;
+/// The code object is for one architecture, or for its family, as the suffixes `a` and `f` tell.
+const FLAG_ARCHITECTURE: u64 = 0x10_0000;
+const FLAG_FAMILY: u64 = 0x20_0000;
+
+/// The form of a code object in a fatbin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ImageKind {
+    /// PTX assembly, which the driver compiles for any later GPU.
+    Ptx,
+    /// An ELF file for one SM architecture.
+    Cubin,
+    /// Intermediate code for optimisation when linking.
+    LtoIr,
+    /// A form of this number, which is not known.
+    Other(u16),
+}
+
+/// Additional data of a code object in a fatbin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Image {
+    /// The form of the code object.
+    pub kind: ImageKind,
+    /// The number of the SM architecture, such as 90.
+    pub sm: u32,
+    /// Flags, as far as they are known:
+    ///
+    /// | bit | meaning |
+    /// |---|---|
+    /// | 0x1 | 64-bit addresses |
+    /// | 0x2 | debugging information |
+    /// | 0x10, 0x20, 0x40 | host Linux, macOS, Windows |
+    /// | 0x1000, 0x2000, 0x8000 | zlib, LZ4, zstd |
+    /// | 0x10000 | obfuscated |
+    /// | 0x100000, 0x200000 | architecture-specific (suffix `a`), family-specific (suffix `f`) |
+    /// | 0x1000000 | a cubin for sm_100 or later |
+    pub flags: u64,
+    /// The identifier, which is the name of the source file; empty if there is none.
+    pub source: Vec<u8>,
+    /// The compression, if the code object is compressed.
+    pub codec: Option<Codec>,
+}
+
+impl Image {
+    /// The architecture as `nvcc` spells it: `sm_90a`, `compute_90` for PTX, `lto_90` for intermediate code. For a form
+    /// that is not known, its number replaces `sm`: `kind32_90`.
+    pub fn architecture(&self) -> String {
+        let prefix = match self.kind {
+            ImageKind::Ptx => "compute".to_owned(),
+            ImageKind::Cubin => "sm".to_owned(),
+            ImageKind::LtoIr => "lto".to_owned(),
+            ImageKind::Other(number) => format!("kind{number}"),
+        };
+        let suffix = match (self.flags & FLAG_ARCHITECTURE, self.flags & FLAG_FAMILY) {
+            (0, 0) => "",
+            (0, _) => "f",
+            _ => "a",
+        };
+        format!("{prefix}_{}{suffix}", self.sm)
+    }
+
+    fn entry_id(&self) -> Vec<u8> {
+        let arch = if self.flags & FLAG_64_BIT == 0 { "nvptx" } else { "nvptx64" };
+        format!("cuda-{arch}-nvidia-cuda--{}", self.architecture()).into_bytes()
+    }
+}
+
+/// The fatbin format.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fatbin;
+
+impl Container for Fatbin {
+    fn repeats(&self) -> bool {
+        true
+    }
+
+    fn alignment(&self) -> NonZeroU64 {
+        NonZeroU64::new(PADDING).unwrap_or(NonZeroU64::MIN)
+    }
+
+    fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
+        if !data.starts_with(&MAGIC) {
+            return Ok(None);
+        }
+        let entries_range = entries_range(data, base)?;
+        let end = entries_range.end.min(total);
+        let mut reader = Reader { data, entries: Vec::new(), faults: Vec::new(), room: Room::new() };
+        for record in Record::all(data, base, entries_range.start..end) {
+            let read = record.and_then(|record| reader.entry_or_entries(&record));
+            reader.faults.extend(read.err());
+        }
+        if end < entries_range.end && reader.faults.is_empty() {
+            let (offset, needed) = (base.saturating_add(HEADER_LEN), entries_range.end.saturating_sub(HEADER_LEN));
+            let what = "the entries of the fatbin".to_owned();
+            reader.faults.push(Malformed::Truncated { what, offset, needed, end: base.saturating_add(total) });
+        }
+        Ok(Some(Contents { entries: reader.entries, len: end, faults: reader.faults }))
+    }
+
+    /// None: only single code objects are compressed.
+    fn compressed<'a>(&self, _data: Slice<'a>, _limits: Limits) -> Result<Option<Compressed<'a>>> {
+        Ok(None)
+    }
+
+    fn plan<'a>(&self, _members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
+        Err(Error::Usage("fatbins are not made from bundle entry IDs"))
+    }
+}
+
+/// The range of the entries of a fatbin, counted from its start. It may end after the data.
+fn entries_range(data: &[u8], base: u64) -> Result<Range<u64>, Malformed> {
+    let mut cursor = Cursor::new(data, base);
+    cursor.take(len_u64(&MAGIC), || "the magic of the fatbin".to_owned())?;
+    let offset = cursor.offset();
+    let version = cursor.u16(|| "the version of the fatbin".to_owned())?;
+    if u32::from(version) != VERSION {
+        let (what, found, expected) = ("fatbin version", version.into(), "1");
+        return Err(Malformed::Value { what, found, offset, expected });
+    }
+    let offset = cursor.offset();
+    let header_len = u64::from(cursor.u16(|| "the header length of the fatbin".to_owned())?);
+    if header_len < HEADER_LEN {
+        let (what, found, expected) = ("fatbin header length", header_len, "16 or more");
+        return Err(Malformed::Value { what, found, offset, expected });
+    }
+    let offset = cursor.offset();
+    let len = cursor.u64(|| "the length of the fatbin".to_owned())?;
+    let end = header_len.checked_add(len).ok_or(Malformed::Value {
+        what: "fatbin length",
+        found: len,
+        offset,
+        expected: "less than 2^64 bytes with the header",
+    })?;
+    Ok(header_len..end)
+}
+
+/// The state of reading the entries of a fatbin.
+struct Reader<'a> {
+    data: &'a [u8],
+    entries: Vec<Entry>,
+    faults: Vec<Malformed>,
+    room: Room,
+}
+
+impl Reader<'_> {
+    fn entry_or_entries(&mut self, record: &Record<'_>) -> Result<(), Malformed> {
+        match record.parts()? {
+            None => self.entry(record),
+            Some(parts) => self.concatenated(record, &parts),
+        }
+    }
+
+    fn entry(&mut self, record: &Record<'_>) -> Result<(), Malformed> {
+        let image = record.image()?;
+        let part = match (record.stored()?, image.codec) {
+            (stored, Some(codec)) => {
+                // Nothing may be recorded of what is not known.
+                let is_unknown = codec == Codec::Unknown && record.inflated == 0;
+                let inflated = if is_unknown { record.stored_len } else { record.inflated };
+                let (end, len) = match image.kind {
+                    ImageKind::Ptx => (End::BeforeZero, inflated.saturating_sub(1)),
+                    _ => (End::Exact, inflated),
+                };
+                Part::Packed(Packed { stored, codec, inflated, range: 0..len, end })
+            }
+            (stored, None) => self.plain(image.kind, stored.start, stored.end.saturating_sub(stored.start)),
+        };
+        self.push(record, image, part)
+    }
+
+    /// Reads an entry of several code objects that are compressed together.
+    fn concatenated(&mut self, record: &Record<'_>, parts: &[Record<'_>]) -> Result<(), Malformed> {
+        let (stored, codec) = (record.stored()?, record.codec());
+        let inflated = if codec.is_some() { record.inflated } else { stored.end.saturating_sub(stored.start) };
+        for part in parts {
+            let (start, needed) = (part.offset_in_whole(), part.stored_len);
+            let range = start..start.checked_add(needed).filter(|&end| end <= inflated).ok_or_else(|| {
+                let what = "a code object that is compressed with others".to_owned();
+                Malformed::Truncated { what, offset: start, needed, end: inflated }
+            })?;
+            let image = Image { codec, ..part.image()? };
+            let content = match codec {
+                Some(codec) => Part::Packed(Packed {
+                    stored: stored.clone(),
+                    codec,
+                    inflated,
+                    range,
+                    end: End::Padded(image.kind),
+                }),
+                None => self.plain(image.kind, stored.start.saturating_add(start), needed),
+            };
+            self.push(part, image, content)?;
+        }
+        Ok(())
+    }
+
+    /// A plain code object that is padded to `padded_len` bytes.
+    fn plain(&self, kind: ImageKind, start: u64, padded_len: u64) -> Part {
+        let len = plain_len(kind, slice(self.data, start, padded_len).unwrap_or_default());
+        Part::Range(start..start.saturating_add(len))
+    }
+
+    fn push(&mut self, record: &Record<'_>, image: Image, part: Part) -> Result<(), Malformed> {
+        let id = image.entry_id();
+        self.room.take(&id, record.offset())?;
+        self.entries.push(Entry { id, parts: vec![part], image: None, cuda: Some(Box::new(image)) });
+        Ok(())
+    }
+}
+
+/// The length of a plain code object that is padded with zeros to 8, in bytes.
+pub(super) fn plain_len(kind: ImageKind, padded: &[u8]) -> u64 {
+    let len = len_u64(padded);
+    let zeros = padded.iter().rev().take(8).take_while(|&&byte| byte == 0).count();
+    let least = len.saturating_sub(u64::try_from(zeros).unwrap_or_default());
+    match kind {
+        ImageKind::Ptx => least,
+        ImageKind::Cubin => elf_len(padded).filter(|end| (least..=len).contains(end)).unwrap_or(len),
+        ImageKind::LtoIr | ImageKind::Other(_) => len,
+    }
+}
+
+/// The end of the tables of a 64-bit ELF file, of which one comes last in a cubin.
+fn elf_len(data: &[u8]) -> Option<u64> {
+    let mut cursor = Cursor::new(data.strip_prefix(b"\x7fELF\x02\x01")?, 0);
+    let skip = |cursor: &mut Cursor<'_>, count| cursor.take(count, String::new).ok().map(drop);
+    skip(&mut cursor, 26)?;
+    let (segments, sections) = (cursor.u64(String::new).ok()?, cursor.u64(String::new).ok()?);
+    skip(&mut cursor, 6)?;
+    let mut end = |start: u64| {
+        let (size, count) = (cursor.u16(String::new).ok()?, cursor.u16(String::new).ok()?);
+        start.checked_add(u64::from(size).checked_mul(count.into())?)
+    };
+    Some(end(segments)?.max(end(sections)?))
+}

@@ -1,0 +1,235 @@
+//! The header of an entry in a fatbin, and of a code object that is compressed with others.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::ops::Range;
+
+use super::{FLAG_LZ4, FLAG_OBFUSCATED, FLAG_UNKNOWN_METHOD, FLAG_ZLIB, FLAG_ZSTD, Image, ImageKind, PADDING};
+use crate::bytes::{Cursor, len_u64, slice};
+use crate::container::packed::Codec;
+use crate::error::Malformed;
+
+/// The length of a header without strings, in bytes.
+pub(super) const FIXED_LEN: u64 = 64;
+
+/// The offset of the records of code objects that are compressed together: after their number and length.
+pub(super) const RECORDS_AT: u64 = 72;
+
+/// Kinds of entries. Cubins of kind 16 are for a later GPU to finish.
+const PTX: u16 = 1;
+const CUBINS: [u16; 2] = [2, 16];
+const LTO_IR: u16 = 8;
+const CONCATENATED: u16 = 256;
+
+/// A header.
+#[derive(Clone, Debug)]
+pub(super) struct Record<'a> {
+    /// The header with its strings.
+    pub(super) header: &'a [u8],
+    /// The offset of the header in the file.
+    base: u64,
+    kind: u16,
+    /// The recorded length of the header or, compressed with others, the offset of the code object among them.
+    at_4: u32,
+    /// The length of the code object as stored, with padding.
+    pub(super) stored_len: u64,
+    /// The exact length of the code object as stored, if it is compressed.
+    exact_len: u32,
+    options: u32,
+    sm: u32,
+    identifier: (u32, u32),
+    pub(super) flags: u64,
+    /// The inflated length, if the code object is compressed.
+    pub(super) inflated: u64,
+    /// The range of the code object as stored, with padding, from the start of the fatbin.
+    pub(super) payload: Range<u64>,
+}
+
+impl<'a> Record<'a> {
+    /// The entry at `position` of a fatbin, whose entries end at `end`. `base` is the offset of the fatbin in the file.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it does not end there.
+    fn read(data: &'a [u8], base: u64, position: u64, end: u64) -> Result<Self, Malformed> {
+        let offset = base.saturating_add(position);
+        let rest = slice(data, position, end.saturating_sub(position)).unwrap_or_default();
+        let mut record = Self::fixed(rest, offset)?;
+        let header_len = u64::from(record.at_4);
+        if header_len < FIXED_LEN {
+            let (what, expected) = ("header length of a fatbin entry", "64 or more");
+            return Err(Malformed::Value { what, found: header_len, offset: offset.saturating_add(4), expected });
+        }
+        let truncated = |what: &str, start: u64, needed| Malformed::Truncated {
+            what: what.to_owned(),
+            offset: base.saturating_add(start),
+            needed,
+            end: base.saturating_add(end),
+        };
+        let header = slice(rest, 0, header_len);
+        record.header = header.ok_or_else(|| truncated("the header of a fatbin entry", position, header_len))?;
+        let start = position.saturating_add(header_len);
+        let payload_end = start.checked_add(record.stored_len).filter(|&payload_end| payload_end <= end);
+        record.payload = start
+            ..payload_end.ok_or_else(|| truncated("the code object of a fatbin entry", start, record.stored_len))?;
+        Ok(record)
+    }
+
+    /// The entries in a range of a fatbin, up to the first that does not end in it.
+    pub(super) fn all(
+        data: &'a [u8],
+        base: u64,
+        range: Range<u64>,
+    ) -> impl Iterator<Item = Result<Self, Malformed>> + use<'a> {
+        let mut position = range.start;
+        std::iter::from_fn(move || {
+            let record = (position < range.end).then(|| Self::read(data, base, position, range.end))?;
+            position = record.as_ref().map_or(range.end, |record| record.payload.end);
+            Some(record)
+        })
+    }
+
+    fn fixed(data: &'a [u8], offset: u64) -> Result<Self, Malformed> {
+        let what = || "the header of a fatbin entry".to_owned();
+        let header = Cursor::new(data, offset).take(FIXED_LEN, what)?;
+        let mut cursor = Cursor::new(header, offset);
+        let kind = cursor.u16(what)?;
+        cursor.take(2, what)?;
+        let (at_4, stored_len, exact_len, options) =
+            (cursor.u32(what)?, cursor.u64(what)?, cursor.u32(what)?, cursor.u32(what)?);
+        cursor.take(4, what)?;
+        let (sm, identifier, flags) = (cursor.u32(what)?, (cursor.u32(what)?, cursor.u32(what)?), cursor.u64(what)?);
+        cursor.take(8, what)?;
+        let inflated = cursor.u64(what)?;
+        let (base, payload) = (offset, 0..0);
+        Ok(Self { header, base, kind, at_4, stored_len, exact_len, options, sm, identifier, flags, inflated, payload })
+    }
+
+    /// The offset of the header in the file.
+    pub(super) fn offset(&self) -> u64 {
+        self.base
+    }
+
+    /// The offset of a code object among those that it is compressed with.
+    pub(super) fn offset_in_whole(&self) -> u64 {
+        self.at_4.into()
+    }
+
+    /// The range of the entry, from the start of the fatbin.
+    pub(super) fn range(&self) -> Range<u64> {
+        self.payload.start.saturating_sub(len_u64(self.header))..self.payload.end
+    }
+
+    pub(super) fn is_ptx(&self) -> bool {
+        self.kind == PTX
+    }
+
+    pub(super) fn has_options(&self) -> bool {
+        self.options > 0
+    }
+
+    /// The records of the code objects that are compressed together; none if it is one code object.
+    ///
+    /// # Errors
+    /// [`Malformed`] if they are not the recorded number of records, or do not fill the header.
+    pub(super) fn parts(&self) -> Result<Option<Vec<Self>>, Malformed> {
+        if self.kind != CONCATENATED {
+            return Ok(None);
+        }
+        let what = || "the number of code objects compressed together".to_owned();
+        let offset = self.base.saturating_add(FIXED_LEN);
+        let numbers = self.header.get(usize::try_from(FIXED_LEN).unwrap_or_default()..).unwrap_or_default();
+        let count = Cursor::new(numbers, offset).u32(what)?;
+        let (header_len, mut position) = (len_u64(self.header), RECORDS_AT);
+        let mut parts = Vec::new();
+        while position < header_len {
+            let rest = slice(self.header, position, header_len.saturating_sub(position)).unwrap_or_default();
+            let mut part = Self::fixed(rest, self.base.saturating_add(position))?;
+            part.header = rest;
+            let len = part.len_with_strings()?;
+            part.header = slice(rest, 0, len).ok_or_else(|| part.outside("the strings", 0, len))?;
+            parts.push(part);
+            position = position.saturating_add(len);
+        }
+        if u32::try_from(parts.len()) == Ok(count) {
+            return Ok(Some(parts));
+        }
+        let (what, found) = ("number of code objects compressed together", count.into());
+        Err(Malformed::Value { what, found, offset, expected: "the number of their records" })
+    }
+
+    /// The additional data of the code object.
+    ///
+    /// # Errors
+    /// [`Malformed::Truncated`] if the identifier is outside the header.
+    pub(super) fn image(&self) -> Result<Image, Malformed> {
+        let kind = match self.kind {
+            PTX => ImageKind::Ptx,
+            LTO_IR => ImageKind::LtoIr,
+            kind if CUBINS.contains(&kind) => ImageKind::Cubin,
+            other => ImageKind::Other(other),
+        };
+        let (start, len) = self.identifier;
+        let source = slice(self.header, start.into(), len.into());
+        let source = source.filter(|_| start > 0 || len == 0);
+        let source = source.ok_or_else(|| self.outside("the identifier", start.into(), len.into()))?.to_vec();
+        Ok(Image { kind, sm: self.sm, flags: self.flags, source, codec: self.codec() })
+    }
+
+    /// The compression of the code object.
+    pub(super) fn codec(&self) -> Option<Codec> {
+        // With several flags, the runtime takes the first of these.
+        let known = [
+            (FLAG_OBFUSCATED, Codec::Unknown),
+            (FLAG_ZLIB, Codec::Zlib),
+            (FLAG_LZ4, Codec::Lz4),
+            (FLAG_ZSTD, Codec::Zstd),
+            (FLAG_UNKNOWN_METHOD, Codec::Unknown),
+        ];
+        known.into_iter().find(|(flag, _)| self.flags & flag != 0).map(|(_, codec)| codec)
+    }
+
+    /// The range of the code object as stored: without padding if it is compressed.
+    ///
+    /// # Errors
+    /// [`Malformed::Value`] for a length that exceeds the padded one.
+    pub(super) fn stored(&self) -> Result<Range<u64>, Malformed> {
+        let Range { start, end } = self.payload;
+        let len = u64::from(self.exact_len);
+        match self.codec() {
+            None => return Ok(start..end),
+            Some(Codec::Unknown) if len == 0 => return Ok(start..end),
+            Some(_) => {}
+        }
+        if len == 0 || len > self.stored_len {
+            let (what, offset) = ("length of a compressed code object", self.base.saturating_add(16));
+            let expected = "at least 1 and no more than its length with padding";
+            return Err(Malformed::Value { what, found: len, offset, expected });
+        }
+        Ok(start..start.saturating_add(len))
+    }
+
+    /// The length of the header with its strings, which are each padded to 8.
+    fn len_with_strings(&self) -> Result<u64, Malformed> {
+        let padded_end = |start: u32, len: u32| {
+            u64::from(start).saturating_add(len.into()).saturating_add(1).next_multiple_of(PADDING)
+        };
+        let (start, len) = self.identifier;
+        let mut end = if start == 0 { FIXED_LEN } else { padded_end(start, len).max(FIXED_LEN) };
+        if self.options > 0 {
+            let pair = slice(self.header, self.options.into(), 8);
+            let pair = pair.ok_or_else(|| self.outside("the place of the options", self.options.into(), 8))?;
+            let mut cursor = Cursor::new(pair, self.base);
+            let what = || "the place of the options".to_owned();
+            end = end.max(padded_end(cursor.u32(what)?, cursor.u32(what)?));
+        }
+        Ok(end)
+    }
+
+    fn outside(&self, what: &str, start: u64, needed: u64) -> Malformed {
+        Malformed::Truncated {
+            what: format!("{what} of a fatbin entry"),
+            offset: self.base.saturating_add(start),
+            needed,
+            end: self.base.saturating_add(len_u64(self.header)),
+        }
+    }
+}

@@ -1,0 +1,270 @@
+use super::*;
+use crate::container::sequence::{Bundles, Inflate};
+use crate::io::piece::write_to;
+
+/// An entry to write.
+#[derive(Clone)]
+struct Code {
+    kind: u16,
+    sm: u32,
+    flags: u64,
+    source: &'static str,
+    content: Vec<u8>,
+}
+
+fn code(kind: u16, sm: u32, flags: u64, content: &[u8]) -> Code {
+    Code { kind, sm, flags: flags | FLAG_64_BIT, source: "", content: content.to_vec() }
+}
+
+/// A small ELF file for an SM architecture, which ends at an odd offset.
+fn cubin(sm: u8, fill: usize) -> Vec<u8> {
+    let mut elf = b"\x7fELF\x02\x01\x01\x41\x08".to_vec();
+    elf.resize(64, 0);
+    (elf[18], elf[49]) = (190, sm);
+    (elf[52], elf[54], elf[58]) = (64, 56, 64);
+    elf.extend(vec![sm; fill]);
+    // One program header, at the end.
+    let end = u64::try_from(elf.len()).unwrap();
+    elf[32..40].copy_from_slice(&end.to_le_bytes());
+    elf[56] = 1;
+    elf.extend([0; 56]);
+    elf
+}
+
+fn zstd(data: &[u8]) -> Vec<u8> {
+    Codec::Zstd.compress(data, 3, "x".as_ref()).unwrap()
+}
+
+fn padded(mut data: Vec<u8>) -> Vec<u8> {
+    data.resize(data.len().next_multiple_of(8), 0);
+    data
+}
+
+/// A header of an entry or record with the field at offset 4, the stored and exact lengths, and the inflated length.
+fn header(code: &Code, at_4: Option<u32>, stored: usize, exact: usize, inflated: usize) -> Vec<u8> {
+    let source = if code.source.is_empty() { vec![] } else { padded([code.source.as_bytes(), b"\0"].concat()) };
+    let mut header = Vec::new();
+    header.extend(code.kind.to_le_bytes());
+    header.extend([1, 1]);
+    header.extend(at_4.unwrap_or(64 + u32::try_from(source.len()).unwrap()).to_le_bytes());
+    header.extend(u64::try_from(stored).unwrap().to_le_bytes());
+    header.extend(u32::try_from(exact).unwrap().to_le_bytes());
+    header.extend([0; 8]);
+    header.extend(code.sm.to_le_bytes());
+    header.extend(if source.is_empty() { [0; 4] } else { 64_u32.to_le_bytes() });
+    header.extend(u32::try_from(code.source.len()).unwrap().to_le_bytes());
+    header.extend(code.flags.to_le_bytes());
+    header.extend([0; 8]);
+    header.extend(u64::try_from(inflated).unwrap().to_le_bytes());
+    [header, source].concat()
+}
+
+fn entry(code: &Code) -> Vec<u8> {
+    let stored = match code.flags & (FLAG_ZLIB | FLAG_LZ4 | FLAG_ZSTD) {
+        0 => {
+            return [header(code, None, code.content.len().next_multiple_of(8), 0, 0), padded(code.content.clone())]
+                .concat();
+        }
+        FLAG_LZ4 => Codec::Lz4.compress(&code.content, 0, "x".as_ref()).unwrap(),
+        FLAG_ZSTD => zstd(&code.content),
+        _ => {
+            let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+            std::io::Write::write_all(&mut encoder, &code.content).unwrap();
+            encoder.finish().unwrap()
+        }
+    };
+    let (exact, inflated) = (stored.len(), code.content.len());
+    let stored = padded(stored);
+    [header(code, None, stored.len(), exact, inflated), stored].concat()
+}
+
+/// An entry with code objects that are compressed together.
+fn concatenated(parts: &[Code]) -> Vec<u8> {
+    let (mut whole, mut records) = (Vec::new(), Vec::new());
+    for part in parts {
+        let content = padded(part.content.clone());
+        records.extend(header(part, Some(u32::try_from(whole.len()).unwrap()), content.len(), 0, 0));
+        whole.extend(content);
+    }
+    let packed = zstd(&whole);
+    let (exact, outer) = (packed.len(), code(256, 0, FLAG_ZSTD, &[]));
+    let packed = padded(packed);
+    let header_len = u32::try_from(72 + records.len()).unwrap();
+    let mut entry = header(&outer, Some(header_len), packed.len(), exact, whole.len());
+    entry.extend(u32::try_from(parts.len()).unwrap().to_le_bytes());
+    entry.extend((header_len - 64).to_le_bytes());
+    [entry, records, packed].concat()
+}
+
+fn fatbin(entries: &[Vec<u8>]) -> Vec<u8> {
+    let entries = entries.concat();
+    [&MAGIC[..], &[1, 0, 16, 0], &u64::try_from(entries.len()).unwrap().to_le_bytes(), &entries].concat()
+}
+
+const PTX: &[u8] = b".version 8.7\n.target sm_90\n.address_size 64\n\0";
+
+/// Each kind of entry.
+fn sample() -> Vec<u8> {
+    let large = |sm| Code { source: "a.cu", ..code(2, sm, 0, &cubin(u8::try_from(sm).unwrap(), 901)) };
+    fatbin(&[
+        entry(&code(1, 90, 0, PTX)),
+        entry(&code(1, 90, FLAG_ARCHITECTURE | FLAG_ZSTD, PTX)),
+        entry(&Code { source: "dir/b.cu", ..code(2, 80, 0, &cubin(80, 5)) }),
+        entry(&code(2, 100, FLAG_FAMILY | FLAG_LZ4, &cubin(100, 700))),
+        entry(&code(16, 120, FLAG_ZLIB, &cubin(120, 3))),
+        concatenated(&[large(75), large(86), large(89)]),
+        entry(&code(8, 90, 0, b"\xedCN\x7flto ir")),
+        concatenated(&[code(1, 86, 0, PTX), code(1, 120, FLAG_FAMILY, PTX)]),
+        entry(&code(32, 90, 0, b"of no known kind")),
+    ])
+}
+
+/// The ID, the source and the content of each code object, and the errors.
+fn read(data: &[u8]) -> (Vec<(String, String, Vec<u8>)>, Vec<String>) {
+    let (mut found, mut errors) = (Vec::new(), Vec::new());
+    for bundle in Bundles::new(data, &Fatbin, Inflate::Headers) {
+        match bundle {
+            Err(error) => errors.push(error.to_string()),
+            Ok(bundle) => {
+                for (index, entry) in bundle.entries.iter().enumerate() {
+                    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                    match bundle.bytes(index) {
+                        Ok(bytes) => {
+                            assert!(entry.size() - len_u64(&bytes) < 8);
+                            let source = text(&entry.cuda.as_ref().unwrap().source);
+                            found.push((text(&entry.id), source, bytes.into_owned()));
+                        }
+                        Err(error) => errors.push(error.to_string()),
+                    }
+                }
+            }
+        }
+    }
+    (found, errors)
+}
+
+fn rewritten(data: &[u8], keeps: impl Fn(usize) -> bool, packing: Packing) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_to(&rewrite(data.into(), keeps, packing).unwrap(), &mut out).unwrap();
+    out
+}
+
+const SMALLEST: Packing = Packing::Smallest { codec: None, level: 3 };
+
+#[test]
+fn every_form_is_read() {
+    let (found, errors) = read(&[sample(), vec![0; 24], sample()].concat());
+    assert_eq!(errors, [""; 0]);
+    let ids: Vec<_> = found.iter().map(|(id, source, _)| format!("{id} {source}")).collect();
+    let names = [
+        "compute_90 ",
+        "compute_90a ",
+        "sm_80 dir/b.cu",
+        "sm_100f ",
+        "sm_120 ",
+        "sm_75 a.cu",
+        "sm_86 a.cu",
+        "sm_89 a.cu",
+        "lto_90 ",
+        "compute_86 ",
+        "compute_120f ",
+        "kind32_90 ",
+    ];
+    let expected: Vec<_> = names.iter().map(|name| format!("cuda-nvptx64-nvidia-cuda--{name}")).collect();
+    assert_eq!(ids, [&expected[..], &expected].concat());
+    let without_zero = &PTX[..PTX.len() - 1];
+    assert!(found[0].2 == without_zero && found[1].2 == without_zero);
+    assert!(found[2].2 == cubin(80, 5) && found[3].2 == cubin(100, 700) && found[4].2 == cubin(120, 3));
+    assert!(found[6].2 == cubin(86, 901));
+}
+
+#[test]
+fn what_is_rewritten_holds_the_same_code() {
+    let data = sample();
+    let (all, _) = read(&data);
+    let packings = [
+        SMALLEST,
+        Packing::Smallest { codec: Some(Codec::Lz4), level: 3 },
+        Packing::Smallest { codec: Some(Codec::Zstd), level: 19 },
+        Packing::Plain,
+    ];
+    for packing in packings {
+        for kept in (0_u32..4096).step_by(7) {
+            let keeps = |index: usize| kept & (1 << index) != 0;
+            let out = rewritten(&data, keeps, packing);
+            let (found, errors) = read(&out);
+            assert_eq!(errors, [""; 0], "{packing:?} {kept:b}");
+            let expected: Vec<_> =
+                all.iter().enumerate().filter(|(index, _)| keeps(*index)).map(|(_, code)| code.clone()).collect();
+            assert!(found == expected, "{packing:?} {kept:b}");
+            assert!(packing == Packing::Plain || out.len() <= data.len(), "{packing:?} {kept:b}");
+        }
+    }
+}
+
+#[test]
+fn a_plain_fatbin_is_restored() {
+    let entries =
+        [code(1, 90, 0, PTX), code(2, 80, 0, &cubin(80, 2000)), code(2, 90, FLAG_ARCHITECTURE, &cubin(90, 11))];
+    let plain = fatbin(&entries.each_ref().map(entry));
+    // The PTX gets no smaller.
+    for codec in [Codec::Lz4, Codec::Zstd] {
+        let packed = rewritten(&plain, |_| true, Packing::Smallest { codec: Some(codec), level: 3 });
+        assert!(packed.len() < plain.len(), "{codec:?}");
+        assert!(rewritten(&packed, |_| true, Packing::Plain) == plain, "{codec:?}");
+    }
+}
+
+#[test]
+fn a_fault_leaves_the_rest_readable() {
+    let good = entry(&code(2, 80, 0, &cubin(80, 5)));
+    let unknown = entry(&code(2, 90, 0x4000, b"of no known method"));
+    let mut source = entry(&Code { source: "a.cu", ..code(2, 90, 0, &cubin(90, 5)) });
+    source[36] = 200;
+    let mut longer = good.clone();
+    longer[8] = 0xff;
+    for (broken, error) in [
+        (&unknown, "its compression is not known"),
+        (&source, "the identifier of a fatbin entry needs 200 bytes"),
+        (&longer, "the code object of a fatbin entry needs 255 bytes"),
+    ] {
+        let (found, errors) = read(&[fatbin(&[good.clone(), broken.clone()]), fatbin(&[good.clone()])].concat());
+        assert_eq!((found.len(), errors.len()), (2, 1), "{errors:?}");
+        assert!(errors[0].contains(error), "{errors:?}");
+        if broken == &source {
+            assert_eq!(read(&fatbin(&[broken.clone(), good.clone()])).0.len(), 1, "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_fatbin_that_ends_early_gives_what_is_complete() {
+    let data = sample();
+    let (all, _) = read(&data);
+    for len in 0..data.len() {
+        let (found, errors) = read(&data[..len]);
+        assert!(found.len() < all.len() && found == all[..found.len()], "{len}");
+        assert_eq!(errors.len(), usize::from(len >= MAGIC.len()), "{len}: {errors:?}");
+    }
+}
+
+#[test]
+fn damage_is_an_error_or_changes_what_is_read() {
+    let data = sample();
+    let (all, _) = read(&data);
+    for at in MAGIC.len()..data.len() {
+        for change in [0xff, 0x01, 0x80] {
+            let mut changed = data.clone();
+            changed[at] ^= change;
+            let (found, errors) = read(&changed);
+            assert!(found.len() <= all.len(), "{at}");
+            assert!(errors.len() <= all.len(), "{at}: {errors:?}");
+            // Nothing reads versions, padding and unknown flags.
+            if !errors.is_empty() || found == all {
+                continue;
+            }
+            let same = found.iter().filter(|code| all.contains(code)).count();
+            assert!(same + 3 >= all.len(), "{at}: {same}");
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Code objects that a container compresses one by one, or several together, as CUDA fatbins do.
+//!
+//! zlib is one stream, zstd one frame, and LZ4 one block without a frame, whose sizes only the container records.
+//!
+//! Rejected: data its decoder refuses, that inflates to more or fewer bytes than recorded, or that is
+//! followed by other bytes; a method that was left out when the library was built.
+#![cfg_attr(
+    not(all(feature = "lz4", feature = "zlib", feature = "zstd")),
+    allow(
+        dead_code,
+        unreachable_code,
+        unused_imports,
+        unused_variables,
+        reason = "a method that is left out uses nothing"
+    )
+)]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::io::{self, BufRead, Read};
+use std::ops::Range;
+use std::path::Path;
+use std::rc::Rc;
+
+#[cfg(feature = "zlib")]
+use flate2::read::ZlibDecoder;
+
+use super::fatbin::{ImageKind, plain_len};
+use super::stream::{Method, window_log_believed};
+use crate::bytes::len_u64;
+use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
+use crate::io::input::{Input, Slice};
+
+/// The largest factor by which an LZ4 block can inflate: each byte of a length stands for 255 bytes.
+const LZ4_RATIO_MAX: u64 = 255;
+
+/// The level of high compression, from 1 to 12. Higher ones take three times as long for 1 % less.
+const LZ4_LEVEL: i32 = 9;
+
+/// The compression of single code objects in a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Codec {
+    /// One zlib stream.
+    Zlib,
+    /// One LZ4 block.
+    Lz4,
+    /// One zstd frame.
+    Zstd,
+    /// Another method, or none that can be undone: some code is stored obfuscated.
+    Unknown,
+}
+
+impl Codec {
+    /// The name of the method.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Zlib => "zlib",
+            Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Compresses some bytes. LZ4 has one level; that of zstd is clamped to [`Method::levels`].
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for other methods, and for one that was left out when the library was
+    /// built; [`Error::Io`] with the path `name` if the encoder fails.
+    pub(super) fn compress(self, data: &[u8], level: i32, name: &Path) -> Result<Vec<u8>> {
+        match self {
+            Self::Zlib | Self::Unknown => Err(Error::Usage("code objects are compressed one by one with LZ4 or zstd")),
+            #[cfg(feature = "lz4")]
+            Self::Lz4 => {
+                let mode = lz4::block::CompressionMode::HIGHCOMPRESSION(LZ4_LEVEL);
+                lz4::block::compress(data, Some(mode), false).with_path(name)
+            }
+            #[cfg(feature = "zstd")]
+            Self::Zstd => {
+                let levels = Method::Zstd.levels();
+                zstd::bulk::compress(data, level.clamp(*levels.start(), *levels.end())).with_path(name)
+            }
+            #[cfg(not(all(feature = "lz4", feature = "zstd")))]
+            codec => Err(Error::Usage(codec.left_out())),
+        }
+    }
+
+    /// Why it cannot be used.
+    const fn left_out(self) -> &'static str {
+        match self {
+            Self::Zlib => Method::Zlib.left_out(),
+            Self::Lz4 => "LZ4 is missing: this program was built without the feature 'lz4' of offload_bundle",
+            Self::Zstd => Method::Zstd.left_out(),
+            Self::Unknown => "its compression is not known",
+        }
+    }
+}
+
+/// A code object, or several, that its container stores compressed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Packed {
+    /// The range of the compressed bytes, counted from the start of the bundle.
+    pub stored: Range<u64>,
+    /// The method.
+    pub codec: Codec,
+    /// The recorded size of all inflated bytes.
+    pub inflated: u64,
+    /// The range of the code object in the inflated bytes. If it is padded there, its exact end is known only when it is
+    /// inflated.
+    pub range: Range<u64>,
+    pub(super) end: End,
+}
+
+/// How the end of a code object is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It is recorded.
+    Exact,
+    /// It is recorded, and a zero byte follows.
+    BeforeZero,
+    /// The code object, of this kind, is padded to 8.
+    Padded(ImageKind),
+}
+
+impl Packed {
+    /// The size of the code object in bytes.
+    pub fn len(&self) -> u64 {
+        self.range.end.saturating_sub(self.range.start)
+    }
+
+    /// Whether the code object is empty.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The stored size in bytes. Of code objects that are compressed together, each has a share by its size.
+    pub fn stored_len(&self) -> u64 {
+        let stored = self.stored.end.saturating_sub(self.stored.start);
+        let share = u128::from(stored).saturating_mul(self.len().into()).checked_div(self.inflated.into());
+        u64::try_from(share.unwrap_or_default()).unwrap_or(stored)
+    }
+
+    /// The code object, if `bundle` holds it and it can be inflated.
+    pub(super) fn content(&self, bundle: &[u8]) -> Option<Vec<u8>> {
+        let inflated = self.inflate(bundle.into()).ok()?;
+        Some(self.slice_of(&inflated).ok()?.bytes().to_vec())
+    }
+
+    /// The code object in the inflated bytes.
+    pub(super) fn slice_of<'i>(&self, inflated: &'i Input) -> Result<Slice<'i>> {
+        let slice = inflated.slice(self.range.start, self.len());
+        let slice = slice.ok_or(Error::Internal("a code object lies outside of what was compressed with it"))?;
+        let End::Padded(kind) = self.end else { return Ok(slice) };
+        slice.slice(0, plain_len(kind, slice.bytes())).ok_or(Error::Internal("a code object is longer than padded"))
+    }
+
+    /// Finds the exact end of a padded code object, in the bundle `data`.
+    pub(super) fn settle(&mut self, data: Slice<'_>, last: &mut LastInflated) -> Result<()> {
+        if let End::Padded(_) = self.end {
+            let inflated = last.get(data, self)?;
+            self.range.end = self.range.start.saturating_add(self.slice_of(&inflated)?.len());
+            self.end = End::Exact;
+        }
+        Ok(())
+    }
+
+    /// All inflated bytes. `data` is the bundle.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if they cannot be inflated to the recorded size, [`Error::Temporary`] if there is no room for
+    /// them.
+    fn inflate(&self, data: Slice<'_>) -> Result<Input> {
+        let stored = data.range(&self.stored).ok_or(Error::Internal("no such range"))?;
+        let input: Input = match self.codec {
+            #[cfg(feature = "zlib")]
+            Codec::Zlib => {
+                let mut decoder = ZlibDecoder::new(stored.reader());
+                self.inflate_stream(stored, &mut decoder, |decoder| Ok(decoder.total_in() == stored.len()))?
+            }
+            #[cfg(feature = "lz4")]
+            Codec::Lz4 => self.inflate_lz4(stored)?,
+            #[cfg(feature = "zstd")]
+            Codec::Zstd => {
+                let mut decoder = zstd::Decoder::new(stored.reader()).with_path(stored.path())?.single_frame();
+                decoder.window_log_max(window_log_believed(self.inflated)).with_path(stored.path())?;
+                self.inflate_stream(stored, &mut decoder, |decoder| Ok(decoder.get_mut().fill_buf()?.is_empty()))?
+            }
+            codec => {
+                let offset = stored.offset();
+                let text = format!("code object at offset {offset}: {}", codec.left_out());
+                let malformed = Malformed::other(ErrorKind::Unsupported, offset, text);
+                return Err(Error::malformed(data.path(), malformed));
+            }
+        };
+        if self.end == End::BeforeZero && input.bytes().last() != Some(&0) {
+            return Err(self.broken(stored, self.inflated, "it does not end in a zero byte"));
+        }
+        Ok(input)
+    }
+
+    #[cfg(feature = "lz4")]
+    fn inflate_lz4(&self, stored: Slice<'_>) -> Result<Input> {
+        if self.inflated.checked_div(LZ4_RATIO_MAX).is_none_or(|least| least > stored.len()) {
+            return Err(self.wrong_size(stored, format!("at most {}", stored.len().saturating_mul(LZ4_RATIO_MAX))));
+        }
+        // A block holds less than 2 GiB.
+        let size =
+            i32::try_from(self.inflated).map_err(|_| self.broken(stored, 0, "larger than an LZ4 block can be"))?;
+        match lz4::block::decompress(stored.bytes(), Some(size)) {
+            Ok(inflated) if len_u64(&inflated) == self.inflated => Ok(Input::from_bytes(stored.path(), inflated)),
+            Ok(inflated) => Err(self.wrong_size(stored, inflated.len().to_string())),
+            Err(error) => Err(self.broken(stored, 0, error)),
+        }
+    }
+
+    /// Inflates a stream. `ends` tells whether its decoder has used all of the stored bytes.
+    #[cfg(any(feature = "zlib", feature = "zstd"))]
+    fn inflate_stream<D: Read>(
+        &self,
+        stored: Slice<'_>,
+        decoder: &mut D,
+        ends: impl FnOnce(&mut D) -> io::Result<bool>,
+    ) -> Result<Input> {
+        let reader = decoder.by_ref().take(self.inflated.saturating_add(1));
+        let mut watched = Watched { reader, count: 0, failure: None };
+        let spooled = Input::spool(stored.path(), &mut watched);
+        let Watched { count, failure, .. } = watched;
+        if let Some(reason) = failure {
+            return Err(self.broken(stored, count, reason));
+        }
+        let input = spooled.with_path(stored.path())?;
+        if count != self.inflated {
+            let at_least = if count > self.inflated { "at least " } else { "" };
+            return Err(self.wrong_size(stored, format!("{at_least}{count}")));
+        }
+        match ends(decoder).with_path(stored.path())? {
+            true => Ok(input),
+            false => Err(self.broken(stored, count, "other bytes follow its end")),
+        }
+    }
+
+    fn wrong_size(&self, stored: Slice<'_>, actual: String) -> Error {
+        wrong(stored, format!("the inflated size is recorded as {} bytes, but is {actual}", self.inflated))
+    }
+
+    fn broken(&self, stored: Slice<'_>, inflated: u64, reason: impl std::fmt::Display) -> Error {
+        let method = self.codec.name();
+        wrong(stored, format!("the {method} stream is broken after {inflated} inflated bytes: {reason}"))
+    }
+}
+
+fn wrong(stored: Slice<'_>, reason: String) -> Error {
+    let (what, offset) = ("code object", stored.offset());
+    Error::malformed(stored.path(), Malformed::Compressed { what, offset, reason })
+}
+
+/// A reader that counts its bytes, and keeps the reason of a failure that is not the operating system's.
+#[cfg(any(feature = "zlib", feature = "zstd"))]
+struct Watched<R> {
+    reader: R,
+    count: u64,
+    failure: Option<String>,
+}
+
+#[cfg(any(feature = "zlib", feature = "zstd"))]
+impl<R: Read> Read for Watched<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.reader.read(buffer);
+        match &read {
+            Ok(count) => self.count = self.count.saturating_add(u64::try_from(*count).unwrap_or(u64::MAX)),
+            Err(error) if error.raw_os_error().is_none() => self.failure = Some(error.to_string()),
+            Err(_) => {}
+        }
+        read
+    }
+}
+
+/// The inflated bytes that were needed last: code objects that are compressed together are read one after another.
+#[derive(Default)]
+pub(crate) struct LastInflated(Option<(Range<u64>, Rc<Input>)>);
+
+impl LastInflated {
+    /// All inflated bytes of `packed`, in the bundle `data`.
+    ///
+    /// # Errors
+    /// Those of inflating them.
+    pub(super) fn get(&mut self, data: Slice<'_>, packed: &Packed) -> Result<Rc<Input>> {
+        match &self.0 {
+            Some((stored, input)) if *stored == packed.stored => Ok(Rc::clone(input)),
+            _ => {
+                self.0 = None;
+                let input = Rc::new(packed.inflate(data)?);
+                self.0 = Some((packed.stored.clone(), Rc::clone(&input)));
+                Ok(input)
+            }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Libraries from NVIDIA's packages on PyPI.
+
+use std::path::PathBuf;
+
+use super::tools::{installed, skip};
+use super::*;
+
+/// The libraries beside NVIDIA's programs, of which `.ci/run` installs two; cuRAND is read too if it is there.
+fn libraries(test: &str) -> Option<(Tools, Vec<PathBuf>)> {
+    let tools = Tools::find(test)?;
+    let libraries: Vec<PathBuf> =
+        ["nvidia/*/lib/libnvjpeg.so.*", "nvidia/*/lib/libcurand.so.*"].into_iter().flat_map(installed).collect();
+    if libraries.len() < 2 {
+        skip(test, "nvidia-nvjpeg and nvidia-nvjpeg-cu12 are not installed");
+        return None;
+    }
+    Some((tools, libraries))
+}
+
+/// Runs a check for each library, with its rows by cuobjdump.
+fn each_library(test: &str, check: impl Fn(&Input) -> Result<(), String>) {
+    let Some((tools, paths)) = libraries(test) else { return };
+    for path in paths {
+        let data = std::fs::read(&path).unwrap();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let rows = oracle::rows(&tools, &name, &data);
+        assert!(rows.len() > 100, "{name}: {}", rows.len());
+        let library = Input { name, data, rows, oracle: true };
+        check(&library).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
+    }
+}
+
+#[test]
+fn the_entries_of_real_libraries_are_those_of_cuobjdump() {
+    each_library("NVIDIA's libraries", |library| {
+        let outcome = run(&["inspect", "--json", "--inflate"], library)?;
+        same(&told_brief(&json_of(&outcome)), &brief(&library.rows))?;
+        same_bytes(&contents(library)?, &library.rows)
+    });
+}
+
+#[test]
+fn real_libraries_have_no_fault() {
+    each_library("verify on NVIDIA's libraries", |library| run(&["verify"], library).map(drop));
+}

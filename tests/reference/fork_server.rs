@@ -1,0 +1,70 @@
+//! Runs LLVM's tools in forks of processes that have loaded LLVM's libraries, see `fork_server.c`.
+
+use std::fs;
+use std::io::{Error, ErrorKind, Read as _, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::{LazyLock, Mutex};
+
+use crate::machine::loud;
+
+/// The library with the server, or none without a C compiler.
+static LIBRARY: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/reference/fork_server.c");
+    // Renamed when it is complete: other test processes may use the same file.
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let new = tempfile::tempdir_in(directory).unwrap();
+    let built = Command::new("cc").args(["-O1", "-shared", "-fPIC", source, "-o", "new"]).current_dir(&new).status();
+    if !built.as_ref().is_ok_and(ExitStatus::success) {
+        loud(&format!("no C compiler ({built:?}): LLVM's tools start once for each case"));
+        return None;
+    }
+    let library = directory.join("fork_server.so");
+    fs::rename(new.path().join("new"), &library).unwrap();
+    Some(library)
+});
+
+/// The servers that wait for a request. They end when this process ends, which closes their standard input.
+static IDLE: Mutex<Vec<Server>> = Mutex::new(Vec::new());
+
+struct Server {
+    tool: PathBuf,
+    requests: ChildStdin,
+    answers: ChildStdout,
+}
+
+/// Runs one of LLVM's tools with the strings that `fork_server.c` describes. Returns none without a C compiler.
+pub fn run(tool: &Path, strings: &[&str]) -> Option<ExitStatus> {
+    let library = LIBRARY.as_deref()?;
+    let idle = || {
+        let mut servers = IDLE.lock().unwrap();
+        let place = servers.iter().position(|server| server.tool == tool)?;
+        Some(servers.swap_remove(place))
+    };
+    let mut server = idle().unwrap_or_else(|| Server::start(tool, library));
+    let status = server.run(strings).unwrap_or_else(|error| panic!("{}: no answer: {error}", tool.display()));
+    IDLE.lock().unwrap().push(server);
+    Some(status)
+}
+
+impl Server {
+    fn start(tool: &Path, library: &Path) -> Self {
+        let mut command = Command::new(tool);
+        command.env_clear().env("LD_PRELOAD", library).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (requests, answers) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Self { tool: tool.to_owned(), requests, answers }
+    }
+
+    fn run(&mut self, strings: &[&str]) -> std::io::Result<ExitStatus> {
+        let mut request = vec![0; 4];
+        strings.iter().for_each(|string| request.extend(string.bytes().chain([0])));
+        let len = u32::try_from(request.len() - 4).map_err(|_| Error::from(ErrorKind::InvalidInput))?;
+        request[..4].copy_from_slice(&len.to_ne_bytes());
+        self.requests.write_all(&request)?;
+        let mut status = [0; 4];
+        self.answers.read_exact(&mut status)?;
+        Ok(ExitStatus::from_raw(i32::from_ne_bytes(status)))
+    }
+}
