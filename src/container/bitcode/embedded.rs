@@ -495,7 +495,8 @@ mod tests {
             })
         };
         let error = |data: &[u8]| read(data).unwrap_err().0;
-        assert_eq!(error(&listed(&[u64::MAX, 0])), "the bitstream ends too early");
+        assert_eq!(error(&listed(&[u64::MAX, 0])), TOO_MANY_VALUES.0);
+        assert_eq!(error(&listed(&[u64::MAX - 9, 0])), "the bitstream ends too early");
         assert_eq!(error(&start().into_bytes()), "no module found");
         assert_eq!(error(&listed(&[1, u64::MAX])), "the metadata strings end too early");
         assert_eq!(error(&listed(&[0, 0])), "an array of bytes is empty");
