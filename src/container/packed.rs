@@ -27,7 +27,7 @@ use flate2::read::ZlibDecoder;
 use super::fatbin::{ImageKind, plain_len};
 use super::stream::{Method, window_log_believed};
 use crate::bytes::len_u64;
-use crate::error::{Error, Malformed, Result, WithPath};
+use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 
 /// The largest factor by which an LZ4 block can inflate: each byte of a length stands for 255 bytes.
@@ -174,8 +174,7 @@ impl Packed {
     /// [`Error::Malformed`] if they cannot be inflated to the recorded size, [`Error::Temporary`] if there is no room for
     /// them.
     fn inflate(&self, data: Slice<'_>) -> Result<Input> {
-        let stored = data.slice(self.stored.start, self.stored.end.saturating_sub(self.stored.start));
-        let stored = stored.ok_or(Error::Internal("no such range"))?;
+        let stored = data.range(&self.stored).ok_or(Error::Internal("no such range"))?;
         let input: Input = match self.codec {
             #[cfg(feature = "zlib")]
             Codec::Zlib => {
@@ -191,11 +190,10 @@ impl Packed {
                 self.inflate_stream(stored, &mut decoder, |decoder| Ok(decoder.get_mut().fill_buf()?.is_empty()))?
             }
             codec => {
-                let (what, offset) = ("code object", stored.offset());
-                return Err(Error::malformed(
-                    data.path(),
-                    Malformed::Method { what, offset, reason: codec.left_out() },
-                ));
+                let offset = stored.offset();
+                let text = format!("code object at offset {offset}: {}", codec.left_out());
+                let malformed = Malformed::other(ErrorKind::Unsupported, offset, text);
+                return Err(Error::malformed(data.path(), malformed));
             }
         };
         if self.end == End::BeforeZero && input.bytes().last() != Some(&0) {
@@ -246,16 +244,18 @@ impl Packed {
     }
 
     fn wrong_size(&self, stored: Slice<'_>, actual: String) -> Error {
-        let (what, offset) = ("code object", stored.offset());
-        let malformed = Malformed::Size { what, offset, size: "the inflated size", recorded: self.inflated, actual };
-        Error::malformed(stored.path(), malformed)
+        wrong(stored, format!("the inflated size is recorded as {} bytes, but is {actual}", self.inflated))
     }
 
-    fn broken(&self, stored: Slice<'_>, inflated: u64, reason: impl ToString) -> Error {
-        let (what, offset, method) = ("code object", stored.offset(), self.codec.name());
-        let reason = reason.to_string();
-        Error::malformed(stored.path(), Malformed::Stream { what, offset, method, inflated, reason })
+    fn broken(&self, stored: Slice<'_>, inflated: u64, reason: impl std::fmt::Display) -> Error {
+        let method = self.codec.name();
+        wrong(stored, format!("the {method} stream is broken after {inflated} inflated bytes: {reason}"))
     }
+}
+
+fn wrong(stored: Slice<'_>, reason: String) -> Error {
+    let (what, offset) = ("code object", stored.offset());
+    Error::malformed(stored.path(), Malformed::Compressed { what, offset, reason })
 }
 
 /// A reader that counts its bytes, and keeps the reason of a failure that is not the operating system's.
