@@ -89,7 +89,7 @@ impl Codec {
             Self::Zlib => Method::Zlib.left_out(),
             Self::Lz4 => "LZ4 is missing: this program was built without the feature 'lz4' of offload_bundle",
             Self::Zstd => Method::Zstd.left_out(),
-            Self::Unknown => "its compression is not known",
+            Self::Unknown => "its compression is not known, or it is obfuscated",
         }
     }
 }

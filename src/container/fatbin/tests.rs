@@ -227,7 +227,7 @@ fn a_fault_leaves_the_rest_readable() {
     let mut longer = good.clone();
     longer[8] = 0xff;
     for (broken, error) in [
-        (&unknown, "its compression is not known"),
+        (&unknown, "its compression is not known, or it is obfuscated"),
         (&source, "the identifier of a fatbin entry needs 200 bytes"),
         (&longer, "the code object of a fatbin entry needs 255 bytes"),
     ] {
