@@ -302,10 +302,9 @@ impl<'j> Work<'j> {
             Some(compression) => Packing::Smallest { codec: self.job.fatbin_codec, level: compression.level },
             None => Packing::Plain,
         };
-        let pieces = fatbin::rewrite(range_of(self.data, &bundle.range()?)?, keeps, packing)?;
-        let len = total_len(&pieces)?;
+        let data = range_of(self.data, &bundle.range()?)?;
+        let len = fatbin::rewrite(data, keeps, packing, &mut self.output.writer()?)?;
         self.ensure_room("fatbin", bundle, len, room)?;
-        emit(&pieces, &mut self.output, &mut Meter::silent())?;
         let would_grow = kept.is_none() && len == before && packing != Packing::Plain;
         self.count(before, len, would_grow, room)
     }

@@ -52,9 +52,9 @@ impl Budget {
         self.names.take(bytes).ok_or(("bytes of names", self.names.most()))
     }
 
-    /// Charges a bundle in the file itself: its entries and their IDs.
+    /// Charges a bundle in the file itself: its entries, their IDs, and what they inflate to one by one.
     pub(crate) fn take_bundle(&mut self, bundle: &Bundle<'_>) -> Result<(), Spent> {
-        self.take(ids_len(bundle, usize::MAX))?;
+        self.take(ids_len(bundle, usize::MAX).saturating_add(bundle.packed_len()))?;
         self.take_found(found_in(bundle))
     }
 

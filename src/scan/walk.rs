@@ -212,10 +212,18 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 return Ok(());
             }
             match bundle {
-                Ok(Some(bundle)) => match format_of(&bundle) {
-                    Ok(format) => self.bundle(data, &Found { place, format, index, bundle: &bundle }, depth)?,
-                    Err(malformed) => self.broken(place, data, Error::malformed(data.path(), malformed))?,
-                },
+                Ok(Some(mut bundle)) => {
+                    if self.scan.inflate == Inflate::Whole {
+                        if !self.spend(place, data, |budget| budget.take(bundle.packed_len()))? {
+                            return Ok(());
+                        }
+                        bundle.settle()?;
+                    }
+                    match format_of(&bundle) {
+                        Ok(format) => self.bundle(data, &Found { place, format, index, bundle: &bundle }, depth)?,
+                        Err(malformed) => self.broken(place, data, Error::malformed(data.path(), malformed))?,
+                    }
+                }
                 Ok(None) => break,
                 Err(error) => self.broken(place, data, error)?,
             }

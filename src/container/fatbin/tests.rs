@@ -1,6 +1,6 @@
 use super::*;
 use crate::container::sequence::{Bundles, Inflate};
-use crate::io::piece::write_to;
+use crate::io::piece::Writer;
 
 /// An entry to write.
 #[derive(Clone)]
@@ -147,9 +147,10 @@ fn read(data: &[u8]) -> (Vec<Read>, Vec<String>) {
 }
 
 fn rewritten(data: &[u8], keeps: impl Fn(usize) -> bool, packing: Packing) -> Vec<u8> {
-    let mut out = Vec::new();
-    write_to(&rewrite(data.into(), keeps, packing).unwrap(), &mut out).unwrap();
-    out
+    let mut out = std::io::Cursor::new(Vec::new());
+    let len = rewrite(data.into(), keeps, packing, &mut Writer::new(&mut out)).unwrap();
+    assert_eq!(len, len_u64(out.get_ref()));
+    out.into_inner()
 }
 
 const SMALLEST: Packing = Packing::Smallest { codec: None, level: 3 };
