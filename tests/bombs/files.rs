@@ -154,6 +154,16 @@ pub mod elf {
         file(&sections, &[content, b"\0a\0\0"].concat(), names_index)
     }
 
+    /// An object with `count` sections of one name that share one content, and a section with their names after them.
+    pub fn sections_of(name: &str, count: usize, content: &[u8]) -> Vec<u8> {
+        let names = [b"\0", name.as_bytes(), b"\0"].concat();
+        let [len, names_len] = [content.len(), names.len()].map(|len| u64::try_from(len).unwrap());
+        let mut sections = vec![[0; 6]];
+        sections.extend(vec![[1, 1, 64, len, 0, 0]; count]);
+        sections.push([0, 3, 64 + len, names_len, 0, 0]);
+        file(&sections, &[content, &names].concat(), u16::try_from(count + 1).unwrap())
+    }
+
     /// An object with one section of this name and size, regardless of its content.
     pub fn named_section(name: &str, size: u64) -> Vec<u8> {
         let names = [b"\0", name.as_bytes(), b"\0"].concat();
