@@ -65,7 +65,9 @@ fn verify_reports_damage_that_hides_code() {
         silent += 1;
         let name = file["path"].as_str().or(file["file"].as_str()).unwrap();
         let found = extracted(&fs::read(dir.path().join(name)).unwrap());
-        assert_eq!(found.len(), whole.len(), "code is lost silently by damage at {name}");
+        // Several code objects may become one of an unknown kind, which is shown.
+        let is_unknown = found.iter().any(|(name, _)| name.contains("--kind"));
+        assert!(found.len() == whole.len() || is_unknown, "code is lost silently by damage at {name}");
     }
     assert!(silent > 0 && silent < data.len());
 }
