@@ -363,6 +363,7 @@ fn fatbins() -> Vec<Dimension> {
         one_file("fatbins in sequence", 1500, move |n| small().repeat(n), &[]),
         one_file("code objects compressed together", 2000, records, &[]),
         one_file("wrappers of fatbins", 20_000, move |n| wrappers(1, n), &[]),
+        one_file("relocations of wrappers", 10_000, move |n| elf::relocated_wrappers(&small(), n), &[]),
         one_file("sections with wrappers", 2000, move |n| wrappers(n, 1), &[]),
     ]
 }

@@ -4,6 +4,7 @@ use std::fs;
 
 use super::*;
 
+use crate::bombs::files::elf;
 use crate::objects::exists_in_path;
 use crate::properties::fatbins::{self, Code};
 
@@ -72,6 +73,19 @@ fn verify_reports_damage_that_hides_code() {
     assert!(silent > 0 && silent < data.len());
 }
 
+#[test]
+fn many_relocations_are_followed() {
+    let verify = |fatbin: &[u8]| {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("in"), elf::relocated_wrappers(fatbin, 100)).unwrap();
+        text(&tool_in(dir.path(), &["verify", "in"])).1
+    };
+    let fatbin = fatbins::fatbin(&[fatbins::entry(&Code::ptx(90))]);
+    assert_eq!(verify(&fatbin), "in: 1 code object in 1 bundle, nothing wrong\n");
+    let out = verify(&[vec![0; 8], fatbin].concat());
+    assert_eq!(out.matches("a wrapper that does not point at a fatbin").count(), 100, "{out}");
+}
+
 /// Two fatbins, of which the first has this length, and wrappers that point at these expressions.
 fn assembly(flags: &str, [code, wrappers]: [&str; 2], targets: &[&str]) -> (Vec<u8>, String) {
     let first = fatbins::fatbin(&[fatbins::entry(&Code::ptx(90))]);
@@ -106,7 +120,7 @@ fn wrapper_faults(assembly: (Vec<u8>, String), commands: &[&[&str]]) -> usize {
 fn wrappers_are_followed_through_relocations() {
     let right: &[&str] = &["fatbins", "fatbins + first"];
     let wrong: &[&str] = &["fatbins", "fatbins + 8", "other", "other + 0x100000", "fatbins + first"];
-    let elf = [".nv_fatbin", ".nvFatBinSegment"];
+    let names = long_names();
     let as_object: &[&[&str]] = &[&["as", "in.s", "-o", "out"]];
     let linked = |linker: &'static str, option: &'static str| -> [Vec<&'static str>; 2] {
         [vec!["as", "in.s", "-o", "o"], vec![linker, "-shared", option, "o", "-o", "out"]]
@@ -114,10 +128,10 @@ fn wrappers_are_followed_through_relocations() {
     if !exists_in_path("as") || !exists_in_path("ld") {
         return skip("wrappers", "binutils is not installed");
     }
-    assert_eq!(wrapper_faults(assembly(",\"a\"", elf, right), as_object), 0);
-    assert_eq!(wrapper_faults(assembly(",\"a\"", elf, wrong), as_object), 3);
+    assert_eq!(wrapper_faults(assembly(",\"a\"", names, right), as_object), 0);
+    assert_eq!(wrapper_faults(assembly(",\"a\"", names, wrong), as_object), 3);
     // Another object defines it.
-    assert_eq!(wrapper_faults(assembly(",\"a\"", elf, &["elsewhere"]), as_object), 0);
+    assert_eq!(wrapper_faults(assembly(",\"a\"", names, &["elsewhere"]), as_object), 0);
     let lld = llvm("wrappers by lld", "ld.lld").map(|path| &*path.to_str().unwrap().to_owned().leak());
     for linker in [Some("ld"), lld].into_iter().flatten() {
         for option in ["-znorelro", "-zpack-relative-relocs", "--apply-dynamic-relocs"] {
@@ -126,8 +140,8 @@ fn wrappers_are_followed_through_relocations() {
             }
             let commands = linked(linker, option);
             let commands: Vec<&[&str]> = commands.iter().map(Vec::as_slice).collect();
-            assert_eq!(wrapper_faults(assembly(",\"a\"", elf, right), &commands), 0, "{linker} {option}");
-            assert_eq!(wrapper_faults(assembly(",\"a\"", elf, wrong), &commands), 3, "{linker} {option}");
+            assert_eq!(wrapper_faults(assembly(",\"a\"", names, right), &commands), 0, "{linker} {option}");
+            assert_eq!(wrapper_faults(assembly(",\"a\"", names, wrong), &commands), 3, "{linker} {option}");
         }
     }
 }
@@ -143,11 +157,11 @@ fn wrappers_in_pe_files_are_followed() {
     assert_eq!(wrapper_faults(assembly(",\"dr\"", pe, &["fatbins", "fatbins + first"]), commands), 0);
     assert_eq!(wrapper_faults(assembly(",\"dr\"", pe, &["fatbins + 8", "other", "fatbins"]), commands), 2);
     let object: &[&[&str]] = &[&["x86_64-w64-mingw32-as", "in.s", "-o", "out"]];
-    assert_eq!(wrapper_faults(assembly(",\"dr\"", elf_names(), &["fatbins", "elsewhere"]), object), 0);
-    assert_eq!(wrapper_faults(assembly(",\"dr\"", elf_names(), &["fatbins + 8", "fatbins + first"]), object), 1);
+    assert_eq!(wrapper_faults(assembly(",\"dr\"", long_names(), &["fatbins", "elsewhere"]), object), 0);
+    assert_eq!(wrapper_faults(assembly(",\"dr\"", long_names(), &["fatbins + 8", "fatbins + first"]), object), 1);
 }
 
-/// Objects, unlike linked files, have the long names.
-fn elf_names() -> [&'static str; 2] {
+/// The names in ELF files, and in COFF objects.
+fn long_names() -> [&'static str; 2] {
     [".nv_fatbin", ".nvFatBinSegment"]
 }
