@@ -31,6 +31,7 @@ for target in list unbundle compressed text differential; do
 done
 put offload_binary "$fixtures"/offload/* "$fixtures"/bitcode/*.bc
 put bitcode "$fixtures"/bitcode/*.bc
+put fatbin "$fixtures"/fatbin/*
 # Bytes from which decisions are taken.
 mkdir -p "$out/roundtrip"
 python3 - "$out/roundtrip" <<'END'
@@ -154,6 +155,9 @@ packed = read(fixtures, 'compressed/llvm22-v2.ccob')
 zlib = read(fixtures, 'compressed/v2-zlib.ccob')
 wide = read(fixtures, 'compressed/llvm22-v3.ccob')
 binary = read(fixtures, 'offload/llvm22-v1.offload')[:1400]
+cuda = read(fixtures, 'fatbin/plain.fatbin')
+packed_cuda = read(fixtures, 'fatbin/every-form.fatbin')
+wrapper = struct.pack('<IIQQ', 0x466243b1, 1, 0, 0)
 packed_binary = read(fixtures, 'offload/v3-zstd.offload')
 code = read(objects, 'amdgcn.o')
 
@@ -204,6 +208,8 @@ files = {
     'both.so': elf([OFFLOADING(binary), FATBIN(nested)]),
     'offload.so': elf([OFFLOADING(packed_binary + bytes(-len(packed_binary) % 8) + binary)]),
     'fat.o': elf([(b'__CLANG_OFFLOAD_BUNDLE__' + GFX906, 1, 1, b'code'), (b'__CLANG_OFFLOAD_BUNDLE__' + HOST, 1, 1, b'\0')], 62, 1),
+    'cuda.so': elf([(b'.nv_fatbin', 1, 8, packed_cuda + bytes(8) + cuda), (b'.nvFatBinSegment', 1, 8, wrapper), (b'.data', 1, 16, b'data')]),
+    'cuda.bundle': bundle([(HOST, b''), (GFX906, cuda)]),
     'gpu.elf': gpu,
     'code.bundle': code_bundle,
     'nested.bundle': nested,
@@ -242,6 +248,7 @@ for name, data in files.items():
     open(os.path.join(look, name), 'wb').write(data)
 END
 for target in search extract verify recompress; do
+    put $target "$fixtures"/fatbin/*
     for folder in $bundles; do
         put $target "$folder"/*
     done

@@ -7,6 +7,7 @@ pub mod bits;
 pub mod files;
 mod measure;
 
+use crate::properties::fatbins::{self, Code};
 use crate::reference::formats;
 use crate::reference::offload;
 use files::{Frame, ar, ccob, elf, thin};
@@ -506,4 +507,93 @@ fn response_files_in_themselves() {
         bomb = bomb.file(&level.to_string(), format!("@{} ", level + 1).repeat(10).into_bytes());
     }
     bomb.file("12", b"x".to_vec()).fails("may hold no more than 4194304 bytes together");
+}
+
+/// Runs our subcommands on a file with fatbins. Each ends; `extract` and `recompress` may write up to what is inflated.
+fn fatbin_ends(name: &'static str, data: &[u8], memory: u64) {
+    let more: [&[&str]; 4] = [
+        &["extract", "-o", "new", "in"],
+        &["recompress", "in", "-o", "out"],
+        &["recompress", "--none", "in", "-o", "out"],
+        &["recompress", "--keep", "sm_90", "in", "-o", "out"],
+    ];
+    for line in LOOKS.iter().chain(&more) {
+        Bomb::new(name, line).file("in", data.to_vec()).memory(memory).ends();
+    }
+}
+
+#[test]
+fn fatbins_that_inflate_to_much() {
+    let size = 64 << 20;
+    let zeros = |flags| Code::new(fatbins::CUBIN, 90, &[]).with_flags(flags);
+    let frame = Frame::new(27).zeros(size).finish();
+    let zstd = fatbins::fatbin(&[fatbins::stored_entry(&zeros(fatbins::ZSTD), &frame, size)]);
+    assert!(zstd.len() < size / 30_000, "{}", zstd.len());
+    fatbin_ends("fatbin: zstd 32,000:1, 64 MiB", &zstd, 200 * MB);
+    let block = fatbins::lz4_block(&[0], size - 1);
+    let lz4 = fatbins::fatbin(&[fatbins::stored_entry(&zeros(fatbins::LZ4), &block, size)]);
+    fatbin_ends("fatbin: LZ4 255:1, 64 MiB", &lz4, 200 * MB);
+    for (name, data) in [("fatbin: zstd, --max-size=16M", &zstd), ("fatbin: LZ4, --max-size=16M", &lz4)] {
+        let limit = "exceeds the limit of 16777216";
+        let bomb = |args| Bomb::new(name, args).file("in", data.clone()).own_arg("--max-size=16M");
+        bomb(&["verify", "in"]).finds(limit);
+        bomb(&["extract", "-o", "new", "in"]).fails(limit);
+        bomb(&["recompress", "in", "-o", "out"]).fails(limit);
+        bomb(&["recompress", "--none", "in", "-o", "out"]).fails(limit);
+    }
+    // The same in what is compressed itself.
+    let bundle = formats::binary(&[(GFX906, &lz4)], 1);
+    let member = crate::look::make::Zipped::new("x", crate::look::make::DEFLATED, &formats::compressed(3, 1, &bundle));
+    fatbin_ends("a fatbin in a compressed bundle in a zip file", &crate::look::make::zip(&[member]), 200 * MB);
+}
+
+#[test]
+fn fatbins_that_claim_much() {
+    let code = |flags| Code::new(fatbins::CUBIN, 90, &[]).with_flags(flags);
+    let claims = |flags| fatbins::fatbin(&[fatbins::stored_entry(&code(flags), b"stored", 1 << 62)]);
+    for method in [fatbins::ZSTD, fatbins::LZ4, fatbins::ZLIB, 0x4000, 0x1_0000] {
+        fatbin_ends("fatbin: 100 bytes claim 2^62", &claims(method), 16 * MB);
+    }
+    let mut long = fatbins::fatbin(&[fatbins::entry(&code(0))]);
+    for (at, claim) in [(8, u64::MAX), (8, 1 << 62), (24, u64::MAX - 80), (24, 1 << 62)] {
+        let old = long.clone();
+        long[at..at + 8].copy_from_slice(&claim.to_le_bytes());
+        fatbin_ends("fatbin: a length of 2^62", &long, 16 * MB);
+        long = old;
+    }
+}
+
+#[test]
+fn fatbins_whose_code_objects_share_bytes() {
+    let part = Code::cubin(90, 1 << 20);
+    let content = fatbins::padded(&part.content);
+    let parts = vec![(&part, 0, content.len()); 100_000];
+    let records = fatbins::records(&parts);
+    let packed = zstd::bulk::compress(&content, 3).unwrap();
+    let one = |flags, stored: &[u8], inflated| {
+        fatbins::fatbin(&[fatbins::stored_concatenated(flags, &records, stored, inflated)])
+    };
+    let data = one(fatbins::ZSTD, &packed, content.len());
+    fatbin_ends("fatbin: 100,000 records of the same 1 MiB, zstd", &data, 160 * MB);
+    fatbin_ends("fatbin: 100,000 records of the same 1 MiB, plain", &one(0, &content, 0), 160 * MB);
+}
+
+#[test]
+fn many_fatbins_and_wrappers() {
+    let one = fatbins::fatbin(&[fatbins::entry(&Code::ptx(90))]);
+    fatbin_ends("50,000 fatbins", &one.repeat(50_000), 128 * MB);
+    fatbin_ends("1,000,000 empty fatbins", &fatbins::fatbin(&[]).repeat(1_000_000), 128 * MB);
+    let entries = fatbins::fatbin(&vec![fatbins::entry(&Code::ptx(90)); 200_000]);
+    fatbin_ends("fatbin: 200,000 entries", &entries, 256 * MB);
+    let library = |wrappers: &[u8], count: usize| elf::sections_of(".nvFatBinSegment", count, wrappers);
+    let wrapper = fatbins::wrapper(64);
+    for (name, data) in [
+        ("200,000 wrappers", library(&wrapper.repeat(200_000), 1)),
+        ("1,000,000 wrappers of zeros", library(&vec![0; 24_000_000], 1)),
+        ("10,000 sections of the same 40,000 wrappers of zeros", library(&vec![0; 960_000], 10_000)),
+        ("10,000 sections of the same 40,000 wrappers", library(&wrapper.repeat(40_000), 10_000)),
+        ("10,000 sections with the same fatbins", elf::sections_of(".nv_fatbin", 10_000, &one.repeat(1000))),
+    ] {
+        fatbin_ends(name, &data, 128 * MB);
+    }
 }

@@ -66,6 +66,7 @@ replayed!(
     compressed,
     elf,
     extract,
+    fatbin,
     ids,
     list,
     offload_binary,

@@ -6,6 +6,7 @@
 mod built;
 mod changed;
 mod extract;
+mod fatbin;
 mod hostile;
 mod inspect;
 pub mod make;

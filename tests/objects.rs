@@ -220,7 +220,7 @@ fn text(output: Output, program: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn exists_in_path(program: &str) -> bool {
+pub fn exists_in_path(program: &str) -> bool {
     let found = |directory: &Path| directory.join(program).exists();
     let exists =
         std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|directory| found(&directory));

@@ -4,6 +4,7 @@ use std::io::Write as _;
 
 use memchr::memmem::find_iter;
 
+use crate::properties::fatbins;
 use crate::properties::formats::{self, Ccob, read_number};
 
 /// A number in the data: where, how wide, and in which byte order.
@@ -58,6 +59,8 @@ fn find(data: &[u8], base: usize, depth: u32, out: &mut Vec<Field>) {
         inner_behind(data, header.total.and_then(|total| usize::try_from(total).ok()), &mut inner);
     } else if data.starts_with(&[0x10, 0xff, 0x10, 0xad]) {
         own = offload_binary(data);
+    } else if data.starts_with(fatbins::MAGIC) {
+        own = fatbin(data);
     } else if data.starts_with(b"!<arch>\n") {
         for (start, len) in members(data) {
             inner(start, len);
@@ -148,6 +151,29 @@ fn offload_binary(data: &[u8]) -> Vec<Field> {
     fields
 }
 
+/// The header, those of the entries, and the numbers and records of code objects that are compressed together.
+fn fatbin(data: &[u8]) -> Vec<Field> {
+    const ENTRY: [usize; 16] = [2, 2, 4, 8, 4, 4, 2, 2, 4, 4, 4, 8, 8, 8, 4, 4];
+    let mut fields = widths(4, &[2, 2, 8], false);
+    let mut at = value(data, &fields[1]);
+    for _ in 0..RECORDS_MAX {
+        let entry = widths(at, &ENTRY, false);
+        let (header_len, stored_len) = (value(data, &entry[2]), value(data, &entry[3]));
+        if header_len < 64 {
+            break;
+        }
+        if value(data, &entry[0]) == 256 {
+            fields.extend(widths(at.saturating_add(72), &ENTRY, false));
+        }
+        fields.extend(entry);
+        at = at.saturating_add(header_len).saturating_add(stored_len);
+        if at >= data.len() {
+            break;
+        }
+    }
+    fields
+}
+
 /// The header, section headers and the symbols of symbol tables.
 fn elf(data: &[u8]) -> Vec<Field> {
     let (wide, big) = (data.get(4) == Some(&2), data.get(5) == Some(&2));
@@ -224,7 +250,7 @@ fn sections(data: &[u8]) -> Vec<Section> {
         let [at, len] =
             [24, 32].map(|field| value(data, &Field { at: header.saturating_add(field), width: 8, big: false }));
         let content = data.get(at..at.checked_add(len)?)?;
-        let magics: [&[u8]; 3] = [formats::MAGIC, b"CCOB", &[0x10, 0xff, 0x10, 0xad]];
+        let magics: [&[u8]; 4] = [formats::MAGIC, b"CCOB", &[0x10, 0xff, 0x10, 0xad], fatbins::MAGIC];
         magics.iter().any(|magic| content.starts_with(magic)).then_some(Section { at, len, header })
     };
     headers.filter_map(section).collect()

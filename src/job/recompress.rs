@@ -298,6 +298,13 @@ impl<'j> Work<'j> {
             check_size(path, bundle, kept.iter().copied())?;
         }
         let keeps = |index: usize| kept.as_ref().is_none_or(|kept| kept.binary_search(&index).is_ok());
+        // Those that exceed the limit of inflated bytes.
+        let parts = (0..).zip(&bundle.entries).filter(|(index, _)| keeps(*index)).flat_map(|(_, entry)| &entry.parts);
+        for part in parts {
+            if let Part::Unreadable(malformed) = part {
+                return Err(Error::malformed(path, malformed.clone()));
+            }
+        }
         let packing = match &self.job.compression {
             Some(compression) => Packing::Smallest { codec: self.job.fatbin_codec, level: compression.level },
             None => Packing::Plain,

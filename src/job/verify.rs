@@ -10,7 +10,7 @@ use super::open;
 use crate::bytes::len_u64;
 use crate::check;
 use crate::container::Limits;
-use crate::container::packed::LastInflated;
+use crate::container::packed::{Codec, LastInflated};
 use crate::container::sequence::Inflate;
 use crate::display::{short_name, shown};
 use crate::error::{Error, Malformed, Result};
@@ -255,7 +255,7 @@ fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(Broken)) -> Result<(
     let mut last = LastInflated::default();
     for code_object in found.code_objects() {
         let checked = match code_object.kind() {
-            Some(kind) if is_checked(kind, &code_object) => {
+            kind if is_checked(kind, &code_object) => {
                 let Some(rest) = left.checked_sub(code_object.size()) else {
                     let text = "code objects overlap too much: not all of them were checked".to_owned();
                     fault((Rule::CodeObject, text));
@@ -275,7 +275,7 @@ fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(Broken)) -> Result<(
                 {
                     check_target(&code_object, &id, recorded_target(bytes)).into_iter().for_each(&mut *fault);
                 }
-                check_kind(kind, bytes).and_then(|()| check::code_object(bytes))
+                kind.map_or(Ok(()), |kind| check_kind(kind, bytes)).and_then(|()| check::code_object(bytes))
             }
             Some(ContentKind::Unknown) if code_object.entry_id().is_some_and(|id| id.kind() != OffloadKind::Host) => {
                 let head = found.bundle.head(code_object.index(), ContentKind::HEAD_LEN);
@@ -290,12 +290,13 @@ fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(Broken)) -> Result<(
     Ok(())
 }
 
-/// Whether code objects of a kind are checked. In a fatbin, PTX is recorded as such.
-fn is_checked(kind: ContentKind, code_object: &CodeObject<'_>) -> bool {
+/// Whether code objects of a kind are checked. In a fatbin, PTX is recorded as such, and what is compressed by itself must
+/// inflate.
+fn is_checked(kind: Option<ContentKind>, code_object: &CodeObject<'_>) -> bool {
     match kind {
-        ContentKind::Elf | ContentKind::Cubin | ContentKind::SpirV | ContentKind::Bitcode => true,
-        ContentKind::Ptx => code_object.cuda().is_some(),
-        _ => false,
+        Some(ContentKind::Elf | ContentKind::Cubin | ContentKind::SpirV | ContentKind::Bitcode) => true,
+        Some(ContentKind::Ptx) => code_object.cuda().is_some(),
+        _ => code_object.packed().is_some_and(|packed| packed.codec != Codec::Unknown),
     }
 }
 

@@ -365,9 +365,12 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         match holds {
             Holds::FatObject => Ok(()),
             Holds::Wrappers => {
-                let faults = match self.scan.checksums {
-                    Checksums::OfAll => fatbin::wrapper_faults(data.bytes(), data.offset(), &range),
-                    _ => Vec::new(),
+                // Each section takes the tables of the whole file.
+                let is_checked = matches!(self.scan.checksums, Checksums::OfAll)
+                    && self.spend(&place, data, |budget| budget.take(data.len()))?;
+                let faults = match is_checked {
+                    true => fatbin::wrapper_faults(data.bytes(), data.offset(), &range),
+                    false => Vec::new(),
                 };
                 let mut errors = faults.into_iter().map(|fault| Error::malformed(data.path(), fault));
                 errors.try_for_each(|error| self.broken(&place, section, error))

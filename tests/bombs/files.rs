@@ -154,6 +154,36 @@ pub mod elf {
         file(&sections, &[content, b"\0a\0\0"].concat(), names_index)
     }
 
+    /// An object with `count` sections of one name that share one content, and a section with their names after them.
+    pub fn sections_of(name: &str, count: usize, content: &[u8]) -> Vec<u8> {
+        let names = [b"\0", name.as_bytes(), b"\0"].concat();
+        let [len, names_len] = [content.len(), names.len()].map(|len| u64::try_from(len).unwrap());
+        let mut sections = vec![[0; 6]];
+        sections.extend(vec![[1, 1, 64, len, 0, 0]; count]);
+        sections.push([0, 3, 64 + len, names_len, 0, 0]);
+        file(&sections, &[content, &names].concat(), u16::try_from(count + 1).unwrap())
+    }
+
+    /// An object with a fatbin, and `count` wrappers that relocations point at it.
+    pub fn relocated_wrappers(fatbin: &[u8], count: usize) -> Vec<u8> {
+        let names = b"\0.nv_fatbin\0.nvFatBinSegment\0";
+        let wrappers = crate::properties::fatbins::wrapper(0).repeat(count);
+        let address = |number: usize| u64::try_from(24 * number + 8).unwrap();
+        let relocations = (0..count).flat_map(|number| [address(number), 1 << 32 | 1, 0]);
+        let relocations: Vec<u8> = relocations.flat_map(u64::to_le_bytes).collect();
+        // A symbol for section 1.
+        let symbols = [&[0; 24][..], &[0, 0, 0, 0, 3, 0, 1, 0], &[0; 16]].concat();
+        let contents = [fatbin, &wrappers, &relocations, &symbols, names];
+        let kinds = [[1, 1, 0, 0], [12, 1, 0, 0], [0, 4, 4, 2], [0, 2, 5, 2], [0, 3, 0, 0]];
+        let (mut sections, mut at) = (vec![[0; 6]], 64);
+        for (content, [name, kind, link, info]) in contents.iter().zip(kinds) {
+            let len = u64::try_from(content.len()).unwrap();
+            sections.push([name, kind, at, len, link, info]);
+            at += len;
+        }
+        file(&sections, &contents.concat(), 5)
+    }
+
     /// An object with one section of this name and size, regardless of its content.
     pub fn named_section(name: &str, size: u64) -> Vec<u8> {
         let names = [b"\0", name.as_bytes(), b"\0"].concat();

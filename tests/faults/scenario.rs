@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::look::make::{DEFLATED, Elf, Section, Zipped, zip};
+use crate::properties::fatbins::{self, Code};
 
 pub const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 pub const HOST: &str = "host-x86_64-unknown-linux-gnu-";
@@ -223,8 +224,23 @@ fn own(plain: &[u8], compressed: &[u8]) -> Vec<Scenario> {
     let names: Vec<&'static str> =
         Place::new(&extracted).made_by(&extracted).into_iter().map(|name| &*name.leak()).collect();
     extracted = run("extract all over old files", &["extract"], &[names[0], names[names.len() - 1]]);
+    let fatbins =
+        [fatbins::sample(), vec![0; 8], fatbins::fatbin(&[fatbins::entry(&Code::cubin(90, 50_000))])].concat();
+    let cuda = Elf::LIBRARY.write(&[
+        Section::new(".text", &[0x90; 5000]),
+        Section::new(".nv_fatbin", &fatbins),
+        Section::new(".data", &[7; 300]),
+    ]);
     vec![
         extracted,
+        Scenario::new("extract from fatbins", &["extract", "input"], &[("input", &cuda)], &[]),
+        Scenario::new("recompress fatbins", &["recompress", "input", "-o", "out"], &[("input", &cuda)], &["out"]),
+        Scenario::new(
+            "make fatbins plain",
+            &["recompress", "--none", "input", "--keep", "sm_90", "-o", "out"],
+            &[("input", &fatbins)],
+            &[],
+        ),
         Scenario::new(
             "extract to standard output",
             &["extract", "input", "-o-", "-t", "gfx906"],

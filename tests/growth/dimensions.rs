@@ -6,6 +6,7 @@ use std::process::Command;
 use crate::bombs::files::{self, elf, thin};
 use crate::look::make::{DEFLATED, Elf, STORED, Section, Zipped, coff, pe, zip};
 use crate::machine::{llvm_directory, skip};
+use crate::properties::fatbins::{self, Code};
 use crate::reference::formats;
 use crate::reference::offload;
 use crate::reference::offload::Image;
@@ -343,6 +344,30 @@ fn offload_binaries() -> Vec<Dimension> {
     ]
 }
 
+/// CUDA fatbins.
+fn fatbins() -> Vec<Dimension> {
+    let entry = |sm: usize| fatbins::entry(&Code { sm: u32::try_from(sm).unwrap(), ..Code::ptx(90) });
+    let small = move || fatbins::fatbin(&[entry(90)]);
+    let wrappers = move |count: usize, each: usize| {
+        let (fatbin, wrappers) = (small(), fatbins::wrapper(64).repeat(each));
+        let mut sections = vec![Section::new(".nv_fatbin", &fatbin)];
+        sections.extend((0..count).map(|_| Section::new(".nvFatBinSegment", &wrappers)));
+        Elf::LIBRARY.write(&sections)
+    };
+    let records = |n: usize| {
+        let parts: Vec<Code> = (0..n).map(|i| Code { sm: u32::try_from(i).unwrap(), ..Code::cubin(90, 8) }).collect();
+        fatbins::fatbin(&[fatbins::concatenated(fatbins::ZSTD, &parts)])
+    };
+    vec![
+        one_file("entries of a fatbin", 3000, move |n| fatbins::fatbin(&(0..n).map(entry).collect::<Vec<_>>()), &[]),
+        one_file("fatbins in sequence", 1500, move |n| small().repeat(n), &[]),
+        one_file("code objects compressed together", 2000, records, &[]),
+        one_file("wrappers of fatbins", 20_000, move |n| wrappers(1, n), &[]),
+        one_file("relocations of wrappers", 10_000, move |n| elf::relocated_wrappers(&small(), n), &[]),
+        one_file("sections with wrappers", 2000, move |n| wrappers(n, 1), &[]),
+    ]
+}
+
 /// Command lines, in response files.
 fn command_lines() -> Vec<Dimension> {
     let list =
@@ -428,5 +453,8 @@ fn command_lines() -> Vec<Dimension> {
 }
 
 pub fn all() -> Vec<Dimension> {
-    [bundles(), objects(), modules(), archives(), offload_binaries(), command_lines()].into_iter().flatten().collect()
+    [bundles(), objects(), modules(), archives(), offload_binaries(), fatbins(), command_lines()]
+        .into_iter()
+        .flatten()
+        .collect()
 }

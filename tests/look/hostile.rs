@@ -14,6 +14,7 @@ use offload_bundle::scan::{Checksums, Finding, Pattern, Scan, Selection};
 use super::make::{DEFLATED, Elf, STORED, Section, ZSTD, Zipped, archive, coff, pe, zip};
 use super::{GFX90A, GFX906, HOST, fixture};
 use crate::machine::loud;
+use crate::properties::fatbins::{self, Code};
 use crate::reference::formats;
 use crate::reference::harness;
 use crate::reference::offload::{self, Image};
@@ -106,6 +107,13 @@ fn scan(what: &str, data: &[u8], inflate: Inflate) {
     assert!(result.is_ok(), "{what}: the search itself failed");
 }
 
+/// A library with a fatbin and a wrapper, which points at nothing.
+fn library_with_fatbins() -> Vec<u8> {
+    let fatbin = fatbins::fatbin(&[fatbins::entry(&Code::ptx(90)), fatbins::entry(&Code::cubin(90, 3))]);
+    let wrapper = fatbins::wrapper(64);
+    Elf::LIBRARY.write(&[Section::new(".nv_fatbin", &fatbin), Section::new(".nvFatBinSegment", &wrapper)])
+}
+
 /// Small files of every format.
 fn samples() -> Vec<(&'static str, Vec<u8>)> {
     let bundle = formats::binary(&[(HOST, b""), (GFX906, b"first"), (GFX90A, b"second")], 16);
@@ -128,6 +136,8 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
         ("offload binary", offload::write(2, &images)),
         ("compressed offload binary", offload::compressed(false, &images)),
         ("ELF", elf),
+        ("fatbins", [fatbins::sample(), vec![0; 8], fatbins::fatbin(&[])].concat()),
+        ("library with fatbins", library_with_fatbins()),
         ("fat ELF", Elf::OBJECT.write(&[Section::new(&fat, b"code")])),
         ("GPU ELF", Elf::amdgpu(0x3f).write(&[])),
         ("COFF", coff(&[(".hip_fat", &bundle), (&fat, b"code")])),

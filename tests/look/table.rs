@@ -32,13 +32,19 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
         ("many", many),
         ("odd", fixture("binary/odd-ids.bundle")),
         ("broken", broken),
+        ("cuda", fixture("fatbin/every-form.fatbin")),
         ("none", b"text".to_vec()),
     ]
 }
 
 /// Runs `inspect`, and compares the output with the stored file in `tables`.
 fn holds(name: &str, args: &[&str], environment: &[(&'static str, &str)]) {
-    let mut case = Case::new(&[&["inspect"], args].concat());
+    prints(name, &[&["inspect"], args].concat(), environment);
+}
+
+/// The same for any of our subcommands.
+fn prints(name: &str, args: &[&str], environment: &[(&'static str, &str)]) {
+    let mut case = Case::new(args);
     for (file, data) in files() {
         case = case.file(file, data);
     }
@@ -47,7 +53,7 @@ fn holds(name: &str, args: &[&str], environment: &[(&'static str, &str)]) {
     }
     let outcome = harness::run(Path::new(PROGRAM), &case);
     let printed = format!(
-        "$ inspect {}\n{}{}status {}\n",
+        "$ {}\n{}{}status {}\n",
         args.join(" "),
         String::from_utf8_lossy(&outcome.stdout),
         outcome.stderr_text(),
@@ -75,12 +81,18 @@ fn tables_stay_as_they_are() {
     holds("named", &["one", "none", "packed"], &[UTF_8]);
     holds("ascii", &["in.whl"], &[("LC_ALL", "C")]);
     holds("colour", &["--color=always", "in.whl"], &[UTF_8]);
+    prints("verify", &["verify", "cuda"], &[UTF_8]);
+    prints("extract", &["extract", "cuda", "-o", "new"], &[UTF_8]);
+    prints("recompress", &["recompress", "--none", "--drop", "sm_86", "cuda", "-o", "new"], &[UTF_8]);
 }
 
 #[test]
 fn no_table_is_left_over() {
     let mut names: Vec<String> = files().iter().map(|(name, _)| (*name).to_owned()).collect();
-    names.extend(["each", "inflate", "all", "summary", "named", "ascii", "colour"].map(str::to_owned));
+    names.extend(
+        ["each", "inflate", "all", "summary", "named", "ascii", "colour", "verify", "extract", "recompress"]
+            .map(str::to_owned),
+    );
     for entry in fs::read_dir(golden("")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         assert!(names.contains(&name), "no test prints {name}");

@@ -9,6 +9,8 @@ mod choices;
 mod compressed;
 mod differential;
 mod extract;
+mod fatbin;
+pub mod fatbins;
 pub mod formats;
 mod ids;
 mod list;
@@ -29,6 +31,7 @@ pub use bitcode::bitcode;
 pub use compressed::compressed;
 pub use differential::{differential, reference};
 pub use extract::extract;
+pub use fatbin::fatbin;
 pub use ids::ids;
 pub use list::list;
 pub use objects::{coff, elf};
@@ -44,7 +47,7 @@ pub use verify::verify;
 pub type Property = fn(&[u8]);
 
 /// All properties, by the names of their fuzz targets.
-pub const ALL: [(&str, Property); 17] = [
+pub const ALL: [(&str, Property); 18] = [
     ("archive", archive),
     ("bitcode", bitcode),
     ("coff", coff),
@@ -52,6 +55,7 @@ pub const ALL: [(&str, Property); 17] = [
     ("differential", differential),
     ("elf", elf),
     ("extract", extract),
+    ("fatbin", fatbin),
     ("ids", ids),
     ("list", list),
     ("offload_binary", offload_binary),

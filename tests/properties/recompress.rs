@@ -1,6 +1,7 @@
 use std::ops::Range;
 
 use offload_bundle::container::Part;
+use offload_bundle::container::fatbin::ImageKind;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method, Recorded};
 use offload_bundle::id::OffloadKind;
@@ -58,6 +59,8 @@ pub fn recompress(data: &[u8]) {
     } else {
         assert!(output.ends_with(before.trailing(data)), "what follows the bundles is lost");
         let is_larger = change.compression.is_some() && result.dropped == 0 && output.len() > data.len();
+        // In fatbins, zlib is replaced.
+        let is_larger = is_larger && !before.has_fatbins;
         assert!(!is_larger, "larger than before");
     }
 
@@ -77,9 +80,12 @@ pub fn recompress(data: &[u8]) {
     // The result of zlib for pieces depends on where a piece ends.
     let in_pieces =
         result.dropped > 0 && change.compression.is_some_and(|compression| compression.method == Method::Zlib);
-    assert!(again == output || (in_pieces && again.len() <= output.len()), "done again, it is changed");
+    // Without zstd in it, a fatbin is packed with LZ4.
+    let may_shrink = in_pieces || after.has_fatbins;
+    assert!(again == output || (may_shrink && again.len() <= output.len()), "done again, it is changed");
     let Some((plain, _)) = (Change { compression: None, keep: None, drop: None }).run(&room) else {
-        assert!(is_program || after.must_stay_compressed, "cannot be made plain");
+        let is_unread = after.contents.iter().flatten().any(|(_, content)| content.is_none());
+        assert!(is_program || after.must_stay_compressed || is_unread, "cannot be made plain");
         return;
     };
     let plain = Held::of(&plain, &|_| true);
@@ -159,7 +165,8 @@ impl Change {
     fn keeps(&self, code_object: &CodeObject<'_>) -> bool {
         let is_host = code_object.entry_id().is_some_and(|id| id.kind() == OffloadKind::Host);
         let takes = |selection: &Option<Selection>| selection.as_ref().map(|selection| selection.takes(code_object));
-        takes(&self.drop) != Some(true) && (is_host || takes(&self.keep) != Some(false))
+        let is_ptx = code_object.cuda().is_some_and(|image| image.kind == ImageKind::Ptx);
+        takes(&self.drop) != Some(true) && (is_host || is_ptx || takes(&self.keep) != Some(false))
     }
 }
 
@@ -168,8 +175,11 @@ impl Change {
 struct Held {
     /// The byte range of each bundle.
     bundles: Vec<Range<u64>>,
-    /// The IDs and contents of each bundle with code objects. An empty text bundle is omitted.
-    contents: Vec<Vec<(Vec<u8>, Vec<u8>)>>,
+    /// The IDs and contents of each bundle with code objects. An empty text bundle is omitted. Some code objects in fatbins
+    /// cannot be read, and stay as they are.
+    contents: Vec<Vec<(Vec<u8>, Option<Vec<u8>>)>>,
+    /// Whether there are fatbins.
+    has_fatbins: bool,
     /// Whether the end of a compressed bundle could be lost in plain form: it is a text bundle, or inflates to more
     /// than a bundle.
     must_stay_compressed: bool,
@@ -187,7 +197,7 @@ impl Held {
             let start = usize::try_from(found.bundle.offset).unwrap();
             let is_compressed = data.get(start..).is_some_and(|data| data.starts_with(b"CCOB"));
             let is_own = match found.place.steps() {
-                [] => is_compressed || matches!(found.format, Format::Bundle | Format::TextBundle),
+                [] => is_compressed || matches!(found.format, Format::Bundle | Format::TextBundle | Format::Fatbin),
                 [Step::Section(_)] => is_compressed || found.format != Format::OffloadBinary,
                 _ => false,
             };
@@ -204,17 +214,21 @@ impl Held {
             let is_text = found.format == Format::TextBundle;
             let hides = |recorded: Recorded| is_text || end < recorded.inflated;
             held.must_stay_compressed |= is_compressed && found.bundle.compressed.is_some_and(hides);
+            held.has_fatbins |= found.format == Format::Fatbin;
             held.bundles.push(range);
             held.compressed += usize::from(found.bundle.compressed.is_some());
             let mut contents = Vec::new();
             for code_object in found.code_objects().filter(|code_object| keeps(code_object)) {
                 let mut content = Vec::new();
+                let mut is_read = true;
                 let size = usize::try_from(code_object.size()).unwrap();
                 if size <= left {
                     left -= size;
-                    found.bundle.write_to(code_object.index(), &mut content).unwrap();
+                    let written = found.bundle.write_to(code_object.index(), &mut content);
+                    assert!(written.is_ok() || found.format == Format::Fatbin, "{written:?}");
+                    is_read = written.is_ok();
                 }
-                contents.push((code_object.id().to_vec(), content));
+                contents.push((code_object.id().to_vec(), is_read.then_some(content)));
             }
             held.contents.extend(Some(contents).filter(|contents| !contents.is_empty()));
         };

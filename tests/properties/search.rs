@@ -1,6 +1,7 @@
 use std::ops::Range;
 
 use offload_bundle::container::Limits;
+use offload_bundle::container::packed::Codec;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::io::Input;
 use offload_bundle::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Origin, Place, Scan, Step};
@@ -26,10 +27,13 @@ const LOOKED_FOR_MAX: usize = 64;
 #[derive(Debug, PartialEq)]
 pub(super) struct SeenObject {
     pub(super) id: Vec<u8>,
-    pub(super) size: u64,
+    /// None if it is compressed by itself: its exact end may be known only when it is inflated.
+    pub(super) size: Option<u64>,
     pub(super) range: Option<Range<u64>>,
     uri: Option<String>,
     kind: Option<ContentKind>,
+    /// Whether its compression is not known.
+    pub(super) is_obfuscated: bool,
 }
 
 /// A bundle found by the search.
@@ -60,10 +64,11 @@ impl SeenBundle {
     fn of(found: &Found<'_>) -> Self {
         let object = |code_object: CodeObject<'_>| SeenObject {
             id: code_object.id().to_vec(),
-            size: code_object.size(),
+            size: code_object.packed().is_none().then(|| code_object.size()),
             range: code_object.range(),
             uri: code_object.uri().unwrap(),
             kind: code_object.kind(),
+            is_obfuscated: code_object.packed().is_some_and(|packed| packed.codec == Codec::Unknown),
         };
         Self {
             place: found.place.clone(),

@@ -72,7 +72,9 @@ fn hostile(data: &[u8]) {
         // An escaped character takes up to ten characters.
         assert!(fault.text.chars().count() <= TEXT_MAX * 10 && !fault.text.is_empty(), "{fault}");
     }
-    if verified.faults.is_empty() && found.code_objects() > 0 {
+    // Obfuscated code is no fault, but cannot be extracted.
+    let is_readable = found.bundles.iter().flat_map(|bundle| &bundle.objects).all(|object| !object.is_obfuscated);
+    if verified.faults.is_empty() && found.code_objects() > 0 && is_readable {
         sound(&room, &found);
     }
 }

@@ -133,7 +133,7 @@ fn read(data: &[u8]) -> (Vec<Read>, Vec<String>) {
                     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                     match bundle.bytes(index) {
                         Ok(bytes) => {
-                            assert!(entry.size() - len_u64(&bytes) < 8);
+                            assert!(entry.size() - len_u64(&bytes) <= 8);
                             let source = text(&entry.cuda.as_ref().unwrap().source);
                             found.push((text(&entry.id), source, bytes.into_owned()));
                         }
@@ -203,6 +203,21 @@ fn what_is_rewritten_holds_the_same_code() {
             assert!(found == expected, "{packing:?} {kept:b}");
             assert!(packing == Packing::Plain || out.len() <= data.len(), "{packing:?} {kept:b}");
         }
+    }
+}
+
+#[test]
+fn code_objects_that_share_bytes_are_not_copied_for_each() {
+    let part = code(2, 80, 0, &cubin(80, 8000));
+    let stored = padded(part.content.clone());
+    let records = header(&part, Some(0), stored.len(), 0, 0).repeat(100);
+    let numbers = [100_u32, u32::try_from(records.len() + 8).unwrap()].map(u32::to_le_bytes).concat();
+    let outer = header(&code(256, 0, 0, &[]), Some(u32::try_from(72 + records.len()).unwrap()), stored.len(), 0, 0);
+    let data = fatbin(&[[outer, numbers, records, stored].concat()]);
+    assert_eq!(read(&data).0.len(), 100);
+    for packing in [SMALLEST, Packing::Plain] {
+        let error = rewrite(data.as_slice().into(), |_| true, packing).unwrap_err();
+        assert!(error.to_string().contains("size of code objects compressed together"), "{error}");
     }
 }
 
