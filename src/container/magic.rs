@@ -184,6 +184,14 @@ pub(crate) fn elf_machine(head: &[u8]) -> Option<u16> {
     }
 }
 
+/// Whether LLVM 22.1.8 takes an ELF file that begins with `head` for an object, a program or a library: by its type alone,
+/// even if the rest of the header is broken.
+pub(crate) fn is_elf_object(head: &[u8]) -> bool {
+    let number = slice(head, 16, 2).and_then(|number| number.first_chunk()).copied();
+    let number = number.map(if head.get(5) == Some(&2) { u16::from_be_bytes } else { u16::from_le_bytes });
+    matches!(number, Some(1..=3))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,7 +14,7 @@ use crate::bytes::len_u64;
 use crate::container::archive::{Archive, ArchiveMember, Location, Sources, locate};
 use crate::container::fatbin::{self, Fatbin};
 use crate::container::host::Chosen;
-use crate::container::magic::Magic;
+use crate::container::magic::{Magic, is_elf_object};
 use crate::container::object::FatObject;
 use crate::container::offload_binary::OffloadBinary;
 use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
@@ -121,12 +121,11 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Magic::Bitcode => self.bitcode(place, data, depth),
             Magic::Archive => self.archive(place, data, depth),
             Magic::AmdGpu | Magic::Cubin if self.reach == Reach::Everything => self.code_object(place, data),
-            Magic::Elf | Magic::AmdGpu | Magic::Cubin | Magic::Coff | Magic::Pe => {
-                self.object(place, data, magic, depth)
-            }
+            magic if magic.is_elf() && self.reach == Reach::Packager && !is_elf_object(data.bytes()) => Ok(()),
+            Magic::Coff | Magic::Pe => self.object(place, data, magic, depth),
+            magic if magic.is_elf() => self.object(place, data, magic, depth),
             // LLVM's packager treats anything else as a file without offload binaries.
             _ if self.reach == Reach::Packager => Ok(()),
-            Magic::BrokenElf => self.object(place, data, magic, depth),
             Magic::Bundle | Magic::CompressedBundle | Magic::TextBundle => {
                 self.bundles(place, data, &Wide, Wide::form_of, depth)
             }

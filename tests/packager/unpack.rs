@@ -216,6 +216,27 @@ pub fn compare_archives(report: &mut Report, tools: &Tools) {
 
 /// Broken files to unpack.
 pub fn broken() -> Vec<Case> {
+    [broken_offload_binaries(), broken_elf_headers()].concat()
+}
+
+/// Beginnings of ELF files, of every class, byte order and type.
+fn broken_elf_headers() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (len, class, order) in [64, 20, 17]
+        .into_iter()
+        .flat_map(|len| (0..4).flat_map(move |class| [0, 1, 2, 7].map(|order| (len, class, order))))
+    {
+        for number in [0_u16, 1, 3, 4, 0x100] {
+            let mut data = [b"\x7fELF", &[class, order, 1][..], &[0; 57]].concat();
+            data[16..18].copy_from_slice(&if order == 2 { number.to_be_bytes() } else { number.to_le_bytes() });
+            data.truncate(len);
+            cases.push(packager(&["in", "--image=file=x,arch=gfx906"]).file("in", data));
+        }
+    }
+    cases
+}
+
+fn broken_offload_binaries() -> Vec<Case> {
     let random = &mut Random::new(4);
     let sound = offload::write(1, &three());
     let cases = (0..70).map(|number| {

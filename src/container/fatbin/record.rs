@@ -129,7 +129,7 @@ impl<'a> Record<'a> {
     /// The records of the code objects that are compressed together; none if it is one code object.
     ///
     /// # Errors
-    /// [`Malformed`] if they are not the recorded number of records, or do not fill the header.
+    /// [`Malformed`] if they are not the recorded number of records, do not fill the header, or share bytes.
     pub(super) fn parts(&self) -> Result<Option<Vec<Self>>, Malformed> {
         if self.kind != CONCATENATED {
             return Ok(None);
@@ -146,13 +146,20 @@ impl<'a> Record<'a> {
             return Err(Malformed::Value { what, found, offset, expected: "the rest of the header" });
         }
         let mut position = RECORDS_AT;
-        let mut parts = Vec::new();
+        let (mut parts, mut end) = (Vec::new(), 0);
         while position < header_len {
             let rest = slice(self.header, position, header_len.saturating_sub(position)).unwrap_or_default();
             let mut part = Self::fixed(rest, self.base.saturating_add(position))?;
             part.header = rest;
             let len = part.len_with_strings()?;
             part.header = slice(rest, 0, len).ok_or_else(|| part.outside("the strings", 0, len))?;
+            let (found, offset) = (part.offset_in_whole(), part.base.saturating_add(4));
+            if found < end {
+                let (what, expected) =
+                    ("offset of a code object compressed with others", "the end of the one before it or more");
+                return Err(Malformed::Value { what, found, offset, expected });
+            }
+            end = found.saturating_add(part.stored_len);
             parts.push(part);
             position = position.saturating_add(len);
         }

@@ -10,7 +10,7 @@ use super::{FLAG_ATTRIBUTES, FLAG_LZ4, FLAG_ZLIB, FLAG_ZSTD, ImageKind, PADDING,
 use crate::bytes::{len_u64, slice};
 use crate::container::Packed;
 use crate::container::packed::{Codec, End, LastInflated};
-use crate::error::{Error, Malformed, Result, WithPath};
+use crate::error::{Error, Result, WithPath};
 use crate::io::input::{Input, Slice};
 use crate::io::piece::{self, Piece, Sink, TOO_LONG, emit, sum, total_len};
 
@@ -125,12 +125,6 @@ impl<'a> Writer<'a> {
             return Ok(vec![Piece::Input(self.at(record.range())?)]);
         }
         let content = self.content(record)?;
-        let together = parts.iter().map(|part| part.stored_len).fold(0, u64::saturating_add);
-        if together > len_u64(content.bytes()) {
-            let (what, expected) = ("size of code objects compressed together", "no more than their inflated bytes");
-            let malformed = Malformed::Value { what, found: together, offset: record.offset(), expected };
-            return Err(Error::malformed(self.data.path(), malformed));
-        }
         let kept_parts = parts.iter().zip(kept).filter(|(_, kept)| **kept).map(|(part, _)| part);
         let bytes_of = |part: &Record<'a>| {
             let bytes = slice(content.bytes(), part.offset_in_whole(), part.stored_len);
@@ -188,10 +182,9 @@ fn needs_attributes(record: &Record<'_>) -> bool {
     record.flags & FLAG_ATTRIBUTES != 0 && !record.has_options()
 }
 
-/// Whether a code object may stay as it is where others are compressed with `target`: every driver that reads zstd reads
-/// LZ4.
+/// Whether a code object may stay as it is where others are compressed with `target`: zstd is read by later drivers only.
 fn may_stay(codec: Option<Codec>, target: Codec) -> bool {
-    codec.is_none_or(|codec| codec == target || codec == Codec::Lz4)
+    codec != Some(Codec::Zstd) || target == Codec::Zstd
 }
 
 fn smallest(forms: Vec<Vec<Piece<'_>>>) -> Result<Vec<Piece<'_>>> {

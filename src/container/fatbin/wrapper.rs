@@ -18,7 +18,7 @@ use std::ops::Range;
 use object::read::Relocation;
 use object::{File, Object, ObjectKind, ObjectSection, ObjectSymbol, RelocationTarget};
 
-use super::MAGIC;
+use super::{FAULTS_MAX, MAGIC};
 use crate::bytes::{Cursor, len_u64, slice};
 use crate::error::Malformed;
 
@@ -27,12 +27,12 @@ const WRAPPER_LEN: u64 = 24;
 /// The offset of the address in a wrapper.
 const ADDRESS: u64 = 8;
 
-/// The faults of the wrappers in a range of an object file. Offsets in them count from `base`.
+/// The first faults of the wrappers in a range of an object file. Offsets in them count from `base`.
 pub(crate) fn faults(data: &[u8], base: u64, wrappers: &Range<u64>) -> Vec<Malformed> {
     let Ok(file) = File::parse(data) else { return Vec::new() };
     let Some(map) = Map::new(&file, data, wrappers) else { return Vec::new() };
     let starts = (wrappers.start..wrappers.end).step_by(usize::try_from(WRAPPER_LEN).unwrap_or(usize::MAX));
-    starts.filter_map(|start| map.fault(start, base).err()).collect()
+    starts.filter_map(|start| map.fault(start, base).err()).take(FAULTS_MAX).collect()
 }
 
 /// The addresses in an object file.
