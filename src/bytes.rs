@@ -4,6 +4,8 @@
 //! Offsets are absolute: they count from the start of the file (or of the inflated bundle), so an error shows where the
 //! fault is.
 
+use std::ops::Range;
+
 use crate::error::Malformed;
 
 /// A reading position in bytes that start at a known offset.
@@ -33,12 +35,8 @@ impl<'a> Cursor<'a> {
     pub(crate) fn take(&mut self, count: u64, what: impl FnOnce() -> String) -> Result<&'a [u8], Malformed> {
         let split = usize::try_from(count).ok().and_then(|count| self.rest.split_at_checked(count));
         let Some((head, tail)) = split else {
-            return Err(Malformed::Truncated {
-                what: what(),
-                offset: self.offset,
-                needed: count,
-                end: self.offset.saturating_add(self.remaining()),
-            });
+            let end = self.offset.saturating_add(self.remaining());
+            return Err(Malformed::truncated(what(), self.offset, count, end));
         };
         self.rest = tail;
         self.offset = self.offset.saturating_add(count);
@@ -70,12 +68,27 @@ impl<'a> Cursor<'a> {
 
 /// The length of a slice as a 64-bit file length.
 pub(crate) fn len_u64(data: &[u8]) -> u64 {
-    u64::try_from(data.len()).unwrap_or(u64::MAX)
+    to_u64(data.len())
+}
+
+/// A count or a length in memory as a 64-bit number.
+pub(crate) fn to_u64(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+/// The length of a range.
+pub(crate) fn len_of(range: &Range<u64>) -> u64 {
+    range.end.saturating_sub(range.start)
 }
 
 /// `len` bytes of `data` from `start`, if it has that many.
 pub(crate) fn slice(data: &[u8], start: u64, len: u64) -> Option<&[u8]> {
-    data.get(usize::try_from(start).ok()?..)?.get(..usize::try_from(len).ok()?)
+    tail(data, start)?.get(..usize::try_from(len).ok()?)
+}
+
+/// The bytes of `data` from `start`, if it reaches that far.
+pub(crate) fn tail(data: &[u8], start: u64) -> Option<&[u8]> {
+    data.get(usize::try_from(start).ok()?..)
 }
 
 /// A copy of some bytes as text, if they are UTF-8.

@@ -8,7 +8,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::id::{IdError, OffloadKind};
+use crate::id::IdError;
 
 /// The result type of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -89,16 +89,18 @@ pub enum Error {
         /// The fault.
         error: Box<Error>,
     },
-    /// A file cannot be used as requested.
+    /// A file cannot be used as requested, or a request cannot be met.
     Refused {
         /// The kind of the error.
         kind: ErrorKind,
-        /// The file as the caller named it.
+        /// The file as the caller named it; empty if the error is not about one file.
         path: PathBuf,
-        /// The offset of the affected part in bytes, if only a part is affected.
+        /// The place in the file, escaped for terminals, if only a part is affected.
+        place: Option<String>,
+        /// The offset of the affected part in bytes.
         offset: Option<u64>,
-        /// The reason.
-        reason: String,
+        /// The whole text of the error.
+        text: String,
     },
     /// The bundles in a file of this kind cannot be rewritten.
     Unsupported {
@@ -113,24 +115,6 @@ pub enum Error {
     EntryId(IdError),
     /// The input is not an archive. The text is LLVM's, whatever the size of the file.
     NoArchive,
-    /// No entry of an archive can serve a request.
-    NoCodeObject {
-        /// The requested entry ID.
-        target: String,
-        /// The archive as the caller named it.
-        archive: PathBuf,
-    },
-    /// A member of an archive holds two entries that must not be in one bundle.
-    ConflictingEntries {
-        /// One entry ID.
-        first: String,
-        /// The other entry ID.
-        second: String,
-        /// The name of the member.
-        member: String,
-        /// The archive as the caller named it.
-        archive: PathBuf,
-    },
     /// No bundle in the input can serve these requested entries, which are sorted.
     MissingEntries(Vec<String>),
     /// Several code objects match, but standard output takes only one.
@@ -139,31 +123,6 @@ pub enum Error {
         path: PathBuf,
         /// The entry IDs of the matches, up to the bundle with the second one.
         ids: Vec<String>,
-    },
-    /// A selection, or a pattern of it, matches no code object.
-    NoMatch {
-        /// The files that were searched, as the caller named them.
-        inputs: Vec<PathBuf>,
-        /// The parts of the selection without a match; empty if the selection names nothing.
-        unmatched: Vec<Want>,
-        /// The entry IDs in the files, without duplicates, in file order.
-        present: Vec<String>,
-    },
-    /// A selection, or a pattern of it, matches no code object, except in skipped files.
-    NoSoundMatch {
-        /// The parts of the selection without a match in any file.
-        unmatched: Vec<Want>,
-        /// The parts that match only in skipped files, as far as these could be read.
-        only_left_out: Vec<Want>,
-        /// The entry IDs in the other files, without duplicates, in file order.
-        present: Vec<String>,
-        /// The number of matching code objects in the skipped files.
-        left_out: usize,
-    },
-    /// The bundle is too large for the requested version of the compressed format.
-    CompressedLimit {
-        /// The size that is too large, in LLVM's words.
-        what: &'static str,
     },
     /// A bug in the library; please report it.
     Internal(&'static str),
@@ -184,36 +143,29 @@ impl fmt::Display for Error {
                 let source = OsText(source);
                 write!(f, "'{}': {source} (while copying from '{}')", to.display(), from.display())
             }
-            Self::Malformed { path, source } => write!(f, "{}{source}", MaybeNamed(path)),
-            Self::Inside { file, place, error } => write!(f, "'{place}': {}", InsideText { file, error }),
-            Self::Refused { path, reason, .. } => write!(f, "{}{reason}", MaybeNamed(path)),
-            Self::Unsupported { path, what } => write!(f, "'{}': {}", path.display(), UnsupportedText(*what)),
+            Self::Malformed { path, source } => write!(f, "{}{source}", prefix(path)),
+            Self::Inside { file, place, error } => {
+                write!(f, "'{place}': ")?;
+                // The place names the file. A member of a thin archive is a separate file, from which offsets count.
+                match &**error {
+                    Self::Malformed { path, source } if path == file => write!(f, "{source}"),
+                    Self::Io { path, source } if path == file => write!(f, "{}", OsText(source)),
+                    error => write!(f, "{error}"),
+                }
+            }
+            Self::Refused { text, .. } => f.write_str(text),
+            Self::Unsupported { path, what: FileKind::Other } => {
+                write!(f, "'{}': cannot recompress: not a bundle or an ELF file", path.display())
+            }
+            Self::Unsupported { path, what } => write!(f, "'{}': {}: not supported", path.display(), what.name()),
             Self::FileType(name) => write!(f, "'{name}': invalid file type specified"),
             Self::EntryId(error) => write!(f, "{error}"),
             Self::NoArchive => f.write_str("file too small to be an archive"),
-            Self::NoCodeObject { target, archive } => write!(
-                f,
-                "no compatible code object found for the target '{target}' in heterogeneous archive library: {}",
-                archive.display()
-            ),
-            Self::ConflictingEntries { first, second, member, archive } => {
-                write!(f, "conflicting TargetIDs [{first}, {second}] found in {member} of {}", archive.display())
-            }
-            Self::MissingEntries(names) => write!(f, "Can't find bundles for{}", MissingList(names)),
+            Self::MissingEntries(names) => write!(f, "Can't find bundles for{}", list_of_llvm(names)),
             Self::SeveralMatch { path, ids } => {
-                let path = path.display();
-                let ids = counted(ids);
-                write!(f, "'{path}': several code objects match, but standard output takes only one: {}", Listed(&ids))
+                let (path, ids) = (path.display(), beginning(&counted(ids)));
+                write!(f, "'{path}': several code objects match, but standard output takes only one: {ids}")
             }
-            Self::NoMatch { inputs, unmatched, present } => {
-                write!(f, "no code object matches{}", NoMatchText { inputs, unmatched, present })
-            }
-            Self::NoSoundMatch { unmatched, only_left_out, present, left_out } => {
-                let left_out = *left_out;
-                let text = NoSoundMatchText { unmatched, only_left_out, present, left_out };
-                write!(f, "no code object matches{text}")
-            }
-            Self::CompressedLimit { what } => write!(f, "{what} exceeds version 2 limit"),
             Self::Internal(what) => write!(f, "internal error: {what}"),
             Self::Usage(text) => f.write_str(text),
         }
@@ -243,10 +195,7 @@ impl Error {
             Self::NoArchive => ErrorKind::Malformed,
             Self::Unsupported { .. } => ErrorKind::Unsupported,
             Self::FileType(_) | Self::EntryId(_) | Self::SeveralMatch { .. } | Self::Usage(_) => ErrorKind::Usage,
-            Self::NoCodeObject { .. } | Self::MissingEntries(_) => ErrorKind::NotFound,
-            Self::NoMatch { .. } | Self::NoSoundMatch { .. } => ErrorKind::NotFound,
-            Self::ConflictingEntries { .. } => ErrorKind::Conflict,
-            Self::CompressedLimit { .. } => ErrorKind::Limit,
+            Self::MissingEntries(_) => ErrorKind::NotFound,
             Self::Internal(_) => ErrorKind::Internal,
         }
     }
@@ -258,7 +207,6 @@ impl Error {
             Self::Malformed { path, .. } | Self::Refused { path, .. } => Some(path),
             Self::Unsupported { path, .. } | Self::SeveralMatch { path, .. } => Some(path),
             Self::Temporary { directory: path, .. } | Self::Inside { file: path, .. } => Some(path),
-            Self::NoCodeObject { archive, .. } | Self::ConflictingEntries { archive, .. } => Some(archive),
             _ => None,
         }
         .map(PathBuf::as_path)
@@ -269,7 +217,7 @@ impl Error {
     pub fn place(&self) -> Option<&str> {
         match self {
             Self::Inside { place, .. } => Some(place),
-            Self::ConflictingEntries { member, .. } => Some(member),
+            Self::Refused { place, .. } => place.as_deref(),
             _ => None,
         }
     }
@@ -294,6 +242,22 @@ impl Error {
         }
     }
 
+    /// An operating system error on `path`. An [`Error`] inside `source` is returned unchanged, since it names the file
+    /// at fault.
+    pub fn io(path: impl Into<PathBuf>, source: io::Error) -> Self {
+        source.downcast().unwrap_or_else(|source| Self::Io { path: path.into(), source })
+    }
+
+    /// A failure to write a temporary file, wrapped for readers and writers to pass on; [`Error::io`] unwraps it.
+    pub(crate) fn temporary(source: io::Error) -> io::Error {
+        io::Error::other(Self::Temporary { directory: std::env::temp_dir(), source })
+    }
+
+    /// An error for malformed bytes in `path`.
+    pub fn malformed(path: impl Into<PathBuf>, source: Malformed) -> Self {
+        Self::Malformed { path: path.into(), source }
+    }
+
     /// The error for a generated output name that names an input.
     pub(crate) fn overwrites_input(path: &Path) -> Self {
         Self::refused(ErrorKind::Conflict, path, None, "an output with a generated name would overwrite this input")
@@ -304,9 +268,44 @@ impl Error {
         kind: ErrorKind,
         path: impl Into<PathBuf>,
         offset: impl Into<Option<u64>>,
-        reason: impl Into<String>,
+        reason: impl fmt::Display,
     ) -> Self {
-        Self::Refused { kind, path: path.into(), offset: offset.into(), reason: reason.into() }
+        let (path, offset) = (path.into(), offset.into());
+        let text = format!("{}{reason}", prefix(&path));
+        Self::Refused { kind, path, place: None, offset, text }
+    }
+
+    /// The error for a selection that matches no code object in `inputs`, or the parts of it that match none. The files
+    /// hold code objects with the IDs `present`.
+    pub(crate) fn no_match(inputs: &[PathBuf], unmatched: &[String], present: &[String]) -> Self {
+        let wanted = if unmatched.is_empty() { String::new() } else { format!(" {}", unmatched.join(" or ")) };
+        let (place, have) = match inputs {
+            [input] => (format!("'{}'", input.display()), "it has"),
+            inputs => (format!("{} files", inputs.len()), "they have"),
+        };
+        let text = format!("no code object matches{wanted} in {place}; {have}{}", list_or_none(present));
+        Self::refused(ErrorKind::NotFound, "", None, text)
+    }
+
+    /// The same if some files were skipped: `only_skipped` are the parts of the selection that match only in those, as
+    /// far as they could be read, and `skipped` is the number of matching code objects in them.
+    pub(crate) fn no_sound_match(
+        unmatched: &[String],
+        only_skipped: &[String],
+        present: &[String],
+        skipped: usize,
+    ) -> Self {
+        const SKIPPED: &str = " except in skipped files";
+        let [unmatched, only_skipped] = [unmatched, only_skipped].map(|wants| wants.join(" or "));
+        let wanted = match (unmatched.as_str(), only_skipped.as_str()) {
+            ("", "") if skipped == 0 => String::new(),
+            ("", "") => SKIPPED.to_owned(),
+            (_, "") => format!(" {unmatched}"),
+            ("", _) => format!(" {only_skipped}{SKIPPED}"),
+            _ => format!(" {unmatched}, and none matches {only_skipped}{SKIPPED}"),
+        };
+        let text = format!("no code object matches{wanted}; the other files have{}", list_or_none(present));
+        Self::refused(ErrorKind::NotFound, "", None, text)
     }
 }
 
@@ -357,95 +356,9 @@ impl FileKind {
     }
 }
 
-/// The reason why a file cannot be rewritten.
-struct UnsupportedText(FileKind);
-
-impl fmt::Display for UnsupportedText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            FileKind::Other => f.write_str("cannot recompress: not a bundle or an ELF file"),
-            kind => write!(f, "{}: not supported", kind.name()),
-        }
-    }
-}
-
-/// A part of a selection of code objects.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Want {
-    /// A pattern for targets, as typed.
-    Target(String),
-    /// An offload kind.
-    Kind(OffloadKind),
-}
-
-impl fmt::Display for Want {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Target(pattern) => write!(f, "'{pattern}'"),
-            Self::Kind(kind) => write!(f, "the kind '{}'", kind.name()),
-        }
-    }
-}
-
-/// Joins the parts of a selection as alternatives.
-fn alternatives(wants: &[Want]) -> String {
-    wants.iter().map(Want::to_string).collect::<Vec<_>>().join(" or ")
-}
-
-/// The end of the text of [`Error::NoMatch`].
-struct NoMatchText<'e> {
-    inputs: &'e [PathBuf],
-    unmatched: &'e [Want],
-    present: &'e [String],
-}
-
-impl fmt::Display for NoMatchText<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.unmatched.is_empty() {
-            write!(f, " {}", alternatives(self.unmatched))?;
-        }
-        let have = match self.inputs {
-            [input] => {
-                write!(f, " in '{}'", input.display())?;
-                "it has"
-            }
-            inputs => {
-                write!(f, " in {} files", inputs.len())?;
-                "they have"
-            }
-        };
-        write_present(f, have, self.present)
-    }
-}
-
-/// The end of the text of [`Error::NoSoundMatch`].
-struct NoSoundMatchText<'e> {
-    unmatched: &'e [Want],
-    only_left_out: &'e [Want],
-    present: &'e [String],
-    left_out: usize,
-}
-
-impl fmt::Display for NoSoundMatchText<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const SKIPPED: &str = " except in skipped files";
-        let [unmatched, only_left_out] = [self.unmatched, self.only_left_out].map(alternatives);
-        match (unmatched.as_str(), only_left_out.as_str()) {
-            ("", "") if self.left_out == 0 => {}
-            ("", "") => f.write_str(SKIPPED)?,
-            (_, "") => write!(f, " {unmatched}")?,
-            ("", _) => write!(f, " {only_left_out}{SKIPPED}")?,
-            _ => write!(f, " {unmatched}, and none matches {only_left_out}{SKIPPED}")?,
-        }
-        write_present(f, "the other files have", self.present)
-    }
-}
-
-fn write_present(f: &mut fmt::Formatter<'_>, have: &str, present: &[String]) -> fmt::Result {
-    match present {
-        [] => write!(f, "; {have} none"),
-        present => write!(f, "; {have}: {}", Listed(present)),
-    }
+/// The entry IDs in some files, after `have`.
+fn list_or_none(ids: &[String]) -> String {
+    if ids.is_empty() { " none".to_owned() } else { format!(": {}", beginning(ids)) }
 }
 
 /// Removes duplicates, in order of first occurrence, and appends the number of occurrences if there are several. The
@@ -467,63 +380,17 @@ fn counted(texts: &[String]) -> Vec<String> {
     distinct.into_iter().map(shown).collect()
 }
 
-/// Shows the beginning of a list, and the number of omitted elements.
-struct Listed<'e>(&'e [String]);
-
-impl fmt::Display for Listed<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const SHOWN: usize = 20;
-        let shown: Vec<&str> = self.0.iter().take(SHOWN).map(String::as_str).collect();
-        f.write_str(&shown.join(", "))?;
-        match self.0.len().saturating_sub(SHOWN) {
-            0 => Ok(()),
-            more => write!(f, ", and {more} more"),
-        }
+/// The beginning of a list, and the number of omitted elements.
+fn beginning(list: &[String]) -> String {
+    match list.split_at_checked(20) {
+        Some((shown, more)) if !more.is_empty() => format!("{}, and {} more", shown.join(", "), more.len()),
+        _ => list.join(", "),
     }
 }
 
-/// Shows the name of a file as a prefix, unless it is empty.
-struct MaybeNamed<'e>(&'e Path);
-
-impl fmt::Display for MaybeNamed<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.as_os_str().is_empty() { Ok(()) } else { write!(f, "'{}': ", self.0.display()) }
-    }
-}
-
-/// Shows an error without its file, which the place already names. The file is shown for a member of a thin archive,
-/// which is a separate file: offsets count from its start.
-struct InsideText<'e> {
-    file: &'e Path,
-    error: &'e Error,
-}
-
-impl fmt::Display for InsideText<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.error {
-            Error::Malformed { path, source } if path == self.file => write!(f, "{source}"),
-            Error::Io { path, source } if path == self.file => write!(f, "{}", OsText(source)),
-            error => write!(f, "{error}"),
-        }
-    }
-}
-
-impl Error {
-    /// An operating system error on `path`. An [`Error`] inside `source` is returned unchanged, since it names the file
-    /// at fault.
-    pub fn io(path: impl Into<PathBuf>, source: io::Error) -> Self {
-        source.downcast().unwrap_or_else(|source| Self::Io { path: path.into(), source })
-    }
-
-    /// A failure to write a temporary file, wrapped for readers and writers to pass on; [`Error::io`] unwraps it.
-    pub(crate) fn temporary(source: io::Error) -> io::Error {
-        io::Error::other(Self::Temporary { directory: std::env::temp_dir(), source })
-    }
-
-    /// An error for malformed bytes in `path`.
-    pub fn malformed(path: impl Into<PathBuf>, source: Malformed) -> Self {
-        Self::Malformed { path: path.into(), source }
-    }
+/// The name of a file as a prefix; empty without a name.
+fn prefix(path: &Path) -> String {
+    if path.as_os_str().is_empty() { String::new() } else { format!("'{}': ", path.display()) }
 }
 
 /// Attaches a file to an error.
@@ -601,55 +468,15 @@ pub enum Malformed {
         /// The valid values.
         expected: &'static str,
     },
-    /// A size that disagrees with the data it describes.
-    #[error("{what} at offset {offset}: {size} is recorded as {recorded} bytes, but is {actual}")]
-    Size {
-        /// The name of the container.
-        what: &'static str,
-        /// The offset of the container.
-        offset: u64,
-        /// The name of the size.
-        size: &'static str,
-        /// The recorded size.
-        recorded: u64,
-        /// The actual size in bytes; text, because it may be known only as a bound.
-        actual: String,
-    },
-    /// A recorded hash that disagrees with the data.
-    #[error("{what} at offset {offset}: the recorded hash is {recorded:#018x}, but the data gives {actual:#018x}")]
-    Hash {
-        /// The name of the container.
-        what: &'static str,
-        /// The offset of the container.
-        offset: u64,
-        /// The recorded hash.
-        recorded: u64,
-        /// The hash of the inflated data.
-        actual: u64,
-    },
-    /// A compressed stream that its decoder rejects.
-    #[error("{what} at offset {offset}: the {method} stream is broken after {inflated} inflated bytes: {reason}")]
-    Stream {
-        /// The name of the container.
-        what: &'static str,
-        /// The offset of the container.
-        offset: u64,
-        /// The compression method: zlib or zstd.
-        method: &'static str,
-        /// The number of bytes inflated before the failure.
-        inflated: u64,
-        /// The decoder's reason.
-        reason: String,
-    },
-    /// A stream of a compression method that this build of the library does not include.
+    /// A compressed container that cannot be inflated, or not to the data that its header describes.
     #[error("{what} at offset {offset}: {reason}")]
-    Method {
+    Compressed {
         /// The name of the container.
         what: &'static str,
         /// The offset of the container.
         offset: u64,
-        /// The method, and the feature that enables it.
-        reason: &'static str,
+        /// The difference from the header, or the decoder's reason.
+        reason: String,
     },
     /// A start line of a text bundle without a matching end line.
     #[error("the entry '{id}' that starts at offset {offset} has no end line")]
@@ -659,58 +486,8 @@ pub enum Malformed {
         /// The offset of the start line.
         offset: u64,
     },
-    /// An archive that its reader rejects.
-    #[error("archive broken at or after offset {offset}: {reason}")]
-    Archive {
-        /// The offset of the end of the readable part.
-        offset: u64,
-        /// The reader's reason.
-        reason: String,
-    },
-    /// A zip file or a member of one that cannot be read.
-    #[error("zip file broken at offset {offset}: {reason}")]
-    Zip {
-        /// The offset of the member's header, of its data, or of the file.
-        offset: u64,
-        /// The reader's reason.
-        reason: String,
-    },
-    /// A code object whose symbols cannot be read.
-    #[error("the symbols of the code object cannot be read: {reason}")]
-    Symbols {
-        /// The reader's reason.
-        reason: String,
-    },
-    /// Trailing bytes after the last container that are neither another container nor zeros.
-    #[error("trailing data at offset {offset}: expected {what} or zeros")]
-    Trailing {
-        /// The data that is allowed there.
-        what: &'static str,
-        /// The offset of the first other byte.
-        offset: u64,
-    },
-    /// Containers nested too deeply.
-    #[error("{what} nested more than {most} levels deep at offset {offset}")]
-    Nested {
-        /// The name of the containers.
-        what: &'static str,
-        /// The maximum depth.
-        most: u32,
-        /// The offset of the first container that is too deep.
-        offset: u64,
-    },
-    /// A search that exceeds a limit on reading or reporting.
-    #[error("more than {limit} {what}; stopped at offset {offset}")]
-    Search {
-        /// The unit of the limit.
-        what: &'static str,
-        /// The offset at which the limit is exceeded.
-        offset: u64,
-        /// The limit.
-        limit: u64,
-    },
-    /// A compressed container whose recorded inflated size exceeds the limit.
-    #[error("{what} at offset {offset}: its inflated size of {claimed} bytes exceeds the limit of {limit}")]
+    /// A compressed container whose recorded inflated size exceeds a limit.
+    #[error("{what} at offset {offset}: its inflated size of {claimed} bytes exceeds {limit}")]
     Claim {
         /// The name of the container.
         what: &'static str,
@@ -718,22 +495,8 @@ pub enum Malformed {
         offset: u64,
         /// The recorded inflated size in bytes.
         claimed: u64,
-        /// The limit in bytes.
-        limit: u64,
-    },
-    /// Nested compressed containers whose recorded inflated sizes together exceed the limit.
-    #[error(
-        "{what} at offset {offset}: its inflated size of {claimed} bytes exceeds what is left of the limit of {limit} for nested containers"
-    )]
-    NestedClaim {
-        /// The name of the container.
-        what: &'static str,
-        /// The offset of the container.
-        offset: u64,
-        /// The recorded inflated size in bytes.
-        claimed: u64,
-        /// The limit on the total, in bytes.
-        limit: u64,
+        /// The limit: its size in bytes, and its scope.
+        limit: String,
     },
     /// Bitcode that its reader rejects.
     #[error("the bitcode at offset {offset} cannot be read: {reason}")]
@@ -751,25 +514,7 @@ pub enum Malformed {
         /// The offset of the affected header, table or content.
         offset: u64,
     },
-    /// A fat object that would exceed a limit of its object format.
-    #[error("the fat object would have {needed} {what}, more than the {most} that its object format allows")]
-    Limit {
-        /// The unit of the limit.
-        what: &'static str,
-        /// The required number.
-        needed: u64,
-        /// The allowed number.
-        most: u64,
-    },
-    /// A compressed container whose inflated data is not a bundle.
-    #[error("{what} at offset {offset}: the inflated data is not a bundle")]
-    NoBundleInside {
-        /// The name of the container.
-        what: &'static str,
-        /// The offset of the container.
-        offset: u64,
-    },
-    /// Any other fault inside the inflated bytes of a compressed container.
+    /// A fault inside the inflated bytes of a compressed container.
     #[error("{what} at offset {offset}: inside the inflated bytes: {inner}")]
     Inflated {
         /// The name of the container.
@@ -779,14 +524,23 @@ pub enum Malformed {
         /// The fault; its offsets count inflated bytes.
         inner: Box<Malformed>,
     },
+    /// Any other fault.
+    #[error("{text}")]
+    Other {
+        /// The kind of the error.
+        kind: ErrorKind,
+        /// The offset of the fault, if it has one.
+        offset: Option<u64>,
+        /// The whole text of the error.
+        text: String,
+    },
 }
 
 impl Malformed {
     fn kind(&self) -> ErrorKind {
         match self {
-            Self::Nested { .. } | Self::Search { .. } | Self::Claim { .. } => ErrorKind::Limit,
-            Self::NestedClaim { .. } | Self::Limit { .. } => ErrorKind::Limit,
-            Self::Method { .. } => ErrorKind::Unsupported,
+            Self::Claim { .. } => ErrorKind::Limit,
+            Self::Other { kind, .. } => *kind,
             _ => ErrorKind::Malformed,
         }
     }
@@ -795,18 +549,35 @@ impl Malformed {
     /// the file.
     pub fn offset(&self) -> Option<u64> {
         match self {
-            Self::Overlap { start: offset, .. } => Some(*offset),
-            Self::Symbols { .. } | Self::Limit { .. } => None,
             Self::Truncated { offset, .. } | Self::Count { offset, .. } | Self::Value { offset, .. } => Some(*offset),
-            Self::Size { offset, .. } | Self::Hash { offset, .. } | Self::Stream { offset, .. } => Some(*offset),
-            Self::Method { offset, .. } | Self::Unclosed { offset, .. } | Self::Archive { offset, .. } => Some(*offset),
-            Self::Zip { offset, .. } | Self::Trailing { offset, .. } | Self::Nested { offset, .. } => Some(*offset),
-            Self::Search { offset, .. } | Self::Claim { offset, .. } | Self::NestedClaim { offset, .. } => {
+            Self::Overlap { start: offset, .. } | Self::Unclosed { offset, .. } => Some(*offset),
+            Self::Compressed { offset, .. } | Self::Claim { offset, .. } | Self::Inflated { offset, .. } => {
                 Some(*offset)
             }
             Self::Bitcode { offset, .. } | Self::Object { offset, .. } => Some(*offset),
-            Self::NoBundleInside { offset, .. } | Self::Inflated { offset, .. } => Some(*offset),
+            Self::Other { offset, .. } => *offset,
         }
+    }
+
+    /// The fault of data that ends before the `needed` bytes of a field or payload.
+    pub(crate) fn truncated(what: impl Into<String>, offset: u64, needed: u64, end: u64) -> Self {
+        Self::Truncated { what: what.into(), offset, needed, end }
+    }
+
+    /// The fault of this kind at an offset, if it has one.
+    pub(crate) fn other(kind: ErrorKind, offset: impl Into<Option<u64>>, text: String) -> Self {
+        Self::Other { kind, offset: offset.into(), text }
+    }
+
+    /// The fault of containers that are nested more than `most` levels deep, the first of them at `offset`.
+    pub(crate) fn nested(what: &str, most: u32, offset: u64) -> Self {
+        let text = format!("{what} nested more than {most} levels deep at offset {offset}");
+        Self::other(ErrorKind::Limit, offset, text)
+    }
+
+    /// The fault of a search that exceeds a limit: more than `limit` of the units `what`, at an offset.
+    pub(crate) fn search(what: &str, limit: u64, offset: u64) -> Self {
+        Self::other(ErrorKind::Limit, offset, format!("more than {limit} {what}; stopped at offset {offset}"))
     }
 
     /// The same fault with `base` added to its offset, if the offset is relative to a part of an object.
@@ -832,20 +603,13 @@ impl fmt::Display for OsText<'_> {
     }
 }
 
-/// Formats a list as LLVM does: ` A`, ` A and B`, ` A, B, and C`.
-struct MissingList<'a>(&'a [String]);
-
-impl fmt::Display for MissingList<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = self.0.len();
-        for (index, name) in self.0.iter().enumerate() {
-            if index > 0 && count > 2 {
-                f.write_str(",")?;
-            }
-            f.write_str(if index > 0 && index + 1 == count { " and " } else { " " })?;
-            f.write_str(name)?;
-        }
-        Ok(())
+/// A list as LLVM formats it: ` A`, ` A and B`, ` A, B, and C`.
+fn list_of_llvm(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [name] => format!(" {name}"),
+        [first, second] => format!(" {first} and {second}"),
+        [first @ .., last] => format!(" {}, and {last}", first.join(", ")),
     }
 }
 
@@ -855,7 +619,7 @@ mod tests {
 
     #[test]
     fn errors_have_a_kind_a_file_a_place_and_an_offset_and_say_nothing_twice() {
-        let malformed = || Malformed::Trailing { what: "a bundle", offset: 7 };
+        let malformed = || Malformed::Object { what: "x".to_owned(), offset: 7 };
         let inside = |error| Error::Inside { file: "f".into(), place: "f(m)".to_owned(), error: Box::new(error) };
         let (f, g) = (Some(Path::new("f")), Some(Path::new("g")));
         for (error, kind, file, place, offset) in [

@@ -5,12 +5,14 @@
 mod inputs;
 mod libraries;
 mod oracle;
+mod recompress;
 mod tools;
+mod wrappers;
 
 use serde_json::Value;
 
 use crate::lists::share_out;
-use crate::look::{json_of, tool};
+use crate::look::{json_of, llvm, tool};
 use crate::reference::harness::Outcome;
 use inputs::{Input, entry, fatbin, inputs};
 use oracle::Row;

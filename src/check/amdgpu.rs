@@ -18,9 +18,10 @@ use object::Endianness;
 use object::elf::{ET_REL, SHF_EXECINSTR, SHT_NOBITS, STT_OBJECT};
 use object::read::elf::{FileHeader, SectionHeader, Sym};
 
-use super::elf::{File, Symbols};
-use super::{Work, metadata, wrong};
+use super::elf::{File, Symbols, name_of};
+use super::{charge, metadata, wrong};
 use crate::bytes::{len_u64, slice};
+use crate::container::limits::Allowance;
 use crate::display::shown;
 use crate::error::Malformed;
 
@@ -32,7 +33,7 @@ pub(super) fn check<Elf: FileHeader<Endian = Endianness>>(
     file: &File<'_, Elf>,
     tables: &[Symbols<'_, Elf>],
     notes: &[(&[u8], u64)],
-    work: &mut Work,
+    work: &mut Allowance,
 ) -> Result<(), Malformed> {
     let mut names = HashSet::new();
     let code = code(file);
@@ -41,7 +42,7 @@ pub(super) fn check<Elf: FileHeader<Endian = Endianness>>(
             let section = file.section_of(table, number, symbol);
             let Some(section) = section.filter(|_| symbol.st_type() == STT_OBJECT) else { continue };
             let name = name_of(table.names, symbol.st_name(file.endian));
-            work.take(len_u64(name), table.offset)?;
+            charge(work, len_u64(name), table.offset)?;
             if name.ends_with(b".kd") {
                 descriptor(file, name, symbol, section, &code)?;
                 names.insert(name);
@@ -62,11 +63,6 @@ pub(super) fn check<Elf: FileHeader<Endian = Endianness>>(
         }
     }
     Ok(())
-}
-
-fn name_of(names: &[u8], start: u32) -> &[u8] {
-    let rest = usize::try_from(start).ok().and_then(|start| names.get(start..)).unwrap_or_default();
-    memchr::memchr(0, rest).and_then(|end| rest.get(..end)).unwrap_or(rest)
 }
 
 fn descriptor<Elf: FileHeader<Endian = Endianness>>(

@@ -25,8 +25,9 @@ use object::elf::{
 use object::pod;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 
-use super::{Work, amdgpu, wrong};
-use crate::bytes::{len_u64, slice};
+use super::{amdgpu, charge, wrong};
+use crate::bytes::{len_u64, slice, tail, to_u64};
+use crate::container::limits::{Allowance, CHECKED_MAX};
 use crate::error::Malformed;
 
 type Result<T = ()> = std::result::Result<T, Malformed>;
@@ -83,7 +84,7 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
     }
 
     fn check(&self) -> Result {
-        let mut work = Work::new(self.data);
+        let mut work = Allowance::times(CHECKED_MAX, self.data);
         self.file_header()?;
         self.program_headers()?;
         let names = self.section_names()?;
@@ -208,31 +209,16 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
             return Ok(());
         };
         let kind = section.sh_type(endian);
-        let shown = || {
-            let name = usize::try_from(section.sh_name(endian)).ok().and_then(|start| names.get(start..));
-            let name = name.and_then(|name| name.split(|&byte| byte == 0).next()).unwrap_or_default();
-            format!("the section '{}'", crate::display::shown(name))
-        };
+        let shown = || format!("the section '{}'", crate::display::shown(name_of(names, section.sh_name(endian))));
         if let Some((start, len)) = section.file_range(endian).filter(|(_, len)| *len > 0) {
             self.bytes(start, len, shown)?;
         }
-        let linked = [
-            SHT_SYMTAB,
-            SHT_DYNSYM,
-            SHT_DYNAMIC,
-            SHT_HASH,
-            SHT_GNU_HASH,
-            SHT_REL,
-            SHT_RELA,
-            SHT_GROUP,
-            SHT_SYMTAB_SHNDX,
-        ];
+        let is_linked = [SHT_SYMTAB, SHT_DYNSYM, SHT_DYNAMIC, SHT_HASH, SHT_GNU_HASH].contains(&kind)
+            || [SHT_REL, SHT_RELA, SHT_GROUP, SHT_SYMTAB_SHNDX].contains(&kind);
         let link = section.sh_link(endian);
-        if linked.contains(&kind) && usize::try_from(link).is_ok_and(|link| link >= self.sections.len()) {
-            return wrong(
-                format!("{} with a link to section {link}, which does not exist,", shown()),
-                self.header.e_shoff(endian).into(),
-            );
+        if is_linked && usize::try_from(link).is_ok_and(|link| link >= self.sections.len()) {
+            let what = format!("{} with a link to section {link}, which does not exist,", shown());
+            return wrong(what, self.header.e_shoff(endian).into());
         }
         Ok(())
     }
@@ -269,8 +255,8 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
         Ok(Some(Symbols { symbols, names, offset, extended }))
     }
 
-    fn symbols(&self, table: &Symbols<'d, Elf>, work: &mut Work) -> Result {
-        work.take(u64::try_from(size_of_val(table.symbols)).unwrap_or(u64::MAX), table.offset)?;
+    fn symbols(&self, table: &Symbols<'d, Elf>, work: &mut Allowance) -> Result {
+        charge(work, to_u64(size_of_val(table.symbols)), table.offset)?;
         for (number, symbol) in table.symbols.iter().enumerate() {
             let name = u64::from(symbol.st_name(self.endian));
             if name > 0 && name >= len_u64(table.names) {
@@ -299,7 +285,7 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
     }
 
     /// Reads all notes and returns those with the metadata of AMD GPUs.
-    fn notes(&self, work: &mut Work) -> Result<Vec<(&'d [u8], u64)>> {
+    fn notes(&self, work: &mut Allowance) -> Result<Vec<(&'d [u8], u64)>> {
         let endian = self.endian;
         let mut metadata = Vec::new();
         if self.machine() == EM_CUDA {
@@ -315,12 +301,18 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
         places.sort_unstable();
         places.dedup_by_key(|(range, _)| *range);
         for ((offset, len), align) in places {
-            work.take(len, offset)?;
+            charge(work, len, offset)?;
             let data = self.bytes(offset, len, || "the notes".to_owned())?;
             notes(Notes { data, offset, align: if align == 8 { 8 } else { 4 }, endian }, &mut metadata)?;
         }
         Ok(metadata)
     }
+}
+
+/// The name that starts at this offset of a string table.
+pub(super) fn name_of(names: &[u8], start: u32) -> &[u8] {
+    let rest = usize::try_from(start).ok().and_then(|start| names.get(start..)).unwrap_or_default();
+    memchr::memchr(0, rest).and_then(|end| rest.get(..end)).unwrap_or(rest)
 }
 
 /// Consecutive notes.
@@ -348,7 +340,7 @@ fn notes<'d>(notes: Notes<'d>, metadata: &mut Vec<(&'d [u8], u64)>) -> Result {
         let (Some(name_len), Some(len), Some(kind)) =
             (number(at), number(at.saturating_add(4)), number(at.saturating_add(8)))
         else {
-            let rest = slice(data, at, end.saturating_sub(at)).unwrap_or_default();
+            let rest = tail(data, at).unwrap_or_default();
             // Padding at the end.
             return if rest.iter().all(|&byte| byte == 0) { Ok(()) } else { wrong("a note that is cut off", here) };
         };

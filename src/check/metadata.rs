@@ -91,19 +91,19 @@ fn skip(rest: &mut &[u8]) -> Option<()> {
             Marker::Str8 | Marker::Bin8 => (number(rest, 1)?, 0),
             Marker::Str16 | Marker::Bin16 => (number(rest, 2)?, 0),
             Marker::Str32 | Marker::Bin32 => (number(rest, 4)?, 0),
-            Marker::Ext8 => (number(rest, 1)?.saturating_add(1), 0),
-            Marker::Ext16 => (number(rest, 2)?.saturating_add(1), 0),
-            Marker::Ext32 => (number(rest, 4)?.saturating_add(1), 0),
+            Marker::Ext8 => (number(rest, 1)?.checked_add(1)?, 0),
+            Marker::Ext16 => (number(rest, 2)?.checked_add(1)?, 0),
+            Marker::Ext32 => (number(rest, 4)?.checked_add(1)?, 0),
             Marker::FixArray(count) => (0, count.into()),
             Marker::Array16 => (0, number(rest, 2)?),
             Marker::Array32 => (0, number(rest, 4)?),
-            Marker::FixMap(count) => (0, u64::from(count).saturating_mul(2)),
-            Marker::Map16 => (0, number(rest, 2)?.saturating_mul(2)),
-            Marker::Map32 => (0, number(rest, 4)?.saturating_mul(2)),
+            Marker::FixMap(count) => (0, u64::from(count).checked_mul(2)?),
+            Marker::Map16 => (0, number(rest, 2)?.checked_mul(2)?),
+            Marker::Map32 => (0, number(rest, 4)?.checked_mul(2)?),
             Marker::Reserved => return None,
         };
         take(rest, size)?;
-        left = others.saturating_add(values);
+        left = others.checked_add(values)?;
         // Each takes at least one byte.
         if left > len_u64(rest) {
             return None;

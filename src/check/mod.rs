@@ -17,8 +17,8 @@ pub(crate) mod elf;
 mod metadata;
 mod spirv;
 
-use crate::bytes::len_u64;
 use crate::container::bitcode;
+use crate::container::limits::Allowance;
 use crate::container::magic::Magic;
 use crate::error::Malformed;
 
@@ -54,25 +54,8 @@ fn wrong<T>(what: impl Into<String>, offset: u64) -> Result<T, Malformed> {
     Err(Malformed::Object { what: what.into(), offset })
 }
 
-/// The remaining number of bytes that may be read through the tables of a file.
-struct Work {
-    left: u64,
-}
-
-impl Work {
-    /// How often the bytes of a file may be read. In files of compilers, tables share only notes and strings, each
-    /// named twice.
-    const TIMES: u64 = 8;
-
-    fn new(data: &[u8]) -> Self {
-        Self { left: len_u64(data).saturating_mul(Self::TIMES) }
-    }
-
-    fn take(&mut self, bytes: u64, offset: u64) -> Result<(), Malformed> {
-        match self.left.checked_sub(bytes) {
-            Some(left) => self.left = left,
-            None => return wrong("tables that share their bytes, together many times the size of the file", offset),
-        }
-        Ok(())
-    }
+/// Charges bytes that a table at `offset` refers to.
+fn charge(work: &mut Allowance, bytes: u64, offset: u64) -> Result<(), Malformed> {
+    const SHARED: &str = "tables that share their bytes, together many times the size of the file";
+    work.take(bytes).map_or_else(|| wrong(SHARED, offset), Ok)
 }

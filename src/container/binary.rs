@@ -18,9 +18,8 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::num::NonZeroU32;
-use std::ops::Range;
 
-use super::limits::Room;
+use super::limits::{HEADER_MAX, check_entry_count};
 use super::{Container, Contents, Entry, MAGIC, Member};
 use crate::bytes::{Cursor, len_u64};
 use crate::display::shown;
@@ -29,10 +28,6 @@ use crate::io::piece::{Piece, TOO_LONG, sum};
 
 /// The length of an entry in the header without its ID, in bytes: offset, size and ID length.
 const ENTRY_FIELDS: u64 = 24;
-
-/// The maximum length of a header in bytes: thousands of times that of any real one.
-const HEADER_MAX: u64 = 64 << 20;
-const HEADER_ROOM: &str = "no more than a header of 64 MiB has room for";
 
 /// The binary bundle format.
 #[derive(Clone, Copy, Debug)]
@@ -66,12 +61,21 @@ impl Container for Binary {
         }
         let header_len = cursor.offset().saturating_sub(base);
         let mut len = header_len;
-        for (index, (id, range)) in (0..).zip(&entries) {
-            check_range(id, range, index, header_len, total, base)?;
-            len = len.max(range.end);
+        let mut checked = Vec::new();
+        for (index, (id, start, size)) in (0..).zip(entries) {
+            let absolute = |offset: u64| base.saturating_add(offset);
+            let end = start.checked_add(size).filter(|&end| end <= total).ok_or_else(|| {
+                let what = format!("the code object of entry {index} ('{}')", shown(id));
+                Malformed::truncated(what, absolute(start), size, absolute(total))
+            })?;
+            if start < header_len && size > 0 {
+                let (start, header_end) = (absolute(start), absolute(header_len));
+                return Err(Malformed::Overlap { index, start, size, header_end });
+            }
+            len = len.max(end);
+            checked.push(Entry::at(id, start..end));
         }
-        let entries = entries.into_iter().map(|(id, range)| Entry::at(id, range)).collect();
-        Ok(Some(Contents::new(entries, len)))
+        Ok(Some(Contents::new(checked, len)))
     }
 
     fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
@@ -105,51 +109,23 @@ fn entry_count(cursor: &mut Cursor<'_>, total: u64, base: u64) -> Result<u64, Ma
     if count > most {
         return Err(Malformed::Count { count, offset, end: base.saturating_add(total), most });
     }
-    Room::new().take_entries(count, offset)?;
+    check_entry_count(count, offset)?;
     Ok(count)
 }
 
-fn entry<'a>(cursor: &mut Cursor<'a>, index: u64, total: u64, base: u64) -> Result<(&'a [u8], Range<u64>), Malformed> {
+/// The ID of an entry, and the recorded offset and size of its code object.
+fn entry<'a>(cursor: &mut Cursor<'a>, index: u64, total: u64, base: u64) -> Result<(&'a [u8], u64, u64), Malformed> {
     let start = cursor.u64(|| format!("the offset of entry {index}"))?;
     let size = cursor.u64(|| format!("the size of entry {index}"))?;
     let id_len_at = cursor.offset();
     let id_len = cursor.u64(|| format!("the ID length of entry {index}"))?;
     let header_end = cursor.offset().saturating_sub(base).saturating_add(id_len);
     if header_end > HEADER_MAX && header_end <= total {
-        return Err(Malformed::Value {
-            what: "entry ID length",
-            found: id_len,
-            offset: id_len_at,
-            expected: HEADER_ROOM,
-        });
+        let expected = "no more than a header of 64 MiB has room for";
+        return Err(Malformed::Value { what: "entry ID length", found: id_len, offset: id_len_at, expected });
     }
     let id = cursor.take(id_len, || format!("the ID of entry {index}"))?;
-    Ok((id, start..start.saturating_add(size)))
-}
-
-fn check_range(
-    id: &[u8],
-    range: &Range<u64>,
-    index: u64,
-    header_end: u64,
-    total: u64,
-    base: u64,
-) -> Result<(), Malformed> {
-    let size = range.end.saturating_sub(range.start);
-    let absolute = |offset: u64| base.saturating_add(offset);
-    if range.end > total {
-        return Err(Malformed::Truncated {
-            what: format!("the code object of entry {index} ('{}')", shown(id)),
-            offset: absolute(range.start),
-            needed: size,
-            end: absolute(total),
-        });
-    }
-    if range.start < header_end && size > 0 {
-        let (start, header_end) = (absolute(range.start), absolute(header_end));
-        return Err(Malformed::Overlap { index, start, size, header_end });
-    }
-    Ok(())
+    Ok((id, start, size))
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ use super::hash;
 use super::limits::Limits;
 use super::stream::{Compressed, Compression, Method, Recorded, deflate};
 use crate::bytes::{Cursor, len_u64};
-use crate::error::{Error, Malformed, Result, WithPath};
+use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::Slice;
 use crate::io::meter::Meter;
 use crate::io::piece::{Piece, Writer, sum, total_len};
@@ -56,6 +56,8 @@ pub enum HeaderVersion {
 }
 
 impl HeaderVersion {
+    const ALL: [Self; 3] = [Self::V1, Self::V2, Self::V3];
+
     /// The number in the header.
     pub fn number(self) -> u16 {
         match self {
@@ -100,8 +102,14 @@ impl Header {
         let field = |name: &'static str| move || format!("the {name} of the compressed bundle");
         let mut cursor = Cursor::new(data, base);
         cursor.take(len_u64(MAGIC), String::new)?;
-        let version = version(&mut cursor)?;
-        let method = method(&mut cursor)?;
+        let (offset, found) = (cursor.offset(), cursor.u16(field("version"))?);
+        let version = HeaderVersion::ALL.into_iter().find(|version| version.number() == found);
+        let invalid = |what, offset, expected| Malformed::Value { what, found: found.into(), offset, expected };
+        let version = version.ok_or_else(|| invalid("compressed bundle version", offset, "1, 2 or 3"))?;
+        let (offset, found) = (cursor.offset(), cursor.u16(field("method"))?);
+        let method = [Method::Zlib, Method::Zstd].into_iter().find(|&method| method_number(method) == found);
+        let invalid = |what, offset, expected| Malformed::Value { what, found: found.into(), offset, expected };
+        let method = method.ok_or_else(|| invalid("compression method", offset, "0 (zlib) or 1 (zstd)"))?;
         let total_at = cursor.offset();
         let (total, inflated) = match version {
             HeaderVersion::V1 => (None, u64::from(cursor.u32(field("inflated size"))?)),
@@ -142,35 +150,6 @@ impl Header {
     }
 }
 
-fn version(cursor: &mut Cursor<'_>) -> Result<HeaderVersion, Malformed> {
-    let offset = cursor.offset();
-    match cursor.u16(|| "the version of the compressed bundle".to_owned())? {
-        1 => Ok(HeaderVersion::V1),
-        2 => Ok(HeaderVersion::V2),
-        3 => Ok(HeaderVersion::V3),
-        found => Err(Malformed::Value {
-            what: "compressed bundle version",
-            found: found.into(),
-            offset,
-            expected: "1, 2 or 3",
-        }),
-    }
-}
-
-fn method(cursor: &mut Cursor<'_>) -> Result<Method, Malformed> {
-    let offset = cursor.offset();
-    match cursor.u16(|| "the method of the compressed bundle".to_owned())? {
-        0 => Ok(Method::Zlib),
-        1 => Ok(Method::Zstd),
-        found => Err(Malformed::Value {
-            what: "compression method",
-            found: found.into(),
-            offset,
-            expected: "0 (zlib) or 1 (zstd)",
-        }),
-    }
-}
-
 fn method_number(method: Method) -> u16 {
     match method {
         Method::Zlib => 0,
@@ -193,14 +172,8 @@ fn parse(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malf
     limits.check(WHAT, offset, header.inflated)?;
     let Header { version, method, total, .. } = header;
     let header_len = version.header_len();
-    let rest = data.slice(header_len, data.len().saturating_sub(header_len));
-    let truncated = |needed| Malformed::Truncated {
-        what: ["the ", WHAT].concat(),
-        offset,
-        needed,
-        end: offset.saturating_add(data.len()),
-    };
-    let rest = rest.ok_or_else(|| truncated(header_len))?;
+    let truncated = |needed| Malformed::truncated(["the ", WHAT].concat(), offset, needed, data.end());
+    let rest = data.tail(header_len).ok_or_else(|| truncated(header_len))?;
     let recorded = header.recorded();
     let body_len = match (total, method) {
         (Some(total), _) => total.saturating_sub(header_len),
@@ -208,8 +181,9 @@ fn parse(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malf
         #[cfg(feature = "zstd")]
         (None, Method::Zstd) => {
             let len = zstd_safe::find_frame_compressed_size(rest.bytes()).map_err(|code| {
-                let (method, reason) = (method.name(), zstd_safe::get_error_name(code).to_owned());
-                Malformed::Stream { what: WHAT, offset, method, inflated: 0, reason }
+                let reason = zstd_safe::get_error_name(code);
+                let reason = format!("the {} stream is broken after 0 inflated bytes: {reason}", method.name());
+                Malformed::Compressed { what: WHAT, offset, reason }
             })?;
             u64::try_from(len).map_err(|_| truncated(u64::MAX))?
         }
@@ -219,7 +193,7 @@ fn parse(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malf
             return Ok(Some(Compressed { recorded, offset, header_len, prefix: None, body: rest, stream_len }));
         }
         #[cfg(not(all(feature = "zlib", feature = "zstd")))]
-        (None, method) => return Err(Malformed::Method { what: WHAT, offset, reason: method.left_out() }),
+        (None, method) => return Err(method.left_out_of(WHAT, offset)),
     };
     let body = rest.slice(0, body_len).ok_or_else(|| truncated(header_len.saturating_add(body_len)))?;
     let stream_len = Arc::new(OnceLock::from(body_len));
@@ -244,7 +218,7 @@ pub struct Deflation {
 /// oldest that can hold the sizes.
 ///
 /// # Errors
-/// [`Error::CompressedLimit`] if the requested version cannot hold the sizes, [`Error::Io`] if an input cannot be read,
+/// [`Error::Refused`] if the requested version cannot hold the sizes, [`Error::Io`] if an input cannot be read,
 /// and on the path `-` if `out` fails.
 ///
 /// # Example
@@ -298,7 +272,7 @@ fn write_with_limit<W: Write + Seek>(
     let mut version = match asked {
         Some(HeaderVersion::V3) => HeaderVersion::V3,
         None if inflated > limit => HeaderVersion::V3,
-        _ if inflated > limit => return Err(Error::CompressedLimit { what: "Uncompressed size" }),
+        _ if inflated > limit => return Err(too_large("Uncompressed size")),
         _ => HeaderVersion::V2,
     };
     let start = to.seek(SeekFrom::Current(0))?;
@@ -309,7 +283,7 @@ fn write_with_limit<W: Write + Seek>(
     let (hash, mut stream_len) = hash::beside(pieces, || deflate_after(version))?;
     if version == HeaderVersion::V2 && sum([version.header_len(), stream_len])? > limit {
         if asked.is_some() {
-            return Err(Error::CompressedLimit { what: "Total file size" });
+            return Err(too_large("Total file size"));
         }
         // Almost 4 GiB that compression makes larger: rare enough to compress them again.
         version = HeaderVersion::V3;
@@ -319,6 +293,11 @@ fn write_with_limit<W: Write + Seek>(
     let header = Header { version, method: compression.method, total, inflated, hash };
     to.fill_in(start, &header.to_bytes())?;
     Ok(Deflation { recorded: header.recorded(), stream_len, level: compression.level, elapsed: started.elapsed() })
+}
+
+/// The error for a size that does not fit a version 2 header, in LLVM's words.
+fn too_large(size: &str) -> Error {
+    Error::refused(ErrorKind::Limit, "", None, format!("{size} exceeds version 2 limit"))
 }
 
 #[cfg(test)]
@@ -455,20 +434,21 @@ mod tests {
                 other => panic!("{other}"),
             };
             let header = Header::read(&file, 0).unwrap().unwrap();
-            assert!(matches!(malformed(with(Header { hash: 1, ..header })), Malformed::Hash { recorded: 1, .. }));
+            let text = |error| malformed(error).to_string();
+            assert!(text(with(Header { hash: 1, ..header })).contains("recorded hash is 0x0000000000000001, but"));
             for inflated in [2999, 3001] {
-                let error = malformed(with(Header { inflated, ..header }));
-                assert!(matches!(error, Malformed::Size { recorded, .. } if recorded == inflated), "{error}");
+                let error = text(with(Header { inflated, ..header }));
+                assert!(
+                    error.contains(&format!("the inflated size is recorded as {inflated} bytes, but is")),
+                    "{error}"
+                );
             }
             let total = header.total.map(|total| total + 1);
             assert!(matches!(malformed(with(Header { total, ..header })), Malformed::Truncated { .. }));
             let longer = [&Header { total, ..header }.to_bytes(), &file[24..], b"x"].concat();
-            assert!(matches!(
-                malformed(inflate(&longer).unwrap_err()),
-                Malformed::Size { .. } | Malformed::Stream { .. }
-            ));
+            assert!(matches!(malformed(inflate(&longer).unwrap_err()), Malformed::Compressed { .. }));
             let total = header.total.map(|total| total - 1);
-            assert!(matches!(malformed(with(Header { total, ..header })), Malformed::Stream { .. }));
+            assert!(text(with(Header { total, ..header })).contains(" stream is broken after "));
         }
     }
 }

@@ -13,7 +13,7 @@ use object::pe::ImageSectionHeader;
 use object::read::elf::{ElfSection, FileHeader, SectionHeader};
 use object::{Endianness, File, LittleEndian, Object, ObjectKind, ObjectSection};
 
-use super::limits::NAMES_SHARED_MAX;
+use super::limits::{Allowance, NAMES_SHARED_MAX};
 use crate::bytes::{len_u64, slice};
 use crate::display::shown;
 use crate::error::Malformed;
@@ -75,14 +75,17 @@ pub(crate) fn sections<H>(
 ) -> Result<Vec<Chosen<H>>, Malformed> {
     let object = |what: String| Malformed::Object { what, offset: base };
     let (mut chosen, mut size) = (Vec::new(), 0_u64);
-    let mut names = len_u64(data).saturating_mul(NAMES_SHARED_MAX);
+    let mut names = Allowance::times(NAMES_SHARED_MAX, data);
     let file = File::parse(data).map_err(|error| object(error.to_string()))?;
     each(&file, &mut |section| {
         let name = section.name.unwrap_or_default();
-        names = names.checked_sub(len_u64(name)).ok_or_else(|| object(NAMES_TOO_LONG.to_owned()))?;
+        names.take(len_u64(name)).ok_or_else(|| object(NAMES_TOO_LONG.to_owned()))?;
         let holds = holds(&section).map_err(|error| object(error.to_string()))?;
         if let (Some(holds), Some((start, len))) = (holds, section.range) {
-            check(name, start, len, data, base)?;
+            slice(data, start, len).ok_or_else(|| {
+                let [start, end] = [start, len_u64(data)].map(|offset| base.saturating_add(offset));
+                Malformed::truncated(format!("the section '{}'", shown(name)), start, len, end)
+            })?;
             size = size.saturating_add(len);
             chosen.push(Chosen { holds, name: name.to_vec(), range: start..start.saturating_add(len) });
         }
@@ -130,16 +133,4 @@ fn pe_range(section: &ImageSectionHeader) -> Option<(u64, u64)> {
     let (stored, loaded) = (section.size_of_raw_data.get(LittleEndian), section.virtual_size.get(LittleEndian));
     let size = if loaded == 0 { stored } else { stored.min(loaded) };
     Some((section.pointer_to_raw_data.get(LittleEndian).into(), size.into()))
-}
-
-fn check(name: &[u8], start: u64, len: u64, data: &[u8], base: u64) -> Result<(), Malformed> {
-    match slice(data, start, len) {
-        Some(_) => Ok(()),
-        None => Err(Malformed::Truncated {
-            what: format!("the section '{}'", shown(name)),
-            offset: base.saturating_add(start),
-            needed: len,
-            end: base.saturating_add(len_u64(data)),
-        }),
-    }
 }

@@ -10,11 +10,130 @@ use crate::error::Malformed;
 
 /// The maximum number of entries in one bundle. Each takes some hundred bytes of memory.
 const ENTRIES_MAX: u64 = 100_000;
-const ENTRIES_ROOM: &str = "no more than 100000";
 
 /// The maximum size of all IDs of a bundle, in bytes.
 const IDS_MAX: u64 = 16 << 20;
-const IDS_ROOM: &str = "no more than 16 MiB for all IDs of a bundle together";
+
+/// The maximum length of the header of a binary bundle, in bytes: thousands of times that of any real one.
+pub(super) const HEADER_MAX: u64 = 64 << 20;
+
+/// The maximum number of marker lines in one text bundle, including those inside entries.
+pub(super) const MARKERS_MAX: usize = 1 << 20;
+
+/// The maximum size of the strings of one offload binary, in bytes: thousands of times that of any real one.
+pub(super) const STRINGS_MAX: u64 = 16 << 20;
+
+/// How often the bytes of an offload binary may be used for strings: entries share them, but each has fields of its
+/// own.
+pub(super) const STRINGS_SHARED_MAX: u64 = 16;
+
+/// The minimum limit on the size of the strings of an offload binary, in bytes.
+pub(super) const STRINGS_MIN: u64 = 4 << 10;
+
+/// The maximum number of host sections of one fat object that are restored. Our files have one, and one more for each
+/// time that a fat object became the host of another.
+pub(super) const HOSTS_MAX: usize = 64;
+
+/// The maximum length of the name of an archive member or of a bundle's section, in bytes: no file has a longer path. A
+/// name takes few bytes in an archive, wherever it is stored.
+pub(super) const NAME_MAX: usize = 4096;
+
+/// How often the names of symbols or sections may use the bytes of a file, which they may share.
+pub(super) const NAMES_SHARED_MAX: u64 = 4;
+
+/// The maximum number of files that thin archives may name: more than a thin archive has members, and fewer than a
+/// process may map on Linux.
+pub(super) const FILES_MAX: u64 = 60_000;
+
+/// The same for thin archives that are members of others, which no `ar` makes.
+pub(super) const NESTED_FILES_MAX: u64 = 2_000;
+
+/// The maximum number of objects that a bitcode module embeds: more than any real file has.
+pub(super) const OBJECTS_MAX: usize = 1 << 16;
+
+/// How often the bytes of a bitcode file may be embedded: linking modules that embed equal objects keeps one of them,
+/// which is listed for each module.
+pub(super) const OBJECTS_SHARED_MAX: u64 = 64;
+
+/// The maximum number of operands of an abbreviation in bitcode: more than any abbreviation of LLVM has.
+pub(super) const OPERANDS_MAX: u64 = 256;
+
+/// The maximum number of abbreviations in bitcode: more than any block of LLVM has.
+pub(super) const ABBREVIATIONS_MAX: usize = 4096;
+
+/// How often a check may read the bytes of a code object through its tables. In files of compilers, tables share only
+/// notes and strings, each named twice.
+pub(crate) const CHECKED_MAX: u64 = 8;
+
+/// How often a search may read the bytes of a file. Files without shared bytes need a few passes. A member of a zip
+/// file can inflate to this many times its size; the zeros of a recompressed library come near.
+pub(crate) const SEARCHED_MAX: u64 = 1040;
+
+/// The maximum number of bundles, code objects and faults of one search. Each takes some hundred bytes of memory in a
+/// caller that prints all of them.
+pub(crate) const FOUND_MAX: u64 = 250_000;
+
+/// The maximum size of the names of all findings of one search, in bytes, beyond the length of the file: entry IDs and,
+/// for each finding and each code object, the names on the path to it, which reports repeat.
+pub(crate) const FOUND_NAMES_MAX: u64 = 8 << 20;
+
+/// The minimum cost of a nested compressed container, in bytes.
+pub(crate) const INFLATED_MIN: u64 = 64 << 10;
+
+/// The rest of a limit: the bytes or items that a file may still claim.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allowance {
+    left: u64,
+    most: u64,
+}
+
+impl Allowance {
+    pub(crate) const fn new(most: u64) -> Self {
+        Self { left: most, most }
+    }
+
+    /// An allowance of `times` the bytes of `data`.
+    pub(crate) fn times(times: u64, data: &[u8]) -> Self {
+        Self::new(len_u64(data).saturating_mul(times))
+    }
+
+    /// Charges a cost; none if it exceeds the rest.
+    #[must_use]
+    pub(crate) fn take(&mut self, cost: u64) -> Option<()> {
+        self.left = self.left.checked_sub(cost)?;
+        Some(())
+    }
+
+    /// Charges the number `found` that a field at `offset` records.
+    pub(crate) fn claim(
+        &mut self,
+        what: &'static str,
+        found: u64,
+        offset: u64,
+        expected: &'static str,
+    ) -> Result<(), Malformed> {
+        self.take(found).ok_or(Malformed::Value { what, found, offset, expected })
+    }
+
+    /// Charges a cost, or all that is left if that is less.
+    pub(crate) fn take_up_to(&mut self, cost: u64) {
+        self.left = self.left.saturating_sub(cost);
+    }
+
+    /// Raises the limit.
+    pub(crate) fn add(&mut self, more: u64) {
+        (self.left, self.most) = (self.left.saturating_add(more), self.most.saturating_add(more));
+    }
+
+    pub(crate) fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// The whole limit.
+    pub(crate) fn most(&self) -> u64 {
+        self.most
+    }
+}
 
 /// Limits for reading untrusted files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,63 +166,55 @@ impl Limits {
 
     /// Checks that a container at `offset` may inflate to `claimed` bytes.
     pub(super) fn check(&self, what: &'static str, offset: u64, claimed: u64) -> Result<(), Malformed> {
-        let limit = self.inflated;
-        if claimed > limit { Err(Malformed::Claim { what, offset, claimed, limit }) } else { Ok(()) }
+        if claimed > self.inflated { Err(self.exceeded(what, offset, claimed)) } else { Ok(()) }
+    }
+
+    /// The error for a container that claims too much.
+    pub(crate) fn exceeded(&self, what: &'static str, offset: u64, claimed: u64) -> Malformed {
+        Malformed::Claim { what, offset, claimed, limit: format!("the limit of {}", self.inflated) }
     }
 }
 
-/// The remaining budget for the entries of one bundle.
+/// Checks the number of entries that a bundle records at `offset`.
+pub(super) fn check_entry_count(found: u64, offset: u64) -> Result<(), Malformed> {
+    Allowance::new(ENTRIES_MAX).claim("entry count", found, offset, "no more than 100000")
+}
+
+/// The limits on the entries of a bundle that does not record their number.
 pub(super) struct Room {
     entries: u64,
-    ids: u64,
+    ids: Allowance,
 }
 
 impl Room {
     pub(super) fn new() -> Self {
-        Self { entries: ENTRIES_MAX, ids: IDS_MAX }
-    }
-
-    /// Charges `count` entries whose table is at `offset`.
-    pub(super) fn take_entries(&mut self, count: u64, offset: u64) -> Result<(), Malformed> {
-        let (what, found, expected) = ("entry count", count, ENTRIES_ROOM);
-        self.entries = self.entries.checked_sub(count).ok_or(Malformed::Value { what, found, offset, expected })?;
-        Ok(())
-    }
-
-    /// Charges an ID of `len` bytes at `offset`.
-    pub(super) fn take_id(&mut self, len: u64, offset: u64) -> Result<(), Malformed> {
-        let (what, found, expected) = ("entry ID length", len, IDS_ROOM);
-        self.ids = self.ids.checked_sub(len).ok_or(Malformed::Value { what, found, offset, expected })?;
-        Ok(())
+        Self { entries: 0, ids: Allowance::new(IDS_MAX) }
     }
 
     /// Charges one more entry and its ID.
     pub(super) fn take(&mut self, id: &[u8], offset: u64) -> Result<(), Malformed> {
-        let found = ENTRIES_MAX.saturating_sub(self.entries).saturating_add(1);
-        let (what, expected) = ("entry count", ENTRIES_ROOM);
-        self.entries = self.entries.checked_sub(1).ok_or(Malformed::Value { what, found, offset, expected })?;
-        self.take_id(len_u64(id), offset)
+        self.entries = self.entries.saturating_add(1);
+        check_entry_count(self.entries, offset)?;
+        let expected = "no more than 16 MiB for all IDs of a bundle together";
+        self.ids.claim("entry ID length", len_u64(id), offset, expected)
     }
 }
 
 /// Names of symbols. They may share bytes of the file, up to a limit on their total length.
 pub(crate) struct SymbolNames {
     names: Vec<Vec<u8>>,
-    left: u64,
+    room: Allowance,
 }
 
-/// How often the names of symbols or sections may use the bytes of a file, which they may share.
-pub(super) const NAMES_SHARED_MAX: u64 = 4;
-
 impl SymbolNames {
-    /// An empty list for a file of `len` bytes.
-    pub(crate) fn new(len: u64) -> Self {
-        Self { names: Vec::new(), left: len.saturating_mul(NAMES_SHARED_MAX) }
+    /// An empty list for the file `data`.
+    pub(crate) fn new(data: &[u8]) -> Self {
+        Self { names: Vec::new(), room: Allowance::times(NAMES_SHARED_MAX, data) }
     }
 
     /// Adds a name; none if the names exceed the limit for the file.
     pub(crate) fn push(&mut self, name: &[u8]) -> Option<()> {
-        self.left = self.left.checked_sub(len_u64(name))?;
+        self.room.take(len_u64(name))?;
         self.names.push(name.to_vec());
         Some(())
     }
@@ -132,18 +243,19 @@ mod tests {
     #[test]
     fn entries_and_ids_have_room_for_what_anybody_has() {
         let mut room = Room::new();
-        assert_eq!(room.take_entries(ENTRIES_MAX - 1, 0), Ok(()));
-        assert_eq!(room.take(b"id", 5), Ok(()));
+        assert!((0..ENTRIES_MAX).all(|_| room.take(b"id", 5).is_ok()));
         let error = room.take(b"id", 9).unwrap_err().to_string();
         assert_eq!(error, "entry count 100001 at offset 9, expected no more than 100000");
-        assert!(Room::new().take_entries(u64::MAX, 0).is_err());
-        assert_eq!(room.take_id(IDS_MAX - 2, 0), Ok(()));
-        assert!(matches!(room.take_id(1, 0), Err(Malformed::Value { what: "entry ID length", .. })));
+        assert_eq!(check_entry_count(ENTRIES_MAX, 0), Ok(()));
+        assert!(check_entry_count(u64::MAX, 0).is_err());
+        let (mut room, id) = (Room::new(), vec![0; 1 << 24]);
+        assert_eq!(room.take(&id, 0), Ok(()));
+        assert!(matches!(room.take(b"x", 0), Err(Malformed::Value { what: "entry ID length", .. })));
     }
 
     #[test]
     fn names_of_symbols_may_share_bytes_up_to_a_limit() {
-        let mut names = SymbolNames::new(2);
+        let mut names = SymbolNames::new(b"ab");
         assert!((0..4).all(|_| names.push(b"ab").is_some()));
         assert!(names.push(b"").is_some() && names.push(b"a").is_none());
         assert_eq!(names.into_names().len(), 5);

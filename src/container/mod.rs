@@ -101,7 +101,7 @@ impl Part {
     /// The length in bytes.
     pub fn len(&self) -> u64 {
         match self {
-            Self::Range(range) => range.end.saturating_sub(range.start),
+            Self::Range(range) => bytes::len_of(range),
             Self::Bytes(data) => bytes::len_u64(data),
             Self::Packed(packed) => packed.len(),
             Self::Unreadable(_) => 0,

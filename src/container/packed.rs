@@ -27,7 +27,7 @@ use flate2::read::ZlibDecoder;
 use super::fatbin::{ImageKind, plain_len};
 use super::stream::{Method, window_log_believed};
 use crate::bytes::len_u64;
-use crate::error::{Error, Malformed, Result, WithPath};
+use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 
 /// The largest factor by which an LZ4 block can inflate: each byte of a length stands for 255 bytes.
@@ -89,7 +89,7 @@ impl Codec {
             Self::Zlib => Method::Zlib.left_out(),
             Self::Lz4 => "LZ4 is missing: this program was built without the feature 'lz4' of offload_bundle",
             Self::Zstd => Method::Zstd.left_out(),
-            Self::Unknown => "its compression is not known",
+            Self::Unknown => "its compression is not known, or it is obfuscated",
         }
     }
 }
@@ -132,6 +132,11 @@ impl Packed {
         self.len() == 0
     }
 
+    /// Whether it is compressed together with others.
+    pub fn is_shared(&self) -> bool {
+        matches!(self.end, End::Padded(_)) || self.len() < self.inflated.saturating_sub(1)
+    }
+
     /// The stored size in bytes. Of code objects that are compressed together, each has a share by its size.
     pub fn stored_len(&self) -> u64 {
         let stored = self.stored.end.saturating_sub(self.stored.start);
@@ -169,9 +174,8 @@ impl Packed {
     /// [`Error::Malformed`] if they cannot be inflated to the recorded size, [`Error::Temporary`] if there is no room for
     /// them.
     fn inflate(&self, data: Slice<'_>) -> Result<Input> {
-        let stored = data.slice(self.stored.start, self.stored.end.saturating_sub(self.stored.start));
-        let stored = stored.ok_or(Error::Internal("no such range"))?;
-        let input = match self.codec {
+        let stored = data.range(&self.stored).ok_or(Error::Internal("no such range"))?;
+        let input: Input = match self.codec {
             #[cfg(feature = "zlib")]
             Codec::Zlib => {
                 let mut decoder = ZlibDecoder::new(stored.reader());
@@ -186,11 +190,10 @@ impl Packed {
                 self.inflate_stream(stored, &mut decoder, |decoder| Ok(decoder.get_mut().fill_buf()?.is_empty()))?
             }
             codec => {
-                let (what, offset) = ("code object", stored.offset());
-                return Err(Error::malformed(
-                    data.path(),
-                    Malformed::Method { what, offset, reason: codec.left_out() },
-                ));
+                let offset = stored.offset();
+                let text = format!("code object at offset {offset}: {}", codec.left_out());
+                let malformed = Malformed::other(ErrorKind::Unsupported, offset, text);
+                return Err(Error::malformed(data.path(), malformed));
             }
         };
         if self.end == End::BeforeZero && input.bytes().last() != Some(&0) {
@@ -241,16 +244,18 @@ impl Packed {
     }
 
     fn wrong_size(&self, stored: Slice<'_>, actual: String) -> Error {
-        let (what, offset) = ("code object", stored.offset());
-        let malformed = Malformed::Size { what, offset, size: "the inflated size", recorded: self.inflated, actual };
-        Error::malformed(stored.path(), malformed)
+        wrong(stored, format!("the inflated size is recorded as {} bytes, but is {actual}", self.inflated))
     }
 
-    fn broken(&self, stored: Slice<'_>, inflated: u64, reason: impl ToString) -> Error {
-        let (what, offset, method) = ("code object", stored.offset(), self.codec.name());
-        let reason = reason.to_string();
-        Error::malformed(stored.path(), Malformed::Stream { what, offset, method, inflated, reason })
+    fn broken(&self, stored: Slice<'_>, inflated: u64, reason: impl std::fmt::Display) -> Error {
+        let method = self.codec.name();
+        wrong(stored, format!("the {method} stream is broken after {inflated} inflated bytes: {reason}"))
     }
+}
+
+fn wrong(stored: Slice<'_>, reason: String) -> Error {
+    let (what, offset) = ("code object", stored.offset());
+    Error::malformed(stored.path(), Malformed::Compressed { what, offset, reason })
 }
 
 /// A reader that counts its bytes, and keeps the reason of a failure that is not the operating system's.
@@ -293,5 +298,21 @@ impl LastInflated {
                 Ok(input)
             }
         }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(feature = "lz4"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn left_out_methods_of_code_objects_are_errors_that_name_their_features() {
+        let packed = Packed { stored: 0..4, codec: Codec::Lz4, inflated: 9, range: 0..9, end: End::Exact };
+        let error = LastInflated::default().get(b"code"[..].into(), &packed).unwrap_err().to_string();
+        assert!(
+            error.ends_with("LZ4 is missing: this program was built without the feature 'lz4' of offload_bundle"),
+            "{error}"
+        );
     }
 }

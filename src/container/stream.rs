@@ -29,8 +29,8 @@ use flate2::{read::ZlibDecoder, write::ZlibEncoder};
 use zstd::stream::raw::{CParameter, Encoder as ZstdEncoder, Operation};
 
 use super::hash::Hasher;
-use crate::bytes::{len_u64, slice};
-use crate::error::{Error, Malformed, Result, WithPath};
+use crate::bytes::{len_u64, slice, to_u64};
+use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 use crate::io::meter::{Meter, emit};
 use crate::io::piece::{Piece, Writer, total_len};
@@ -95,6 +95,13 @@ impl Method {
             Self::Zlib => "zlib is missing: this program was built without the feature 'zlib' of offload_bundle",
             Self::Zstd => "zstd is missing: this program was built without the feature 'zstd' of offload_bundle",
         }
+    }
+
+    /// The same for a container at `offset`.
+    #[cfg_attr(all(feature = "zlib", feature = "zstd"), allow(dead_code, reason = "none is left out"))]
+    pub(super) fn left_out_of(self, what: &str, offset: u64) -> Malformed {
+        let text = format!("{what} at offset {offset}: {}", self.left_out());
+        Malformed::other(ErrorKind::Unsupported, offset, text)
     }
 
     /// The levels of the method, in its own scale.
@@ -276,8 +283,7 @@ fn decoder<'a>(source: &Compressed<'a>) -> Result<Box<dyn Decoder + 'a>> {
         }
         #[cfg(not(all(feature = "zlib", feature = "zstd")))]
         method => {
-            let (Recorded { what, .. }, offset) = (source.recorded, source.offset);
-            return Err(source.malformed(Malformed::Method { what, offset, reason: method.left_out() }));
+            return Err(source.malformed(method.left_out_of(source.recorded.what, source.offset)));
         }
     })
 }
@@ -313,7 +319,7 @@ impl<'a> Inflater<'a> {
             self.check_end()?;
             return Ok(0);
         }
-        self.produced = self.produced.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
+        self.produced = self.produced.saturating_add(to_u64(count));
         if self.produced > self.source.recorded.inflated {
             return Err(self.size_error(format!("at least {}", self.produced)));
         }
@@ -349,47 +355,39 @@ impl<'a> Inflater<'a> {
     }
 
     fn check_end(&mut self) -> Result<()> {
-        let Recorded { what, inflated, hash: recorded, .. } = self.source.recorded;
-        let offset = self.source.offset;
+        let Recorded { inflated, hash: recorded, .. } = self.source.recorded;
         let ends = self.decoder.decoded().map(|actual| (*self.source.stream_len.get_or_init(|| actual), actual));
         if self.produced != inflated {
             return Err(self.size_error(self.produced.to_string()));
         }
         if let Some((recorded, actual)) = ends.filter(|(recorded, actual)| recorded != actual) {
-            let header_len = self.source.header_len;
-            return Err(self.source.malformed(Malformed::Size {
-                what,
-                offset,
-                size: "the total size",
-                recorded: recorded.saturating_add(header_len),
-                actual: actual.saturating_add(header_len).to_string(),
-            }));
+            let [recorded, actual] = [recorded, actual].map(|len| len.saturating_add(self.source.header_len));
+            return Err(self.wrong(format!("the total size is recorded as {recorded} bytes, but is {actual}")));
         }
         match (self.hash.take().map(Hasher::finish).transpose()?, recorded) {
             (Some(actual), Some(recorded)) if actual != recorded => {
-                Err(self.source.malformed(Malformed::Hash { what, offset, recorded, actual }))
+                Err(self.wrong(format!("the recorded hash is {recorded:#018x}, but the data gives {actual:#018x}")))
             }
             _ => Ok(()),
         }
     }
 
     fn size_error(&self, actual: String) -> Error {
-        let Recorded { what, inflated: recorded, .. } = self.source.recorded;
-        let offset = self.source.offset;
-        self.source.malformed(Malformed::Size { what, offset, size: "the inflated size", recorded, actual })
+        let recorded = self.source.recorded.inflated;
+        self.wrong(format!("the inflated size is recorded as {recorded} bytes, but is {actual}"))
     }
 
     fn stream_error(&self, error: io::Error) -> Error {
         if error.raw_os_error().is_some() {
             return Error::io(self.source.body.path(), error);
         }
-        self.source.malformed(Malformed::Stream {
-            what: self.source.recorded.what,
-            offset: self.source.offset,
-            method: self.source.recorded.method.name(),
-            inflated: self.produced,
-            reason: error.to_string(),
-        })
+        let method = self.source.recorded.method.name();
+        self.wrong(format!("the {method} stream is broken after {} inflated bytes: {error}", self.produced))
+    }
+
+    fn wrong(&self, reason: String) -> Error {
+        let (what, offset) = (self.source.recorded.what, self.source.offset);
+        self.source.malformed(Malformed::Compressed { what, offset, reason })
     }
 }
 

@@ -19,15 +19,12 @@ use std::collections::HashMap;
 
 use memchr::{memchr, memmem};
 
-use super::limits::Room;
+use super::limits::{MARKERS_MAX, Room};
 use super::{Container, Contents, Entry, MAGIC, Member};
-use crate::bytes::len_u64;
+use crate::bytes::{len_u64, to_u64};
 use crate::display::shown;
 use crate::error::{Malformed, Result};
 use crate::io::piece::Piece;
-
-/// The maximum number of marker lines in one bundle, including those inside entries.
-const MARKERS_MAX: usize = 1 << 20;
 
 /// The text bundle format, with the comment syntax of one language.
 #[derive(Clone, Copy, Debug)]
@@ -122,8 +119,8 @@ impl Container for Text {
     fn read(&self, data: &[u8], _total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
         let markers = self.markers(data);
         if let Some(marker) = markers.get(MARKERS_MAX) {
-            let (what, found) = ("number of marker lines", offset(markers.len()));
-            let (offset, expected) = (base.saturating_add(offset(marker.begin)), "no more than 1048576");
+            let (what, found) = ("number of marker lines", to_u64(markers.len()));
+            let (offset, expected) = (base.saturating_add(to_u64(marker.begin)), "no more than 1048576");
             return Err(Malformed::Value { what, found, offset, expected });
         }
         let ends = EndLines::new(&markers);
@@ -136,18 +133,14 @@ impl Container for Text {
             if start.side == Side::End || start.begin < free_from {
                 continue;
             }
-            let unclosed = || Malformed::Unclosed {
-                id: shown(start.id),
-                offset: base.saturating_add(u64::try_from(start.begin).unwrap_or(u64::MAX)),
-            };
+            let offset = base.saturating_add(to_u64(start.begin));
             let content_from = markers.partition_point(|marker| marker.begin < start.end);
-            let end_index = Some(content_from)
-                .filter(|_| start.terminated)
-                .and_then(|from| ends.closing(start.id, from))
-                .ok_or_else(unclosed)?;
-            let end = markers.get(end_index).ok_or_else(unclosed)?;
-            room.take(start.id, base.saturating_add(offset(start.begin)))?;
-            entries.push(Entry::at(start.id, offset(start.end)..offset(end.begin)));
+            let closing = ends.closing(start.id, content_from).filter(|_| start.terminated);
+            let Some((end_index, end)) = closing.and_then(|index| Some((index, markers.get(index)?))) else {
+                return Err(Malformed::Unclosed { id: shown(start.id), offset });
+            };
+            room.take(start.id, offset)?;
+            entries.push(Entry::at(start.id, to_u64(start.end)..to_u64(end.begin)));
             next = end_index.saturating_add(1);
             free_from = end.end;
         }
@@ -167,10 +160,6 @@ impl Container for Text {
             .collect();
         Ok(pieces)
     }
-}
-
-fn offset(position: usize) -> u64 {
-    u64::try_from(position).unwrap_or(u64::MAX)
 }
 
 /// The end lines by ID, so that finding the end of an entry does not scan the file again.

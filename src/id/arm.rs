@@ -6,97 +6,51 @@
 
 use super::triple_kinds::{Arch, SubArch};
 
-/// ARM versions in LLVM's order: the first one that ends with the searched text is used.
-const VERSIONS: &[(&str, SubArch)] = &[
-    ("v4", SubArch::None),
-    ("v4t", SubArch::ArmV4t),
-    ("v5t", SubArch::ArmV5),
-    ("v5te", SubArch::ArmV5te),
-    ("v5tej", SubArch::ArmV5te),
-    ("v6", SubArch::ArmV6),
-    ("v6k", SubArch::ArmV6k),
-    ("v6t2", SubArch::ArmV6t2),
-    ("v6kz", SubArch::ArmV6k),
-    ("v6-m", SubArch::ArmV6m),
-    ("v7-a", SubArch::ArmV7),
-    ("v7ve", SubArch::ArmV7ve),
-    ("v7-r", SubArch::ArmV7),
-    ("v7-m", SubArch::ArmV7m),
-    ("v7e-m", SubArch::ArmV7em),
-    ("v8-a", SubArch::ArmV8),
-    ("v8.1-a", SubArch::ArmV8_1a),
-    ("v8.2-a", SubArch::ArmV8_2a),
-    ("v8.3-a", SubArch::ArmV8_3a),
-    ("v8.4-a", SubArch::ArmV8_4a),
-    ("v8.5-a", SubArch::ArmV8_5a),
-    ("v8.6-a", SubArch::ArmV8_6a),
-    ("v8.7-a", SubArch::ArmV8_7a),
-    ("v8.8-a", SubArch::ArmV8_8a),
-    ("v8.9-a", SubArch::ArmV8_9a),
-    ("v9-a", SubArch::ArmV9),
-    ("v9.1-a", SubArch::ArmV9_1a),
-    ("v9.2-a", SubArch::ArmV9_2a),
-    ("v9.3-a", SubArch::ArmV9_3a),
-    ("v9.4-a", SubArch::ArmV9_4a),
-    ("v9.5-a", SubArch::ArmV9_5a),
-    ("v9.6-a", SubArch::ArmV9_6a),
-    ("v9.7-a", SubArch::ArmV9_7a),
-    ("v8-r", SubArch::ArmV8r),
-    ("v8-m.base", SubArch::ArmV8mBaseline),
-    ("v8-m.main", SubArch::ArmV8mMainline),
-    ("v8.1-m.main", SubArch::ArmV8_1mMainline),
-    ("iwmmxt", SubArch::ArmV5te),
-    ("iwmmxt2", SubArch::ArmV5te),
-    ("xscale", SubArch::ArmV5te),
-    ("v7s", SubArch::ArmV7s),
-    ("v7k", SubArch::ArmV7k),
-];
-
-/// Other spellings (whole text) of the names in [`VERSIONS`].
-const SYNONYMS: &[(&str, &str)] = &[
-    ("v5", "v5t"),
-    ("v5e", "v5te"),
-    ("v6j", "v6"),
-    ("v6hl", "v6k"),
-    ("v6m", "v6-m"),
-    ("v6sm", "v6-m"),
-    ("v6s-m", "v6-m"),
-    ("v6z", "v6kz"),
-    ("v6zk", "v6kz"),
-    ("v7", "v7-a"),
-    ("v7a", "v7-a"),
-    ("v7hl", "v7-a"),
-    ("v7l", "v7-a"),
-    ("v7r", "v7-r"),
-    ("v7m", "v7-m"),
-    ("v7em", "v7e-m"),
-    ("v8", "v8-a"),
-    ("v8a", "v8-a"),
-    ("v8l", "v8-a"),
-    ("aarch64", "v8-a"),
-    ("arm64", "v8-a"),
-    ("v8.1a", "v8.1-a"),
-    ("v8.2a", "v8.2-a"),
-    ("v8.3a", "v8.3-a"),
-    ("v8.4a", "v8.4-a"),
-    ("v8.5a", "v8.5-a"),
-    ("v8.6a", "v8.6-a"),
-    ("v8.7a", "v8.7-a"),
-    ("v8.8a", "v8.8-a"),
-    ("v8.9a", "v8.9-a"),
-    ("v8r", "v8-r"),
-    ("v9", "v9-a"),
-    ("v9a", "v9-a"),
-    ("v9.1a", "v9.1-a"),
-    ("v9.2a", "v9.2-a"),
-    ("v9.3a", "v9.3-a"),
-    ("v9.4a", "v9.4-a"),
-    ("v9.5a", "v9.5-a"),
-    ("v9.6a", "v9.6-a"),
-    ("v9.7a", "v9.7-a"),
-    ("v8m.base", "v8-m.base"),
-    ("v8m.main", "v8-m.main"),
-    ("v8.1m.main", "v8.1-m.main"),
+/// ARM versions in LLVM's order, and other spellings of their names (whole text). The first version that ends with the
+/// searched text is used.
+const VERSIONS: &[(&str, &[&str], SubArch)] = &[
+    ("v4", &[], SubArch::None),
+    ("v4t", &[], SubArch::ArmV4t),
+    ("v5t", &["v5"], SubArch::ArmV5),
+    ("v5te", &["v5e"], SubArch::ArmV5te),
+    ("v5tej", &[], SubArch::ArmV5te),
+    ("v6", &["v6j"], SubArch::ArmV6),
+    ("v6k", &["v6hl"], SubArch::ArmV6k),
+    ("v6t2", &[], SubArch::ArmV6t2),
+    ("v6kz", &["v6z", "v6zk"], SubArch::ArmV6k),
+    ("v6-m", &["v6m", "v6sm", "v6s-m"], SubArch::ArmV6m),
+    ("v7-a", &["v7", "v7a", "v7hl", "v7l"], SubArch::ArmV7),
+    ("v7ve", &[], SubArch::ArmV7ve),
+    ("v7-r", &["v7r"], SubArch::ArmV7),
+    ("v7-m", &["v7m"], SubArch::ArmV7m),
+    ("v7e-m", &["v7em"], SubArch::ArmV7em),
+    ("v8-a", &["v8", "v8a", "v8l", "aarch64", "arm64"], SubArch::ArmV8),
+    ("v8.1-a", &["v8.1a"], SubArch::ArmV8_1a),
+    ("v8.2-a", &["v8.2a"], SubArch::ArmV8_2a),
+    ("v8.3-a", &["v8.3a"], SubArch::ArmV8_3a),
+    ("v8.4-a", &["v8.4a"], SubArch::ArmV8_4a),
+    ("v8.5-a", &["v8.5a"], SubArch::ArmV8_5a),
+    ("v8.6-a", &["v8.6a"], SubArch::ArmV8_6a),
+    ("v8.7-a", &["v8.7a"], SubArch::ArmV8_7a),
+    ("v8.8-a", &["v8.8a"], SubArch::ArmV8_8a),
+    ("v8.9-a", &["v8.9a"], SubArch::ArmV8_9a),
+    ("v9-a", &["v9", "v9a"], SubArch::ArmV9),
+    ("v9.1-a", &["v9.1a"], SubArch::ArmV9_1a),
+    ("v9.2-a", &["v9.2a"], SubArch::ArmV9_2a),
+    ("v9.3-a", &["v9.3a"], SubArch::ArmV9_3a),
+    ("v9.4-a", &["v9.4a"], SubArch::ArmV9_4a),
+    ("v9.5-a", &["v9.5a"], SubArch::ArmV9_5a),
+    ("v9.6-a", &["v9.6a"], SubArch::ArmV9_6a),
+    ("v9.7-a", &["v9.7a"], SubArch::ArmV9_7a),
+    ("v8-r", &["v8r"], SubArch::ArmV8r),
+    ("v8-m.base", &["v8m.base"], SubArch::ArmV8mBaseline),
+    ("v8-m.main", &["v8m.main"], SubArch::ArmV8mMainline),
+    ("v8.1-m.main", &["v8.1m.main"], SubArch::ArmV8_1mMainline),
+    ("iwmmxt", &[], SubArch::ArmV5te),
+    ("iwmmxt2", &[], SubArch::ArmV5te),
+    ("xscale", &[], SubArch::ArmV5te),
+    ("v7s", &[], SubArch::ArmV7s),
+    ("v7k", &[], SubArch::ArmV7k),
 ];
 
 /// Family names with which a word may begin. A name that begins with another one precedes it.
@@ -166,8 +120,8 @@ pub(super) fn sub_arch(version: &str) -> SubArch {
     let Some(text) = version_part(version) else {
         return SubArch::None;
     };
-    let text = SYNONYMS.iter().find(|(other, _)| *other == text).map_or(text, |(_, name)| *name);
-    VERSIONS.iter().find(|row| ends_with(row.0, text)).map_or(SubArch::None, |row| row.1)
+    let text = VERSIONS.iter().find(|(_, others, _)| others.contains(&text)).map_or(text, |(name, ..)| name);
+    VERSIONS.iter().find(|(name, ..)| ends_with(name, text)).map_or(SubArch::None, |(.., version)| *version)
 }
 
 /// Whether the full name of a version (`armv7-a`, but plain `xscale`) ends with `text`.
@@ -207,22 +161,12 @@ mod tests {
 
     #[test]
     fn names_are_unique() {
-        for (row, (name, _)) in VERSIONS.iter().enumerate() {
-            assert!(VERSIONS[..row].iter().all(|(earlier, _)| earlier != name), "{name}");
-        }
-        for (row, (other, _)) in SYNONYMS.iter().enumerate() {
-            assert!(SYNONYMS[..row].iter().all(|(earlier, _)| earlier != other), "{other}");
-            assert!(VERSIONS.iter().all(|(name, _)| name != other), "{other}");
+        let mut seen = std::collections::HashSet::new();
+        for name in VERSIONS.iter().flat_map(|(name, others, _)| others.iter().chain([name])) {
+            assert!(seen.insert(name), "{name}");
         }
         for (row, family) in FAMILIES.iter().enumerate() {
             assert!(!FAMILIES[..row].iter().any(|earlier| family.starts_with(earlier)), "{family}");
-        }
-    }
-
-    #[test]
-    fn synonyms_name_versions() {
-        for (other, name) in SYNONYMS {
-            assert!(VERSIONS.iter().any(|(version, _)| version == name), "{other}");
         }
     }
 }

@@ -9,6 +9,7 @@
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, BufReader, IsTerminal, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -257,7 +258,7 @@ impl Input {
         let change = match (self.opened, now) {
             (Some(then), Some(now)) if now.len < then.len => shrunk(),
             (Some(then), Some(now)) if now != then => changed(),
-            _ if faulted => io::Error::from_raw_os_error(rustix::io::Errno::IO.raw_os_error()),
+            _ if faulted => rustix::io::Errno::IO.into(),
             _ if self.faults != mapping::faults_of_temporaries() => {
                 io::Error::other("a temporary file could not be read")
             }
@@ -349,7 +350,7 @@ impl Storage {
     fn of_file(mut file: File, max: Option<u64>, access: Access) -> io::Result<(Self, Option<Stamp>)> {
         let metadata = file.metadata()?;
         if metadata.is_dir() {
-            return Err(io::Error::from_raw_os_error(rustix::io::Errno::ISDIR.raw_os_error()));
+            return Err(rustix::io::Errno::ISDIR.into());
         }
         if !metadata.is_file() {
             return Ok((Self::spool_within(file, max.unwrap_or(u64::MAX))?, None));
@@ -533,6 +534,26 @@ impl<'a> Slice<'a> {
         Some(Self { input: self.input, data, offset: self.offset.checked_add(offset)? })
     }
 
+    /// The bytes from `offset`, relative to this range, if it reaches that far.
+    pub(crate) fn tail(&self, offset: u64) -> Option<Self> {
+        self.slice(offset, self.len().checked_sub(offset)?)
+    }
+
+    /// The offset in the input of a byte of this range.
+    pub(crate) fn absolute(&self, offset: u64) -> u64 {
+        self.offset.saturating_add(offset)
+    }
+
+    /// The offset in the input of the end of this range.
+    pub(crate) fn end(&self) -> u64 {
+        self.absolute(self.len())
+    }
+
+    /// This range of it, if it has that many bytes.
+    pub(crate) fn range(&self, range: &Range<u64>) -> Option<Self> {
+        self.slice(range.start, bytes::len_of(range))
+    }
+
     /// Marks a small range as read and not needed soon, for jobs that read a little here and there in many gigabytes.
     pub(crate) fn looked_at(&self) {
         self.input.inspect(|input| input.looked_at(LOOK));
@@ -574,7 +595,7 @@ impl<'a> Slice<'a> {
         let mut to_file = to;
         if let Some(from) = self.file() {
             let copied = self.copy_in_kernel(from, to);
-            let rest = self.slice(copied, self.len().saturating_sub(copied)).filter(|rest| !rest.is_empty());
+            let rest = self.tail(copied).filter(|rest| !rest.is_empty());
             return rest.map_or(Ok(()), |rest| {
                 rest.read_blocks(&mut |block| io::Write::write_all(&mut to_file, block).map_err(copy_error))
             });
@@ -591,7 +612,7 @@ impl<'a> Slice<'a> {
     fn copy_in_kernel(&self, from: &File, to: &File) -> u64 {
         use rustix::io::Errno;
         let mut position = self.offset;
-        let end = self.offset.saturating_add(self.len());
+        let end = self.end();
         while position < end {
             let left = usize::try_from(end.saturating_sub(position)).unwrap_or(usize::MAX);
             match rustix::fs::copy_file_range(from, Some(&mut position), to, None, left) {
@@ -655,21 +676,20 @@ pub(crate) struct SliceReader<'a> {
 
 impl Read for SliceReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = self.slice.len().saturating_sub(self.position);
-        let want = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
+        let rest = bytes::tail(self.slice.data, self.position).unwrap_or_default();
+        let want = rest.len().min(buffer.len());
         let Some(buffer) = buffer.get_mut(..want).filter(|buffer| !buffer.is_empty()) else { return Ok(0) };
         let count = match self.slice.file() {
-            Some(file) => read_at(file, buffer, self.slice.offset.saturating_add(self.position))?,
+            Some(file) => read_at(file, buffer, self.slice.absolute(self.position))?,
             None => {
-                let data = bytes::slice(self.slice.data, self.position, bytes::len_u64(buffer)).unwrap_or_default();
-                buffer.copy_from_slice(data);
-                data.len()
+                buffer.copy_from_slice(rest.get(..want).unwrap_or_default());
+                want
             }
         };
         if count == 0 {
             return Err(shrunk());
         }
-        self.position = self.position.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
+        self.position = self.position.saturating_add(bytes::to_u64(count));
         Ok(count)
     }
 }

@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorKind, Result, WithPath};
 use crate::io::input::Slice;
 use crate::io::piece::{Sink, Writer};
 use crate::io::process;
-use crate::io::staging::{self, Legacy, Placed, Staged, Temporary, directory_of, take_over};
+use crate::io::staging::{self, Legacy, Placed, Staged, Temporary, copy_all, directory_of, take_over};
 
 /// Ranges up to this length in bytes are gathered in memory rather than copied by a system call each.
 const SMALL: u64 = 64 << 10;
@@ -365,15 +365,6 @@ fn overwrite(mut destination: &File, content: &File) -> io::Result<()> {
     destination.set_len(len)
 }
 
-fn copy_all(mut from: &File, mut to: &File) -> io::Result<u64> {
-    let len = from.seek(SeekFrom::End(0))?;
-    from.seek(SeekFrom::Start(0))?;
-    match io::copy(&mut from, &mut to)? {
-        copied if copied == len => Ok(len),
-        _ => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
-    }
-}
-
 fn stage(path: &Path, manner: Manner) -> io::Result<Place> {
     for _ in 0..STAGE_ATTEMPTS {
         if let Some(place) = stage_once(path, manner)? {
@@ -442,7 +433,7 @@ fn resolve(path: &Path) -> io::Result<Target> {
             Err(error) => return Err(error),
         }
     }
-    Err(io::Error::from_raw_os_error(rustix::io::Errno::LOOP.raw_os_error()))
+    Err(rustix::io::Errno::LOOP.into())
 }
 
 /// Refuses the links that Linux refuses to follow with `fs.protected_symlinks`, which does not apply to [`resolve`].
@@ -450,7 +441,7 @@ fn check_link(link: &Path) -> io::Result<()> {
     let owner = link.symlink_metadata()?.uid();
     let directory = directory_of(link).metadata()?;
     if is_trap(owner, rustix::process::geteuid().as_raw(), (directory.uid(), directory.mode())) {
-        return Err(io::Error::from_raw_os_error(rustix::io::Errno::ACCESS.raw_os_error()));
+        return Err(rustix::io::Errno::ACCESS.into());
     }
     Ok(())
 }

@@ -66,7 +66,7 @@ impl Staged {
             None => match under_new_name(target, |name| link(&file, name)) {
                 Ok(((), name)) => name,
                 Err(_) => {
-                    let (copy, name) = copy_named(file, target)?;
+                    let (copy, name) = copy_named(&file, target)?;
                     file = copy;
                     name
                 }
@@ -282,13 +282,19 @@ fn named(target: &Path, mode: u32) -> io::Result<(File, Temporary)> {
 }
 
 /// A named copy of an unnamed file, for file systems that cannot name it.
-fn copy_named(mut file: File, target: &Path) -> io::Result<(File, Temporary)> {
-    let (mut copy, name) = named(target, MODE)?;
-    take_over(&copy, &file, Legacy::Everything)?;
-    let len = file.seek(SeekFrom::End(0))?;
-    file.seek(SeekFrom::Start(0))?;
-    match io::copy(&mut file, &mut copy)? {
-        copied if copied == len => Ok((copy, name)),
+fn copy_named(file: &File, target: &Path) -> io::Result<(File, Temporary)> {
+    let (copy, name) = named(target, MODE)?;
+    take_over(&copy, file, Legacy::Everything)?;
+    copy_all(file, &copy)?;
+    Ok((copy, name))
+}
+
+/// Copies a whole file to the position of another. Returns its length in bytes.
+pub(crate) fn copy_all(mut from: &File, mut to: &File) -> io::Result<u64> {
+    let len = from.seek(SeekFrom::End(0))?;
+    from.seek(SeekFrom::Start(0))?;
+    match io::copy(&mut from, &mut to)? {
+        copied if copied == len => Ok(len),
         _ => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
     }
 }
@@ -377,7 +383,7 @@ mod tests {
         // The copy of a file that cannot get a name.
         let unnamed = staged(&target, b"abc");
         unnamed.file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
-        let (copy, name) = copy_named(unnamed.file, &target).unwrap();
+        let (copy, name) = copy_named(&unnamed.file, &target).unwrap();
         assert_eq!(copy.metadata().unwrap().mode() & 0o777, 0o640);
         name.rename(&target).unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"abc");

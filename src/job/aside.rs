@@ -4,6 +4,7 @@ use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use crate::bytes::len_of;
 use crate::container::sequence::Bundle;
 use crate::error::{Error, Result, WithPath};
 use crate::io::input::{Input, Slice, Spool};
@@ -70,14 +71,14 @@ impl<'a> Kept<'a> {
     pub(super) fn len(&self) -> u64 {
         match self {
             Self::InPlace(slice) => slice.len(),
-            Self::Aside(range) => range.end.saturating_sub(range.start),
+            Self::Aside(range) => len_of(range),
         }
     }
 }
 
 /// A byte range of the result of [`Aside::into_input`].
 pub(super) fn put_aside<'a>(aside: &'a Input, range: &Range<u64>) -> Result<Slice<'a>> {
-    let slice = aside.slice(range.start, range.end.saturating_sub(range.start));
+    let slice = aside.as_slice().range(range);
     slice.ok_or(Error::Internal("a code object was not put aside"))
 }
 

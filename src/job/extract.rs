@@ -122,8 +122,8 @@ impl Extract {
     /// Extracts, and returns the written files in the order of the inputs.
     ///
     /// # Errors
-    /// Any [`Error`]; nothing is written then. [`Error::NoMatch`] if the selection, or any target or kind that it
-    /// names, matches nothing. [`Error::NoSoundMatch`] in the same case if files are skipped.
+    /// Any [`Error`]; nothing is written then. The kind is [`NotFound`](ErrorKind::NotFound) if the selection, or any
+    /// target or kind that it names, matches nothing, or nothing but in skipped files.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Vec<Extracted>> {
         let missing = self.missing_directories();
         let done = self.extract(observer);
@@ -301,10 +301,10 @@ impl<'j> Work<'j> {
         let (unmatched, only_left_out) = self.unmatched.into_wants(&matched);
         if self.done.is_empty() || !unmatched.is_empty() || !only_left_out.is_empty() {
             let present = self.present.into_shown();
-            let inputs = || self.job.inputs.iter().map(|input| input.path.clone()).collect();
+            let inputs: Vec<_> = self.job.inputs.iter().map(|input| input.path.clone()).collect();
             return Err(match has_left_out {
-                false => Error::NoMatch { inputs: inputs(), unmatched, present },
-                true => Error::NoSoundMatch { unmatched, only_left_out, present, left_out },
+                false => Error::no_match(&inputs, &unmatched, &present),
+                true => Error::no_sound_match(&unmatched, &only_left_out, &present, left_out),
             });
         }
         let (done, outputs): (_, Vec<_>) = self.done.into_iter().map(|sink| (sink.extracted, sink.output)).unzip();

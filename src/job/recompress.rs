@@ -16,7 +16,7 @@ use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
 use crate::container::stream::Compression;
 use crate::container::text::Text;
 use crate::container::{Container, Entry, Limits, Member, Part, compressed};
-use crate::error::{Error, ErrorKind, Malformed, Result, Want, WithPath};
+use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::{Accept, Slice};
 use crate::io::meter::{Meter, emit};
 use crate::io::output::{self, Output};
@@ -118,11 +118,11 @@ impl Recompress {
     ///
     /// # Errors
     /// Any [`Error`]; the output is then unchanged. [`Error::Unsupported`] if the file holds nothing to compress,
-    /// [`Error::NoMatch`] if a pattern of `keep` or all of `drop` match nothing. [`Error::Refused`] of the kind
-    /// [`NotFound`](ErrorKind::NotFound) if no code object for a device is left, [`Limit`](ErrorKind::Limit) if a
-    /// bundle does not fit at its offset, and [`Unsupported`](ErrorKind::Unsupported) if sections overlap or if the end
-    /// of a bundle would be lost. It is also `Unsupported` if a bundle loses code objects and has an ID that cannot be
-    /// written, or is a text bundle that holds other data too.
+    /// [`Error::Refused`] of the kind [`NotFound`](ErrorKind::NotFound) if a pattern of `keep` or all of `drop` match
+    /// nothing, or if no code object for a device is left, [`Limit`](ErrorKind::Limit) if a bundle does not fit at its
+    /// offset, and [`Unsupported`](ErrorKind::Unsupported) if sections overlap or if the end of a bundle would be lost.
+    /// It is also `Unsupported` if a bundle loses code objects and has an ID that cannot be written, or is a text bundle
+    /// that holds other data too.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Recompressed> {
         let input = open(&self.input, Accept::Finite, self.limits.streamed)?;
         let mut work = Work {
@@ -274,9 +274,9 @@ impl<'j> Work<'j> {
     /// Rewrites a bundle, into `room` bytes if it must stay at its offset.
     fn bundle(&mut self, bundle: &Bundle<'_>, room: Option<u64>, observer: &mut Observer<'_>) -> Result<()> {
         let path = self.data.path();
-        self.budget.take_bundle(bundle).map_err(|(what, limit)| {
-            Error::malformed(path, Malformed::Search { what, limit, offset: bundle.offset })
-        })?;
+        self.budget
+            .take_bundle(bundle)
+            .map_err(|(what, limit)| Error::malformed(path, Malformed::search(what, limit, bundle.offset)))?;
         if Magic::identify(bundle.beginning()) == Magic::FatBinary {
             return self.fatbin(bundle, room);
         }
@@ -309,10 +309,9 @@ impl<'j> Work<'j> {
             Some(compression) => Packing::Smallest { codec: self.job.fatbin_codec, level: compression.level },
             None => Packing::Plain,
         };
-        let pieces = fatbin::rewrite(range_of(self.data, &bundle.range()?)?, keeps, packing)?;
-        let len = total_len(&pieces)?;
+        let data = range_of(self.data, &bundle.range()?)?;
+        let len = fatbin::rewrite(data, keeps, packing, &mut self.output.writer()?)?;
         self.ensure_room("fatbin", bundle, len, room)?;
-        emit(&pieces, &mut self.output, &mut Meter::silent())?;
         let would_grow = kept.is_none() && len == before && packing != Packing::Plain;
         self.count(before, len, would_grow, room)
     }
@@ -422,10 +421,10 @@ impl<'j> Work<'j> {
         let wants = |selection: Unmatched<'_>| selection.into_wants(&HashSet::new()).0;
         let mut unmatched = self.keep.map(wants).unwrap_or_default();
         let dropping = self.job.drop.iter().filter(|_| !self.drops).flat_map(|drop| &drop.targets);
-        unmatched.extend(dropping.map(|pattern| Want::Target(pattern.as_str().to_owned())));
+        unmatched.extend(dropping.map(|pattern| format!("'{}'", pattern.as_str())));
         if !unmatched.is_empty() {
-            let inputs = vec![self.data.path().to_owned()];
-            return Err(Error::NoMatch { inputs, unmatched, present: self.present.into_shown() });
+            let inputs = [self.data.path().to_owned()];
+            return Err(Error::no_match(&inputs, &unmatched, &self.present.into_shown()));
         }
         if self.result.dropped > 0 && self.left == 0 {
             return Err(Error::refused(ErrorKind::NotFound, self.data.path(), None, "no device code would be left"));

@@ -19,7 +19,7 @@ use crate::container::Limits;
 use crate::container::archive::NewMember;
 use crate::container::sequence::{Bundle, Inflate};
 use crate::display::{Slashes, harmless, printable_name};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::id::{EntryId, Rules};
 use crate::io::input::{Accept, Input};
 use crate::io::output::{self, Output};
@@ -74,7 +74,8 @@ impl UnbundleArchive {
     /// Writes the archives.
     ///
     /// # Errors
-    /// Any [`Error`], including [`Error::NoCodeObject`]. All outputs are then unchanged.
+    /// Any [`Error`]; all outputs are then unchanged. The kind is [`NotFound`](ErrorKind::NotFound) if no entry of the
+    /// archive can serve a request.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
         let library = Library::open(open(&self.input, Accept::Any, self.limits.streamed)?, self.limits)?;
         let staged = self.stage(&library, observer);
@@ -111,7 +112,12 @@ impl UnbundleArchive {
         total = of_requests.iter().map(|chosen| size_of(chosen)).fold(total, u64::saturating_add);
         for ((target, path), chosen) in self.requests.iter().zip(&of_requests) {
             if chosen.is_empty() && !self.allow_missing {
-                return Err(Error::NoCodeObject { target: target.to_string(), archive: self.input.clone() });
+                let (kind, path) = (ErrorKind::NotFound, self.input.clone());
+                let archive = path.display();
+                let text = format!(
+                    "no compatible code object found for the target '{target}' in heterogeneous archive library: {archive}"
+                );
+                return Err(Error::Refused { kind, path, place: None, offset: None, text });
             }
             let members = self.new_members(chosen, &aside, library.len())?;
             outputs.push(write_archive(path, &members, observer)?);
@@ -183,12 +189,11 @@ impl UnbundleArchive {
                 let processor = (id.kind().name(), id.triple().as_str(), id.target_id().processor());
                 let (first, first_id): &(&String, &EntryId) = firsts.entry(processor).or_insert((second, id));
                 if sets_more(id, first_id) {
-                    return Err(Error::ConflictingEntries {
-                        first: (*first).clone(),
-                        second: second.clone(),
-                        member: printable_name(member.name),
-                        archive: self.input.clone(),
-                    });
+                    let (path, member) = (self.input.clone(), printable_name(member.name));
+                    let archive = path.display();
+                    let text = format!("conflicting TargetIDs [{first}, {second}] found in {member} of {archive}");
+                    let (kind, place) = (ErrorKind::Conflict, Some(member));
+                    return Err(Error::Refused { kind, path, place, offset: None, text });
                 }
             }
         }

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use crate::error::Want;
 use crate::scan::{KnownId, Selection};
 
 /// A selection, and the parts of it that have matched a code object so far.
@@ -47,13 +46,13 @@ impl<'s> Unmatched<'s> {
     }
 
     /// The parts of the selection that match in no file, and those that match only in `elsewhere`.
-    pub(super) fn into_wants(self, elsewhere: &HashSet<usize>) -> (Vec<Want>, Vec<Want>) {
+    pub(super) fn into_wants(self, elsewhere: &HashSet<usize>) -> (Vec<String>, Vec<String>) {
         let Selection { targets, kinds, .. } = self.selection;
-        let targets = targets.iter().map(|pattern| Want::Target(pattern.as_str().to_owned()));
-        let wants = targets.chain(kinds.iter().copied().map(Want::Kind)).enumerate();
+        let targets = targets.iter().map(|pattern| format!("'{}'", pattern.as_str()));
+        let wants = targets.chain(kinds.iter().map(|kind| format!("the kind '{}'", kind.name()))).enumerate();
         let open = wants.filter(|(want, _)| !self.known.contains(want));
         let (only_elsewhere, nowhere): (Vec<_>, Vec<_>) = open.partition(|(want, _)| elsewhere.contains(want));
-        let named = |wants: Vec<(usize, Want)>| wants.into_iter().map(|(_, want)| want).collect();
+        let named = |wants: Vec<(usize, String)>| wants.into_iter().map(|(_, want)| want).collect();
         (named(nowhere), named(only_elsewhere))
     }
 

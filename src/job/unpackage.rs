@@ -19,7 +19,7 @@ use crate::container::offload_binary::{HipNumber, ImageInfo, OffloadBinary};
 use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::container::{Entry, Limits};
 use crate::display::{Slashes, harmless};
-use crate::error::{Error, Malformed, Result};
+use crate::error::{Error, ErrorKind, Malformed, Result};
 use crate::id::OffloadKind;
 use crate::io::input::{Accept, Input, Slice};
 use crate::io::meter::Meter;
@@ -245,7 +245,7 @@ impl<'j, 'o> Run<'j, 'o> {
         }
         let Some(depth) = depth.checked_sub(1) else {
             let (what, offset) = ("offload binaries", content.offset());
-            return Err(Error::malformed(content.path(), Malformed::Nested { what, most: NESTED_MAX, offset }));
+            return Err(Error::malformed(content.path(), Malformed::nested(what, NESTED_MAX, offset)));
         };
         let container = OffloadBinary::default();
         let mut binaries = Bundles::new(content, &container, Inflate::Whole);
@@ -357,7 +357,8 @@ impl Unpackage {
 }
 
 fn trailing(path: &Path, offset: u64) -> Error {
-    Error::malformed(path, Malformed::Trailing { what: "an offload binary", offset })
+    let text = format!("trailing data at offset {offset}: expected an offload binary or zeros");
+    Error::malformed(path, Malformed::other(ErrorKind::Malformed, offset, text))
 }
 
 /// The file name for an image. It is never a path, whatever the image contains.

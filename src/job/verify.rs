@@ -383,9 +383,10 @@ fn check_target(code_object: &CodeObject<'_>, id: &EntryId, recorded: Option<Str
     let recorded = recorded?;
     let parsed = TargetId::parse(&recorded, id.triple().arch()).ok()?;
     let differs = |(name, on): (&str, bool)| parsed.features().any(|(other, other_on)| name == other && on != other_on);
-    let is_same = parsed.processor() == id.target_id().processor()
-        || is_same_architecture(parsed.processor(), id.target_id().processor());
-    if is_same && !id.target_id().features().any(differs) {
+    let (one, other) = (parsed.processor(), id.target_id().processor());
+    let is_same = one == other || is_same_architecture(one, other);
+    // In a fatbin, code of a kind that is not known may be an ELF file.
+    if (is_same && !id.target_id().features().any(differs)) || other.starts_with("kind") {
         return None;
     }
     Some((Rule::Target, format!("'{}' holds an ELF file for '{recorded}'", shown(code_object.id()))))

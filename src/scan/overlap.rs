@@ -13,48 +13,25 @@ use object::read::elf::{ElfFile, FileHeader};
 use object::{Endianness, File, Object, ObjectSection};
 
 use super::sections;
+use crate::bytes::to_u64;
 use crate::container::host::Chosen;
 use crate::container::magic::Magic;
 use crate::display::shown;
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::Slice;
 
-/// Two sections that share bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Overlap {
-    /// The name of the section with bundles.
-    bundles: String,
-    /// The other section or table.
-    other: String,
-    /// The first shared byte.
-    offset: u64,
-}
-
-/// A section and its range in the file.
+/// A section or a table, and its range in the file.
 struct Lying<'d> {
-    what: What<'d>,
+    /// The name of a section, or the description of a table.
+    name: &'d [u8],
+    is_table: bool,
     range: Range<u64>,
     has_bundles: bool,
 }
 
-enum What<'d> {
-    Section(&'d [u8]),
-    Table(&'static str),
-}
-
-impl What<'_> {
-    fn name(&self) -> String {
-        match self {
-            Self::Section(name) => shown(name),
-            Self::Table(name) => (*name).to_owned(),
-        }
-    }
-
+impl Lying<'_> {
     fn described(&self) -> String {
-        match self {
-            Self::Section(_) => format!("the section '{}'", self.name()),
-            Self::Table(_) => self.name(),
-        }
+        if self.is_table { shown(self.name) } else { format!("the section '{}'", shown(self.name)) }
     }
 }
 
@@ -69,7 +46,7 @@ pub(crate) fn bundle_sections(data: Slice<'_>) -> Result<Vec<Slice<'_>>> {
     // The section table may be in any order.
     let mut runs = BTreeMap::new();
     for Chosen { range, .. } in device.iter().filter(|section| section.holds.is_read()) {
-        let run = data.slice(range.start, range.end.saturating_sub(range.start));
+        let run = data.range(range);
         let run = run.ok_or(Error::Internal("no such section"))?;
         if matches!(Magic::identify(run.bytes()), Magic::Bundle | Magic::CompressedBundle | Magic::FatBinary) {
             runs.insert((range.start, range.end), run);
@@ -79,8 +56,9 @@ pub(crate) fn bundle_sections(data: Slice<'_>) -> Result<Vec<Slice<'_>>> {
     let has_bundles = |range: &Range<u64>, name: &[u8]| {
         runs.contains_key(&(range.start, range.end)) && device.contains(&(range, name))
     };
-    match find(data.bytes(), data.offset(), has_bundles).with_path(data.path())? {
-        Some(Overlap { bundles, other, offset }) => {
+    let lying = lying(data.bytes(), data.offset(), has_bundles).with_path(data.path())?;
+    match first_overlap(lying) {
+        Some((bundles, other, offset)) => {
             let reason = format!(
                 "cannot rewrite the bundles in section '{bundles}': it shares bytes at offset {offset} with {other}"
             );
@@ -90,13 +68,12 @@ pub(crate) fn bundle_sections(data: Slice<'_>) -> Result<Vec<Slice<'_>>> {
     }
 }
 
-/// The first section in file order that shares bytes with a section that `has_bundles`. Offsets in errors count from
-/// `base`.
-fn find(
+/// The sections and tables of a file that take bytes of it. Offsets in errors count from `base`.
+fn lying(
     data: &[u8],
     base: u64,
     has_bundles: impl Fn(&Range<u64>, &[u8]) -> bool,
-) -> Result<Option<Overlap>, Malformed> {
+) -> Result<Vec<Lying<'_>>, Malformed> {
     let broken = |error: object::read::Error| Malformed::Object { what: error.to_string(), offset: base };
     let file = File::parse(data).map_err(broken)?;
     let mut lying = match &file {
@@ -108,17 +85,18 @@ fn find(
         let Some((start, size)) = section.file_range().filter(|(_, size)| *size > 0) else { continue };
         let (name, range) = (section.name_bytes().unwrap_or_default(), start..start.saturating_add(size));
         let has_bundles = has_bundles(&range, name);
-        lying.push(Lying { what: What::Section(name), range, has_bundles });
+        lying.push(Lying { name, is_table: false, range, has_bundles });
     }
-    Ok(first_overlap(lying))
+    Ok(lying)
 }
 
 /// The locations of an ELF file's headers.
 fn tables<'d, Elf: FileHeader<Endian = Endianness>>(file: &ElfFile<'d, Elf>) -> Vec<Lying<'d>> {
     let (header, endian) = (file.elf_header(), file.endian());
-    let table = |name, start: u64, size: u16, count: usize| {
-        let len = u64::from(size).saturating_mul(u64::try_from(count).unwrap_or(u64::MAX));
-        Lying { what: What::Table(name), range: start..start.saturating_add(len), has_bundles: false }
+    let table = |name: &'static str, start: u64, size: u16, count: usize| {
+        let len = u64::from(size).saturating_mul(to_u64(count));
+        let range = start..start.saturating_add(len);
+        Lying { name: name.as_bytes(), is_table: true, range, has_bundles: false }
     };
     let sections = file.elf_section_table().len();
     let segments = file.elf_program_headers().len();
@@ -130,7 +108,9 @@ fn tables<'d, Elf: FileHeader<Endian = Endianness>>(file: &ElfFile<'d, Elf>) -> 
     tables.into_iter().filter(|table| !table.range.is_empty()).collect()
 }
 
-fn first_overlap(mut lying: Vec<Lying<'_>>) -> Option<Overlap> {
+/// The name of the first section in file order that has bundles and shares bytes, what it shares them with, and the
+/// offset of the first shared byte.
+fn first_overlap(mut lying: Vec<Lying<'_>>) -> Option<(String, String, u64)> {
     lying.sort_by_key(|section| (section.range.start, section.range.end, section.has_bundles));
     lying.dedup_by(|next, kept| next.has_bundles && kept.has_bundles && next.range == kept.range);
     let end_of = |&index: &usize| lying.get(index).map(|section| section.range.end);
@@ -143,8 +123,7 @@ fn first_overlap(mut lying: Vec<Lying<'_>>) -> Option<Overlap> {
             && before.range.end > section.range.start
         {
             let (bundles, other) = if section.has_bundles { (section, before) } else { (before, section) };
-            let (bundles, other) = (bundles.what.name(), other.what.described());
-            return Some(Overlap { bundles, other, offset: section.range.start });
+            return Some((shown(bundles.name), other.described(), section.range.start));
         }
         furthest = further(furthest, index);
         if section.has_bundles {
@@ -161,9 +140,9 @@ mod tests {
     fn overlap(sections: &[(&'static str, Range<u64>)]) -> Option<(String, String, u64)> {
         let lying = sections.iter().map(|(name, range)| {
             let has_bundles = name.starts_with("bundles");
-            Lying { what: What::Section(name.as_bytes()), range: range.clone(), has_bundles }
+            Lying { name: name.as_bytes(), is_table: false, range: range.clone(), has_bundles }
         });
-        first_overlap(lying.collect()).map(|found| (found.bundles, found.other, found.offset))
+        first_overlap(lying.collect())
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
-use crate::bytes::len_u64;
+use crate::bytes::{len_of, len_u64};
 use crate::display::{printable, printable_name};
 use crate::error::{Error, Result, WithPath};
 
@@ -98,7 +98,11 @@ impl Place {
 
     /// The name of the innermost member on the path.
     pub(crate) fn innermost_member(&self) -> Option<&[u8]> {
-        self.steps.iter().rev().find_map(|step| match step {
+        self.member_names().next_back()
+    }
+
+    fn member_names(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
+        self.steps.iter().filter_map(|step| match step {
             Step::Member(name) => Some(name.as_slice()),
             _ => None,
         })
@@ -106,7 +110,7 @@ impl Place {
 
     /// The names of the members on the path, joined by slashes; none without members.
     pub fn member(&self) -> Option<String> {
-        let names: Vec<String> = self.steps.iter().filter_map(Step::member_name).collect();
+        let names: Vec<String> = self.member_names().map(printable_name).collect();
         (!names.is_empty()).then(|| names.join("/"))
     }
 
@@ -136,9 +140,9 @@ impl Place {
             let way: Vec<String> = self.steps.iter().map(Step::to_string).collect();
             uri.push_str(&format!("member={}&", percent_encode(way.join("/").as_bytes(), ESCAPED)));
         }
-        uri.push_str(&format!("offset={}&size={}", range.start, length(&range)));
+        uri.push_str(&format!("offset={}&size={}", range.start, len_of(&range)));
         if let Some(inner) = inflated {
-            uri.push_str(&format!("&inflated-offset={}&inflated-size={}", inner.start, length(&inner)));
+            uri.push_str(&format!("&inflated-offset={}&inflated-size={}", inner.start, len_of(&inner)));
         }
         Ok(uri)
     }
@@ -151,19 +155,6 @@ impl Error {
             return self;
         }
         Self::Inside { file: place.file.clone(), place: place.to_string(), error: Box::new(self) }
-    }
-}
-
-fn length(range: &Range<u64>) -> u64 {
-    range.end.saturating_sub(range.start)
-}
-
-impl Step {
-    fn member_name(&self) -> Option<String> {
-        match self {
-            Self::Member(name) => Some(printable_name(name)),
-            _ => None,
-        }
     }
 }
 

@@ -110,7 +110,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         };
         let Some(depth) = depth.checked_sub(levels) else {
             let offset = data.offset();
-            let error = Error::malformed(data.path(), Malformed::Nested { what, most: DEPTH_MAX, offset });
+            let error = Error::malformed(data.path(), Malformed::nested(what, DEPTH_MAX, offset));
             return self.broken(place, data, error);
         };
         if !self.spend(place, data, |budget| budget.take(data.len()))? {
@@ -152,7 +152,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         }
         let Err((what, limit)) = cost(&mut self.budget) else { return Ok(true) };
         self.budget.is_spent = true;
-        let error = Error::malformed(data.path(), Malformed::Search { what, limit, offset: data.offset() });
+        let error = Error::malformed(data.path(), Malformed::search(what, limit, data.offset()));
         (self.visitor)(Finding::Broken { place, error })?;
         Ok(false)
     }
@@ -161,7 +161,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     fn tell(&mut self, count: u64, data: Slice<'_>, finding: Finding<'_>) -> Result<()> {
         self.bundles = self.bundles.saturating_add(u64::from(matches!(finding, Finding::Bundle(_))));
         let names = finding.place().weight().saturating_mul(count).saturating_add(match &finding {
-            Finding::Bundle(found) => budget::ids_shown(found.bundle),
+            Finding::Bundle(found) => budget::ids_len(found.bundle, ID_MAX),
             _ => 0,
         });
         if self
@@ -212,10 +212,18 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 return Ok(());
             }
             match bundle {
-                Ok(Some(bundle)) => match format_of(&bundle) {
-                    Ok(format) => self.bundle(data, &Found { place, format, index, bundle: &bundle }, depth)?,
-                    Err(malformed) => self.broken(place, data, Error::malformed(data.path(), malformed))?,
-                },
+                Ok(Some(mut bundle)) => {
+                    if self.scan.inflate == Inflate::Whole {
+                        if !self.spend(place, data, |budget| budget.take(bundle.packed_len()))? {
+                            return Ok(());
+                        }
+                        bundle.settle()?;
+                    }
+                    match format_of(&bundle) {
+                        Ok(format) => self.bundle(data, &Found { place, format, index, bundle: &bundle }, depth)?,
+                        Err(malformed) => self.broken(place, data, Error::malformed(data.path(), malformed))?,
+                    }
+                }
                 Ok(None) => break,
                 Err(error) => self.broken(place, data, error)?,
             }
@@ -229,7 +237,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     /// Reports one bundle and searches it.
     fn bundle(&mut self, data: Slice<'_>, found: &Found<'_>, depth: u32) -> Result<()> {
         let Found { place, bundle, .. } = *found;
-        let ids = place.weight().saturating_add(budget::ids_len(bundle));
+        let ids = place.weight().saturating_add(budget::ids_len(bundle, usize::MAX));
         if self.spend(place, data, |budget| budget.take(ids))? {
             self.tell(budget::found_in(bundle), data, Finding::Bundle(*found))?;
             if self.reach == Reach::Everything {
@@ -351,7 +359,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         depth: u32,
     ) -> Result<()> {
         let Chosen { holds, name, range } = section;
-        let section = data.slice(range.start, range.end.saturating_sub(range.start));
+        let section = data.range(&range);
         let section = section.ok_or(Error::Internal("no such section"))?;
         let place = place.join(Step::Section(name));
         match holds {
@@ -469,8 +477,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 return self.tell(1, content.stored, Finding::Unread { place: &place, offset: 0, what });
             }
             Ok(_) if content.size > self.scan.limits.inflated => {
-                let (what, offset, limit) = ("the member", content.stored.offset(), self.scan.limits.inflated);
-                let claim = Malformed::Claim { what, offset, claimed: content.size, limit };
+                let claim = self.scan.limits.exceeded("the member", content.stored.offset(), content.size);
                 return self.broken(&place, content.stored, Error::malformed(path, claim));
             }
             Ok(_) if !self.spend(&place, content.stored, |budget| budget.take(content.size))? => return Ok(()),

@@ -19,10 +19,13 @@ impl Wide {
     /// The form of a bundle that was read as [`Wide`].
     ///
     /// # Errors
-    /// [`Malformed::NoBundleInside`] if it is compressed, and the inflated content has none.
+    /// [`Malformed::Compressed`] if it is compressed, and the inflated content has none.
     pub(crate) fn form_of(bundle: &Bundle<'_>) -> Result<Format, Malformed> {
         let what = bundle.compressed.map_or("bundle", |recorded| recorded.what);
-        Self::format_of(bundle.beginning()).ok_or(Malformed::NoBundleInside { what, offset: bundle.offset })
+        Self::format_of(bundle.beginning()).ok_or_else(|| {
+            let reason = "the inflated data is not a bundle".to_owned();
+            Malformed::Compressed { what, offset: bundle.offset, reason }
+        })
     }
 
     /// The form of a bundle that begins with `head`.

@@ -10,6 +10,7 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::io::Read;
+use std::path::Path;
 
 #[cfg(feature = "zlib")]
 use flate2::{Crc, read::DeflateDecoder};
@@ -17,8 +18,10 @@ use flate2::{Crc, read::DeflateDecoder};
 use rawzip::Crc32 as Crc;
 use rawzip::{CompressionMethod, ZipArchive};
 
+use crate::bytes::to_u64;
+use crate::container::limits::Allowance;
 use crate::container::stream::Method;
-use crate::error::{Error, Malformed, Result};
+use crate::error::{Error, ErrorKind, Malformed, Result};
 use crate::io::input::Slice;
 
 /// The maximum ratio of inflated to deflated size.
@@ -55,7 +58,7 @@ pub(super) fn members(data: Slice<'_>) -> (Vec<ZipMember<'_>>, Option<Error>) {
 fn read_directory<'a>(data: Slice<'a>, members: &mut Vec<ZipMember<'a>>) -> Result<()> {
     let broken = |error: rawzip::Error| malformed(data, 0, error.to_string());
     let archive = ZipArchive::from_slice(data.bytes()).map_err(broken)?;
-    let mut left = data.len();
+    let mut room = Allowance::new(data.len());
     let mut entries = archive.entries();
     let mut listed = 0_u64;
     while let Some(entry) = entries.next_entry().map_err(broken)? {
@@ -70,7 +73,7 @@ fn read_directory<'a>(data: Slice<'a>, members: &mut Vec<ZipMember<'a>>) -> Resu
             let (start, end) = located.compressed_data_range();
             let size = end.saturating_sub(start);
             let stored = data.slice(start, size).ok_or(Error::Internal("no such member"))?;
-            left = left.checked_sub(size).ok_or_else(|| malformed(data, at, "members overlap".to_owned()))?;
+            room.take(size).ok_or_else(|| malformed(data, at, "members overlap".to_owned()))?;
             let method = method_of(entry.compression_method(), entry.flags().is_encrypted());
             let method = method.map_err(|reason| malformed(data, at, reason))?;
             let (size, crc) = (entry.uncompressed_size_hint(), entry.crc32());
@@ -104,7 +107,12 @@ fn method_of(method: CompressionMethod, encrypted: bool) -> Result<Option<Method
 }
 
 fn malformed(data: Slice<'_>, at: u64, reason: String) -> Error {
-    Error::malformed(data.path(), Malformed::Zip { offset: data.offset().saturating_add(at), reason })
+    broken(data.path(), data.offset().saturating_add(at), &reason)
+}
+
+fn broken(path: &Path, offset: u64, reason: &str) -> Error {
+    let text = format!("zip file broken at offset {offset}: {reason}");
+    Error::malformed(path, Malformed::other(ErrorKind::Malformed, offset, text))
 }
 
 impl<'a> ZipContent<'a> {
@@ -121,7 +129,7 @@ impl<'a> ZipContent<'a> {
             #[cfg(not(all(feature = "zlib", feature = "zstd")))]
             Some(method) => return Err(std::io::Error::other(method.left_out())),
         };
-        Ok(Checked { inflated, left: self.size, crc: Crc::default(), expected: self.crc })
+        Ok(Checked { inflated, size: Allowance::new(self.size), crc: Crc::default(), expected: self.crc })
     }
 
     /// Reads the whole member to check it.
@@ -133,7 +141,7 @@ impl<'a> ZipContent<'a> {
     pub(super) fn error(&self, error: std::io::Error) -> Error {
         match Error::io(self.stored.path(), error) {
             Error::Io { path, source } if source.raw_os_error().is_none() => {
-                Error::malformed(path, Malformed::Zip { offset: self.stored.offset(), reason: source.to_string() })
+                broken(&path, self.stored.offset(), &source.to_string())
             }
             error => error,
         }
@@ -150,7 +158,7 @@ impl<'a> ZipContent<'a> {
 /// A reader that checks the size and checksum claimed by the zip file.
 struct Checked<R> {
     inflated: R,
-    left: u64,
+    size: Allowance,
     crc: Crc,
     expected: u32,
 }
@@ -160,10 +168,10 @@ impl<R: Read> Read for Checked<R> {
         let count = self.inflated.read(buffer)?;
         let wrong = |what| std::io::Error::new(std::io::ErrorKind::InvalidData, what);
         self.crc.update(buffer.get(..count).unwrap_or_default());
-        let read = u64::try_from(count).unwrap_or(u64::MAX);
-        self.left = self.left.checked_sub(read).ok_or_else(|| wrong("it inflates to more than its size"))?;
+        let read = to_u64(count);
+        self.size.take(read).ok_or_else(|| wrong("it inflates to more than its size"))?;
         if count == 0 && !buffer.is_empty() {
-            if self.left > 0 {
+            if self.size.left() > 0 {
                 return Err(wrong("it inflates to less than its size"));
             }
             #[cfg(feature = "zlib")]

@@ -352,14 +352,21 @@ impl Maker {
     fn offload_binaries(&mut self) {
         let image =
             |file: &str, arch: &str| format!("--image=file={file},triple=nvptx64-nvidia-cuda,arch={arch},kind=cuda");
-        let images = [image("one.fatbin", "sm_90a"), image("75.cubin", "sm_75"), image("default.fatbin", "sm_90")]
-            .map(String::from);
+        // The packager takes a file with this extension for PTX.
+        fs::copy(self.path().join("90a.ptx"), self.path().join("90a.s")).unwrap();
+        let images = [
+            image("one.fatbin", "sm_90a"),
+            image("75.cubin", "sm_75"),
+            image("default.fatbin", "sm_90"),
+            image("90a.s", "sm_90a"),
+        ];
         let args = [&["-o", "images.bin"], &images.each_ref().map(String::as_str)[..]].concat();
         self.llvm("llvm-offload-binary", &args);
         // A fatbin is an image, and has images.
-        let one = [vec![Row::new("sm_90a", &self.data("one.fatbin"))], self.rows_of(&["one.fatbin", "75.cubin"])];
-        let default = [vec![Row::new("sm_90", &self.data("default.fatbin"))], self.rows_of(&["default.fatbin"])];
-        let rows = [one.concat(), default.concat()].concat();
+        let image = |arch, name| vec![Row::new(arch, &self.data(name))];
+        let one = [image("sm_90a", "one.fatbin"), self.rows_of(&["one.fatbin", "75.cubin"])].concat();
+        let default = [image("sm_90", "default.fatbin"), self.rows_of(&["default.fatbin"])].concat();
+        let rows = [one, default, image("sm_90a", "90a.s")].concat();
         self.add("images.bin", false, self.data("images.bin"), rows);
     }
 

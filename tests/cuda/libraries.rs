@@ -18,7 +18,7 @@ fn libraries(test: &str) -> Option<(Tools, Vec<PathBuf>)> {
 }
 
 /// Runs a check for each library, with its rows by cuobjdump.
-fn each_library(test: &str, check: impl Fn(&Input) -> Result<(), String>) {
+fn each_library(test: &str, check: impl Fn(&Tools, &Input) -> Result<(), String>) {
     let Some((tools, paths)) = libraries(test) else { return };
     for path in paths {
         let data = std::fs::read(&path).unwrap();
@@ -26,13 +26,13 @@ fn each_library(test: &str, check: impl Fn(&Input) -> Result<(), String>) {
         let rows = oracle::rows(&tools, &name, &data);
         assert!(rows.len() > 100, "{name}: {}", rows.len());
         let library = Input { name, data, rows, oracle: true };
-        check(&library).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
+        check(&tools, &library).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
     }
 }
 
 #[test]
 fn the_entries_of_real_libraries_are_those_of_cuobjdump() {
-    each_library("NVIDIA's libraries", |library| {
+    each_library("NVIDIA's libraries", |_, library| {
         let outcome = run(&["inspect", "--json", "--inflate"], library)?;
         same(&told_brief(&json_of(&outcome)), &brief(&library.rows))?;
         same_bytes(&contents(library)?, &library.rows)
@@ -41,5 +41,12 @@ fn the_entries_of_real_libraries_are_those_of_cuobjdump() {
 
 #[test]
 fn real_libraries_have_no_fault() {
-    each_library("verify on NVIDIA's libraries", |library| run(&["verify"], library).map(drop));
+    each_library("verify on NVIDIA's libraries", |_, library| run(&["verify"], library).map(drop));
+}
+
+#[test]
+fn cuobjdump_finds_what_recompress_keeps_in_real_libraries() {
+    let ways: &[recompress::Way] =
+        &[(&["--cuda-method=zstd"], |_| true), (&["--keep=sm_90"], |row| row.arch == "sm_90" || row.is_ptx())];
+    each_library("recompress on NVIDIA's libraries", |tools, library| recompress::keeps(tools, library, ways));
 }

@@ -17,6 +17,10 @@ impl Row {
     pub fn new(arch: impl Into<String>, data: &[u8]) -> Self {
         Self { arch: arch.into(), data: data.to_vec() }
     }
+
+    pub fn is_ptx(&self) -> bool {
+        self.arch.starts_with("compute_")
+    }
 }
 
 /// The entries of a file, relocatable ones included, in file order.

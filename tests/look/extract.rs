@@ -205,7 +205,7 @@ fn names_are_stable_and_tell_what_is_in_the_file() {
         ("gfx908", b"plain text", "txt"),
         ("gfx909", b"", "bin"),
         ("gfx90a", b"\0\x01", "bin"),
-        ("gfx90c", b"\x50\xed\x55\xba", "fatbin"),
+        ("gfx90c", b"\x50\xed\x55\xba\x01\0\x10\0\0\0\0\0\0\0\0\0", "fatbin"),
     ];
     let ids: Vec<String> = contents.iter().map(|(gpu, _, _)| format!("hip-amdgcn-amd-amdhsa--{gpu}")).collect();
     let entries: Vec<(&str, &[u8])> = ids.iter().zip(contents).map(|(id, (_, data, _))| (id.as_str(), data)).collect();

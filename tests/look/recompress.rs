@@ -378,7 +378,11 @@ fn files_without_bundles_are_refused() {
         (b"".to_vec(), "an empty file", "recompress takes bundles"),
         (b"text".to_vec(), "cannot recompress: not a bundle or an ELF file", "recompress takes bundles"),
         (vec![0x64, 0x86, 1, 0], "cannot recompress: not a bundle or an ELF file", "recompress takes bundles"),
-        (fs::read("/bin/sh").unwrap(), "an ELF file without a bundle in .hip_fatbin", "recompress takes bundles"),
+        (
+            fs::read("/bin/sh").unwrap(),
+            "an ELF file without a bundle in .hip_fatbin or a fatbin in .nv_fatbin",
+            "recompress takes bundles",
+        ),
         (coff(&[(".text", b"x")]), "a COFF object", "recompress takes bundles"),
         (pe(&[(".hip_fat", &large())]), "a PE file", "recompress takes bundles"),
         (coff(&object), "a fat object", "link it first"),
@@ -391,7 +395,7 @@ fn files_without_bundles_are_refused() {
         (Elf::amdgpu(0x3f).write(&[]), "a code object without a bundle around it", "pack it with --compress"),
         (
             fixture("offload/llvm22-embedded.o"),
-            "an ELF file without a bundle in .hip_fatbin",
+            "an ELF file without a bundle in .hip_fatbin or a fatbin in .nv_fatbin",
             "recompress takes bundles",
         ),
     ] {

@@ -103,7 +103,7 @@ fn the_validator_finds_what_breaks_a_schema() {
     let object = json!({
         "path": "p", "member": null, "section": null, "container": "bundle", "bundle": 0, "bundle_offset": 0,
         "bundle_size": 1, "offset": 0, "size": 1, "stored_size": 1, "compressed": null, "inflated_offset": null, "entry_id": "x",
-        "kind": null, "triple": null, "target_id": null, "recorded_target_id": null, "image_kind": "ELF",
+        "kind": null, "triple": null, "target_id": null, "recorded_target_id": null, "image_kind": "ELF", "source": null,
         "uri": "file:///p#offset=0&size=1"
     });
     let with = |name: &str, value: Value| {

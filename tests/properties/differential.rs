@@ -252,9 +252,7 @@ fn row_of(broken: &Malformed) -> &'static str {
         }
         Malformed::Overlap { .. } => "an entry that claims bytes of the header",
         Malformed::Unclosed { .. } => "text bundle: a start line without end line",
-        Malformed::Size { .. } | Malformed::Hash { .. } | Malformed::Value { .. } | Malformed::Stream { .. } => {
-            "a compressed bundle with wrong hash or sizes"
-        }
+        Malformed::Compressed { .. } | Malformed::Value { .. } => "a compressed bundle with wrong hash or sizes",
         Malformed::Object { .. } => "a broken ELF or COFF file as host or input",
         other => panic!("no row for {other}"),
     }

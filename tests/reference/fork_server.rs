@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Error, ErrorKind, Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{LazyLock, Mutex};
 
 use crate::machine::loud;
@@ -30,8 +30,7 @@ static IDLE: Mutex<Vec<Server>> = Mutex::new(Vec::new());
 
 struct Server {
     tool: PathBuf,
-    requests: ChildStdin,
-    answers: ChildStdout,
+    process: Child,
 }
 
 /// Runs one of LLVM's tools with the strings that `fork_server.c` describes. Returns none without a C compiler.
@@ -52,9 +51,7 @@ impl Server {
     fn start(tool: &Path, library: &Path) -> Self {
         let mut command = Command::new(tool);
         command.env_clear().env("LD_PRELOAD", library).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let (requests, answers) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        Self { tool: tool.to_owned(), requests, answers }
+        Self { tool: tool.to_owned(), process: command.spawn().unwrap() }
     }
 
     fn run(&mut self, strings: &[&str]) -> std::io::Result<ExitStatus> {
@@ -62,9 +59,9 @@ impl Server {
         strings.iter().for_each(|string| request.extend(string.bytes().chain([0])));
         let len = u32::try_from(request.len() - 4).map_err(|_| Error::from(ErrorKind::InvalidInput))?;
         request[..4].copy_from_slice(&len.to_ne_bytes());
-        self.requests.write_all(&request)?;
+        self.process.stdin.as_mut().unwrap().write_all(&request)?;
         let mut status = [0; 4];
-        self.answers.read_exact(&mut status)?;
+        self.process.stdout.as_mut().unwrap().read_exact(&mut status)?;
         Ok(ExitStatus::from_raw(i32::from_ne_bytes(status)))
     }
 }

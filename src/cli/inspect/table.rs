@@ -132,6 +132,8 @@ struct Line {
     count: usize,
     size: u64,
     stored: u64,
+    /// Whether the stored size is a share of what is compressed together.
+    is_share: bool,
 }
 
 /// As many characters as fit into `room` columns.
@@ -316,6 +318,7 @@ impl Column {
             Self::Kind => line.kind(),
             Self::Count => line.count.to_string(),
             Self::Size => bytes(line.size),
+            Self::Stored if !line.is_share => bytes(line.stored),
             Self::Stored => format!("{}{}", if style.unicode { "≈ " } else { "~" }, bytes(line.stored)),
         }
     }
@@ -402,7 +405,11 @@ fn heading(group: &[Bundle]) -> String {
         write!(text, ", {} in {}", recorded.method.name(), bytes(stored)).unwrap_or_default();
     }
     let codecs: BTreeSet<&str> = group.iter().flat_map(Bundle::codecs).collect();
-    codecs.into_iter().for_each(|name| text.push_str(&format!(", {name}")));
+    if !codecs.is_empty() {
+        let is_whole = group.iter().all(|bundle| bundle.codecs().count() == bundle.code_objects.len());
+        let names = codecs.into_iter().collect::<Vec<_>>().join(" and ");
+        write!(text, ", {}{names}", if is_whole { "" } else { "partly " }).unwrap_or_default();
+    }
     way(&first.place) + &text
 }
 
@@ -440,7 +447,9 @@ impl Line {
         };
         let for_whom = entry.for_whom();
         let accent = if label.ends_with(for_whom) { for_whom.len() } else { 0 };
-        Self { label, accent, kind, unsure: kind.is_none(), count: 1, size: entry.size, stored: bundle.share(entry) }
+        let is_share = bundle.compressed.is_some() || entry.packed.as_ref().is_some_and(|packed| packed.is_shared());
+        let stored = bundle.share(entry);
+        Self { label, accent, kind, unsure: kind.is_none(), count: 1, size: entry.size, stored, is_share }
     }
 
     fn add(&mut self, more: &Self) {
@@ -449,6 +458,7 @@ impl Line {
         self.count = self.count.saturating_add(more.count);
         self.size = self.size.saturating_add(more.size);
         self.stored = self.stored.saturating_add(more.stored);
+        self.is_share |= more.is_share;
     }
 
     /// Whether two lines with the same ID are merged. A code object that was not inflated far enough to determine its
@@ -582,7 +592,16 @@ mod tests {
     }
 
     fn row(label: &str, accent: usize) -> Line {
-        Line { label: label.into(), accent, kind: Some("ELF"), unsure: false, count: 1, size: 1, stored: 1 }
+        Line {
+            label: label.into(),
+            accent,
+            kind: Some("ELF"),
+            unsure: false,
+            count: 1,
+            size: 1,
+            stored: 1,
+            is_share: true,
+        }
     }
 
     #[test]

@@ -100,9 +100,7 @@ fn noted(error: Error, input: Option<&Path>) -> anyhow::Error {
             "The end of the file was unexpectedly encountered".to_owned()
         }
         Error::Malformed { source: Malformed::Bitcode { .. }, .. } => "Failed to create module".to_owned(),
-        Error::Malformed { source: Malformed::Claim { .. } | Malformed::NestedClaim { .. }, .. } => {
-            return error.into();
-        }
+        Error::Malformed { source: Malformed::Claim { .. }, .. } => return error.into(),
         Error::Malformed { .. } => "Invalid data was encountered while parsing the file".to_owned(),
         _ => return error.into(),
     };

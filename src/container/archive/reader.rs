@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use object::read::archive::ArchiveFile;
 
 use crate::bytes;
+use crate::container::limits::{Allowance, NAME_MAX};
 use crate::container::magic::Magic;
 use crate::display::shown;
-use crate::error::{Error, Malformed, Result};
+use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::Slice;
 
 /// The length of the magic, the shortest possible archive.
@@ -22,10 +23,6 @@ const MAGIC_LEN: u64 = 8;
 
 /// The length of a member's header.
 const HEADER_LEN: u64 = 60;
-
-/// The maximum length of a member name, in bytes: no file has a longer path. A name takes few bytes in the archive,
-/// wherever it is stored.
-const NAME_MAX: usize = 4096;
 
 /// An archive in an input.
 pub struct Archive<'a> {
@@ -71,9 +68,8 @@ impl<'a> Archive<'a> {
         // If the index or the names extend past the end, the archive has no members and no error is reported.
         match special_members_end(data.bytes()) {
             Some(needed) if needed > data.len() => {
-                let what = "the index or the names of the archive".to_owned();
-                let (offset, end) = (data.offset(), data.offset().saturating_add(data.len()));
-                Err(Error::malformed(data.path(), Malformed::Truncated { what, offset, needed, end }))
+                let what = "the index or the names of the archive";
+                Err(Error::malformed(data.path(), Malformed::truncated(what, data.offset(), needed, data.end())))
             }
             _ => Ok(Self { data, file }),
         }
@@ -85,7 +81,7 @@ impl<'a> Archive<'a> {
         let thin = self.file.is_thin();
         // A lower bound of the next header's offset, for errors.
         let mut position = MAGIC_LEN;
-        let mut left = data.len();
+        let mut room = Allowance::new(data.len());
         self.file.members().map(move |member| {
             let member = member.map_err(|error| broken(data, position, &error))?;
             let name = member.name();
@@ -100,15 +96,11 @@ impl<'a> Archive<'a> {
             position = offset.saturating_add(size);
             let content = data.slice(offset, size).ok_or_else(|| {
                 let what = format!("the archive member '{}'", shown(name));
-                let (offset, end) = (data.offset().saturating_add(offset), data.offset().saturating_add(data.len()));
-                Error::malformed(data.path(), Malformed::Truncated { what, offset, needed: size, end })
+                Error::malformed(data.path(), Malformed::truncated(what, data.absolute(offset), size, data.end()))
             })?;
             // AIX archives locate members by a table, which may give all of them the same offset.
-            left = left.checked_sub(size).ok_or_else(|| {
-                let (what, expected) = ("size of a member", "together with the others no more than the archive holds");
-                let offset = data.offset().saturating_add(offset);
-                Error::malformed(data.path(), Malformed::Value { what, found: size, offset, expected })
-            })?;
+            let expected = "together with the others no more than the archive holds";
+            room.claim("size of a member", size, content.offset(), expected).with_path(data.path())?;
             Ok(ArchiveMember { name, location: Location::Inside(content) })
         })
     }
@@ -140,14 +132,15 @@ fn long_name(name: &[u8], data: Slice<'_>, position: u64) -> Malformed {
     Malformed::Value {
         what: "length of a member name",
         found: bytes::len_u64(name),
-        offset: data.offset().saturating_add(position.min(data.len())),
+        offset: data.absolute(position.min(data.len())),
         expected: "no more than 4096",
     }
 }
 
 fn broken(data: Slice<'_>, position: u64, error: &object::read::Error) -> Error {
-    let offset = data.offset().saturating_add(position.min(data.len()));
-    Error::malformed(data.path(), Malformed::Archive { offset, reason: error.to_string() })
+    let offset = data.absolute(position.min(data.len()));
+    let text = format!("archive broken at or after offset {offset}: {error}");
+    Error::malformed(data.path(), Malformed::other(ErrorKind::Malformed, offset, text))
 }
 
 /// The path of a member's file: names are relative to the archive.

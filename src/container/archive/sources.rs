@@ -8,6 +8,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use crate::container::limits::{Allowance, FILES_MAX, NESTED_FILES_MAX};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::input::{Input, Slice};
 
@@ -22,23 +23,19 @@ pub(crate) struct Sources<'a> {
     all: HashSet<Identity>,
     /// The archives around the current data, outermost first.
     around: Vec<Option<Identity>>,
-    left: u32,
-    left_nested: u32,
+    files: Allowance,
+    /// The same for thin archives that are members of others.
+    nested_files: Allowance,
 }
 
 impl<'a> Sources<'a> {
-    /// The maximum number of files: more than a thin archive has members, and fewer than a process may map on Linux.
-    const MAX: u32 = 60_000;
-
-    /// The same for thin archives that are members of others, which no `ar` makes.
-    const NESTED_MAX: u32 = 2_000;
-
     /// The sources of a job that reads `data`.
     pub(crate) fn new(data: Slice<'a>) -> Self {
         let input = data.input();
         let identity = input.and_then(|input| identity_of_input(input.path()));
         let all = identity.into_iter().collect();
-        Self { input, all, around: vec![identity], left: Self::MAX, left_nested: Self::NESTED_MAX }
+        let [files, nested_files] = [FILES_MAX, NESTED_FILES_MAX].map(Allowance::new);
+        Self { input, all, around: vec![identity], files, nested_files }
     }
 
     /// Opens a member of a thin archive.
@@ -63,15 +60,13 @@ impl<'a> Sources<'a> {
     }
 
     fn open_known(&mut self, path: &Path, identity: Option<Identity>) -> Result<Input> {
-        let is_nested = self.around.len() > 1;
-        let (left, most) =
-            if is_nested { (&mut self.left_nested, Self::NESTED_MAX) } else { (&mut self.left, Self::MAX) };
+        let files = if self.around.len() > 1 { &mut self.nested_files } else { &mut self.files };
         let around = self.input.ok_or_else(|| {
             let source = io::Error::other("the archive is not read from a file, so files beside it are not opened");
             Error::Member { path: path.to_owned(), source }
         })?;
-        *left = left.checked_sub(1).ok_or_else(|| {
-            let reason = format!("thin archives refer to more than {most} files");
+        files.take(1).ok_or_else(|| {
+            let reason = format!("thin archives refer to more than {} files", files.most());
             Error::refused(ErrorKind::Limit, path, None, reason)
         })?;
         self.all.extend(identity);

@@ -17,7 +17,6 @@ use object::pe::IMAGE_WEAK_EXTERN_SEARCH_ALIAS;
 use object::read::coff::{CoffFile, CoffHeader, ImportFile, ImportType, Symbol as CoffSymbol};
 use object::read::{File, Object, ObjectSymbol, SymbolIndex, SymbolKind};
 
-use crate::bytes::len_u64;
 use crate::container::bitcode;
 use crate::container::limits::{NAMES_TOO_LONG, SymbolNames};
 use crate::container::magic::Magic;
@@ -53,7 +52,7 @@ pub(super) fn of(data: &[u8]) -> Result<Symbols, String> {
 
 fn defined(data: &[u8]) -> Result<Symbols, String> {
     let file = File::parse(data).map_err(|error| error.to_string())?;
-    let mut names = SymbolNames::new(len_u64(data));
+    let mut names = SymbolNames::new(data);
     for symbol in file.symbols() {
         let named = !matches!(symbol.kind(), SymbolKind::File | SymbolKind::Section);
         let defined = !symbol.is_undefined() && !is_fallback(&file, symbol.index());

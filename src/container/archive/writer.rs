@@ -19,7 +19,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use super::symbols::{self, Symbols};
 use crate::bytes::len_u64;
-use crate::error::{Error, Malformed, Result};
+use crate::error::{Error, ErrorKind, Malformed, Result};
 use crate::io::input::Slice;
 use crate::io::piece::{Piece, TOO_LONG, sum};
 
@@ -163,9 +163,12 @@ impl Index {
         let mut index = Self::default();
         let mut has_object = false;
         for member in members {
-            let symbols = symbols::of(member.content.bytes())
-                .map_err(|reason| Error::malformed(OsStr::from_bytes(&member.name), Malformed::Symbols { reason }))?;
-            let names = match symbols {
+            let symbols = symbols::of(member.content.bytes()).map_err(|reason| {
+                let text = format!("the symbols of the code object cannot be read: {reason}");
+                let malformed = Malformed::other(ErrorKind::Malformed, None, text);
+                Error::malformed(OsStr::from_bytes(&member.name), malformed)
+            });
+            let names = match symbols? {
                 Symbols::Names(names) => {
                     has_object = true;
                     names

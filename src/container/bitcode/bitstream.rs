@@ -26,6 +26,7 @@ use std::rc::Rc;
 
 use super::{Broken, Result};
 use crate::bytes;
+use crate::container::limits::{ABBREVIATIONS_MAX, OPERANDS_MAX};
 
 /// The bits of a file or a block, from some position on.
 #[derive(Clone, Debug)]
@@ -36,12 +37,6 @@ pub(super) struct Bits<'a> {
 }
 
 const PAST_END: Broken = Broken("the bitstream ends too early");
-
-/// The maximum number of operands: more than any abbreviation of LLVM has.
-const MAX_OPERANDS: u64 = 256;
-
-/// The maximum number of abbreviations: more than any block of LLVM has.
-const MAX_ABBREVIATIONS: usize = 4096;
 
 impl<'a> Bits<'a> {
     pub(super) fn new(data: &'a [u8]) -> Self {
@@ -57,7 +52,7 @@ impl<'a> Bits<'a> {
         if width > self.remaining() || width > 64 {
             return Err(PAST_END);
         }
-        let tail = usize::try_from(self.position / 8).ok().and_then(|start| self.data.get(start..)).ok_or(PAST_END)?;
+        let tail = bytes::tail(self.data, self.position / 8).ok_or(PAST_END)?;
         // Any 64 bits are within this many bytes.
         let window = tail.first_chunk().copied().unwrap_or_else(|| {
             let mut window = [0; 16];
@@ -65,7 +60,7 @@ impl<'a> Bits<'a> {
             window
         });
         let bits = u128::from_le_bytes(window) >> (self.position % 8);
-        self.position = self.position.saturating_add(width);
+        self.skip(width)?;
         Ok(u64::try_from(bits & !(u128::MAX << width)).unwrap_or_default())
     }
 
@@ -110,7 +105,7 @@ impl<'a> Bits<'a> {
             to.extend_from_slice(low);
             return Ok(());
         }
-        let high = bytes::slice(self.data, start.saturating_add(1), len).ok_or(PAST_END)?;
+        let high = bytes::tail(self.data, start).and_then(|tail| tail.get(1..)).ok_or(PAST_END)?;
         to.extend(low.iter().zip(high).map(|(&low, &high)| {
             let [byte, _] = (u16::from_le_bytes([low, high]) >> used).to_le_bytes();
             byte
@@ -121,7 +116,7 @@ impl<'a> Bits<'a> {
     /// Reads `len` bytes from a byte boundary.
     fn bytes(&mut self, len: u64) -> Result<&'a [u8]> {
         let data = bytes::slice(self.data, self.position / 8, len).ok_or(PAST_END)?;
-        self.position = self.position.saturating_add(len.saturating_mul(8));
+        self.skip(len.checked_mul(8).ok_or(PAST_END)?)?;
         Ok(data)
     }
 
@@ -245,7 +240,7 @@ impl<'a> Block<'a> {
                 Entry::Block(block) if block.number == BLOCKINFO => self.info = block.read_info()?,
                 Entry::Block(block) => return Ok(Some(Item::Block(block))),
                 Entry::Definition(abbreviation) => {
-                    if self.own.len() >= MAX_ABBREVIATIONS {
+                    if self.own.len() >= ABBREVIATIONS_MAX {
                         return Err(Broken("a block has too many abbreviations"));
                     }
                     self.own.push(abbreviation);
@@ -307,7 +302,7 @@ impl<'a> Block<'a> {
 
     fn abbreviation(&mut self) -> Result<Abbreviation> {
         let count = self.bits.vbr(5)?;
-        if count > MAX_OPERANDS {
+        if count > OPERANDS_MAX {
             return Err(Broken("an abbreviation has too many operands"));
         }
         let parts = (0..count).map(|_| self.part()).collect::<Result<Vec<_>>>()?;
@@ -346,7 +341,7 @@ impl<'a> Block<'a> {
                 Entry::Block(_) => {}
                 Entry::Definition(abbreviation) => {
                     count = usize::saturating_add(count, 1);
-                    if count > MAX_ABBREVIATIONS {
+                    if count > ABBREVIATIONS_MAX {
                         return Err(Broken("a file has too many abbreviations"));
                     }
                     let kind = kind.ok_or(Broken("an abbreviation is for no kind of block"))?;

@@ -35,6 +35,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::bitstream::{Bits, Block, Item, Record};
 use super::{ALIAS, Broken, FUNCTION, INDIRECT, MODULE_BLOCK, Result, VARIABLE, VERSION, open};
 use crate::bytes;
+use crate::container::limits::{Allowance, OBJECTS_MAX, OBJECTS_SHARED_MAX};
 
 const CONSTANTS_BLOCK: u64 = 11;
 const METADATA_BLOCK: u64 = 15;
@@ -42,13 +43,6 @@ const TYPE_BLOCK: u64 = 17;
 
 const LIST: &[u8] = b"llvm.embedded.objects";
 const SECTION: &[u8] = b".llvm.offloading";
-
-/// The maximum number of objects: more than any real file has.
-const MAX_OBJECTS: usize = 1 << 16;
-
-/// How often the bytes of a file may be embedded: linking modules that embed equal objects keeps one of them, which is
-/// listed for each module.
-const REPEATED_MAX: u64 = 64;
 
 /// The objects embedded in bitcode.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,14 +68,12 @@ pub(super) fn read(data: &[u8]) -> Result<Embedded> {
         return Err(Broken("no module found"));
     }
     // A metadata node is short, and many nodes can name the same object.
-    let len = |&index: &usize| found.contents.get(index).map_or(0, |content| bytes::len_u64(content));
-    let total = found.order.iter().map(len).fold(0, u64::saturating_add);
-    let most = bytes::len_u64(data).saturating_mul(REPEATED_MAX);
-    if total > most {
-        Err(Broken("the embedded objects are together larger than 64 times the file"))
-    } else {
-        Ok(found)
-    }
+    let mut room = Allowance::times(OBJECTS_SHARED_MAX, data);
+    let mut contents = found.order.iter().filter_map(|&index| found.contents.get(index));
+    contents
+        .try_for_each(|content| room.take(bytes::len_u64(content)))
+        .ok_or(Broken("the embedded objects are together larger than 64 times the file"))?;
+    Ok(found)
 }
 
 fn add_objects(module: &Block<'_>, found: &mut Embedded) -> Result<()> {
@@ -89,7 +81,7 @@ fn add_objects(module: &Block<'_>, found: &mut Embedded) -> Result<()> {
     if variables.is_empty() {
         return Ok(());
     }
-    if found.order.len().saturating_add(variables.len()) > MAX_OBJECTS {
+    if found.order.len().saturating_add(variables.len()) > OBJECTS_MAX {
         return Err(TOO_MANY);
     }
     let globals = Globals::read(module, &variables.iter().copied().collect())?;
@@ -104,6 +96,8 @@ fn add_objects(module: &Block<'_>, found: &mut Embedded) -> Result<()> {
 }
 
 const TOO_MANY: Broken = Broken("the module embeds too many objects");
+
+const TOO_MANY_VALUES: Broken = Broken("the module has more values than numbers for them");
 
 /// Calls `take` with each block of a kind in a module. No block is kept, since each may keep abbreviations alive.
 fn each_block<'a>(module: &Block<'a>, kind: u64, mut take: impl FnMut(Block<'a>) -> Result<()>) -> Result<()> {
@@ -155,7 +149,7 @@ fn each_metadata(module: &Block<'_>, mut take: impl FnMut(u64, &Record<'_>) -> R
                 STRINGS => record.value(0),
                 _ => 1,
             };
-            number = number.saturating_add(defined);
+            number = number.checked_add(defined).ok_or(TOO_MANY_VALUES)?;
         }
         Ok(())
     })
@@ -166,8 +160,8 @@ fn listed_nodes(module: &Block<'_>) -> Result<Vec<u64>> {
     let mut is_named = false;
     each_metadata(module, |_, record| {
         if is_named && record.code == NAMED_NODE {
-            listed.extend(record.values().take(MAX_OBJECTS.saturating_add(1)));
-            if listed.len() > MAX_OBJECTS {
+            listed.extend(record.values().take(OBJECTS_MAX.saturating_add(1)));
+            if listed.len() > OBJECTS_MAX {
                 return Err(TOO_MANY);
             }
         }
@@ -217,13 +211,13 @@ fn find_section(first: u64, record: &Record<'_>, wanted: &BTreeSet<u64>, section
     let offset = record.value(1);
     let mut lengths = Bits::new(bytes::slice(record.blob, 0, offset).ok_or(cut)?);
     let mut position = offset;
-    for number in first..first.saturating_add(record.value(0)) {
+    for number in first..first.checked_add(record.value(0)).ok_or(TOO_MANY_VALUES)? {
         let len = lengths.vbr(6)?;
         let string = bytes::slice(record.blob, position, len).ok_or(cut)?;
         if string == SECTION && wanted.contains(&number) {
             sections.insert(number);
         }
-        position = position.saturating_add(len);
+        position = position.checked_add(len).ok_or(cut)?;
     }
     Ok(())
 }
@@ -280,7 +274,7 @@ impl Globals {
                     _ => 0,
                 },
             };
-            number = number.saturating_add(defined);
+            number = number.checked_add(defined).ok_or(TOO_MANY_VALUES)?;
         }
         Ok(globals)
     }
@@ -303,7 +297,7 @@ impl Globals {
                 {
                     contents.insert(number, content);
                 }
-                number = number.saturating_add(1);
+                number = number.checked_add(1).ok_or(TOO_MANY_VALUES)?;
             }
             Ok(())
         })?;
@@ -501,14 +495,15 @@ mod tests {
             })
         };
         let error = |data: &[u8]| read(data).unwrap_err().0;
-        assert_eq!(error(&listed(&[u64::MAX, 0])), "the bitstream ends too early");
+        assert_eq!(error(&listed(&[u64::MAX, 0])), TOO_MANY_VALUES.0);
+        assert_eq!(error(&listed(&[u64::MAX - 9, 0])), "the bitstream ends too early");
         assert_eq!(error(&start().into_bytes()), "no module found");
         assert_eq!(error(&listed(&[1, u64::MAX])), "the metadata strings end too early");
         assert_eq!(error(&listed(&[0, 0])), "an array of bytes is empty");
         let many = file(|module| {
             module.block(3, METADATA_BLOCK, |block| {
                 block.record(NAME, &chars(LIST));
-                block.record(NAMED_NODE, &vec![0; MAX_OBJECTS + 1]);
+                block.record(NAMED_NODE, &vec![0; OBJECTS_MAX + 1]);
             });
         });
         assert_eq!(error(&many), TOO_MANY.0);

@@ -32,7 +32,7 @@ const FORMAT_SPECIFIC: u32 = 1 << 11;
 /// The names of the symbols that other modules see, in the module's order.
 pub(crate) fn symbols(data: &[u8]) -> Result<Vec<Vec<u8>>> {
     let file = File::read(data)?;
-    let mut names = SymbolNames::new(bytes::len_u64(data));
+    let mut names = SymbolNames::new(data);
     match file.symtab {
         Some((symtab, strtab)) if module_count(symtab) == u32::try_from(file.modules.len()).ok() => {
             table_symbols(symtab, strtab, &mut names)?;

@@ -42,6 +42,7 @@
 mod record;
 mod rewrite;
 #[cfg(test)]
+#[cfg(all(feature = "lz4", feature = "zlib", feature = "zstd"))]
 mod tests;
 mod wrapper;
 
@@ -71,6 +72,9 @@ const HEADER_LEN: u64 = 16;
 
 /// Headers and code objects are padded with zeros to a multiple of this length, in bytes.
 const PADDING: u64 = 8;
+
+/// The number of faults after which the rest of a fatbin is not read.
+const FAULTS_MAX: usize = 1000;
 
 /// The header may have attributes of the cubin, which is for sm_100 or later.
 const FLAG_ATTRIBUTES: u64 = 0x100_0000;
@@ -172,7 +176,8 @@ impl Container for Fatbin {
         let entries_range = entries_range(data, base)?;
         let end = entries_range.end.min(total);
         let mut reader = Reader { data, entries: Vec::new(), faults: Vec::new(), room: Room::new() };
-        for record in Record::all(data, base, entries_range.start..end) {
+        let mut records = Record::all(data, base, entries_range.start..end);
+        while let Some(record) = records.next().filter(|_| reader.faults.len() < FAULTS_MAX) {
             let read = record.and_then(|record| reader.entry_or_entries(&record));
             reader.faults.extend(read.err());
         }
@@ -259,12 +264,20 @@ impl Reader<'_> {
     fn concatenated(&mut self, record: &Record<'_>, parts: &[Record<'_>]) -> Result<(), Malformed> {
         let (stored, codec) = (record.stored()?, record.codec());
         let inflated = if codec.is_some() { record.inflated } else { stored.end.saturating_sub(stored.start) };
+        let mut previous_end = 0;
         for part in parts {
             let (start, needed) = (part.offset_in_whole(), part.stored_len);
+            if start < previous_end {
+                let (what, offset) =
+                    ("offset of a code object compressed with others", part.offset().saturating_add(4));
+                let expected = "no less than the end of the one before it";
+                return Err(Malformed::Value { what, found: start, offset, expected });
+            }
             let range = start..start.checked_add(needed).filter(|&end| end <= inflated).ok_or_else(|| {
                 let what = "a code object that is compressed with others".to_owned();
                 Malformed::Truncated { what, offset: start, needed, end: inflated }
             })?;
+            previous_end = range.end;
             let image = Image { codec, ..part.image()? };
             let content = match codec {
                 Some(codec) => Part::Packed(Packed {

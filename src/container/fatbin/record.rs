@@ -136,9 +136,16 @@ impl<'a> Record<'a> {
         }
         let what = || "the number of code objects compressed together".to_owned();
         let offset = self.base.saturating_add(FIXED_LEN);
-        let numbers = self.header.get(usize::try_from(FIXED_LEN).unwrap_or_default()..).unwrap_or_default();
-        let count = Cursor::new(numbers, offset).u32(what)?;
-        let (header_len, mut position) = (len_u64(self.header), RECORDS_AT);
+        let header_len = len_u64(self.header);
+        let numbers = slice(self.header, FIXED_LEN, header_len.saturating_sub(FIXED_LEN)).unwrap_or_default();
+        let mut cursor = Cursor::new(numbers, offset);
+        let (count, len) = (cursor.u32(what)?, cursor.u32(what)?);
+        if u64::from(len) != len_u64(numbers) {
+            let (what, found, offset) =
+                ("length of the records of a fatbin entry", len.into(), offset.saturating_add(4));
+            return Err(Malformed::Value { what, found, offset, expected: "the rest of the header" });
+        }
+        let mut position = RECORDS_AT;
         let mut parts = Vec::new();
         while position < header_len {
             let rest = slice(self.header, position, header_len.saturating_sub(position)).unwrap_or_default();

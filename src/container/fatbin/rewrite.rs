@@ -1,6 +1,7 @@
 //! Writes a fatbin again: with fewer code objects, or with others compressed.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+use std::io::{Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -11,7 +12,7 @@ use crate::container::Packed;
 use crate::container::packed::{Codec, End, LastInflated};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
-use crate::io::piece::{Piece, TOO_LONG, total_len};
+use crate::io::piece::{self, Piece, Sink, TOO_LONG, emit, sum, total_len};
 
 /// How code objects are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,33 +28,42 @@ pub(crate) enum Packing {
     Plain,
 }
 
-/// The pieces of a fatbin with the code objects for which `keeps`, given their index, is true.
+/// Writes a fatbin with the code objects for which `keeps`, given their index, is true. Returns its length in bytes.
 ///
 /// # Errors
 /// [`Error::Malformed`] if the fatbin has a fault or a code object cannot be inflated, [`Error::Usage`] if the method was
-/// left out when the library was built.
-pub(crate) fn rewrite<'a>(data: Slice<'a>, keeps: impl Fn(usize) -> bool, packing: Packing) -> Result<Vec<Piece<'a>>> {
+/// left out when the library was built, [`Error::Io`] if `to` fails.
+pub(crate) fn rewrite<W: Write + Seek>(
+    data: Slice<'_>,
+    keeps: impl Fn(usize) -> bool,
+    packing: Packing,
+    to: &mut piece::Writer<'_, W>,
+) -> Result<u64> {
     let path = data.path();
     let range = entries_range(data.bytes(), data.offset()).with_path(path)?;
     let records = Record::all(data.bytes(), data.offset(), range.clone()).collect::<Result<Vec<_>, _>>();
     let records = records.with_path(path)?;
     let writer = Writer { data, target: target(&records, packing) };
-    let (mut pieces, mut index) = (Vec::new(), 0_usize);
+    let start = to.seek(SeekFrom::Current(0))?;
+    let mut header = writer.at(0..range.start)?.bytes().to_vec();
+    to.write(&header)?;
+    let (mut len, mut index) = (0_u64, 0_usize);
     for record in &records {
         let parts = record.parts().with_path(path)?;
         let count = parts.as_ref().map_or(1, Vec::len);
         let kept: Vec<bool> = (index..index.saturating_add(count)).map(&keeps).collect();
         index = index.saturating_add(count);
-        match parts {
-            _ if !kept.contains(&true) => {}
-            None => pieces.extend(writer.entry(record)?),
-            Some(parts) => pieces.extend(writer.concatenated(record, &parts, &kept)?),
-        }
+        let pieces = match parts {
+            _ if !kept.contains(&true) => continue,
+            None => writer.entry(record)?,
+            Some(parts) => writer.concatenated(record, &parts, &kept)?,
+        };
+        len = sum([len, total_len(&pieces)?])?;
+        emit(&pieces, to)?;
     }
-    let mut header = writer.at(0..range.start)?.bytes().to_vec();
-    put(&mut header, 8, &total_len(&pieces)?.to_le_bytes())?;
-    pieces.insert(0, Piece::Bytes(header));
-    Ok(pieces)
+    put(&mut header, 8, &len.to_le_bytes())?;
+    to.fill_in(start, &header)?;
+    sum([range.start, len])
 }
 
 /// The method of compression and the level; none if code objects are written plain.

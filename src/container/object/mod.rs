@@ -32,18 +32,15 @@ use self::elf::Elf;
 use self::record::Record;
 use self::view::{Added, Found, Run, View, begins_with, join};
 use super::binary::Binary;
+use super::limits::HOSTS_MAX;
 use super::magic::Magic;
 use super::{Container, Contents, Entry, MAGIC, Member, Part};
-use crate::bytes::{len_u64, slice};
+use crate::bytes::{len_of, len_u64, slice};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::piece::Piece;
 
 /// The formats of host objects, for messages.
 const SUPPORTED: &str = "ELF and COFF";
-
-/// The maximum number of host sections of one file that are restored. Our files have one, and one more for each time
-/// that a fat object became the host of another.
-const HOSTS_MAX: usize = 64;
 
 /// The format of an object file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,13 +80,8 @@ impl Container for FatObject {
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
         let Some(format @ (HostFormat::Elf | HostFormat::Coff)) = HostFormat::of(data) else { return Ok(None) };
         if len_u64(data) < total {
-            let what = "the object file".to_owned();
-            return Err(Malformed::Truncated {
-                what,
-                offset: base,
-                needed: total,
-                end: base.saturating_add(len_u64(data)),
-            });
+            let end = base.saturating_add(len_u64(data));
+            return Err(Malformed::truncated("the object file", base, total, end));
         }
         let view = View::whole(data, base);
         let parsed = Object::parse(format, &view).and_then(|object| object.found().map(|found| (object, found)));
@@ -156,10 +148,7 @@ impl Container for FatObject {
         let pieces = runs.with_path(path)?.into_iter().map(|run| match run {
             Run::Bytes(data) => Ok(Piece::Bytes(data)),
             Run::Zeros(count) => Ok(Piece::Zeros(count)),
-            Run::Host(range) => {
-                let part = host.slice(range.start, range.end.saturating_sub(range.start));
-                part.map(Piece::Input).ok_or(Error::Internal("no such range"))
-            }
+            Run::Host(range) => host.range(&range).map(Piece::Input).ok_or(Error::Internal("no such range")),
             Run::Content(index) => match members.get(index) {
                 Some(member) if !is_host(member.id.as_bytes()) => Ok(Piece::Input(member.content)),
                 _ => Ok(Piece::Bytes(vec![0])),
@@ -255,22 +244,15 @@ impl<'v> Object<'v> {
         }?;
         let Record { host_len, added, .. } = record;
         let fits = |part: &Part| match part {
-            Part::Range(range) => {
-                range.start <= range.end && slice(data, range.start, range.end.saturating_sub(range.start)).is_some()
-            }
+            Part::Range(range) => range.start <= range.end && slice(data, range.start, len_of(range)).is_some(),
             _ => true,
         };
         let host = Some(View::of_parts(data, parts.into_iter().filter(|part| !part.is_empty()).collect()));
         let host = host.filter(|host| host.parts().iter().all(fits) && host.len() == host_len)?;
         let own = found.len().checked_sub(usize::try_from(added).ok()?).and_then(|first| found.get(first..))?;
         let contents: Vec<_> = own.iter().map(|section| section.content.clone()).collect();
-        let added: Vec<Added> = own
-            .iter()
-            .map(|section| Added {
-                name: section.name.clone(),
-                size: section.content.end.saturating_sub(section.content.start),
-            })
-            .collect();
+        let added: Vec<Added> =
+            own.iter().map(|section| Added { name: section.name.clone(), size: len_of(&section.content) }).collect();
         let again = Object::parse(format, &host).and_then(|object| object.append(&added)).ok()?;
         begins_with(data, &again, &host, &contents).then(|| join(host.into_parts()))
     }

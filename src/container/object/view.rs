@@ -8,9 +8,10 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::bytes::{len_u64, slice};
+use crate::bytes::{len_of, len_u64, slice};
+use crate::container::limits::NAME_MAX;
 use crate::container::{MAGIC, Part};
-use crate::error::Malformed;
+use crate::error::{ErrorKind, Malformed};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
@@ -102,6 +103,11 @@ impl<'a> View<'a> {
         self.base.saturating_add(offset)
     }
 
+    /// A fault at an offset.
+    pub(super) fn broken(&self, what: impl Into<String>, offset: u64) -> Malformed {
+        Malformed::Object { what: what.into(), offset: self.absolute(offset) }
+    }
+
     /// `len` bytes from `offset`, borrowed if they lie in one part.
     pub(super) fn get(&self, offset: u64, len: u64) -> Option<Cow<'_, [u8]>> {
         let end = offset.checked_add(len).filter(|&end| end <= self.len())?;
@@ -137,12 +143,8 @@ impl<'a> View<'a> {
         len: u64,
         what: impl FnOnce() -> String,
     ) -> Result<Cow<'_, [u8]>, Malformed> {
-        self.get(offset, len).ok_or_else(|| Malformed::Truncated {
-            what: what(),
-            offset: self.absolute(offset),
-            needed: len,
-            end: self.absolute(self.len()),
-        })
+        let truncated = || Malformed::truncated(what(), self.absolute(offset), len, self.absolute(self.len()));
+        self.get(offset, len).ok_or_else(truncated)
     }
 }
 
@@ -174,9 +176,6 @@ pub(super) struct Found {
     pub(super) content: Range<u64>,
 }
 
-/// The maximum length of the name of a bundle's section.
-const NAME_MAX: usize = 4096;
-
 /// The name of a bundle's section at the start of some bytes; none if it is another section's or not terminated.
 pub(super) fn bundle_name(data: &[u8]) -> Option<Vec<u8>> {
     let near = data.get(..NAME_MAX).unwrap_or(data);
@@ -189,10 +188,10 @@ pub(super) fn begins_with(fat: &[u8], runs: &[Run], host: &View<'_>, contents: &
     let mut position = 0_u64;
     for run in runs {
         let len = match run {
-            Run::Host(range) => range.end.saturating_sub(range.start),
+            Run::Host(range) => len_of(range),
             Run::Bytes(data) => len_u64(data),
             Run::Zeros(count) => *count,
-            Run::Content(index) => contents.get(*index).map_or(0, |range| range.end.saturating_sub(range.start)),
+            Run::Content(index) => contents.get(*index).map_or(0, len_of),
         };
         let Some(actual) = slice(fat, position, len) else { return false };
         let fits = match run {
@@ -207,6 +206,12 @@ pub(super) fn begins_with(fat: &[u8], runs: &[Run], host: &View<'_>, contents: &
         position = position.saturating_add(len);
     }
     true
+}
+
+/// The fault of a fat object that would need more than its object format allows.
+pub(super) fn too_many(what: &str, needed: u64, most: u64) -> Malformed {
+    let text = format!("the fat object would have {needed} {what}, more than the {most} that its object format allows");
+    Malformed::other(ErrorKind::Limit, None, text)
 }
 
 /// Compares bytes without reading them if both slices are the same.

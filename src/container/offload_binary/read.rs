@@ -1,26 +1,18 @@
 //! Reads offload binaries. The [parent module](super) documents the layout and what is rejected.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use memchr::memchr;
 
 use super::{ENTRY_LEN, Header, ImageInfo, ImageKind, MAGIC, Strings, Version};
 use crate::bytes::{self, Cursor, len_u64};
-use crate::container::limits::{Limits, Room};
+use crate::container::limits::{Allowance, Limits, STRINGS_MAX, STRINGS_MIN, STRINGS_SHARED_MAX, check_entry_count};
 use crate::container::stream::{Compressed, Method, PREFIX_LEN, Recorded};
 use crate::container::{Contents, Entry, Part};
 use crate::error::{Malformed, Result, WithPath};
 use crate::io::input::Slice;
-
-/// The maximum size of the strings of one offload binary, in bytes: thousands of times that of any real one.
-const STRINGS_MAX: u64 = 16 << 20;
-
-/// How often its bytes may be used for strings: entries share them, but each has fields of its own.
-const STRINGS_SHARED_MAX: u64 = 16;
-
-/// The minimum limit on the size of strings, in bytes.
-const STRINGS_MIN: u64 = 4 << 10;
 
 /// The offset of the number of entries.
 const ENTRIES_AT: u64 = 24;
@@ -38,11 +30,9 @@ fn header(data: &[u8], base: u64) -> Result<Option<Header>, Malformed> {
     cursor.take(len_u64(&MAGIC), field("magic"))?;
     let offset = cursor.offset();
     let number = cursor.u32(field("version"))?;
-    let version = Version::from_number(number).ok_or(Malformed::Value {
-        what: "offload binary version",
-        found: number.into(),
-        offset,
-        expected: "1, 2 or 3",
+    let version = Version::from_number(number).ok_or_else(|| {
+        let (what, expected) = ("offload binary version", "1, 2 or 3");
+        Malformed::Value { what, found: number.into(), offset, expected }
     })?;
     let offset = cursor.offset();
     let size = cursor.u64(field("size"))?;
@@ -70,31 +60,24 @@ pub(super) fn read_with_limit(
 ) -> Result<Option<Contents>, Malformed> {
     let Some(header) = header(data, base)? else { return Ok(None) };
     if header.size > total {
-        let what = "the offload binary".to_owned();
-        let end = base.saturating_add(total);
-        return Err(Malformed::Truncated { what, offset: base, needed: header.size, end });
+        return Err(Malformed::truncated("the offload binary", base, header.size, base.saturating_add(total)));
     }
     let body = Body { data: bytes::slice(data, 0, header.size).unwrap_or(data), header, base };
     body.check(header.entries_offset, header.entries_len(), || "the table of entries".to_owned())?;
-    Room::new().take_entries(header.count(), base.saturating_add(ENTRIES_AT))?;
+    check_entry_count(header.count(), base.saturating_add(ENTRIES_AT))?;
     let strings = header.size.saturating_mul(STRINGS_SHARED_MAX).saturating_add(STRINGS_MIN).min(strings_max);
-    let mut budget = Budget { images: header.size, string_entries: header.size, strings };
+    let [images, string_entries, strings] = [header.size, header.size, strings].map(Allowance::new);
+    let mut budget = Budget { images, string_entries, strings };
     let entries = (0..header.count()).map(|number| body.entry(number, &mut budget)).collect::<Result<_, _>>()?;
     Ok(Some(Contents::new(entries, header.size)))
 }
 
 /// The remaining budget for images and strings, in bytes, so that entries which share them cannot expand without bound.
 struct Budget {
-    images: u64,
-    string_entries: u64,
+    images: Allowance,
+    string_entries: Allowance,
     /// The budget for keys and values.
-    strings: u64,
-}
-
-/// Charges `len` bytes at `offset`, or fails if they exceed the rest.
-fn spend(left: &mut u64, len: u64, offset: u64, what: &'static str, expected: &'static str) -> Result<(), Malformed> {
-    *left = left.checked_sub(len).ok_or(Malformed::Value { what, found: len, offset, expected })?;
-    Ok(())
+    strings: Allowance,
 }
 
 struct Body<'a> {
@@ -106,8 +89,12 @@ struct Body<'a> {
 
 impl<'a> Body<'a> {
     fn cursor(&self, offset: u64) -> Cursor<'a> {
-        let left = len_u64(self.data).saturating_sub(offset);
-        Cursor::new(bytes::slice(self.data, offset, left).unwrap_or_default(), self.base.saturating_add(offset))
+        Cursor::new(bytes::tail(self.data, offset).unwrap_or_default(), self.absolute(offset))
+    }
+
+    /// The offset to report in errors.
+    fn absolute(&self, offset: u64) -> u64 {
+        self.base.saturating_add(offset)
     }
 
     fn entry(&self, number: u64, budget: &mut Budget) -> Result<Entry, Malformed> {
@@ -121,35 +108,29 @@ impl<'a> Body<'a> {
         let strings_count = cursor.u64(field("number of strings"))?;
         let start = cursor.u64(field("offset"))?;
         let size = cursor.u64(field("size"))?;
-        self.check(start, size, || format!("image {number}"))?;
-        let at = self.base.saturating_add(start);
+        let range = self.check(start, size, || format!("image {number}"))?;
+        let at = self.absolute(start);
         let expected = "together with the other images no more than the offload binary holds";
-        spend(&mut budget.images, size, at, "size of an image", expected)?;
+        budget.images.claim("size of an image", size, at, expected)?;
         let strings = self.strings(number, strings_offset, strings_count, budget)?;
         let info = ImageInfo { image_kind, kind_number, flags, strings };
-        let parts = vec![Part::Range(start..start.saturating_add(size))];
+        let parts = vec![Part::Range(range)];
         Ok(Entry { id: info.entry_id(), parts, image: Some(Box::new(info)), cuda: None })
     }
 
-    /// Checks that a range lies in the offload binary, even if its bytes are not known yet.
-    fn check(&self, start: u64, size: u64, what: impl FnOnce() -> String) -> Result<(), Malformed> {
-        if start.checked_add(size).is_some_and(|end| end <= self.header.size) {
-            return Ok(());
-        }
-        Err(Malformed::Truncated {
-            what: what(),
-            offset: self.base.saturating_add(start),
-            needed: size,
-            end: self.base.saturating_add(self.header.size),
-        })
+    /// The range of `size` bytes from `start`, if it lies in the offload binary; its bytes may not be known yet.
+    fn check(&self, start: u64, size: u64, what: impl FnOnce() -> String) -> Result<Range<u64>, Malformed> {
+        let end = start.checked_add(size).filter(|&end| end <= self.header.size);
+        let truncated = || Malformed::truncated(what(), self.absolute(start), size, self.absolute(self.header.size));
+        Ok(start..end.ok_or_else(truncated)?)
     }
 
     fn strings(&self, number: u64, offset: u64, count: u64, budget: &mut Budget) -> Result<Strings, Malformed> {
         let len = count.saturating_mul(self.header.version.string_entry_len());
         self.check(offset, len, || format!("the table of strings of image {number}"))?;
-        let at = self.base.saturating_add(offset);
+        let at = self.absolute(offset);
         let expected = "together with those of the other images no more than the offload binary holds";
-        spend(&mut budget.string_entries, len, at, "size of a table of strings", expected)?;
+        budget.string_entries.claim("size of a table of strings", len, at, expected)?;
         let mut cursor = self.cursor(offset);
         let mut strings = Vec::new();
         for index in 0..count {
@@ -179,24 +160,18 @@ impl<'a> Body<'a> {
             Some(len) => len,
             None => {
                 self.check(offset, 1, &what)?;
-                let rest = bytes::slice(self.data, offset, len_u64(self.data).saturating_sub(offset));
-                let rest = rest.unwrap_or_default();
+                let rest = bytes::tail(self.data, offset).unwrap_or_default();
                 match memchr(0, rest) {
-                    Some(end) => u64::try_from(end).unwrap_or(u64::MAX),
+                    Some(end) => bytes::to_u64(end),
                     // Without a NUL in the known bytes, at least one byte more is needed.
                     None => len_u64(rest).saturating_add(1),
                 }
             }
         };
         self.check(offset, len, &what)?;
-        let at = self.base.saturating_add(offset);
-        spend(
-            &mut budget.strings,
-            len,
-            at,
-            "length of a string",
-            "no more than 16 MiB for all strings together, and 16 times the size of the offload binary",
-        )?;
+        let at = self.absolute(offset);
+        let expected = "no more than 16 MiB for all strings together, and 16 times the size of the offload binary";
+        budget.strings.claim("length of a string", len, at, expected)?;
         self.cursor(offset).take(len, what)
     }
 }
@@ -217,18 +192,16 @@ fn parse_compressed(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed
     let header_len = version.header_len();
     if entries_offset != header_len {
         let (what, expected) = ("entry offset", "40, the length of the header, as the offload binary is compressed");
-        return Err(Malformed::Value { what, found: entries_offset, offset: offset.saturating_add(16), expected });
+        return Err(Malformed::Value { what, found: entries_offset, offset: data.absolute(16), expected });
     }
     if inflated < header_len {
         let expected = "at least the length of the header";
-        let offset = offset.saturating_add(32);
+        let offset = data.absolute(32);
         return Err(Malformed::Value { what: "inflated size", found: inflated, offset, expected });
     }
-    let body = data.slice(header_len, size.saturating_sub(header_len)).ok_or_else(|| Malformed::Truncated {
-        what: ["the ", WHAT_COMPRESSED].concat(),
-        offset,
-        needed: size,
-        end: offset.saturating_add(data.len()),
+    let body = data.slice(header_len, size.saturating_sub(header_len)).ok_or_else(|| {
+        let what = ["the ", WHAT_COMPRESSED].concat();
+        Malformed::truncated(what, offset, size, data.end())
     })?;
     let method = method_of(body.bytes());
     // The inflated form records the inflated size as its size, and no other.

@@ -15,12 +15,13 @@ use std::ops::Range;
 use object::pe::{IMAGE_SCN_LNK_REMOVE, IMAGE_SCN_MEM_READ};
 
 use super::super::record::{self, Record};
-use super::super::view::{Added, Run};
+use super::super::view::{Added, Run, too_many};
 use super::symbols::Moves;
 use super::{
     CONTENT, Coff, FLAGS, OFFSETS, ORDER, SECTION_LEN, SIZE, VIRTUAL_ADDRESS, VIRTUAL_SIZE, content, long_name,
+    move_offsets,
 };
-use crate::bytes::len_u64;
+use crate::bytes::{len_of, len_u64, to_u64};
 use crate::container::Part;
 use crate::error::Malformed;
 
@@ -30,25 +31,25 @@ const MAX: u64 = 0xffff_ffff;
 impl Coff<'_> {
     /// The fat object: this object with more sections.
     pub(in crate::container::object) fn append(&self, added: &[Added]) -> Result<Vec<Run>, Malformed> {
-        let added_count = u64::try_from(added.len()).unwrap_or(u64::MAX);
+        let added_count = to_u64(added.len());
         let count = self.count().saturating_add(added_count);
         if count > self.layout.section_max {
-            return Err(Malformed::Limit { what: "sections", needed: count, most: self.layout.section_max });
+            return Err(too_many("sections", count, self.layout.section_max));
         }
         let body = self.headers_end()..self.body_end()?;
         let shift = Shift { from: body.start, end: self.view.len(), by: added_count.saturating_mul(SECTION_LEN) };
         self.check_symbol_count()?;
         self.check_offsets(&shift)?;
         let mut sections = self.sections.clone();
-        sections.iter_mut().for_each(|section| OFFSETS.into_iter().for_each(|field| shift.apply(field, section)));
+        sections.iter_mut().for_each(|section| move_offsets(section, |offset| shift.forward(offset)));
         let names = self.new_names(added)?;
         let contents_at = body.end.saturating_add(shift.by);
         let symbols_at = self.add_headers(&mut sections, added, &names, contents_at).saturating_add(record::LEN);
         let strings_len = names.total;
-        let symbols_len = self.symbols.end.saturating_sub(self.symbols.start);
+        let symbols_len = len_of(&self.symbols);
         let needed = symbols_at.saturating_add(symbols_len).saturating_add(strings_len);
         if needed > MAX {
-            return Err(Malformed::Limit { what: "bytes", needed, most: MAX });
+            return Err(too_many("bytes", needed, MAX));
         }
         let mut header = self.header.clone();
         self.layout.section_count.set(ORDER, &mut header, count);
@@ -78,7 +79,7 @@ impl Coff<'_> {
             let content = content(section);
             if content.start < content.end && content.end > end {
                 let what = format!("the content of section {index} lies outside the file or among the symbols; it is");
-                return Err(self.broken(what, content.start));
+                return Err(self.view.broken(what, content.start));
             }
         }
         Ok(end)
@@ -88,7 +89,7 @@ impl Coff<'_> {
     fn check_symbol_count(&self) -> Result<(), Malformed> {
         match self.field(self.layout.symbol_count) {
             count if count > 0 && self.field(self.layout.symbols_offset) == 0 => {
-                Err(self.broken(format!("no symbol table for the {count} symbols counted in the header"), 0))
+                Err(self.view.broken(format!("no symbol table for the {count} symbols counted in the header"), 0))
             }
             _ => Ok(()),
         }
@@ -111,7 +112,7 @@ impl Coff<'_> {
         self.moved_symbols(&Moves { offset: &check, number: None })?;
         match behind.get() {
             None => Ok(()),
-            Some(offset) => Err(self.broken("data recorded past the end of the file,".to_owned(), offset)),
+            Some(offset) => Err(self.view.broken("data recorded past the end of the file,", offset)),
         }
     }
 
@@ -122,7 +123,7 @@ impl Coff<'_> {
 
     fn new_names(&self, added: &[Added]) -> Result<Names, Malformed> {
         let old = self.old_strings();
-        let old_len = old.end.saturating_sub(old.start);
+        let old_len = len_of(&old);
         let mut names = Names { bytes: Vec::new(), offsets: Vec::new(), total: old_len.saturating_add(4) };
         let last = old_len.checked_sub(1).and_then(|last| self.view.get(old.start.saturating_add(last), 1));
         if last.is_some_and(|last| *last != [0]) {
@@ -131,7 +132,7 @@ impl Coff<'_> {
         names.offsets.clear();
         added.iter().for_each(|section| names.push(&section.name));
         if names.total > MAX {
-            return Err(Malformed::Limit { what: "bytes of names", needed: names.total, most: MAX });
+            return Err(too_many("bytes of names", names.total, MAX));
         }
         Ok(names)
     }
@@ -178,10 +179,7 @@ impl Coff<'_> {
         self.layout.symbols_offset.set(ORDER, &mut header, symbols_offset);
         for section in self.sections.get(..usize::try_from(count).ok()?)? {
             let mut section = *section;
-            for field in OFFSETS {
-                let offset = field.get(ORDER, &section);
-                field.set(ORDER, &mut section, shift.back(offset));
-            }
+            move_offsets(&mut section, |offset| shift.back(offset));
             header.extend(section);
         }
         let symbols_len = self.symbols.end.checked_sub(self.symbols.start)?;
@@ -221,11 +219,6 @@ impl Shift {
 
     fn back(&self, offset: u64) -> u64 {
         offset.checked_sub(self.by).filter(|offset| (self.from..=self.end).contains(offset)).unwrap_or(offset)
-    }
-
-    fn apply(&self, field: super::Field, section: &mut [u8; 40]) {
-        let offset = field.get(ORDER, section);
-        field.set(ORDER, section, self.forward(offset));
     }
 }
 

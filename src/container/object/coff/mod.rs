@@ -152,7 +152,7 @@ impl<'v> Coff<'v> {
             return Ok((file_end..file_end, file_end..file_end));
         }
         if start < self.headers_end() {
-            return Err(self.broken("the symbol table lies inside the headers,".to_owned(), start));
+            return Err(self.view.broken("the symbol table lies inside the headers,", start));
         }
         let len = count.saturating_mul(self.layout.symbol_len);
         self.view.read(start, len, || format!("the table of {count} symbols"))?;
@@ -162,10 +162,6 @@ impl<'v> Coff<'v> {
         let strings_len = ORDER.read(&recorded).max(4);
         self.view.read(end, strings_len, || "the string table".to_owned())?;
         Ok((start..end, end..end.saturating_add(strings_len)))
-    }
-
-    fn broken(&self, what: String, offset: u64) -> Malformed {
-        Malformed::Object { what, offset: self.view.absolute(offset) }
     }
 
     /// The offset of the section headers.
@@ -179,7 +175,7 @@ impl<'v> Coff<'v> {
     }
 
     fn count(&self) -> u64 {
-        u64::try_from(self.sections.len()).unwrap_or(u64::MAX)
+        bytes::to_u64(self.sections.len())
     }
 
     /// The sections that hold a bundle's entries, in section order.
@@ -189,7 +185,7 @@ impl<'v> Coff<'v> {
             if let Some(name) = self.bundle_name(index, section)? {
                 room.take(&name, self.view.absolute(self.strings.start))?;
                 let content = content(section);
-                let len = content.end.saturating_sub(content.start);
+                let len = bytes::len_of(&content);
                 self.view.read(content.start, len, || format!("section {index} ('{}')", shown(&name)))?;
                 found.push(Found { index, name, content });
             }
@@ -204,17 +200,17 @@ impl<'v> Coff<'v> {
         let short = short.get(..end).unwrap_or_default();
         let Some(long) = short.strip_prefix(b"/") else { return Ok(None) };
         let offset = long_name_offset(long).filter(|&offset| offset >= 4).unwrap_or(u64::MAX);
-        let strings_len = self.strings.end.saturating_sub(self.strings.start);
+        let strings_len = bytes::len_of(&self.strings);
         let rest = strings_len.checked_sub(offset).filter(|&len| len > 0);
         let Some(rest) = rest.and_then(|len| self.view.get(self.strings.start.saturating_add(offset), len)) else {
             let name = bytes::escaped(short);
             let what = format!("the name '{name}' of section {index} is outside the string table; the table is");
-            return Err(self.broken(what, self.strings.start));
+            return Err(self.view.broken(what, self.strings.start));
         };
         // With strings after it, the name would be a different one.
         if rest.starts_with(MAGIC.as_bytes()) && memchr::memchr(0, &rest).is_none() {
             let what = format!("the name of section {index} is not terminated; the string table is");
-            return Err(self.broken(what, self.strings.start));
+            return Err(self.view.broken(what, self.strings.start));
         }
         Ok(bundle_name(&rest))
     }
@@ -222,6 +218,14 @@ impl<'v> Coff<'v> {
     /// The record of how this file was made, if it was made here.
     pub(super) fn record(&self) -> Option<Record> {
         Record::before(self.symbols.start, self.view)
+    }
+}
+
+/// Changes the file offsets in a section header.
+fn move_offsets(section: &mut [u8; 40], new_offset: impl Fn(u64) -> u64) {
+    for field in OFFSETS {
+        let offset = field.get(ORDER, section);
+        field.set(ORDER, section, new_offset(offset));
     }
 }
 
@@ -234,7 +238,7 @@ fn content(section: &[u8; 40]) -> Range<u64> {
 
 /// The ranges of a section in the file: content, relocations and line numbers.
 fn extents(section: &[u8; 40], view: &View<'_>) -> [Range<u64>; 3] {
-    let relocation_len = u64::try_from(RELOCATION_LEN).unwrap_or(u64::MAX);
+    let relocation_len = bytes::to_u64(RELOCATION_LEN);
     let (relocations, lines) = (RELOCATIONS.get(ORDER, section), LINES.get(ORDER, section));
     let mut count = RELOCATION_COUNT.get(ORDER, section);
     // A count that does not fit is stored in the first relocation, which is not a real one.

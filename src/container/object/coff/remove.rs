@@ -13,8 +13,10 @@ use std::ops::Range;
 
 use super::super::view::{Field, Found, join};
 use super::symbols::Moves;
-use super::{Coff, OFFSETS, ORDER, RELOCATION_LEN, SECTION_LEN, extents};
+use super::{Coff, ORDER, RELOCATION_LEN, SECTION_LEN, extents, move_offsets};
+use crate::bytes::{len_of, to_u64};
 use crate::container::Part;
+use crate::container::limits::Allowance;
 use crate::error::Malformed;
 
 impl Coff<'_> {
@@ -35,10 +37,7 @@ impl Coff<'_> {
             count = count.saturating_add(1);
             numbers.push(Some(count));
             let mut section = *section;
-            for field in OFFSETS {
-                let offset = field.get(ORDER, &section);
-                field.set(ORDER, &mut section, cuts.new_offset(offset));
-            }
+            move_offsets(&mut section, |offset| cuts.new_offset(offset));
             table.extend(section);
         }
         self.layout.section_count.set(ORDER, &mut header, count);
@@ -56,7 +55,7 @@ impl Coff<'_> {
     /// The removed ranges: section headers and contents.
     fn cuts(&self, found: &[Found]) -> Vec<Range<u64>> {
         let headers = found.iter().map(|section| {
-            let index = u64::try_from(section.index).unwrap_or(u64::MAX);
+            let index = to_u64(section.index);
             let start = self.table().saturating_add(index.saturating_mul(SECTION_LEN));
             start..start.saturating_add(SECTION_LEN)
         });
@@ -72,13 +71,13 @@ impl Coff<'_> {
         let contents = found.iter().map(|section| &section.content).filter(|content| content.start < content.end);
         if let Some(content) = contents.into_iter().find(|content| content.start < headers.end) {
             let what = "a section of the bundle has its content among the section headers, at";
-            return Err(self.broken(what.to_owned(), content.start));
+            return Err(self.view.broken(what, content.start));
         }
         let symbols = self.symbols.start..self.strings.end;
         for range in used.chain([symbols]) {
             if cuts.touch(&range) {
                 let what = "the content of a section of the bundle is also that of something else, which is";
-                return Err(self.broken(what.to_owned(), range.start));
+                return Err(self.view.broken(what, range.start));
             }
         }
         Ok(())
@@ -101,20 +100,19 @@ impl Coff<'_> {
     /// Checks that no relocation of a remaining section refers to these symbols.
     fn check_unused(&self, emptied: &HashSet<u64>, gone: &HashSet<usize>) -> Result<(), Malformed> {
         const RELOCATION_SYMBOL: Field = Field::new(4, 4);
-        let mut room = self.view.len();
+        let mut room = Allowance::new(self.view.len());
         for (index, section) in self.sections.iter().enumerate().filter(|(index, _)| !gone.contains(index)) {
             let [_, relocations, _] = extents(section, self.view);
-            let len = relocations.end.saturating_sub(relocations.start);
-            let Some(left) = room.checked_sub(len) else {
+            let len = len_of(&relocations);
+            room.take(len).ok_or_else(|| {
                 let what = format!("sections share relocations, those of section {index}");
-                return Err(self.broken(what, relocations.start));
-            };
-            room = left;
+                self.view.broken(what, relocations.start)
+            })?;
             let data = self.view.read(relocations.start, len, || format!("the relocations of section {index}"))?;
             let mut symbols = data.chunks_exact(RELOCATION_LEN).map(|entry| RELOCATION_SYMBOL.get(ORDER, entry));
             if symbols.any(|symbol| emptied.contains(&symbol)) {
                 let what = format!("section {index} refers to a section of the bundle; its relocations are");
-                return Err(self.broken(what, relocations.start));
+                return Err(self.view.broken(what, relocations.start));
             }
         }
         Ok(())
@@ -141,7 +139,7 @@ impl Cuts {
         }
         let sum = |sum: &mut u64, cut: &Range<u64>| {
             let before = *sum;
-            *sum = sum.saturating_add(cut.end.saturating_sub(cut.start));
+            *sum = sum.saturating_add(len_of(cut));
             Some(before)
         };
         let before = merged.iter().scan(0, sum).collect();

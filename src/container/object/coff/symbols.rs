@@ -17,6 +17,7 @@ use object::pe::{IMAGE_SYM_ABSOLUTE, IMAGE_SYM_CLASS_EXTERNAL, IMAGE_SYM_CLASS_S
 
 use super::super::view::Field;
 use super::{BIG, Coff, LINE_COUNT, ORDER};
+use crate::bytes::len_of;
 use crate::error::Malformed;
 
 const VALUE: Field = Field::new(8, 4);
@@ -64,7 +65,7 @@ impl Coff<'_> {
             let renumbered = self.renumber(symbol, more.filter(|_| !is_function), number);
             renumbered.ok_or_else(|| {
                 let what = format!("symbol {index} refers to a section of the bundle; the symbol table is");
-                self.broken(what, self.symbols.start)
+                self.view.broken(what, self.symbols.start)
             })
         };
         let table = self.edit(self.symbols.clone(), change)?;
@@ -106,7 +107,7 @@ impl Coff<'_> {
         symbols: Range<u64>,
         change: &mut dyn FnMut(u64, &mut [u8], Option<&mut [u8]>) -> Result<(), Malformed>,
     ) -> Result<Vec<u8>, Malformed> {
-        let len = symbols.end.saturating_sub(symbols.start);
+        let len = len_of(&symbols);
         let mut table = self.view.read(symbols.start, len, || "the symbol table".to_owned())?.into_owned();
         let mut records = table.chunks_exact_mut(usize::try_from(self.layout.symbol_len).unwrap_or(usize::MAX));
         let mut index = 0_u64;

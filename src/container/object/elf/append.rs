@@ -11,9 +11,9 @@
 use object::elf::{SHF_ALLOC, SHF_COMPRESSED, SHF_EXCLUDE, SHT_PROGBITS, SHT_STRTAB};
 
 use super::super::record::{self, Record};
-use super::super::view::{Added, Run};
-use super::{Elf, Section, align, len_of, name_len};
-use crate::bytes::len_u64;
+use super::super::view::{Added, Run, too_many};
+use super::{Elf, Section, align, name_len};
+use crate::bytes::{len_of, len_u64, to_u64};
 use crate::error::Malformed;
 
 /// The maximum alignment of the table of section names: a page.
@@ -52,7 +52,7 @@ impl Elf<'_> {
         }
         if name_at > u64::from(u32::MAX) {
             let most = u64::from(u32::MAX);
-            return Err(Malformed::Limit { what: "bytes of section names", needed: name_at, most });
+            return Err(too_many("bytes of section names", name_at, most));
         }
         if let Some(names) = sections.get_mut(names_index) {
             (names.offset, names.size) = (names_at, name_at);
@@ -92,12 +92,12 @@ impl Elf<'_> {
                 "section {} should hold the section names, but is not a string table; it starts",
                 self.names_index
             );
-            return Err(self.broken(what, section.offset));
+            return Err(self.view.broken(what, section.offset));
         }
         let fixed = SHF_ALLOC.0 | SHF_COMPRESSED.0;
         if section.flags & fixed != 0 {
             let what = "the table of section names is compressed or part of the program and cannot grow; it starts";
-            return Err(self.broken(what.to_owned(), section.offset));
+            return Err(self.view.broken(what, section.offset));
         }
         let names = self.names()?;
         if names.last() != Some(&0) {
@@ -114,7 +114,7 @@ impl Elf<'_> {
     fn own_record(&self, added: &[Added]) -> Record {
         Record {
             host_len: self.view.len(),
-            added: u64::try_from(added.len()).unwrap_or(u64::MAX),
+            added: to_u64(added.len()),
             saved: [self.field(self.layout.section_offset), self.field(self.layout.section_numbers)],
         }
     }

@@ -28,8 +28,8 @@ use std::ops::Range;
 use object::elf::{ELFCLASS64, ELFDATA2MSB, SHN_LORESERVE, SHN_XINDEX, SHT_NOBITS, SHT_NULL, SectionType};
 
 use super::record::Record;
-use super::view::{Field, Found, Order, View, bundle_name};
-use crate::bytes::len_u64;
+use super::view::{Field, Found, Order, View, bundle_name, too_many};
+use crate::bytes::{len_of, len_u64, to_u64};
 use crate::container::Part;
 use crate::container::limits::Room;
 use crate::display::shown;
@@ -101,6 +101,22 @@ impl Section {
         self.kind == u64::from(kind.0)
     }
 
+    /// The fields in file order, each with its width in bytes.
+    fn fields(&mut self, word: usize) -> [(&mut u64, usize); 10] {
+        [
+            (&mut self.name, 4),
+            (&mut self.kind, 4),
+            (&mut self.flags, word),
+            (&mut self.address, word),
+            (&mut self.offset, word),
+            (&mut self.size, word),
+            (&mut self.link, 4),
+            (&mut self.info, 4),
+            (&mut self.alignment, word),
+            (&mut self.entry_size, word),
+        ]
+    }
+
     /// The range of its content in the file.
     fn content(&self) -> Range<u64> {
         let size = if self.is(SHT_NOBITS) || self.is(SHT_NULL) { 0 } else { self.size };
@@ -162,7 +178,7 @@ impl<'v> Elf<'v> {
         let first_link = self.sections.first().map_or(0, |first| first.link);
         let index = usize::try_from(if extended { first_link } else { recorded }).unwrap_or(usize::MAX);
         if index > 0 && index >= self.sections.len() {
-            return Err(self.broken(
+            return Err(self.view.broken(
                 format!("the section names are in section {index} of {}, according to the ELF header", self.count()),
                 0,
             ));
@@ -170,22 +186,18 @@ impl<'v> Elf<'v> {
         Ok(index)
     }
 
-    fn broken(&self, what: String, offset: u64) -> Malformed {
-        Malformed::Object { what, offset: self.view.absolute(offset) }
-    }
-
     fn count(&self) -> u64 {
-        u64::try_from(self.sections.len()).unwrap_or(u64::MAX)
+        to_u64(self.sections.len())
     }
 
     fn word(&self) -> u64 {
-        u64::try_from(self.layout.word).unwrap_or(u64::MAX)
+        to_u64(self.layout.word)
     }
 
     /// The content of a section, called `what` in errors.
     fn content(&self, section: &Section, what: impl FnOnce() -> String) -> Result<Cow<'_, [u8]>, Malformed> {
         let range = section.content();
-        self.view.read(range.start, range.end.saturating_sub(range.start), what)
+        self.view.read(range.start, len_of(&range), what)
     }
 
     fn names(&self) -> Result<Cow<'_, [u8]>, Malformed> {
@@ -211,7 +223,7 @@ impl<'v> Elf<'v> {
             let Some(rest) = names.get(start..).filter(|rest| rest.last() == Some(&0)) else {
                 let (name, size) = (section.name, names.len());
                 let what = format!("the name of section {index} at byte {name} is outside the {size} bytes of names");
-                return Err(self.broken(what, self.names_offset()));
+                return Err(self.view.broken(what, self.names_offset()));
             };
             if let Some(name) = bundle_name(rest) {
                 room.take(&name, self.view.absolute(self.names_offset()))?;
@@ -236,54 +248,29 @@ impl<'v> Elf<'v> {
         vec![Part::Bytes(header), Part::Range(self.layout.header_len..record.host_len)]
     }
 
-    fn decode(&self, header: &[u8]) -> Section {
-        let mut rest = header;
-        let mut next = |width| {
-            let (number, tail) = rest.split_at_checked(width).unwrap_or_default();
-            rest = tail;
-            self.order.read(number)
-        };
-        let word = self.layout.word;
-        Section {
-            name: next(4),
-            kind: next(4),
-            flags: next(word),
-            address: next(word),
-            offset: next(word),
-            size: next(word),
-            link: next(4),
-            info: next(4),
-            alignment: next(word),
-            entry_size: next(word),
+    fn decode(&self, mut header: &[u8]) -> Section {
+        let mut section = Section::default();
+        for (field, width) in section.fields(self.layout.word) {
+            let (number, rest) = header.split_at_checked(width).unwrap_or_default();
+            *field = self.order.read(number);
+            header = rest;
         }
+        section
     }
 
-    fn encode(&self, section: &Section, out: &mut Vec<u8>) {
-        let mut put = |value, width| {
-            let mut number = [0; 8];
-            if let Some(number) = number.get_mut(..width) {
-                self.order.write(value, number);
-                out.extend_from_slice(number);
-            }
-        };
-        let word = self.layout.word;
-        put(section.name, 4);
-        put(section.kind, 4);
-        put(section.flags, word);
-        put(section.address, word);
-        put(section.offset, word);
-        put(section.size, word);
-        put(section.link, 4);
-        put(section.info, 4);
-        put(section.alignment, word);
-        put(section.entry_size, word);
+    fn encode(&self, mut section: Section, out: &mut Vec<u8>) {
+        for (field, width) in section.fields(self.layout.word) {
+            let start = out.len();
+            out.resize(start.saturating_add(width), 0);
+            self.order.write(*field, out.get_mut(start..).unwrap_or_default());
+        }
     }
 
     /// The file header and the section headers of a new file. The first section holds the numbers that do not fit the
     /// header.
     fn encode_headers(&self, sections: &[Section], table: u64, names_index: usize) -> (Vec<u8>, Vec<u8>) {
-        let count = u64::try_from(sections.len()).unwrap_or(u64::MAX);
-        let names_index = u64::try_from(names_index).unwrap_or(u64::MAX);
+        let count = to_u64(sections.len());
+        let names_index = to_u64(names_index);
         let limit = u64::from(SHN_LORESERVE);
         let mut first = sections.first().copied().unwrap_or_default();
         first.size = if count >= limit { count } else { 0 };
@@ -299,20 +286,16 @@ impl<'v> Elf<'v> {
             field.set(self.order, &mut header, value);
         }
         let mut encoded = Vec::new();
-        self.encode(&first, &mut encoded);
-        sections.iter().skip(1).for_each(|section| self.encode(section, &mut encoded));
+        self.encode(first, &mut encoded);
+        sections.iter().skip(1).for_each(|section| self.encode(*section, &mut encoded));
         (header, encoded)
     }
 
     /// Checks that offsets can reach the end of a file of `len` bytes.
     fn check_len(&self, len: u64) -> Result<(), Malformed> {
         let most = if self.layout.word == 4 { u64::from(u32::MAX) } else { u64::MAX };
-        if len <= most { Ok(()) } else { Err(Malformed::Limit { what: "bytes", needed: len, most }) }
+        if len <= most { Ok(()) } else { Err(too_many("bytes", len, most)) }
     }
-}
-
-fn len_of(range: &Range<u64>) -> u64 {
-    range.end.saturating_sub(range.start)
 }
 
 /// The first multiple of `alignment` from `position`; 0 and 1 mean no alignment.

@@ -15,8 +15,8 @@ use std::ops::Range;
 use object::elf::{PN_XNUM, SHF_INFO_LINK, SHT_GROUP, SHT_REL, SHT_RELA};
 
 use super::super::view::{Found, join};
-use super::{Elf, Section, align, len_of};
-use crate::bytes::len_u64;
+use super::{Elf, Section, align};
+use crate::bytes::{len_of, len_u64, to_u64};
 use crate::container::Part;
 use crate::error::Malformed;
 
@@ -63,11 +63,11 @@ impl Elf<'_> {
         let total = self.sections.iter().map(|section| len_of(&section.content())).fold(0, u64::saturating_add);
         if total > self.view.len() {
             let what = format!("the sections have {total} bytes, more than the file; the section headers are");
-            return Err(self.broken(what, self.field(self.layout.section_offset)));
+            return Err(self.view.broken(what, self.field(self.layout.section_offset)));
         }
         let gone = self.gone(found)?;
         let numbers = Numbers::new(&gone);
-        let names_index = numbers.get(u64::try_from(self.names_index).unwrap_or(u64::MAX));
+        let names_index = numbers.get(to_u64(self.names_index));
         let names_index = names_index.and_then(|index| usize::try_from(index).ok()).unwrap_or(0);
         let mut changed = self.renumbered_symbols(&gone, &numbers)?;
         let mut kept = Vec::new();
@@ -123,7 +123,7 @@ impl Elf<'_> {
 
     fn relink(&self, index: usize, section: &Section, numbers: &Numbers) -> Result<Section, Malformed> {
         let lost = |field| {
-            self.broken(
+            self.view.broken(
                 format!("section {index} names a section of the bundle as its {field}; its content is"),
                 section.offset,
             )
@@ -171,7 +171,7 @@ impl Elf<'_> {
                 moving.push(kept);
             } else if kept.content.is_some() {
                 let what = "a section that would have to change is part of a segment; its content is";
-                return Err(self.broken(what.to_owned(), content.start));
+                return Err(self.view.broken(what, content.start));
             } else {
                 fixed_end = fixed_end.max(content.end);
             }
@@ -200,7 +200,9 @@ impl Elf<'_> {
         }
         self.view.read(source.start, len_of(&source), || "the content of a section".to_owned())?;
         if start > section.offset {
-            return Err(self.broken("a section shares bytes with another; its content is".to_owned(), source.start));
+            return Err(self
+                .view
+                .broken("a section shares bytes with another; its content is".to_owned(), source.start));
         }
         section.offset = start;
         parts.push(Part::Bytes(vec![0; usize::try_from(start.saturating_sub(*position)).unwrap_or(0)]));

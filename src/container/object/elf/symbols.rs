@@ -20,6 +20,7 @@ use object::elf::{
 
 use super::remove::Numbers;
 use super::{Elf, Order, Section};
+use crate::bytes::to_u64;
 use crate::container::object::view::Field;
 use crate::error::Malformed;
 
@@ -127,14 +128,14 @@ impl Elf<'_> {
         if emptied.is_empty() {
             return Ok(());
         }
-        let table = u64::try_from(table).unwrap_or(u64::MAX);
+        let table = to_u64(table);
         let users = [SHT_REL, SHT_RELA, SHT_CREL, SHT_GROUP].into_iter().flat_map(|kind| self.of_kind(kind));
         let stays = |index: usize| gone.get(index) != Some(&true);
         for (index, section) in users.filter(|(index, section)| section.link == table && stays(*index)) {
             if section.is(SHT_GROUP) {
                 if emptied.contains(&section.info) {
                     let what = format!("section group {index} is named after a symbol of the bundle; it starts");
-                    return Err(self.broken(what, section.offset));
+                    return Err(self.view.broken(what, section.offset));
                 }
                 continue;
             }
@@ -142,7 +143,7 @@ impl Elf<'_> {
             let used = self.relocated_symbols(section, &content).any(|symbol| emptied.contains(&symbol));
             if used || section.is(SHT_CREL) {
                 let what = format!("relocation section {index} may refer to a section of the bundle; it starts");
-                return Err(self.broken(what, section.offset));
+                return Err(self.view.broken(what, section.offset));
             }
         }
         Ok(())

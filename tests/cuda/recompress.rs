@@ -1,0 +1,101 @@
+//! `recompress`: cuobjdump finds the same entries in what it writes, or those that are kept.
+
+use std::process::Command;
+
+use super::*;
+
+/// Options, and whether a row is kept.
+pub type Way = (&'static [&'static str], fn(&Row) -> bool);
+
+const WAYS: &[Way] = &[
+    (&[], |_| true),
+    (&["--cuda-method=lz4"], |_| true),
+    (&["--cuda-method=zstd"], |_| true),
+    (&["--cuda-method=zstd", "--level=19"], |_| true),
+    (&["--none"], |_| true),
+    (&["--keep=sm_90"], |row| row.arch == "sm_90" || row.is_ptx()),
+    (&["--keep=sm_90a,sm_75", "--cuda-method=zstd"], |row| {
+        ["sm_90a", "sm_75"].contains(&row.arch.as_str()) || row.is_ptx()
+    }),
+    (&["--drop=sm_1*"], |row| !row.arch.starts_with("sm_1")),
+    (&["--drop=compute_*"], |row| !row.is_ptx()),
+    (&["--drop=sm_75,compute_75", "--none"], |row| !row.arch.ends_with("_75")),
+];
+
+/// The inputs with entries for all architectures of the patterns. `recompress` takes no archives and no files for Windows.
+fn takes(input: &Input) -> bool {
+    let has = |arch: &str| input.rows.iter().any(|row| row.arch == arch);
+    let one_file = ![".a", ".whl", ".bin", ".obj", ".dll"].iter().any(|end| input.name.ends_with(end));
+    input.oracle && one_file && ["sm_75", "sm_90", "sm_90a", "sm_121", "compute_75"].into_iter().all(has)
+}
+
+/// What `recompress` writes; nothing if another method or plain code needs more room than a fatbin has in its section.
+fn recompressed(args: &[&str], input: &Input) -> Result<Option<Input>, String> {
+    let args = [&["recompress", "-o", "out"], args, &[&input.name]].concat();
+    let outcome = tool(&args, &[(&input.name, &input.data)]);
+    let said = outcome.stderr_text();
+    let grows = input.data.starts_with(b"\x7fELF") && (args.contains(&"--none") || args.contains(&"--cuda-method=lz4"));
+    if grows && outcome.status == 1 && said.contains("has room for only") {
+        return Ok(None);
+    }
+    same(&outcome.status, &0).map_err(|_| said)?;
+    let data = outcome.files.get("out").ok_or("no output")?.clone();
+    Ok(Some(Input { name: input.name.clone(), data, rows: Vec::new(), oracle: true }))
+}
+
+/// Compares what is left after each of the ways with what cuobjdump finds.
+pub fn keeps(tools: &Tools, input: &Input, ways: &[Way]) -> Result<(), String> {
+    for (args, keeps) in ways {
+        let why = |why: String| format!("{args:?}: {why}");
+        let Some(smaller) = recompressed(args, input).map_err(why)? else { continue };
+        let rows: Vec<Row> = input.rows.iter().filter(|row| keeps(row)).cloned().collect();
+        let found = oracle::rows(tools, &smaller.name, &smaller.data);
+        same(&brief(&found), &brief(&rows)).map_err(why)?;
+        same(&(found == rows), &true).map_err(|_| why("other bytes".to_owned()))?;
+        run(&["verify"], &smaller).map_err(why)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn cuobjdump_finds_what_recompress_keeps() {
+    let test = "cuobjdump after recompress";
+    let Some(tools) = Tools::find(test) else { return };
+    each(test, |input| if takes(input) { keeps(&tools, input, WAYS) } else { Ok(()) });
+}
+
+#[test]
+fn recompress_changes_nothing_but_the_fatbins_of_a_library() {
+    each("libraries after recompress", |input| {
+        if !input.name.contains(".so") {
+            return Ok(());
+        }
+        for args in [&["--cuda-method=zstd"][..], &["--keep=sm_90"]] {
+            let smaller = recompressed(args, input)?.ok_or("no room")?;
+            same(&smaller.data.len(), &input.data.len())?;
+            same(&(without_fatbins(&smaller.data) == without_fatbins(&input.data)), &true)?;
+        }
+        Ok(())
+    });
+}
+
+/// A library without the contents of its sections with device code.
+fn without_fatbins(data: &[u8]) -> Vec<u8> {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("library"), data).unwrap();
+    let sections =
+        [".nv_fatbin", "__nv_relfatbin", ".hip_fatbin"].map(|section| format!("--dump-section={section}={section}"));
+    let objcopy = llvm("the rest of a library", "llvm-objcopy").unwrap();
+    let mut without = data.to_vec();
+    for section in sections {
+        let mut command = Command::new(&objcopy);
+        let output = command.arg(&section).args(["library", "copy"]).current_dir(dir.path()).output().unwrap();
+        if !output.status.success() {
+            continue;
+        }
+        let content = std::fs::read(dir.path().join(section.rsplit('=').next().unwrap())).unwrap();
+        let at = memchr::memmem::find(&without, &content).unwrap();
+        without[at..at + content.len()].fill(0);
+    }
+    without
+}
