@@ -183,7 +183,7 @@ impl<'a> Record<'a> {
         };
         let (start, len) = self.identifier;
         let source = slice(self.header, start.into(), len.into());
-        let source = source.filter(|_| start > 0 || len == 0);
+        let source = source.filter(|_| u64::from(start) >= FIXED_LEN || len == 0);
         let source = source.ok_or_else(|| self.outside("the identifier", start.into(), len.into()))?.to_vec();
         Ok(Image { kind, sm: self.sm, flags: self.flags, source, codec: self.codec() })
     }

@@ -103,14 +103,20 @@ impl<'a> Writer<'a> {
         }
         let Some((target, level)) = self.target.filter(|_| !needs_attributes(record)) else {
             return match codec {
-                Some(_) if !record.is_ptx() => plain(record.header, self.content(record)?.bytes()),
+                Some(_) if !record.is_ptx() => match self.content(record)? {
+                    content if keeps_end(record, content.bytes()) => plain(record.header, content.bytes()),
+                    _ => Ok(as_it_was),
+                },
                 _ => Ok(as_it_was),
             };
         };
         let content = self.content(record)?;
         let packed = target.compress(content.bytes(), level, self.data.path())?;
         let packed = entry(record.header, &packed, Some((target, len_u64(content.bytes()))))?;
-        let mut forms = vec![packed, plain(record.header, content.bytes())?];
+        let mut forms = vec![packed];
+        if keeps_end(record, content.bytes()) {
+            forms.push(plain(record.header, content.bytes())?);
+        }
         if may_stay(codec, target) {
             forms.insert(0, as_it_was);
         }
@@ -185,6 +191,14 @@ fn needs_attributes(record: &Record<'_>) -> bool {
 /// Whether a code object may stay as it is where others are compressed with `target`: zstd is read by later drivers only.
 fn may_stay(codec: Option<Codec>, target: Codec) -> bool {
     codec != Some(Codec::Zstd) || target == Codec::Zstd
+}
+
+/// Whether the end of a code object is found again if it is plain. Only that of a compressed one is recorded.
+fn keeps_end(record: &Record<'_>, content: &[u8]) -> bool {
+    let Ok(image) = record.image() else { return false };
+    let mut padded = content.to_vec();
+    padded.resize(content.len().next_multiple_of(8), 0);
+    plain_len(image.kind, &padded).saturating_add(u64::from(record.is_ptx())) == len_u64(content)
 }
 
 fn smallest(forms: Vec<Vec<Piece<'_>>>) -> Result<Vec<Piece<'_>>> {

@@ -207,6 +207,18 @@ fn what_is_rewritten_holds_the_same_code() {
 }
 
 #[test]
+fn code_whose_end_only_compression_records_stays_compressed() {
+    for content in [&b"no ELF file"[..], b"LTO-IR of 19 bytes."] {
+        for kind in [2, 8, 32] {
+            let data = fatbin(&[entry(&code(kind, 80, FLAG_ZSTD, content))]);
+            for packing in [SMALLEST, Packing::Plain] {
+                assert!(read(&rewritten(&data, |_| true, packing)) == read(&data), "{kind} {packing:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn code_objects_compressed_together_share_no_bytes() {
     let part = code(2, 80, 0, &cubin(80, 8000));
     let stored = padded(part.content.clone());
