@@ -342,7 +342,7 @@ impl FileKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Empty => "an empty file",
-            Self::Elf => "an ELF file without a bundle in .hip_fatbin or a fatbin in .nv_fatbin",
+            Self::Elf => "an ELF file without a bundle in .hip_fatbin or a fatbin in .nv_fatbin or __nv_relfatbin",
             Self::Coff => "a COFF object",
             Self::Pe => "a PE file",
             Self::FatObject => "a fat object",

@@ -100,7 +100,7 @@
 //! | feature | enables |
 //! |---|---|
 //! | `cli` | the executable, with the packages that only it needs |
-//! | `zlib`, `zstd` | data compressed with that method; without the feature, it is an error that names the feature |
+//! | `lz4`, `zlib`, `zstd` | data compressed with that method; without the feature, it is an error that names the feature |
 //!
 //! All are enabled by default.
 //!

@@ -37,6 +37,8 @@ Examples:
     clang-offload-bundler extract libkernels.so --exact -t hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+
   All GPUs of a family, from a Python wheel:
     clang-offload-bundler extract torch-2.9-cp312-linux_x86_64.whl --target 'gfx11*' -o gfx11
+  CUDA code for one architecture, and PTX for all:
+    clang-offload-bundler extract libcurand.so.10 --target 'sm_90,compute_*' -o cuda
   Disassemble a code object:
     clang-offload-bundler extract kernel.o --target gfx90a -o - | llvm-objdump -d -
   Print where each file is from, for a program:
@@ -59,11 +61,12 @@ fn command() -> Command {
             "Extract GPU code objects to files.\n\n\
              Contents are detected automatically, as by `inspect`, and checked: compressed bundles against their hashes, \
              members of zip files against their checksums. Each code object is written to a file of its own, and the \
-             names of the files are printed: <input>-<member>-<bundle number>-<bundle entry ID>.<extension>, with every \
-             character except letters, digits and +-._= replaced by _. For a file found in a directory, the input is \
-             its path from there; the member is that of an archive or a zip file; bundles at one place are numbered from \
-             0. Without --target and --kind, everything except host code is \
-             extracted.",
+             names of the files are printed:\n\n  \
+             <input>[-<member>]-<bundle number>[-<source file>]-<bundle entry ID>.<extension>\n\n\
+             Every character except letters, digits and +-._= is replaced by _. For a file found in a directory, the \
+             input is its path from there; the member is that of an archive or a zip file; bundles at one place are \
+             numbered from 0; CUDA fatbins may record a source file. Without --target and --kind, everything except \
+             host code is extracted.",
         )
         .after_help(EXAMPLES)
         .args([

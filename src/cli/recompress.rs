@@ -43,11 +43,11 @@ fn command() -> Command {
         .long_about(
             "Make bundles smaller: compress them, and drop GPUs.\n\n\
              The input is a file of one or more bundles, or an ELF library, program or object with bundles in its .hip_fatbin \
-             section or CUDA fatbins in its .nv_fatbin section. In an ELF file every bundle and fatbin stays at its offset, and \
+             section or CUDA fatbins in its .nv_fatbin or __nv_relfatbin section. In an ELF file every bundle and fatbin stays at its offset, and \
              nothing else changes. The space saved becomes a hole: zeros that take no space on disk and almost none in a \
              wheel. Another section that shares bytes with them is an error.\n\n\
-             Each bundle is written in its smallest form: compressed, plain or, if nothing is dropped from it, unchanged. Of a \
-             fatbin, this holds for each code object. Data after the last bundle is kept. Every --keep pattern must match \
+             Each bundle is written in its smallest form: compressed, plain or, if nothing is dropped from it, unchanged. In a \
+             fatbin, each code object is written in its smallest form. Data after the last bundle is kept. Every --keep pattern must match \
              something. PTX is kept unless --drop matches it: the driver compiles it for GPUs that have no other code.\n\n\
              HIP runtimes since ROCm 6.2 read compressed bundles. LLVM 22's bundler reads a compressed bundle only if no data \
              follows it; --none writes bundles that it can always read.",
@@ -67,24 +67,24 @@ fn command() -> Command {
                 .value_name("N")
                 .allow_negative_numbers(true)
                 .value_parser(level)
-                .help("zstd compression level (default: 3)"),
+                .help("zstd compression level (default: 3); LZ4 in CUDA fatbins has none"),
             Arg::new("window")
                 .long("window")
                 .value_name("LOG")
                 .value_parser(window)
-                .help("Largest zstd window as a power of two, 10 to 31"),
+                .help("Largest zstd window of bundles as a power of two, 10 to 31; no effect on CUDA fatbins"),
             Arg::new("cuda-method")
                 .long("cuda-method")
                 .value_name("METHOD")
                 .value_parser(["lz4", "zstd"])
                 .help(
-                    "Compression of code in CUDA fatbins: lz4, which every driver reads, or zstd, which needs the driver of \
-                     CUDA 12.4 or later (default: the method that a fatbin uses already, or lz4)",
+                    "Compression of code in CUDA fatbins: lz4, which drivers before CUDA 12.4 read too, or zstd, which needs \
+                     the driver of CUDA 12.4 or later (default: zstd for a fatbin with any zstd entry, else lz4)",
                 ),
-            flag("none", "Write plain bundles")
+            flag("none", "Write plain bundles, and plain cubins in CUDA fatbins")
                 .conflicts_with_all(["level", "window", "cuda-method"])
                 .long_help(
-                    "Write plain bundles. This undoes an earlier `recompress` of plain bundles that dropped nothing: an ELF file \
+                    "Write plain bundles, and plain cubins in CUDA fatbins, whose PTX stays as it is. This undoes an earlier `recompress` of plain bundles that dropped nothing: an ELF file \
                      is restored byte for byte, and so is a file of bundles that are aligned as compilers align them, to a \
                      power of two up to 4096.",
                 ),

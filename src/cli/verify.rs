@@ -31,14 +31,14 @@ Examples:
     clang-offload-bundler verify -r --json /opt/rocm/lib
 
 The rules:
-  readable     headers, ranges, sizes and hashes agree with the data
+  readable     headers, ranges, sizes and hashes agree with the data; wrappers point at CUDA fatbins
   trailing     there is only padding between bundles and after the last one
   entry-id     every bundle entry ID is valid
   feature      a processor supports the features that its target ID sets
   duplicate    entry IDs are unique in a bundle
   conflict     a feature is set in all entries for a processor, or in none
   overlap      code objects do not overlap
-  target       an AMD GPU ELF file is built for the target in its entry ID
+  target       a GPU ELF file is built for the target in its entry ID
   code-object  headers, tables, symbols and notes of ELF files, SPIR-V and bitcode agree
 
 Exit status:
@@ -52,9 +52,9 @@ fn command() -> Command {
         .long_about(
             "Check bundles and GPU code objects for faults.\n\n\
              Contents are detected automatically, as by `inspect`. All data is read, and compressed data is inflated and \
-             compared with its hash. Headers, tables, symbols and notes of code objects are checked. Instructions and data are \
-             not: a changed byte there shows only if a hash or a checksum covers it. What is recognised but cannot be read, \
-             such as kpack archives, is named.",
+             compared with its hash. Headers, tables, symbols and notes of code objects are checked, and so are the wrappers \
+             through which programs register CUDA fatbins. Instructions and data are not: a changed byte there shows only \
+             if a hash or a checksum covers it. What is recognised but cannot be read, such as kpack archives, is named.",
         )
         .after_help(EXAMPLES)
         .args([

@@ -13,7 +13,7 @@
 //!
 //! Formats that are recognised but not read (kpack archives, compressed archives and others) are reported by name.
 //!
-//! A code object that is itself a bundle or an offload binary is searched too. Only headers are read: the beginning of
+//! A code object that is itself a bundle, an offload binary or a fatbin is searched too. Only headers are read: the beginning of
 //! a compressed bundle is inflated, and the whole of a deflated zip member if it begins like one of the above. Broken
 //! parts are reported as findings, and the search continues with the rest, up to a cost limit that depends on the size
 //! of the file.

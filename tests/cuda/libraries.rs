@@ -34,7 +34,7 @@ fn each_library(test: &str, check: impl Fn(&Tools, &Input) -> Result<(), String>
 fn the_entries_of_real_libraries_are_those_of_cuobjdump() {
     each_library("NVIDIA's libraries", |_, library| {
         let outcome = run(&["inspect", "--json", "--inflate"], library)?;
-        same(&told_brief(&json_of(&outcome)), &brief(&library.rows))?;
+        same(&listed_brief(&json_of(&outcome)), &brief(&library.rows))?;
         same_bytes(&contents(library)?, &library.rows)
     });
 }
@@ -46,7 +46,7 @@ fn real_libraries_have_no_fault() {
 
 #[test]
 fn cuobjdump_finds_what_recompress_keeps_in_real_libraries() {
-    let ways: &[recompress::Way] =
+    let runs: &[recompress::Run] =
         &[(&["--cuda-method=zstd"], |_| true), (&["--keep=sm_90"], |row| row.arch == "sm_90" || row.is_ptx())];
-    each_library("recompress on NVIDIA's libraries", |tools, library| recompress::keeps(tools, library, ways));
+    each_library("recompress on NVIDIA's libraries", |tools, library| recompress::check(tools, library, runs));
 }

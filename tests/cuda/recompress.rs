@@ -4,10 +4,10 @@ use std::process::Command;
 
 use super::*;
 
-/// Options, and whether a row is kept.
-pub type Way = (&'static [&'static str], fn(&Row) -> bool);
+/// The options of a run, and whether it keeps a row.
+pub type Run = (&'static [&'static str], fn(&Row) -> bool);
 
-const WAYS: &[Way] = &[
+const RUNS: &[Run] = &[
     (&[], |_| true),
     (&["--cuda-method=lz4"], |_| true),
     (&["--cuda-method=zstd"], |_| true),
@@ -23,7 +23,7 @@ const WAYS: &[Way] = &[
 ];
 
 /// The inputs with entries for all architectures of the patterns. `recompress` takes no archives and no files for Windows.
-fn takes(input: &Input) -> bool {
+fn is_rewritten(input: &Input) -> bool {
     let has = |arch: &str| input.rows.iter().any(|row| row.arch == arch);
     let one_file = ![".a", ".whl", ".bin", ".obj", ".dll"].iter().any(|end| input.name.ends_with(end));
     input.oracle && one_file && ["sm_75", "sm_90", "sm_90a", "sm_121", "compute_75"].into_iter().all(has)
@@ -33,22 +33,22 @@ fn takes(input: &Input) -> bool {
 fn recompressed(args: &[&str], input: &Input) -> Result<Option<Input>, String> {
     let args = [&["recompress", "-o", "out"], args, &[&input.name]].concat();
     let outcome = tool(&args, &[(&input.name, &input.data)]);
-    let said = outcome.stderr_text();
+    let message = outcome.stderr_text();
     let grows = input.data.starts_with(b"\x7fELF") && (args.contains(&"--none") || args.contains(&"--cuda-method=lz4"));
-    if grows && outcome.status == 1 && said.contains("has room for only") {
+    if grows && outcome.status == 1 && message.contains("has room for only") {
         return Ok(None);
     }
-    same(&outcome.status, &0).map_err(|_| said)?;
+    same(&outcome.status, &0).map_err(|_| message)?;
     let data = outcome.files.get("out").ok_or("no output")?.clone();
     Ok(Some(Input { name: input.name.clone(), data, rows: Vec::new(), oracle: true }))
 }
 
-/// Compares what is left after each of the ways with what cuobjdump finds.
-pub fn keeps(tools: &Tools, input: &Input, ways: &[Way]) -> Result<(), String> {
-    for (args, keeps) in ways {
+/// Compares the code objects that cuobjdump finds after each run with those that should be kept.
+pub fn check(tools: &Tools, input: &Input, runs: &[Run]) -> Result<(), String> {
+    for (args, is_kept) in runs {
         let why = |why: String| format!("{args:?}: {why}");
         let Some(smaller) = recompressed(args, input).map_err(why)? else { continue };
-        let rows: Vec<Row> = input.rows.iter().filter(|row| keeps(row)).cloned().collect();
+        let rows: Vec<Row> = input.rows.iter().filter(|row| is_kept(row)).cloned().collect();
         let found = oracle::rows(tools, &smaller.name, &smaller.data);
         same(&brief(&found), &brief(&rows)).map_err(why)?;
         same(&(found == rows), &true).map_err(|_| why("other bytes".to_owned()))?;
@@ -61,7 +61,7 @@ pub fn keeps(tools: &Tools, input: &Input, ways: &[Way]) -> Result<(), String> {
 fn cuobjdump_finds_what_recompress_keeps() {
     let test = "cuobjdump after recompress";
     let Some(tools) = Tools::find(test) else { return };
-    each(test, |input| if takes(input) { keeps(&tools, input, WAYS) } else { Ok(()) });
+    each(test, |input| if is_rewritten(input) { check(&tools, input, RUNS) } else { Ok(()) });
 }
 
 #[test]
@@ -76,6 +76,23 @@ fn recompress_changes_nothing_but_the_fatbins_of_a_library() {
             same(&(without_fatbins(&smaller.data) == without_fatbins(&input.data)), &true)?;
         }
         Ok(())
+    });
+}
+
+#[test]
+fn recompress_compresses_hip_bundles_beside_fatbins() {
+    each("a library for both vendors", |input| {
+        if input.name != "libboth.so" {
+            return Ok(());
+        }
+        let smaller = recompressed(&["--cuda-method=zstd"], input)?.ok_or("no room")?;
+        let document = json_of(&run(&["inspect", "--json"], &smaller)?);
+        let objects = document["files"][0]["code_objects"].as_array().unwrap();
+        let hip: Vec<&Value> = objects.iter().filter(|object| object["section"] == ".hip_fatbin").collect();
+        same(&hip.len(), &2)?;
+        same(&hip.iter().all(|object| object["compressed"]["method"] == "zstd"), &true)?;
+        let code = run(&["extract", "--target=gfx90a", "-o", "-"], &smaller)?.stdout;
+        same(&code.as_slice(), &&b"code object"[..])
     });
 }
 
