@@ -3,13 +3,17 @@
  *
  * A request on standard input is its length (4 bytes) and strings that each end with a zero byte: the number of arguments,
  * the directory, the files for standard input, output and error, the arguments from the tool's name on, and the environment
- * variables. The answer on standard output is the status from `waitpid` (4 bytes). */
+ * variables. The answer on standard output is the status from `waitpid` (4 bytes).
+ *
+ * Differences from a plain start: all forks share one address layout, and static constructors see an empty environment. The
+ * heap is the same: the server allocates pages of its own. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,6 +31,14 @@ static void read_exactly(void *data, size_t len) {
       _exit(0); /* The tests have ended. */
 }
 
+/* Memory outside of the heap, filled with zeros. */
+static void *allocate(size_t len) {
+  void *data = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED)
+    _exit(127);
+  return data;
+}
+
 static void redirect(const char *path, int flags, int descriptor) {
   int opened = open(path, flags, 0666);
   if (opened < 0 || dup2(opened, descriptor) < 0)
@@ -36,7 +48,7 @@ static void redirect(const char *path, int flags, int descriptor) {
 
 /* Runs the request in this process. */
 static int run(char *request, char *end) {
-  char **strings = calloc(end - request + 1, sizeof *strings);
+  char **strings = allocate((end - request + 1) * sizeof *strings);
   for (size_t count = 0; request < end; request += strlen(request) + 1)
     strings[count++] = request;
   int argc = atoi(strings[0]);
@@ -45,7 +57,7 @@ static int run(char *request, char *end) {
   redirect(strings[2], O_RDONLY, 0);
   redirect(strings[3], O_WRONLY | O_CREAT | O_TRUNC, 1);
   redirect(strings[4], O_WRONLY | O_CREAT | O_TRUNC, 2);
-  char **argv = calloc(argc + 1, sizeof *argv);
+  char **argv = allocate((argc + 1) * sizeof *argv);
   memcpy(argv, strings + 5, argc * sizeof *argv);
   environ = strings + 5 + argc;
   alarm(PATIENCE);
@@ -57,7 +69,7 @@ static int serve(int argc, char **argv, char **variables) {
   for (;;) {
     uint32_t len;
     read_exactly(&len, sizeof len);
-    char *request = malloc(len);
+    char *request = allocate(len);
     read_exactly(request, len);
     int status;
     pid_t child = fork();
@@ -65,7 +77,7 @@ static int serve(int argc, char **argv, char **variables) {
       return run(request, request + len);
     if (child < 0 || waitpid(child, &status, 0) != child || write(1, &status, sizeof status) != sizeof status)
       return 1;
-    free(request);
+    munmap(request, len);
   }
 }
 

@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{LazyLock, Mutex};
 
-use crate::machine::loud;
+use super::harness::{self, Case, Tools};
+use super::view::view;
+use super::{options, unbundling};
+use crate::machine::skip;
 
 /// The library with the server, or none without a C compiler.
 static LIBRARY: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
@@ -17,7 +20,7 @@ static LIBRARY: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     let new = tempfile::tempdir_in(directory).unwrap();
     let built = Command::new("cc").args(["-O1", "-shared", "-fPIC", source, "-o", "new"]).current_dir(&new).status();
     if !built.as_ref().is_ok_and(ExitStatus::success) {
-        loud(&format!("no C compiler ({built:?}): LLVM's tools start once for each case"));
+        skip("forks of LLVM's tools", &format!("no C compiler ({built:?}), so each case starts a tool"));
         return None;
     }
     let library = directory.join("fork_server.so");
@@ -64,4 +67,34 @@ impl Server {
         self.process.stdout.as_mut().unwrap().read_exact(&mut status)?;
         Ok(ExitStatus::from_raw(i32::from_ne_bytes(status)))
     }
+}
+
+#[test]
+fn a_fork_gives_what_a_plain_start_gives() {
+    let Some(tools) = Tools::find("forks and plain starts of LLVM's tool") else { return };
+    // The harness forks only the tools in LLVM's directory.
+    let directory = tempfile::tempdir().unwrap();
+    let link = directory.path().join("bundler");
+    std::os::unix::fs::symlink(&tools.theirs, &link).unwrap();
+    let lists = [options::combinations(), options::nearly_right(), options::environment(), unbundling::broken()];
+    let some = |list: Vec<Case>| {
+        let step = (list.len() / 15).max(1);
+        list.into_iter().step_by(step)
+    };
+    let mut cases: Vec<Case> = lists.into_iter().flat_map(some).collect();
+    cases.push(Case::new(&["-list", "-type=o", "-input=missing"]));
+    cases.push(Case::new(&["--no-such-option"]));
+    let (mut crashes, mut failures) = (0, 0);
+    for case in &cases {
+        let [mut forked, mut started] = [&tools.theirs, &link].map(|tool| view(case, &harness::run(tool, case)));
+        failures += usize::from(forked.status == 1);
+        if forked.crashed() {
+            crashes += 1;
+            // The stack trace has addresses.
+            forked.stderr.clear();
+            started.stderr.clear();
+        }
+        assert!(forked == started, "{:?}:\n{forked:?}\n{started:?}", case.args);
+    }
+    assert!(crashes > 0 && failures > 1, "{crashes} crashes, {failures} failures");
 }
