@@ -6,8 +6,8 @@
 //!
 //! | module | purpose |
 //! |---|---|
-//! | [`scan`] | find the code objects in any file by content: bundles, libraries, programs, archives, wheels |
-//! | [`container`] | the formats: read a container from bytes, plan a new one |
+//! | [`scan`] | find the code objects in any file by content: bundles, CUDA fatbins, libraries, programs, archives, wheels |
+//! | [`container`] | the formats: read a container from bytes, plan a new one (fatbins are only read and recompressed) |
 //! | [`io`] | files: mapped inputs, outputs that appear complete or not at all |
 //! | [`id`] | bundle entry IDs (`hip-amdgcn-amd-amdhsa--gfx90a:xnack+`): parsing, and compatibility with requests |
 //! | [`display`] | make text from files safe to print |

@@ -165,7 +165,7 @@ impl Maker {
         self.inputs.push(Input { name: name.to_owned(), data, rows, oracle });
     }
 
-    /// Adds a file that cuobjdump reads, and takes its list.
+    /// Adds a file that cuobjdump reads, and its list.
     fn listed(&mut self, name: &str, data: Vec<u8>) -> &[Row] {
         let rows = oracle::rows(&self.tools, name, &data);
         self.add(name, true, data, rows);
@@ -352,7 +352,7 @@ impl Maker {
     fn offload_binaries(&mut self) {
         let image =
             |file: &str, arch: &str| format!("--image=file={file},triple=nvptx64-nvidia-cuda,arch={arch},kind=cuda");
-        // The packager takes a file with this extension for PTX.
+        // The packager treats a file with this extension as PTX.
         fs::copy(self.path().join("90a.ptx"), self.path().join("90a.s")).unwrap();
         let images = [
             image("one.fatbin", "sm_90a"),

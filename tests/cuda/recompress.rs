@@ -22,7 +22,7 @@ const RUNS: &[Run] = &[
     (&["--drop=sm_75,compute_75", "--none"], |row| !row.arch.ends_with("_75")),
 ];
 
-/// The inputs with entries for all architectures of the patterns. `recompress` takes no archives and no files for Windows.
+/// The inputs with entries for all architectures of the patterns. `recompress` refuses archives and files for Windows.
 fn is_rewritten(input: &Input) -> bool {
     let has = |arch: &str| input.rows.iter().any(|row| row.arch == arch);
     let one_file = ![".a", ".whl", ".bin", ".obj", ".dll"].iter().any(|end| input.name.ends_with(end));

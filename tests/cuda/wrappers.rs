@@ -62,9 +62,9 @@ fn wrappers_that_do_not_point_at_a_fatbin_are_a_fault() {
         for (name, ..) in LINKED.iter().filter(|(name, ..)| *name != "main.o") {
             let data = fs::read(dir.path().join(name)).unwrap();
             let outcome = tool(&["verify", name], &[(*name, &data)]);
-            let said = String::from_utf8_lossy(&outcome.stdout).into_owned();
-            let found = said.contains("a wrapper that does not point at a fatbin");
-            assert_eq!((outcome.status, found), (i32::from(off != 0), off != 0), "{name}, off by {off}: {said}");
+            let lines = String::from_utf8_lossy(&outcome.stdout).into_owned();
+            let found = lines.contains("a wrapper that does not point at a fatbin");
+            assert_eq!((outcome.status, found), (i32::from(off != 0), off != 0), "{name}, off by {off}: {lines}");
         }
     }
 }
