@@ -10,7 +10,7 @@ use crate::properties::fatbins::{self, Code};
 
 /// The fixtures, and how they are written. The bytes of compressed code depend on the version of zstd.
 fn fixtures() -> [(&'static str, Vec<u8>); 2] {
-    let plain = [Code::ptx(90), Code::cubin(80, 5).from_source("dir/b.cu"), Code::cubin(90, 300)];
+    let plain = [Code::ptx(90), Code::cubin(80, 5).with_source("dir/b.cu"), Code::cubin(90, 300)];
     let plain = fatbins::fatbin(&plain.each_ref().map(fatbins::entry));
     [("fatbin/plain.fatbin", plain), ("fatbin/every-form.fatbin", fatbins::sample())]
 }
