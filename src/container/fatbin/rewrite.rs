@@ -10,7 +10,7 @@ use super::{FLAG_ATTRIBUTES, FLAG_LZ4, FLAG_ZLIB, FLAG_ZSTD, ImageKind, PADDING,
 use crate::bytes::{len_u64, slice};
 use crate::container::Packed;
 use crate::container::packed::{Codec, End, LastInflated};
-use crate::error::{Error, Malformed, Result, WithPath};
+use crate::error::{Error, Result, WithPath};
 use crate::io::input::{Input, Slice};
 use crate::io::piece::{self, Piece, Sink, TOO_LONG, emit, sum, total_len};
 
@@ -131,12 +131,6 @@ impl<'a> Writer<'a> {
             return Ok(vec![Piece::Input(self.at(record.range())?)]);
         }
         let content = self.content(record)?;
-        let together = parts.iter().map(|part| part.stored_len).fold(0, u64::saturating_add);
-        if together > len_u64(content.bytes()) {
-            let (what, expected) = ("size of code objects compressed together", "no more than their inflated bytes");
-            let malformed = Malformed::Value { what, found: together, offset: record.offset(), expected };
-            return Err(Error::malformed(self.data.path(), malformed));
-        }
         let kept_parts = parts.iter().zip(kept).filter(|(_, kept)| **kept).map(|(part, _)| part);
         let bytes_of = |part: &Record<'a>| {
             let bytes = slice(content.bytes(), part.offset_in_whole(), part.stored_len);
