@@ -147,6 +147,23 @@ fn wrappers_are_followed_through_relocations() {
 }
 
 #[test]
+fn empty_sections_hide_no_wrappers() {
+    if !exists_in_path("as") {
+        return skip("wrappers after empty sections", "binutils is not installed");
+    }
+    let fatbins =
+        [fatbins::fatbin(&[fatbins::entry(&Code::ptx(90))]), fatbins::fatbin(&[fatbins::entry(&Code::cubin(90, 5))])];
+    for (target, faults) in [("fatbins", 0), ("fatbins + 8", 1)] {
+        // `.text`, `.data` and the wrappers begin at the same offset.
+        let source = format!(
+            ".section .nvFatBinSegment,\"aw\"\n.balign 8\n.int 0x466243b1, 1\n.quad {target}, 0\n\
+             .section .nv_fatbin,\"a\"\n.balign 8\nfatbins: .incbin \"fatbins\"\n"
+        );
+        assert_eq!(wrapper_faults((fatbins.concat(), source), &[&["as", "in.s", "-o", "out"]]), faults, "{target}");
+    }
+}
+
+#[test]
 fn wrappers_in_pe_files_are_followed() {
     if !exists_in_path("x86_64-w64-mingw32-as") {
         return skip("wrappers in PE files", "binutils-mingw-w64-x86-64 is not installed");
