@@ -140,21 +140,26 @@ impl<'a> Bundle<'a> {
     /// Those of [`stored_len`](Self::stored_len).
     pub(crate) fn full_len(&self) -> Result<u64> {
         let len = self.compressed.map_or_else(|| self.stored_len(), |recorded| Ok(recorded.inflated))?;
-        Ok(len.saturating_add(self.packed_len()))
+        Ok(self.packed().map(|packed| packed.inflated).fold(len, u64::saturating_add))
     }
 
     /// The inflated length in bytes of the code objects that are compressed one by one, or several together, and within
     /// the limits.
     pub(crate) fn packed_len(&self) -> u64 {
-        let packed = self.entries.iter().flat_map(|entry| &entry.parts).filter_map(|part| match part {
-            Part::Packed(packed) => Some(packed),
-            _ => None,
-        });
-        let mut packed: Vec<&Packed> = packed.collect();
-        // Code objects that are compressed together follow one another.
-        packed.dedup_by(|next, kept| next.stored == kept.stored);
-        let may_inflate = |packed: &&&Packed| packed.inflated <= packed.limit;
-        packed.iter().filter(may_inflate).map(|packed| packed.inflated).fold(0, u64::saturating_add)
+        let packed = self.packed().filter(|packed| packed.inflated <= packed.limit);
+        packed.map(|packed| packed.inflated).fold(0, u64::saturating_add)
+    }
+
+    /// What is compressed one by one, or together: then only the first code object.
+    fn packed(&self) -> impl Iterator<Item = &Packed> {
+        let mut last = None;
+        self.entries.iter().flat_map(|entry| &entry.parts).filter_map(move |part| {
+            let Part::Packed(packed) = part else { return None };
+            // Code objects that are compressed together follow one another.
+            let is_first = last != Some(&packed.stored);
+            last = Some(&packed.stored);
+            is_first.then_some(packed)
+        })
     }
 
     /// Inflates code objects whose exact ends are only known then. One that cannot be inflated stays as it is: that is a
