@@ -14,7 +14,6 @@ pub(crate) mod limits;
 pub(crate) mod magic;
 pub mod object;
 pub mod offload_binary;
-pub mod packed;
 pub mod sequence;
 pub mod stream;
 pub mod text;
@@ -26,9 +25,9 @@ use crate::bytes;
 use crate::error::{Malformed, Result};
 use crate::io::input::Slice;
 use crate::io::piece::Piece;
+pub use fatbin::Packed;
 pub use limits::Limits;
 use offload_binary::ImageInfo;
-pub use packed::Packed;
 use stream::Compressed;
 
 /// The magic string in every bundle that is not compressed.
@@ -69,17 +68,6 @@ impl Entry {
     /// The size of the code object in bytes.
     pub fn size(&self) -> u64 {
         self.parts.iter().map(Part::len).fold(0, u64::saturating_add)
-    }
-
-    /// Refuses to inflate a code object that claims more than `limits` allow, in a bundle at `base`.
-    fn limit(&mut self, limits: Limits, base: u64) {
-        for part in &mut self.parts {
-            let Part::Packed(packed) = part else { continue };
-            let offset = base.saturating_add(packed.stored.start);
-            if let Err(claim) = limits.check("code object", offset, packed.inflated) {
-                *part = Part::Unreadable(claim);
-            }
-        }
     }
 
     /// The code object, if `bundle` holds it and it can be restored.

@@ -8,13 +8,12 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::rc::Rc;
 
+use super::fatbin::{LastInflated, Packed};
 use super::limits::Limits;
-use super::packed::{LastInflated, Packed};
 use super::stream::{Compressed, Inflation, Recorded};
 use super::{Container, Contents, Entry, Part};
 use crate::error::{Error, Malformed, Result, WithPath};
@@ -61,6 +60,8 @@ pub struct Bundle<'a> {
     pub(crate) inflated_len: u64,
     /// The entries in file order.
     pub entries: Vec<Entry>,
+    /// The faults of a bundle whose end is known all the same. It has only the entries that could be read.
+    pub faults: Vec<Malformed>,
     /// The header of the compressed bundle, if it is compressed.
     pub compressed: Option<Recorded>,
     /// Statistics of the inflation, if the bundle was inflated as a whole.
@@ -139,19 +140,26 @@ impl<'a> Bundle<'a> {
     /// Those of [`stored_len`](Self::stored_len).
     pub(crate) fn full_len(&self) -> Result<u64> {
         let len = self.compressed.map_or_else(|| self.stored_len(), |recorded| Ok(recorded.inflated))?;
-        Ok(len.saturating_add(self.packed_len()))
+        Ok(self.packed().map(|packed| packed.inflated).fold(len, u64::saturating_add))
     }
 
-    /// The inflated length in bytes of the code objects that are compressed one by one, or several together.
+    /// The inflated length in bytes of the code objects that are compressed one by one, or several together, and within
+    /// the limits.
     pub(crate) fn packed_len(&self) -> u64 {
-        let packed = self.entries.iter().flat_map(|entry| &entry.parts).filter_map(|part| match part {
-            Part::Packed(packed) => Some(packed),
-            _ => None,
-        });
-        let mut packed: Vec<&Packed> = packed.collect();
-        // Code objects that are compressed together follow one another.
-        packed.dedup_by(|next, kept| next.stored == kept.stored);
-        packed.iter().map(|packed| packed.inflated).fold(0, u64::saturating_add)
+        let packed = self.packed().filter(|packed| packed.inflated <= packed.limit);
+        packed.map(|packed| packed.inflated).fold(0, u64::saturating_add)
+    }
+
+    /// What is compressed one by one, or together: then only the first code object.
+    fn packed(&self) -> impl Iterator<Item = &Packed> {
+        let mut last = None;
+        self.entries.iter().flat_map(|entry| &entry.parts).filter_map(move |part| {
+            let Part::Packed(packed) = part else { return None };
+            // Code objects that are compressed together follow one another.
+            let is_first = last != Some(&packed.stored);
+            last = Some(&packed.stored);
+            is_first.then_some(packed)
+        })
     }
 
     /// Inflates code objects whose exact ends are only known then. One that cannot be inflated stays as it is: that is a
@@ -386,8 +394,8 @@ impl Read for Readers<'_> {
     }
 }
 
-/// An iterator over the bundles of a file, in file order. An error ends the walk, unless it is inside a bundle that
-/// records its size: the next bundle begins after that.
+/// An iterator over the bundles of a file, in file order. An error ends the walk, unless it is inside a compressed
+/// bundle that records its size: the next bundle begins after that.
 pub struct Bundles<'a> {
     data: Slice<'a>,
     container: &'a dyn Container,
@@ -396,8 +404,6 @@ pub struct Bundles<'a> {
     next: Next<'a>,
     /// The inflated size in the last header, if that was of a compressed bundle.
     claimed: Option<u64>,
-    /// The faults of the last bundle, which follow it.
-    faults: VecDeque<Error>,
     /// The offset of data that is not a bundle.
     stopped_at: Option<u64>,
 }
@@ -415,7 +421,7 @@ impl<'a> Bundles<'a> {
     /// walk.
     pub fn new(data: impl Into<Slice<'a>>, container: &'a dyn Container, inflate: Inflate) -> Self {
         let (data, limits, next) = (data.into(), Limits::default(), Next::At(0));
-        Self { data, container, inflate, limits, next, claimed: None, faults: VecDeque::new(), stopped_at: None }
+        Self { data, container, inflate, limits, next, claimed: None, stopped_at: None }
     }
 
     /// Sets limits for compressed bundles. Without limits a bundle may inflate to its recorded size.
@@ -463,15 +469,18 @@ impl<'a> Bundles<'a> {
             let (what, expected) = ("distance of a fatbin from the first", "a multiple of 8");
             Malformed::Value { what, found: position, offset, expected }
         });
-        let error = |malformed| Error::malformed(data.path(), malformed);
-        self.faults.extend(misplaced.into_iter().chain(faults).map(error));
-        entries.iter_mut().for_each(|entry| entry.limit(self.limits, offset));
+        let faults = misplaced.into_iter().chain(faults).collect();
+        for part in entries.iter_mut().flat_map(|entry| &mut entry.parts) {
+            if let Part::Packed(packed) = part {
+                packed.limit = self.limits.inflated;
+            }
+        }
         if let Some(end) = position.checked_add(len).filter(|_| len > 0) {
             self.next = Next::At(end);
         }
         let stored_len = len.min(data.len());
         let (inflated_len, body) = (stored_len, Body::Plain { data, stored_len });
-        Ok(Some(Bundle { offset, inflated_len, entries, compressed: None, inflation: None, body }))
+        Ok(Some(Bundle { offset, inflated_len, entries, faults, compressed: None, inflation: None, body }))
     }
 
     fn read_compressed(&self, compressed: &Compressed<'a>) -> Result<Bundle<'a>> {
@@ -483,19 +492,20 @@ impl<'a> Bundles<'a> {
         let recorded = Some(*compressed.recorded());
         let in_ranges = |entry: &Entry| matches!(entry.parts.as_slice(), [Part::Range(_)]);
         if self.reads_prefix(compressed)
-            && let Some((Contents { entries, len: inflated_len, .. }, prefix)) = self.contents_of_prefix(compressed)?
+            && let Some((Contents { entries, len: inflated_len, faults }, prefix)) =
+                self.contents_of_prefix(compressed)?
             && entries.iter().all(in_ranges)
         {
             let body = Body::Stream { compressed: compressed.clone(), prefix };
-            return Ok(Bundle { offset, inflated_len, entries, compressed: recorded, inflation: None, body });
+            return Ok(Bundle { offset, inflated_len, entries, faults, compressed: recorded, inflation: None, body });
         }
         let (input, inflation) = compressed.inflate_whole()?;
         let contents = self.container.read(input.bytes(), input.len(), 0);
         let contents = contents.map_err(|inner| compressed.inside(inner)).with_path(self.data.path())?;
-        let Contents { entries, len: inflated_len, .. } = contents.unwrap_or(NOTHING);
+        let Contents { entries, len: inflated_len, faults } = contents.unwrap_or(NOTHING);
         let stored_len = compressed.stored_len()?;
         let (inflation, body) = (Some(inflation), Body::Inflated { input, stored_len });
-        Ok(Bundle { offset, inflated_len, entries, compressed: recorded, inflation, body })
+        Ok(Bundle { offset, inflated_len, entries, faults, compressed: recorded, inflation, body })
     }
 
     /// Whether only the beginning of a compressed bundle is inflated.
@@ -551,9 +561,6 @@ impl<'a> Iterator for Bundles<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.claimed = None;
-        if let Some(fault) = self.faults.pop_front() {
-            return Some(Err(fault));
-        }
         let position = match std::mem::replace(&mut self.next, Next::Nowhere) {
             Next::Nowhere => return None,
             // Padding lies between bundles; a file does not begin with it.

@@ -9,9 +9,9 @@ use super::share::check_size;
 use super::unmatched::Unmatched;
 use super::{Event, Observer, open};
 use crate::container::binary::Binary;
+use crate::container::fatbin::Codec;
 use crate::container::fatbin::{self, Fatbin, ImageKind, Packing};
 use crate::container::magic::Magic;
-use crate::container::packed::Codec;
 use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
 use crate::container::stream::Compression;
 use crate::container::text::Text;
@@ -293,26 +293,20 @@ impl<'j> Work<'j> {
     /// Rewrites a fatbin, into `room` bytes if it must stay at its offset.
     fn fatbin(&mut self, bundle: &Bundle<'_>, room: Option<u64>) -> Result<()> {
         let (path, before) = (self.data.path(), bundle.stored_len()?);
+        if let Some(fault) = bundle.faults.first() {
+            return Err(Error::malformed(path, fault.clone()));
+        }
         let kept = self.kept(bundle);
-        if let Some(kept) = &kept {
-            check_size(path, bundle, kept.iter().copied())?;
-        }
         let keeps = |index: usize| kept.as_ref().is_none_or(|kept| kept.binary_search(&index).is_ok());
-        // Those that exceed the limit of inflated bytes.
-        let parts = (0..).zip(&bundle.entries).filter(|(index, _)| keeps(*index)).flat_map(|(_, entry)| &entry.parts);
-        for part in parts {
-            if let Part::Unreadable(malformed) = part {
-                return Err(Error::malformed(path, malformed.clone()));
-            }
-        }
         let packing = match &self.job.compression {
             Some(compression) => Packing::Smallest { codec: self.job.fatbin_codec, level: compression.level },
             None => Packing::Plain,
         };
         let data = range_of(self.data, &bundle.range()?)?;
-        let len = fatbin::rewrite(data, keeps, packing, &mut self.output.writer()?)?;
+        let len = fatbin::rewrite(data, keeps, packing, self.job.limits.inflated, &mut self.output.writer()?)?;
         self.ensure_room("fatbin", bundle, len, room)?;
-        let would_grow = kept.is_none() && len == before && packing != Packing::Plain;
+        let is_same = kept.is_none() && len == before && !bundle.entries.is_empty();
+        let would_grow = is_same && packing != Packing::Plain;
         self.count(before, len, would_grow, room)
     }
 

@@ -10,7 +10,7 @@ use super::open;
 use crate::bytes::len_u64;
 use crate::check;
 use crate::container::Limits;
-use crate::container::packed::{Codec, LastInflated};
+use crate::container::fatbin::{Codec, LastInflated};
 use crate::container::sequence::Inflate;
 use crate::display::{short_name, shown};
 use crate::error::{Error, Malformed, Result};

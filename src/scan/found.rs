@@ -331,6 +331,7 @@ impl<'f> CodeObject<'f> {
             Some(ImageKind::Ptx) => return Some(ContentKind::Ptx),
             Some(ImageKind::Cubin) => return Some(ContentKind::Cubin),
             Some(ImageKind::LtoIr) => return Some(ContentKind::LtoIr),
+            Some(ImageKind::Other(_)) if self.packed().is_some() => return Some(ContentKind::Unknown),
             _ => {}
         }
         self.bundle.head(self.index, ContentKind::HEAD_LEN).map(ContentKind::of)

@@ -222,6 +222,9 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                         Ok(format) => self.bundle(data, &Found { place, format, index, bundle: &bundle }, depth)?,
                         Err(malformed) => self.broken(place, data, Error::malformed(data.path(), malformed))?,
                     }
+                    for fault in bundle.faults {
+                        self.broken(place, data, Error::malformed(data.path(), fault))?;
+                    }
                 }
                 Ok(None) => break,
                 Err(error) => self.broken(place, data, error)?,

@@ -10,7 +10,7 @@ use crate::properties::fatbins::{self, Code};
 
 /// The fixtures, and how they are written. The bytes of compressed code depend on the version of zstd.
 fn fixtures() -> [(&'static str, Vec<u8>); 2] {
-    let plain = [Code::ptx(90), Code::cubin(80, 5).from_source("dir/b.cu"), Code::cubin(90, 300)];
+    let plain = [Code::ptx(90), Code::cubin(80, 5).with_source("dir/b.cu"), Code::cubin(90, 300)];
     let plain = fatbins::fatbin(&plain.each_ref().map(fatbins::entry));
     [("fatbin/plain.fatbin", plain), ("fatbin/every-form.fatbin", fatbins::sample())]
 }
@@ -143,6 +143,23 @@ fn wrappers_are_followed_through_relocations() {
             assert_eq!(wrapper_faults(assembly(",\"a\"", names, right), &commands), 0, "{linker} {option}");
             assert_eq!(wrapper_faults(assembly(",\"a\"", names, wrong), &commands), 3, "{linker} {option}");
         }
+    }
+}
+
+#[test]
+fn empty_sections_hide_no_wrappers() {
+    if !exists_in_path("as") {
+        return skip("wrappers after empty sections", "binutils is not installed");
+    }
+    let fatbins =
+        [fatbins::fatbin(&[fatbins::entry(&Code::ptx(90))]), fatbins::fatbin(&[fatbins::entry(&Code::cubin(90, 5))])];
+    for (target, faults) in [("fatbins", 0), ("fatbins + 8", 1)] {
+        // `.text`, `.data` and the wrappers begin at the same offset.
+        let source = format!(
+            ".section .nvFatBinSegment,\"aw\"\n.balign 8\n.int 0x466243b1, 1\n.quad {target}, 0\n\
+             .section .nv_fatbin,\"a\"\n.balign 8\nfatbins: .incbin \"fatbins\"\n"
+        );
+        assert_eq!(wrapper_faults((fatbins.concat(), source), &[&["as", "in.s", "-o", "out"]]), faults, "{target}");
     }
 }
 

@@ -51,7 +51,7 @@ impl Code {
         Self { flags: self.flags | flags, ..self }
     }
 
-    pub fn from_source(self, source: &str) -> Self {
+    pub fn with_source(self, source: &str) -> Self {
         Self { source: source.as_bytes().to_vec(), ..self }
     }
 
@@ -219,11 +219,11 @@ pub fn wrapper(address: u64) -> Vec<u8> {
 
 /// A fatbin with each form of entry, without faults.
 pub fn sample() -> Vec<u8> {
-    let large = |sm| Code::cubin(sm, 901).from_source("a.cu");
+    let large = |sm| Code::cubin(sm, 901).with_source("a.cu");
     fatbin(&[
         entry(&Code::ptx(75)),
         entry(&Code::ptx(90).with_flags(SPECIFIC | ZSTD)),
-        entry(&Code::cubin(80, 5).from_source("dir/b.cu")),
+        entry(&Code::cubin(80, 5).with_source("dir/b.cu")),
         entry(&Code::cubin(100, 700).with_flags(FAMILY | LZ4)),
         entry(&Code { kind: 16, ..Code::cubin(120, 3).with_flags(ZLIB) }),
         concatenated(ZSTD, &[large(75), large(86), large(89)]),

@@ -170,6 +170,9 @@ impl Change {
     }
 }
 
+/// The ID and the content of a code object; no content if it cannot be read.
+type Content = (Vec<u8>, Option<Vec<u8>>);
+
 /// The bundles of a file that are not inside others, and their code objects.
 #[derive(Default)]
 struct Held {
@@ -177,7 +180,7 @@ struct Held {
     bundles: Vec<Range<u64>>,
     /// The IDs and contents of each bundle with code objects. An empty text bundle is omitted. Some code objects in fatbins
     /// cannot be read, and stay as they are.
-    contents: Vec<Vec<(Vec<u8>, Option<Vec<u8>>)>>,
+    contents: Vec<Vec<Content>>,
     /// Whether there are fatbins.
     has_fatbins: bool,
     /// Whether the end of a compressed bundle could be lost in plain form: it is a text bundle, or inflates to more

@@ -39,6 +39,7 @@
 //! outside the inflated bytes, and everything that `container::packed` rejects.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+mod packed;
 mod record;
 mod rewrite;
 #[cfg(test)]
@@ -50,13 +51,15 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 
 use super::limits::Room;
-use super::packed::{Codec, End};
 use super::stream::Compressed;
-use super::{Container, Contents, Entry, Limits, Member, Packed, Part};
+use super::{Container, Contents, Entry, Limits, Member, Part};
 use crate::bytes::{Cursor, len_u64, slice};
 use crate::error::{Error, Malformed, Result};
 use crate::io::input::Slice;
 use crate::io::piece::Piece;
+use packed::End;
+pub(crate) use packed::LastInflated;
+pub use packed::{Codec, Packed};
 use record::Record;
 pub(crate) use rewrite::{Packing, rewrite};
 pub(crate) use wrapper::faults as wrapper_faults;
@@ -128,8 +131,6 @@ pub struct Image {
     pub flags: u64,
     /// The identifier, which is the name of the source file; empty if there is none.
     pub source: Vec<u8>,
-    /// The compression, if the code object is compressed.
-    pub codec: Option<Codec>,
 }
 
 impl Image {
@@ -244,7 +245,7 @@ impl Reader<'_> {
 
     fn entry(&mut self, record: &Record<'_>) -> Result<(), Malformed> {
         let image = record.image()?;
-        let part = match (record.stored()?, image.codec) {
+        let part = match (record.stored()?, record.codec()) {
             (stored, Some(codec)) => {
                 // Nothing may be recorded of what is not known.
                 let is_unknown = codec == Codec::Unknown && record.inflated == 0;
@@ -253,7 +254,7 @@ impl Reader<'_> {
                     ImageKind::Ptx => (End::BeforeZero, inflated.saturating_sub(1)),
                     _ => (End::Exact, inflated),
                 };
-                Part::Packed(Packed { stored, codec, inflated, range: 0..len, end })
+                Part::Packed(Packed { stored, codec, inflated, range: 0..len, end, limit: u64::MAX })
             }
             (stored, None) => self.plain(image.kind, stored.start, stored.end.saturating_sub(stored.start)),
         };
@@ -270,7 +271,7 @@ impl Reader<'_> {
                 let what = "a code object that is compressed with others".to_owned();
                 Malformed::Truncated { what, offset: start, needed, end: inflated }
             })?;
-            let image = Image { codec, ..part.image()? };
+            let image = part.image()?;
             let content = match codec {
                 Some(codec) => Part::Packed(Packed {
                     stored: stored.clone(),
@@ -278,6 +279,7 @@ impl Reader<'_> {
                     inflated,
                     range,
                     end: End::Padded(image.kind),
+                    limit: u64::MAX,
                 }),
                 None => self.plain(image.kind, stored.start.saturating_add(start), needed),
             };

@@ -3,9 +3,9 @@
 
 use std::ops::Range;
 
+use super::Codec;
 use super::{FLAG_LZ4, FLAG_OBFUSCATED, FLAG_UNKNOWN_METHOD, FLAG_ZLIB, FLAG_ZSTD, Image, ImageKind, PADDING};
 use crate::bytes::{Cursor, len_u64, slice};
-use crate::container::packed::Codec;
 use crate::error::Malformed;
 
 /// The length of a header without strings, in bytes.
@@ -118,6 +118,15 @@ impl<'a> Record<'a> {
         self.payload.start.saturating_sub(len_u64(self.header))..self.payload.end
     }
 
+    pub(super) fn kind(&self) -> ImageKind {
+        match self.kind {
+            PTX => ImageKind::Ptx,
+            LTO_IR => ImageKind::LtoIr,
+            kind if CUBINS.contains(&kind) => ImageKind::Cubin,
+            other => ImageKind::Other(other),
+        }
+    }
+
     pub(super) fn is_ptx(&self) -> bool {
         self.kind == PTX
     }
@@ -175,17 +184,12 @@ impl<'a> Record<'a> {
     /// # Errors
     /// [`Malformed::Truncated`] if the identifier is outside the header.
     pub(super) fn image(&self) -> Result<Image, Malformed> {
-        let kind = match self.kind {
-            PTX => ImageKind::Ptx,
-            LTO_IR => ImageKind::LtoIr,
-            kind if CUBINS.contains(&kind) => ImageKind::Cubin,
-            other => ImageKind::Other(other),
-        };
+        let kind = self.kind();
         let (start, len) = self.identifier;
         let source = slice(self.header, start.into(), len.into());
         let source = source.filter(|_| u64::from(start) >= FIXED_LEN || len == 0);
         let source = source.ok_or_else(|| self.outside("the identifier", start.into(), len.into()))?.to_vec();
-        Ok(Image { kind, sm: self.sm, flags: self.flags, source, codec: self.codec() })
+        Ok(Image { kind, sm: self.sm, flags: self.flags, source })
     }
 
     /// The compression of the code object.

@@ -1,20 +1,25 @@
 //! Writes a fatbin again: with fewer code objects, or with others compressed.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+use std::borrow::Cow;
 use std::io::{Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::rc::Rc;
 
+use super::packed::{Codec, End, LastInflated};
 use super::record::{FIXED_LEN, RECORDS_AT, Record};
-use super::{FLAG_ATTRIBUTES, FLAG_LZ4, FLAG_ZLIB, FLAG_ZSTD, ImageKind, PADDING, entries_range, plain_len};
+use super::{
+    FLAG_ATTRIBUTES, FLAG_LZ4, FLAG_OBFUSCATED, FLAG_UNKNOWN_METHOD, FLAG_ZLIB, FLAG_ZSTD, ImageKind, PADDING,
+    entries_range, plain_len,
+};
 use crate::bytes::{len_u64, slice};
 use crate::container::Packed;
-use crate::container::packed::{Codec, End, LastInflated};
-use crate::error::{Error, Result, WithPath};
+use crate::container::stream::Method;
+use crate::error::{Error, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 use crate::io::piece::{self, Piece, Sink, TOO_LONG, emit, sum, total_len};
 
-/// How code objects are written.
+/// How cubins and PTX are written. PTX that is plain, and code of other kinds, stays as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packing {
     /// In the smallest form: as they are, compressed, or plain.
@@ -24,26 +29,28 @@ pub(crate) enum Packing {
         /// The level of zstd.
         level: i32,
     },
-    /// Cubins plain. PTX stays as it is, since `fatbinary` compresses it unless told otherwise.
+    /// Cubins plain. PTX stays as it is.
     Plain,
 }
 
-/// Writes a fatbin with the code objects for which `keeps`, given their index, is true. Returns its length in bytes.
+/// Writes a fatbin without faults, with the code objects for which `keeps`, given their index, is true. What is
+/// compressed may inflate to `limit` bytes. Returns the length of the fatbin in bytes.
 ///
 /// # Errors
-/// [`Error::Malformed`] if the fatbin has a fault or a code object cannot be inflated, [`Error::Usage`] if the method was
+/// [`Error::Malformed`] if a code object cannot be inflated, [`Error::Usage`] if the method was
 /// left out when the library was built, [`Error::Io`] if `to` fails.
 pub(crate) fn rewrite<W: Write + Seek>(
     data: Slice<'_>,
     keeps: impl Fn(usize) -> bool,
     packing: Packing,
+    limit: u64,
     to: &mut piece::Writer<'_, W>,
 ) -> Result<u64> {
     let path = data.path();
     let range = entries_range(data.bytes(), data.offset()).with_path(path)?;
     let records = Record::all(data.bytes(), data.offset(), range.clone()).collect::<Result<Vec<_>, _>>();
     let records = records.with_path(path)?;
-    let writer = Writer { data, target: target(&records, packing) };
+    let writer = Writer { data, target: target(&records, packing), limit };
     let start = to.seek(SeekFrom::Current(0))?;
     let mut header = writer.at(0..range.start)?.bytes().to_vec();
     to.write(&header)?;
@@ -67,7 +74,7 @@ pub(crate) fn rewrite<W: Write + Seek>(
 }
 
 /// The method of compression and the level; none if code objects are written plain.
-fn target(records: &[Record<'_>], packing: Packing) -> Option<(Codec, i32)> {
+fn target(records: &[Record<'_>], packing: Packing) -> Option<Target> {
     let Packing::Smallest { codec, level } = packing else { return None };
     let uses_zstd = || records.iter().any(|record| record.codec() == Some(Codec::Zstd));
     Some((codec.unwrap_or_else(|| if uses_zstd() { Codec::Zstd } else { Codec::Lz4 }), level))
@@ -75,8 +82,13 @@ fn target(records: &[Record<'_>], packing: Packing) -> Option<(Codec, i32)> {
 
 struct Writer<'a> {
     data: Slice<'a>,
-    target: Option<(Codec, i32)>,
+    target: Option<Target>,
+    /// The largest size that may be inflated, in bytes.
+    limit: u64,
 }
+
+/// The method of compression, and the level of zstd.
+type Target = (Codec, i32);
 
 /// The bytes of code objects, with the zero byte after PTX, without padding.
 enum Content<'a> {
@@ -96,89 +108,123 @@ impl Content<'_> {
 impl<'a> Writer<'a> {
     /// The pieces of an entry with one code object.
     fn entry(&self, record: &Record<'a>) -> Result<Vec<Piece<'a>>> {
-        let as_it_was = vec![Piece::Input(self.at(record.range())?)];
-        let codec = record.codec();
-        if codec == Some(Codec::Unknown) {
-            return Ok(as_it_was);
-        }
-        let Some((target, level)) = self.target.filter(|_| !needs_attributes(record)) else {
-            return match codec {
-                Some(_) if !record.is_ptx() => match self.content(record)? {
-                    content if keeps_end(record, content.bytes()) => plain(record.header, content.bytes()),
-                    _ => Ok(as_it_was),
-                },
-                _ => Ok(as_it_was),
-            };
+        let (codec, kind) = (record.codec(), record.kind());
+        let stays = match (kind, self.target) {
+            _ if codec == Some(Codec::Unknown) => true,
+            // `fatbinary` compresses PTX unless it is told not to.
+            (ImageKind::Ptx, None) => true,
+            (ImageKind::Ptx, Some(_)) | (ImageKind::Cubin, None) => codec.is_none(),
+            (ImageKind::Cubin, Some(_)) => codec.is_none() && needs_attributes(record),
+            // No tool is known that reads another form of these.
+            (ImageKind::LtoIr | ImageKind::Other(_), _) => true,
         };
+        if stays {
+            return self.as_it_was(record);
+        }
         let content = self.content(record)?;
-        let packed = target.compress(content.bytes(), level, self.data.path())?;
-        let packed = entry(record.header, &packed, Some((target, len_u64(content.bytes()))))?;
-        let mut forms = vec![packed];
-        if keeps_end(record, content.bytes()) {
-            forms.push(plain(record.header, content.bytes())?);
-        }
-        if may_stay(codec, target) {
-            forms.insert(0, as_it_was);
-        }
-        smallest(forms)
+        let old = self.target.is_none_or(|(target, _)| may_stay(codec, target)).then(|| self.as_it_was(record));
+        self.single(record.header, kind, content.bytes(), self.target, old.transpose()?)
     }
 
     /// The pieces of an entry with several code objects, of which some are kept.
     fn concatenated(&self, record: &Record<'a>, parts: &[Record<'a>], kept: &[bool]) -> Result<Vec<Piece<'a>>> {
+        let codec = record.codec();
         let is_ptx = parts.iter().all(Record::is_ptx);
-        let stays = record.codec() == Some(Codec::Unknown) || (is_ptx && self.target.is_none());
-        if stays && !kept.contains(&false) {
-            return Ok(vec![Piece::Input(self.at(record.range())?)]);
+        let keeps_all = !kept.contains(&false);
+        if keeps_all && (codec == Some(Codec::Unknown) || (is_ptx && self.target.is_none())) {
+            return self.as_it_was(record);
         }
         let content = self.content(record)?;
-        let kept_parts = parts.iter().zip(kept).filter(|(_, kept)| **kept).map(|(part, _)| part);
-        let bytes_of = |part: &Record<'a>| {
+        let mut codes = Vec::new();
+        for (part, _) in parts.iter().zip(kept).filter(|(_, kept)| **kept) {
             let bytes = slice(content.bytes(), part.offset_in_whole(), part.stored_len);
-            bytes.ok_or(Error::Internal("a code object lies outside of what was compressed with it"))
+            codes.push((part, bytes.ok_or_else(|| self.outside(part))?));
+        }
+        // PTX stays compressed.
+        let own = if codec == Some(Codec::Zstd) { Codec::Zstd } else { Codec::Lz4 };
+        let target = self.target.or(is_ptx.then_some((own, Method::Zstd.default_level())));
+        let Some((target, level)) = target.filter(|_| codes.len() > 1) else {
+            // An entry of one code object has no records.
+            let single = |(part, bytes): &(&Record<'a>, &[u8])| {
+                let kind = part.kind();
+                self.single(part.header, kind, code_with_zero(kind, bytes), target, None)
+            };
+            return Ok(codes.iter().map(single).collect::<Result<Vec<_>>>()?.concat());
         };
-        let Some((target, level)) = self.target else {
-            let pieces = kept_parts.map(|part| plain(part.header, bytes_of(part)?)).collect::<Result<Vec<_>>>()?;
-            return Ok(pieces.concat());
-        };
-        let (mut whole, mut headers) = (Vec::new(), Vec::new());
-        for part in kept_parts {
+        let (mut whole, mut records) = (Vec::new(), Vec::new());
+        for (part, bytes) in &codes {
             let offset = u32::try_from(whole.len()).map_err(|_| TOO_LONG)?;
             let mut header = part.header.to_vec();
             put(&mut header, 4, &offset.to_le_bytes())?;
-            headers.push(header);
-            whole.extend(bytes_of(part)?);
+            records.extend(header);
+            whole.extend_from_slice(bytes);
         }
         let mut header = slice(record.header, 0, FIXED_LEN).unwrap_or_default().to_vec();
-        let lens =
-            headers.iter().map(|part| len_u64(part)).fold(RECORDS_AT.saturating_sub(FIXED_LEN), u64::saturating_add);
-        header.extend(u32::try_from(headers.len()).map_err(|_| TOO_LONG)?.to_le_bytes());
-        header.extend(u32::try_from(lens).map_err(|_| TOO_LONG)?.to_le_bytes());
-        headers.iter().for_each(|part| header.extend(part));
+        let count = u32::try_from(codes.len()).map_err(|_| TOO_LONG)?;
+        let len = RECORDS_AT.saturating_sub(FIXED_LEN).saturating_add(len_u64(&records));
+        header.extend(count.to_le_bytes());
+        header.extend(u32::try_from(len).map_err(|_| TOO_LONG)?.to_le_bytes());
+        header.extend(records);
         let packed = target.compress(&whole, level, self.data.path())?;
-        let mut forms = vec![entry(&header, &packed, Some((target, len_u64(&whole))))?];
-        if !kept.contains(&false) && may_stay(record.codec(), target) {
-            forms.insert(0, vec![Piece::Input(self.at(record.range())?)]);
+        let old_len = record.range().end.saturating_sub(record.range().start);
+        if keeps_all && may_stay(codec, target) && old_len <= entry_len(&header, &packed)? {
+            return self.as_it_was(record);
         }
-        smallest(forms)
+        entry(header, packed, Some((target, len_u64(&whole))))
+    }
+
+    /// The pieces of an entry with a code object in its smallest form, or plain if there is no target. `old` is the form
+    /// that it had, if that may stay.
+    fn single(
+        &self,
+        header: &[u8],
+        kind: ImageKind,
+        content: &[u8],
+        target: Option<Target>,
+        old: Option<Vec<Piece<'a>>>,
+    ) -> Result<Vec<Piece<'a>>> {
+        let old_len = old.as_deref().map_or(Ok(u64::MAX), total_len)?;
+        let plain_len = if keeps_end(kind, content) { entry_len(header, content)? } else { u64::MAX };
+        // LZ4 takes no more than 2 GiB.
+        let target = target.filter(|(codec, _)| *codec != Codec::Lz4 || i32::try_from(content.len()).is_ok());
+        if let Some((codec, level)) = target {
+            let packed = codec.compress(content, level, self.data.path())?;
+            let packed_len = entry_len(header, &packed)?;
+            if packed_len < old_len && packed_len <= plain_len {
+                return entry(header.to_vec(), packed, Some((codec, len_u64(content))));
+            }
+        }
+        match old {
+            Some(old) if target.is_some() && old_len <= plain_len => Ok(old),
+            Some(old) if plain_len == u64::MAX => Ok(old),
+            _ => entry(header.to_vec(), content.to_vec(), None),
+        }
+    }
+
+    fn as_it_was(&self, record: &Record<'a>) -> Result<Vec<Piece<'a>>> {
+        Ok(vec![Piece::Input(self.at(record.range())?)])
     }
 
     fn content(&self, record: &Record<'a>) -> Result<Content<'a>> {
-        let path = self.data.path();
-        let (stored, image) = (record.stored().with_path(path)?, record.image().with_path(path)?);
-        let Some(codec) = image.codec else {
+        let stored = record.stored().with_path(self.data.path())?;
+        let Some(codec) = record.codec() else {
             let payload = self.at(stored.clone())?;
-            let zero = u64::from(image.kind == ImageKind::Ptx);
-            let len = plain_len(image.kind, payload.bytes()).saturating_add(zero).min(payload.len());
+            let len = len_u64(code_with_zero(record.kind(), payload.bytes()));
             return self.at(stored.start..stored.start.saturating_add(len)).map(Content::InPlace);
         };
         let inflated = record.inflated;
-        let packed = Packed { stored, codec, inflated, range: 0..inflated, end: End::Exact };
+        let packed = Packed { stored, codec, inflated, range: 0..inflated, end: End::Exact, limit: self.limit };
         Ok(Content::Inflated(LastInflated::default().get(self.data, &packed)?))
     }
 
     fn at(&self, range: Range<u64>) -> Result<Slice<'a>> {
-        let len = range.end.saturating_sub(range.start);
-        self.data.slice(range.start, len).ok_or(Error::Internal("no such range in the fatbin"))
+        self.data.range(&range).ok_or(Error::Internal("no such range in the fatbin"))
+    }
+
+    fn outside(&self, part: &Record<'_>) -> Error {
+        let (what, found, offset) = ("length of a code object compressed with others", part.stored_len, part.offset());
+        let expected = "no more than their inflated bytes have";
+        Error::malformed(self.data.path(), Malformed::Value { what, found, offset, expected })
     }
 }
 
@@ -193,27 +239,31 @@ fn may_stay(codec: Option<Codec>, target: Codec) -> bool {
     codec != Some(Codec::Zstd) || target == Codec::Zstd
 }
 
+/// A code object without its padding, with the zero byte after PTX.
+fn code_with_zero(kind: ImageKind, padded: &[u8]) -> &[u8] {
+    let len = plain_len(kind, padded).saturating_add(u64::from(kind == ImageKind::Ptx));
+    slice(padded, 0, len).unwrap_or(padded)
+}
+
 /// Whether the end of a code object is found again if it is plain. Only that of a compressed one is recorded.
-fn keeps_end(record: &Record<'_>, content: &[u8]) -> bool {
-    let Ok(image) = record.image() else { return false };
-    let mut padded = content.to_vec();
-    padded.resize(content.len().next_multiple_of(8), 0);
-    plain_len(image.kind, &padded).saturating_add(u64::from(record.is_ptx())) == len_u64(content)
+fn keeps_end(kind: ImageKind, content: &[u8]) -> bool {
+    let mut padded = Cow::Borrowed(content);
+    let len = content.len().next_multiple_of(8);
+    if len > content.len() {
+        padded.to_mut().resize(len, 0);
+    }
+    code_with_zero(kind, &padded) == content
 }
 
-fn smallest(forms: Vec<Vec<Piece<'_>>>) -> Result<Vec<Piece<'_>>> {
-    let forms = forms.into_iter().map(|form| Ok((total_len(&form)?, form))).collect::<Result<Vec<_>>>()?;
-    let smallest = forms.into_iter().min_by_key(|(len, _)| *len);
-    smallest.map(|(_, form)| form).ok_or(Error::Internal("a code object has no form"))
-}
-
-fn plain<'p>(header: &[u8], content: &[u8]) -> Result<Vec<Piece<'p>>> {
-    entry(header, content, None)
+/// The length of an entry with these bytes.
+fn entry_len(header: &[u8], bytes: &[u8]) -> Result<u64> {
+    sum([len_u64(header), len_u64(bytes).checked_next_multiple_of(PADDING).ok_or(TOO_LONG)?])
 }
 
 /// An entry with these bytes, which are `compressed` by a method from a number of bytes, or plain.
-fn entry<'p>(header: &[u8], bytes: &[u8], compressed: Option<(Codec, u64)>) -> Result<Vec<Piece<'p>>> {
-    let (len, mut header) = (len_u64(bytes), header.to_vec());
+fn entry<'p>(mut header: Vec<u8>, bytes: Vec<u8>, compressed: Option<(Codec, u64)>) -> Result<Vec<Piece<'p>>> {
+    const COMPRESSIONS: u64 = FLAG_ZLIB | FLAG_LZ4 | FLAG_ZSTD | FLAG_UNKNOWN_METHOD | FLAG_OBFUSCATED;
+    let len = len_u64(&bytes);
     let stored_len = len.checked_next_multiple_of(PADDING).ok_or(TOO_LONG)?;
     let flags = slice(&header, 40, 8).and_then(|flags| flags.first_chunk()).copied().map(u64::from_le_bytes);
     let flags = flags.ok_or(Error::Internal("the header of a fatbin entry is too short"))?;
@@ -228,9 +278,9 @@ fn entry<'p>(header: &[u8], bytes: &[u8], compressed: Option<(Codec, u64)>) -> R
     put(&mut header, 4, &header_len.to_le_bytes())?;
     put(&mut header, 8, &stored_len.to_le_bytes())?;
     put(&mut header, 16, &exact_len.to_le_bytes())?;
-    put(&mut header, 40, &((flags & !(FLAG_ZLIB | FLAG_LZ4 | FLAG_ZSTD)) | flag).to_le_bytes())?;
+    put(&mut header, 40, &((flags & !COMPRESSIONS) | flag).to_le_bytes())?;
     put(&mut header, 56, &compressed.map_or(0, |(_, inflated)| inflated).to_le_bytes())?;
-    Ok(vec![Piece::Bytes(header), Piece::Bytes(bytes.to_vec()), Piece::Zeros(stored_len.saturating_sub(len))])
+    Ok(vec![Piece::Bytes(header), Piece::Bytes(bytes), Piece::Zeros(stored_len.saturating_sub(len))])
 }
 
 fn put(header: &mut [u8], at: usize, bytes: &[u8]) -> Result<()> {

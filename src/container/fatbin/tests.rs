@@ -129,6 +129,7 @@ fn read(data: &[u8]) -> (Vec<Read>, Vec<String>) {
         match bundle {
             Err(error) => errors.push(error.to_string()),
             Ok(bundle) => {
+                errors.extend(bundle.faults.iter().map(ToString::to_string));
                 for (index, entry) in bundle.entries.iter().enumerate() {
                     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                     match bundle.bytes(index) {
@@ -148,7 +149,7 @@ fn read(data: &[u8]) -> (Vec<Read>, Vec<String>) {
 
 fn rewritten(data: &[u8], keeps: impl Fn(usize) -> bool, packing: Packing) -> Vec<u8> {
     let mut out = std::io::Cursor::new(Vec::new());
-    let len = rewrite(data.into(), keeps, packing, &mut Writer::new(&mut out)).unwrap();
+    let len = rewrite(data.into(), keeps, packing, u64::MAX, &mut Writer::new(&mut out)).unwrap();
     assert_eq!(len, len_u64(out.get_ref()));
     out.into_inner()
 }
@@ -231,7 +232,8 @@ fn code_objects_compressed_together_share_no_bytes() {
     assert!(found.is_empty() && errors.len() == 1 && errors[0].contains(expected), "{errors:?}");
     for packing in [SMALLEST, Packing::Plain] {
         let mut out = std::io::Cursor::new(Vec::new());
-        let error = rewrite(data.as_slice().into(), |_| true, packing, &mut Writer::new(&mut out)).unwrap_err();
+        let error =
+            rewrite(data.as_slice().into(), |_| true, packing, u64::MAX, &mut Writer::new(&mut out)).unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
     }
 }

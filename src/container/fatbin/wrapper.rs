@@ -10,6 +10,8 @@
 //! | 16 | 8 | version 2: address of the addresses of the fatbins that were linked, which are not checked |
 //!
 //! The address is in the section, in a relocation, or in both. Source: CUDA 13.5; clang 22.1.8, lld and GNU ld.
+//!
+//! Rejected: another magic, an address at which no fatbin begins.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::{BTreeMap, HashMap};
@@ -56,8 +58,8 @@ enum Target {
 
 impl<'d> Map<'d> {
     fn new(file: &File<'d>, data: &'d [u8], wrappers: &Range<u64>) -> Option<Self> {
-        let own =
-            file.sections().find(|section| section.file_range().is_some_and(|(start, _)| start == wrappers.start))?;
+        let is_own = |(start, size)| start == wrappers.start && size > 0;
+        let own = file.sections().find(|section| section.file_range().is_some_and(is_own))?;
         let own_address = own.address();
         let value_at = |at: u64| Some(u64::from_le_bytes(*slice(data, at, 8)?.first_chunk()?));
         let mut relocated = HashMap::new();
@@ -76,7 +78,8 @@ impl<'d> Map<'d> {
                 relocated.insert(at, sum(&relocation, 0, value_at(at)).map(Target::Address));
             }
             for section in file.sections() {
-                if let Some((start, size)) = section.file_range() {
+                // Empty sections may have the address of another.
+                if let Some((start, size)) = section.file_range().filter(|(_, size)| *size > 0) {
                     sections.insert(section.address(), (size, start));
                 }
             }
@@ -95,14 +98,14 @@ impl<'d> Map<'d> {
         let at = base.saturating_add(start);
         let rest = slice(self.data, start, self.end.saturating_sub(start)).unwrap_or_default();
         // Padding of PE sections.
-        if rest.iter().take(24).all(|&byte| byte == 0) {
+        if slice(rest, 0, WRAPPER_LEN).unwrap_or(rest).iter().all(|&byte| byte == 0) {
             return Ok(());
         }
         let mut cursor = Cursor::new(rest, at);
         let what = || "a wrapper of a fatbin".to_owned();
         let magic = cursor.u32(what)?;
         if magic != WRAPPER_MAGIC {
-            let (what, expected) = ("magic of the wrapper of a fatbin", "1180844977");
+            let (what, expected) = ("magic of the wrapper of a fatbin", "1180844977 (0x466243b1)");
             return Err(Malformed::Value { what, found: magic.into(), offset: at, expected });
         }
         cursor.u32(what)?;

@@ -24,9 +24,10 @@ use std::rc::Rc;
 #[cfg(feature = "zlib")]
 use flate2::read::ZlibDecoder;
 
-use super::fatbin::{ImageKind, plain_len};
-use super::stream::{Method, window_log_believed};
+use super::{ImageKind, plain_len};
 use crate::bytes::len_u64;
+use crate::container::limits::Limits;
+use crate::container::stream::{Method, window_log_believed};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 
@@ -108,6 +109,8 @@ pub struct Packed {
     /// inflated.
     pub range: Range<u64>,
     pub(super) end: End,
+    /// The largest size that may be inflated, in bytes.
+    pub(in crate::container) limit: u64,
 }
 
 /// How the end of a code object is found.
@@ -140,18 +143,21 @@ impl Packed {
     /// The stored size in bytes. Of code objects that are compressed together, each has a share by its size.
     pub fn stored_len(&self) -> u64 {
         let stored = self.stored.end.saturating_sub(self.stored.start);
+        if !self.is_shared() {
+            return stored;
+        }
         let share = u128::from(stored).saturating_mul(self.len().into()).checked_div(self.inflated.into());
         u64::try_from(share.unwrap_or_default()).unwrap_or(stored)
     }
 
     /// The code object, if `bundle` holds it and it can be inflated.
-    pub(super) fn content(&self, bundle: &[u8]) -> Option<Vec<u8>> {
+    pub(in crate::container) fn content(&self, bundle: &[u8]) -> Option<Vec<u8>> {
         let inflated = self.inflate(bundle.into()).ok()?;
         Some(self.slice_of(&inflated).ok()?.bytes().to_vec())
     }
 
     /// The code object in the inflated bytes.
-    pub(super) fn slice_of<'i>(&self, inflated: &'i Input) -> Result<Slice<'i>> {
+    pub(in crate::container) fn slice_of<'i>(&self, inflated: &'i Input) -> Result<Slice<'i>> {
         let slice = inflated.slice(self.range.start, self.len());
         let slice = slice.ok_or(Error::Internal("a code object lies outside of what was compressed with it"))?;
         let End::Padded(kind) = self.end else { return Ok(slice) };
@@ -159,7 +165,7 @@ impl Packed {
     }
 
     /// Finds the exact end of a padded code object, in the bundle `data`.
-    pub(super) fn settle(&mut self, data: Slice<'_>, last: &mut LastInflated) -> Result<()> {
+    pub(in crate::container) fn settle(&mut self, data: Slice<'_>, last: &mut LastInflated) -> Result<()> {
         if let End::Padded(_) = self.end {
             let inflated = last.get(data, self)?;
             self.range.end = self.range.start.saturating_add(self.slice_of(&inflated)?.len());
@@ -175,6 +181,8 @@ impl Packed {
     /// them.
     fn inflate(&self, data: Slice<'_>) -> Result<Input> {
         let stored = data.range(&self.stored).ok_or(Error::Internal("no such range"))?;
+        let limits = Limits { inflated: self.limit, ..Limits::default() };
+        limits.check("code object", stored.offset(), self.inflated).with_path(data.path())?;
         let input: Input = match self.codec {
             #[cfg(feature = "zlib")]
             Codec::Zlib => {
@@ -288,7 +296,7 @@ impl LastInflated {
     ///
     /// # Errors
     /// Those of inflating them.
-    pub(super) fn get(&mut self, data: Slice<'_>, packed: &Packed) -> Result<Rc<Input>> {
+    pub(in crate::container) fn get(&mut self, data: Slice<'_>, packed: &Packed) -> Result<Rc<Input>> {
         match &self.0 {
             Some((stored, input)) if *stored == packed.stored => Ok(Rc::clone(input)),
             _ => {
@@ -308,7 +316,8 @@ mod tests {
 
     #[test]
     fn left_out_methods_of_code_objects_are_errors_that_name_their_features() {
-        let packed = Packed { stored: 0..4, codec: Codec::Lz4, inflated: 9, range: 0..9, end: End::Exact };
+        let packed =
+            Packed { stored: 0..4, codec: Codec::Lz4, inflated: 9, range: 0..9, end: End::Exact, limit: u64::MAX };
         let error = LastInflated::default().get(b"code"[..].into(), &packed).unwrap_err().to_string();
         assert!(
             error.ends_with("LZ4 is missing: this program was built without the feature 'lz4' of offload_bundle"),
