@@ -47,7 +47,8 @@ fn command() -> Command {
              nothing else changes. The space saved becomes a hole: zeros that take no space on disk and almost none in a \
              wheel. Another section that shares bytes with them is an error.\n\n\
              Each bundle is written in its smallest form: compressed, plain or, if nothing is dropped from it, unchanged. In a \
-             fatbin, each code object is written in its smallest form. Data after the last bundle is kept. Every --keep pattern must match \
+             fatbin, cubins and compressed PTX are written in their smallest form; plain PTX and code of other kinds stay as \
+             they are. Data after the last bundle is kept. Every --keep pattern must match \
              something. PTX is kept unless --drop matches it: the driver compiles it for GPUs that have no other code.\n\n\
              HIP runtimes since ROCm 6.2 read compressed bundles. LLVM 22's bundler reads a compressed bundle only if no data \
              follows it; --none writes bundles that it can always read.",
