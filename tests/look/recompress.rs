@@ -380,7 +380,7 @@ fn files_without_bundles_are_refused() {
         (vec![0x64, 0x86, 1, 0], "cannot recompress: not a bundle or an ELF file", "recompress takes bundles"),
         (
             fs::read("/bin/sh").unwrap(),
-            "an ELF file without a bundle in .hip_fatbin or a fatbin in .nv_fatbin",
+            "an ELF file without a bundle in .hip_fatbin or a fatbin in .nv_fatbin or __nv_relfatbin",
             "recompress takes bundles",
         ),
         (coff(&[(".text", b"x")]), "a COFF object", "recompress takes bundles"),
@@ -395,7 +395,7 @@ fn files_without_bundles_are_refused() {
         (Elf::amdgpu(0x3f).write(&[]), "a code object without a bundle around it", "pack it with --compress"),
         (
             fixture("offload/llvm22-embedded.o"),
-            "an ELF file without a bundle in .hip_fatbin or a fatbin in .nv_fatbin",
+            "an ELF file without a bundle in .hip_fatbin or a fatbin in .nv_fatbin or __nv_relfatbin",
             "recompress takes bundles",
         ),
     ] {
