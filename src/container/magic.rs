@@ -73,7 +73,7 @@ impl Unread {
         Self { name, is_device_code: false }
     }
 
-    /// The name of the format, such as `CUDA fatbin`.
+    /// The name of the format, such as `kpack archive`.
     pub fn name(self) -> &'static str {
         self.name
     }

@@ -43,8 +43,9 @@ const ALIGNMENT_MAX: u64 = 4096;
 /// If [`compression`](Self::compression) is `None`, every bundle is plain, and losing the offset of an end is an error
 /// unless nothing follows.
 ///
-/// In a fatbin, each code object is written in the smallest form: unchanged, compressed, or plain. PTX is only removed if
-/// [`drop`](Self::drop) selects it, because the driver can compile it for GPUs that have no cubin.
+/// In a fatbin, each cubin, and PTX that was compressed, is written in the smallest form: unchanged, compressed, or plain.
+/// All else stays as it was. PTX is only removed if [`drop`](Self::drop) selects it, because the driver can compile it for
+/// GPUs that have no cubin. If [`compression`](Self::compression) is `None`, cubins are plain, and PTX stays as it was.
 ///
 /// # Location
 ///
@@ -71,7 +72,7 @@ pub struct Recompress {
     /// The compression of the bundles; `None` writes them plain.
     pub compression: Option<Compression>,
     /// The compression of code objects in fatbins, with the level of [`compression`](Self::compression); `None` uses the
-    /// method that the fatbin uses already, or LZ4. Every CUDA driver reads LZ4; zstd needs that of CUDA 12.4 or later.
+    /// method that the fatbin uses already, or LZ4. Drivers before that of CUDA 12.4 read LZ4, but not zstd.
     pub fatbin_codec: Option<Codec>,
     /// The code objects to keep, besides those of hosts and PTX; `None` keeps all.
     pub keep: Option<Selection>,
