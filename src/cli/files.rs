@@ -59,6 +59,11 @@ pub(super) fn recursive() -> Arg {
     flag("recursive", "Descend into subdirectories, without following symbolic links").short('r')
 }
 
+/// The option to search all bytes.
+pub(super) fn deep() -> Arg {
+    flag("deep", "Search all bytes, not only the sections and formats made for device code")
+}
+
 /// The option that limits the inflated size of compressed bundles.
 pub(super) fn max_size() -> Arg {
     let parse = |text: &str| {

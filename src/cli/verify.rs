@@ -60,6 +60,7 @@ fn command() -> Command {
         .args([
             files::argument("Files to check, and directories of such files"),
             files::recursive(),
+            files::deep(),
             files::max_size(),
             flag("allow-none", "Succeed even if no device code was read, for trees in which none is expected"),
             flag("json", "Print a JSON document, described by docs/verify.schema.json"),
@@ -79,6 +80,7 @@ struct Outcome {
 fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
     let mut verify = Verify::default();
     verify.limits = files::limits(matches);
+    verify.deep = matches.get_flag("deep");
     let check = |file: Result<WorkFile>| {
         let file = file?;
         let verified = verify.check(&file.open(verify.limits)?)?;

@@ -14,6 +14,7 @@ use anyhow::bail;
 use clap::{Arg, ArgMatches, ColorChoice, Command, value_parser};
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::io::write_file;
+use offload_bundle::scan::{Checksums, Scan};
 use offload_bundle::{Error, Result};
 
 use super::console::Console;
@@ -60,6 +61,7 @@ fn command() -> Command {
         .args([
             files::argument("Files to inspect, and directories of such files"),
             files::recursive(),
+            files::deep(),
             files::max_size(),
             flag("each", "Print a line for each code object, not one for each entry ID"),
             flag("summary", "Print only the totals for each GPU, and the numbers of files without readable device code")
@@ -77,15 +79,18 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
-    let inflate = if matches.get_flag("inflate") { Inflate::Whole } else { Inflate::Headers };
-    let limits = files::limits(matches);
+    let mut scan = Scan::default();
+    if matches.get_flag("inflate") {
+        (scan.inflate, scan.checksums) = (Inflate::Whole, Checksums::OfAll);
+    }
+    (scan.deep, scan.limits) = (matches.get_flag("deep"), files::limits(matches));
     let svg = matches.get_one::<PathBuf>("svg");
     if let Some(path) = files::named(matches).find(|path| svg.is_some_and(|svg| is_same(svg, path))) {
         bail!("'{}': --svg would overwrite this input", path.display());
     }
     let problems = RefCell::new(Vec::new());
     let mut chart = Chart::default();
-    let inspect = |file: Result<WorkFile>| file.and_then(|file| FileReport::new(file, inflate, limits));
+    let inspect = |file: Result<WorkFile>| file.and_then(|file| FileReport::new(file, scan));
     let weight = |report: &Result<FileReport>| report.as_ref().map_or(1, FileReport::weight);
     let written = files::each(matches, inspect, weight, |reports| {
         let mut reports = reports.filter_map(|report| {

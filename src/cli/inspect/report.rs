@@ -3,10 +3,8 @@
 use std::path::PathBuf;
 
 use offload_bundle::Result;
-use offload_bundle::container::Limits;
-use offload_bundle::container::sequence::Inflate;
 use offload_bundle::job::NotRead;
-use offload_bundle::scan::{Checksums, CodeObject, Finding, Format, Found, Scan};
+use offload_bundle::scan::{CodeObject, Finding, Format, Found, Scan};
 
 use crate::cli::code_object::{Bundle, Entry, Target};
 use crate::cli::files::{Origin, WorkFile};
@@ -26,13 +24,9 @@ pub(super) struct FileReport {
 
 impl FileReport {
     /// Scans a file.
-    pub(super) fn new(file: WorkFile, inflate: Inflate, limits: Limits) -> Result<Self> {
-        let input = file.open(limits)?;
+    pub(super) fn new(file: WorkFile, scan: Scan) -> Result<Self> {
+        let input = file.open(scan.limits)?;
         let (mut bundles, mut unread, mut problems) = (Vec::new(), Vec::new(), Vec::new());
-        let mut scan = Scan::default();
-        scan.inflate = inflate;
-        scan.checksums = if inflate == Inflate::Whole { Checksums::OfAll } else { Checksums::None };
-        scan.limits = limits;
         scan.run(&input, &mut |finding| {
             match finding {
                 Finding::Bundle(found) => bundles.push(bundle(&found)?),
