@@ -42,7 +42,7 @@ pub(super) struct Walk<'a, 'w, 'v> {
     pub(super) budget: Budget,
     /// The number of bundles found.
     bundles: u64,
-    /// The number of them that lie in sections themselves, not in other bundles.
+    /// The number of bundles in the narrow sense that lie in sections themselves, not in other bundles.
     pub(super) in_sections: u64,
     visitor: &'w mut Visitor<'v>,
 }
@@ -287,7 +287,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let Found { place, bundle, .. } = *found;
         let ids = place.weight().saturating_add(budget::ids_len(bundle, usize::MAX));
         if self.spend(place, data, |budget| budget.take(ids))? {
-            let is_in_section = matches!(place.steps().last(), Some(Step::Section(_)));
+            let is_in_section = found.format == Format::Bundle && matches!(place.steps().last(), Some(Step::Section(_)));
             self.in_sections = self.in_sections.saturating_add(u64::from(is_in_section));
             self.tell(budget::found_in(bundle), data, Finding::Bundle(*found))?;
             if self.reach == Reach::Everything {
