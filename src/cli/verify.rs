@@ -31,7 +31,7 @@ Examples:
     clang-offload-bundler verify -r --json /opt/rocm/lib
 
 The rules:
-  readable     headers, ranges, sizes and hashes agree with the data; wrappers point at CUDA fatbins
+  readable     headers, ranges, sizes and hashes agree with the data; wrappers point at bundles or fatbins
   trailing     there is only padding between bundles and after the last one
   entry-id     every bundle entry ID is valid
   feature      a processor supports the features that its target ID sets
@@ -53,7 +53,7 @@ fn command() -> Command {
             "Check bundles and GPU code objects for faults.\n\n\
              Contents are detected automatically, as by `inspect`. All data is read, and compressed data is inflated and \
              compared with its hash. Headers, tables, symbols and notes of code objects are checked, and so are the wrappers \
-             through which programs register CUDA fatbins. Instructions and data are not: a changed byte there shows only \
+             through which programs register bundles and CUDA fatbins. Instructions and data are not: a changed byte there shows only \
              if a hash or a checksum covers it. What is recognised but cannot be read, such as kpack archives, is named.",
         )
         .after_help(EXAMPLES)

@@ -287,7 +287,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let Found { place, bundle, .. } = *found;
         let ids = place.weight().saturating_add(budget::ids_len(bundle, usize::MAX));
         if self.spend(place, data, |budget| budget.take(ids))? {
-            let is_in_section = found.format == Format::Bundle && matches!(place.steps().last(), Some(Step::Section(_)));
+            let is_in_section =
+                found.format == Format::Bundle && matches!(place.steps().last(), Some(Step::Section(_)));
             self.in_sections = self.in_sections.saturating_add(u64::from(is_in_section));
             self.tell(budget::found_in(bundle), data, Finding::Bundle(*found))?;
             if self.reach == Reach::Everything {

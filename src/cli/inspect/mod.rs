@@ -34,6 +34,8 @@ Examples:
   The same for a Python wheel, or for all libraries of an installation:
     clang-offload-bundler inspect torch-2.9-cp312-linux_x86_64.whl
     clang-offload-bundler inspect -r /opt/rocm/lib
+  Device code anywhere in a file of any format:
+    clang-offload-bundler inspect --deep firmware.bin
   Totals only:
     clang-offload-bundler inspect -r --summary /opt/rocm/lib
   Every code object with its location, as JSON:
@@ -55,7 +57,8 @@ fn command() -> Command {
              fatbins, fat objects, ELF and COFF objects, libraries and programs, bitcode, ar archives, and zip files such as \
              Python wheels. What is recognised but cannot be read, such as kpack archives, is named.\n\n\
              Only the beginning of a compressed bundle is inflated. Use --inflate to find bundles that are nested in its code \
-             objects. Trailing bytes that are not a bundle are not reported; use `verify`.",
+             objects, and --deep to find device code in places that are not made for it. Trailing bytes that are not a bundle are not \
+             reported; use `verify`.",
         )
         .after_help(EXAMPLES)
         .args([
