@@ -10,8 +10,9 @@
 //! | ELF of a GPU | a code object by itself |
 //! | bitcode | the offload binaries that it embeds |
 //! | `ar` archive, zip file (Python wheels) | each member as any of these |
+//! | a kpack archive | the code objects of one or more libraries |
 //!
-//! Formats that are recognised but not read (kpack archives, compressed archives and others) are reported by name.
+//! Formats that are recognised but not read (compressed archives and others) are reported by name.
 //!
 //! A code object that is itself a bundle, an offload binary or a fatbin is searched too. Only headers are read: the beginning of
 //! a compressed bundle is inflated, and the whole of a deflated zip member if it begins like one of the above. Broken
@@ -42,6 +43,7 @@ mod budget;
 mod found;
 mod gpu_elf;
 mod image;
+mod kpack;
 mod outside;
 mod overlap;
 mod pattern;
@@ -56,6 +58,8 @@ pub(crate) use found::KnownId;
 pub use found::{CodeObject, Finding, Format, Found, Provenance};
 pub(crate) use gpu_elf::target_id as recorded_target;
 pub use image::ContentKind;
+pub use kpack::{Follow, Followed, Split};
+pub(crate) use kpack::{is_target_id, target_in};
 pub(crate) use overlap::bundle_sections;
 pub use pattern::{Comparison, Pattern, PatternError, Selection};
 pub use place::{Origin, Place, Step};
@@ -115,8 +119,22 @@ impl Scan {
     /// # Errors
     /// Those of the visitor, which end the search. Faults in the file are reported as [`Finding::Broken`].
     pub fn run<'a>(&self, data: impl Into<Slice<'a>>, visitor: &mut Visitor<'_>) -> Result<()> {
+        self.run_following(data, None, visitor)
+    }
+
+    /// As [`run`](Self::run). With `follow`, the kpack archives of a library whose device code is in them are searched too;
+    /// the library has to be an [`Input`](crate::io::Input) of a file.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run).
+    pub fn run_following<'a>(
+        &self,
+        data: impl Into<Slice<'a>>,
+        follow: Option<&Follow>,
+        visitor: &mut Visitor<'_>,
+    ) -> Result<()> {
         let data = data.into();
-        walk::Walk::new(*self, data, visitor).file(data).map(|_| ())
+        walk::Walk::new(*self, data, follow, visitor).file(data).map(|_| ())
     }
 
     /// Passes the offload binaries that LLVM's packager finds in a file to `visitor`, in file order, and the bytes

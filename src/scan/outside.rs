@@ -14,7 +14,7 @@ use memchr::memmem::Finder;
 use super::found::Format;
 use super::place::{Place, Step};
 use super::sections::{self, Holds, Listed, Sections};
-use super::walk::{FormatOf, Walk};
+use super::walk::{FormatOf, Walk, hip_wrappers};
 use super::{Wide, gpu_elf};
 use crate::bytes::{Cursor, len_of, slice, tail, to_u64};
 use crate::container::fatbin::{self, Fatbin};
@@ -127,7 +127,7 @@ impl Walk<'_, '_, '_> {
         depth: u32,
     ) -> Result<()> {
         let targets = self.targets(place, data, &sections)?;
-        let is_linked = sections.is_linked;
+        let (is_linked, wrappers) = (sections.is_linked, hip_wrappers(data, &sections));
         let mut all = sections.chosen;
         all.extend(sections.others);
         all.sort_by_key(|section| (section.range.start, section.range.end));
@@ -136,12 +136,12 @@ impl Walk<'_, '_, '_> {
             let Range { start, end } = section.range;
             self.by_content(place, data, position..start, &mut between, &targets, depth)?;
             position = position.max(start);
-            self.section(place, data, &section, is_linked, depth)?;
+            self.section_or_reference(place, data, &section, wrappers, is_linked, depth)?;
             let begins = || data.range(&section.range).is_some_and(|it| Magic::identify(it.bytes()).is_container());
             let is_read = match section.holds {
                 Holds::FatObject => true,
                 Holds::Containers | Holds::OffloadBinaries | Holds::PerhapsContainers => begins(),
-                Holds::Wrappers(_) | Holds::Unread(_) | Holds::Other => false,
+                Holds::Wrappers(_) | Holds::KpackReference | Holds::Unread(_) | Holds::Other => false,
             };
             if !is_read {
                 let place = place.join(Step::Section(section.name));

@@ -7,7 +7,8 @@
 //! | `.nv_fatbin`, `__nv_relfatbin`; `.nv_fatb`, `__nv_rel` in PE | consecutive CUDA fatbins |
 //! | `.kernel` | HCC (ROCm before 3.5): consecutive bundles; other programs may use this name |
 //! | `.nvFatBinSegment`; `.nvFatBi` in PE | wrappers of CUDA fatbins, which are checked |
-//! | `.hipFatBinSegment`; `.hipFatB` in PE | wrappers of bundles, which are checked, and followed into other sections |
+//! | `.rocm_kpack_ref`; `.kpackrf` in PE | reference of a split ROCm library to kpack archives with its device code |
+//! | `.hipFatBinSegment`; `.hipFatB` in PE | wrappers of bundles, which are checked, and followed into other sections; in a split library, they hold indices |
 //! | `__CLANG_OFFLOAD_BUNDLE__<entry ID>` | a code object of a fat object |
 //!
 //! Recognised but not read:
@@ -16,7 +17,6 @@
 //! |---|---|
 //! | `__CLANG_OFFLOAD_BUNDLE__sycl-<triple>` of linked files; `OFFLOAD_DEVICE_CODE` | SYCL device images of DPC++ |
 //! | `.tgtimg` | the locations of SYCL device images |
-//! | `.rocm_kpack_ref`; `.kpackrf` in PE | names of kpack archives with the device code of a split ROCm library |
 //!
 //! Names: clang 22.1.8, both HIP drivers; CUDA 13.5; DPC++ 2025.3; rocm-kpack of February 2026.
 //!
@@ -48,6 +48,8 @@ pub(super) enum Holds {
     PerhapsContainers,
     /// Wrappers of this kind, and of those that lie beside it.
     Wrappers(Wrapped),
+    /// The reference of a split library to kpack archives.
+    KpackReference,
     /// A format that is recognised but not read.
     Unread(Unread),
     /// Anything else.
@@ -67,7 +69,6 @@ enum Header {
 }
 
 const SYCL: Holds = Holds::Unread(Unread::device_code("SYCL device images"));
-const KPACK: Holds = Holds::Unread(Unread::device_code("reference to kpack archives"));
 
 /// The name that lld gives `.llvm.offloading` in programs and libraries, which have no table for longer names.
 const CUT_NAME: &str = ".llvm.of";
@@ -92,8 +93,8 @@ const SECTIONS: [(Header, Holds); 20] = [
     (Header::Is(".nvFatBi"), Holds::Wrappers(Wrapped::Fatbin)),
     (Header::Is(".hipFatBinSegment"), Holds::Wrappers(Wrapped::Bundle)),
     (Header::Is(".hipFatB"), Holds::Wrappers(Wrapped::Bundle)),
-    (Header::Is(".rocm_kpack_ref"), KPACK),
-    (Header::Is(".kpackrf"), KPACK),
+    (Header::Is(".rocm_kpack_ref"), Holds::KpackReference),
+    (Header::Is(".kpackrf"), Holds::KpackReference),
 ];
 
 impl Holds {

@@ -1,10 +1,12 @@
 //! Walks through a file: identifies each part and searches the parts inside it.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::path::Path;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 
 use super::budget::{self, Budget, Spent};
 use super::found::{Finding, Format, Found, ID_MAX};
+use super::kpack::{Follow, Followed, Split};
 use super::place::{Place, Step};
 use super::sections::{self, Holds, Listed, Sections};
 use super::wide::Wide;
@@ -14,11 +16,13 @@ use crate::bytes::len_u64;
 use crate::container::archive::{Archive, ArchiveMember, Location, Sources, locate};
 use crate::container::fatbin::Fatbin;
 use crate::container::host::Chosen;
+use crate::container::kpack::{self, Reference};
 use crate::container::magic::{Magic, is_elf_object};
 use crate::container::object::FatObject;
 use crate::container::offload_binary::OffloadBinary;
 use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
-use crate::container::{Container, bitcode, extent, host, wrapper};
+use crate::container::wrapper::{self, Wrapped};
+use crate::container::{Container, Contents, Entry, bitcode, extent, host};
 use crate::error::{Error, FileKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 
@@ -38,6 +42,8 @@ const NO_CONTENT: Unread = Unread::anything("section for device code without con
 pub(super) struct Walk<'a, 'w, 'v> {
     pub(super) scan: Scan,
     reach: Reach,
+    /// How kpack archives are found; none if references are not followed.
+    follow: Option<&'w Follow>,
     sources: Sources<'a>,
     pub(super) budget: Budget,
     /// The number of bundles found.
@@ -87,15 +93,21 @@ pub(crate) fn file_kind(data: &[u8]) -> FileKind {
     }
 }
 
+/// The first section of an object with wrappers of a HIP library.
+pub(super) fn hip_wrappers<'d>(data: Slice<'d>, sections: &Sections) -> Option<Slice<'d>> {
+    let wrappers = sections.chosen.iter().find(|section| section.holds == Holds::Wrappers(Wrapped::Bundle))?;
+    data.range(&wrappers.range)
+}
+
 impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
-    pub(super) fn new(scan: Scan, data: Slice<'a>, visitor: &'w mut Visitor<'v>) -> Self {
+    pub(super) fn new(scan: Scan, data: Slice<'a>, follow: Option<&'w Follow>, visitor: &'w mut Visitor<'v>) -> Self {
         let (sources, budget) = (Sources::new(data), Budget::new(scan.limits, data.len()));
-        Self { scan, reach: Reach::Everything, sources, budget, bundles: 0, in_sections: 0, visitor }
+        Self { scan, reach: Reach::Everything, follow, sources, budget, bundles: 0, in_sections: 0, visitor }
     }
 
     /// A walk with the reach of LLVM's packager.
     pub(super) fn of_packager(scan: Scan, data: Slice<'a>, visitor: &'w mut Visitor<'v>) -> Self {
-        Self { reach: Reach::Packager, ..Self::new(scan, data, visitor) }
+        Self { reach: Reach::Packager, ..Self::new(scan, data, None, visitor) }
     }
 
     /// Walks a whole file.
@@ -135,6 +147,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 self.bundles_and_rest(place, data, &Wide, Wide::form_of, depth)
             }
             Magic::FatBinary => self.bundles_and_rest(place, data, &Fatbin, |_| Ok(Format::Fatbin), depth),
+            Magic::Kpack => self.kpack(place, data, depth),
             Magic::Zip => self.zip(place, data, depth),
             magic => {
                 magic.unread().map_or(Ok(()), |what| self.unread(place, data, what))?;
@@ -397,7 +410,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         } else if sections.count == 0 && magic.is_elf() {
             self.unread(place, data, NO_SECTIONS)?;
         }
-        for name in &sections.empty {
+        let is_split = sections.chosen.iter().any(|section| section.holds == Holds::KpackReference);
+        for name in sections.empty.iter().filter(|_| !is_split) {
             self.unread(&place.join(Step::Section(name.clone())), data, NO_CONTENT)?;
         }
         let is_fat = sections.chosen.iter().any(|section| section.holds == Holds::FatObject);
@@ -408,15 +422,31 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         if self.scan.deep {
             return self.all_sections(place, data, sections, count, depth);
         }
-        let before = self.in_sections;
+        let (before, wrappers) = (self.in_sections, hip_wrappers(data, &sections));
         for section in &sections.chosen {
-            self.section(place, data, section, sections.is_linked, depth)?;
+            self.section_or_reference(place, data, section, wrappers, sections.is_linked, depth)?;
         }
         let found = self.in_sections.saturating_sub(before);
         self.registered(place, data, &sections, found, depth)
     }
 
-    pub(super) fn section(
+    /// Searches a known section of an object, which may refer to kpack archives together with its `wrappers`.
+    pub(super) fn section_or_reference(
+        &mut self,
+        place: &Place,
+        data: Slice<'_>,
+        section: &Chosen<Holds>,
+        wrappers: Option<Slice<'_>>,
+        is_linked: bool,
+        depth: u32,
+    ) -> Result<()> {
+        match section.holds {
+            Holds::KpackReference => self.split(place, data, section, wrappers, depth),
+            _ => self.section(place, data, section, is_linked, depth),
+        }
+    }
+
+    fn section(
         &mut self,
         place: &Place,
         data: Slice<'_>,
@@ -429,7 +459,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let section = section.ok_or(Error::Internal("no such section"))?;
         let place = place.join(Step::Section(name.clone()));
         match *holds {
-            Holds::FatObject | Holds::Other => Ok(()),
+            Holds::FatObject | Holds::KpackReference | Holds::Other => Ok(()),
             Holds::Wrappers(kind) => {
                 // Each section takes the tables of the whole file.
                 let is_checked = matches!(self.scan.checksums, Checksums::OfAll)
@@ -455,6 +485,133 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 }
             }
         }
+    }
+
+    fn kpack(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
+        let archive = match kpack::Archive::read(data.bytes(), data.offset()).with_path(data.path()) {
+            Ok(archive) => archive,
+            Err(error) => return self.broken(place, data, error),
+        };
+        for kpack::Binary { key, entries, .. } in &archive.binaries {
+            let place = place.join(Step::Member(key.clone()));
+            self.kpack_bundle(&place, data, entries.clone(), depth)?;
+        }
+        self.kpack_faults(place, data, &archive)?;
+        self.tell(1, data, Finding::Kpack { place, archive: &archive })
+    }
+
+    /// Reports the code objects in a kpack archive that one wrapper of a library loads.
+    fn kpack_bundle(&mut self, place: &Place, data: Slice<'_>, entries: Vec<Entry>, depth: u32) -> Result<()> {
+        let contents = Contents::new(entries, data.len());
+        let mut bundle = Bundle::plain(data, contents, self.budget.limits_at(place));
+        if self.scan.inflate == Inflate::Whole {
+            if !self.spend(place, data, |budget| budget.take(bundle.packed_len()))? {
+                return Ok(());
+            }
+            bundle.settle()?;
+        }
+        self.bundle(data, &Found { place, format: Format::Kpack, index: 0, bundle: &bundle }, depth)
+    }
+
+    fn kpack_faults(&mut self, place: &Place, data: Slice<'_>, archive: &kpack::Archive) -> Result<()> {
+        let mut errors = archive.faults.iter().map(|fault| Error::malformed(data.path(), fault.clone()));
+        errors.try_for_each(|error| self.broken(place, data, error))
+    }
+
+    /// Reports a library whose device code is in kpack archives, and the code in those that exist.
+    fn split(
+        &mut self,
+        place: &Place,
+        data: Slice<'_>,
+        section: &Chosen<Holds>,
+        wrappers: Option<Slice<'_>>,
+        depth: u32,
+    ) -> Result<()> {
+        let of_object = place;
+        let place = &of_object.join(Step::Section(section.name.clone()));
+        let section = data.range(&section.range).ok_or(Error::Internal("no such section"))?;
+        let reference = match Reference::read(section.bytes(), section.offset()).with_path(data.path()) {
+            Ok(reference) => reference,
+            Err(error) => return self.broken(place, section, error),
+        };
+        let indices = kpack::wrapper_indices(wrappers.map_or(&[], |wrappers| wrappers.bytes()));
+        // The paths count from the directory of a file that a loader could load.
+        let is_loadable = data.input().is_some() && of_object.steps().is_empty() && of_object.file().is_file();
+        let follow = self.follow.filter(|_| is_loadable);
+        let archives = match follow.map(|follow| follow.archives(of_object.file(), &reference)) {
+            None => None,
+            Some(Err(error)) => {
+                self.broken(place, section, error)?;
+                Some(Vec::new())
+            }
+            Some(Ok(paths)) => {
+                let asked: HashSet<u32> = indices.iter().copied().collect();
+                let mut seen = HashSet::new();
+                let mut wanted = |key: &[u8], target: &[u8]| {
+                    let index = reference.index_of(key);
+                    index.is_some_and(|index| asked.is_empty() || asked.contains(&index))
+                        && seen.insert((key.to_vec(), target.to_vec()))
+                };
+                let followed = paths.into_iter().map(|path| self.followed(place, section, path, &mut wanted, depth));
+                Some(followed.collect::<Result<Vec<_>>>()?)
+            }
+        };
+        let split = Split { reference: &reference, indices: &indices, archives: archives.as_deref() };
+        self.tell(1, section, Finding::Split { place, split })
+    }
+
+    /// Reports the code objects in a kpack archive that a library refers to, those with a `wanted` key and target ID.
+    fn followed(
+        &mut self,
+        place: &Place,
+        around: Slice<'_>,
+        path: PathBuf,
+        wanted: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+        depth: u32,
+    ) -> Result<Followed> {
+        let is_known = |follow: &Follow| follow.tables_only || follow.on_their_own.contains(&path);
+        let is_known = self.follow.is_some_and(is_known);
+        let place = place.clone().in_file(&path);
+        let opened = self.sources.referred(&path).and_then(|input| {
+            let archive = kpack::Archive::read(input.bytes(), 0).with_path(&path)?;
+            Ok((input, archive))
+        });
+        let (input, archive) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                if !is_known {
+                    self.broken(&place, around, error)?;
+                }
+                return Ok(Followed { path, archive: None });
+            }
+        };
+        if !is_known {
+            self.budget.add_file(input.len());
+            let searched = self.kpack_of_library(&place, input.as_slice(), &archive, wanted, depth);
+            input.vouch_for(searched)?;
+        }
+        Ok(Followed { path, archive: Some(archive) })
+    }
+
+    fn kpack_of_library(
+        &mut self,
+        place: &Place,
+        data: Slice<'_>,
+        archive: &kpack::Archive,
+        wanted: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+        depth: u32,
+    ) -> Result<()> {
+        for binary in &archive.binaries {
+            // The loader asks an archive only for what it claims.
+            let with_targets = binary.entries.iter().zip(&binary.targets);
+            let entries = with_targets.filter(|(_, target)| archive.claims(target) && wanted(&binary.key, target));
+            let entries: Vec<Entry> = entries.map(|(entry, _)| entry.clone()).collect();
+            if !entries.is_empty() {
+                let place = place.join(Step::Member(binary.key.clone()));
+                self.kpack_bundle(&place, data, entries, depth)?;
+            }
+        }
+        self.kpack_faults(place, data, archive)
     }
 
     fn archive(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {

@@ -197,7 +197,7 @@ fn every_place_is_searched() {
         let targets = ["extract", "--deep", "-t", "gfx90a", "-o", "out", name];
         let extracted = tool(&targets, &[(name, &data)]);
         assert_eq!(extracted.status, 0, "{name}: {}", extracted.stderr_text());
-        let contents: Vec<&[u8]> = extracted.files.iter().map(|(_, data)| &data[..]).collect();
+        let contents: Vec<&[u8]> = extracted.files.values().map(|data| &data[..]).collect();
         assert!(contents.contains(&&b"second"[..]) && contents.contains(&&gpu_elf()[..]), "{name}");
     }
 }
@@ -277,7 +277,7 @@ fn wrappers_lead_to_bundles_in_any_section() {
             all.push((false, vec![vec![clang, "--target=x86_64-linux-gnu", "-c", "in.s", "-o", "o"], link]));
         }
     }
-    let windows = vec![clang, "--target=x86_64-w64-windows-gnu", "-c", "in.s", "-o"];
+    let windows = [clang, "--target=x86_64-w64-windows-gnu", "-c", "in.s", "-o"];
     all.push((true, vec![[&windows[..], &["out"]].concat()]));
     let dll = vec![&*lld_link, "/dll", "/noentry", "/opt:noref", "/ignore:longsections", "o", "/out:out"];
     all.push((true, vec![[&windows[..], &["o"]].concat(), dll]));

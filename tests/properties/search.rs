@@ -1,8 +1,8 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
+use offload_bundle::container::Codec;
 use offload_bundle::container::Limits;
-use offload_bundle::container::fatbin::Codec;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::io::Input;
 use offload_bundle::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Origin, Place, Scan, Step};
