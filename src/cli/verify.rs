@@ -40,6 +40,7 @@ The rules:
   overlap      code objects do not overlap
   target       a GPU ELF file is built for the target in its entry ID
   code-object  headers, tables, symbols and notes of ELF files, SPIR-V and bitcode agree
+  loadable     HIP runtimes can read a bundle of code objects for them
 
 Exit status:
   0  device code was read, and no faults were found

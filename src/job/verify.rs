@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
-use super::open;
+use super::{loadable, open};
 use crate::bytes::len_u64;
 use crate::check;
 use crate::container::Limits;
@@ -104,6 +104,8 @@ pub enum Rule {
     Target,
     /// A code object is complete: its headers, tables and notes lie inside it and are consistent.
     CodeObject,
+    /// HIP's runtime can read a bundle of code objects for it.
+    Loadable,
 }
 
 impl Rule {
@@ -119,6 +121,7 @@ impl Rule {
             Self::Overlap => "overlap",
             Self::Target => "target",
             Self::CodeObject => "code-object",
+            Self::Loadable => "loadable",
         }
     }
 }
@@ -220,6 +223,7 @@ impl Verified {
             code_object.unreadable().into_iter().for_each(|reason| fault(not_extractable(&code_object, reason)));
         }
         overlaps(found, &mut fault);
+        not_loadable(found).into_iter().for_each(&mut fault);
         check_contents(found, &mut fault)?;
         match found.format {
             Format::CodeObject => self.without_bundle = self.without_bundle.saturating_add(code_objects),
@@ -373,6 +377,29 @@ fn overlaps(found: &Found<'_>, fault: &mut impl FnMut(Broken)) {
             furthest = Some((range, code_object));
         }
     }
+}
+
+/// Checks that HIP's runtime can read a bundle for it.
+fn not_loadable(found: &Found<'_>) -> Option<Broken> {
+    let entries = &found.bundle.entries;
+    let reason = match found.bundle.compressed {
+        _ if found.format != Format::Bundle => return None,
+        Some(recorded) => {
+            let size = loadable::misread_size(recorded)?;
+            format!("of its recorded size, {size} bytes, they read 32 bits")
+        }
+        None => {
+            let first = loadable::first_lost(entries.iter().map(|entry| entry.id.as_slice()))?;
+            let lost = entries.get(first..)?;
+            let (id, lost, all) = (shown(&lost.first()?.id), lost.len(), entries.len());
+            format!(
+                "they look for entries in its first 4096 bytes, and those from '{id}' on ({lost} of {all}) are not there"
+            )
+        }
+    };
+    let kinds = found.code_objects().map(|entry| (entry.entry_id().map(|id| id.kind()), entry.kind()));
+    let text = || format!("HIP runtimes cannot load the bundle: {reason}");
+    loadable::is_for_runtime(kinds).then(|| (Rule::Loadable, text()))
 }
 
 /// Checks that the target recorded in a code object can serve requests for its entry ID.
