@@ -43,21 +43,6 @@ pub(super) fn misread_size(recorded: Recorded) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::container::stream::Method;
-
-    #[test]
-    fn a_size_of_33_bits_is_misread() {
-        let misread = |total| {
-            let what = "compressed bundle";
-            misread_size(Recorded { what, version: 3, method: Method::Zstd, total, inflated: 1 << 40, hash: None })
-        };
-        for total in [None, Some(0), Some(4096), Some((1 << 32) - 1)] {
-            assert_eq!(misread(total), None);
-        }
-        for total in [1 << 32, (1 << 32) + 100, u64::MAX] {
-            assert_eq!(misread(Some(total)), Some(total));
-        }
-    }
 
     #[test]
     fn inputs_of_compilers_are_not_for_the_runtime() {

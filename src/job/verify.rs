@@ -424,3 +424,36 @@ fn is_same_architecture(one: &str, other: &str) -> bool {
     let number = |name: &str| Some(name.strip_prefix("sm_")?.trim_end_matches(['a', 'f']).to_owned());
     number(one).is_some_and(|one| number(other) == Some(one))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::container::binary::Binary;
+    use crate::container::sequence::Bundles;
+    use crate::container::stream::{Method, Recorded};
+    use crate::container::{Container, Member};
+    use crate::io::write_to;
+
+    #[test]
+    fn a_compressed_bundle_whose_size_takes_33_bits_is_not_loadable() {
+        let (place, binary) = (Place::of_file(Path::new("in")), Binary::default());
+        let fault = |id: &str, total: Option<u64>| {
+            let member = Member { id: id.to_owned(), content: (&b"\x7fELF"[..]).into() };
+            let mut data = Vec::new();
+            write_to(&binary.plan(&[member]).unwrap(), &mut data).unwrap();
+            let mut bundle = Bundles::new(&data, &binary, Inflate::Whole).next().unwrap().unwrap();
+            let (what, method) = ("compressed bundle", Method::Zstd);
+            bundle.compressed = Some(Recorded { what, version: 3, method, total, inflated: 1 << 40, hash: None });
+            not_loadable(&Found { place: &place, format: Format::Bundle, index: 0, bundle: &bundle })
+        };
+        let (hip, openmp) = ("hip-amdgcn-amd-amdhsa--gfx90a", "openmp-amdgcn-amd-amdhsa--gfx90a");
+        for total in [None, Some(24), Some((1 << 32) - 1)] {
+            assert_eq!(fault(hip, total), None);
+        }
+        for total in [1 << 32, (1 << 32) + 24, u64::MAX] {
+            let (rule, text) = fault(hip, Some(total)).unwrap();
+            assert!(rule == Rule::Loadable && text.contains(&format!("size, {total} bytes")), "{text}");
+            assert_eq!(fault(openmp, Some(total)), None);
+        }
+    }
+}
