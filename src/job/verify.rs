@@ -23,8 +23,8 @@ use crate::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Pl
 ///
 /// Reads every header and range, inflates every compressed bundle, and compares it with its recorded sizes and hash.
 /// Then checks the entries of each bundle against the rules of the Clang Offload Bundler documentation, and the code
-/// objects themselves: headers, tables and notes of ELF files, SPIR-V and bitcode. Formats that are recognised but not
-/// read are reported.
+/// objects themselves: headers, tables and notes of ELF files, SPIR-V and bitcode. Bundles for HIP's runtime must be
+/// within its limits. Formats that are recognised but not read are reported.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Verify {
