@@ -29,7 +29,7 @@ pub fn printable_start(text: &str, most: usize) -> String {
 }
 
 /// A name from a file, safe to print: escaped byte by byte unless it is printable UTF-8.
-pub(crate) fn printable_name(name: &[u8]) -> String {
+pub fn printable_name(name: &[u8]) -> String {
     let is_shown = |text: &String| text.chars().all(|c| is_shown(c) && c != char::REPLACEMENT_CHARACTER);
     bytes::text(name).filter(is_shown).unwrap_or_else(|| bytes::escaped(name))
 }

@@ -115,6 +115,7 @@ pub mod error;
 pub mod id;
 pub mod io;
 pub mod job;
+mod messagepack;
 pub mod scan;
 #[cfg(test)]
 mod testing;

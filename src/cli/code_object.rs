@@ -1,6 +1,7 @@
 //! Code objects in the JSON reports: every report has the same fields for them.
 
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use offload_bundle::container::stream::Recorded;
@@ -37,6 +38,7 @@ impl UnreadPart {
 #[derive(Serialize)]
 pub(super) struct CodeObject<'r> {
     path: String,
+    origin: Option<String>,
     member: Option<String>,
     section: Option<String>,
     container: &'static str,
@@ -124,6 +126,14 @@ impl Target {
 }
 
 impl Bundle {
+    /// The file with its bytes, if that is not the file that was searched.
+    pub(super) fn other_file(&self) -> Option<&Path> {
+        match self.place.origin() {
+            Origin::File(file) if file != self.place.file() => Some(file),
+            _ => None,
+        }
+    }
+
     /// The code objects as the reports show them.
     pub(super) fn in_report(&self) -> impl Iterator<Item = CodeObject<'_>> {
         self.code_objects.iter().map(|entry| CodeObject::new(self, entry))
@@ -188,6 +198,7 @@ impl<'r> CodeObject<'r> {
         });
         Self {
             path: bundle.place.file().to_string_lossy().into_owned(),
+            origin: bundle.other_file().map(|path| path.to_string_lossy().into_owned()),
             member: bundle.place.member(),
             section: bundle.place.section(),
             container: bundle.format.name(),

@@ -8,6 +8,7 @@ use clap::{Arg, ArgMatches};
 use offload_bundle::Error;
 use offload_bundle::container::Limits;
 use offload_bundle::io::{Accept, Input};
+use offload_bundle::scan::Follow;
 use walkdir::WalkDir;
 
 use super::options::MAX_SIZE_HELP;
@@ -47,6 +48,25 @@ pub(super) fn open(path: &Path, accept: Accept, max: Option<u64>) -> Result<Inpu
     // SAFETY: this program does not write to its inputs while it reads them. If another program does, no value is made for
     // which some bytes are invalid (src/io/mapping.rs has the list), and the job ends with an error.
     unsafe { Input::map(path, accept, max) }
+}
+
+/// The option not to search the kpack archives that split libraries refer to.
+pub(super) fn no_follow() -> Arg {
+    let help = "Do not search the kpack archives in which the device code of a split ROCm library is";
+    flag("no-follow", help).long_help(
+        "Do not search the kpack archives in which the device code of a split ROCm library is. They are found as by ROCm's \
+         loader: in the places that the library names, for all target IDs; ROCM_KPACK_PATH, ROCM_KPACK_PATH_PREFIX and \
+         ROCM_KPACK_DISABLE apply. Archives that are among the files of the command are not searched twice.",
+    )
+}
+
+/// How the kpack archives of libraries among `files` are searched; none if they are not.
+pub(super) fn follow(matches: &ArgMatches, files: &[Result<WorkFile, Error>]) -> Option<Follow> {
+    let mut follow = Follow::from_environment().filter(|_| !matches.get_flag("no-follow"))?;
+    let is_archive = |path: &Path| path.extension().is_some_and(|extension| extension == "kpack");
+    let archives = files.iter().flatten().filter(|file| file.origin == Origin::Named || is_archive(&file.path));
+    follow.on_their_own.extend(archives.filter_map(|file| file.path.canonicalize().ok()));
+    Some(follow)
 }
 
 /// The positional argument for files and directories.
@@ -92,15 +112,14 @@ pub(super) fn of(matches: &ArgMatches) -> Vec<Result<WorkFile, Error>> {
     files
 }
 
-/// Calls `work` for each of these files, on several threads, and passes the results to `consume` in the order of the
+/// Calls `work` for each file, on several threads, and passes the results to `consume` in the order of the
 /// files. See [`parallel::in_order`].
 pub(super) fn each<T: Send, R>(
-    matches: &ArgMatches,
+    files: Vec<Result<WorkFile, Error>>,
     work: impl Fn(Result<WorkFile, Error>) -> T + Sync,
     weight: impl Fn(&T) -> usize + Sync,
     consume: impl FnOnce(&mut dyn Iterator<Item = T>) -> R,
 ) -> R {
-    let files = of(matches);
     let is_stream = |file: &&Result<WorkFile, Error>| matches!(file, Ok(file) if file.origin == Origin::Named && !file.path.is_file());
     // The same pipe may have several names.
     if files.len() > 1 && files.iter().filter(is_stream).nth(1).is_some() {

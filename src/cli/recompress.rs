@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::builder::PathBufValueParser;
 use clap::{Arg, ArgMatches, Command};
-use offload_bundle::container::fatbin::Codec;
+use offload_bundle::container::Codec;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::job::{Recompress, Recompressed};
 use offload_bundle::scan::Selection;

@@ -89,7 +89,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
         checked.as_ref().map_or(1, |(_, verified)| 1 + verified.faults.len() + verified.unread.len())
     };
     let outcome = RefCell::new(Outcome::default());
-    files::each(matches, check, weight, |checked| {
+    files::each(files::of(matches), check, weight, |checked| {
         let mut checked = checked.filter_map(|checked| {
             let checked = checked.map_err(|error| outcome.borrow_mut().failures.push(error)).ok()?;
             outcome.borrow_mut().total.add(&checked.1);

@@ -7,7 +7,7 @@
 use object::{FileKind, archive};
 
 use super::text::Text;
-use super::{bitcode, compressed, fatbin, offload_binary};
+use super::{bitcode, compressed, fatbin, kpack, offload_binary};
 use crate::bytes::{len_u64, slice};
 
 /// The machines of ELF files that are device code.
@@ -50,6 +50,8 @@ pub(crate) enum Magic {
     SpirV,
     /// A CUDA fatbin.
     FatBinary,
+    /// A kpack archive.
+    Kpack,
     /// Another format that is recognised but not read.
     Unread(Unread),
     Unknown,
@@ -103,7 +105,7 @@ const MAGICS: [(u64, &[u8], Magic); 32] = [
     (0, &SPIR_V.to_le_bytes(), Magic::SpirV),
     (0, &SPIR_V.to_be_bytes(), Magic::SpirV),
     (0, &fatbin::MAGIC, Magic::FatBinary),
-    (0, b"KPAK", Magic::Unread(Unread::device_code("kpack archive"))),
+    (0, &kpack::MAGIC, Magic::Kpack),
     (0, b"\x7fELF", Magic::BrokenElf),
     (0, b"\0asm", Magic::Wasm),
     (0, b"MZ", anything("program without a PE header")),

@@ -10,10 +10,12 @@ pub mod compressed;
 pub mod fatbin;
 mod hash;
 pub(crate) mod host;
+pub mod kpack;
 pub(crate) mod limits;
 pub(crate) mod magic;
 pub mod object;
 pub mod offload_binary;
+pub(crate) mod packed;
 pub mod sequence;
 pub mod stream;
 pub mod text;
@@ -25,9 +27,9 @@ use crate::bytes;
 use crate::error::{Malformed, Result};
 use crate::io::input::Slice;
 use crate::io::piece::Piece;
-pub use fatbin::Packed;
 pub use limits::Limits;
 use offload_binary::ImageInfo;
+pub use packed::{Codec, Packed};
 use stream::Compressed;
 
 /// The magic string in every bundle that is not compressed.

@@ -12,8 +12,8 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::rc::Rc;
 
-use super::fatbin::{LastInflated, Packed};
 use super::limits::Limits;
+use super::packed::{LastInflated, Packed};
 use super::stream::{Compressed, Inflation, Recorded};
 use super::{Container, Contents, Entry, Part};
 use crate::error::{Error, Malformed, Result, WithPath};
@@ -113,6 +113,19 @@ impl Content<'_> {
 }
 
 impl<'a> Bundle<'a> {
+    /// A bundle at the start of `data` that is not compressed as a whole.
+    pub(crate) fn plain(data: Slice<'a>, contents: Contents, limits: Limits) -> Self {
+        let Contents { mut entries, len, faults } = contents;
+        for part in entries.iter_mut().flat_map(|entry| &mut entry.parts) {
+            if let Part::Packed(packed) = part {
+                packed.limit = limits.inflated;
+            }
+        }
+        let (offset, stored_len) = (data.offset(), len.min(data.len()));
+        let (inflated_len, body) = (stored_len, Body::Plain { data, stored_len });
+        Self { offset, inflated_len, entries, faults, compressed: None, inflation: None, body }
+    }
+
     /// The stored length in bytes; that of a plain bundle is claimed by its header and entries. A zlib stream under a
     /// header of version 1 is inflated to find its length, unless it was inflated before.
     ///
@@ -464,23 +477,16 @@ impl<'a> Bundles<'a> {
         }
         let offset = data.offset();
         let contents = self.container.read(data.bytes(), data.len(), offset).with_path(data.path())?;
-        let Some(Contents { mut entries, len, faults }) = contents else { return Ok(None) };
+        let Some(mut contents) = contents else { return Ok(None) };
         let misplaced = (position % self.container.alignment() != 0).then(|| {
             let (what, expected) = ("distance of a fatbin from the first", "a multiple of 8");
             Malformed::Value { what, found: position, offset, expected }
         });
-        let faults = misplaced.into_iter().chain(faults).collect();
-        for part in entries.iter_mut().flat_map(|entry| &mut entry.parts) {
-            if let Part::Packed(packed) = part {
-                packed.limit = self.limits.inflated;
-            }
-        }
-        if let Some(end) = position.checked_add(len).filter(|_| len > 0) {
+        contents.faults.splice(..0, misplaced);
+        if let Some(end) = position.checked_add(contents.len).filter(|_| contents.len > 0) {
             self.next = Next::At(end);
         }
-        let stored_len = len.min(data.len());
-        let (inflated_len, body) = (stored_len, Body::Plain { data, stored_len });
-        Ok(Some(Bundle { offset, inflated_len, entries, faults, compressed: None, inflation: None, body }))
+        Ok(Some(Bundle::plain(data, contents, self.limits)))
     }
 
     fn read_compressed(&self, compressed: &Compressed<'a>) -> Result<Bundle<'a>> {

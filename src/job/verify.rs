@@ -9,9 +9,9 @@ use std::path::Path;
 use super::{loadable, open};
 use crate::bytes::len_u64;
 use crate::check;
-use crate::container::Limits;
-use crate::container::fatbin::{Codec, LastInflated};
+use crate::container::packed::LastInflated;
 use crate::container::sequence::Inflate;
+use crate::container::{Codec, Limits};
 use crate::display::{short_name, shown};
 use crate::error::{Error, Malformed, Result};
 use crate::id::target_id::TargetId;
@@ -175,6 +175,7 @@ impl Verify {
                     verified.fault(place, None, Some(offset), Rule::Trailing, "trailing data is not a bundle");
                 }
                 Finding::Unread { place, offset, what } => verified.not_read(place, offset, what),
+                Finding::Kpack { .. } | Finding::Split { .. } => {}
             }
             Ok(())
         });

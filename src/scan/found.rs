@@ -8,9 +8,11 @@ use std::sync::Arc;
 use super::Unread;
 use super::gpu_elf;
 use super::image::ContentKind;
+use super::kpack::Split;
 use super::place::{Origin, Place};
 use crate::bytes;
 use crate::container::fatbin::{self, ImageKind};
+use crate::container::kpack::Archive;
 use crate::container::sequence::Bundle;
 use crate::container::stream::Recorded;
 use crate::container::{Entry, Packed, Part};
@@ -38,6 +40,8 @@ pub enum Format {
     OffloadBinary,
     /// A CUDA fatbin.
     Fatbin,
+    /// A kpack archive: a bundle has the code objects that one wrapper of a library loads.
+    Kpack,
     /// No container: the file itself is a code object.
     CodeObject,
 }
@@ -51,6 +55,7 @@ impl Format {
             Self::FatObject => "fat object",
             Self::OffloadBinary => "offload binary",
             Self::Fatbin => "fatbin",
+            Self::Kpack => "kpack archive",
             Self::CodeObject => "code object",
         }
     }
@@ -85,6 +90,20 @@ pub enum Finding<'f> {
         /// The format.
         what: Unread,
     },
+    /// A kpack archive, after the code objects in it.
+    Kpack {
+        /// The place.
+        place: &'f Place,
+        /// The table of contents.
+        archive: &'f Archive,
+    },
+    /// A library whose device code is in kpack archives, after the code objects in those that were followed.
+    Split {
+        /// The place of the reference.
+        place: &'f Place,
+        /// The reference.
+        split: Split<'f>,
+    },
     /// A part of a file that may hold device code but cannot be searched, because its names or tables are broken. The
     /// search continues with the rest of the file.
     Hidden {
@@ -103,6 +122,8 @@ impl<'f> Finding<'f> {
             | Self::Broken { place, .. }
             | Self::Trailing { place, .. }
             | Self::Unread { place, .. }
+            | Self::Kpack { place, .. }
+            | Self::Split { place, .. }
             | Self::Hidden { place, .. } => place,
         }
     }
@@ -332,6 +353,8 @@ impl<'f> CodeObject<'f> {
             Some(ImageKind::Cubin) => return Some(ContentKind::Cubin),
             Some(ImageKind::LtoIr) => return Some(ContentKind::LtoIr),
             Some(ImageKind::Other(_)) if self.packed().is_some() => return Some(ContentKind::Unknown),
+            // Nothing else is put into kpack archives.
+            None if self.format == Format::Kpack && self.packed().is_some() => return Some(ContentKind::Elf),
             _ => {}
         }
         self.bundle.head(self.index, ContentKind::HEAD_LEN).map(ContentKind::of)

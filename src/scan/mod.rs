@@ -10,8 +10,9 @@
 //! | ELF of a GPU | a code object by itself |
 //! | bitcode | the offload binaries that it embeds |
 //! | `ar` archive, zip file (Python wheels) | each member as any of these |
+//! | a kpack archive | the code objects of one or more libraries |
 //!
-//! Formats that are recognised but not read (kpack archives, compressed archives and others) are reported by name.
+//! Formats that are recognised but not read (compressed archives and others) are reported by name.
 //!
 //! A code object that is itself a bundle, an offload binary or a fatbin is searched too. Only headers are read: the beginning of
 //! a compressed bundle is inflated, and the whole of a deflated zip member if it begins like one of the above. Broken
@@ -42,6 +43,7 @@ mod budget;
 mod found;
 mod gpu_elf;
 mod image;
+mod kpack;
 mod overlap;
 mod pattern;
 mod place;
@@ -55,6 +57,7 @@ pub(crate) use found::KnownId;
 pub use found::{CodeObject, Finding, Format, Found, Provenance};
 pub(crate) use gpu_elf::target_id as recorded_target;
 pub use image::ContentKind;
+pub use kpack::{Follow, Followed, Split};
 pub(crate) use overlap::bundle_sections;
 pub use pattern::{Comparison, Pattern, PatternError, Selection};
 pub use place::{Origin, Place, Step};
@@ -112,7 +115,22 @@ impl Scan {
     /// Those of the visitor, which end the search. Faults in the file are reported as [`Finding::Broken`].
     pub fn run<'a>(&self, data: impl Into<Slice<'a>>, visitor: &mut Visitor<'_>) -> Result<()> {
         let data = data.into();
-        walk::Walk::new(*self, data, visitor).file(data).map(|_| ())
+        walk::Walk::new(*self, data, None, visitor).file(data).map(|_| ())
+    }
+
+    /// As [`run`](Self::run), and searches the kpack archives of a library whose device code is in them. The library has
+    /// to be an [`Input`](crate::io::Input) of a file.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run).
+    pub fn run_following<'a>(
+        &self,
+        data: impl Into<Slice<'a>>,
+        follow: &Follow,
+        visitor: &mut Visitor<'_>,
+    ) -> Result<()> {
+        let data = data.into();
+        walk::Walk::new(*self, data, Some(follow), visitor).file(data).map(|_| ())
     }
 
     /// Passes the offload binaries that LLVM's packager finds in a file to `visitor`, in file order, and the bytes

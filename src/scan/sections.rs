@@ -6,6 +6,8 @@
 //! | ELF type `SHT_LLVM_OFFLOADING`, 0x6FFF4C0B; `.llvm.offloading`; `.llvm.of` in PE | consecutive offload binaries |
 //! | `.nv_fatbin`, `__nv_relfatbin`; `.nv_fatb`, `__nv_rel` in PE | consecutive CUDA fatbins |
 //! | `.nvFatBinSegment`; `.nvFatBi` in PE | wrappers of CUDA fatbins, which are checked |
+//! | `.rocm_kpack_ref`; `.kpackrf` in PE | reference of a split ROCm library to kpack archives with its device code |
+//! | `.hipFatBinSegment`; `.hipFatB` in PE | wrappers of a HIP library: in one that was split, they hold indices |
 //! | `__CLANG_OFFLOAD_BUNDLE__<entry ID>` | a code object of a fat object |
 //!
 //! Recognised but not read:
@@ -14,7 +16,6 @@
 //! |---|---|
 //! | `__CLANG_OFFLOAD_BUNDLE__sycl-<triple>` of linked files; `OFFLOAD_DEVICE_CODE` | SYCL device images of DPC++ |
 //! | `.tgtimg` | the locations of SYCL device images |
-//! | `.rocm_kpack_ref`; `.kpackrf` in PE | names of kpack archives with the device code of a split ROCm library |
 //!
 //! Names: clang 22.1.8, both HIP drivers; CUDA 13.5; DPC++ 2025.3; rocm-kpack of February 2026.
 //!
@@ -42,6 +43,10 @@ pub(super) enum Holds {
     FatObject,
     /// Wrappers of CUDA fatbins, which hold their addresses.
     Wrappers,
+    /// Wrappers of HIP bundles, or of the code objects in kpack archives.
+    HipWrappers,
+    /// The reference of a split library to kpack archives.
+    KpackReference,
     /// A format that is recognised but not read.
     Unread(Unread),
 }
@@ -59,13 +64,12 @@ enum Header {
 }
 
 const SYCL: Holds = Holds::Unread(Unread::device_code("SYCL device images"));
-const KPACK: Holds = Holds::Unread(Unread::device_code("reference to kpack archives"));
 
 /// The name that lld gives `.llvm.offloading` in programs and libraries, which have no table for longer names.
 const CUT_NAME: &str = ".llvm.of";
 
 /// The known sections and their content. The first matching row applies.
-const SECTIONS: [(Header, Holds); 17] = [
+const SECTIONS: [(Header, Holds); 19] = [
     (Header::Type(SectionType(0x6fff_4c0b)), Holds::OffloadBinaries),
     (Header::Is(".hip_fatbin"), Holds::Containers),
     (Header::Is(".hip_fat"), Holds::Containers),
@@ -81,8 +85,10 @@ const SECTIONS: [(Header, Holds); 17] = [
     (Header::Is("__nv_rel"), Holds::Containers),
     (Header::Is(".nvFatBinSegment"), Holds::Wrappers),
     (Header::Is(".nvFatBi"), Holds::Wrappers),
-    (Header::Is(".rocm_kpack_ref"), KPACK),
-    (Header::Is(".kpackrf"), KPACK),
+    (Header::Is(".hipFatBinSegment"), Holds::HipWrappers),
+    (Header::Is(".hipFatB"), Holds::HipWrappers),
+    (Header::Is(".rocm_kpack_ref"), Holds::KpackReference),
+    (Header::Is(".kpackrf"), Holds::KpackReference),
 ];
 
 impl Holds {

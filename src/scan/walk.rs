@@ -1,10 +1,12 @@
 //! Walks through a file: identifies each part and searches the parts inside it.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::path::Path;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 
 use super::budget::{self, Budget, Spent};
 use super::found::{Finding, Format, Found, ID_MAX};
+use super::kpack::{Follow, Followed, Split};
 use super::place::{Place, Step};
 use super::sections::{self, Holds, Sections};
 use super::wide::Wide;
@@ -14,11 +16,12 @@ use crate::bytes::len_u64;
 use crate::container::archive::{Archive, ArchiveMember, Location, Sources, locate};
 use crate::container::fatbin::{self, Fatbin};
 use crate::container::host::Chosen;
+use crate::container::kpack::{self, Reference};
 use crate::container::magic::{Magic, is_elf_object};
 use crate::container::object::FatObject;
 use crate::container::offload_binary::OffloadBinary;
 use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
-use crate::container::{Container, bitcode, host};
+use crate::container::{Container, Contents, Entry, bitcode, host};
 use crate::error::{Error, FileKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 
@@ -38,6 +41,8 @@ const NO_CONTENT: Unread = Unread::anything("section for device code without con
 pub(super) struct Walk<'a, 'w, 'v> {
     scan: Scan,
     reach: Reach,
+    /// How kpack archives are found; none if references are not followed.
+    follow: Option<&'w Follow>,
     sources: Sources<'a>,
     budget: Budget,
     /// The number of bundles found.
@@ -83,14 +88,14 @@ pub(crate) fn file_kind(data: &[u8]) -> FileKind {
 }
 
 impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
-    pub(super) fn new(scan: Scan, data: Slice<'a>, visitor: &'w mut Visitor<'v>) -> Self {
+    pub(super) fn new(scan: Scan, data: Slice<'a>, follow: Option<&'w Follow>, visitor: &'w mut Visitor<'v>) -> Self {
         let (sources, budget) = (Sources::new(data), Budget::new(scan.limits, data.len()));
-        Self { scan, reach: Reach::Everything, sources, budget, bundles: 0, visitor }
+        Self { scan, reach: Reach::Everything, follow, sources, budget, bundles: 0, visitor }
     }
 
     /// A walk with the reach of LLVM's packager.
     pub(super) fn of_packager(scan: Scan, data: Slice<'a>, visitor: &'w mut Visitor<'v>) -> Self {
-        Self { reach: Reach::Packager, ..Self::new(scan, data, visitor) }
+        Self { reach: Reach::Packager, ..Self::new(scan, data, None, visitor) }
     }
 
     /// Walks a whole file.
@@ -130,6 +135,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 self.bundles(place, data, &Wide, Wide::form_of, depth)
             }
             Magic::FatBinary => self.bundles(place, data, &Fatbin, |_| Ok(Format::Fatbin), depth),
+            Magic::Kpack => self.kpack(place, data, depth),
             Magic::Zip => self.zip(place, data, depth),
             magic => magic.unread().map_or(Ok(()), |what| self.unread(place, data, what)),
         }
@@ -340,14 +346,21 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         } else if sections.count == 0 && magic.is_elf() {
             self.unread(place, data, NO_SECTIONS)?;
         }
-        for name in sections.empty {
+        let is_split = sections.chosen.iter().any(|section| section.holds == Holds::KpackReference);
+        for name in sections.empty.into_iter().filter(|_| !is_split) {
             self.unread(&place.join(Step::Section(name)), data, NO_CONTENT)?;
         }
         if sections.chosen.iter().any(|section| section.holds == Holds::FatObject) {
             self.bundles(place, data, &FatObject, |_| Ok(Format::FatObject), depth)?;
         }
+        let wrappers = sections.chosen.iter().find(|section| section.holds == Holds::HipWrappers);
+        let wrappers = wrappers.and_then(|section| data.range(&section.range));
         for section in sections.chosen {
-            self.section(place, data, section, sections.is_linked, depth)?;
+            if section.holds == Holds::KpackReference {
+                self.split(place, data, section, wrappers, depth)?;
+            } else {
+                self.section(place, data, section, sections.is_linked, depth)?;
+            }
         }
         Ok(())
     }
@@ -365,7 +378,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let section = section.ok_or(Error::Internal("no such section"))?;
         let place = place.join(Step::Section(name));
         match holds {
-            Holds::FatObject => Ok(()),
+            Holds::FatObject | Holds::HipWrappers | Holds::KpackReference => Ok(()),
             Holds::Wrappers => {
                 // Each section takes the tables of the whole file.
                 let is_checked = matches!(self.scan.checksums, Checksums::OfAll)
@@ -388,6 +401,129 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 _ => self.tell(1, data, Finding::Trailing { place: &place, offset: section.offset() }),
             },
         }
+    }
+
+    fn kpack(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
+        let archive = match kpack::Archive::read(data.bytes(), data.offset()).with_path(data.path()) {
+            Ok(archive) => archive,
+            Err(error) => return self.broken(place, data, error),
+        };
+        for kpack::Binary { key, entries, .. } in &archive.binaries {
+            let place = place.join(Step::Member(key.clone()));
+            self.kpack_bundle(&place, data, entries.clone(), depth)?;
+        }
+        self.kpack_faults(place, data, &archive)?;
+        self.tell(1, data, Finding::Kpack { place, archive: &archive })
+    }
+
+    /// Reports the code objects in a kpack archive that one wrapper of a library loads.
+    fn kpack_bundle(&mut self, place: &Place, data: Slice<'_>, entries: Vec<Entry>, depth: u32) -> Result<()> {
+        let contents = Contents::new(entries, data.len());
+        let mut bundle = Bundle::plain(data, contents, self.budget.limits_at(place));
+        if self.scan.inflate == Inflate::Whole {
+            if !self.spend(place, data, |budget| budget.take(bundle.packed_len()))? {
+                return Ok(());
+            }
+            bundle.settle()?;
+        }
+        self.bundle(data, &Found { place, format: Format::Kpack, index: 0, bundle: &bundle }, depth)
+    }
+
+    fn kpack_faults(&mut self, place: &Place, data: Slice<'_>, archive: &kpack::Archive) -> Result<()> {
+        let mut errors = archive.faults.iter().map(|fault| Error::malformed(data.path(), fault.clone()));
+        errors.try_for_each(|error| self.broken(place, data, error))
+    }
+
+    /// Reports a library whose device code is in kpack archives, and the code in those that exist.
+    fn split(
+        &mut self,
+        place: &Place,
+        data: Slice<'_>,
+        section: Chosen<Holds>,
+        wrappers: Option<Slice<'_>>,
+        depth: u32,
+    ) -> Result<()> {
+        let of_object = place;
+        let place = &of_object.join(Step::Section(section.name));
+        let section = data.range(&section.range).ok_or(Error::Internal("no such section"))?;
+        let reference = match Reference::read(section.bytes(), section.offset()).with_path(data.path()) {
+            Ok(reference) => reference,
+            Err(error) => return self.broken(place, section, error),
+        };
+        let indices = kpack::wrapper_indices(wrappers.map_or(&[], |wrappers| wrappers.bytes()));
+        // The paths count from the directory of a file that a loader could load.
+        let is_loadable = data.input().is_some() && of_object.steps().is_empty() && of_object.file().is_file();
+        let follow = self.follow.filter(|_| is_loadable);
+        let archives = match follow.map(|follow| follow.archives(of_object.file(), &reference)) {
+            None => None,
+            Some(Err(error)) => {
+                self.broken(place, section, error)?;
+                Some(Vec::new())
+            }
+            Some(Ok(paths)) => {
+                let asked: HashSet<u32> = indices.iter().copied().collect();
+                let mut seen = HashSet::new();
+                let mut wanted = |key: &[u8], target: &[u8]| {
+                    let index = reference.index_of(key);
+                    index.is_some_and(|index| asked.is_empty() || asked.contains(&index))
+                        && seen.insert((key.to_vec(), target.to_vec()))
+                };
+                let followed = paths.into_iter().map(|path| self.followed(place, section, path, &mut wanted, depth));
+                Some(followed.collect::<Result<Vec<_>>>()?)
+            }
+        };
+        let split = Split { reference: &reference, indices: &indices, archives: archives.as_deref() };
+        self.tell(1, section, Finding::Split { place, split })
+    }
+
+    /// Reports the code objects in a kpack archive that a library refers to, those with a `wanted` key and target ID.
+    fn followed(
+        &mut self,
+        place: &Place,
+        around: Slice<'_>,
+        path: PathBuf,
+        wanted: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+        depth: u32,
+    ) -> Result<Followed> {
+        let place = place.clone().in_file(&path);
+        let opened = self.sources.referred(&path).and_then(|input| {
+            let archive = kpack::Archive::read(input.bytes(), 0).with_path(&path)?;
+            Ok((input, archive))
+        });
+        let (input, archive) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                self.broken(&place, around, error)?;
+                return Ok(Followed { path, archive: None });
+            }
+        };
+        if !self.follow.is_some_and(|follow| follow.on_their_own.contains(&path)) {
+            self.budget.add_file(input.len());
+            let searched = self.kpack_of_library(&place, input.as_slice(), &archive, wanted, depth);
+            input.vouch_for(searched)?;
+        }
+        Ok(Followed { path, archive: Some(archive) })
+    }
+
+    fn kpack_of_library(
+        &mut self,
+        place: &Place,
+        data: Slice<'_>,
+        archive: &kpack::Archive,
+        wanted: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+        depth: u32,
+    ) -> Result<()> {
+        for binary in &archive.binaries {
+            // The loader asks an archive only for what it claims.
+            let with_targets = binary.entries.iter().zip(&binary.targets);
+            let entries = with_targets.filter(|(_, target)| archive.claims(target) && wanted(&binary.key, target));
+            let entries: Vec<Entry> = entries.map(|(entry, _)| entry.clone()).collect();
+            if !entries.is_empty() {
+                let place = place.join(Step::Member(binary.key.clone()));
+                self.kpack_bundle(&place, data, entries, depth)?;
+            }
+        }
+        self.kpack_faults(place, data, archive)
     }
 
     fn archive(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {

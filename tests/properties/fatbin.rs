@@ -1,4 +1,4 @@
-use offload_bundle::container::fatbin::Codec;
+use offload_bundle::container::Codec;
 use offload_bundle::container::fatbin::Fatbin;
 use offload_bundle::container::sequence::{Bundles, Inflate};
 use offload_bundle::container::stream::{Compression, Method};

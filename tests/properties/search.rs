@@ -1,7 +1,7 @@
 use std::ops::Range;
 
+use offload_bundle::container::Codec;
 use offload_bundle::container::Limits;
-use offload_bundle::container::fatbin::Codec;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::io::Input;
 use offload_bundle::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Origin, Place, Scan, Step};

@@ -2,11 +2,12 @@
 
 use std::cell::RefCell;
 use std::io::Write;
+use std::path::PathBuf;
 
 use offload_bundle::Result;
 use serde::{Serialize, Serializer};
 
-use super::report::FileReport;
+use super::report::{FileReport, Reference};
 use crate::cli::code_object::{Bundle, CodeObject, UnreadPart};
 use crate::cli::json::{self, Each, Late};
 
@@ -26,6 +27,15 @@ struct File<'r> {
     size: u64,
     code_objects: Vec<CodeObject<'r>>,
     unread: Vec<UnreadPart>,
+    kpack_references: Vec<KpackReference<'r>>,
+}
+
+#[derive(Serialize)]
+struct KpackReference<'r> {
+    member: Option<String>,
+    kernel_name: &'r str,
+    search_paths: &'r [String],
+    archives: Option<Vec<String>>,
 }
 
 /// Writes the document, each file as soon as its report is available. `problems` is complete only after the last one.
@@ -42,7 +52,20 @@ impl Serialize for FileReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         let code_objects = self.bundles.iter().flat_map(Bundle::in_report).collect();
         let unread = self.unread.iter().map(UnreadPart::new).collect();
-        let file = File { path: self.path.to_string_lossy().into_owned(), size: self.size, code_objects, unread };
-        file.serialize(serializer)
+        let path = self.path.to_string_lossy().into_owned();
+        let kpack_references = self.references.iter().map(KpackReference::new).collect();
+        File { path, size: self.size, code_objects, unread, kpack_references }.serialize(serializer)
+    }
+}
+
+impl<'r> KpackReference<'r> {
+    fn new(reference: &'r Reference) -> Self {
+        let shown = |paths: &Vec<PathBuf>| paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+        Self {
+            member: reference.place.member(),
+            kernel_name: &reference.kernel_name,
+            search_paths: &reference.search_paths,
+            archives: reference.archives.as_ref().map(shown),
+        }
     }
 }

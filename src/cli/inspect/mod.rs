@@ -51,8 +51,9 @@ fn command() -> Command {
         .long_about(
             "List the GPU code objects in files, and their sizes.\n\n\
              Contents are detected automatically: bundles (plain, compressed, text, several in a row), offload binaries, CUDA \
-             fatbins, fat objects, ELF and COFF objects, libraries and programs, bitcode, ar archives, and zip files such as \
-             Python wheels. What is recognised but cannot be read, such as kpack archives, is named.\n\n\
+             fatbins, kpack archives, fat objects, ELF and COFF objects, libraries and programs, bitcode, ar archives, and \
+             zip files such as Python wheels. What is recognised but cannot be read, such as tar archives, is named. If the \
+             device code of a library is in kpack archives, those that are found beside it are listed as its own.\n\n\
              Only the beginning of a compressed bundle is inflated. Use --inflate to find bundles that are nested in its code \
              objects. Trailing bytes that are not a bundle are not reported; use `verify`.",
         )
@@ -61,6 +62,7 @@ fn command() -> Command {
             files::argument("Files to inspect, and directories of such files"),
             files::recursive(),
             files::max_size(),
+            files::no_follow(),
             flag("each", "Print a line for each code object, not one for each entry ID"),
             flag("summary", "Print only the totals for each GPU, and the numbers of files without readable device code")
                 .conflicts_with_all(["each", "json"]),
@@ -85,9 +87,12 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     }
     let problems = RefCell::new(Vec::new());
     let mut chart = Chart::default();
-    let inspect = |file: Result<WorkFile>| file.and_then(|file| FileReport::new(file, inflate, limits));
+    let files = files::of(matches);
+    let follow = files::follow(matches, &files);
+    let inspect =
+        |file: Result<WorkFile>| file.and_then(|file| FileReport::new(file, inflate, limits, follow.as_ref()));
     let weight = |report: &Result<FileReport>| report.as_ref().map_or(1, FileReport::weight);
-    let written = files::each(matches, inspect, weight, |reports| {
+    let written = files::each(files, inspect, weight, |reports| {
         let mut reports = reports.filter_map(|report| {
             let report = report.map_err(|error| problems.borrow_mut().push(error.to_string())).ok()?;
             problems.borrow_mut().extend_from_slice(&report.problems);

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use offload_bundle::Result;
 use offload_bundle::container::Limits;
 use offload_bundle::container::sequence::Inflate;
+use offload_bundle::display::printable_name;
 use offload_bundle::job::NotRead;
-use offload_bundle::scan::{Checksums, CodeObject, Finding, Format, Found, Scan};
+use offload_bundle::scan::{Checksums, CodeObject, Finding, Follow, Format, Found, Place, Scan, Split};
 
 use crate::cli::code_object::{Bundle, Entry, Target};
 use crate::cli::files::{Origin, WorkFile};
@@ -21,19 +22,45 @@ pub(super) struct FileReport {
     pub(super) bundles: Vec<Bundle>,
     /// Parts that are recognised but not read.
     pub(super) unread: Vec<NotRead>,
+    /// References to kpack archives.
+    pub(super) references: Vec<Reference>,
     pub(super) problems: Vec<String>,
+}
+
+/// A reference of a split library to the kpack archives with its device code.
+#[derive(Debug)]
+pub(super) struct Reference {
+    pub(super) place: Place,
+    /// The name of the library in the archives, safe to print on a terminal.
+    pub(super) kernel_name: String,
+    /// The paths that it names, safe to print on a terminal.
+    pub(super) search_paths: Vec<String>,
+    /// The archives that exist; none if they were not searched.
+    pub(super) archives: Option<Vec<PathBuf>>,
+}
+
+impl Reference {
+    fn new(place: &Place, split: &Split<'_>) -> Self {
+        let paths = split.archives.map(|archives| archives.iter().map(|followed| followed.path.clone()).collect());
+        Self {
+            place: place.clone(),
+            kernel_name: printable_name(&split.reference.kernel_name),
+            search_paths: split.reference.search_paths.iter().map(|path| printable_name(path)).collect(),
+            archives: paths,
+        }
+    }
 }
 
 impl FileReport {
     /// Scans a file.
-    pub(super) fn new(file: WorkFile, inflate: Inflate, limits: Limits) -> Result<Self> {
+    pub(super) fn new(file: WorkFile, inflate: Inflate, limits: Limits, follow: Option<&Follow>) -> Result<Self> {
         let input = file.open(limits)?;
-        let (mut bundles, mut unread, mut problems) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut bundles, mut unread, mut references, mut problems) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut scan = Scan::default();
         scan.inflate = inflate;
         scan.checksums = if inflate == Inflate::Whole { Checksums::OfAll } else { Checksums::None };
         scan.limits = limits;
-        scan.run(&input, &mut |finding| {
+        let mut visit = |finding: Finding<'_>| {
             match finding {
                 Finding::Bundle(found) => bundles.push(bundle(&found)?),
                 Finding::Unread { place, offset, what } => {
@@ -42,18 +69,24 @@ impl FileReport {
                 Finding::Broken { place, error } | Finding::Hidden { place, error } => {
                     problems.push(error.at(place).to_string())
                 }
+                Finding::Split { place, split } => references.push(Reference::new(place, &split)),
                 _ => {}
             }
             Ok(())
-        })?;
+        };
+        match follow {
+            Some(follow) => scan.run_following(&input, follow, &mut visit)?,
+            None => scan.run(&input, &mut visit)?,
+        }
         problems.extend(input.ensure_unchanged().err().map(|error| error.to_string()));
-        Ok(Self { path: file.path, origin: file.origin, size: input.len(), bundles, unread, problems })
+        Ok(Self { path: file.path, origin: file.origin, size: input.len(), bundles, unread, references, problems })
     }
 
     /// The number of its findings.
     pub(super) fn weight(&self) -> usize {
         let code_objects = self.bundles.iter().map(|bundle| bundle.code_objects.len().saturating_add(1)).sum::<usize>();
-        code_objects.saturating_add(self.unread.len()).saturating_add(self.problems.len()).saturating_add(1)
+        let others = self.unread.len().saturating_add(self.references.len()).saturating_add(self.problems.len());
+        code_objects.saturating_add(others).saturating_add(1)
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 
 use clap::ColorChoice;
 use offload_bundle::display::{printable, printable_start};
-use offload_bundle::scan::{ContentKind, Format, Origin as Base, Place, Step};
+use offload_bundle::scan::{ContentKind, Format, Origin as Base, Step};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::report::FileReport;
@@ -174,7 +174,8 @@ impl Tables {
         let mut out = String::new();
         let is_told = !file.bundles.is_empty()
             || file.origin == Origin::Named
-            || file.unread.iter().any(|row| row.what.is_device_code());
+            || file.unread.iter().any(|row| row.what.is_device_code())
+            || !file.references.is_empty();
         if self.rows != Rows::Totals && is_told {
             file_text(file, self.rows, self.style, &mut out);
         }
@@ -210,6 +211,7 @@ impl Tables {
 fn without_table(file: &FileReport) -> Option<&'static str> {
     match (file.bundles.is_empty(), file.problems.is_empty(), file.unread.is_empty()) {
         (false, ..) => None,
+        _ if !file.references.is_empty() => Some("device code in kpack archives"),
         (true, false, _) => Some("nothing readable"),
         (true, true, true) => Some("no device code"),
         (true, true, false) => Some("no readable device code"),
@@ -220,6 +222,7 @@ fn file_text(file: &FileReport, rows: Rows, style: Style, out: &mut String) {
     let name = style.paint("1", &printable(&file.path.to_string_lossy()));
     if let Some(what) = without_table(file) {
         line(out, &format!("{name}: {what}"));
+        references_text(file, out);
         return unread_text(file, out);
     }
     let groups: Vec<(&[Bundle], Vec<Line>)> = groups(&file.bundles).map(|group| (group, lines(group, rows))).collect();
@@ -235,8 +238,22 @@ fn file_text(file: &FileReport, rows: Rows, style: Style, out: &mut String) {
         columns.extend(bundles.iter().any(Bundle::is_compressed).then_some(Column::Stored));
         table(lines, scale, columns, style, out);
     }
+    references_text(file, out);
     unread_text(file, out);
     out.push('\n');
+}
+
+/// Lists the references to kpack archives, and whether those exist.
+fn references_text(file: &FileReport, out: &mut String) {
+    for reference in &file.references {
+        let paths = reference.search_paths.join(", ");
+        let found = match reference.archives.as_deref() {
+            None => "kpack archives, not searched,".to_owned(),
+            Some([]) => "no kpack archive found".to_owned(),
+            Some(archives) => count(archives.len(), "kpack archive", "kpack archives"),
+        };
+        line(out, &format!("  {}{found} at {paths}", way(reference.place.steps())));
+    }
 }
 
 /// The maximum number of unread parts of a file that are listed.
@@ -246,7 +263,7 @@ const UNREAD_MAX: usize = 100;
 fn unread_text(file: &FileReport, out: &mut String) {
     let (listed, others) = file.unread.split_at(file.unread.len().min(UNREAD_MAX));
     for part in listed {
-        line(out, &format!("  {}not read: {}", way(&part.place), part.what.name()));
+        line(out, &format!("  {}not read: {}", way(part.place.steps()), part.what.name()));
     }
     if !others.is_empty() {
         let mut kinds = Kinds::default();
@@ -383,9 +400,17 @@ impl Layout {
 /// The bundles by place, format and whether they are compressed.
 fn groups(bundles: &[Bundle]) -> impl Iterator<Item = &[Bundle]> {
     let alike = |a: &Bundle, b: &Bundle| {
-        a.place == b.place && a.format == b.format && a.compressed.is_some() == b.compressed.is_some()
+        container(a) == container(b) && a.format == b.format && a.compressed.is_some() == b.compressed.is_some()
     };
     bundles.chunk_by(move |a, b| alike(a, b))
+}
+
+/// The steps to the container of a bundle: in kpack archives, the last step is the name of the bundle itself.
+fn container(bundle: &Bundle) -> &[Step] {
+    match (bundle.format, bundle.place.steps()) {
+        (Format::Kpack, [container @ .., _]) => container,
+        (_, steps) => steps,
+    }
 }
 
 /// The heading of a group: its place, format and number of bundles.
@@ -399,7 +424,10 @@ fn heading(group: &[Bundle]) -> String {
         Format::CodeObject => ("code object without a bundle", ""),
         _ => ("bundle", "bundles"),
     };
-    let mut text = count(group.len(), one, many);
+    let mut text = match first.format {
+        Format::Kpack => in_kpack(group),
+        _ => count(group.len(), one, many),
+    };
     if let Some(recorded) = first.compressed {
         let stored = group.iter().map(Bundle::stored).fold(0, u64::saturating_add);
         write!(text, ", {} in {}", recorded.method.name(), bytes(stored)).unwrap_or_default();
@@ -410,12 +438,20 @@ fn heading(group: &[Bundle]) -> String {
         let names = codecs.into_iter().collect::<Vec<_>>().join(" and ");
         write!(text, ", {}{names}", if is_whole { "" } else { "partly " }).unwrap_or_default();
     }
-    way(&first.place) + &text
+    way(container(first)) + &text
+}
+
+/// The number of code objects, and of the kpack archives that hold them.
+fn in_kpack(group: &[Bundle]) -> String {
+    let objects = group.iter().map(|bundle| bundle.code_objects.len()).sum();
+    let archives: BTreeSet<_> = group.iter().map(Bundle::other_file).collect();
+    let archives = if archives.len() == 1 { "a kpack archive" } else { &format!("{} kpack archives", archives.len()) };
+    format!("{} in {archives}", count(objects, "code object", "code objects"))
 }
 
 /// The steps from a file to a place, before the description of what is there.
-fn way(place: &Place) -> String {
-    let steps: Vec<String> = place.steps().iter().map(Step::to_string).collect();
+fn way(steps: &[Step]) -> String {
+    let steps: Vec<String> = steps.iter().map(Step::to_string).collect();
     if steps.is_empty() { String::new() } else { steps.join(" > ") + ": " }
 }
 
@@ -443,7 +479,10 @@ impl Line {
         let kind = entry.content;
         let label = match rows {
             Rows::Grouped | Rows::Totals => printable_start(&entry.id, LABEL_MAX),
-            Rows::Each => format!("{:>5}  {}", bundle.index, printable_start(&entry.id, LABEL_MAX)),
+            Rows::Each => match bundle.place.steps().last().filter(|_| bundle.format == Format::Kpack) {
+                Some(key) => format!("{key}  {}", printable_start(&entry.id, LABEL_MAX)),
+                None => format!("{:>5}  {}", bundle.index, printable_start(&entry.id, LABEL_MAX)),
+            },
         };
         let for_whom = entry.for_whom();
         let accent = if label.ends_with(for_whom) { for_whom.len() } else { 0 };
@@ -500,6 +539,8 @@ struct Totals {
     files_without_device_code: usize,
     files_broken: usize,
     files_with_unread: usize,
+    files_with_missing: usize,
+    files_split: usize,
     /// The number of tables.
     groups: usize,
     /// A line for each GPU, and the index of each by label.
@@ -521,8 +562,11 @@ impl Totals {
         match (file.bundles.is_empty(), file.problems.is_empty()) {
             (false, _) => self.files_with_bundles += 1,
             (true, false) => self.files_broken += 1,
+            (true, true) if !file.references.is_empty() => self.files_split += 1,
             (true, true) => self.files_without_device_code += usize::from(file.unread.is_empty()),
         }
+        let is_missing = file.references.iter().any(|reference| reference.archives.as_ref().is_some_and(Vec::is_empty));
+        self.files_with_missing += usize::from(is_missing);
         self.files_with_unread += usize::from(!file.unread.is_empty());
         file.unread.iter().for_each(|row| self.unread.add(row.what.name(), 1));
         self.groups += groups(&file.bundles).count();
@@ -564,13 +608,22 @@ impl Totals {
         if self.files_with_bundles > 0 {
             self.table(style, out);
         }
-        let is_empty = self.files_with_bundles == 0 && self.files_broken == 0 && self.files_with_unread == 0;
+        let is_empty = self.files_with_bundles == 0
+            && self.files_broken == 0
+            && self.files_with_unread == 0
+            && self.files_split == 0;
         let files = |number| count(number, "file", "files");
         if self.files_without_device_code > 0 || is_empty {
             line(out, &format!("No device code in {}", files(self.files_without_device_code)));
         }
         if self.files_broken > 0 {
             line(out, &format!("Nothing readable in {}", files(self.files_broken)));
+        }
+        if self.files_split > 0 {
+            line(out, &format!("Device code of {} in kpack archives", files(self.files_split)));
+        }
+        if self.files_with_missing > 0 {
+            line(out, &format!("No kpack archive found for {}", files(self.files_with_missing)));
         }
         if self.files_with_unread > 0 {
             line(out, &format!("Not read in {}: {}", files(self.files_with_unread), self.unread));

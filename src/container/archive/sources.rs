@@ -43,6 +43,11 @@ impl<'a> Sources<'a> {
         self.open_known(path, identity_of(path))
     }
 
+    /// Opens a file that the input refers to, and that is not a member.
+    pub(crate) fn referred(&self, path: &Path) -> Result<Input> {
+        self.input.ok_or(Error::Internal("the input is not a file"))?.open_beside(path)
+    }
+
     /// Opens a member of a thin archive that may be an archive itself. It stays open until [`leave`](Self::leave).
     pub(crate) fn enter(&mut self, path: &Path) -> Result<Input> {
         let identity = identity_of(path);

@@ -39,7 +39,6 @@
 //! outside the inflated bytes, and everything that `container::packed` rejects.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-mod packed;
 mod record;
 mod rewrite;
 #[cfg(test)]
@@ -51,15 +50,13 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 
 use super::limits::Room;
+use super::packed::{Codec, End, Packed};
 use super::stream::Compressed;
 use super::{Container, Contents, Entry, Limits, Member, Part};
 use crate::bytes::{Cursor, len_u64, slice};
 use crate::error::{Error, Malformed, Result};
 use crate::io::input::Slice;
 use crate::io::piece::Piece;
-use packed::End;
-pub(crate) use packed::LastInflated;
-pub use packed::{Codec, Packed};
 use record::Record;
 pub(crate) use rewrite::{Packing, rewrite};
 pub(crate) use wrapper::faults as wrapper_faults;

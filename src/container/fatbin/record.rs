@@ -3,9 +3,9 @@
 
 use std::ops::Range;
 
-use super::Codec;
 use super::{FLAG_LZ4, FLAG_OBFUSCATED, FLAG_UNKNOWN_METHOD, FLAG_ZLIB, FLAG_ZSTD, Image, ImageKind, PADDING};
 use crate::bytes::{Cursor, len_u64, slice};
+use crate::container::Codec;
 use crate::error::Malformed;
 
 /// The length of a header without strings, in bytes.

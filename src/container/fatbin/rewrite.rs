@@ -6,14 +6,13 @@ use std::io::{Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::rc::Rc;
 
-use super::packed::{Codec, End, LastInflated};
 use super::record::{FIXED_LEN, RECORDS_AT, Record};
 use super::{
     FLAG_ATTRIBUTES, FLAG_LZ4, FLAG_OBFUSCATED, FLAG_UNKNOWN_METHOD, FLAG_ZLIB, FLAG_ZSTD, ImageKind, PADDING,
     entries_range, plain_len,
 };
 use crate::bytes::{len_u64, slice};
-use crate::container::Packed;
+use crate::container::packed::{Codec, End, LastInflated, Packed};
 use crate::container::stream::Method;
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};

@@ -1,4 +1,4 @@
-//! Code objects that a container compresses one by one, or several together, as CUDA fatbins do.
+//! Code objects that a container compresses one by one, as kpack archives do, or several together, as CUDA fatbins do.
 //!
 //! zlib is one stream, zstd one frame, and LZ4 one block without a frame, whose sizes only the container records.
 //!
@@ -24,10 +24,10 @@ use std::rc::Rc;
 #[cfg(feature = "zlib")]
 use flate2::read::ZlibDecoder;
 
-use super::{ImageKind, plain_len};
+use super::fatbin::{ImageKind, plain_len};
+use super::limits::Limits;
+use super::stream::{Method, window_log_believed};
 use crate::bytes::len_u64;
-use crate::container::limits::Limits;
-use crate::container::stream::{Method, window_log_believed};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 
@@ -110,7 +110,7 @@ pub struct Packed {
     pub range: Range<u64>,
     pub(super) end: End,
     /// The largest size that may be inflated, in bytes.
-    pub(in crate::container) limit: u64,
+    pub(super) limit: u64,
 }
 
 /// How the end of a code object is found.
@@ -151,13 +151,13 @@ impl Packed {
     }
 
     /// The code object, if `bundle` holds it and it can be inflated.
-    pub(in crate::container) fn content(&self, bundle: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn content(&self, bundle: &[u8]) -> Option<Vec<u8>> {
         let inflated = self.inflate(bundle.into()).ok()?;
         Some(self.slice_of(&inflated).ok()?.bytes().to_vec())
     }
 
     /// The code object in the inflated bytes.
-    pub(in crate::container) fn slice_of<'i>(&self, inflated: &'i Input) -> Result<Slice<'i>> {
+    pub(super) fn slice_of<'i>(&self, inflated: &'i Input) -> Result<Slice<'i>> {
         let slice = inflated.slice(self.range.start, self.len());
         let slice = slice.ok_or(Error::Internal("a code object lies outside of what was compressed with it"))?;
         let End::Padded(kind) = self.end else { return Ok(slice) };
@@ -165,7 +165,7 @@ impl Packed {
     }
 
     /// Finds the exact end of a padded code object, in the bundle `data`.
-    pub(in crate::container) fn settle(&mut self, data: Slice<'_>, last: &mut LastInflated) -> Result<()> {
+    pub(super) fn settle(&mut self, data: Slice<'_>, last: &mut LastInflated) -> Result<()> {
         if let End::Padded(_) = self.end {
             let inflated = last.get(data, self)?;
             self.range.end = self.range.start.saturating_add(self.slice_of(&inflated)?.len());
@@ -296,7 +296,7 @@ impl LastInflated {
     ///
     /// # Errors
     /// Those of inflating them.
-    pub(in crate::container) fn get(&mut self, data: Slice<'_>, packed: &Packed) -> Result<Rc<Input>> {
+    pub(super) fn get(&mut self, data: Slice<'_>, packed: &Packed) -> Result<Rc<Input>> {
         match &self.0 {
             Some((stored, input)) if *stored == packed.stored => Ok(Rc::clone(input)),
             _ => {

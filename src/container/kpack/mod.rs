@@ -1,0 +1,329 @@
+//! Reads kpack archives, in which ROCm keeps the device code of libraries that were split, and the references of those
+//! libraries.
+//!
+//! | offset | width | meaning |
+//! |---|---|---|
+//! | 0 | 4 | magic `KPAK` |
+//! | 4 | 4 | version 1 |
+//! | 8 | 8 | offset of the table of contents, which ends with the archive |
+//! | 64 | | the code objects |
+//!
+//! The table of contents is one MessagePack map; its keys may be in any order:
+//!
+//! | key | value |
+//! |---|---|
+//! | `gfx_arches` | array of target IDs: the loader decides by them whether the archive serves a GPU |
+//! | `compression_scheme` | `none` or `zstd-per-kernel` |
+//! | `blobs` | scheme `none`: array of maps with `offset` and `size` of each code object |
+//! | `zstd_offset`, `zstd_size` | scheme `zstd-per-kernel`: the number of frames in 4 bytes, then each with its length before it in 4 bytes |
+//! | `toc` | map of binary keys to maps of target IDs to maps with `ordinal` and `original_size` |
+//!
+//! A binary key is the path of a library in its tree, `#`, and the index of a wrapper in that library. The ordinal is the
+//! index of the code object among the blobs or frames. Integers are little-endian, offsets count from the start of the
+//! archive.
+//!
+//! Sources: rocm-kpack of February 2026, whose other keys are not used here; ROCm's loader of August 2026.
+//!
+//! Rejected: another version, a table of contents that is not one map or is followed by other bytes, code objects outside
+//! the bytes between header and table, or together longer than the archive, and everything that `container::packed`
+//! rejects. With an unknown scheme, code objects are listed only.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+mod reference;
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use super::limits::{Allowance, FRAMES_MAX, Room};
+use super::packed::{Codec, End, Packed};
+use super::{Entry, Part};
+use crate::bytes::{Cursor, len_of, len_u64, slice};
+use crate::display::shown;
+use crate::error::{ErrorKind, Malformed};
+use crate::messagepack::Value;
+pub use reference::Reference;
+pub(crate) use reference::{PLACEHOLDER, wrapper_indices};
+
+/// The first bytes of an archive.
+pub const MAGIC: [u8; 4] = *b"KPAK";
+
+/// The version of the format.
+const VERSION: u32 = 1;
+
+/// The length of the header without its padding, in bytes.
+const HEADER_LEN: u64 = 16;
+
+/// The maximum number of target IDs of an archive: each code object is compared with all of them.
+const TARGETS_MAX: usize = 1000;
+
+/// The number of faults after which the rest of an archive is not read.
+const FAULTS_MAX: usize = 1000;
+
+/// The table of contents of an archive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Archive {
+    /// The target IDs for which the archive claims to hold code, as recorded.
+    pub targets: Vec<Vec<u8>>,
+    /// The code objects, by the wrapper that loads them.
+    pub binaries: Vec<Binary>,
+    /// Faults in an archive that can be read all the same. It has only the code objects that could be read.
+    pub faults: Vec<Malformed>,
+}
+
+/// The code objects that one wrapper of a library loads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Binary {
+    /// The path of the library in its tree, `#`, and the index of the wrapper: `lib/librocrand.so.1#0`.
+    pub key: Vec<u8>,
+    /// The code objects, one for each target ID. Their ranges count from the start of the archive.
+    pub entries: Vec<Entry>,
+    /// The target ID of each code object, as recorded.
+    pub targets: Vec<Vec<u8>>,
+}
+
+impl Archive {
+    /// Reads the archive `data`. Offsets in errors count from `base`.
+    ///
+    /// # Errors
+    /// [`Malformed`] if the header or the structure of the table of contents is broken. Other faults are
+    /// [`faults`](Self::faults).
+    pub fn read(data: &[u8], base: u64) -> Result<Self, Malformed> {
+        let toc_offset = toc_offset(data, base)?;
+        let at = base.saturating_add(toc_offset);
+        let toc = slice(data, toc_offset, len_u64(data).saturating_sub(toc_offset)).unwrap_or_default();
+        let (map, rest) = Value::first(toc, at).ok_or_else(|| fault(at, "is not complete MessagePack"))?;
+        if map.map().is_none() {
+            return Err(fault(at, "is not a map"));
+        }
+        let mut faults = Vec::new();
+        if !rest.is_empty() {
+            faults.push(fault(at, &format!("is followed by {} other bytes", rest.len())));
+        }
+        let targets = map.get(b"gfx_arches").and_then(Value::array);
+        let targets: Vec<_> = targets.into_iter().flatten().filter_map(Value::text).map(<[u8]>::to_vec).collect();
+        match targets.len() {
+            0 => faults.push(fault(at, "names no target IDs in 'gfx_arches'")),
+            1..=TARGETS_MAX => {}
+            _ => return Err(fault(at, "names more than 1000 target IDs in 'gfx_arches'")),
+        }
+        let stored = Stored::read(data, base, toc_offset, map).unwrap_or_else(|error| {
+            faults.push(error);
+            Stored { ranges: Vec::new(), codec: Some(Codec::Unknown) }
+        });
+        let mut reader = Reader { data, stored, faults, room: Room::new(), bytes: Allowance::new(len_u64(data)) };
+        let binaries = map.get(b"toc").and_then(Value::map).ok_or_else(|| fault(at, "has no map 'toc'"))?;
+        let binaries = reader.binaries(binaries);
+        Ok(Self { targets, binaries, faults: reader.faults })
+    }
+
+    /// Whether AMD's loader finds code for a target ID in this archive: whether the archive claims to hold it.
+    pub(crate) fn claims(&self, target: &[u8]) -> bool {
+        self.targets.iter().any(|claimed| claimed == target)
+    }
+}
+
+fn toc_offset(data: &[u8], base: u64) -> Result<u64, Malformed> {
+    let mut cursor = Cursor::new(data, base);
+    let magic = cursor.take(len_u64(&MAGIC), || "the magic of the kpack archive".to_owned())?;
+    if magic != MAGIC {
+        let text = format!("the file at offset {base} is not a kpack archive");
+        return Err(Malformed::other(ErrorKind::Malformed, base, text));
+    }
+    let offset = cursor.offset();
+    let version = cursor.u32(|| "the version of the kpack archive".to_owned())?;
+    if version != VERSION {
+        let (what, found, expected) = ("kpack version", version.into(), "1");
+        return Err(Malformed::Value { what, found, offset, expected });
+    }
+    let offset = cursor.offset();
+    let found = cursor.u64(|| "the offset of the table of contents".to_owned())?;
+    if !(HEADER_LEN..len_u64(data)).contains(&found) {
+        let (what, expected) = ("offset of the table of contents", "between the header and the end of the archive");
+        return Err(Malformed::Value { what, found, offset, expected });
+    }
+    Ok(found)
+}
+
+/// A fault in the table of contents, at or below the value at `offset`.
+fn fault(offset: u64, what: &str) -> Malformed {
+    let text = format!("the table of contents at offset {offset} {what}");
+    Malformed::other(ErrorKind::Malformed, offset, text)
+}
+
+/// The bytes of the code objects.
+struct Stored {
+    /// The range of each, by its ordinal.
+    ranges: Vec<Range<u64>>,
+    /// The compression; none if they are plain.
+    codec: Option<Codec>,
+}
+
+impl Stored {
+    fn read(data: &[u8], base: u64, toc_offset: u64, map: Value<'_>) -> Result<Self, Malformed> {
+        match map.get(b"compression_scheme").and_then(Value::text) {
+            Some(b"none") => {
+                let blobs = map.get(b"blobs");
+                let list = blobs.and_then(Value::array).ok_or_else(|| fault(map.offset, "has no array 'blobs'"))?;
+                let range = |blob: Value<'_>| {
+                    inside(toc_offset, number(blob, "offset"), number(blob, "size"))
+                        .ok_or_else(|| fault(blob.offset, "has a code object outside of the archive"))
+                };
+                let ranges = list.map(range).collect::<Result<_, _>>()?;
+                Ok(Self { ranges, codec: None })
+            }
+            Some(b"zstd-per-kernel") => {
+                let range = inside(toc_offset, number(map, "zstd_offset"), number(map, "zstd_size"));
+                let range = range.ok_or_else(|| fault(map.offset, "has its frames outside of the archive"))?;
+                Ok(Self { ranges: frames(data, base, &range)?, codec: Some(Codec::Zstd) })
+            }
+            Some(other) => {
+                let text = format!("compression scheme '{}' of the kpack archive is not known", shown(other));
+                Err(Malformed::other(ErrorKind::Unsupported, map.offset, text))
+            }
+            None => Err(fault(map.offset, "names no 'compression_scheme'")),
+        }
+    }
+}
+
+fn number(map: Value<'_>, key: &str) -> Option<u64> {
+    map.get(key.as_bytes())?.number()
+}
+
+/// A range between the header and the table of contents.
+fn inside(toc_offset: u64, start: Option<u64>, len: Option<u64>) -> Option<Range<u64>> {
+    let start = start.filter(|start| *start >= HEADER_LEN)?;
+    let end = start.checked_add(len?).filter(|end| *end <= toc_offset)?;
+    Some(start..end)
+}
+
+/// The zstd frames in a range of the archive.
+fn frames(data: &[u8], base: u64, range: &Range<u64>) -> Result<Vec<Range<u64>>, Malformed> {
+    let start = base.saturating_add(range.start);
+    let mut cursor = Cursor::new(slice(data, range.start, len_of(range)).unwrap_or_default(), start);
+    let count = u64::from(cursor.u32(|| "the number of zstd frames".to_owned())?);
+    if count > FRAMES_MAX {
+        let (what, expected) = ("number of zstd frames", "no more than 1048576");
+        return Err(Malformed::Value { what, found: count, offset: start, expected });
+    }
+    let mut ranges = Vec::new();
+    for index in 0..count {
+        let len = u64::from(cursor.u32(|| format!("the length of zstd frame {index}"))?);
+        let start = cursor.offset().saturating_sub(base);
+        cursor.take(len, || format!("zstd frame {index}"))?;
+        ranges.push(start..start.saturating_add(len));
+    }
+    Ok(ranges)
+}
+
+/// The state of reading a table of contents.
+struct Reader<'d> {
+    data: &'d [u8],
+    stored: Stored,
+    faults: Vec<Malformed>,
+    room: Room,
+    /// What the code objects may take of the archive, whose bytes no two of them share.
+    bytes: Allowance,
+}
+
+impl<'d> Reader<'d> {
+    fn binaries(&mut self, toc: impl Iterator<Item = (Value<'d>, Value<'d>)>) -> Vec<Binary> {
+        let mut binaries = Vec::new();
+        let mut keys = HashSet::new();
+        for (key, by_target) in toc {
+            if self.faults.len() >= FAULTS_MAX {
+                break;
+            }
+            let Some((name, by_target)) = key.text().zip(by_target.map()) else {
+                self.faults.push(fault(key.offset, "has a binary that is not a name with a map"));
+                continue;
+            };
+            if !keys.insert(name) {
+                self.faults.push(fault(key.offset, &format!("names the binary '{}' twice", shown(name))));
+            }
+            let mut binary = Binary { key: name.to_vec(), entries: Vec::new(), targets: Vec::new() };
+            if let Err(error) = self.entries(key, by_target, &mut binary) {
+                self.faults.push(error);
+                break;
+            }
+            binaries.push(binary);
+        }
+        binaries
+    }
+
+    /// Reads the code objects of a binary.
+    ///
+    /// # Errors
+    /// [`Malformed`] if the archive has more of them than it may.
+    fn entries(
+        &mut self,
+        key: Value<'d>,
+        by_target: impl Iterator<Item = (Value<'d>, Value<'d>)>,
+        binary: &mut Binary,
+    ) -> Result<(), Malformed> {
+        self.room.take(&binary.key, key.offset)?;
+        for (target, entry) in by_target {
+            let Some(name) = target.text() else {
+                self.faults.push(fault(target.offset, "has a target ID that is not a string"));
+                continue;
+            };
+            let id = entry_id(name);
+            self.room.take(&id, target.offset)?;
+            match self.part(entry) {
+                Ok(part) => {
+                    binary.entries.push(Entry { id, parts: vec![part], image: None, cuda: None });
+                    binary.targets.push(name.to_vec());
+                }
+                Err(what) => {
+                    let whose = format!("of '{}' for '{}'", shown(&binary.key), shown(name));
+                    self.faults.push(fault(entry.offset, &format!("is wrong about the code object {whose}: {what}")));
+                }
+            }
+            if self.faults.len() >= FAULTS_MAX {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The code object of an entry, or why there is none.
+    fn part(&mut self, entry: Value<'d>) -> Result<Part, String> {
+        let recorded = number(entry, "original_size");
+        if self.stored.codec == Some(Codec::Unknown) {
+            let (inflated, limit) = (recorded.unwrap_or_default(), u64::MAX);
+            let (codec, range, end) = (Codec::Unknown, 0..inflated, End::Exact);
+            return Ok(Part::Packed(Packed { stored: 0..0, codec, inflated, range, end, limit }));
+        }
+        let ordinal = number(entry, "ordinal").ok_or("it has no ordinal")?;
+        let stored = usize::try_from(ordinal).ok().and_then(|ordinal| self.stored.ranges.get(ordinal)).cloned();
+        let count = self.stored.ranges.len();
+        let stored = stored.ok_or_else(|| format!("its ordinal is {ordinal}, but the archive has {count}"))?;
+        let len = len_of(&stored);
+        self.bytes.take(len).ok_or("together with others it is longer than the archive, so they share bytes")?;
+        let Some(codec) = self.stored.codec else {
+            return match recorded {
+                Some(recorded) if recorded != len => Err(format!("its size is {recorded}, but it has {len} bytes")),
+                _ => Ok(Part::Range(stored)),
+            };
+        };
+        let frame = slice(self.data, stored.start, len).unwrap_or_default();
+        let inflated = recorded.or_else(|| frame_size(frame)).ok_or("it has no size")?;
+        Ok(Part::Packed(Packed { stored, codec, inflated, range: 0..inflated, end: End::Exact, limit: u64::MAX }))
+    }
+}
+
+/// The inflated size that a zstd frame records, in bytes.
+fn frame_size(frame: &[u8]) -> Option<u64> {
+    #[cfg(feature = "zstd")]
+    return zstd::zstd_safe::get_frame_content_size(frame).ok().flatten();
+    #[cfg(not(feature = "zstd"))]
+    return None;
+}
+
+/// The bundle entry ID under which HIP's runtime would ask a bundle for code of a target.
+fn entry_id(target: &[u8]) -> Vec<u8> {
+    let triple: &[u8] =
+        if target == b"amdgcnspirv" { b"hipv4-spirv64-amd-amdhsa--" } else { b"hipv4-amdgcn-amd-amdhsa--" };
+    [triple, target].concat()
+}

@@ -1,0 +1,158 @@
+//! Finds the kpack archives of a split library, as ROCm's loader does.
+//!
+//! The loader has the target ID of a device, and tries it with all subsets of its features in place of `@GFXARCH@`. A
+//! search has no device, so it takes all archives whose names have a target ID there. Paths are relative to the directory
+//! of the library, after symbolic links. Source: ROCm's loader of August 2026.
+//!
+//! Rejected: directories with more than 100,000 entries, references that lead to more than 1000 archives.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::collections::HashSet;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use crate::container::kpack::{Archive, PLACEHOLDER, Reference};
+use crate::error::{Error, ErrorKind, Result};
+
+/// The maximum number of entries of a directory that are compared with a reference.
+const ENTRIES_MAX: usize = 100_000;
+
+/// The maximum number of archives to which one reference may lead.
+const ARCHIVES_MAX: usize = 1000;
+
+/// How the kpack archives of split libraries are found.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Follow {
+    /// Archives that take the place of all that references name.
+    pub instead: Vec<PathBuf>,
+    /// Archives that are searched before those that references name.
+    pub before: Vec<PathBuf>,
+    /// Archives that the caller searches as files of their own, by their canonical paths: the code in them is not
+    /// reported as that of a library.
+    pub on_their_own: HashSet<PathBuf>,
+}
+
+impl Follow {
+    /// The archives that ROCm's loader would find in this process: `ROCM_KPACK_PATH` has those that replace the
+    /// references, `ROCM_KPACK_PATH_PREFIX` those that are searched before, both separated by colons. None if
+    /// `ROCM_KPACK_DISABLE` is set.
+    pub fn from_environment() -> Option<Self> {
+        let is_set = |value: &OsString| !matches!(value.as_bytes().first(), None | Some(b'0'));
+        if env::var_os("ROCM_KPACK_DISABLE").is_some_and(|value| is_set(&value)) {
+            return None;
+        }
+        let paths = |name| {
+            let value = env::var_os(name).unwrap_or_default();
+            let parts = value.as_bytes().split(|&byte| byte == b':').filter(|part| !part.is_empty());
+            parts.map(|part| OsStr::from_bytes(part).into()).collect()
+        };
+        let (instead, before) = (paths("ROCM_KPACK_PATH"), paths("ROCM_KPACK_PATH_PREFIX"));
+        Some(Self { instead, before, on_their_own: HashSet::new() })
+    }
+
+    /// The archives for a library, each once, in the order of the search.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if a directory cannot be read, [`Error::Refused`] if it or the search is too large.
+    pub(super) fn archives(&self, library: &Path, reference: &Reference) -> Result<Vec<PathBuf>> {
+        let mut found = Unique::default();
+        if !self.instead.is_empty() {
+            self.instead.iter().for_each(|path| found.add(path));
+            return Ok(found.paths);
+        }
+        self.before.iter().for_each(|path| found.add(path));
+        let library = library.canonicalize().map_err(|error| Error::io(library, error))?;
+        for path in &reference.search_paths {
+            let path = library.with_file_name("").join(OsStr::from_bytes(path));
+            match memchr::memmem::find(path.as_os_str().as_bytes(), PLACEHOLDER) {
+                None => found.add(&path),
+                Some(at) => fitting(path.as_os_str().as_bytes(), at)?.iter().for_each(|path| found.add(path)),
+            }
+            if found.paths.len() > ARCHIVES_MAX {
+                let reason = format!("its reference leads to more than {ARCHIVES_MAX} kpack archives");
+                return Err(Error::refused(ErrorKind::Limit, library, None, reason));
+            }
+        }
+        Ok(found.paths)
+    }
+}
+
+/// Regular files, each once.
+#[derive(Default)]
+struct Unique {
+    paths: Vec<PathBuf>,
+    seen: HashSet<PathBuf>,
+}
+
+impl Unique {
+    fn add(&mut self, path: &Path) {
+        if let Ok(path) = path.canonicalize()
+            && path.is_file()
+            && self.seen.insert(path.clone())
+        {
+            self.paths.push(path);
+        }
+    }
+}
+
+/// The existing paths that have a target ID where `pattern` has the placeholder, which is at `at`; sorted.
+fn fitting(pattern: &[u8], at: usize) -> Result<Vec<PathBuf>> {
+    let (before, after) = pattern.split_at_checked(at).unwrap_or((pattern, b""));
+    let after = after.get(PLACEHOLDER.len()..).unwrap_or_default();
+    let (directory, prefix) = before.split_at(memchr::memrchr(b'/', before).map_or(0, |slash| slash.saturating_add(1)));
+    let (suffix, below) = after.split_at(memchr::memchr(b'/', after).unwrap_or(after.len()));
+    let directory = Path::new(OsStr::from_bytes(directory));
+    let entries = match directory.read_dir() {
+        Ok(entries) => entries,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(Vec::new());
+        }
+        Err(error) => return Err(Error::io(directory, error)),
+    };
+    let mut paths = Vec::new();
+    for (index, entry) in entries.enumerate() {
+        if index >= ENTRIES_MAX {
+            let reason = format!("has more than {ENTRIES_MAX} files, among which kpack archives are not searched");
+            return Err(Error::refused(ErrorKind::Limit, directory, None, reason));
+        }
+        let name = entry.map_err(|error| Error::io(directory, error))?.file_name().into_vec();
+        let target = name.strip_prefix(prefix).and_then(|rest| rest.strip_suffix(suffix));
+        if target.is_some_and(is_target_id) {
+            paths.push(directory.join(OsString::from_vec([&name, below].concat())));
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// Whether a part of a file name looks like a target ID.
+fn is_target_id(text: &[u8]) -> bool {
+    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-+:".contains(byte);
+    text == b"amdgcnspirv" || (text.starts_with(b"gfx") && text.iter().all(is_of_name))
+}
+
+/// A split library: its reference, and the archives that it leads to.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Split<'f> {
+    /// The reference.
+    pub reference: &'f Reference,
+    /// The indices in the wrappers of the library, in the order of their section.
+    pub indices: &'f [u32],
+    /// The archives that exist; none if the reference was not followed.
+    pub archives: Option<&'f [Followed]>,
+}
+
+/// An archive that a reference leads to.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Followed {
+    /// Its canonical path.
+    pub path: PathBuf,
+    /// Its table of contents; none if it cannot be read.
+    pub archive: Option<Archive>,
+}
