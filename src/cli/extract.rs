@@ -63,7 +63,7 @@ fn command() -> Command {
              members of zip files against their checksums. Each code object is written to a file of its own, and the \
              names of the files are printed:\n\n  \
              <input>[-<member>]-<bundle number>[-<source file>]-<bundle entry ID>.<extension>\n\n\
-             Every character except letters, digits and +-._= is replaced by _. For a file found in a directory, the \
+             Every character except letters, digits and +-._= is replaced by _, and so is a dot at the beginning. For a file found in a directory, the \
              input is its path from there; the member is that of an archive or a zip file; bundles at one place are \
              numbered from 0; CUDA fatbins may record a source file. Without --target and --kind, everything except \
              host code is extracted.",
@@ -73,6 +73,7 @@ fn command() -> Command {
             files::argument("Files to read, and directories of such files"),
             files::recursive(),
             files::max_size(),
+            files::no_follow(),
             path_option("output", "DIR", "Output directory, created if necessary; - writes a single code object to standard output")
                 .short('o')
                 .default_value("."),
@@ -109,9 +110,11 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     let mut problems = Vec::new();
     let mut selection = patterns::selection(matches, "target");
     selection.kinds = matches.get_many("kind").into_iter().flatten().copied().collect();
-    let inputs = sources(matches, &mut problems);
+    let files = files::of(matches);
+    let follow = files::follow(matches, &files);
+    let inputs = sources(files, &mut problems);
     let mut extract = Extract::new(inputs, selection, destination);
-    extract.limits = files::limits(matches);
+    (extract.limits, extract.follow) = (files::limits(matches), follow);
     let extracted = extract.run(&mut |event| match event {
         Event::LeftOut { error } => problems.push(error.to_string()),
         event => console.event(event),
@@ -126,9 +129,8 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
 }
 
 /// The files to search. Directories and files in them that cannot be read are added to `problems`.
-fn sources(matches: &ArgMatches, problems: &mut Vec<String>) -> Vec<Source> {
-    let sound =
-        files::of(matches).into_iter().filter_map(|file| file.map_err(|error| problems.push(error.to_string())).ok());
+fn sources(files: Vec<Result<WorkFile, Error>>, problems: &mut Vec<String>) -> Vec<Source> {
+    let sound = files.into_iter().filter_map(|file| file.map_err(|error| problems.push(error.to_string())).ok());
     let source = |WorkFile { path, origin }| match origin {
         Origin::Named => Source::named(path),
         Origin::InDirectory(directory) => Source::found(path, &directory),

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{ArgMatches, Command};
 use offload_bundle::display::printable;
-use offload_bundle::job::{Fault, NotRead, Verified, Verify};
+use offload_bundle::job::{Fault, KpackTree, NotRead, Verified, Verify};
 use offload_bundle::{Error, Result};
 use serde::Serialize;
 
@@ -41,6 +41,7 @@ The rules:
   target       a GPU ELF file is built for the target in its entry ID
   code-object  headers, tables, symbols and notes of ELF files, SPIR-V and bitcode agree
   loadable     HIP runtimes can read a bundle of code objects for them
+  kpack        kpack archives hold all code of the libraries that refer to them, and only code that can be found
 
 Exit status:
   0  device code was read, and no faults were found
@@ -55,7 +56,10 @@ fn command() -> Command {
              Contents are detected automatically, as by `inspect`. All data is read, and compressed data is inflated and \
              compared with its hash. Headers, tables, symbols and notes of code objects are checked, and so are the wrappers \
              through which programs register CUDA fatbins. Instructions and data are not: a changed byte there shows only \
-             if a hash or a checksum covers it. What is recognised but cannot be read, such as kpack archives, is named.",
+             if a hash or a checksum covers it. What is recognised but cannot be read, such as tar archives, is named.\n\n\
+             A library whose device code is in kpack archives is compared with the tables of contents of those that ROCm's \
+             loader would find. The code in an archive is checked if the archive is one of the files. Wheels are compared \
+             as if they were installed together.",
         )
         .after_help(EXAMPLES)
         .args([
@@ -74,7 +78,23 @@ type Checked = (WorkFile, Verified);
 #[derive(Default)]
 struct Outcome {
     total: Total,
+    kpack: KpackTree,
     failures: Vec<Error>,
+}
+
+impl Outcome {
+    /// Adds the result of a file.
+    fn add(&mut self, verified: &mut Verified) {
+        self.total.add(verified);
+        self.kpack.add(verified);
+    }
+
+    /// The faults that only several files show together, once: after the last file.
+    fn finish(&mut self) -> Vec<Fault> {
+        let faults = std::mem::take(&mut self.kpack).faults();
+        self.total.faults = self.total.faults.saturating_add(faults.len());
+        faults
+    }
 }
 
 fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
@@ -91,8 +111,8 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     let outcome = RefCell::new(Outcome::default());
     files::each(files::of(matches), check, weight, |checked| {
         let mut checked = checked.filter_map(|checked| {
-            let checked = checked.map_err(|error| outcome.borrow_mut().failures.push(error)).ok()?;
-            outcome.borrow_mut().total.add(&checked.1);
+            let mut checked = checked.map_err(|error| outcome.borrow_mut().failures.push(error)).ok()?;
+            outcome.borrow_mut().add(&mut checked.1);
             Some(checked)
         });
         let written = to_stdout(|out| {
@@ -100,6 +120,8 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
                 return write_report(&mut checked, &outcome, out);
             }
             checked.try_for_each(|checked| write_file(&checked, out))?;
+            let faults = outcome.borrow_mut().finish();
+            faults.iter().try_for_each(|fault| write_line(out, &fault.to_string()))?;
             let has_total = files::named(matches).any(|path| path.is_dir()) || files::named(matches).count() > 1;
             if has_total { write_total(&outcome.borrow().total, out) } else { Ok(()) }
         });
@@ -107,14 +129,20 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
         checked.for_each(drop);
         written
     })?;
-    let Outcome { total, failures } = outcome.into_inner();
+    let mut outcome = outcome.into_inner();
+    outcome.finish();
+    let Outcome { total, failures, .. } = outcome;
     failures.iter().for_each(|error| console.error(&error.to_string()));
     let is_none = total.is_none() && failures.is_empty() && !matches.get_flag("allow-none");
     if is_none {
         console.error("no device code was read, so nothing was verified");
+        let is_apart = total.kpack_references > 0;
         let is_flat = !matches.get_flag("recursive") && files::named(matches).any(|path| path.is_dir());
         console.hint(match is_flat {
             true => "-r also searches subdirectories; --allow-none accepts files without device code",
+            false if is_apart => {
+                "the device code is in kpack archives: name them too, or a directory that holds all with -r"
+            }
             false => "--allow-none accepts files without device code",
         });
     }
@@ -131,6 +159,7 @@ struct Total {
     without_bundle: usize,
     faults: usize,
     unread: usize,
+    kpack_references: usize,
     /// The number of unread parts of each kind.
     #[serde(skip)]
     kinds: Kinds,
@@ -143,6 +172,7 @@ impl Total {
         self.code_objects = self.code_objects.saturating_add(verified.code_objects);
         self.without_bundle = self.without_bundle.saturating_add(verified.without_bundle);
         self.faults = self.faults.saturating_add(verified.faults.len()).saturating_add(verified.more_faults);
+        self.kpack_references = self.kpack_references.saturating_add(verified.kpack_references);
         verified.unread.iter().for_each(|unread| self.kinds.add(unread.what.name(), 1));
         verified.more_unread.iter().for_each(|(name, more)| self.kinds.add(name, *more));
         self.unread = self.kinds.total();
@@ -164,6 +194,7 @@ impl Total {
             (_, bare) => format!("{}, {} without a bundle", in_bundles(), objects(bare)),
         };
         match (self.faults, self.is_none(), self.unread) {
+            (0, true, _) if self.kpack_references > 0 => "device code in kpack archives".to_owned(),
             (0, true, 0) => "no device code".to_owned(),
             (0, true, _) => "no readable device code".to_owned(),
             (0, false, _) => format!("{held}, nothing wrong"),
@@ -184,7 +215,7 @@ fn write_file((file, verified): &Checked, out: &mut dyn Write) -> Result<()> {
     total.add(verified);
     let is_told = |unread: &&NotRead| file.origin == Origin::Named || unread.what.is_device_code();
     let unread: Vec<&NotRead> = verified.unread.iter().filter(is_told).collect();
-    if file.origin != Origin::Named && total.is_none() && unread.is_empty() {
+    if file.origin != Origin::Named && total.is_none() && unread.is_empty() && total.kpack_references == 0 {
         return Ok(());
     }
     let name = file.path.to_string_lossy();
@@ -213,9 +244,10 @@ fn write_line(out: &mut dyn Write, line: &str) -> Result<()> {
 }
 
 #[derive(Serialize)]
-struct Document<F, T, P> {
+struct Document<F, A, T, P> {
     version: u32,
     files: F,
+    faults: A,
     total: T,
     problems: P,
 }
@@ -230,6 +262,7 @@ struct FileReport {
     more_faults: usize,
     unread: Vec<UnreadPart>,
     more_unread: usize,
+    kpack_references: usize,
 }
 
 #[derive(Serialize)]
@@ -242,27 +275,48 @@ struct FaultReport {
     text: String,
 }
 
+/// A fault that only several files show together.
+#[derive(Serialize)]
+struct FaultOfTree {
+    path: String,
+    #[serde(flatten)]
+    fault: FaultReport,
+}
+
+impl FaultReport {
+    fn new(fault: &Fault) -> Self {
+        Self {
+            rule: fault.rule.name(),
+            member: fault.place.member(),
+            section: fault.place.section(),
+            bundle: fault.bundle,
+            offset: fault.offset,
+            text: fault.text.clone(),
+        }
+    }
+}
+
+impl FaultOfTree {
+    fn new(fault: &Fault) -> Self {
+        Self { path: fault.place.file().to_string_lossy().into_owned(), fault: FaultReport::new(fault) }
+    }
+}
+
 /// Writes the JSON report, each file as soon as it is checked.
 fn write_report(checked: impl Iterator<Item = Checked>, outcome: &RefCell<Outcome>, out: &mut dyn Write) -> Result<()> {
-    let fault = |fault: &Fault| FaultReport {
-        rule: fault.rule.name(),
-        member: fault.place.member(),
-        section: fault.place.section(),
-        bundle: fault.bundle,
-        offset: fault.offset,
-        text: fault.text.clone(),
-    };
     let file = |(file, verified): Checked| FileReport {
         path: file.path.to_string_lossy().into_owned(),
         bundles: verified.bundles,
         code_objects: verified.code_objects,
         without_bundle: verified.without_bundle,
-        faults: verified.faults.iter().map(fault).collect(),
+        faults: verified.faults.iter().map(FaultReport::new).collect(),
         more_faults: verified.more_faults,
         unread: verified.unread.iter().map(UnreadPart::new).collect(),
         more_unread: more_unread(&verified),
+        kpack_references: verified.kpack_references,
     };
     let problems = || outcome.borrow().failures.iter().map(Error::to_string).collect::<Vec<_>>();
+    let faults = Late(|| outcome.borrow_mut().finish().iter().map(FaultOfTree::new).collect::<Vec<_>>());
     let (total, problems) = (Late(|| outcome.borrow().total.clone()), Late(problems));
-    json::write(&Document { version: VERSION, files: Each::new(checked.map(file)), total, problems }, out)
+    json::write(&Document { version: VERSION, files: Each::new(checked.map(file)), faults, total, problems }, out)
 }

@@ -11,13 +11,15 @@ use super::unmatched::Unmatched;
 use super::{Event, Observer, open};
 use crate::bytes::len_u64;
 use crate::container::Limits;
-use crate::display::plain;
+use crate::display::{plain, shown};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::input::{Accept, Input, Slice};
 use crate::io::meter::Meter;
 use crate::io::output::{self, Manner, Output};
 use crate::io::piece::Sink;
-use crate::scan::{Checksums, ContentKind, Finding, Found, Provenance, Scan, Selection, recorded_target};
+use crate::scan::{
+    Checksums, ContentKind, Finding, Follow, Found, Provenance, Scan, Selection, Split, recorded_target,
+};
 
 /// The name of standard output.
 const STANDARD_OUTPUT: &str = "-";
@@ -35,7 +37,7 @@ const SOURCE_MAX: usize = 64;
 ///
 /// The name of such a file consists of the [input's name](Source::name), the names of the enclosing members if there
 /// are any, the number of the bundle at its place, the name of the source file if it is recorded, the entry ID, and an extension for the kind of content. It contains
-/// only letters, digits and `+-._=`.
+/// only letters, digits and `+-._=`, and does not begin with a dot.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Extract {
@@ -43,6 +45,8 @@ pub struct Extract {
     pub inputs: Vec<Source>,
     /// The code objects to extract.
     pub selection: Selection,
+    /// How the kpack archives of split libraries are found; none if they are not searched.
+    pub follow: Option<Follow>,
     /// The destination.
     pub destination: Destination,
     /// Limits on the inflated size of compressed containers.
@@ -116,7 +120,7 @@ pub struct Extracted {
 impl Extract {
     /// Extracts the code objects of the inputs that match the selection to the destination.
     pub fn new(inputs: Vec<Source>, selection: Selection, destination: Destination) -> Self {
-        Self { inputs, selection, destination, limits: Limits::default() }
+        Self { inputs, selection, follow: None, destination, limits: Limits::default() }
     }
 
     /// Extracts, and returns the written files in the order of the inputs.
@@ -189,6 +193,8 @@ struct Work<'j> {
     /// The entry IDs found so far.
     present: Present,
     unmatched: Unmatched<'j>,
+    /// The first split library without kpack archives, as an error.
+    apart: Option<Error>,
     /// The number of code objects that match the selection.
     taken: usize,
     /// `None` if no file was skipped.
@@ -221,6 +227,7 @@ impl<'j> Work<'j> {
             names: Names::default(),
             present: Present::default(),
             unmatched: Unmatched::of(&job.selection),
+            apart: None,
             taken: 0,
             left_out: None,
             done: Vec::new(),
@@ -229,15 +236,32 @@ impl<'j> Work<'j> {
 
     fn file(&mut self, input: &Input, name: &Path) -> Result<()> {
         let scan = Scan { checksums: Checksums::OfFound, limits: self.job.limits, ..Scan::default() };
-        let scanned = scan.run(input, &mut |finding| match finding {
+        let follow = self.job.follow.as_ref();
+        let scanned = scan.run_following(input, follow, &mut |finding| match finding {
             Finding::Bundle(found) => self.bundle(input, name, &found).map_err(|error| match error {
                 Error::Malformed { .. } => error.at(found.place),
                 error => error,
             }),
             Finding::Broken { place, error } => Err(error.at(place)),
+            Finding::Split { split, .. } => {
+                self.without_archives(input, &split);
+                Ok(())
+            }
             _ => Ok(()),
         });
         input.vouch_for(scanned)
+    }
+
+    /// Notes a split library whose kpack archives were not found, or not searched.
+    fn without_archives(&mut self, input: &Input, split: &Split<'_>) {
+        let why = match split.archives {
+            Some([]) => "none of which was found",
+            None => "which are not searched",
+            Some(_) => return,
+        };
+        let paths: Vec<String> = split.reference.search_paths.iter().map(|path| shown(path)).collect();
+        let reason = format!("its device code is in the kpack archives {}, {why}", paths.join(", "));
+        self.apart.get_or_insert_with(|| Error::refused(ErrorKind::NotFound, input.path(), None, reason));
     }
 
     /// Extracts from one bundle.
@@ -301,6 +325,9 @@ impl<'j> Work<'j> {
         let (unmatched, only_left_out) = self.unmatched.into_wants(&matched);
         if self.done.is_empty() || !unmatched.is_empty() || !only_left_out.is_empty() {
             let present = self.present.into_shown();
+            if let Some(error) = self.apart.filter(|_| self.done.is_empty()) {
+                return Err(error);
+            }
             let inputs: Vec<_> = self.job.inputs.iter().map(|input| input.path.clone()).collect();
             return Err(match has_left_out {
                 false => Error::no_match(&inputs, &unmatched, &present),
@@ -375,7 +402,9 @@ fn name_of(input: &Path, from: &Provenance) -> String {
     let members_len = members.as_ref().map_or(0, String::len);
     let input = end(&plain(input.as_os_str().as_encoded_bytes()), room.saturating_sub(members_len).max(room / 2));
     let members = members.map(|members| end(&members, room.saturating_sub(input.len())));
-    [Some(input), members, Some(rest)].into_iter().flatten().collect::<Vec<_>>().join("-")
+    let name = [Some(input), members, Some(rest)].into_iter().flatten().collect::<Vec<_>>().join("-");
+    // Directories of archives are called `.kpack`, but what is extracted from them is not to be hidden.
+    name.strip_prefix('.').map_or_else(|| name.clone(), |rest| format!("_{rest}"))
 }
 
 /// Whether an error is about an input. Other errors are about an output or the request.

@@ -12,6 +12,7 @@ mod aside;
 mod bundle;
 mod extract;
 mod file_name;
+mod kpack_tree;
 mod library;
 mod list;
 mod loadable;
@@ -28,6 +29,7 @@ mod verify;
 
 pub use bundle::BundleFiles;
 pub use extract::{Destination, Extract, Extracted, IfBroken, Source};
+pub use kpack_tree::KpackTree;
 pub use list::List;
 pub use package::{ImageFiles, Package};
 pub use recompress::{Recompress, Recompressed};

@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
-use super::{loadable, open};
+use super::{kpack_tree, loadable, open};
 use crate::bytes::len_u64;
 use crate::check;
 use crate::container::packed::LastInflated;
@@ -17,14 +17,17 @@ use crate::error::{Error, Malformed, Result};
 use crate::id::target_id::TargetId;
 use crate::id::{EntryId, OffloadKind};
 use crate::io::input::{Accept, Input};
-use crate::scan::{Checksums, CodeObject, ContentKind, Finding, Format, Found, Place, Scan, Unread, recorded_target};
+use crate::scan::{
+    Checksums, CodeObject, ContentKind, Finding, Follow, Format, Found, Place, Scan, Unread, recorded_target,
+};
 
 /// Verifies all device code in a file.
 ///
 /// Reads every header and range, inflates every compressed bundle, and compares it with its recorded sizes and hash.
 /// Then checks the entries of each bundle against the rules of the Clang Offload Bundler documentation, and the code
 /// objects themselves: headers, tables and notes of ELF files, SPIR-V and bitcode. Bundles for HIP's runtime must be
-/// within its limits. Formats that are recognised but not read are reported.
+/// within its limits. Formats that are recognised but not read are reported. A split library is compared with its kpack
+/// archives by [`KpackTree`](super::KpackTree), to which every result is added.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Verify {
@@ -51,6 +54,10 @@ pub struct Verified {
     pub faults: Vec<Fault>,
     /// The number of faults that are not listed. At most 10,000 are listed for a file.
     pub more_faults: usize,
+    /// The number of references to kpack archives, in which the device code of a split library is.
+    pub kpack_references: usize,
+    /// What can only be checked together with other files.
+    pub(super) kpack: kpack_tree::Facts,
     /// The size of the listed faults, in bytes.
     listed_bytes: u64,
 }
@@ -106,6 +113,8 @@ pub enum Rule {
     CodeObject,
     /// HIP's runtime can read a bundle of code objects for it.
     Loadable,
+    /// The kpack archives of a split library hold all of its code.
+    Kpack,
 }
 
 impl Rule {
@@ -122,6 +131,7 @@ impl Rule {
             Self::Target => "target",
             Self::CodeObject => "code-object",
             Self::Loadable => "loadable",
+            Self::Kpack => "kpack",
         }
     }
 }
@@ -164,7 +174,9 @@ impl Verify {
     pub fn check(&self, input: &Input) -> Result<Verified> {
         let mut verified = Verified::default();
         let scan = Scan { inflate: Inflate::Whole, checksums: Checksums::OfAll, limits: self.limits };
-        let scanned = scan.run(input, &mut |finding| {
+        let mut follow = Follow::from_environment();
+        follow.iter_mut().for_each(|follow| follow.tables_only = true);
+        let scanned = scan.run_following(input, follow.as_ref(), &mut |finding| {
             match finding {
                 Finding::Bundle(found) => verified.bundle(&found)?,
                 Finding::Broken { error: error @ Error::Io { .. }, .. } => return Err(error),
@@ -175,7 +187,11 @@ impl Verify {
                     verified.fault(place, None, Some(offset), Rule::Trailing, "trailing data is not a bundle");
                 }
                 Finding::Unread { place, offset, what } => verified.not_read(place, offset, what),
-                Finding::Kpack { .. } | Finding::Split { .. } => {}
+                Finding::Kpack { place, archive } => verified.kpack.add_archive(place, archive),
+                Finding::Split { place, split } => {
+                    verified.kpack_references = verified.kpack_references.saturating_add(1);
+                    verified.kpack.add_library(place, &split);
+                }
             }
             Ok(())
         });

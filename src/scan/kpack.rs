@@ -34,6 +34,8 @@ pub struct Follow {
     /// Archives that the caller searches as files of their own, by their canonical paths: the code in them is not
     /// reported as that of a library.
     pub on_their_own: HashSet<PathBuf>,
+    /// Only the tables of contents of archives are read: no code in them is reported, and no fault.
+    pub tables_only: bool,
 }
 
 impl Follow {
@@ -51,7 +53,7 @@ impl Follow {
             parts.map(|part| OsStr::from_bytes(part).into()).collect()
         };
         let (instead, before) = (paths("ROCM_KPACK_PATH"), paths("ROCM_KPACK_PATH_PREFIX"));
-        Some(Self { instead, before, on_their_own: HashSet::new() })
+        Some(Self { instead, before, ..Self::default() })
     }
 
     /// The archives for a library, each once, in the order of the search.
@@ -101,8 +103,7 @@ impl Unique {
 
 /// The existing paths that have a target ID where `pattern` has the placeholder, which is at `at`; sorted.
 fn fitting(pattern: &[u8], at: usize) -> Result<Vec<PathBuf>> {
-    let (before, after) = pattern.split_at_checked(at).unwrap_or((pattern, b""));
-    let after = after.get(PLACEHOLDER.len()..).unwrap_or_default();
+    let (before, after) = around(pattern, at);
     let (directory, prefix) = before.split_at(memchr::memrchr(b'/', before).map_or(0, |slash| slash.saturating_add(1)));
     let (suffix, below) = after.split_at(memchr::memchr(b'/', after).unwrap_or(after.len()));
     let directory = Path::new(OsStr::from_bytes(directory));
@@ -120,8 +121,7 @@ fn fitting(pattern: &[u8], at: usize) -> Result<Vec<PathBuf>> {
             return Err(Error::refused(ErrorKind::Limit, directory, None, reason));
         }
         let name = entry.map_err(|error| Error::io(directory, error))?.file_name().into_vec();
-        let target = name.strip_prefix(prefix).and_then(|rest| rest.strip_suffix(suffix));
-        if target.is_some_and(is_target_id) {
+        if target_between(&name, prefix, suffix).is_some() {
             paths.push(directory.join(OsString::from_vec([&name, below].concat())));
         }
     }
@@ -129,8 +129,25 @@ fn fitting(pattern: &[u8], at: usize) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
+/// The parts of a pattern before and after the placeholder, which is at `at`.
+fn around(pattern: &[u8], at: usize) -> (&[u8], &[u8]) {
+    let (before, after) = pattern.split_at_checked(at).unwrap_or((pattern, b""));
+    (before, after.get(PLACEHOLDER.len()..).unwrap_or_default())
+}
+
+fn target_between<'n>(name: &'n [u8], before: &[u8], after: &[u8]) -> Option<&'n [u8]> {
+    name.strip_prefix(before)?.strip_suffix(after).filter(|target| is_target_id(target))
+}
+
+/// The target ID that a path has where `pattern` has the placeholder.
+pub(crate) fn target_in<'p>(path: &'p Path, pattern: &Path) -> Option<&'p [u8]> {
+    let pattern = pattern.as_os_str().as_bytes();
+    let (before, after) = around(pattern, memchr::memmem::find(pattern, PLACEHOLDER)?);
+    target_between(path.as_os_str().as_bytes(), before, after)
+}
+
 /// Whether a part of a file name looks like a target ID.
-fn is_target_id(text: &[u8]) -> bool {
+pub(crate) fn is_target_id(text: &[u8]) -> bool {
     let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-+:".contains(byte);
     text == b"amdgcnspirv" || (text.starts_with(b"gfx") && text.iter().all(is_of_name))
 }

@@ -58,6 +58,7 @@ pub use found::{CodeObject, Finding, Format, Found, Provenance};
 pub(crate) use gpu_elf::target_id as recorded_target;
 pub use image::ContentKind;
 pub use kpack::{Follow, Followed, Split};
+pub(crate) use kpack::{is_target_id, target_in};
 pub(crate) use overlap::bundle_sections;
 pub use pattern::{Comparison, Pattern, PatternError, Selection};
 pub use place::{Origin, Place, Step};
@@ -114,23 +115,22 @@ impl Scan {
     /// # Errors
     /// Those of the visitor, which end the search. Faults in the file are reported as [`Finding::Broken`].
     pub fn run<'a>(&self, data: impl Into<Slice<'a>>, visitor: &mut Visitor<'_>) -> Result<()> {
-        let data = data.into();
-        walk::Walk::new(*self, data, None, visitor).file(data).map(|_| ())
+        self.run_following(data, None, visitor)
     }
 
-    /// As [`run`](Self::run), and searches the kpack archives of a library whose device code is in them. The library has
-    /// to be an [`Input`](crate::io::Input) of a file.
+    /// As [`run`](Self::run). With `follow`, the kpack archives of a library whose device code is in them are searched too;
+    /// the library has to be an [`Input`](crate::io::Input) of a file.
     ///
     /// # Errors
     /// Those of [`run`](Self::run).
     pub fn run_following<'a>(
         &self,
         data: impl Into<Slice<'a>>,
-        follow: &Follow,
+        follow: Option<&Follow>,
         visitor: &mut Visitor<'_>,
     ) -> Result<()> {
         let data = data.into();
-        walk::Walk::new(*self, data, Some(follow), visitor).file(data).map(|_| ())
+        walk::Walk::new(*self, data, follow, visitor).file(data).map(|_| ())
     }
 
     /// Passes the offload binaries that LLVM's packager finds in a file to `visitor`, in file order, and the bytes

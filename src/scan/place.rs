@@ -49,7 +49,7 @@ impl Place {
     }
 
     /// The same place one step further in.
-    pub(super) fn join(&self, step: Step) -> Self {
+    pub(crate) fn join(&self, step: Step) -> Self {
         let steps = self.steps.iter().cloned().chain([step]).collect();
         Self { steps, ..self.clone() }
     }

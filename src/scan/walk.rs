@@ -485,6 +485,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         wanted: &mut dyn FnMut(&[u8], &[u8]) -> bool,
         depth: u32,
     ) -> Result<Followed> {
+        let is_known = |follow: &Follow| follow.tables_only || follow.on_their_own.contains(&path);
+        let is_known = self.follow.is_some_and(is_known);
         let place = place.clone().in_file(&path);
         let opened = self.sources.referred(&path).and_then(|input| {
             let archive = kpack::Archive::read(input.bytes(), 0).with_path(&path)?;
@@ -493,11 +495,13 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let (input, archive) = match opened {
             Ok(opened) => opened,
             Err(error) => {
-                self.broken(&place, around, error)?;
+                if !is_known {
+                    self.broken(&place, around, error)?;
+                }
                 return Ok(Followed { path, archive: None });
             }
         };
-        if !self.follow.is_some_and(|follow| follow.on_their_own.contains(&path)) {
+        if !is_known {
             self.budget.add_file(input.len());
             let searched = self.kpack_of_library(&place, input.as_slice(), &archive, wanted, depth);
             input.vouch_for(searched)?;

@@ -194,10 +194,10 @@ fn a_summary_counts_all_files() {
 fn a_summary_tells_broken_and_unread_files_from_files_without_device_code() {
     let bundle = files().swap_remove(0).1;
     let given: [(&str, &[u8]); 6] = [
-        ("kpack", b"KPAK\x01\0\0\0"),
         ("cut", &bundle[..bundle.len() / 2]),
         ("gz", b"\x1f\x8b\x08\0"),
         ("more.gz", b"\x1f\x8b\x08\0"),
+        ("spirv", b"\x03\x02\x23\x07"),
         ("text", b"text"),
         ("whole", &bundle),
     ];
@@ -206,11 +206,11 @@ fn a_summary_tells_broken_and_unread_files_from_files_without_device_code() {
         let printed = String::from_utf8(printed).unwrap();
         printed.lines().skip_while(|line| line.starts_with(['T', ' '])).collect::<Vec<_>>().join("; ")
     };
-    let unread = "Not read in 3 files: gzip file (2), kpack archive (1)";
+    let unread = "Not read in 3 files: SPIR-V module (1), gzip file (2)";
     assert_eq!(last(&["."]), format!("No device code in 1 file; Nothing readable in 1 file; {unread}"));
-    assert_eq!(last(&["cut", "kpack"]), "Nothing readable in 1 file; Not read in 1 file: kpack archive (1)");
+    assert_eq!(last(&["cut", "spirv"]), "Nothing readable in 1 file; Not read in 1 file: SPIR-V module (1)");
     assert_eq!(last(&["cut"]), "Nothing readable in 1 file");
-    assert_eq!(last(&["kpack"]), "Not read in 1 file: kpack archive (1)");
+    assert_eq!(last(&["spirv"]), "Not read in 1 file: SPIR-V module (1)");
     assert_eq!(last(&["whole"]), "");
 }
 

@@ -421,9 +421,7 @@ fn what_is_recognised_and_not_read_is_named() {
         ("SYCL device images", library("__CLANG_OFFLOAD_BUNDLE__sycl-spir64"), true),
         ("SYCL device images", library(".tgtimg"), true),
         ("SYCL device images", library("OFFLOAD_DEVICE_CODE"), true),
-        ("reference to kpack archives", library(".rocm_kpack_ref"), true),
-        ("reference to kpack archives", pe(&[(".kpackrf", b"content")]), true),
-        ("kpack archive", b"KPAK\x01\0\0\0".to_vec(), true),
+        ("SYCL device images", pe(&[(".tgtimg", b"content")]), true),
         ("SPIR-V module", b"\x03\x02\x23\x07".to_vec(), true),
         ("tar archive", tar, false),
         ("gzip file", gzip.to_vec(), false),
@@ -463,14 +461,10 @@ fn what_is_recognised_and_not_read_is_named() {
     let out = String::from_utf8(tool(&["inspect", "in"], &[("in", &split)]).stdout).unwrap();
     assert!(out.contains(&format!("not read: {what}\n")), "{out}");
     // Together with parts that are read.
-    let both = Elf::LIBRARY
-        .write(&[Section::new(".hip_fatbin", &targets(&["gfx906"])), Section::new(".rocm_kpack_ref", b"x")]);
+    let both = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &targets(&["gfx906"])), Section::new(".tgtimg", b"x")]);
     let outcome = tool(&["verify", "in"], &[("in", &both)]);
     let out = String::from_utf8(outcome.stdout).unwrap();
-    assert!(
-        outcome.status == 0 && out.contains("(.rocm_kpack_ref) at offset") && out.ends_with("nothing wrong\n"),
-        "{out}"
-    );
+    assert!(outcome.status == 0 && out.contains("(.tgtimg) at offset") && out.ends_with("nothing wrong\n"), "{out}");
     // The parts of a fat object are read, whatever the kinds of its entries.
     let fat = Elf::OBJECT.write(&[Section::new("__CLANG_OFFLOAD_BUNDLE__sycl-spir64-unknown-unknown", b"x")]);
     assert_eq!(rules(&fat), [""; 0]);

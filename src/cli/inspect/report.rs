@@ -74,10 +74,7 @@ impl FileReport {
             }
             Ok(())
         };
-        match follow {
-            Some(follow) => scan.run_following(&input, follow, &mut visit)?,
-            None => scan.run(&input, &mut visit)?,
-        }
+        scan.run_following(&input, follow, &mut visit)?;
         problems.extend(input.ensure_unchanged().err().map(|error| error.to_string()));
         Ok(Self { path: file.path, origin: file.origin, size: input.len(), bundles, unread, references, problems })
     }
