@@ -4,7 +4,7 @@
 //! search has no device, so it takes all archives whose names have a target ID there. Paths are relative to the directory
 //! of the library, after symbolic links. Source: ROCm's loader of August 2026.
 //!
-//! Rejected: directories with more than 100,000 entries, references that lead to more than 1000 archives.
+//! Rejected: directories with more than 100,000 entries, references that lead to more than 256 archives.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::HashSet;
@@ -21,7 +21,7 @@ use crate::error::{Error, ErrorKind, Result};
 const ENTRIES_MAX: usize = 100_000;
 
 /// The maximum number of archives to which one reference may lead.
-const ARCHIVES_MAX: usize = 1000;
+const ARCHIVES_MAX: usize = 256;
 
 /// How the kpack archives of split libraries are found.
 #[derive(Clone, Debug, Default)]
@@ -56,30 +56,32 @@ impl Follow {
         Some(Self { instead, before, ..Self::default() })
     }
 
-    /// The archives for a library, each once, in the order of the search.
-    ///
-    /// # Errors
-    /// [`Error::Io`] if a directory cannot be read, [`Error::Refused`] if it or the search is too large.
-    pub(super) fn archives(&self, library: &Path, reference: &Reference) -> Result<Vec<PathBuf>> {
-        let mut found = Unique::default();
+    /// The archives for a library, each once, in the order of the search, and the errors of the places that cannot be
+    /// searched: directories that cannot be read or are too large.
+    pub(super) fn archives(&self, library: &Path, reference: &Reference) -> (Vec<PathBuf>, Vec<Error>) {
+        let (mut found, mut errors) = (Unique::default(), Vec::new());
         if !self.instead.is_empty() {
             self.instead.iter().for_each(|path| found.add(path));
-            return Ok(found.paths);
+            return (found.paths, errors);
         }
         self.before.iter().for_each(|path| found.add(path));
-        let library = library.canonicalize().map_err(|error| Error::io(library, error))?;
+        let real = library.canonicalize().unwrap_or_else(|_| library.to_owned());
         for path in &reference.search_paths {
-            let path = library.with_file_name("").join(OsStr::from_bytes(path));
+            let path = real.with_file_name("").join(OsStr::from_bytes(path));
             match memchr::memmem::find(path.as_os_str().as_bytes(), PLACEHOLDER) {
                 None => found.add(&path),
-                Some(at) => fitting(path.as_os_str().as_bytes(), at)?.iter().for_each(|path| found.add(path)),
-            }
-            if found.paths.len() > ARCHIVES_MAX {
-                let reason = format!("its reference leads to more than {ARCHIVES_MAX} kpack archives");
-                return Err(Error::refused(ErrorKind::Limit, library, None, reason));
+                Some(at) => match fitting(path.as_os_str().as_bytes(), at) {
+                    Ok(paths) => paths.iter().for_each(|path| found.add(path)),
+                    Err(error) => errors.push(error),
+                },
             }
         }
-        Ok(found.paths)
+        if found.paths.len() > ARCHIVES_MAX {
+            let reason = format!("its reference leads to more than {ARCHIVES_MAX} kpack archives");
+            errors.push(Error::refused(ErrorKind::Limit, library, None, reason));
+            found.paths.truncate(ARCHIVES_MAX);
+        }
+        (found.paths, errors)
     }
 }
 

@@ -22,7 +22,7 @@ use crate::container::object::FatObject;
 use crate::container::offload_binary::OffloadBinary;
 use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
 use crate::container::{Container, Contents, Entry, bitcode, host};
-use crate::error::{Error, FileKind, Malformed, Result, WithPath};
+use crate::error::{Error, ErrorKind, FileKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 
 /// The maximum nesting depth of containers.
@@ -355,11 +355,26 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         }
         let wrappers = sections.chosen.iter().find(|section| section.holds == Holds::HipWrappers);
         let wrappers = wrappers.and_then(|section| data.range(&section.range));
+        let mut is_split = false;
         for section in sections.chosen {
-            if section.holds == Holds::KpackReference {
-                self.split(place, data, section, wrappers, depth)?;
-            } else {
-                self.section(place, data, section, sections.is_linked, depth)?;
+            match section.holds {
+                Holds::KpackReference if is_split => {
+                    let offset = data.offset().saturating_add(section.range.start);
+                    let text = format!(
+                        "another reference to kpack archives is at offset {offset}: only the first is followed"
+                    );
+                    let malformed = Malformed::other(ErrorKind::Malformed, offset, text);
+                    self.broken(
+                        &place.join(Step::Section(section.name)),
+                        data,
+                        Error::malformed(data.path(), malformed),
+                    )?;
+                }
+                Holds::KpackReference => {
+                    is_split = true;
+                    self.split(place, data, section, wrappers, depth)?;
+                }
+                _ => self.section(place, data, section, sections.is_linked, depth)?,
             }
         }
         Ok(())
@@ -404,7 +419,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     }
 
     fn kpack(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
-        let archive = match kpack::Archive::read(data.bytes(), data.offset()).with_path(data.path()) {
+        let archive = match kpack::Archive::read(data) {
             Ok(archive) => archive,
             Err(error) => return self.broken(place, data, error),
         };
@@ -456,11 +471,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let follow = self.follow.filter(|_| is_loadable);
         let archives = match follow.map(|follow| follow.archives(of_object.file(), &reference)) {
             None => None,
-            Some(Err(error)) => {
-                self.broken(place, section, error)?;
-                Some(Vec::new())
-            }
-            Some(Ok(paths)) => {
+            Some((paths, errors)) => {
+                errors.into_iter().try_for_each(|error| self.broken(place, section, error))?;
                 let asked: HashSet<u32> = indices.iter().copied().collect();
                 let mut seen = HashSet::new();
                 let mut wanted = |key: &[u8], target: &[u8]| {
@@ -489,7 +501,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let is_known = self.follow.is_some_and(is_known);
         let place = place.clone().in_file(&path);
         let opened = self.sources.referred(&path).and_then(|input| {
-            let archive = kpack::Archive::read(input.bytes(), 0).with_path(&path)?;
+            let archive = kpack::Archive::read(&input)?;
             Ok((input, archive))
         });
         let (input, archive) = match opened {
