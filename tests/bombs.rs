@@ -7,6 +7,7 @@ pub mod bits;
 pub mod files;
 mod measure;
 
+use crate::look::make::Elf;
 use crate::properties::fatbins::{self, Code};
 use crate::reference::formats;
 use crate::reference::offload;
@@ -402,11 +403,12 @@ fn verify_takes_as_long_as_the_file_and_not_as_its_names() {
 }
 
 /// The command lines of our subcommands that only read.
-const LOOKS: [&[&str]; 6] = [
+const LOOKS: [&[&str]; 7] = [
     &["inspect", "in"],
     &["inspect", "--json", "in"],
     &["inspect", "--inflate", "--json", "in"],
     &["verify", "in"],
+    &["inspect", "--deep", "in"],
     &["verify", "--json", "in"],
     &["extract", "-n", "--json", "in"],
 ];
@@ -438,6 +440,39 @@ fn names_are_shown_in_part_and_findings_are_charged_for_theirs() {
         }
         Bomb::new(name, &["recompress", "in", "-o", "out"]).file("in", data.clone()).memory(100 * MB).ends();
         list(name, "bc", data).memory(100 * MB).ends();
+    }
+}
+
+/// What begins like a container at every few bytes, and fails late.
+#[test]
+fn files_full_of_magics_are_searched_once() {
+    let fields = |numbers: &[u64]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<_>>();
+    let ccob = |version: u8, method: u8| [b"CCOB", &[version, 0, method, 0][..], &fields(&[1 << 20])].concat();
+    let mut elf = Elf::amdgpu(0x3f).write(&[])[..64].to_vec();
+    elf[40..48].copy_from_slice(&fields(&[64]));
+    elf[60..62].copy_from_slice(&[0xff, 0xff]);
+    let offload = [&b"\x10\xff\x10\xad\x02\0\0\0"[..], &fields(&[1 << 16, 32, 1000])].concat();
+    // Bundles whose entries are named by the next bundles.
+    let chain = [&fields(&[0, 0, 32])[..], formats::MAGIC, &fields(&[90_000])].concat();
+    let short_blocks = [&ccob(1, 1)[..], &fields(&[0])[..4], &[0x28, 0xb5, 0x2f, 0xfd, 0, 80, 0, 0, 0]].concat();
+    for (name, pattern) in [
+        ("CCOB", b"CCOB".to_vec()),
+        ("ELF", b"\x7fELF".to_vec()),
+        ("bundles", formats::MAGIC.to_vec()),
+        ("bundles that claim 1,000 entries", [formats::MAGIC, &fields(&[1000])].concat()),
+        ("bundles that name each other", chain),
+        ("compressed bundles of version 1", [&ccob(1, 0)[..], &fields(&[0])[..4], b"\x78\x9c"].concat()),
+        ("compressed bundles of short blocks", short_blocks),
+        ("compressed bundles of version 2", [ccob(2, 1), fields(&[0])].concat()),
+        ("GPU ELF headers", elf),
+        ("offload binaries", offload),
+        ("fatbins", [&b"\x50\xed\x55\xba\x01\0\x10\0"[..], &fields(&[1 << 20])].concat()),
+        ("fatbins without entries", fatbins::fatbin(&[])),
+    ] {
+        let data = [b"x", pattern.repeat((16 << 20) / pattern.len()).as_slice()].concat();
+        for look in [&["inspect", "--deep", "in"][..], &["verify", "--deep", "in"]] {
+            Bomb::new(name, look).file("in", data.clone()).memory(100 * MB).ends();
+        }
     }
 }
 

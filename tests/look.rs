@@ -5,6 +5,7 @@
 //! test prints that and passes; `OFFLOAD_REQUIRE_LLVM=1` makes that a failure.
 mod built;
 mod changed;
+mod deep;
 mod extract;
 mod fatbin;
 mod hostile;

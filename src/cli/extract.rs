@@ -72,6 +72,7 @@ fn command() -> Command {
         .args([
             files::argument("Files to read, and directories of such files"),
             files::recursive(),
+            files::deep(),
             files::max_size(),
             files::no_follow(),
             path_option("output", "DIR", "Output directory, created if necessary; - writes a single code object to standard output")
@@ -90,7 +91,7 @@ fn command() -> Command {
                 .short('k')
                 .value_name("KIND")
                 .value_parser(
-                    PossibleValuesParser::new(["host", "openmp", "hip", "hipv4", "cuda", "sycl"])
+                    PossibleValuesParser::new(["host", "openmp", "hip", "hipv4", "cuda", "sycl", "hcc"])
                         .try_map(|name| OffloadKind::from_name(&name).ok_or("not an offload kind")),
                 ),
             patterns::exact(),
@@ -115,6 +116,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     let inputs = sources(files, &mut problems);
     let mut extract = Extract::new(inputs, selection, destination);
     (extract.limits, extract.follow) = (files::limits(matches), follow);
+    extract.deep = matches.get_flag("deep");
     let extracted = extract.run(&mut |event| match event {
         Event::LeftOut { error } => problems.push(error.to_string()),
         event => console.event(event),

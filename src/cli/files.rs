@@ -79,6 +79,14 @@ pub(super) fn recursive() -> Arg {
     flag("recursive", "Descend into subdirectories, without following symbolic links").short('r')
 }
 
+/// The option to search all bytes.
+pub(super) fn deep() -> Arg {
+    flag("deep", "Search all bytes, not only the sections and formats made for device code").long_help(
+        "Search all bytes: also other sections, the space between sections, and files of any other format, such as firmware. \
+         Bundles, offload binaries, CUDA fatbins and ELF files for GPUs are found at any offset, if they can be read.",
+    )
+}
+
 /// The option that limits the inflated size of compressed bundles.
 pub(super) fn max_size() -> Arg {
     let parse = |text: &str| {

@@ -31,7 +31,7 @@ Examples:
     clang-offload-bundler verify -r --json /opt/rocm/lib
 
 The rules:
-  readable     headers, ranges, sizes and hashes agree with the data; wrappers point at CUDA fatbins
+  readable     headers, ranges, sizes and hashes agree with the data; wrappers point at bundles or fatbins
   trailing     there is only padding between bundles and after the last one
   entry-id     every bundle entry ID is valid
   feature      a processor supports the features that its target ID sets
@@ -55,7 +55,7 @@ fn command() -> Command {
             "Check bundles and GPU code objects for faults.\n\n\
              Contents are detected automatically, as by `inspect`. All data is read, and compressed data is inflated and \
              compared with its hash. Headers, tables, symbols and notes of code objects are checked, and so are the wrappers \
-             through which programs register CUDA fatbins. Instructions and data are not: a changed byte there shows only \
+             through which programs register bundles and CUDA fatbins. Instructions and data are not: a changed byte there shows only \
              if a hash or a checksum covers it. What is recognised but cannot be read, such as tar archives, is named.\n\n\
              A library whose device code is in kpack archives is compared with the tables of contents of those that ROCm's \
              loader would find. The code in an archive is checked if the archive is one of the files. Wheels are compared \
@@ -65,6 +65,7 @@ fn command() -> Command {
         .args([
             files::argument("Files to check, and directories of such files"),
             files::recursive(),
+            files::deep(),
             files::max_size(),
             flag("allow-none", "Succeed even if no device code was read, for trees in which none is expected"),
             flag("json", "Print a JSON document, described by docs/verify.schema.json"),
@@ -100,6 +101,7 @@ impl Outcome {
 fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
     let mut verify = Verify::default();
     verify.limits = files::limits(matches);
+    verify.deep = matches.get_flag("deep");
     let check = |file: Result<WorkFile>| {
         let file = file?;
         let verified = verify.check(&file.open(verify.limits)?)?;

@@ -15,7 +15,7 @@ const ENTRIES_MAX: u64 = 100_000;
 const IDS_MAX: u64 = 16 << 20;
 
 /// The maximum length of the header of a binary bundle, in bytes: thousands of times that of any real one.
-pub(super) const HEADER_MAX: u64 = 64 << 20;
+pub(crate) const HEADER_MAX: u64 = 64 << 20;
 
 /// The maximum number of marker lines in one text bundle, including those inside entries.
 pub(super) const MARKERS_MAX: usize = 1 << 20;

@@ -7,6 +7,7 @@ pub mod archive;
 pub mod binary;
 pub(crate) mod bitcode;
 pub mod compressed;
+pub(crate) mod extent;
 pub mod fatbin;
 mod hash;
 pub(crate) mod host;
@@ -19,6 +20,7 @@ pub(crate) mod packed;
 pub mod sequence;
 pub mod stream;
 pub mod text;
+pub(crate) mod wrapper;
 
 use std::num::NonZeroU64;
 use std::ops::Range;

@@ -70,12 +70,14 @@ pub enum OffloadKind {
     Cuda,
     /// SYCL. In offload binaries only.
     Sycl,
+    /// HCC, the compiler of ROCm before 3.5. In its bundles only, which LLVM's tool does not make.
+    Hcc,
 }
 
 impl OffloadKind {
     /// The kind with this name; `None` for an unknown name.
     pub fn from_name(name: &str) -> Option<Self> {
-        let all = [Self::Host, Self::OpenMp, Self::Hip, Self::HipV4, Self::Cuda, Self::Sycl];
+        let all = [Self::Host, Self::OpenMp, Self::Hip, Self::HipV4, Self::Cuda, Self::Sycl, Self::Hcc];
         all.into_iter().find(|kind| kind.name() == name)
     }
 
@@ -88,6 +90,7 @@ impl OffloadKind {
             Self::HipV4 => "hipv4",
             Self::Cuda => "cuda",
             Self::Sycl => "sycl",
+            Self::Hcc => "hcc",
         }
     }
 
@@ -96,9 +99,9 @@ impl OffloadKind {
         matches!(self, Self::Hip | Self::HipV4)
     }
 
-    /// The kind with this name, if it is allowed in bundles.
+    /// The kind with this name, if LLVM allows it in bundles.
     fn of_bundle(name: &str) -> Option<Self> {
-        Self::from_name(name).filter(|kind| !matches!(kind, Self::Cuda | Self::Sycl))
+        Self::from_name(name).filter(|kind| !matches!(kind, Self::Cuda | Self::Sycl | Self::Hcc))
     }
 
     /// Whether a code object of this kind may serve a request for `other`.
@@ -184,7 +187,7 @@ impl EntryId {
         Self::parse_kind(id, OffloadKind::of_bundle)
     }
 
-    /// Parses the entry ID of a bundle or of an image in an offload binary, which allows more kinds.
+    /// Parses the entry ID of any bundle or of an image in an offload binary, which allows more kinds.
     ///
     /// # Errors
     /// The first [`IdError`] that applies.

@@ -51,6 +51,8 @@ pub struct Extract {
     pub destination: Destination,
     /// Limits on the inflated size of compressed containers.
     pub limits: Limits,
+    /// Whether all bytes are searched, as by [`Scan::deep`].
+    pub deep: bool,
 }
 
 /// A file to search.
@@ -120,7 +122,7 @@ pub struct Extracted {
 impl Extract {
     /// Extracts the code objects of the inputs that match the selection to the destination.
     pub fn new(inputs: Vec<Source>, selection: Selection, destination: Destination) -> Self {
-        Self { inputs, selection, follow: None, destination, limits: Limits::default() }
+        Self { inputs, selection, follow: None, destination, limits: Limits::default(), deep: false }
     }
 
     /// Extracts, and returns the written files in the order of the inputs.
@@ -235,7 +237,8 @@ impl<'j> Work<'j> {
     }
 
     fn file(&mut self, input: &Input, name: &Path) -> Result<()> {
-        let scan = Scan { checksums: Checksums::OfFound, limits: self.job.limits, ..Scan::default() };
+        let scan =
+            Scan { checksums: Checksums::OfFound, deep: self.job.deep, limits: self.job.limits, ..Scan::default() };
         let follow = self.job.follow.as_ref();
         let scanned = scan.run_following(input, follow, &mut |finding| match finding {
             Finding::Bundle(found) => self.bundle(input, name, &found).map_err(|error| match error {

@@ -33,6 +33,8 @@ use crate::scan::{
 pub struct Verify {
     /// Limits on the inflated size of compressed containers.
     pub limits: Limits,
+    /// Whether all bytes are searched, as by [`Scan::deep`].
+    pub deep: bool,
 }
 
 /// The contents of a file, and its faults.
@@ -173,7 +175,7 @@ impl Verify {
     /// As [`run`](Self::run).
     pub fn check(&self, input: &Input) -> Result<Verified> {
         let mut verified = Verified::default();
-        let scan = Scan { inflate: Inflate::Whole, checksums: Checksums::OfAll, limits: self.limits };
+        let scan = Scan { inflate: Inflate::Whole, checksums: Checksums::OfAll, deep: self.deep, limits: self.limits };
         let mut follow = Follow::from_environment();
         follow.iter_mut().for_each(|follow| follow.tables_only = true);
         let scanned = scan.run_following(input, follow.as_ref(), &mut |finding| {
@@ -428,7 +430,9 @@ fn check_target(code_object: &CodeObject<'_>, id: &EntryId, recorded: Option<Str
     let parsed = TargetId::parse(&recorded, id.triple().arch()).ok()?;
     let differs = |(name, on): (&str, bool)| parsed.features().any(|(other, other_on)| name == other && on != other_on);
     let (one, other) = (parsed.processor(), id.target_id().processor());
-    let is_same = one == other || is_same_architecture(one, other);
+    // Before ROCm 4, features were part of it: gfx906+sram-ecc.
+    let is_old = || other.split_once('+').is_some_and(|(processor, _)| processor == one);
+    let is_same = one == other || is_same_architecture(one, other) || is_old();
     // In a fatbin, code of a kind that is not known may be an ELF file.
     if (is_same && !id.target_id().features().any(differs)) || other.starts_with("kind") {
         return None;

@@ -1,4 +1,4 @@
-//! Finds the kpack archives of a split library, as ROCm's loader does.
+//! Searches kpack archives, and finds those of a split library as ROCm's loader does.
 //!
 //! The loader has the target ID of a device, and tries it with all subsets of its features in place of `@GFXARCH@`. A
 //! search has no device, so it takes all archives whose names have a target ID there. Paths are relative to the directory
@@ -14,8 +14,17 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use crate::container::kpack::{Archive, PLACEHOLDER, Reference};
-use crate::error::{Error, ErrorKind, Result};
+use super::found::{Finding, Format, Found};
+use super::place::{Place, Step};
+use super::sections::Holds;
+use super::walk::Walk;
+use crate::bytes::len_u64;
+use crate::container::host::Chosen;
+use crate::container::kpack::{Archive, Binary, PLACEHOLDER, Reference, wrapper_indices};
+use crate::container::sequence::{Bundle, Inflate};
+use crate::container::{Contents, Entry};
+use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
+use crate::io::input::Slice;
 
 /// The maximum number of entries of a directory that are compared with a reference.
 const ENTRIES_MAX: usize = 100_000;
@@ -152,6 +161,144 @@ pub(crate) fn target_in<'p>(path: &'p Path, pattern: &Path) -> Option<&'p [u8]> 
 pub(crate) fn is_target_id(text: &[u8]) -> bool {
     let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-+:".contains(byte);
     text == b"amdgcnspirv" || (text.starts_with(b"gfx") && text.iter().all(is_of_name))
+}
+
+impl Walk<'_, '_, '_> {
+    /// Searches a kpack archive.
+    pub(super) fn kpack(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
+        let archive = match Archive::read(data) {
+            Ok(archive) => archive,
+            Err(error) => return self.broken(place, data, error),
+        };
+        for Binary { key, entries, .. } in &archive.binaries {
+            let place = place.join(Step::Member(key.clone()));
+            self.kpack_bundle(&place, data, entries.clone(), depth)?;
+        }
+        self.kpack_faults(place, data, &archive)?;
+        self.tell(1, data, Finding::Kpack { place, archive: &archive })
+    }
+
+    /// Reports the code objects in a kpack archive that one wrapper of a library loads.
+    fn kpack_bundle(&mut self, place: &Place, data: Slice<'_>, entries: Vec<Entry>, depth: u32) -> Result<()> {
+        let contents = Contents::new(entries, data.len());
+        let mut bundle = Bundle::plain(data, contents, self.budget.limits_at(place));
+        if self.scan.inflate == Inflate::Whole {
+            if !self.spend(place, data, |budget| budget.take(bundle.packed_len()))? {
+                return Ok(());
+            }
+            bundle.settle()?;
+        }
+        self.bundle(data, &Found { place, format: Format::Kpack, index: 0, bundle: &bundle }, depth)
+    }
+
+    fn kpack_faults(&mut self, place: &Place, data: Slice<'_>, archive: &Archive) -> Result<()> {
+        let mut errors = archive.faults.iter().map(|fault| Error::malformed(data.path(), fault.clone()));
+        errors.try_for_each(|error| self.broken(place, data, error))
+    }
+
+    /// Reports a library whose device code is in kpack archives, and the code in those that exist.
+    pub(super) fn split(
+        &mut self,
+        place: &Place,
+        data: Slice<'_>,
+        section: &Chosen<Holds>,
+        wrappers: Option<Slice<'_>>,
+        depth: u32,
+    ) -> Result<()> {
+        let of_object = place;
+        let place = &of_object.join(Step::Section(section.name.clone()));
+        let section = data.range(&section.range).ok_or(Error::Internal("no such section"))?;
+        let wrappers = wrappers.map_or(&[][..], |wrappers| wrappers.bytes());
+        if !self.spend(place, section, |budget| budget.take(len_u64(wrappers)))? {
+            return Ok(());
+        }
+        let reference = match Reference::read(section.bytes(), section.offset()).with_path(data.path()) {
+            Ok(reference) => reference,
+            Err(error) => return self.broken(place, section, error),
+        };
+        let indices = wrapper_indices(wrappers);
+        // The paths count from the directory of a file that a loader could load.
+        let is_loadable = data.input().is_some() && of_object.steps().is_empty() && of_object.file().is_file();
+        let follow = self.follow.filter(|_| is_loadable);
+        if follow.is_some() && std::mem::replace(&mut self.has_followed, true) {
+            let offset = section.offset();
+            let text =
+                format!("another reference to kpack archives at offset {offset}: only the first one is followed");
+            let malformed = Malformed::other(ErrorKind::Malformed, offset, text);
+            return self.broken(place, section, Error::malformed(data.path(), malformed));
+        }
+        let archives = match follow.map(|follow| follow.archives(of_object.file(), &reference)) {
+            None => None,
+            Some((paths, errors)) => {
+                errors.into_iter().try_for_each(|error| self.broken(place, section, error))?;
+                let asked: HashSet<u32> = indices.iter().copied().collect();
+                let mut seen = HashSet::new();
+                let mut wanted = |key: &[u8], target: &[u8]| {
+                    let index = reference.index_of(key);
+                    index.is_some_and(|index| asked.is_empty() || asked.contains(&index))
+                        && seen.insert((key.to_vec(), target.to_vec()))
+                };
+                let followed = paths.into_iter().map(|path| self.followed(place, section, path, &mut wanted, depth));
+                Some(followed.collect::<Result<Vec<_>>>()?)
+            }
+        };
+        let split = Split { reference: &reference, indices: &indices, archives: archives.as_deref() };
+        self.tell(1, section, Finding::Split { place, split })
+    }
+
+    /// Reports the code objects in a kpack archive that a library refers to, those with a `wanted` key and target ID.
+    fn followed(
+        &mut self,
+        place: &Place,
+        around: Slice<'_>,
+        path: PathBuf,
+        wanted: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+        depth: u32,
+    ) -> Result<Followed> {
+        let is_known = |follow: &Follow| follow.tables_only || follow.on_their_own.contains(&path);
+        let is_known = self.follow.is_some_and(is_known);
+        let place = place.clone().in_file(&path);
+        let opened = self.sources.referred(&path).and_then(|input| {
+            let archive = Archive::read(&input)?;
+            Ok((input, archive))
+        });
+        let (input, archive) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                if !is_known {
+                    self.broken(&place, around, error)?;
+                }
+                return Ok(Followed { path, archive: None });
+            }
+        };
+        if !is_known {
+            self.budget.add_file(input.len());
+            let searched = self.kpack_of_library(&place, input.as_slice(), &archive, wanted, depth);
+            input.vouch_for(searched)?;
+        }
+        Ok(Followed { path, archive: Some(archive) })
+    }
+
+    fn kpack_of_library(
+        &mut self,
+        place: &Place,
+        data: Slice<'_>,
+        archive: &Archive,
+        wanted: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+        depth: u32,
+    ) -> Result<()> {
+        for binary in &archive.binaries {
+            // The loader asks an archive only for what it claims.
+            let with_targets = binary.entries.iter().zip(&binary.targets);
+            let entries = with_targets.filter(|(_, target)| archive.claims(target) && wanted(&binary.key, target));
+            let entries: Vec<Entry> = entries.map(|(entry, _)| entry.clone()).collect();
+            if !entries.is_empty() {
+                let place = place.join(Step::Member(binary.key.clone()));
+                self.kpack_bundle(&place, data, entries, depth)?;
+            }
+        }
+        self.kpack_faults(place, data, archive)
+    }
 }
 
 /// A split library: its reference, and the archives that it leads to.

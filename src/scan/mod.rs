@@ -44,6 +44,7 @@ mod found;
 mod gpu_elf;
 mod image;
 mod kpack;
+mod outside;
 mod overlap;
 mod pattern;
 mod place;
@@ -81,6 +82,9 @@ pub struct Scan {
     /// Which stored members of zip files are read completely and compared with their checksums. Compressed members that
     /// have to be inflated are always checked.
     pub checksums: Checksums,
+    /// Whether all bytes are searched: those of other sections, between sections, and of files of other formats. What
+    /// begins like a container of code objects or an ELF file for a GPU is reported if it can be read.
+    pub deep: bool,
     /// The limits on the inflated size of compressed containers and members of zip files. Nested containers are limited
     /// to [`nested`](Limits::nested) bytes or 1040 times the size of the file, whichever is more, and to 250,000
     /// bundles, code objects and faults.
@@ -90,7 +94,7 @@ pub struct Scan {
 impl Default for Scan {
     /// Reads headers only.
     fn default() -> Self {
-        Self { inflate: Inflate::Headers, checksums: Checksums::None, limits: Limits::default() }
+        Self { inflate: Inflate::Headers, checksums: Checksums::None, deep: false, limits: Limits::default() }
     }
 }
 

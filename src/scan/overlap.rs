@@ -12,7 +12,7 @@ use std::ops::Range;
 use object::read::elf::{ElfFile, FileHeader};
 use object::{Endianness, File, Object, ObjectSection};
 
-use super::sections;
+use super::sections::{self, Listed};
 use crate::bytes::to_u64;
 use crate::container::host::Chosen;
 use crate::container::magic::Magic;
@@ -42,7 +42,7 @@ impl Lying<'_> {
 /// if the sections cannot be read.
 pub(crate) fn bundle_sections(data: Slice<'_>) -> Result<Vec<Slice<'_>>> {
     // This call limits the total length of the names.
-    let device = sections::read(data.bytes(), data.offset()).with_path(data.path())?.chosen;
+    let device = sections::read(data.bytes(), data.offset(), Listed::Known).with_path(data.path())?.chosen;
     // The section table may be in any order.
     let mut runs = BTreeMap::new();
     for Chosen { range, .. } in device.iter().filter(|section| section.holds.is_read()) {

@@ -5,9 +5,10 @@
 //! | `.hip_fatbin`; `.hip_fat` in COFF and PE | consecutive bundles, in a linked library at multiples of 4096 |
 //! | ELF type `SHT_LLVM_OFFLOADING`, 0x6FFF4C0B; `.llvm.offloading`; `.llvm.of` in PE | consecutive offload binaries |
 //! | `.nv_fatbin`, `__nv_relfatbin`; `.nv_fatb`, `__nv_rel` in PE | consecutive CUDA fatbins |
+//! | `.kernel` | HCC (ROCm before 3.5): consecutive bundles; other programs may use this name |
 //! | `.nvFatBinSegment`; `.nvFatBi` in PE | wrappers of CUDA fatbins, which are checked |
 //! | `.rocm_kpack_ref`; `.kpackrf` in PE | reference of a split ROCm library to kpack archives with its device code |
-//! | `.hipFatBinSegment`; `.hipFatB` in PE | wrappers of a HIP library: in one that was split, they hold indices |
+//! | `.hipFatBinSegment`; `.hipFatB` in PE | wrappers of bundles, which are checked, and followed into other sections; in a split library, they hold indices |
 //! | `__CLANG_OFFLOAD_BUNDLE__<entry ID>` | a code object of a fat object |
 //!
 //! Recognised but not read:
@@ -27,9 +28,11 @@
 use object::ObjectKind;
 use object::elf::SectionType;
 
+use crate::bytes::slice;
 use crate::check;
 use crate::container::host::{self, Chosen, Section};
 use crate::container::magic::{Magic, Unread};
+use crate::container::wrapper::Wrapped;
 use crate::error::Malformed;
 
 /// The content of a section.
@@ -41,14 +44,16 @@ pub(super) enum Holds {
     OffloadBinaries,
     /// A code object of a fat object, which consists of all sections of this kind.
     FatObject,
-    /// Wrappers of CUDA fatbins, which hold their addresses.
-    Wrappers,
-    /// Wrappers of HIP bundles, or of the code objects in kpack archives.
-    HipWrappers,
+    /// Containers, if it begins with one. Its name may mean something else.
+    PerhapsContainers,
+    /// Wrappers of this kind, and of those that lie beside it.
+    Wrappers(Wrapped),
     /// The reference of a split library to kpack archives.
     KpackReference,
     /// A format that is recognised but not read.
     Unread(Unread),
+    /// Anything else.
+    Other,
 }
 
 /// How the header of a section identifies it.
@@ -69,7 +74,7 @@ const SYCL: Holds = Holds::Unread(Unread::device_code("SYCL device images"));
 const CUT_NAME: &str = ".llvm.of";
 
 /// The known sections and their content. The first matching row applies.
-const SECTIONS: [(Header, Holds); 19] = [
+const SECTIONS: [(Header, Holds); 20] = [
     (Header::Type(SectionType(0x6fff_4c0b)), Holds::OffloadBinaries),
     (Header::Is(".hip_fatbin"), Holds::Containers),
     (Header::Is(".hip_fat"), Holds::Containers),
@@ -83,15 +88,17 @@ const SECTIONS: [(Header, Holds); 19] = [
     (Header::Is(".nv_fatb"), Holds::Containers),
     (Header::Is("__nv_relfatbin"), Holds::Containers),
     (Header::Is("__nv_rel"), Holds::Containers),
-    (Header::Is(".nvFatBinSegment"), Holds::Wrappers),
-    (Header::Is(".nvFatBi"), Holds::Wrappers),
-    (Header::Is(".hipFatBinSegment"), Holds::HipWrappers),
-    (Header::Is(".hipFatB"), Holds::HipWrappers),
+    (Header::Is(".kernel"), Holds::PerhapsContainers),
+    (Header::Is(".nvFatBinSegment"), Holds::Wrappers(Wrapped::Fatbin)),
+    (Header::Is(".nvFatBi"), Holds::Wrappers(Wrapped::Fatbin)),
+    (Header::Is(".hipFatBinSegment"), Holds::Wrappers(Wrapped::Bundle)),
+    (Header::Is(".hipFatB"), Holds::Wrappers(Wrapped::Bundle)),
     (Header::Is(".rocm_kpack_ref"), Holds::KpackReference),
     (Header::Is(".kpackrf"), Holds::KpackReference),
 ];
 
 impl Holds {
+    /// Whether its content is always read as containers.
     pub(super) fn is_read(self) -> bool {
         matches!(self, Self::Containers | Self::OffloadBinaries)
     }
@@ -123,13 +130,24 @@ pub(super) struct Sections {
     pub(super) count: usize,
     /// The names of sections for bundles or offload binaries that have no content in the file.
     pub(super) empty: Vec<Vec<u8>>,
+    /// All other sections with content, in the order of the section table, if they were asked for.
+    pub(super) others: Vec<Chosen<Holds>>,
     /// Why some sections cannot be identified.
     pub(super) hidden: Option<Malformed>,
 }
 
-/// The sections of an object that hold device code. Offsets in errors count from `base`.
-pub(super) fn read(data: &[u8], base: u64) -> Result<Sections, Malformed> {
+/// The sections to list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Listed {
+    /// Those that hold device code.
+    Known,
+    All,
+}
+
+/// The sections of an object. Offsets in errors count from `base`.
+pub(super) fn read(data: &[u8], base: u64, listed: Listed) -> Result<Sections, Malformed> {
     let (mut count, mut nameless, mut empty, mut is_linked) = (0_usize, 0_usize, Vec::new(), false);
+    let mut others = Vec::new();
     let chosen = host::sections(data, base, |section| {
         count = count.saturating_add(1);
         nameless = nameless.saturating_add(usize::from(section.name.is_err()));
@@ -137,6 +155,12 @@ pub(super) fn read(data: &[u8], base: u64) -> Result<Sections, Malformed> {
         let holds = holds(section);
         if holds.is_some_and(Holds::is_read) && section.range.is_none() {
             empty.push(section.name.unwrap_or_default().to_vec());
+        }
+        if let (Listed::All, None, Some((start, len))) = (listed, holds, section.range)
+            && slice(data, start, len).is_some_and(|content| !content.is_empty())
+        {
+            let name = section.name.unwrap_or_default().to_vec();
+            others.push(Chosen { holds: Holds::Other, name, range: start..start.saturating_add(len) });
         }
         Ok(holds)
     })?;
@@ -149,7 +173,7 @@ pub(super) fn read(data: &[u8], base: u64) -> Result<Sections, Malformed> {
         _ if host::has_no_names(data) => None,
         _ => Some(Malformed::Object { what: format!("the names of {nameless} sections cannot be read"), offset: base }),
     };
-    Ok(Sections { chosen, is_linked, count, empty, hidden })
+    Ok(Sections { chosen, is_linked, count, empty, others, hidden })
 }
 
 fn holds(section: &Section<'_>) -> Option<Holds> {

@@ -1,28 +1,28 @@
 //! Walks through a file: identifies each part and searches the parts inside it.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::ops::Range;
+use std::path::Path;
 
 use super::budget::{self, Budget, Spent};
 use super::found::{Finding, Format, Found, ID_MAX};
-use super::kpack::{Follow, Followed, Split};
+use super::kpack::Follow;
 use super::place::{Place, Step};
-use super::sections::{self, Holds, Sections};
+use super::sections::{self, Holds, Listed, Sections};
 use super::wide::Wide;
 use super::zip::{self, ZipContent};
 use super::{Checksums, ContentKind, Scan, Unread, Visitor, gpu_elf};
 use crate::bytes::len_u64;
 use crate::container::archive::{Archive, ArchiveMember, Location, Sources, locate};
-use crate::container::fatbin::{self, Fatbin};
+use crate::container::fatbin::Fatbin;
 use crate::container::host::Chosen;
-use crate::container::kpack::{self, Reference};
 use crate::container::magic::{Magic, is_elf_object};
 use crate::container::object::FatObject;
 use crate::container::offload_binary::OffloadBinary;
 use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
-use crate::container::{Container, Contents, Entry, bitcode, host};
-use crate::error::{Error, ErrorKind, FileKind, Malformed, Result, WithPath};
+use crate::container::wrapper::{self, Wrapped};
+use crate::container::{Container, bitcode, extent, host};
+use crate::error::{Error, FileKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 
 /// The maximum nesting depth of containers.
@@ -39,14 +39,18 @@ const NO_CONTENT: Unread = Unread::anything("section for device code without con
 
 /// A walk and its visitor.
 pub(super) struct Walk<'a, 'w, 'v> {
-    scan: Scan,
+    pub(super) scan: Scan,
     reach: Reach,
     /// How kpack archives are found; none if references are not followed.
-    follow: Option<&'w Follow>,
-    sources: Sources<'a>,
-    budget: Budget,
+    pub(super) follow: Option<&'w Follow>,
+    /// Whether a reference to kpack archives was followed: a library has one.
+    pub(super) has_followed: bool,
+    pub(super) sources: Sources<'a>,
+    pub(super) budget: Budget,
     /// The number of bundles found.
     bundles: u64,
+    /// The number of bundles in the narrow sense that lie in sections themselves, not in other bundles.
+    pub(super) in_sections: u64,
     visitor: &'w mut Visitor<'v>,
 }
 
@@ -61,6 +65,9 @@ enum Reach {
     Packager,
 }
 
+/// The form of a bundle, or why it has none.
+pub(super) type FormatOf = fn(&Bundle<'_>) -> Result<Format, Malformed>;
+
 /// The kind of a file that begins with `data` and is not a bundle.
 pub(crate) fn file_kind(data: &[u8]) -> FileKind {
     let is_fat = |sections: Sections| sections.chosen.iter().any(|section| section.holds == Holds::FatObject);
@@ -72,7 +79,7 @@ pub(crate) fn file_kind(data: &[u8]) -> FileKind {
         Magic::Bitcode => FileKind::Bitcode,
         Magic::AmdGpu | Magic::Cubin => FileKind::CodeObject,
         magic @ (Magic::Elf | Magic::BrokenElf | Magic::Coff | Magic::Pe) => {
-            match (magic, sections::read(data, 0).map(is_fat)) {
+            match (magic, sections::read(data, 0, Listed::Known).map(is_fat)) {
                 (_, Ok(true)) => FileKind::FatObject,
                 // Any data may begin like a COFF object.
                 (Magic::Coff, Err(_)) => FileKind::Other,
@@ -87,10 +94,26 @@ pub(crate) fn file_kind(data: &[u8]) -> FileKind {
     }
 }
 
+/// The first section of an object with wrappers of a HIP library.
+pub(super) fn hip_wrappers<'d>(data: Slice<'d>, sections: &Sections) -> Option<Slice<'d>> {
+    let wrappers = sections.chosen.iter().find(|section| section.holds == Holds::Wrappers(Wrapped::Bundle))?;
+    data.range(&wrappers.range)
+}
+
 impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     pub(super) fn new(scan: Scan, data: Slice<'a>, follow: Option<&'w Follow>, visitor: &'w mut Visitor<'v>) -> Self {
         let (sources, budget) = (Sources::new(data), Budget::new(scan.limits, data.len()));
-        Self { scan, reach: Reach::Everything, follow, sources, budget, bundles: 0, visitor }
+        Self {
+            scan,
+            reach: Reach::Everything,
+            follow,
+            has_followed: false,
+            sources,
+            budget,
+            bundles: 0,
+            in_sections: 0,
+            visitor,
+        }
     }
 
     /// A walk with the reach of LLVM's packager.
@@ -104,10 +127,10 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         Ok(self.sources)
     }
 
-    fn look(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
+    pub(super) fn look(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
         let magic = Magic::identify(data.bytes());
         if !magic.may_hold_code() {
-            return Ok(());
+            return self.rest(place, data, 0, 0, depth);
         }
         let (what, levels) = match self.reach {
             Reach::Everything => ("containers", 1),
@@ -125,28 +148,31 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Magic::OffloadBinary => self.offload_binaries(place, data, depth),
             Magic::Bitcode => self.bitcode(place, data, depth),
             Magic::Archive => self.archive(place, data, depth),
-            Magic::AmdGpu | Magic::Cubin if self.reach == Reach::Everything => self.code_object(place, data),
+            Magic::AmdGpu | Magic::Cubin if self.reach == Reach::Everything => self.code_object(place, data, depth),
             magic if magic.is_elf() && self.reach == Reach::Packager && !is_elf_object(data.bytes()) => Ok(()),
             Magic::Coff | Magic::Pe => self.object(place, data, magic, depth),
             magic if magic.is_elf() => self.object(place, data, magic, depth),
             // LLVM's packager treats anything else as a file without offload binaries.
             _ if self.reach == Reach::Packager => Ok(()),
             Magic::Bundle | Magic::CompressedBundle | Magic::TextBundle => {
-                self.bundles(place, data, &Wide, Wide::form_of, depth)
+                self.bundles_and_rest(place, data, &Wide, Wide::form_of, depth)
             }
-            Magic::FatBinary => self.bundles(place, data, &Fatbin, |_| Ok(Format::Fatbin), depth),
+            Magic::FatBinary => self.bundles_and_rest(place, data, &Fatbin, |_| Ok(Format::Fatbin), depth),
             Magic::Kpack => self.kpack(place, data, depth),
             Magic::Zip => self.zip(place, data, depth),
-            magic => magic.unread().map_or(Ok(()), |what| self.unread(place, data, what)),
+            magic => {
+                magic.unread().map_or(Ok(()), |what| self.unread(place, data, what))?;
+                self.rest(place, data, 0, 0, depth)
+            }
         }
     }
 
     fn offload_binaries(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
-        self.bundles(place, data, &OffloadBinary::default(), |_| Ok(Format::OffloadBinary), depth)
+        self.bundles_and_rest(place, data, &OffloadBinary::default(), |_| Ok(Format::OffloadBinary), depth)
     }
 
     /// Charges a cost. Returns whether the search may continue; an exceeded limit is reported once.
-    fn spend(
+    pub(super) fn spend(
         &mut self,
         place: &Place,
         data: Slice<'_>,
@@ -163,7 +189,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     }
 
     /// Reports a finding, charging `count` to the finding limit; does nothing once the limit is reached.
-    fn tell(&mut self, count: u64, data: Slice<'_>, finding: Finding<'_>) -> Result<()> {
+    pub(super) fn tell(&mut self, count: u64, data: Slice<'_>, finding: Finding<'_>) -> Result<()> {
         self.bundles = self.bundles.saturating_add(u64::from(matches!(finding, Finding::Bundle(_))));
         let names = finding.place().weight().saturating_mul(count).saturating_add(match &finding {
             Finding::Bundle(found) => budget::ids_len(found.bundle, ID_MAX),
@@ -178,7 +204,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         }
     }
 
-    fn broken(&mut self, place: &Place, data: Slice<'_>, error: Error) -> Result<()> {
+    pub(super) fn broken(&mut self, place: &Place, data: Slice<'_>, error: Error) -> Result<()> {
         // A failure to write a temporary file is not a fault in the data.
         if self.reach == Reach::Packager || matches!(error, Error::Temporary { .. }) {
             return Err(error);
@@ -190,63 +216,104 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         self.tell(1, data, Finding::Unread { place, offset: data.offset(), what })
     }
 
-    /// Walks consecutive bundles of one family.
+    fn bundles_and_rest(
+        &mut self,
+        place: &Place,
+        data: Slice<'_>,
+        container: &dyn Container,
+        format_of: FormatOf,
+        depth: u32,
+    ) -> Result<()> {
+        let (count, end) = self.bundles(place, data, container, format_of, depth)?;
+        self.rest(place, data, end, count, depth)
+    }
+
+    /// Walks consecutive bundles of one family. Returns how many it found, and the end of the last one in the data.
     fn bundles(
         &mut self,
         place: &Place,
         data: Slice<'_>,
         container: &dyn Container,
-        format_of: fn(&Bundle<'_>) -> Result<Format, Malformed>,
+        format_of: FormatOf,
         depth: u32,
-    ) -> Result<()> {
+    ) -> Result<(usize, u64)> {
         let mut bundles = Bundles::new(data, container, self.scan.inflate);
-        for index in 0..usize::MAX {
-            let limits = self.budget.limits_at(place);
-            let bundle = bundles.next_within(limits);
-            let claimed = bundles.claimed();
-            let inflated = match (&bundle, claimed) {
-                (_, None) => 0,
-                (Ok(Some(Bundle { compressed: Some(recorded), .. })), Some(claimed)) if recorded.has_no_end() => {
-                    claimed
-                }
-                (Ok(Some(bundle)), Some(_)) if self.scan.inflate != Inflate::Whole => len_u64(bundle.beginning()),
-                (_, Some(claimed)) => claimed,
-            };
-            let cost = claimed.map_or(0, |_| Budget::inflating(place, inflated));
-            if !self.spend(place, data, |budget| budget.take(cost))? {
-                return Ok(());
-            }
+        let mut end = data.offset();
+        let mut index = 0_usize;
+        while let Some(bundle) = self.next_bundle(place, data, &mut bundles)? {
             match bundle {
-                Ok(Some(mut bundle)) => {
-                    if self.scan.inflate == Inflate::Whole {
-                        if !self.spend(place, data, |budget| budget.take(bundle.packed_len()))? {
-                            return Ok(());
-                        }
-                        bundle.settle()?;
+                Ok(bundle) => {
+                    if self.scan.deep {
+                        end = bundle.range().map_or(end, |range| range.end);
                     }
-                    match format_of(&bundle) {
-                        Ok(format) => self.bundle(data, &Found { place, format, index, bundle: &bundle }, depth)?,
-                        Err(malformed) => self.broken(place, data, Error::malformed(data.path(), malformed))?,
-                    }
-                    for fault in bundle.faults {
-                        self.broken(place, data, Error::malformed(data.path(), fault))?;
-                    }
+                    self.report(place, data, index, bundle, format_of, depth)?;
                 }
-                Ok(None) => break,
                 Err(error) => self.broken(place, data, error)?,
             }
+            index = index.saturating_add(1);
         }
-        match bundles.stopped_at() {
-            Some(offset) => self.tell(1, data, Finding::Trailing { place, offset }),
-            None => Ok(()),
+        if let Some(offset) = bundles.stopped_at() {
+            self.tell(1, data, Finding::Trailing { place, offset })?;
         }
+        Ok((index, end.saturating_sub(data.offset())))
+    }
+
+    /// The next bundle, or why it cannot be read. None at the end, and once the cost of inflating exceeds the limit.
+    pub(super) fn next_bundle<'d>(
+        &mut self,
+        place: &Place,
+        data: Slice<'_>,
+        bundles: &mut Bundles<'d>,
+    ) -> Result<Option<Result<Bundle<'d>>>> {
+        let limits = self.budget.limits_at(place);
+        let bundle = bundles.next_within(limits);
+        let claimed = bundles.claimed();
+        let inflated = match (&bundle, claimed) {
+            (_, None) => 0,
+            (Ok(Some(Bundle { compressed: Some(recorded), .. })), Some(claimed)) if recorded.has_no_end() => claimed,
+            (Ok(Some(bundle)), Some(_)) if self.scan.inflate != Inflate::Whole => len_u64(bundle.beginning()),
+            (_, Some(claimed)) => claimed,
+        };
+        let cost = claimed.map_or(0, |_| Budget::inflating(place, inflated));
+        if !self.spend(place, data, |budget| budget.take(cost))? {
+            return Ok(None);
+        }
+        let Some(mut bundle) = bundle.transpose() else { return Ok(None) };
+        if let (Ok(bundle), Inflate::Whole) = (&mut bundle, self.scan.inflate) {
+            if !self.spend(place, data, |budget| budget.take(bundle.packed_len()))? {
+                return Ok(None);
+            }
+            bundle.settle()?;
+        }
+        Ok(Some(bundle))
+    }
+
+    /// Reports one bundle and its faults.
+    pub(super) fn report(
+        &mut self,
+        place: &Place,
+        data: Slice<'_>,
+        index: usize,
+        bundle: Bundle<'_>,
+        format_of: FormatOf,
+        depth: u32,
+    ) -> Result<()> {
+        match format_of(&bundle) {
+            Ok(format) => self.bundle(data, &Found { place, format, index, bundle: &bundle }, depth)?,
+            Err(malformed) => self.broken(place, data, Error::malformed(data.path(), malformed))?,
+        }
+        let mut faults = bundle.faults.into_iter().map(|fault| Error::malformed(data.path(), fault));
+        faults.try_for_each(|fault| self.broken(place, data, fault))
     }
 
     /// Reports one bundle and searches it.
-    fn bundle(&mut self, data: Slice<'_>, found: &Found<'_>, depth: u32) -> Result<()> {
+    pub(super) fn bundle(&mut self, data: Slice<'_>, found: &Found<'_>, depth: u32) -> Result<()> {
         let Found { place, bundle, .. } = *found;
         let ids = place.weight().saturating_add(budget::ids_len(bundle, usize::MAX));
         if self.spend(place, data, |budget| budget.take(ids))? {
+            let is_in_section =
+                found.format == Format::Bundle && matches!(place.steps().last(), Some(Step::Section(_)));
+            self.in_sections = self.in_sections.saturating_add(u64::from(is_in_section));
             self.tell(budget::found_in(bundle), data, Finding::Bundle(*found))?;
             if self.reach == Reach::Everything {
                 self.nested(place, data, bundle, depth)?;
@@ -317,8 +384,11 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         Ok(())
     }
 
-    /// Reports an ELF file for a GPU as a bundle with one entry.
-    fn code_object(&mut self, place: &Place, data: Slice<'_>) -> Result<()> {
+    /// Reports an ELF file for a GPU as a bundle with one entry. It is the whole file, unless other files may follow.
+    fn code_object(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
+        if self.scan.deep && extent::elf_len(data.bytes()).is_some() {
+            return self.rest(place, data, 0, 0, depth);
+        }
         let container = gpu_elf::Bare;
         match Bundles::new(data, &container, self.scan.inflate).next() {
             Some(Ok(bundle)) => {
@@ -333,73 +403,87 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     fn object(&mut self, place: &Place, data: Slice<'_>, magic: Magic, depth: u32) -> Result<()> {
         if self.reach == Reach::Packager {
             let sections = sections::of_packager(data.bytes(), data.offset()).with_path(data.path())?;
-            return sections.into_iter().try_for_each(|section| self.section(place, data, section, true, depth));
+            return sections.iter().try_for_each(|section| self.section(place, data, section, true, depth));
         }
-        let sections = match sections::read(data.bytes(), data.offset()).with_path(data.path()) {
+        let listed = if self.scan.deep { Listed::All } else { Listed::Known };
+        let mut sections = match sections::read(data.bytes(), data.offset(), listed).with_path(data.path()) {
             Ok(sections) => sections,
-            Err(_) if magic == Magic::Coff && !host::is_certainly_coff(data.bytes()) => return Ok(()),
-            Err(error) => return self.broken(place, data, error),
+            Err(error) => {
+                if magic != Magic::Coff || host::is_certainly_coff(data.bytes()) {
+                    self.broken(place, data, error)?;
+                }
+                return self.rest(place, data, 0, 0, depth);
+            }
         };
-        if let Some(hidden) = sections.hidden {
-            let error = Error::malformed(data.path(), hidden);
+        if let Some(hidden) = &sections.hidden {
+            let error = Error::malformed(data.path(), hidden.clone());
             self.tell(1, data, Finding::Hidden { place, error })?;
         } else if sections.count == 0 && magic.is_elf() {
             self.unread(place, data, NO_SECTIONS)?;
         }
         let is_split = sections.chosen.iter().any(|section| section.holds == Holds::KpackReference);
-        for name in sections.empty.into_iter().filter(|_| !is_split) {
-            self.unread(&place.join(Step::Section(name)), data, NO_CONTENT)?;
+        if is_split {
+            // The tools that split libraries leave parts of the section for bundles.
+            let begins = |range: &Range<u64>| {
+                data.range(range).is_some_and(|section| Magic::identify(section.bytes()).is_container())
+            };
+            sections.chosen.retain(|section| section.holds != Holds::Containers || begins(&section.range));
         }
-        if sections.chosen.iter().any(|section| section.holds == Holds::FatObject) {
-            self.bundles(place, data, &FatObject, |_| Ok(Format::FatObject), depth)?;
+        for name in sections.empty.iter().filter(|_| !is_split) {
+            self.unread(&place.join(Step::Section(name.clone())), data, NO_CONTENT)?;
         }
-        let wrappers = sections.chosen.iter().find(|section| section.holds == Holds::HipWrappers);
-        let wrappers = wrappers.and_then(|section| data.range(&section.range));
-        let mut is_split = false;
-        for section in sections.chosen {
-            match section.holds {
-                Holds::KpackReference if is_split => {
-                    let offset = data.offset().saturating_add(section.range.start);
-                    let text = format!(
-                        "another reference to kpack archives is at offset {offset}: only the first is followed"
-                    );
-                    let malformed = Malformed::other(ErrorKind::Malformed, offset, text);
-                    self.broken(
-                        &place.join(Step::Section(section.name)),
-                        data,
-                        Error::malformed(data.path(), malformed),
-                    )?;
-                }
-                Holds::KpackReference => {
-                    is_split = true;
-                    self.split(place, data, section, wrappers, depth)?;
-                }
-                _ => self.section(place, data, section, sections.is_linked, depth)?,
-            }
+        let is_fat = sections.chosen.iter().any(|section| section.holds == Holds::FatObject);
+        let count = match is_fat {
+            true => self.bundles(place, data, &FatObject, |_| Ok(Format::FatObject), depth)?.0,
+            false => 0,
+        };
+        if self.scan.deep {
+            return self.all_sections(place, data, sections, count, depth);
         }
-        Ok(())
+        let (before, wrappers) = (self.in_sections, hip_wrappers(data, &sections));
+        for section in &sections.chosen {
+            self.section_or_reference(place, data, section, wrappers, sections.is_linked, depth)?;
+        }
+        let found = self.in_sections.saturating_sub(before);
+        self.registered(place, data, &sections, found, depth)
+    }
+
+    /// Searches a known section of an object, which may refer to kpack archives together with its `wrappers`.
+    pub(super) fn section_or_reference(
+        &mut self,
+        place: &Place,
+        data: Slice<'_>,
+        section: &Chosen<Holds>,
+        wrappers: Option<Slice<'_>>,
+        is_linked: bool,
+        depth: u32,
+    ) -> Result<()> {
+        match section.holds {
+            Holds::KpackReference => self.split(place, data, section, wrappers, depth),
+            _ => self.section(place, data, section, is_linked, depth),
+        }
     }
 
     fn section(
         &mut self,
         place: &Place,
         data: Slice<'_>,
-        section: Chosen<Holds>,
+        section: &Chosen<Holds>,
         is_linked: bool,
         depth: u32,
     ) -> Result<()> {
         let Chosen { holds, name, range } = section;
-        let section = data.range(&range);
+        let section = data.range(range);
         let section = section.ok_or(Error::Internal("no such section"))?;
-        let place = place.join(Step::Section(name));
-        match holds {
-            Holds::FatObject | Holds::HipWrappers | Holds::KpackReference => Ok(()),
-            Holds::Wrappers => {
+        let place = place.join(Step::Section(name.clone()));
+        match *holds {
+            Holds::FatObject | Holds::KpackReference | Holds::Other => Ok(()),
+            Holds::Wrappers(kind) => {
                 // Each section takes the tables of the whole file.
                 let is_checked = matches!(self.scan.checksums, Checksums::OfAll)
                     && self.spend(&place, data, |budget| budget.take(data.len()))?;
                 let faults = match is_checked {
-                    true => fatbin::wrapper_faults(data.bytes(), data.offset(), &range),
+                    true => wrapper::faults(data.bytes(), data.offset(), range, kind),
                     false => Vec::new(),
                 };
                 let mut errors = faults.into_iter().map(|fault| Error::malformed(data.path(), fault));
@@ -408,138 +492,17 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Holds::OffloadBinaries if self.reach == Reach::Packager => self.offload_binaries(&place, section, depth),
             Holds::Unread(_) if section.is_empty() => Ok(()),
             Holds::Unread(what) => self.unread(&place, section, what),
-            Holds::Containers | Holds::OffloadBinaries => match Magic::identify(section.bytes()) {
-                magic if magic.is_container() => self.look(&place, section, depth),
-                // In an object that is not yet linked, the code may come from another object.
-                _ if section.is_empty() => Ok(()),
-                _ if !is_linked && section.bytes().iter().take(4096).all(|&byte| byte == 0) => Ok(()),
-                _ => self.tell(1, data, Finding::Trailing { place: &place, offset: section.offset() }),
-            },
-        }
-    }
-
-    fn kpack(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
-        let archive = match kpack::Archive::read(data) {
-            Ok(archive) => archive,
-            Err(error) => return self.broken(place, data, error),
-        };
-        for kpack::Binary { key, entries, .. } in &archive.binaries {
-            let place = place.join(Step::Member(key.clone()));
-            self.kpack_bundle(&place, data, entries.clone(), depth)?;
-        }
-        self.kpack_faults(place, data, &archive)?;
-        self.tell(1, data, Finding::Kpack { place, archive: &archive })
-    }
-
-    /// Reports the code objects in a kpack archive that one wrapper of a library loads.
-    fn kpack_bundle(&mut self, place: &Place, data: Slice<'_>, entries: Vec<Entry>, depth: u32) -> Result<()> {
-        let contents = Contents::new(entries, data.len());
-        let mut bundle = Bundle::plain(data, contents, self.budget.limits_at(place));
-        if self.scan.inflate == Inflate::Whole {
-            if !self.spend(place, data, |budget| budget.take(bundle.packed_len()))? {
-                return Ok(());
-            }
-            bundle.settle()?;
-        }
-        self.bundle(data, &Found { place, format: Format::Kpack, index: 0, bundle: &bundle }, depth)
-    }
-
-    fn kpack_faults(&mut self, place: &Place, data: Slice<'_>, archive: &kpack::Archive) -> Result<()> {
-        let mut errors = archive.faults.iter().map(|fault| Error::malformed(data.path(), fault.clone()));
-        errors.try_for_each(|error| self.broken(place, data, error))
-    }
-
-    /// Reports a library whose device code is in kpack archives, and the code in those that exist.
-    fn split(
-        &mut self,
-        place: &Place,
-        data: Slice<'_>,
-        section: Chosen<Holds>,
-        wrappers: Option<Slice<'_>>,
-        depth: u32,
-    ) -> Result<()> {
-        let of_object = place;
-        let place = &of_object.join(Step::Section(section.name));
-        let section = data.range(&section.range).ok_or(Error::Internal("no such section"))?;
-        let reference = match Reference::read(section.bytes(), section.offset()).with_path(data.path()) {
-            Ok(reference) => reference,
-            Err(error) => return self.broken(place, section, error),
-        };
-        let indices = kpack::wrapper_indices(wrappers.map_or(&[], |wrappers| wrappers.bytes()));
-        // The paths count from the directory of a file that a loader could load.
-        let is_loadable = data.input().is_some() && of_object.steps().is_empty() && of_object.file().is_file();
-        let follow = self.follow.filter(|_| is_loadable);
-        let archives = match follow.map(|follow| follow.archives(of_object.file(), &reference)) {
-            None => None,
-            Some((paths, errors)) => {
-                errors.into_iter().try_for_each(|error| self.broken(place, section, error))?;
-                let asked: HashSet<u32> = indices.iter().copied().collect();
-                let mut seen = HashSet::new();
-                let mut wanted = |key: &[u8], target: &[u8]| {
-                    let index = reference.index_of(key);
-                    index.is_some_and(|index| asked.is_empty() || asked.contains(&index))
-                        && seen.insert((key.to_vec(), target.to_vec()))
-                };
-                let followed = paths.into_iter().map(|path| self.followed(place, section, path, &mut wanted, depth));
-                Some(followed.collect::<Result<Vec<_>>>()?)
-            }
-        };
-        let split = Split { reference: &reference, indices: &indices, archives: archives.as_deref() };
-        self.tell(1, section, Finding::Split { place, split })
-    }
-
-    /// Reports the code objects in a kpack archive that a library refers to, those with a `wanted` key and target ID.
-    fn followed(
-        &mut self,
-        place: &Place,
-        around: Slice<'_>,
-        path: PathBuf,
-        wanted: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-        depth: u32,
-    ) -> Result<Followed> {
-        let is_known = |follow: &Follow| follow.tables_only || follow.on_their_own.contains(&path);
-        let is_known = self.follow.is_some_and(is_known);
-        let place = place.clone().in_file(&path);
-        let opened = self.sources.referred(&path).and_then(|input| {
-            let archive = kpack::Archive::read(&input)?;
-            Ok((input, archive))
-        });
-        let (input, archive) = match opened {
-            Ok(opened) => opened,
-            Err(error) => {
-                if !is_known {
-                    self.broken(&place, around, error)?;
+            Holds::Containers | Holds::OffloadBinaries | Holds::PerhapsContainers => {
+                match Magic::identify(section.bytes()) {
+                    magic if magic.is_container() => self.look(&place, section, depth),
+                    _ if *holds == Holds::PerhapsContainers => Ok(()),
+                    // In an object that is not yet linked, the code may come from another object.
+                    _ if section.is_empty() => Ok(()),
+                    _ if !is_linked && section.bytes().iter().take(4096).all(|&byte| byte == 0) => Ok(()),
+                    _ => self.tell(1, data, Finding::Trailing { place: &place, offset: section.offset() }),
                 }
-                return Ok(Followed { path, archive: None });
-            }
-        };
-        if !is_known {
-            self.budget.add_file(input.len());
-            let searched = self.kpack_of_library(&place, input.as_slice(), &archive, wanted, depth);
-            input.vouch_for(searched)?;
-        }
-        Ok(Followed { path, archive: Some(archive) })
-    }
-
-    fn kpack_of_library(
-        &mut self,
-        place: &Place,
-        data: Slice<'_>,
-        archive: &kpack::Archive,
-        wanted: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-        depth: u32,
-    ) -> Result<()> {
-        for binary in &archive.binaries {
-            // The loader asks an archive only for what it claims.
-            let with_targets = binary.entries.iter().zip(&binary.targets);
-            let entries = with_targets.filter(|(_, target)| archive.claims(target) && wanted(&binary.key, target));
-            let entries: Vec<Entry> = entries.map(|(entry, _)| entry.clone()).collect();
-            if !entries.is_empty() {
-                let place = place.join(Step::Member(binary.key.clone()));
-                self.kpack_bundle(&place, data, entries, depth)?;
             }
         }
-        self.kpack_faults(place, data, archive)
     }
 
     fn archive(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
@@ -626,8 +589,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let path = content.stored.path();
         let magic = content.head(HEAD).map(|head| Magic::identify(&head));
         let input = match magic.map(|magic| (magic.may_hold_code(), magic.unread())) {
-            Ok((false, _)) => return Ok(()),
-            Ok((_, Some(what))) => {
+            Ok((false, _)) if !self.scan.deep => return Ok(()),
+            Ok((_, Some(what))) if !self.scan.deep => {
                 return self.tell(1, content.stored, Finding::Unread { place: &place, offset: 0, what });
             }
             Ok(_) if content.size > self.scan.limits.inflated => {

@@ -35,6 +35,7 @@ const OWN: &[&str] = &[
     "inspect --inflate --json in",
     "inspect --svg out in",
     "verify --json in",
+    "inspect --deep --json in",
     "extract -n -t gfx906 in",
     "recompress in -o out",
     "recompress --none --keep gfx906 in -o out",
@@ -368,6 +369,38 @@ fn fatbins() -> Vec<Dimension> {
     ]
 }
 
+/// Device code outside of the usual sections.
+fn outside() -> Vec<Dimension> {
+    let magics =
+        [formats::MAGIC, b"CCOB\x7fELF", &offload::write(1, &[image(0)])[..4], fatbins::MAGIC, b"text"].concat();
+    let registered = |count: usize| {
+        let bundles: Vec<Vec<u8>> = (0..count).map(|number| binary(&[id(number)])).collect();
+        let mut address = 8192;
+        let wrapper = |bundle: &Vec<u8>| {
+            let fields = [0x1_4849_5046, address, 0].map(u64::to_le_bytes).concat();
+            address += u64::try_from(bundle.len()).unwrap();
+            fields
+        };
+        let wrappers = bundles.iter().map(wrapper).collect::<Vec<_>>().concat();
+        (wrappers, bundles.concat())
+    };
+    let object = move |count: usize| {
+        let (wrappers, bundles) = registered(count);
+        pe(&[(".hipFatB", &wrappers), (".rdata", &bundles)])
+    };
+    let sections = |count: usize| {
+        let bundle = small_bundle();
+        Elf::LIBRARY.write(&(0..count).map(|_| Section::new(".rodata", &bundle)).collect::<Vec<_>>())
+    };
+    let lines = ["verify --deep --json in".to_owned()];
+    vec![
+        one_file("magics in a file", 20_000, move |n| magics.repeat(n), &[lines.to_vec()]),
+        one_file("bundles among text", 3000, |n| [b"text", &small_bundle()[..]].concat().repeat(n), &[lines.to_vec()]),
+        one_file("bundles in sections for data", 2000, sections, &[lines.to_vec()]),
+        one_file("registered bundles", 2000, object, &[lines.to_vec()]),
+    ]
+}
+
 /// Command lines, in response files.
 fn command_lines() -> Vec<Dimension> {
     let list =
@@ -453,7 +486,7 @@ fn command_lines() -> Vec<Dimension> {
 }
 
 pub fn all() -> Vec<Dimension> {
-    [bundles(), objects(), modules(), archives(), offload_binaries(), fatbins(), command_lines()]
+    [bundles(), objects(), modules(), archives(), offload_binaries(), fatbins(), outside(), command_lines()]
         .into_iter()
         .flatten()
         .collect()

@@ -22,17 +22,22 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
     let wheel = zip(&[Zipped::new("a/lib.so", DEFLATED, &library), Zipped::new("b.ccob", 0, &packed)]);
     let many = [&bundle[..], &bundle, &packed, &packed, &bundle].concat();
     let broken = [&bundle[..], &bundle[..100]].concat();
+    let code = Elf::amdgpu(0x3f).write(&[]);
+    let hidden = Elf::LIBRARY.write(&[Section::new(".rodata", &[b"strings\0", &bundle[..]].concat())]);
+    let firmware = [b"\0boot", &code[..], b"CCOB", &packed, &bundle, &[0xff; 100]].concat();
     vec![
         ("one", bundle),
         ("packed", packed),
         ("text", fixture("text/llvm22-hash.s")),
         ("images", fixture("offload/v2.offload")),
         ("lib.so", library),
+        ("hidden.so", hidden),
         ("in.whl", wheel),
         ("many", many),
         ("odd", fixture("binary/odd-ids.bundle")),
         ("broken", broken),
         ("cuda", fixture("fatbin/every-form.fatbin")),
+        ("firmware.bin", firmware),
         ("none", b"text".to_vec()),
     ]
 }
@@ -75,6 +80,7 @@ fn tables_stay_as_they_are() {
         holds(file, &[file], &[UTF_8]);
     }
     holds("each", &["--each", "many", "lib.so"], &[UTF_8]);
+    holds("deep", &["--deep", "hidden.so", "firmware.bin"], &[UTF_8]);
     holds("inflate", &["--inflate", "packed"], &[UTF_8]);
     holds("all", &["."], &[UTF_8]);
     holds("summary", &["--summary", "."], &[UTF_8]);
@@ -90,7 +96,7 @@ fn tables_stay_as_they_are() {
 fn no_table_is_left_over() {
     let mut names: Vec<String> = files().iter().map(|(name, _)| (*name).to_owned()).collect();
     names.extend(
-        ["each", "inflate", "all", "summary", "named", "ascii", "colour", "verify", "extract", "recompress"]
+        ["deep", "each", "inflate", "all", "summary", "named", "ascii", "colour", "verify", "extract", "recompress"]
             .map(str::to_owned),
     );
     for entry in fs::read_dir(golden("")).unwrap() {

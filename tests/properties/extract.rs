@@ -110,7 +110,7 @@ fn wanted(room: &Room, selection: &Selection) -> (Vec<Wanted>, Seen) {
             });
         }
     };
-    let seen = search_with(&input, Inflate::Headers, look);
+    let seen = search_with(&input, Inflate::Headers, false, look);
     (wanted, seen)
 }
 

@@ -51,7 +51,7 @@ fn hostile(data: &[u8]) {
     let verified = run(&room.input());
     assert_eq!(format!("{verified:?}"), format!("{:?}", run(&room.input())), "verified twice");
     room.holds_only(&["in"]);
-    let found = search_with(&Input::read(&room.input()).unwrap(), Inflate::Whole, &mut |_| {});
+    let found = search_with(&Input::read(&room.input()).unwrap(), Inflate::Whole, false, &mut |_| {});
     let bundled = verified.bundles + verified.without_bundle;
     assert_eq!((bundled, verified.code_objects), (found.bundles.len(), found.code_objects()));
     let of_rule = |rule: Rule| verified.faults.iter().filter(move |fault| fault.rule == rule);
@@ -81,7 +81,7 @@ fn hostile(data: &[u8]) {
 
 /// Checks that a file without faults can be processed.
 fn sound(room: &Room, found: &Seen) {
-    let headers = search_with(&Input::read(&room.input()).unwrap(), Inflate::Headers, &mut |_| {});
+    let headers = search_with(&Input::read(&room.input()).unwrap(), Inflate::Headers, false, &mut |_| {});
     match super::extract::run(room, &super::extract::all()) {
         Ok(files) => assert_eq!(files.len(), headers.code_objects(), "not all is extracted"),
         Err(error) => panic!("no faults, and {error}"),
@@ -171,7 +171,7 @@ fn bundle(room: &Room, data: &[u8], compression: Option<Compression>, choices: &
     }
     // A fat object has the faults of its host; one for a GPU is checked as a code object.
     let is_fat = object::HostFormat::of(&std::fs::read(room.path("written")).unwrap()).is_some();
-    let found = search_with(&Input::read(&room.path("written")).unwrap(), Inflate::Headers, &mut |_| {});
+    let found = search_with(&Input::read(&room.path("written")).unwrap(), Inflate::Headers, false, &mut |_| {});
     let is_device = found.bundles.iter().any(|bundle| bundle.format == Format::CodeObject);
     let hosts = members.iter().filter(|(id, _)| id.kind() == OffloadKind::Host);
     !is_fat || (!is_device && hosts.map(|(_, path)| run(path)).all(|verified| verified.faults.is_empty()))

@@ -14,6 +14,7 @@ use anyhow::bail;
 use clap::{Arg, ArgMatches, ColorChoice, Command, value_parser};
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::io::write_file;
+use offload_bundle::scan::{Checksums, Scan};
 use offload_bundle::{Error, Result};
 
 use super::console::Console;
@@ -33,6 +34,8 @@ Examples:
   The same for a Python wheel, or for all libraries of an installation:
     clang-offload-bundler inspect torch-2.9-cp312-linux_x86_64.whl
     clang-offload-bundler inspect -r /opt/rocm/lib
+  Device code anywhere in a file of any format:
+    clang-offload-bundler inspect --deep firmware.bin
   Totals only:
     clang-offload-bundler inspect -r --summary /opt/rocm/lib
   Every code object with its location, as JSON:
@@ -55,12 +58,14 @@ fn command() -> Command {
              zip files such as Python wheels. What is recognised but cannot be read, such as tar archives, is named. If the \
              device code of a library is in kpack archives, those that are found beside it are listed as its own.\n\n\
              Only the beginning of a compressed bundle is inflated. Use --inflate to find bundles that are nested in its code \
-             objects. Trailing bytes that are not a bundle are not reported; use `verify`.",
+             objects, and --deep to find device code in places that are not made for it. Trailing bytes that are not a bundle are not \
+             reported; use `verify`.",
         )
         .after_help(EXAMPLES)
         .args([
             files::argument("Files to inspect, and directories of such files"),
             files::recursive(),
+            files::deep(),
             files::max_size(),
             files::no_follow(),
             flag("each", "Print a line for each code object, not one for each entry ID"),
@@ -79,8 +84,11 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
-    let inflate = if matches.get_flag("inflate") { Inflate::Whole } else { Inflate::Headers };
-    let limits = files::limits(matches);
+    let mut scan = Scan::default();
+    if matches.get_flag("inflate") {
+        (scan.inflate, scan.checksums) = (Inflate::Whole, Checksums::OfAll);
+    }
+    (scan.deep, scan.limits) = (matches.get_flag("deep"), files::limits(matches));
     let svg = matches.get_one::<PathBuf>("svg");
     if let Some(path) = files::named(matches).find(|path| svg.is_some_and(|svg| is_same(svg, path))) {
         bail!("'{}': --svg would overwrite this input", path.display());
@@ -89,8 +97,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     let mut chart = Chart::default();
     let files = files::of(matches);
     let follow = files::follow(matches, &files);
-    let inspect =
-        |file: Result<WorkFile>| file.and_then(|file| FileReport::new(file, inflate, limits, follow.as_ref()));
+    let inspect = |file: Result<WorkFile>| file.and_then(|file| FileReport::new(file, scan, follow.as_ref()));
     let weight = |report: &Result<FileReport>| report.as_ref().map_or(1, FileReport::weight);
     let written = files::each(files, inspect, weight, |reports| {
         let mut reports = reports.filter_map(|report| {

@@ -3,11 +3,9 @@
 use std::path::PathBuf;
 
 use offload_bundle::Result;
-use offload_bundle::container::Limits;
-use offload_bundle::container::sequence::Inflate;
 use offload_bundle::display::printable_name;
 use offload_bundle::job::NotRead;
-use offload_bundle::scan::{Checksums, CodeObject, Finding, Follow, Format, Found, Place, Scan, Split};
+use offload_bundle::scan::{CodeObject, Finding, Follow, Format, Found, Place, Scan, Split};
 
 use crate::cli::code_object::{Bundle, Entry, Target};
 use crate::cli::files::{Origin, WorkFile};
@@ -53,13 +51,9 @@ impl Reference {
 
 impl FileReport {
     /// Scans a file.
-    pub(super) fn new(file: WorkFile, inflate: Inflate, limits: Limits, follow: Option<&Follow>) -> Result<Self> {
-        let input = file.open(limits)?;
+    pub(super) fn new(file: WorkFile, scan: Scan, follow: Option<&Follow>) -> Result<Self> {
+        let input = file.open(scan.limits)?;
         let (mut bundles, mut unread, mut references, mut problems) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut scan = Scan::default();
-        scan.inflate = inflate;
-        scan.checksums = if inflate == Inflate::Whole { Checksums::OfAll } else { Checksums::None };
-        scan.limits = limits;
         let mut visit = |finding: Finding<'_>| {
             match finding {
                 Finding::Bundle(found) => bundles.push(bundle(&found)?),

@@ -44,11 +44,11 @@ mod rewrite;
 #[cfg(test)]
 #[cfg(all(feature = "lz4", feature = "zlib", feature = "zstd"))]
 mod tests;
-mod wrapper;
 
 use std::num::NonZeroU64;
 use std::ops::Range;
 
+use super::extent;
 use super::limits::Room;
 use super::packed::{Codec, End, Packed};
 use super::stream::Compressed;
@@ -59,7 +59,6 @@ use crate::io::input::Slice;
 use crate::io::piece::Piece;
 use record::Record;
 pub(crate) use rewrite::{Packing, rewrite};
-pub(crate) use wrapper::faults as wrapper_faults;
 
 /// The first bytes of a fatbin.
 pub const MAGIC: [u8; 4] = [0x50, 0xed, 0x55, 0xba];
@@ -73,7 +72,7 @@ const HEADER_LEN: u64 = 16;
 /// Headers and code objects are padded with zeros to a multiple of this length, in bytes.
 const PADDING: u64 = 8;
 
-/// The number of faults after which the rest of a fatbin, or of the wrappers in a section, is not read.
+/// The number of faults after which the rest of a fatbin is not read.
 const FAULTS_MAX: usize = 1000;
 
 /// The header may have attributes of the cubin, which is for sm_100 or later.
@@ -306,21 +305,7 @@ pub(super) fn plain_len(kind: ImageKind, padded: &[u8]) -> u64 {
     let least = len.saturating_sub(u64::try_from(zeros).unwrap_or_default());
     match kind {
         ImageKind::Ptx => least,
-        ImageKind::Cubin => elf_len(padded).filter(|end| (least..=len).contains(end)).unwrap_or(len),
+        ImageKind::Cubin => extent::tables_end(padded).filter(|end| (least..=len).contains(end)).unwrap_or(len),
         ImageKind::LtoIr | ImageKind::Other(_) => len,
     }
-}
-
-/// The end of the tables of a 64-bit ELF file, of which one comes last in a cubin.
-fn elf_len(data: &[u8]) -> Option<u64> {
-    let mut cursor = Cursor::new(data.strip_prefix(b"\x7fELF\x02\x01")?, 0);
-    let skip = |cursor: &mut Cursor<'_>, count| cursor.take(count, String::new).ok().map(drop);
-    skip(&mut cursor, 26)?;
-    let (segments, sections) = (cursor.u64(String::new).ok()?, cursor.u64(String::new).ok()?);
-    skip(&mut cursor, 6)?;
-    let mut end = |start: u64| {
-        let (size, count) = (cursor.u16(String::new).ok()?, cursor.u16(String::new).ok()?);
-        start.checked_add(u64::from(size).checked_mul(count.into())?)
-    };
-    Some(end(segments)?.max(end(sections)?))
 }

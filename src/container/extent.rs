@@ -1,0 +1,102 @@
+//! The length of an ELF file among other bytes, from its own headers.
+//!
+//! | part | its end |
+//! |---|---|
+//! | program headers, section headers | offset of the table, plus size and number of its entries |
+//! | segments, sections | offset and size, unless they take no bytes of the file |
+//!
+//! Rejected: tables, segments and sections outside the bytes, a file without any of them.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use object::Endianness;
+use object::elf::{FileHeader32, FileHeader64, PT_NULL, SHT_NULL};
+use object::pod;
+use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
+
+use crate::bytes::len_u64;
+
+/// The end of the tables of headers, of which one comes last in the output of most tools, cubins among them.
+pub(super) fn tables_end(data: &[u8]) -> Option<u64> {
+    match data.get(4)? {
+        1 => end_of_tables(FileHeader32::<Endianness>::parse(data).ok()?),
+        2 => end_of_tables(FileHeader64::<Endianness>::parse(data).ok()?),
+        _ => None,
+    }
+}
+
+/// The length of the file that begins with `data`, which may go on after it.
+pub(crate) fn elf_len(data: &[u8]) -> Option<u64> {
+    match data.get(4)? {
+        1 => len(FileHeader32::<Endianness>::parse(data).ok()?, data),
+        2 => len(FileHeader64::<Endianness>::parse(data).ok()?, data),
+        _ => None,
+    }
+}
+
+fn end_of_tables<Elf: FileHeader<Endian = Endianness>>(header: &Elf) -> Option<u64> {
+    let endian = header.endian().ok()?;
+    let end = |start: u64, size: u16, count: u16| start.checked_add(u64::from(size).checked_mul(count.into())?);
+    let segments = end(header.e_phoff(endian).into(), header.e_phentsize(endian), header.e_phnum(endian))?;
+    let sections = end(header.e_shoff(endian).into(), header.e_shentsize(endian), header.e_shnum(endian))?;
+    Some(segments.max(sections))
+}
+
+fn len<Elf: FileHeader<Endian = Endianness>>(header: &Elf, data: &[u8]) -> Option<u64> {
+    let endian = header.endian().ok()?;
+    let segments = header.program_headers(endian, data).ok()?;
+    let sections = header.section_headers(endian, data).ok()?;
+    if segments.is_empty() && sections.is_empty() {
+        return None;
+    }
+    // Counts that do not fit the header are in the first section.
+    let many = len_u64(pod::bytes_of_slice(sections)).checked_add(header.e_shoff(endian).into())?;
+    let segments = segments.iter().filter(|segment| segment.p_type(endian) != PT_NULL);
+    let sections = sections.iter().filter(|section| section.sh_type(endian) != SHT_NULL);
+    let ranges = segments.map(|segment| segment.file_range(endian));
+    let mut ranges = ranges.chain(sections.filter_map(|section| section.file_range(endian)));
+    let end = ranges.try_fold(end_of_tables(header)?.max(many), |end, range| match range {
+        (_, 0) => Some(end),
+        (start, len) => Some(end.max(start.checked_add(len)?)),
+    })?;
+    (end <= len_u64(data)).then_some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A 64-bit file with one section of `size` bytes at `start`, and its headers at `headers`.
+    fn elf(headers: u64, start: u64, size: u64) -> Vec<u8> {
+        let mut data = b"\x7fELF\x02\x01\x01".to_vec();
+        data.resize(64, 0);
+        data[18] = 224;
+        data[40..48].copy_from_slice(&headers.to_le_bytes());
+        data[58] = 64;
+        data[60] = 2;
+        data.resize(usize::try_from(headers).unwrap() + 64, 0);
+        let mut section = [0; 64];
+        section[4] = 1;
+        section[24..32].copy_from_slice(&start.to_le_bytes());
+        section[32..40].copy_from_slice(&size.to_le_bytes());
+        data.extend(section);
+        data
+    }
+
+    #[test]
+    fn files_end_with_their_last_table_or_content() {
+        for (headers, start, size, expected) in
+            [(64, 64, 0, Some(192)), (80, 64, 16, Some(208)), (64, 192, 30, Some(222)), (64, 192, 101, None)]
+        {
+            let mut data = elf(headers, start, size);
+            data.resize(usize::try_from(headers).unwrap() + 128 + 100 - usize::from(start < 100), 0xff);
+            assert_eq!(elf_len(&data), expected, "{headers}, {start}, {size}");
+            assert_eq!(tables_end(&data), Some(headers + 128));
+        }
+        let whole = elf(64, 64, 0);
+        assert_eq!(elf_len(&whole), Some(192));
+        assert!((0..192).all(|len| elf_len(&whole[..len]).is_none()));
+        let mut bare = whole;
+        bare[40..48].fill(0);
+        assert_eq!(elf_len(&bare), None);
+    }
+}

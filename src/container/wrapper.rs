@@ -1,0 +1,260 @@
+//! Reads the wrappers with which programs register device code: the sections, in which they lie one after another, and
+//! the addresses in them.
+//!
+//! | section | PE | magic | wraps |
+//! |---|---|---|---|
+//! | `.nvFatBinSegment` | `.nvFatBi` | 0x466243B1 | a CUDA fatbin |
+//! | `.hipFatBinSegment` | `.hipFatB` | 0x48495046 | a bundle, plain or compressed |
+//! | | | 0x4B504948 | the section `.rocm_kpack_ref` |
+//!
+//! A wrapper is 24 bytes long:
+//!
+//! | offset | width | meaning |
+//! |---|---|---|
+//! | 0 | 4 | magic |
+//! | 4 | 4 | version 1; for CUDA also 2, for linked device code |
+//! | 8 | 8 | address of the code |
+//! | 16 | 8 | CUDA, version 2: address of the addresses of the fatbins that were linked, which are not checked |
+//!
+//! The address is in the section, in a relocation, or in both. Zeros between wrappers are padding, in multiples of 8.
+//! Sources: CUDA 13.5; clang 22.1.8, lld and GNU ld; rocm-kpack of February 2026.
+//!
+//! Rejected: another magic, an address at which no code begins. Where kpack's wrappers point is not checked.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+
+use object::read::Relocation;
+use object::{File, Object, ObjectKind, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationTarget};
+
+use super::magic::Magic;
+use crate::bytes::{Cursor, len_of, slice, tail};
+use crate::error::Malformed;
+
+const WRAPPER_LEN: u64 = 24;
+/// The offset of the address in a wrapper.
+const ADDRESS: u64 = 8;
+/// The alignment of wrappers, in bytes.
+const ALIGNMENT: u64 = 8;
+
+/// The number of faults after which the rest of the wrappers in a section is not read.
+const FAULTS_MAX: usize = 1000;
+
+/// The kinds of wrappers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wrapped {
+    Fatbin,
+    Bundle,
+    /// A reference to kpack archives, in the place of a bundle.
+    KpackReference,
+}
+
+impl Wrapped {
+    const fn magic(self) -> u32 {
+        match self {
+            Self::Fatbin => 0x4662_43b1,
+            Self::Bundle => 0x4849_5046,
+            Self::KpackReference => 0x4b50_4948,
+        }
+    }
+
+    /// The kinds in a section for this one.
+    fn beside(self) -> &'static [Self] {
+        match self {
+            Self::Fatbin => &[Self::Fatbin],
+            Self::Bundle | Self::KpackReference => &[Self::Bundle, Self::KpackReference],
+        }
+    }
+
+    /// Whether a wrapper may point at these bytes.
+    fn fits(self, data: &[u8]) -> bool {
+        match self {
+            Self::Fatbin => Magic::identify(data) == Magic::FatBinary,
+            Self::Bundle => matches!(Magic::identify(data), Magic::Bundle | Magic::CompressedBundle),
+            Self::KpackReference => true,
+        }
+    }
+}
+
+/// The offsets of the wrappers in a section, which may be cut off or have any magic.
+fn starts(section: &[u8]) -> impl Iterator<Item = u64> {
+    let mut next = 0_u64;
+    std::iter::from_fn(move || {
+        loop {
+            let start = next;
+            let rest = tail(section, start).filter(|rest| !rest.is_empty())?;
+            let is_padding = slice(rest, 0, ALIGNMENT).unwrap_or(rest).iter().all(|&byte| byte == 0);
+            next = start.saturating_add(if is_padding { ALIGNMENT } else { WRAPPER_LEN });
+            if !is_padding {
+                return Some(start);
+            }
+        }
+    })
+}
+
+/// The number of wrappers of a kind in a section.
+pub(crate) fn count(section: &[u8], kind: Wrapped) -> u64 {
+    let magic = kind.magic().to_le_bytes();
+    let is_one = |start: &u64| slice(section, *start, 4).is_some_and(|found| found == magic);
+    starts(section).filter(is_one).fold(0, |count: u64, _| count.saturating_add(1))
+}
+
+/// The first faults of the wrappers in a range of an object file, which is for one kind. Offsets in them count from
+/// `base`.
+pub(crate) fn faults(data: &[u8], base: u64, wrappers: &Range<u64>, kind: Wrapped) -> Vec<Malformed> {
+    let Some(map) = Map::read(data, wrappers) else { return Vec::new() };
+    map.starts().filter_map(|start| map.fault(start, base, kind).err()).take(FAULTS_MAX).collect()
+}
+
+/// The offsets in an object file at which the wrappers of a kind in a range of it point, as far as these are in it.
+pub(crate) fn targets(data: &[u8], wrappers: &Range<u64>, kind: Wrapped) -> Vec<u64> {
+    let Some(map) = Map::read(data, wrappers) else { return Vec::new() };
+    let target = |start| {
+        let wrapper = map.wrapper(start, 0, kind).ok()?;
+        if wrapper.kind == kind { map.offset_of(wrapper.target?) } else { None }
+    };
+    map.starts().filter_map(target).collect()
+}
+
+/// A wrapper.
+struct Wrapper {
+    kind: Wrapped,
+    /// None if another object holds the code.
+    target: Option<Target>,
+}
+
+/// The addresses in an object file.
+struct Map<'d> {
+    data: &'d [u8],
+    /// The section with wrappers, in the file.
+    wrappers: Range<u64>,
+    /// The addresses that relocations put at offsets in the file.
+    relocated: HashMap<u64, Option<Target>>,
+    /// The sections of a linked file by address: size, and offset in the file.
+    sections: BTreeMap<u64, (u64, u64)>,
+}
+
+/// The value of an address after relocation.
+#[derive(Clone, Copy)]
+enum Target {
+    Address(u64),
+    /// An offset in the file, of an object that is not linked.
+    Offset(u64),
+}
+
+impl<'d> Map<'d> {
+    fn read(data: &'d [u8], wrappers: &Range<u64>) -> Option<Self> {
+        let file = File::parse(data).ok()?;
+        let is_own = |(start, size)| start == wrappers.start && size > 0;
+        let own = file.sections().find(|section| section.file_range().is_some_and(is_own))?;
+        let own_address = own.address();
+        let value_at = |at: u64| Some(u64::from_le_bytes(*slice(data, at, 8)?.first_chunk()?));
+        let mut relocated = HashMap::new();
+        let mut sections = BTreeMap::new();
+        let is_linked = file.kind() != ObjectKind::Relocatable;
+        // No relocation takes less than 8 bytes; a broken file may name the same ones often.
+        let most = data.len() / 8;
+        if is_linked {
+            let symbols = file.dynamic_symbol_table();
+            for (address, relocation) in file.dynamic_relocations().into_iter().flatten().take(most) {
+                let Some(offset) = address.checked_sub(own_address) else { continue };
+                let Some(at) = wrappers.start.checked_add(offset).filter(|at| wrappers.contains(at)) else { continue };
+                let start = match relocation.target() {
+                    RelocationTarget::Absolute => Some(0),
+                    RelocationTarget::Symbol(index) => {
+                        let symbol = symbols.as_ref().and_then(|symbols| symbols.symbol_by_index(index).ok());
+                        symbol.filter(|symbol| !symbol.is_undefined()).map(|symbol| symbol.address())
+                    }
+                    _ => None,
+                };
+                let target = start.and_then(|start| sum(&relocation, start, value_at(at)));
+                relocated.insert(at, target.map(Target::Address));
+            }
+            for section in file.sections() {
+                // Empty sections may have the address of another.
+                if let Some((start, size)) = section.file_range().filter(|(_, size)| *size > 0) {
+                    sections.insert(section.address(), (size, start));
+                }
+            }
+        } else {
+            for (offset, relocation) in own.relocations().take(most) {
+                let Some(at) = wrappers.start.checked_add(offset) else { continue };
+                let target = start_of(&file, &relocation).and_then(|start| sum(&relocation, start, value_at(at)));
+                relocated.insert(at, target.map(Target::Offset));
+            }
+        }
+        Some(Self { data, wrappers: wrappers.clone(), relocated, sections })
+    }
+
+    /// The offsets of the wrappers in the file.
+    fn starts(&self) -> impl Iterator<Item = u64> {
+        let section = slice(self.data, self.wrappers.start, len_of(&self.wrappers)).unwrap_or_default();
+        starts(section).map(|start| self.wrappers.start.saturating_add(start))
+    }
+
+    /// The wrapper at an offset in the file, in a section for a kind.
+    fn wrapper(&self, start: u64, base: u64, of_section: Wrapped) -> Result<Wrapper, Malformed> {
+        let at = base.saturating_add(start);
+        let rest = slice(self.data, start, self.wrappers.end.saturating_sub(start)).unwrap_or_default();
+        let mut cursor = Cursor::new(rest, at);
+        let (name, magic_name, expected) = match of_section {
+            Wrapped::Fatbin => ("a wrapper of a fatbin", "magic of the wrapper of a fatbin", "1180844977 (0x466243b1)"),
+            _ => ("a wrapper of a bundle", "magic of the wrapper of a bundle", "1212764230 (0x48495046)"),
+        };
+        let what = || name.to_owned();
+        let magic = cursor.u32(what)?;
+        let kind = of_section.beside().iter().find(|kind| kind.magic() == magic);
+        let kind = *kind.ok_or(Malformed::Value { what: magic_name, found: magic.into(), offset: at, expected })?;
+        cursor.u32(what)?;
+        let recorded = Target::Address(cursor.u64(what)?);
+        let target = self.relocated.get(&start.saturating_add(ADDRESS)).copied().unwrap_or(Some(recorded));
+        Ok(Wrapper { kind, target })
+    }
+
+    /// Checks the wrapper at an offset in the file.
+    fn fault(&self, start: u64, base: u64, of_section: Wrapped) -> Result<(), Malformed> {
+        let Wrapper { kind, target } = self.wrapper(start, base, of_section)?;
+        let Some(target) = target else { return Ok(()) };
+        let code = self.offset_of(target).and_then(|offset| tail(self.data, offset));
+        if code.is_some_and(|code| kind.fits(code)) || kind == Wrapped::KpackReference {
+            return Ok(());
+        }
+        let what = match kind {
+            Wrapped::Fatbin => "a wrapper that does not point at a fatbin",
+            _ => "a wrapper that does not point at a bundle",
+        };
+        Err(Malformed::Object { what: what.to_owned(), offset: base.saturating_add(start) })
+    }
+
+    /// The offset of a target in the file; none if it is in no section with content.
+    fn offset_of(&self, target: Target) -> Option<u64> {
+        let address = match target {
+            Target::Offset(offset) => return Some(offset),
+            Target::Address(address) => address,
+        };
+        let (start, (size, offset)) = self.sections.range(..=address).next_back()?;
+        let inside = address.checked_sub(*start).filter(|inside| inside < size)?;
+        offset.checked_add(inside)
+    }
+}
+
+/// The offset in the file of the symbol or section of a relocation; none if another object defines it.
+fn start_of(file: &File<'_>, relocation: &Relocation) -> Option<u64> {
+    let (section, offset) = match relocation.target() {
+        RelocationTarget::Symbol(index) => {
+            let symbol = file.symbol_by_index(index).ok()?;
+            (symbol.section_index()?, symbol.address())
+        }
+        RelocationTarget::Section(index) => (index, 0),
+        _ => return None,
+    };
+    let (start, _) = file.section_by_index(section).ok()?.file_range()?;
+    start.checked_add(offset)
+}
+
+/// The sum of a relocation: of a start, its addend, and the value that it replaces if that counts.
+fn sum(relocation: &Relocation, start: u64, replaced: Option<u64>) -> Option<u64> {
+    let replaced = if relocation.has_implicit_addend() { replaced? } else { 0 };
+    Some(start.wrapping_add_signed(relocation.addend()).wrapping_add(replaced))
+}

@@ -1,0 +1,320 @@
+//! Finds device code outside of the sections that are made for it.
+//!
+//! - Wrappers in `.hipFatBinSegment` may point at bundles in any section, such as `.rodata`. They are followed if there
+//!   are more wrappers than bundles in the sections of the file, because finding their addresses takes all relocations.
+//! - A [deep](super::Scan::deep) search looks for the first bytes of containers and of ELF files for GPUs, at any
+//!   offset. Programs also mention these bytes, so that only what can be read counts: a container with entries, an ELF
+//!   file whose tables and content lie inside the data. Nothing is looked for inside of what was found.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::ops::Range;
+
+use memchr::memmem::Finder;
+
+use super::found::Format;
+use super::place::{Place, Step};
+use super::sections::{self, Holds, Listed, Sections};
+use super::walk::{FormatOf, Walk, hip_wrappers};
+use super::{Wide, gpu_elf};
+use crate::bytes::{Cursor, len_of, slice, tail, to_u64};
+use crate::container::fatbin::{self, Fatbin};
+use crate::container::host::Chosen;
+use crate::container::limits::HEADER_MAX;
+use crate::container::magic::Magic;
+use crate::container::offload_binary::{OffloadBinary, Version};
+use crate::container::sequence::{Bundles, Inflate};
+use crate::container::wrapper::{self, Wrapped};
+use crate::container::{Container, Limits, compressed, extent};
+use crate::error::{Error, Malformed, Result, WithPath};
+use crate::io::input::Slice;
+
+/// The first bytes that are looked for.
+const MAGICS: [&[u8]; 5] = [
+    crate::container::MAGIC.as_bytes(),
+    compressed::MAGIC,
+    &crate::container::offload_binary::MAGIC,
+    &fatbin::MAGIC,
+    b"\x7fELF",
+];
+
+/// The number of bytes that identify a format found by its first bytes.
+const HEAD: u64 = 64;
+
+/// The number of bytes that are inflated to identify the content of a compressed container.
+const HEAD_INFLATED: usize = 64;
+
+/// The number of bytes that are searched at a time, for each of the magics: they should stay in the cache.
+const BLOCK: u64 = 256 << 10;
+
+/// The reason to read a container at some place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lead {
+    /// Its first bytes, which may be there for any reason.
+    Magic,
+    /// A wrapper that points there. It is a fault if it cannot be read.
+    Wrapper,
+}
+
+impl Walk<'_, '_, '_> {
+    /// Reads the bundles outside of the usual sections of an object to which its wrappers point. `found` is the number of
+    /// bundles in its sections.
+    pub(super) fn registered(
+        &mut self,
+        place: &Place,
+        data: Slice<'_>,
+        sections: &Sections,
+        found: u64,
+        depth: u32,
+    ) -> Result<()> {
+        let wrappers = sections.chosen.iter().filter(|section| section.holds == Holds::Wrappers(Wrapped::Bundle));
+        let count = |section: &Chosen<Holds>| {
+            let content = data.range(&section.range).map(|section| section.bytes());
+            wrapper::count(content.unwrap_or_default(), Wrapped::Bundle)
+        };
+        if wrappers.map(count).fold(0, u64::saturating_add) <= found {
+            return Ok(());
+        }
+        let targets = self.targets(place, data, sections)?;
+        if targets.is_empty() {
+            return Ok(());
+        }
+        let mut all = sections::read(data.bytes(), data.offset(), Listed::All).with_path(data.path())?.others;
+        all.sort_by_key(|section| section.range.start);
+        let (mut end, mut last, mut index) = (0, None, 0_usize);
+        for target in targets {
+            let before = all.partition_point(|section| section.range.start <= target).checked_sub(1);
+            let around = before.filter(|&number| all.get(number).is_some_and(|section| target < section.range.end));
+            let Some((number, section)) = around.and_then(|number| Some((number, all.get(number)?))) else { continue };
+            if target < end {
+                continue;
+            }
+            index = if last == Some(number) { index } else { 0 };
+            last = Some(number);
+            let place = place.join(Step::Section(section.name.clone()));
+            let rest = data.range(&(target..section.range.end)).ok_or(Error::Internal("no such section"))?;
+            if let Some(len) = self.container_at(&place, rest, index, Lead::Wrapper, depth)? {
+                end = target.saturating_add(len);
+                index = index.saturating_add(1);
+            }
+        }
+        Ok(())
+    }
+
+    /// The offsets in an object, in order, to which its wrappers of bundles point.
+    fn targets(&mut self, place: &Place, data: Slice<'_>, sections: &Sections) -> Result<Vec<u64>> {
+        let mut targets = Vec::new();
+        for section in &sections.chosen {
+            // Each section takes the tables of the whole file.
+            if section.holds == Holds::Wrappers(Wrapped::Bundle)
+                && self.spend(place, data, |budget| budget.take(data.len()))?
+            {
+                targets.extend(wrapper::targets(data.bytes(), &section.range, Wrapped::Bundle));
+            }
+        }
+        targets.sort_unstable();
+        targets.dedup();
+        Ok(targets)
+    }
+
+    /// Searches an object in file order: sections for device code as always, all other bytes by content. `count` is the
+    /// number of bundles that were found at the place itself.
+    pub(super) fn all_sections(
+        &mut self,
+        place: &Place,
+        data: Slice<'_>,
+        sections: Sections,
+        count: usize,
+        depth: u32,
+    ) -> Result<()> {
+        let targets = self.targets(place, data, &sections)?;
+        let (is_linked, wrappers) = (sections.is_linked, hip_wrappers(data, &sections));
+        let mut all = sections.chosen;
+        all.extend(sections.others);
+        all.sort_by_key(|section| (section.range.start, section.range.end));
+        let (mut position, mut between) = (0_u64, count);
+        for section in all {
+            let Range { start, end } = section.range;
+            self.by_content(place, data, position..start, &mut between, &targets, depth)?;
+            position = position.max(start);
+            self.section_or_reference(place, data, &section, wrappers, is_linked, depth)?;
+            let begins = || data.range(&section.range).is_some_and(|it| Magic::identify(it.bytes()).is_container());
+            let is_read = match section.holds {
+                Holds::FatObject => true,
+                Holds::Containers | Holds::OffloadBinaries | Holds::PerhapsContainers => begins(),
+                Holds::Wrappers(_) | Holds::KpackReference | Holds::Unread(_) | Holds::Other => false,
+            };
+            if !is_read {
+                let place = place.join(Step::Section(section.name));
+                self.by_content(&place, data, position..end, &mut 0, &targets, depth)?;
+            }
+            position = position.max(end);
+        }
+        self.by_content(place, data, position..data.len(), &mut between, &targets, depth)
+    }
+
+    /// Searches the rest of some data, from an offset in it, if the search is deep. `count` bundles lie before it.
+    pub(super) fn rest(
+        &mut self,
+        place: &Place,
+        data: Slice<'_>,
+        from: u64,
+        mut count: usize,
+        depth: u32,
+    ) -> Result<()> {
+        match self.scan.deep {
+            true => self.by_content(place, data, from..data.len(), &mut count, &[], depth),
+            false => Ok(()),
+        }
+    }
+
+    /// Searches a range of some data for containers and code objects, which are numbered from `index` and end in the
+    /// range. `targets` are offsets in the data to which wrappers point.
+    fn by_content(
+        &mut self,
+        place: &Place,
+        data: Slice<'_>,
+        range: Range<u64>,
+        index: &mut usize,
+        targets: &[u64],
+        depth: u32,
+    ) -> Result<()> {
+        let Some(region) = data.range(&range).filter(|region| !region.is_empty()) else { return Ok(()) };
+        if !self.spend(place, region, |budget| budget.take(len_of(&range)))? {
+            return Ok(());
+        }
+        let finders = MAGICS.map(Finder::new);
+        let longest = to_u64(crate::container::MAGIC.len());
+        let mut position = 0_u64;
+        while let Some(rest) = region.tail(position).filter(|rest| !rest.is_empty()) {
+            let rest = rest.tail(rest.hole_len()).unwrap_or(rest);
+            position = rest.offset().saturating_sub(region.offset());
+            let block = rest.slice(0, rest.len().min(BLOCK.saturating_add(longest))).unwrap_or(rest);
+            let mut end = position;
+            for hit in hits(&finders, block.bytes()).into_iter().filter(|&hit| hit < BLOCK) {
+                let at = position.saturating_add(hit);
+                let Some(rest) = region.tail(at).filter(|_| at >= end) else { continue };
+                let lead = match targets.binary_search(&range.start.saturating_add(at)) {
+                    Ok(_) => Lead::Wrapper,
+                    Err(_) => Lead::Magic,
+                };
+                if let Some(len) = self.container_at(place, rest, *index, lead, depth)? {
+                    end = at.saturating_add(len);
+                    *index = index.saturating_add(1);
+                }
+                if self.budget.is_spent {
+                    return Ok(());
+                }
+            }
+            block.looked_through();
+            position = end.max(position.saturating_add(block.len().min(BLOCK)));
+        }
+        Ok(())
+    }
+
+    /// Reports the container or code object at the start of `rest`, and returns its length; none if it cannot be read.
+    fn container_at(
+        &mut self,
+        place: &Place,
+        rest: Slice<'_>,
+        index: usize,
+        lead: Lead,
+        depth: u32,
+    ) -> Result<Option<u64>> {
+        let magic = Magic::identify(slice(rest.bytes(), 0, HEAD).unwrap_or(rest.bytes()));
+        if !is_plausible(magic, rest.bytes()) && (lead == Lead::Magic || !magic.is_container()) {
+            return Ok(None);
+        }
+        let (offload_binary, bare) = (OffloadBinary::default(), gpu_elf::Bare);
+        let (container, format_of, data): (&dyn Container, FormatOf, _) = match magic {
+            Magic::OffloadBinary => (&offload_binary, |_| Ok(Format::OffloadBinary), Some(rest)),
+            Magic::FatBinary => (&Fatbin, |_| Ok(Format::Fatbin), Some(rest)),
+            Magic::AmdGpu | Magic::Cubin => {
+                let len = extent::elf_len(rest.bytes());
+                (&bare, |_| Ok(Format::CodeObject), len.and_then(|len| rest.slice(0, len)))
+            }
+            _ => (&Wide, Wide::form_of, Some(rest)),
+        };
+        let limits = self.budget.limits_at(place);
+        let data = data.filter(|data| lead == Lead::Wrapper || inflates(container, *data, limits));
+        // The same for every search, so that one that inflates more finds no less.
+        let mut trial = Bundles::new(data.unwrap_or(rest), container, Inflate::Headers);
+        let read = data.map_or(Ok(None), |_| trial.next_within(limits));
+        let len = match read {
+            Ok(Some(bundle)) if !bundle.entries.is_empty() && format_of(&bundle).is_ok() => Some(bundle.stored_len()?),
+            Err(error @ (Error::Io { .. } | Error::Temporary { .. })) => return Err(error),
+            Err(error) if lead == Lead::Wrapper || is_beyond(&error, self.scan.limits.inflated) => {
+                self.broken(place, rest, error)?;
+                None
+            }
+            _ => None,
+        };
+        let (Some(data), Some(len)) = (data, len) else {
+            // The bytes after it may be read again for the next one.
+            let cost = rest.len().min(HEADER_MAX).saturating_add(trial.claimed().unwrap_or(0));
+            self.spend(place, rest, |budget| budget.take(cost))?;
+            return Ok(None);
+        };
+        match self.next_bundle(place, rest, &mut Bundles::new(data, container, self.scan.inflate))? {
+            Some(Ok(bundle)) => self.report(place, rest, index, bundle, format_of, depth)?,
+            Some(Err(error)) => self.broken(place, rest, error)?,
+            None => {}
+        }
+        Ok(Some(len))
+    }
+}
+
+/// Whether the first bytes of a container can be inflated, and are those of one, if it is compressed.
+fn inflates(container: &dyn Container, data: Slice<'_>, limits: Limits) -> bool {
+    let Ok(Some(compressed)) = container.compressed(data, limits) else { return true };
+    let mut head = Vec::new();
+    let inflated = compressed.inflate(false).and_then(|mut inflater| inflater.fill(&mut head, HEAD_INFLATED));
+    inflated.is_ok() && (Wide::format_of(&head).is_some() || Magic::identify(&head).is_container())
+}
+
+/// Whether it is the error for a container that claims more than the caller allows.
+fn is_beyond(error: &Error, limit: u64) -> bool {
+    matches!(error, Error::Malformed { source: Malformed::Claim { claimed, .. }, .. } if *claimed > limit)
+}
+
+/// The offsets of magics in some bytes, in order.
+fn hits(finders: &[Finder<'_>], block: &[u8]) -> Vec<u64> {
+    let mut hits = Vec::new();
+    for finder in finders {
+        let mut from = 0_u64;
+        while let Some(hit) = tail(block, from).and_then(|rest| finder.find(rest)) {
+            let hit = from.saturating_add(to_u64(hit));
+            hits.push(hit);
+            from = hit.saturating_add(1);
+        }
+    }
+    hits.sort_unstable();
+    hits
+}
+
+/// Whether the fields after the magic may be those of a container. This costs next to nothing, and leaves out almost all
+/// that is not one.
+fn is_plausible(magic: Magic, data: &[u8]) -> bool {
+    let mut fields = Cursor::new(data, 0);
+    let mut skip = |len: usize| fields.take(to_u64(len), String::new).is_ok();
+    let text = String::new;
+    match magic {
+        Magic::Bundle => {
+            skip(crate::container::MAGIC.len());
+            fields.u64(text).is_ok_and(|count| count > 0 && count <= fields.remaining() / 24)
+        }
+        Magic::CompressedBundle => {
+            skip(compressed::MAGIC.len());
+            (1..=3).contains(&fields.u16(text).unwrap_or(0)) && fields.u16(text).is_ok_and(|method| method < 2)
+        }
+        Magic::OffloadBinary => {
+            skip(4);
+            fields.u32(text).is_ok_and(|version| Version::from_number(version).is_some())
+        }
+        Magic::FatBinary => {
+            skip(fatbin::MAGIC.len());
+            fields.u16(text).is_ok_and(|version| u32::from(version) == fatbin::VERSION)
+        }
+        Magic::AmdGpu | Magic::Cubin => true,
+        _ => false,
+    }
+}

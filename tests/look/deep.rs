@@ -1,0 +1,347 @@
+//! Device code outside of the usual sections: `--deep`, and wrappers that point at bundles anywhere.
+
+use std::fs;
+use std::ops::Range;
+
+use offload_bundle::container::sequence::Inflate;
+use offload_bundle::scan::{Finding, Scan};
+
+use super::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, coff, pe, zip};
+use super::*;
+use crate::machine::loud;
+use crate::objects::exists_in_path;
+use crate::properties::fatbins;
+use crate::reference::formats;
+use crate::reference::harness::Random;
+use crate::reference::offload::{self, Image};
+
+/// A code object for gfx90a.
+fn gpu_elf() -> Vec<u8> {
+    Elf::amdgpu(0x3f).write(&[Section::new(".text", b"instructions"), Section::new(".note", b"")])
+}
+
+fn bundle() -> Vec<u8> {
+    formats::binary(&[(HOST, b""), (GFX906, b"first"), (GFX90A, b"second")], 16)
+}
+
+/// Containers of all formats, and code objects by themselves.
+fn planted() -> Vec<Vec<u8>> {
+    let images = [Image::new(1, 4, &[("triple", "amdgcn-amd-amdhsa"), ("arch", "gfx906")], b"first")];
+    let methods = [(1, 0), (1, 1), (2, 0), (2, 1), (3, 0), (3, 1)];
+    let packed = methods.map(|(version, method)| formats::compressed(version, method, &bundle()));
+    let nested = formats::binary(&[(GFX906, &gpu_elf()), (GFX90A, &packed[0])], 8);
+    let bare = [gpu_elf(), fatbins::cubin(90, 7), nested, bundle(), fatbins::sample()];
+    packed.into_iter().chain(bare).chain((1..=3).map(|version| offload::write(version, &images))).collect()
+}
+
+/// Bytes that begin like containers or code objects, and are none.
+fn decoys() -> Vec<Vec<u8>> {
+    let mut decoys: Vec<Vec<u8>> = planted().iter().map(|whole| whole[..4].to_vec()).collect();
+    let text = |count: u64| [formats::MAGIC, &count.to_le_bytes(), &[b'x'; 40]].concat();
+    decoys.extend([0, 1, 2, 1 << 40, u64::MAX].map(text));
+    decoys.push(formats::MAGIC[..22].to_vec());
+    decoys.push(b"__CLANG_OFFLOAD_BUNDLE__host-x86_64\0CCOB\0".to_vec());
+    for (version, method) in [(2, 0), (2, 1), (3, 0), (3, 1)] {
+        let mut packed = formats::compressed(version, method, &bundle());
+        let len = packed.len();
+        packed[len - 30..].fill(0xee);
+        packed[36..44].fill(0xee);
+        decoys.push(packed);
+        // Its content is not a bundle.
+        decoys.push(formats::compressed(version, method, b"text"));
+    }
+    for (machine, at, value) in [(224, 40, 0x7f), (190, 32, 0x7f), (62, 0, 0x7f), (224, 58, 1)] {
+        let mut elf = Elf { machine, ..Elf::amdgpu(0x3f) }.write(&[]);
+        elf[at..at + 1].fill(value);
+        elf[at + 4] = if at > 0 && at < 50 { 0x7f } else { elf[at + 4] };
+        decoys.push(elf);
+    }
+    decoys.push(offload::write(2, &[])[..20].to_vec());
+    decoys.push(fatbins::fatbin(&[]));
+    decoys.push(fatbins::fatbin(&[vec![0xff; 80]]));
+    decoys
+}
+
+/// Bytes that hold no magic.
+fn filler(random: &mut Random) -> Vec<u8> {
+    let len = random.below(3000);
+    match random.below(4) {
+        0 => vec![0; len],
+        1 => b"a line of text, as programs have them\n".iter().copied().cycle().take(len).collect(),
+        2 => Vec::new(),
+        _ => random.bytes(len),
+    }
+}
+
+/// A file with planted containers among decoys, and their ranges.
+fn mixed(random: &mut Random) -> (Vec<u8>, Vec<Range<u64>>) {
+    let (planted, decoys) = (planted(), decoys());
+    let (mut data, mut ranges) = (b"x".to_vec(), Vec::new());
+    let end = |data: &[u8]| u64::try_from(data.len()).unwrap();
+    for _ in 0..random.below(12) {
+        data.extend(filler(random));
+        match random.below(3) {
+            0 => data.extend(random.pick(&decoys)),
+            _ => {
+                let start = end(&data);
+                data.extend(random.pick(&planted));
+                ranges.push(start..end(&data));
+            }
+        }
+    }
+    // Nothing may lie after the last decoy that would complete it.
+    data.extend(filler(random));
+    data.extend(&formats::binary(&[(GFX906, &[1; 100])], 1)[..90]);
+    (data, ranges)
+}
+
+/// The ranges of all that a deep search finds at the top, and whether it finds faults.
+fn found_in(data: &[u8], inflate: Inflate) -> (Vec<Range<u64>>, Vec<String>) {
+    let (mut ranges, mut faults) = (Vec::new(), Vec::new());
+    let mut scan = Scan::default();
+    (scan.deep, scan.inflate) = (true, inflate);
+    scan.run(data, &mut |finding| {
+        match finding {
+            Finding::Bundle(found) if found.place.steps().is_empty() => {
+                assert_eq!(found.index, ranges.len(), "numbered in order");
+                let range = found.bundle.range().unwrap();
+                for code_object in found.code_objects().filter(|_| found.bundle.compressed.is_none()) {
+                    let Some(range) = code_object.range() else { continue };
+                    let [start, end] = [range.start, range.end].map(|at| usize::try_from(at).unwrap());
+                    assert!(*code_object.bytes().unwrap() == data[start..end]);
+                }
+                ranges.push(range);
+            }
+            Finding::Bundle(_) => {}
+            Finding::Broken { place, error } => faults.push(format!("{place}: {error}")),
+            other => panic!("{other:?}"),
+        }
+        Ok(())
+    })
+    .unwrap();
+    (ranges, faults)
+}
+
+#[test]
+fn what_is_planted_anywhere_is_found_and_nothing_else() {
+    let mut count = 0;
+    for seed in 0..400 {
+        let (data, planted) = mixed(&mut Random::new(seed));
+        count += planted.len();
+        for inflate in [Inflate::Headers, Inflate::Whole] {
+            assert_eq!(found_in(&data, inflate), (planted.clone(), Vec::new()), "seed {seed}, {inflate:?}");
+        }
+    }
+    assert!(count > 1000, "{count}");
+    loud(&format!("deep: {count} containers and code objects among decoys"));
+}
+
+#[test]
+fn blocks_of_the_search_hide_nothing() {
+    for (index, planted) in planted().into_iter().enumerate() {
+        for before in [-30, -24, -23, -4, -1, 0, 1] {
+            let start = (256_i64 << 10) + before;
+            let mut data = vec![b'x'; usize::try_from(start).unwrap()];
+            data.extend(&planted);
+            let start = u64::try_from(start).unwrap();
+            let range = start..u64::try_from(data.len()).unwrap();
+            assert_eq!(found_in(&data, Inflate::Headers), (vec![range], Vec::new()), "{index}, {before}");
+        }
+    }
+}
+
+/// The findings of `inspect --deep` in a file, which must have no faults.
+fn deep(name: &str, data: &[u8]) -> Vec<(String, String)> {
+    let outcome = tool(&["inspect", "--deep", "--json", name], &[(name, data)]);
+    assert_eq!((outcome.status, outcome.stderr_text().as_str()), (0, ""), "{name}");
+    told(&json_of(&outcome)).into_iter().map(|(place, container, ..)| (place, container)).collect()
+}
+
+/// Files of all forms that hold a bundle and a code object where nobody expects them, and their places.
+fn hidden() -> Vec<(&'static str, Vec<u8>, &'static str)> {
+    let (bundle, elf) = (bundle(), gpu_elf());
+    let both = [&b"strings\0"[..], &bundle, b"\0other strings\0", &elf, b"end"].concat();
+    let usual = formats::binary(&[(GFX906, b"usual")], 8);
+    let in_rodata = |elf: Elf| elf.write(&[Section::new(".rodata", &both)]);
+    let with_trailing = [&usual[..], b"garbage", &both].concat();
+    let usual_too = Elf::LIBRARY.write(&[Section::new(".data", &both), Section::new(".hip_fatbin", &usual)]);
+    vec![
+        ("firmware.bin", both.clone(), ":"),
+        ("object.o", in_rodata(Elf::OBJECT), ":.rodata"),
+        ("library.so", in_rodata(Elf::LIBRARY), ":.rodata"),
+        ("object.obj", coff(&[(".text", b"code"), (".rdata", &both)]), ":.rdata"),
+        ("library.dll", pe(&[(".text", b"code"), (".rdata", &both)]), ":.rdata"),
+        ("appended.so", [in_rodata(Elf { machine: 62, ..Elf::LIBRARY }), both.clone()].concat(), ":"),
+        ("sycl", Elf::LIBRARY.write(&[Section::new("OFFLOAD_DEVICE_CODE", &both)]), ":OFFLOAD_DEVICE_CODE"),
+        ("trailing.so", Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &with_trailing)]), ":.hip_fatbin"),
+        ("usual.so", usual_too, ":.data"),
+        ("lib.a", archive(&[("a.txt", b"text"), ("x.bin", &both)]), "x.bin:"),
+        ("stored.zip", zip(&[Zipped::new("x.bin", STORED, &both)]), "x.bin:"),
+        ("packed.zip", zip(&[Zipped::new("x.bin", DEFLATED, &both)]), "x.bin:"),
+        ("bundle", [&usual[..], b"garbage", &both].concat(), ":"),
+        ("code", [&gpu_elf()[..], b"garbage", &bundle].concat(), ":"),
+    ]
+}
+
+#[test]
+fn every_place_is_searched() {
+    for (name, data, place) in hidden() {
+        let rows = deep(name, &data);
+        let bundles = rows.iter().filter(|row| **row == (place.to_owned(), "bundle".to_owned())).count();
+        let bare = rows.iter().filter(|row| **row == (place.to_owned(), "code object".to_owned())).count();
+        assert!(bundles >= 3 && bare >= 1, "{name}: {rows:?}");
+        let plain = tool(&["verify", "--allow-none", name], &[(name, &data)]);
+        let verified = tool(&["verify", "--deep", name], &[(name, &data)]);
+        assert!(String::from_utf8_lossy(&verified.stdout).contains("1 code object without a bundle"), "{name}");
+        assert!(plain.status <= verified.status, "{name}");
+        let targets = ["extract", "--deep", "-t", "gfx90a", "-o", "out", name];
+        let extracted = tool(&targets, &[(name, &data)]);
+        assert_eq!(extracted.status, 0, "{name}: {}", extracted.stderr_text());
+        let contents: Vec<&[u8]> = extracted.files.values().map(|data| &data[..]).collect();
+        assert!(contents.contains(&&b"second"[..]) && contents.contains(&&gpu_elf()[..]), "{name}");
+    }
+}
+
+/// Programs mention what they look for.
+#[test]
+fn programs_that_mention_the_magics_hold_no_device_code() {
+    let mut programs = vec![PathBuf::from(PROGRAM), std::env::current_exe().unwrap()];
+    for tool in ["clang-22", "lld", "clang-offload-bundler", "../lib/libLLVM.so.1", "../lib/libclang-cpp.so.22.1"] {
+        programs.extend(llvm("programs without device code", tool));
+    }
+    for program in programs.iter().filter(|program| program.exists() && !program.ends_with("suite")) {
+        // Tests hold fixtures.
+        if *program == std::env::current_exe().unwrap() {
+            continue;
+        }
+        let program = program.to_str().unwrap();
+        let (status, out, err) = text(&tool_in(Path::new("."), &["inspect", "--deep", "--json", program]));
+        let document: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!((status, err.as_str(), told(&document)), (0, "", vec![]), "{program}");
+    }
+}
+
+const PADDING: &str = ".quad 0, 0, 0, 0, 0\n";
+
+/// Bundles in two sections, and wrappers that point at these expressions.
+fn assembly(windows: bool, targets: &[&str]) -> String {
+    let (a, aw) = if windows { ("dr", "dw") } else { ("a", "aw") };
+    let mut source = format!(
+        ".section .rodata,\"{a}\"\n.asciz \"text\"\n.balign 64\nfirst: .incbin \"first\"\n.balign 8\nother: .quad 1\n\
+         packed: .incbin \"packed\"\n.section .hip_fatbin,\"{a}\"\n.balign 4096\nusual: .incbin \"usual\"\n\
+         .section .hipFatBinSegment,\"{aw}\"\n.balign 8\n"
+    );
+    for (number, target) in targets.iter().enumerate() {
+        // The sanitizer of addresses puts red zones between variables.
+        let padding = if number % 2 == 0 { PADDING } else { "" };
+        source += &format!(".int 0x48495046, 1\n.quad {target}, 0\n{padding}");
+    }
+    source
+}
+
+/// The sections of the bundles in a file that these commands make of the assembly, and the faults of wrappers.
+fn registered(source: &str, commands: &[Vec<&str>]) -> (Vec<String>, usize) {
+    let dir = tempfile::tempdir().unwrap();
+    let one = |id: &str| formats::binary(&[(HOST, b""), (id, b"code")], 8);
+    fs::write(dir.path().join("first"), one(GFX906)).unwrap();
+    fs::write(dir.path().join("packed"), formats::compressed(3, 1, &one(GFX90A))).unwrap();
+    fs::write(dir.path().join("usual"), one(GFX906)).unwrap();
+    fs::write(dir.path().join("in.s"), source).unwrap();
+    for command in commands {
+        must(Command::new(command[0]).args(&command[1..]).current_dir(dir.path()));
+    }
+    let (status, out, err) = text(&tool_in(dir.path(), &["inspect", "--json", "out"]));
+    assert_eq!((status, err.as_str()), (0, ""));
+    let places = told(&serde_json::from_str(&out).unwrap()).into_iter().filter(|row| row.3 > 0);
+    let (status, out, err) = text(&tool_in(dir.path(), &["verify", "out"]));
+    let faults = out.matches("a wrapper that does not point at a bundle").count();
+    assert_eq!(status, i32::from(faults > 0), "{out}{err}");
+    (places.map(|row| row.0).collect(), faults)
+}
+
+#[test]
+fn wrappers_lead_to_bundles_in_any_section() {
+    let Some(clang) = llvm("wrappers of bundles", "clang") else { return };
+    if !exists_in_path("ld") {
+        return skip("wrappers of bundles", "binutils is not installed");
+    }
+    let bin = clang.parent().unwrap();
+    let [lld, lld_link] = ["ld.lld", "lld-link"].map(|name| bin.join(name).to_str().unwrap().to_owned());
+    let clang = clang.to_str().unwrap();
+    let object = vec![clang, "--target=x86_64-linux-gnu", "-c", "in.s", "-o", "out"];
+    let mut all = vec![(false, vec![object])];
+    for linker in ["ld", &lld] {
+        for option in ["-shared", "-pie", "-no-pie", "-zpack-relative-relocs", "-znorelro"] {
+            let mut link = vec![linker, option, "-e0", "o", "-o", "out"];
+            link.extend(option.starts_with("-z").then_some("-shared"));
+            all.push((false, vec![vec![clang, "--target=x86_64-linux-gnu", "-c", "in.s", "-o", "o"], link]));
+        }
+    }
+    let windows = [clang, "--target=x86_64-w64-windows-gnu", "-c", "in.s", "-o"];
+    all.push((true, vec![[&windows[..], &["out"]].concat()]));
+    let dll = vec![&*lld_link, "/dll", "/noentry", "/opt:noref", "/ignore:longsections", "o", "/out:out"];
+    all.push((true, vec![[&windows[..], &["o"]].concat(), dll]));
+    let both = [":.hip_fat", ":.rodata", ":.rodata"];
+    for (is_windows, commands) in &all {
+        let run = |targets: &[&str]| {
+            let (places, faults) = registered(&assembly(*is_windows, targets), commands);
+            (places.into_iter().map(|place| place.replace(".hip_fatbin", ".hip_fat")).collect::<Vec<_>>(), faults)
+        };
+        let expected = |places: &[&str], faults| (places.iter().map(|&place| place.to_owned()).collect(), faults);
+        assert_eq!(run(&["packed", "usual", "first"]), expected(&both, 0), "{commands:?}");
+        // In the usual section alone, nothing else is looked for.
+        assert_eq!(run(&["usual"]), expected(&both[..1], 0), "{commands:?}");
+        let wrong = ["packed + 8", "first", "other", "first", "usual + 24"];
+        assert_eq!(run(&wrong), expected(&both[..2], 3), "{commands:?}");
+    }
+    // Another object has it.
+    assert_eq!(registered(&assembly(false, &["elsewhere", "first"]), &all[0].1), {
+        (vec![":.hip_fatbin".to_owned(), ":.rodata".to_owned()], 0)
+    });
+    let kpack =
+        assembly(false, &["usual", "other"]).replacen("0x48495046", "0x4b504948", 2).replace("usual,", "other,");
+    assert_eq!(registered(&kpack, &all[0].1), (vec![":.hip_fatbin".to_owned()], 0));
+    loud(&format!("wrappers of bundles: {} ways to link", all.len()));
+}
+
+/// A bundle at which a wrapper points is one, however broken.
+#[test]
+fn registered_bundles_that_are_broken_are_faults() {
+    let mut bundle = bundle();
+    bundle[24] = 0xff;
+    let address = 8192_u64.to_le_bytes();
+    let wrapper = [&[0x46, 0x50, 0x49, 0x48, 1, 0, 0, 0], &address[..], &[0; 8]].concat();
+    let data = pe(&[(".hipFatB", &wrapper), (".rdata", &bundle)]);
+    for args in [&["inspect", "in"][..], &["inspect", "--deep", "in"]] {
+        let outcome = tool(args, &[("in", &data)]);
+        assert!(outcome.stderr_text().contains("in(.rdata): entry count"), "{}", outcome.stderr_text());
+        assert_eq!(outcome.status, 1);
+    }
+}
+
+const HCC: &str = "hcc-amdgcn--amdhsa-gfx803";
+
+#[test]
+fn bundles_of_hcc_are_read() {
+    let elf = Elf { abi: 0, ..Elf::amdgpu(0x2a) }.write(&[]);
+    let sram = Elf { abi: 1, ..Elf::amdgpu(0x22f) }.write(&[]);
+    let ids = ["host-x86_64-unknown-linux", HCC, "hcc-amdgcn-amd-amdhsa--gfx906+sram-ecc"];
+    let bundle = formats::binary(&[(ids[0], b""), (HCC, &elf), (ids[2], &sram)], 8);
+    let library = Elf::LIBRARY.write(&[Section::new(".kernel", &[&bundle[..], &bundle].concat())]);
+    let rows = told(&json_of(&tool(&["inspect", "--json", "in"], &[("in", &library)])));
+    assert_eq!(rows.iter().map(|row| row.2.as_str()).collect::<Vec<_>>(), [ids, ids].concat());
+    assert!(rows.iter().all(|row| row.0 == ":.kernel"));
+    let outcome = tool(&["verify", "in"], &[("in", &library)]);
+    assert_eq!((outcome.status, &*String::from_utf8_lossy(&outcome.stdout)), {
+        (0, "in: 6 code objects in 2 bundles, nothing wrong\n")
+    });
+    let outcome = tool(&["extract", "--kind", "hcc", "-t", "gfx803", "in"], &[("in", &library)]);
+    let files: Vec<_> = outcome.files.iter().filter(|(name, _)| *name != "in").collect();
+    assert_eq!((outcome.status, files.len()), (0, 2), "{}", outcome.stderr_text());
+    assert!(files.iter().all(|(_, data)| data[..] == elf[..]));
+    // Other programs may have sections of this name.
+    for other in [&b"code"[..], &[0; 100], &[]] {
+        let other = Elf::LIBRARY.write(&[Section::new(".kernel", other)]);
+        assert_eq!(tool(&["verify", "--allow-none", "in"], &[("in", &other)]).status, 0);
+    }
+}
