@@ -41,7 +41,7 @@ The rules:
   target       a GPU ELF file is built for the target in its entry ID
   code-object  headers, tables, symbols and notes of ELF files, SPIR-V and bitcode agree
   loadable     HIP runtimes can read a bundle of code objects for them
-  kpack        kpack archives hold all code of the libraries that refer to them, and only code that can be found
+  kpack        kpack archives hold all code of their libraries, and only code that can be found
 
 Exit status:
   0  device code was read, and no faults were found
@@ -191,6 +191,7 @@ impl Total {
         let bundled = self.code_objects.saturating_sub(self.without_bundle);
         let in_bundles = || format!("{} in {}", objects(bundled), count(self.bundles, "bundle", "bundles"));
         let held = match (self.bundles, self.without_bundle) {
+            (0, 0) if self.kpack_references > 0 => "device code in kpack archives".to_owned(),
             (_, 0) => in_bundles(),
             (0, bare) => format!("{} without a bundle", objects(bare)),
             (_, bare) => format!("{}, {} without a bundle", in_bundles(), objects(bare)),

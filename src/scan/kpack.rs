@@ -20,9 +20,9 @@ use super::sections::Holds;
 use super::walk::Walk;
 use crate::bytes::len_u64;
 use crate::container::host::Chosen;
-use crate::container::kpack::{Archive, Binary, PLACEHOLDER, Reference, wrapper_indices};
+use crate::container::kpack::{Archive, Binary, PLACEHOLDER, Reference};
 use crate::container::sequence::{Bundle, Inflate};
-use crate::container::{Contents, Entry};
+use crate::container::{Contents, Entry, wrapper};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::Slice;
 
@@ -216,7 +216,7 @@ impl Walk<'_, '_, '_> {
             Ok(reference) => reference,
             Err(error) => return self.broken(place, section, error),
         };
-        let indices = wrapper_indices(wrappers);
+        let indices = wrapper::kpack_indices(wrappers);
         // The paths count from the directory of a file that a loader could load.
         let is_loadable = data.input().is_some() && of_object.steps().is_empty() && of_object.file().is_file();
         let follow = self.follow.filter(|_| is_loadable);

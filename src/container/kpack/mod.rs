@@ -43,8 +43,8 @@ use crate::display::shown;
 use crate::error::{ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::Slice;
 use crate::messagepack::Value;
+pub(crate) use reference::PLACEHOLDER;
 pub use reference::Reference;
-pub(crate) use reference::{PLACEHOLDER, wrapper_indices};
 
 /// The first bytes of an archive.
 pub const MAGIC: [u8; 4] = *b"KPAK";
