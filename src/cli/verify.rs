@@ -31,7 +31,7 @@ Examples:
     clang-offload-bundler verify -r --json /opt/rocm/lib
 
 The rules:
-  readable     headers, ranges, sizes and hashes agree with the data; wrappers point at bundles or fatbins
+  readable     headers, ranges, sizes and hashes agree with the data; wrappers point at device code
   trailing     there is only padding between bundles and after the last one
   entry-id     every bundle entry ID is valid
   feature      a processor supports the features that its target ID sets
