@@ -27,7 +27,7 @@ use crate::error::{Malformed, Result};
 use crate::io::piece::{Piece, TOO_LONG, sum};
 
 /// The length of an entry in the header without its ID, in bytes: offset, size and ID length.
-const ENTRY_FIELDS: u64 = 24;
+pub(crate) const ENTRY_FIELDS: u64 = 24;
 
 /// The binary bundle format.
 #[derive(Clone, Copy, Debug)]
