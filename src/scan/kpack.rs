@@ -1,10 +1,10 @@
-//! Finds the kpack archives of a split library, as ROCm's loader does.
+//! Searches kpack archives, and finds those of a split library as ROCm's loader does.
 //!
 //! The loader has the target ID of a device, and tries it with all subsets of its features in place of `@GFXARCH@`. A
 //! search has no device, so it takes all archives whose names have a target ID there. Paths are relative to the directory
 //! of the library, after symbolic links. Source: ROCm's loader of August 2026.
 //!
-//! Rejected: directories with more than 100,000 entries, references that lead to more than 1000 archives.
+//! Rejected: directories with more than 100,000 entries, references that lead to more than 256 archives.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::HashSet;
@@ -14,14 +14,23 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use crate::container::kpack::{Archive, PLACEHOLDER, Reference};
-use crate::error::{Error, ErrorKind, Result};
+use super::found::{Finding, Format, Found};
+use super::place::{Place, Step};
+use super::sections::Holds;
+use super::walk::Walk;
+use crate::bytes::len_u64;
+use crate::container::host::Chosen;
+use crate::container::kpack::{Archive, Binary, PLACEHOLDER, Reference, wrapper_indices};
+use crate::container::sequence::{Bundle, Inflate};
+use crate::container::{Contents, Entry};
+use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
+use crate::io::input::Slice;
 
 /// The maximum number of entries of a directory that are compared with a reference.
 const ENTRIES_MAX: usize = 100_000;
 
 /// The maximum number of archives to which one reference may lead.
-const ARCHIVES_MAX: usize = 1000;
+const ARCHIVES_MAX: usize = 256;
 
 /// How the kpack archives of split libraries are found.
 #[derive(Clone, Debug, Default)]
@@ -56,30 +65,32 @@ impl Follow {
         Some(Self { instead, before, ..Self::default() })
     }
 
-    /// The archives for a library, each once, in the order of the search.
-    ///
-    /// # Errors
-    /// [`Error::Io`] if a directory cannot be read, [`Error::Refused`] if it or the search is too large.
-    pub(super) fn archives(&self, library: &Path, reference: &Reference) -> Result<Vec<PathBuf>> {
-        let mut found = Unique::default();
+    /// The archives for a library, each once, in the order of the search, and the errors of the places that cannot be
+    /// searched: directories that cannot be read or are too large.
+    pub(super) fn archives(&self, library: &Path, reference: &Reference) -> (Vec<PathBuf>, Vec<Error>) {
+        let (mut found, mut errors) = (Unique::default(), Vec::new());
         if !self.instead.is_empty() {
             self.instead.iter().for_each(|path| found.add(path));
-            return Ok(found.paths);
+            return (found.paths, errors);
         }
         self.before.iter().for_each(|path| found.add(path));
-        let library = library.canonicalize().map_err(|error| Error::io(library, error))?;
+        let real = library.canonicalize().unwrap_or_else(|_| library.to_owned());
         for path in &reference.search_paths {
-            let path = library.with_file_name("").join(OsStr::from_bytes(path));
+            let path = real.with_file_name("").join(OsStr::from_bytes(path));
             match memchr::memmem::find(path.as_os_str().as_bytes(), PLACEHOLDER) {
                 None => found.add(&path),
-                Some(at) => fitting(path.as_os_str().as_bytes(), at)?.iter().for_each(|path| found.add(path)),
-            }
-            if found.paths.len() > ARCHIVES_MAX {
-                let reason = format!("its reference leads to more than {ARCHIVES_MAX} kpack archives");
-                return Err(Error::refused(ErrorKind::Limit, library, None, reason));
+                Some(at) => match fitting(path.as_os_str().as_bytes(), at) {
+                    Ok(paths) => paths.iter().for_each(|path| found.add(path)),
+                    Err(error) => errors.push(error),
+                },
             }
         }
-        Ok(found.paths)
+        if found.paths.len() > ARCHIVES_MAX {
+            let reason = format!("its reference leads to more than {ARCHIVES_MAX} kpack archives");
+            errors.push(Error::refused(ErrorKind::Limit, library, None, reason));
+            found.paths.truncate(ARCHIVES_MAX);
+        }
+        (found.paths, errors)
     }
 }
 
@@ -150,6 +161,144 @@ pub(crate) fn target_in<'p>(path: &'p Path, pattern: &Path) -> Option<&'p [u8]> 
 pub(crate) fn is_target_id(text: &[u8]) -> bool {
     let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-+:".contains(byte);
     text == b"amdgcnspirv" || (text.starts_with(b"gfx") && text.iter().all(is_of_name))
+}
+
+impl Walk<'_, '_, '_> {
+    /// Searches a kpack archive.
+    pub(super) fn kpack(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
+        let archive = match Archive::read(data) {
+            Ok(archive) => archive,
+            Err(error) => return self.broken(place, data, error),
+        };
+        for Binary { key, entries, .. } in &archive.binaries {
+            let place = place.join(Step::Member(key.clone()));
+            self.kpack_bundle(&place, data, entries.clone(), depth)?;
+        }
+        self.kpack_faults(place, data, &archive)?;
+        self.tell(1, data, Finding::Kpack { place, archive: &archive })
+    }
+
+    /// Reports the code objects in a kpack archive that one wrapper of a library loads.
+    fn kpack_bundle(&mut self, place: &Place, data: Slice<'_>, entries: Vec<Entry>, depth: u32) -> Result<()> {
+        let contents = Contents::new(entries, data.len());
+        let mut bundle = Bundle::plain(data, contents, self.budget.limits_at(place));
+        if self.scan.inflate == Inflate::Whole {
+            if !self.spend(place, data, |budget| budget.take(bundle.packed_len()))? {
+                return Ok(());
+            }
+            bundle.settle()?;
+        }
+        self.bundle(data, &Found { place, format: Format::Kpack, index: 0, bundle: &bundle }, depth)
+    }
+
+    fn kpack_faults(&mut self, place: &Place, data: Slice<'_>, archive: &Archive) -> Result<()> {
+        let mut errors = archive.faults.iter().map(|fault| Error::malformed(data.path(), fault.clone()));
+        errors.try_for_each(|error| self.broken(place, data, error))
+    }
+
+    /// Reports a library whose device code is in kpack archives, and the code in those that exist.
+    pub(super) fn split(
+        &mut self,
+        place: &Place,
+        data: Slice<'_>,
+        section: &Chosen<Holds>,
+        wrappers: Option<Slice<'_>>,
+        depth: u32,
+    ) -> Result<()> {
+        let of_object = place;
+        let place = &of_object.join(Step::Section(section.name.clone()));
+        let section = data.range(&section.range).ok_or(Error::Internal("no such section"))?;
+        let wrappers = wrappers.map_or(&[][..], |wrappers| wrappers.bytes());
+        if !self.spend(place, section, |budget| budget.take(len_u64(wrappers)))? {
+            return Ok(());
+        }
+        let reference = match Reference::read(section.bytes(), section.offset()).with_path(data.path()) {
+            Ok(reference) => reference,
+            Err(error) => return self.broken(place, section, error),
+        };
+        let indices = wrapper_indices(wrappers);
+        // The paths count from the directory of a file that a loader could load.
+        let is_loadable = data.input().is_some() && of_object.steps().is_empty() && of_object.file().is_file();
+        let follow = self.follow.filter(|_| is_loadable);
+        if follow.is_some() && std::mem::replace(&mut self.has_followed, true) {
+            let offset = section.offset();
+            let text =
+                format!("another reference to kpack archives at offset {offset}: only the first one is followed");
+            let malformed = Malformed::other(ErrorKind::Malformed, offset, text);
+            return self.broken(place, section, Error::malformed(data.path(), malformed));
+        }
+        let archives = match follow.map(|follow| follow.archives(of_object.file(), &reference)) {
+            None => None,
+            Some((paths, errors)) => {
+                errors.into_iter().try_for_each(|error| self.broken(place, section, error))?;
+                let asked: HashSet<u32> = indices.iter().copied().collect();
+                let mut seen = HashSet::new();
+                let mut wanted = |key: &[u8], target: &[u8]| {
+                    let index = reference.index_of(key);
+                    index.is_some_and(|index| asked.is_empty() || asked.contains(&index))
+                        && seen.insert((key.to_vec(), target.to_vec()))
+                };
+                let followed = paths.into_iter().map(|path| self.followed(place, section, path, &mut wanted, depth));
+                Some(followed.collect::<Result<Vec<_>>>()?)
+            }
+        };
+        let split = Split { reference: &reference, indices: &indices, archives: archives.as_deref() };
+        self.tell(1, section, Finding::Split { place, split })
+    }
+
+    /// Reports the code objects in a kpack archive that a library refers to, those with a `wanted` key and target ID.
+    fn followed(
+        &mut self,
+        place: &Place,
+        around: Slice<'_>,
+        path: PathBuf,
+        wanted: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+        depth: u32,
+    ) -> Result<Followed> {
+        let is_known = |follow: &Follow| follow.tables_only || follow.on_their_own.contains(&path);
+        let is_known = self.follow.is_some_and(is_known);
+        let place = place.clone().in_file(&path);
+        let opened = self.sources.referred(&path).and_then(|input| {
+            let archive = Archive::read(&input)?;
+            Ok((input, archive))
+        });
+        let (input, archive) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                if !is_known {
+                    self.broken(&place, around, error)?;
+                }
+                return Ok(Followed { path, archive: None });
+            }
+        };
+        if !is_known {
+            self.budget.add_file(input.len());
+            let searched = self.kpack_of_library(&place, input.as_slice(), &archive, wanted, depth);
+            input.vouch_for(searched)?;
+        }
+        Ok(Followed { path, archive: Some(archive) })
+    }
+
+    fn kpack_of_library(
+        &mut self,
+        place: &Place,
+        data: Slice<'_>,
+        archive: &Archive,
+        wanted: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+        depth: u32,
+    ) -> Result<()> {
+        for binary in &archive.binaries {
+            // The loader asks an archive only for what it claims.
+            let with_targets = binary.entries.iter().zip(&binary.targets);
+            let entries = with_targets.filter(|(_, target)| archive.claims(target) && wanted(&binary.key, target));
+            let entries: Vec<Entry> = entries.map(|(entry, _)| entry.clone()).collect();
+            if !entries.is_empty() {
+                let place = place.join(Step::Member(binary.key.clone()));
+                self.kpack_bundle(&place, data, entries, depth)?;
+            }
+        }
+        self.kpack_faults(place, data, archive)
+    }
 }
 
 /// A split library: its reference, and the archives that it leads to.

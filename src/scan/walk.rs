@@ -1,12 +1,12 @@
 //! Walks through a file: identifies each part and searches the parts inside it.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::ops::Range;
+use std::path::Path;
 
 use super::budget::{self, Budget, Spent};
 use super::found::{Finding, Format, Found, ID_MAX};
-use super::kpack::{Follow, Followed, Split};
+use super::kpack::Follow;
 use super::place::{Place, Step};
 use super::sections::{self, Holds, Listed, Sections};
 use super::wide::Wide;
@@ -16,13 +16,12 @@ use crate::bytes::len_u64;
 use crate::container::archive::{Archive, ArchiveMember, Location, Sources, locate};
 use crate::container::fatbin::Fatbin;
 use crate::container::host::Chosen;
-use crate::container::kpack::{self, Reference};
 use crate::container::magic::{Magic, is_elf_object};
 use crate::container::object::FatObject;
 use crate::container::offload_binary::OffloadBinary;
 use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
 use crate::container::wrapper::{self, Wrapped};
-use crate::container::{Container, Contents, Entry, bitcode, extent, host};
+use crate::container::{Container, bitcode, extent, host};
 use crate::error::{Error, FileKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 
@@ -43,8 +42,10 @@ pub(super) struct Walk<'a, 'w, 'v> {
     pub(super) scan: Scan,
     reach: Reach,
     /// How kpack archives are found; none if references are not followed.
-    follow: Option<&'w Follow>,
-    sources: Sources<'a>,
+    pub(super) follow: Option<&'w Follow>,
+    /// Whether a reference to kpack archives was followed: a library has one.
+    pub(super) has_followed: bool,
+    pub(super) sources: Sources<'a>,
     pub(super) budget: Budget,
     /// The number of bundles found.
     bundles: u64,
@@ -102,7 +103,17 @@ pub(super) fn hip_wrappers<'d>(data: Slice<'d>, sections: &Sections) -> Option<S
 impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     pub(super) fn new(scan: Scan, data: Slice<'a>, follow: Option<&'w Follow>, visitor: &'w mut Visitor<'v>) -> Self {
         let (sources, budget) = (Sources::new(data), Budget::new(scan.limits, data.len()));
-        Self { scan, reach: Reach::Everything, follow, sources, budget, bundles: 0, in_sections: 0, visitor }
+        Self {
+            scan,
+            reach: Reach::Everything,
+            follow,
+            has_followed: false,
+            sources,
+            budget,
+            bundles: 0,
+            in_sections: 0,
+            visitor,
+        }
     }
 
     /// A walk with the reach of LLVM's packager.
@@ -296,7 +307,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     }
 
     /// Reports one bundle and searches it.
-    fn bundle(&mut self, data: Slice<'_>, found: &Found<'_>, depth: u32) -> Result<()> {
+    pub(super) fn bundle(&mut self, data: Slice<'_>, found: &Found<'_>, depth: u32) -> Result<()> {
         let Found { place, bundle, .. } = *found;
         let ids = place.weight().saturating_add(budget::ids_len(bundle, usize::MAX));
         if self.spend(place, data, |budget| budget.take(ids))? {
@@ -395,7 +406,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             return sections.iter().try_for_each(|section| self.section(place, data, section, true, depth));
         }
         let listed = if self.scan.deep { Listed::All } else { Listed::Known };
-        let sections = match sections::read(data.bytes(), data.offset(), listed).with_path(data.path()) {
+        let mut sections = match sections::read(data.bytes(), data.offset(), listed).with_path(data.path()) {
             Ok(sections) => sections,
             Err(error) => {
                 if magic != Magic::Coff || host::is_certainly_coff(data.bytes()) {
@@ -411,6 +422,13 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             self.unread(place, data, NO_SECTIONS)?;
         }
         let is_split = sections.chosen.iter().any(|section| section.holds == Holds::KpackReference);
+        if is_split {
+            // The tools that split libraries leave parts of the section for bundles.
+            let begins = |range: &Range<u64>| {
+                data.range(range).is_some_and(|section| Magic::identify(section.bytes()).is_container())
+            };
+            sections.chosen.retain(|section| section.holds != Holds::Containers || begins(&section.range));
+        }
         for name in sections.empty.iter().filter(|_| !is_split) {
             self.unread(&place.join(Step::Section(name.clone())), data, NO_CONTENT)?;
         }
@@ -486,133 +504,6 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 }
             }
         }
-    }
-
-    fn kpack(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
-        let archive = match kpack::Archive::read(data.bytes(), data.offset()).with_path(data.path()) {
-            Ok(archive) => archive,
-            Err(error) => return self.broken(place, data, error),
-        };
-        for kpack::Binary { key, entries, .. } in &archive.binaries {
-            let place = place.join(Step::Member(key.clone()));
-            self.kpack_bundle(&place, data, entries.clone(), depth)?;
-        }
-        self.kpack_faults(place, data, &archive)?;
-        self.tell(1, data, Finding::Kpack { place, archive: &archive })
-    }
-
-    /// Reports the code objects in a kpack archive that one wrapper of a library loads.
-    fn kpack_bundle(&mut self, place: &Place, data: Slice<'_>, entries: Vec<Entry>, depth: u32) -> Result<()> {
-        let contents = Contents::new(entries, data.len());
-        let mut bundle = Bundle::plain(data, contents, self.budget.limits_at(place));
-        if self.scan.inflate == Inflate::Whole {
-            if !self.spend(place, data, |budget| budget.take(bundle.packed_len()))? {
-                return Ok(());
-            }
-            bundle.settle()?;
-        }
-        self.bundle(data, &Found { place, format: Format::Kpack, index: 0, bundle: &bundle }, depth)
-    }
-
-    fn kpack_faults(&mut self, place: &Place, data: Slice<'_>, archive: &kpack::Archive) -> Result<()> {
-        let mut errors = archive.faults.iter().map(|fault| Error::malformed(data.path(), fault.clone()));
-        errors.try_for_each(|error| self.broken(place, data, error))
-    }
-
-    /// Reports a library whose device code is in kpack archives, and the code in those that exist.
-    fn split(
-        &mut self,
-        place: &Place,
-        data: Slice<'_>,
-        section: &Chosen<Holds>,
-        wrappers: Option<Slice<'_>>,
-        depth: u32,
-    ) -> Result<()> {
-        let of_object = place;
-        let place = &of_object.join(Step::Section(section.name.clone()));
-        let section = data.range(&section.range).ok_or(Error::Internal("no such section"))?;
-        let reference = match Reference::read(section.bytes(), section.offset()).with_path(data.path()) {
-            Ok(reference) => reference,
-            Err(error) => return self.broken(place, section, error),
-        };
-        let indices = kpack::wrapper_indices(wrappers.map_or(&[], |wrappers| wrappers.bytes()));
-        // The paths count from the directory of a file that a loader could load.
-        let is_loadable = data.input().is_some() && of_object.steps().is_empty() && of_object.file().is_file();
-        let follow = self.follow.filter(|_| is_loadable);
-        let archives = match follow.map(|follow| follow.archives(of_object.file(), &reference)) {
-            None => None,
-            Some(Err(error)) => {
-                self.broken(place, section, error)?;
-                Some(Vec::new())
-            }
-            Some(Ok(paths)) => {
-                let asked: HashSet<u32> = indices.iter().copied().collect();
-                let mut seen = HashSet::new();
-                let mut wanted = |key: &[u8], target: &[u8]| {
-                    let index = reference.index_of(key);
-                    index.is_some_and(|index| asked.is_empty() || asked.contains(&index))
-                        && seen.insert((key.to_vec(), target.to_vec()))
-                };
-                let followed = paths.into_iter().map(|path| self.followed(place, section, path, &mut wanted, depth));
-                Some(followed.collect::<Result<Vec<_>>>()?)
-            }
-        };
-        let split = Split { reference: &reference, indices: &indices, archives: archives.as_deref() };
-        self.tell(1, section, Finding::Split { place, split })
-    }
-
-    /// Reports the code objects in a kpack archive that a library refers to, those with a `wanted` key and target ID.
-    fn followed(
-        &mut self,
-        place: &Place,
-        around: Slice<'_>,
-        path: PathBuf,
-        wanted: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-        depth: u32,
-    ) -> Result<Followed> {
-        let is_known = |follow: &Follow| follow.tables_only || follow.on_their_own.contains(&path);
-        let is_known = self.follow.is_some_and(is_known);
-        let place = place.clone().in_file(&path);
-        let opened = self.sources.referred(&path).and_then(|input| {
-            let archive = kpack::Archive::read(input.bytes(), 0).with_path(&path)?;
-            Ok((input, archive))
-        });
-        let (input, archive) = match opened {
-            Ok(opened) => opened,
-            Err(error) => {
-                if !is_known {
-                    self.broken(&place, around, error)?;
-                }
-                return Ok(Followed { path, archive: None });
-            }
-        };
-        if !is_known {
-            self.budget.add_file(input.len());
-            let searched = self.kpack_of_library(&place, input.as_slice(), &archive, wanted, depth);
-            input.vouch_for(searched)?;
-        }
-        Ok(Followed { path, archive: Some(archive) })
-    }
-
-    fn kpack_of_library(
-        &mut self,
-        place: &Place,
-        data: Slice<'_>,
-        archive: &kpack::Archive,
-        wanted: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-        depth: u32,
-    ) -> Result<()> {
-        for binary in &archive.binaries {
-            // The loader asks an archive only for what it claims.
-            let with_targets = binary.entries.iter().zip(&binary.targets);
-            let entries = with_targets.filter(|(_, target)| archive.claims(target) && wanted(&binary.key, target));
-            let entries: Vec<Entry> = entries.map(|(entry, _)| entry.clone()).collect();
-            if !entries.is_empty() {
-                let place = place.join(Step::Member(binary.key.clone()));
-                self.kpack_bundle(&place, data, entries, depth)?;
-            }
-        }
-        self.kpack_faults(place, data, archive)
     }
 
     fn archive(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {

@@ -243,10 +243,13 @@ fn file_text(file: &FileReport, rows: Rows, style: Style, out: &mut String) {
     out.push('\n');
 }
 
+/// The longest list of search paths, in characters.
+const PATHS_MAX: usize = 500;
+
 /// Lists the references to kpack archives, and whether those exist.
 fn references_text(file: &FileReport, out: &mut String) {
     for reference in &file.references {
-        let paths = reference.search_paths.join(", ");
+        let paths = printable_start(&reference.search_paths.join(", "), PATHS_MAX);
         let found = match reference.archives.as_deref() {
             None => "kpack archives, not searched,".to_owned(),
             Some([]) => "no kpack archive found".to_owned(),

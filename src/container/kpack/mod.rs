@@ -13,7 +13,7 @@
 //! | key | value |
 //! |---|---|
 //! | `gfx_arches` | array of target IDs: the loader decides by them whether the archive serves a GPU |
-//! | `compression_scheme` | `none` or `zstd-per-kernel` |
+//! | `compression_scheme` | `none`, which is the default, or `zstd-per-kernel` |
 //! | `blobs` | scheme `none`: array of maps with `offset` and `size` of each code object |
 //! | `zstd_offset`, `zstd_size` | scheme `zstd-per-kernel`: the number of frames in 4 bytes, then each with its length before it in 4 bytes |
 //! | `toc` | map of binary keys to maps of target IDs to maps with `ordinal` and `original_size` |
@@ -32,6 +32,7 @@
 mod reference;
 
 use std::collections::HashSet;
+use std::io::Read;
 use std::ops::Range;
 
 use super::limits::{Allowance, FRAMES_MAX, Room};
@@ -39,7 +40,8 @@ use super::packed::{Codec, End, Packed};
 use super::{Entry, Part};
 use crate::bytes::{Cursor, len_of, len_u64, slice};
 use crate::display::shown;
-use crate::error::{ErrorKind, Malformed};
+use crate::error::{ErrorKind, Malformed, Result, WithPath};
+use crate::io::input::Slice;
 use crate::messagepack::Value;
 pub use reference::Reference;
 pub(crate) use reference::{PLACEHOLDER, wrapper_indices};
@@ -84,12 +86,19 @@ pub struct Binary {
 }
 
 impl Archive {
-    /// Reads the archive `data`. Offsets in errors count from `base`.
+    /// Reads the archive `data`.
     ///
     /// # Errors
-    /// [`Malformed`] if the header or the structure of the table of contents is broken. Other faults are
+    /// [`Error::Malformed`] if the header or the structure of the table of contents is broken. Other faults are
     /// [`faults`](Self::faults).
-    pub fn read(data: &[u8], base: u64) -> Result<Self, Malformed> {
+    pub fn read<'a>(data: impl Into<Slice<'a>>) -> Result<Self> {
+        let data = data.into();
+        let frames = |range: &Range<u64>| frames(data, range);
+        Self::read_with(data.bytes(), data.offset(), &frames).with_path(data.path())
+    }
+
+    /// Reads the archive `data`, with the ranges of its zstd frames from `frames`. Offsets in errors count from `base`.
+    fn read_with(data: &[u8], base: u64, frames: &ReadFrames<'_>) -> Result<Self, Malformed> {
         let toc_offset = toc_offset(data, base)?;
         let at = base.saturating_add(toc_offset);
         let toc = slice(data, toc_offset, len_u64(data).saturating_sub(toc_offset)).unwrap_or_default();
@@ -108,7 +117,7 @@ impl Archive {
             1..=TARGETS_MAX => {}
             _ => return Err(fault(at, "names more than 1000 target IDs in 'gfx_arches'")),
         }
-        let stored = Stored::read(data, base, toc_offset, map).unwrap_or_else(|error| {
+        let stored = Stored::read(toc_offset, map, frames).unwrap_or_else(|error| {
             faults.push(error);
             Stored { ranges: Vec::new(), codec: Some(Codec::Unknown) }
         });
@@ -161,9 +170,10 @@ struct Stored {
 }
 
 impl Stored {
-    fn read(data: &[u8], base: u64, toc_offset: u64, map: Value<'_>) -> Result<Self, Malformed> {
+    fn read(toc_offset: u64, map: Value<'_>, frames: &ReadFrames<'_>) -> Result<Self, Malformed> {
         match map.get(b"compression_scheme").and_then(Value::text) {
-            Some(b"none") => {
+            // ROCm's loader takes this scheme for granted.
+            None | Some(b"none") => {
                 let blobs = map.get(b"blobs");
                 let list = blobs.and_then(Value::array).ok_or_else(|| fault(map.offset, "has no array 'blobs'"))?;
                 let range = |blob: Value<'_>| {
@@ -176,13 +186,12 @@ impl Stored {
             Some(b"zstd-per-kernel") => {
                 let range = inside(toc_offset, number(map, "zstd_offset"), number(map, "zstd_size"));
                 let range = range.ok_or_else(|| fault(map.offset, "has its frames outside of the archive"))?;
-                Ok(Self { ranges: frames(data, base, &range)?, codec: Some(Codec::Zstd) })
+                Ok(Self { ranges: frames(&range)?, codec: Some(Codec::Zstd) })
             }
             Some(other) => {
                 let text = format!("compression scheme '{}' of the kpack archive is not known", shown(other));
                 Err(Malformed::other(ErrorKind::Unsupported, map.offset, text))
             }
-            None => Err(fault(map.offset, "names no 'compression_scheme'")),
         }
     }
 }
@@ -198,23 +207,47 @@ fn inside(toc_offset: u64, start: Option<u64>, len: Option<u64>) -> Option<Range
     Some(start..end)
 }
 
-/// The zstd frames in a range of the archive.
-fn frames(data: &[u8], base: u64, range: &Range<u64>) -> Result<Vec<Range<u64>>, Malformed> {
-    let start = base.saturating_add(range.start);
-    let mut cursor = Cursor::new(slice(data, range.start, len_of(range)).unwrap_or_default(), start);
-    let count = u64::from(cursor.u32(|| "the number of zstd frames".to_owned())?);
+/// Reads the ranges of the zstd frames in a range of an archive.
+type ReadFrames<'f> = dyn Fn(&Range<u64>) -> Result<Vec<Range<u64>>, Malformed> + 'f;
+
+/// The zstd frames in a range of the archive. Their lengths are read from the file rather than through the mapping, which
+/// would load the pages around each.
+fn frames(data: Slice<'_>, range: &Range<u64>) -> Result<Vec<Range<u64>>, Malformed> {
+    let number = |at: u64, what: &dyn Fn() -> String| {
+        let field = at.checked_add(4).filter(|end| *end <= range.end).and_then(|_| data.slice(at, 4));
+        let mut bytes = [0; 4];
+        match field.map(|field| field.reader().read_exact(&mut bytes)) {
+            Some(Ok(())) => Ok(u64::from(u32::from_le_bytes(bytes))),
+            _ => Err(truncated(data, range, what(), at, 4)),
+        }
+    };
+    let count = number(range.start, &|| "the number of zstd frames".to_owned())?;
     if count > FRAMES_MAX {
         let (what, expected) = ("number of zstd frames", "no more than 1048576");
-        return Err(Malformed::Value { what, found: count, offset: start, expected });
+        return Err(Malformed::Value {
+            what,
+            found: count,
+            offset: data.offset().saturating_add(range.start),
+            expected,
+        });
     }
     let mut ranges = Vec::new();
+    let mut at = range.start.saturating_add(4);
     for index in 0..count {
-        let len = u64::from(cursor.u32(|| format!("the length of zstd frame {index}"))?);
-        let start = cursor.offset().saturating_sub(base);
-        cursor.take(len, || format!("zstd frame {index}"))?;
-        ranges.push(start..start.saturating_add(len));
+        let len = number(at, &|| format!("the length of zstd frame {index}"))?;
+        let start = at.saturating_add(4);
+        at = start
+            .checked_add(len)
+            .filter(|end| *end <= range.end)
+            .ok_or_else(|| truncated(data, range, format!("zstd frame {index}"), start, len))?;
+        ranges.push(start..at);
     }
     Ok(ranges)
+}
+
+fn truncated(data: Slice<'_>, range: &Range<u64>, what: String, at: u64, needed: u64) -> Malformed {
+    let [offset, end] = [at, range.end].map(|at| data.offset().saturating_add(at));
+    Malformed::truncated(what, offset, needed, end)
 }
 
 /// The state of reading a table of contents.
