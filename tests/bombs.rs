@@ -472,7 +472,7 @@ fn files_full_of_magics_are_searched_once() {
     ] {
         let data = [b"x", pattern.repeat((16 << 20) / pattern.len()).as_slice()].concat();
         for look in [&["inspect", "--deep", "in"][..], &["verify", "--deep", "in"]] {
-            Bomb::new(name, look).file("in", data.clone()).memory(100 * MB).ends();
+            Bomb::new(name, look).file("in", data.clone()).memory(200 * MB).ends();
         }
     }
 }

@@ -31,7 +31,7 @@ Examples:
     clang-offload-bundler verify -r --json /opt/rocm/lib
 
 The rules:
-  readable     headers, ranges, sizes and hashes agree with the data; wrappers point at bundles or fatbins
+  readable     headers, ranges, sizes and hashes agree with the data; wrappers point at device code
   trailing     there is only padding between bundles and after the last one
   entry-id     every bundle entry ID is valid
   feature      a processor supports the features that its target ID sets
@@ -41,7 +41,7 @@ The rules:
   target       a GPU ELF file is built for the target in its entry ID
   code-object  headers, tables, symbols and notes of ELF files, SPIR-V and bitcode agree
   loadable     HIP runtimes can read a bundle of code objects for them
-  kpack        kpack archives hold all code of the libraries that refer to them, and only code that can be found
+  kpack        kpack archives hold all code of their libraries, and only code that can be found
 
 Exit status:
   0  device code was read, and no faults were found

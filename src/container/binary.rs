@@ -30,7 +30,7 @@ use crate::io::piece::{Piece, TOO_LONG, sum};
 const COUNT_FIELD: u64 = 8;
 
 /// The length of an entry in the header without its ID, in bytes: offset, size and ID length.
-const ENTRY_FIELDS: u64 = 24;
+pub(crate) const ENTRY_FIELDS: u64 = 24;
 
 /// The binary bundle format.
 #[derive(Clone, Copy, Debug)]

@@ -14,6 +14,9 @@
 //!
 //! Formats that are recognised but not read (compressed archives and others) are reported by name.
 //!
+//! Bundles in other sections are found through the wrappers that register them. A [deep](Scan::deep) search finds device
+//! code at any offset of any file.
+//!
 //! A code object that is itself a bundle, an offload binary or a fatbin is searched too. Only headers are read: the beginning of
 //! a compressed bundle is inflated, and the whole of a deflated zip member if it begins like one of the above. Broken
 //! parts are reported as findings, and the search continues with the rest, up to a cost limit that depends on the size

@@ -16,7 +16,7 @@ use super::place::{Place, Step};
 use super::sections::{self, Holds, Listed, Sections};
 use super::walk::{FormatOf, Walk, hip_wrappers};
 use super::{Wide, gpu_elf};
-use crate::bytes::{Cursor, len_of, slice, tail, to_u64};
+use crate::bytes::{Cursor, len_of, len_u64, slice, tail, to_u64};
 use crate::container::fatbin::{self, Fatbin};
 use crate::container::host::Chosen;
 use crate::container::limits::HEADER_MAX;
@@ -24,18 +24,15 @@ use crate::container::magic::Magic;
 use crate::container::offload_binary::{OffloadBinary, Version};
 use crate::container::sequence::{Bundles, Inflate};
 use crate::container::wrapper::{self, Wrapped};
-use crate::container::{Container, Limits, compressed, extent};
+use crate::container::{self, Container, Limits, binary, compressed, extent, offload_binary};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::io::input::Slice;
 
 /// The first bytes that are looked for.
-const MAGICS: [&[u8]; 5] = [
-    crate::container::MAGIC.as_bytes(),
-    compressed::MAGIC,
-    &crate::container::offload_binary::MAGIC,
-    &fatbin::MAGIC,
-    b"\x7fELF",
-];
+const MAGICS: [&[u8]; 5] = [BUNDLE, compressed::MAGIC, &offload_binary::MAGIC, &fatbin::MAGIC, b"\x7fELF"];
+
+/// The longest of them.
+const BUNDLE: &[u8] = container::MAGIC.as_bytes();
 
 /// The number of bytes that identify a format found by its first bytes.
 const HEAD: u64 = 64;
@@ -183,12 +180,11 @@ impl Walk<'_, '_, '_> {
             return Ok(());
         }
         let finders = MAGICS.map(Finder::new);
-        let longest = to_u64(crate::container::MAGIC.len());
         let mut position = 0_u64;
         while let Some(rest) = region.tail(position).filter(|rest| !rest.is_empty()) {
             let rest = rest.tail(rest.hole_len()).unwrap_or(rest);
             position = rest.offset().saturating_sub(region.offset());
-            let block = rest.slice(0, rest.len().min(BLOCK.saturating_add(longest))).unwrap_or(rest);
+            let block = rest.slice(0, rest.len().min(BLOCK.saturating_add(len_u64(BUNDLE)))).unwrap_or(rest);
             let mut end = position;
             for hit in hits(&finders, block.bytes()).into_iter().filter(|&hit| hit < BLOCK) {
                 let at = position.saturating_add(hit);
@@ -224,9 +220,9 @@ impl Walk<'_, '_, '_> {
         if !is_plausible(magic, rest.bytes()) && (lead == Lead::Magic || !magic.is_container()) {
             return Ok(None);
         }
-        let (offload_binary, bare) = (OffloadBinary::default(), gpu_elf::Bare);
+        let (offload, bare) = (OffloadBinary::default(), gpu_elf::Bare);
         let (container, format_of, data): (&dyn Container, FormatOf, _) = match magic {
-            Magic::OffloadBinary => (&offload_binary, |_| Ok(Format::OffloadBinary), Some(rest)),
+            Magic::OffloadBinary => (&offload, |_| Ok(Format::OffloadBinary), Some(rest)),
             Magic::FatBinary => (&Fatbin, |_| Ok(Format::Fatbin), Some(rest)),
             Magic::AmdGpu | Magic::Cubin => {
                 let len = extent::elf_len(rest.bytes());
@@ -294,26 +290,23 @@ fn hits(finders: &[Finder<'_>], block: &[u8]) -> Vec<u64> {
 /// Whether the fields after the magic may be those of a container. This costs next to nothing, and leaves out almost all
 /// that is not one.
 fn is_plausible(magic: Magic, data: &[u8]) -> bool {
-    let mut fields = Cursor::new(data, 0);
-    let mut skip = |len: usize| fields.take(to_u64(len), String::new).is_ok();
-    let text = String::new;
+    let after = |magic: &[u8]| Cursor::new(tail(data, len_u64(magic)).unwrap_or_default(), 0);
+    let what = String::new;
     match magic {
         Magic::Bundle => {
-            skip(crate::container::MAGIC.len());
-            fields.u64(text).is_ok_and(|count| count > 0 && count <= fields.remaining() / 24)
+            let mut fields = after(BUNDLE);
+            fields.u64(what).is_ok_and(|count| count > 0 && count <= fields.remaining() / binary::ENTRY_FIELDS)
         }
         Magic::CompressedBundle => {
-            skip(compressed::MAGIC.len());
-            (1..=3).contains(&fields.u16(text).unwrap_or(0)) && fields.u16(text).is_ok_and(|method| method < 2)
+            let mut fields = after(compressed::MAGIC);
+            let [version, method] = [fields.u16(what), fields.u16(what)];
+            version.is_ok_and(|version| (1..=3).contains(&version)) && method.is_ok_and(|method| method <= 1)
         }
         Magic::OffloadBinary => {
-            skip(4);
-            fields.u32(text).is_ok_and(|version| Version::from_number(version).is_some())
+            let version = after(&offload_binary::MAGIC).u32(what);
+            version.is_ok_and(|version| Version::from_number(version).is_some())
         }
-        Magic::FatBinary => {
-            skip(fatbin::MAGIC.len());
-            fields.u16(text).is_ok_and(|version| u32::from(version) == fatbin::VERSION)
-        }
+        Magic::FatBinary => after(&fatbin::MAGIC).u16(what).is_ok_and(|version| u32::from(version) == fatbin::VERSION),
         Magic::AmdGpu | Magic::Cubin => true,
         _ => false,
     }

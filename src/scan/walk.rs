@@ -460,6 +460,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     ) -> Result<()> {
         match section.holds {
             Holds::KpackReference => self.split(place, data, section, wrappers, depth),
+            Holds::Other => Ok(()),
             _ => self.section(place, data, section, is_linked, depth),
         }
     }

@@ -31,14 +31,14 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
         ("text", fixture("text/llvm22-hash.s")),
         ("images", fixture("offload/v2.offload")),
         ("lib.so", library),
-        ("hidden.so", hidden),
         ("in.whl", wheel),
         ("many", many),
         ("odd", fixture("binary/odd-ids.bundle")),
         ("broken", broken),
         ("cuda", fixture("fatbin/every-form.fatbin")),
-        ("firmware.bin", firmware),
         ("none", b"text".to_vec()),
+        ("hidden.so", hidden),
+        ("firmware.bin", firmware),
     ]
 }
 
