@@ -200,6 +200,45 @@ fn paths_without_a_placeholder_and_several_paths_are_followed() {
     assert!(tree.extracted(&[LIBRARY]) == expected(&codes));
 }
 
+/// Of two archives with the same code object, the loader takes the first.
+#[test]
+fn a_code_object_is_that_of_the_first_archive() {
+    let tree = Tree::sound(Scheme::Zstd, 1);
+    tree.put(LIBRARY, &program(&kpacks::reference(&["first.kpack", PATH], LIBRARY), 1));
+    let other = Code::new(&format!("{LIBRARY}#0"), "gfx906", &tree::code_object("gfx906", 9));
+    tree.put("lib/first.kpack", &Archive::new("g", Scheme::None, vec![other.clone()]).write());
+    let mut codes = codes(1);
+    codes[0] = other;
+    assert!(tree.extracted(&[LIBRARY]) == expected(&codes));
+    assert_eq!(listed(&tree, &[LIBRARY]), sizes(&codes));
+}
+
+#[test]
+fn variables_of_the_loader_apply() {
+    let tree = Tree::sound(Scheme::Zstd, 1);
+    let code = |target, number| Code::new(&format!("{LIBRARY}#0"), target, &tree::code_object(target, number));
+    let (one, two) = (code("gfx906", 5), code("gfx942", 6));
+    tree.put("one.kpack", &Archive::new("g", Scheme::None, vec![one.clone()]).write());
+    tree.put("two.kpack", &Archive::new("g", Scheme::None, vec![two.clone()]).write());
+    let run = |name: &str, value: &str| {
+        let mut command = std::process::Command::new(crate::look::PROGRAM);
+        command.args(["inspect", "--json", LIBRARY]).current_dir(tree.root()).env(name, value);
+        let document: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+        let mut found = brief(&document);
+        found.sort();
+        found
+    };
+    let whole = codes(1);
+    assert_eq!(run("ROCM_KPACK_PATH", "one.kpack::two.kpack:missing.kpack"), sizes(&[one.clone(), two]));
+    assert_eq!(run("ROCM_KPACK_PATH", ""), sizes(&whole));
+    // These are paths of archives, in which nothing is replaced.
+    assert_eq!(run("ROCM_KPACK_PATH", ".kpack/test_lib_@GFXARCH@.kpack"), []);
+    assert_eq!(run("ROCM_KPACK_PATH_PREFIX", "one.kpack"), sizes(&[&[one], &whole[1..]].concat()));
+    for (value, is_disabled) in [("", false), ("0", false), ("1", true), ("yes", true)] {
+        assert_eq!(run("ROCM_KPACK_DISABLE", value), if is_disabled { vec![] } else { sizes(&whole) }, "{value:?}");
+    }
+}
+
 /// The dynamic loader opens the file that a link leads to, and a runtime looks beside that file.
 #[test]
 fn archives_are_beside_the_file_that_a_link_leads_to() {
