@@ -193,7 +193,7 @@ fn offload_binaries_of_every_version_hold_the_same_images() {
 #[test]
 fn every_fixture_is_documented() {
     let readme = fs::read_to_string(fixture("README.md")).unwrap();
-    for directory in ["binary", "text", "compressed", "sequence", "hostile", "bitcode", "offload", "fatbin"] {
+    for directory in ["binary", "text", "compressed", "sequence", "hostile", "bitcode", "offload", "fatbin", "kpack"] {
         for name in folder(directory).unwrap() {
             assert!(readme.contains(&format!("`{name}`")), "fixtures/README.md says nothing about {name}");
         }

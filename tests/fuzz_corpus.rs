@@ -68,6 +68,7 @@ replayed!(
     extract,
     fatbin,
     ids,
+    kpack,
     list,
     offload_binary,
     races,

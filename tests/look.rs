@@ -13,7 +13,7 @@ mod inspect;
 pub mod make;
 mod pages;
 mod recompress;
-mod schema;
+pub mod schema;
 mod table;
 mod verify;
 mod whole;
@@ -26,7 +26,7 @@ use crate::machine::{self, skip};
 use crate::reference::harness::{Case, Outcome};
 use serde_json::Value;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
@@ -99,7 +99,7 @@ fn told(document: &Value) -> Vec<Told> {
 }
 
 /// Debian's librocrand. If it is not installed, prints that and returns none.
-fn librocrand(test: &str) -> Option<PathBuf> {
+pub fn librocrand(test: &str) -> Option<PathBuf> {
     let path = PathBuf::from("/usr/lib/x86_64-linux-gnu/librocrand.so.1");
     if !path.exists() {
         skip(test, "librocrand1 is not installed");

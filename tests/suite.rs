@@ -23,6 +23,7 @@ mod growth;
 mod hip;
 mod hostile;
 mod inputs;
+mod kpack;
 mod lists;
 mod look;
 mod machine;

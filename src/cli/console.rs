@@ -111,6 +111,10 @@ impl Console {
             Event::NoArchiveFile => {
                 self.warning("--archive needs an --image with a 'file'; every image goes to a file of its own");
             }
+            Event::NotLoadable { first, lost, entries } => self.warning(&format!(
+                "HIP runtimes cannot load this bundle: they look for entries in its first 4096 bytes, and those from \
+                 '{first}' on ({lost} of {entries}) are not there; -compress avoids that"
+            )),
             // LLVM prints this warning without the program's name.
             Event::NotIndexed { name, reason } => self.line(&format!("warning: '{}': {reason}", visible(&name))),
             _ => {}

@@ -31,7 +31,7 @@ Examples:
     clang-offload-bundler verify -r --json /opt/rocm/lib
 
 The rules:
-  readable     headers, ranges, sizes and hashes agree with the data; wrappers point at bundles or fatbins
+  readable     headers, ranges, sizes and hashes agree with the data; wrappers point at device code
   trailing     there is only padding between bundles and after the last one
   entry-id     every bundle entry ID is valid
   feature      a processor supports the features that its target ID sets
@@ -40,7 +40,8 @@ The rules:
   overlap      code objects do not overlap
   target       a GPU ELF file is built for the target in its entry ID
   code-object  headers, tables, symbols and notes of ELF files, SPIR-V and bitcode agree
-  kpack        kpack archives hold all code of the libraries that refer to them, and only code that can be found
+  loadable     HIP runtimes can read a bundle of code objects for them
+  kpack        kpack archives hold all code of their libraries, and only code that can be found
 
 Exit status:
   0  device code was read, and no faults were found
@@ -190,6 +191,7 @@ impl Total {
         let bundled = self.code_objects.saturating_sub(self.without_bundle);
         let in_bundles = || format!("{} in {}", objects(bundled), count(self.bundles, "bundle", "bundles"));
         let held = match (self.bundles, self.without_bundle) {
+            (0, 0) if self.kpack_references > 0 => "device code in kpack archives".to_owned(),
             (_, 0) => in_bundles(),
             (0, bare) => format!("{} without a bundle", objects(bare)),
             (_, bare) => format!("{}, {} without a bundle", in_bundles(), objects(bare)),

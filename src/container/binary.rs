@@ -26,6 +26,9 @@ use crate::display::shown;
 use crate::error::{Malformed, Result};
 use crate::io::piece::{Piece, TOO_LONG, sum};
 
+/// The length of the number of entries, in bytes.
+const COUNT_FIELD: u64 = 8;
+
 /// The length of an entry in the header without its ID, in bytes: offset, size and ID length.
 pub(crate) const ENTRY_FIELDS: u64 = 24;
 
@@ -81,7 +84,7 @@ impl Container for Binary {
     fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
         let alignment = u64::from(self.alignment.get());
         let lens = members.iter().flat_map(|member| [ENTRY_FIELDS, len_u64(member.id.as_bytes())]);
-        let mut position = sum([len_u64(MAGIC.as_bytes()), 8].into_iter().chain(lens))?;
+        let mut position = sum([len_u64(MAGIC.as_bytes()), COUNT_FIELD].into_iter().chain(lens))?;
         let mut header = Vec::from(MAGIC);
         header.extend(u64::try_from(members.len()).map_err(|_| TOO_LONG)?.to_le_bytes());
         let mut payload = Vec::new();
@@ -99,6 +102,15 @@ impl Container for Binary {
         payload.insert(0, Piece::Bytes(header));
         Ok(payload)
     }
+}
+
+/// The end of the description of each entry in the header, in bytes from the start of the bundle.
+pub(crate) fn header_ends<'i>(ids: impl Iterator<Item = &'i [u8]>) -> impl Iterator<Item = u64> {
+    let entries = len_u64(MAGIC.as_bytes()).saturating_add(COUNT_FIELD);
+    ids.scan(entries, |end, id| {
+        *end = end.saturating_add(ENTRY_FIELDS).saturating_add(len_u64(id));
+        Some(*end)
+    })
 }
 
 fn entry_count(cursor: &mut Cursor<'_>, total: u64, base: u64) -> Result<u64, Malformed> {

@@ -15,11 +15,12 @@
 //! | 4 | 4 | version 1; for CUDA also 2, for linked device code |
 //! | 8 | 8 | address of the code |
 //! | 16 | 8 | CUDA, version 2: address of the addresses of the fatbins that were linked, which are not checked |
+//! | 16 | 4 | kpack: index, which ends the binary key of its code |
 //!
 //! The address is in the section, in a relocation, or in both. Zeros between wrappers are padding, in multiples of 8.
 //! Sources: CUDA 13.5; clang 22.1.8, lld and GNU ld; rocm-kpack of February 2026.
 //!
-//! Rejected: another magic, an address at which no code begins. Where kpack's wrappers point is not checked.
+//! Rejected: another magic, an address at which no code, or not the reference, begins.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::{BTreeMap, HashMap};
@@ -35,8 +36,13 @@ use crate::error::Malformed;
 const WRAPPER_LEN: u64 = 24;
 /// The offset of the address in a wrapper.
 const ADDRESS: u64 = 8;
+/// The offset of the index in a kpack wrapper.
+const INDEX: u64 = 16;
 /// The alignment of wrappers, in bytes.
 const ALIGNMENT: u64 = 8;
+
+/// The names of the section with the reference to kpack archives.
+const REFERENCES: [&str; 2] = [".rocm_kpack_ref", ".kpackrf"];
 
 /// The number of faults after which the rest of the wrappers in a section is not read.
 const FAULTS_MAX: usize = 1000;
@@ -72,7 +78,7 @@ impl Wrapped {
         match self {
             Self::Fatbin => Magic::identify(data) == Magic::FatBinary,
             Self::Bundle => matches!(Magic::identify(data), Magic::Bundle | Magic::CompressedBundle),
-            Self::KpackReference => true,
+            Self::KpackReference => false,
         }
     }
 }
@@ -93,11 +99,24 @@ fn starts(section: &[u8]) -> impl Iterator<Item = u64> {
     })
 }
 
+/// The offsets of the wrappers of a kind in a section.
+fn of_kind(section: &[u8], kind: Wrapped) -> impl Iterator<Item = u64> {
+    let magic = kind.magic().to_le_bytes();
+    starts(section).filter(move |start| slice(section, *start, 4).is_some_and(|found| found == magic))
+}
+
 /// The number of wrappers of a kind in a section.
 pub(crate) fn count(section: &[u8], kind: Wrapped) -> u64 {
-    let magic = kind.magic().to_le_bytes();
-    let is_one = |start: &u64| slice(section, *start, 4).is_some_and(|found| found == magic);
-    starts(section).filter(is_one).fold(0, |count: u64, _| count.saturating_add(1))
+    of_kind(section, kind).fold(0, |count: u64, _| count.saturating_add(1))
+}
+
+/// The indices in the kpack wrappers of a section.
+pub(crate) fn kpack_indices(section: &[u8]) -> Vec<u32> {
+    let index = |start: u64| {
+        let bytes = slice(section, start.checked_add(INDEX)?, 4)?;
+        Some(u32::from_le_bytes(*bytes.first_chunk()?))
+    };
+    of_kind(section, Wrapped::KpackReference).filter_map(index).collect()
 }
 
 /// The first faults of the wrappers in a range of an object file, which is for one kind. Offsets in them count from
@@ -133,6 +152,8 @@ struct Map<'d> {
     relocated: HashMap<u64, Option<Target>>,
     /// The sections of a linked file by address: size, and offset in the file.
     sections: BTreeMap<u64, (u64, u64)>,
+    /// The offset of the reference to kpack archives.
+    reference: Option<u64>,
 }
 
 /// The value of an address after relocation.
@@ -184,7 +205,9 @@ impl<'d> Map<'d> {
                 relocated.insert(at, target.map(Target::Offset));
             }
         }
-        Some(Self { data, wrappers: wrappers.clone(), relocated, sections })
+        let reference = REFERENCES.iter().find_map(|name| file.section_by_name(name)?.file_range());
+        let reference = reference.map(|(start, _)| start);
+        Some(Self { data, wrappers: wrappers.clone(), relocated, sections, reference })
     }
 
     /// The offsets of the wrappers in the file.
@@ -216,13 +239,18 @@ impl<'d> Map<'d> {
     fn fault(&self, start: u64, base: u64, of_section: Wrapped) -> Result<(), Malformed> {
         let Wrapper { kind, target } = self.wrapper(start, base, of_section)?;
         let Some(target) = target else { return Ok(()) };
-        let code = self.offset_of(target).and_then(|offset| tail(self.data, offset));
-        if code.is_some_and(|code| kind.fits(code)) || kind == Wrapped::KpackReference {
+        let offset = self.offset_of(target);
+        let is_sound = match kind {
+            Wrapped::KpackReference => offset.is_some() && offset == self.reference,
+            _ => offset.and_then(|offset| tail(self.data, offset)).is_some_and(|code| kind.fits(code)),
+        };
+        if is_sound {
             return Ok(());
         }
         let what = match kind {
             Wrapped::Fatbin => "a wrapper that does not point at a fatbin",
-            _ => "a wrapper that does not point at a bundle",
+            Wrapped::KpackReference => "a wrapper that does not point at the reference to kpack archives",
+            Wrapped::Bundle => "a wrapper that does not point at a bundle",
         };
         Err(Malformed::Object { what: what.to_owned(), offset: base.saturating_add(start) })
     }

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use super::{Event, FileType, Observer, open};
+use super::{Event, FileType, Observer, loadable, open};
 use crate::container::binary::Binary;
 use crate::container::compressed;
 use crate::container::object::{FatObject, Objects};
@@ -15,6 +15,7 @@ use crate::id::{EntryId, OffloadKind};
 use crate::io::input::{self, Accept, Input};
 use crate::io::meter::{Meter, emit};
 use crate::io::output::{self, Manner, Output};
+use crate::scan::ContentKind;
 
 const NO_ALIGNMENT: &str = "for the --bundle-align option: the alignment must be at least 1";
 
@@ -78,6 +79,9 @@ impl BundleFiles {
             FileType::Object if fat_host.is_some() => FatObject.plan(&members)?,
             FileType::Object | FileType::Binary => {
                 let alignment = self.alignment.ok_or(Error::Usage(NO_ALIGNMENT))?;
+                if self.file_type == FileType::Object && self.compression.is_none() {
+                    self.check_loadable(&members, observer);
+                }
                 Binary { alignment }.plan(&members)?
             }
         };
@@ -95,5 +99,18 @@ impl BundleFiles {
             }
         }
         Ok(output)
+    }
+
+    /// Reports that HIP's runtime will not find all entries of a plain bundle.
+    fn check_loadable(&self, members: &[Member<'_>], observer: &mut Observer<'_>) {
+        let Some(index) = loadable::first_lost(members.iter().map(|member| member.id.as_bytes())) else { return };
+        let contents = members.iter().map(|member| Some(ContentKind::of(member.content.bytes())));
+        let kinds = self.members.iter().map(|(id, _)| Some(id.kind()));
+        if let Some((first, _)) = self.members.get(index)
+            && loadable::is_for_runtime(kinds.zip(contents))
+        {
+            let entries = members.len();
+            observer(Event::NotLoadable { first, lost: entries.saturating_sub(index), entries });
+        }
     }
 }

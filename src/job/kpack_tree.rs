@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::verify::{Fault, Rule, Verified};
-use crate::container::kpack::{Archive, Reference};
+use crate::container::kpack::{Archive, Reference, target_of};
 use crate::display::shown;
 use crate::scan::{Followed, Place, Split, Step, is_target_id, target_in};
 
@@ -60,8 +60,8 @@ impl Contents {
     fn new(archive: &Archive) -> Self {
         let mut keys = BTreeMap::<_, Vec<_>>::new();
         for binary in &archive.binaries {
-            for target in &binary.targets {
-                keys.entry(target.clone()).or_default().push(binary.key.clone());
+            for target in binary.entries.iter().map(target_of) {
+                keys.entry(target.to_vec()).or_default().push(binary.key.clone());
             }
         }
         Self { targets: archive.targets.clone(), keys }

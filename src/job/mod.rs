@@ -15,6 +15,7 @@ mod file_name;
 mod kpack_tree;
 mod library;
 mod list;
+mod loadable;
 mod package;
 mod present;
 mod recompress;
@@ -125,6 +126,15 @@ pub enum Event<'e> {
     },
     /// An archive was requested without a file for it, so each image is written to a separate file.
     NoArchiveFile,
+    /// HIP's runtime cannot load the new bundle, because it looks for entries in the first 4096 bytes only.
+    NotLoadable {
+        /// The first entry that is not described there.
+        first: &'e EntryId,
+        /// The number of entries that are not described there.
+        lost: usize,
+        /// The number of all entries.
+        entries: usize,
+    },
 }
 
 /// Receives the events of a job.

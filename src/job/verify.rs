@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
-use super::{kpack_tree, open};
+use super::{kpack_tree, loadable, open};
 use crate::bytes::len_u64;
 use crate::check;
 use crate::container::packed::LastInflated;
@@ -25,9 +25,9 @@ use crate::scan::{
 ///
 /// Reads every header and range, inflates every compressed bundle, and compares it with its recorded sizes and hash.
 /// Then checks the entries of each bundle against the rules of the Clang Offload Bundler documentation, and the code
-/// objects themselves: headers, tables and notes of ELF files, SPIR-V and bitcode. Formats that are recognised but not
-/// read are reported. A split library is compared with its kpack archives by [`KpackTree`](super::KpackTree), to which
-/// every result is added.
+/// objects themselves: headers, tables and notes of ELF files, SPIR-V and bitcode. Bundles for HIP's runtime must be
+/// within its limits. Formats that are recognised but not read are reported. A split library is compared with its kpack
+/// archives by [`KpackTree`](super::KpackTree), to which every result is added.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Verify {
@@ -113,6 +113,8 @@ pub enum Rule {
     Target,
     /// A code object is complete: its headers, tables and notes lie inside it and are consistent.
     CodeObject,
+    /// HIP's runtime can read a bundle of code objects for it.
+    Loadable,
     /// The kpack archives of a split library hold all of its code.
     Kpack,
 }
@@ -130,6 +132,7 @@ impl Rule {
             Self::Overlap => "overlap",
             Self::Target => "target",
             Self::CodeObject => "code-object",
+            Self::Loadable => "loadable",
             Self::Kpack => "kpack",
         }
     }
@@ -239,6 +242,7 @@ impl Verified {
             code_object.unreadable().into_iter().for_each(|reason| fault(not_extractable(&code_object, reason)));
         }
         overlaps(found, &mut fault);
+        not_loadable(found).into_iter().for_each(&mut fault);
         check_contents(found, &mut fault)?;
         match found.format {
             Format::CodeObject => self.without_bundle = self.without_bundle.saturating_add(code_objects),
@@ -394,6 +398,29 @@ fn overlaps(found: &Found<'_>, fault: &mut impl FnMut(Broken)) {
     }
 }
 
+/// Checks that HIP's runtime can read a bundle for it.
+fn not_loadable(found: &Found<'_>) -> Option<Broken> {
+    let entries = &found.bundle.entries;
+    let reason = match found.bundle.compressed {
+        _ if found.format != Format::Bundle => return None,
+        Some(recorded) => {
+            let size = loadable::misread_size(recorded)?;
+            format!("of its recorded size, {size} bytes, they read 32 bits")
+        }
+        None => {
+            let first = loadable::first_lost(entries.iter().map(|entry| entry.id.as_slice()))?;
+            let lost = entries.get(first..)?;
+            let (id, lost, all) = (shown(&lost.first()?.id), lost.len(), entries.len());
+            format!(
+                "they look for entries in its first 4096 bytes, and those from '{id}' on ({lost} of {all}) are not there"
+            )
+        }
+    };
+    let kinds = found.code_objects().map(|entry| (entry.entry_id().map(|id| id.kind()), entry.kind()));
+    let text = || format!("HIP runtimes cannot load the bundle: {reason}");
+    loadable::is_for_runtime(kinds).then(|| (Rule::Loadable, text()))
+}
+
 /// Checks that the target recorded in a code object can serve requests for its entry ID.
 fn check_target(code_object: &CodeObject<'_>, id: &EntryId, recorded: Option<String>) -> Option<Broken> {
     if id.target_id().is_empty() {
@@ -417,4 +444,37 @@ fn check_target(code_object: &CodeObject<'_>, id: &EntryId, recorded: Option<Str
 fn is_same_architecture(one: &str, other: &str) -> bool {
     let number = |name: &str| Some(name.strip_prefix("sm_")?.trim_end_matches(['a', 'f']).to_owned());
     number(one).is_some_and(|one| number(other) == Some(one))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::container::binary::Binary;
+    use crate::container::sequence::Bundles;
+    use crate::container::stream::{Method, Recorded};
+    use crate::container::{Container, Member};
+    use crate::io::write_to;
+
+    #[test]
+    fn a_compressed_bundle_whose_size_takes_33_bits_is_not_loadable() {
+        let (place, binary) = (Place::of_file(Path::new("in")), Binary::default());
+        let fault = |id: &str, total: Option<u64>| {
+            let member = Member { id: id.to_owned(), content: (&b"\x7fELF"[..]).into() };
+            let mut data = Vec::new();
+            write_to(&binary.plan(&[member]).unwrap(), &mut data).unwrap();
+            let mut bundle = Bundles::new(&data, &binary, Inflate::Whole).next().unwrap().unwrap();
+            let (what, method) = ("compressed bundle", Method::Zstd);
+            bundle.compressed = Some(Recorded { what, version: 3, method, total, inflated: 1 << 40, hash: None });
+            not_loadable(&Found { place: &place, format: Format::Bundle, index: 0, bundle: &bundle })
+        };
+        let (hip, openmp) = ("hip-amdgcn-amd-amdhsa--gfx90a", "openmp-amdgcn-amd-amdhsa--gfx90a");
+        for total in [None, Some(24), Some((1 << 32) - 1)] {
+            assert_eq!(fault(hip, total), None);
+        }
+        for total in [1 << 32, (1 << 32) + 24, u64::MAX] {
+            let (rule, text) = fault(hip, Some(total)).unwrap();
+            assert!(rule == Rule::Loadable && text.contains(&format!("size, {total} bytes")), "{text}");
+            assert_eq!(fault(openmp, Some(total)), None);
+        }
+    }
 }

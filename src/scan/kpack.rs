@@ -7,6 +7,7 @@
 //! Rejected: directories with more than 100,000 entries, references that lead to more than 256 archives.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -20,9 +21,9 @@ use super::sections::Holds;
 use super::walk::Walk;
 use crate::bytes::len_u64;
 use crate::container::host::Chosen;
-use crate::container::kpack::{Archive, Binary, PLACEHOLDER, Reference, wrapper_indices};
+use crate::container::kpack::{Archive, Binary, PLACEHOLDER, Reference, target_of};
 use crate::container::sequence::{Bundle, Inflate};
-use crate::container::{Contents, Entry};
+use crate::container::{Contents, Entry, wrapper};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::Slice;
 
@@ -112,7 +113,8 @@ impl Unique {
     }
 }
 
-/// The existing paths that have a target ID where `pattern` has the placeholder, which is at `at`; sorted.
+/// The existing paths that have a target ID where `pattern` has the placeholder, which is at `at`. Those of a processor
+/// follow one another, with more features first.
 fn fitting(pattern: &[u8], at: usize) -> Result<Vec<PathBuf>> {
     let (before, after) = around(pattern, at);
     let (directory, prefix) = before.split_at(memchr::memrchr(b'/', before).map_or(0, |slash| slash.saturating_add(1)));
@@ -132,12 +134,15 @@ fn fitting(pattern: &[u8], at: usize) -> Result<Vec<PathBuf>> {
             return Err(Error::refused(ErrorKind::Limit, directory, None, reason));
         }
         let name = entry.map_err(|error| Error::io(directory, error))?.file_name().into_vec();
-        if target_between(&name, prefix, suffix).is_some() {
-            paths.push(directory.join(OsString::from_vec([&name, below].concat())));
+        if let Some(target) = target_between(&name, prefix, suffix) {
+            let mut parts = target.split(|&byte| byte == b':').map(<[u8]>::to_vec);
+            let (processor, features) = (parts.next(), parts.collect::<Vec<_>>());
+            let path = directory.join(OsString::from_vec([&name, below].concat()));
+            paths.push((processor, Reverse(features.len()), features, path));
         }
     }
     paths.sort();
-    Ok(paths)
+    Ok(paths.into_iter().map(|(.., path)| path).collect())
 }
 
 /// The parts of a pattern before and after the placeholder, which is at `at`.
@@ -170,7 +175,7 @@ impl Walk<'_, '_, '_> {
             Ok(archive) => archive,
             Err(error) => return self.broken(place, data, error),
         };
-        for Binary { key, entries, .. } in &archive.binaries {
+        for Binary { key, entries } in &archive.binaries {
             let place = place.join(Step::Member(key.clone()));
             self.kpack_bundle(&place, data, entries.clone(), depth)?;
         }
@@ -216,7 +221,7 @@ impl Walk<'_, '_, '_> {
             Ok(reference) => reference,
             Err(error) => return self.broken(place, section, error),
         };
-        let indices = wrapper_indices(wrappers);
+        let indices = wrapper::kpack_indices(wrappers);
         // The paths count from the directory of a file that a loader could load.
         let is_loadable = data.input().is_some() && of_object.steps().is_empty() && of_object.file().is_file();
         let follow = self.follow.filter(|_| is_loadable);
@@ -289,9 +294,9 @@ impl Walk<'_, '_, '_> {
     ) -> Result<()> {
         for binary in &archive.binaries {
             // The loader asks an archive only for what it claims.
-            let with_targets = binary.entries.iter().zip(&binary.targets);
-            let entries = with_targets.filter(|(_, target)| archive.claims(target) && wanted(&binary.key, target));
-            let entries: Vec<Entry> = entries.map(|(entry, _)| entry.clone()).collect();
+            let mut is_asked =
+                |entry: &&Entry| archive.claims(target_of(entry)) && wanted(&binary.key, target_of(entry));
+            let entries: Vec<Entry> = binary.entries.iter().filter(|entry| is_asked(entry)).cloned().collect();
             if !entries.is_empty() {
                 let place = place.join(Step::Member(binary.key.clone()));
                 self.kpack_bundle(&place, data, entries, depth)?;
@@ -321,4 +326,63 @@ pub struct Followed {
     pub path: PathBuf,
     /// Its table of contents; none if it cannot be read.
     pub archive: Option<Archive>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn reference(paths: &[&str]) -> Reference {
+        let search_paths = paths.iter().map(|path| path.as_bytes().to_vec()).collect();
+        Reference { kernel_name: b"lib/x".to_vec(), search_paths }
+    }
+
+    #[test]
+    fn archives_are_found_as_by_the_loader() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let at = |name: &str| root.join(name);
+        for directory in ["lib", "link", "kpack/gfx90a", "kpack/x_gfx908.kpack"] {
+            fs::create_dir_all(at(directory)).unwrap();
+        }
+        let [plain, minus, both, other] =
+            ["", ":xnack-", ":sramecc+:xnack-", ":sramecc+"].map(|features| format!("kpack/x_gfx90a{features}.kpack"));
+        let mixed = "kpack/gfx90a/y.kpack";
+        for file in ["lib/x", &plain, &minus, &both, &other, "kpack/x_1.kpack", "kpack/x_gfx942.kpack.bak", mixed] {
+            fs::write(at(file), b"").unwrap();
+        }
+        std::os::unix::fs::symlink("../lib/x", at("link/x")).unwrap();
+        let found = |follow: &Follow, paths: &[&str]| {
+            let (found, errors) = follow.archives(&at("link/x"), &reference(paths));
+            assert!(errors.is_empty(), "{errors:?}");
+            found
+        };
+        let pattern = "../kpack/x_@GFXARCH@.kpack";
+        let follow = Follow::default();
+        let in_order = [&both, &other, &minus, &plain].map(|name| at(name));
+        assert_eq!(found(&follow, &[pattern]), in_order);
+        assert_eq!(found(&follow, &["../kpack/@GFXARCH@/y.kpack", "../kpack/none"]), [at(mixed)]);
+        // Each archive is taken once.
+        let absolute = at(&minus);
+        let twice = found(&follow, &[absolute.to_str().unwrap(), pattern, pattern]);
+        assert_eq!(twice, [&minus, &both, &other, &plain].map(|name| at(name)));
+        let before = Follow { before: vec![at(mixed)], ..Follow::default() };
+        assert_eq!(found(&before, &[pattern])[0], at(mixed));
+        let instead = Follow { instead: vec![at(mixed), at("none")], ..before };
+        assert_eq!(found(&instead, &[pattern]), [at(mixed)]);
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_read_hides_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().canonicalize().unwrap().join(name);
+        for file in ["x", "x_gfx906.kpack"] {
+            fs::write(at(file), b"").unwrap();
+        }
+        let long = "n/".repeat(5000) + "@GFXARCH@";
+        let (found, errors) = Follow::default().archives(&at("x"), &reference(&[&long, "x_@GFXARCH@.kpack"]));
+        assert_eq!((found, errors.len()), (vec![at("x_gfx906.kpack")], 1));
+    }
 }

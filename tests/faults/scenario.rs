@@ -7,8 +7,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::kpack::tree;
 use crate::look::make::{DEFLATED, Elf, Section, Zipped, zip};
 use crate::properties::fatbins::{self, Code};
+use crate::properties::kpacks::{self, Archive, Scheme};
 
 pub const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 pub const HOST: &str = "host-x86_64-unknown-linux-gnu-";
@@ -256,6 +258,27 @@ fn own(plain: &[u8], compressed: &[u8]) -> Vec<Scenario> {
     ]
 }
 
+/// Scenarios of a library whose code objects are in kpack archives beside it.
+fn split() -> Vec<Scenario> {
+    let of_target = |target: &str, scheme| {
+        let content = noise(40_000, 5);
+        Archive::new("input", scheme, vec![kpacks::Code::new("lib/input#0", target, &content)]).write()
+    };
+    let library = tree::program(&kpacks::reference(&["input_@GFXARCH@.kpack"], "lib/input"), 1);
+    let inputs = [
+        ("input", library),
+        ("input_gfx906.kpack", of_target("gfx906", Scheme::None)),
+        ("input_gfx90a.kpack", of_target("gfx90a", Scheme::Zstd)),
+    ];
+    let inputs: Vec<(&str, &[u8])> = inputs.iter().map(|(name, data)| (*name, data.as_slice())).collect();
+    vec![
+        Scenario::new("extract from kpack archives", &["extract", "input"], &inputs, &[]),
+        Scenario::new("extract from a kpack archive", &["extract", "input_gfx90a.kpack"], &inputs[2..], &[]),
+        Scenario::new("inspect a split library", &["inspect", "--json", "--inflate", "input"], &inputs, &[]),
+        Scenario::new("verify a split library", &["verify", "--json", "--allow-none", "input"], &inputs, &[]),
+    ]
+}
+
 /// Scenarios that use temporary files: piped and inflated data of more than 16 MiB.
 fn spooled(large: &[u8], large_compressed: &[u8], library: &[u8]) -> Vec<Scenario> {
     let piped = |name, input: &[u8], arguments: &[&str], old: &[&'static str]| Scenario {
@@ -348,7 +371,7 @@ pub fn all() -> Vec<Scenario> {
     ];
     let large_plain = bundling("", &["-type=bc"], 17 << 20, &[]).product();
     let library = archive(&[("input-1.o", &plain), ("input-2.o", &large_plain)]);
-    [scenarios, own(&plain, &compressed), spooled(&large_plain, &large_compressed, &library)].concat()
+    [scenarios, own(&plain, &compressed), split(), spooled(&large_plain, &large_compressed, &library)].concat()
 }
 
 impl Scenario {

@@ -4,9 +4,11 @@ use std::fs;
 use std::process::Command;
 
 use crate::bombs::files::{self, elf, thin};
+use crate::kpack::tree::program;
 use crate::look::make::{DEFLATED, Elf, STORED, Section, Zipped, coff, pe, zip};
 use crate::machine::{llvm_directory, skip};
 use crate::properties::fatbins::{self, Code};
+use crate::properties::kpacks::{self, Archive, Scheme};
 use crate::reference::formats;
 use crate::reference::offload;
 use crate::reference::offload::Image;
@@ -369,6 +371,38 @@ fn fatbins() -> Vec<Dimension> {
     ]
 }
 
+/// kpack archives, and libraries that refer to them.
+fn kpacks() -> Vec<Dimension> {
+    let archive = |scheme, count: usize, key: &dyn Fn(usize) -> String, target: &dyn Fn(usize) -> String| {
+        let code = |at: usize| kpacks::Code::new(&key(at), &target(at), format!("code object {at}").as_bytes());
+        Archive::new("g", scheme, (0..count).map(code).collect())
+    };
+    let indexed = |at: usize| format!("lib/a.so#{at}");
+    let one_target = |_| "gfx906".to_owned();
+    let binaries = move |scheme| move |n| archive(scheme, n, &indexed, &one_target).write();
+    let targets = move |n| archive(Scheme::None, n, &|_| indexed(0), &|at| format!("gfx{at}"));
+    let claimed = move |n| Archive { arches: (0..n).map(|at| format!("gfx{at}")).collect(), ..targets(1) }.write();
+    let reference = || kpacks::reference(&["a_@GFXARCH@.kpack"], "lib/a.so");
+    // The files beside a library: their number, and the function that writes each.
+    let split = move |name, count, archives: fn(usize) -> usize, of: Box<dyn Fn(usize) -> Vec<u8>>| Dimension {
+        files: Box::new(move |n| {
+            let archive = of(n);
+            let beside = (0..archives(n)).map(|at| (format!("a_gfx{at:x}.kpack"), archive.clone()));
+            beside.chain([("in".to_owned(), program(&reference(), if archives(n) == 1 { n } else { 1 }))]).collect()
+        }),
+        ..one_file(name, count, |_| Vec::new(), &[])
+    };
+    vec![
+        one_file("binaries in a kpack archive", 2000, binaries(Scheme::None), &[]),
+        one_file("frames in a kpack archive", 2000, binaries(Scheme::Zstd), &[]),
+        one_file("targets in a kpack archive", 200, move |n| targets(n).write(), &[]),
+        one_file("targets that a kpack archive claims", 200, claimed, &[]),
+        split("code objects of a split library", 2000, |_| 1, Box::new(binaries(Scheme::Zstd))),
+        split("kpack archives of a split library", 100, |n| n, Box::new(move |_| binaries(Scheme::Zstd)(3))),
+        one_file("wrappers of a split library", 20_000, move |n| program(&reference(), n), &[]),
+    ]
+}
+
 /// Device code outside of the usual sections.
 fn outside() -> Vec<Dimension> {
     let magics =
@@ -486,8 +520,16 @@ fn command_lines() -> Vec<Dimension> {
 }
 
 pub fn all() -> Vec<Dimension> {
-    [bundles(), objects(), modules(), archives(), offload_binaries(), fatbins(), outside(), command_lines()]
-        .into_iter()
-        .flatten()
-        .collect()
+    let dimensions = [
+        bundles(),
+        objects(),
+        modules(),
+        archives(),
+        offload_binaries(),
+        fatbins(),
+        kpacks(),
+        outside(),
+        command_lines(),
+    ];
+    dimensions.into_iter().flatten().collect()
 }

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 
 pub const SHT_PROGBITS: u32 = 1;
+const SHT_NOBITS: u32 = 8;
 pub const SHT_LLVM_OFFLOADING: u32 = 0x6fff_4c0b;
 
 fn number(value: usize, width: usize) -> Vec<u8> {
@@ -15,11 +16,13 @@ pub struct Section<'s> {
     pub kind: u32,
     pub content: &'s [u8],
     pub align: usize,
+    /// Where it is in memory; zero if it is not.
+    pub address: usize,
 }
 
 impl<'s> Section<'s> {
     pub fn new(name: &'s str, content: &'s [u8]) -> Self {
-        Self { name, kind: SHT_PROGBITS, content, align: 16 }
+        Self { name, kind: SHT_PROGBITS, content, align: 16, address: 0 }
     }
 
     pub fn aligned(self, align: usize) -> Self {
@@ -28,6 +31,15 @@ impl<'s> Section<'s> {
 
     pub fn offloading(self) -> Self {
         Self { kind: SHT_LLVM_OFFLOADING, ..self }
+    }
+
+    pub fn at(self, address: usize) -> Self {
+        Self { address, ..self }
+    }
+
+    /// Only the size of the content is recorded.
+    pub fn without_content(self) -> Self {
+        Self { kind: SHT_NOBITS, ..self }
     }
 }
 
@@ -58,17 +70,21 @@ impl Elf {
         data[48..52].copy_from_slice(&self.flags.to_le_bytes());
         data[52..64].copy_from_slice(&[64, 0, 56, 0, 0, 0, 64, 0, 0, 0, 0, 0]);
         let (mut names, mut headers) = (vec![0_u8], vec![0_u8; 64]);
-        let names_section = Section { name: ".shstrtab", kind: 3, content: &[], align: 1 };
+        let names_section = Section { name: ".shstrtab", kind: 3, content: &[], align: 1, address: 0 };
         for section in sections.iter().chain([&names_section]) {
             let name_at = names.len();
             names.extend(section.name.as_bytes());
             names.push(0);
             let content = if section.kind == 3 { &names } else { section.content };
             data.resize(data.len().next_multiple_of(section.align), 0);
-            headers.extend([number(name_at, 4), section.kind.to_le_bytes().to_vec(), vec![0; 16]].concat());
+            headers.extend([number(name_at, 4), section.kind.to_le_bytes().to_vec()].concat());
+            let flags = if section.address == 0 { 0 } else { 2 };
+            headers.extend([number(flags, 8), number(section.address, 8)].concat());
             headers.extend([number(data.len(), 8), number(content.len(), 8), vec![0; 8]].concat());
             headers.extend([number(section.align, 8), vec![0; 8]].concat());
-            data.extend(content);
+            if section.kind != SHT_NOBITS {
+                data.extend(content);
+            }
         }
         data.resize(data.len().next_multiple_of(8), 0);
         let (at, count) = (data.len(), headers.len() / 64);

@@ -249,6 +249,20 @@ fn an_id_has_one_row_however_far_its_code_objects_are_inflated() {
         let (size, stored) = ("code objects 200 kB", format!("stored in {} B", data.len()));
         assert!(out.contains(size) && out.contains(&stored), "{out}");
     }
+    // A code object of unknown kind is not empty, whatever the others with its ID are.
+    for data in [[packed(0), packed(100_000)].concat(), [packed(100_000), packed(0)].concat()] {
+        let rows = |args: &[&str]| {
+            let out = String::from_utf8(tool(&[&["inspect", "in"], args].concat(), &[("in", &data)]).stdout).unwrap();
+            let rows = out.lines().filter(|line| line.contains(GFX90A));
+            let mut rows: Vec<String> = rows.map(|line| line.split_whitespace().skip(1).take(2).collect()).collect();
+            rows.sort();
+            rows
+        };
+        assert_eq!(
+            (rows(&[]), rows(&["--inflate"])),
+            (vec!["?1".into(), "empty1".into()], vec!["empty1".into(), "text1".into()])
+        );
+    }
 }
 
 #[test]

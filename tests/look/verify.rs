@@ -1,11 +1,17 @@
 //! Tests of `verify`: each rule broken by itself, and no faults in valid files.
 
 use std::fs;
+use std::num::NonZeroU32;
+
+use offload_bundle::id::EntryId;
+use offload_bundle::io::Input;
+use offload_bundle::job::{BundleFiles, Event, FileType, Rule, Verify};
 
 use super::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, coff, pe, zip};
 use super::*;
 use crate::machine::loud;
 use crate::reference::formats;
+use crate::reference::harness::Random;
 use crate::reference::offload::{self, Image};
 
 /// The rules broken in a file. The text output must report the same.
@@ -39,6 +45,24 @@ fn targets(targets: &[&str]) -> Vec<u8> {
     formats::binary(&entries, 16)
 }
 
+/// The bytes of a plain bundle in which HIP's runtime looks for entries.
+const HEADER_MAX: usize = 4096;
+
+/// A bundle with a header of `len` bytes: a host, code for gfx90a, and entries without code for other processors.
+fn wide(len: usize, kind: &str, host: &[u8], code: &[u8]) -> Vec<u8> {
+    let id = |target: &str| format!("{kind}-amdgcn-amd-amdhsa--{target}");
+    let mut ids = vec![HOST.to_owned(), id("gfx90a")];
+    let end = |ids: &[String]| 32 + ids.iter().map(|id| 24 + id.len()).sum::<usize>();
+    while end(&ids) + 200 < len {
+        ids.push(id(&format!("gfx{:03}", ids.len())));
+    }
+    let last = id("gfx1");
+    ids.push(format!("{last}{}", "0".repeat(len - end(&ids) - 24 - last.len())));
+    assert_eq!(end(&ids), len);
+    let contents = [host, code].into_iter().chain(std::iter::repeat(&b"x"[..]));
+    formats::binary(&ids.iter().map(String::as_str).zip(contents).collect::<Vec<_>>(), 16)
+}
+
 #[test]
 fn each_rule_is_broken_by_itself() {
     let sound = targets(&["gfx906", "gfx90a"]);
@@ -61,6 +85,7 @@ fn each_rule_is_broken_by_itself() {
     let mut broken_crc = Zipped::new("x", STORED, &sound);
     broken_crc.crc ^= 1;
     let fat = format!("__CLANG_OFFLOAD_BUNDLE__{}", hip("gfx906:xnack"));
+    let wide = wide(HEADER_MAX + 1, "hipv4", &[], &elf);
     for (name, data, expected) in [
         ("a cut bundle", sound[..sound.len() - 1].to_vec(), "readable"),
         ("a cut compressed bundle", packed[..packed.len() - 1].to_vec(), "readable"),
@@ -123,6 +148,8 @@ fn each_rule_is_broken_by_itself() {
             offload::write(1, &[Image::new(1, 4, &[("triple", "amdgcn-amd-amdhsa"), ("arch", "gfx906")], &elf)]),
             "target",
         ),
+        ("more entries than HIP's runtime finds", wide.clone(), "loadable"),
+        ("the same in a library", library(&wide), "loadable"),
     ] {
         assert_eq!(rules(&data), [expected], "{name}");
     }
@@ -139,6 +166,7 @@ fn what_is_sound_is_clean() {
         1,
     );
     let empty = formats::binary(&[(&hip("gfx906"), b""), (&hip("gfx90a"), b"")], 1);
+    let bitcode = fixture("bitcode/llvm22-one.bc");
     for (name, data) in [
         ("what fits", sound.clone()),
         ("padding", [&sound[..], &vec![0; 5000], &sound].concat()),
@@ -153,10 +181,72 @@ fn what_is_sound_is_clean() {
         ("nothing", b"text".to_vec()),
         ("no object", coff(&[(".text", b"x")])),
         ("a program", pe(&[(".hip_fat", &sound)])),
+        ("as many entries as HIP's runtime finds", wide(HEADER_MAX, "hip", &[], &elf)),
+        ("compressed, it finds more", formats::compressed(2, 1, &wide(HEADER_MAX + 1, "hip", &[], &elf))),
+        ("more entries for another runtime", wide(HEADER_MAX + 1, "openmp", &[], &elf)),
+        ("more entries with host code", wide(HEADER_MAX + 1, "hip", &Elf::OBJECT.write(&[]), &elf)),
+        ("more entries with bitcode", wide(HEADER_MAX + 1, "hip", &[], &bitcode)),
         ("a stored member", zip(&[Zipped::new("x", STORED, &sound), Zipped::new("y", DEFLATED, b"text")])),
     ] {
         assert_eq!(rules(&data), [""; 0], "{name}");
     }
+}
+
+#[test]
+fn the_runtime_finds_what_the_first_4096_bytes_describe() {
+    let elf = Elf::amdgpu(0x3f).write(&[]);
+    let dir = tempfile::tempdir().unwrap();
+    let output = dir.path().join("out");
+    let (mut random, mut lost) = (Random::new(1), 0);
+    for _ in 0..500 {
+        let count = 40 + random.below(60);
+        let ids: Vec<String> = (0..count)
+            .map(|number| match number {
+                0 => HOST.to_owned(),
+                _ => {
+                    let kind = random.pick(&["hip", "hipv4", "openmp"]);
+                    format!("{kind}-amdgcn-amd-amdhsa--gfx9{number:0width$}", width = 2 + random.below(40))
+                }
+            })
+            .collect();
+        let contents: Vec<&[u8]> = (0..count).map(|_| *random.pick(&[&b"x"[..], b"", &elf])).collect();
+        let entries: Vec<(&str, &[u8])> = ids.iter().map(String::as_str).zip(contents.iter().copied()).collect();
+        let data = formats::binary(&entries, 8);
+        // Found by reading the header, as the runtime does.
+        let number = |at: usize| usize::try_from(u64::from_le_bytes(data[at..at + 8].try_into().unwrap())).unwrap();
+        let (mut at, mut unseen) = (32, Vec::new());
+        for id in &ids {
+            at += 24 + number(at + 16);
+            unseen.extend((at > HEADER_MAX).then_some(id.as_str()));
+        }
+        let is_loaded = entries.iter().any(|(id, content)| id.starts_with("hip") && *content == elf.as_slice());
+        let expected = (is_loaded && contents[0].is_empty()).then(|| unseen.first().copied()).flatten();
+        lost += usize::from(expected.is_some());
+
+        let verified = Verify::default().check(&Input::from_bytes("in", data.clone())).unwrap();
+        let mut faults = verified.faults.iter().filter(|fault| fault.rule == Rule::Loadable);
+        let fault = faults.next().map(|fault| fault.text.as_str());
+        assert_eq!((fault.is_some(), faults.count()), (expected.is_some(), 0), "{fault:?}, {ids:?}");
+        let text = expected.map(|first| format!("those from '{first}' on ({} of {count}) are not there", unseen.len()));
+        assert!(text.is_none_or(|text| fault.unwrap().ends_with(&text)), "{fault:?}");
+
+        // Bundling warns of what `verify` finds.
+        let inputs: Vec<Input> = contents.iter().map(|content| Input::from_bytes("in", content.to_vec())).collect();
+        let members = ids.iter().map(|id| (EntryId::parse(id).unwrap(), "in".into())).collect();
+        let mut job = BundleFiles::new(members, &output, FileType::Object);
+        job.alignment = NonZeroU32::new(8);
+        let mut told = Vec::new();
+        job.run_on(&inputs, &mut |event| {
+            if let Event::NotLoadable { first, lost, .. } = event {
+                told.push((first.to_string(), lost));
+            }
+        })
+        .unwrap();
+        let expected = expected.map(|first| (first.to_owned(), unseen.len()));
+        assert_eq!(told, expected.into_iter().collect::<Vec<_>>(), "{ids:?}");
+        assert!(contents[0] == elf || fs::read(&output).unwrap() == data, "another layout");
+    }
+    assert!((50..450).contains(&lost), "{lost} of 500 bundles are too wide");
 }
 
 #[test]

@@ -13,6 +13,8 @@ mod fatbin;
 pub mod fatbins;
 pub mod formats;
 mod ids;
+mod kpack;
+pub mod kpacks;
 mod list;
 mod objects;
 mod offload_binary;
@@ -33,6 +35,7 @@ pub use differential::{differential, reference};
 pub use extract::extract;
 pub use fatbin::fatbin;
 pub use ids::ids;
+pub use kpack::kpack;
 pub use list::list;
 pub use objects::{coff, elf};
 pub use offload_binary::offload_binary;
@@ -47,7 +50,7 @@ pub use verify::verify;
 pub type Property = fn(&[u8]);
 
 /// All properties, by the names of their fuzz targets.
-pub const ALL: [(&str, Property); 18] = [
+pub const ALL: [(&str, Property); 19] = [
     ("archive", archive),
     ("bitcode", bitcode),
     ("coff", coff),
@@ -57,6 +60,7 @@ pub const ALL: [(&str, Property); 18] = [
     ("extract", extract),
     ("fatbin", fatbin),
     ("ids", ids),
+    ("kpack", kpack),
     ("list", list),
     ("offload_binary", offload_binary),
     ("races", races),

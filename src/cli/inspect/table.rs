@@ -126,7 +126,7 @@ struct Line {
     /// The length of the target at the end of the label, in bytes.
     accent: usize,
     /// The kind of image; none if it is not known.
-    kind: Option<&'static str>,
+    kind: Option<ContentKind>,
     /// Whether the kind of some of them is unknown.
     unsure: bool,
     count: usize,
@@ -479,7 +479,7 @@ fn lines(group: &[Bundle], rows: Rows) -> Vec<Line> {
 
 impl Line {
     fn new(bundle: &Bundle, entry: &Entry, rows: Rows) -> Self {
-        let kind = entry.content.map(ContentKind::name);
+        let kind = entry.content;
         let label = match rows {
             Rows::Grouped | Rows::Totals => printable_start(&entry.id, LABEL_MAX),
             Rows::Each => match bundle.place.steps().last().filter(|_| bundle.format == Format::Kpack) {
@@ -504,16 +504,17 @@ impl Line {
     }
 
     /// Whether two lines with the same ID are merged. A code object that was not inflated far enough to determine its
-    /// kind is assumed to have the kind of the others.
+    /// kind is assumed to have the kind of the others, but not to be empty: sizes are always known.
     fn takes(&self, other: &Self) -> bool {
-        self.kind.is_none() || other.kind.is_none() || self.kind == other.kind
+        match (self.kind, other.kind) {
+            (None, Some(kind)) | (Some(kind), None) => kind != ContentKind::Empty,
+            (one, other) => one == other,
+        }
     }
 
     fn kind(&self) -> String {
-        match self.kind {
-            Some(kind) if self.unsure => format!("{kind}?"),
-            kind => kind.unwrap_or("?").to_owned(),
-        }
+        let doubt = if self.unsure { "?" } else { "" };
+        self.kind.map_or("", ContentKind::name).to_owned() + doubt
     }
 }
 
@@ -641,6 +642,10 @@ fn line(out: &mut String, text: &str) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use offload_bundle::scan::{Finding, Scan};
+
     use super::*;
 
     fn style(color: bool, unicode: bool) -> Style {
@@ -651,7 +656,7 @@ mod tests {
         Line {
             label: label.into(),
             accent,
-            kind: Some("ELF"),
+            kind: Some(ContentKind::Elf),
             unsure: false,
             count: 1,
             size: 1,
@@ -709,6 +714,86 @@ mod tests {
         assert_eq!(second(60), "    hipv4-amdgcn-…--gfx90a  ELF          1       1 B 100.0 %");
         assert_eq!(second(50), "    hipv4-amdgcn…--gfx90a      1       1 B 100.0 %");
         assert_eq!(second(40), "    hipv4-amd…--gfx90a       1 B 100.0 %");
+    }
+
+    /// A bundle without code objects.
+    fn empty_bundle() -> Bundle {
+        let data = [&b"__CLANG_OFFLOAD_BUNDLE__"[..], &[0; 8]].concat();
+        let mut place = None;
+        let mut visit = |finding: Finding<'_>| {
+            place = if let Finding::Bundle(found) = finding { Some(Arc::new(found.place.clone())) } else { None };
+            Ok(())
+        };
+        Scan::default().run(&data, &mut visit).unwrap();
+        let (place, format) = (place.unwrap(), Format::Bundle);
+        Bundle { place, format, index: 0, range: 0..32, compressed: None, size: 0, stored: 0, code_objects: vec![] }
+    }
+
+    /// A code object: its kind, and whether it was not inflated far enough to determine that.
+    type Code = (ContentKind, bool);
+
+    /// All sequences of up to `len` code objects.
+    fn sequences(len: usize) -> Vec<Vec<Code>> {
+        use ContentKind::{Elf, Empty, SpirV};
+        let codes = [(Empty, false), (Elf, false), (Elf, true), (SpirV, false), (SpirV, true)];
+        let mut sequences = vec![vec![]];
+        let mut from = 0;
+        for _ in 0..len {
+            let to = sequences.len();
+            for index in from..to {
+                sequences.extend(codes.map(|code| [&sequences[index][..], &[code]].concat()));
+            }
+            from = to;
+        }
+        sequences
+    }
+
+    fn entry(number: usize, kind: ContentKind, is_hidden: bool) -> Entry {
+        Entry {
+            id: "hipv4-amdgcn-amd-amdhsa--gfx90a".to_owned(),
+            target: None,
+            content: (!is_hidden).then_some(kind),
+            // A sum of sizes says which code objects are in it.
+            size: if kind == ContentKind::Empty { 0 } else { 1 << number },
+            packed: None,
+            source: None,
+            range: None,
+            recorded_target: None,
+            uri: None,
+        }
+    }
+
+    #[test]
+    fn partial_knowledge_adds_no_rows_and_loses_no_code_objects() {
+        let mut bundle = empty_bundle();
+        for sequence in sequences(5) {
+            let mut rows = |inflated: bool| {
+                let code = |(number, &(kind, is_hidden)): (usize, &Code)| entry(number, kind, is_hidden && !inflated);
+                bundle.code_objects = sequence.iter().enumerate().map(code).collect();
+                let mut totals = Totals::default();
+                bundle.code_objects.iter().for_each(|entry| totals.add_code_object(&bundle, entry));
+                (lines(std::slice::from_ref(&bundle), Rows::Grouped), totals.lines)
+            };
+            let ((partial, partial_totals), (complete, totals)) = (rows(false), rows(true));
+            assert!(partial.len() <= complete.len(), "{sequence:?}: {partial:?}, {complete:?}");
+            let sums = |lines: &[Line]| {
+                lines.iter().fold((0, 0, 0), |(count, size, stored), line| {
+                    (count + line.count, size + line.size, stored + line.stored)
+                })
+            };
+            for lines in [&partial, &totals, &partial_totals] {
+                assert_eq!(sums(lines), sums(&complete), "{sequence:?}");
+            }
+            assert!(totals.len() <= 1 && partial_totals.len() == totals.len(), "{sequence:?}");
+            // Sizes are always known, so empty code objects are not mixed with others.
+            let empty = |lines: &[Line]| {
+                let empty = lines.iter().find(|line| line.kind == Some(ContentKind::Empty));
+                empty.map(|line| (line.kind(), line.count, line.size))
+            };
+            assert_eq!(empty(&partial), empty(&complete), "{sequence:?}");
+            let hides = sequence.iter().any(|&(_, is_hidden)| is_hidden);
+            assert_eq!(partial.iter().any(|line| line.kind().ends_with('?')), hides, "{sequence:?}");
+        }
     }
 
     #[test]

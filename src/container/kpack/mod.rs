@@ -43,8 +43,8 @@ use crate::display::shown;
 use crate::error::{ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::Slice;
 use crate::messagepack::Value;
+pub(crate) use reference::PLACEHOLDER;
 pub use reference::Reference;
-pub(crate) use reference::{PLACEHOLDER, wrapper_indices};
 
 /// The first bytes of an archive.
 pub const MAGIC: [u8; 4] = *b"KPAK";
@@ -81,8 +81,6 @@ pub struct Binary {
     pub key: Vec<u8>,
     /// The code objects, one for each target ID. Their ranges count from the start of the archive.
     pub entries: Vec<Entry>,
-    /// The target ID of each code object, as recorded.
-    pub targets: Vec<Vec<u8>>,
 }
 
 impl Archive {
@@ -275,7 +273,7 @@ impl<'d> Reader<'d> {
             if !keys.insert(name) {
                 self.faults.push(fault(key.offset, &format!("names the binary '{}' twice", shown(name))));
             }
-            let mut binary = Binary { key: name.to_vec(), entries: Vec::new(), targets: Vec::new() };
+            let mut binary = Binary { key: name.to_vec(), entries: Vec::new() };
             if let Err(error) = self.entries(key, by_target, &mut binary) {
                 self.faults.push(error);
                 break;
@@ -304,10 +302,7 @@ impl<'d> Reader<'d> {
             let id = entry_id(name);
             self.room.take(&id, target.offset)?;
             match self.part(entry) {
-                Ok(part) => {
-                    binary.entries.push(Entry { id, parts: vec![part], image: None, cuda: None });
-                    binary.targets.push(name.to_vec());
-                }
+                Ok(part) => binary.entries.push(Entry { id, parts: vec![part], image: None, cuda: None }),
                 Err(what) => {
                     let whose = format!("of '{}' for '{}'", shown(&binary.key), shown(name));
                     self.faults.push(fault(entry.offset, &format!("is wrong about the code object {whose}: {what}")));
@@ -354,9 +349,17 @@ fn frame_size(frame: &[u8]) -> Option<u64> {
     return None;
 }
 
+/// The end of a triple in an entry ID.
+const DASHES: &[u8] = b"--";
+
 /// The bundle entry ID under which HIP's runtime would ask a bundle for code of a target.
 fn entry_id(target: &[u8]) -> Vec<u8> {
-    let triple: &[u8] =
-        if target == b"amdgcnspirv" { b"hipv4-spirv64-amd-amdhsa--" } else { b"hipv4-amdgcn-amd-amdhsa--" };
-    [triple, target].concat()
+    let triple: &[u8] = if target == b"amdgcnspirv" { b"hipv4-spirv64-amd-amdhsa" } else { b"hipv4-amdgcn-amd-amdhsa" };
+    [triple, DASHES, target].concat()
+}
+
+/// The target ID of a code object in an archive, as recorded.
+pub(crate) fn target_of(entry: &Entry) -> &[u8] {
+    let at = memchr::memmem::find(&entry.id, DASHES).unwrap_or_default();
+    entry.id.get(at.saturating_add(DASHES.len())..).unwrap_or_default()
 }

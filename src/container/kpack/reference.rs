@@ -7,20 +7,10 @@
 //! | `kpack_search_paths` | array of paths, relative to the directory of the library; `@GFXARCH@` stands for a target ID |
 //! | `kernel_name` | the path of the library in its tree, which begins its binary keys |
 //!
-//! The section `.hipFatBinSegment` (`.hipFatB` in PE) holds wrappers of 24 bytes:
-//!
-//! | offset | width | meaning |
-//! |---|---|---|
-//! | 0 | 4 | magic 0x4B504948, bytes `HIPK` |
-//! | 4 | 4 | version 1 |
-//! | 8 | 8 | address of the reference |
-//! | 16 | 4 | index, which ends the binary key |
-//!
 //! Rejected: a map that does not end in the first 64 KiB of its section (ROCm's loader reads no more), more than 32
 //! search paths.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use crate::bytes::slice;
 use crate::error::{ErrorKind, Malformed};
 use crate::messagepack::Value;
 
@@ -32,11 +22,6 @@ const LEN_MAX: usize = 64 << 10;
 
 /// The maximum number of search paths.
 const PATHS_MAX: usize = 32;
-
-const WRAPPER_MAGIC: &[u8] = b"HIPK";
-const WRAPPER_LEN: usize = 24;
-/// The offset of the index in a wrapper.
-const INDEX: u64 = 16;
 
 /// The reference of a split library.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,10 +65,4 @@ impl Reference {
         // The loader compares keys, so there is one way to write an index.
         (index.to_string() == text).then_some(index)
     }
-}
-
-/// The indices in the wrappers of a split library, in the order of the section `data`.
-pub(crate) fn wrapper_indices(data: &[u8]) -> Vec<u32> {
-    let wrappers = data.chunks_exact(WRAPPER_LEN).filter(|wrapper| wrapper.starts_with(WRAPPER_MAGIC));
-    wrappers.filter_map(|wrapper| Some(u32::from_le_bytes(*slice(wrapper, INDEX, 4)?.first_chunk()?))).collect()
 }

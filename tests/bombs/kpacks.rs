@@ -1,0 +1,171 @@
+//! kpack archives and references to them.
+
+use super::LOOKS;
+use super::files::{Frame, elf};
+use super::measure::{Bomb, MB};
+use crate::kpack::tree::program;
+use crate::properties::kpacks::{self, Archive, Code, Scheme, Value, file, frames};
+
+/// Runs our subcommands on a file, with other files beside it.
+fn ends(name: &'static str, data: &[u8], beside: &[(&str, &[u8])], memory: u64) {
+    let more: [&[&str]; 2] = [&["extract", "-o", "new", "in"], &["recompress", "in", "-o", "out"]];
+    for line in LOOKS.iter().chain(&more) {
+        let bomb = Bomb::new(name, line).file("in", data.to_vec()).memory(memory);
+        beside.iter().fold(bomb, |bomb, (name, data)| bomb.file(name, data.to_vec())).ends();
+    }
+}
+
+/// A table of contents with one key of another value than usual.
+fn toc_with(archive: &Archive, key: &str, value: Value) -> Vec<u8> {
+    let Value::Map(mut pairs) = archive.toc() else { unreachable!() };
+    for (name, old) in &mut pairs {
+        if matches!(name, Value::Text(text) if text == key) {
+            *old = value.clone();
+        }
+    }
+    Value::Map(pairs).encode()
+}
+
+fn with(archive: &Archive, key: &str, value: Value) -> Vec<u8> {
+    file(&archive.blobs(), &toc_with(archive, key, value))
+}
+
+fn small(scheme: Scheme) -> Archive {
+    Archive::new("g", scheme, vec![Code::new("lib/a.so#0", "gfx906", b"content of a code object")])
+}
+
+#[test]
+fn archives_that_inflate_to_much() {
+    let size = 64 << 20;
+    let code = Archive { scheme: Scheme::Zstd, ..small(Scheme::Zstd) };
+    let entry = |size: usize| Value::map([("ordinal", Value::Int(0)), ("original_size", Value::len(size))]);
+    let archive = |frame: &[u8], size: usize| {
+        let blobs = frames(&[frame.to_vec()]);
+        let toc = Value::map([("lib/a.so#0", Value::map([("gfx906", entry(size))]))]);
+        let Value::Map(mut pairs) = code.toc() else { unreachable!() };
+        for (name, value) in &mut pairs {
+            match name {
+                Value::Text(text) if text == "toc" => *value = toc.clone(),
+                Value::Text(text) if text == "zstd_size" => *value = Value::len(blobs.len()),
+                _ => {}
+            }
+        }
+        file(&blobs, &Value::Map(pairs).encode())
+    };
+    let zeros = Frame::new(27).zeros(size).finish();
+    let bomb = archive(&zeros, size);
+    assert!(bomb.len() < size / 20_000, "{}", bomb.len());
+    ends("kpack: zstd 32,000:1, 64 MiB", &bomb, &[], 200 * MB);
+    let limit = "exceeds the limit of 16777216";
+    let limited = |args| Bomb::new("kpack: --max-size=16M", args).file("in", bomb.clone()).own_arg("--max-size=16M");
+    limited(&["verify", "in"]).finds(limit);
+    limited(&["extract", "-o", "new", "in"]).fails(limit);
+    for claim in [0, 1, size - 1, size + 1, 1 << 40, usize::MAX / 2] {
+        let data = archive(&zeros, claim);
+        ends("kpack: a wrong size", &data, &[], 200 * MB);
+        Bomb::new("kpack: a wrong size", &["extract", "-o", "new", "in"])
+            .file("in", data)
+            .memory(200 * MB)
+            .fails("'in(lib/a.so#0)'");
+    }
+    ends("kpack: a window of 2 GiB", &archive(&Frame::new(31).raw(b"code").finish(), 4), &[], 64 * MB);
+}
+
+#[test]
+fn archives_that_claim_much() {
+    for scheme in [Scheme::None, Scheme::Zstd] {
+        let sound = small(scheme);
+        let (blobs, toc) = (sound.blobs(), sound.toc().encode());
+        let claims = [&[0xdd_u8][..], &[0xdf], &[0xdb], &[0xc6], &[0xc9]];
+        for key in ["toc", "blobs", "gfx_arches", "group_name", "zstd_offset", "zstd_size"] {
+            for claim in claims {
+                let huge = Value::Raw([claim, &[0xff; 4]].concat());
+                ends("kpack: a length of 2^32-1", &with(&sound, key, huge), &[], 16 * MB);
+            }
+            ends("kpack: a number of 2^64-1", &with(&sound, key, Value::Int(u64::MAX)), &[], 16 * MB);
+            ends("kpack: a number of 2^63", &with(&sound, key, Value::Int(1 << 63)), &[], 16 * MB);
+        }
+        for claim in [0, 15, 16, u64::MAX, 1 << 63, 1 << 40] {
+            let mut data = file(&blobs, &toc);
+            data[8..16].copy_from_slice(&claim.to_le_bytes());
+            ends("kpack: an offset of the table", &data, &[], 16 * MB);
+        }
+        for claim in [u32::MAX, 1 << 20, (1 << 20) + 1] {
+            let mut data = file(&blobs, &toc);
+            data[64..68].copy_from_slice(&claim.to_le_bytes());
+            ends("kpack: a number of frames", &data, &[], 32 * MB);
+            data[64..68].copy_from_slice(&1_u32.to_le_bytes());
+            data[68..72].copy_from_slice(&claim.to_le_bytes());
+            ends("kpack: a length of a frame", &data, &[], 32 * MB);
+        }
+    }
+    let deep = |levels: usize| [vec![0x91; levels], vec![0xc0]].concat();
+    let sound = small(Scheme::None);
+    ends("kpack: 4,000,000 lists in one another", &file(b"", &deep(4_000_000)), &[], 32 * MB);
+    ends("kpack: the same in the table", &with(&sound, "toc", Value::Raw(deep(4_000_000))), &[], 32 * MB);
+    let maps = [[0x81, 0xa1, b'a'].repeat(1_000_000), vec![0xc0]].concat();
+    ends("kpack: 1,000,000 maps in one another", &with(&sound, "toc", Value::Raw(maps)), &[], 32 * MB);
+}
+
+#[test]
+fn archives_of_many_parts() {
+    let sound = small(Scheme::None);
+    let number = |number: usize| Value::Text(format!("{number}"));
+    let empty = |count: usize| Value::Map((0..count).map(|at| (number(at), Value::Map(Vec::new()))).collect());
+    ends("kpack: 300,000 binaries without code", &with(&sound, "toc", empty(300_000)), &[], 200 * MB);
+    let same = Value::Map(vec![(Value::text("a"), Value::Map(Vec::new())); 300_000]);
+    ends("kpack: 300,000 binaries with one name", &with(&sound, "toc", same), &[], 200 * MB);
+    let wrong = Value::Map(vec![(Value::Int(1), Value::Int(1)); 1_000_000]);
+    ends("kpack: 1,000,000 wrong keys", &with(&sound, "toc", wrong), &[], 200 * MB);
+    let arches = Value::List(vec![Value::text("gfx906"); 1_000_000]);
+    ends("kpack: 1,000,000 target IDs", &with(&sound, "gfx_arches", arches), &[], 200 * MB);
+    let blobs = Value::List(vec![Value::map([("offset", Value::Int(64)), ("size", Value::Int(8))]); 300_000]);
+    ends("kpack: 300,000 blobs of the same bytes", &with(&sound, "blobs", blobs), &[], 200 * MB);
+    let entry = || Value::map([("ordinal", Value::Int(0)), ("original_size", Value::Int(24))]);
+    let targets = |count: usize| Value::Map((0..count).map(|at| (Value::Text(format!("gfx{at}")), entry())).collect());
+    let of_one_key = Value::map([("lib/a.so#0", targets(100_000))]);
+    ends("kpack: 100,000 targets of the same bytes", &with(&sound, "toc", of_one_key.clone()), &[], 200 * MB);
+    ends("kpack: 100,000 targets of one frame", &with(&small(Scheme::Zstd), "toc", of_one_key), &[], 200 * MB);
+    let long = "k".repeat(500_000);
+    ends(
+        "kpack: a key of 500 kB, 10,000 targets",
+        &with(&sound, "toc", Value::map([(&*long, targets(10_000))])),
+        &[],
+        200 * MB,
+    );
+    let codes = (0..15_000).map(|at| Code::new(&format!("lib/a.so#{at}"), "gfx906", b""));
+    let many = Archive::new("g", Scheme::None, codes.collect());
+    ends("kpack: 15,000 empty code objects", &many.write(), &[], 256 * MB);
+    ends("kpack: the same in frames", &Archive { scheme: Scheme::Zstd, ..many }.write(), &[], 256 * MB);
+    let nested = (0..2000).fold(b"code".to_vec(), |data, _| {
+        Archive::new("g", Scheme::None, vec![Code::new("a#0", "gfx906", &data)]).write()
+    });
+    ends("kpack: 2,000 archives in one another", &nested, &[], 64 * MB);
+    let nested = (0..6).fold(vec![0; 1 << 16], |data, _| {
+        let codes = (0..8).map(|at| Code::new(&format!("a#{at}"), "gfx906", &data)).collect();
+        Archive::new("g", Scheme::Zstd, codes).write()
+    });
+    ends("kpack: 6 levels of 8, compressed", &nested, &[], 200 * MB);
+    ends("kpack: 20,000 archives in a row", &small(Scheme::None).write().repeat(20_000), &[], 128 * MB);
+}
+
+#[test]
+fn references_that_lead_to_much() {
+    let codes = (0..2000).map(|at| Code::new(&format!("lib/a.so#{at}"), "gfx906", b"content of a code object"));
+    let archive = Archive::new("g", Scheme::None, codes.collect()).write();
+    let reference = kpacks::reference(&["a_@GFXARCH@.kpack"], "lib/a.so");
+    let names: Vec<String> = (0..20).map(|number| format!("a_gfx{number:x}.kpack")).collect();
+    let beside: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), archive.as_slice())).collect();
+    ends("a reference to 20 archives of the same code", &program(&reference, 2000), &beside, 128 * MB);
+    // Each section leads to all of them.
+    let sections = elf::sections_of(".rocm_kpack_ref", 10_000, &reference);
+    ends("10,000 sections with the same reference", &sections, &beside, 200 * MB);
+    let paths = vec!["a_@GFXARCH@.kpack"; 32];
+    let repeated = kpacks::reference(&paths, "lib/a.so");
+    ends("32 times the same path", &program(&repeated, 1), &beside, 128 * MB);
+    let long = kpacks::reference(&["a_@GFXARCH@.kpack"], &"n".repeat(60_000));
+    ends("10,000 sections with a long name", &elf::sections_of(".rocm_kpack_ref", 10_000, &long), &beside, 200 * MB);
+    let wrappers = kpacks::wrapper(0x2_0000, 0).repeat(1_000_000);
+    let many = crate::kpack::tree::program_with(&reference, &wrappers);
+    ends("1,000,000 wrappers of one code object", &many, &beside, 256 * MB);
+}
