@@ -15,6 +15,8 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Dir, Mode, OFlags, open};
+
 use super::found::{Finding, Format, Found};
 use super::place::{Place, Step};
 use super::sections::Holds;
@@ -69,48 +71,65 @@ impl Follow {
     /// The archives for a library, each once, in the order of the search, and the errors of the places that cannot be
     /// searched: directories that cannot be read or are too large.
     pub(super) fn archives(&self, library: &Path, reference: &Reference) -> (Vec<PathBuf>, Vec<Error>) {
-        let (mut found, mut errors) = (Unique::default(), Vec::new());
+        let mut found = Archives::default();
         if !self.instead.is_empty() {
             self.instead.iter().for_each(|path| found.add(path));
-            return (found.paths, errors);
+            return (found.paths, found.errors);
         }
         self.before.iter().for_each(|path| found.add(path));
-        let real = library.canonicalize().unwrap_or_else(|_| library.to_owned());
-        for path in &reference.search_paths {
-            let path = real.with_file_name("").join(OsStr::from_bytes(path));
-            match memchr::memmem::find(path.as_os_str().as_bytes(), PLACEHOLDER) {
-                None => found.add(&path),
-                Some(at) => match fitting(path.as_os_str().as_bytes(), at) {
-                    Ok(paths) => paths.iter().for_each(|path| found.add(path)),
-                    Err(error) => errors.push(error),
-                },
-            }
+        match library.canonicalize() {
+            Ok(library) => found.add_all(&library, reference),
+            Err(error) => found.errors.push(Error::io(library, error)),
         }
         if found.paths.len() > ARCHIVES_MAX {
             let reason = format!("its reference leads to more than {ARCHIVES_MAX} kpack archives");
-            errors.push(Error::refused(ErrorKind::Limit, library, None, reason));
+            found.errors.push(Error::refused(ErrorKind::Limit, library, None, reason));
             found.paths.truncate(ARCHIVES_MAX);
         }
-        (found.paths, errors)
+        (found.paths, found.errors)
     }
 }
 
-/// Regular files, each once.
+/// The archives that were found.
 #[derive(Default)]
-struct Unique {
+struct Archives {
+    /// Their canonical paths, each once.
     paths: Vec<PathBuf>,
     seen: HashSet<PathBuf>,
+    errors: Vec<Error>,
 }
 
-impl Unique {
-    fn add(&mut self, path: &Path) {
-        if let Ok(path) = path.canonicalize()
-            && path.is_file()
-            && self.seen.insert(path.clone())
-        {
-            self.paths.push(path);
+impl Archives {
+    /// Adds the archives that the reference of a library names.
+    fn add_all(&mut self, library: &Path, reference: &Reference) {
+        for path in &reference.search_paths {
+            let path = library.with_file_name("").join(OsStr::from_bytes(path));
+            match memchr::memmem::find(path.as_os_str().as_bytes(), PLACEHOLDER) {
+                None => self.add(&path),
+                Some(at) => match fitting(path.as_os_str().as_bytes(), at) {
+                    Ok(paths) => paths.iter().for_each(|path| self.add(path)),
+                    Err(error) => self.errors.push(error),
+                },
+            }
         }
     }
+
+    /// Adds a path if it leads to a regular file.
+    fn add(&mut self, path: &Path) {
+        let found = path.canonicalize().and_then(|path| Ok((path.metadata()?.is_file(), path)));
+        match found {
+            Ok((true, path)) if !self.seen.contains(&path) => {
+                self.seen.insert(path.clone());
+                self.paths.push(path);
+            }
+            Err(error) if !is_missing(&error) => self.errors.push(Error::io(path, error)),
+            _ => {}
+        }
+    }
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// The existing paths that have a target ID where `pattern` has the placeholder, which is at `at`. Those of a processor
@@ -120,11 +139,11 @@ fn fitting(pattern: &[u8], at: usize) -> Result<Vec<PathBuf>> {
     let (directory, prefix) = before.split_at(memchr::memrchr(b'/', before).map_or(0, |slash| slash.saturating_add(1)));
     let (suffix, below) = after.split_at(memchr::memchr(b'/', after).unwrap_or(after.len()));
     let directory = Path::new(OsStr::from_bytes(directory));
-    let entries = match directory.read_dir() {
+    // Not by the standard library, which panics if a directory cannot be closed.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let entries = match open(directory, flags, Mode::empty()).and_then(Dir::new).map_err(io::Error::from) {
         Ok(entries) => entries,
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            return Ok(Vec::new());
-        }
+        Err(error) if is_missing(&error) => return Ok(Vec::new()),
         Err(error) => return Err(Error::io(directory, error)),
     };
     let mut paths = Vec::new();
@@ -133,7 +152,7 @@ fn fitting(pattern: &[u8], at: usize) -> Result<Vec<PathBuf>> {
             let reason = format!("has more than {ENTRIES_MAX} files, among which kpack archives are not searched");
             return Err(Error::refused(ErrorKind::Limit, directory, None, reason));
         }
-        let name = entry.map_err(|error| Error::io(directory, error))?.file_name().into_vec();
+        let name = entry.map_err(|error| Error::io(directory, error.into()))?.file_name().to_bytes().to_vec();
         if let Some(target) = target_between(&name, prefix, suffix) {
             let mut parts = target.split(|&byte| byte == b':').map(<[u8]>::to_vec);
             let (processor, features) = (parts.next(), parts.collect::<Vec<_>>());
@@ -270,7 +289,7 @@ impl Walk<'_, '_, '_> {
         let (input, archive) = match opened {
             Ok(opened) => opened,
             Err(error) => {
-                if !is_known {
+                if !is_known || matches!(error, Error::Io { .. }) {
                     self.broken(&place, around, error)?;
                 }
                 return Ok(Followed { path, archive: None });
