@@ -62,9 +62,16 @@ pub(super) fn no_follow() -> Arg {
 
 /// How the kpack archives of libraries among `files` are searched; none if they are not.
 pub(super) fn follow(matches: &ArgMatches, files: &[Result<WorkFile, Error>]) -> Option<Follow> {
-    let mut follow = Follow::from_environment().filter(|_| !matches.get_flag("no-follow"))?;
-    let is_archive = |path: &Path| path.extension().is_some_and(|extension| extension == "kpack");
-    let archives = files.iter().flatten().filter(|file| file.origin == Origin::Named || is_archive(&file.path));
+    if Follow::is_disabled() || matches.get_flag("no-follow") {
+        return None;
+    }
+    let mut follow = Follow::from_environment();
+    // The loader replaces a part of the path by a target ID, or takes it as it is.
+    let may_be_archive = |path: &Path| {
+        let is_for_gpu = memchr::memmem::find(path.as_os_str().as_encoded_bytes(), b"gfx").is_some();
+        is_for_gpu || path.extension().is_some_and(|extension| extension == "kpack")
+    };
+    let archives = files.iter().flatten().filter(|file| file.origin == Origin::Named || may_be_archive(&file.path));
     follow.on_their_own.extend(archives.filter_map(|file| file.path.canonicalize().ok()));
     Some(follow)
 }

@@ -85,9 +85,9 @@ struct Outcome {
 
 impl Outcome {
     /// Adds the result of a file.
-    fn add(&mut self, verified: &mut Verified) {
+    fn add(&mut self, (file, verified): &mut Checked) {
         self.total.add(verified);
-        self.kpack.add(verified);
+        self.kpack.add(verified, file.origin != Origin::Named);
     }
 
     /// The faults that only several files show together, once: after the last file.
@@ -114,7 +114,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     files::each(files::of(matches), check, weight, |checked| {
         let mut checked = checked.filter_map(|checked| {
             let mut checked = checked.map_err(|error| outcome.borrow_mut().failures.push(error)).ok()?;
-            outcome.borrow_mut().add(&mut checked.1);
+            outcome.borrow_mut().add(&mut checked);
             Some(checked)
         });
         let written = to_stdout(|out| {

@@ -77,7 +77,8 @@ impl Wrapped {
     fn fits(self, data: &[u8]) -> bool {
         match self {
             Self::Fatbin => Magic::identify(data) == Magic::FatBinary,
-            Self::Bundle => matches!(Magic::identify(data), Magic::Bundle | Magic::CompressedBundle),
+            // HIP's runtime also takes a code object without a bundle.
+            Self::Bundle => matches!(Magic::identify(data), Magic::Bundle | Magic::CompressedBundle | Magic::AmdGpu),
             Self::KpackReference => false,
         }
     }

@@ -46,26 +46,27 @@ pub struct Follow {
     /// Archives that the caller searches as files of their own, by their canonical paths: the code in them is not
     /// reported as that of a library.
     pub on_their_own: HashSet<PathBuf>,
-    /// Only the tables of contents of archives are read: no code in them is reported, and no fault.
+    /// Only the tables of contents of archives are read, and no code in them is reported.
     pub tables_only: bool,
 }
 
 impl Follow {
     /// The archives that ROCm's loader would find in this process: `ROCM_KPACK_PATH` has those that replace the
-    /// references, `ROCM_KPACK_PATH_PREFIX` those that are searched before, both separated by colons. None if
-    /// `ROCM_KPACK_DISABLE` is set.
-    pub fn from_environment() -> Option<Self> {
-        let is_set = |value: &OsString| !matches!(value.as_bytes().first(), None | Some(b'0'));
-        if env::var_os("ROCM_KPACK_DISABLE").is_some_and(|value| is_set(&value)) {
-            return None;
-        }
+    /// references, `ROCM_KPACK_PATH_PREFIX` those that are searched before, both separated by colons.
+    pub fn from_environment() -> Self {
         let paths = |name| {
             let value = env::var_os(name).unwrap_or_default();
             let parts = value.as_bytes().split(|&byte| byte == b':').filter(|part| !part.is_empty());
             parts.map(|part| OsStr::from_bytes(part).into()).collect()
         };
         let (instead, before) = (paths("ROCM_KPACK_PATH"), paths("ROCM_KPACK_PATH_PREFIX"));
-        Some(Self { instead, before, ..Self::default() })
+        Self { instead, before, ..Self::default() }
+    }
+
+    /// Whether ROCm's loader would load nothing from archives in this process, because `ROCM_KPACK_DISABLE` is set.
+    pub fn is_disabled() -> bool {
+        let value = env::var_os("ROCM_KPACK_DISABLE").unwrap_or_default();
+        !matches!(value.as_bytes().first(), None | Some(b'0'))
     }
 
     /// The archives for a library, each once, in the order of the search, and the errors of the places that cannot be
@@ -79,7 +80,7 @@ impl Follow {
         self.before.iter().for_each(|path| found.add(path));
         match library.canonicalize() {
             Ok(library) => found.add_all(&library, reference),
-            Err(error) => found.errors.push(Error::io(library, error)),
+            Err(error) => found.errors.push(referred(library, error)),
         }
         if found.paths.len() > ARCHIVES_MAX {
             let reason = format!("its reference leads to more than {ARCHIVES_MAX} kpack archives");
@@ -122,10 +123,15 @@ impl Archives {
                 self.seen.insert(path.clone());
                 self.paths.push(path);
             }
-            Err(error) if !is_missing(&error) => self.errors.push(Error::io(path, error)),
+            Err(error) if !is_missing(&error) => self.errors.push(referred(path, error)),
             _ => {}
         }
     }
+}
+
+/// The error of a file that the input only refers to.
+fn referred(path: &Path, source: io::Error) -> Error {
+    Error::Member { path: path.to_owned(), source }
 }
 
 fn is_missing(error: &io::Error) -> bool {
@@ -144,7 +150,7 @@ fn fitting(pattern: &[u8], at: usize) -> Result<Vec<PathBuf>> {
     let entries = match open(directory, flags, Mode::empty()).and_then(Dir::new).map_err(io::Error::from) {
         Ok(entries) => entries,
         Err(error) if is_missing(&error) => return Ok(Vec::new()),
-        Err(error) => return Err(Error::io(directory, error)),
+        Err(error) => return Err(referred(directory, error)),
     };
     let mut paths = Vec::new();
     for (index, entry) in entries.enumerate() {
@@ -152,7 +158,7 @@ fn fitting(pattern: &[u8], at: usize) -> Result<Vec<PathBuf>> {
             let reason = format!("has more than {ENTRIES_MAX} files, among which kpack archives are not searched");
             return Err(Error::refused(ErrorKind::Limit, directory, None, reason));
         }
-        let name = entry.map_err(|error| Error::io(directory, error.into()))?.file_name().to_bytes().to_vec();
+        let name = entry.map_err(|error| referred(directory, error.into()))?.file_name().to_bytes().to_vec();
         if let Some(target) = target_between(&name, prefix, suffix) {
             let mut parts = target.split(|&byte| byte == b':').map(<[u8]>::to_vec);
             let (processor, features) = (parts.next(), parts.collect::<Vec<_>>());
@@ -258,9 +264,8 @@ impl Walk<'_, '_, '_> {
                 let asked: HashSet<u32> = indices.iter().copied().collect();
                 let mut seen = HashSet::new();
                 let mut wanted = |key: &[u8], target: &[u8]| {
-                    let index = reference.index_of(key);
-                    index.is_some_and(|index| asked.is_empty() || asked.contains(&index))
-                        && seen.insert((key.to_vec(), target.to_vec()))
+                    let index = reference.index_of(key).filter(|index| asked.is_empty() || asked.contains(index));
+                    index.is_some_and(|index| seen.insert((index, target.to_vec())))
                 };
                 let followed = paths.into_iter().map(|path| self.followed(place, section, path, &mut wanted, depth));
                 Some(followed.collect::<Result<Vec<_>>>()?)
@@ -279,8 +284,8 @@ impl Walk<'_, '_, '_> {
         wanted: &mut dyn FnMut(&[u8], &[u8]) -> bool,
         depth: u32,
     ) -> Result<Followed> {
-        let is_known = |follow: &Follow| follow.tables_only || follow.on_their_own.contains(&path);
-        let is_known = self.follow.is_some_and(is_known);
+        let is_own = self.follow.is_some_and(|follow| follow.on_their_own.contains(&path));
+        let is_told = !is_own && self.follow.is_some_and(|follow| !follow.tables_only);
         let place = place.clone().in_file(&path);
         let opened = self.sources.referred(&path).and_then(|input| {
             let archive = Archive::read(&input)?;
@@ -289,13 +294,13 @@ impl Walk<'_, '_, '_> {
         let (input, archive) = match opened {
             Ok(opened) => opened,
             Err(error) => {
-                if !is_known || matches!(error, Error::Io { .. }) {
+                if !is_own || matches!(error, Error::Member { .. }) {
                     self.broken(&place, around, error)?;
                 }
                 return Ok(Followed { path, archive: None });
             }
         };
-        if !is_known {
+        if is_told {
             self.budget.add_file(input.len());
             let searched = self.kpack_of_library(&place, input.as_slice(), &archive, wanted, depth);
             input.vouch_for(searched)?;
@@ -311,7 +316,10 @@ impl Walk<'_, '_, '_> {
         wanted: &mut dyn FnMut(&[u8], &[u8]) -> bool,
         depth: u32,
     ) -> Result<()> {
-        for binary in &archive.binaries {
+        for binary in archive.binaries.iter() {
+            if self.budget.is_spent {
+                return Ok(());
+            }
             // The loader asks an archive only for what it claims.
             let mut is_asked =
                 |entry: &&Entry| archive.claims(target_of(entry)) && wanted(&binary.key, target_of(entry));

@@ -424,7 +424,7 @@ fn heading(group: &[Bundle]) -> String {
         Format::FatObject => ("fat object", "fat objects"),
         Format::OffloadBinary => ("offload binary", "offload binaries"),
         Format::Fatbin => ("fatbin", "fatbins"),
-        Format::CodeObject => ("code object without a bundle", ""),
+        Format::CodeObject => ("code object without a bundle", "code objects without a bundle"),
         _ => ("bundle", "bundles"),
     };
     let mut text = match first.format {

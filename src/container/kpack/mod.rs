@@ -91,7 +91,7 @@ impl Archive {
     /// [`faults`](Self::faults).
     pub fn read<'a>(data: impl Into<Slice<'a>>) -> Result<Self> {
         let data = data.into();
-        let frames = |range: &Range<u64>| frames(data, range);
+        let frames = |range: &Range<u64>, ranges: &mut Vec<_>| frames(data, range, ranges);
         Self::read_with(data.bytes(), data.offset(), &frames).with_path(data.path())
     }
 
@@ -115,10 +115,7 @@ impl Archive {
             1..=TARGETS_MAX => {}
             _ => return Err(fault(at, "names more than 1000 target IDs in 'gfx_arches'")),
         }
-        let stored = Stored::read(toc_offset, map, frames).unwrap_or_else(|error| {
-            faults.push(error);
-            Stored { ranges: Vec::new(), codec: Some(Codec::Unknown) }
-        });
+        let stored = Stored::read(toc_offset, map, frames, &mut faults);
         let mut reader = Reader { data, stored, faults, room: Room::new(), bytes: Allowance::new(len_u64(data)) };
         let binaries = map.get(b"toc").and_then(Value::map).ok_or_else(|| fault(at, "has no map 'toc'"))?;
         let binaries = reader.binaries(binaries);
@@ -161,36 +158,45 @@ fn fault(offset: u64, what: &str) -> Malformed {
 
 /// The bytes of the code objects.
 struct Stored {
-    /// The range of each, by its ordinal.
-    ranges: Vec<Range<u64>>,
+    /// The range of each, by its ordinal; none if it is broken.
+    ranges: Vec<Option<Range<u64>>>,
     /// The compression; none if they are plain.
     codec: Option<Codec>,
 }
 
 impl Stored {
-    fn read(toc_offset: u64, map: Value<'_>, frames: &ReadFrames<'_>) -> Result<Self, Malformed> {
+    /// Reads as many ranges as can be read, and pushes a fault if that is not all.
+    fn read(toc_offset: u64, map: Value<'_>, read_frames: &ReadFrames<'_>, faults: &mut Vec<Malformed>) -> Self {
+        let mut stored = Self { ranges: Vec::new(), codec: None };
         match map.get(b"compression_scheme").and_then(Value::text) {
             // ROCm's loader takes this scheme for granted.
             None | Some(b"none") => {
-                let blobs = map.get(b"blobs");
-                let list = blobs.and_then(Value::array).ok_or_else(|| fault(map.offset, "has no array 'blobs'"))?;
-                let range = |blob: Value<'_>| {
-                    inside(toc_offset, number(blob, "offset"), number(blob, "size"))
-                        .ok_or_else(|| fault(blob.offset, "has a code object outside of the archive"))
-                };
-                let ranges = list.map(range).collect::<Result<_, _>>()?;
-                Ok(Self { ranges, codec: None })
+                let blobs = map.get(b"blobs").and_then(Value::array).into_iter().flatten();
+                stored.ranges =
+                    blobs.map(|blob| inside(toc_offset, number(blob, "offset"), number(blob, "size"))).collect();
+                let broken = stored.ranges.iter().filter(|range| range.is_none()).count();
+                if broken > 0 {
+                    faults.push(fault(map.offset, &format!("has {broken} ranges in 'blobs' outside of the archive")));
+                }
             }
             Some(b"zstd-per-kernel") => {
-                let range = inside(toc_offset, number(map, "zstd_offset"), number(map, "zstd_size"));
-                let range = range.ok_or_else(|| fault(map.offset, "has its frames outside of the archive"))?;
-                Ok(Self { ranges: frames(&range)?, codec: Some(Codec::Zstd) })
+                stored.codec = Some(Codec::Zstd);
+                match inside(toc_offset, number(map, "zstd_offset"), number(map, "zstd_size")) {
+                    Some(range) => {
+                        let mut ranges = Vec::new();
+                        faults.extend(read_frames(&range, &mut ranges).err());
+                        stored.ranges = ranges.into_iter().map(Some).collect();
+                    }
+                    None => faults.push(fault(map.offset, "has its frames outside of the archive")),
+                }
             }
             Some(other) => {
                 let text = format!("compression scheme '{}' of the kpack archive is not known", shown(other));
-                Err(Malformed::other(ErrorKind::Unsupported, map.offset, text))
+                faults.push(Malformed::other(ErrorKind::Unsupported, map.offset, text));
+                stored.codec = Some(Codec::Unknown);
             }
         }
+        stored
     }
 }
 
@@ -205,12 +211,12 @@ fn inside(toc_offset: u64, start: Option<u64>, len: Option<u64>) -> Option<Range
     Some(start..end)
 }
 
-/// Reads the ranges of the zstd frames in a range of an archive.
-type ReadFrames<'f> = dyn Fn(&Range<u64>) -> Result<Vec<Range<u64>>, Malformed> + 'f;
+/// Reads the ranges of the zstd frames in a range of an archive, up to the first that cannot be read.
+type ReadFrames<'f> = dyn Fn(&Range<u64>, &mut Vec<Range<u64>>) -> Result<(), Malformed> + 'f;
 
 /// The zstd frames in a range of the archive. Their lengths are read from the file rather than through the mapping, which
 /// would load the pages around each.
-fn frames(data: Slice<'_>, range: &Range<u64>) -> Result<Vec<Range<u64>>, Malformed> {
+fn frames(data: Slice<'_>, range: &Range<u64>, ranges: &mut Vec<Range<u64>>) -> Result<(), Malformed> {
     let number = |at: u64, what: &dyn Fn() -> String| {
         let field = at.checked_add(4).filter(|end| *end <= range.end).and_then(|_| data.slice(at, 4));
         let mut bytes = [0; 4];
@@ -229,7 +235,6 @@ fn frames(data: Slice<'_>, range: &Range<u64>) -> Result<Vec<Range<u64>>, Malfor
             expected,
         });
     }
-    let mut ranges = Vec::new();
     let mut at = range.start.saturating_add(4);
     for index in 0..count {
         let len = number(at, &|| format!("the length of zstd frame {index}"))?;
@@ -240,7 +245,7 @@ fn frames(data: Slice<'_>, range: &Range<u64>) -> Result<Vec<Range<u64>>, Malfor
             .ok_or_else(|| truncated(data, range, format!("zstd frame {index}"), start, len))?;
         ranges.push(start..at);
     }
-    Ok(ranges)
+    Ok(())
 }
 
 fn truncated(data: Slice<'_>, range: &Range<u64>, what: String, at: u64, needed: u64) -> Malformed {
@@ -324,9 +329,9 @@ impl<'d> Reader<'d> {
             return Ok(Part::Packed(Packed { stored: 0..0, codec, inflated, range, end, limit }));
         }
         let ordinal = number(entry, "ordinal").ok_or("it has no ordinal")?;
-        let stored = usize::try_from(ordinal).ok().and_then(|ordinal| self.stored.ranges.get(ordinal)).cloned();
-        let count = self.stored.ranges.len();
-        let stored = stored.ok_or_else(|| format!("its ordinal is {ordinal}, but the archive has {count}"))?;
+        let stored =
+            usize::try_from(ordinal).ok().and_then(|ordinal| self.stored.ranges.get(ordinal)).cloned().flatten();
+        let stored = stored.ok_or_else(|| format!("the archive has none with the ordinal {ordinal}"))?;
         let len = len_of(&stored);
         self.bytes.take(len).ok_or("together with others it is longer than the archive, so they share bytes")?;
         let Some(codec) = self.stored.codec else {
@@ -349,12 +354,15 @@ fn frame_size(frame: &[u8]) -> Option<u64> {
     return None;
 }
 
+/// The target ID of code for all AMD GPUs.
+pub(crate) const SPIR_V: &[u8] = b"amdgcnspirv";
+
 /// The end of a triple in an entry ID.
 const DASHES: &[u8] = b"--";
 
 /// The bundle entry ID under which HIP's runtime would ask a bundle for code of a target.
 fn entry_id(target: &[u8]) -> Vec<u8> {
-    let triple: &[u8] = if target == b"amdgcnspirv" { b"hipv4-spirv64-amd-amdhsa" } else { b"hipv4-amdgcn-amd-amdhsa" };
+    let triple: &[u8] = if target == SPIR_V { b"hipv4-spirv64-amd-amdhsa" } else { b"hipv4-amdgcn-amd-amdhsa" };
     [triple, DASHES, target].concat()
 }
 
