@@ -13,8 +13,10 @@ use offload_bundle::scan::{Checksums, Finding, Pattern, Scan, Selection};
 
 use super::make::{DEFLATED, Elf, STORED, Section, ZSTD, Zipped, archive, coff, pe, zip};
 use super::{GFX90A, GFX906, HOST, fixture};
+use crate::kpack::tree::program;
 use crate::machine::loud;
 use crate::properties::fatbins::{self, Code};
+use crate::properties::kpacks::{self, Scheme};
 use crate::reference::formats;
 use crate::reference::harness;
 use crate::reference::offload::{self, Image};
@@ -141,6 +143,9 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
         ("fatbins", [fatbins::sample(), vec![0; 8], fatbins::fatbin(&[])].concat()),
         ("library with fatbins", library_with_fatbins()),
         ("registered bundle", pe(&[(".hipFatB", &registered), (".rdata", &bundle)])),
+        ("kpack archive", kpacks::sample(Scheme::None).write()),
+        ("kpack archive of frames", kpacks::sample(Scheme::Zstd).write()),
+        ("split library", program(&kpacks::reference(&["a_@GFXARCH@.kpack", "in"], "a"), 2)),
         ("fat ELF", Elf::OBJECT.write(&[Section::new(&fat, b"code")])),
         ("GPU ELF", Elf::amdgpu(0x3f).write(&[])),
         ("COFF", coff(&[(".hip_fat", &bundle), (&fat, b"code")])),
