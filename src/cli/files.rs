@@ -52,11 +52,11 @@ pub(super) fn open(path: &Path, accept: Accept, max: Option<u64>) -> Result<Inpu
 
 /// The option not to search the kpack archives that split libraries refer to.
 pub(super) fn no_follow() -> Arg {
-    let help = "Do not search the kpack archives in which the device code of a split ROCm library is";
-    flag("no-follow", help).long_help(
-        "Do not search the kpack archives in which the device code of a split ROCm library is. They are found as by ROCm's \
-         loader: in the places that the library names, for all target IDs; ROCM_KPACK_PATH, ROCM_KPACK_PATH_PREFIX and \
-         ROCM_KPACK_DISABLE apply. Archives that are among the files of the command are not searched twice.",
+    flag("no-follow", "Do not follow split ROCm libraries to their kpack archives").long_help(
+        "Do not follow split ROCm libraries to the kpack archives with their device code. These are found as by ROCm's loader: \
+         in the places that a library names, for all target IDs. The environment variables ROCM_KPACK_PATH, \
+         ROCM_KPACK_PATH_PREFIX and ROCM_KPACK_DISABLE apply. Archives that are among the files of the command are not \
+         searched twice.",
     )
 }
 
@@ -66,13 +66,7 @@ pub(super) fn follow(matches: &ArgMatches, files: &[Result<WorkFile, Error>]) ->
         return None;
     }
     let mut follow = Follow::from_environment();
-    // The loader replaces a part of the path by a target ID, or takes it as it is.
-    let may_be_archive = |path: &Path| {
-        let is_for_gpu = memchr::memmem::find(path.as_os_str().as_encoded_bytes(), b"gfx").is_some();
-        is_for_gpu || path.extension().is_some_and(|extension| extension == "kpack")
-    };
-    let archives = files.iter().flatten().filter(|file| file.origin == Origin::Named || may_be_archive(&file.path));
-    follow.on_their_own.extend(archives.filter_map(|file| file.path.canonicalize().ok()));
+    follow.own = files.iter().flatten().map(|file| file.path.clone()).collect();
     Some(follow)
 }
 
@@ -90,7 +84,7 @@ pub(super) fn recursive() -> Arg {
 pub(super) fn deep() -> Arg {
     flag("deep", "Search all bytes, not only the sections and formats made for device code").long_help(
         "Search all bytes: also other sections, the space between sections, and files of any other format, such as firmware. \
-         Bundles, offload binaries, CUDA fatbins and ELF files for GPUs are found at any offset, if they can be read.",
+         Bundles, offload binaries, CUDA fatbins and ELF files for GPUs are found at any offset, if they can be read. Of archives, zip files and bitcode only the members are searched.",
     )
 }
 

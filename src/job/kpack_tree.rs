@@ -11,9 +11,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::verify::{Fault, Rule, Verified};
+use crate::bytes;
 use crate::container::kpack::{Archive, Reference, target_of};
 use crate::display::shown;
-use crate::scan::{Place, Split, Step, is_target_id, target_in};
+use crate::id::processors;
+use crate::scan::{Place, Split, Step, target_in};
 
 /// The maximum number of target IDs for which the archives of a library are compared with one another.
 const COMPARED_MAX: usize = 100;
@@ -29,7 +31,7 @@ pub(super) struct Facts {
     asked: HashSet<PathBuf>,
     /// The libraries in zip files.
     libraries: Vec<Library>,
-    archives: Vec<Known>,
+    archives: Vec<FoundArchive>,
 }
 
 /// A split library in a zip file.
@@ -43,17 +45,17 @@ struct Library {
 
 /// An archive.
 #[derive(Clone, Debug)]
-struct Known {
+struct FoundArchive {
     place: Place,
     /// Its canonical path, or its name in a zip file.
     path: PathBuf,
-    /// The contents of a member of a zip file; none for a file.
-    contents: Option<Contents>,
+    /// Of a member of a zip file; none for a file.
+    table: Option<Table>,
 }
 
 /// The table of contents of an archive, without the code objects.
 #[derive(Clone, Debug)]
-struct Contents {
+struct Table {
     claims: Vec<Vec<u8>>,
     keys: Vec<Vec<u8>>,
     /// The indices of the keys with code, for each target ID.
@@ -63,7 +65,7 @@ struct Contents {
 /// The indices of the wrappers for which archives have code, for each target ID that they claim.
 type Served = BTreeMap<Vec<u8>, BTreeSet<u32>>;
 
-impl Contents {
+impl Table {
     fn new(archive: &Archive) -> Self {
         let mut held = BTreeMap::<_, Vec<_>>::new();
         for (index, binary) in archive.binaries.iter().enumerate() {
@@ -89,12 +91,12 @@ impl Contents {
 impl Facts {
     /// Adds an archive that is a file, or a member of a zip file.
     pub(super) fn add_archive(&mut self, place: &Place, is_zip: bool, archive: &Archive) {
-        let (path, contents) = match place.steps() {
+        let (path, table) = match place.steps() {
             [] => (place.file().canonicalize().unwrap_or_else(|_| place.file().to_owned()), None),
-            [Step::Member(name)] if is_zip => (normal(path_of(name)), Some(Contents::new(archive))),
+            [Step::Member(name)] if is_zip => (normal(path_of(name)), Some(Table::new(archive))),
             _ => return,
         };
-        self.archives.push(Known { place: place.clone(), path, contents });
+        self.archives.push(FoundArchive { place: place.clone(), path, table });
     }
 
     /// Adds a library that is a file, or a member of a zip file. A file is compared with its archives.
@@ -112,7 +114,7 @@ impl Facts {
                 self.asked.extend(archives.iter().map(|followed| followed.path.clone()));
                 let mut served = Served::new();
                 for archive in archives.iter().filter_map(|followed| followed.archive.as_ref()) {
-                    Contents::new(archive).serve(split.reference, &mut served);
+                    Table::new(archive).serve(split.reference, &mut served);
                 }
                 check_library(split.reference, &indices, archives.len(), &served, fault);
             }
@@ -140,7 +142,7 @@ impl KpackTree {
         self.facts.has_library |= has_library;
         self.facts.asked.extend(asked);
         self.facts.libraries.extend(libraries);
-        self.facts.archives.extend(archives.into_iter().filter(|archive| found || archive.contents.is_some()));
+        self.facts.archives.extend(archives.into_iter().filter(|archive| found || archive.table.is_some()));
     }
 
     /// The faults that none of the files shows alone, those of libraries first.
@@ -150,15 +152,15 @@ impl KpackTree {
         for library in &self.facts.libraries {
             let mut served = Served::new();
             let archives = self.members_for(library);
-            for (archive, contents) in &archives {
+            for (archive, table) in &archives {
                 asked.insert(archive.path.as_path());
-                contents.serve(&library.reference, &mut served);
+                table.serve(&library.reference, &mut served);
             }
             let Library { place, reference, indices, .. } = library;
             check_library(reference, indices, archives.len(), &served, &mut |text| faults.push(fault(place, text)));
         }
         if self.facts.has_library {
-            let is_asked = |archive: &Known| match archive.contents {
+            let is_asked = |archive: &FoundArchive| match archive.table {
                 Some(_) => asked.contains(archive.path.as_path()),
                 None => self.facts.asked.contains(&archive.path),
             };
@@ -170,12 +172,12 @@ impl KpackTree {
     }
 
     /// The members of zip files that a library in a zip file refers to.
-    fn members_for(&self, library: &Library) -> Vec<(&Known, &Contents)> {
-        let directory = path_of(&library.name).with_file_name("");
+    fn members_for(&self, library: &Library) -> Vec<(&FoundArchive, &Table)> {
+        let directory = normal(path_of(&library.name)).with_file_name("");
         let paths = library.reference.search_paths.iter();
         let patterns: Vec<PathBuf> = paths.map(|path| normal(&directory.join(path_of(path)))).collect();
         let fits = |path: &Path| patterns.iter().any(|pattern| pattern == path || target_in(path, pattern).is_some());
-        let members = self.facts.archives.iter().filter_map(|archive| Some((archive, archive.contents.as_ref()?)));
+        let members = self.facts.archives.iter().filter_map(|archive| Some((archive, archive.table.as_ref()?)));
         members.filter(|(archive, _)| fits(&archive.path)).collect()
     }
 }
@@ -197,8 +199,12 @@ fn check_library(
         fault(format!("'{name}' refers to kpack archives, but has no wrappers that load from them"));
     }
     if archives == 0 {
-        let paths = reference.search_paths.iter().map(|path| shown(path)).collect::<Vec<_>>().join(", ");
-        fault(format!("no kpack archive found at {paths}"));
+        let paths = reference.search_paths.iter().map(|path| format!("'{}'", shown(path))).collect::<Vec<_>>();
+        fault(format!("no kpack archive found at {}", paths.join(", ")));
+    } else if served.values().all(BTreeSet::is_empty)
+        && let Some(wrappers) = numbers(wrappers.iter())
+    {
+        fault(format!("its kpack archives lack the code objects {wrappers} of its wrappers for every target ID"));
     }
     if served.len() > COMPARED_MAX {
         let text = format!("its kpack archives claim more than {COMPARED_MAX} target IDs, which are not compared");
@@ -214,14 +220,16 @@ fn check_library(
         for (general, others) in served.iter().filter(|(general, _)| is_more_general(general, target)) {
             if let Some(fewer) = numbers(others.intersection(wrappers).filter(|index| !indices.contains(index))) {
                 fault(format!(
-                    "'{target_name}' lacks the code objects {fewer}, which '{}' has: loaders before August 2026 take \
-                     neither",
+                    "'{target_name}' lacks the code objects {fewer}, which '{}' has: loaders before August 2026 do \
+                     not fall back to that",
                     shown(general)
                 ));
             }
             reachable.extend(others);
         }
-        if let Some(missing) = numbers(wrappers.difference(&reachable)) {
+        // Not every library of an archive is built for every GPU.
+        let missing = numbers(wrappers.difference(&reachable)).filter(|_| !reachable.is_empty());
+        if let Some(missing) = missing {
             fault(format!(
                 "its kpack archives claim '{target_name}', but lack the code objects {missing} of its wrappers"
             ));
@@ -245,7 +253,12 @@ pub(super) fn check_archive(archive: &Archive, place: &Place, fault: &mut dyn Fn
     };
     let name = path.file_name().unwrap_or_default().as_bytes();
     let target = name.strip_suffix(b".kpack").and_then(|stem| stem.rsplit(|&byte| byte == b'_').next());
-    if let Some(target) = target.filter(|target| is_target_id(target) && !claims.contains(target)) {
+    // Families of GPUs have names too, such as `gfx94X-dcgpu`.
+    let is_known = |target: &[u8]| {
+        let name = bytes::text(target.split(|&byte| byte == b':').next().unwrap_or_default());
+        name.is_some_and(|name| processors::find(&name).is_some())
+    };
+    if let Some(target) = target.filter(|target| is_known(target) && !claims.contains(target)) {
         fault(format!("the name of the kpack archive is for '{}', which it does not claim", shown(target)));
     }
 }
@@ -280,7 +293,7 @@ fn path_of(name: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(name))
 }
 
-/// A path in a zip file without `.` and `..`.
+/// The path of a member of a wheel after installation, without `.` and `..`.
 fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for component in path.components() {
@@ -290,7 +303,13 @@ fn normal(path: &Path) -> PathBuf {
             component => normal.push(component),
         }
     }
-    normal
+    // A directory `<wheel>.data/platlib` is installed where the wheel is.
+    let mut parts = normal.iter();
+    let is_data = parts.next().is_some_and(|first| first.as_bytes().ends_with(b".data"));
+    match parts.next().filter(|_| is_data) {
+        Some(scheme) if scheme == "purelib" || scheme == "platlib" => parts.as_path().to_owned(),
+        _ => normal,
+    }
 }
 
 #[cfg(test)]
@@ -298,16 +317,16 @@ mod tests {
     use super::*;
 
     /// An archive at `path` in a zip file that claims some target IDs, and the indices of its code objects for each.
-    fn archive(path: &str, claims: &[&str], held: &[(&str, &[usize])]) -> Known {
+    fn archive(path: &str, claims: &[&str], held: &[(&str, &[usize])]) -> FoundArchive {
         let place = Place::of_file(Path::new("w.whl"));
         let keys = (0..10).map(|index| format!("lib/x#{index}").into_bytes()).collect();
         let held = held.iter().map(|(target, indices)| (target.as_bytes().to_vec(), indices.to_vec())).collect();
         let claims = claims.iter().map(|claim| claim.as_bytes().to_vec()).collect();
-        Known { place, path: path.into(), contents: Some(Contents { claims, keys, held }) }
+        FoundArchive { place, path: path.into(), table: Some(Table { claims, keys, held }) }
     }
 
     /// The faults of a library in a zip file with these wrappers and archives.
-    fn faults(indices: &[u32], archives: Vec<Known>) -> Vec<String> {
+    fn faults(indices: &[u32], archives: Vec<FoundArchive>) -> Vec<String> {
         let (place, name) = (Place::of_file(Path::new("w.whl")), b"p/lib/x".to_vec());
         let search_paths = vec![b"../.kpack/x_@GFXARCH@.kpack".to_vec()];
         let reference = Reference { kernel_name: b"lib/x".to_vec(), search_paths };
@@ -322,6 +341,9 @@ mod tests {
         let plain = archive("p/.kpack/x_gfx906.kpack", &["gfx906"], &[("gfx906", &[0, 1])]);
         let full = archive("p/.kpack/x_gfx90a:xnack-.kpack", &["gfx90a:xnack-"], &[("gfx90a:xnack-", &[1, 0])]);
         assert_eq!(faults(&[0, 1], vec![plain, full]), [""; 0]);
+        // Another library is built for more GPUs.
+        let others = archive("p/.kpack/x_gfx906.kpack", &["gfx906", "gfx942"], &[("gfx906", &[0, 1])]);
+        assert_eq!(faults(&[0, 1], vec![others]), [""; 0]);
     }
 
     #[test]
@@ -331,16 +353,19 @@ mod tests {
         let plain = archive(&at("gfx90a"), &["gfx90a"], &[("gfx90a", &[0, 1])]);
         let fewer = archive(&at("gfx90a:xnack-"), &["gfx90a:xnack-"], &[("gfx90a:xnack-", &[0])]);
         let elsewhere = archive("q/.kpack/x_gfx906.kpack", &["gfx906"], &[("gfx906", &[0, 1])]);
-        let empty = archive(&at("gfx906"), &["gfx906", "gfx942"], &[("gfx906", &[0, 1])]);
         for (indices, archives, expected) in [
             (&[0, 1, 2, 3, 4][..], vec![sound()], "claim 'gfx906', but lack the code objects #2, #3, #4 of its"),
             (&[0, 1, 2, 3, 4, 5], vec![sound()], "code objects #2, #3, #4 and 1 more of its wrappers"),
             (&[0], vec![sound()], "no wrapper loads the code objects #1 for 'gfx906'"),
             (&[], vec![sound()], "has no wrappers that load"),
-            (&[0, 1], vec![], "no kpack archive found at ../.kpack/x_@GFXARCH@.kpack"),
+            (&[0, 1], vec![], "no kpack archive found at '../.kpack/x_@GFXARCH@.kpack'"),
             (&[0, 1], vec![plain, fewer], "'gfx90a:xnack-' lacks the code objects #1, which 'gfx90a' has"),
             (&[0, 1], vec![sound(), elsewhere], "none of the libraries refers"),
-            (&[0, 1], vec![empty], "claim 'gfx942', but lack the code objects #0, #1 of its"),
+            (
+                &[0, 1],
+                vec![archive(&at("gfx942"), &["gfx942"], &[])],
+                "lack the code objects #0, #1 of its wrappers for every",
+            ),
         ] {
             let found = faults(indices, archives);
             assert!(matches!(found.as_slice(), [text] if text.contains(expected)), "{expected}: {found:#?}");

@@ -30,9 +30,11 @@ use crate::scan::{
 /// within its limits. A split library is compared with its kpack archives; those in zip files, and archives without
 /// libraries, by a [`KpackTree`](super::KpackTree), to which every result is added. Formats that are recognised but not
 /// read are reported.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Verify {
+    /// How the kpack archives of split libraries are found; none if libraries are not compared with them.
+    pub follow: Option<Follow>,
     /// Limits on the inflated size of compressed containers.
     pub limits: Limits,
     /// Whether all bytes are searched, as by [`Scan::deep`].
@@ -178,9 +180,9 @@ impl Verify {
     pub fn check(&self, input: &Input) -> Result<Verified> {
         let mut verified = Verified::default();
         let scan = Scan { inflate: Inflate::Whole, checksums: Checksums::OfAll, deep: self.deep, limits: self.limits };
-        let follow = Follow { tables_only: true, ..Follow::from_environment() };
+        let follow = self.follow.clone().map(Follow::tables_only);
         let is_zip = Magic::identify(input.bytes()) == Magic::Zip;
-        let scanned = scan.run_following(input, Some(&follow), &mut |finding| {
+        let scanned = scan.run_following(input, follow.as_ref(), &mut |finding| {
             match finding {
                 Finding::Bundle(found) => verified.bundle(&found)?,
                 Finding::Broken { error: error @ Error::Io { .. }, .. } => return Err(error),
@@ -250,7 +252,8 @@ impl Verified {
             found.code_objects().for_each(|code_object| ids.check(code_object, &mut fault));
         }
         for code_object in found.code_objects() {
-            code_object.unreadable().into_iter().for_each(|reason| fault(not_extractable(&code_object, reason)));
+            let unreadable = code_object.unreadable().filter(|_| found.format != Format::Kpack);
+            unreadable.into_iter().for_each(|reason| fault(not_extractable(&code_object, reason)));
         }
         overlaps(found, &mut fault);
         not_loadable(found).into_iter().for_each(&mut fault);

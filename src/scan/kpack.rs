@@ -4,7 +4,7 @@
 //! search has no device, so it takes all archives whose names have a target ID there. Paths are relative to the directory
 //! of the library, after symbolic links. Source: ROCm's loader of August 2026.
 //!
-//! Rejected: directories with more than 100,000 entries, references that lead to more than 256 archives.
+//! Not searched: directories with more than 100,000 entries, and archives after the first 256 of a reference.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::cmp::Reverse;
@@ -13,7 +13,9 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use rustix::fs::{Dir, Mode, OFlags, open};
 
@@ -43,11 +45,12 @@ pub struct Follow {
     pub instead: Vec<PathBuf>,
     /// Archives that are searched before those that references name.
     pub before: Vec<PathBuf>,
-    /// Archives that the caller searches as files of their own, by their canonical paths: the code in them is not
-    /// reported as that of a library.
-    pub on_their_own: HashSet<PathBuf>,
-    /// Only the tables of contents of archives are read, and no code in them is reported.
-    pub tables_only: bool,
+    /// Files that the caller searches too: the code in archives among them is not reported as that of a library.
+    pub own: Vec<PathBuf>,
+    /// The canonical paths of these files, once they are needed.
+    own_canonical: OnceLock<HashSet<PathBuf>>,
+    /// Whether only the tables of contents of archives are read, and no code in them is reported.
+    is_tables_only: bool,
 }
 
 impl Follow {
@@ -61,6 +64,17 @@ impl Follow {
         };
         let (instead, before) = (paths("ROCM_KPACK_PATH"), paths("ROCM_KPACK_PATH_PREFIX"));
         Self { instead, before, ..Self::default() }
+    }
+
+    /// The same, but only the tables of contents of archives are read, and no code in them is reported.
+    pub(crate) fn tables_only(self) -> Self {
+        Self { is_tables_only: true, ..self }
+    }
+
+    /// Whether the caller searches the file with this canonical path too.
+    fn is_own(&self, path: &Path) -> bool {
+        let canonical = || self.own.iter().filter_map(|path| path.canonicalize().ok()).collect();
+        self.own_canonical.get_or_init(canonical).contains(path)
     }
 
     /// Whether ROCm's loader would load nothing from archives in this process, because `ROCM_KPACK_DISABLE` is set.
@@ -94,9 +108,10 @@ impl Follow {
 /// The archives that were found.
 #[derive(Default)]
 struct Archives {
-    /// Their canonical paths, each once.
+    /// Their canonical paths, each file once.
     paths: Vec<PathBuf>,
-    seen: HashSet<PathBuf>,
+    /// Device and inode of each.
+    seen: HashSet<(u64, u64)>,
     errors: Vec<Error>,
 }
 
@@ -117,14 +132,14 @@ impl Archives {
 
     /// Adds a path if it leads to a regular file.
     fn add(&mut self, path: &Path) {
-        let found = path.canonicalize().and_then(|path| Ok((path.metadata()?.is_file(), path)));
-        match found {
-            Ok((true, path)) if !self.seen.contains(&path) => {
-                self.seen.insert(path.clone());
-                self.paths.push(path);
+        match path.canonicalize().and_then(|path| Ok((path.metadata()?, path))) {
+            Ok((metadata, path)) => {
+                if metadata.is_file() && self.seen.insert((metadata.dev(), metadata.ino())) {
+                    self.paths.push(path);
+                }
             }
-            Err(error) if !is_missing(&error) => self.errors.push(referred(path, error)),
-            _ => {}
+            Err(error) if is_missing(&error) => {}
+            Err(error) => self.errors.push(referred(path, error)),
         }
     }
 }
@@ -198,7 +213,7 @@ impl Walk<'_, '_, '_> {
     pub(super) fn kpack(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
         let archive = match Archive::read(data) {
             Ok(archive) => archive,
-            Err(error) => return self.broken(place, data, error),
+            Err(error) => return self.broken_container(place, data, error, depth),
         };
         for Binary { key, entries } in &archive.binaries {
             let place = place.join(Step::Member(key.clone()));
@@ -275,7 +290,7 @@ impl Walk<'_, '_, '_> {
         self.tell(1, section, Finding::Split { place, split })
     }
 
-    /// Reports the code objects in a kpack archive that a library refers to, those with a `wanted` key and target ID.
+    /// Searches a kpack archive that a library refers to for code with a `wanted` key and target ID.
     fn followed(
         &mut self,
         place: &Place,
@@ -284,52 +299,42 @@ impl Walk<'_, '_, '_> {
         wanted: &mut dyn FnMut(&[u8], &[u8]) -> bool,
         depth: u32,
     ) -> Result<Followed> {
-        let is_own = self.follow.is_some_and(|follow| follow.on_their_own.contains(&path));
-        let is_told = !is_own && self.follow.is_some_and(|follow| !follow.tables_only);
+        let is_own = self.follow.is_some_and(|follow| follow.is_own(&path));
         let place = place.clone().in_file(&path);
         let opened = self.sources.referred(&path).and_then(|input| {
-            let archive = Archive::read(&input)?;
-            Ok((input, archive))
+            let archive = Archive::read(&input);
+            Ok((input.vouch_for(archive)?, input))
         });
-        let (input, archive) = match opened {
+        let (archive, input) = match opened.map_err(Error::of_referred) {
             Ok(opened) => opened,
             Err(error) => {
                 if !is_own || matches!(error, Error::Member { .. }) {
                     self.broken(&place, around, error)?;
                 }
-                return Ok(Followed { path, archive: None });
+                return Ok(Followed { path, archive: None, code_objects: 0 });
             }
         };
+        let is_told = !is_own && self.follow.is_some_and(|follow| !follow.is_tables_only);
         if is_told {
             self.budget.add_file(input.len());
-            let searched = self.kpack_of_library(&place, input.as_slice(), &archive, wanted, depth);
-            input.vouch_for(searched)?;
         }
-        Ok(Followed { path, archive: Some(archive) })
-    }
-
-    fn kpack_of_library(
-        &mut self,
-        place: &Place,
-        data: Slice<'_>,
-        archive: &Archive,
-        wanted: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-        depth: u32,
-    ) -> Result<()> {
-        for binary in archive.binaries.iter() {
-            if self.budget.is_spent {
-                return Ok(());
-            }
+        let mut code_objects = 0_usize;
+        for binary in &archive.binaries {
             // The loader asks an archive only for what it claims.
             let mut is_asked =
                 |entry: &&Entry| archive.claims(target_of(entry)) && wanted(&binary.key, target_of(entry));
             let entries: Vec<Entry> = binary.entries.iter().filter(|entry| is_asked(entry)).cloned().collect();
-            if !entries.is_empty() {
+            code_objects = code_objects.saturating_add(entries.len());
+            if is_told && !entries.is_empty() && !self.budget.is_spent {
                 let place = place.join(Step::Member(binary.key.clone()));
-                self.kpack_bundle(&place, data, entries, depth)?;
+                let searched = self.kpack_bundle(&place, input.as_slice(), entries, depth);
+                input.vouch_for(searched)?;
             }
         }
-        self.kpack_faults(place, data, archive)
+        if is_told {
+            self.kpack_faults(&place, input.as_slice(), &archive)?;
+        }
+        Ok(Followed { path, archive: Some(archive), code_objects })
     }
 }
 
@@ -345,6 +350,14 @@ pub struct Split<'f> {
     pub archives: Option<&'f [Followed]>,
 }
 
+impl Split<'_> {
+    /// The number of code objects in the archives that the library loads.
+    pub fn code_objects(&self) -> usize {
+        let counts = self.archives.unwrap_or_default().iter().map(|followed| followed.code_objects);
+        counts.fold(0, usize::saturating_add)
+    }
+}
+
 /// An archive that a reference leads to.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -353,6 +366,8 @@ pub struct Followed {
     pub path: PathBuf,
     /// Its table of contents; none if it cannot be read.
     pub archive: Option<Archive>,
+    /// The number of code objects in it that the library loads.
+    pub code_objects: usize,
 }
 
 #[cfg(test)]

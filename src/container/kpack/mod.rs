@@ -24,9 +24,10 @@
 //!
 //! Sources: rocm-kpack of February 2026, whose other keys are not used here; ROCm's loader of August 2026.
 //!
-//! Rejected: another version, a table of contents that is not one map or is followed by other bytes, code objects outside
-//! the bytes between header and table, or together longer than the archive, and everything that `container::packed`
-//! rejects. With an unknown scheme, code objects are listed only.
+//! Rejected: another version, a table of contents that is not a map, more target IDs or code objects than any archive has.
+//! Faults, after which the rest is read: bytes after the map, code objects outside the bytes between header and table, or
+//! together longer than the archive, and everything that `container::packed` rejects. With an unknown scheme, code objects
+//! are listed only.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod reference;
@@ -38,7 +39,7 @@ use std::ops::Range;
 use super::limits::{Allowance, FRAMES_MAX, Room};
 use super::packed::{Codec, End, Packed};
 use super::{Entry, Part};
-use crate::bytes::{Cursor, len_of, len_u64, slice};
+use crate::bytes::{Cursor, len_of, len_u64, slice, to_u64};
 use crate::display::shown;
 use crate::error::{ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::Slice;
@@ -57,6 +58,9 @@ const HEADER_LEN: u64 = 16;
 
 /// The maximum number of target IDs of an archive: each code object is compared with all of them.
 const TARGETS_MAX: usize = 1000;
+
+/// The names of the section with a [`Reference`]; the second is that in PE.
+pub(crate) const REFERENCE_SECTIONS: [&str; 2] = [".rocm_kpack_ref", ".kpackrf"];
 
 /// The number of faults after which the rest of an archive is not read.
 const FAULTS_MAX: usize = 1000;
@@ -87,7 +91,7 @@ impl Archive {
     /// Reads the archive `data`.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if the header or the structure of the table of contents is broken. Other faults are
+    /// [`Error::Malformed`](crate::Error::Malformed) if the header or the structure of the table of contents is broken. Other faults are
     /// [`faults`](Self::faults).
     pub fn read<'a>(data: impl Into<Slice<'a>>) -> Result<Self> {
         let data = data.into();
@@ -113,7 +117,7 @@ impl Archive {
         match targets.len() {
             0 => faults.push(fault(at, "names no target IDs in 'gfx_arches'")),
             1..=TARGETS_MAX => {}
-            _ => return Err(fault(at, "names more than 1000 target IDs in 'gfx_arches'")),
+            _ => return Err(fault(at, &format!("names more than {TARGETS_MAX} target IDs in 'gfx_arches'"))),
         }
         let stored = Stored::read(toc_offset, map, frames, &mut faults);
         let mut reader = Reader { data, stored, faults, room: Room::new(), bytes: Allowance::new(len_u64(data)) };
@@ -171,7 +175,7 @@ impl Stored {
         match map.get(b"compression_scheme").and_then(Value::text) {
             // ROCm's loader takes this scheme for granted.
             None | Some(b"none") => {
-                let blobs = map.get(b"blobs").and_then(Value::array).into_iter().flatten();
+                let blobs = map.get(b"blobs").and_then(Value::array).into_iter().flatten().take(FRAMES_MAX);
                 stored.ranges =
                     blobs.map(|blob| inside(toc_offset, number(blob, "offset"), number(blob, "size"))).collect();
                 let broken = stored.ranges.iter().filter(|range| range.is_none()).count();
@@ -226,8 +230,8 @@ fn frames(data: Slice<'_>, range: &Range<u64>, ranges: &mut Vec<Range<u64>>) -> 
         }
     };
     let count = number(range.start, &|| "the number of zstd frames".to_owned())?;
-    if count > FRAMES_MAX {
-        let (what, expected) = ("number of zstd frames", "no more than 1048576");
+    if count > to_u64(FRAMES_MAX) {
+        let (what, expected) = ("number of zstd frames", "no more than 100000");
         return Err(Malformed::Value {
             what,
             found: count,
@@ -309,8 +313,11 @@ impl<'d> Reader<'d> {
             match self.part(entry) {
                 Ok(part) => binary.entries.push(Entry { id, parts: vec![part], image: None, cuda: None }),
                 Err(what) => {
-                    let whose = format!("of '{}' for '{}'", shown(&binary.key), shown(name));
-                    self.faults.push(fault(entry.offset, &format!("is wrong about the code object {whose}: {what}")));
+                    let text = format!("code object of '{}' for '{}': {what}", shown(&binary.key), shown(name));
+                    let malformed = Malformed::other(ErrorKind::Malformed, entry.offset, text);
+                    let parts = vec![Part::Unreadable(malformed.clone())];
+                    binary.entries.push(Entry { id, parts, image: None, cuda: None });
+                    self.faults.push(malformed);
                 }
             }
             if self.faults.len() >= FAULTS_MAX {
@@ -331,7 +338,7 @@ impl<'d> Reader<'d> {
         let ordinal = number(entry, "ordinal").ok_or("it has no ordinal")?;
         let stored =
             usize::try_from(ordinal).ok().and_then(|ordinal| self.stored.ranges.get(ordinal)).cloned().flatten();
-        let stored = stored.ok_or_else(|| format!("the archive has none with the ordinal {ordinal}"))?;
+        let stored = stored.ok_or_else(|| format!("its ordinal is {ordinal}, which the archive does not have"))?;
         let len = len_of(&stored);
         self.bytes.take(len).ok_or("together with others it is longer than the archive, so they share bytes")?;
         let Some(codec) = self.stored.codec else {
@@ -347,6 +354,7 @@ impl<'d> Reader<'d> {
 }
 
 /// The inflated size that a zstd frame records, in bytes.
+#[cfg_attr(not(feature = "zstd"), allow(unused_variables, reason = "a method that is left out uses nothing"))]
 fn frame_size(frame: &[u8]) -> Option<u64> {
     #[cfg(feature = "zstd")]
     return zstd::zstd_safe::get_frame_content_size(frame).ok().flatten();
