@@ -150,7 +150,7 @@ const BROKEN: &[(&str, Change, &str)] = &[
             let at = memchr::memmem::rfind(&toc, b"ordinal").unwrap() + "ordinal".len();
             tree.put(FIRST, &file(&archive.blobs(), &[&toc[..at], &[9], &toc[at + 1..]].concat()));
         },
-        "ordinal 9",
+        "ordinal",
     ),
     (
         "an unknown scheme",
