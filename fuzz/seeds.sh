@@ -32,13 +32,16 @@ done
 put offload_binary "$fixtures"/offload/* "$fixtures"/bitcode/*.bc
 put bitcode "$fixtures"/bitcode/*.bc
 put fatbin "$fixtures"/fatbin/*
+put kpack "$fixtures"/kpack/*.kpack
 # Bytes from which decisions are taken.
-mkdir -p "$out/roundtrip"
-python3 - "$out/roundtrip" <<'END'
+mkdir -p "$out/roundtrip" "$out/kpack"
+python3 - "$out/roundtrip" "$out/kpack" <<'END'
 import random, sys
 for number in range(60):
     bytes_of = random.Random(number)
-    open(f'{sys.argv[1]}/{number}', 'wb').write(bytes_of.randbytes(bytes_of.choice([20, 60, 200, 600])))
+    data = bytes_of.randbytes(bytes_of.choice([20, 60, 200, 600]))
+    for directory in sys.argv[1:]:
+        open(f'{directory}/{number}', 'wb').write(data)
 END
 mkdir -p "$out/ids"
 number=0
@@ -248,7 +251,7 @@ for name, data in files.items():
     open(os.path.join(look, name), 'wb').write(data)
 END
 for target in search extract verify recompress; do
-    put $target "$fixtures"/fatbin/*
+    put $target "$fixtures"/fatbin/* "$fixtures"/kpack/*
     for folder in $bundles; do
         put $target "$folder"/*
     done

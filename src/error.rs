@@ -66,7 +66,7 @@ pub enum Error {
         /// The cause.
         source: io::Error,
     },
-    /// A file named by a thin archive cannot be opened or read.
+    /// A file to which an input refers, as thin archives and split libraries do, cannot be opened or read.
     Member {
         /// The path that the archive names.
         path: PathBuf,
@@ -261,6 +261,14 @@ impl Error {
     /// The error for a generated output name that names an input.
     pub(crate) fn overwrites_input(path: &Path) -> Self {
         Self::refused(ErrorKind::Conflict, path, None, "an output with a generated name would overwrite this input")
+    }
+
+    /// The same error, of a file to which an input refers.
+    pub(crate) fn of_referred(self) -> Self {
+        match self {
+            Self::Io { path, source } => Self::Member { path, source },
+            error => error,
+        }
     }
 
     /// The error for a file that cannot be used as requested.

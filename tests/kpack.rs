@@ -219,12 +219,16 @@ fn archives_are_beside_the_file_that_a_link_leads_to() {
 fn a_windows_library_leads_to_its_archives() {
     let tree = Tree::new();
     let reference = kpacks::reference(&[PATH], LIBRARY);
-    let library = crate::look::make::pe(&[(".hipFatB", &kpacks::wrapper(0x1_8000_2000, 0)), (".kpackrf", &reference)]);
+    // What is not a whole page of the old section stays.
+    let rest = [&b"the end of a code object"[..], &[7; 300]].concat();
+    let wrapper = kpacks::wrapper(0x2000, 0);
+    let library = crate::look::make::pe(&[(".hipFatB", &wrapper), (".kpackrf", &reference), (".hip_fat", &rest)]);
     tree.put("lib/test.dll", &library);
     for (name, archive) in archives(Scheme::Zstd, &codes(1)) {
         tree.put(&name, &archive.write());
     }
     assert!(tree.extracted(&["lib/test.dll"]) == expected(&codes(1)));
+    assert!(tree.says(&["verify", "-r", "."]).contains("nothing wrong"));
 }
 
 /// What is read does not depend on the names of files: archives are archives in zip files and `ar` archives too.

@@ -6,6 +6,7 @@ use memchr::memmem::find_iter;
 
 use crate::properties::fatbins;
 use crate::properties::formats::{self, Ccob, read_number};
+use crate::properties::kpacks;
 
 /// A number in the data: where, how wide, and in which byte order.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +62,8 @@ fn find(data: &[u8], base: usize, depth: u32, out: &mut Vec<Field>) {
         own = offload_binary(data);
     } else if data.starts_with(fatbins::MAGIC) {
         own = fatbin(data);
+    } else if data.starts_with(kpacks::MAGIC) {
+        own = kpack(data);
     } else if data.starts_with(b"!<arch>\n") {
         for (start, len) in members(data) {
             inner(start, len);
@@ -174,6 +177,34 @@ fn fatbin(data: &[u8]) -> Vec<Field> {
     fields
 }
 
+/// The header, the number and first length of frames, and the lengths and integers of the table of contents.
+fn kpack(data: &[u8]) -> Vec<Field> {
+    let mut fields = [widths(4, &[4, 8], false), widths(64, &[4, 4], false)].concat();
+    let mut at = value(data, &fields[1]);
+    while let Some(&marker) = data.get(at).filter(|_| fields.len() < 1000) {
+        let (width, is_text) = match marker {
+            0xc4 | 0xd9 => (1, true),
+            0xc5 | 0xda => (2, true),
+            0xc6 | 0xdb => (4, true),
+            0xcc | 0xd0 => (1, false),
+            0xcd | 0xd1 | 0xdc | 0xde => (2, false),
+            0xce | 0xd2 | 0xdd | 0xdf => (4, false),
+            0xcf | 0xd3 => (8, false),
+            _ => (0, false),
+        };
+        // Short lengths and numbers are part of the marker.
+        let field = Field { at: if width == 0 { at } else { at + 1 }, width: width.max(1), big: true };
+        let text = match marker {
+            0xa0..0xc0 => usize::from(marker & 0x1f),
+            _ if is_text => value(data, &field),
+            _ => 0,
+        };
+        fields.push(field);
+        at = at.saturating_add(1 + width).saturating_add(text);
+    }
+    fields
+}
+
 /// The header, section headers and the symbols of symbol tables.
 fn elf(data: &[u8]) -> Vec<Field> {
     let (wide, big) = (data.get(4) == Some(&2), data.get(5) == Some(&2));
@@ -250,7 +281,8 @@ fn sections(data: &[u8]) -> Vec<Section> {
         let [at, len] =
             [24, 32].map(|field| value(data, &Field { at: header.saturating_add(field), width: 8, big: false }));
         let content = data.get(at..at.checked_add(len)?)?;
-        let magics: [&[u8]; 4] = [formats::MAGIC, b"CCOB", &[0x10, 0xff, 0x10, 0xad], fatbins::MAGIC];
+        let magics: [&[u8]; 5] =
+            [formats::MAGIC, b"CCOB", &[0x10, 0xff, 0x10, 0xad], fatbins::MAGIC, kpacks::MAGIC];
         magics.iter().any(|magic| content.starts_with(magic)).then_some(Section { at, len, header })
     };
     headers.filter_map(section).collect()

@@ -52,20 +52,21 @@ pub(super) fn open(path: &Path, accept: Accept, max: Option<u64>) -> Result<Inpu
 
 /// The option not to search the kpack archives that split libraries refer to.
 pub(super) fn no_follow() -> Arg {
-    let help = "Do not search the kpack archives in which the device code of a split ROCm library is";
-    flag("no-follow", help).long_help(
-        "Do not search the kpack archives in which the device code of a split ROCm library is. They are found as by ROCm's \
-         loader: in the places that the library names, for all target IDs; ROCM_KPACK_PATH, ROCM_KPACK_PATH_PREFIX and \
-         ROCM_KPACK_DISABLE apply. Archives that are among the files of the command are not searched twice.",
+    flag("no-follow", "Do not follow split ROCm libraries to their kpack archives").long_help(
+        "Do not follow split ROCm libraries to the kpack archives with their device code. These are found as by ROCm's loader: \
+         in the places that a library names, for all target IDs. The environment variables ROCM_KPACK_PATH, \
+         ROCM_KPACK_PATH_PREFIX and ROCM_KPACK_DISABLE apply. Archives that are among the files of the command are not \
+         searched twice.",
     )
 }
 
 /// How the kpack archives of libraries among `files` are searched; none if they are not.
 pub(super) fn follow(matches: &ArgMatches, files: &[Result<WorkFile, Error>]) -> Option<Follow> {
-    let mut follow = Follow::from_environment().filter(|_| !matches.get_flag("no-follow"))?;
-    let is_archive = |path: &Path| path.extension().is_some_and(|extension| extension == "kpack");
-    let archives = files.iter().flatten().filter(|file| file.origin == Origin::Named || is_archive(&file.path));
-    follow.on_their_own.extend(archives.filter_map(|file| file.path.canonicalize().ok()));
+    if Follow::is_disabled() || matches.get_flag("no-follow") {
+        return None;
+    }
+    let mut follow = Follow::from_environment();
+    follow.own = files.iter().flatten().map(|file| file.path.clone()).collect();
     Some(follow)
 }
 
@@ -83,7 +84,7 @@ pub(super) fn recursive() -> Arg {
 pub(super) fn deep() -> Arg {
     flag("deep", "Search all bytes, not only the sections and formats made for device code").long_help(
         "Search all bytes: also other sections, the space between sections, and files of any other format, such as firmware. \
-         Bundles, offload binaries, CUDA fatbins and ELF files for GPUs are found at any offset, if they can be read.",
+         Bundles, offload binaries, CUDA fatbins and ELF files for GPUs are found at any offset, if they can be read. Of archives, zip files and bitcode only the members are searched.",
     )
 }
 

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::{ArgMatches, Command};
 use offload_bundle::display::printable;
 use offload_bundle::job::{Fault, KpackTree, NotRead, Verified, Verify};
+use offload_bundle::scan::Follow;
 use offload_bundle::{Error, Result};
 use serde::Serialize;
 
@@ -28,7 +29,7 @@ Examples:
   Check a library before shipping it:
     clang-offload-bundler verify libkernels.so
   Check an installation, with a JSON report:
-    clang-offload-bundler verify -r --json /opt/rocm/lib
+    clang-offload-bundler verify -r --json /opt/rocm
 
 The rules:
   readable     headers, ranges, sizes and hashes agree with the data; wrappers point at device code
@@ -58,7 +59,7 @@ fn command() -> Command {
              through which programs register bundles and CUDA fatbins. Instructions and data are not: a changed byte there shows only \
              if a hash or a checksum covers it. What is recognised but cannot be read, such as tar archives, is named.\n\n\
              A library whose device code is in kpack archives is compared with the tables of contents of those that ROCm's \
-             loader would find. The code in an archive is checked if the archive is one of the files. Wheels are compared \
+             loader would find (ROCM_KPACK_PATH and ROCM_KPACK_PATH_PREFIX apply). The code in an archive is checked if the archive is one of the files. Wheels are compared \
              as if they were installed together.",
         )
         .after_help(EXAMPLES)
@@ -85,9 +86,9 @@ struct Outcome {
 
 impl Outcome {
     /// Adds the result of a file.
-    fn add(&mut self, verified: &mut Verified) {
+    fn add(&mut self, (file, verified): &mut Checked) {
         self.total.add(verified);
-        self.kpack.add(verified);
+        self.kpack.add(verified, file.origin != Origin::Named);
     }
 
     /// The faults that only several files show together, once: after the last file.
@@ -100,6 +101,7 @@ impl Outcome {
 
 fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
     let mut verify = Verify::default();
+    verify.follow = Some(Follow::from_environment());
     verify.limits = files::limits(matches);
     verify.deep = matches.get_flag("deep");
     let check = |file: Result<WorkFile>| {
@@ -114,7 +116,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     files::each(files::of(matches), check, weight, |checked| {
         let mut checked = checked.filter_map(|checked| {
             let mut checked = checked.map_err(|error| outcome.borrow_mut().failures.push(error)).ok()?;
-            outcome.borrow_mut().add(&mut checked.1);
+            outcome.borrow_mut().add(&mut checked);
             Some(checked)
         });
         let written = to_stdout(|out| {

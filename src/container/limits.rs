@@ -61,8 +61,8 @@ pub(super) const OPERANDS_MAX: u64 = 256;
 /// The maximum number of abbreviations in bitcode: more than any block of LLVM has.
 pub(super) const ABBREVIATIONS_MAX: usize = 4096;
 
-/// The maximum number of zstd frames in a kpack archive, as in ROCm's loader.
-pub(super) const FRAMES_MAX: u64 = 1 << 20;
+/// The maximum number of code objects that a kpack archive stores: more could not be entries.
+pub(super) const FRAMES_MAX: usize = 100_000;
 
 /// How often a check may read the bytes of a code object through its tables. In files of compilers, tables share only
 /// notes and strings, each named twice.

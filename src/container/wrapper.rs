@@ -20,6 +20,8 @@
 //! The address is in the section, in a relocation, or in both. Zeros between wrappers are padding, in multiples of 8.
 //! Sources: CUDA 13.5; clang 22.1.8, lld and GNU ld; rocm-kpack of February 2026.
 //!
+//! Relocations that are packed for Android are not read.
+//!
 //! Rejected: another magic, an address at which no code, or not the reference, begins.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
@@ -29,6 +31,7 @@ use std::ops::Range;
 use object::read::Relocation;
 use object::{File, Object, ObjectKind, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationTarget};
 
+use super::kpack::REFERENCE_SECTIONS;
 use super::magic::Magic;
 use crate::bytes::{Cursor, len_of, slice, tail};
 use crate::error::Malformed;
@@ -40,9 +43,6 @@ const ADDRESS: u64 = 8;
 const INDEX: u64 = 16;
 /// The alignment of wrappers, in bytes.
 const ALIGNMENT: u64 = 8;
-
-/// The names of the section with the reference to kpack archives.
-const REFERENCES: [&str; 2] = [".rocm_kpack_ref", ".kpackrf"];
 
 /// The number of faults after which the rest of the wrappers in a section is not read.
 const FAULTS_MAX: usize = 1000;
@@ -77,7 +77,8 @@ impl Wrapped {
     fn fits(self, data: &[u8]) -> bool {
         match self {
             Self::Fatbin => Magic::identify(data) == Magic::FatBinary,
-            Self::Bundle => matches!(Magic::identify(data), Magic::Bundle | Magic::CompressedBundle),
+            // HIP's runtime also takes a code object without a bundle.
+            Self::Bundle => matches!(Magic::identify(data), Magic::Bundle | Magic::CompressedBundle | Magic::AmdGpu),
             Self::KpackReference => false,
         }
     }
@@ -205,7 +206,7 @@ impl<'d> Map<'d> {
                 relocated.insert(at, target.map(Target::Offset));
             }
         }
-        let reference = REFERENCES.iter().find_map(|name| file.section_by_name(name)?.file_range());
+        let reference = REFERENCE_SECTIONS.iter().find_map(|name| file.section_by_name(name)?.file_range());
         let reference = reference.map(|(start, _)| start);
         Some(Self { data, wrappers: wrappers.clone(), relocated, sections, reference })
     }

@@ -257,12 +257,14 @@ impl<'j> Work<'j> {
 
     /// Notes a split library whose kpack archives were not found, or not searched.
     fn without_archives(&mut self, input: &Input, split: &Split<'_>) {
+        let name = shown(&split.reference.kernel_name);
         let why = match split.archives {
-            Some([]) => "none of which was found",
-            None => "which are not searched",
+            Some([]) => "none of which was found".to_owned(),
+            Some(_) if split.code_objects() == 0 => format!("which hold no code for '{name}'"),
+            None => "which are not searched".to_owned(),
             Some(_) => return,
         };
-        let paths: Vec<String> = split.reference.search_paths.iter().map(|path| shown(path)).collect();
+        let paths: Vec<String> = split.reference.search_paths.iter().map(|path| format!("'{}'", shown(path))).collect();
         let reason = format!("its device code is in the kpack archives {}, {why}", paths.join(", "));
         self.apart.get_or_insert_with(|| Error::refused(ErrorKind::NotFound, input.path(), None, reason));
     }

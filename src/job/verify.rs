@@ -9,6 +9,7 @@ use std::path::Path;
 use super::{kpack_tree, loadable, open};
 use crate::bytes::len_u64;
 use crate::check;
+use crate::container::magic::Magic;
 use crate::container::packed::LastInflated;
 use crate::container::sequence::Inflate;
 use crate::container::{Codec, Limits};
@@ -26,11 +27,14 @@ use crate::scan::{
 /// Reads every header and range, inflates every compressed bundle, and compares it with its recorded sizes and hash.
 /// Then checks the entries of each bundle against the rules of the Clang Offload Bundler documentation, and the code
 /// objects themselves: headers, tables and notes of ELF files, SPIR-V and bitcode. Bundles for HIP's runtime must be
-/// within its limits. Formats that are recognised but not read are reported. A split library is compared with its kpack
-/// archives by [`KpackTree`](super::KpackTree), to which every result is added.
-#[derive(Clone, Copy, Debug, Default)]
+/// within its limits. A split library is compared with its kpack archives; those in zip files, and archives without
+/// libraries, by a [`KpackTree`](super::KpackTree), to which every result is added. Formats that are recognised but not
+/// read are reported.
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Verify {
+    /// How the kpack archives of split libraries are found; none if libraries are not compared with them.
+    pub follow: Option<Follow>,
     /// Limits on the inflated size of compressed containers.
     pub limits: Limits,
     /// Whether all bytes are searched, as by [`Scan::deep`].
@@ -176,8 +180,8 @@ impl Verify {
     pub fn check(&self, input: &Input) -> Result<Verified> {
         let mut verified = Verified::default();
         let scan = Scan { inflate: Inflate::Whole, checksums: Checksums::OfAll, deep: self.deep, limits: self.limits };
-        let mut follow = Follow::from_environment();
-        follow.iter_mut().for_each(|follow| follow.tables_only = true);
+        let follow = self.follow.clone().map(Follow::tables_only);
+        let is_zip = Magic::identify(input.bytes()) == Magic::Zip;
         let scanned = scan.run_following(input, follow.as_ref(), &mut |finding| {
             match finding {
                 Finding::Bundle(found) => verified.bundle(&found)?,
@@ -189,10 +193,15 @@ impl Verify {
                     verified.fault(place, None, Some(offset), Rule::Trailing, "trailing data is not a bundle");
                 }
                 Finding::Unread { place, offset, what } => verified.not_read(place, offset, what),
-                Finding::Kpack { place, archive } => verified.kpack.add_archive(place, archive),
+                Finding::Kpack { place, archive } => {
+                    kpack_tree::check_archive(archive, place, &mut |text| verified.kpack_fault(place, &text));
+                    verified.kpack.add_archive(place, is_zip, archive);
+                }
                 Finding::Split { place, split } => {
                     verified.kpack_references = verified.kpack_references.saturating_add(1);
-                    verified.kpack.add_library(place, &split);
+                    let mut facts = std::mem::take(&mut verified.kpack);
+                    facts.add_library(place, is_zip, &split, &mut |text| verified.kpack_fault(place, &text));
+                    verified.kpack = facts;
                 }
             }
             Ok(())
@@ -211,6 +220,10 @@ impl Verified {
         } else {
             self.more_faults = self.more_faults.saturating_add(1);
         }
+    }
+
+    fn kpack_fault(&mut self, place: &Place, text: &str) {
+        self.fault(place, None, None, Rule::Kpack, text);
     }
 
     fn not_read(&mut self, place: &Place, offset: u64, what: Unread) {
@@ -239,7 +252,8 @@ impl Verified {
             found.code_objects().for_each(|code_object| ids.check(code_object, &mut fault));
         }
         for code_object in found.code_objects() {
-            code_object.unreadable().into_iter().for_each(|reason| fault(not_extractable(&code_object, reason)));
+            let unreadable = code_object.unreadable().filter(|_| found.format != Format::Kpack);
+            unreadable.into_iter().for_each(|reason| fault(not_extractable(&code_object, reason)));
         }
         overlaps(found, &mut fault);
         not_loadable(found).into_iter().for_each(&mut fault);
@@ -277,7 +291,8 @@ fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(Broken)) -> Result<(
     let mut left = found.bundle.full_len()?.saturating_mul(SHARED_MAX);
     let mut last = LastInflated::default();
     for code_object in found.code_objects() {
-        let checked = match code_object.kind() {
+        let recorded = code_object.recorded_kind().filter(|_| code_object.size() > 0);
+        let checked = match recorded.or_else(|| code_object.kind()) {
             kind if is_checked(kind, &code_object) => {
                 let Some(rest) = left.checked_sub(code_object.size()) else {
                     let text = "code objects overlap too much: not all of them were checked".to_owned();
@@ -323,10 +338,11 @@ fn is_checked(kind: Option<ContentKind>, code_object: &CodeObject<'_>) -> bool {
     }
 }
 
-/// Checks that code recorded as a cubin or as PTX is that.
+/// Checks that code recorded as ELF, SPIR-V, a cubin or PTX is that.
 fn check_kind(kind: ContentKind, content: &[u8]) -> Result<(), Malformed> {
+    let is_told = matches!(kind, ContentKind::Elf | ContentKind::SpirV | ContentKind::Cubin | ContentKind::Ptx);
     match ContentKind::of(content) {
-        found if found == kind || !matches!(kind, ContentKind::Cubin | ContentKind::Ptx) => Ok(()),
+        found if found == kind || !is_told => Ok(()),
         found => Err(Malformed::Object { what: format!("{} instead of {}", found.name(), kind.name()), offset: 0 }),
     }
 }

@@ -12,7 +12,7 @@ use super::kpack::Split;
 use super::place::{Origin, Place};
 use crate::bytes;
 use crate::container::fatbin::{self, ImageKind};
-use crate::container::kpack::Archive;
+use crate::container::kpack::{self, Archive};
 use crate::container::sequence::Bundle;
 use crate::container::stream::Recorded;
 use crate::container::{Entry, Packed, Part};
@@ -347,17 +347,25 @@ impl<'f> CodeObject<'f> {
 
     /// The kind of its content; none if finding it out needs more inflating than the search was asked to do.
     pub fn kind(&self) -> Option<ContentKind> {
-        match self.cuda().map(|image| image.kind) {
-            _ if self.size() == 0 => return Some(ContentKind::Empty),
-            Some(ImageKind::Ptx) => return Some(ContentKind::Ptx),
-            Some(ImageKind::Cubin) => return Some(ContentKind::Cubin),
-            Some(ImageKind::LtoIr) => return Some(ContentKind::LtoIr),
-            Some(ImageKind::Other(_)) if self.packed().is_some() => return Some(ContentKind::Unknown),
-            // Nothing else is put into kpack archives.
-            None if self.format == Format::Kpack && self.packed().is_some() => return Some(ContentKind::Elf),
-            _ => {}
+        if self.size() == 0 {
+            return Some(ContentKind::Empty);
         }
-        self.bundle.head(self.index, ContentKind::HEAD_LEN).map(ContentKind::of)
+        let head = || self.bundle.head(self.index, ContentKind::HEAD_LEN).map(ContentKind::of);
+        self.recorded_kind().filter(|_| self.cuda().is_some() || self.packed().is_some()).or_else(head)
+    }
+
+    /// The kind of content that its container records: a fatbin for each code object; in a kpack archive, all are ELF
+    /// files or, for the target ID of SPIR-V, SPIR-V.
+    pub(crate) fn recorded_kind(&self) -> Option<ContentKind> {
+        match self.cuda().map(|image| image.kind) {
+            Some(ImageKind::Ptx) => Some(ContentKind::Ptx),
+            Some(ImageKind::Cubin) => Some(ContentKind::Cubin),
+            Some(ImageKind::LtoIr) => Some(ContentKind::LtoIr),
+            Some(ImageKind::Other(_)) => self.packed().map(|_| ContentKind::Unknown),
+            None if self.format != Format::Kpack => None,
+            None if kpack::target_of(self.entry) == kpack::SPIR_V => Some(ContentKind::SpirV),
+            None => Some(ContentKind::Elf),
+        }
     }
 
     /// Additional data, if its container is a CUDA fatbin.

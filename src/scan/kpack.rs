@@ -4,7 +4,7 @@
 //! search has no device, so it takes all archives whose names have a target ID there. Paths are relative to the directory
 //! of the library, after symbolic links. Source: ROCm's loader of August 2026.
 //!
-//! Rejected: directories with more than 100,000 entries, references that lead to more than 256 archives.
+//! Not searched: directories with more than 100,000 entries, and archives after the first 256 of a reference.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::cmp::Reverse;
@@ -13,7 +13,9 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use rustix::fs::{Dir, Mode, OFlags, open};
 
@@ -43,29 +45,42 @@ pub struct Follow {
     pub instead: Vec<PathBuf>,
     /// Archives that are searched before those that references name.
     pub before: Vec<PathBuf>,
-    /// Archives that the caller searches as files of their own, by their canonical paths: the code in them is not
-    /// reported as that of a library.
-    pub on_their_own: HashSet<PathBuf>,
-    /// Only the tables of contents of archives are read: no code in them is reported, and no fault.
-    pub tables_only: bool,
+    /// Files that the caller searches too: the code in archives among them is not reported as that of a library.
+    pub own: Vec<PathBuf>,
+    /// The canonical paths of these files, once they are needed.
+    own_canonical: OnceLock<HashSet<PathBuf>>,
+    /// Whether only the tables of contents of archives are read, and no code in them is reported.
+    is_tables_only: bool,
 }
 
 impl Follow {
     /// The archives that ROCm's loader would find in this process: `ROCM_KPACK_PATH` has those that replace the
-    /// references, `ROCM_KPACK_PATH_PREFIX` those that are searched before, both separated by colons. None if
-    /// `ROCM_KPACK_DISABLE` is set.
-    pub fn from_environment() -> Option<Self> {
-        let is_set = |value: &OsString| !matches!(value.as_bytes().first(), None | Some(b'0'));
-        if env::var_os("ROCM_KPACK_DISABLE").is_some_and(|value| is_set(&value)) {
-            return None;
-        }
+    /// references, `ROCM_KPACK_PATH_PREFIX` those that are searched before, both separated by colons.
+    pub fn from_environment() -> Self {
         let paths = |name| {
             let value = env::var_os(name).unwrap_or_default();
             let parts = value.as_bytes().split(|&byte| byte == b':').filter(|part| !part.is_empty());
             parts.map(|part| OsStr::from_bytes(part).into()).collect()
         };
         let (instead, before) = (paths("ROCM_KPACK_PATH"), paths("ROCM_KPACK_PATH_PREFIX"));
-        Some(Self { instead, before, ..Self::default() })
+        Self { instead, before, ..Self::default() }
+    }
+
+    /// The same, but only the tables of contents of archives are read, and no code in them is reported.
+    pub(crate) fn tables_only(self) -> Self {
+        Self { is_tables_only: true, ..self }
+    }
+
+    /// Whether the caller searches the file with this canonical path too.
+    fn is_own(&self, path: &Path) -> bool {
+        let canonical = || self.own.iter().filter_map(|path| path.canonicalize().ok()).collect();
+        self.own_canonical.get_or_init(canonical).contains(path)
+    }
+
+    /// Whether ROCm's loader would load nothing from archives in this process, because `ROCM_KPACK_DISABLE` is set.
+    pub fn is_disabled() -> bool {
+        let value = env::var_os("ROCM_KPACK_DISABLE").unwrap_or_default();
+        !matches!(value.as_bytes().first(), None | Some(b'0'))
     }
 
     /// The archives for a library, each once, in the order of the search, and the errors of the places that cannot be
@@ -79,7 +94,7 @@ impl Follow {
         self.before.iter().for_each(|path| found.add(path));
         match library.canonicalize() {
             Ok(library) => found.add_all(&library, reference),
-            Err(error) => found.errors.push(Error::io(library, error)),
+            Err(error) => found.errors.push(referred(library, error)),
         }
         if found.paths.len() > ARCHIVES_MAX {
             let reason = format!("its reference leads to more than {ARCHIVES_MAX} kpack archives");
@@ -93,9 +108,10 @@ impl Follow {
 /// The archives that were found.
 #[derive(Default)]
 struct Archives {
-    /// Their canonical paths, each once.
+    /// Their canonical paths, each file once.
     paths: Vec<PathBuf>,
-    seen: HashSet<PathBuf>,
+    /// Device and inode of each.
+    seen: HashSet<(u64, u64)>,
     errors: Vec<Error>,
 }
 
@@ -116,16 +132,21 @@ impl Archives {
 
     /// Adds a path if it leads to a regular file.
     fn add(&mut self, path: &Path) {
-        let found = path.canonicalize().and_then(|path| Ok((path.metadata()?.is_file(), path)));
-        match found {
-            Ok((true, path)) if !self.seen.contains(&path) => {
-                self.seen.insert(path.clone());
-                self.paths.push(path);
+        match path.canonicalize().and_then(|path| Ok((path.metadata()?, path))) {
+            Ok((metadata, path)) => {
+                if metadata.is_file() && self.seen.insert((metadata.dev(), metadata.ino())) {
+                    self.paths.push(path);
+                }
             }
-            Err(error) if !is_missing(&error) => self.errors.push(Error::io(path, error)),
-            _ => {}
+            Err(error) if is_missing(&error) => {}
+            Err(error) => self.errors.push(referred(path, error)),
         }
     }
+}
+
+/// The error of a file that the input only refers to.
+fn referred(path: &Path, source: io::Error) -> Error {
+    Error::Member { path: path.to_owned(), source }
 }
 
 fn is_missing(error: &io::Error) -> bool {
@@ -144,7 +165,7 @@ fn fitting(pattern: &[u8], at: usize) -> Result<Vec<PathBuf>> {
     let entries = match open(directory, flags, Mode::empty()).and_then(Dir::new).map_err(io::Error::from) {
         Ok(entries) => entries,
         Err(error) if is_missing(&error) => return Ok(Vec::new()),
-        Err(error) => return Err(Error::io(directory, error)),
+        Err(error) => return Err(referred(directory, error)),
     };
     let mut paths = Vec::new();
     for (index, entry) in entries.enumerate() {
@@ -152,7 +173,7 @@ fn fitting(pattern: &[u8], at: usize) -> Result<Vec<PathBuf>> {
             let reason = format!("has more than {ENTRIES_MAX} files, among which kpack archives are not searched");
             return Err(Error::refused(ErrorKind::Limit, directory, None, reason));
         }
-        let name = entry.map_err(|error| Error::io(directory, error.into()))?.file_name().to_bytes().to_vec();
+        let name = entry.map_err(|error| referred(directory, error.into()))?.file_name().to_bytes().to_vec();
         if let Some(target) = target_between(&name, prefix, suffix) {
             let mut parts = target.split(|&byte| byte == b':').map(<[u8]>::to_vec);
             let (processor, features) = (parts.next(), parts.collect::<Vec<_>>());
@@ -192,7 +213,7 @@ impl Walk<'_, '_, '_> {
     pub(super) fn kpack(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
         let archive = match Archive::read(data) {
             Ok(archive) => archive,
-            Err(error) => return self.broken(place, data, error),
+            Err(error) => return self.broken_container(place, data, error, depth),
         };
         for Binary { key, entries } in &archive.binaries {
             let place = place.join(Step::Member(key.clone()));
@@ -258,9 +279,8 @@ impl Walk<'_, '_, '_> {
                 let asked: HashSet<u32> = indices.iter().copied().collect();
                 let mut seen = HashSet::new();
                 let mut wanted = |key: &[u8], target: &[u8]| {
-                    let index = reference.index_of(key);
-                    index.is_some_and(|index| asked.is_empty() || asked.contains(&index))
-                        && seen.insert((key.to_vec(), target.to_vec()))
+                    let index = reference.index_of(key).filter(|index| asked.is_empty() || asked.contains(index));
+                    index.is_some_and(|index| seen.insert((index, target.to_vec())))
                 };
                 let followed = paths.into_iter().map(|path| self.followed(place, section, path, &mut wanted, depth));
                 Some(followed.collect::<Result<Vec<_>>>()?)
@@ -270,7 +290,7 @@ impl Walk<'_, '_, '_> {
         self.tell(1, section, Finding::Split { place, split })
     }
 
-    /// Reports the code objects in a kpack archive that a library refers to, those with a `wanted` key and target ID.
+    /// Searches a kpack archive that a library refers to for code with a `wanted` key and target ID.
     fn followed(
         &mut self,
         place: &Place,
@@ -279,49 +299,42 @@ impl Walk<'_, '_, '_> {
         wanted: &mut dyn FnMut(&[u8], &[u8]) -> bool,
         depth: u32,
     ) -> Result<Followed> {
-        let is_known = |follow: &Follow| follow.tables_only || follow.on_their_own.contains(&path);
-        let is_known = self.follow.is_some_and(is_known);
+        let is_own = self.follow.is_some_and(|follow| follow.is_own(&path));
         let place = place.clone().in_file(&path);
         let opened = self.sources.referred(&path).and_then(|input| {
-            let archive = Archive::read(&input)?;
-            Ok((input, archive))
+            let archive = Archive::read(&input);
+            Ok((input.vouch_for(archive)?, input))
         });
-        let (input, archive) = match opened {
+        let (archive, input) = match opened.map_err(Error::of_referred) {
             Ok(opened) => opened,
             Err(error) => {
-                if !is_known || matches!(error, Error::Io { .. }) {
+                if !is_own || matches!(error, Error::Member { .. }) {
                     self.broken(&place, around, error)?;
                 }
-                return Ok(Followed { path, archive: None });
+                return Ok(Followed { path, archive: None, code_objects: 0 });
             }
         };
-        if !is_known {
+        let is_told = !is_own && self.follow.is_some_and(|follow| !follow.is_tables_only);
+        if is_told {
             self.budget.add_file(input.len());
-            let searched = self.kpack_of_library(&place, input.as_slice(), &archive, wanted, depth);
-            input.vouch_for(searched)?;
         }
-        Ok(Followed { path, archive: Some(archive) })
-    }
-
-    fn kpack_of_library(
-        &mut self,
-        place: &Place,
-        data: Slice<'_>,
-        archive: &Archive,
-        wanted: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-        depth: u32,
-    ) -> Result<()> {
+        let mut code_objects = 0_usize;
         for binary in &archive.binaries {
             // The loader asks an archive only for what it claims.
             let mut is_asked =
                 |entry: &&Entry| archive.claims(target_of(entry)) && wanted(&binary.key, target_of(entry));
             let entries: Vec<Entry> = binary.entries.iter().filter(|entry| is_asked(entry)).cloned().collect();
-            if !entries.is_empty() {
+            code_objects = code_objects.saturating_add(entries.len());
+            if is_told && !entries.is_empty() && !self.budget.is_spent {
                 let place = place.join(Step::Member(binary.key.clone()));
-                self.kpack_bundle(&place, data, entries, depth)?;
+                let searched = self.kpack_bundle(&place, input.as_slice(), entries, depth);
+                input.vouch_for(searched)?;
             }
         }
-        self.kpack_faults(place, data, archive)
+        if is_told {
+            self.kpack_faults(&place, input.as_slice(), &archive)?;
+        }
+        Ok(Followed { path, archive: Some(archive), code_objects })
     }
 }
 
@@ -337,6 +350,14 @@ pub struct Split<'f> {
     pub archives: Option<&'f [Followed]>,
 }
 
+impl Split<'_> {
+    /// The number of code objects in the archives that the library loads.
+    pub fn code_objects(&self) -> usize {
+        let counts = self.archives.unwrap_or_default().iter().map(|followed| followed.code_objects);
+        counts.fold(0, usize::saturating_add)
+    }
+}
+
 /// An archive that a reference leads to.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -345,6 +366,8 @@ pub struct Followed {
     pub path: PathBuf,
     /// Its table of contents; none if it cannot be read.
     pub archive: Option<Archive>,
+    /// The number of code objects in it that the library loads.
+    pub code_objects: usize,
 }
 
 #[cfg(test)]

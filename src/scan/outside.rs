@@ -15,7 +15,7 @@ use super::found::Format;
 use super::place::{Place, Step};
 use super::sections::{self, Holds, Listed, Sections};
 use super::walk::{FormatOf, Walk, hip_wrappers};
-use super::{Wide, gpu_elf};
+use super::{Checksums, Wide, gpu_elf};
 use crate::bytes::{Cursor, len_of, len_u64, slice, tail, to_u64};
 use crate::container::fatbin::{self, Fatbin};
 use crate::container::host::Chosen;
@@ -39,6 +39,9 @@ const HEAD: u64 = 64;
 
 /// The number of bytes that are inflated to identify the content of a compressed container.
 const HEAD_INFLATED: usize = 64;
+
+/// The number of bytes that this may take of a compressed container, at most.
+const HEAD_STORED: u64 = 128 << 10;
 
 /// The number of bytes that are searched at a time, for each of the magics: they should stay in the cache.
 const BLOCK: u64 = 256 << 10;
@@ -68,7 +71,8 @@ impl Walk<'_, '_, '_> {
             let content = data.range(&section.range).map(|section| section.bytes());
             wrapper::count(content.unwrap_or_default(), Wrapped::Bundle)
         };
-        if wrappers.map(count).fold(0, u64::saturating_add) <= found {
+        let is_complete = self.scan.checksums == Checksums::OfAll;
+        if !is_complete && wrappers.map(count).fold(0, u64::saturating_add) <= found {
             return Ok(());
         }
         let targets = self.targets(place, data, sections)?;
@@ -147,6 +151,12 @@ impl Walk<'_, '_, '_> {
             position = position.max(end);
         }
         self.by_content(place, data, position..data.len(), &mut between, &targets, depth)
+    }
+
+    /// Reports a container that cannot be read, and searches its bytes if the search is deep.
+    pub(super) fn broken_container(&mut self, place: &Place, data: Slice<'_>, error: Error, depth: u32) -> Result<()> {
+        self.broken(place, data, error)?;
+        self.rest(place, data, 0, 0, depth)
     }
 
     /// Searches the rest of some data, from an offset in it, if the search is deep. `count` bundles lie before it.
@@ -246,7 +256,8 @@ impl Walk<'_, '_, '_> {
         };
         let (Some(data), Some(len)) = (data, len) else {
             // The bytes after it may be read again for the next one.
-            let cost = rest.len().min(HEADER_MAX).saturating_add(trial.claimed().unwrap_or(0));
+            let most = if magic == Magic::CompressedBundle { HEAD_STORED } else { HEADER_MAX };
+            let cost = rest.len().min(most).saturating_add(trial.claimed().unwrap_or(0));
             self.spend(place, rest, |budget| budget.take(cost))?;
             return Ok(None);
         };

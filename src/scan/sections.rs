@@ -31,6 +31,7 @@ use object::elf::SectionType;
 use crate::bytes::slice;
 use crate::check;
 use crate::container::host::{self, Chosen, Section};
+use crate::container::kpack;
 use crate::container::magic::{Magic, Unread};
 use crate::container::wrapper::Wrapped;
 use crate::error::Malformed;
@@ -93,8 +94,8 @@ const SECTIONS: [(Header, Holds); 20] = [
     (Header::Is(".nvFatBi"), Holds::Wrappers(Wrapped::Fatbin)),
     (Header::Is(".hipFatBinSegment"), Holds::Wrappers(Wrapped::Bundle)),
     (Header::Is(".hipFatB"), Holds::Wrappers(Wrapped::Bundle)),
-    (Header::Is(".rocm_kpack_ref"), Holds::KpackReference),
-    (Header::Is(".kpackrf"), Holds::KpackReference),
+    (Header::Is(kpack::REFERENCE_SECTIONS[0]), Holds::KpackReference),
+    (Header::Is(kpack::REFERENCE_SECTIONS[1]), Holds::KpackReference),
 ];
 
 impl Holds {

@@ -369,7 +369,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     fn bitcode(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
         let embedded = match bitcode::embedded_objects(data.bytes(), data.offset()).with_path(data.path()) {
             Ok(embedded) => embedded,
-            Err(error) => return self.broken(place, data, error),
+            Err(error) => return self.broken_container(place, data, error, depth),
         };
         let path = data.path();
         let objects: Vec<Input> = embedded.contents.into_iter().map(|object| Input::from_bytes(path, object)).collect();
@@ -509,7 +509,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     fn archive(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
         match Archive::read(data) {
             Ok(archive) => self.members(place, data, archive.members(), depth),
-            Err(error) => self.broken(place, data, error),
+            Err(error) => self.broken_container(place, data, error, depth),
         }
     }
 

@@ -398,7 +398,7 @@ fn kpacks() -> Vec<Dimension> {
         one_file("targets in a kpack archive", 200, move |n| targets(n).write(), &[]),
         one_file("targets that a kpack archive claims", 200, claimed, &[]),
         split("code objects of a split library", 2000, |_| 1, Box::new(binaries(Scheme::Zstd))),
-        split("kpack archives of a split library", 100, |n| n, Box::new(move |_| binaries(Scheme::Zstd)(3))),
+        split("kpack archives of a split library", 60, |n| n, Box::new(move |_| binaries(Scheme::Zstd)(3))),
         one_file("wrappers of a split library", 20_000, move |n| program(&reference(), n), &[]),
     ]
 }

@@ -183,6 +183,14 @@ const BROKEN: &[(&str, Change, &str)] = &[
         "no wrappers",
     ),
     (
+        "wrappers that point at nothing",
+        |tree, _| {
+            let wrappers = (0..2).flat_map(|index| kpacks::wrapper(0, index)).collect::<Vec<_>>();
+            tree.put(LIBRARY, &program_with(&kpacks::reference(&[PATH], LIBRARY), &wrappers));
+        },
+        "does not point at the reference",
+    ),
+    (
         "a library with another name",
         |tree, _| tree.put(LIBRARY, &program(&kpacks::reference(&[PATH], "lib/other.so"), WRAPPERS)),
         "lack the code objects",

@@ -13,8 +13,10 @@ use offload_bundle::scan::{Checksums, Finding, Pattern, Scan, Selection};
 
 use super::make::{DEFLATED, Elf, STORED, Section, ZSTD, Zipped, archive, coff, pe, zip};
 use super::{GFX90A, GFX906, HOST, fixture};
+use crate::kpack::tree::program;
 use crate::machine::loud;
 use crate::properties::fatbins::{self, Code};
+use crate::properties::kpacks::{self, Scheme};
 use crate::reference::formats;
 use crate::reference::harness;
 use crate::reference::offload::{self, Image};
@@ -37,7 +39,8 @@ impl Bench {
     fn run(&mut self, what: &str, data: &[u8]) {
         let started = Instant::now();
         for inflate in [Inflate::Headers, Inflate::Whole] {
-            scan(what, data, inflate);
+            scan(what, data, inflate, false);
+            scan(what, data, inflate, true);
         }
         let (input, output) = (self.dir.path().join("in"), self.dir.path().join("out"));
         fs::write(&input, data).unwrap();
@@ -76,11 +79,11 @@ impl Bench {
 }
 
 /// Searches the data, and compares the findings with the bytes.
-fn scan(what: &str, data: &[u8], inflate: Inflate) {
+fn scan(what: &str, data: &[u8], inflate: Inflate, deep: bool) {
     let input = Input::from_bytes(Path::new("in"), data.to_vec());
     let len = u64::try_from(data.len()).unwrap();
     let mut search = Scan::default();
-    search.inflate = inflate;
+    (search.inflate, search.deep) = (inflate, deep);
     search.checksums = if inflate == Inflate::Whole { Checksums::OfAll } else { Checksums::OfFound };
     let result = search.run(&input, &mut |finding| {
         match finding {
@@ -125,6 +128,7 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
         Section::new(".llvm.offloading", &offload::write(1, &images[..1])).offloading(),
     ]);
     let fat = format!("__CLANG_OFFLOAD_BUNDLE__{GFX906}");
+    let registered = [0x1_4849_5046_u64, 8192, 0].map(u64::to_le_bytes).concat();
     vec![
         ("bundle", bundle.clone()),
         ("bundles", [&bundle[..], &[0; 20], &packed, &bundle].concat()),
@@ -138,6 +142,10 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
         ("ELF", elf),
         ("fatbins", [fatbins::sample(), vec![0; 8], fatbins::fatbin(&[])].concat()),
         ("library with fatbins", library_with_fatbins()),
+        ("registered bundle", pe(&[(".hipFatB", &registered), (".rdata", &bundle)])),
+        ("kpack archive", kpacks::sample(Scheme::None).write()),
+        ("kpack archive of frames", kpacks::sample(Scheme::Zstd).write()),
+        ("split library", program(&kpacks::reference(&["a_@GFXARCH@.kpack", "in"], "a"), 2)),
         ("fat ELF", Elf::OBJECT.write(&[Section::new(&fat, b"code")])),
         ("GPU ELF", Elf::amdgpu(0x3f).write(&[])),
         ("COFF", coff(&[(".hip_fat", &bundle), (&fat, b"code")])),
@@ -201,8 +209,8 @@ fn broken_bitcode_is_borne() {
     for at in (0..data.len()).step_by(3) {
         let mut flipped = data.clone();
         flipped[at] ^= 0x55;
-        scan(&format!("byte {at} flipped"), &flipped, Inflate::Whole);
-        scan(&format!("{at} bytes"), &data[..at], Inflate::Headers);
+        scan(&format!("byte {at} flipped"), &flipped, Inflate::Whole, false);
+        scan(&format!("{at} bytes"), &data[..at], Inflate::Headers, false);
     }
 }
 

@@ -13,7 +13,7 @@ use super::search::LIMITS;
 /// it, share no bytes, and are not more than 100,000. A search finds the same, and can read or reports each.
 ///
 /// Other bytes decide on an archive that is written, and on a reference. Both are read as they were written. Damage to
-/// the archive adds no code object.
+/// the archive adds no code object that can be read.
 pub fn kpack(data: &[u8]) {
     if data.starts_with(kpacks::MAGIC) {
         hostile(data);
@@ -34,7 +34,8 @@ pub fn kpack(data: &[u8]) {
     }
     if written.starts_with(kpacks::MAGIC) {
         let damaged = hostile(&written);
-        assert!(damaged.count <= archive.codes.len(), "{} of {}", damaged.count, archive.codes.len());
+        let (found, written) = (damaged.codes.len(), archive.codes.len());
+        assert!(found <= written, "{found} of {written}");
     }
 }
 

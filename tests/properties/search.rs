@@ -120,6 +120,8 @@ pub(super) fn search_with(input: &Input, inflate: Inflate, deep: bool, look: &mu
             Finding::Trailing { place, offset } => seen.trailing.push((place.clone(), offset)),
             Finding::Hidden { place, error } => seen.hidden.push(format!("{place}: {error}")),
             Finding::Unread { place, offset, .. } => seen.unread.push((place.clone(), offset)),
+            // Their code objects are bundles.
+            Finding::Kpack { .. } | Finding::Split { .. } => {}
             other => panic!("{other:?}"),
         }
         Ok(())

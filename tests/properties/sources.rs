@@ -3,6 +3,7 @@
 use memchr::memmem::find_iter;
 
 use super::formats::{self, Ccob, inflate};
+use super::kpacks;
 
 /// The maximum number of compressed parts of an input that are examined, and their maximum total size in bytes.
 const PARTS_MAX: usize = 64;
@@ -90,9 +91,13 @@ fn parts(data: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
         let stream = data[at + 30..].get(len(26) + len(28)..)?;
         Some((if is_zstd(stream) { 1 } else { formats::RAW_DEFLATE }, stream))
     });
-    bundles.chain(binaries).chain(members)
+    // Frames may be anywhere in an archive.
+    let frames = find_iter(data, kpacks::MAGIC).take(1).flat_map(|_| find_iter(data, ZSTD).map(|at| (1, &data[at..])));
+    bundles.chain(binaries).chain(members).chain(frames)
 }
 
+const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+
 fn is_zstd(stream: &[u8]) -> bool {
-    stream.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
+    stream.starts_with(ZSTD)
 }

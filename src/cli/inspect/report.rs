@@ -35,6 +35,8 @@ pub(super) struct Reference {
     pub(super) search_paths: Vec<String>,
     /// The archives that exist; none if they were not searched.
     pub(super) archives: Option<Vec<PathBuf>>,
+    /// The number of code objects in them that the library loads.
+    pub(super) code_objects: usize,
 }
 
 impl Reference {
@@ -45,6 +47,7 @@ impl Reference {
             kernel_name: printable_name(&split.reference.kernel_name),
             search_paths: split.reference.search_paths.iter().map(|path| printable_name(path)).collect(),
             archives: paths,
+            code_objects: split.code_objects(),
         }
     }
 }

@@ -251,9 +251,12 @@ fn references_text(file: &FileReport, out: &mut String) {
     for reference in &file.references {
         let paths = printable_start(&reference.search_paths.join(", "), PATHS_MAX);
         let found = match reference.archives.as_deref() {
-            None => "kpack archives, not searched,".to_owned(),
+            None => "kpack archives (not searched)".to_owned(),
             Some([]) => "no kpack archive found".to_owned(),
-            Some(archives) => count(archives.len(), "kpack archive", "kpack archives"),
+            Some(archives) => {
+                let none = if reference.code_objects == 0 { "no code for this library in " } else { "" };
+                format!("{none}{}", count(archives.len(), "kpack archive", "kpack archives"))
+            }
         };
         line(out, &format!("  {}{found} at {paths}", way(reference.place.steps())));
     }
@@ -424,7 +427,7 @@ fn heading(group: &[Bundle]) -> String {
         Format::FatObject => ("fat object", "fat objects"),
         Format::OffloadBinary => ("offload binary", "offload binaries"),
         Format::Fatbin => ("fatbin", "fatbins"),
-        Format::CodeObject => ("code object without a bundle", ""),
+        Format::CodeObject => ("code object without a bundle", "code objects without a bundle"),
         _ => ("bundle", "bundles"),
     };
     let mut text = match first.format {
@@ -568,7 +571,8 @@ impl Totals {
             (true, true) if !file.references.is_empty() => self.files_split += 1,
             (true, true) => self.files_without_device_code += usize::from(file.unread.is_empty()),
         }
-        let is_missing = file.references.iter().any(|reference| reference.archives.as_ref().is_some_and(Vec::is_empty));
+        let is_missing =
+            file.references.iter().any(|reference| reference.archives.is_some() && reference.code_objects == 0);
         self.files_with_missing += usize::from(is_missing);
         self.files_with_unread += usize::from(!file.unread.is_empty());
         file.unread.iter().for_each(|row| self.unread.add(row.what.name(), 1));
@@ -626,7 +630,7 @@ impl Totals {
             line(out, &format!("Device code of {} in kpack archives", files(self.files_split)));
         }
         if self.files_with_missing > 0 {
-            line(out, &format!("No kpack archive found for {}", files(self.files_with_missing)));
+            line(out, &format!("No code found in kpack archives for {}", files(self.files_with_missing)));
         }
         if self.files_with_unread > 0 {
             line(out, &format!("Not read in {}: {}", files(self.files_with_unread), self.unread));

@@ -45,7 +45,8 @@ impl<'a> Sources<'a> {
 
     /// Opens a file that the input refers to, and that is not a member.
     pub(crate) fn referred(&self, path: &Path) -> Result<Input> {
-        self.input.ok_or(Error::Internal("the input is not a file"))?.open_beside(path)
+        let input = self.input.ok_or(Error::Internal("the input is not a file"))?;
+        input.open_beside(path).map_err(Error::of_referred)
     }
 
     /// Opens a member of a thin archive that may be an archive itself. It stays open until [`leave`](Self::leave).
@@ -75,10 +76,7 @@ impl<'a> Sources<'a> {
             Error::refused(ErrorKind::Limit, path, None, reason)
         })?;
         self.all.extend(identity);
-        around.open_beside(path).map_err(|error| match error {
-            Error::Io { path, source } => Error::Member { path, source },
-            error => error,
-        })
+        around.open_beside(path).map_err(Error::of_referred)
     }
 
     /// Whether a path leads to one of these files.

@@ -24,9 +24,10 @@
 //!
 //! Sources: rocm-kpack of February 2026, whose other keys are not used here; ROCm's loader of August 2026.
 //!
-//! Rejected: another version, a table of contents that is not one map or is followed by other bytes, code objects outside
-//! the bytes between header and table, or together longer than the archive, and everything that `container::packed`
-//! rejects. With an unknown scheme, code objects are listed only.
+//! Rejected: another version, a table of contents that is not a map, more target IDs or code objects than any archive has.
+//! Faults, after which the rest is read: bytes after the map, code objects outside the bytes between header and table, or
+//! together longer than the archive, and everything that `container::packed` rejects. With an unknown scheme, code objects
+//! are listed only.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod reference;
@@ -38,7 +39,7 @@ use std::ops::Range;
 use super::limits::{Allowance, FRAMES_MAX, Room};
 use super::packed::{Codec, End, Packed};
 use super::{Entry, Part};
-use crate::bytes::{Cursor, len_of, len_u64, slice};
+use crate::bytes::{Cursor, len_of, len_u64, slice, to_u64};
 use crate::display::shown;
 use crate::error::{ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::Slice;
@@ -57,6 +58,9 @@ const HEADER_LEN: u64 = 16;
 
 /// The maximum number of target IDs of an archive: each code object is compared with all of them.
 const TARGETS_MAX: usize = 1000;
+
+/// The names of the section with a [`Reference`]; the second is that in PE.
+pub(crate) const REFERENCE_SECTIONS: [&str; 2] = [".rocm_kpack_ref", ".kpackrf"];
 
 /// The number of faults after which the rest of an archive is not read.
 const FAULTS_MAX: usize = 1000;
@@ -87,11 +91,11 @@ impl Archive {
     /// Reads the archive `data`.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if the header or the structure of the table of contents is broken. Other faults are
+    /// [`Error::Malformed`](crate::Error::Malformed) if the header or the structure of the table of contents is broken. Other faults are
     /// [`faults`](Self::faults).
     pub fn read<'a>(data: impl Into<Slice<'a>>) -> Result<Self> {
         let data = data.into();
-        let frames = |range: &Range<u64>| frames(data, range);
+        let frames = |range: &Range<u64>, ranges: &mut Vec<_>| frames(data, range, ranges);
         Self::read_with(data.bytes(), data.offset(), &frames).with_path(data.path())
     }
 
@@ -113,12 +117,9 @@ impl Archive {
         match targets.len() {
             0 => faults.push(fault(at, "names no target IDs in 'gfx_arches'")),
             1..=TARGETS_MAX => {}
-            _ => return Err(fault(at, "names more than 1000 target IDs in 'gfx_arches'")),
+            _ => return Err(fault(at, &format!("names more than {TARGETS_MAX} target IDs in 'gfx_arches'"))),
         }
-        let stored = Stored::read(toc_offset, map, frames).unwrap_or_else(|error| {
-            faults.push(error);
-            Stored { ranges: Vec::new(), codec: Some(Codec::Unknown) }
-        });
+        let stored = Stored::read(toc_offset, map, frames, &mut faults);
         let mut reader = Reader { data, stored, faults, room: Room::new(), bytes: Allowance::new(len_u64(data)) };
         let binaries = map.get(b"toc").and_then(Value::map).ok_or_else(|| fault(at, "has no map 'toc'"))?;
         let binaries = reader.binaries(binaries);
@@ -161,36 +162,45 @@ fn fault(offset: u64, what: &str) -> Malformed {
 
 /// The bytes of the code objects.
 struct Stored {
-    /// The range of each, by its ordinal.
-    ranges: Vec<Range<u64>>,
+    /// The range of each, by its ordinal; none if it is broken.
+    ranges: Vec<Option<Range<u64>>>,
     /// The compression; none if they are plain.
     codec: Option<Codec>,
 }
 
 impl Stored {
-    fn read(toc_offset: u64, map: Value<'_>, frames: &ReadFrames<'_>) -> Result<Self, Malformed> {
+    /// Reads as many ranges as can be read, and pushes a fault if that is not all.
+    fn read(toc_offset: u64, map: Value<'_>, read_frames: &ReadFrames<'_>, faults: &mut Vec<Malformed>) -> Self {
+        let mut stored = Self { ranges: Vec::new(), codec: None };
         match map.get(b"compression_scheme").and_then(Value::text) {
             // ROCm's loader takes this scheme for granted.
             None | Some(b"none") => {
-                let blobs = map.get(b"blobs");
-                let list = blobs.and_then(Value::array).ok_or_else(|| fault(map.offset, "has no array 'blobs'"))?;
-                let range = |blob: Value<'_>| {
-                    inside(toc_offset, number(blob, "offset"), number(blob, "size"))
-                        .ok_or_else(|| fault(blob.offset, "has a code object outside of the archive"))
-                };
-                let ranges = list.map(range).collect::<Result<_, _>>()?;
-                Ok(Self { ranges, codec: None })
+                let blobs = map.get(b"blobs").and_then(Value::array).into_iter().flatten().take(FRAMES_MAX);
+                stored.ranges =
+                    blobs.map(|blob| inside(toc_offset, number(blob, "offset"), number(blob, "size"))).collect();
+                let broken = stored.ranges.iter().filter(|range| range.is_none()).count();
+                if broken > 0 {
+                    faults.push(fault(map.offset, &format!("has {broken} ranges in 'blobs' outside of the archive")));
+                }
             }
             Some(b"zstd-per-kernel") => {
-                let range = inside(toc_offset, number(map, "zstd_offset"), number(map, "zstd_size"));
-                let range = range.ok_or_else(|| fault(map.offset, "has its frames outside of the archive"))?;
-                Ok(Self { ranges: frames(&range)?, codec: Some(Codec::Zstd) })
+                stored.codec = Some(Codec::Zstd);
+                match inside(toc_offset, number(map, "zstd_offset"), number(map, "zstd_size")) {
+                    Some(range) => {
+                        let mut ranges = Vec::new();
+                        faults.extend(read_frames(&range, &mut ranges).err());
+                        stored.ranges = ranges.into_iter().map(Some).collect();
+                    }
+                    None => faults.push(fault(map.offset, "has its frames outside of the archive")),
+                }
             }
             Some(other) => {
                 let text = format!("compression scheme '{}' of the kpack archive is not known", shown(other));
-                Err(Malformed::other(ErrorKind::Unsupported, map.offset, text))
+                faults.push(Malformed::other(ErrorKind::Unsupported, map.offset, text));
+                stored.codec = Some(Codec::Unknown);
             }
         }
+        stored
     }
 }
 
@@ -205,12 +215,12 @@ fn inside(toc_offset: u64, start: Option<u64>, len: Option<u64>) -> Option<Range
     Some(start..end)
 }
 
-/// Reads the ranges of the zstd frames in a range of an archive.
-type ReadFrames<'f> = dyn Fn(&Range<u64>) -> Result<Vec<Range<u64>>, Malformed> + 'f;
+/// Reads the ranges of the zstd frames in a range of an archive, up to the first that cannot be read.
+type ReadFrames<'f> = dyn Fn(&Range<u64>, &mut Vec<Range<u64>>) -> Result<(), Malformed> + 'f;
 
 /// The zstd frames in a range of the archive. Their lengths are read from the file rather than through the mapping, which
 /// would load the pages around each.
-fn frames(data: Slice<'_>, range: &Range<u64>) -> Result<Vec<Range<u64>>, Malformed> {
+fn frames(data: Slice<'_>, range: &Range<u64>, ranges: &mut Vec<Range<u64>>) -> Result<(), Malformed> {
     let number = |at: u64, what: &dyn Fn() -> String| {
         let field = at.checked_add(4).filter(|end| *end <= range.end).and_then(|_| data.slice(at, 4));
         let mut bytes = [0; 4];
@@ -220,8 +230,8 @@ fn frames(data: Slice<'_>, range: &Range<u64>) -> Result<Vec<Range<u64>>, Malfor
         }
     };
     let count = number(range.start, &|| "the number of zstd frames".to_owned())?;
-    if count > FRAMES_MAX {
-        let (what, expected) = ("number of zstd frames", "no more than 1048576");
+    if count > to_u64(FRAMES_MAX) {
+        let (what, expected) = ("number of zstd frames", "no more than 100000");
         return Err(Malformed::Value {
             what,
             found: count,
@@ -229,7 +239,6 @@ fn frames(data: Slice<'_>, range: &Range<u64>) -> Result<Vec<Range<u64>>, Malfor
             expected,
         });
     }
-    let mut ranges = Vec::new();
     let mut at = range.start.saturating_add(4);
     for index in 0..count {
         let len = number(at, &|| format!("the length of zstd frame {index}"))?;
@@ -240,7 +249,7 @@ fn frames(data: Slice<'_>, range: &Range<u64>) -> Result<Vec<Range<u64>>, Malfor
             .ok_or_else(|| truncated(data, range, format!("zstd frame {index}"), start, len))?;
         ranges.push(start..at);
     }
-    Ok(ranges)
+    Ok(())
 }
 
 fn truncated(data: Slice<'_>, range: &Range<u64>, what: String, at: u64, needed: u64) -> Malformed {
@@ -304,8 +313,11 @@ impl<'d> Reader<'d> {
             match self.part(entry) {
                 Ok(part) => binary.entries.push(Entry { id, parts: vec![part], image: None, cuda: None }),
                 Err(what) => {
-                    let whose = format!("of '{}' for '{}'", shown(&binary.key), shown(name));
-                    self.faults.push(fault(entry.offset, &format!("is wrong about the code object {whose}: {what}")));
+                    let text = format!("code object of '{}' for '{}': {what}", shown(&binary.key), shown(name));
+                    let malformed = Malformed::other(ErrorKind::Malformed, entry.offset, text);
+                    let parts = vec![Part::Unreadable(malformed.clone())];
+                    binary.entries.push(Entry { id, parts, image: None, cuda: None });
+                    self.faults.push(malformed);
                 }
             }
             if self.faults.len() >= FAULTS_MAX {
@@ -324,9 +336,9 @@ impl<'d> Reader<'d> {
             return Ok(Part::Packed(Packed { stored: 0..0, codec, inflated, range, end, limit }));
         }
         let ordinal = number(entry, "ordinal").ok_or("it has no ordinal")?;
-        let stored = usize::try_from(ordinal).ok().and_then(|ordinal| self.stored.ranges.get(ordinal)).cloned();
-        let count = self.stored.ranges.len();
-        let stored = stored.ok_or_else(|| format!("its ordinal is {ordinal}, but the archive has {count}"))?;
+        let stored =
+            usize::try_from(ordinal).ok().and_then(|ordinal| self.stored.ranges.get(ordinal)).cloned().flatten();
+        let stored = stored.ok_or_else(|| format!("its ordinal is {ordinal}, which the archive does not have"))?;
         let len = len_of(&stored);
         self.bytes.take(len).ok_or("together with others it is longer than the archive, so they share bytes")?;
         let Some(codec) = self.stored.codec else {
@@ -342,6 +354,7 @@ impl<'d> Reader<'d> {
 }
 
 /// The inflated size that a zstd frame records, in bytes.
+#[cfg_attr(not(feature = "zstd"), allow(unused_variables, reason = "a method that is left out uses nothing"))]
 fn frame_size(frame: &[u8]) -> Option<u64> {
     #[cfg(feature = "zstd")]
     return zstd::zstd_safe::get_frame_content_size(frame).ok().flatten();
@@ -349,12 +362,15 @@ fn frame_size(frame: &[u8]) -> Option<u64> {
     return None;
 }
 
+/// The target ID of code for all AMD GPUs.
+pub(crate) const SPIR_V: &[u8] = b"amdgcnspirv";
+
 /// The end of a triple in an entry ID.
 const DASHES: &[u8] = b"--";
 
 /// The bundle entry ID under which HIP's runtime would ask a bundle for code of a target.
 fn entry_id(target: &[u8]) -> Vec<u8> {
-    let triple: &[u8] = if target == b"amdgcnspirv" { b"hipv4-spirv64-amd-amdhsa" } else { b"hipv4-amdgcn-amd-amdhsa" };
+    let triple: &[u8] = if target == SPIR_V { b"hipv4-spirv64-amd-amdhsa" } else { b"hipv4-amdgcn-amd-amdhsa" };
     [triple, DASHES, target].concat()
 }
 

@@ -53,7 +53,7 @@ impl Reference {
         match paths.len() {
             0 => Err(broken("has no 'kpack_search_paths'")),
             1..=PATHS_MAX => Ok(Self { kernel_name, search_paths: paths.into_iter().map(<[u8]>::to_vec).collect() }),
-            _ => Err(broken("has more than 32 search paths")),
+            _ => Err(broken(&format!("has more than {PATHS_MAX} search paths"))),
         }
     }
 
