@@ -8,6 +8,7 @@ use super::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, thin_archive,
 use super::*;
 use crate::machine::loud;
 use crate::reference::formats;
+use crate::reference::harness::Random;
 use crate::reference::offload::{self, Image};
 
 /// The contents of the written files by name, without the inputs.
@@ -169,6 +170,23 @@ fn every_sycl_id_that_is_printed_can_be_asked_for() {
         }
         let outcome = tool(&["verify", "in"], &[("in", &data)]);
         assert!(!String::from_utf8_lossy(&outcome.stdout).contains("not a valid bundle entry ID"));
+    }
+}
+
+#[test]
+fn pairs_of_ids_keep_the_property_of_ids() {
+    let ids = sycl_ids();
+    for (first, second) in ids.iter().flat_map(|first| ids.iter().map(move |second| (first, second))) {
+        crate::properties::ids(format!("{first}\n{second}").as_bytes());
+    }
+    let mut random = Random::new(61);
+    let words: Vec<&str> = ids.iter().flat_map(|id| id.split('-')).collect();
+    for _ in 0..3000 {
+        let mut id = || {
+            let rest: Vec<&str> = (0..1 + random.below(5)).map(|_| *random.pick(&words)).collect();
+            format!("sycl-{}", rest.join("-"))
+        };
+        crate::properties::ids(format!("{}\n{}", id(), id()).as_bytes());
     }
 }
 
