@@ -49,7 +49,7 @@ for id in $gfx906 $gfx90a hipv4-amdgcn-amd-amdhsa-unknown-gfx90a hip-amdgcn-amd-
     $host host-x86_64-unknown-linux host-x86_64-pc-windows-msvc host-aarch64-apple-macosx14.0 host-armv7a-none-eabi \
     host-i686-w64-windows-gnu host-mips64el-unknown-linux-gnuabi64 host-powerpc64-ibm-aix7.2 host-wasm32-wasip1 \
     host-aarch64-none-linux-android21 openmp-nvptx64-nvidia-cuda--sm_70 openmp-amdgcn-amdhsa-fiji \
-    sycl-spirv64-unknown-unknown cuda-nvptx64-nvidia-cuda--sm_90a host-dxil-unknown-shadermodel6.5-library; do
+    sycl-spirv64-unknown-unknown sycl-spir64_gen-unknown-unknown sycl-native_cpu cuda-nvptx64-nvidia-cuda--sm_90a host-dxil-unknown-shadermodel6.5-library; do
     number=$((number + 1))
     printf '%s\n%s' $id $gfx906 >"$out/ids/$number-hip"
     printf '%s\n%s' $id $id >"$out/ids/$number-same"

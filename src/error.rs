@@ -545,7 +545,7 @@ pub enum Malformed {
 }
 
 impl Malformed {
-    fn kind(&self) -> ErrorKind {
+    pub(crate) fn kind(&self) -> ErrorKind {
         match self {
             Self::Claim { .. } => ErrorKind::Limit,
             Self::Other { kind, .. } => *kind,

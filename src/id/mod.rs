@@ -8,6 +8,9 @@
 //! without environment and with the target ID directly after the operating system (which LLVM up to 20 accepted too).
 //! The written form has four fields, normalised as LLVM 22.1.8 does, and a dash before the target ID even if that is
 //! empty. For the operating system amdhsa, the environment is written as an empty field.
+//!
+//! Triples of SYCL are those of Intel's DPC++, which LLVM 22 does not know. They may have any number of fields and name
+//! an architecture of DPC++. Such triples are written as they are spelled.
 
 /// Implements equality, hash and order of a type by the result of its `key`.
 macro_rules! compared_by_key {
@@ -68,7 +71,7 @@ pub enum OffloadKind {
     HipV4,
     /// CUDA. In offload binaries only.
     Cuda,
-    /// SYCL. In offload binaries only.
+    /// SYCL. In offload binaries, and in bundles of Intel's DPC++.
     Sycl,
     /// HCC, the compiler of ROCm before 3.5. In its bundles only, which LLVM's tool does not make.
     Hcc,
@@ -197,11 +200,18 @@ impl EntryId {
 
     fn parse_kind(id: &str, kind_of: impl Fn(&str) -> Option<OffloadKind>) -> Result<Self, IdError> {
         let (kind_name, rest) = id.split_once('-').ok_or(IdError::Format)?;
-        let (triple, target_id) = split_triple(rest).ok_or(IdError::Format)?;
-        let triple = Triple::parse(&triple);
         let kind = kind_of(kind_name);
-        let (Some(kind), true) = (kind, triple.arch() != triple::Arch::Unknown) else {
-            return Err(unknown_error(id, kind_name, rest));
+        let (mut triple, target_id) = split_triple(rest);
+        if kind != Some(OffloadKind::Sycl) {
+            let dashes = triple.matches('-').count();
+            if dashes == 0 {
+                return Err(IdError::Format);
+            }
+            triple.push_str("---".get(dashes..).unwrap_or_default());
+        }
+        let triple = Triple::parse(&triple);
+        let Some(kind) = kind.filter(|kind| is_known_arch(*kind, &triple)) else {
+            return Err(unknown_error(id, kind_name, kind, rest));
         };
         let target_id = TargetId::parse(target_id, triple.arch())
             .map_err(|reason| IdError::TargetId { id: id.to_owned(), reason })?;
@@ -223,7 +233,7 @@ impl EntryId {
             _ => triple.to_owned(),
         };
         let parsed = Triple::parse(&four_fields);
-        if parsed.arch() == triple::Arch::Unknown {
+        if !is_known_arch(kind, &parsed) {
             return Err(IdError::Unknown { id: id(), kind: None, triple: Some(triple.to_owned()) });
         }
         let target_id =
@@ -236,7 +246,7 @@ impl EntryId {
         self.kind
     }
 
-    /// The target triple as spelled, with four fields.
+    /// The target triple as spelled, with four fields; in SYCL, it may have fewer.
     pub fn triple(&self) -> &Triple {
         &self.triple
     }
@@ -288,7 +298,10 @@ impl EntryId {
     }
 
     fn is_triple_compatible(&self, request: &Self) -> bool {
-        [&self.triple, &self.written].into_iter().any(|own| own.is_compatible_with(&request.written))
+        let is_same_arch =
+            |own: &Triple| own.arch() != triple::Arch::Unknown || own.arch_name() == request.written.arch_name();
+        let is_compatible = |own: &&Triple| is_same_arch(own) && own.is_compatible_with(&request.written);
+        [&self.triple, &self.written].iter().any(is_compatible)
     }
 }
 
@@ -304,12 +317,22 @@ impl FromStr for EntryId {
 
 impl fmt::Display for EntryId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}-{}", self.kind.name(), self.written.as_str(), self.target_id)
+        write!(f, "{}-{}", self.kind.name(), self.written.as_str())?;
+        if self.written.has_four_fields() { write!(f, "-{}", self.target_id) } else { Ok(()) }
     }
+}
+
+/// Whether the architecture of a triple of this kind is known to LLVM 22.1.8 or, for SYCL, to DPC++.
+fn is_known_arch(kind: OffloadKind, triple: &Triple) -> bool {
+    let of_dpcpp = |name: &str| name == "native_cpu" || name.starts_with("spir") || name.starts_with("fpga");
+    triple.arch() != triple::Arch::Unknown || (kind == OffloadKind::Sycl && of_dpcpp(triple.arch_name()))
 }
 
 /// The written form of a triple.
 fn written(triple: &Triple) -> Triple {
+    if triple.arch() == triple::Arch::Unknown || !triple.has_four_fields() {
+        return triple.clone();
+    }
     Triple::parse(&if triple.os() == Os::AmdHsa {
         // Runtimes look for `amdgcn-amd-amdhsa--`, not for an environment written as `unknown`.
         triple::normalize(triple.as_str(), Form::Three) + "-"
@@ -345,7 +368,7 @@ impl Compatibility {
 }
 
 /// The error for an unknown kind or architecture. LLVM looks for them in exactly the first four fields.
-fn unknown_error(id: &str, kind: &str, rest: &str) -> IdError {
+fn unknown_error(id: &str, name: &str, kind: Option<OffloadKind>, rest: &str) -> IdError {
     let fields: Vec<&str> = rest.splitn(5, '-').take(4).collect();
     if fields.len() < 4 {
         return IdError::Format;
@@ -353,13 +376,13 @@ fn unknown_error(id: &str, kind: &str, rest: &str) -> IdError {
     let triple = Triple::parse(&fields.join("-"));
     IdError::Unknown {
         id: id.to_owned(),
-        kind: OffloadKind::of_bundle(kind).is_none().then(|| kind.to_owned()),
+        kind: kind.is_none().then(|| name.to_owned()),
         triple: (triple.arch() == triple::Arch::Unknown).then(|| triple.as_str().to_owned()),
     }
 }
 
-/// Splits the text after the kind into a triple of four fields and the target ID.
-fn split_triple(text: &str) -> Option<(String, &str)> {
+/// Splits the text after the kind into a triple of at most four fields and the target ID.
+fn split_triple(text: &str) -> (String, &str) {
     let fields: Vec<(usize, &str)> = text
         .split('-')
         .scan(0_usize, |offset, field| {
@@ -376,15 +399,13 @@ fn split_triple(text: &str) -> Option<(String, &str)> {
         if let Some(gpu) = rest_from(index).filter(|rest| target_id::names_gpu(rest, field(0))) {
             let short = (0..index).map(field).collect::<Vec<_>>().join("-");
             let is_known = Triple::parse(&short).arch() != triple::Arch::Unknown;
-            let three = if is_known { triple::normalize(&short, Form::Three) } else { short };
-            return Some((three + "-", trim_dash(gpu)));
+            let missing = if index == 2 { "--" } else { "-" };
+            let triple = if is_known { triple::normalize(&short, Form::Three) + "-" } else { short + missing };
+            return (triple, trim_dash(gpu));
         }
     }
-    if fields.len() < 2 {
-        return None;
-    }
-    let triple = (0..4).map(field).collect::<Vec<_>>().join("-");
-    Some((triple, trim_dash(rest_from(4).unwrap_or(""))))
+    let triple = fields.iter().take(4).map(|(_, field)| *field).collect::<Vec<_>>().join("-");
+    (triple, trim_dash(rest_from(4).unwrap_or("")))
 }
 
 /// Removes a trailing dash after a processor, where it separates nothing. After a feature, it is the sign of that
@@ -444,6 +465,46 @@ mod tests {
         ] {
             assert_eq!(written(typed), expected);
         }
+    }
+
+    #[test]
+    fn sycl_ids_are_those_of_dpcpp() {
+        for (typed, expected) in [
+            ("sycl-spir64", "sycl-spir64"),
+            ("sycl-spir64_gen-unknown-unknown", "sycl-spir64_gen-unknown-unknown"),
+            ("sycl-spir64-unknown-unknown-sycldevice", "sycl-spir64-unknown-unknown-sycldevice-"),
+            ("sycl-native_cpu-unknown-unknown", "sycl-native_cpu-unknown-unknown"),
+            ("sycl-fpga_aocx-intel-unknown", "sycl-fpga_aocx-intel-unknown"),
+            ("sycl-fpga_dep", "sycl-fpga_dep"),
+            ("sycl-nvptx64-nvidia-cuda-sm_50", "sycl-nvptx64-nvidia-cuda-unknown-sm_50"),
+            ("sycl-amdgcn-amd-amdhsa-gfx90a:xnack+", "sycl-amdgcn-amd-amdhsa--gfx90a:xnack+"),
+            ("sycl-spir64_gen-unknown-gfx90a", "sycl-spir64_gen-unknown---gfx90a"),
+        ] {
+            for id in [typed, expected] {
+                assert_eq!(id.parse::<EntryId>().unwrap().to_string(), expected);
+            }
+            assert!(EntryId::parse(typed).is_err(), "{typed}");
+        }
+        for id in ["sycl", "sycl-", "sycl-gen-unknown-unknown", "openmp-spir64_gen-unknown-unknown", "hip-spir64"] {
+            assert!(EntryId::parse_any(id).is_err(), "{id}");
+        }
+        let id = |text: &str| EntryId::parse_any(text).unwrap();
+        let compare = |entry, request| id(entry).compatibility(&id(request), Rules::default());
+        assert_eq!(compare("sycl-spir64-unknown-unknown", "sycl-spir64"), Compatibility::Exact);
+        assert_ne!(id("sycl-spir64-unknown-unknown"), id("sycl-spir64"));
+        for (entry, request) in [
+            ("sycl-spir64_gen", "sycl-spir64_x86_64"),
+            ("sycl-spir64", "sycl-spir64_gen"),
+            ("sycl-native_cpu", "sycl-fpga_aocx"),
+            ("sycl-spir64", "sycl-spirv64"),
+        ] {
+            assert_eq!(compare(entry, request), Compatibility::KindOrTriple);
+            assert_eq!(compare(request, entry), Compatibility::KindOrTriple);
+        }
+        let image = |triple| EntryId::new(OffloadKind::Sycl, triple, "pvc").unwrap().to_string();
+        assert_eq!(image("spir64_gen"), "sycl-spir64_gen-unknown-unknown--pvc");
+        assert_eq!(image("spir64_gen"), image("spir64_gen-unknown-unknown"));
+        assert_eq!(id(&image("spir64_gen")).target_id().processor(), "pvc");
     }
 
     #[test]

@@ -105,6 +105,11 @@ impl Triple {
         self.field(3)
     }
 
+    /// Whether the text has at least four fields.
+    pub(super) fn has_four_fields(&self) -> bool {
+        self.text.splitn(4, '-').nth(3).is_some()
+    }
+
     fn field(&self, index: usize) -> &str {
         self.text.splitn(4, '-').nth(index).unwrap_or("")
     }

@@ -182,7 +182,7 @@ impl FileType {
 
 /// The ID of an entry, if it is valid.
 fn parse_entry(entry: &Entry) -> Option<EntryId> {
-    EntryId::parse(&bytes::text(&entry.id)?).ok()
+    EntryId::parse_any(&bytes::text(&entry.id)?).ok()
 }
 
 /// Reports that a file is not compressed, as LLVM 22.1.8 does for all but the shortest files.

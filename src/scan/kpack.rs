@@ -263,7 +263,8 @@ impl Walk<'_, '_, '_> {
         };
         let indices = wrapper::kpack_indices(wrappers);
         // The paths count from the directory of a file that a loader could load.
-        let is_loadable = data.input().is_some() && of_object.steps().is_empty() && of_object.file().is_file();
+        let is_file = || of_object.file().metadata().map_or_else(|error| !is_missing(&error), |found| found.is_file());
+        let is_loadable = data.input().is_some() && of_object.steps().is_empty() && is_file();
         let follow = self.follow.filter(|_| is_loadable);
         if follow.is_some() && std::mem::replace(&mut self.has_followed, true) {
             let offset = section.offset();
@@ -305,7 +306,12 @@ impl Walk<'_, '_, '_> {
             let archive = Archive::read(&input);
             Ok((input.vouch_for(archive)?, input))
         });
-        let (archive, input) = match opened.map_err(Error::of_referred) {
+        // The place names the library.
+        let opened = opened.map_err(|error| match error.of_referred() {
+            Error::Malformed { path, source } => Error::refused(source.kind(), path, source.offset(), source),
+            error => error,
+        });
+        let (archive, input) = match opened {
             Ok(opened) => opened,
             Err(error) => {
                 if !is_own || matches!(error, Error::Member { .. }) {

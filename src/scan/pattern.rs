@@ -84,6 +84,9 @@ impl Pattern {
     }
 
     fn matches(&self, KnownId { shown, parsed }: &KnownId, comparison: Comparison) -> bool {
+        if *shown == self.text {
+            return true;
+        }
         let id = parsed.as_ref();
         match &self.form {
             Form::Glob(glob) => {
@@ -91,7 +94,7 @@ impl Pattern {
                 glob.matches(shown) || id.is_some_and(written)
             }
             Form::Entry(pattern) => id.is_some_and(|id| match id.compatibility(pattern, Rules::default()) {
-                Compatibility::Exact => true,
+                Compatibility::Exact => comparison == Comparison::Compatible || *id == **pattern,
                 Compatibility::Compatible => comparison == Comparison::Compatible,
                 Compatibility::KindOrTriple | Compatibility::Processor => false,
                 _ => comparison == Comparison::Compatible && pattern.target_id().features().next().is_none(),

@@ -371,7 +371,10 @@ fn judge(scenario: &Scenario, clean: &Clean, call: &Call, run: &Output, place: &
         Some(0) if !all(Is::New) || told(run, place) != clean.stdout => broken.push(Broken::FalseSuccess),
         Some(0) => {}
         // `verify` reports faults on standard output.
-        Some(1) if !names_file_and_cause(&stderr) && !run.stdout.ends_with(b"1 fault\n") => {
+        Some(1)
+            if !names_file_and_cause(&stderr)
+                && ![&b" fault\n"[..], b" faults\n"].iter().any(|end| run.stdout.ends_with(end)) =>
+        {
             broken.push(Broken::Message);
         }
         Some(1) => {}

@@ -1,6 +1,6 @@
 //! Tests of `extract`: the extracted code objects, their file names, and that either all or no files are written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 
 use super::inspect::bundle;
@@ -8,6 +8,7 @@ use super::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, thin_archive,
 use super::*;
 use crate::machine::loud;
 use crate::reference::formats;
+use crate::reference::harness::Random;
 use crate::reference::offload::{self, Image};
 
 /// The contents of the written files by name, without the inputs.
@@ -81,6 +82,7 @@ fn patterns_take_what_they_say() {
         (&["--target=*gfx90*"], &[gfx906, xnack[0], xnack[1], any, openmp]),
         (&["--target=openmp-*"], &[openmp, sm_70]),
         (&["--target=no*"], &["no entry ID"]),
+        (&["--target=no entry ID", "--exact"], &["no entry ID"]),
         (&["--target=host-*"], &[HOST]),
         (&["--kind=host"], &[HOST]),
         (&["--kind=openmp"], &[openmp, sm_70]),
@@ -111,6 +113,95 @@ fn patterns_take_what_they_say() {
         }
     }
     loud(&format!("extract: {} patterns on 3 forms", cases.len()));
+}
+
+/// Entry IDs as DPC++ writes them.
+fn sycl_ids() -> Vec<String> {
+    let arches =
+        "spir64 spir64_gen spir64_x86_64 spir64_fpga spir64_fpga_image spir spir_gen spirv64 native_cpu fpga_aocx";
+    let tails = ["", "-unknown-unknown", "-unknown-unknown-sycldevice", "-intel-unknown", "-unknown-linux-gnu"];
+    let mut ids: Vec<String> = [HOST, GFX906, GFX90A].map(str::to_owned).to_vec();
+    ids.extend(arches.split(' ').flat_map(|arch| tails.map(|tail| format!("sycl-{arch}{tail}"))));
+    ids.extend(["sycl-fpga_dep", "sycl-nvptx64-nvidia-cuda", "sycl-amdgcn-amd-amdhsa"].map(str::to_owned));
+    ids.extend(["sm_50", "sm_90a"].map(|gpu| format!("sycl-nvptx64-nvidia-cuda-{gpu}")));
+    ids.extend(["gfx90a", "gfx90a:xnack+", "gfx1030"].map(|gpu| format!("sycl-amdgcn-amd-amdhsa-{gpu}")));
+    ids.extend(["-sm_70", "-gfx906"].map(|gpu| format!("sycl-nvptx64-nvidia-cuda-{gpu}")));
+    ids
+}
+
+#[test]
+fn every_sycl_id_that_is_printed_can_be_asked_for() {
+    let ids = sycl_ids();
+    let entries: Vec<(&str, &[u8])> = ids.iter().map(|id| (id.as_str(), id.as_bytes())).collect();
+    let sections: Vec<String> = ids.iter().map(|id| format!("__CLANG_OFFLOAD_BUNDLE__{id}")).collect();
+    let sections: Vec<Section<'_>> =
+        sections.iter().zip(&ids).map(|(name, id)| Section::new(name, id.as_bytes()).aligned(1)).collect();
+    let binary = formats::binary(&entries, 1);
+    let sycl: Vec<&str> = ids.iter().map(String::as_str).filter(|id| id.starts_with("sycl-")).collect();
+    for (kind, data) in
+        [("bc", binary.clone()), ("o", Elf::OBJECT.write(&sections)), ("bc", formats::compressed(3, 1, &binary))]
+    {
+        let outcome = tool(&["-list", &format!("-type={kind}"), "-input=in"], &[("in", &data)]);
+        assert_eq!(lines(&outcome), ids, "-type={kind}");
+        let found = |args: &[&str]| extract(args, &data).into_values().map(|id| String::from_utf8(id).unwrap());
+        assert_eq!(found(&["--kind=sycl"]).collect::<HashSet<_>>(), sycl.iter().map(|id| (*id).to_owned()).collect());
+        for id in &sycl {
+            assert_eq!(found(&["--exact", "--target", id]).collect::<Vec<_>>(), [*id]);
+            let request =
+                ["-unbundle", &format!("-type={kind}"), "-input=in", "-output=out", &format!("-targets={id}")];
+            let outcome = tool(&request, &[("in", &data)]);
+            assert_eq!((outcome.status, outcome.stderr_text().as_str()), (0, ""), "{id}");
+            assert_eq!(outcome.files["out"], id.as_bytes());
+        }
+        for (pattern, count) in
+            [("sycl-spir64_gen*", 5), ("sycl-*", sycl.len()), ("sycl-native_cpu", 3), ("sycl-spir64_fpga", 3)]
+        {
+            assert_eq!(found(&["--target", pattern]).count(), count, "{pattern}");
+        }
+        let document = json_of(&tool(&["inspect", "--json", "in"], &[("in", &data)]));
+        let objects = document["files"][0]["code_objects"].as_array().unwrap();
+        assert_eq!(objects.len(), ids.len());
+        for (object, id) in objects.iter().zip(&ids) {
+            let (kind, rest) = id.split_once('-').unwrap();
+            let triple = object["triple"].as_str().unwrap();
+            assert!(object["entry_id"] == **id && object["kind"] == kind && rest.starts_with(triple), "{object}");
+            let target_id = rest[triple.len()..].trim_matches('-');
+            assert_eq!(object["target_id"].as_str().unwrap_or_default(), target_id, "{id}");
+        }
+        let outcome = tool(&["verify", "in"], &[("in", &data)]);
+        assert!(!String::from_utf8_lossy(&outcome.stdout).contains("not a valid bundle entry ID"));
+    }
+}
+
+#[test]
+fn pairs_of_ids_keep_the_property_of_ids() {
+    let ids = sycl_ids();
+    for (first, second) in ids.iter().flat_map(|first| ids.iter().map(move |second| (first, second))) {
+        crate::properties::ids(format!("{first}\n{second}").as_bytes());
+    }
+    let mut random = Random::new(61);
+    let words: Vec<&str> = ids.iter().flat_map(|id| id.split('-')).collect();
+    for _ in 0..3000 {
+        let mut id = || {
+            let rest: Vec<&str> = (0..1 + random.below(5)).map(|_| *random.pick(&words)).collect();
+            format!("sycl-{}", rest.join("-"))
+        };
+        crate::properties::ids(format!("{}\n{}", id(), id()).as_bytes());
+    }
+}
+
+#[test]
+fn sycl_entries_of_a_library_are_unbundled() {
+    let object = |id: &str| Elf::OBJECT.write(&[Section::new(&format!("__CLANG_OFFLOAD_BUNDLE__{id}"), id.as_bytes())]);
+    let (generic, gpu) = ("sycl-spir64-unknown-unknown", "sycl-spir64_gen-unknown-unknown");
+    let library = archive(&[("a.o", &object(generic)), ("b.o", &object(gpu))]);
+    for (request, id) in [(generic, generic), ("sycl-spir64", generic), (gpu, gpu), ("sycl-spir64_gen", gpu)] {
+        let args = ["-unbundle", "-type=a", "-input=in", "-output=out", &format!("-targets={request}")];
+        let outcome = tool(&args, &[("in", &library)]);
+        assert_eq!((outcome.status, outcome.stderr_text().as_str()), (0, ""), "{request}");
+        let members: Vec<_> = String::from_utf8_lossy(&outcome.files["out"]).lines().map(str::to_owned).collect();
+        assert!(members.iter().filter(|line| line.trim_end() == id).count() == 1, "{members:?}");
+    }
 }
 
 #[test]

@@ -1,10 +1,13 @@
 use offload_bundle::id::target_id::TargetId;
 use offload_bundle::id::triple::{Arch, Form, Os, Triple, normalize};
-use offload_bundle::id::{Compatibility, EntryId, Rules};
+use offload_bundle::id::{Compatibility, EntryId, OffloadKind, Rules};
+use offload_bundle::scan::{Comparison, Finding, Pattern, Scan, Selection};
+
+use super::formats;
 
 /// Any text is an entry ID or an error. The written form of an ID parses, and its written form is the same; normalising
 /// a triple twice changes nothing more. An ID serves a request for itself, and the compatibility of two IDs follows the
-/// rule for their parts.
+/// rule for their parts. In a bundle, each ID selects exactly the entries with the same ID.
 ///
 /// The bytes are two IDs, one per line.
 pub fn ids(data: &[u8]) {
@@ -16,6 +19,7 @@ pub fn ids(data: &[u8]) {
             written(&id);
         }
     }
+    asked_for([first, second]);
     if let (Ok(first), Ok(second)) = (EntryId::parse(first), EntryId::parse(second)) {
         for hip_serves_openmp in [false, true] {
             let mut rules = Rules::default();
@@ -66,6 +70,35 @@ fn written(id: &EntryId) {
     assert_eq!(&parsed, id.target_id());
     let triple = Triple::parse(id.triple().as_str());
     assert!(triple.is_compatible_with(id.triple()) && id.triple().is_compatible_with(&triple));
+}
+
+/// Each ID that a search shows selects its entry and those with the same ID, and no others. So does its kind.
+fn asked_for(ids: [&str; 2]) {
+    let bundle = formats::binary(&ids.map(|id| (id.as_bytes().to_vec(), b"code".to_vec())), 1);
+    let asked = |id: &str, shown: &str| {
+        let id = EntryId::parse_any(id).ok().filter(|_| shown == id && !id.contains(['*', '?', '[']))?;
+        Some((id, Pattern::parse(shown).unwrap_or_else(|error| panic!("{error}"))))
+    };
+    let mut look = |finding: Finding<'_>| {
+        let Finding::Bundle(found) = finding else { return Ok(()) };
+        for shown in found.code_objects().map(|code_object| code_object.shown_id()) {
+            let Some((id, pattern)) = ids.iter().find_map(|id| asked(id, &shown)) else { continue };
+            let mut exact = Selection::default();
+            (exact.targets, exact.comparison) = (vec![pattern], Comparison::Exact);
+            let mut kind = Selection::default();
+            kind.kinds = vec![id.kind()];
+            for other in found.code_objects() {
+                let own = other.entry_id();
+                assert_eq!(exact.takes(&other), own.as_ref() == Some(&id), "{shown:?} for {:?}", other.shown_id());
+                let same_kind = |own: &EntryId| own.kind() == id.kind() || own.kind().is_hip() && id.kind().is_hip();
+                assert_eq!(kind.takes(&other), own.as_ref().is_some_and(same_kind), "{:?}", other.shown_id());
+                let named = OffloadKind::from_name(other.shown_id().split('-').next().unwrap());
+                assert!(own.is_none_or(|own| Some(own.kind()) == named), "{:?}", other.shown_id());
+            }
+        }
+        Ok(())
+    };
+    Scan::default().run(&bundle, &mut look).unwrap();
 }
 
 /// An independent implementation of the rule in the documentation.

@@ -67,6 +67,8 @@ pub const RULES: &[Rule] = &[
         reason: "LLVM takes the last one and says nothing; here it is the first, with a warning, and all are listed" },
     Rule { name: "IDs of other spellings in a bundle", explains: Outcomes(other_spellings),
         reason: "older releases wrote them; LLVM 22 gives up on the whole file" },
+    Rule { name: "requests for SYCL", explains: Outcomes(sycl_request),
+        reason: "DPC++'s bundler serves them; LLVM 22 lists its entries and refuses to take them out" },
     Rule { name: "marker lines inside an entry", explains: Outcomes(nested),
         reason: "LLVM ends an entry at the next end line, whatever entry that ends" },
     Rule { name: "one file for several outputs", explains: Outcomes(same_output),
@@ -379,6 +381,13 @@ fn bundle_as_host(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
     let missing_allowed = case.has("allow-missing-bundles") && theirs.status == 0 && ours.status == 0;
     let is_bundle = case.files.iter().any(|(name, input)| name == "in" && find(input, MAGIC).is_some());
     missing_allowed && is_bundle && theirs.files.iter().filter(differs).all(whole_input)
+}
+
+fn sycl_request(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
+    const REASONS: &[&str] = &["Targets need to follow the format", "unknown offloading kind 'sycl'"];
+    let says = |outcome: &Outcome| REASONS.iter().any(|reason| outcome.stderr_text().contains(reason));
+    let asks = case.has("unbundle") && case.values("targets").iter().any(|target| target.starts_with("sycl-"));
+    asks && theirs.status == 1 && says(theirs) && !says(ours)
 }
 
 fn other_spellings(_: &Case, theirs: &Outcome, ours: &Outcome) -> bool {

@@ -56,6 +56,18 @@ pub fn requests() -> Vec<Case> {
         cases.push(case(&[]));
         cases.push(case(&["-allow-missing-bundles"]));
     }
+    for (entry, request) in [
+        ("sycl-spir64-unknown-unknown", "sycl-spir64-unknown-unknown"),
+        ("sycl-spir64_gen-unknown-unknown", "sycl-spir64_gen"),
+        ("sycl-amdgcn-amd-amdhsa-gfx90a", "sycl-amdgcn-amd-amdhsa--gfx90a"),
+        ("sycl-spir64", "sycl-native_cpu"),
+        ("sycl-spir64", "sycl-gen-unknown-unknown-unknown"),
+    ] {
+        for wanted in [vec![request], vec![TARGETS[0], request]] {
+            let case = unbundle("bc", &wanted, &[]);
+            cases.push(case.file("in", bundle_of("bc", &[TARGETS[0], entry])));
+        }
+    }
     cases
 }
 

@@ -81,7 +81,7 @@ fn plan_unbundle(raw: &RawArgs, files: Files, console: &Console) -> Result<Job> 
     let Files { inputs, outputs, file_type, inflate } = files;
     let input = only(inputs, "only one input file supported in unbundling mode")?;
     ensure!(outputs.len() == raw.targets.len(), "number of output files and targets should match in unbundling mode");
-    let targets = parse_targets(&raw.targets)?;
+    let targets = parse_targets(&raw.targets, parse_request)?;
     check_conflicts(&targets)?;
     check_hosts(&targets, |hosts| hosts <= 1)?;
     let requests = targets.into_iter().zip(outputs).collect();
@@ -107,7 +107,7 @@ fn plan_bundle(raw: &RawArgs, files: Files, environment: &Environment) -> Result
     ensure!(!matches!(file_type, Ok(FileType::Archive)), "Archive files are only supported for unbundling");
     let output = only(outputs, "only one output file supported in bundling mode")?;
     ensure!(inputs.len() == raw.targets.len(), "number of input files and targets should match in bundling mode");
-    let targets = parse_targets(&raw.targets)?;
+    let targets = parse_targets(&raw.targets, EntryId::parse)?;
     for (target, typed) in targets.iter().zip(&raw.targets) {
         let id = typed.to_string_lossy().into_owned();
         target.target_id().check_features().map_err(|reason| IdError::TargetId { id, reason })?;
@@ -156,11 +156,17 @@ fn only(paths: Vec<PathBuf>, otherwise: &'static str) -> Result<PathBuf> {
     }
 }
 
-fn parse_targets(typed: &[OsString]) -> Result<Vec<EntryId>> {
+/// Parses the target of an unbundling, which may be of SYCL too, as for DPC++'s bundler.
+fn parse_request(id: &str) -> Result<EntryId, IdError> {
+    let sycl = || EntryId::parse_any(id).ok().filter(|id| id.kind() == OffloadKind::Sycl);
+    EntryId::parse(id).or_else(|error| sycl().ok_or(error))
+}
+
+fn parse_targets(typed: &[OsString], parse: fn(&str) -> Result<EntryId, IdError>) -> Result<Vec<EntryId>> {
     let (mut texts, mut written) = (HashSet::new(), HashSet::new());
     let mut targets = Vec::with_capacity(typed.len());
     for text in typed {
-        let target = EntryId::parse(&text.to_string_lossy())?;
+        let target = parse(&text.to_string_lossy())?;
         // Two spellings of one ID would make two indistinguishable entries. Two hosts are rejected later.
         let is_new = texts.insert(text) && (target.kind() == OffloadKind::Host || written.insert(target.to_string()));
         ensure!(is_new, "Duplicate targets are not allowed");

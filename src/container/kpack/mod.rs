@@ -329,6 +329,7 @@ impl<'d> Reader<'d> {
 
     /// The code object of an entry, or why there is none.
     fn part(&mut self, entry: Value<'d>) -> Result<Part, String> {
+        let _ = entry.map().ok_or("it is not a map")?;
         let recorded = number(entry, "original_size");
         if self.stored.codec == Some(Codec::Unknown) {
             let (inflated, limit) = (recorded.unwrap_or_default(), u64::MAX);
