@@ -27,7 +27,7 @@ fn faults(tree: &Tree) -> Vec<String> {
     // The text has the same faults.
     let (_, out, _) = text(&tree.run(&["verify", "-r", "."]));
     for fault in &faults {
-        assert_eq!(out.matches(fault.as_str()).count(), faults.iter().filter(|other| *other == fault).count(), "{out}");
+        assert!(out.contains(fault.as_str()), "{fault}: {out}");
     }
     faults
 }
