@@ -72,16 +72,6 @@ impl Wrapped {
             Self::Bundle | Self::KpackReference => &[Self::Bundle, Self::KpackReference],
         }
     }
-
-    /// Whether a wrapper may point at these bytes.
-    fn fits(self, data: &[u8]) -> bool {
-        match self {
-            Self::Fatbin => Magic::identify(data) == Magic::FatBinary,
-            // HIP's runtime also takes a code object without a bundle.
-            Self::Bundle => matches!(Magic::identify(data), Magic::Bundle | Magic::CompressedBundle | Magic::AmdGpu),
-            Self::KpackReference => false,
-        }
-    }
 }
 
 /// The offsets of the wrappers in a section, which may be cut off or have any magic.
@@ -241,9 +231,12 @@ impl<'d> Map<'d> {
         let Wrapper { kind, target } = self.wrapper(start, base, of_section)?;
         let Some(target) = target else { return Ok(()) };
         let offset = self.offset_of(target);
+        let magic = || offset.and_then(|offset| tail(self.data, offset)).map(Magic::identify);
         let is_sound = match kind {
+            Wrapped::Fatbin => magic() == Some(Magic::FatBinary),
+            // HIP's runtime also takes a code object without a bundle.
+            Wrapped::Bundle => matches!(magic(), Some(Magic::Bundle | Magic::CompressedBundle | Magic::AmdGpu)),
             Wrapped::KpackReference => offset.is_some() && offset == self.reference,
-            _ => offset.and_then(|offset| tail(self.data, offset)).is_some_and(|code| kind.fits(code)),
         };
         if is_sound {
             return Ok(());

@@ -99,14 +99,9 @@ impl Facts {
         self.archives.push(FoundArchive { place: place.clone(), path, table });
     }
 
-    /// Adds a library that is a file, or a member of a zip file. A file is compared with its archives.
-    pub(super) fn add_library(
-        &mut self,
-        place: &Place,
-        is_zip: bool,
-        split: &Split<'_>,
-        fault: &mut dyn FnMut(String),
-    ) {
+    /// Adds a library that is a file, or a member of a zip file. A file is compared with its archives: the result has the
+    /// faults.
+    pub(super) fn add_library(&mut self, place: &Place, is_zip: bool, split: &Split<'_>) -> Vec<String> {
         let indices = split.indices.iter().copied().collect();
         match (split.archives, place.steps()) {
             (Some(archives), _) => {
@@ -116,14 +111,15 @@ impl Facts {
                 for archive in archives.iter().filter_map(|followed| followed.archive.as_ref()) {
                     Table::new(archive).serve(split.reference, &mut served);
                 }
-                check_library(split.reference, &indices, archives.len(), &served, fault);
+                check_library(split.reference, &indices, archives.len(), &served)
             }
             (None, [Step::Member(name), Step::Section(_)]) if is_zip => {
                 self.has_library = true;
                 let (name, reference) = (name.clone(), split.reference.clone());
                 self.libraries.push(Library { place: place.clone(), name, reference, indices });
+                Vec::new()
             }
-            _ => {}
+            _ => Vec::new(),
         }
     }
 }
@@ -157,7 +153,8 @@ impl KpackTree {
                 table.serve(&library.reference, &mut served);
             }
             let Library { place, reference, indices, .. } = library;
-            check_library(reference, indices, archives.len(), &served, &mut |text| faults.push(fault(place, text)));
+            let texts = check_library(reference, indices, archives.len(), &served);
+            faults.extend(texts.into_iter().map(|text| fault(place, text)));
         }
         if self.facts.has_library {
             let is_asked = |archive: &FoundArchive| match archive.table {
@@ -187,39 +184,35 @@ fn fault(place: &Place, text: String) -> Fault {
 }
 
 /// Compares the wrappers of a library with the code objects in its archives.
-fn check_library(
-    reference: &Reference,
-    wrappers: &BTreeSet<u32>,
-    archives: usize,
-    served: &Served,
-    fault: &mut dyn FnMut(String),
-) {
+fn check_library(reference: &Reference, wrappers: &BTreeSet<u32>, archives: usize, served: &Served) -> Vec<String> {
+    let mut faults = Vec::new();
     if wrappers.is_empty() {
         let name = shown(&reference.kernel_name);
-        fault(format!("'{name}' refers to kpack archives, but has no wrappers that load from them"));
+        faults.push(format!("'{name}' refers to kpack archives, but has no wrappers that load from them"));
     }
     if archives == 0 {
         let paths = reference.search_paths.iter().map(|path| format!("'{}'", shown(path))).collect::<Vec<_>>();
-        fault(format!("no kpack archive found at {}", paths.join(", ")));
+        faults.push(format!("no kpack archive found at {}", paths.join(", ")));
     } else if served.values().all(BTreeSet::is_empty)
         && let Some(wrappers) = numbers(wrappers.iter())
     {
-        fault(format!("its kpack archives lack the code objects {wrappers} of its wrappers for every target ID"));
+        faults.push(format!("its kpack archives lack the code objects {wrappers} of its wrappers for every target ID"));
     }
     if served.len() > COMPARED_MAX {
         let text = format!("its kpack archives claim more than {COMPARED_MAX} target IDs, which are not compared");
-        return fault(text);
+        faults.push(text);
+        return faults;
     }
     for (target, indices) in served {
         let target_name = shown(target);
         let surplus = numbers(indices.difference(wrappers));
         if let Some(surplus) = surplus.filter(|_| !wrappers.is_empty()) {
-            fault(format!("no wrapper loads the code objects {surplus} for '{target_name}'"));
+            faults.push(format!("no wrapper loads the code objects {surplus} for '{target_name}'"));
         }
         let mut reachable = indices.clone();
         for (general, others) in served.iter().filter(|(general, _)| is_more_general(general, target)) {
             if let Some(fewer) = numbers(others.intersection(wrappers).filter(|index| !indices.contains(index))) {
-                fault(format!(
+                faults.push(format!(
                     "'{target_name}' lacks the code objects {fewer}, which '{}' has: loaders before August 2026 do \
                      not fall back to that",
                     shown(general)
@@ -230,22 +223,24 @@ fn check_library(
         // Not every library of an archive is built for every GPU.
         let missing = numbers(wrappers.difference(&reachable)).filter(|_| !reachable.is_empty());
         if let Some(missing) = missing {
-            fault(format!(
+            faults.push(format!(
                 "its kpack archives claim '{target_name}', but lack the code objects {missing} of its wrappers"
             ));
         }
     }
+    faults
 }
 
 /// Compares the claims of an archive, and the target ID in its name, with its code objects.
-pub(super) fn check_archive(archive: &Archive, place: &Place, fault: &mut dyn FnMut(String)) {
+pub(super) fn check_archive(archive: &Archive, place: &Place) -> Vec<String> {
+    let mut faults = Vec::new();
     let held: BTreeSet<&[u8]> = archive.binaries.iter().flat_map(|binary| &binary.entries).map(target_of).collect();
     let claims: BTreeSet<&[u8]> = archive.targets.iter().map(Vec::as_slice).collect();
     if let Some(empty) = listed(claims.difference(&held).map(|target| format!("'{}'", shown(target)))) {
-        fault(format!("the kpack archive claims {empty}, but holds no code for that"));
+        faults.push(format!("the kpack archive claims {empty}, but holds no code for that"));
     }
     if let Some(others) = listed(held.difference(&claims).map(|target| format!("'{}'", shown(target)))) {
-        fault(format!("the kpack archive does not claim {others}, so nothing loads its code for that"));
+        faults.push(format!("the kpack archive does not claim {others}, so nothing loads its code for that"));
     }
     let path = match place.steps() {
         [.., Step::Member(name)] => path_of(name),
@@ -259,14 +254,14 @@ pub(super) fn check_archive(archive: &Archive, place: &Place, fault: &mut dyn Fn
         name.is_some_and(|name| processors::find(&name).is_some())
     };
     if let Some(target) = target.filter(|target| is_known(target) && !claims.contains(target)) {
-        fault(format!("the name of the kpack archive is for '{}', which it does not claim", shown(target)));
+        faults.push(format!("the name of the kpack archive is for '{}', which it does not claim", shown(target)));
     }
+    faults
 }
 
 /// Whether code for the target ID `general` also runs on the more specific `target`: it sets some of its features.
 fn is_more_general(general: &[u8], target: &[u8]) -> bool {
-    let parts = |id: &'_ [u8]| id.split(|&byte| byte == b':').map(<[u8]>::to_vec).collect::<Vec<_>>();
-    let (general, target) = (parts(general), parts(target));
+    let [general, target] = [general, target].map(|id| id.split(|&byte| byte == b':').collect::<Vec<_>>());
     general.first() == target.first()
         && general.len() < target.len()
         && general.iter().all(|feature| target.contains(feature))

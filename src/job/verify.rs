@@ -194,14 +194,13 @@ impl Verify {
                 }
                 Finding::Unread { place, offset, what } => verified.not_read(place, offset, what),
                 Finding::Kpack { place, archive } => {
-                    kpack_tree::check_archive(archive, place, &mut |text| verified.kpack_fault(place, &text));
+                    verified.kpack_faults(place, kpack_tree::check_archive(archive, place));
                     verified.kpack.add_archive(place, is_zip, archive);
                 }
                 Finding::Split { place, split } => {
                     verified.kpack_references = verified.kpack_references.saturating_add(1);
-                    let mut facts = std::mem::take(&mut verified.kpack);
-                    facts.add_library(place, is_zip, &split, &mut |text| verified.kpack_fault(place, &text));
-                    verified.kpack = facts;
+                    let faults = verified.kpack.add_library(place, is_zip, &split);
+                    verified.kpack_faults(place, faults);
                 }
             }
             Ok(())
@@ -222,8 +221,8 @@ impl Verified {
         }
     }
 
-    fn kpack_fault(&mut self, place: &Place, text: &str) {
-        self.fault(place, None, None, Rule::Kpack, text);
+    fn kpack_faults(&mut self, place: &Place, texts: Vec<String>) {
+        texts.iter().for_each(|text| self.fault(place, None, None, Rule::Kpack, text));
     }
 
     fn not_read(&mut self, place: &Place, offset: u64, what: Unread) {

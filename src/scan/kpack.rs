@@ -21,12 +21,10 @@ use rustix::fs::{Dir, Mode, OFlags, open};
 
 use super::found::{Finding, Format, Found};
 use super::place::{Place, Step};
-use super::sections::Holds;
 use super::walk::Walk;
 use crate::bytes::len_u64;
-use crate::container::host::Chosen;
-use crate::container::kpack::{Archive, Binary, PLACEHOLDER, Reference, target_of};
-use crate::container::sequence::{Bundle, Inflate};
+use crate::container::kpack::{Archive, Binary, PLACEHOLDER, Reference, SPIR_V, target_of};
+use crate::container::sequence::Bundle;
 use crate::container::{Contents, Entry, wrapper};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::Slice;
@@ -94,7 +92,7 @@ impl Follow {
         self.before.iter().for_each(|path| found.add(path));
         match library.canonicalize() {
             Ok(library) => found.add_all(&library, reference),
-            Err(error) => found.errors.push(referred(library, error)),
+            Err(error) => found.errors.push(Error::io(library, error)),
         }
         if found.paths.len() > ARCHIVES_MAX {
             let reason = format!("its reference leads to more than {ARCHIVES_MAX} kpack archives");
@@ -120,9 +118,9 @@ impl Archives {
     fn add_all(&mut self, library: &Path, reference: &Reference) {
         for path in &reference.search_paths {
             let path = library.with_file_name("").join(OsStr::from_bytes(path));
-            match memchr::memmem::find(path.as_os_str().as_bytes(), PLACEHOLDER) {
+            match around(&path) {
                 None => self.add(&path),
-                Some(at) => match fitting(path.as_os_str().as_bytes(), at) {
+                Some((before, after)) => match fitting(before, after) {
                     Ok(paths) => paths.iter().for_each(|path| self.add(path)),
                     Err(error) => self.errors.push(error),
                 },
@@ -139,24 +137,18 @@ impl Archives {
                 }
             }
             Err(error) if is_missing(&error) => {}
-            Err(error) => self.errors.push(referred(path, error)),
+            Err(error) => self.errors.push(Error::io(path, error)),
         }
     }
-}
-
-/// The error of a file that the input only refers to.
-fn referred(path: &Path, source: io::Error) -> Error {
-    Error::Member { path: path.to_owned(), source }
 }
 
 fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// The existing paths that have a target ID where `pattern` has the placeholder, which is at `at`. Those of a processor
-/// follow one another, with more features first.
-fn fitting(pattern: &[u8], at: usize) -> Result<Vec<PathBuf>> {
-    let (before, after) = around(pattern, at);
+/// The existing paths that have a target ID between `before` and `after`. Those of a processor follow one another, with
+/// more features first.
+fn fitting(before: &[u8], after: &[u8]) -> Result<Vec<PathBuf>> {
     let (directory, prefix) = before.split_at(memchr::memrchr(b'/', before).map_or(0, |slash| slash.saturating_add(1)));
     let (suffix, below) = after.split_at(memchr::memchr(b'/', after).unwrap_or(after.len()));
     let directory = Path::new(OsStr::from_bytes(directory));
@@ -165,7 +157,7 @@ fn fitting(pattern: &[u8], at: usize) -> Result<Vec<PathBuf>> {
     let entries = match open(directory, flags, Mode::empty()).and_then(Dir::new).map_err(io::Error::from) {
         Ok(entries) => entries,
         Err(error) if is_missing(&error) => return Ok(Vec::new()),
-        Err(error) => return Err(referred(directory, error)),
+        Err(error) => return Err(Error::io(directory, error)),
     };
     let mut paths = Vec::new();
     for (index, entry) in entries.enumerate() {
@@ -173,7 +165,7 @@ fn fitting(pattern: &[u8], at: usize) -> Result<Vec<PathBuf>> {
             let reason = format!("has more than {ENTRIES_MAX} files, among which kpack archives are not searched");
             return Err(Error::refused(ErrorKind::Limit, directory, None, reason));
         }
-        let name = entry.map_err(|error| referred(directory, error.into()))?.file_name().to_bytes().to_vec();
+        let name = entry.map_err(|error| Error::io(directory, error.into()))?.file_name().to_bytes().to_vec();
         if let Some(target) = target_between(&name, prefix, suffix) {
             let mut parts = target.split(|&byte| byte == b':').map(<[u8]>::to_vec);
             let (processor, features) = (parts.next(), parts.collect::<Vec<_>>());
@@ -185,10 +177,11 @@ fn fitting(pattern: &[u8], at: usize) -> Result<Vec<PathBuf>> {
     Ok(paths.into_iter().map(|(.., path)| path).collect())
 }
 
-/// The parts of a pattern before and after the placeholder, which is at `at`.
-fn around(pattern: &[u8], at: usize) -> (&[u8], &[u8]) {
-    let (before, after) = pattern.split_at_checked(at).unwrap_or((pattern, b""));
-    (before, after.get(PLACEHOLDER.len()..).unwrap_or_default())
+/// The parts of a pattern before and after its first placeholder, if it has one.
+fn around(pattern: &Path) -> Option<(&[u8], &[u8])> {
+    let pattern = pattern.as_os_str().as_bytes();
+    let (before, after) = pattern.split_at_checked(memchr::memmem::find(pattern, PLACEHOLDER)?)?;
+    Some((before, after.strip_prefix(PLACEHOLDER)?))
 }
 
 fn target_between<'n>(name: &'n [u8], before: &[u8], after: &[u8]) -> Option<&'n [u8]> {
@@ -197,15 +190,14 @@ fn target_between<'n>(name: &'n [u8], before: &[u8], after: &[u8]) -> Option<&'n
 
 /// The target ID that a path has where `pattern` has the placeholder.
 pub(crate) fn target_in<'p>(path: &'p Path, pattern: &Path) -> Option<&'p [u8]> {
-    let pattern = pattern.as_os_str().as_bytes();
-    let (before, after) = around(pattern, memchr::memmem::find(pattern, PLACEHOLDER)?);
+    let (before, after) = around(pattern)?;
     target_between(path.as_os_str().as_bytes(), before, after)
 }
 
 /// Whether a part of a file name looks like a target ID.
-pub(crate) fn is_target_id(text: &[u8]) -> bool {
+fn is_target_id(text: &[u8]) -> bool {
     let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-+:".contains(byte);
-    text == b"amdgcnspirv" || (text.starts_with(b"gfx") && text.iter().all(is_of_name))
+    text == SPIR_V || (text.starts_with(b"gfx") && text.iter().all(is_of_name))
 }
 
 impl Walk<'_, '_, '_> {
@@ -219,7 +211,7 @@ impl Walk<'_, '_, '_> {
             let place = place.join(Step::Member(key.clone()));
             self.kpack_bundle(&place, data, entries.clone(), depth)?;
         }
-        self.kpack_faults(place, data, &archive)?;
+        self.faults(place, data, archive.faults.iter().cloned())?;
         self.tell(1, data, Finding::Kpack { place, archive: &archive })
     }
 
@@ -227,56 +219,46 @@ impl Walk<'_, '_, '_> {
     fn kpack_bundle(&mut self, place: &Place, data: Slice<'_>, entries: Vec<Entry>, depth: u32) -> Result<()> {
         let contents = Contents::new(entries, data.len());
         let mut bundle = Bundle::plain(data, contents, self.budget.limits_at(place));
-        if self.scan.inflate == Inflate::Whole {
-            if !self.spend(place, data, |budget| budget.take(bundle.packed_len()))? {
-                return Ok(());
-            }
-            bundle.settle()?;
+        if !self.settle(place, data, &mut bundle)? {
+            return Ok(());
         }
         self.bundle(data, &Found { place, format: Format::Kpack, index: 0, bundle: &bundle }, depth)
     }
 
-    fn kpack_faults(&mut self, place: &Place, data: Slice<'_>, archive: &Archive) -> Result<()> {
-        let mut errors = archive.faults.iter().map(|fault| Error::malformed(data.path(), fault.clone()));
-        errors.try_for_each(|error| self.broken(place, data, error))
-    }
-
-    /// Reports a library whose device code is in kpack archives, and the code in those that exist.
+    /// Reports a library whose device code is in kpack archives, and the code in those that exist. `section` has the
+    /// reference.
     pub(super) fn split(
         &mut self,
+        library: &Place,
         place: &Place,
-        data: Slice<'_>,
-        section: &Chosen<Holds>,
+        section: Slice<'_>,
         wrappers: Option<Slice<'_>>,
         depth: u32,
     ) -> Result<()> {
-        let of_object = place;
-        let place = &of_object.join(Step::Section(section.name.clone()));
-        let section = data.range(&section.range).ok_or(Error::Internal("no such section"))?;
         let wrappers = wrappers.map_or(&[][..], |wrappers| wrappers.bytes());
         if !self.spend(place, section, |budget| budget.take(len_u64(wrappers)))? {
             return Ok(());
         }
-        let reference = match Reference::read(section.bytes(), section.offset()).with_path(data.path()) {
+        let reference = match Reference::read(section.bytes(), section.offset()).with_path(section.path()) {
             Ok(reference) => reference,
             Err(error) => return self.broken(place, section, error),
         };
         let indices = wrapper::kpack_indices(wrappers);
         // The paths count from the directory of a file that a loader could load.
-        let is_file = || of_object.file().metadata().map_or_else(|error| !is_missing(&error), |found| found.is_file());
-        let is_loadable = data.input().is_some() && of_object.steps().is_empty() && is_file();
+        let is_file = || library.file().metadata().map_or_else(|error| !is_missing(&error), |found| found.is_file());
+        let is_loadable = section.input().is_some() && library.steps().is_empty() && is_file();
         let follow = self.follow.filter(|_| is_loadable);
         if follow.is_some() && std::mem::replace(&mut self.has_followed, true) {
             let offset = section.offset();
             let text =
                 format!("another reference to kpack archives at offset {offset}: only the first one is followed");
             let malformed = Malformed::other(ErrorKind::Malformed, offset, text);
-            return self.broken(place, section, Error::malformed(data.path(), malformed));
+            return self.broken(place, section, Error::malformed(section.path(), malformed));
         }
-        let archives = match follow.map(|follow| follow.archives(of_object.file(), &reference)) {
+        let archives = match follow.map(|follow| follow.archives(library.file(), &reference)) {
             None => None,
             Some((paths, errors)) => {
-                errors.into_iter().try_for_each(|error| self.broken(place, section, error))?;
+                errors.into_iter().try_for_each(|error| self.broken(place, section, error.of_referred()))?;
                 let asked: HashSet<u32> = indices.iter().copied().collect();
                 let mut seen = HashSet::new();
                 let mut wanted = |key: &[u8], target: &[u8]| {
@@ -338,7 +320,7 @@ impl Walk<'_, '_, '_> {
             }
         }
         if is_told {
-            self.kpack_faults(&place, input.as_slice(), &archive)?;
+            self.faults(&place, input.as_slice(), archive.faults.iter().cloned())?;
         }
         Ok(Followed { path, archive: Some(archive), code_objects })
     }

@@ -137,7 +137,7 @@ impl Walk<'_, '_, '_> {
             let Range { start, end } = section.range;
             self.by_content(place, data, position..start, &mut between, &targets, depth)?;
             position = position.max(start);
-            self.section_or_reference(place, data, &section, wrappers, is_linked, depth)?;
+            self.section(place, data, &section, wrappers, is_linked, depth)?;
             let begins = || data.range(&section.range).is_some_and(|it| Magic::identify(it.bytes()).is_container());
             let is_read = match section.holds {
                 Holds::FatObject => true,

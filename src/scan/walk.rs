@@ -279,13 +279,24 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             return Ok(None);
         }
         let Some(mut bundle) = bundle.transpose() else { return Ok(None) };
-        if let (Ok(bundle), Inflate::Whole) = (&mut bundle, self.scan.inflate) {
-            if !self.spend(place, data, |budget| budget.take(bundle.packed_len()))? {
-                return Ok(None);
-            }
+        let may_go_on = match &mut bundle {
+            Ok(bundle) => self.settle(place, data, bundle)?,
+            Err(_) => true,
+        };
+        Ok(may_go_on.then_some(bundle))
+    }
+
+    /// Charges the code objects that are compressed one by one, and finds their ends, if the search inflates them.
+    /// Returns whether the search may continue.
+    pub(super) fn settle(&mut self, place: &Place, data: Slice<'_>, bundle: &mut Bundle<'_>) -> Result<bool> {
+        if self.scan.inflate != Inflate::Whole {
+            return Ok(true);
+        }
+        let is_left = self.spend(place, data, |budget| budget.take(bundle.packed_len()))?;
+        if is_left {
             bundle.settle()?;
         }
-        Ok(Some(bundle))
+        Ok(is_left)
     }
 
     /// Reports one bundle and its faults.
@@ -302,8 +313,18 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Ok(format) => self.bundle(data, &Found { place, format, index, bundle: &bundle }, depth)?,
             Err(malformed) => self.broken(place, data, Error::malformed(data.path(), malformed))?,
         }
-        let mut faults = bundle.faults.into_iter().map(|fault| Error::malformed(data.path(), fault));
-        faults.try_for_each(|fault| self.broken(place, data, fault))
+        self.faults(place, data, bundle.faults)
+    }
+
+    /// Reports faults beside which the rest can be read.
+    pub(super) fn faults(
+        &mut self,
+        place: &Place,
+        data: Slice<'_>,
+        faults: impl IntoIterator<Item = Malformed>,
+    ) -> Result<()> {
+        let mut errors = faults.into_iter().map(|fault| Error::malformed(data.path(), fault));
+        errors.try_for_each(|error| self.broken(place, data, error))
     }
 
     /// Reports one bundle and searches it.
@@ -403,7 +424,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     fn object(&mut self, place: &Place, data: Slice<'_>, magic: Magic, depth: u32) -> Result<()> {
         if self.reach == Reach::Packager {
             let sections = sections::of_packager(data.bytes(), data.offset()).with_path(data.path())?;
-            return sections.iter().try_for_each(|section| self.section(place, data, section, true, depth));
+            return sections.iter().try_for_each(|section| self.section(place, data, section, None, true, depth));
         }
         let listed = if self.scan.deep { Listed::All } else { Listed::Known };
         let mut sections = match sections::read(data.bytes(), data.offset(), listed).with_path(data.path()) {
@@ -442,14 +463,14 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         }
         let (before, wrappers) = (self.in_sections, hip_wrappers(data, &sections));
         for section in &sections.chosen {
-            self.section_or_reference(place, data, section, wrappers, sections.is_linked, depth)?;
+            self.section(place, data, section, wrappers, sections.is_linked, depth)?;
         }
         let found = self.in_sections.saturating_sub(before);
         self.registered(place, data, &sections, found, depth)
     }
 
-    /// Searches a known section of an object, which may refer to kpack archives together with its `wrappers`.
-    pub(super) fn section_or_reference(
+    /// Searches a section of an object. A reference to kpack archives is read together with the HIP `wrappers`.
+    pub(super) fn section(
         &mut self,
         place: &Place,
         data: Slice<'_>,
@@ -458,27 +479,14 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         is_linked: bool,
         depth: u32,
     ) -> Result<()> {
-        match section.holds {
-            Holds::KpackReference => self.split(place, data, section, wrappers, depth),
-            Holds::Other => Ok(()),
-            _ => self.section(place, data, section, is_linked, depth),
-        }
-    }
-
-    fn section(
-        &mut self,
-        place: &Place,
-        data: Slice<'_>,
-        section: &Chosen<Holds>,
-        is_linked: bool,
-        depth: u32,
-    ) -> Result<()> {
         let Chosen { holds, name, range } = section;
         let section = data.range(range);
         let section = section.ok_or(Error::Internal("no such section"))?;
+        let of_object = place;
         let place = place.join(Step::Section(name.clone()));
         match *holds {
-            Holds::FatObject | Holds::KpackReference | Holds::Other => Ok(()),
+            Holds::FatObject | Holds::Other => Ok(()),
+            Holds::KpackReference => self.split(of_object, &place, section, wrappers, depth),
             Holds::Wrappers(kind) => {
                 // Each section takes the tables of the whole file.
                 let is_checked = matches!(self.scan.checksums, Checksums::OfAll)
@@ -487,8 +495,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                     true => wrapper::faults(data.bytes(), data.offset(), range, kind),
                     false => Vec::new(),
                 };
-                let mut errors = faults.into_iter().map(|fault| Error::malformed(data.path(), fault));
-                errors.try_for_each(|error| self.broken(&place, section, error))
+                self.faults(&place, section, faults)
             }
             Holds::OffloadBinaries if self.reach == Reach::Packager => self.offload_binaries(&place, section, depth),
             Holds::Unread(_) if section.is_empty() => Ok(()),

@@ -45,8 +45,7 @@ impl<'a> Sources<'a> {
 
     /// Opens a file that the input refers to, and that is not a member.
     pub(crate) fn referred(&self, path: &Path) -> Result<Input> {
-        let input = self.input.ok_or(Error::Internal("the input is not a file"))?;
-        input.open_beside(path).map_err(Error::of_referred)
+        self.input.ok_or(Error::Internal("the input is not a file"))?.open_beside(path)
     }
 
     /// Opens a member of a thin archive that may be an archive itself. It stays open until [`leave`](Self::leave).

@@ -91,16 +91,15 @@ impl Archive {
     /// Reads the archive `data`.
     ///
     /// # Errors
-    /// [`Error::Malformed`](crate::Error::Malformed) if the header or the structure of the table of contents is broken. Other faults are
-    /// [`faults`](Self::faults).
+    /// [`Error::Malformed`](crate::Error::Malformed) if the header or the structure of the table of contents is broken.
+    /// Other faults are [`faults`](Self::faults).
     pub fn read<'a>(data: impl Into<Slice<'a>>) -> Result<Self> {
-        let data = data.into();
-        let frames = |range: &Range<u64>, ranges: &mut Vec<_>| frames(data, range, ranges);
-        Self::read_with(data.bytes(), data.offset(), &frames).with_path(data.path())
+        let archive = data.into();
+        Self::parse(archive).with_path(archive.path())
     }
 
-    /// Reads the archive `data`, with the ranges of its zstd frames from `frames`. Offsets in errors count from `base`.
-    fn read_with(data: &[u8], base: u64, frames: &ReadFrames<'_>) -> Result<Self, Malformed> {
+    fn parse(archive: Slice<'_>) -> Result<Self, Malformed> {
+        let (data, base) = (archive.bytes(), archive.offset());
         let toc_offset = toc_offset(data, base)?;
         let at = base.saturating_add(toc_offset);
         let toc = slice(data, toc_offset, len_u64(data).saturating_sub(toc_offset)).unwrap_or_default();
@@ -119,7 +118,7 @@ impl Archive {
             1..=TARGETS_MAX => {}
             _ => return Err(fault(at, &format!("names more than {TARGETS_MAX} target IDs in 'gfx_arches'"))),
         }
-        let stored = Stored::read(toc_offset, map, frames, &mut faults);
+        let stored = Stored::read(archive, toc_offset, map, &mut faults);
         let mut reader = Reader { data, stored, faults, room: Room::new(), bytes: Allowance::new(len_u64(data)) };
         let binaries = map.get(b"toc").and_then(Value::map).ok_or_else(|| fault(at, "has no map 'toc'"))?;
         let binaries = reader.binaries(binaries);
@@ -170,7 +169,7 @@ struct Stored {
 
 impl Stored {
     /// Reads as many ranges as can be read, and pushes a fault if that is not all.
-    fn read(toc_offset: u64, map: Value<'_>, read_frames: &ReadFrames<'_>, faults: &mut Vec<Malformed>) -> Self {
+    fn read(archive: Slice<'_>, toc_offset: u64, map: Value<'_>, faults: &mut Vec<Malformed>) -> Self {
         let mut stored = Self { ranges: Vec::new(), codec: None };
         match map.get(b"compression_scheme").and_then(Value::text) {
             // ROCm's loader takes this scheme for granted.
@@ -188,7 +187,7 @@ impl Stored {
                 match inside(toc_offset, number(map, "zstd_offset"), number(map, "zstd_size")) {
                     Some(range) => {
                         let mut ranges = Vec::new();
-                        faults.extend(read_frames(&range, &mut ranges).err());
+                        faults.extend(frames(archive, &range, &mut ranges).err());
                         stored.ranges = ranges.into_iter().map(Some).collect();
                     }
                     None => faults.push(fault(map.offset, "has its frames outside of the archive")),
@@ -215,11 +214,8 @@ fn inside(toc_offset: u64, start: Option<u64>, len: Option<u64>) -> Option<Range
     Some(start..end)
 }
 
-/// Reads the ranges of the zstd frames in a range of an archive, up to the first that cannot be read.
-type ReadFrames<'f> = dyn Fn(&Range<u64>, &mut Vec<Range<u64>>) -> Result<(), Malformed> + 'f;
-
-/// The zstd frames in a range of the archive. Their lengths are read from the file rather than through the mapping, which
-/// would load the pages around each.
+/// The zstd frames in a range of the archive, up to the first that cannot be read. Their lengths are read from the file
+/// rather than through the mapping, which would load the pages around each.
 fn frames(data: Slice<'_>, range: &Range<u64>, ranges: &mut Vec<Range<u64>>) -> Result<(), Malformed> {
     let number = |at: u64, what: &dyn Fn() -> String| {
         let field = at.checked_add(4).filter(|end| *end <= range.end).and_then(|_| data.slice(at, 4));
