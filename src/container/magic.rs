@@ -6,8 +6,9 @@
 
 use object::{FileKind, archive};
 
+use super::coding::Coding;
 use super::text::Text;
-use super::{bitcode, compressed, fatbin, kpack, offload_binary};
+use super::{bitcode, compressed, cpio, fatbin, kpack, offload_binary, rpm};
 use crate::bytes::{len_u64, slice};
 
 /// The machines of ELF files that are device code.
@@ -47,6 +48,12 @@ pub(crate) enum Magic {
     /// An `ar` archive, including thin archives and the big archives of AIX.
     Archive,
     Zip,
+    Tar,
+    Cpio,
+    /// An RPM package.
+    Rpm,
+    /// A file that is compressed as a whole.
+    Coded(Coding),
     SpirV,
     /// A CUDA fatbin.
     FatBinary,
@@ -109,18 +116,18 @@ const MAGICS: [(u64, &[u8], Magic); 32] = [
     (0, b"\x7fELF", Magic::BrokenElf),
     (0, b"\0asm", Magic::Wasm),
     (0, b"MZ", anything("program without a PE header")),
-    (257, b"ustar", anything("tar archive")),
-    (0, &[0x1f, 0x8b, 8], anything("gzip file")),
-    (0, b"\xfd7zXZ\0", anything("xz file")),
-    (4, b"1AY&SY", anything("bzip2 file")),
-    (0, &[0x28, 0xb5, 0x2f, 0xfd], anything("zstd file")),
+    (257, b"ustar", Magic::Tar),
+    (0, cpio::MAGICS[0], Magic::Cpio),
+    (0, cpio::MAGICS[1], Magic::Cpio),
+    (0, cpio::MAGICS[2], Magic::Cpio),
+    (0, &rpm::MAGIC, Magic::Rpm),
+    (0, &[0x1f, 0x8b, 8], Magic::Coded(Coding::Gzip)),
+    (0, b"\xfd7zXZ\0", Magic::Coded(Coding::Xz)),
+    (4, b"1AY&SY", Magic::Coded(Coding::Bzip2)),
+    (0, &[0x28, 0xb5, 0x2f, 0xfd], Magic::Coded(Coding::Zstd)),
     (0, &[0x04, 0x22, 0x4d, 0x18], anything("LZ4 file")),
     (0, b"LZIP", anything("lzip file")),
     (0, b"7z\xbc\xaf\x27\x1c", anything("7-Zip archive")),
-    (0, &[0xed, 0xab, 0xee, 0xdb], anything("RPM package")),
-    (0, b"070701", anything("cpio archive")),
-    (0, b"070702", anything("cpio archive")),
-    (0, b"070707", anything("cpio archive")),
     (0, b"hsqs", anything("SquashFS image")),
     (0, b"MSCF\0\0\0\0", anything("cabinet file")),
     (0, b"xar!", anything("xar archive")),
@@ -157,6 +164,11 @@ impl Magic {
     /// Whether it is a container of code objects that may lie in a section or in another container.
     pub(crate) fn is_container(self) -> bool {
         matches!(self, Self::Bundle | Self::CompressedBundle | Self::OffloadBinary | Self::FatBinary)
+    }
+
+    /// Whether it is read once from start to end, without being kept.
+    pub(crate) fn is_package(self) -> bool {
+        matches!(self, Self::Tar | Self::Cpio | Self::Rpm | Self::Coded(_))
     }
 
     /// Whether it may hold device code, so that a search reads or reports it.
@@ -219,8 +231,8 @@ mod tests {
             (b"\x07\x23\x02\x03", Magic::SpirV),
             (b"\x50\xed\x55\xba\x01", Magic::FatBinary),
             (b"\xfd7zXZ", Magic::Unknown),
-            (b"BZh91AY&SY", anything("bzip2 file")),
-            (&tar, anything("tar archive")),
+            (b"BZh91AY&SY", Magic::Coded(Coding::Bzip2)),
+            (&tar, Magic::Tar),
             (b"MZ", anything("program without a PE header")),
         ] {
             assert_eq!(Magic::identify(head), magic, "{}", head.escape_ascii());

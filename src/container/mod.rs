@@ -6,7 +6,9 @@
 pub mod archive;
 pub mod binary;
 pub(crate) mod bitcode;
+pub(crate) mod coding;
 pub mod compressed;
+pub(crate) mod cpio;
 pub(crate) mod extent;
 pub mod fatbin;
 mod hash;
@@ -17,6 +19,7 @@ pub(crate) mod magic;
 pub mod object;
 pub mod offload_binary;
 pub(crate) mod packed;
+pub(crate) mod rpm;
 pub mod sequence;
 pub mod stream;
 pub mod text;

@@ -42,6 +42,11 @@ impl Budget {
         self.bytes.take(bytes).ok_or(("bytes to read", self.bytes.most()))
     }
 
+    /// The number of bytes that may still be read.
+    pub(super) fn left(&self) -> u64 {
+        self.bytes.left()
+    }
+
     /// Charges `count` bundles, code objects and faults.
     pub(super) fn take_found(&mut self, count: u64) -> Result<(), Spent> {
         self.found.take(count).ok_or(("bundles, code objects and faults", self.found.most()))

@@ -49,6 +49,7 @@ mod image;
 mod kpack;
 mod outside;
 mod overlap;
+mod packages;
 mod pattern;
 mod place;
 mod sections;

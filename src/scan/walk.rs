@@ -1,12 +1,14 @@
 //! Walks through a file: identifies each part and searches the parts inside it.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+use std::io::BufReader;
 use std::ops::Range;
 use std::path::Path;
 
 use super::budget::{self, Budget, Spent};
 use super::found::{Finding, Format, Found, ID_MAX};
 use super::kpack::Follow;
+use super::packages::{Explained, Stream};
 use super::place::{Place, Step};
 use super::sections::{self, Holds, Listed, Sections};
 use super::wide::Wide;
@@ -27,9 +29,6 @@ use crate::io::input::{Input, Slice};
 
 /// The maximum nesting depth of containers.
 const DEPTH_MAX: u32 = 16;
-
-/// The number of bytes of a member that are inflated to identify it.
-const HEAD: u64 = 4096;
 
 /// An ELF file without section headers, so that its device code cannot be located.
 const NO_SECTIONS: Unread = Unread::anything("ELF file without section headers");
@@ -132,15 +131,11 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         if !magic.may_hold_code() {
             return self.rest(place, data, 0, 0, depth);
         }
-        let (what, levels) = match self.reach {
-            Reach::Everything => ("containers", 1),
-            Reach::Packager => ("archives", u32::from(magic == Magic::Archive)),
+        let levels = match self.reach {
+            Reach::Everything => 1,
+            Reach::Packager => u32::from(magic == Magic::Archive),
         };
-        let Some(depth) = depth.checked_sub(levels) else {
-            let offset = data.offset();
-            let error = Error::malformed(data.path(), Malformed::nested(what, DEPTH_MAX, offset));
-            return self.broken(place, data, error);
-        };
+        let Some(depth) = self.deeper(place, data, levels, depth)? else { return Ok(()) };
         if !self.spend(place, data, |budget| budget.take(data.len()))? {
             return Ok(());
         }
@@ -160,11 +155,27 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Magic::FatBinary => self.bundles_and_rest(place, data, &Fatbin, |_| Ok(Format::Fatbin), depth),
             Magic::Kpack => self.kpack(place, data, depth),
             Magic::Zip => self.zip(place, data, depth),
+            Magic::Tar => self.tar_in_file(place, data, depth),
+            magic if magic.is_package() => {
+                let stream = Stream { source: data, reader: &mut BufReader::new(data.reader()), size: None };
+                self.package(magic, place, stream, depth)
+            }
             magic => {
                 magic.unread().map_or(Ok(()), |what| self.unread(place, data, what))?;
                 self.rest(place, data, 0, 0, depth)
             }
         }
+    }
+
+    /// The depth `levels` containers further in; none if it is exceeded, which is reported.
+    pub(super) fn deeper(&mut self, place: &Place, data: Slice<'_>, levels: u32, depth: u32) -> Result<Option<u32>> {
+        let deeper = depth.checked_sub(levels);
+        if deeper.is_none() {
+            let what = if self.reach == Reach::Packager { "archives" } else { "containers" };
+            let error = Error::malformed(data.path(), Malformed::nested(what, DEPTH_MAX, data.offset()));
+            self.broken(place, data, error)?;
+        }
+        Ok(deeper)
     }
 
     fn offload_binaries(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
@@ -570,7 +581,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             let place = place.join(Step::Member(member.name));
             match member.content {
                 Ok(content) if content.method.is_none() => self.stored_member(&place, data, &content, depth)?,
-                Ok(content) => self.inflated_member(place.inflated(), &content, depth)?,
+                Ok(content) => self.inflated_member(&place.inflated(), &content, depth)?,
                 Err(error) => self.broken(&place, data, error)?,
             }
             data.looked_at();
@@ -593,25 +604,12 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         }
     }
 
-    fn inflated_member(&mut self, place: Place, content: &ZipContent<'_>, depth: u32) -> Result<()> {
-        let path = content.stored.path();
-        let magic = content.head(HEAD).map(|head| Magic::identify(&head));
-        let input = match magic.map(|magic| (magic.may_hold_code(), magic.unread())) {
-            Ok((false, _)) if !self.scan.deep => return Ok(()),
-            Ok((_, Some(what))) if !self.scan.deep => {
-                return self.tell(1, content.stored, Finding::Unread { place: &place, offset: 0, what });
-            }
-            Ok(_) if content.size > self.scan.limits.inflated => {
-                let claim = self.scan.limits.exceeded("the member", content.stored.offset(), content.size);
-                return self.broken(&place, content.stored, Error::malformed(path, claim));
-            }
-            Ok(_) if !self.spend(&place, content.stored, |budget| budget.take(content.size))? => return Ok(()),
-            Ok(_) => content.reader().and_then(|reader| Input::spool(path, reader)),
-            Err(error) => Err(error),
+    fn inflated_member(&mut self, place: &Place, content: &ZipContent<'_>, depth: u32) -> Result<()> {
+        let reader = match content.reader() {
+            Ok(reader) => reader,
+            Err(error) => return self.broken(place, content.stored, content.error(error)),
         };
-        match input {
-            Ok(input) => self.look(&place, input.as_slice(), depth),
-            Err(error) => self.broken(&place, content.stored, content.error(error)),
-        }
+        let mut reader = Explained { reader, explain: |error| content.error(error) };
+        self.stream(place, Stream { source: content.stored, reader: &mut reader, size: Some(content.size) }, depth)
     }
 }

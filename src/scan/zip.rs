@@ -146,13 +146,6 @@ impl<'a> ZipContent<'a> {
             error => error,
         }
     }
-
-    /// The first inflated bytes, up to `len` of them.
-    pub(super) fn head(&self, len: u64) -> std::io::Result<Vec<u8>> {
-        let mut head = Vec::new();
-        self.reader()?.take(len.min(self.size.saturating_sub(1))).read_to_end(&mut head)?;
-        Ok(head)
-    }
 }
 
 /// A reader that checks the size and checksum claimed by the zip file.
