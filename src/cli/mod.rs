@@ -21,7 +21,6 @@ mod objcopy;
 mod options;
 mod overview;
 mod packager;
-mod parallel;
 mod parse;
 mod patterns;
 mod program;

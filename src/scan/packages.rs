@@ -323,9 +323,8 @@ impl Walk<'_, '_, '_> {
         whole: Option<Slice<'_>>,
         depth: u32,
     ) -> Result<bool> {
-        let told = |walk: &mut Self, error| {
-            walk.broken(place, source, error_in(source, "tar archive", error)).map(|()| false)
-        };
+        let told =
+            |walk: &mut Self, error| walk.broken(place, source, error_in(source, "tar archive", error)).map(|()| false);
         let mut entries = match entries {
             Ok(entries) => entries,
             Err(error) => return told(self, error),
