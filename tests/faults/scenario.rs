@@ -11,6 +11,7 @@ use crate::kpack::tree;
 use crate::look::make::{DEFLATED, Elf, Section, Zipped, zip};
 use crate::properties::fatbins::{self, Code};
 use crate::properties::kpacks::{self, Archive, Scheme};
+use crate::properties::packages;
 
 pub const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 pub const HOST: &str = "host-x86_64-unknown-linux-gnu-";
@@ -289,6 +290,7 @@ fn spooled(large: &[u8], large_compressed: &[u8], library: &[u8]) -> Vec<Scenari
     };
     let unbundle = ["-type=bc", "-unbundle", "-input=-", "-targets=hip-amdgcn-amd-amdhsa--gfx90a", "-output=x"];
     let wheel = zip(&[Zipped::new("lib.so", DEFLATED, large)]);
+    let package = packages::gzip(&packages::tar(&[packages::File::new("lib.so", large)]));
     let wheeled = |name, arguments: &[&str], old: &[&'static str]| Scenario {
         long: true,
         ..Scenario::new(name, arguments, &[("input.whl", wheel.as_slice())], old)
@@ -306,6 +308,15 @@ fn spooled(large: &[u8], large_compressed: &[u8], library: &[u8]) -> Vec<Scenari
         piped("unbundle an archive from a pipe", library, &[&["-type=a"], &unbundle[1..]].concat(), &["x"]),
         wheeled("inspect a zip file", &["inspect", "--json", "--inflate", "input.whl"], &[]),
         wheeled("extract from a zip file to standard output", &["extract", "input.whl", "-t", "gfx906", "-o-"], &[]),
+        Scenario {
+            long: true,
+            ..Scenario::new(
+                "inspect a package",
+                &["inspect", "--json", "input.tar.gz"],
+                &[("input.tar.gz", &package)],
+                &[],
+            )
+        },
         wheeled("verify a zip file", &["verify", "input.whl"], &[]),
         Scenario {
             long: true,
