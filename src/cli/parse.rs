@@ -126,6 +126,9 @@ mod tests {
             b"-output=f",
             b"-outputs=g,",
             b"-targets=host-x,hip-y",
+            b"-check-section",
+            b"-excluded-targets=sycl-x,sycl-y",
+            b"-base-temp-dir=tmp",
             b"-debug-only=one,two",
             b"-print-options",
             b"-print-all-options=0",
@@ -136,6 +139,7 @@ mod tests {
             help: false,
             list: true,
             unbundle: true,
+            check_section: true,
             print_commands: true,
             allow_missing_bundles: true,
             check_input_archive: true,
@@ -153,6 +157,8 @@ mod tests {
             outputs: texts(&["g", ""]),
             targets: texts(&["host-x", "hip-y"]),
             targets_given: true,
+            excluded_targets: texts(&["sycl-x", "sycl-y"]),
+            base_temp_dir: Some("tmp".into()),
             debug_only: texts(&["one", "two"]),
         };
         assert_eq!(raw, expected);

@@ -65,16 +65,15 @@ impl BundleFiles {
 
     /// Writes the bundle, but does not put it in place.
     fn stage(&self, inputs: &[Input], observer: &mut Observer<'_>) -> Result<Output> {
-        let members: Vec<Member<'_>> = self
-            .members
-            .iter()
-            .zip(inputs)
-            .map(|((id, _), input)| Member { id: id.to_string(), content: input.as_slice() })
-            .collect();
+        let ids = self.recorded_ids();
+        let members = ids.into_iter().zip(inputs).map(|(id, input)| Member { id, content: input.as_slice() });
+        let members: Vec<Member<'_>> = members.collect();
         let host = self.members.iter().position(|(id, _)| id.kind() == OffloadKind::Host);
         let fat_host = host.filter(|_| self.file_type == FileType::Object && Objects::is_fat(&members));
         let plan = match self.file_type {
-            FileType::Archive => return Err(Error::Usage("Archive files are only supported for unbundling")),
+            FileType::Archive | FileType::ArchiveOfObjects(_) => {
+                return Err(Error::Usage("Archive files are only supported for unbundling"));
+            }
             FileType::Text(comment) => Text { comment }.plan(&members)?,
             FileType::Object if fat_host.is_some() => FatObject.plan(&members)?,
             FileType::Object | FileType::Binary => {
@@ -99,6 +98,13 @@ impl BundleFiles {
             }
         }
         Ok(output)
+    }
+
+    /// The IDs as they are recorded: as LLVM 22.1.8 writes them or, in bundles that it would refuse, as DPC++ does.
+    pub fn recorded_ids(&self) -> Vec<String> {
+        let is_of_dpcpp = self.members.iter().any(|(id, _)| id.is_only_of_dpcpp());
+        let written = |(id, _): &(EntryId, PathBuf)| if is_of_dpcpp { id.as_of_dpcpp() } else { id.to_string() };
+        self.members.iter().map(written).collect()
     }
 
     /// Reports that HIP's runtime will not find all entries of a plain bundle.
