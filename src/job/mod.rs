@@ -22,6 +22,7 @@ mod present;
 mod recompress;
 mod requests;
 mod share;
+mod target_symbols;
 mod unbundle;
 mod unbundle_archive;
 mod unbundle_objects;
@@ -101,10 +102,10 @@ pub enum Event<'e> {
         /// The outcome.
         outcome: Compatibility,
     },
-    /// The symbols of a bitcode member of a new archive are missing from the index, because the member could not be
-    /// read.
+    /// The symbols of a bitcode member of a new archive are missing from the index, or those of a code object from the
+    /// [symbols](BundleFiles::target_symbols) of a fat object, because it could not be read.
     NotIndexed {
-        /// The name of the member.
+        /// The name of the member, or the file.
         name: String,
         /// The reason.
         reason: String,

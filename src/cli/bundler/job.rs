@@ -161,6 +161,7 @@ fn plan_bundle(raw: &RawArgs, files: Files, environment: &Environment) -> Result
     job.alignment = NonZeroU32::new(raw.bundle_align);
     job.compression = raw.compress.unwrap_or(environment.compress).then_some(compression);
     job.compressed_version = environment.format_version;
+    job.target_symbols = raw.add_target_symbols;
     Ok(Job::Bundle(job))
 }
 

@@ -92,6 +92,7 @@ const ROWS: &[Row] = &[
     Row::tool("unbundle", Kind::Flag, "", 5, "Unbundle bundled file into several output files."),
     Row::tool("verbose", Kind::Flag, "", 14, "Print debug information."),
     Row::generic("version", Kind::Act(Action::Version), Shown::Always, 6, "Display the version of this program"),
+    Row { shown: Shown::Hidden, ..Row::own("add-target-symbols-to-bundled-object", Kind::Flag, "", 28, "Add a section .tgtsym to a fat object, with the symbols of its code objects (default: if a target is for SYCL)") },
     Row { shown: Shown::Hidden, ..Row::own("base-temp-dir", Kind::Text, "directory", 25, "Directory for the files that -type=aoo, aocr and aocx list (default: $TMPDIR)") },
     Row { shown: Shown::Hidden, ..Row::own("check-section", Kind::Flag, "", 26, "Exit with status 0 if the input holds an entry for the target, with 1 if not") },
     Row { shown: Shown::Hidden, ..Row::own("compression-window", Kind::Uint, "log", 23, WINDOW_HELP) },

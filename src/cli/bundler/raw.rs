@@ -18,6 +18,7 @@ pub(in crate::cli) struct RawArgs {
     pub(in crate::cli) allow_missing_bundles: bool,
     pub(in crate::cli) check_input_archive: bool,
     pub(in crate::cli) hip_openmp_compatible: bool,
+    pub(in crate::cli) add_target_symbols: Option<bool>,
     pub(in crate::cli) compress: Option<bool>,
     pub(in crate::cli) verbose: Option<bool>,
     /// 1 if not given.
@@ -54,6 +55,7 @@ impl RawArgs {
             allow_missing_bundles: flag("allow-missing-bundles"),
             check_input_archive: flag("check-input-archive"),
             hip_openmp_compatible: flag("hip-openmp-compatible"),
+            add_target_symbols: optional_flag("add-target-symbols-to-bundled-object"),
             compress: optional_flag("compress"),
             verbose: optional_flag("verbose"),
             bundle_align: matches.get_one("bundle-align").copied().unwrap_or(1),
