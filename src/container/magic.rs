@@ -98,7 +98,7 @@ const fn anything(name: &'static str) -> Magic {
 }
 
 /// Offset and first bytes of the formats that have a magic.
-const MAGICS: [(u64, &[u8], Magic); 32] = [
+const MAGICS: [(u64, &[u8], Magic); 33] = [
     (0, super::MAGIC.as_bytes(), Magic::Bundle),
     (0, compressed::MAGIC, Magic::CompressedBundle),
     (0, &offload_binary::MAGIC, Magic::OffloadBinary),
@@ -127,6 +127,8 @@ const MAGICS: [(u64, &[u8], Magic); 32] = [
     (0, &[0x28, 0xb5, 0x2f, 0xfd], Magic::Coded(Coding::Zstd)),
     (0, &[0x04, 0x22, 0x4d, 0x18], anything("LZ4 file")),
     (0, b"LZIP", anything("lzip file")),
+    // The properties and the start of the dictionary size that all encoders write by default.
+    (0, &[0x5d, 0, 0], anything("lzma file")),
     (0, b"7z\xbc\xaf\x27\x1c", anything("7-Zip archive")),
     (0, b"hsqs", anything("SquashFS image")),
     (0, b"MSCF\0\0\0\0", anything("cabinet file")),

@@ -229,9 +229,8 @@ impl Walk<'_, '_, '_> {
         };
         let len = input.len();
         match size {
-            Some(size) if len != size => {
-                self.broken(place, source, error_in(source, MEMBER, io::ErrorKind::UnexpectedEof.into()))
-            }
+            // The archive ends in this member, which its reader reports.
+            Some(size) if len != size => Ok(()),
             None if len > most => self.broken(place, source, exceeded(len)),
             None if !self.spend(place, source, |budget| budget.take(len))? => Ok(()),
             _ => self.look(place, input.as_slice(), depth),
