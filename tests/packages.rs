@@ -248,6 +248,22 @@ fn cut(name: &str, package: &Path) {
     }
 }
 
+/// Debian's package of librocrand, which CI downloads, holds what the library that it installs holds.
+#[test]
+fn a_package_of_debian_holds_what_it_installs() {
+    let test = "a package of Debian";
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/debian");
+    let package = fs::read_dir(folder).ok().and_then(|mut files| files.next()).map(|file| file.unwrap().path());
+    let Some(package) = package else { return skip(test, "librocrand1's package is not in target/debian") };
+    let dir = tempfile::tempdir().unwrap();
+    must(Command::new("dpkg-deb").arg("-x").args([&package, dir.path()]));
+    let name = |path: &str| path.rsplit('/').next().unwrap().to_owned();
+    let expected = extracted(dir.path(), &["-r", "."], |object| name(object["path"].as_str().unwrap()));
+    let found = extracted(dir.path(), &[package.to_str().unwrap()], |object| name(object["member"].as_str().unwrap()));
+    assert_eq!(expected.len(), 7);
+    assert!(found == expected, "{:?}", found.iter().map(|found| &found.0).collect::<Vec<_>>());
+}
+
 #[test]
 fn a_file_that_is_compressed_by_itself_is_a_member() {
     let data = library(b"code");
