@@ -7,7 +7,7 @@ use clap::builder::PathBufValueParser;
 use clap::{Arg, ArgMatches, Command};
 use offload_bundle::container::Codec;
 use offload_bundle::container::stream::{Compression, Method};
-use offload_bundle::job::{Recompress, Recompressed};
+use offload_bundle::job::{Recompress, Recompressed, RecompressedZip};
 use offload_bundle::scan::Selection;
 
 use super::console::Console;
@@ -149,7 +149,7 @@ fn selection(matches: &ArgMatches, name: &str) -> Option<Selection> {
 
 /// The result in one line.
 fn summary(result: &Recompressed) -> String {
-    let Recompressed { bundles, unchanged, dropped, before, after, holes, .. } = *result;
+    let Recompressed { bundles, unchanged, dropped, before, after, holes, zip, .. } = *result;
     let mut text = format!("{}: {} before, {} now", count(bundles, "bundle", "bundles"), bytes(before), bytes(after));
     if dropped > 0 {
         text.push_str(&format!("; {} left out", count(dropped, "code object", "code objects")));
@@ -161,6 +161,13 @@ fn summary(result: &Recompressed) -> String {
     }
     if holes > 0 {
         text.push_str(&format!("; the file has the size that it had, {} of it a hole", bytes(holes)));
+    }
+    if let Some(RecompressedZip { members, emptied, before, after, .. }) = zip {
+        let members = count(members, "member", "members");
+        text.push_str(&format!("; {members} changed; zip file: {} before, {} now", bytes(before), bytes(after)));
+        if emptied > 0 {
+            text.push_str(&format!("; {} left without device code", count(emptied, "member", "members")));
+        }
     }
     text
 }

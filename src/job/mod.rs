@@ -32,7 +32,7 @@ pub use extract::{Destination, Extract, Extracted, IfBroken, Source};
 pub use kpack_tree::KpackTree;
 pub use list::List;
 pub use package::{ImageFiles, Package};
-pub use recompress::{Recompress, Recompressed};
+pub use recompress::{Recompress, Recompressed, RecompressedZip};
 pub use unbundle::Unbundle;
 pub use unbundle_archive::UnbundleArchive;
 pub use unpackage::{Filter, ImageRequest, Unpackage};
