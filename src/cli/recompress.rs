@@ -1,4 +1,4 @@
-//! `recompress`: makes bundles smaller, in a file of their own or inside a library.
+//! `recompress`: makes bundles smaller, in a file of their own, inside a library, or in a wheel.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -29,6 +29,8 @@ Examples:
     clang-offload-bundler recompress libkernels.so -o libkernels.so --keep gfx90a,gfx942
   Compress CUDA code, and keep only that for one architecture and PTX:
     clang-offload-bundler recompress libkernels.so -o libkernels.so --keep sm_90 --cuda-method zstd
+  Compress the device code of all libraries in a wheel:
+    clang-offload-bundler recompress torch-2.9-cp312-linux_x86_64.whl -o small/torch-2.9-cp312-linux_x86_64.whl
   Convert a bundle back to a plain one:
     clang-offload-bundler recompress kernels.hipfb -o plain.hipfb --none
 
@@ -50,6 +52,11 @@ fn command() -> Command {
              fatbin, cubins and compressed PTX are written in their smallest form; plain PTX and code of other kinds stay as \
              they are. Data after the last bundle is kept. Every --keep pattern must match \
              something. PTX is kept unless --drop matches it: the driver compiles it for GPUs that have no other code.\n\n\
+             In a wheel or another zip file, every member that is such a file is rewritten, and compressed as it was. All other \
+             members are copied unchanged. In a wheel, RECORD gets the right hashes and sizes, and moves to the end; a \
+             signature of it (RECORD.jws, RECORD.p7s) is an error. Zip files and archives inside a zip file stay as they are. --keep, \
+             --drop and --none apply to all members together: each --keep pattern must match something in any of them. A \
+             member may be left without device code: on the GPUs that are kept, it had no code before either.\n\n\
              HIP runtimes since ROCm 6.2 read compressed bundles. LLVM 22's bundler reads a compressed bundle only if no data \
              follows it; --none writes bundles that it can always read.",
         )
