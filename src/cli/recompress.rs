@@ -30,7 +30,7 @@ Examples:
   Compress CUDA code, and keep only that for one architecture and PTX:
     clang-offload-bundler recompress libkernels.so -o libkernels.so --keep sm_90 --cuda-method zstd
   Compress the device code of all libraries in a wheel:
-    clang-offload-bundler recompress torch-2.9-cp312-linux_x86_64.whl -o small/torch-2.9-cp312-linux_x86_64.whl
+    clang-offload-bundler recompress torch-2.9-cp312-linux_x86_64.whl -o torch-small.whl
   Convert a bundle back to a plain one:
     clang-offload-bundler recompress kernels.hipfb -o plain.hipfb --none
 

@@ -230,7 +230,7 @@ impl<'a> Layout<'a> {
         put(&mut header, LOCAL.size, &field(contents.size));
         // A local header has both sizes in the field, or none.
         let zip64 = is_large.then(|| [contents.size, contents.stored].map(u64::to_le_bytes).concat());
-        self.finish_header(entry, header, &LOCAL, name, extra.with(zip64.as_deref()))
+        self.finish_header(entry, header, &LOCAL, name, &extra, zip64.as_deref())
     }
 
     /// The header of a member in the directory: of one that starts at `offset`, with new contents if there are any.
@@ -263,25 +263,27 @@ impl<'a> Layout<'a> {
         }
         zip64.extend(extra.zip64.and_then(|field| field.get(before.in_zip64..)).unwrap_or_default());
         let zip64 = (!zip64.is_empty() || extra.zip64.is_some()).then_some(zip64.as_slice());
-        let mut header = self.finish_header(entry, header, &LISTED, name, extra.with(zip64))?;
+        let mut header = self.finish_header(entry, header, &LISTED, name, &extra, zip64)?;
         let comment = usize::from(u16_at(old, 32).unwrap_or_default());
         header.extend(old.len().checked_sub(comment).and_then(|at| old.get(at..)).unwrap_or_default());
         Ok(header)
     }
 
-    /// Appends name and extra fields to a header, with their lengths.
+    /// Appends name and extra fields to a header, with another zip64 field or none.
     fn finish_header(
         &self,
         entry: &Entry,
         mut header: Vec<u8>,
         form: &Form,
         name: &[u8],
-        extra: Vec<u8>,
+        old: &Extra<'_>,
+        zip64: Option<&[u8]>,
     ) -> Result<Vec<u8>> {
         let no_room = |_| refused(self.data, entry.start, "the extra fields of a member have no room for its size");
+        let extra = old.with(zip64);
         let len = u16::try_from(extra.len()).map_err(no_room)?;
         put(&mut header, form.lens.saturating_add(2), &len.to_le_bytes());
-        if Extra::of(&extra).zip64.is_some() {
+        if zip64.is_some() && old.zip64.is_none() {
             let version = u16_at(&header, form.version).unwrap_or_default();
             // The upper byte has the system.
             let version = if version & 0xff < ZIP64_VERSION { version & 0xff00 | ZIP64_VERSION } else { version };
@@ -450,5 +452,107 @@ fn put(header: &mut [u8], at: usize, bytes: &[u8]) {
     let field = header.get_mut(at..).and_then(|rest| rest.get_mut(..bytes.len()));
     if let Some(field) = field {
         field.copy_from_slice(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LARGE: u64 = 5 << 32;
+
+    /// A zip file with two stored members, with extra fields if there are any.
+    fn sample(extra: &[u8]) -> Vec<u8> {
+        let (mut data, mut directory) = (Vec::new(), Vec::new());
+        for (name, content) in [(b"a", b"aaa"), (b"b", b"bbb")] {
+            let start = u32::try_from(data.len()).unwrap().to_le_bytes();
+            let crc = rawzip::crc32(content).to_le_bytes();
+            let fixed = [&[20, 0, 0, 0, 0, 0, 1, 2, 3, 4], &crc[..], &[3, 0, 0, 0, 3, 0, 0, 0, 1, 0]].concat();
+            let len = u16::try_from(extra.len()).unwrap().to_le_bytes();
+            data.extend([b"PK\x03\x04", &fixed[..], &len, name, extra, content].concat());
+            directory.extend(
+                [b"PK\x01\x02\x14\x03", &fixed[..], &len, &[1, 0], &[0; 8], &start, name, extra, b"c"].concat(),
+            );
+        }
+        let [at, len] = [data.len(), directory.len()].map(|len| u32::try_from(len).unwrap().to_le_bytes());
+        [&data[..], &directory, b"PK\x05\x06\0\0\0\0\x02\0\x02\0", &len, &at, b"\x02\0!!"].concat()
+    }
+
+    /// A file of gigabytes with only its directory: the members of `layout` at `offset`, and the first with `contents`.
+    fn directory(layout: &Layout<'_>, offset: u64, contents: &Contents) -> Vec<u8> {
+        let headers = [Some(contents), None].into_iter().enumerate();
+        let headers = headers.map(|(index, contents)| layout.listed_header(index, offset, contents).unwrap());
+        headers.collect::<Vec<_>>().concat()
+    }
+
+    #[test]
+    fn what_does_not_change_is_written_as_it_was() {
+        for extra in [&b""[..], &[9, 9, 1, 0, 7], &[1, 0, 0, 0], &[1, 0, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8], &[9]] {
+            let data = sample(extra);
+            let layout = Layout::read(Slice::from(&data)).unwrap();
+            let contents = Contents { crc: rawzip::crc32(b"aaa"), size: 3, stored: 3 };
+            let old = &data[usize::try_from(layout.directory.start).unwrap()..];
+            let second = layout.start_of(1).unwrap();
+            let headers = [layout.listed_header(0, 0, Some(&contents)), layout.listed_header(1, second, None)];
+            let headers = headers.map(Result::unwrap).concat();
+            let end = layout.end(layout.directory.start, len_u64(&headers));
+            let has_zip64 = extra.starts_with(&[1]);
+            assert!([&headers[..], &end].concat() == old, "{extra:?}");
+            assert_eq!(layout.range_of(0).unwrap(), 0..second);
+            let local = layout.local_header(0, &contents).unwrap();
+            // A new local header has its sizes in such a field.
+            assert!(
+                has_zip64 || [&local[..], b"aaa"].concat() == data[..usize::try_from(second).unwrap()],
+                "{extra:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn large_numbers_are_written_in_zip64_fields() {
+        for extra in [&b""[..], &[9, 9, 1, 0, 7]] {
+            let data = sample(extra);
+            let layout = Layout::read(Slice::from(&data)).unwrap();
+            for (offset, size, stored) in
+                [(7, LARGE, 9), (LARGE, 8, 9), (7, LARGE, LARGE + 1), (u64::from(ELSEWHERE), 8, 9)]
+            {
+                let contents = Contents { crc: 5, size, stored };
+                let headers = directory(&layout, offset, &contents);
+                let sizes = Sizes::listed(&headers).unwrap();
+                assert_eq!((sizes.size, sizes.stored), (size, stored));
+                let (_, fields) = name_and_extra(&headers, &LISTED).unwrap();
+                let zip64 = Extra::of(fields).zip64.unwrap();
+                let large = [size, stored, offset].into_iter().filter(|value| *value >= u64::from(ELSEWHERE));
+                assert_eq!(zip64, large.flat_map(u64::to_le_bytes).collect::<Vec<_>>());
+                assert!(fields.starts_with(extra) && headers[6] == 45);
+                let local = layout.local_header(0, &contents).unwrap();
+                let field = Extra::of(name_and_extra(&local, &LOCAL).unwrap().1).zip64.map(<[u8]>::to_vec);
+                let is_large = size.max(stored) >= LARGE;
+                assert_eq!(field, is_large.then(|| [size, stored].map(u64::to_le_bytes).concat()));
+            }
+        }
+    }
+
+    #[test]
+    fn a_directory_far_away_gets_a_zip64_end_that_stays() {
+        let data = sample(b"");
+        let layout = Layout::read(Slice::from(&data)).unwrap();
+        let contents = Contents { crc: 5, size: 3, stored: 3 };
+        let headers = directory(&layout, 3, &contents);
+        let far = [&headers[..], &layout.end(LARGE, len_u64(&headers))].concat();
+        assert_eq!(number(&far, len_u64(&headers) + 48), Some(LARGE));
+        assert_eq!(number(&far, len_u64(&headers) + 56 + 8), Some(LARGE + len_u64(&headers)));
+        // The same directory after the members is found through these records.
+        let near = [&data[..usize::try_from(layout.directory.start).unwrap()], &headers].concat();
+        let far_end = Layout { data: Slice::from(&data), ..layout };
+        let mut end = far_end.end(LARGE, len_u64(&headers));
+        let [at, len] = [far_end.directory.start, len_u64(&headers)].map(u64::to_le_bytes);
+        put(&mut end, 40, &len);
+        put(&mut end, 48, &at);
+        put(&mut end, 56 + 8, &len_u64(&near).to_le_bytes());
+        let wide = [near, end].concat();
+        let archive = ZipArchive::from_slice(&wide).unwrap();
+        assert_eq!((archive.entries_hint(), archive.directory_offset()), (2, far_end.directory.start));
+        assert_eq!((archive.entries().count(), archive.comment().as_bytes()), (2, &b"!!"[..]));
     }
 }

@@ -416,7 +416,8 @@ fn objects(command: &str, document: &Value) -> Vec<Value> {
         "inspect" => list(&document["files"]).iter().flat_map(|file| list(&file["code_objects"])).collect(),
         _ => list(&document["code_objects"]),
     };
-    let only_of_files = |object: &mut Value| ["file", "sha256"].map(|field| object.as_object_mut().unwrap().remove(field));
+    let only_of_files =
+        |object: &mut Value| ["file", "sha256"].map(|field| object.as_object_mut().unwrap().remove(field));
     objects.iter_mut().for_each(|object| drop(only_of_files(object)));
     objects
 }

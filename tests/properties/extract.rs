@@ -130,7 +130,8 @@ fn check(room: &Room, sources: &Sources<'_>, selection: &Selection) {
     assert_eq!(nowhere.as_ref(), told.as_ref().map_err(|error| *error), "what is told without files");
     let outcome = run(room, selection);
     let again = first.map(|files| files.into_iter().map(|(_, content)| content).collect::<Vec<_>>());
-    let contents = |files: &Vec<(String, Vec<u8>)>| files.iter().map(|(_, content)| content.clone()).collect::<Vec<_>>();
+    let contents =
+        |files: &Vec<(String, Vec<u8>)>| files.iter().map(|(_, content)| content.clone()).collect::<Vec<_>>();
     assert!(outcome.as_ref().map(contents) == again.as_ref().cloned(), "extracted twice");
 
     let (wanted, seen) = wanted(room, selection);

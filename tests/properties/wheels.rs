@@ -26,9 +26,11 @@ const COMPARED_MAX: usize = 8 << 20;
 pub(super) fn as_a_member(data: &[u8], change: &Change) {
     let digest = digest(&[data, b"wheel"].concat());
     let mut choices = Choices::new(&digest);
-    let mut files = vec![("a/__init__.py", b"x = 1".to_vec()), (LIBRARY, data.to_vec()), ("a,\"b.txt", b"text".to_vec())];
+    let mut files =
+        vec![("a/__init__.py", b"x = 1".to_vec()), (LIBRARY, data.to_vec()), ("a,\"b.txt", b"text".to_vec())];
     let right = record(&files);
-    let text = choices.pick(&[&right[..], "", &right.replace("sha256=", "sha256=A"), &right.replace(",,", ",x,1")]).to_owned();
+    let text =
+        choices.pick(&[&right[..], "", &right.replace("sha256=", "sha256=A"), &right.replace(",,", ",x,1")]).to_owned();
     match choices.below(4) {
         0 => {}
         1 => files.insert(0, (RECORD, text.into_bytes())),
@@ -103,7 +105,8 @@ fn code_objects(data: &[u8]) -> Vec<(String, String, Option<Vec<u8>>)> {
 /// A correct `RECORD`.
 fn record(files: &[(&str, Vec<u8>)]) -> String {
     let line = |(name, content): &(&str, Vec<u8>)| {
-        let name = if name.contains(['"', ',']) { format!("\"{}\"", name.replace('"', "\"\"")) } else { (*name).to_owned() };
+        let name =
+            if name.contains(['"', ',']) { format!("\"{}\"", name.replace('"', "\"\"")) } else { (*name).to_owned() };
         format!("{name},sha256={},{}\n", base64(&Sha256::digest(content)), content.len())
     };
     files.iter().map(line).collect::<String>() + RECORD + ",,\n"
@@ -112,7 +115,8 @@ fn record(files: &[(&str, Vec<u8>)]) -> String {
 fn base64(bytes: &[u8]) -> String {
     let bits: String = bytes.iter().map(|byte| format!("{byte:08b}")).collect();
     let digits: Vec<char> = ('A'..='Z').chain('a'..='z').chain('0'..='9').chain(['-', '_']).collect();
-    let digit = |bits: &[u8]| digits[usize::from_str_radix(&format!("{:0<6}", str::from_utf8(bits).unwrap()), 2).unwrap()];
+    let digit =
+        |bits: &[u8]| digits[usize::from_str_radix(&format!("{:0<6}", str::from_utf8(bits).unwrap()), 2).unwrap()];
     bits.as_bytes().chunks(6).map(digit).collect()
 }
 
@@ -135,7 +139,8 @@ fn write(files: &[(&str, Vec<u8>)], method: usize, streamed: bool) -> Vec<u8> {
         let mut crc = flate2::Crc::new();
         crc.update(content);
         let sizes = [crc.sum().to_le_bytes().to_vec(), number(stored.len(), 4), number(content.len(), 4)].concat();
-        let fixed = [number(20, 2), number(if streamed { 8 } else { 0 }, 2), number(method, 2), vec![0, 0, 33, 0]].concat();
+        let fixed =
+            [number(20, 2), number(if streamed { 8 } else { 0 }, 2), number(method, 2), vec![0, 0, 33, 0]].concat();
         let start = data.len();
         let local = if streamed { vec![0; 12] } else { sizes.clone() };
         data.extend([b"PK\x03\x04", &fixed[..], &local].concat());
@@ -147,7 +152,8 @@ fn write(files: &[(&str, Vec<u8>)], method: usize, streamed: bool) -> Vec<u8> {
         directory.extend([&number(start, 4)[..], name.as_bytes()].concat());
     }
     let counts = number(files.len(), 2).repeat(2);
-    let end = [b"PK\x05\x06\0\0\0\0", &counts[..], &number(directory.len(), 4), &number(data.len(), 4), &[0, 0]].concat();
+    let end =
+        [b"PK\x05\x06\0\0\0\0", &counts[..], &number(directory.len(), 4), &number(data.len(), 4), &[0, 0]].concat();
     [data, directory, end].concat()
 }
 
@@ -161,7 +167,8 @@ fn read(data: &[u8]) -> Vec<(String, Vec<u8>)> {
     let mut at = number(end + 16, 4);
     let mut members = Vec::new();
     for _ in 0..number(end + 10, 2) {
-        let (method, len, name_len, start) = (number(at + 10, 2), number(at + 20, 4), number(at + 28, 2), number(at + 42, 4));
+        let (method, len, name_len, start) =
+            (number(at + 10, 2), number(at + 20, 4), number(at + 28, 2), number(at + 42, 4));
         let name = String::from_utf8(data[at + 46..at + 46 + name_len].to_vec()).unwrap();
         let stored = start + 30 + number(start + 26, 2) + number(start + 28, 2);
         let stored = &data[stored..stored + len];

@@ -11,6 +11,9 @@ use crate::bytes::text;
 /// The file names of the signatures of a `RECORD`.
 const SIGNATURES: [&str; 2] = [".jws", ".p7s"];
 
+/// The number of fields of a line.
+const FIELDS: usize = 3;
+
 /// Whether a member is the `RECORD` of the wheel, rather than of a package in it.
 pub(super) fn is_record(name: &[u8]) -> bool {
     let directory = name.strip_suffix(b".dist-info/RECORD");
@@ -56,7 +59,7 @@ pub(super) fn rewritten(old: &[u8], record: &str, members: &[(String, Sum)]) -> 
             _ if path == record || is_signature(path.as_bytes(), record) => [String::new(), String::new()],
             Some(sum) => [sum.hash.clone(), sum.size.to_string()],
             // Readers skip empty lines.
-            None if fields.iter().all(Vec::is_empty) => {
+            None if path.is_empty() && fields.len() == 1 => {
                 new.extend(line);
                 continue;
             }
@@ -110,7 +113,7 @@ impl<'r> Iterator for Lines<'r> {
     }
 }
 
-/// The fields of a line, without their quotes.
+/// The fields of a line, without their quotes; of more than [`FIELDS`], the first, and the rest as one.
 fn fields(line: &[u8]) -> Vec<Vec<u8>> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -121,7 +124,7 @@ fn fields(line: &[u8]) -> Vec<Vec<u8>> {
             // Two quotes in a quoted field are one.
             b'"' if is_quoted && bytes.next_if_eq(&b'"').is_some() => field.push(b'"'),
             b'"' => is_quoted = !is_quoted,
-            b',' if !is_quoted => fields.push(std::mem::take(&mut field)),
+            b',' if !is_quoted && fields.len() < FIELDS => fields.push(std::mem::take(&mut field)),
             byte => field.push(byte),
         }
     }

@@ -32,7 +32,7 @@ use crate::job::Observer;
 use crate::scan::{HEAD, Place, Step, ZipContent, ZipMember, zip_members};
 
 /// The maximum size of a `RECORD` in bytes. That of a wheel with 15,000 files has 1.5 MB.
-const RECORD_MAX: u64 = 64 << 20;
+const RECORD_MAX: u64 = 16 << 20;
 
 /// Recompresses the members of a zip file.
 pub(super) fn rewrite(
