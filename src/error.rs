@@ -630,6 +630,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn formats_are_named_with_their_article() {
+        for name in [
+            "xz file",
+            "xar archive",
+            "RPM package",
+            "LZ4 file",
+            "lzip file",
+            "ar archive",
+            "offload binary",
+            "XCOFF file",
+        ] {
+            assert_eq!(FileKind::Known(name).name(), format!("an {name}"));
+        }
+        for name in
+            ["tar archive", "PE file", "SquashFS image", "7-Zip archive", "Mach-O file", "zstd file", "kpack archive"]
+        {
+            assert_eq!(FileKind::Package(name).name(), format!("a {name}"));
+        }
+    }
+
+    #[test]
     fn errors_have_a_kind_a_file_a_place_and_an_offset_and_say_nothing_twice() {
         let malformed = || Malformed::Object { what: "x".to_owned(), offset: 7 };
         let inside = |error| Error::Inside { file: "f".into(), place: "f(m)".to_owned(), error: Box::new(error) };

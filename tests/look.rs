@@ -16,7 +16,7 @@ mod recompress;
 pub mod schema;
 mod table;
 mod verify;
-mod wheel;
+pub mod wheel;
 mod whole;
 
 use crate::reference::harness;

@@ -65,7 +65,8 @@ fn command() -> Command {
              <input>[-<member>]-<bundle number>[-<source file>]-<bundle entry ID>.<extension>\n\n\
              Every character except letters, digits and +-._= is replaced by _, and so is a dot at the beginning. For a file found in a directory, the \
              input is its path from there; the member is that of an archive or a zip file; bundles at one place are \
-             numbered from 0; CUDA fatbins may record a source file. Without --target and --kind, everything except \
+             numbered from 0; CUDA fatbins may record a source file. If a name is taken, also by one that differs only in the case \
+             of letters, a number is added (-2); --json tells such files apart. Without --target and --kind, everything except \
              host code is extracted.",
         )
         .after_help(EXAMPLES)

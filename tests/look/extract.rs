@@ -1,6 +1,6 @@
 //! Tests of `extract`: the extracted code objects, their file names, and that either all or no files are written.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 
 use sha2::Digest as _;
@@ -469,6 +469,38 @@ fn the_report_says_what_inspect_says_and_which_file_it_is() {
             assert_eq!(u64::try_from(content.len()).unwrap(), object["size"].as_u64().unwrap());
             assert_eq!(object["sha256"].as_str().unwrap(), format!("{:x}", sha2::Sha256::digest(content)));
         }
+    }
+}
+
+#[test]
+fn the_report_tells_files_apart_whose_names_differ_in_a_number() {
+    let wheel = zip(&[
+        Zipped::new("gfx906/lib.co", DEFLATED, &bundle()),
+        Zipped::new("gfx906/LIB.co", STORED, &bundle()),
+        Zipped::new("gfx90a/lib.co", STORED, &bundle()),
+        Zipped::new("gfx906_lib.co", STORED, &bundle()),
+    ]);
+    let lib = archive(&[("x.o", &bundle()), ("x.o", &bundle())]);
+    let files: &[(&str, &[u8])] = &[("one/in", &wheel), ("two/in", &wheel), ("lib.a", &lib)];
+    let told = |args: &[&str]| {
+        let args = [&["extract", "--json", "-t", "gfx906", "-o", "out", "one/in", "two/in", "lib.a"], args].concat();
+        let outcome = tool(&args, files);
+        assert_eq!(outcome.status, 0, "{}", outcome.stderr_text());
+        let document: Value = serde_json::from_slice(&outcome.stdout).unwrap();
+        schema::check("extract", &document);
+        let text = |object: &Value, field: &str| object[field].as_str().unwrap_or_default().to_owned();
+        let row = |object: &Value| ["file", "path", "member", "sha256"].map(|field| text(object, field));
+        document["code_objects"].as_array().unwrap().iter().map(row).collect::<Vec<_>>()
+    };
+    let written = told(&[]);
+    assert_eq!(written, told(&["--dry-run"]));
+    let names: BTreeSet<String> = written.iter().map(|[file, ..]| file.to_ascii_lowercase()).collect();
+    assert_eq!((written.len(), names.len()), (10, 10), "{written:?}");
+    let members = ["gfx906/lib.co", "gfx906/LIB.co", "gfx90a/lib.co", "gfx906_lib.co"];
+    let from = ["one/in", "two/in"].into_iter().flat_map(|path| members.map(|member| (path, member)));
+    for ([file, path, member, _], expected) in written.iter().zip(from) {
+        assert_eq!((path.as_str(), member.as_str()), expected);
+        assert!(file.starts_with(&format!("out/in-{}-0-hip-", member.replace('/', "_"))), "{file}");
     }
 }
 

@@ -50,7 +50,7 @@ fn room(data: &[u8]) -> (tempfile::TempDir, PathBuf) {
 }
 
 /// The contents of the members of a zip file, in order.
-fn contents(data: &[u8]) -> Vec<(String, Vec<u8>)> {
+pub fn contents(data: &[u8]) -> Vec<(String, Vec<u8>)> {
     use std::io::Read as _;
     let archive = rawzip::ZipArchive::from_slice(data).unwrap();
     let entries = archive.entries().map(|entry| {

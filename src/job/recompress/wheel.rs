@@ -362,7 +362,7 @@ impl Packed {
 enum Encoder {
     Stored,
     #[cfg(feature = "zlib")]
-    Deflated(DeflateEncoder<Spool>),
+    Deflated(Box<DeflateEncoder<Spool>>),
     #[cfg(feature = "zstd")]
     Zstd(zstd::Encoder<'static, Spool>),
 }
@@ -372,7 +372,10 @@ impl Encoder {
         match method {
             None => Ok(Self::Stored),
             #[cfg(feature = "zlib")]
-            Some(Method::Zlib) => Ok(Self::Deflated(DeflateEncoder::new(Spool::new(), flate2::Compression::default()))),
+            Some(Method::Zlib) => {
+                let encoder = DeflateEncoder::new(Spool::new(), flate2::Compression::default());
+                Ok(Self::Deflated(Box::new(encoder)))
+            }
             #[cfg(feature = "zstd")]
             Some(Method::Zstd) => Ok(Self::Zstd(zstd::Encoder::new(Spool::new(), zstd::DEFAULT_COMPRESSION_LEVEL)?)),
             #[cfg(not(all(feature = "zlib", feature = "zstd")))]
