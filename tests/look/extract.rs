@@ -481,11 +481,15 @@ fn the_report_tells_files_apart_whose_names_differ_in_a_number() {
         Zipped::new("gfx906_lib.co", STORED, &bundle()),
     ]);
     let lib = archive(&[("x.o", &bundle()), ("x.o", &bundle())]);
-    let files: &[(&str, &[u8])] = &[("one/in", &wheel), ("two/in", &wheel), ("lib.a", &lib)];
+    let dir = tempfile::tempdir().unwrap();
+    for (name, data) in [("one/in", &wheel), ("two/in", &wheel), ("lib.a", &lib)] {
+        fs::create_dir_all(dir.path().join(name).parent().unwrap()).unwrap();
+        fs::write(dir.path().join(name), data).unwrap();
+    }
     let told = |args: &[&str]| {
         let args = [&["extract", "--json", "-t", "gfx906", "-o", "out", "one/in", "two/in", "lib.a"], args].concat();
-        let outcome = tool(&args, files);
-        assert_eq!(outcome.status, 0, "{}", outcome.stderr_text());
+        let outcome = tool_in(dir.path(), &args);
+        assert!(outcome.status.success(), "{outcome:?}");
         let document: Value = serde_json::from_slice(&outcome.stdout).unwrap();
         schema::check("extract", &document);
         let text = |object: &Value, field: &str| object[field].as_str().unwrap_or_default().to_owned();

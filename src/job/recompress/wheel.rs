@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 
 use super::record::{self, Sum};
 use super::{RecompressedZip, Rewritten, Run};
-use crate::bytes::{len_u64, text};
+use crate::bytes::{len_u64, text, to_u64};
 use crate::container::magic::Magic;
 use crate::container::stream::Method;
 use crate::container::zip::{Contents, Layout};
@@ -33,6 +33,9 @@ use crate::scan::{HEAD, Place, Step, ZipContent, ZipMember, zip_members};
 
 /// The maximum size of a `RECORD` in bytes. That of a wheel with 15,000 files has 1.5 MB.
 const RECORD_MAX: u64 = 16 << 20;
+
+/// The size of the blocks in which files are compared, in bytes.
+const BLOCK: usize = 128 << 10;
 
 /// Recompresses the members of a zip file.
 pub(super) fn rewrite(
@@ -155,10 +158,10 @@ impl Work<'_, '_, '_> {
         let input = member.with_place(content.reader().and_then(|reader| Input::spool(name, reader)))?;
         let rewritten = self.run.rewrite(input.as_slice(), Output::aside()?, observer);
         let Rewritten { output, bundles, is_emptied } = rewritten.map_err(|error| error.at(&member.place))?;
-        let new = if bundles > 0 { Some(output.into_input(name)?) } else { None };
-        let Some(new) = new.filter(|new| new.bytes() != input.bytes()) else {
+        let new = if bundles > 0 { output.into_input(name)? } else { Input::from_bytes("", Vec::new()) };
+        if new.is_empty() || is_same(new.as_slice(), input.as_slice()).with_path(name)? {
             return member.with_place(are_needed.then(|| sum_of(input.as_slice().reader())).transpose());
-        };
+        }
         self.result.members = self.result.members.saturating_add(1);
         self.result.emptied = self.result.emptied.saturating_add(usize::from(is_emptied));
         self.replace(member, new.as_slice()).map(Some)
@@ -316,6 +319,24 @@ fn head_of(content: &ZipContent<'_>) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     content.reader()?.take(HEAD.min(content.size.saturating_sub(1))).read_to_end(&mut head)?;
     Ok(head)
+}
+
+/// Whether two files have the same bytes. Reads them rather than their mappings, which would fill the memory.
+fn is_same(one: Slice<'_>, other: Slice<'_>) -> io::Result<bool> {
+    let (mut left, mut readers) = (one.len(), [one.reader(), other.reader()]);
+    let mut blocks = [vec![0; BLOCK], vec![0; BLOCK]];
+    let mut is_same = one.len() == other.len();
+    while is_same && left > 0 {
+        let len = usize::try_from(left).map_or(BLOCK, |left| left.min(BLOCK));
+        for (reader, block) in readers.iter_mut().zip(&mut blocks) {
+            block.truncate(len);
+            reader.read_exact(block)?;
+        }
+        let [one, other] = &blocks;
+        is_same = one == other;
+        left = left.saturating_sub(to_u64(len));
+    }
+    Ok(is_same)
 }
 
 /// Hash and size of what a reader reads.
