@@ -116,6 +116,7 @@ pub mod id;
 pub mod io;
 pub mod job;
 mod messagepack;
+pub mod parallel;
 pub mod scan;
 #[cfg(test)]
 mod testing;

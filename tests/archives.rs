@@ -601,3 +601,124 @@ fn damage_is_reported_with_its_place_and_nothing_is_written() {
     let cut = run(&archive[..archive.len() - 3]).unwrap_err();
     assert!(cut.contains("the archive member 'b.o' needs"), "{cut}");
 }
+
+/// Unbundles the code objects for a target one by one. Returns them in the order of the list, with the extensions of
+/// their files, and removes these.
+fn listed(lab: &Lab, archive: &str, target: &str, options: &[&str]) -> Vec<(String, Vec<u8>)> {
+    let (input, target) = (format!("-input={archive}"), format!("-targets={target}"));
+    let fixed = ["-type=aoo", "-unbundle", &input, &target, "-output=list", "-base-temp-dir=."];
+    let run = lab.ours(&[&fixed[..], options].concat());
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let list = String::from_utf8(lab.read("list")).unwrap();
+    let take = |name: &str| {
+        let content = lab.read(name);
+        fs::remove_file(lab.path(name)).unwrap();
+        (name.rsplit_once('.').unwrap().1.to_owned(), content)
+    };
+    list.lines().map(take).collect()
+}
+
+/// The files in the directory for lists.
+fn in_directory(lab: &Lab, start: &str) -> Vec<String> {
+    let names = fs::read_dir(lab.dir.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with(start)).collect()
+}
+
+#[test]
+fn objects_come_out_of_an_archive_as_they_went_in() {
+    const TARGETS: [&str; 4] = [
+        "sycl-spir64-unknown-unknown",
+        "sycl-spir64_gen-unknown-unknown",
+        "openmp-spir64",
+        "sycl-fpga_aoco-intel-unknown",
+    ];
+    let lab = Lab::new();
+    let object = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/offload/llvm22-embedded.o");
+    fs::copy(object, lab.path("host")).unwrap();
+    for round in 0..24_usize {
+        // Which targets a member has, and whether it is a fat object, follows from the bits of its number.
+        let mut expected: [Vec<(String, Vec<u8>)>; 4] = Default::default();
+        let mut left: Vec<(String, Vec<u8>)> = Vec::new();
+        let mut members = Vec::new();
+        for member in 0..1 + round % 7 {
+            let bits = (round * 37 + member * 11) % 32;
+            let (file_type, extension) = if bits & 16 == 0 { ("o", "o") } else { ("bc", "bc") };
+            let held: Vec<usize> = (0..4).filter(|target| bits & (1 << target) != 0).collect();
+            let mut targets = format!("-targets={HOST}");
+            let mut arguments = vec!["-input=host".to_owned()];
+            for &target in &held {
+                let name = format!("code{target}");
+                let content = format!("{round} {member} {target} {}", "x".repeat(member * 50_000)).into_bytes();
+                lab.write(&name, &content);
+                targets += &format!(",{}", TARGETS[target]);
+                arguments.push(format!("-input={name}"));
+                expected[target].push((extension.to_owned(), content.clone()));
+                if target == 0 && !held.contains(&3) {
+                    left.push((extension.to_owned(), content));
+                }
+            }
+            arguments.extend([targets, format!("-type={file_type}"), "-output=member".to_owned()]);
+            arguments.extend((bits & 1 == 0 && file_type == "bc").then(|| "-compress".to_owned()));
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            assert!(lab.ours(&arguments).status.success());
+            members.push((format!("m{member}"), lab.read("member")));
+            members.push((format!("p{member}"), lab.read("host")));
+        }
+        let members: Vec<(&str, &[u8])> = members.iter().map(|(name, data)| (name.as_str(), data.as_slice())).collect();
+        lab.write("lib.a", &plain_archive(&members));
+        for (target, expected) in TARGETS.iter().zip(&expected) {
+            assert!(listed(&lab, "lib.a", target, &["-allow-missing-bundles"]) == *expected, "{round} {target}");
+            let options = ["-input=lib.a", &format!("-targets={target}")];
+            let check = lab.ours(&[&["-type=ao", "-check-section"][..], &options].concat());
+            assert_eq!((check.status.success(), check.stderr.len()), (!expected.is_empty(), 0), "{round} {target}");
+            let one = lab.ours(&[&["-type=ao", "-unbundle", "-output=one"][..], &options].concat());
+            assert_eq!(one.status.success(), expected.len() == 1, "{round} {target}");
+            assert!(!one.status.success() || lab.read("one") == expected[0].1, "{round} {target}");
+        }
+        let exclude = format!("-excluded-targets={}", TARGETS[3]);
+        assert!(listed(&lab, "lib.a", TARGETS[0], &["-allow-missing-bundles", &exclude]) == left, "{round}");
+        let hosts = listed(&lab, "lib.a", HOST, &[]);
+        assert!(hosts.len() == members.len() / 2 && hosts.iter().all(|(_, host)| *host == lab.read("host")), "{round}");
+    }
+}
+
+#[test]
+fn a_list_may_have_more_files_than_may_be_open() {
+    let lab = Lab::new();
+    let count = 3000_usize;
+    let names: Vec<String> = (0..count).map(|number| format!("m{number}")).collect();
+    let bundles: Vec<Vec<u8>> = names.iter().map(|name| bundle(&[(GFX906, name.as_bytes())])).collect();
+    let members: Vec<(&str, &[u8])> = names.iter().map(String::as_str).zip(bundles.iter().map(Vec::as_slice)).collect();
+    lab.write("lib.a", &plain_archive(&members));
+    let objects = listed(&lab, "lib.a", GFX906, &[]);
+    assert!(objects.iter().map(|(_, content)| content.as_slice()).eq(names.iter().map(String::as_bytes)));
+    assert!(in_directory(&lab, "lib-").is_empty());
+}
+
+#[test]
+fn a_failure_leaves_no_file_of_a_list() {
+    let lab = Lab::new();
+    let good = bundle(&[(GFX906, b"code")]);
+    let mut broken = good.clone();
+    broken[32..40].copy_from_slice(&u64::MAX.to_le_bytes());
+    lab.write("good.a", &plain_archive(&[("a", &good), ("b", &good)]));
+    lab.write("broken.a", &plain_archive(&[("a", &good), ("b", &broken)]));
+    lab.write("cut.a", &plain_archive(&[("a", &good), ("b", &good)])[..250]);
+    fs::create_dir(lab.path("directory")).unwrap();
+    for (archive, targets, output, says) in [
+        ("good.a", GFX906.to_owned(), "-output=directory", "'directory': Is a directory"),
+        ("good.a", format!("{GFX906},{GFX90A}"), "-output=out", "Can't find bundles for"),
+        ("broken.a", GFX906.to_owned(), "-output=out", "'broken.a(b)'"),
+        ("cut.a", GFX906.to_owned(), "-output=out", "'cut.a'"),
+    ] {
+        let (input, targets) = (format!("-input={archive}"), format!("-targets={targets}"));
+        let mut arguments = vec!["-type=aoo", "-unbundle", &input, &targets, output, "-base-temp-dir=."];
+        arguments.extend(targets.contains(',').then_some("-output=out2"));
+        let run = lab.ours(&arguments);
+        let said = String::from_utf8_lossy(&run.stderr);
+        assert!(run.status.code() == Some(1) && said.contains(says), "{archive}: {said}");
+        for start in ["good-", "broken-", "cut-", "out"] {
+            assert_eq!(in_directory(&lab, start), [""; 0], "{archive}");
+        }
+    }
+}

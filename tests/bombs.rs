@@ -7,6 +7,7 @@ pub mod bits;
 pub mod files;
 mod kpacks;
 mod measure;
+mod packages;
 
 use crate::lists::sample;
 use crate::look::make::{self, DEFLATED, Elf, Zipped};

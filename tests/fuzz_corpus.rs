@@ -71,6 +71,7 @@ replayed!(
     kpack,
     list,
     offload_binary,
+    package,
     races,
     recompress,
     roundtrip,

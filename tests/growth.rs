@@ -86,6 +86,11 @@ fn run(directory: &Path, words: &[String]) -> Duration {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let run = measured::run(Path::new(OURS), "clang-offload-bundler", &words, directory, HANGS);
     assert!(matches!(run.status, Some(0 | 1)), "{words:?}: {:?} {}", run.signal, run.stderr);
+    // The files that a list names.
+    let names = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
+    for entry in names.filter(|entry| entry.file_name().to_string_lossy().starts_with("in-")) {
+        fs::remove_file(entry.path()).unwrap();
+    }
     let outputs = directory.join("out");
     if outputs.is_dir() {
         fs::remove_dir_all(&outputs).unwrap();

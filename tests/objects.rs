@@ -524,3 +524,51 @@ fn code_objects_without_a_host_make_a_binary_bundle() {
     let list = bench.ours(&["-type=o", "-list", &input]);
     assert!(list.status.success() && list.stdout.is_empty());
 }
+
+#[test]
+fn fat_objects_of_dpcpp_name_the_symbols_of_their_devices() {
+    const DEVICE: &str = "extern void undefined(void); __attribute__((address_space(2))) const int constants[2] = {1, 2};\
+        int variable = 1; void foo(void) { undefined(); } static void hidden(void) {}\
+        __attribute__((used)) static void used(void) { hidden(); }";
+    const ELF: &str = "int in_elf(void) { return 1; } static int local;";
+    let Some(bench) = Bench::new("objects") else { return };
+    let spir = bench.compile("spir", "spir64", "c", DEVICE, &["-emit-llvm"]);
+    let elf = bench.compile("elf", "x86_64-linux-gnu", "c", ELF, &[]);
+    bench.write("code", "not an object");
+    for target in ["x86_64-linux-gnu", "i686-linux-gnu", "s390x-linux-gnu", "x86_64-pc-windows-msvc"] {
+        let host = bench.compile("host", target, "c", C, &[]);
+        let bundle = |options: &[&str]| {
+            let inputs = [&host, &spir, &elf, "code"].map(|input| format!("-input={input}"));
+            let targets = "-targets=host-x86_64-unknown-linux-gnu,sycl-spir64-unknown-unknown,\
+                openmp-x86_64-unknown-linux-gnu,sycl-native_cpu";
+            let mut arguments = vec!["-type=o", targets, "-output=fat.o"];
+            arguments.extend(inputs.iter().map(String::as_str));
+            let run = bench.ours(&[&arguments, options].concat());
+            assert!(run.status.success() && run.stderr.is_empty(), "{}", String::from_utf8_lossy(&run.stderr));
+            let arguments = ["-type=o", "-unbundle", "-input=fat.o", "-targets=host-x86_64-unknown-linux-gnu"];
+            assert!(bench.ours(&[&arguments[..], &["-output=again.o"]].concat()).status.success());
+        };
+        bundle(&[]);
+        bench.llvm("llvm-objcopy", &["--dump-section=.tgtsym=symbols", "fat.o", "copy.o"]);
+        let symbols = String::from_utf8(bench.read("symbols")).unwrap();
+        let mut symbols: Vec<&str> = symbols.split_terminator('\0').collect();
+        symbols.sort_unstable();
+        let expected = [
+            "openmp-x86_64-unknown-linux-gnu.in_elf",
+            "sycl-spir64-unknown-unknown.foo",
+            "sycl-spir64-unknown-unknown.variable",
+        ];
+        assert_eq!(symbols, expected, "{target}");
+        // The host keeps the section, laid out as llvm-objcopy would.
+        bench.llvm("llvm-objcopy", &["--add-section=.tgtsym=symbols", &host, "theirs.o"]);
+        let of = |object: &str| {
+            let dump = bench.llvm("llvm-readobj", &["--sections", "--string-dump=.tgtsym", object]);
+            let (sections, content) = dump.split_once("String dump").unwrap();
+            let flags = sections.split("Name: .tgtsym").nth(1).unwrap().split(['[', ']']).nth(1).unwrap();
+            (flags.to_owned(), content.to_owned())
+        };
+        assert_eq!(of("again.o"), of("theirs.o"), "{target}");
+        bundle(&["-add-target-symbols-to-bundled-object=0"]);
+        assert!(bench.read("again.o") == bench.read(&host), "{target}");
+    }
+}

@@ -32,5 +32,6 @@ mod names_from_files;
 mod objects;
 mod outputs;
 mod packager;
+mod packages;
 mod properties;
 mod reference;

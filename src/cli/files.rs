@@ -8,12 +8,13 @@ use clap::{Arg, ArgMatches};
 use offload_bundle::Error;
 use offload_bundle::container::Limits;
 use offload_bundle::io::{Accept, Input};
+use offload_bundle::parallel;
 use offload_bundle::scan::Follow;
 use walkdir::WalkDir;
 
 use super::options::MAX_SIZE_HELP;
 use super::subcommand::flag;
-use super::{parallel, values};
+use super::values;
 
 /// The origin of an input file.
 #[derive(Clone, Debug, PartialEq, Eq)]

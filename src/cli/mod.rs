@@ -21,7 +21,6 @@ mod objcopy;
 mod options;
 mod overview;
 mod packager;
-mod parallel;
 mod parse;
 mod patterns;
 mod program;
@@ -89,6 +88,7 @@ pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
     let executed = (tool.execute)(&program, &matches, &mut console);
     finish(&console, executed, |finish| match finish {
         Finish::Done => ExitCode::SUCCESS,
+        Finish::NotFound => ExitCode::FAILURE,
         Finish::Help => print(&help::text(tool, program.name, SHORT_HELP), b"", 0),
     })
 }

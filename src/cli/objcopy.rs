@@ -51,8 +51,8 @@ fn takes_objcopy(file_type: FileType, input: &Input) -> bool {
 /// The arguments for bundling: sections, then the host's object and the output.
 fn add_sections(job: &BundleFiles, host: &Path) -> Vec<OsString> {
     let mut arguments = Vec::new();
-    for (id, path) in &job.members {
-        let name = format!("{MAGIC}{id}");
+    for ((id, path), recorded) in job.members.iter().zip(job.recorded_ids()) {
+        let name = [MAGIC, &recorded].concat();
         // The host's section holds one zero byte, from a temporary file.
         let content = if id.kind() == OffloadKind::Host { temporary() } else { path.clone() };
         let mut section = OsString::from(format!("--add-section={name}="));

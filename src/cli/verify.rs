@@ -57,7 +57,7 @@ fn command() -> Command {
              Contents are detected automatically, as by `inspect`. All data is read, and compressed data is inflated and \
              compared with its hash. Headers, tables, symbols and notes of code objects are checked, and so are the wrappers \
              through which programs register bundles and CUDA fatbins. Instructions and data are not: a changed byte there shows only \
-             if a hash or a checksum covers it. What is recognised but cannot be read, such as tar archives, is named.\n\n\
+             if a hash or a checksum covers it. What is recognised but cannot be read, such as 7-Zip archives, is named.\n\n\
              A library whose device code is in kpack archives is compared with the tables of contents of those that ROCm's \
              loader would find (ROCM_KPACK_PATH and ROCM_KPACK_PATH_PREFIX apply). The code in an archive is checked if the archive is one of the files. Wheels are compared \
              as if they were installed together.",

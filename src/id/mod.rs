@@ -187,7 +187,7 @@ impl EntryId {
     /// # Errors
     /// The first [`IdError`] that applies.
     pub fn parse(id: &str) -> Result<Self, IdError> {
-        Self::parse_kind(id, OffloadKind::of_bundle)
+        Self::parse_kind(id, OffloadKind::of_bundle, |_| false)
     }
 
     /// Parses the entry ID of any bundle or of an image in an offload binary, which allows more kinds.
@@ -195,14 +195,21 @@ impl EntryId {
     /// # Errors
     /// The first [`IdError`] that applies.
     pub fn parse_any(id: &str) -> Result<Self, IdError> {
-        Self::parse_kind(id, OffloadKind::from_name)
+        Self::parse_kind(id, OffloadKind::from_name, |kind| kind == OffloadKind::OpenMp)
     }
 
-    fn parse_kind(id: &str, kind_of: impl Fn(&str) -> Option<OffloadKind>) -> Result<Self, IdError> {
+    /// Parses an entry ID whose kind is one of `kind_of`. Kinds for which `is_dpcpp` is true, and SYCL, may have the
+    /// triples of DPC++.
+    fn parse_kind(
+        id: &str,
+        kind_of: impl Fn(&str) -> Option<OffloadKind>,
+        is_dpcpp: impl Fn(OffloadKind) -> bool,
+    ) -> Result<Self, IdError> {
         let (kind_name, rest) = id.split_once('-').ok_or(IdError::Format)?;
         let kind = kind_of(kind_name);
         let (mut triple, target_id) = split_triple(rest);
-        if kind != Some(OffloadKind::Sycl) {
+        let is_short = kind == Some(OffloadKind::Sycl) || kind.is_some_and(is_dpcpp) && is_only_of_dpcpp(&triple);
+        if !is_short {
             let dashes = triple.matches('-').count();
             if dashes == 0 {
                 return Err(IdError::Format);
@@ -210,7 +217,7 @@ impl EntryId {
             triple.push_str("---".get(dashes..).unwrap_or_default());
         }
         let triple = Triple::parse(&triple);
-        let Some(kind) = kind.filter(|kind| is_known_arch(*kind, &triple)) else {
+        let Some(kind) = kind.filter(|_| is_known_arch(is_short, &triple)) else {
             return Err(unknown_error(id, kind_name, kind, rest));
         };
         let target_id = TargetId::parse(target_id, triple.arch())
@@ -233,7 +240,7 @@ impl EntryId {
             _ => triple.to_owned(),
         };
         let parsed = Triple::parse(&four_fields);
-        if !is_known_arch(kind, &parsed) {
+        if !is_known_arch(kind == OffloadKind::Sycl, &parsed) {
             return Err(IdError::Unknown { id: id(), kind: None, triple: Some(triple.to_owned()) });
         }
         let target_id =
@@ -263,6 +270,21 @@ impl EntryId {
     /// The ID with its triple as spelled. For an ID read from a bundle of LLVM 22, this is the written form.
     pub(crate) fn spelled(&self) -> String {
         format!("{}-{}-{}", self.kind.name(), self.triple.as_str(), self.target_id)
+    }
+
+    /// The ID as DPC++ writes it: as spelled, without the dashes that stand for an empty environment or target ID.
+    pub fn as_of_dpcpp(&self) -> String {
+        let mut id = format!("{}-{}", self.kind.name(), self.triple.as_str().trim_end_matches('-'));
+        if !self.target_id.is_empty() {
+            id.push_str(&format!("-{}", self.target_id));
+        }
+        id
+    }
+
+    /// Whether DPC++ allows the ID in bundles, and LLVM 22.1.8 does not: IDs of SYCL, and `openmp-spir64`.
+    pub fn is_only_of_dpcpp(&self) -> bool {
+        let is_new = !self.triple.has_four_fields() || self.triple.arch() == triple::Arch::Unknown;
+        self.kind == OffloadKind::Sycl || (self.kind == OffloadKind::OpenMp && is_new)
     }
 
     /// Compares a code object with this ID with a request. The result says whether the code object can run there, and
@@ -322,10 +344,20 @@ impl fmt::Display for EntryId {
     }
 }
 
-/// Whether the architecture of a triple of this kind is known to LLVM 22.1.8 or, for SYCL, to DPC++.
-fn is_known_arch(kind: OffloadKind, triple: &Triple) -> bool {
-    let of_dpcpp = |name: &str| name == "native_cpu" || name.starts_with("spir") || name.starts_with("fpga");
-    triple.arch() != triple::Arch::Unknown || (kind == OffloadKind::Sycl && of_dpcpp(triple.arch_name()))
+/// Whether the architecture of a triple is known to LLVM 22.1.8 or, if that may be, to DPC++.
+fn is_known_arch(may_be_dpcpp: bool, triple: &Triple) -> bool {
+    triple.arch() != triple::Arch::Unknown || (may_be_dpcpp && is_arch_of_dpcpp(triple.arch_name()))
+}
+
+/// Whether DPC++ knows an architecture, perhaps besides LLVM 22.1.8.
+fn is_arch_of_dpcpp(name: &str) -> bool {
+    name == "native_cpu" || name.starts_with("spir") || name.starts_with("fpga")
+}
+
+/// Whether DPC++ accepts a triple that LLVM 22.1.8 refuses: of one field, or of an architecture that it does not know.
+fn is_only_of_dpcpp(triple: &str) -> bool {
+    let arch = triple.split_once('-').map_or(triple, |(arch, _)| arch);
+    is_arch_of_dpcpp(arch) && (arch == triple || Triple::parse(triple).arch() == triple::Arch::Unknown)
 }
 
 /// The written form of a triple.
@@ -479,13 +511,28 @@ mod tests {
             ("sycl-nvptx64-nvidia-cuda-sm_50", "sycl-nvptx64-nvidia-cuda-unknown-sm_50"),
             ("sycl-amdgcn-amd-amdhsa-gfx90a:xnack+", "sycl-amdgcn-amd-amdhsa--gfx90a:xnack+"),
             ("sycl-spir64_gen-unknown-gfx90a", "sycl-spir64_gen-unknown---gfx90a"),
+            ("openmp-spir64", "openmp-spir64"),
+            ("openmp-spir64_gen-unknown-unknown", "openmp-spir64_gen-unknown-unknown"),
         ] {
             for id in [typed, expected] {
-                assert_eq!(id.parse::<EntryId>().unwrap().to_string(), expected);
+                let id: EntryId = id.parse().unwrap();
+                assert_eq!(id.to_string(), expected);
+                assert!(id.is_only_of_dpcpp(), "{id}");
             }
             assert!(EntryId::parse(typed).is_err(), "{typed}");
         }
-        for id in ["sycl", "sycl-", "sycl-gen-unknown-unknown", "openmp-spir64_gen-unknown-unknown", "hip-spir64"] {
+        for (typed, written) in [
+            ("host-x86_64-unknown-linux-gnu", "host-x86_64-unknown-linux-gnu"),
+            ("host-x86_64-unknown-linux-gnu-", "host-x86_64-unknown-linux-gnu"),
+            ("sycl-spir64-unknown-unknown", "sycl-spir64-unknown-unknown"),
+            ("sycl-nvptx64-nvidia-cuda-sm_50", "sycl-nvptx64-nvidia-cuda-sm_50"),
+            ("openmp-spirv64-intel", "openmp-spirv64-intel"),
+            ("openmp-spir64", "openmp-spir64"),
+        ] {
+            assert_eq!(EntryId::parse_any(typed).unwrap().as_of_dpcpp(), written);
+        }
+        assert!(!EntryId::parse_any("openmp-spirv64-intel").unwrap().is_only_of_dpcpp());
+        for id in ["sycl", "sycl-", "sycl-gen-unknown-unknown", "openmp-gen", "hip-spir64"] {
             assert!(EntryId::parse_any(id).is_err(), "{id}");
         }
         let id = |text: &str| EntryId::parse_any(text).unwrap();

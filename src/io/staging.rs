@@ -314,16 +314,20 @@ fn under_new_name<T>(target: &Path, mut make: impl FnMut(&Path) -> io::Result<T>
     }
 }
 
-/// A hidden name that is very unlikely to be in use.
-fn new_name(name: &OsStr) -> OsString {
+/// A number that no other file is likely to have in its name.
+pub(crate) fn new_number() -> u64 {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let mixed = (u64::try_from(time).unwrap_or_default() ^ count.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (u64::try_from(time).unwrap_or_default() ^ count.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// A hidden name that is very unlikely to be in use.
+fn new_name(name: &OsStr) -> OsString {
     let mut hidden = OsString::from(".");
     // The whole name must not exceed the limit of file systems.
     hidden.push(if name.len() > 200 { OsStr::new("output") } else { name });
-    hidden.push(format!("{:08x}.tmp", mixed >> 32));
+    hidden.push(format!("{:08x}.tmp", new_number() >> 32));
     hidden
 }
 

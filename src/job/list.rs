@@ -37,13 +37,21 @@ impl List {
     /// # Errors
     /// Any [`Error`]; the entries before the fault are written. A failing `out` is an [`Error::Io`] on the path `-`.
     pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
+        self.each_bundle(observer, &mut |bundle, _| print(&bundle, out))
+    }
+
+    /// Passes the bundles of the file, or of the members of an archive, to `each`, in file order.
+    pub(super) fn each_bundle(
+        &self,
+        observer: &mut Observer<'_>,
+        each: &mut dyn FnMut(Bundle<'_>, &mut Observer<'_>) -> Result<()>,
+    ) -> Result<()> {
         let input = open(&self.input, Accept::Any, self.limits.streamed)?;
-        if self.file_type == FileType::Archive && Archive::is_archive(input.bytes()) {
+        if self.file_type.is_archive() && Archive::is_archive(input.bytes()) {
             let library = Library::open(input, self.limits)?;
-            let listed = library.members().and_then(|members| {
-                let mut print = |bundle: Bundle<'_>, _: &mut Observer<'_>| print(&bundle, out);
-                members.iter().try_for_each(|member| member.bundles(self.inflate, observer, &mut print))
-            });
+            let listed = library
+                .members()
+                .and_then(|members| members.iter().try_for_each(|member| member.bundles(self.inflate, observer, each)));
             return library.vouch_for(listed);
         }
         observe_plain(input.as_slice(), observer);
@@ -52,7 +60,7 @@ impl List {
         let listed = bundles.try_for_each(|bundle| {
             let bundle = bundle?;
             observe_inflated(&bundle, observer);
-            print(&bundle, out)
+            each(bundle, observer)
         });
         input.vouch_for(listed)
     }

@@ -1,5 +1,5 @@
-//! Jobs on files: bundle, unbundle, unbundle an archive, list, package and unpackage, as LLVM's tools do; extract,
-//! verify and recompress, which LLVM does not have. Each job is a struct with a `run` method.
+//! Jobs on files: bundle, unbundle, unbundle an archive, list, package and unpackage, as LLVM's tools do; find, and
+//! unbundle the objects of an archive, as DPC++'s bundler does; extract, verify and recompress, which they do not have. Each job is a struct with a `run` method.
 //!
 //! A job accesses only the files that it names, prints nothing, and writes either all of its outputs or none.
 //! Information beyond the result is passed to the observer as [`Event`]s.
@@ -12,6 +12,7 @@ mod aside;
 mod bundle;
 mod extract;
 mod file_name;
+mod find;
 mod kpack_tree;
 mod library;
 mod list;
@@ -21,20 +22,24 @@ mod present;
 mod recompress;
 mod requests;
 mod share;
+mod target_symbols;
 mod unbundle;
 mod unbundle_archive;
+mod unbundle_objects;
 mod unmatched;
 mod unpackage;
 mod verify;
 
 pub use bundle::BundleFiles;
 pub use extract::{Destination, Extract, Extracted, IfBroken, Source};
+pub use find::Find;
 pub use kpack_tree::KpackTree;
 pub use list::List;
 pub use package::{ImageFiles, Package};
 pub use recompress::{Recompress, Recompressed, RecompressedZip};
 pub use unbundle::Unbundle;
 pub use unbundle_archive::UnbundleArchive;
+pub use unbundle_objects::{ObjectFiles, UnbundleObjects};
 pub use unpackage::{Filter, ImageRequest, Unpackage};
 pub use verify::{Fault, NotRead, Rule, Verified, Verify};
 
@@ -97,10 +102,10 @@ pub enum Event<'e> {
         /// The outcome.
         outcome: Compatibility,
     },
-    /// The symbols of a bitcode member of a new archive are missing from the index, because the member could not be
-    /// read.
+    /// The symbols of a bitcode member of a new archive are missing from the index, or those of a code object from the
+    /// [symbols](BundleFiles::target_symbols) of a fat object, because it could not be read.
     NotIndexed {
-        /// The name of the member.
+        /// The name of the member, or the file.
         name: String,
         /// The reason.
         reason: String,
@@ -151,6 +156,8 @@ pub enum FileType {
     Object,
     /// An archive of bundles. Bundles are read from archives, but not written to them.
     Archive,
+    /// An archive of bundles, out of which code objects are unbundled one by one, as DPC++'s bundler does.
+    ArchiveOfObjects(ObjectFiles),
 }
 
 impl FileType {
@@ -166,15 +173,24 @@ impl FileType {
             "bc" | "gch" | "ast" => Ok(Self::Binary),
             "o" => Ok(Self::Object),
             "a" => Ok(Self::Archive),
+            "ao" => Ok(Self::ArchiveOfObjects(ObjectFiles::One)),
+            "aoo" => Ok(Self::ArchiveOfObjects(ObjectFiles::Listed { extension: None })),
+            "aocr" => Ok(Self::ArchiveOfObjects(ObjectFiles::Listed { extension: Some("aocr") })),
+            "aocx" => Ok(Self::ArchiveOfObjects(ObjectFiles::Listed { extension: Some("aocx") })),
             _ => Err(Error::FileType(name.to_owned())),
         }
+    }
+
+    /// Whether a file of this type is an archive of bundles.
+    pub fn is_archive(self) -> bool {
+        matches!(self, Self::Archive | Self::ArchiveOfObjects(_))
     }
 
     /// The container that a file of this type holds.
     fn container(self) -> Box<dyn Container> {
         match self {
             Self::Text(comment) => Box::new(Text { comment }),
-            Self::Object | Self::Archive => Box::new(Objects::default()),
+            Self::Object | Self::Archive | Self::ArchiveOfObjects(_) => Box::new(Objects::default()),
             Self::Binary => Box::new(Binary::default()),
         }
     }

@@ -110,6 +110,16 @@ impl<'j> Requests<'j> {
         requests.into_iter().flatten().copied().filter(move |&request| self.ids.get(request).is_some_and(is_exact))
     }
 
+    /// The requests that each candidate serves if several entries may serve one request and one entry several.
+    pub(super) fn served_by<'c, 'b>(&self, candidates: &'c [Candidate<'b>]) -> Vec<(&'c Candidate<'b>, Vec<usize>)> {
+        let named: HashSet<usize> = candidates.iter().flat_map(|candidate| self.fitting(&candidate.id)).collect();
+        let served = |candidate: &'c Candidate<'b>| {
+            let guesses = self.fitting_without_target_id(&candidate.id).filter(|guess| !named.contains(guess));
+            (candidate, self.fitting(&candidate.id).chain(guesses).collect())
+        };
+        candidates.iter().map(served).collect()
+    }
+
     /// The open requests for the processor of an entry, in request order.
     fn compared(&self, entry: &EntryId) -> impl Iterator<Item = (usize, Compatibility)> {
         let requests = self.processors.get(entry.target_id().processor()).into_iter().flatten();

@@ -89,8 +89,8 @@ impl Unbundle {
     /// holds a bundle.
     fn stage(&self, input: &Input, observer: &mut Observer<'_>) -> Result<(Served, bool)> {
         observe_plain(input.as_slice(), observer);
-        if self.file_type == FileType::Archive {
-            return Err(Error::Usage("an archive is taken apart by UnbundleArchive"));
+        if self.file_type.is_archive() {
+            return Err(Error::Usage("an archive is taken apart by UnbundleArchive or UnbundleObjects"));
         }
         let container = self.file_type.container();
         let mut outputs: Served = self.requests.iter().map(|_| None).collect();

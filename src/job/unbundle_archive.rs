@@ -140,11 +140,9 @@ impl UnbundleArchive {
         if self.explain {
             requests.explain_all(&candidates, observer);
         }
-        let named: HashSet<usize> = candidates.iter().flat_map(|candidate| requests.fitting(&candidate.id)).collect();
-        for candidate in &candidates {
-            let guesses = requests.fitting_without_target_id(&candidate.id).filter(|guess| !named.contains(guess));
+        for (candidate, served) in requests.served_by(&candidates) {
             let mut kept: Option<Kept<'l>> = None;
-            for request in requests.fitting(&candidate.id).chain(guesses) {
+            for request in served {
                 let (Some(chosen), Some((wanted, _))) = (of_requests.get_mut(request), self.requests.get(request))
                 else {
                     continue;

@@ -9,16 +9,17 @@
 //! | ELF, COFF or PE of a host | the sections that hold any of the above, and fat objects |
 //! | ELF of a GPU | a code object by itself |
 //! | bitcode | the offload binaries that it embeds |
-//! | `ar` archive, zip file (Python wheels) | each member as any of these |
+//! | `ar`, tar or cpio archive, zip file (Python wheels), RPM package | each member as any of these |
+//! | gzip, xz, bzip2, zstd | what is compressed, as any of these |
 //! | a kpack archive | the code objects of one or more libraries |
 //!
-//! Formats that are recognised but not read (compressed archives and others) are reported by name.
+//! Formats that are recognised but not read (disk images and others) are reported by name.
 //!
 //! Bundles in other sections are found through the wrappers that register them. A [deep](Scan::deep) search finds device
 //! code at any offset of any file.
 //!
 //! A code object that is itself a bundle, an offload binary or a fatbin is searched too. Only headers are read: the beginning of
-//! a compressed bundle is inflated, and the whole of a deflated zip member if it begins like one of the above. Broken
+//! a compressed bundle is inflated, and the whole of a compressed member if it begins like one of the above. Broken
 //! parts are reported as findings, and the search continues with the rest, up to a cost limit that depends on the size
 //! of the file.
 //!

@@ -168,11 +168,14 @@ fn is_sparse_in_pax<R: Read>(entry: &mut tar::Entry<'_, R>) -> bool {
 impl Walk<'_, '_, '_> {
     /// Searches data that is read once. It is not read to its end, unless something in it needs that.
     pub(super) fn stream(&mut self, place: &Place, stream: Stream<'_>, depth: u32) -> Result<()> {
-        // A reader that checks the whole of a member does so at its end.
-        let len = stream.size.map_or(HEAD, |size| HEAD.min(size.saturating_sub(1)));
-        match head(stream.reader, len) {
-            Ok(head) => self.stream_after(&head, place, stream, depth),
-            Err(error) => self.broken(place, stream.source, error_in(stream.source, MEMBER, error)),
+        let mut head = Vec::new();
+        let read = (&mut *stream.reader).take(HEAD).read_to_end(&mut head);
+        match read {
+            // A short member may be damaged after its first bytes, but these say that it holds no device code.
+            Err(error) if head.is_empty() || Magic::identify(&head).may_hold_code() => {
+                self.broken(place, stream.source, error_in(stream.source, MEMBER, error))
+            }
+            _ => self.stream_after(&head, place, stream, depth),
         }
     }
 
@@ -323,9 +326,8 @@ impl Walk<'_, '_, '_> {
         whole: Option<Slice<'_>>,
         depth: u32,
     ) -> Result<bool> {
-        let told = |walk: &mut Self, error| {
-            walk.broken(place, source, error_in(source, "tar archive", error)).map(|()| false)
-        };
+        let told =
+            |walk: &mut Self, error| walk.broken(place, source, error_in(source, "tar archive", error)).map(|()| false);
         let mut entries = match entries {
             Ok(entries) => entries,
             Err(error) => return told(self, error),
@@ -355,6 +357,10 @@ impl Walk<'_, '_, '_> {
                 }
                 if is_file {
                     self.look(&place.join(member.step()), content, depth)?;
+                }
+                let padded = member.size.checked_next_multiple_of(512).unwrap_or(u64::MAX);
+                if whole.slice(entry.raw_file_position(), padded).is_none() {
+                    return told(self, io::ErrorKind::UnexpectedEof.into());
                 }
                 whole.looked_at();
                 continue;

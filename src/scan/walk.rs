@@ -1,7 +1,7 @@
 //! Walks through a file: identifies each part and searches the parts inside it.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::io::BufReader;
+use std::io::{self, BufReader};
 use std::ops::Range;
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::packages::{Explained, Stream};
 use super::place::{Place, Step};
 use super::sections::{self, Holds, Listed, Sections};
 use super::wide::Wide;
-use super::zip::{self, ZipContent};
+use super::zip::{self, ZipContent, ZipMember};
 use super::{Checksums, ContentKind, Scan, Unread, Visitor, gpu_elf};
 use crate::bytes::len_u64;
 use crate::container::archive::{Archive, ArchiveMember, Location, Sources, locate};
@@ -26,6 +26,7 @@ use crate::container::wrapper::{self, Wrapped};
 use crate::container::{Container, bitcode, extent, host};
 use crate::error::{Error, FileKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
+use crate::parallel;
 
 /// The maximum nesting depth of containers.
 const DEPTH_MAX: u32 = 16;
@@ -599,16 +600,53 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
 
     fn zip(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
         let (members, error) = zip::members(data);
-        for member in members {
-            let place = place.join(Step::Member(member.name));
-            match member.content {
-                Ok(content) if content.method.is_none() => self.stored_member(&place, data, &content, depth)?,
-                Ok(content) => self.inflated_member(&place.inflated(), &content, depth)?,
-                Err(error) => self.broken(&place, data, error)?,
-            }
-            data.looked_at();
-        }
+        let scan = self.scan;
+        let large = members.iter().filter_map(ZipMember::large).collect();
+        let inflate = |content: ZipContent<'_>| content.inflate_for(&scan);
+        parallel::in_order(
+            large,
+            inflate,
+            |_| parallel::WEIGHT_MAX,
+            |inflated| {
+                for member in members {
+                    let inflated = member.large().and_then(|_| inflated.next()).flatten();
+                    self.zip_member(place, data, member, inflated, depth)?;
+                    data.looked_at();
+                    if self.budget.is_spent {
+                        break;
+                    }
+                }
+                Ok::<(), Error>(())
+            },
+        )?;
         error.map_or(Ok(()), |error| self.broken(place, data, error))
+    }
+
+    /// Searches a member, which another thread may have inflated.
+    fn zip_member(
+        &mut self,
+        place: &Place,
+        around: Slice<'_>,
+        member: ZipMember<'_>,
+        inflated: Option<io::Result<Input>>,
+        depth: u32,
+    ) -> Result<()> {
+        let place = place.join(Step::Member(member.name));
+        match (member.content, inflated) {
+            (Err(error), _) => self.broken(&place, around, error),
+            (Ok(content), None) if content.method.is_none() => self.stored_member(&place, around, &content, depth),
+            (Ok(content), None) => self.inflated_member(&place.inflated(), &content, depth),
+            (Ok(content), Some(inflated)) => {
+                let place = place.inflated();
+                if !self.spend(&place, content.stored, |budget| budget.take(content.size))? {
+                    return Ok(());
+                }
+                match inflated {
+                    Ok(input) => self.look(&place, input.as_slice(), depth),
+                    Err(error) => self.broken(&place, content.stored, content.error(error)),
+                }
+            }
+        }
     }
 
     /// Searches a member that is stored uncompressed, so that it can be identified without being read as a whole.

@@ -18,11 +18,13 @@ use flate2::{Crc, read::DeflateDecoder};
 use rawzip::Crc32 as Crc;
 use rawzip::{CompressionMethod, ZipArchive};
 
+use super::{ContentKind, Scan};
 use crate::bytes::to_u64;
 use crate::container::limits::Allowance;
+use crate::container::magic::Magic;
 use crate::container::stream::Method;
 use crate::error::{Error, ErrorKind, Malformed, Result};
-use crate::io::input::Slice;
+use crate::io::input::{Input, Slice};
 
 /// The maximum ratio of inflated to deflated size.
 const DEFLATE_MAX: u64 = 1032;
@@ -39,7 +41,11 @@ pub(crate) struct ZipMember<'a> {
     pub(crate) content: Result<ZipContent<'a>>,
 }
 
+/// The size from which on it pays to inflate a member on another thread, in bytes.
+const LARGE: u64 = 1 << 20;
+
 /// The bytes of a member.
+#[derive(Clone, Copy)]
 pub(crate) struct ZipContent<'a> {
     /// The compression method, if compressed; [`Method::Zlib`] means deflated.
     pub(crate) method: Option<Method>,
@@ -117,7 +123,23 @@ fn broken(path: &Path, offset: u64, reason: &str) -> Error {
     Error::malformed(path, Malformed::other(ErrorKind::Malformed, offset, text))
 }
 
+impl<'a> ZipMember<'a> {
+    /// The content, if it is compressed and large.
+    pub(super) fn large(&self) -> Option<ZipContent<'a>> {
+        self.content.as_ref().ok().filter(|content| content.method.is_some() && content.size >= LARGE).copied()
+    }
+}
+
 impl<'a> ZipContent<'a> {
+    /// All of it, inflated; none unless a search needs it.
+    pub(super) fn inflate_for(&self, scan: &Scan) -> Option<std::io::Result<Input>> {
+        let mut head = Vec::new();
+        self.reader().ok()?.take(ContentKind::HEAD_LEN).read_to_end(&mut head).ok()?;
+        let magic = Magic::identify(&head);
+        let is_kept = !magic.is_package() && (scan.deep || magic.may_hold_code() && magic.unread().is_none());
+        (is_kept && self.size <= scan.limits.inflated).then(|| Input::spool(self.stored.path(), self.reader()?))
+    }
+
     /// A reader of the inflated bytes, which fails unless size and checksum are as claimed. It ends at the claimed size
     /// at the latest.
     pub(crate) fn reader(&self) -> std::io::Result<impl Read + use<'a>> {

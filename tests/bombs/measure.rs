@@ -92,6 +92,14 @@ impl Bomb {
         run.took
     }
 
+    /// Expects status 1 and this message beside a report, and no files.
+    pub fn reports(self, text: &str) {
+        let run = self.run();
+        assert_eq!(run.status, Some(1), "{}: {}", self.name, run.stderr);
+        assert!(run.stderr.contains(text), "{}: {}", self.name, run.stderr);
+        self.check_files(self.files);
+    }
+
     /// Expects either success or a normal failure.
     pub fn ends(self) {
         let run = self.run();

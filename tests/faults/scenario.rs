@@ -11,6 +11,7 @@ use crate::kpack::tree;
 use crate::look::make::{DEFLATED, Elf, STORED, Section, Zipped, zip};
 use crate::properties::fatbins::{self, Code};
 use crate::properties::kpacks::{self, Archive, Scheme};
+use crate::properties::packages;
 
 pub const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 pub const HOST: &str = "host-x86_64-unknown-linux-gnu-";
@@ -93,12 +94,31 @@ impl Place {
         let entries = fs::read_dir(&self.work).unwrap().map(|entry| entry.unwrap());
         let name = |entry: &fs::DirEntry| entry.file_name().into_string().unwrap();
         let outputs = entries.filter(|entry| !scenario.inputs.contains_key(&name(entry)));
-        outputs.map(|entry| (name(&entry), fs::read(entry.path()).unwrap())).collect()
+        outputs.map(|entry| (unnumbered(name(&entry)), unnumbered_list(fs::read(entry.path()).unwrap()))).collect()
     }
 
     /// Whether the directory for temporary files is empty.
     pub fn is_tidy(&self) -> bool {
         fs::read_dir(&self.temporary).unwrap().next().is_none()
+    }
+}
+
+/// A name without the number that makes it new: 16 hexadecimal digits between a dash and a dot.
+fn unnumbered(name: String) -> String {
+    let number = name.rsplit_once('-').and_then(|(_, rest)| rest.split_once('.'));
+    match number.filter(|(number, _)| number.len() == 16 && number.bytes().all(|digit| digit.is_ascii_hexdigit())) {
+        Some((number, _)) => name.replace(number, "NUMBER"),
+        None => name,
+    }
+}
+
+/// A file; if it is a list of one file with a new name, without the number in that name.
+fn unnumbered_list(content: Vec<u8>) -> Vec<u8> {
+    match std::str::from_utf8(&content) {
+        Ok(text) if text.starts_with("./input-") && text.lines().count() == 1 => {
+            unnumbered(text.to_owned()).into_bytes()
+        }
+        _ => content,
     }
 }
 
@@ -296,6 +316,7 @@ fn spooled(large: &[u8], large_compressed: &[u8], library: &[u8]) -> Vec<Scenari
     };
     let unbundle = ["-type=bc", "-unbundle", "-input=-", "-targets=hip-amdgcn-amd-amdhsa--gfx90a", "-output=x"];
     let wheel = zip(&[Zipped::new("lib.so", DEFLATED, large)]);
+    let package = packages::gzip(&packages::tar(&[packages::File::new("lib.so", large)]));
     let wheeled = |name, arguments: &[&str], old: &[&'static str]| Scenario {
         long: true,
         ..Scenario::new(name, arguments, &[("input.whl", wheel.as_slice())], old)
@@ -313,6 +334,15 @@ fn spooled(large: &[u8], large_compressed: &[u8], library: &[u8]) -> Vec<Scenari
         piped("unbundle an archive from a pipe", library, &[&["-type=a"], &unbundle[1..]].concat(), &["x"]),
         wheeled("inspect a zip file", &["inspect", "--json", "--inflate", "input.whl"], &[]),
         wheeled("extract from a zip file to standard output", &["extract", "input.whl", "-t", "gfx906", "-o-"], &[]),
+        Scenario {
+            long: true,
+            ..Scenario::new(
+                "inspect a package",
+                &["inspect", "--json", "input.tar.gz"],
+                &[("input.tar.gz", &package)],
+                &[],
+            )
+        },
         wheeled("verify a zip file", &["verify", "input.whl"], &[]),
         Scenario {
             long: true,
@@ -335,6 +365,9 @@ pub fn all() -> Vec<Scenario> {
     let targets = format!("-targets={GFX906},{GFX90A}");
     let unbundle_archive =
         ["-type=a", "-unbundle", "-input=input-lib.a", "-output=x.a", "-output=y.a", targets.as_str()];
+    let one = format!("-targets={GFX906}");
+    let unbundle_object = ["-type=ao", "-unbundle", "-input=input-lib.a", "-output=x", one.as_str()];
+    let unbundle_to_list = [&unbundle_object[1..], &["-type=aoo", "-base-temp-dir=."]].concat();
     let package = packaging("package", &[]);
     let packed = package.product();
     let of_gfx = |file: &str, gpu: &str| format!("--image=file={file},arch=gfx{gpu}");
@@ -361,6 +394,8 @@ pub fn all() -> Vec<Scenario> {
         fat,
         bundling("compress", &["-type=bc", "-compress"], 100_000, &["out"]),
         Scenario::new("unbundle an archive", &unbundle_archive, &[("input-lib.a", &archive(&members))], &["x.a"]),
+        Scenario::new("unbundle an object", &unbundle_object, &[("input-lib.a", &archive(&members[..1]))], &["x"]),
+        Scenario::new("unbundle to a list", &unbundle_to_list, &[("input-lib.a", &archive(&members[1..]))], &["x"]),
         Scenario::new(
             "unbundle a thin archive",
             &unbundle_archive,

@@ -9,6 +9,7 @@ use crate::look::make::{DEFLATED, Elf, STORED, Section, Zipped, coff, pe, zip};
 use crate::machine::{llvm_directory, skip};
 use crate::properties::fatbins::{self, Code};
 use crate::properties::kpacks::{self, Archive, Scheme};
+use crate::properties::packages;
 use crate::reference::formats;
 use crate::reference::offload;
 use crate::reference::offload::Image;
@@ -56,6 +57,9 @@ fn bundler(file_type: &str) -> Vec<String> {
     ];
     if file_type == "a" {
         lines.push(format!("-type=a {unbundle} {one} -check-input-archive"));
+        lines.push(format!("-type=aoo {unbundle} {one} -base-temp-dir=. -excluded-targets={HOST}"));
+        lines.push(format!("-type=aoo {unbundle} {one} -base-temp-dir=."));
+        lines.push(format!("-type=ao -check-section -input=in {one}"));
     }
     lines
 }
@@ -280,6 +284,11 @@ fn archives() -> Vec<Dimension> {
         let members: Vec<Zipped> = (0..n).map(|i| Zipped::new(&i.to_string(), method, &small_bundle())).collect();
         zip(&members)
     };
+    fn with_files(n: usize, write: fn(&[packages::File<'_>]) -> Vec<u8>) -> Vec<u8> {
+        let (names, content) = ((0..n).map(|i| i.to_string()).collect::<Vec<_>>(), small_bundle());
+        write(&names.iter().map(|name| packages::File::new(name, &content)).collect::<Vec<_>>())
+    }
+    let tarred = |n| with_files(n, packages::tar);
     vec![
         one_file("members", 1000, |n| library(n, 20), &[bundler("a"), packager()]),
         one_file("members with long names", 150, |n| library(n, 4000), &[bundler("a"), packager()]),
@@ -305,6 +314,10 @@ fn archives() -> Vec<Dimension> {
         one_file("members of a zip file", 1000, move |n| zipped(n, STORED), &[]),
         one_file("lines of the RECORD of a wheel", 2000, wheel, &[]),
         one_file("deflated members of a zip file", 400, move |n| zipped(n, DEFLATED), &[]),
+        one_file("members of a tar archive", 1000, tarred, &[]),
+        one_file("members of a compressed tar archive", 1000, move |n| packages::zstd(&tarred(n)), &[]),
+        one_file("members of a cpio archive", 1000, move |n| with_files(n, packages::cpio), &[]),
+        one_file("gzip files in one another", 100, |n| nested(n, packages::gzip), &[]),
         one_file("zip files in one another", 100, |n| nested(n, |data| zip(&[Zipped::new("x", STORED, data)])), &[]),
     ]
 }

@@ -32,14 +32,14 @@ fn a_full_disk_for_temporary_files() {
     let bench = Bench::new(&[("bundle", &bundle), ("package", &package), ("library", &library)]);
     for line in readers() {
         let file = match line[0] {
-            "-type=a" => "library",
+            "-type=a" | "-type=ao" | "-type=aoo" => "library",
             "package" => "package",
             _ => "bundle",
         };
         check(&bench, Some(file), &words(&on("/dev/stdin", &line)));
     }
     for line in readers().into_iter().filter(|line| line.iter().any(|word| word.starts_with("-input"))) {
-        check(&bench, Some(if line[0] == "-type=a" { "library" } else { "bundle" }), &words(&on("-", &line)));
+        check(&bench, Some(if line[0].starts_with("-type=a") { "library" } else { "bundle" }), &words(&on("-", &line)));
     }
 }
 
@@ -76,6 +76,7 @@ fn a_full_disk_for_what_is_inflated() {
         "-type=bc -list -verbose -input=packed",
         "-type=bc -unbundle -targets=hip-amdgcn-amd-amdhsa--gfx906 -verbose -input=packed -output=-",
         "-type=a -unbundle -targets=hip-amdgcn-amd-amdhsa--gfx906 -input=library -output=out",
+        "-type=aoo -unbundle -targets=hip-amdgcn-amd-amdhsa--gfx906 -input=library -base-temp-dir=. -output=out",
         "package package --image=arch=gfx906,file=-",
     ] {
         check(&bench, None, &line.split(' ').collect::<Vec<_>>());

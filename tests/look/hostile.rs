@@ -17,6 +17,7 @@ use crate::kpack::tree::program;
 use crate::machine::loud;
 use crate::properties::fatbins::{self, Code};
 use crate::properties::kpacks::{self, Scheme};
+use crate::properties::packages;
 use crate::reference::formats;
 use crate::reference::harness;
 use crate::reference::offload::{self, Image};
@@ -128,6 +129,7 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
         Section::new(".llvm.offloading", &offload::write(1, &images[..1])).offloading(),
     ]);
     let fat = format!("__CLANG_OFFLOAD_BUNDLE__{GFX906}");
+    let files = [packages::File::new("a", &bundle), packages::File::new("b", &packed)];
     let registered = [0x1_4849_5046_u64, 8192, 0].map(u64::to_le_bytes).concat();
     vec![
         ("bundle", bundle.clone()),
@@ -154,6 +156,11 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
         ("stored zip", zip(&[Zipped::new("a", STORED, &bundle)])),
         ("zip", zip(&[Zipped::new("a", DEFLATED, &bundle), Zipped::new("b", ZSTD, &bundle)])),
         ("wide zip", zip(&[Zipped { wide: true, ..Zipped::new("a", DEFLATED, &bundle) }])),
+        ("tar", packages::tar(&files)),
+        ("tar in gzip", packages::gzip(&packages::tar(&files))),
+        ("cpio", packages::cpio(&files)),
+        ("RPM", packages::rpm(&packages::zstd(&packages::cpio(&files)))),
+        ("bundle in xz", liblzma::encode_all(&bundle[..], 1).unwrap()),
     ]
 }
 

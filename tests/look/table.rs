@@ -201,8 +201,8 @@ fn a_summary_tells_broken_and_unread_files_from_files_without_device_code() {
     let bundle = files().swap_remove(0).1;
     let given: [(&str, &[u8]); 6] = [
         ("cut", &bundle[..bundle.len() / 2]),
-        ("gz", b"\x1f\x8b\x08\0"),
-        ("more.gz", b"\x1f\x8b\x08\0"),
+        ("lz4", b"\x04\x22\x4d\x18"),
+        ("more.lz4", b"\x04\x22\x4d\x18"),
         ("spirv", b"\x03\x02\x23\x07"),
         ("text", b"text"),
         ("whole", &bundle),
@@ -212,7 +212,7 @@ fn a_summary_tells_broken_and_unread_files_from_files_without_device_code() {
         let printed = String::from_utf8(printed).unwrap();
         printed.lines().skip_while(|line| line.starts_with(['T', ' '])).collect::<Vec<_>>().join("; ")
     };
-    let unread = "Not read in 3 files: SPIR-V module (1), gzip file (2)";
+    let unread = "Not read in 3 files: LZ4 file (2), SPIR-V module (1)";
     assert_eq!(last(&["."]), format!("No device code in 1 file; Nothing readable in 1 file; {unread}"));
     assert_eq!(last(&["cut", "spirv"]), "Nothing readable in 1 file; Not read in 1 file: SPIR-V module (1)");
     assert_eq!(last(&["cut"]), "Nothing readable in 1 file");

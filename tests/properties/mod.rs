@@ -18,6 +18,8 @@ pub mod kpacks;
 mod list;
 mod objects;
 mod offload_binary;
+mod package;
+pub mod packages;
 mod races;
 mod recompress;
 mod room;
@@ -40,6 +42,7 @@ pub use kpack::kpack;
 pub use list::list;
 pub use objects::{coff, elf};
 pub use offload_binary::offload_binary;
+pub use package::package;
 pub use races::races;
 pub use recompress::recompress;
 pub use roundtrip::roundtrip;
@@ -51,7 +54,7 @@ pub use verify::verify;
 pub type Property = fn(&[u8]);
 
 /// All properties, by the names of their fuzz targets.
-pub const ALL: [(&str, Property); 19] = [
+pub const ALL: [(&str, Property); 20] = [
     ("archive", archive),
     ("bitcode", bitcode),
     ("coff", coff),
@@ -64,6 +67,7 @@ pub const ALL: [(&str, Property); 19] = [
     ("kpack", kpack),
     ("list", list),
     ("offload_binary", offload_binary),
+    ("package", package),
     ("races", races),
     ("recompress", recompress),
     ("roundtrip", roundtrip),

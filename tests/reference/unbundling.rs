@@ -62,6 +62,7 @@ pub fn requests() -> Vec<Case> {
         ("sycl-amdgcn-amd-amdhsa-gfx90a", "sycl-amdgcn-amd-amdhsa--gfx90a"),
         ("sycl-spir64", "sycl-native_cpu"),
         ("sycl-spir64", "sycl-gen-unknown-unknown-unknown"),
+        ("openmp-spir64", "openmp-spir64"),
     ] {
         for wanted in [vec![request], vec![TARGETS[0], request]] {
             let case = unbundle("bc", &wanted, &[]);

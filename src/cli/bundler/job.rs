@@ -15,7 +15,7 @@ use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::container::{Limits, compressed};
 use offload_bundle::id::{EntryId, IdError, OffloadKind, Rules};
 use offload_bundle::io::Accept;
-use offload_bundle::job::{BundleFiles, Event, FileType, List, Unbundle, UnbundleArchive};
+use offload_bundle::job::{BundleFiles, Event, FileType, Find, List, Unbundle, UnbundleArchive, UnbundleObjects};
 
 use super::raw::RawArgs;
 use crate::cli::console::Console;
@@ -30,6 +30,8 @@ pub(super) enum Job {
     Bundle(BundleFiles),
     Unbundle(Unbundle),
     UnbundleArchive(UnbundleArchive),
+    UnbundleObjects(UnbundleObjects),
+    Find(Find),
 }
 
 /// The files of a command line, whichever options named them.
@@ -59,8 +61,15 @@ pub(super) fn plan(mut raw: RawArgs, environment: &Environment, console: &Consol
             "-check-input-archive can only be used for unbundling archives (-type=a)"
         );
     }
-    ensure!(!files.outputs.is_empty(), "no output file specified!");
+    ensure!(raw.check_section || !files.outputs.is_empty(), "no output file specified!");
     ensure!(raw.targets_given, "for the --targets option: must be specified at least once!");
+    if raw.check_section {
+        return plan_find(&raw, files, console);
+    }
+    ensure!(
+        raw.unbundle || raw.excluded_targets.is_empty(),
+        "-excluded-targets option should be used only in conjunction with -unbundle"
+    );
     if raw.unbundle { plan_unbundle(&raw, files, console) } else { plan_bundle(&raw, files, environment) }
 }
 
@@ -77,11 +86,26 @@ fn plan_list(raw: &RawArgs, files: Files, console: &Console) -> Result<Job> {
     Ok(Job::List(list))
 }
 
+fn plan_find(raw: &RawArgs, files: Files, console: &Console) -> Result<Job> {
+    let Files { inputs, outputs, file_type, .. } = files;
+    ensure!(!raw.unbundle, "-unbundle and -check-section cannot be used together");
+    let input = only(inputs, "only one input file supported for -check-section")?;
+    ensure!(outputs.is_empty(), "-outputs option is invalid for -check-section");
+    let Ok([request]) = <[EntryId; 1]>::try_from(parse_targets(&raw.targets)?) else {
+        bail!("only one target supported for -check-section");
+    };
+    let limits = limits(raw.max_size);
+    let file_type = file_type.or_else(|unknown| refuse(unknown, &input, limits, console))?;
+    let mut job = Find::new(input, file_type, request);
+    (job.rules.hip_serves_openmp, job.limits) = (raw.hip_openmp_compatible, limits);
+    Ok(Job::Find(job))
+}
+
 fn plan_unbundle(raw: &RawArgs, files: Files, console: &Console) -> Result<Job> {
     let Files { inputs, outputs, file_type, inflate } = files;
     let input = only(inputs, "only one input file supported in unbundling mode")?;
     ensure!(outputs.len() == raw.targets.len(), "number of output files and targets should match in unbundling mode");
-    let targets = parse_targets(&raw.targets, parse_request)?;
+    let targets = parse_targets(&raw.targets)?;
     check_conflicts(&targets)?;
     check_hosts(&targets, |hosts| hosts <= 1)?;
     let requests = targets.into_iter().zip(outputs).collect();
@@ -96,6 +120,15 @@ fn plan_unbundle(raw: &RawArgs, files: Files, console: &Console) -> Result<Job> 
         (job.check, job.limits) = (raw.check_input_archive, limits);
         return Ok(Job::UnbundleArchive(job));
     }
+    if let FileType::ArchiveOfObjects(files) = file_type {
+        let mut job = UnbundleObjects::new(input, files, requests);
+        (job.rules, job.allow_missing, job.explain) = (rules, raw.allow_missing_bundles, explain);
+        job.excluded = raw.excluded_targets.iter().map(|target| target.to_string_lossy().into_owned()).collect();
+        let directory = raw.base_temp_dir.as_ref().filter(|directory| !directory.is_empty());
+        job.directory = directory.map_or_else(std::env::temp_dir, PathBuf::from);
+        job.limits = limits;
+        return Ok(Job::UnbundleObjects(job));
+    }
     let mut job = Unbundle::new(input, file_type, requests);
     (job.rules, job.allow_missing, job.explain) = (rules, raw.allow_missing_bundles, explain);
     (job.inflate, job.limits) = (inflate, limits);
@@ -104,10 +137,13 @@ fn plan_unbundle(raw: &RawArgs, files: Files, console: &Console) -> Result<Job> 
 
 fn plan_bundle(raw: &RawArgs, files: Files, environment: &Environment) -> Result<Job> {
     let Files { inputs, outputs, file_type, .. } = files;
-    ensure!(!matches!(file_type, Ok(FileType::Archive)), "Archive files are only supported for unbundling");
+    ensure!(
+        !file_type.as_ref().is_ok_and(|file_type| file_type.is_archive()),
+        "Archive files are only supported for unbundling"
+    );
     let output = only(outputs, "only one output file supported in bundling mode")?;
     ensure!(inputs.len() == raw.targets.len(), "number of input files and targets should match in bundling mode");
-    let targets = parse_targets(&raw.targets, EntryId::parse)?;
+    let targets = parse_targets(&raw.targets)?;
     for (target, typed) in targets.iter().zip(&raw.targets) {
         let id = typed.to_string_lossy().into_owned();
         target.target_id().check_features().map_err(|reason| IdError::TargetId { id, reason })?;
@@ -125,6 +161,7 @@ fn plan_bundle(raw: &RawArgs, files: Files, environment: &Environment) -> Result
     job.alignment = NonZeroU32::new(raw.bundle_align);
     job.compression = raw.compress.unwrap_or(environment.compress).then_some(compression);
     job.compressed_version = environment.format_version;
+    job.target_symbols = raw.add_target_symbols;
     Ok(Job::Bundle(job))
 }
 
@@ -156,17 +193,17 @@ fn only(paths: Vec<PathBuf>, otherwise: &'static str) -> Result<PathBuf> {
     }
 }
 
-/// Parses the target of an unbundling, which may be of SYCL too, as for DPC++'s bundler.
-fn parse_request(id: &str) -> Result<EntryId, IdError> {
-    let sycl = || EntryId::parse_any(id).ok().filter(|id| id.kind() == OffloadKind::Sycl);
-    EntryId::parse(id).or_else(|error| sycl().ok_or(error))
+/// Parses a target of LLVM's tool, or one that DPC++ allows besides.
+fn parse_target(id: &str) -> Result<EntryId, IdError> {
+    let of_dpcpp = || EntryId::parse_any(id).ok().filter(EntryId::is_only_of_dpcpp);
+    EntryId::parse(id).or_else(|error| of_dpcpp().ok_or(error))
 }
 
-fn parse_targets(typed: &[OsString], parse: fn(&str) -> Result<EntryId, IdError>) -> Result<Vec<EntryId>> {
+fn parse_targets(typed: &[OsString]) -> Result<Vec<EntryId>> {
     let (mut texts, mut written) = (HashSet::new(), HashSet::new());
     let mut targets = Vec::with_capacity(typed.len());
     for text in typed {
-        let target = parse(&text.to_string_lossy())?;
+        let target = parse_target(&text.to_string_lossy())?;
         // Two spellings of one ID would make two indistinguishable entries. Two hosts are rejected later.
         let is_new = texts.insert(text) && (target.kind() == OffloadKind::Host || written.insert(target.to_string()));
         ensure!(is_new, "Duplicate targets are not allowed");

@@ -55,7 +55,8 @@ fn command() -> Command {
             "List the GPU code objects in files, and their sizes.\n\n\
              Contents are detected automatically: bundles (plain, compressed, text, several in a row), offload binaries, CUDA \
              fatbins, kpack archives, fat objects, ELF and COFF objects, libraries and programs, bitcode, ar archives, and \
-             zip files such as Python wheels. What is recognised but cannot be read, such as tar archives, is named. If the \
+             packages (.whl, .zip, .deb, .rpm, .conda, .tar, and files compressed with gzip, xz, bzip2 or zstd), in one another. \
+             What is recognised but cannot be read, such as 7-Zip archives, is named. If the \
              device code of a library is in kpack archives, those that are found beside it are listed as its own.\n\n\
              Only the beginning of a compressed bundle is inflated. Use --inflate to find bundles that are nested in its code \
              objects, and --deep to find device code in places that are not made for it. Trailing bytes that are not a bundle are not \

@@ -23,7 +23,7 @@
 
 mod reader;
 mod sources;
-mod symbols;
+pub(crate) mod symbols;
 mod writer;
 
 pub use reader::{Archive, ArchiveMember, Location};

@@ -23,7 +23,7 @@ use crate::container::magic::Magic;
 
 /// The symbols that a code object adds to the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Symbols {
+pub(crate) enum Symbols {
     /// It is not an object.
     None,
     /// The names of its symbols.
@@ -33,7 +33,7 @@ pub(super) enum Symbols {
 }
 
 /// The symbols of a code object, or why it is broken.
-pub(super) fn of(data: &[u8]) -> Result<Symbols, String> {
+pub(crate) fn of(data: &[u8]) -> Result<Symbols, String> {
     // LLVM does not treat fewer bytes as an ELF file, however they begin.
     const ELF_MIN: usize = 18;
     match Magic::identify(data) {

@@ -30,13 +30,14 @@ use memchr::memmem;
 use self::coff::Coff;
 use self::elf::Elf;
 use self::record::Record;
-use self::view::{Added, Found, Run, View, begins_with, join};
+use self::view::{Added, Found, Linkers, Run, View, begins_with, join};
 use super::binary::Binary;
 use super::limits::HOSTS_MAX;
 use super::magic::Magic;
 use super::{Container, Contents, Entry, MAGIC, Member, Part};
 use crate::bytes::{len_of, len_u64, slice};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
+use crate::io::input::Slice;
 use crate::io::piece::Piece;
 
 /// The formats of host objects, for messages.
@@ -123,39 +124,50 @@ impl Container for FatObject {
         if hosts.next().is_some() {
             return Err(Error::Usage("a fat object has one host"));
         }
-        let path = host.path();
-        let format = match HostFormat::of(host.bytes()) {
-            Some(HostFormat::Other(format)) => {
-                let reason = format!("{format} object files cannot hold a bundle; supported are {SUPPORTED}");
-                return Err(Error::refused(ErrorKind::Unsupported, path, None, reason));
-            }
-            Some(format) => format,
-            None => return Err(Error::Usage("the host's file is not an object file")),
-        };
         let added: Vec<Added> = members
             .iter()
             .map(|member| {
                 let size = if is_host(member.id.as_bytes()) { 1 } else { member.content.len() };
-                Added { name: [MAGIC, member.id.as_str()].concat().into_bytes(), size }
+                Added { name: [MAGIC, member.id.as_str()].concat().into_bytes(), size, linkers: Linkers::Drop }
             })
             .collect();
-        let view = View::whole(host.bytes(), host.offset());
-        let runs = Object::parse(format, &view).and_then(|object| {
-            // An object whose sections cannot be told apart would make a fat object that cannot be unbundled.
-            object.found()?;
-            object.append(&added)
-        });
-        let pieces = runs.with_path(path)?.into_iter().map(|run| match run {
-            Run::Bytes(data) => Ok(Piece::Bytes(data)),
-            Run::Zeros(count) => Ok(Piece::Zeros(count)),
-            Run::Host(range) => host.range(&range).map(Piece::Input).ok_or(Error::Internal("no such range")),
-            Run::Content(index) => match members.get(index) {
-                Some(member) if !is_host(member.id.as_bytes()) => Ok(Piece::Input(member.content)),
-                _ => Ok(Piece::Bytes(vec![0])),
-            },
-        });
-        pieces.collect()
+        append(host, &added, &|index| match members.get(index) {
+            Some(member) if !is_host(member.id.as_bytes()) => Piece::Input(member.content),
+            _ => Piece::Bytes(vec![0]),
+        })
     }
+}
+
+/// The object with one more section, which linkers keep, between the others and those of a bundle.
+pub(crate) fn with_section<'a>(object: Slice<'a>, name: &str, content: &[u8]) -> Result<Vec<Piece<'a>>> {
+    let added = Added { name: name.as_bytes().to_vec(), size: len_u64(content), linkers: Linkers::Keep };
+    append(object, &[added], &|_| Piece::Bytes(content.to_vec()))
+}
+
+/// An object with more sections. `content` gives the content of the one with an index.
+fn append<'a>(host: Slice<'a>, added: &[Added], content: &dyn Fn(usize) -> Piece<'a>) -> Result<Vec<Piece<'a>>> {
+    let path = host.path();
+    let format = match HostFormat::of(host.bytes()) {
+        Some(HostFormat::Other(format)) => {
+            let reason = format!("{format} object files cannot hold a bundle; supported are {SUPPORTED}");
+            return Err(Error::refused(ErrorKind::Unsupported, path, None, reason));
+        }
+        Some(format) => format,
+        None => return Err(Error::Usage("the host's file is not an object file")),
+    };
+    let view = View::whole(host.bytes(), host.offset());
+    let runs = Object::parse(format, &view).and_then(|object| {
+        // An object whose sections cannot be told apart would make a fat object that cannot be unbundled.
+        object.found()?;
+        object.append(added)
+    });
+    let pieces = runs.with_path(path)?.into_iter().map(|run| match run {
+        Run::Bytes(data) => Ok(Piece::Bytes(data)),
+        Run::Zeros(count) => Ok(Piece::Zeros(count)),
+        Run::Host(range) => host.range(&range).map(Piece::Input).ok_or(Error::Internal("no such range")),
+        Run::Content(index) => Ok(content(index)),
+    });
+    pieces.collect()
 }
 
 /// The format that `-type=o` selects: a fat object if the host's file, or the file to read, is an object file, and a
@@ -251,8 +263,13 @@ impl<'v> Object<'v> {
         let host = host.filter(|host| host.parts().iter().all(fits) && host.len() == host_len)?;
         let own = found.len().checked_sub(usize::try_from(added).ok()?).and_then(|first| found.get(first..))?;
         let contents: Vec<_> = own.iter().map(|section| section.content.clone()).collect();
-        let added: Vec<Added> =
-            own.iter().map(|section| Added { name: section.name.clone(), size: len_of(&section.content) }).collect();
+        let added: Vec<Added> = own
+            .iter()
+            .map(|section| {
+                let (name, size) = (section.name.clone(), len_of(&section.content));
+                Added { name, size, linkers: Linkers::Drop }
+            })
+            .collect();
         let again = Object::parse(format, &host).and_then(|object| object.append(&added)).ok()?;
         begins_with(data, &again, &host, &contents).then(|| join(host.into_parts()))
     }

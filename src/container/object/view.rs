@@ -165,6 +165,15 @@ pub(super) enum Run {
 pub(super) struct Added {
     pub(super) name: Vec<u8>,
     pub(super) size: u64,
+    pub(super) linkers: Linkers,
+}
+
+/// What linkers do with an added section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Linkers {
+    /// They leave it out of their output.
+    Drop,
+    Keep,
 }
 
 /// A section that holds an entry of a bundle.

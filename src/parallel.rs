@@ -6,15 +6,16 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::{mem, thread, vec};
 
 /// The weight of waiting results beyond which no further item is begun.
-const WEIGHT_MAX: usize = 100_000;
+pub const WEIGHT_MAX: usize = 100_000;
 
 /// The most threads. Each may need as much memory as its item is allowed.
 const THREADS_MAX: usize = 8;
 
 /// Calls `work` for each item, on several threads if there are several items, and passes the results to `consume`. `weight`
-/// estimates the memory that a result takes, in units of a few hundred bytes. Items after the last result that `consume` takes
+/// estimates the memory that a result takes, in units of a few hundred bytes; no item is begun while results of more than
+/// [`WEIGHT_MAX`] wait. Items after the last result that `consume` takes
 /// may be skipped.
-pub(super) fn in_order<I: Send, T: Send, R>(
+pub fn in_order<I: Send, T: Send, R>(
     items: Vec<I>,
     work: impl Fn(I) -> T + Sync,
     weight: impl Fn(&T) -> usize + Sync,

@@ -1,0 +1,98 @@
+//! Packages that claim, or inflate to, gigabytes.
+
+use super::LOOKS;
+use super::files::Frame;
+use super::measure::{Bomb, MB};
+use crate::lists::sample;
+use crate::properties::packages::{self, File, tar_header};
+
+const GIB: usize = 1 << 30;
+
+/// Runs our subcommands on a file.
+fn ends(name: &'static str, data: &[u8]) {
+    let more: [&[&str]; 2] = [&["extract", "-o", "new", "in"], &["recompress", "in", "-o", "out"]];
+    for line in sample(LOOKS.iter().chain(&more).collect(), 3) {
+        Bomb::new(name, line).file("in", data.to_vec()).memory(100 * MB).ends();
+    }
+}
+
+/// A tar archive with a member of zeros after `begin`, in a zstd frame, which is 30,000 times smaller.
+fn tar_of_zeros(kind: u8, begin: &[u8], len: usize) -> Vec<u8> {
+    let size = u64::try_from(begin.len() + len).unwrap();
+    Frame::new(20).raw(&tar_header(b"usr/lib/libx.so", kind, size)).raw(begin).zeros(len).finish()
+}
+
+#[test]
+fn members_that_inflate_to_gigabytes() {
+    let elf = [&b"\x7fELF\x02\x01\x01"[..], &[0; 57]].concat();
+    let exceeded = "bytes to read; stopped";
+    for (name, data, told) in [
+        ("a library of 8 GB in a tar archive", tar_of_zeros(b'0', &elf, 8 * GIB - 1000), exceeded),
+        ("a text of 8 GB in a tar archive", tar_of_zeros(b'0', b"text", 8 * GIB - 1000), exceeded),
+        ("a name of 4 GB in a tar archive", tar_of_zeros(b'L', b"a", 4 * GIB), "too much data between two members"),
+        ("attributes of 4 GB in a tar archive", tar_of_zeros(b'x', b"a", 4 * GIB), "too much data between two members"),
+        (
+            "8 GB after a tar archive",
+            Frame::new(20).raw(&tar_header(b"x", b'0', 0)).zeros(8 * GIB).finish(),
+            "too much",
+        ),
+        ("a library of 8 GB in a zstd file", Frame::new(20).raw(&elf).zeros(8 * GIB).finish(), "exceeds"),
+    ] {
+        assert!(data.len() < 300_000, "{name}: {}", data.len());
+        ends(name, &data);
+        Bomb::new(name, &["inspect", "in"]).file("in", data).memory(100 * MB).reports(told);
+    }
+}
+
+#[test]
+fn archives_of_many_parts() {
+    let headers = tar_header(b"usr/lib/libx.so", b'0', 0).repeat(100_000);
+    ends("100,000 empty members of a tar archive", &packages::zstd(&headers));
+    let long = "n".repeat(4000);
+    let file = || File::new(&long, b"CCOB");
+    ends(
+        "broken members with names of 4 kB",
+        &packages::zstd(&packages::cpio(&(0..5000).map(|_| file()).collect::<Vec<_>>())),
+    );
+    let nested = (0..200).fold(packages::tar(&[file()]), |data, _| packages::gzip(&data));
+    ends("200 gzip files in one another", &nested);
+}
+
+#[test]
+fn sizes_that_are_not_there() {
+    let cpio = |at: usize, digits: &[u8]| {
+        let mut data = packages::cpio(&[File::new("lib/libx.so", b"CCOB")]);
+        data[at..at + 8].copy_from_slice(digits);
+        data
+    };
+    ends("a name of 4 GB in a cpio archive", &cpio(94, b"ffffffff"));
+    ends("a member of 4 GB in a cpio archive", &cpio(54, b"ffffffff"));
+    let mut rpm = packages::rpm(b"");
+    rpm[104..112].fill(0xff);
+    ends("a header of 64 GB in an RPM package", &rpm);
+    let mut sparse = tar_header(b"libx.so", b'S', 512);
+    // One range of 512 bytes at an offset of 8 GB, in a file of the size that follows from it.
+    sparse[386..398].copy_from_slice(b"077777776000");
+    sparse[398..410].copy_from_slice(b"00000001000\0");
+    sparse[483..495].copy_from_slice(b"077777777000");
+    sparse[257..265].copy_from_slice(b"ustar  \0");
+    sparse[148..156].fill(b' ');
+    let sum: u32 = sparse.iter().map(|&byte| u32::from(byte)).sum();
+    sparse[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    ends("a file with a hole of 8 GB in a tar archive", &[sparse, vec![0; 1536]].concat());
+}
+
+#[test]
+fn dictionaries_are_believed_as_far_as_the_data() {
+    let data = liblzma::encode_all(&b"text"[..], 1).unwrap();
+    // After the header of 12 bytes: the length of the block header, flags, filter, length of its properties, dictionary.
+    assert_eq!(data[12..16], [2, 0, 0x21, 1]);
+    for (size, name) in [(35, "an xz dictionary of 768 MiB"), (40, "an xz dictionary of 4 GiB")] {
+        let mut data = data.clone();
+        data[16] = size;
+        let mut crc = flate2::Crc::new();
+        crc.update(&data[12..20]);
+        data[20..24].copy_from_slice(&crc.sum().to_le_bytes());
+        ends(name, &data);
+    }
+}

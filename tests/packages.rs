@@ -1,0 +1,315 @@
+//! Packages: what is in them is found as it is found in the files that they were made of.
+//!
+//! The packages are made by tar, cpio, dpkg-deb, rpmbuild, Python and the compressors of Debian. If one of these is not
+//! installed, the test prints that and passes; `OFFLOAD_REQUIRE_LLVM=1` makes that a failure.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::look::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, zip};
+use crate::look::{must, text, tool, tool_in};
+use crate::machine::{loud, skip};
+use crate::properties::packages::{self, File};
+use crate::reference::formats;
+
+const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
+const GFX90A: &str = "hip-amdgcn-amd-amdhsa--gfx90a";
+
+/// A name that tar cannot keep in a header.
+const LONG: &str = "opt/rocm/lib/a/path/of/more/than/a/hundred/characters/which/tar/cannot/keep/in/its/header/so/that/it/has/one/of/its/own/libtwo.so";
+
+/// The end of the name of the file that holds a code object, its ID and its bytes.
+type Found = BTreeSet<(String, String, Vec<u8>)>;
+
+/// Pieces of a command line, which a shell runs in the directory of the tree.
+struct Maker {
+    name: &'static str,
+    command: &'static str,
+}
+
+const fn maker(name: &'static str, command: &'static str) -> Maker {
+    Maker { name, command }
+}
+
+/// Each writes to `$OUT`.
+const MAKERS: [Maker; 25] = [
+    maker("ustar", "tar --format=ustar -cf $OUT --exclude='*libtwo.so' . && tar --format=gnu -rf $OUT opt"),
+    maker("gnu", "tar --format=gnu -cf $OUT ."),
+    maker("posix", "tar --format=posix -cf $OUT ."),
+    maker("sparse gnu", "tar --format=gnu -S -cf $OUT ."),
+    maker("gzip", "tar -czf $OUT *"),
+    maker("bzip2", "tar -cjf $OUT *"),
+    maker("xz", "tar -cJf $OUT *"),
+    maker("zstd", "tar --zstd -cf $OUT *"),
+    maker("xz of several blocks", "tar -c * | xz -T2 --block-size=64KiB >$OUT"),
+    maker(
+        "xz of several streams",
+        "tar -c * >$OUT.tar && (head -c 70000 $OUT.tar | xz -c; head -c 512 /dev/zero; tail -c +70001 $OUT.tar | xz -c) >$OUT",
+    ),
+    maker(
+        "gzip of several members",
+        "tar -c * >$OUT.tar && (head -c 70000 $OUT.tar | gzip -c; tail -c +70001 $OUT.tar | gzip -c) >$OUT",
+    ),
+    maker(
+        "bzip2 of several streams",
+        "tar -c * >$OUT.tar && (head -c 70000 $OUT.tar | bzip2 -c; tail -c +70001 $OUT.tar | bzip2 -c) >$OUT",
+    ),
+    maker(
+        "zstd of several frames",
+        "tar -c * >$OUT.tar && (head -c 70000 $OUT.tar | zstd -c; tail -c +70001 $OUT.tar | zstd -c) >$OUT",
+    ),
+    maker("sparse in gzip", "tar --format=gnu -S -czf $OUT ."),
+    maker("cpio", "find . | cpio --quiet -o -H newc >$OUT"),
+    maker("cpio with checksums", "find . | cpio --quiet -o -H crc >$OUT"),
+    maker("cpio of POSIX", "find . -type f | cpio --quiet -o -H odc | gzip >$OUT"),
+    maker("Debian, xz", "dpkg-deb --root-owner-group -Zxz -b . $OUT"),
+    maker("Debian, gzip", "dpkg-deb --root-owner-group -Zgzip -b . $OUT"),
+    maker("Debian, zstd", "dpkg-deb --root-owner-group -Zzstd -b . $OUT"),
+    maker("Debian, plain", "dpkg-deb --root-owner-group -Znone -b . $OUT"),
+    maker(
+        "RPM, zstd",
+        "TREE=$PWD && rpmbuild --quiet --define \"tree $TREE\" --define \"_rpmdir $OUT.d\" --define '_binary_payload w3.zstdio' -bb ../x.spec && mv $OUT.d/*/*.rpm $OUT",
+    ),
+    maker(
+        "RPM, xz",
+        "TREE=$PWD && rpmbuild --quiet --define \"tree $TREE\" --define \"_rpmdir $OUT.d\" --define '_binary_payload w2.xzdio' -bb ../x.spec && mv $OUT.d/*/*.rpm $OUT",
+    ),
+    maker(
+        "conda",
+        "tar -c * | zstd >$OUT.tar.zst && python3 -c \"import zipfile,os; z=zipfile.ZipFile(os.environ['OUT'],'w'); z.writestr('metadata.json','{}'); z.write(os.environ['OUT']+'.tar.zst','pkg-x.tar.zst')\"",
+    ),
+    maker(
+        "tar in zip in tar in xz",
+        "tar -c * >$OUT.tar && python3 -c \"import zipfile,os; z=zipfile.ZipFile(os.environ['OUT']+'.zip','w',zipfile.ZIP_DEFLATED); z.write(os.environ['OUT']+'.tar','x.tar')\" && tar -cJf $OUT -C / ${OUT#/}.zip",
+    ),
+];
+
+const SPEC: &str = "\
+Name: x
+Version: 1
+Release: 1
+Summary: x
+License: x
+BuildArch: noarch
+%global __os_install_post %{nil}
+%description
+%install
+cp -a %{tree}/. %{buildroot}/
+rm -r %{buildroot}/DEBIAN
+%files
+/*
+";
+
+fn library(code: &[u8]) -> Vec<u8> {
+    let bundle = formats::binary(&[("host-x86_64-unknown-linux-gnu-", b""), (GFX906, code), (GFX90A, b"second")], 4096);
+    Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &bundle).aligned(4096)])
+}
+
+/// Writes files that hold device code in all kinds of places, and others.
+fn write_tree(tree: &Path) {
+    // Bytes that do not compress, so that there are several blocks.
+    let mut state = 1_u32;
+    let mut noise = |len: usize| -> Vec<u8> {
+        let next = |_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state.to_be_bytes()[0]
+        };
+        (0..len).map(next).collect()
+    };
+    let bundle = formats::binary(&[(GFX906, &noise(90_000)), (GFX90A, b"x")], 16);
+    let holes = library(&[noise(5000), vec![0; 300_000], noise(5000)].concat());
+    let wheel =
+        zip(&[Zipped::new("a/libthree.so", DEFLATED, &library(&noise(3000))), Zipped::new("b", STORED, &bundle)]);
+    let files: [(&str, Vec<u8>); 9] = [
+        ("usr/lib/libone.so", library(&noise(100_000))),
+        (LONG, library(&noise(70_000))),
+        ("usr/lib/libholes.so", holes),
+        ("usr/share/kernels.hipfb", bundle),
+        ("usr/share/doc/README", b"text".repeat(5000)),
+        ("usr/share/doc/empty", Vec::new()),
+        ("usr/lib/libx.a", archive(&[("x.o", &library(b"in an archive")), ("y.o", b"text")])),
+        ("usr/share/x.whl", wheel),
+        (
+            "DEBIAN/control",
+            b"Package: x\nVersion: 1\nArchitecture: all\nMaintainer: x <x@example.org>\nDescription: x\n".to_vec(),
+        ),
+    ];
+    for (name, data) in files {
+        let path = tree.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, data).unwrap();
+    }
+    // A file with holes, for archives that record where they are.
+    must(
+        Command::new("cp")
+            .arg("--sparse=always")
+            .args(["usr/lib/libholes.so", "usr/lib/libsparse.so"])
+            .current_dir(tree),
+    );
+    std::os::unix::fs::symlink("libone.so", tree.join("usr/lib/liblink.so")).unwrap();
+    fs::hard_link(tree.join("usr/lib/libone.so"), tree.join("usr/lib/libhard.so")).unwrap();
+}
+
+/// Extracts everything from some paths, and returns what was found. `strip` is cut from the front of the names.
+fn extracted(dir: &Path, args: &[&str], name_of: impl Fn(&Value) -> String) -> Found {
+    let out = tempfile::tempdir().unwrap();
+    let to = out.path().to_str().unwrap();
+    let output = tool_in(dir, &[&["extract", "--json", "-o", to], args].concat());
+    let (status, stdout, stderr) = text(&output);
+    assert!(status == 0 && stderr.is_empty(), "{args:?}: {stderr}");
+    let document: Value = serde_json::from_str(&stdout).unwrap();
+    let of = |object: &Value| {
+        let bytes = fs::read(object["file"].as_str().unwrap()).unwrap();
+        (name_of(object), object["entry_id"].as_str().unwrap().to_owned(), bytes)
+    };
+    document["code_objects"].as_array().unwrap().iter().map(of).collect()
+}
+
+/// The names of the archives that are around everything in some packages.
+const AROUND: [&str; 4] = ["data.tar", "pkg-x.tar.zst", "x.tar", ".zip"];
+
+/// The path of a code object in the tree: the names of files and members without those of the archives around it.
+fn path_in_tree(object: &Value) -> String {
+    let member = object["member"].as_str().unwrap();
+    let parts: Vec<&str> = member.split('/').collect();
+    let is_around = |part: &&&str| AROUND.iter().any(|around| part.contains(around));
+    let last = parts.iter().rposition(|part| is_around(&part));
+    parts[last.map_or(0, |last| last + 1)..].join("/")
+}
+
+#[test]
+fn what_is_in_a_package_is_found() {
+    let test = "packages of all kinds";
+    for program in ["tar", "cpio", "dpkg-deb", "rpmbuild", "xz", "bzip2", "zstd", "gzip", "python3"] {
+        if Command::new(program).arg("--version").output().is_err() {
+            return skip(test, &format!("{program} is not installed"));
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let tree = dir.path().join("tree");
+    write_tree(&tree);
+    fs::write(dir.path().join("x.spec"), SPEC).unwrap();
+    let expected = extracted(&tree, &["-r", "."], |object| {
+        let path = object["path"].as_str().unwrap().trim_start_matches("./");
+        object["member"].as_str().map_or(path.to_owned(), |member| format!("{path}/{member}"))
+    });
+    assert_eq!(expected.len(), 2 * 9, "{:?}", expected.iter().map(|found| &found.0).collect::<Vec<_>>());
+    // Members that have no content of their own.
+    let hard = |found: &Found| -> Found {
+        found
+            .iter()
+            .filter(|(name, ..)| !name.ends_with("libhard.so") && !name.ends_with("libone.so"))
+            .cloned()
+            .collect()
+    };
+    for Maker { name, command } in MAKERS {
+        let out = dir.path().join("out");
+        let made = Command::new("sh")
+            .args(["-ec", command])
+            .current_dir(&tree)
+            .env("OUT", &out)
+            .env("HOME", dir.path())
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{name}: {}", String::from_utf8_lossy(&made.stderr));
+        let found = extracted(dir.path(), &["out"], path_in_tree);
+        assert!(
+            hard(&found) == hard(&expected),
+            "{name}: {:?}",
+            found.iter().map(|found| &found.0).collect::<Vec<_>>()
+        );
+        assert!(
+            found.is_subset(&expected)
+                && found.iter().any(|(name, ..)| name.ends_with("libone.so") || name.ends_with("libhard.so")),
+            "{name}"
+        );
+        let verified = tool_in(dir.path(), &["verify", "out"]);
+        assert_eq!(text(&verified).0, 0, "{name}: {}", text(&verified).1);
+        cut(name, &out);
+        must(Command::new("sh").args(["-c", "rm -rf out*"]).current_dir(dir.path()));
+    }
+    loud(&format!("packages: {} kinds, {} code objects in each", MAKERS.len(), expected.len()));
+}
+
+/// Every package that ends early is reported, wherever it ends, except in the zeros at the end of an archive.
+fn cut(name: &str, package: &Path) {
+    let data = fs::read(package).unwrap();
+    let content = data.iter().rposition(|&byte| byte != 0).unwrap() + 1;
+    for part in 1..12 {
+        let len = content * part / 12;
+        let file = [("in", &data[..len])];
+        let inspected = tool(&["inspect", "in"], &file);
+        let is_told = inspected.status == 1 && !inspected.stderr.is_empty();
+        assert!(is_told, "{name}: {len} of {content} bytes: {}", String::from_utf8_lossy(&inspected.stdout));
+    }
+}
+
+#[test]
+fn a_file_that_is_compressed_by_itself_is_a_member() {
+    let data = library(b"code");
+    let archive = packages::tar(&[File::new("lib/libx.so.gz", &packages::gzip(&data))]);
+    let listed = |name: &str, data: &[u8]| -> String {
+        let outcome = tool(&["inspect", "--json", name], &[(name, data)]);
+        let document = crate::look::json_of(&outcome);
+        document["files"][0]["code_objects"][1]["member"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(listed("libx.so.1.gz", &packages::gzip(&data)), "libx.so.1");
+    assert_eq!(listed("libx.so.tar.zst", &packages::zstd(&archive)), "lib/libx.so.gz/libx.so");
+    assert_eq!(listed("twice.gz.zst", &packages::zstd(&packages::gzip(&data))), "twice.gz/twice");
+}
+
+#[test]
+fn damaged_packages_are_told_and_the_rest_is_found() {
+    let good = library(b"code");
+    let cut = &packages::gzip(&good)[..200];
+    let inside = packages::tar(&[File::new("a.so.gz", cut), File::new("b.so", &good)]);
+    for package in [
+        inside.clone(),
+        packages::zstd(&inside),
+        packages::rpm(&packages::gzip(&packages::cpio(&[File::new("a.so.gz", cut), File::new("b.so", &good)]))),
+    ] {
+        let outcome = tool(&["inspect", "in"], &[("in", &package)]);
+        let (out, said) = (String::from_utf8_lossy(&outcome.stdout).into_owned(), outcome.stderr_text());
+        assert!(outcome.status == 1 && out.contains("gfx906") && out.contains("b.so"), "{out}{said}");
+        assert!(said.contains("'in(a.so.gz)(a.so)': gzip file broken: it ends early"), "{said}");
+    }
+    let mut wrong = packages::tar(&[File::new("b.so", &good)]);
+    wrong[150] ^= 1;
+    for (data, what) in [
+        (wrong.clone(), "tar archive broken: archive header checksum mismatch"),
+        (packages::gzip(&wrong), "tar archive broken: archive header checksum mismatch"),
+        (b"\x1f\x8b\x08\0".to_vec(), "gzip file broken: it ends early"),
+        (b"\xfd7zXZ\0".to_vec(), "xz file broken: it ends early"),
+        (b"BZh91AY&SYxxxxxxxxx".to_vec(), "bzip2 file broken: "),
+        (b"\x28\xb5\x2f\xfd".to_vec(), "zstd file broken: "),
+        (
+            packages::cpio(&[File::new("b.so", &good)]).replacing(b"TRAILER", b"TRAILED"),
+            "cpio archive broken: it ends early",
+        ),
+        (
+            packages::rpm(b"").replacing(&[0x8e, 0xad], &[0, 0]),
+            "RPM package broken: a header does not begin with its magic number",
+        ),
+        (packages::tar_header(&[b'x'; 9], b'L', 1 << 32), "tar archive broken: "),
+    ] {
+        let outcome = tool(&["inspect", "in"], &[("in", &data)]);
+        assert!(outcome.status == 1 && outcome.stderr_text().contains(what), "{what}: {}", outcome.stderr_text());
+    }
+}
+
+trait Replacing {
+    fn replacing(self, old: &[u8], new: &[u8]) -> Self;
+}
+
+impl Replacing for Vec<u8> {
+    /// The same bytes with the last occurrence of some bytes replaced.
+    fn replacing(mut self, old: &[u8], new: &[u8]) -> Self {
+        let at = self.windows(old.len()).rposition(|window| window == old).unwrap();
+        self[at..at + old.len()].copy_from_slice(new);
+        self
+    }
+}
