@@ -155,7 +155,7 @@ impl fmt::Display for Error {
             }
             Self::Refused { text, .. } => f.write_str(text),
             Self::Unsupported { path, what: FileKind::Other } => {
-                write!(f, "'{}': cannot recompress: not a bundle or an ELF file", path.display())
+                write!(f, "'{}': cannot recompress: not a bundle, an ELF file or a zip file", path.display())
             }
             Self::Unsupported { path, what } => write!(f, "'{}': {}: not supported", path.display(), what.name()),
             Self::FileType(name) => write!(f, "'{name}': invalid file type specified"),
@@ -325,43 +325,47 @@ pub enum FileKind {
     Empty,
     /// An ELF file without bundles.
     Elf,
-    /// A COFF object.
-    Coff,
-    /// A Windows program or library.
-    Pe,
     /// A host object with a section for each code object.
     FatObject,
     /// An ELF file for a GPU.
     CodeObject,
     /// An offload binary.
     OffloadBinary,
-    /// LLVM bitcode.
-    Bitcode,
     /// An `ar` archive.
     Archive,
-    /// A zip file.
+    /// A zip file without a member that can be rewritten.
     Zip,
+    /// A package or a compressed file with this name, such as `tar archive`.
+    Package(&'static str),
+    /// Another format with this name, such as `PE file`.
+    Known(&'static str),
     /// Any other file.
     Other,
 }
 
 impl FileKind {
-    /// The name in messages.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Empty => "an empty file",
-            Self::Elf => "an ELF file without a bundle in .hip_fatbin or a fatbin in .nv_fatbin or __nv_relfatbin",
-            Self::Coff => "a COFF object",
-            Self::Pe => "a PE file",
-            Self::FatObject => "a fat object",
-            Self::CodeObject => "a code object without a bundle around it",
-            Self::OffloadBinary => "an offload binary",
-            Self::Bitcode => "LLVM bitcode",
-            Self::Archive => "an ar archive",
-            Self::Zip => "a zip file",
-            Self::Other => "a file of unknown format",
-        }
+    /// The name in messages, with its article.
+    pub fn name(self) -> String {
+        let name = match self {
+            Self::Empty => "empty file",
+            Self::Elf => "ELF file without a bundle in .hip_fatbin or a fatbin in .nv_fatbin or __nv_relfatbin",
+            Self::FatObject => "fat object",
+            Self::CodeObject => "code object without a bundle around it",
+            Self::OffloadBinary => "offload binary",
+            Self::Archive => "ar archive",
+            Self::Zip => "zip file in which no member can be recompressed",
+            Self::Package(name) | Self::Known(name) => name,
+            Self::Other => "file of unknown format",
+        };
+        with_article(name)
     }
+}
+
+/// A noun with its article. Short names are read letter by letter.
+fn with_article(name: &str) -> String {
+    let letters = ["ELF", "LLVM", "LZ4", "lz", "RPM", "x", "XCOFF"];
+    let is_an = name.starts_with(['a', 'e', 'i', 'o']) || letters.iter().any(|start| name.starts_with(start));
+    format!("{} {name}", if is_an { "an" } else { "a" })
 }
 
 /// The entry IDs in some files, after `have`.
@@ -624,6 +628,27 @@ fn list_of_llvm(names: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn formats_are_named_with_their_article() {
+        for name in [
+            "xz file",
+            "xar archive",
+            "RPM package",
+            "LZ4 file",
+            "lzip file",
+            "ar archive",
+            "offload binary",
+            "XCOFF file",
+        ] {
+            assert_eq!(FileKind::Known(name).name(), format!("an {name}"));
+        }
+        for name in
+            ["tar archive", "PE file", "SquashFS image", "7-Zip archive", "Mach-O file", "zstd file", "kpack archive"]
+        {
+            assert_eq!(FileKind::Package(name).name(), format!("a {name}"));
+        }
+    }
 
     #[test]
     fn errors_have_a_kind_a_file_a_place_and_an_offset_and_say_nothing_twice() {

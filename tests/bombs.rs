@@ -10,7 +10,7 @@ mod measure;
 mod packages;
 
 use crate::lists::sample;
-use crate::look::make::Elf;
+use crate::look::make::{self, DEFLATED, Elf, Zipped};
 use crate::properties::fatbins::{self, Code};
 use crate::reference::formats;
 use crate::reference::offload;
@@ -446,6 +446,37 @@ fn names_are_shown_in_part_and_findings_are_charged_for_theirs() {
     }
 }
 
+#[test]
+fn wheels_whose_record_claims_much() {
+    let bundle = formats::binary(&[(GFX906, &[7; 5000])], 1);
+    let wheel = |record: &[u8]| {
+        let record = Zipped::new("a-1.dist-info/RECORD", DEFLATED, record);
+        make::zip(&[Zipped::new("a.co", DEFLATED, &bundle), record])
+    };
+    let bomb = |name, data| Bomb::new(name, &["recompress", "in", "-o", "out"]).file("in", data);
+    let text = |pattern: &[u8]| pattern.repeat((16 << 20) / pattern.len());
+    for (name, pattern) in [
+        ("a RECORD of 16 MiB in one field", &b"x"[..]),
+        ("a RECORD of 16 MiB of quotes", b"\""),
+        ("a RECORD of 16 Mi fields", b","),
+        ("a RECORD of 16 Mi lines", b"\n"),
+        ("a RECORD of 1.5 Mi lines for one file", b"a.co,x,1\r\n"),
+    ] {
+        bomb(name, wheel(&text(pattern))).memory(200 * MB).ends();
+    }
+    let large = wheel(&text(b"x").repeat(64));
+    bomb("a RECORD of 1 GiB", large.clone())
+        .memory(50 * MB)
+        .fails("RECORD has 1073741824 bytes, which is more than the limit");
+    // A library may inflate as far as a search would inflate it.
+    let library = [&Elf::LIBRARY.write(&[])[..64], &[0; 100 << 20]].concat();
+    let zipped = make::zip(&[Zipped::new("a.so", DEFLATED, &library)]);
+    bomb("a library of 100 MiB of zeros", zipped)
+        .own_arg("--max-size=1M")
+        .memory(50 * MB)
+        .fails("exceeds the limit of 1048576");
+}
+
 /// What begins like a container at every few bytes, and fails late.
 #[test]
 fn files_full_of_magics_are_searched_once() {
@@ -583,7 +614,7 @@ fn fatbins_that_inflate_to_much() {
     // The same in what is compressed itself.
     let bundle = formats::binary(&[(GFX906, &lz4)], 1);
     let member = crate::look::make::Zipped::new("x", crate::look::make::DEFLATED, &formats::compressed(3, 1, &bundle));
-    fatbin_ends("a fatbin in a compressed bundle in a zip file", &crate::look::make::zip(&[member]), 200 * MB);
+    fatbin_ends("a fatbin in a compressed bundle in a zip file", &make::zip(&[member]), 200 * MB);
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod recompress;
 pub mod schema;
 mod table;
 mod verify;
+pub mod wheel;
 mod whole;
 
 use crate::reference::harness;

@@ -65,7 +65,8 @@ fn command() -> Command {
              <input>[-<member>]-<bundle number>[-<source file>]-<bundle entry ID>.<extension>\n\n\
              Every character except letters, digits and +-._= is replaced by _, and so is a dot at the beginning. For a file found in a directory, the \
              input is its path from there; the member is that of an archive or a zip file; bundles at one place are \
-             numbered from 0; CUDA fatbins may record a source file. Without --target and --kind, everything except \
+             numbered from 0; CUDA fatbins may record a source file. If a name is taken, also by one that differs only in the case \
+             of letters, a number is added (-2); --json tells such files apart. Without --target and --kind, everything except \
              host code is extracted.",
         )
         .after_help(EXAMPLES)
@@ -95,8 +96,8 @@ fn command() -> Command {
                         .try_map(|name| OffloadKind::from_name(&name).ok_or("not an offload kind")),
                 ),
             patterns::exact(),
-            flag("json", "Print where each file is from instead of the names, as a JSON document (docs/extract.schema.json)"),
-            flag("dry-run", "Print the names of the files without writing them").short('n'),
+            flag("json", "Print where each file is from, and its SHA-256, as a JSON document (docs/extract.schema.json)"),
+            flag("dry-run", "Print the names of the files, or with --json the same document, without writing them").short('n'),
         ])
 }
 
@@ -116,7 +117,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     let inputs = sources(files, &mut problems);
     let mut extract = Extract::new(inputs, selection, destination);
     (extract.limits, extract.follow) = (files::limits(matches), follow);
-    extract.deep = matches.get_flag("deep");
+    (extract.deep, extract.sha256) = (matches.get_flag("deep"), matches.get_flag("json"));
     let extracted = extract.run(&mut |event| match event {
         Event::LeftOut { error } => problems.push(error.to_string()),
         event => console.event(event),
@@ -159,6 +160,7 @@ struct Document<'r> {
 #[derive(Serialize)]
 struct Written<'r> {
     file: String,
+    sha256: Option<String>,
     #[serde(flatten)]
     code_object: CodeObject<'r>,
 }
@@ -168,7 +170,8 @@ fn write_report(extracted: &[Extracted], problems: &[String], out: &mut dyn Writ
     let bundles = extracted.iter().map(bundle).collect::<Result<Vec<_>, Error>>()?;
     let written = |(extracted, code_object): (&Extracted, _)| {
         let file = extracted.path.to_string_lossy().into_owned();
-        Written { file, code_object }
+        let sha256 = extracted.sha256.map(|sha256| sha256.iter().map(|byte| format!("{byte:02x}")).collect());
+        Written { file, sha256, code_object }
     };
     let code_objects = extracted.iter().zip(bundles.iter().flat_map(Bundle::in_report)).map(written).collect();
     json::write(&Document { version: VERSION, code_objects, problems }, out)

@@ -130,12 +130,12 @@ fn hint(error: &Error) -> Option<&'static str> {
             Some("choose one with --exact --target=ID, or write all of them into a directory with -o DIR")
         }
         Error::Unsupported { what, .. } => Some(match what {
-            FileKind::Zip => "unpack it and recompress the libraries in it, then pack them again",
+            FileKind::Package(_) => "unpack it and recompress the libraries in it, then pack them again",
             FileKind::Archive => "take its members out and recompress those that are bundles",
             FileKind::FatObject => "link it first; recompress the library or program",
             FileKind::OffloadBinary | FileKind::CodeObject => "pack it with --compress instead: see 'package --help'",
             _ => {
-                "recompress takes bundles and fatbins, and ELF files with them in their sections; inspect shows what a file holds"
+                "recompress takes bundles and fatbins, ELF files with them in their sections, and zip files of these; inspect shows what a file holds"
             }
         }),
         _ => None,

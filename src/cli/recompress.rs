@@ -1,4 +1,4 @@
-//! `recompress`: makes bundles smaller, in a file of their own or inside a library.
+//! `recompress`: makes bundles smaller, in a file of their own, inside a library, or in a wheel.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ use clap::builder::PathBufValueParser;
 use clap::{Arg, ArgMatches, Command};
 use offload_bundle::container::Codec;
 use offload_bundle::container::stream::{Compression, Method};
-use offload_bundle::job::{Recompress, Recompressed};
+use offload_bundle::job::{Recompress, Recompressed, RecompressedZip};
 use offload_bundle::scan::Selection;
 
 use super::console::Console;
@@ -29,6 +29,8 @@ Examples:
     clang-offload-bundler recompress libkernels.so -o libkernels.so --keep gfx90a,gfx942
   Compress CUDA code, and keep only that for one architecture and PTX:
     clang-offload-bundler recompress libkernels.so -o libkernels.so --keep sm_90 --cuda-method zstd
+  Compress the device code of all libraries in a wheel:
+    clang-offload-bundler recompress torch-2.9-cp312-linux_x86_64.whl -o torch-small.whl
   Convert a bundle back to a plain one:
     clang-offload-bundler recompress kernels.hipfb -o plain.hipfb --none
 
@@ -50,6 +52,11 @@ fn command() -> Command {
              fatbin, cubins and compressed PTX are written in their smallest form; plain PTX and code of other kinds stay as \
              they are. Data after the last bundle is kept. Every --keep pattern must match \
              something. PTX is kept unless --drop matches it: the driver compiles it for GPUs that have no other code.\n\n\
+             In a wheel or another zip file, every member that is such a file is rewritten, and compressed as it was. All other \
+             members are copied unchanged. In a wheel, RECORD gets the right hashes and sizes, and moves to the end; a \
+             signature of it (RECORD.jws, RECORD.p7s) is an error. Zip files and archives inside a zip file stay as they are. --keep, \
+             --drop and --none apply to all members together: each --keep pattern must match something in any of them. A \
+             member may be left without device code: on the GPUs that are kept, it had no code before either.\n\n\
              HIP runtimes since ROCm 6.2 read compressed bundles. LLVM 22's bundler reads a compressed bundle only if no data \
              follows it; --none writes bundles that it can always read.",
         )
@@ -149,7 +156,7 @@ fn selection(matches: &ArgMatches, name: &str) -> Option<Selection> {
 
 /// The result in one line.
 fn summary(result: &Recompressed) -> String {
-    let Recompressed { bundles, unchanged, dropped, before, after, holes, .. } = *result;
+    let Recompressed { bundles, unchanged, dropped, before, after, holes, zip, .. } = *result;
     let mut text = format!("{}: {} before, {} now", count(bundles, "bundle", "bundles"), bytes(before), bytes(after));
     if dropped > 0 {
         text.push_str(&format!("; {} left out", count(dropped, "code object", "code objects")));
@@ -161,6 +168,13 @@ fn summary(result: &Recompressed) -> String {
     }
     if holes > 0 {
         text.push_str(&format!("; the file has the size that it had, {} of it a hole", bytes(holes)));
+    }
+    if let Some(RecompressedZip { members, emptied, before, after, .. }) = zip {
+        let members = count(members, "member", "members");
+        text.push_str(&format!("; {members} changed; zip file: {} before, {} now", bytes(before), bytes(after)));
+        if emptied > 0 {
+            text.push_str(&format!("; {} left without device code", count(emptied, "member", "members")));
+        }
     }
     text
 }

@@ -4,6 +4,10 @@
 //!
 //! Rejected: what the decoder refuses; an xz file that needs more than 1 GiB of memory, and a zstd file with a window of
 //! more than 128 MiB, which `zstd` writes only if asked for (`--long`).
+#![cfg_attr(
+    not(all(feature = "bzip2", feature = "xz", feature = "zlib", feature = "zstd")),
+    allow(unreachable_code, unused_variables, reason = "a method that is left out uses nothing")
+)]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::io::{self, BufRead, Read};
@@ -36,6 +40,18 @@ impl Coding {
             Self::Bzip2 => "bzip2 file",
             Self::Zstd => "zstd file",
         }
+    }
+
+    /// The error for a method that was left out when the library was built.
+    #[cfg(not(all(feature = "bzip2", feature = "xz", feature = "zlib", feature = "zstd")))]
+    fn left_out(self) -> String {
+        let feature = match self {
+            Self::Gzip => "zlib",
+            Self::Xz => "xz",
+            Self::Bzip2 => "bzip2",
+            Self::Zstd => "zstd",
+        };
+        format!("{feature} is missing: this program was built without the feature '{feature}' of offload_bundle")
     }
 
     /// A reader of the inflated bytes.

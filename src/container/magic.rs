@@ -178,13 +178,42 @@ impl Magic {
         !matches!(self, Self::CoffImport | Self::Xcoff | Self::Unknown)
     }
 
+    /// The name of the format; none if it is unknown.
+    pub(crate) fn name(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Bundle => "bundle",
+            Self::CompressedBundle => "compressed bundle",
+            Self::TextBundle => "text bundle",
+            Self::OffloadBinary => "offload binary",
+            Self::Bitcode => "LLVM bitcode file",
+            Self::AmdGpu | Self::Cubin => "code object",
+            Self::Elf | Self::BrokenElf => "ELF file",
+            Self::Coff => "COFF object",
+            Self::CoffImport => "COFF import object",
+            Self::Pe => "PE file",
+            Self::MachO => "Mach-O file",
+            Self::Xcoff => "XCOFF file",
+            Self::Wasm => "WebAssembly module",
+            Self::Archive => "ar archive",
+            Self::Zip => "zip file",
+            Self::Tar => "tar archive",
+            Self::Cpio => "cpio archive",
+            Self::Rpm => "RPM package",
+            Self::Coded(coding) => coding.file_name(),
+            Self::SpirV => "SPIR-V module",
+            Self::FatBinary => "fatbin",
+            Self::Kpack => "kpack archive",
+            Self::Unread(unread) => unread.name,
+            Self::Unknown => return None,
+        })
+    }
+
     /// The format that a search reports; none if it is read, or holds no device code.
     pub(crate) fn unread(self) -> Option<Unread> {
-        match self {
-            Self::SpirV => Some(Unread::device_code("SPIR-V module")),
-            Self::MachO => Some(Unread::anything("Mach-O file")),
-            Self::Wasm => Some(Unread::anything("WebAssembly module")),
-            Self::Unread(unread) => Some(unread),
+        match (self, self.name()?) {
+            (Self::SpirV, name) => Some(Unread::device_code(name)),
+            (Self::MachO | Self::Wasm, name) => Some(Unread::anything(name)),
+            (Self::Unread(unread), _) => Some(unread),
             _ => None,
         }
     }

@@ -24,6 +24,7 @@ pub mod sequence;
 pub mod stream;
 pub mod text;
 pub(crate) mod wrapper;
+pub(crate) mod zip;
 
 use std::num::NonZeroU64;
 use std::ops::Range;

@@ -422,6 +422,11 @@ impl Spool {
         Self { data: Vec::new(), file: None, memory_max: MEMORY_MAX }
     }
 
+    /// The bytes of a temporary file without a name, which nobody else writes to.
+    pub(crate) fn of_file(file: File) -> Self {
+        Self { file: Some(file), ..Self::new() }
+    }
+
     /// The finished input, called `name` in errors.
     pub(crate) fn into_input(self, name: &Path) -> io::Result<Input> {
         Ok(Input::of_storage(name, self.into_storage()?))

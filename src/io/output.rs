@@ -17,7 +17,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result, WithPath};
-use crate::io::input::Slice;
+use crate::io::input::{Input, Slice, Spool};
 use crate::io::piece::{Sink, Writer};
 use crate::io::process;
 use crate::io::staging::{self, Legacy, Placed, Staged, Temporary, copy_all, directory_of, take_over};
@@ -62,6 +62,8 @@ enum Place {
     Name { staged: Staged, target: PathBuf, over: Over },
     /// Copied into the existing destination.
     Into { staged: File, destination: File },
+    /// Nowhere: a temporary file that the job reads again.
+    Nowhere(File),
 }
 
 /// The treatment of an existing file with the name of a staged one.
@@ -78,7 +80,7 @@ impl Place {
     fn file(&mut self) -> &mut File {
         match self {
             Self::Name { staged, .. } => &mut staged.file,
-            Self::Into { staged, .. } => staged,
+            Self::Into { staged, .. } | Self::Nowhere(staged) => staged,
         }
     }
 
@@ -86,7 +88,7 @@ impl Place {
     /// fail. New files precede replaced ones, whose old content has to be kept until the last commit.
     fn rank(&self) -> u8 {
         match self {
-            Self::Into { .. } => 0,
+            Self::Into { .. } | Self::Nowhere(_) => 0,
             Self::Name { over: Over::Nothing, .. } => 1,
             Self::Name { .. } => 2,
         }
@@ -103,6 +105,22 @@ impl Output {
     pub(crate) fn stage_as(path: &Path, manner: Manner) -> Result<Self> {
         let place = stage(path, manner).with_path(path)?;
         Ok(Self { path: path.to_owned(), buffer: Vec::new(), place })
+    }
+
+    /// An output that goes nowhere: the job reads it again with [`into_input`](Self::into_input).
+    pub(crate) fn aside() -> Result<Self> {
+        let path = std::env::temp_dir();
+        let file = process::open(tempfile::tempfile).map_err(Error::temporary).with_path(&path)?;
+        Ok(Self { path, buffer: Vec::new(), place: Place::Nowhere(file) })
+    }
+
+    /// The bytes of an output that goes nowhere, called `name` in errors.
+    pub(crate) fn into_input(mut self, name: &Path) -> Result<Input> {
+        self.flush()?;
+        match self.place {
+            Place::Nowhere(file) => Spool::of_file(file).into_input(name).with_path(&self.path),
+            _ => Err(Error::Internal("an output cannot be read again")),
+        }
     }
 
     /// Stages an output under a name of its own in `directory`: `<stem>-<number>.<extension>`. Only the user may read
@@ -196,6 +214,7 @@ pub(crate) fn commit(mut outputs: Vec<Output>) -> Result<()> {
             // Standard output may be in the middle of a file; a named file is replaced as a whole.
             Place::Into { staged, destination } if path.as_os_str() == "-" => append(&staged, destination),
             Place::Into { staged, destination } => pour(&staged, destination),
+            Place::Nowhere(_) => Ok(Done::Final),
         };
         match put {
             Ok(put) => done.push(put),
@@ -272,6 +291,7 @@ impl Output {
                 let named = metadata.is_file() && self.path.as_os_str() != "-";
                 Ok(named.then_some(Identity::Inode(metadata.dev(), metadata.ino())))
             }
+            Place::Nowhere(_) => Ok(None),
         }
     }
 }

@@ -5,6 +5,8 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
+
 use super::present::Present;
 use super::share::check_size;
 use super::unmatched::Unmatched;
@@ -53,6 +55,8 @@ pub struct Extract {
     pub limits: Limits,
     /// Whether all bytes are searched, as by [`Scan::deep`].
     pub deep: bool,
+    /// Whether [`Extracted::sha256`] is computed, also for [`Destination::Nowhere`].
+    pub sha256: bool,
 }
 
 /// A file to search.
@@ -110,6 +114,8 @@ pub struct Extracted {
     pub path: PathBuf,
     /// Its size in bytes.
     pub size: u64,
+    /// The SHA-256 of its bytes, if it was [asked for](Extract::sha256).
+    pub sha256: Option<[u8; 32]>,
     /// The origin of the code object.
     pub from: Provenance,
     /// The kind of its content.
@@ -122,7 +128,7 @@ pub struct Extracted {
 impl Extract {
     /// Extracts the code objects of the inputs that match the selection to the destination.
     pub fn new(inputs: Vec<Source>, selection: Selection, destination: Destination) -> Self {
-        Self { inputs, selection, follow: None, destination, limits: Limits::default(), deep: false }
+        Self { inputs, selection, follow: None, destination, limits: Limits::default(), deep: false, sha256: false }
     }
 
     /// Extracts, and returns the written files in the order of the inputs.
@@ -280,10 +286,11 @@ impl<'j> Work<'j> {
                 let from = Provenance::new(&place, found.index, &code_object)?;
                 let stem = self.names.stem(name, &from);
                 let (kind, path, recorded_target) = (ContentKind::Empty, PathBuf::new(), None);
-                let extracted = Extracted { path, size: 0, from, kind, recorded_target };
+                let extracted = Extracted { path, size: 0, sha256: None, from, kind, recorded_target };
                 let (destination, expected) = (&self.job.destination, code_object.size());
-                let (head, output) = (Some(Vec::new()), None);
-                sinks.push((code_object.index(), Pending { destination, stem, head, expected, extracted, output }));
+                let (head, output, hash) = (Some(Vec::new()), None, self.job.sha256.then(Sha256::new));
+                let pending = Pending { destination, stem, head, expected, extracted, hash, output };
+                sinks.push((code_object.index(), pending));
             }
         }
         self.taken = self.taken.saturating_add(sinks.len());
@@ -299,6 +306,7 @@ impl<'j> Work<'j> {
         }
         for (_, mut sink) in sinks {
             sink.start(&[])?;
+            sink.extracted.sha256 = sink.hash.take().map(|hash| hash.finalize().into());
             let path = &sink.extracted.path;
             if path.canonicalize().is_ok_and(|path| self.inputs.contains(&path)) {
                 return Err(Error::overwrites_input(path));
@@ -433,6 +441,8 @@ struct Pending<'j> {
     expected: u64,
     /// The results so far.
     extracted: Extracted,
+    /// The hash of the bytes so far, if it is asked for.
+    hash: Option<Sha256>,
     output: Option<Output>,
 }
 
@@ -466,6 +476,7 @@ impl Pending<'_> {
 impl Sink for Pending<'_> {
     fn write(&mut self, data: &[u8]) -> Result<()> {
         self.extracted.size = self.extracted.size.saturating_add(len_u64(data));
+        self.hash.iter_mut().for_each(|hash| hash.update(data));
         if let Some(head) = &mut self.head
             && len_u64(head).saturating_add(len_u64(data)) < ContentKind::HEAD_LEN
         {
@@ -479,6 +490,12 @@ impl Sink for Pending<'_> {
 
     fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
         self.extracted.size = self.extracted.size.saturating_add(slice.len());
+        if let Some(hash) = &mut self.hash {
+            slice.read_blocks(&mut |block| {
+                hash.update(block);
+                Ok(())
+            })?;
+        }
         let head = slice.slice(0, slice.len().min(ContentKind::HEAD_LEN)).map_or(&[][..], |head| head.bytes());
         self.start(head)?;
         self.output.as_mut().map_or(Ok(()), |output| output.copy(slice))?;

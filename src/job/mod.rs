@@ -36,7 +36,7 @@ pub use find::Find;
 pub use kpack_tree::KpackTree;
 pub use list::List;
 pub use package::{ImageFiles, Package};
-pub use recompress::{Recompress, Recompressed};
+pub use recompress::{Recompress, Recompressed, RecompressedZip};
 pub use unbundle::Unbundle;
 pub use unbundle_archive::UnbundleArchive;
 pub use unbundle_objects::{ObjectFiles, UnbundleObjects};

@@ -38,7 +38,7 @@ impl Budget {
     }
 
     /// Charges `bytes` to read.
-    pub(super) fn take(&mut self, bytes: u64) -> Result<(), Spent> {
+    pub(crate) fn take(&mut self, bytes: u64) -> Result<(), Spent> {
         self.bytes.take(bytes).ok_or(("bytes to read", self.bytes.most()))
     }
 

@@ -66,10 +66,12 @@ pub use image::ContentKind;
 pub(crate) use kpack::target_in;
 pub use kpack::{Follow, Followed, Split};
 pub(crate) use overlap::bundle_sections;
+pub(crate) use packages::HEAD;
 pub use pattern::{Comparison, Pattern, PatternError, Selection};
 pub use place::{Origin, Place, Step};
 pub(crate) use walk::file_kind;
 pub(crate) use wide::Wide;
+pub(crate) use zip::{ZipContent, ZipMember, members as zip_members};
 
 use crate::container::Limits;
 use crate::container::archive::Sources;

@@ -22,7 +22,7 @@ use crate::error::{Error, ErrorKind, Malformed, Result};
 use crate::io::input::{Input, Slice};
 
 /// The number of bytes that identify what is read.
-const HEAD: u64 = 4096;
+pub(crate) const HEAD: u64 = 4096;
 
 /// The maximum length of all headers of one member, in bytes: its name, its attributes, and where its holes are.
 const HEADERS_MAX: u64 = 1 << 20;

@@ -37,6 +37,12 @@ const NO_SECTIONS: Unread = Unread::anything("ELF file without section headers")
 /// A device code section without content: the file was split, or holds only debugging information.
 const NO_CONTENT: Unread = Unread::anything("section for device code without content in this file");
 
+/// The first bytes of a Debian package: an archive that begins with this member.
+const DEBIAN: &[u8] = b"!<arch>\ndebian-binary ";
+
+/// The number of bytes that tell a text from other data.
+const TEXT_HEAD: usize = 4096;
+
 /// A walk and its visitor.
 pub(super) struct Walk<'a, 'w, 'v> {
     pub(super) scan: Scan,
@@ -71,26 +77,42 @@ pub(super) type FormatOf = fn(&Bundle<'_>) -> Result<Format, Malformed>;
 /// The kind of a file that begins with `data` and is not a bundle.
 pub(crate) fn file_kind(data: &[u8]) -> FileKind {
     let is_fat = |sections: Sections| sections.chosen.iter().any(|section| section.holds == Holds::FatObject);
-    match Magic::identify(data) {
+    let magic = Magic::identify(data);
+    match magic {
         _ if data.is_empty() => FileKind::Empty,
         // A compressed fat object: the other forms are bundles.
         Magic::Bundle | Magic::CompressedBundle => FileKind::FatObject,
         Magic::OffloadBinary => FileKind::OffloadBinary,
-        Magic::Bitcode => FileKind::Bitcode,
         Magic::AmdGpu | Magic::Cubin => FileKind::CodeObject,
-        magic @ (Magic::Elf | Magic::BrokenElf | Magic::Coff | Magic::Pe) => {
+        Magic::Elf | Magic::BrokenElf | Magic::Coff | Magic::Pe => {
             match (magic, sections::read(data, 0, Listed::Known).map(is_fat)) {
                 (_, Ok(true)) => FileKind::FatObject,
                 // Any data may begin like a COFF object.
                 (Magic::Coff, Err(_)) => FileKind::Other,
-                (Magic::Coff, Ok(_)) => FileKind::Coff,
-                (Magic::Pe, _) => FileKind::Pe,
-                _ => FileKind::Elf,
+                (Magic::Elf | Magic::BrokenElf, _) => FileKind::Elf,
+                _ => magic.name().map_or(FileKind::Other, FileKind::Known),
             }
         }
+        Magic::Archive if data.starts_with(DEBIAN) => FileKind::Package("Debian package"),
         Magic::Archive => FileKind::Archive,
         Magic::Zip => FileKind::Zip,
-        _ => FileKind::Other,
+        Magic::Unknown if is_text(data) => FileKind::Known("text file"),
+        magic => match magic.name() {
+            Some(name) if magic.is_package() => FileKind::Package(name),
+            Some(name) => FileKind::Known(name),
+            None => FileKind::Other,
+        },
+    }
+}
+
+/// Whether data begins like a text. A longer one may be cut inside a character.
+fn is_text(data: &[u8]) -> bool {
+    let begins = |data: &[u8]| {
+        crate::bytes::text(data).is_some_and(|text| !text.contains(|c: char| c.is_control() && !c.is_whitespace()))
+    };
+    match data.split_at_checked(TEXT_HEAD) {
+        Some((head, _)) => (0..4).any(|cut| head.get(..TEXT_HEAD.saturating_sub(cut)).is_some_and(begins)),
+        None => begins(data),
     }
 }
 

@@ -33,10 +33,12 @@ const DEFLATE_MAX: u64 = 1032;
 const LOCAL_HEADER: &[u8] = b"PK\x03\x04";
 
 /// A member of a zip file.
-pub(super) struct ZipMember<'a> {
-    pub(super) name: Vec<u8>,
+pub(crate) struct ZipMember<'a> {
+    pub(crate) name: Vec<u8>,
+    /// The offset of its header in the directory.
+    pub(crate) listed_at: u64,
     /// The stored bytes, or why they cannot be read.
-    pub(super) content: Result<ZipContent<'a>>,
+    pub(crate) content: Result<ZipContent<'a>>,
 }
 
 /// The size from which on it pays to inflate a member on another thread, in bytes.
@@ -44,18 +46,18 @@ const LARGE: u64 = 1 << 20;
 
 /// The bytes of a member.
 #[derive(Clone, Copy)]
-pub(super) struct ZipContent<'a> {
+pub(crate) struct ZipContent<'a> {
     /// The compression method, if compressed; [`Method::Zlib`] means deflated.
-    pub(super) method: Option<Method>,
-    pub(super) stored: Slice<'a>,
+    pub(crate) method: Option<Method>,
+    pub(crate) stored: Slice<'a>,
     /// The claimed inflated size in bytes.
-    pub(super) size: u64,
+    pub(crate) size: u64,
     crc: u32,
 }
 
 /// The members of a zip file that are files, in directory order, and the error that ended them if the rest of the
 /// directory is broken.
-pub(super) fn members(data: Slice<'_>) -> (Vec<ZipMember<'_>>, Option<Error>) {
+pub(crate) fn members(data: Slice<'_>) -> (Vec<ZipMember<'_>>, Option<Error>) {
     let mut members = Vec::new();
     let error = read_directory(data, &mut members).err();
     (members, error)
@@ -89,7 +91,7 @@ fn read_directory<'a>(data: Slice<'a>, members: &mut Vec<ZipMember<'a>>) -> Resu
             }
             Ok(ZipContent { method, stored, size, crc })
         });
-        members.push(ZipMember { name, content });
+        members.push(ZipMember { name, listed_at: entry.central_directory_offset(), content });
     }
     match (listed, data.bytes().starts_with(LOCAL_HEADER)) {
         (0, true) => Err(malformed(data, 0, "the directory lists no members, but the file begins with one".to_owned())),
@@ -140,7 +142,7 @@ impl<'a> ZipContent<'a> {
 
     /// A reader of the inflated bytes, which fails unless size and checksum are as claimed. It ends at the claimed size
     /// at the latest.
-    pub(super) fn reader(&self) -> std::io::Result<impl Read + use<'a>> {
+    pub(crate) fn reader(&self) -> std::io::Result<impl Read + use<'a>> {
         let reader = self.stored.reader();
         let inflated: Box<dyn Read + 'a> = match self.method {
             None => Box::new(reader),
@@ -155,12 +157,12 @@ impl<'a> ZipContent<'a> {
     }
 
     /// Reads the whole member to check it.
-    pub(super) fn check(&self) -> std::io::Result<()> {
+    pub(crate) fn check(&self) -> std::io::Result<()> {
         std::io::copy(&mut self.reader()?, &mut std::io::sink()).map(|_| ())
     }
 
     /// A reader's error, with the location of the member.
-    pub(super) fn error(&self, error: std::io::Error) -> Error {
+    pub(crate) fn error(&self, error: std::io::Error) -> Error {
         match Error::io(self.stored.path(), error) {
             Error::Io { path, source } if source.raw_os_error().is_none() => {
                 broken(&path, self.stored.offset(), &source.to_string())

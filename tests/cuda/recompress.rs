@@ -3,6 +3,8 @@
 use std::process::Command;
 
 use super::*;
+use crate::look::make::{self, DEFLATED, STORED, Zipped};
+use crate::look::wheel;
 
 /// The options of a run, and whether it keeps a row.
 pub type Run = (&'static [&'static str], fn(&Row) -> bool);
@@ -76,6 +78,24 @@ fn recompress_changes_nothing_but_the_fatbins_of_a_library() {
             same(&(without_fatbins(&smaller.data) == without_fatbins(&input.data)), &true)?;
         }
         Ok(())
+    });
+}
+
+#[test]
+fn a_library_in_a_wheel_becomes_what_it_becomes_alone() {
+    each("libraries in wheels after recompress", |input| {
+        if !input.name.contains(".so") {
+            return Ok(());
+        }
+        let alone = recompressed(&["--cuda-method=zstd"], input)?.ok_or("no room")?;
+        let data =
+            make::zip(&[Zipped::new("nvidia/lib.so", DEFLATED, &input.data), Zipped::new("text", STORED, b"text")]);
+        let wheel = Input { name: "in.whl".to_owned(), data, rows: Vec::new(), oracle: false };
+        let smaller = recompressed(&["--cuda-method=zstd"], &wheel)?.ok_or("no room")?;
+        let members = wheel::contents(&smaller.data);
+        same(&members.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), &vec!["nvidia/lib.so", "text"])?;
+        same(&(members[0].1 == alone.data && members[1].1 == b"text"), &true)?;
+        run(&["verify"], &smaller).map(drop)
     });
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::kpack::tree;
-use crate::look::make::{DEFLATED, Elf, Section, Zipped, zip};
+use crate::look::make::{DEFLATED, Elf, STORED, Section, Zipped, zip};
 use crate::properties::fatbins::{self, Code};
 use crate::properties::kpacks::{self, Archive, Scheme};
 use crate::properties::packages;
@@ -253,6 +253,12 @@ fn own(plain: &[u8], compressed: &[u8]) -> Vec<Scenario> {
         Section::new(".nv_fatbin", &fatbins),
         Section::new(".data", &[7; 300]),
     ]);
+    let wheel = zip(&[
+        Zipped::new("a-1.dist-info/RECORD", DEFLATED, b"a-1.dist-info/RECORD,,\n"),
+        Zipped::new("a/lib.so", DEFLATED, &library),
+        Zipped::new("a/other.co", STORED, compressed),
+        Zipped::new("a/__init__.py", DEFLATED, b"x = 1"),
+    ]);
     vec![
         extracted,
         Scenario::new("extract from fatbins", &["extract", "input"], &[("input", &cuda)], &[]),
@@ -275,6 +281,7 @@ fn own(plain: &[u8], compressed: &[u8]) -> Vec<Scenario> {
         run("recompress a library", &["recompress", "-o", "out"], &["out"]),
         run("make a library plain", &["recompress", "--none", "--drop", "gfx906", "-o", "out"], &[]),
         Scenario::new("recompress bundles", &["recompress", "input", "-o", "out"], &[("input", &section)], &["out"]),
+        Scenario::new("recompress a wheel", &["recompress", "input", "-o", "out"], &[("input", &wheel)], &["out"]),
     ]
 }
 

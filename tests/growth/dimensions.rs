@@ -271,6 +271,12 @@ fn modules() -> Vec<Dimension> {
     ]
 }
 
+/// A wheel with `n` wrong lines in its `RECORD`.
+fn wheel(n: usize) -> Vec<u8> {
+    let lines: String = (0..n).map(|i| format!("\"a/{i}\",sha256=x,{i}\r\n")).collect();
+    zip(&[Zipped::new("a", STORED, &small_bundle()), Zipped::new("a-1.dist-info/RECORD", DEFLATED, lines.as_bytes())])
+}
+
 /// Archives and zip files.
 fn archives() -> Vec<Dimension> {
     let a = [bundler("a")];
@@ -306,6 +312,7 @@ fn archives() -> Vec<Dimension> {
             ..one_file("members of a thin archive", 500, |_| Vec::new(), &[bundler("a"), packager()])
         },
         one_file("members of a zip file", 1000, move |n| zipped(n, STORED), &[]),
+        one_file("lines of the RECORD of a wheel", 2000, wheel, &[]),
         one_file("deflated members of a zip file", 400, move |n| zipped(n, DEFLATED), &[]),
         one_file("members of a tar archive", 1000, tarred, &[]),
         one_file("members of a compressed tar archive", 1000, move |n| packages::zstd(&tarred(n)), &[]),

@@ -1,7 +1,9 @@
 //! Tests of `extract`: the extracted code objects, their file names, and that either all or no files are written.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
+
+use sha2::Digest as _;
 
 use super::inspect::bundle;
 use super::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, thin_archive, zip};
@@ -414,7 +416,9 @@ fn objects(command: &str, document: &Value) -> Vec<Value> {
         "inspect" => list(&document["files"]).iter().flat_map(|file| list(&file["code_objects"])).collect(),
         _ => list(&document["code_objects"]),
     };
-    objects.iter_mut().for_each(|object| drop(object.as_object_mut().unwrap().remove("file")));
+    let only_of_files =
+        |object: &mut Value| ["file", "sha256"].map(|field| object.as_object_mut().unwrap().remove(field));
+    objects.iter_mut().for_each(|object| drop(only_of_files(object)));
     objects
 }
 
@@ -448,7 +452,8 @@ fn the_report_says_what_inspect_says_and_which_file_it_is() {
             objects.iter_mut().for_each(|object| drop(object.as_object_mut().unwrap().remove("uri")));
             objects
         };
-        assert_eq!(without_uri(objects("extract", &parse(&dry))), without_uri(objects("extract", &document)));
+        let whole = |document: &Value| without_uri(document["code_objects"].as_array().unwrap().clone());
+        assert_eq!(whole(&parse(&dry)), whole(&document));
         let extracted = objects("extract", &document);
         match args {
             ["-t", "*"] => inspected = without_uri(inspected),
@@ -462,7 +467,44 @@ fn the_report_says_what_inspect_says_and_which_file_it_is() {
         for object in told {
             let content = &files[object["file"].as_str().unwrap()];
             assert_eq!(u64::try_from(content.len()).unwrap(), object["size"].as_u64().unwrap());
+            assert_eq!(object["sha256"].as_str().unwrap(), format!("{:x}", sha2::Sha256::digest(content)));
         }
+    }
+}
+
+#[test]
+fn the_report_tells_files_apart_whose_names_differ_in_a_number() {
+    let wheel = zip(&[
+        Zipped::new("gfx906/lib.co", DEFLATED, &bundle()),
+        Zipped::new("gfx906/LIB.co", STORED, &bundle()),
+        Zipped::new("gfx90a/lib.co", STORED, &bundle()),
+        Zipped::new("gfx906_lib.co", STORED, &bundle()),
+    ]);
+    let lib = archive(&[("x.o", &bundle()), ("x.o", &bundle())]);
+    let dir = tempfile::tempdir().unwrap();
+    for (name, data) in [("one/in", &wheel), ("two/in", &wheel), ("lib.a", &lib)] {
+        fs::create_dir_all(dir.path().join(name).parent().unwrap()).unwrap();
+        fs::write(dir.path().join(name), data).unwrap();
+    }
+    let told = |args: &[&str]| {
+        let args = [&["extract", "--json", "-t", "gfx906", "-o", "out", "one/in", "two/in", "lib.a"], args].concat();
+        let outcome = tool_in(dir.path(), &args);
+        assert!(outcome.status.success(), "{outcome:?}");
+        let document: Value = serde_json::from_slice(&outcome.stdout).unwrap();
+        schema::check("extract", &document);
+        let text = |object: &Value, field: &str| object[field].as_str().unwrap_or_default().to_owned();
+        let row = |object: &Value| ["file", "path", "member", "sha256"].map(|field| text(object, field));
+        document["code_objects"].as_array().unwrap().iter().map(row).collect::<Vec<_>>()
+    };
+    let written = told(&[]);
+    assert_eq!(written, told(&["--dry-run"]));
+    let names: BTreeSet<String> = written.iter().map(|[file, ..]| file.to_ascii_lowercase()).collect();
+    assert_eq!((written.len(), names.len()), (10, 10), "{written:?}");
+    let members = ["gfx906/lib.co", "gfx906/LIB.co", "gfx90a/lib.co", "gfx906_lib.co"];
+    let from = ["one/in", "two/in"].into_iter().flat_map(|path| members.map(|member| (path, member)));
+    for ([file, path, member, _], expected) in written.iter().zip(from) {
+        assert_eq!((path.as_str(), member.as_str()), expected);
+        assert!(file.starts_with(&format!("out/in-{}-0-hip-", member.replace('/', "_"))), "{file}");
     }
 }
 

@@ -374,10 +374,15 @@ fn files_without_bundles_are_refused() {
     let object = [(".text", &b"x"[..]), (fat.as_str(), b"code")];
     let sections: Vec<Section<'_>> = object.iter().map(|(name, content)| Section::new(name, content)).collect();
     let fat_bundle = formats::compressed(2, 1, &Elf::OBJECT.write(&sections));
+    const OTHER: &str = "cannot recompress: not a bundle, an ELF file or a zip file";
+    let debian = b"!<arch>\ndebian-binary   0           0     0     100644  4         `\n2.0\n".to_vec();
+    let tar = [&[0; 257][..], b"ustar\x0000", &[0; 249]].concat();
     for (data, what, hint) in [
         (b"".to_vec(), "an empty file", "recompress takes bundles"),
-        (b"text".to_vec(), "cannot recompress: not a bundle or an ELF file", "recompress takes bundles"),
-        (vec![0x64, 0x86, 1, 0], "cannot recompress: not a bundle or an ELF file", "recompress takes bundles"),
+        (b"text".to_vec(), "a text file", "recompress takes bundles"),
+        ("größe\n".repeat(1000).into_bytes(), "a text file", "recompress takes bundles"),
+        (vec![0x64, 0x86, 1, 0], OTHER, "recompress takes bundles"),
+        (vec![0xff; 5000], OTHER, "recompress takes bundles"),
         (
             fs::read("/bin/sh").unwrap(),
             "an ELF file without a bundle in .hip_fatbin or a fatbin in .nv_fatbin or __nv_relfatbin",
@@ -389,9 +394,18 @@ fn files_without_bundles_are_refused() {
         (Elf::OBJECT.write(&sections), "a fat object", "link it first"),
         (fat_bundle, "a fat object", "link it first"),
         (archive(&[("a", &large())]), "an ar archive", "take its members out"),
-        (zip(&[make::Zipped::new("a", 0, &large())]), "a zip file", "unpack it"),
+        (debian, "a Debian package", "unpack it"),
+        (tar, "a tar archive", "unpack it"),
+        (b"\xfd7zXZ\0".to_vec(), "an xz file", "unpack it"),
+        (b"070701".to_vec(), "a cpio archive", "unpack it"),
+        (b"\xed\xab\xee\xdb".to_vec(), "an RPM package", "unpack it"),
+        (b"\x04\x22\x4d\x18".to_vec(), "an LZ4 file", "recompress takes bundles"),
+        (b"KPAK\x01\0\0\0".to_vec(), "a kpack archive", "recompress takes bundles"),
+        (b"\x03\x02\x23\x07".to_vec(), "a SPIR-V module", "recompress takes bundles"),
+        (b"MZ".to_vec(), "a program without a PE header", "recompress takes bundles"),
+        (zip(&[make::Zipped::new("a", 0, b"text")]), "a zip file in which no member can be recompressed", "recompress"),
         (fixture("offload/v2.offload"), "an offload binary", "pack it with --compress"),
-        (fixture("bitcode/llvm22-link.bc"), "LLVM bitcode", "recompress takes bundles"),
+        (fixture("bitcode/llvm22-link.bc"), "an LLVM bitcode file", "recompress takes bundles"),
         (Elf::amdgpu(0x3f).write(&[]), "a code object without a bundle around it", "pack it with --compress"),
         (
             fixture("offload/llvm22-embedded.o"),

@@ -1,12 +1,13 @@
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
 
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::id::OffloadKind;
 use offload_bundle::io::Input;
 use offload_bundle::job::{Destination, Extract, Extracted, Source};
 use offload_bundle::scan::{Comparison, Found, Pattern, Selection};
+
+use sha2::{Digest as _, Sha256};
 
 use super::choices::{Choices, digest};
 use super::room::Room;
@@ -19,7 +20,7 @@ const PATTERNS: [&str; 6] = ["*", "gfx906", "gfx90a:xnack+", "*gfx9*", "hip-amdg
 /// and with the same result in two runs; or there is an error and no output. A file has the size and the bytes of its
 /// code object; the bytes of compressed code objects inflate from the input.
 ///
-/// File names are unique and contain only plain characters. A dry run reports the same names.
+/// File names are unique and contain only plain characters. A dry run reports the same, SHA-256 included.
 pub fn extract(data: &[u8]) {
     let sources = Sources::nested(data);
     if leads_elsewhere(&sources) {
@@ -51,9 +52,15 @@ pub(super) fn chosen(data: &[u8]) -> Selection {
     selection
 }
 
+/// The names and contents of the files that are extracted, as [`files`].
+pub(super) fn run(room: &Room, selection: &Selection) -> Result<Vec<(String, Vec<u8>)>, String> {
+    let name = |file: &Extracted| file.path.file_name().unwrap().to_str().unwrap().to_owned();
+    Ok(files(room, selection)?.into_iter().map(|(file, content)| (name(&file), content)).collect())
+}
+
 /// Extracts the code objects of a selection. On success, exactly the reported files exist; they are removed afterwards.
 /// After an error, no files exist.
-pub(super) fn run(room: &Room, selection: &Selection) -> Result<Vec<(String, Vec<u8>)>, String> {
+fn files(room: &Room, selection: &Selection) -> Result<Vec<(Extracted, Vec<u8>)>, String> {
     let directory = room.path("new");
     let result = job(room, selection, Destination::Directory(directory.clone()));
     let files = result.map(|extracted| {
@@ -61,9 +68,10 @@ pub(super) fn run(room: &Room, selection: &Selection) -> Result<Vec<(String, Vec
             assert_eq!(file.path.parent(), Some(directory.as_path()));
             let content = fs::read(&file.path).unwrap();
             assert_eq!(u64::try_from(content.len()).unwrap(), file.size, "{}", file.path.display());
-            (file.path.file_name().unwrap().to_str().unwrap().to_owned(), content)
+            assert_eq!(file.sha256, Some(Sha256::digest(&content).into()), "{}", file.path.display());
+            (file, content)
         });
-        let files: Vec<(String, Vec<u8>)> = files.collect();
+        let files: Vec<(Extracted, Vec<u8>)> = files.collect();
         assert_eq!(fs::read_dir(&directory).unwrap().count(), files.len(), "files that were not told");
         fs::remove_dir_all(&directory).unwrap();
         files
@@ -76,7 +84,7 @@ pub(super) fn job(room: &Room, selection: &Selection, destination: Destination) 
     let selection = selection.clone();
     let input = Source::named(room.input());
     let mut job = Extract::new(vec![input], selection, destination);
-    job.limits = LIMITS;
+    (job.limits, job.sha256) = (LIMITS, true);
     job.run(&mut |_| {}).map_err(|error| error.to_string())
 }
 
@@ -115,20 +123,16 @@ fn wanted(room: &Room, selection: &Selection) -> (Vec<Wanted>, Seen) {
 }
 
 fn check(room: &Room, sources: &Sources<'_>, selection: &Selection) {
-    let outcome = run(room, selection);
-    assert!(run(room, selection) == outcome, "extracted twice");
+    let first = files(room, selection);
     let nowhere = job(room, selection, Destination::Nowhere(room.path("new")));
     room.holds_only(&["in"]);
-    let names = |extracted: Vec<Extracted>| -> Vec<(PathBuf, u64)> {
-        extracted.into_iter().map(|file| (file.path, file.size)).collect()
-    };
-    let told = outcome.as_ref().map(|files| {
-        files
-            .iter()
-            .map(|(name, content)| (room.path("new").join(name), u64::try_from(content.len()).unwrap()))
-            .collect()
-    });
-    assert_eq!(nowhere.map(names), told.map_err(Clone::clone), "what is told without files");
+    let told = first.as_ref().map(|files| files.iter().map(|(file, _)| file.clone()).collect::<Vec<_>>());
+    assert_eq!(nowhere.as_ref(), told.as_ref().map_err(|error| *error), "what is told without files");
+    let outcome = run(room, selection);
+    let again = first.map(|files| files.into_iter().map(|(_, content)| content).collect::<Vec<_>>());
+    let contents =
+        |files: &Vec<(String, Vec<u8>)>| files.iter().map(|(_, content)| content.clone()).collect::<Vec<_>>();
+    assert!(outcome.as_ref().map(contents) == again.as_ref().cloned(), "extracted twice");
 
     let (wanted, seen) = wanted(room, selection);
     let Ok(files) = outcome else { return };

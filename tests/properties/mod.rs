@@ -29,6 +29,7 @@ mod sources;
 mod text;
 mod unbundle;
 mod verify;
+mod wheels;
 
 pub use archive::archive;
 pub use bitcode::bitcode;

@@ -14,6 +14,7 @@ use super::extract::chosen;
 use super::room::Room;
 use super::search::{LIMITS, search_with};
 use super::sources::Sources;
+use super::wheels;
 
 /// The maximum number of compared bytes of code objects.
 const COMPARED_MAX: usize = 32 << 20;
@@ -27,7 +28,7 @@ const INFLATED_MAX: usize = 8 << 20;
 /// in between.
 ///
 /// A program keeps its length, each bundle its offset, and zeros follow it up to its old end. Every byte outside of
-/// bundles is unchanged.
+/// bundles is unchanged. In a wheel, the bytes become the same.
 pub fn recompress(data: &[u8]) {
     let digest = digest(data);
     let mut choices = Choices::new(&digest);
@@ -44,6 +45,10 @@ pub fn recompress(data: &[u8]) {
     };
     let room = Room::with(data);
     let change = Change { compression, keep, drop };
+    if data.starts_with(b"PK") {
+        return wheels::as_it_is(data, &change);
+    }
+    wheels::as_a_member(data, &change);
     let Some((output, result)) = change.run(&room) else { return };
     let (before, after) = (Held::of(data, &|code_object| change.keeps(code_object)), Held::of(&output, &|_| true));
     let is_program = data.starts_with(b"\x7fELF");
@@ -133,11 +138,11 @@ fn overlap(ranges: &[Range<u64>]) -> bool {
 }
 
 /// The settings of a recompression.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Change {
-    compression: Option<Compression>,
-    keep: Option<Selection>,
-    drop: Option<Selection>,
+    pub(super) compression: Option<Compression>,
+    pub(super) keep: Option<Selection>,
+    pub(super) drop: Option<Selection>,
 }
 
 impl Change {

@@ -1,5 +1,8 @@
 //! Makes bundles smaller, by compressing them again or by removing the code for some GPUs.
 
+mod record;
+mod wheel;
+
 use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -96,8 +99,24 @@ pub struct Recompressed {
     pub before: u64,
     /// The size of the bundles after, in bytes.
     pub after: u64,
-    /// The number of bytes of the file that became holes.
+    /// The number of bytes of the file that became holes. In a zip file there are none.
     pub holes: u64,
+    /// The numbers of a zip file; none of another file.
+    pub zip: Option<RecompressedZip>,
+}
+
+/// The result of recompressing a zip file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecompressedZip {
+    /// The number of members with new contents, without the `RECORD` of a wheel.
+    pub members: usize,
+    /// The number of members in which no code object for a device is left.
+    pub emptied: usize,
+    /// The size of the zip file before, in bytes.
+    pub before: u64,
+    /// The size of the zip file after, in bytes.
+    pub after: u64,
 }
 
 impl Recompress {
@@ -126,23 +145,16 @@ impl Recompress {
     /// that holds other data too.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Recompressed> {
         let input = open(&self.input, Accept::Finite, self.limits.streamed)?;
-        let mut work = Work {
-            job: self,
-            data: input.as_slice(),
-            output: Output::stage(&self.output)?,
-            budget: Budget::new(self.limits, input.len()),
-            position: 0,
-            result: Recompressed::default(),
-            keep: self.keep.as_ref().map(Unmatched::of),
-            drops: false,
-            present: Present::default(),
-            left: 0,
+        let (mut run, output) = (Run::new(self, input.len()), Output::stage(&self.output)?);
+        let magic = Magic::identify(input.bytes());
+        let written = match magic {
+            Magic::Zip => wheel::rewrite(&mut run, input.as_slice(), output, observer),
+            _ => run.rewrite(input.as_slice(), output, observer).map(|rewritten| rewritten.output),
         };
-        let is_elf = Magic::identify(input.bytes()).is_elf();
-        let written = if is_elf { work.program(observer) } else { work.sequence(observer) };
-        let (mut output, result) = input.vouch_for(written.and_then(|()| work.finish()))?;
+        let finished = written.and_then(|output| Ok((output, run.finish(input.as_slice())?)));
+        let (mut output, result) = input.vouch_for(finished)?;
         // As linkers do with programs and libraries.
-        if is_elf && input.mode().is_some_and(|mode| mode & 0o111 != 0) {
+        if magic.is_elf() && input.mode().is_some_and(|mode| mode & 0o111 != 0) {
             output.make_executable()?;
         }
         output::commit(vec![output])?;
@@ -207,30 +219,106 @@ struct Chosen {
     would_grow: bool,
 }
 
-/// The state of a recompression.
-struct Work<'j> {
+/// The state of a recompression: what all files have in common that it rewrites.
+struct Run<'j> {
     job: &'j Recompress,
-    data: Slice<'j>,
-    output: Output,
     /// The limit on the total inflated size of all bundles, as in a search.
     budget: Budget,
-    /// The length of the output so far, in bytes.
-    position: u64,
     result: Recompressed,
     keep: Option<Unmatched<'j>>,
     /// Whether `drop` matched anything.
     drops: bool,
-    /// The entry IDs in the file.
+    /// The entry IDs found so far.
     present: Present,
     /// The number of remaining code objects for devices.
     left: usize,
 }
 
-impl<'j> Work<'j> {
+/// A rewritten file.
+struct Rewritten {
+    /// The file; incomplete if it holds no bundles.
+    output: Output,
+    /// The number of bundles in it.
+    bundles: usize,
+    /// Whether all code objects for devices were removed.
+    is_emptied: bool,
+}
+
+impl<'j> Run<'j> {
+    /// A recompression of a file of `len` bytes.
+    fn new(job: &'j Recompress, len: u64) -> Self {
+        Self {
+            job,
+            budget: Budget::new(job.limits, len),
+            result: Recompressed::default(),
+            keep: job.keep.as_ref().map(Unmatched::of),
+            drops: false,
+            present: Present::default(),
+            left: 0,
+        }
+    }
+
+    /// Rewrites a file, from its first byte on, to `output`.
+    fn rewrite(&mut self, data: Slice<'_>, output: Output, observer: &mut Observer<'_>) -> Result<Rewritten> {
+        let mut work = Work { run: self, data, output, position: 0, result: Recompressed::default(), left: 0 };
+        match Magic::identify(data.bytes()).is_elf() {
+            true => work.program(observer)?,
+            false => work.sequence(observer)?,
+        }
+        work.finish()
+    }
+
+    /// The result, if the job did with `data` what it was asked to do.
+    fn finish(self, data: Slice<'_>) -> Result<Recompressed> {
+        if self.result.bundles == 0 {
+            let what = file_kind(data.bytes());
+            return Err(Error::Unsupported { path: data.path().to_owned(), what });
+        }
+        let wants = |selection: Unmatched<'_>| selection.into_wants(&HashSet::new()).0;
+        let mut unmatched = self.keep.map(wants).unwrap_or_default();
+        let dropping = self.job.drop.iter().filter(|_| !self.drops).flat_map(|drop| &drop.targets);
+        unmatched.extend(dropping.map(|pattern| format!("'{}'", pattern.as_str())));
+        if !unmatched.is_empty() {
+            let inputs = [data.path().to_owned()];
+            return Err(Error::no_match(&inputs, &unmatched, &self.present.into_shown()));
+        }
+        if self.result.dropped > 0 && self.left == 0 {
+            return Err(Error::refused(ErrorKind::NotFound, data.path(), None, "no device code would be left"));
+        }
+        Ok(self.result)
+    }
+}
+
+impl Recompressed {
+    /// Adds the numbers of another file.
+    fn add(&mut self, other: &Self) {
+        self.bundles = self.bundles.saturating_add(other.bundles);
+        self.unchanged = self.unchanged.saturating_add(other.unchanged);
+        self.dropped = self.dropped.saturating_add(other.dropped);
+        self.before = self.before.saturating_add(other.before);
+        self.after = self.after.saturating_add(other.after);
+        self.holes = self.holes.saturating_add(other.holes);
+    }
+}
+
+/// The state of a file that is being rewritten.
+struct Work<'r, 'j> {
+    run: &'r mut Run<'j>,
+    data: Slice<'r>,
+    output: Output,
+    /// The length of the output so far, in bytes.
+    position: u64,
+    /// The numbers of this file.
+    result: Recompressed,
+    /// The number of remaining code objects for devices.
+    left: usize,
+}
+
+impl Work<'_, '_> {
     /// Rewrites bundles in a row, which move together.
     fn sequence(&mut self, observer: &mut Observer<'_>) -> Result<()> {
         let container = container_of(self.data);
-        let mut bundles = Bundles::new(self.data, container, Inflate::Whole).with_limits(self.job.limits);
+        let mut bundles = Bundles::new(self.data, container, Inflate::Whole).with_limits(self.run.job.limits);
         let mut end = 0;
         while let Some(bundle) = bundles.next().transpose()? {
             if self.is_fat_object(&bundle)? {
@@ -250,7 +338,8 @@ impl<'j> Work<'j> {
     fn program(&mut self, observer: &mut Observer<'_>) -> Result<()> {
         for section in bundle_sections(self.data)? {
             let end = section.offset().saturating_add(section.len());
-            let mut bundles = Bundles::new(section, container_of(section), Inflate::Whole).with_limits(self.job.limits);
+            let mut bundles =
+                Bundles::new(section, container_of(section), Inflate::Whole).with_limits(self.run.job.limits);
             let mut next = bundles.next().transpose()?;
             while let Some(bundle) = next {
                 if self.is_fat_object(&bundle)? {
@@ -262,7 +351,7 @@ impl<'j> Work<'j> {
                 self.bundle(&bundle, Some(end.saturating_sub(bundle.offset)), observer)?;
             }
         }
-        self.copy(self.position..self.data.len())
+        if self.result.bundles > 0 { self.copy(self.position..self.data.len()) } else { Ok(()) }
     }
 
     /// Whether the bundle is a fat object, which this job rejects: linkers need it as an object, and a rewritten one
@@ -275,7 +364,8 @@ impl<'j> Work<'j> {
     /// Rewrites a bundle, into `room` bytes if it must stay at its offset.
     fn bundle(&mut self, bundle: &Bundle<'_>, room: Option<u64>, observer: &mut Observer<'_>) -> Result<()> {
         let path = self.data.path();
-        self.budget
+        self.run
+            .budget
             .take_bundle(bundle)
             .map_err(|(what, limit)| Error::malformed(path, Malformed::search(what, limit, bundle.offset)))?;
         if Magic::identify(bundle.beginning()) == Magic::FatBinary {
@@ -299,12 +389,12 @@ impl<'j> Work<'j> {
         }
         let kept = self.kept(bundle);
         let keeps = |index: usize| kept.as_ref().is_none_or(|kept| kept.binary_search(&index).is_ok());
-        let packing = match &self.job.compression {
-            Some(compression) => Packing::Smallest { codec: self.job.fatbin_codec, level: compression.level },
+        let packing = match &self.run.job.compression {
+            Some(compression) => Packing::Smallest { codec: self.run.job.fatbin_codec, level: compression.level },
             None => Packing::Plain,
         };
         let data = range_of(self.data, &bundle.range()?)?;
-        let len = fatbin::rewrite(data, keeps, packing, self.job.limits.inflated, &mut self.output.writer()?)?;
+        let len = fatbin::rewrite(data, keeps, packing, self.run.job.limits.inflated, &mut self.output.writer()?)?;
         self.ensure_room("fatbin", bundle, len, room)?;
         let is_same = kept.is_none() && len == before && !bundle.entries.is_empty();
         let would_grow = is_same && packing != Packing::Plain;
@@ -323,7 +413,7 @@ impl<'j> Work<'j> {
     fn choose(&mut self, bundle: &Bundle<'_>, plain: &Plain<'_>, observer: &mut Observer<'_>) -> Result<Chosen> {
         let kept = (!plain.is_changed).then_some((Form::AsItWas, bundle.stored_len()?));
         let plain_len = total_len(&plain.pieces)?;
-        let Some(compression) = &self.job.compression else {
+        let Some(compression) = &self.run.job.compression else {
             let kept = kept.filter(|_| bundle.compressed.is_none());
             let (form, len) = kept.unwrap_or((Form::Plain, plain_len));
             return Ok(Chosen { form, len, would_grow: false });
@@ -392,10 +482,10 @@ impl<'j> Work<'j> {
 
     /// Whether a code object is kept. PTX is, unless it is dropped.
     fn keeps(&mut self, id: &KnownId, is_ptx: bool) -> bool {
-        self.present.note(&id.shown);
-        let is_dropped = self.job.drop.as_ref().is_some_and(|drop| drop.takes_id(id));
-        self.drops |= is_dropped;
-        let is_kept = self.keep.as_mut().is_none_or(|keep| keep.takes(id));
+        self.run.present.note(&id.shown);
+        let is_dropped = self.run.job.drop.as_ref().is_some_and(|drop| drop.takes_id(id));
+        self.run.drops |= is_dropped;
+        let is_kept = self.run.keep.as_mut().is_none_or(|keep| keep.takes(id));
         let kept = !is_dropped && (id.is_host() || is_ptx || is_kept);
         self.left = self.left.saturating_add(usize::from(kept && !id.is_host()));
         kept
@@ -407,25 +497,13 @@ impl<'j> Work<'j> {
         self.advance(slice.len())
     }
 
-    /// Returns the output, which is not in place yet.
-    fn finish(mut self) -> Result<(Output, Recompressed)> {
-        if self.result.bundles == 0 {
-            let what = file_kind(self.data.bytes());
-            return Err(Error::Unsupported { path: self.data.path().to_owned(), what });
-        }
-        let wants = |selection: Unmatched<'_>| selection.into_wants(&HashSet::new()).0;
-        let mut unmatched = self.keep.map(wants).unwrap_or_default();
-        let dropping = self.job.drop.iter().filter(|_| !self.drops).flat_map(|drop| &drop.targets);
-        unmatched.extend(dropping.map(|pattern| format!("'{}'", pattern.as_str())));
-        if !unmatched.is_empty() {
-            let inputs = [self.data.path().to_owned()];
-            return Err(Error::no_match(&inputs, &unmatched, &self.present.into_shown()));
-        }
-        if self.result.dropped > 0 && self.left == 0 {
-            return Err(Error::refused(ErrorKind::NotFound, self.data.path(), None, "no device code would be left"));
-        }
+    /// Adds the numbers of the file to those of the job.
+    fn finish(mut self) -> Result<Rewritten> {
         self.output.end_at(self.position)?;
-        Ok((self.output, self.result))
+        self.run.result.add(&self.result);
+        self.run.left = self.run.left.saturating_add(self.left);
+        let Recompressed { bundles, dropped, .. } = self.result;
+        Ok(Rewritten { output: self.output, bundles, is_emptied: dropped > 0 && self.left == 0 })
     }
 }
 

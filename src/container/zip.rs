@@ -1,0 +1,558 @@
+//! Writes zip files again, with other contents for some of their members.
+//!
+//! Everything else is copied as it is: the headers of the other members, their data, what lies between them, and the
+//! comments. Only offsets are adjusted. The fields that change, in bytes from the start of each record (APPNOTE 6.3.10):
+//!
+//! | record | signature | fields |
+//! |---|---|---|
+//! | local header | `PK\3\4` | 4 version needed, 6 flags, 14 checksum, 18 stored size, 22 size, 26 and 28 lengths of name and extra fields |
+//! | data descriptor | `PK\7\8` or none | checksum, stored size and size, in 4 or 8 bytes each; after the data if bit 3 of the flags is set |
+//! | directory header | `PK\1\2` | as in the local header, 2 or more bytes further on; 32 length of the comment, 42 offset |
+//! | zip64 extra field | number 1 | size, stored size and offset, if the header has `0xffffffff` instead of them |
+//! | zip64 end | `PK\6\6` | 4 its length, 40 size and 48 offset of the directory |
+//! | zip64 locator | `PK\6\7` | 8 offset of the zip64 end |
+//! | end | `PK\5\6` | 12 size and 16 offset of the directory |
+//!
+//! A member with new contents has them without a data descriptor: the local header has the sizes. Zip64 fields stay
+//! where they are, and are added where a number does not fit.
+//!
+//! Rejected: data before the first member, members that overlap, directories with anything but headers in them (such as
+//! a signature), zip64 records that do not stand between the directory and the end; of members with new contents, local
+//! headers and data descriptors that contradict the directory.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::ops::Range;
+
+use rawzip::ZipArchive;
+
+use crate::bytes::{len_u64, slice, tail};
+use crate::error::{Error, ErrorKind, Malformed, Result};
+use crate::io::input::Slice;
+
+/// The value of a 32-bit field whose number is in a zip64 field.
+const ELSEWHERE: u32 = u32::MAX;
+
+/// The number of the zip64 extra field.
+const ZIP64: u16 = 1;
+
+/// The version that readers of zip64 fields need.
+const ZIP64_VERSION: u16 = 45;
+
+/// The flag of a member with a data descriptor.
+const HAS_DESCRIPTOR: u16 = 1 << 3;
+
+const LOCATOR: &[u8] = b"PK\x06\x07";
+const LOCATOR_LEN: u64 = 20;
+const ZIP64_END: &[u8] = b"PK\x06\x06";
+
+/// The offsets of some fields of a header.
+struct Form {
+    version: usize,
+    flags: usize,
+    method: usize,
+    crc: usize,
+    stored: usize,
+    size: usize,
+    /// The lengths of the name and of the extra fields, in 2 bytes each.
+    lens: usize,
+    /// The name, which the extra fields follow.
+    name: usize,
+}
+
+const LOCAL: Form = Form { version: 4, flags: 6, method: 8, crc: 14, stored: 18, size: 22, lens: 26, name: 30 };
+const LISTED: Form = Form { version: 6, flags: 8, method: 10, crc: 16, stored: 20, size: 24, lens: 28, name: 46 };
+
+/// The offset of a member, in a directory header.
+const OFFSET: usize = 42;
+
+/// The directory of a zip file, which can be written again.
+pub(crate) struct Layout<'a> {
+    data: Slice<'a>,
+    /// In directory order.
+    entries: Vec<Entry>,
+    /// Without the records after it.
+    directory: Range<u64>,
+    /// The length of the zip64 end, if there is one.
+    zip64_end: Option<u64>,
+}
+
+/// The location of a member.
+struct Entry {
+    /// Its header in the directory.
+    listed: Range<u64>,
+    /// The start of its local header.
+    start: u64,
+    stored: Range<u64>,
+    /// The start of the next member, or of the directory.
+    next: u64,
+}
+
+/// The new contents of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Contents {
+    pub(crate) crc: u32,
+    /// The size in bytes.
+    pub(crate) size: u64,
+    /// The size in the zip file, in bytes.
+    pub(crate) stored: u64,
+}
+
+impl<'a> Layout<'a> {
+    /// Reads the directory.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if it cannot be read, [`Error::Refused`] if it could not be written again.
+    pub(crate) fn read(data: Slice<'a>) -> Result<Self> {
+        let broken = |error: rawzip::Error| {
+            let text = format!("zip file broken: {error}");
+            Error::malformed(data.path(), Malformed::other(ErrorKind::Malformed, 0, text))
+        };
+        let archive = ZipArchive::from_slice(data.bytes()).map_err(broken)?;
+        let start = archive.directory_offset();
+        let (end, zip64_end) = directory_end(data, archive.eocd_offset())?;
+        let recorded = match zip64_end {
+            Some(_) => number(data.bytes(), end.saturating_add(48)),
+            None => u32_at(data.bytes(), archive.eocd_offset().saturating_add(16)).map(u64::from),
+        };
+        if recorded != Some(start) {
+            return Err(refused(data, 0, "it begins with other data, from which its offsets do not count"));
+        }
+        let (mut entries, mut at) = (Vec::new(), start);
+        let mut listed = archive.entries();
+        while let Some(entry) = listed.next_entry().map_err(broken)? {
+            let located = archive.get_entry(entry.wayfinder()).map_err(broken)?.compressed_data_range();
+            let len = listed_len(data.bytes(), at).ok_or(Error::Internal("a header is outside of the directory"))?;
+            let (start, listed) = (entry.local_header_offset(), at..at.saturating_add(len));
+            at = listed.end;
+            entries.push(Entry { listed, start, stored: located.0..located.1, next: 0 });
+        }
+        if at != end {
+            return Err(refused(data, at, "its directory holds more than headers, such as a signature"));
+        }
+        let mut layout = Self { data, entries, directory: start..end, zip64_end };
+        layout.find_ends()?;
+        Ok(layout)
+    }
+
+    /// Finds the start of what follows each member.
+    fn find_ends(&mut self) -> Result<()> {
+        let mut by_start: Vec<&mut Entry> = self.entries.iter_mut().collect();
+        by_start.sort_by_key(|entry| entry.start);
+        let mut next = self.directory.start;
+        for entry in by_start.into_iter().rev() {
+            if entry.stored.end > next {
+                return Err(refused(self.data, entry.start, "its members overlap"));
+            }
+            entry.next = next;
+            next = entry.start;
+        }
+        match next {
+            0 => Ok(()),
+            _ => Err(refused(self.data, 0, "it does not begin with a member")),
+        }
+    }
+
+    /// The index of the member whose header in the directory is at this offset.
+    pub(crate) fn index_of(&self, listed_at: u64) -> Option<usize> {
+        self.entries.binary_search_by_key(&listed_at, |entry| entry.listed.start).ok()
+    }
+
+    /// The number of members, with directories.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The start of the directory.
+    pub(crate) fn directory_start(&self) -> u64 {
+        self.directory.start
+    }
+
+    /// The start of a member: of its local header.
+    pub(crate) fn start_of(&self, index: usize) -> Result<u64> {
+        Ok(self.entry(index)?.start)
+    }
+
+    /// The range of a member: its header, data and data descriptor.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if header or data descriptor contradict the directory.
+    pub(crate) fn range_of(&self, index: usize) -> Result<Range<u64>> {
+        let entry = self.entry(index)?;
+        let (local, listed) = (self.local(entry)?, self.listed(entry)?);
+        let of = |header, form: &Form| Some((u16_at(header, form.method)?, name_and_extra(header, form)?.0));
+        if of(local, &LOCAL) != of(listed, &LISTED) {
+            return Err(refused(self.data, entry.start, "name or method of a member are not those in the directory"));
+        }
+        let flags = |header, form: &Form| u16_at(header, form.flags).unwrap_or_default() & HAS_DESCRIPTOR;
+        let end = match (flags(local, &LOCAL), flags(listed, &LISTED)) {
+            (0, 0) => entry.stored.end,
+            _ => self.descriptor_end(entry, listed)?,
+        };
+        match end <= entry.next {
+            true => Ok(entry.start..end),
+            false => Err(refused(self.data, entry.start, "its members overlap")),
+        }
+    }
+
+    /// The end of the data descriptor of a member, which has one of four forms.
+    fn descriptor_end(&self, entry: &Entry, listed: &[u8]) -> Result<u64> {
+        let of_member = Sizes::listed(listed).ok_or(SHORT)?;
+        let crc = slice(listed, 16, 4).unwrap_or_default();
+        let forms = [(&b""[..], 4), (b"", 8), (b"PK\x07\x08", 4), (b"PK\x07\x08", 8)];
+        let found = tail(self.data.bytes(), entry.stored.end).unwrap_or_default();
+        for (signature, width) in forms {
+            let sizes = [of_member.stored, of_member.size].map(u64::to_le_bytes);
+            let sizes = sizes.iter().flat_map(|size| size.get(..width).unwrap_or_default());
+            let expected: Vec<u8> = signature.iter().chain(crc).chain(sizes).copied().collect();
+            if found.starts_with(&expected) {
+                return Ok(entry.stored.end.saturating_add(len_u64(&expected)));
+            }
+        }
+        Err(refused(self.data, entry.stored.end, "the data descriptor of a member is not what the directory says"))
+    }
+
+    /// The local header of a member with new contents.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if its extra fields have no room for large sizes.
+    pub(crate) fn local_header(&self, index: usize, contents: &Contents) -> Result<Vec<u8>> {
+        let entry = self.entry(index)?;
+        let old = self.local(entry)?;
+        let (name, extra) = name_and_extra(old, &LOCAL).ok_or(SHORT)?;
+        let extra = Extra::of(extra);
+        let is_large = contents.size.max(contents.stored) >= u64::from(ELSEWHERE) || extra.zip64.is_some();
+        let mut header = old.get(..LOCAL.name).ok_or(SHORT)?.to_vec();
+        let flags = u16_at(old, LOCAL.flags).unwrap_or_default();
+        put(&mut header, LOCAL.flags, &(flags & !HAS_DESCRIPTOR).to_le_bytes());
+        put(&mut header, LOCAL.crc, &contents.crc.to_le_bytes());
+        let field = |size: u64| u32::try_from(size).ok().filter(|_| !is_large).unwrap_or(ELSEWHERE).to_le_bytes();
+        put(&mut header, LOCAL.stored, &field(contents.stored));
+        put(&mut header, LOCAL.size, &field(contents.size));
+        // A local header has both sizes in the field, or none.
+        let zip64 = is_large.then(|| [contents.size, contents.stored].map(u64::to_le_bytes).concat());
+        self.finish_header(entry, header, &LOCAL, name, &extra, zip64.as_deref())
+    }
+
+    /// The header of a member in the directory: of one that starts at `offset`, with new contents if there are any.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if its extra fields have no room for large numbers.
+    pub(crate) fn listed_header(&self, index: usize, offset: u64, contents: Option<&Contents>) -> Result<Vec<u8>> {
+        let entry = self.entry(index)?;
+        let old = self.listed(entry)?;
+        let (name, extra) = name_and_extra(old, &LISTED).ok_or(SHORT)?;
+        let (extra, before) = (Extra::of(extra), Sizes::listed(old).ok_or(SHORT)?);
+        let mut header = old.get(..LISTED.name).ok_or(SHORT)?.to_vec();
+        if let Some(contents) = contents {
+            let flags = u16_at(old, LISTED.flags).unwrap_or_default();
+            put(&mut header, LISTED.flags, &(flags & !HAS_DESCRIPTOR).to_le_bytes());
+            put(&mut header, LISTED.crc, &contents.crc.to_le_bytes());
+        }
+        let (size, stored) = contents.map_or((before.size, before.stored), |new| (new.size, new.stored));
+        let mut zip64 = Vec::new();
+        for (at, value) in [(LISTED.size, size), (LISTED.stored, stored), (OFFSET, offset)] {
+            match u32::try_from(value) {
+                Ok(small) if small != ELSEWHERE && u32_at(old, at) != Some(ELSEWHERE) => {
+                    put(&mut header, at, &small.to_le_bytes());
+                }
+                _ => {
+                    put(&mut header, at, &ELSEWHERE.to_le_bytes());
+                    zip64.extend(value.to_le_bytes());
+                }
+            }
+        }
+        zip64.extend(extra.zip64.and_then(|field| field.get(before.in_zip64..)).unwrap_or_default());
+        let zip64 = (!zip64.is_empty() || extra.zip64.is_some()).then_some(zip64.as_slice());
+        let mut header = self.finish_header(entry, header, &LISTED, name, &extra, zip64)?;
+        let comment = usize::from(u16_at(old, 32).unwrap_or_default());
+        header.extend(old.len().checked_sub(comment).and_then(|at| old.get(at..)).unwrap_or_default());
+        Ok(header)
+    }
+
+    /// Appends name and extra fields to a header, with another zip64 field or none.
+    fn finish_header(
+        &self,
+        entry: &Entry,
+        mut header: Vec<u8>,
+        form: &Form,
+        name: &[u8],
+        old: &Extra<'_>,
+        zip64: Option<&[u8]>,
+    ) -> Result<Vec<u8>> {
+        let no_room = |_| refused(self.data, entry.start, "the extra fields of a member have no room for its size");
+        let extra = old.with(zip64);
+        let len = u16::try_from(extra.len()).map_err(no_room)?;
+        put(&mut header, form.lens.saturating_add(2), &len.to_le_bytes());
+        if zip64.is_some() && old.zip64.is_none() {
+            let version = u16_at(&header, form.version).unwrap_or_default();
+            // The upper byte has the system.
+            let version = if version & 0xff < ZIP64_VERSION { version & 0xff00 | ZIP64_VERSION } else { version };
+            put(&mut header, form.version, &version.to_le_bytes());
+        }
+        header.extend(name);
+        header.extend(extra);
+        Ok(header)
+    }
+
+    /// The records after a directory that is at `at` and takes `len` bytes, and all that follows them.
+    pub(crate) fn end(&self, at: u64, len: u64) -> Vec<u8> {
+        let old = tail(self.data.bytes(), self.directory.end).unwrap_or_default();
+        let is_large = at.max(len) >= u64::from(ELSEWHERE);
+        let new = self.zip64_end.is_none() && is_large;
+        let mut end = if new { self.new_zip64_end() } else { Vec::new() };
+        end.extend(old);
+        let mut end_at = 0_usize;
+        if let Some(zip64_len) = self.zip64_end.or(new.then_some(56)) {
+            put(&mut end, 40, &len.to_le_bytes());
+            put(&mut end, 48, &at.to_le_bytes());
+            let locator = usize::try_from(zip64_len).unwrap_or(usize::MAX);
+            put(&mut end, locator.saturating_add(8), &at.saturating_add(len).to_le_bytes());
+            end_at = locator.saturating_add(20);
+        }
+        for (field, value) in [(12, len), (16, at)] {
+            let field = end_at.saturating_add(field);
+            let small = u32::try_from(value).ok().filter(|_| u32_at(&end, field) != Some(ELSEWHERE));
+            put(&mut end, field, &small.unwrap_or(ELSEWHERE).to_le_bytes());
+        }
+        end
+    }
+
+    /// A zip64 end and its locator, without sizes and offsets.
+    fn new_zip64_end(&self) -> Vec<u8> {
+        let count = crate::bytes::to_u64(self.entries.len()).to_le_bytes();
+        let version = ZIP64_VERSION.to_le_bytes();
+        let end = [ZIP64_END, &44_u64.to_le_bytes(), &version, &version, &[0; 8], &count, &count, &[0; 16]];
+        [&end.concat(), LOCATOR, &[0; 12], &1_u32.to_le_bytes()].concat()
+    }
+
+    fn entry(&self, index: usize) -> Result<&Entry> {
+        self.entries.get(index).ok_or(Error::Internal("no such member"))
+    }
+
+    fn local(&self, entry: &Entry) -> Result<&'a [u8]> {
+        let header = self.data.range(&(entry.start..entry.stored.start));
+        header.map(|header| header.bytes()).ok_or(SHORT)
+    }
+
+    fn listed(&self, entry: &Entry) -> Result<&'a [u8]> {
+        self.data.range(&entry.listed).map(|header| header.bytes()).ok_or(SHORT)
+    }
+}
+
+/// The reader of zip files has found these headers.
+const SHORT: Error = Error::Internal("a header of a zip file is too short");
+
+/// The end of the directory, and the length of the zip64 end there, if there is one.
+fn directory_end(data: Slice<'_>, end: u64) -> Result<(u64, Option<u64>)> {
+    let locator = end.checked_sub(LOCATOR_LEN).filter(|at| slice(data.bytes(), *at, 4) == Some(LOCATOR));
+    let Some(locator) = locator else { return Ok((end, None)) };
+    let start = number(data.bytes(), locator.saturating_add(8)).unwrap_or(u64::MAX);
+    let len = number(data.bytes(), start.saturating_add(4)).and_then(|len| len.checked_add(12));
+    let is_sound = slice(data.bytes(), start, 4) == Some(ZIP64_END)
+        && len.is_some_and(|len| len >= 56 && start.checked_add(len) == Some(locator));
+    match is_sound {
+        true => Ok((start, len)),
+        false => Err(refused(data, locator, "its zip64 records are not between the directory and the end")),
+    }
+}
+
+fn refused(data: Slice<'_>, at: u64, reason: &str) -> Error {
+    let at = data.absolute(at);
+    let reason = format!("cannot rewrite the zip file at offset {at}: {reason}");
+    Error::refused(ErrorKind::Unsupported, data.path(), at, reason)
+}
+
+/// The sizes of a member in the directory.
+struct Sizes {
+    size: u64,
+    stored: u64,
+    /// The number of bytes that sizes and offset take in the zip64 field.
+    in_zip64: usize,
+}
+
+impl Sizes {
+    fn listed(header: &[u8]) -> Option<Self> {
+        let zip64 = Extra::of(name_and_extra(header, &LISTED)?.1).zip64.unwrap_or_default();
+        let mut in_zip64 = 0_usize;
+        let mut next = |at| {
+            let small = u32_at(header, at)?;
+            let large = zip64.get(in_zip64..).and_then(|rest| rest.first_chunk()).filter(|_| small == ELSEWHERE);
+            let Some(large) = large else { return Some(u64::from(small)) };
+            in_zip64 = in_zip64.saturating_add(8);
+            Some(u64::from_le_bytes(*large))
+        };
+        let (size, stored, _) = (next(LISTED.size)?, next(LISTED.stored)?, next(OFFSET)?);
+        Some(Self { size, stored, in_zip64 })
+    }
+}
+
+/// The extra fields of a header, and the zip64 field among them.
+struct Extra<'h> {
+    before: &'h [u8],
+    /// Without number and length.
+    zip64: Option<&'h [u8]>,
+    after: &'h [u8],
+}
+
+impl<'h> Extra<'h> {
+    fn of(fields: &'h [u8]) -> Self {
+        let mut rest = fields;
+        while let (Some(number), Some(len)) = (u16_at(rest, 0), u16_at(rest, 2)) {
+            let end = usize::from(len).saturating_add(4);
+            let Some((field, after)) = rest.split_at_checked(end) else { break };
+            if number == ZIP64 {
+                let before = fields.len().saturating_sub(rest.len());
+                let before = fields.get(..before).unwrap_or_default();
+                return Self { before, zip64: field.get(4..), after };
+            }
+            rest = after;
+        }
+        Self { before: fields, zip64: None, after: &[] }
+    }
+
+    /// The fields with another zip64 field, or with none.
+    fn with(&self, zip64: Option<&[u8]>) -> Vec<u8> {
+        let field = zip64.and_then(|field| {
+            let len = u16::try_from(field.len()).ok()?;
+            Some([&ZIP64.to_le_bytes(), &len.to_le_bytes(), field].concat())
+        });
+        [self.before, &field.unwrap_or_default(), self.after].concat()
+    }
+}
+
+/// The name and the extra fields of a header.
+fn name_and_extra<'h>(header: &'h [u8], form: &Form) -> Option<(&'h [u8], &'h [u8])> {
+    let [name, extra] = [form.lens, form.lens.checked_add(2)?].map(|at| u16_at(header, at).map(usize::from));
+    let (name, rest) = header.get(form.name..)?.split_at_checked(name?)?;
+    Some((name, rest.get(..extra?)?))
+}
+
+/// The length of a directory header.
+fn listed_len(data: &[u8], at: u64) -> Option<u64> {
+    let header = slice(data, at, 46)?;
+    let lens = [28, 30, 32].map(|at| u16_at(header, at).map(u64::from));
+    lens.into_iter().try_fold(46_u64, |sum, len| sum.checked_add(len?))
+}
+
+fn u16_at(data: &[u8], at: usize) -> Option<u16> {
+    data.get(at..)?.first_chunk().map(|bytes| u16::from_le_bytes(*bytes))
+}
+
+fn u32_at<At: TryInto<usize>>(data: &[u8], at: At) -> Option<u32> {
+    data.get(at.try_into().ok()?..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+}
+
+/// A number of 8 bytes.
+fn number(data: &[u8], at: u64) -> Option<u64> {
+    tail(data, at)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+}
+
+/// Replaces the bytes at an offset.
+fn put(header: &mut [u8], at: usize, bytes: &[u8]) {
+    let field = header.get_mut(at..).and_then(|rest| rest.get_mut(..bytes.len()));
+    if let Some(field) = field {
+        field.copy_from_slice(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LARGE: u64 = 5 << 32;
+
+    /// A zip file with two stored members, with extra fields if there are any.
+    fn sample(extra: &[u8]) -> Vec<u8> {
+        let (mut data, mut directory) = (Vec::new(), Vec::new());
+        for (name, content) in [(b"a", b"aaa"), (b"b", b"bbb")] {
+            let start = u32::try_from(data.len()).unwrap().to_le_bytes();
+            let crc = rawzip::crc32(content).to_le_bytes();
+            let fixed = [&[20, 0, 0, 0, 0, 0, 1, 2, 3, 4], &crc[..], &[3, 0, 0, 0, 3, 0, 0, 0, 1, 0]].concat();
+            let len = u16::try_from(extra.len()).unwrap().to_le_bytes();
+            data.extend([b"PK\x03\x04", &fixed[..], &len, name, extra, content].concat());
+            directory.extend(
+                [b"PK\x01\x02\x14\x03", &fixed[..], &len, &[1, 0], &[0; 8], &start, name, extra, b"c"].concat(),
+            );
+        }
+        let [at, len] = [data.len(), directory.len()].map(|len| u32::try_from(len).unwrap().to_le_bytes());
+        [&data[..], &directory, b"PK\x05\x06\0\0\0\0\x02\0\x02\0", &len, &at, b"\x02\0!!"].concat()
+    }
+
+    /// A file of gigabytes with only its directory: the members of `layout` at `offset`, and the first with `contents`.
+    fn directory(layout: &Layout<'_>, offset: u64, contents: &Contents) -> Vec<u8> {
+        let headers = [Some(contents), None].into_iter().enumerate();
+        let headers = headers.map(|(index, contents)| layout.listed_header(index, offset, contents).unwrap());
+        headers.collect::<Vec<_>>().concat()
+    }
+
+    #[test]
+    fn what_does_not_change_is_written_as_it_was() {
+        for extra in [&b""[..], &[9, 9, 1, 0, 7], &[1, 0, 0, 0], &[1, 0, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8], &[9]] {
+            let data = sample(extra);
+            let layout = Layout::read(Slice::from(&data)).unwrap();
+            let contents = Contents { crc: rawzip::crc32(b"aaa"), size: 3, stored: 3 };
+            let old = &data[usize::try_from(layout.directory.start).unwrap()..];
+            let second = layout.start_of(1).unwrap();
+            let headers = [layout.listed_header(0, 0, Some(&contents)), layout.listed_header(1, second, None)];
+            let headers = headers.map(Result::unwrap).concat();
+            let end = layout.end(layout.directory.start, len_u64(&headers));
+            let has_zip64 = extra.starts_with(&[1]);
+            assert!([&headers[..], &end].concat() == old, "{extra:?}");
+            assert_eq!(layout.range_of(0).unwrap(), 0..second);
+            let local = layout.local_header(0, &contents).unwrap();
+            // A new local header has its sizes in such a field.
+            assert!(
+                has_zip64 || [&local[..], b"aaa"].concat() == data[..usize::try_from(second).unwrap()],
+                "{extra:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn large_numbers_are_written_in_zip64_fields() {
+        for extra in [&b""[..], &[9, 9, 1, 0, 7]] {
+            let data = sample(extra);
+            let layout = Layout::read(Slice::from(&data)).unwrap();
+            for (offset, size, stored) in
+                [(7, LARGE, 9), (LARGE, 8, 9), (7, LARGE, LARGE + 1), (u64::from(ELSEWHERE), 8, 9)]
+            {
+                let contents = Contents { crc: 5, size, stored };
+                let headers = directory(&layout, offset, &contents);
+                let sizes = Sizes::listed(&headers).unwrap();
+                assert_eq!((sizes.size, sizes.stored), (size, stored));
+                let (_, fields) = name_and_extra(&headers, &LISTED).unwrap();
+                let zip64 = Extra::of(fields).zip64.unwrap();
+                let large = [size, stored, offset].into_iter().filter(|value| *value >= u64::from(ELSEWHERE));
+                assert_eq!(zip64, large.flat_map(u64::to_le_bytes).collect::<Vec<_>>());
+                assert!(fields.starts_with(extra) && headers[6] == 45);
+                let local = layout.local_header(0, &contents).unwrap();
+                let field = Extra::of(name_and_extra(&local, &LOCAL).unwrap().1).zip64.map(<[u8]>::to_vec);
+                let is_large = size.max(stored) >= LARGE;
+                assert_eq!(field, is_large.then(|| [size, stored].map(u64::to_le_bytes).concat()));
+            }
+        }
+    }
+
+    #[test]
+    fn a_directory_far_away_gets_a_zip64_end_that_stays() {
+        let data = sample(b"");
+        let layout = Layout::read(Slice::from(&data)).unwrap();
+        let contents = Contents { crc: 5, size: 3, stored: 3 };
+        let headers = directory(&layout, 3, &contents);
+        let far = [&headers[..], &layout.end(LARGE, len_u64(&headers))].concat();
+        assert_eq!(number(&far, len_u64(&headers) + 48), Some(LARGE));
+        assert_eq!(number(&far, len_u64(&headers) + 56 + 8), Some(LARGE + len_u64(&headers)));
+        // The same directory after the members is found through these records.
+        let near = [&data[..usize::try_from(layout.directory.start).unwrap()], &headers].concat();
+        let far_end = Layout { data: Slice::from(&data), ..layout };
+        let mut end = far_end.end(LARGE, len_u64(&headers));
+        let [at, len] = [far_end.directory.start, len_u64(&headers)].map(u64::to_le_bytes);
+        put(&mut end, 40, &len);
+        put(&mut end, 48, &at);
+        put(&mut end, 56 + 8, &len_u64(&near).to_le_bytes());
+        let wide = [near, end].concat();
+        let archive = ZipArchive::from_slice(&wide).unwrap();
+        assert_eq!((archive.entries_hint(), archive.directory_offset()), (2, far_end.directory.start));
+        assert_eq!((archive.entries().count(), archive.comment().as_bytes()), (2, &b"!!"[..]));
+    }
+}

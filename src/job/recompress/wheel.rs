@@ -1,0 +1,427 @@
+//! Recompresses the members of a zip file, such as a Python wheel.
+//!
+//! Every member that would be recompressed as a file is recompressed, one at a time, and compressed with the method that it
+//! had. All other members are copied as they are. In a wheel, the hashes and sizes in `RECORD` are made right, and `RECORD`
+//! moves to the end, where PyPA recommends it to be.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::collections::HashMap;
+#[cfg(any(feature = "zlib", feature = "zstd"))]
+use std::io::Write;
+use std::io::{self, Read};
+use std::ops::Range;
+use std::path::Path;
+
+#[cfg(feature = "zlib")]
+use flate2::write::DeflateEncoder;
+use rawzip::Crc32;
+use sha2::{Digest, Sha256};
+
+use super::record::{self, Sum};
+use super::{RecompressedZip, Rewritten, Run};
+use crate::bytes::{len_u64, text, to_u64};
+use crate::container::magic::Magic;
+use crate::container::stream::Method;
+use crate::container::zip::{Contents, Layout};
+use crate::display::shown;
+use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
+use crate::io::input::{Input, Slice, Spool};
+use crate::io::output::Output;
+use crate::io::piece::{Sink, sum};
+use crate::job::Observer;
+use crate::scan::{HEAD, Place, Step, ZipContent, ZipMember, zip_members};
+
+/// The maximum size of a `RECORD` in bytes. That of a wheel with 15,000 files has 1.5 MB.
+const RECORD_MAX: u64 = 16 << 20;
+
+/// The size of the blocks in which files are compared, in bytes.
+const BLOCK: usize = 128 << 10;
+
+/// Recompresses the members of a zip file.
+pub(super) fn rewrite(
+    run: &mut Run<'_>,
+    data: Slice<'_>,
+    output: Output,
+    observer: &mut Observer<'_>,
+) -> Result<Output> {
+    let (members, error) = zip_members(data);
+    error.map_or(Ok(()), Err)?;
+    let layout = Layout::read(data)?;
+    let mut members =
+        members.into_iter().map(|member| Member::of(data, &layout, member)).collect::<Result<Vec<_>>>()?;
+    let record = take_record(&mut members)?;
+    let record_start = record.as_ref().map(|record| layout.start_of(record.member.index)).transpose()?;
+    members.sort_by_key(|member| member.start);
+    let result = RecompressedZip { before: data.len(), ..RecompressedZip::default() };
+    let (changes, moves) = (HashMap::new(), Vec::new());
+    let mut work = Work { run, data, layout, output, position: 0, read: 0, changes, moves, result };
+    let mut sums = Vec::new();
+    for member in members {
+        if record_start.is_some_and(|start| work.read <= start && start < member.start) {
+            work.leave_out(record.as_ref())?;
+        }
+        let sum = work.member(&member, record.is_some(), observer)?;
+        sums.extend(sum.map(|sum| (member, sum)));
+    }
+    work.finish(record, sums)
+}
+
+/// A member that is a file.
+struct Member<'d> {
+    /// Its index in the directory.
+    index: usize,
+    /// The start of its header in the file.
+    start: u64,
+    name: Vec<u8>,
+    place: Place,
+    content: ZipContent<'d>,
+}
+
+impl<'d> Member<'d> {
+    fn of(data: Slice<'d>, layout: &Layout<'d>, member: ZipMember<'d>) -> Result<Self> {
+        let index = layout.index_of(member.listed_at).ok_or(Error::Internal("a member is not in the directory"))?;
+        let place = Place::of_file(data.path()).join(Step::Member(member.name.clone()));
+        let content = member.content.map_err(|error| error.at(&place))?;
+        Ok(Self { index, start: layout.start_of(index)?, name: member.name, place, content })
+    }
+
+    /// The result of reading the member, or the error with its place.
+    fn with_place<T>(&self, read: io::Result<T>) -> Result<T> {
+        read.map_err(|error| self.content.error(error).at(&self.place))
+    }
+
+    /// Hash and size of its contents, which are checked.
+    fn sum(&self) -> Result<Sum> {
+        self.with_place(self.content.reader().and_then(sum_of))
+    }
+}
+
+/// The `RECORD` of a wheel.
+struct Record<'d> {
+    member: Member<'d>,
+    name: String,
+    /// The name of a signature of it.
+    signature: Option<Vec<u8>>,
+}
+
+/// Takes the `RECORD` out of the members; none if they are not a wheel.
+fn take_record<'d>(members: &mut Vec<Member<'d>>) -> Result<Option<Record<'d>>> {
+    let is_record = |member: &Member<'_>| record::is_record(&member.name);
+    // Of several members with one name, readers take the last.
+    let Some(at) = members.iter().rposition(is_record) else { return Ok(None) };
+    let member = members.remove(at);
+    if members.iter().any(|other| is_record(other) && other.name != member.name) {
+        return Err(Error::refused(ErrorKind::Unsupported, member.file(), None, "a wheel has one RECORD, not several"));
+    }
+    let name = text(&member.name).ok_or_else(|| member.no_text())?;
+    let signature = members.iter().find(|other| record::is_signature(&other.name, &name));
+    let signature = signature.map(|signature| signature.name.clone());
+    Ok(Some(Record { member, name, signature }))
+}
+
+/// New contents of a member.
+struct Change {
+    /// The offset of the member in the output.
+    offset: u64,
+    contents: Contents,
+}
+
+/// The state of a zip file that is being rewritten.
+struct Work<'r, 'j, 'd> {
+    run: &'r mut Run<'j>,
+    data: Slice<'d>,
+    layout: Layout<'d>,
+    output: Output,
+    /// The length of the output so far, in bytes.
+    position: u64,
+    /// The end of what was copied or left out so far, in bytes of the old file.
+    read: u64,
+    /// By index of the member.
+    changes: HashMap<usize, Change>,
+    /// Where the rest of the old file goes after each change: its start in the old file and in the output.
+    moves: Vec<(u64, u64)>,
+    result: RecompressedZip,
+}
+
+impl Work<'_, '_, '_> {
+    /// Recompresses a member if it holds bundles, and writes it if it changed. Returns hash and size of its contents if
+    /// they `are_needed`.
+    fn member(&mut self, member: &Member<'_>, are_needed: bool, observer: &mut Observer<'_>) -> Result<Option<Sum>> {
+        let content = &member.content;
+        let head = member.with_place(head_of(content))?;
+        if !may_hold_bundles(Magic::identify(&head)) {
+            return are_needed.then(|| member.sum()).transpose();
+        }
+        self.charge(content).map_err(|error| error.at(&member.place))?;
+        // The errors get their place here.
+        let name = Path::new("");
+        let input = member.with_place(content.reader().and_then(|reader| Input::spool(name, reader)))?;
+        let rewritten = self.run.rewrite(input.as_slice(), Output::aside()?, observer);
+        let Rewritten { output, bundles, is_emptied } = rewritten.map_err(|error| error.at(&member.place))?;
+        let new = if bundles > 0 { output.into_input(name)? } else { Input::from_bytes("", Vec::new()) };
+        if new.is_empty() || is_same(new.as_slice(), input.as_slice()).with_path(name)? {
+            return member.with_place(are_needed.then(|| sum_of(input.as_slice().reader())).transpose());
+        }
+        self.result.members = self.result.members.saturating_add(1);
+        self.result.emptied = self.result.emptied.saturating_add(usize::from(is_emptied));
+        self.replace(member, new.as_slice()).map(Some)
+    }
+
+    /// Charges the inflating of a member.
+    fn charge(&mut self, content: &ZipContent<'_>) -> Result<()> {
+        let (path, offset, limits) = (content.stored.path(), content.stored.offset(), self.run.job.limits);
+        if content.size > limits.inflated {
+            return Err(Error::malformed(path, limits.exceeded("the member", offset, content.size)));
+        }
+        let spent = self.run.budget.take(content.size);
+        spent.map_err(|(what, limit)| Error::malformed(path, Malformed::search(what, limit, offset)))
+    }
+
+    /// Writes a member with other contents, after all that stands before it.
+    fn replace(&mut self, member: &Member<'_>, new: Slice<'_>) -> Result<Sum> {
+        let range = self.layout.range_of(member.index)?;
+        self.skip(range)?;
+        let sum = self.put(member, new)?;
+        self.note_move();
+        Ok(sum)
+    }
+
+    /// Leaves out a `RECORD`, which is written later.
+    fn leave_out(&mut self, record: Option<&Record<'_>>) -> Result<()> {
+        let Some(record) = record else { return Ok(()) };
+        let range = self.layout.range_of(record.member.index)?;
+        self.skip(range)?;
+        self.note_move();
+        Ok(())
+    }
+
+    /// Copies the old file up to a range, and skips the range.
+    fn skip(&mut self, range: Range<u64>) -> Result<()> {
+        let until = self.data.range(&(self.read..range.start)).ok_or(Error::Internal("the members are in disorder"))?;
+        self.output.copy(until)?;
+        self.position = sum([self.position, until.len()])?;
+        self.read = range.end;
+        Ok(())
+    }
+
+    fn note_move(&mut self) {
+        self.moves.push((self.read, self.position));
+    }
+
+    /// Writes a member with new contents.
+    fn put(&mut self, member: &Member<'_>, new: Slice<'_>) -> Result<Sum> {
+        let packed = Packed::of(member.content.method, new)?;
+        let header = self.layout.local_header(member.index, &packed.contents)?;
+        let change = Change { offset: self.position, contents: packed.contents };
+        self.changes.insert(member.index, change);
+        self.output.write(&header)?;
+        self.output.copy(packed.bytes.as_ref().map_or(new, Input::as_slice))?;
+        self.position = sum([self.position, len_u64(&header), packed.contents.stored])?;
+        Ok(packed.sum)
+    }
+
+    /// Writes the `RECORD` and the directory.
+    fn finish(mut self, record: Option<Record<'_>>, mut sums: Vec<(Member<'_>, Sum)>) -> Result<Output> {
+        let mut is_same = self.changes.is_empty();
+        let directory = self.layout.directory_start();
+        if let Some(record) = record {
+            sums.sort_by_key(|(member, _)| member.index);
+            let (old, new) = record.rewritten(&sums)?;
+            is_same &= old.bytes() == new;
+            if !is_same && self.read <= record.member.start {
+                self.leave_out(Some(&record))?;
+            }
+            self.skip(directory..directory)?;
+            if !is_same {
+                self.put(&record.member, Input::from_bytes("", new).as_slice())?;
+            }
+        } else {
+            self.skip(directory..directory)?;
+        }
+        self.run.result.holes = 0;
+        if is_same {
+            self.output.end_at(0)?;
+            self.output.copy(self.data)?;
+            self.position = self.data.len();
+        } else {
+            self.directory()?;
+        }
+        self.run.result.zip = Some(RecompressedZip { after: self.position, ..self.result });
+        Ok(self.output)
+    }
+
+    fn directory(&mut self) -> Result<()> {
+        let start = self.position;
+        for index in 0..self.layout.len() {
+            let change = self.changes.get(&index);
+            let offset = match change {
+                Some(change) => change.offset,
+                None => self.moved(self.layout.start_of(index)?),
+            };
+            let header = self.layout.listed_header(index, offset, change.map(|change| &change.contents))?;
+            self.output.write(&header)?;
+            self.position = sum([self.position, len_u64(&header)])?;
+        }
+        let end = self.layout.end(start, self.position.saturating_sub(start));
+        self.output.write(&end)?;
+        self.position = sum([self.position, len_u64(&end)])?;
+        Ok(())
+    }
+
+    /// The offset in the output of what was copied from an offset in the old file.
+    fn moved(&self, old: u64) -> u64 {
+        let before = self.moves.partition_point(|(start, _)| *start <= old);
+        let last = before.checked_sub(1).and_then(|last| self.moves.get(last));
+        last.map_or(old, |(start, new)| old.saturating_sub(*start).saturating_add(*new))
+    }
+}
+
+impl Record<'_> {
+    /// The `RECORD`, and what it should be.
+    fn rewritten(&self, sums: &[(Member<'_>, Sum)]) -> Result<(Input, Vec<u8>)> {
+        let content = &self.member.content;
+        if content.size > RECORD_MAX {
+            let reason = format!("RECORD has {} bytes, which is more than the limit of {RECORD_MAX}", content.size);
+            return Err(Error::refused(ErrorKind::Limit, self.member.file(), content.stored.offset(), reason));
+        }
+        let old = content.reader().and_then(|reader| Input::spool(Path::new(""), reader));
+        let old = self.member.with_place(old)?;
+        let named =
+            |(member, sum): &(Member<'_>, Sum)| Ok((text(&member.name).ok_or_else(|| member.no_text())?, sum.clone()));
+        let sums = sums.iter().map(named).collect::<Result<Vec<_>>>()?;
+        let new = record::rewritten(old.bytes(), &self.name, &sums);
+        match &self.signature {
+            Some(signature) if old.bytes() != new => {
+                let reason =
+                    format!("'{}' signs RECORD, which has to change; remove the signature first", shown(signature));
+                Err(Error::refused(ErrorKind::Unsupported, self.member.file(), None, reason))
+            }
+            _ => Ok((old, new)),
+        }
+    }
+}
+
+impl Member<'_> {
+    /// The zip file.
+    fn file(&self) -> &Path {
+        self.place.file()
+    }
+
+    fn no_text(&self) -> Error {
+        let reason =
+            format!("the name '{}' of a member is not UTF-8, as the RECORD of a wheel has to be", shown(&self.name));
+        Error::refused(ErrorKind::Unsupported, self.file(), None, reason)
+    }
+}
+
+/// The first bytes of a member, by which it is identified.
+fn head_of(content: &ZipContent<'_>) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    content.reader()?.take(HEAD.min(content.size.saturating_sub(1))).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+/// Whether two files have the same bytes. Reads them rather than their mappings, which would fill the memory.
+fn is_same(one: Slice<'_>, other: Slice<'_>) -> io::Result<bool> {
+    let (mut left, mut readers) = (one.len(), [one.reader(), other.reader()]);
+    let mut blocks = [vec![0; BLOCK], vec![0; BLOCK]];
+    let mut is_same = one.len() == other.len();
+    while is_same && left > 0 {
+        let len = usize::try_from(left).map_or(BLOCK, |left| left.min(BLOCK));
+        for (reader, block) in readers.iter_mut().zip(&mut blocks) {
+            block.truncate(len);
+            reader.read_exact(block)?;
+        }
+        let [one, other] = &blocks;
+        is_same = one == other;
+        left = left.saturating_sub(to_u64(len));
+    }
+    Ok(is_same)
+}
+
+/// Hash and size of what a reader reads.
+fn sum_of(mut reader: impl io::Read) -> io::Result<Sum> {
+    let mut sha256 = Sha256::new();
+    let size = io::copy(&mut reader, &mut sha256)?;
+    Ok(Sum { hash: record::hash_text(&sha256.finalize()), size })
+}
+
+/// Whether a file of this kind may hold bundles that can be rewritten.
+fn may_hold_bundles(magic: Magic) -> bool {
+    let is_bundle = matches!(magic, Magic::Bundle | Magic::CompressedBundle | Magic::TextBundle | Magic::FatBinary);
+    is_bundle || magic == Magic::Elf
+}
+
+/// New contents, compressed as a member.
+struct Packed {
+    contents: Contents,
+    /// The compressed bytes; none if they are stored.
+    bytes: Option<Input>,
+    sum: Sum,
+}
+
+impl Packed {
+    fn of(method: Option<Method>, new: Slice<'_>) -> Result<Self> {
+        let (mut sha256, mut crc) = (Sha256::new(), Crc32::new());
+        let mut encoder = Encoder::new(method).with_path(new.path())?;
+        new.read_blocks(&mut |block| {
+            sha256.update(block);
+            crc.update(block);
+            encoder.write_all(block).with_path(new.path())
+        })?;
+        let bytes = match encoder.finish().with_path(new.path())? {
+            Some(spool) => Some(spool.into_input(new.path()).with_path(new.path())?),
+            None => None,
+        };
+        let (size, stored) = (new.len(), bytes.as_ref().map_or(new.len(), Input::len));
+        let sum = Sum { hash: record::hash_text(&sha256.finalize()), size };
+        Ok(Self { contents: Contents { crc: crc.checksum(), size, stored }, bytes, sum })
+    }
+}
+
+/// Compresses a member.
+enum Encoder {
+    Stored,
+    #[cfg(feature = "zlib")]
+    Deflated(Box<DeflateEncoder<Spool>>),
+    #[cfg(feature = "zstd")]
+    Zstd(zstd::Encoder<'static, Spool>),
+}
+
+impl Encoder {
+    fn new(method: Option<Method>) -> io::Result<Self> {
+        match method {
+            None => Ok(Self::Stored),
+            #[cfg(feature = "zlib")]
+            Some(Method::Zlib) => {
+                let encoder = DeflateEncoder::new(Spool::new(), flate2::Compression::default());
+                Ok(Self::Deflated(Box::new(encoder)))
+            }
+            #[cfg(feature = "zstd")]
+            Some(Method::Zstd) => Ok(Self::Zstd(zstd::Encoder::new(Spool::new(), zstd::DEFAULT_COMPRESSION_LEVEL)?)),
+            #[cfg(not(all(feature = "zlib", feature = "zstd")))]
+            Some(method) => Err(io::Error::other(method.left_out())),
+        }
+    }
+
+    #[cfg_attr(not(any(feature = "zlib", feature = "zstd")), allow(unused_variables, reason = "nothing is compressed"))]
+    fn write_all(&mut self, block: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Stored => Ok(()),
+            #[cfg(feature = "zlib")]
+            Self::Deflated(encoder) => encoder.write_all(block),
+            #[cfg(feature = "zstd")]
+            Self::Zstd(encoder) => encoder.write_all(block),
+        }
+    }
+
+    fn finish(self) -> io::Result<Option<Spool>> {
+        match self {
+            Self::Stored => Ok(None),
+            #[cfg(feature = "zlib")]
+            Self::Deflated(encoder) => encoder.finish().map(Some),
+            #[cfg(feature = "zstd")]
+            Self::Zstd(encoder) => encoder.finish().map(Some),
+        }
+    }
+}

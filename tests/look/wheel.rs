@@ -1,0 +1,267 @@
+//! Tests of `recompress` on wheels and other zip files. `wheel.py` writes them with Python's zipfile, and compares.
+
+use std::fs;
+
+use super::make::{DEFLATED, Elf, STORED, Section, ZSTD, Zipped, archive, coff, zip};
+use super::*;
+use crate::reference::formats;
+use crate::reference::harness::find;
+
+/// Code objects that compress well.
+fn bundle(seed: u8) -> Vec<u8> {
+    let code =
+        |seed: u8| (0..20_000_u32).map(|at| seed.wrapping_add(u8::try_from(at % 61).unwrap())).collect::<Vec<_>>();
+    formats::binary(&[(HOST, b""), (GFX906, &code(seed)), (GFX90A, &code(seed + 1))], 4096)
+}
+
+fn library(bundle: &[u8]) -> Vec<u8> {
+    let padded = [bundle, &[0; 4096][bundle.len() % 4096..]].concat();
+    Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &padded).aligned(4096)])
+}
+
+/// Runs `wheel.py`. Returns the lines that it prints; none if Python is missing.
+fn python(test: &str, args: &[&Path]) -> Option<Vec<String>> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/look/wheel.py");
+    let output = match Command::new("python3").args(["-W", "ignore"]).arg(script).args(args).output() {
+        Ok(output) => output,
+        Err(_) => {
+            machine::skip(test, "python3 is not installed");
+            return None;
+        }
+    };
+    let (status, printed, said) = text(&output);
+    assert_eq!(status, 0, "{args:?}: {said}");
+    Some(printed.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect())
+}
+
+/// Runs `recompress` from one path to another. Returns the exit status and the messages.
+fn recompress(from: &Path, to: &Path, args: &[&str]) -> (i32, String) {
+    let [from, to] = [from, to].map(|path| path.to_str().unwrap());
+    let (status, _, said) = text(&tool_in(Path::new("."), &[&["recompress", from, "-o", to], args].concat()));
+    (status, said)
+}
+
+/// Writes a file into a new directory.
+fn room(data: &[u8]) -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("in");
+    fs::write(&path, data).unwrap();
+    (dir, path)
+}
+
+/// The contents of the members of a zip file, in order.
+pub fn contents(data: &[u8]) -> Vec<(String, Vec<u8>)> {
+    use std::io::Read as _;
+    let archive = rawzip::ZipArchive::from_slice(data).unwrap();
+    let entries = archive.entries().map(|entry| {
+        let entry = entry.unwrap();
+        let stored = archive.get_entry(entry.wayfinder()).unwrap().data();
+        let name = String::from_utf8(entry.file_path().as_bytes().to_vec()).unwrap();
+        let mut content = Vec::new();
+        match entry.compression_method().as_u16() {
+            DEFLATED => drop(flate2::read::DeflateDecoder::new(stored).read_to_end(&mut content).unwrap()),
+            ZSTD => content = zstd::decode_all(stored).unwrap(),
+            _ => content = stored.to_vec(),
+        }
+        assert_eq!(rawzip::crc32(&content), entry.crc32(), "{name}");
+        (name, content)
+    });
+    entries.collect()
+}
+
+/// Recompresses a zip file, which must succeed. Returns the written file and the messages.
+fn small(data: &[u8], args: &[&str]) -> (Vec<u8>, String) {
+    let (dir, path) = room(data);
+    let out = dir.path().join("out");
+    let (status, said) = recompress(&path, &out, args);
+    assert_eq!(status, 0, "{args:?}: {said}");
+    (fs::read(out).unwrap(), said)
+}
+
+/// Recompresses a zip file, which must fail and write nothing. Returns the messages.
+fn refused(data: &[u8], args: &[&str]) -> String {
+    let (dir, path) = room(data);
+    let (status, said) = recompress(&path, &dir.path().join("out"), args);
+    assert_eq!((status, fs::read_dir(dir.path()).unwrap().count()), (1, 1), "{args:?}: {said}");
+    said.replace(&*path.to_string_lossy(), "in")
+}
+
+#[test]
+fn wheels_of_all_forms_are_recompressed_and_come_back() {
+    const TEST: &str = "wheels of all forms";
+    let (dir, from) = room(&library(&bundle(1)));
+    let at = |name: &str| dir.path().join(name);
+    let Some(forms) = python(TEST, &[Path::new("write"), dir.path(), &from]) else { return };
+    assert!(forms.len() >= 20, "{forms:?}");
+    for form in forms.iter().filter(|form| *form != "jws") {
+        let (old, new, again, back) = (at(&format!("{form}.whl")), at("new"), at("again"), at("back"));
+        let (status, said) = recompress(&old, &new, &[]);
+        assert_eq!(status, 0, "{form}: {said}");
+        assert!(said.starts_with("1 bundle: ") && said.contains("; 1 member changed; zip file: "), "{said}");
+        let record = if form == "no-record" { vec![] } else { vec!["sample-1.0.dist-info/RECORD"] };
+        let all = [record.as_slice(), &["sample/lib.so"]].concat();
+        assert_eq!(python(TEST, &[Path::new("compare"), &old, &new]).unwrap(), all, "{form}");
+        // Done again, nothing changes.
+        assert_eq!(recompress(&new, &again, &[]).0, 0, "{form}");
+        assert!(fs::read(&again).unwrap() == fs::read(&new).unwrap(), "{form}");
+        // And back: RECORD differs only where it was wrong.
+        assert_eq!(recompress(&new, &back, &["--none"]).0, 0, "{form}");
+        let differs = python(TEST, &[Path::new("compare"), &old, &back]).unwrap();
+        let was_wrong = ["wrong-", "missing-", "more-", "empty-", "record-with", "twice"]
+            .iter()
+            .any(|wrong| form.starts_with(wrong));
+        assert_eq!(differs, if was_wrong { record } else { vec![] }, "{form}");
+        let inspected = |path: &Path| text(&tool_in(dir.path(), &["inspect", "--summary", path.to_str().unwrap()]));
+        assert_eq!(inspected(&new).0, 0, "{form}");
+        assert!(text(&tool_in(dir.path(), &["verify", "new"])).0 == 0, "{form}");
+    }
+    let (status, said) = recompress(&at("jws.whl"), &at("signed"), &[]);
+    assert!(
+        status == 1 && said.contains("'sample-1.0.dist-info/RECORD.jws' signs RECORD, which has to change"),
+        "{said}"
+    );
+    assert!(!at("signed").exists());
+}
+
+#[test]
+fn pip_and_unzip_take_recompressed_wheels() {
+    const TEST: &str = "recompressed wheels and pip";
+    let (dir, from) = room(&library(&bundle(1)));
+    if python(TEST, &[Path::new("write"), dir.path(), &from]).is_none() {
+        return;
+    }
+    fs::create_dir(dir.path().join("small")).unwrap();
+    let wheel = dir.path().join("small/sample-1.0-py3-none-any.whl");
+    let (status, said) = recompress(&dir.path().join("wrong-hash.whl"), &wheel, &[]);
+    assert_eq!(status, 0, "{said}");
+    match Command::new("unzip").arg("-tq").arg(&wheel).output() {
+        Ok(tested) => assert!(tested.status.success(), "{tested:?}"),
+        Err(_) => machine::skip(TEST, "unzip is not installed"),
+    }
+    let mut pip = Command::new("python3");
+    pip.args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        "--no-compile",
+        "--disable-pip-version-check",
+        "--target",
+    ]);
+    let pip = pip.arg(dir.path().join("installed")).arg(&wheel).env("PIP_ROOT_USER_ACTION", "ignore").output().unwrap();
+    if String::from_utf8_lossy(&pip.stderr).contains("No module named pip") {
+        return machine::skip(TEST, "pip is not installed");
+    }
+    assert!(pip.status.success(), "{}", String::from_utf8_lossy(&pip.stderr));
+    let installed = fs::read(dir.path().join("installed/sample/lib.so")).unwrap();
+    let members = contents(&fs::read(&wheel).unwrap());
+    assert!(members.iter().any(|(name, content)| name == "sample/lib.so" && *content == installed));
+    assert!(installed != fs::read(&from).unwrap());
+}
+
+#[test]
+fn every_kind_of_member_is_what_it_would_be_alone() {
+    let alone = |data: &[u8]| {
+        let outcome = tool(&["recompress", "in", "-o", "out"], &[("in", data)]);
+        assert_eq!(outcome.status, 0, "{}", outcome.stderr_text());
+        outcome.files["out"].clone()
+    };
+    let (one, packed) = (bundle(1), formats::compressed(2, 0, &bundle(2)));
+    let lib = library(&bundle(3));
+    let kept = [
+        &b"text"[..],
+        b"",
+        &coff(&[(".text", b"x")]),
+        &archive(&[("a", &one)]),
+        &zip(&[Zipped::new("a", STORED, &one)]),
+    ];
+    for method in [STORED, DEFLATED, ZSTD] {
+        let rewritten = [("one.hipfb", &one), ("dir/packed.co", &packed), ("lib.so", &lib)];
+        let mut members: Vec<_> = rewritten.iter().map(|(name, data)| Zipped::new(name, method, data)).collect();
+        members.extend(kept.iter().map(|data| Zipped::new("kept", method, data)));
+        let data = zip(&members);
+        let (new, said) = small(&data, &[]);
+        assert!(said.starts_with("3 bundles: ") && said.contains("3 members changed"), "{said}");
+        let (before, after) = (contents(&data), contents(&new));
+        for ((name, old), (new_name, new)) in before.iter().zip(&after) {
+            assert_eq!(name, new_name);
+            let expected = if name == "kept" { old.clone() } else { alone(old) };
+            assert!(*new == expected, "{name}: {} bytes, not {}", new.len(), expected.len());
+        }
+    }
+}
+
+#[test]
+fn patterns_are_for_all_members_together() {
+    let other = formats::binary(&[(HOST, b""), (GFX90A, &[7; 5000])], 4096);
+    let data = zip(&[Zipped::new("both.so", DEFLATED, &library(&bundle(1))), Zipped::new("other.co", STORED, &other)]);
+    let held = |data: &[u8]| {
+        let outcome = tool(&["inspect", "--json", "in"], &[("in", data)]);
+        told(&json_of(&outcome)).into_iter().map(|row| (row.0, row.2)).collect::<Vec<_>>()
+    };
+    let row = |place: &str, id: &str| (place.to_owned(), id.to_owned());
+    let (new, said) = small(&data, &["--keep", "gfx906"]);
+    assert_eq!(
+        held(&new),
+        [row("both.so:.hip_fatbin", HOST), row("both.so:.hip_fatbin", GFX906), row("other.co:", HOST)]
+    );
+    assert!(said.contains("1 member left without device code"), "{said}");
+    let (new, said) = small(&data, &["--drop", "gfx906"]);
+    assert_eq!(held(&new).iter().filter(|(_, id)| id == GFX90A).count(), 2);
+    assert!(!said.contains("without device code"), "{said}");
+    let said = refused(&data, &["--keep", "gfx90a,gfx1100"]);
+    assert!(said.contains("no code object matches 'gfx1100' in 'in'; it has: "), "{said}");
+    let said = refused(&data, &["--drop", "gfx*"]);
+    assert!(said.ends_with("error: 'in': no device code would be left\n"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_written_again_is_refused() {
+    let lib = library(&bundle(1));
+    let good = [Zipped::new("lib.so", STORED, &lib), Zipped::new("b", STORED, b"b")];
+    let sound = zip(&good);
+    let end = sound.len() - 22;
+    let replaced = |from: &[u8], to: &[u8]| {
+        let at = find(&sound, from).unwrap();
+        [&sound[..at], to, &sound[at + from.len()..]].concat()
+    };
+    let shared = Zipped { same_as: Some(0), ..Zipped::new("again.so", STORED, &lib) };
+    let encrypted = Zipped { flags: 1, ..Zipped::new("secret", STORED, b"x") };
+    let wrong = Zipped { crc: 1, ..Zipped::new("lib.so", STORED, &lib) };
+    let unknown = Zipped { method: 12, ..Zipped::new("b", STORED, b"x") };
+    let descriptor = Zipped { flags: 8, ..Zipped::new("lib.so", STORED, &lib) };
+    let signature = b"PK\x05\x05\x03\0abc";
+    let mut signed = [&sound[..end], signature, &sound[end..]].concat();
+    signed[end + 9 + 12] += 9;
+    let mut later = [b"PK\x03\x04 not a member", &sound[..]].concat();
+    later.truncate(later.len());
+    for (data, reason) in [
+        (zip(&[good[0].clone(), shared]), "members overlap"),
+        (zip(&[good[0].clone(), encrypted]), "the member is encrypted"),
+        (zip(&[wrong]), "its checksum is wrong"),
+        (zip(&[good[0].clone(), unknown]), "compressed with method 12, which is not supported"),
+        (zip(&[descriptor]), "the data descriptor of a member is not what the directory says"),
+        (replaced(b"lib.so\x7fELF", b"lib.xx\x7fELF"), "name or method of a member are not those in the directory"),
+        (signed, "its directory holds more than headers, such as a signature"),
+        (later, "it begins with other data"),
+        (zip(&[good[1].clone()]), "a zip file in which no member can be recompressed: not supported"),
+        (zip(&[]), "a zip file in which no member can be recompressed: not supported"),
+    ] {
+        let said = refused(&data, &[]);
+        assert!(said.contains(reason), "{reason}: {said}");
+    }
+    // A broken library is named, with the place of the fault.
+    let broken = [b"CCOB\x02\0\x01\0".as_slice(), &[0xff; 16]].concat();
+    let said = refused(&zip(&[Zipped::new("dir/broken.co", DEFLATED, &broken)]), &[]);
+    assert!(said.contains("error: 'in(dir/broken.co)': "), "{said}");
+}
+
+#[test]
+fn a_wheel_may_replace_itself() {
+    let data = zip(&[Zipped::new("lib.so", DEFLATED, &library(&bundle(1)))]);
+    let (_dir, path) = room(&data);
+    assert_eq!(recompress(&path, &path, &[]).0, 0);
+    assert!(fs::read(&path).unwrap() == small(&data, &[]).0);
+}
