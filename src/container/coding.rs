@@ -65,8 +65,8 @@ impl Coding {
             Self::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(reader)),
             #[cfg(feature = "zstd")]
             Self::Zstd => Box::new(zstd::Decoder::with_buffer(reader)?),
-            #[cfg(not(all(feature = "zlib", feature = "xz", feature = "bzip2", feature = "zstd", feature = "lz4")))]
-            _ => return Err(io::Error::other("this program was built without its method of compression")),
+            #[cfg(not(all(feature = "bzip2", feature = "xz", feature = "zlib", feature = "zstd")))]
+            left_out => return Err(io::Error::other(left_out.left_out())),
         })
     }
 }
