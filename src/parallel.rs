@@ -28,7 +28,7 @@ pub fn in_order<I: Send, T: Send, R>(
     on_threads(threads, items, work, weight, consume)
 }
 
-/// The same on so many threads; on this one if there are none, or none can be started.
+/// The same on `threads` threads; on this one if there are none, or none can be started.
 fn on_threads<I: Send, T: Send, R>(
     threads: usize,
     items: Vec<I>,

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -36,11 +37,17 @@ const fn maker(name: &'static str, command: &'static str) -> Maker {
 }
 
 /// Each writes to `$OUT`.
-const MAKERS: [Maker; 25] = [
+const MAKERS: [Maker; 31] = [
     maker("ustar", "tar --format=ustar -cf $OUT --exclude='*libtwo.so' . && tar --format=gnu -rf $OUT opt"),
     maker("gnu", "tar --format=gnu -cf $OUT ."),
     maker("posix", "tar --format=posix -cf $OUT ."),
     maker("sparse gnu", "tar --format=gnu -S -cf $OUT ."),
+    maker("sparse pax 0.0", "tar --format=posix -S --sparse-version=0.0 -cf $OUT ."),
+    maker("sparse pax 0.1", "tar --format=posix -S --sparse-version=0.1 -cf $OUT ."),
+    maker("sparse pax 1.0", "tar --format=posix -S --sparse-version=1.0 -cf $OUT ."),
+    maker("sparse pax in gzip", "tar --format=posix -S -czf $OUT ."),
+    maker("Unix 7", "tar --format=v7 -cf $OUT --exclude=./opt . && tar --format=gnu -rf $OUT opt"),
+    maker("archives in a row", "tar -cf $OUT usr && tar -c opt >>$OUT"),
     maker("gzip", "tar -czf $OUT *"),
     maker("bzip2", "tar -cjf $OUT *"),
     maker("xz", "tar -cJf $OUT *"),
@@ -278,8 +285,98 @@ fn a_file_that_is_compressed_by_itself_is_a_member() {
     assert_eq!(listed("twice.gz.zst", &packages::zstd(&packages::gzip(&data))), "twice.gz/twice");
 }
 
+/// What other programs read too.
 #[test]
-fn damaged_packages_are_told_and_the_rest_is_found() {
+fn unusual_packages_are_read() {
+    let data = library(b"code");
+    let tar = packages::tar(&[File::new("b.so", &data)]);
+    let with = |kind: u8, size: u64| [packages::tar_header(b"a", kind, size), tar.clone()].concat();
+    let pax = |lines: &str| {
+        packages::tar(&[File { name: "x", kind: b'x', content: lines.as_bytes() }, File::new("a", &data)])
+    };
+    let zeros = vec![0; 1000];
+    let skipped = [&[0x50, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 1, 1][..], &packages::zstd(&tar)].concat();
+    let cpio = packages::cpio(&[File::new("b.so", &data)]);
+    for (name, package) in [
+        ("a link with a size", with(b'1', 5000)),
+        ("a directory with a size", with(b'5', 5000)),
+        ("a file of an unknown type", packages::tar(&[File { name: "b.so", kind: b'Z', content: &data }])),
+        ("the last of two paths", pax("9 path=a\n13 path=b.so\n")),
+        ("zeros between members", [packages::tar_header(b"a", b'0', 0), vec![0; 512], tar.clone()].concat()),
+        (
+            "attributes for all members",
+            packages::tar(&[File { name: "g", kind: b'g', content: &vec![b'x'; 2 << 20] }, File::new("b.so", &data)]),
+        ),
+        ("zeros after gzip", [packages::gzip(&tar), zeros.clone()].concat()),
+        ("a frame to skip before zstd", skipped),
+        ("cpio in xz", liblzma::encode_all(&cpio[..], 1).unwrap()),
+        ("an empty stream before bzip2", [b"BZh9\x17\x72\x45\x38\x50\x90\0\0\0\0".to_vec(), bzip2(&tar)].concat()),
+    ] {
+        for (form, package) in [("", package.clone()), (" in gzip", packages::gzip(&package))] {
+            let outcome = tool(&["inspect", "in"], &[("in", &package)]);
+            let out = String::from_utf8_lossy(&outcome.stdout).into_owned();
+            let is_named = out.contains("b.so");
+            assert!(
+                outcome.status == 0 && outcome.stderr.is_empty() && is_named,
+                "{name}{form}: {out}{}",
+                outcome.stderr_text()
+            );
+        }
+    }
+    for (what, package) in [
+        ("lzma file", b"\x5d\0\0\x80\0\xff\xff\xff\xff\xff\xff\xff\xff\0".to_vec()),
+        ("binary cpio archive", [&b"\xc7\x71"[..], &[0; 18], &[2, 0, 0, 0, 0, 0], b"a\0"].concat()),
+        ("cpio archive without names, of an RPM package", packages::rpm(&packages::gzip(b"07070X00000000"))),
+        (
+            "part of a file in a tar archive of several volumes",
+            packages::tar(&[File { name: "b.so", kind: b'M', content: &data }]),
+        ),
+    ] {
+        let outcome = tool(&["inspect", "in"], &[("in", &package)]);
+        let out = String::from_utf8_lossy(&outcome.stdout).into_owned();
+        assert!(outcome.status == 0 && out.contains(&format!("not read: {what}\n")), "{what}: {out}");
+    }
+}
+
+fn bzip2(data: &[u8]) -> Vec<u8> {
+    let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+    encoder.write_all(data).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// Wherever a package of small texts and a library ends or changes, the fault is reported, or all of the library is found.
+#[test]
+fn no_end_and_no_damage_of_a_package_hides_a_library() {
+    let text = vec![b'a'; 1500];
+    let names: Vec<String> = (0..40).map(|number| format!("doc/{number}")).collect();
+    let mut files: Vec<File<'_>> = names.iter().map(|name| File::new(name, &text)).collect();
+    let library = library(b"code");
+    files.push(File::new("b.so", &library));
+    let (tar, cpio) = (packages::tar(&files), packages::cpio(&files));
+    for (name, package) in [
+        ("tar.gz", packages::gzip(&tar)),
+        ("tar.zst", packages::zstd(&tar)),
+        ("cpio.gz", packages::gzip(&cpio)),
+        ("rpm", packages::rpm(&packages::gzip(&cpio))),
+    ] {
+        let step = package.len() / 60;
+        // The magic has to be there.
+        for at in (16..package.len()).step_by(step) {
+            let mut changed = package.clone();
+            changed[at] ^= 0x55;
+            for (how, data) in [("cut", &package[..at]), ("changed", &changed[..])] {
+                let outcome = tool(&["inspect", "in"], &[("in", data)]);
+                let is_found = String::from_utf8_lossy(&outcome.stdout).contains("gfx906");
+                let faults = outcome.stderr_text().lines().count();
+                assert!(is_found || outcome.status == 1, "{name}, {how} at {at} is silent");
+                assert!(faults <= 1, "{name}, {how} at {at}: {}", outcome.stderr_text());
+            }
+        }
+    }
+}
+
+#[test]
+fn damaged_packages_are_reported_and_the_rest_is_found() {
     let good = library(b"code");
     let cut = &packages::gzip(&good)[..200];
     let inside = packages::tar(&[File::new("a.so.gz", cut), File::new("b.so", &good)]);
@@ -296,8 +393,8 @@ fn damaged_packages_are_told_and_the_rest_is_found() {
     let mut wrong = packages::tar(&[File::new("b.so", &good)]);
     wrong[150] ^= 1;
     for (data, what) in [
-        (wrong.clone(), "tar archive broken: archive header checksum mismatch"),
-        (packages::gzip(&wrong), "tar archive broken: archive header checksum mismatch"),
+        (wrong.clone(), "tar archive broken: the checksum of a header is wrong"),
+        (packages::gzip(&wrong), "tar archive broken: the checksum of a header is wrong"),
         (b"\x1f\x8b\x08\0".to_vec(), "gzip file broken: it ends early"),
         (b"\xfd7zXZ\0".to_vec(), "xz file broken: it ends early"),
         (b"BZh91AY&SYxxxxxxxxx".to_vec(), "bzip2 file broken: "),
@@ -310,7 +407,11 @@ fn damaged_packages_are_told_and_the_rest_is_found() {
             packages::rpm(b"").replacing(&[0x8e, 0xad], &[0, 0]),
             "RPM package broken: a header does not begin with its magic number",
         ),
-        (packages::tar_header(&[b'x'; 9], b'L', 1 << 32), "tar archive broken: "),
+        (packages::tar_header(&[b'x'; 9], b'L', 1 << 32), "tar archive broken: it ends early"),
+        (
+            packages::tar(&[File { name: "x", kind: b'x', content: b"9 path\n" }]),
+            "tar archive broken: the attributes of a member",
+        ),
     ] {
         let outcome = tool(&["inspect", "in"], &[("in", &data)]);
         assert!(outcome.status == 1 && outcome.stderr_text().contains(what), "{what}: {}", outcome.stderr_text());

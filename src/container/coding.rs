@@ -14,8 +14,10 @@ use std::io::{self, BufRead, Read};
 #[cfg(feature = "xz")]
 use std::thread;
 
+#[cfg(feature = "zlib")]
+use flate2::bufread::GzDecoder;
 #[cfg(feature = "xz")]
-use liblzma::stream::{Action, MtStreamBuilder, Status, Stream};
+use liblzma::stream::{Action, CONCATENATED, MtStreamBuilder, Status, Stream};
 
 /// The memory of an xz decoder, in bytes: all of it, and that up to which it uses several threads. `xz -9` needs 65 MiB
 /// for one thread.
@@ -58,9 +60,9 @@ impl Coding {
     pub(crate) fn inflate<'r>(self, reader: impl BufRead + 'r) -> io::Result<Box<dyn Read + 'r>> {
         Ok(match self {
             #[cfg(feature = "zlib")]
-            Self::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(reader)),
+            Self::Gzip => Box::new(Gzip(Some(GzDecoder::new(reader)))),
             #[cfg(feature = "xz")]
-            Self::Xz => Box::new(Xz { reader, stream: None, has_begun: false }),
+            Self::Xz => Box::new(Xz::new(reader)?),
             #[cfg(feature = "bzip2")]
             Self::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(reader)),
             #[cfg(feature = "zstd")]
@@ -71,38 +73,64 @@ impl Coding {
     }
 }
 
-/// A reader of the streams of an xz file, each inflated in parallel by its blocks. In packages of Debian these have 24 MiB.
+/// A reader of the parts of a gzip file, and of zeros after them, which fill up blocks of a tape.
+#[cfg(feature = "zlib")]
+struct Gzip<R>(Option<GzDecoder<R>>);
+
+#[cfg(feature = "zlib")]
+impl<R: BufRead> Read for Gzip<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while let Some(decoder) = &mut self.0 {
+            let read = decoder.read(buffer)?;
+            if read > 0 || buffer.is_empty() {
+                return Ok(read);
+            }
+            let has_more = skip_zeros(decoder.get_mut())?;
+            self.0 = self.0.take().filter(|_| has_more).map(|decoder| GzDecoder::new(decoder.into_inner()));
+        }
+        Ok(0)
+    }
+}
+
+/// Reads over zeros. Returns whether other data follows.
+#[cfg(any(feature = "xz", feature = "zlib"))]
+fn skip_zeros(reader: &mut impl BufRead) -> io::Result<bool> {
+    loop {
+        let rest = reader.fill_buf()?;
+        let zeros = rest.iter().take_while(|&&byte| byte == 0).count();
+        match zeros {
+            0 => return Ok(!rest.is_empty()),
+            zeros => reader.consume(zeros),
+        }
+    }
+}
+
+/// A reader of the streams of an xz file. The first one is inflated in parallel by its blocks, which have 24 MiB in packages
+/// of Debian.
 ///
-/// `liblzma`'s own reader reads only the first stream, and takes a file that ends early for a whole one.
+/// `liblzma`'s own reader takes a file that ends early for a whole one.
 #[cfg(feature = "xz")]
 struct Xz<R> {
     reader: R,
-    /// The decoder of the current stream; none between two streams.
-    stream: Option<Stream>,
-    /// Whether there was a stream.
-    has_begun: bool,
+    state: State,
+}
+
+#[cfg(feature = "xz")]
+enum State {
+    First(Stream),
+    /// All streams after the first: to set up threads for each would take longer than to inflate it.
+    Others(Stream),
+    End,
 }
 
 #[cfg(feature = "xz")]
 impl<R: BufRead> Xz<R> {
-    /// The next stream, after zeros that may lie before it.
-    fn next_stream(&mut self) -> io::Result<Option<Stream>> {
-        while self.has_begun {
-            let zeros = self.reader.fill_buf()?.iter().take_while(|&&byte| byte == 0).count();
-            if zeros == 0 {
-                break;
-            }
-            self.reader.consume(zeros);
-        }
-        if self.reader.fill_buf()?.is_empty() && self.has_begun {
-            return Ok(None);
-        }
-        self.has_begun = true;
+    fn new(reader: R) -> io::Result<Self> {
         let threads = thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
         let (all, threading) = XZ_MEMORY;
         let mut builder = MtStreamBuilder::new();
         builder.threads(threads).memlimit_stop(all).memlimit_threading(threading);
-        Ok(Some(builder.decoder()?))
+        Ok(Self { reader, state: State::First(builder.decoder()?) })
     }
 }
 
@@ -110,24 +138,27 @@ impl<R: BufRead> Xz<R> {
 impl<R: BufRead> Read for Xz<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while !buffer.is_empty() {
-            let mut stream = match self.stream.take() {
-                Some(stream) => stream,
-                None => match self.next_stream()? {
-                    Some(stream) => stream,
-                    None => break,
-                },
+            let stream = match &mut self.state {
+                State::First(stream) | State::Others(stream) => stream,
+                State::End => break,
             };
             let input = self.reader.fill_buf()?;
-            let action = if input.is_empty() { Action::Finish } else { Action::Run };
+            let (is_end, action) = match input {
+                [] => (true, Action::Finish),
+                _ => (false, Action::Run),
+            };
             let (read, written) = (stream.total_in(), stream.total_out());
             let status = stream.process(input, buffer, action)?;
             let length = |to: u64, from: u64| usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX);
             let (read, written) = (length(stream.total_in(), read), length(stream.total_out(), written));
             self.reader.consume(read);
-            match (status, action) {
-                (Status::StreamEnd, _) => {}
-                (Status::MemNeeded, Action::Finish) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                _ => self.stream = Some(stream),
+            match (status, &self.state) {
+                (Status::StreamEnd, State::First(_)) if skip_zeros(&mut self.reader)? => {
+                    self.state = State::Others(Stream::new_stream_decoder(XZ_MEMORY.0, CONCATENATED)?);
+                }
+                (Status::StreamEnd, _) => self.state = State::End,
+                (Status::MemNeeded, _) if is_end => return Err(io::ErrorKind::UnexpectedEof.into()),
+                _ => {}
             }
             if written > 0 {
                 return Ok(written);

@@ -8,7 +8,7 @@ use object::{FileKind, archive};
 
 use super::coding::Coding;
 use super::text::Text;
-use super::{bitcode, compressed, cpio, fatbin, kpack, offload_binary, rpm};
+use super::{bitcode, compressed, cpio, fatbin, kpack, offload_binary, rpm, tar};
 use crate::bytes::{len_u64, slice};
 
 /// The machines of ELF files that are device code.
@@ -98,7 +98,7 @@ const fn anything(name: &'static str) -> Magic {
 }
 
 /// Offset and first bytes of the formats that have a magic.
-const MAGICS: [(u64, &[u8], Magic); 33] = [
+const MAGICS: [(u64, &[u8], Magic); 36] = [
     (0, super::MAGIC.as_bytes(), Magic::Bundle),
     (0, compressed::MAGIC, Magic::CompressedBundle),
     (0, &offload_binary::MAGIC, Magic::OffloadBinary),
@@ -120,15 +120,18 @@ const MAGICS: [(u64, &[u8], Magic); 33] = [
     (0, cpio::MAGICS[0], Magic::Cpio),
     (0, cpio::MAGICS[1], Magic::Cpio),
     (0, cpio::MAGICS[2], Magic::Cpio),
+    (0, b"07070X", anything("cpio archive without names, of an RPM package")),
     (0, &rpm::MAGIC, Magic::Rpm),
+    (0, b"DRPM", anything("delta of an RPM package")),
+    (0, &[0x1f, 0x9d, 0x90], anything("file compressed with compress")),
     (0, &[0x1f, 0x8b, 8], Magic::Coded(Coding::Gzip)),
     (0, b"\xfd7zXZ\0", Magic::Coded(Coding::Xz)),
     (4, b"1AY&SY", Magic::Coded(Coding::Bzip2)),
+    // Without content.
+    (4, &[0x17, 0x72, 0x45, 0x38, 0x50, 0x90], Magic::Coded(Coding::Bzip2)),
     (0, &[0x28, 0xb5, 0x2f, 0xfd], Magic::Coded(Coding::Zstd)),
     (0, &[0x04, 0x22, 0x4d, 0x18], anything("LZ4 file")),
     (0, b"LZIP", anything("lzip file")),
-    // The properties and the start of the dictionary size that all encoders write by default.
-    (0, &[0x5d, 0, 0], anything("lzma file")),
     (0, b"7z\xbc\xaf\x27\x1c", anything("7-Zip archive")),
     (0, b"hsqs", anything("SquashFS image")),
     (0, b"MSCF\0\0\0\0", anything("cabinet file")),
@@ -153,8 +156,36 @@ impl Magic {
             _ => {
                 let has = |offset, magic: &[u8]| slice(data, offset, len_u64(magic)) == Some(magic);
                 let row = MAGICS.iter().find(|(offset, magic, _)| has(*offset, magic));
-                row.map_or(Self::Unknown, |(_, _, magic)| *magic)
+                row.map_or_else(|| Self::of_fields(data), |(_, _, magic)| *magic)
             }
+        }
+    }
+
+    /// The format of data that begins with no magic, but with fields that other data hardly has.
+    fn of_fields(data: &[u8]) -> Self {
+        let word = |start| slice(data, start, 4).and_then(|word| word.first_chunk()).copied().map(u32::from_le_bytes);
+        let number =
+            |start| slice(data, start, 2).and_then(|number| number.first_chunk()).copied().map(u16::from_le_bytes);
+        match data {
+            // A frame that decoders skip, as `pzstd` writes one first.
+            _ if word(0).is_some_and(|magic| magic & !0xf == 0x184d_2a50) => Self::Coded(Coding::Zstd),
+            // Default properties, a dictionary of a power of two, and a size that is not known or less than 1 TB.
+            [0x5d, ..] if word(1).is_some_and(|size| size.is_power_of_two() && size >= 1 << 12) => {
+                match slice(data, 5, 8) {
+                    Some([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff] | [_, _, _, _, _, 0, 0, 0]) => {
+                        anything("lzma file")
+                    }
+                    _ => Self::Unknown,
+                }
+            }
+            // A name whose length is likely, and which ends with a NUL.
+            [0xc7, 0x71, ..]
+                if number(20).is_some_and(|len| slice(data, u64::from(len).saturating_add(25), 1) == Some(&[0])) =>
+            {
+                anything("binary cpio archive")
+            }
+            _ if tar::is_header(data) => Self::Tar,
+            _ => Self::Unknown,
         }
     }
 

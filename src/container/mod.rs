@@ -22,6 +22,7 @@ pub(crate) mod packed;
 pub(crate) mod rpm;
 pub mod sequence;
 pub mod stream;
+pub(crate) mod tar;
 pub mod text;
 pub(crate) mod wrapper;
 pub(crate) mod zip;

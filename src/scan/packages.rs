@@ -1,23 +1,24 @@
 //! Searches packages: files that are compressed as a whole, and the archives that are usually in them: tar, cpio (also in
 //! RPM packages), and zip files in any of these.
 //!
-//! They are read once, from start to end. A member that may hold device code is inflated to a temporary file, unless it is
-//! small; others are read over. So the memory and the space that are needed are those of the largest member.
+//! They are read once, from start to end. A member that may hold device code is kept in a temporary file, unless it is
+//! small; others are read over. So the memory and the space that are needed are those of the largest member. (Of a zip file,
+//! as many large members are inflated at a time as there are processors, at most 8, and two may wait.)
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::cell::Cell;
 use std::ffi::OsStr;
-use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Cursor, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::place::{Place, Step};
 use super::walk::Walk;
 use super::{Finding, Unread};
-use crate::bytes::to_u64;
+use crate::bytes::{len_u64, to_u64};
 use crate::container::coding::Coding;
 use crate::container::magic::Magic;
-use crate::container::{cpio, rpm};
+use crate::container::{cpio, rpm, tar};
 use crate::error::{Error, ErrorKind, Malformed, Result};
 use crate::io::input::{Input, Slice};
 
@@ -30,17 +31,23 @@ const HEADERS_MAX: u64 = 1 << 20;
 /// The buffer of a decoder, in bytes.
 const BUFFER: usize = 64 << 10;
 
-/// A member whose holes are recorded in the way of pax, which no other tool than tar itself reads.
-const SPARSE: Unread = Unread::anything("sparse file in a tar archive");
+/// A member that is the rest of a file.
+const PART: Unread = Unread::anything("part of a file in a tar archive of several volumes");
 
 /// An RPM package that is compressed in another way.
 const PAYLOAD: Unread = Unread::anything("RPM package of unknown compression");
 
-/// A member in an error.
+/// Formats in errors.
 const MEMBER: &str = "member";
+const TAR: &str = "tar archive";
+const CPIO: &str = "cpio archive";
 
-/// The error for headers, or trailing data, beyond the limit.
-const TOO_LONG: &str = "too much data between two members";
+/// The length of a header for the budget, in bytes.
+const HEADER: u64 = 512;
+
+/// The errors for data beyond the limit: for headers, and for what a decoder reads.
+const LONG_HEADERS: &str = "the headers of a member are longer than 1 MiB";
+const LONG_DATA: &str = "it is larger than the limit";
 
 /// Data that is read once.
 pub(super) struct Stream<'r> {
@@ -49,40 +56,56 @@ pub(super) struct Stream<'r> {
     pub(super) reader: &'r mut dyn Read,
     /// The size in bytes, if it is recorded.
     pub(super) size: Option<u64>,
+    /// Whether its bytes are charged already.
+    pub(super) is_charged: bool,
 }
 
-/// A member of an archive that is read once.
-struct Member<'a> {
-    name: &'a [u8],
-    /// The size in bytes.
-    size: u64,
-    is_file: bool,
+/// The step to a member. Most archives of file trees name their members `./usr/...`.
+fn step_to(name: &[u8]) -> Step {
+    Step::Member(name.strip_prefix(b"./").unwrap_or(name).to_vec())
 }
 
-impl Member<'_> {
-    /// The step to it. Most archives of file trees name their members `./usr/...`.
-    fn step(&self) -> Step {
-        Step::Member(self.name.strip_prefix(b"./").unwrap_or(self.name).to_vec())
-    }
-}
-
-/// The number of bytes that may be read next. It is kept where both the walk and the archive's reader can see it.
-#[derive(Default)]
+/// The number of bytes that may be read next. It is kept where both the walk and the reader of an archive can see it.
 struct Room {
     left: Cell<u64>,
-    used: Cell<u64>,
+    /// What more data than that is.
+    beyond: Cell<&'static str>,
+    /// Whether the data has to have that many bytes.
+    is_exact: Cell<bool>,
     has_failed: Cell<bool>,
+    /// The number of bytes that were read in all.
+    total: Cell<u64>,
 }
 
 impl Room {
-    fn give(&self, most: u64) {
-        self.left.set(most);
-        self.used.set(0);
+    /// Room for `most` bytes at most, beyond which the data is too long.
+    fn up_to(most: u64, beyond: &'static str) -> Self {
+        let (left, total) = (Cell::new(most), Cell::new(0));
+        Self { left, beyond: Cell::new(beyond), is_exact: Cell::new(false), has_failed: Cell::new(false), total }
     }
 
-    /// The number of bytes that were read since room was given.
-    fn used(&self) -> u64 {
-        self.used.get()
+    fn give(&self, most: u64, beyond: &'static str) {
+        self.left.set(most);
+        self.beyond.set(beyond);
+        self.is_exact.set(false);
+    }
+
+    /// Room for `len` bytes, before which the data must not end.
+    fn give_exactly(&self, len: u64) {
+        self.left.set(len);
+        self.is_exact.set(true);
+    }
+
+    /// What to do about a read of `wanted` bytes that gave `count` of them.
+    fn take(&self, wanted: usize, count: usize) -> io::Result<usize> {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(to_u64(count)));
+        self.total.set(self.total.get().saturating_add(to_u64(count)));
+        match (count, self.is_exact.get()) {
+            (0, true) if wanted > 0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            (1.., false) if left == 0 => Err(io::Error::new(io::ErrorKind::InvalidData, self.beyond.get())),
+            _ => Ok(count),
+        }
     }
 }
 
@@ -94,23 +117,16 @@ struct Bounded<'m, R> {
 
 impl<R: Read> Read for Bounded<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = self.room.left.get();
-        let len = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
-        let read = match len {
-            0 if !buffer.is_empty() => Err(io::Error::new(io::ErrorKind::InvalidData, TOO_LONG)),
-            _ => self.reader.read(buffer.get_mut(..len).unwrap_or_default()),
-        };
-        let count = to_u64(*read.as_ref().unwrap_or(&0));
-        self.room.left.set(left.saturating_sub(count));
-        self.room.used.set(self.room.used().saturating_add(count));
-        self.room.has_failed.set(read.is_err());
+        let room = self.room;
+        let left = usize::try_from(room.left.get()).unwrap_or(usize::MAX);
+        // With no room left, a byte more shows whether the data ends here.
+        let most = if left == 0 && room.is_exact.get() { 0 } else { left.max(1) };
+        let part = buffer.len().min(most);
+        let part = buffer.get_mut(..part).unwrap_or_default();
+        let wanted = part.len();
+        let read = self.reader.read(part).and_then(|count| room.take(wanted, count));
+        room.has_failed.set(read.is_err());
         read
-    }
-}
-
-impl<R: Seek> Seek for Bounded<'_, R> {
-    fn seek(&mut self, position: SeekFrom) -> io::Result<u64> {
-        self.reader.seek(position)
     }
 }
 
@@ -157,25 +173,12 @@ fn name_of_inflated(place: &Place) -> Vec<u8> {
     Path::new(name).file_stem().unwrap_or(name).as_bytes().to_vec()
 }
 
-/// Whether the holes of a member are recorded in the way of pax.
-fn is_sparse_in_pax<R: Read>(entry: &mut tar::Entry<'_, R>) -> bool {
-    let extensions = entry.pax_extensions().ok().flatten();
-    extensions.is_some_and(|mut extensions| {
-        extensions.any(|extension| extension.is_ok_and(|extension| extension.key_bytes().starts_with(b"GNU.sparse.")))
-    })
-}
-
 impl Walk<'_, '_, '_> {
     /// Searches data that is read once. It is not read to its end, unless something in it needs that.
     pub(super) fn stream(&mut self, place: &Place, stream: Stream<'_>, depth: u32) -> Result<()> {
-        let mut head = Vec::new();
-        let read = (&mut *stream.reader).take(HEAD).read_to_end(&mut head);
-        match read {
-            // A short member may be damaged after its first bytes, but these say that it holds no device code.
-            Err(error) if head.is_empty() || Magic::identify(&head).may_hold_code() => {
-                self.broken(place, stream.source, error_in(stream.source, MEMBER, error))
-            }
-            _ => self.stream_after(&head, place, stream, depth),
+        match head(stream.reader, HEAD) {
+            Ok(head) => self.stream_after(&head, place, stream, depth),
+            Err(error) => self.broken(place, stream.source, error_in(stream.source, MEMBER, error)),
         }
     }
 
@@ -210,7 +213,7 @@ impl Walk<'_, '_, '_> {
 
     /// Keeps all of the data to search it.
     fn kept(&mut self, place: &Place, stream: Stream<'_>, depth: u32) -> Result<()> {
-        let Stream { source, reader, size } = stream;
+        let Stream { source, reader, size, is_charged } = stream;
         let limits = self.budget.limits_at(place);
         let most = size.map_or(limits.inflated, |size| size.min(limits.inflated));
         let exceeded = |size| {
@@ -220,7 +223,8 @@ impl Walk<'_, '_, '_> {
         if let Some(size) = size.filter(|&size| size > self.scan.limits.inflated) {
             return self.broken(place, source, exceeded(size));
         }
-        if !self.spend(place, source, |budget| budget.take(size.unwrap_or(0)))? {
+        let cost = size.filter(|_| !is_charged).unwrap_or(0);
+        if !self.spend(place, source, |budget| budget.take(cost))? {
             return Ok(());
         }
         let input = match Input::spool(source.path(), reader.take(most.saturating_add(1))) {
@@ -229,8 +233,6 @@ impl Walk<'_, '_, '_> {
         };
         let len = input.len();
         match size {
-            // The archive ends in this member, which its reader reports.
-            Some(size) if len != size => Ok(()),
             None if len > most => self.broken(place, source, exceeded(len)),
             None if !self.spend(place, source, |budget| budget.take(len))? => Ok(()),
             _ => self.look(place, input.as_slice(), depth),
@@ -241,8 +243,9 @@ impl Walk<'_, '_, '_> {
     fn coded(&mut self, coding: Coding, place: &Place, stream: Stream<'_>, depth: u32) -> Result<()> {
         let Stream { source, reader, .. } = stream;
         let what = coding.file_name();
-        let inflated = coding.inflate(BufReader::with_capacity(BUFFER, reader));
-        let inflated = inflated.and_then(|inflated| {
+        let room = Room::up_to(self.budget.left(), LONG_DATA);
+        let reader = BufReader::with_capacity(BUFFER, Bounded { reader, room: &room });
+        let inflated = coding.inflate(reader).and_then(|inflated| {
             let mut inflated = Explained { reader: inflated, explain: |error| error_in(source, what, error) };
             Ok((head(&mut inflated, HEAD)?, inflated))
         });
@@ -250,160 +253,205 @@ impl Walk<'_, '_, '_> {
             Ok(inflated) => inflated,
             Err(error) => return self.broken(place, source, error_in(source, what, error)),
         };
-        let stream = Stream { source, reader: &mut inflated, size: None };
+        let stream = Stream { source, reader: &mut inflated, size: None, is_charged: false };
         let place = match Magic::identify(&head) {
             Magic::Tar | Magic::Cpio => place.clone(),
             _ => place.join(Step::Member(name_of_inflated(place))),
         };
-        self.stream_after(&head, &place.inflated(), stream, depth)
+        self.stream_after(&head, &place.clone().inflated(), stream, depth)?;
+        // Of a file, that is at most its length. What is decoded again was not kept, and so not charged.
+        self.spend(&place, source, |budget| budget.take(room.total.get())).map(|_| ())
     }
 
     fn rpm(&mut self, place: &Place, stream: Stream<'_>, depth: u32) -> Result<()> {
         let Stream { source, reader, .. } = stream;
-        let begins = rpm::skip_headers(reader).and_then(|()| head(reader, HEAD));
-        match begins {
-            Err(error) => self.broken(place, source, error_in(source, "RPM package", error)),
-            Ok(head) => match Magic::identify(&head) {
-                Magic::Cpio | Magic::Coded(_) => {
-                    let stream = Stream { source, reader, size: None };
-                    self.stream_after(&head, &place.clone().inflated(), stream, depth)
-                }
-                _ => self.tell(1, source, Finding::Unread { place, offset: source.offset(), what: PAYLOAD }),
-            },
+        let room = Room::up_to(self.budget.left(), LONG_DATA);
+        let mut reader = Bounded { reader, room: &room };
+        let begins = rpm::skip_headers(&mut reader).and_then(|()| head(&mut reader, HEAD));
+        let head = match begins {
+            Err(error) => return self.broken(place, source, error_in(source, "RPM package", error)),
+            Ok(head) if head.is_empty() => return Ok(()),
+            Ok(head) => head,
+        };
+        if !self.spend(place, source, |budget| budget.take(room.total.get()))? {
+            return Ok(());
+        }
+        match Magic::identify(&head) {
+            Magic::Cpio | Magic::Coded(_) => {
+                let stream = Stream { source, reader: &mut reader, size: None, is_charged: false };
+                self.stream_after(&head, &place.clone().inflated(), stream, depth)
+            }
+            _ => self.tell(1, source, Finding::Unread { place, offset: source.offset(), what: PAYLOAD }),
         }
     }
 
     fn cpio(&mut self, place: &Place, stream: Stream<'_>, depth: u32) -> Result<()> {
         let Stream { source, reader, .. } = stream;
-        let room = Room::default();
+        let room = Room::up_to(0, LONG_HEADERS);
         let mut reader = Bounded { reader, room: &room };
         loop {
-            room.give(HEADERS_MAX);
+            room.give(HEADERS_MAX, LONG_HEADERS);
             let header = match cpio::Header::read(&mut reader) {
                 Ok(Some(header)) => header,
                 Ok(None) => return self.drain(place, source, &mut reader),
-                Err(error) => return self.broken(place, source, error_in(source, "cpio archive", error)),
+                Err(error) => return self.broken(place, source, error_in(source, CPIO, error)),
             };
-            let member = Member { name: &header.name, size: header.size, is_file: header.is_file };
-            room.give(header.size.saturating_add(header.padding));
-            let content = &mut (&mut reader).take(header.size);
-            if !self.member(place, source, member, content, &room, depth)? {
+            let cpio::Header { name, size, is_file, padding } = header;
+            let place_of_member = place.join(step_to(&name)).inflated();
+            let stored = size.saturating_add(padding);
+            if !self.begin_member(&place_of_member, source, &name, stored, &room)? {
                 return Ok(());
             }
-            if let Err(error) = cpio::skip(&mut reader, header.padding) {
-                return self.broken(place, source, error_in(source, "cpio archive", error));
+            let mut content = (&mut reader).take(size);
+            if is_file {
+                let stream = Stream { source, reader: &mut content, size: Some(size), is_charged: true };
+                self.stream(&place_of_member, stream, depth)?;
+            }
+            if !self.end_member(&place_of_member, source, &mut reader, CPIO)? {
+                return Ok(());
             }
         }
     }
 
     fn tar(&mut self, place: &Place, stream: Stream<'_>, depth: u32) -> Result<()> {
         let Stream { source, reader, .. } = stream;
-        let room = Room::default();
-        let mut archive = tar::Archive::new(Bounded { reader, room: &room });
-        let entries = archive.entries();
-        match self.tar_members(place, source, entries, &room, None, depth)? {
-            true => self.drain(place, source, &mut archive.into_inner()),
-            false => Ok(()),
+        let room = Room::up_to(0, LONG_HEADERS);
+        let (mut reader, mut is_after_zeros) = (Bounded { reader, room: &room }, false);
+        loop {
+            room.give(HEADERS_MAX, LONG_HEADERS);
+            let next = tar::read(&mut reader, is_after_zeros);
+            is_after_zeros = matches!(next, Ok(tar::Next::Zeros));
+            let header = match next {
+                Ok(tar::Next::Member(header)) => header,
+                Ok(tar::Next::Zeros) if self.spend(place, source, |budget| budget.take(tar::BLOCK))? => continue,
+                Ok(tar::Next::Zeros) => return Ok(()),
+                Ok(tar::Next::End { has_trailing: false }) => return self.drain(place, source, &mut reader),
+                Ok(tar::Next::End { has_trailing: true }) => {
+                    self.trailing(place, source, &room)?;
+                    return self.drain(place, source, &mut reader);
+                }
+                Err(error) => return self.broken(place, source, error_in(source, TAR, error)),
+            };
+            let place = place.join(step_to(&header.name)).inflated();
+            if !self.begin_member(&place, source, &header.name, tar::padded(header.stored), &room)? {
+                return Ok(());
+            }
+            self.tar_member(&place, source, header, &mut reader, depth)?;
+            if !self.end_member(&place, source, &mut reader, TAR)? {
+                return Ok(());
+            }
         }
+    }
+
+    /// Searches a member of a tar archive, at the start of whose content the reader is. It is charged already.
+    fn tar_member(
+        &mut self,
+        place: &Place,
+        source: Slice<'_>,
+        header: tar::Header,
+        reader: &mut impl Read,
+        depth: u32,
+    ) -> Result<()> {
+        let mut left = header.stored;
+        let (size, ranges) = match header.kind {
+            tar::Kind::Other => return Ok(()),
+            tar::Kind::Part => return self.tell(1, source, Finding::Unread { place, offset: 0, what: PART }),
+            tar::Kind::File => {
+                let reader = &mut reader.take(left);
+                let stream = Stream { source, reader, size: Some(left), is_charged: true };
+                return self.stream(place, stream, depth);
+            }
+            tar::Kind::Sparse(size, ranges) => (size, ranges),
+            tar::Kind::MapInContent(size) => match tar::read_map(reader, size, &mut left) {
+                Ok(ranges) => (size, ranges),
+                Err(error) => return self.broken(place, source, error_in(source, TAR, error)),
+            },
+        };
+        let reader = &mut tar::Sparse::new(reader.take(left), size, ranges);
+        self.stream(place, Stream { source, reader, size: Some(size), is_charged: false }, depth)
     }
 
     /// Searches a tar archive whose members lie in the file.
     pub(super) fn tar_in_file(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
-        let room = Room::default();
-        let mut archive = tar::Archive::new(Bounded { reader: Cursor::new(data.bytes()), room: &room });
-        let entries = archive.entries_with_seek();
-        self.tar_members(place, data, entries, &room, Some(data), depth).map(|_| ())
-    }
-
-    /// Searches the members of a tar archive, which lie in `whole` if that is known. Returns whether the end was read.
-    fn tar_members<R: Read>(
-        &mut self,
-        place: &Place,
-        source: Slice<'_>,
-        entries: io::Result<tar::Entries<'_, R>>,
-        room: &Room,
-        whole: Option<Slice<'_>>,
-        depth: u32,
-    ) -> Result<bool> {
-        let told =
-            |walk: &mut Self, error| walk.broken(place, source, error_in(source, "tar archive", error)).map(|()| false);
-        let mut entries = match entries {
-            Ok(entries) => entries,
-            Err(error) => return told(self, error),
-        };
+        let room = Room::up_to(0, LONG_HEADERS);
+        let (mut reader, mut is_after_zeros) = (Bounded { reader: Cursor::new(data.bytes()), room: &room }, false);
         loop {
-            room.give(HEADERS_MAX);
-            let mut entry = match entries.next() {
-                Some(Ok(entry)) => entry,
-                Some(Err(error)) => return told(self, error),
-                None => return Ok(true),
+            room.give(HEADERS_MAX, LONG_HEADERS);
+            let before = reader.reader.position();
+            let next = tar::read(&mut reader, is_after_zeros);
+            is_after_zeros = matches!(next, Ok(tar::Next::Zeros));
+            let header = match next {
+                Ok(tar::Next::Member(header)) => header,
+                Ok(tar::Next::Zeros) => continue,
+                Ok(tar::Next::End { has_trailing: false }) => return Ok(()),
+                Ok(tar::Next::End { has_trailing: true }) => return self.trailing(place, data, &room),
+                Err(error) => return self.broken(place, data, error_in(data, TAR, error)),
             };
-            let header = entry.header().entry_type();
-            let is_file = header.is_file() || header.is_contiguous() || header.is_gnu_sparse();
-            let name = entry.path_bytes().into_owned();
-            let member = Member { name: &name, size: entry.size(), is_file };
-            if is_sparse_in_pax(&mut entry) {
-                let place = place.join(member.step());
-                self.tell(1, source, Finding::Unread { place: &place, offset: 0, what: SPARSE })?;
+            let start = reader.reader.position();
+            let padded = tar::padded(header.stored);
+            let place = place.join(step_to(&header.name));
+            if !self.spend(&place, data, |budget| budget.take(start.saturating_sub(before)))? {
+                return Ok(());
             }
-            let in_place = whole.filter(|_| !header.is_gnu_sparse());
-            if let Some(whole) = in_place {
-                let Some(content) = whole.slice(entry.raw_file_position(), member.size) else {
-                    return told(self, io::ErrorKind::UnexpectedEof.into());
-                };
-                if !self.spend(place, source, |budget| budget.take(room.used()))? {
-                    return Ok(false);
+            match (&header.kind, data.slice(start, header.stored)) {
+                (tar::Kind::File, Some(content)) => self.look(&place, content, depth)?,
+                (tar::Kind::File, None) => {}
+                _ => {
+                    room.give_exactly(padded);
+                    self.tar_member(&place.clone().inflated(), data, header, &mut reader, depth)?;
                 }
-                if is_file {
-                    self.look(&place.join(member.step()), content, depth)?;
-                }
-                let padded = member.size.checked_next_multiple_of(512).unwrap_or(u64::MAX);
-                if whole.slice(entry.raw_file_position(), padded).is_none() {
-                    return told(self, io::ErrorKind::UnexpectedEof.into());
-                }
-                whole.looked_at();
-                continue;
             }
-            room.give(member.size);
-            if !self.member(place, source, member, &mut entry, room, depth)? {
-                return Ok(false);
+            if !room.has_failed.get() && data.slice(start, padded).is_none() {
+                return self.broken(&place, data, error_in(data, TAR, io::ErrorKind::UnexpectedEof.into()));
             }
+            let end = start.saturating_add(padded);
+            reader.reader.set_position(end);
+            room.total.set(end);
+            data.looked_at();
         }
     }
 
-    /// Searches a member of an archive and reads to its end. Returns whether the next one can be read.
-    fn member(
+    /// Charges a member of an archive, of whose content and padding `stored` bytes follow. Returns whether it can be read.
+    fn begin_member(
         &mut self,
         place: &Place,
         source: Slice<'_>,
-        member: Member<'_>,
-        content: &mut dyn Read,
+        name: &[u8],
+        stored: u64,
         room: &Room,
-        depth: u32,
     ) -> Result<bool> {
-        let header = to_u64(member.name.len()).saturating_add(HEAD.min(member.size));
-        if !self.spend(place, source, |budget| budget.take(header))? {
+        room.give_exactly(stored);
+        let cost = stored.saturating_add(HEADER).saturating_add(len_u64(name));
+        self.spend(place, source, |budget| budget.take(cost))
+    }
+
+    /// Reads over the rest of a member. Returns whether the next one can be read.
+    fn end_member(
+        &mut self,
+        place: &Place,
+        source: Slice<'_>,
+        reader: &mut Bounded<'_, impl Read>,
+        what: &str,
+    ) -> Result<bool> {
+        // What failed in the member was reported there.
+        if reader.room.has_failed.get() {
             return Ok(false);
         }
-        let place = place.join(member.step()).inflated();
-        if member.is_file {
-            let stream = Stream { source, reader: content, size: Some(member.size) };
-            self.stream(&place, stream, depth)?;
+        match cpio::skip(reader, reader.room.left.get()) {
+            Ok(()) => Ok(true),
+            Err(error) => self.broken(place, source, error_in(source, what, error)).map(|()| false),
         }
-        // What fails in the stream was reported there.
-        let rest = member.size.saturating_sub(room.used());
-        if room.has_failed.get() || !self.spend(&place, source, |budget| budget.take(rest))? {
-            return Ok(false);
-        }
-        match io::copy(content, &mut io::sink()) {
-            Ok(_) => Ok(true),
-            Err(error) => self.broken(&place, source, error_in(source, MEMBER, error)).map(|()| false),
-        }
+    }
+
+    /// Reports that data other than zeros follows an archive.
+    fn trailing(&mut self, place: &Place, source: Slice<'_>, room: &Room) -> Result<()> {
+        let offset = source.absolute(room.total.get().saturating_sub(tar::BLOCK));
+        self.tell(1, source, Finding::Trailing { place, offset })
     }
 
     /// Reads what follows the last member, so that the reader compares sizes and checksums.
     fn drain(&mut self, place: &Place, source: Slice<'_>, reader: &mut Bounded<'_, impl Read>) -> Result<()> {
-        reader.room.give(self.budget.left());
+        reader.room.give(self.budget.left(), LONG_DATA);
         match io::copy(reader, &mut io::sink()) {
             Ok(len) => self.spend(place, source, |budget| budget.take(len)).map(|_| ()),
             Err(error) => self.broken(place, source, error_in(source, MEMBER, error)),

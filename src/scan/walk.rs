@@ -180,7 +180,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Magic::Zip => self.zip(place, data, depth),
             Magic::Tar => self.tar_in_file(place, data, depth),
             magic if magic.is_package() => {
-                let stream = Stream { source: data, reader: &mut BufReader::new(data.reader()), size: None };
+                let reader = &mut BufReader::new(data.reader());
+                let stream = Stream { source: data, reader, size: None, is_charged: true };
                 self.package(magic, place, stream, depth)
             }
             magic => {
@@ -601,15 +602,16 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     fn zip(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
         let (members, error) = zip::members(data);
         let scan = self.scan;
-        let large = members.iter().filter_map(ZipMember::large).collect();
-        let inflate = |content: ZipContent<'_>| content.inflate_for(&scan);
+        let large = zip::large(&members, self.budget.left());
+        let inflate = |(index, content): (usize, ZipContent<'_>)| (index, content.inflate_for(&scan));
         parallel::in_order(
             large,
             inflate,
             |_| parallel::WEIGHT_MAX,
             |inflated| {
-                for member in members {
-                    let inflated = member.large().and_then(|_| inflated.next()).flatten();
+                let mut inflated = inflated.peekable();
+                for (index, member) in members.into_iter().enumerate() {
+                    let inflated = inflated.next_if(|(next, _)| *next == index).and_then(|(_, inflated)| inflated);
                     self.zip_member(place, data, member, inflated, depth)?;
                     data.looked_at();
                     if self.budget.is_spent {
@@ -670,6 +672,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Err(error) => return self.broken(place, content.stored, content.error(error)),
         };
         let mut reader = Explained { reader, explain: |error| content.error(error) };
-        self.stream(place, Stream { source: content.stored, reader: &mut reader, size: Some(content.size) }, depth)
+        let stream =
+            Stream { source: content.stored, reader: &mut reader, size: Some(content.size), is_charged: false };
+        self.stream(place, stream, depth)
     }
 }

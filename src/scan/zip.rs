@@ -123,11 +123,13 @@ fn broken(path: &Path, offset: u64, reason: &str) -> Error {
     Error::malformed(path, Malformed::other(ErrorKind::Malformed, offset, text))
 }
 
-impl<'a> ZipMember<'a> {
-    /// The content, if it is compressed and large.
-    pub(super) fn large(&self) -> Option<ZipContent<'a>> {
-        self.content.as_ref().ok().filter(|content| content.method.is_some() && content.size >= LARGE).copied()
-    }
+/// The compressed members, with their indices, that other threads may inflate: together to at most `budget` bytes. What
+/// exceeds the budget is reported in its turn.
+pub(super) fn large<'a>(members: &[ZipMember<'a>], budget: u64) -> Vec<(usize, ZipContent<'a>)> {
+    let mut room = Allowance::new(budget);
+    let contents = (0..).zip(members).filter_map(|(index, member)| Some((index, *member.content.as_ref().ok()?)));
+    let large = contents.filter(|(_, content)| content.method.is_some() && content.size >= LARGE);
+    large.filter(|(_, content)| room.take(content.size).is_some()).collect()
 }
 
 impl<'a> ZipContent<'a> {

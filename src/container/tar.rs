@@ -1,0 +1,380 @@
+//! Reads tar archives: the forms of Unix 7, POSIX (ustar, pax) and GNU.
+//!
+//! A member is a header of 512 bytes and its content, padded to a multiple of 512. Zeros between headers are skipped, as for
+//! `tar -i`, so that archives in a row are read.
+//!
+//! | offset in a header | width | meaning |
+//! |---|---|---|
+//! | 0 | 100 | name |
+//! | 124 | 12 | size of the content: octal digits or, if the first bit is set, a big-endian number |
+//! | 148 | 8 | sum of all bytes, with spaces instead of this field: octal digits |
+//! | 156 | 1 | type |
+//! | 257 | 6 | `ustar`; then a NUL (POSIX) or a space (GNU) |
+//! | 345 | 155 | POSIX: prefix of the name |
+//! | 386, 483 | 4 × 24, 12 | GNU, type `S`: offset and size of four ranges, real size; 482 is 1 if 512 bytes with more ranges follow |
+//!
+//! | type | meaning |
+//! |---|---|
+//! | `1` to `6` | links, devices and directories: they have no content, whatever size they record |
+//! | `L` | the name of the next member |
+//! | `x`, `X` | attributes of the next member: `path`, `size`, `GNU.sparse.*` |
+//! | `g`, `K`, `V`, `D` | attributes of all members, target of a link, label, names of a directory: skipped |
+//! | `M` | the rest of a file that begins in another volume |
+//! | `S` | a file with holes |
+//! | any other | a file |
+//!
+//! The holes of a file are recorded in its header, in attributes (`GNU.sparse.offset` and `numbytes`, or `map`) or at the
+//! start of the content (`GNU.sparse.major` is 1). Sources: pax in POSIX.1-2017; the manual of GNU tar 1.35, chapter "Tar Internals".
+//!
+//! Rejected: wrong sums, numbers that are none or too large, attributes without a length, ranges that overlap or are larger
+//! than the content. The crate `tar` is not used: it skips broken attributes, takes holes of pax files for content, and
+//! prints bytes of the file in its errors.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::io::{self, Read};
+
+use super::cpio::skip;
+use crate::bytes::{len_u64, slice, to_u64};
+
+/// The length of a header, and what the length of content is padded to.
+pub(crate) const BLOCK: u64 = 512;
+
+/// The largest map of the holes at the start of a file, in bytes.
+const MAP_MAX: u64 = 1 << 20;
+
+/// A member, before its content.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) name: Vec<u8>,
+    pub(crate) kind: Kind,
+    /// The size of the stored content in bytes.
+    pub(crate) stored: u64,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) enum Kind {
+    #[default]
+    File,
+    /// A file of this size with holes; the content has only these ranges of it.
+    Sparse(u64, Vec<Range>),
+    /// The content begins with the map of the holes of a file of this size.
+    MapInContent(u64),
+    /// A part of a file.
+    Part,
+    /// Not a file.
+    Other,
+}
+
+/// Offset and size of a range of a file with holes.
+type Range = (u64, u64);
+
+/// What follows in an archive.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    Member(Header),
+    /// A block of zeros, which ends an archive or lies between two of them.
+    Zeros,
+    /// The end. Other data may follow it.
+    End {
+        has_trailing: bool,
+    },
+}
+
+/// The attributes of a member.
+#[derive(Default)]
+struct Attributes {
+    name: Option<Vec<u8>>,
+    size: Option<u64>,
+    /// The name, size and ranges of a file with holes.
+    sparse_name: Option<Vec<u8>>,
+    sparse_size: Option<u64>,
+    ranges: Vec<u64>,
+    has_map: bool,
+    map_in_content: bool,
+}
+
+/// Whether data begins with a header whose sum is right.
+pub(crate) fn is_header(data: &[u8]) -> bool {
+    slice(data, 0, BLOCK)
+        .is_some_and(|block| sum_is_right(block) && size_of(block).is_some() && block.first() != Some(&0))
+}
+
+/// Reads up to the content of the next member. After zeros, anything may follow.
+pub(crate) fn read(reader: &mut impl Read, is_after_zeros: bool) -> io::Result<Next> {
+    let mut attributes = Attributes::default();
+    loop {
+        let Some(block) = read_block(reader)? else {
+            return match attributes.is_empty() {
+                true => Ok(Next::End { has_trailing: false }),
+                false => Err(io::ErrorKind::UnexpectedEof.into()),
+            };
+        };
+        if block.iter().all(|&byte| byte == 0) {
+            return Ok(Next::Zeros);
+        }
+        if !sum_is_right(&block) {
+            return match is_after_zeros {
+                true => Ok(Next::End { has_trailing: true }),
+                false => Err(broken("the checksum of a header is wrong")),
+            };
+        }
+        let size = size_of(&block).ok_or_else(|| broken("the size of a member is not a number"))?;
+        match block.get(156) {
+            Some(b'L') => attributes.name = Some(until_nul(&read_content(reader, size)?).to_vec()),
+            Some(b'x' | b'X') => attributes.add(&read_content(reader, size)?)?,
+            Some(b'g' | b'K') => skip(reader, padded(size))?,
+            kind => {
+                return member(reader, kind.copied().unwrap_or_default(), &block, size, attributes).map(Next::Member);
+            }
+        }
+    }
+}
+
+/// The length of content with its padding.
+pub(crate) fn padded(size: u64) -> u64 {
+    size.checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX)
+}
+
+fn member(reader: &mut impl Read, kind: u8, block: &[u8], size: u64, attributes: Attributes) -> io::Result<Header> {
+    let stored = attributes.size.unwrap_or(size);
+    let is_gnu_sparse = kind == b'S';
+    let kind = match kind {
+        b'1'..=b'6' => return Ok(Header { name: name_of(block, attributes), kind: Kind::Other, stored: 0 }),
+        b'V' | b'D' => Kind::Other,
+        b'M' => Kind::Part,
+        b'S' => sparse_of_gnu(reader, block)?,
+        _ if attributes.map_in_content => Kind::MapInContent(attributes.sparse_size.ok_or_else(no_size)?),
+        _ if attributes.has_map => {
+            Kind::Sparse(attributes.sparse_size.ok_or_else(no_size)?, pairs(&attributes.ranges)?)
+        }
+        _ => Kind::File,
+    };
+    if let (Kind::Sparse(size, ranges), true) = (&kind, is_gnu_sparse || attributes.has_map) {
+        check_ranges(*size, ranges, stored)?;
+    }
+    Ok(Header { name: name_of(block, attributes), kind, stored })
+}
+
+fn name_of(block: &[u8], attributes: Attributes) -> Vec<u8> {
+    let field = |start, len| until_nul(slice(block, start, len).unwrap_or_default());
+    let prefix = if slice(block, 257, 6) == Some(b"ustar\0") { field(345, 155) } else { &[] };
+    let recorded = attributes.sparse_name.or(attributes.name);
+    recorded.unwrap_or_else(|| match prefix {
+        [] => field(0, 100).to_vec(),
+        prefix => [prefix, b"/", field(0, 100)].concat(),
+    })
+}
+
+/// The holes that a header of GNU tar records, with the blocks after it.
+fn sparse_of_gnu(reader: &mut impl Read, block: &[u8]) -> io::Result<Kind> {
+    let size = slice(block, 483, 12).and_then(number).ok_or_else(no_size)?;
+    let mut ranges = ranges_of_gnu(slice(block, 386, 96).unwrap_or_default())?;
+    let mut is_extended = block.get(482) == Some(&1);
+    while is_extended {
+        let more = read_block(reader)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        ranges.extend(ranges_of_gnu(slice(&more, 0, 504).unwrap_or_default())?);
+        is_extended = more.get(504) == Some(&1);
+    }
+    Ok(Kind::Sparse(size, ranges))
+}
+
+fn ranges_of_gnu(fields: &[u8]) -> io::Result<Vec<Range>> {
+    let used = fields.chunks_exact(24).take_while(|field| field.first() != Some(&0));
+    let range = |field: &[u8]| Some((number(slice(field, 0, 12)?)?, number(slice(field, 12, 12)?)?));
+    used.map(|field| range(field).ok_or_else(|| broken("a range of a sparse file is not a number"))).collect()
+}
+
+fn pairs(numbers: &[u64]) -> io::Result<Vec<Range>> {
+    let pairs = numbers.chunks_exact(2);
+    if !pairs.remainder().is_empty() {
+        return Err(broken("the map of a sparse file has an odd length"));
+    }
+    Ok(pairs.filter_map(|pair| Some((*pair.first()?, *pair.get(1)?))).collect())
+}
+
+/// Checks that ranges are in order, lie in the file, and have all of the content.
+fn check_ranges(size: u64, ranges: &[Range], stored: u64) -> io::Result<()> {
+    let (mut end, mut left) = (0_u64, Some(stored));
+    for &(offset, len) in ranges {
+        let next = offset.checked_add(len).filter(|&next| offset >= end && next <= size);
+        end = next.ok_or_else(|| broken("the ranges of a sparse file overlap or are outside of it"))?;
+        left = left.and_then(|left| left.checked_sub(len));
+    }
+    match left {
+        Some(0) => Ok(()),
+        _ => Err(broken("the ranges of a sparse file do not have the size of its content")),
+    }
+}
+
+/// Reads the map at the start of the content of a file with holes, of which `left` bytes are left then.
+pub(crate) fn read_map(reader: &mut impl Read, size: u64, left: &mut u64) -> io::Result<Vec<Range>> {
+    let (mut map, mut numbers) = (Vec::new(), Vec::new());
+    let mut lines = 0;
+    loop {
+        let block = read_block(reader)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        *left = left.checked_sub(BLOCK).ok_or_else(|| broken("the map of a sparse file is larger than it"))?;
+        map.extend(block);
+        numbers.clear();
+        let whole = map.iter().rposition(|&byte| byte == b'\n').and_then(|end| map.get(..end)).unwrap_or_default();
+        for line in whole.split(|&byte| byte == b'\n') {
+            numbers.push(decimal(line).ok_or_else(|| broken("the map of a sparse file has other lines than numbers"))?);
+        }
+        lines = numbers.first().map_or(lines, |count| count.saturating_mul(2).saturating_add(1));
+        if to_u64(numbers.len()) >= lines && lines > 0 {
+            break;
+        }
+        if len_u64(&map) > MAP_MAX {
+            return Err(broken("the map of a sparse file is longer than 1 MiB"));
+        }
+    }
+    numbers.truncate(usize::try_from(lines).unwrap_or(usize::MAX));
+    let ranges = pairs(numbers.get(1..).unwrap_or_default())?;
+    check_ranges(size, &ranges, *left)?;
+    Ok(ranges)
+}
+
+/// A file with holes, which are zeros.
+pub(crate) struct Sparse<R> {
+    reader: R,
+    ranges: std::vec::IntoIter<Range>,
+    /// The zeros before the current range, and the bytes of it that are left.
+    zeros: u64,
+    data: u64,
+    position: u64,
+    size: u64,
+}
+
+impl<R: Read> Sparse<R> {
+    pub(crate) fn new(reader: R, size: u64, ranges: Vec<Range>) -> Self {
+        Self { reader, ranges: ranges.into_iter(), zeros: 0, data: 0, position: 0, size }
+    }
+}
+
+impl<R: Read> Read for Sparse<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.zeros == 0 && self.data == 0 && self.position < self.size {
+            let (offset, len) = self.ranges.next().unwrap_or((self.size, 0));
+            (self.zeros, self.data) = (offset.saturating_sub(self.position), len);
+            self.position = offset.saturating_add(len);
+        }
+        let is_hole = self.zeros > 0;
+        let left = if is_hole { self.zeros } else { self.data };
+        let len = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
+        let part = buffer.get_mut(..len).unwrap_or_default();
+        if is_hole {
+            part.fill(0);
+            self.zeros = left.saturating_sub(to_u64(len));
+            return Ok(len);
+        }
+        let count = self.reader.read(part)?;
+        self.data = left.saturating_sub(to_u64(count));
+        Ok(count)
+    }
+}
+
+impl Attributes {
+    fn is_empty(&self) -> bool {
+        self.name.is_none() && self.size.is_none() && self.sparse_name.is_none()
+    }
+
+    /// Adds the attributes of pax: lines `<length> <key>=<value>`, of which the last counts.
+    fn add(&mut self, mut data: &[u8]) -> io::Result<()> {
+        let wrong = || broken("the attributes of a member are not a length, a key and a value");
+        while !data.is_empty() {
+            let space = data.iter().position(|&byte| byte == b' ').ok_or_else(wrong)?;
+            let len =
+                data.get(..space).and_then(decimal).and_then(|len| usize::try_from(len).ok()).ok_or_else(wrong)?;
+            let line = space.checked_add(1).and_then(|start| data.get(start..len)).ok_or_else(wrong)?;
+            let line = line.strip_suffix(b"\n").ok_or_else(wrong)?;
+            let equals = line.iter().position(|&byte| byte == b'=').ok_or_else(wrong)?;
+            let (key, value) = line.split_at_checked(equals).ok_or_else(wrong)?;
+            self.set(key, value.get(1..).unwrap_or_default())?;
+            data = data.get(len..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        let number = || decimal(value).ok_or_else(|| broken("an attribute of a member is not a number"));
+        match key {
+            b"path" => self.name = Some(value.to_vec()),
+            b"size" => self.size = Some(number()?),
+            b"GNU.sparse.name" => self.sparse_name = Some(value.to_vec()),
+            b"GNU.sparse.size" | b"GNU.sparse.realsize" => self.sparse_size = Some(number()?),
+            b"GNU.sparse.major" => self.map_in_content = number()? > 0,
+            b"GNU.sparse.offset" | b"GNU.sparse.numbytes" => self.ranges.push(number()?),
+            b"GNU.sparse.numblocks" => self.has_map = true,
+            b"GNU.sparse.map" => {
+                let numbers: Option<Vec<u64>> = value.split(|&byte| byte == b',').map(decimal).collect();
+                self.ranges = numbers.ok_or_else(|| broken("the map of a sparse file is not a list of numbers"))?;
+                self.has_map = true;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// The next block; none at the end of the data.
+fn read_block(reader: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
+    let mut block = Vec::new();
+    reader.take(BLOCK).read_to_end(&mut block)?;
+    match len_u64(&block) {
+        0 => Ok(None),
+        BLOCK => Ok(Some(block)),
+        _ => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+/// The content of a member that describes others. The caller limits how much can be read.
+fn read_content(reader: &mut impl Read, size: u64) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    reader.take(size).read_to_end(&mut content)?;
+    if len_u64(&content) < size {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    skip(reader, padded(size).saturating_sub(size))?;
+    Ok(content)
+}
+
+/// The sum may be that of signed bytes, as of old programs.
+fn sum_is_right(block: &[u8]) -> bool {
+    let Some(recorded) = slice(block, 148, 8).and_then(number) else { return false };
+    let sum = |value: fn(u8) -> i64| {
+        let all = block.iter().enumerate().map(|(at, &byte)| if (148..156).contains(&at) { 32 } else { value(byte) });
+        u64::try_from(all.sum::<i64>()).ok() == Some(recorded)
+    };
+    sum(|byte| byte.into()) || sum(|byte| byte.cast_signed().into())
+}
+
+fn size_of(block: &[u8]) -> Option<u64> {
+    slice(block, 124, 12).and_then(number)
+}
+
+/// A number in a header: octal digits between spaces and NULs, none for zero, or a big-endian number.
+fn number(field: &[u8]) -> Option<u64> {
+    if let Some((first, rest)) = field.split_first().filter(|(first, _)| **first & 0x80 != 0) {
+        let start = u64::from(first & 0x7f);
+        return rest.iter().try_fold(start, |number, &byte| Some(number.checked_mul(256)? | u64::from(byte)));
+    }
+    let digits = until_nul(field).trim_ascii();
+    let digit = |number: u64, byte: &u8| number.checked_mul(8)?.checked_add(char::from(*byte).to_digit(8)?.into());
+    digits.iter().try_fold(0, digit)
+}
+
+fn decimal(digits: &[u8]) -> Option<u64> {
+    let digit = |number: u64, byte: &u8| number.checked_mul(10)?.checked_add(char::from(*byte).to_digit(10)?.into());
+    (!digits.is_empty()).then(|| digits.iter().try_fold(0, digit))?
+}
+
+fn until_nul(field: &[u8]) -> &[u8] {
+    field.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+fn no_size() -> io::Error {
+    broken("the size of a sparse file is not a number")
+}
+
+fn broken(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
