@@ -18,7 +18,9 @@ pub mod object;
 pub mod offload_binary;
 pub(crate) mod packed;
 pub mod sequence;
+pub(crate) mod spirv;
 pub mod stream;
+pub(crate) mod sycl;
 pub mod text;
 pub(crate) mod wrapper;
 

@@ -248,7 +248,9 @@ impl Verified {
             |(rule, text): Broken| self.fault(found.place, Some(found.index), Some(found.bundle.offset), rule, &text);
         if found.format != Format::CodeObject {
             let mut ids = Ids::default();
-            found.code_objects().for_each(|code_object| ids.check(code_object, &mut fault));
+            // Device images have no ID of their own.
+            let repeats = found.format == Format::DeviceImages;
+            found.code_objects().for_each(|code_object| ids.check(code_object, repeats, &mut fault));
         }
         for code_object in found.code_objects() {
             let unreadable = code_object.unreadable().filter(|_| found.format != Format::Kpack);
@@ -314,6 +316,9 @@ fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(Broken)) -> Result<(
                 }
                 kind.map_or(Ok(()), |kind| check_kind(kind, bytes)).and_then(|()| check::code_object(bytes))
             }
+            Some(ContentKind::Unknown | ContentKind::Text) if found.format == Format::DeviceImages => {
+                Err(Malformed::Object { what: "an image of an unknown format".to_owned(), offset: 0 })
+            }
             Some(ContentKind::Unknown) if code_object.entry_id().is_some_and(|id| id.kind() != OffloadKind::Host) => {
                 let head = found.bundle.head(code_object.index(), ContentKind::HEAD_LEN);
                 check::beginning(head.unwrap_or_default(), code_object.size())
@@ -356,8 +361,9 @@ struct Ids<'f> {
 }
 
 impl<'f> Ids<'f> {
-    fn check(&mut self, code_object: CodeObject<'f>, fault: &mut impl FnMut(Broken)) {
-        self.duplicate(&code_object).into_iter().for_each(&mut *fault);
+    /// Checks the ID of a code object, which others may have too if it `repeats`.
+    fn check(&mut self, code_object: CodeObject<'f>, repeats: bool, fault: &mut impl FnMut(Broken)) {
+        self.duplicate(&code_object).filter(|_| !repeats).into_iter().for_each(&mut *fault);
         match code_object.parse_id() {
             Ok(id) => {
                 if let Err(error) = id.target_id().check_features() {
