@@ -331,6 +331,8 @@ pub enum FileKind {
     Pe,
     /// A host object with a section for each code object.
     FatObject,
+    /// A program or library with device images of DPC++.
+    DeviceImages,
     /// An ELF file for a GPU.
     CodeObject,
     /// An offload binary.
@@ -354,6 +356,7 @@ impl FileKind {
             Self::Coff => "a COFF object",
             Self::Pe => "a PE file",
             Self::FatObject => "a fat object",
+            Self::DeviceImages => "a program with device images of DPC++",
             Self::CodeObject => "a code object without a bundle around it",
             Self::OffloadBinary => "an offload binary",
             Self::Bitcode => "LLVM bitcode",

@@ -28,8 +28,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
+use object::elf::SHF_ALLOC;
 use object::read::Relocation;
-use object::{File, Object, ObjectKind, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationTarget};
+use object::{
+    File, Object, ObjectKind, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationTarget, SectionFlags,
+};
 
 use super::kpack::REFERENCE_SECTIONS;
 use super::magic::Magic;
@@ -193,8 +196,8 @@ impl<'d> Map<'d> {
                 relocated.insert(at, target.map(Target::Address));
             }
             for section in file.sections() {
-                // Empty sections may have the address of another.
-                if let Some((start, size)) = section.file_range().filter(|(_, size)| *size > 0) {
+                // Empty sections, and those that are not in memory, may have the address of another.
+                if let Some((start, size)) = section.file_range().filter(|(_, size)| *size > 0 && is_loaded(&section)) {
                     sections.insert(section.address(), (size, start));
                 }
             }
@@ -276,6 +279,14 @@ impl<'d> Map<'d> {
         let (start, (size, offset)) = self.sections.range(..=address).next_back()?;
         let inside = address.checked_sub(*start).filter(|inside| inside < size)?;
         offset.checked_add(inside)
+    }
+}
+
+/// Whether a section is in memory when its file is loaded.
+fn is_loaded<'d>(section: &impl ObjectSection<'d>) -> bool {
+    match section.flags() {
+        SectionFlags::Elf { sh_flags, .. } => sh_flags.contains(SHF_ALLOC),
+        _ => true,
     }
 }
 

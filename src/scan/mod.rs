@@ -6,9 +6,9 @@
 //! | a comment line with a start marker | a text bundle |
 //! | an offload binary | offload binaries, many in a row |
 //! | a CUDA fatbin | fatbins, many in a row |
-//! | ELF, COFF or PE of a host | the sections that hold any of the above, and fat objects |
-//! | ELF of a GPU | a code object by itself |
-//! | bitcode | the offload binaries that it embeds |
+//! | ELF, COFF or PE of a host | the sections that hold any of the above, fat objects, and the device images of DPC++ |
+//! | ELF of a GPU, SPIR-V with kernels | a code object by itself |
+//! | bitcode | the offload binaries that it embeds; for a GPU, a code object by itself |
 //! | `ar` archive, zip file (Python wheels) | each member as any of these |
 //! | a kpack archive | the code objects of one or more libraries |
 //!

@@ -83,7 +83,7 @@ const SECTIONS: [(Header, Holds); 23] = [
     (Header::BeginsLinked("__CLANG_OFFLOAD_BUNDLE__openmp-spir"), Holds::DeviceImages),
     (Header::Begins("__CLANG_OFFLOAD_BUNDLE__"), Holds::FatObject),
     (Header::IsLinked("__CLANG_"), Holds::DeviceImages),
-    (Header::IsLinked("OFFLOAD_DEVICE_CODE"), Holds::DeviceImages),
+    (Header::Is("OFFLOAD_DEVICE_CODE"), Holds::DeviceImages),
     (Header::IsLinked("OFFLOAD_"), Holds::DeviceImages),
     (Header::IsLinked(sycl::TABLE), Holds::ImageTable),
     (Header::Is(".nv_fatbin"), Holds::Containers),

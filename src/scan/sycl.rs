@@ -17,13 +17,14 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::found::{Format, Found};
 use super::place::{Place, Step};
 use super::sections::{self, Listed};
-use super::walk::{Tables, Walk};
+use super::walk::Walk;
 use super::{ContentKind, Unread, gpu_elf};
 use crate::bytes::text;
 use crate::container::magic::{Magic, elf_machine};
@@ -31,7 +32,7 @@ use crate::container::sequence::Bundle;
 use crate::container::spirv::{self, Width};
 use crate::container::sycl::{self, Image};
 use crate::container::{Contents, Entry, MAGIC, Part, bitcode};
-use crate::error::{Result, WithPath};
+use crate::error::{Malformed, Result, WithPath};
 use crate::id::EntryId;
 use crate::io::input::Slice;
 
@@ -43,60 +44,106 @@ const HEAD_COST: u64 = 128 << 10;
 
 const EM_X86_64: u16 = 62;
 
+/// The tables of device images of an object, and the sections that hold such images.
+#[derive(Default)]
+pub(super) struct ImageTables {
+    /// The ranges of the tables in the object.
+    tables: Vec<Range<u64>>,
+    /// The ranges of the sections, in order; those that share bytes are one.
+    sections: Vec<Range<u64>>,
+    /// What the tables have, once they were read.
+    read: OnceCell<Read>,
+}
+
+/// The content of all tables of an object.
+#[derive(Default)]
+struct Read {
+    /// In the order of the file.
+    images: Vec<Image>,
+    /// Each with the number of its table.
+    faults: Vec<(usize, Malformed)>,
+}
+
+impl ImageTables {
+    pub(super) fn new(tables: impl Iterator<Item = Range<u64>>, sections: impl Iterator<Item = Range<u64>>) -> Self {
+        let mut sections: Vec<Range<u64>> = sections.collect();
+        sections.sort_unstable_by_key(|range| (range.start, range.end));
+        sections.dedup_by(|next, range| {
+            let is_shared = next.start < range.end;
+            range.end = if is_shared { range.end.max(next.end) } else { range.end };
+            is_shared
+        });
+        Self { tables: tables.collect(), sections, read: OnceCell::new() }
+    }
+
+    /// Whether an offset in the object is in a section with device images.
+    fn is_in_section(&self, offset: u64) -> bool {
+        let before = self.sections.partition_point(|range| range.start <= offset).checked_sub(1);
+        before.and_then(|index| self.sections.get(index)).is_some_and(|range| offset < range.end)
+    }
+}
+
 impl Walk<'_, '_, '_> {
+    /// What the tables of an object have. Each is read once, and takes the relocations of the whole file.
+    fn read_tables<'t>(&mut self, place: &Place, object: Slice<'_>, tables: &'t ImageTables) -> Result<&'t Read> {
+        let mut read = Read::default();
+        for (number, table) in tables.tables.iter().enumerate().filter(|_| tables.read.get().is_none()) {
+            if !self.spend(place, object, |budget| budget.take(object.len()))? {
+                break;
+            }
+            let (images, faults) = sycl::images(object.bytes(), object.offset(), table);
+            read.images.extend(images);
+            read.faults.extend(faults.into_iter().map(|fault| (number, fault)));
+        }
+        read.images.sort_unstable();
+        read.images.dedup();
+        Ok(tables.read.get_or_init(|| read))
+    }
+
     /// Reports the device images in a section of an object: those of its tables, and what is between them.
     pub(super) fn device_images(
         &mut self,
         place: &Place,
         object: Slice<'_>,
         section: Slice<'_>,
-        tables: &Tables<'_>,
+        tables: &ImageTables,
         depth: u32,
     ) -> Result<()> {
         let start = section.offset().saturating_sub(object.offset());
-        let mut images = Vec::new();
-        for table in &tables.image_tables {
-            // Each takes the relocations of the whole file.
-            if !self.spend(place, object, |budget| budget.take(object.len()))? {
-                return Ok(());
-            }
-            let (all, _) = sycl::images(object.bytes(), object.offset(), table);
-            let inside = all.into_iter().filter(|image| image.offset >= start);
-            let relative = inside.map(|image| Image { offset: image.offset.saturating_sub(start), ..image });
-            images.extend(relative.filter(|image| image.offset < section.len()));
-        }
-        images.sort_unstable();
-        images.dedup();
+        let end = start.saturating_add(section.len());
+        let all = &self.read_tables(place, object, tables)?.images;
+        let from = all.partition_point(|image| image.offset < start);
+        let inside = all.iter().skip(from).take_while(|image| image.offset < end);
+        let images: Vec<Image> = inside.map(|image| relative(image, start)).collect();
         let parts = sycl::parts(section.bytes(), section.offset(), &images);
         self.images(place, section, parts, depth)
     }
 
-    /// Reports the faults of a table of device images, and the images that are not in the usual sections.
+    /// Reports the faults of a table of device images and, with the first table, the images of all that are not in the
+    /// usual sections.
     pub(super) fn image_table(
         &mut self,
         of_object: &Place,
         place: &Place,
         object: Slice<'_>,
         table: Slice<'_>,
-        tables: &Tables<'_>,
+        tables: &ImageTables,
         depth: u32,
     ) -> Result<()> {
-        if !self.spend(place, object, |budget| budget.take(object.len()))? {
-            return Ok(());
-        }
+        let read = self.read_tables(place, object, tables)?;
         let start = table.offset().saturating_sub(object.offset());
-        let range = start..start.saturating_add(table.len());
-        let (images, faults) = sycl::images(object.bytes(), object.offset(), &range);
+        let Some(own) = tables.tables.iter().position(|range| range.start == start) else { return Ok(()) };
+        let faults = read.faults.iter().filter(|(number, _)| *number == own).map(|(_, fault)| fault.clone());
         self.faults(place, table, faults)?;
-        let is_reported = |image: &Image| tables.device_images.iter().any(|range| range.contains(&image.offset));
-        let elsewhere: Vec<Image> = images.into_iter().filter(|image| !is_reported(image)).collect();
+        let elsewhere = read.images.iter().filter(|image| !tables.is_in_section(image.offset));
+        let elsewhere: Vec<&Image> = elsewhere.filter(|_| own == 0).collect();
         if elsewhere.is_empty() {
             return Ok(());
         }
         let mut all = sections::read(object.bytes(), object.offset(), Listed::All).with_path(object.path())?;
         all.others.append(&mut all.chosen);
         all.others.sort_by_key(|section| section.range.start);
-        let mut by_section: BTreeMap<usize, Vec<Image>> = BTreeMap::new();
+        let mut by_section: BTreeMap<usize, Vec<&Image>> = BTreeMap::new();
         for image in elsewhere {
             let before = all.others.partition_point(|section| section.range.start <= image.offset);
             if let Some(number) = before.checked_sub(1) {
@@ -107,8 +154,7 @@ impl Walk<'_, '_, '_> {
             let Some(section) = all.others.get(number) else { continue };
             let place = of_object.join(Step::Section(section.name.clone()));
             let Some(data) = object.range(&section.range) else { continue };
-            let relative = |image: &Image| Image { offset: image.offset.saturating_sub(section.range.start), ..*image };
-            let images: Vec<Image> = images.iter().map(relative).collect();
+            let images: Vec<Image> = images.into_iter().map(|image| relative(image, section.range.start)).collect();
             let stored = sycl::listed(data.bytes(), data.offset(), &images);
             self.images(&place, data, stored.into_iter().map(|stored| stored.part).collect(), depth)?;
         }
@@ -162,6 +208,11 @@ impl Walk<'_, '_, '_> {
         let whole = if is_read { packed.content(section.bytes()) } else { None };
         Ok(whole.or(head).map(Cow::Owned))
     }
+}
+
+/// An image, with its offset counted from `start`.
+fn relative(image: &Image, start: u64) -> Image {
+    Image { offset: image.offset.saturating_sub(start), ..*image }
 }
 
 /// The bytes that an image takes in its section.

@@ -9,6 +9,7 @@ use super::found::{Finding, Format, Found, ID_MAX};
 use super::kpack::Follow;
 use super::place::{Place, Step};
 use super::sections::{self, Holds, Listed, Sections};
+use super::sycl::ImageTables;
 use super::wide::Wide;
 use super::zip::{self, ZipContent};
 use super::{Checksums, Scan, Unread, Visitor, gpu_elf};
@@ -73,7 +74,13 @@ pub(super) type FormatOf = fn(&Bundle<'_>) -> Result<Format, Malformed>;
 
 /// The kind of a file that begins with `data` and is not a bundle.
 pub(crate) fn file_kind(data: &[u8]) -> FileKind {
-    let is_fat = |sections: Sections| sections.chosen.iter().any(|section| section.holds == Holds::FatObject);
+    let kind_by_sections = |sections: Sections| {
+        let has = |holds: Holds| sections.chosen.iter().any(|section| section.holds == holds);
+        match has(Holds::FatObject) {
+            true => Some(FileKind::FatObject),
+            false => has(Holds::DeviceImages).then_some(FileKind::DeviceImages),
+        }
+    };
     match Magic::identify(data) {
         _ if data.is_empty() => FileKind::Empty,
         // A compressed fat object: the other forms are bundles.
@@ -83,8 +90,8 @@ pub(crate) fn file_kind(data: &[u8]) -> FileKind {
         Magic::SpirV => FileKind::CodeObject,
         magic if magic.is_gpu_elf() => FileKind::CodeObject,
         magic @ (Magic::Elf | Magic::BrokenElf | Magic::Coff | Magic::Pe) => {
-            match (magic, sections::read(data, 0, Listed::Known).map(is_fat)) {
-                (_, Ok(true)) => FileKind::FatObject,
+            match (magic, sections::read(data, 0, Listed::Known).map(kind_by_sections)) {
+                (_, Ok(Some(kind))) => kind,
                 // Any data may begin like a COFF object.
                 (Magic::Coff, Err(_)) => FileKind::Other,
                 (Magic::Coff, Ok(_)) => FileKind::Coff,
@@ -104,21 +111,18 @@ pub(super) struct Tables<'d> {
     is_linked: bool,
     /// The first section with wrappers of a HIP library.
     hip_wrappers: Option<Slice<'d>>,
-    /// The ranges in the object of the tables of device images, and of the sections with device images.
-    pub(super) image_tables: Vec<Range<u64>>,
-    pub(super) device_images: Vec<Range<u64>>,
+    pub(super) images: ImageTables,
 }
 
 impl<'d> Tables<'d> {
     pub(super) fn of(data: Slice<'d>, sections: &Sections) -> Self {
         let all = |holds: Holds| sections.chosen.iter().filter(move |section| section.holds == holds);
-        let ranges = |holds: Holds| all(holds).map(|section| section.range.clone()).collect();
+        let ranges = |holds: Holds| all(holds).map(|section| section.range.clone());
         let wrappers = all(Holds::Wrappers(Wrapped::Bundle)).next();
         Self {
             is_linked: sections.is_linked,
             hip_wrappers: wrappers.and_then(|wrappers| data.range(&wrappers.range)),
-            image_tables: ranges(Holds::ImageTable),
-            device_images: ranges(Holds::DeviceImages),
+            images: ImageTables::new(ranges(Holds::ImageTable), ranges(Holds::DeviceImages)),
         }
     }
 }
@@ -525,8 +529,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         match *holds {
             Holds::FatObject | Holds::Other => Ok(()),
             Holds::KpackReference => self.split(of_object, &place, section, tables.hip_wrappers, depth),
-            Holds::DeviceImages => self.device_images(&place, data, section, tables, depth),
-            Holds::ImageTable => self.image_table(of_object, &place, data, section, tables, depth),
+            Holds::DeviceImages => self.device_images(&place, data, section, &tables.images, depth),
+            Holds::ImageTable => self.image_table(of_object, &place, data, section, &tables.images, depth),
             Holds::Wrappers(kind) => {
                 // Each section takes the tables of the whole file.
                 let is_checked = matches!(self.scan.checksums, Checksums::OfAll)
