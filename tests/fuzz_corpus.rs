@@ -75,6 +75,7 @@ replayed!(
     recompress,
     roundtrip,
     search,
+    sycl,
     text,
     unbundle,
     verify,

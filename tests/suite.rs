@@ -34,3 +34,4 @@ mod outputs;
 mod packager;
 mod properties;
 mod reference;
+mod sycl;

@@ -13,6 +13,7 @@ mod fatbin;
 pub mod fatbins;
 pub mod formats;
 mod ids;
+pub mod images;
 mod kpack;
 pub mod kpacks;
 mod list;
@@ -24,6 +25,7 @@ mod room;
 mod roundtrip;
 mod search;
 mod sources;
+mod sycl;
 mod text;
 mod unbundle;
 mod verify;
@@ -43,6 +45,7 @@ pub use races::races;
 pub use recompress::recompress;
 pub use roundtrip::roundtrip;
 pub use search::search;
+pub use sycl::sycl;
 pub use text::text;
 pub use unbundle::unbundle;
 pub use verify::verify;
@@ -50,7 +53,7 @@ pub use verify::verify;
 pub type Property = fn(&[u8]);
 
 /// All properties, by the names of their fuzz targets.
-pub const ALL: [(&str, Property); 19] = [
+pub const ALL: [(&str, Property); 20] = [
     ("archive", archive),
     ("bitcode", bitcode),
     ("coff", coff),
@@ -67,6 +70,7 @@ pub const ALL: [(&str, Property); 19] = [
     ("recompress", recompress),
     ("roundtrip", roundtrip),
     ("search", search),
+    ("sycl", sycl),
     ("text", text),
     ("unbundle", unbundle),
     ("verify", verify),
