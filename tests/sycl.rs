@@ -246,3 +246,23 @@ fn bitcode_is_a_code_object_if_it_is_for_a_device() {
         }
     }
 }
+
+#[test]
+fn random_programs_keep_the_property() {
+    let mut random = crate::reference::harness::Random::new(7);
+    for _ in 0..1500 {
+        let len = random.below(160);
+        crate::properties::sycl(&random.bytes(len));
+    }
+    // Damaged in more places than the property itself does.
+    let whole = program().write();
+    for _ in 0..300 {
+        let mut data = whole.clone();
+        for _ in 0..=random.below(8) {
+            let at = random.below(data.len());
+            data[at] = *random.pick(&[0, 1, 0x7f, 0x80, 0xff]);
+        }
+        data[..4].copy_from_slice(b"\x7fELF");
+        crate::properties::sycl(&data);
+    }
+}

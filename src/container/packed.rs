@@ -156,7 +156,8 @@ impl Packed {
         #[cfg(feature = "zstd")]
         if self.codec == Codec::Zstd && !self.is_shared() {
             let stored = data.range(&self.stored)?;
-            let mut decoder = zstd::Decoder::new(stored.reader()).ok()?.single_frame();
+            // From memory: a failure to read the file is found at the end of the job.
+            let mut decoder = zstd::Decoder::with_buffer(stored.bytes()).ok()?.single_frame();
             decoder.window_log_max(window_log_believed(self.inflated)).ok()?;
             let mut head = Vec::new();
             decoder.take(len.min(self.inflated)).read_to_end(&mut head).ok()?;
@@ -166,7 +167,7 @@ impl Packed {
     }
 
     /// The code object, if `bundle` holds it and it can be inflated.
-    pub(crate) fn content(&self, bundle: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn content(&self, bundle: &[u8]) -> Option<Vec<u8>> {
         let inflated = self.inflate(bundle.into()).ok()?;
         Some(self.slice_of(&inflated).ok()?.bytes().to_vec())
     }

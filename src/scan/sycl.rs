@@ -42,6 +42,9 @@ const UNKNOWN: Unread = Unread::device_code("device image of an unknown format")
 /// The number of bytes that finding out the beginning of a compressed image costs, at most: one block of zstd.
 const HEAD_COST: u64 = 128 << 10;
 
+/// The largest compressed image that is inflated to find out its GPU, in bytes.
+const INTEL_MAX: u64 = 64 << 20;
+
 const EM_X86_64: u16 = 62;
 
 /// The tables of device images of an object, and the sections that hold such images.
@@ -203,9 +206,9 @@ impl Walk<'_, '_, '_> {
         let head = packed.head(section, ContentKind::HEAD_LEN);
         let is_intel = head.as_ref().is_some_and(|head| Magic::identify(head) == Magic::IntelGpu);
         let is_read = is_intel
-            && packed.inflated <= self.scan.limits.inflated
+            && packed.inflated <= INTEL_MAX.min(self.scan.limits.inflated)
             && self.spend(place, section, |budget| budget.take(packed.inflated))?;
-        let whole = if is_read { packed.content(section.bytes()) } else { None };
+        let whole = if is_read { packed.head(section, packed.inflated) } else { None };
         Ok(whole.or(head).map(Cow::Owned))
     }
 }

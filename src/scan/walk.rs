@@ -404,7 +404,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             } else if self.spend(&place, around, |budget| budget.take(entry.size()))? {
                 let content = match bundle.content(index) {
                     Ok(content) => content,
-                    Err(error @ Error::Temporary { .. }) => return Err(error),
+                    Err(error @ (Error::Io { .. } | Error::Temporary { .. })) => return Err(error),
                     Err(_) => continue,
                 };
                 let content = match content {
