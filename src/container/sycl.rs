@@ -308,3 +308,68 @@ impl Frame {
         Some(Self { len: cursor.offset(), inflated })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A frame with these fields and one raw block of three bytes.
+    fn frame(descriptor: u8, fields: &[u8], end: &[u8]) -> Vec<u8> {
+        [&ZSTD[..], &[descriptor], fields, &[3 << 3 | 1, 0, 0], b"abc", end].concat()
+    }
+
+    #[test]
+    fn frames_end_with_their_last_block() {
+        for (data, inflated) in [
+            (frame(0x20, &[3], b""), Some(3)),
+            (frame(0x60, &[0, 1], b""), Some(512)),
+            (frame(0xa0, &[3, 0, 0, 1], b""), Some(0x100_0003)),
+            (frame(0xe0, &[3, 0, 0, 0, 0, 0, 0, 0], b""), Some(3)),
+            (frame(0x00, &[0x58], b""), None),
+            (frame(0x04, &[0x58], b"sum!"), None),
+            (frame(0x23, &[1, 2, 3, 4, 3], b""), Some(3)),
+        ] {
+            let len = len_u64(&data);
+            assert_eq!(Frame::read(&data), Some(Frame { len, inflated }), "{data:?}");
+            assert_eq!(Frame::read(&[&data[..], b"more"].concat()), Some(Frame { len, inflated }));
+            assert!((0..data.len()).all(|len| Frame::read(&data[..len]).is_none()), "{data:?}");
+        }
+        // A block that repeats a byte takes one; there is no fourth type.
+        assert_eq!(Frame::read(&[&ZSTD[..], &[0x20, 9, 9 << 3 | 3, 0, 0, b'x']].concat()).map(|it| it.len), Some(10));
+        assert_eq!(Frame::read(&[&ZSTD[..], &[0x20, 9, 7, 0, 0, b'x']].concat()), None);
+    }
+
+    #[test]
+    fn modules_end_at_the_next_one_or_at_zeros() {
+        let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        let module = words(&[SPIR_V, 0x1_0000, 0, 1, 0, 0x2_0011, 6, 0x3_000e, 2, 2]);
+        for after in [&b""[..], &[0; 8], &module, b"\x7fELF", b"x"] {
+            assert_eq!(spirv_len(&[&module, after].concat()), Some(40), "{after:?}");
+        }
+        assert_eq!(spirv_len(&module[..19]), None);
+    }
+
+    #[test]
+    fn what_no_table_has_is_found_between_the_images() {
+        let module = [SPIR_V, 0x1_0000, 0, 1, 0, 0x2_0011, 6].map(u32::to_le_bytes).concat();
+        let section = [&module[..], &[0; 4], &frame(0x20, &[3], b""), &[0; 3], &module, &[0; 9]].concat();
+        let found = |images: &[Image]| {
+            let of = |part: &Part| match part {
+                Part::Range(range) => range.clone(),
+                Part::Packed(packed) => packed.stored.clone(),
+                _ => 0..0,
+            };
+            parts(&section, 0, images).iter().map(of).collect::<Vec<_>>()
+        };
+        let all = [0..28, 32..44, 47..75];
+        assert_eq!(found(&[]), all);
+        assert_eq!(found(&[Image { offset: 0, size: 28 }]), all);
+        assert_eq!(found(&[Image { offset: 32, size: 3 }, Image { offset: 47, size: 28 }]), all);
+        // A size beyond the section, and a frame that another image cuts: what its rest is, nothing tells.
+        assert_eq!(found(&[Image { offset: 47, size: 99 }]), [0..28, 32..44, 0..0]);
+        assert_eq!(
+            found(&[Image { offset: 32, size: 3 }, Image { offset: 36, size: 4 }]),
+            [0..28, 0..0, 36..40, 41..72]
+        );
+    }
+}
