@@ -327,6 +327,8 @@ pub enum FileKind {
     Elf,
     /// A host object with a section for each code object.
     FatObject,
+    /// A program or library with device images of DPC++.
+    DeviceImages,
     /// An ELF file for a GPU.
     CodeObject,
     /// An offload binary.
@@ -350,6 +352,7 @@ impl FileKind {
             Self::Empty => "empty file",
             Self::Elf => "ELF file without a bundle in .hip_fatbin or a fatbin in .nv_fatbin or __nv_relfatbin",
             Self::FatObject => "fat object",
+            Self::DeviceImages => "program with device images of DPC++",
             Self::CodeObject => "code object without a bundle around it",
             Self::OffloadBinary => "offload binary",
             Self::Archive => "ar archive",

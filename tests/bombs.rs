@@ -5,6 +5,7 @@
 //! measurements, including those of LLVM 22 where it is installed.
 pub mod bits;
 pub mod files;
+mod images;
 mod kpacks;
 mod measure;
 mod packages;

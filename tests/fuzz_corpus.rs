@@ -76,6 +76,7 @@ replayed!(
     recompress,
     roundtrip,
     search,
+    sycl,
     text,
     unbundle,
     verify,

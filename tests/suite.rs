@@ -35,3 +35,4 @@ mod packager;
 mod packages;
 mod properties;
 mod reference;
+mod sycl;

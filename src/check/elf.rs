@@ -8,7 +8,7 @@
 //! | section names | the string table has the right type, ends with a zero, and all names begin in it |
 //! | symbol tables | whole symbols, whose names begin in the string table and whose sections exist |
 //! | links | refer to sections that exist |
-//! | notes | fill their section; those of NVIDIA GPUs are not checked |
+//! | notes | fill their section; those of NVIDIA and Intel GPUs are not checked |
 //!
 //! Names of constants: System V ABI, generic and AMDGPU supplements. Output of compilers, linkers, `strip` and
 //! `objcopy` is accepted: empty sections anywhere, `SHT_NULL` sections with leftovers, files without section headers.
@@ -18,9 +18,9 @@ use std::collections::HashMap;
 
 use object::Endianness;
 use object::elf::{
-    EM_AMDGPU, EM_CUDA, EM_NONE, ET_DYN, ET_EXEC, ET_NONE, FileHeader32, FileHeader64, PT_LOAD, PT_NOTE, PT_NULL,
-    SHF_ALLOC, SHN_UNDEF, SHN_XINDEX, SHT_DYNAMIC, SHT_DYNSYM, SHT_GNU_HASH, SHT_GROUP, SHT_HASH, SHT_NOTE, SHT_NULL,
-    SHT_REL, SHT_RELA, SHT_STRTAB, SHT_SYMTAB, SHT_SYMTAB_SHNDX,
+    EM_AMDGPU, EM_CUDA, EM_NONE, ET_DYN, ET_EXEC, ET_NONE, FileHeader32, FileHeader64, Machine, PT_LOAD, PT_NOTE,
+    PT_NULL, SHF_ALLOC, SHN_UNDEF, SHN_XINDEX, SHT_DYNAMIC, SHT_DYNSYM, SHT_GNU_HASH, SHT_GROUP, SHT_HASH, SHT_NOTE,
+    SHT_NULL, SHT_REL, SHT_RELA, SHT_STRTAB, SHT_SYMTAB, SHT_SYMTAB_SHNDX,
 };
 use object::pod;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
@@ -28,6 +28,7 @@ use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 use super::{amdgpu, charge, wrong};
 use crate::bytes::{len_u64, slice, tail, to_u64};
 use crate::container::limits::{Allowance, CHECKED_MAX};
+use crate::container::magic::EM_INTELGT;
 use crate::error::Malformed;
 
 type Result<T = ()> = std::result::Result<T, Malformed>;
@@ -288,7 +289,7 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
     fn notes(&self, work: &mut Allowance) -> Result<Vec<(&'d [u8], u64)>> {
         let endian = self.endian;
         let mut metadata = Vec::new();
-        if self.machine() == EM_CUDA {
+        if [EM_CUDA, Machine(EM_INTELGT)].contains(&self.machine()) {
             return Ok(metadata);
         }
         let segments = self.segments.iter().filter(|segment| segment.p_type(endian) == PT_NOTE);

@@ -15,10 +15,10 @@
 use super::wrong;
 use crate::bytes::{len_u64, slice};
 use crate::container::magic::SPIR_V;
+use crate::container::spirv::HEADER_LEN;
 use crate::error::Malformed;
 
 const WORD: u64 = 4;
-const HEADER_LEN: u64 = 20;
 
 pub(super) fn check(data: &[u8]) -> Result<(), Malformed> {
     let is_little = data.starts_with(&SPIR_V.to_le_bytes());

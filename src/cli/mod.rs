@@ -133,6 +133,7 @@ fn hint(error: &Error) -> Option<&'static str> {
             FileKind::Package(_) => "unpack it and recompress the libraries in it, then pack them again",
             FileKind::Archive => "take its members out and recompress those that are bundles",
             FileKind::FatObject => "link it first; recompress the library or program",
+            FileKind::DeviceImages => "compress its device images when it is linked: icpx --offload-compress",
             FileKind::OffloadBinary | FileKind::CodeObject => "pack it with --compress instead: see 'package --help'",
             _ => {
                 "recompress takes bundles and fatbins, ELF files with them in their sections, and zip files of these; inspect shows what a file holds"

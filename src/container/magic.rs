@@ -13,7 +13,11 @@ use crate::bytes::{len_u64, slice};
 
 /// The machines of ELF files that are device code.
 pub(crate) const EM_CUDA: u16 = 190;
+pub(crate) const EM_INTELGT: u16 = 205;
 pub(crate) const EM_AMDGPU: u16 = 224;
+
+/// The types of ELF files without a machine that Intel's OpenCL compiler writes.
+const ET_OPENCL: std::ops::RangeInclusive<u16> = 0xff01..=0xff05;
 
 /// The first word of a SPIR-V module. It sets the byte order of all words.
 pub(crate) const SPIR_V: u32 = 0x0723_0203;
@@ -33,6 +37,8 @@ pub(crate) enum Magic {
     AmdGpu,
     /// An ELF file for an NVIDIA GPU.
     Cubin,
+    /// An ELF file for an Intel GPU.
+    IntelGpu,
     /// Any other ELF file.
     Elf,
     /// An ELF file that is too short, or neither 32-bit nor 64-bit.
@@ -145,6 +151,8 @@ impl Magic {
             Ok(FileKind::Elf32 | FileKind::Elf64) => match elf_machine(data) {
                 Some(EM_AMDGPU) => Self::AmdGpu,
                 Some(EM_CUDA) => Self::Cubin,
+                Some(EM_INTELGT) => Self::IntelGpu,
+                Some(0) if elf_type(data).is_some_and(|number| ET_OPENCL.contains(&number)) => Self::IntelGpu,
                 _ => Self::Elf,
             },
             Ok(FileKind::Coff | FileKind::CoffBig) => Self::Coff,
@@ -191,7 +199,12 @@ impl Magic {
 
     /// Whether it is an ELF file of any kind.
     pub(crate) fn is_elf(self) -> bool {
-        matches!(self, Self::Elf | Self::AmdGpu | Self::Cubin | Self::BrokenElf)
+        self.is_gpu_elf() || matches!(self, Self::Elf | Self::BrokenElf)
+    }
+
+    /// Whether it is an ELF file for a GPU.
+    pub(crate) fn is_gpu_elf(self) -> bool {
+        matches!(self, Self::AmdGpu | Self::Cubin | Self::IntelGpu)
     }
 
     /// Whether it is a container of code objects that may lie in a section or in another container.
@@ -217,7 +230,7 @@ impl Magic {
             Self::TextBundle => "text bundle",
             Self::OffloadBinary => "offload binary",
             Self::Bitcode => "LLVM bitcode file",
-            Self::AmdGpu | Self::Cubin => "code object",
+            Self::AmdGpu | Self::Cubin | Self::IntelGpu => "code object",
             Self::Elf | Self::BrokenElf => "ELF file",
             Self::Coff => "COFF object",
             Self::CoffImport => "COFF import object",
@@ -242,7 +255,6 @@ impl Magic {
     /// The format that a search reports; none if it is read, or holds no device code.
     pub(crate) fn unread(self) -> Option<Unread> {
         match (self, self.name()?) {
-            (Self::SpirV, name) => Some(Unread::device_code(name)),
             (Self::MachO | Self::Wasm, name) => Some(Unread::anything(name)),
             (Self::Unread(unread), _) => Some(unread),
             _ => None,
@@ -252,10 +264,19 @@ impl Magic {
 
 /// The machine of an ELF file that begins with `head`.
 pub(crate) fn elf_machine(head: &[u8]) -> Option<u16> {
-    let machine = *slice(head, 18, 2)?.first_chunk()?;
+    elf_number(head, 18)
+}
+
+fn elf_type(head: &[u8]) -> Option<u16> {
+    elf_number(head, 16)
+}
+
+/// A number of two bytes in the header of an ELF file.
+fn elf_number(head: &[u8], offset: u64) -> Option<u16> {
+    let number = *slice(head, offset, 2)?.first_chunk()?;
     match head.strip_prefix(b"\x7fELF")?.get(1)? {
-        1 => Some(u16::from_le_bytes(machine)),
-        2 => Some(u16::from_be_bytes(machine)),
+        1 => Some(u16::from_le_bytes(number)),
+        2 => Some(u16::from_be_bytes(number)),
         _ => None,
     }
 }
@@ -286,6 +307,7 @@ mod tests {
             (&elf(2, 62), Magic::Elf),
             (&elf(2, 190), Magic::Cubin),
             (&elf(1, 224), Magic::AmdGpu),
+            (&elf(2, 205), Magic::IntelGpu),
             (&elf(3, 62), Magic::BrokenElf),
             (b"\x7fELF", Magic::BrokenElf),
             (b"\x64\x86\x03\0\0\0\0\0\0\0\0\0\0\0\0\0", Magic::Coff),

@@ -150,6 +150,22 @@ impl Packed {
         u64::try_from(share.unwrap_or_default()).unwrap_or(stored)
     }
 
+    /// Up to `len` bytes from the start of a code object that is a zstd frame of its own in the bundle `data`, if they can
+    /// be inflated.
+    pub(crate) fn head(&self, data: Slice<'_>, len: u64) -> Option<Vec<u8>> {
+        #[cfg(feature = "zstd")]
+        if self.codec == Codec::Zstd && !self.is_shared() {
+            let stored = data.range(&self.stored)?;
+            // From memory: a failure to read the file is found at the end of the job.
+            let mut decoder = zstd::Decoder::with_buffer(stored.bytes()).ok()?.single_frame();
+            decoder.window_log_max(window_log_believed(self.inflated)).ok()?;
+            let mut head = Vec::new();
+            decoder.take(len.min(self.inflated)).read_to_end(&mut head).ok()?;
+            return Some(head);
+        }
+        None
+    }
+
     /// The code object, if `bundle` holds it and it can be inflated.
     pub(super) fn content(&self, bundle: &[u8]) -> Option<Vec<u8>> {
         let inflated = self.inflate(bundle.into()).ok()?;

@@ -28,8 +28,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
+use object::elf::SHF_ALLOC;
 use object::read::Relocation;
-use object::{File, Object, ObjectKind, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationTarget};
+use object::{
+    File, Object, ObjectKind, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationTarget, SectionFlags,
+};
 
 use super::kpack::REFERENCE_SECTIONS;
 use super::magic::Magic;
@@ -134,9 +137,11 @@ struct Wrapper {
     target: Option<Target>,
 }
 
-/// The addresses in an object file.
-struct Map<'d> {
+/// The addresses in a section of an object file.
+pub(super) struct Map<'d> {
     data: &'d [u8],
+    /// Whether addresses are 64 bits wide.
+    is_64: bool,
     /// The section with wrappers, in the file.
     wrappers: Range<u64>,
     /// The addresses that relocations put at offsets in the file.
@@ -149,14 +154,21 @@ struct Map<'d> {
 
 /// The value of an address after relocation.
 #[derive(Clone, Copy)]
-enum Target {
+pub(super) enum Target {
     Address(u64),
     /// An offset in the file, of an object that is not linked.
     Offset(u64),
 }
 
+impl Target {
+    pub(super) fn is_null(self) -> bool {
+        matches!(self, Self::Address(0))
+    }
+}
+
 impl<'d> Map<'d> {
-    fn read(data: &'d [u8], wrappers: &Range<u64>) -> Option<Self> {
+    /// Reads the relocations of a section, given by its range in the file.
+    pub(super) fn read(data: &'d [u8], wrappers: &Range<u64>) -> Option<Self> {
         let file = File::parse(data).ok()?;
         let is_own = |(start, size)| start == wrappers.start && size > 0;
         let own = file.sections().find(|section| section.file_range().is_some_and(is_own))?;
@@ -184,8 +196,8 @@ impl<'d> Map<'d> {
                 relocated.insert(at, target.map(Target::Address));
             }
             for section in file.sections() {
-                // Empty sections may have the address of another.
-                if let Some((start, size)) = section.file_range().filter(|(_, size)| *size > 0) {
+                // Empty sections, and those that are not in memory, may have the address of another.
+                if let Some((start, size)) = section.file_range().filter(|(_, size)| *size > 0 && is_loaded(&section)) {
                     sections.insert(section.address(), (size, start));
                 }
             }
@@ -198,7 +210,17 @@ impl<'d> Map<'d> {
         }
         let reference = REFERENCE_SECTIONS.iter().find_map(|name| file.section_by_name(name)?.file_range());
         let reference = reference.map(|(start, _)| start);
-        Some(Self { data, wrappers: wrappers.clone(), relocated, sections, reference })
+        Some(Self { data, is_64: file.is_64(), wrappers: wrappers.clone(), relocated, sections, reference })
+    }
+
+    pub(super) fn is_64(&self) -> bool {
+        self.is_64
+    }
+
+    /// The address at an offset in the file, after relocation; none if another object defines it.
+    pub(super) fn target_at(&self, at: u64) -> Option<Target> {
+        let recorded = || Some(Target::Address(u64::from_le_bytes(*slice(self.data, at, 8)?.first_chunk()?)));
+        self.relocated.get(&at).copied().unwrap_or_else(recorded)
     }
 
     /// The offsets of the wrappers in the file.
@@ -221,9 +243,8 @@ impl<'d> Map<'d> {
         let kind = of_section.beside().iter().find(|kind| kind.magic() == magic);
         let kind = *kind.ok_or(Malformed::Value { what: magic_name, found: magic.into(), offset: at, expected })?;
         cursor.u32(what)?;
-        let recorded = Target::Address(cursor.u64(what)?);
-        let target = self.relocated.get(&start.saturating_add(ADDRESS)).copied().unwrap_or(Some(recorded));
-        Ok(Wrapper { kind, target })
+        cursor.u64(what)?;
+        Ok(Wrapper { kind, target: self.target_at(start.saturating_add(ADDRESS)) })
     }
 
     /// Checks the wrapper at an offset in the file.
@@ -250,7 +271,7 @@ impl<'d> Map<'d> {
     }
 
     /// The offset of a target in the file; none if it is in no section with content.
-    fn offset_of(&self, target: Target) -> Option<u64> {
+    pub(super) fn offset_of(&self, target: Target) -> Option<u64> {
         let address = match target {
             Target::Offset(offset) => return Some(offset),
             Target::Address(address) => address,
@@ -258,6 +279,14 @@ impl<'d> Map<'d> {
         let (start, (size, offset)) = self.sections.range(..=address).next_back()?;
         let inside = address.checked_sub(*start).filter(|inside| inside < size)?;
         offset.checked_add(inside)
+    }
+}
+
+/// Whether a section is in memory when its file is loaded.
+fn is_loaded<'d>(section: &impl ObjectSection<'d>) -> bool {
+    match section.flags() {
+        SectionFlags::Elf { sh_flags, .. } => sh_flags.contains(SHF_ALLOC),
+        _ => true,
     }
 }
 

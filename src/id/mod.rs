@@ -10,7 +10,7 @@
 //! empty. For the operating system amdhsa, the environment is written as an empty field.
 //!
 //! Triples of SYCL are those of Intel's DPC++, which LLVM 22 does not know. They may have any number of fields and name
-//! an architecture of DPC++. Such triples are written as they are spelled.
+//! an architecture of DPC++; those of OpenMP and `fpga` may do so too. Such triples are written as they are spelled.
 
 /// Implements equality, hash and order of a type by the result of its `key`.
 macro_rules! compared_by_key {
@@ -75,12 +75,14 @@ pub enum OffloadKind {
     Sycl,
     /// HCC, the compiler of ROCm before 3.5. In its bundles only, which LLVM's tool does not make.
     Hcc,
+    /// Code for FPGAs. In bundles of Intel's DPC++ only.
+    Fpga,
 }
 
 impl OffloadKind {
     /// The kind with this name; `None` for an unknown name.
     pub fn from_name(name: &str) -> Option<Self> {
-        let all = [Self::Host, Self::OpenMp, Self::Hip, Self::HipV4, Self::Cuda, Self::Sycl, Self::Hcc];
+        let all = [Self::Host, Self::OpenMp, Self::Hip, Self::HipV4, Self::Cuda, Self::Sycl, Self::Hcc, Self::Fpga];
         all.into_iter().find(|kind| kind.name() == name)
     }
 
@@ -94,6 +96,7 @@ impl OffloadKind {
             Self::Cuda => "cuda",
             Self::Sycl => "sycl",
             Self::Hcc => "hcc",
+            Self::Fpga => "fpga",
         }
     }
 
@@ -104,7 +107,7 @@ impl OffloadKind {
 
     /// The kind with this name, if LLVM allows it in bundles.
     fn of_bundle(name: &str) -> Option<Self> {
-        Self::from_name(name).filter(|kind| !matches!(kind, Self::Cuda | Self::Sycl | Self::Hcc))
+        Self::from_name(name).filter(|kind| !matches!(kind, Self::Cuda | Self::Sycl | Self::Hcc | Self::Fpga))
     }
 
     /// Whether a code object of this kind may serve a request for `other`.
@@ -187,7 +190,7 @@ impl EntryId {
     /// # Errors
     /// The first [`IdError`] that applies.
     pub fn parse(id: &str) -> Result<Self, IdError> {
-        Self::parse_kind(id, OffloadKind::of_bundle, |_| false)
+        Self::parse_kind(id, OffloadKind::of_bundle, |_, _| false)
     }
 
     /// Parses the entry ID of any bundle or of an image in an offload binary, which allows more kinds.
@@ -195,21 +198,21 @@ impl EntryId {
     /// # Errors
     /// The first [`IdError`] that applies.
     pub fn parse_any(id: &str) -> Result<Self, IdError> {
-        Self::parse_kind(id, OffloadKind::from_name, |kind| kind == OffloadKind::OpenMp)
+        Self::parse_kind(id, OffloadKind::from_name, is_of_dpcpp)
     }
 
-    /// Parses an entry ID whose kind is one of `kind_of`. Kinds for which `is_dpcpp` is true, and SYCL, may have the
-    /// triples of DPC++.
+    /// Parses an entry ID whose kind is one of `kind_of`. Its triple may be one of DPC++ if `is_of_dpcpp` says so of kind and
+    /// triple.
     fn parse_kind(
         id: &str,
         kind_of: impl Fn(&str) -> Option<OffloadKind>,
-        is_dpcpp: impl Fn(OffloadKind) -> bool,
+        is_of_dpcpp: impl Fn(OffloadKind, &str) -> bool,
     ) -> Result<Self, IdError> {
         let (kind_name, rest) = id.split_once('-').ok_or(IdError::Format)?;
         let kind = kind_of(kind_name);
         let (mut triple, target_id) = split_triple(rest);
-        let is_short = kind == Some(OffloadKind::Sycl) || kind.is_some_and(is_dpcpp) && is_only_of_dpcpp(&triple);
-        if !is_short {
+        let is_of_dpcpp = kind.is_some_and(|kind| is_of_dpcpp(kind, &triple));
+        if !is_of_dpcpp {
             let dashes = triple.matches('-').count();
             if dashes == 0 {
                 return Err(IdError::Format);
@@ -217,7 +220,8 @@ impl EntryId {
             triple.push_str("---".get(dashes..).unwrap_or_default());
         }
         let triple = Triple::parse(&triple);
-        let Some(kind) = kind.filter(|_| is_known_arch(is_short, &triple)) else {
+        let is_known = triple.arch() != triple::Arch::Unknown || (is_of_dpcpp && is_dpcpp_arch(triple.arch_name()));
+        let Some(kind) = kind.filter(|_| is_known) else {
             return Err(unknown_error(id, kind_name, kind, rest));
         };
         let target_id = TargetId::parse(target_id, triple.arch())
@@ -240,7 +244,8 @@ impl EntryId {
             _ => triple.to_owned(),
         };
         let parsed = Triple::parse(&four_fields);
-        if !is_known_arch(kind == OffloadKind::Sycl, &parsed) {
+        let is_of_dpcpp = is_of_dpcpp(kind, parsed.as_str()) && is_dpcpp_arch(parsed.arch_name());
+        if parsed.arch() == triple::Arch::Unknown && !is_of_dpcpp {
             return Err(IdError::Unknown { id: id(), kind: None, triple: Some(triple.to_owned()) });
         }
         let target_id =
@@ -344,20 +349,21 @@ impl fmt::Display for EntryId {
     }
 }
 
-/// Whether the architecture of a triple is known to LLVM 22.1.8 or, if that may be, to DPC++.
-fn is_known_arch(may_be_dpcpp: bool, triple: &Triple) -> bool {
-    triple.arch() != triple::Arch::Unknown || (may_be_dpcpp && is_arch_of_dpcpp(triple.arch_name()))
+/// Whether a triple of this kind follows the rules of DPC++: all of its own kinds do, and for OpenMP those that LLVM 22.1.8
+/// does not allow.
+fn is_of_dpcpp(kind: OffloadKind, triple: &str) -> bool {
+    let arch = triple.split('-').next().unwrap_or_default();
+    let is_unknown = || !triple.contains('-') || Triple::parse(triple).arch() == triple::Arch::Unknown;
+    match kind {
+        OffloadKind::Sycl | OffloadKind::Fpga => true,
+        OffloadKind::OpenMp => is_dpcpp_arch(arch) && is_unknown(),
+        _ => false,
+    }
 }
 
-/// Whether DPC++ knows an architecture, perhaps besides LLVM 22.1.8.
-fn is_arch_of_dpcpp(name: &str) -> bool {
+/// Whether DPC++ has an architecture with this name.
+fn is_dpcpp_arch(name: &str) -> bool {
     name == "native_cpu" || name.starts_with("spir") || name.starts_with("fpga")
-}
-
-/// Whether DPC++ accepts a triple that LLVM 22.1.8 refuses: of one field, or of an architecture that it does not know.
-fn is_only_of_dpcpp(triple: &str) -> bool {
-    let arch = triple.split_once('-').map_or(triple, |(arch, _)| arch);
-    is_arch_of_dpcpp(arch) && (arch == triple || Triple::parse(triple).arch() == triple::Arch::Unknown)
 }
 
 /// The written form of a triple.
@@ -511,6 +517,7 @@ mod tests {
             ("sycl-nvptx64-nvidia-cuda-sm_50", "sycl-nvptx64-nvidia-cuda-unknown-sm_50"),
             ("sycl-amdgcn-amd-amdhsa-gfx90a:xnack+", "sycl-amdgcn-amd-amdhsa--gfx90a:xnack+"),
             ("sycl-spir64_gen-unknown-gfx90a", "sycl-spir64_gen-unknown---gfx90a"),
+            ("fpga-fpga_dep", "fpga-fpga_dep"),
             ("openmp-spir64", "openmp-spir64"),
             ("openmp-spir64_gen-unknown-unknown", "openmp-spir64_gen-unknown-unknown"),
         ] {
@@ -532,7 +539,16 @@ mod tests {
             assert_eq!(EntryId::parse_any(typed).unwrap().as_of_dpcpp(), written);
         }
         assert!(!EntryId::parse_any("openmp-spirv64-intel").unwrap().is_only_of_dpcpp());
-        for id in ["sycl", "sycl-", "sycl-gen-unknown-unknown", "openmp-gen", "hip-spir64"] {
+        for id in [
+            "sycl",
+            "sycl-",
+            "sycl-gen-unknown-unknown",
+            "openmp-x86_64",
+            "openmp-gen",
+            "fpga",
+            "fpga-gen",
+            "hip-spir64",
+        ] {
             assert!(EntryId::parse_any(id).is_err(), "{id}");
         }
         let id = |text: &str| EntryId::parse_any(text).unwrap();

@@ -285,7 +285,7 @@ impl<'j> Work<'j> {
             if self.unmatched.takes(&id) {
                 let from = Provenance::new(&place, found.index, &code_object)?;
                 let stem = self.names.stem(name, &from);
-                let (kind, path, recorded_target) = (ContentKind::Empty, PathBuf::new(), None);
+                let (kind, path, recorded_target) = (ContentKind::Empty, PathBuf::new(), code_object.recorded_target());
                 let extracted = Extracted { path, size: 0, sha256: None, from, kind, recorded_target };
                 let (destination, expected) = (&self.job.destination, code_object.size());
                 let (head, output, hash) = (Some(Vec::new()), None, self.job.sha256.then(Sha256::new));
@@ -462,7 +462,9 @@ impl Pending<'_> {
             output.write(&kept)?;
             self.output = Some(output);
         }
-        (self.extracted.kind, self.extracted.recorded_target) = (kind, recorded_target(head));
+        self.extracted.kind = kind;
+        // Of an inflated code object, it is only known now.
+        self.extracted.recorded_target = self.extracted.recorded_target.take().or_else(|| recorded_target(head));
         self.extracted.path = path;
         Ok(())
     }

@@ -248,7 +248,9 @@ impl Verified {
             |(rule, text): Broken| self.fault(found.place, Some(found.index), Some(found.bundle.offset), rule, &text);
         if found.format != Format::CodeObject {
             let mut ids = Ids::default();
-            found.code_objects().for_each(|code_object| ids.check(code_object, &mut fault));
+            // Device images have no ID of their own.
+            let repeats = found.format == Format::DeviceImages;
+            found.code_objects().for_each(|code_object| ids.check(code_object, repeats, &mut fault));
         }
         for code_object in found.code_objects() {
             let unreadable = code_object.unreadable().filter(|_| found.format != Format::Kpack);
@@ -314,6 +316,9 @@ fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(Broken)) -> Result<(
                 }
                 kind.map_or(Ok(()), |kind| check_kind(kind, bytes)).and_then(|()| check::code_object(bytes))
             }
+            Some(ContentKind::Unknown | ContentKind::Text) if found.format == Format::DeviceImages => {
+                Err(Malformed::Object { what: "an image of an unknown format".to_owned(), offset: 0 })
+            }
             Some(ContentKind::Unknown) if code_object.entry_id().is_some_and(|id| id.kind() != OffloadKind::Host) => {
                 let head = found.bundle.head(code_object.index(), ContentKind::HEAD_LEN);
                 check::beginning(head.unwrap_or_default(), code_object.size())
@@ -356,8 +361,9 @@ struct Ids<'f> {
 }
 
 impl<'f> Ids<'f> {
-    fn check(&mut self, code_object: CodeObject<'f>, fault: &mut impl FnMut(Broken)) {
-        self.duplicate(&code_object).into_iter().for_each(&mut *fault);
+    /// Checks the ID of a code object, which others may have too if it `repeats`.
+    fn check(&mut self, code_object: CodeObject<'f>, repeats: bool, fault: &mut impl FnMut(Broken)) {
+        self.duplicate(&code_object).filter(|_| !repeats).into_iter().for_each(&mut *fault);
         match code_object.parse_id() {
             Ok(id) => {
                 if let Err(error) = id.target_id().check_features() {
@@ -397,7 +403,7 @@ impl<'f> Ids<'f> {
 }
 
 fn overlaps(found: &Found<'_>, fault: &mut impl FnMut(Broken)) {
-    let ranges = found.code_objects().filter_map(|code_object| Some((code_object.range()?, code_object)));
+    let ranges = found.code_objects().filter_map(|code_object| Some((taken(&code_object, found)?, code_object)));
     let mut ranges: Vec<(Range<u64>, CodeObject<'_>)> = ranges.filter(|(range, _)| !range.is_empty()).collect();
     ranges.sort_by_key(|(range, _)| (range.start, range.end));
     // The code object with the largest end so far.
@@ -411,6 +417,16 @@ fn overlaps(found: &Found<'_>, fault: &mut impl FnMut(Broken)) {
             furthest = Some((range, code_object));
         }
     }
+}
+
+/// The range that a code object takes in its bundle, if it shares that with no other: a compressed device image does not.
+fn taken(code_object: &CodeObject<'_>, found: &Found<'_>) -> Option<Range<u64>> {
+    let stored = code_object.packed().filter(|_| found.format == Format::DeviceImages).map(|packed| &packed.stored);
+    let stored = stored.and_then(|range| {
+        let [start, end] = [range.start, range.end].map(|at| found.bundle.offset.checked_add(at));
+        Some(start?..end?)
+    });
+    code_object.range().or(stored)
 }
 
 /// Checks that HIP's runtime can read a bundle for it.

@@ -13,6 +13,7 @@ use super::place::{Origin, Place};
 use crate::bytes;
 use crate::container::fatbin::{self, ImageKind};
 use crate::container::kpack::{self, Archive};
+use crate::container::magic::Magic;
 use crate::container::sequence::Bundle;
 use crate::container::stream::Recorded;
 use crate::container::{Entry, Packed, Part};
@@ -42,6 +43,8 @@ pub enum Format {
     Fatbin,
     /// A kpack archive: a bundle has the code objects that one wrapper of a library loads.
     Kpack,
+    /// A section with device images that Intel's DPC++ linked.
+    DeviceImages,
     /// No container: the file itself is a code object.
     CodeObject,
 }
@@ -56,6 +59,7 @@ impl Format {
             Self::OffloadBinary => "offload binary",
             Self::Fatbin => "fatbin",
             Self::Kpack => "kpack archive",
+            Self::DeviceImages => "device images",
             Self::CodeObject => "code object",
         }
     }
@@ -244,6 +248,7 @@ fn parse_id(id: &[u8], format: Format) -> Result<EntryId, String> {
     let text = bytes::text(id).ok_or("it is not valid UTF-8")?;
     let parsed = match format {
         // The kind is not recorded; only the fields after it are used.
+        Format::CodeObject if text.starts_with(gpu_elf::INTEL) => EntryId::parse_any(&["sycl-", &text].concat()),
         Format::CodeObject => EntryId::parse_any(&["hip-", &text].concat()),
         _ => EntryId::parse_any(&text),
     };
@@ -350,8 +355,17 @@ impl<'f> CodeObject<'f> {
         if self.size() == 0 {
             return Some(ContentKind::Empty);
         }
-        let head = || self.bundle.head(self.index, ContentKind::HEAD_LEN).map(ContentKind::of);
+        let head = || self.head().map(|head| ContentKind::of(&head));
         self.recorded_kind().filter(|_| self.cuda().is_some() || self.packed().is_some()).or_else(head)
+    }
+
+    /// Its first bytes, up to [`ContentKind::HEAD_LEN`]; none if finding them out needs more inflating than the search was
+    /// asked to do. Of a compressed device image, they are inflated.
+    pub(super) fn head(&self) -> Option<Cow<'f, [u8]>> {
+        match self.packed().filter(|_| self.format == Format::DeviceImages) {
+            Some(packed) => packed.head(self.bundle.whole()?, ContentKind::HEAD_LEN).map(Cow::Owned),
+            None => self.bundle.head(self.index, ContentKind::HEAD_LEN).map(Cow::Borrowed),
+        }
     }
 
     /// The kind of content that its container records: a fatbin for each code object; in a kpack archive, all are ELF
@@ -375,7 +389,11 @@ impl<'f> CodeObject<'f> {
 
     /// The target ID that the code object itself records, as every ELF for an AMD GPU does.
     pub fn recorded_target(&self) -> Option<String> {
-        gpu_elf::target_id(self.bundle.head(self.index, ContentKind::HEAD_LEN)?)
+        let head = self.bundle.head(self.index, ContentKind::HEAD_LEN)?;
+        match self.in_place().filter(|_| Magic::identify(head) == Magic::IntelGpu) {
+            Some(whole) => gpu_elf::target_id(whole.bytes()),
+            None => gpu_elf::target_id(head),
+        }
     }
 
     /// The bytes: borrowed from the file if they are contiguous in it, otherwise restored, or inflated and checked.

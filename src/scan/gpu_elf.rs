@@ -1,10 +1,12 @@
-//! Reads the processor and target ID from the header of an ELF file for a GPU.
+//! Code objects without a bundle: ELF files for GPUs, SPIR-V and bitcode, and the target that each records.
+//!
+//! The header of an ELF file for a GPU has its processor and target ID, except for Intel GPUs ([`intel_gpu`]):
 //!
 //! | offset | width | meaning |
 //! |---|---|---|
 //! | 7 | 1 | operating system: 64 HSA, 65 PAL, 66 Mesa; 51, 65 CUDA |
 //! | 8 | 1 | HSA: code object version, less 2 |
-//! | 18 | 2 | machine: 224 AMD GPU, 190 NVIDIA GPU |
+//! | 18 | 2 | machine: 224 AMD GPU, 190 NVIDIA GPU, 205 Intel GPU |
 //! | 48; 36 in ELF32 | 4 | flags |
 //!
 //! | flags of | bits | meaning |
@@ -15,13 +17,15 @@
 //! | NVIDIA GPUs, system 51 | 0 to 7; 11 | number of the SM architecture; suffix `a` |
 //! | system 65 | 8 to 15; 3 | number of the SM architecture; suffix `a` |
 //!
-//! `ptxas` of CUDA 13.5 sets no bit for the suffix. Sources: User Guide for AMDGPU Backend; numbers as LLVM 22.1.8 prints
+//! `ptxas` of CUDA 13.5 sets no bit for the suffix. SPIR-V records its width in bits ([`Magic::SpirV`]), bitcode its triple. Sources: User Guide for AMDGPU Backend; numbers as LLVM 22.1.8 prints
 //! them; cubins of CUDA 12.9 and 13.5.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+use super::intel_gpu;
 use crate::bytes::slice;
-use crate::container::magic::{EM_AMDGPU, EM_CUDA, elf_machine};
-use crate::container::{Container, Contents, Entry, Member};
+use crate::container::magic::{EM_AMDGPU, EM_CUDA, Magic, elf_machine};
+use crate::container::spirv::{self, Width};
+use crate::container::{Container, Contents, Entry, Member, bitcode};
 use crate::error::{Error, Malformed, Result};
 use crate::id::processors;
 use crate::io::piece::Piece;
@@ -33,8 +37,11 @@ const VERSION_3: u8 = 1;
 const CUDA_BEFORE_SM_100: u8 = 51;
 const CUDA: u8 = 65;
 
-/// The target ID in the header of an ELF file for a GPU.
+/// The target ID in the header of an ELF file for a GPU. Those for Intel GPUs are needed as a whole.
 pub(crate) fn target_id(head: &[u8]) -> Option<String> {
+    if Magic::identify(head) == Magic::IntelGpu {
+        return intel_gpu::name(head);
+    }
     let at = if head.get(4) == Some(&2) { 48 } else { 36 };
     let flags = u32::from_le_bytes(*slice(head, at, 4)?.first_chunk()?);
     match elf_machine(head)? {
@@ -69,11 +76,36 @@ fn amd_target_id(head: &[u8], flags: u32) -> Option<String> {
     Some([processor, &*feature("sramecc", setting(2, 2)), &*feature("xnack", setting(1, 0))].concat())
 }
 
-/// The triple and target ID of an ELF file for a GPU, as in a bundle entry ID.
-fn target(head: &[u8]) -> String {
-    if elf_machine(head) == Some(EM_CUDA) {
-        return format!("nvptx64-nvidia-cuda--{}", target_id(head).unwrap_or_default());
+/// The triple and target ID of a code object, as in a bundle entry ID.
+fn target(data: &[u8]) -> String {
+    match Magic::identify(data) {
+        Magic::Cubin => format!("nvptx64-nvidia-cuda--{}", target_id(data).unwrap_or_default()),
+        Magic::IntelGpu => format!("{INTEL}-unknown-unknown--{}", target_id(data).unwrap_or_default()),
+        Magic::SpirV => format!("{}-unknown-unknown", spirv_arch(data)),
+        Magic::Bitcode => bitcode::triple(data).unwrap_or_default(),
+        _ => amd_target(data),
     }
+}
+
+/// The architecture that DPC++ gives code for Intel GPUs.
+pub(super) const INTEL: &str = "spir64_gen";
+
+/// The architecture of a SPIR-V module in LLVM's triples.
+fn spirv_arch(data: &[u8]) -> &'static str {
+    match spirv::width(data) {
+        Some(Width::Bits32) => "spirv32",
+        Some(Width::Bits64) => "spirv64",
+        None => "spirv",
+    }
+}
+
+/// Whether bitcode with this triple is for a GPU or another device, not for a host.
+pub(super) fn is_for_device(triple: &str) -> bool {
+    let arch = triple.split('-').next().unwrap_or_default();
+    ["amdgcn", "r600", "nvptx", "nvptx64"].contains(&arch) || arch.starts_with("spir")
+}
+
+fn amd_target(head: &[u8]) -> String {
     let os = match head.get(7) {
         Some(65) => "amdpal",
         Some(66) => "mesa3d",

@@ -25,6 +25,8 @@ pub enum ContentKind {
     FatBinary,
     /// A bundle, or an offload binary.
     Bundle,
+    /// An `ar` archive, such as device binaries for several Intel GPUs.
+    Archive,
     /// A COFF or PE object, program or library.
     Coff,
     /// Some other text.
@@ -52,6 +54,7 @@ impl ContentKind {
             Magic::SpirV => Self::SpirV,
             Magic::FatBinary => Self::FatBinary,
             magic if magic.is_container() => Self::Bundle,
+            Magic::Archive => Self::Archive,
             Magic::Coff | Magic::Pe => Self::Coff,
             _ if head.starts_with(&LTO_IR) => Self::LtoIr,
             _ if head.is_empty() => Self::Empty,
@@ -78,6 +81,7 @@ impl ContentKind {
             Self::LtoIr => "LTO-IR",
             Self::FatBinary => "fatbin",
             Self::Bundle => "bundle",
+            Self::Archive => "archive",
             Self::Coff => "COFF",
             Self::Text => "text",
             Self::Unknown => "unknown",
@@ -95,6 +99,7 @@ impl ContentKind {
             Self::LtoIr => "ltoir",
             Self::FatBinary => "fatbin",
             Self::Bundle => "bundle",
+            Self::Archive => "a",
             Self::Coff => "obj",
             Self::Text => "txt",
             Self::Empty | Self::Unknown => "bin",

@@ -6,9 +6,9 @@
 //! | a comment line with a start marker | a text bundle |
 //! | an offload binary | offload binaries, many in a row |
 //! | a CUDA fatbin | fatbins, many in a row |
-//! | ELF, COFF or PE of a host | the sections that hold any of the above, and fat objects |
-//! | ELF of a GPU | a code object by itself |
-//! | bitcode | the offload binaries that it embeds |
+//! | ELF, COFF or PE of a host | the sections that hold any of the above, fat objects, and the device images of DPC++ |
+//! | ELF of a GPU, SPIR-V with kernels | a code object by itself |
+//! | bitcode | the offload binaries that it embeds; for a GPU, a code object by itself |
 //! | `ar`, tar or cpio archive, zip file (Python wheels), RPM package | each member as any of these |
 //! | gzip, xz, bzip2, zstd | what is compressed, as any of these |
 //! | a kpack archive | the code objects of one or more libraries |
@@ -47,6 +47,7 @@ mod budget;
 mod found;
 mod gpu_elf;
 mod image;
+mod intel_gpu;
 mod kpack;
 mod outside;
 mod overlap;
@@ -54,6 +55,7 @@ mod packages;
 mod pattern;
 mod place;
 mod sections;
+mod sycl;
 mod walk;
 mod wide;
 mod zip;

@@ -14,7 +14,7 @@ use memchr::memmem::Finder;
 use super::found::Format;
 use super::place::{Place, Step};
 use super::sections::{self, Holds, Listed, Sections};
-use super::walk::{FormatOf, Walk, hip_wrappers};
+use super::walk::{FormatOf, Tables, Walk};
 use super::{Checksums, Wide, gpu_elf};
 use crate::bytes::{Cursor, len_of, len_u64, slice, tail, to_u64};
 use crate::container::fatbin::{self, Fatbin};
@@ -128,7 +128,7 @@ impl Walk<'_, '_, '_> {
         depth: u32,
     ) -> Result<()> {
         let targets = self.targets(place, data, &sections)?;
-        let (is_linked, wrappers) = (sections.is_linked, hip_wrappers(data, &sections));
+        let tables = Tables::of(data, &sections);
         let mut all = sections.chosen;
         all.extend(sections.others);
         all.sort_by_key(|section| (section.range.start, section.range.end));
@@ -137,12 +137,15 @@ impl Walk<'_, '_, '_> {
             let Range { start, end } = section.range;
             self.by_content(place, data, position..start, &mut between, &targets, depth)?;
             position = position.max(start);
-            self.section(place, data, &section, wrappers, is_linked, depth)?;
+            self.section(place, data, &section, &tables, depth)?;
             let begins = || data.range(&section.range).is_some_and(|it| Magic::identify(it.bytes()).is_container());
             let is_read = match section.holds {
                 Holds::FatObject => true,
+                Holds::DeviceImages => {
+                    data.range(&section.range).is_some_and(|it| Magic::identify(it.bytes()) != Magic::Unknown)
+                }
                 Holds::Containers | Holds::OffloadBinaries | Holds::PerhapsContainers => begins(),
-                Holds::Wrappers(_) | Holds::KpackReference | Holds::Unread(_) | Holds::Other => false,
+                Holds::Wrappers(_) | Holds::KpackReference | Holds::ImageTable | Holds::Other => false,
             };
             if !is_read {
                 let place = place.join(Step::Section(section.name));
@@ -234,7 +237,7 @@ impl Walk<'_, '_, '_> {
         let (container, format_of, data): (&dyn Container, FormatOf, _) = match magic {
             Magic::OffloadBinary => (&offload, |_| Ok(Format::OffloadBinary), Some(rest)),
             Magic::FatBinary => (&Fatbin, |_| Ok(Format::Fatbin), Some(rest)),
-            Magic::AmdGpu | Magic::Cubin => {
+            magic if magic.is_gpu_elf() => {
                 let len = extent::elf_len(rest.bytes());
                 (&bare, |_| Ok(Format::CodeObject), len.and_then(|len| rest.slice(0, len)))
             }
@@ -318,7 +321,7 @@ fn is_plausible(magic: Magic, data: &[u8]) -> bool {
             version.is_ok_and(|version| Version::from_number(version).is_some())
         }
         Magic::FatBinary => after(&fatbin::MAGIC).u16(what).is_ok_and(|version| u32::from(version) == fatbin::VERSION),
-        Magic::AmdGpu | Magic::Cubin => true,
+        magic if magic.is_gpu_elf() => true,
         _ => false,
     }
 }

@@ -5,20 +5,16 @@
 //! | `.hip_fatbin`; `.hip_fat` in COFF and PE | consecutive bundles, in a linked library at multiples of 4096 |
 //! | ELF type `SHT_LLVM_OFFLOADING`, 0x6FFF4C0B; `.llvm.offloading`; `.llvm.of` in PE | consecutive offload binaries |
 //! | `.nv_fatbin`, `__nv_relfatbin`; `.nv_fatb`, `__nv_rel` in PE | consecutive CUDA fatbins |
+//! | `__CLANG_OFFLOAD_BUNDLE__sycl-<triple>`, `__CLANG_OFFLOAD_BUNDLE__openmp-spir<...>` of linked files; `__CLANG_` in PE | device images of DPC++ for a triple |
+//! | `OFFLOAD_DEVICE_CODE`; `OFFLOAD_` in PE | device images of DPC++ for any triples |
+//! | `.tgtimg` | the table of the device images of DPC++, which is checked, and followed into other sections |
 //! | `.kernel` | HCC (ROCm before 3.5): consecutive bundles; other programs may use this name |
 //! | `.nvFatBinSegment`; `.nvFatBi` in PE | wrappers of CUDA fatbins, which are checked |
 //! | `.rocm_kpack_ref`; `.kpackrf` in PE | reference of a split ROCm library to kpack archives with its device code |
 //! | `.hipFatBinSegment`; `.hipFatB` in PE | wrappers of bundles, which are checked, and followed into other sections; in a split library, they hold indices |
 //! | `__CLANG_OFFLOAD_BUNDLE__<entry ID>` | a code object of a fat object |
 //!
-//! Recognised but not read:
-//!
-//! | section | content |
-//! |---|---|
-//! | `__CLANG_OFFLOAD_BUNDLE__sycl-<triple>` of linked files; `OFFLOAD_DEVICE_CODE` | SYCL device images of DPC++ |
-//! | `.tgtimg` | the locations of SYCL device images |
-//!
-//! Names: clang 22.1.8, both HIP drivers; CUDA 13.5; DPC++ 2025.3; rocm-kpack of February 2026.
+//! Names: clang 22.1.8, both HIP drivers; CUDA 13.5; DPC++ 2026.2; rocm-kpack of February 2026.
 //!
 //! LLVM's packager looks for offload binaries only, in fewer places: see [`of_packager`].
 //!
@@ -32,7 +28,8 @@ use crate::bytes::slice;
 use crate::check;
 use crate::container::host::{self, Chosen, Section};
 use crate::container::kpack;
-use crate::container::magic::{Magic, Unread};
+use crate::container::magic::Magic;
+use crate::container::sycl;
 use crate::container::wrapper::Wrapped;
 use crate::error::Malformed;
 
@@ -51,8 +48,10 @@ pub(super) enum Holds {
     Wrappers(Wrapped),
     /// The reference of a split library to kpack archives.
     KpackReference,
-    /// A format that is recognised but not read.
-    Unread(Unread),
+    /// Device images of DPC++.
+    DeviceImages,
+    /// A table of device images of DPC++.
+    ImageTable,
     /// Anything else.
     Other,
 }
@@ -65,26 +64,28 @@ enum Header {
     /// By its name.
     Is(&'static str),
     Begins(&'static str),
-    /// By the start of its name, in linked files only.
+    /// By its name or the start of it, in linked files only.
+    IsLinked(&'static str),
     BeginsLinked(&'static str),
 }
-
-const SYCL: Holds = Holds::Unread(Unread::device_code("SYCL device images"));
 
 /// The name that lld gives `.llvm.offloading` in programs and libraries, which have no table for longer names.
 const CUT_NAME: &str = ".llvm.of";
 
 /// The known sections and their content. The first matching row applies.
-const SECTIONS: [(Header, Holds); 20] = [
+const SECTIONS: [(Header, Holds); 23] = [
     (Header::Type(SectionType(0x6fff_4c0b)), Holds::OffloadBinaries),
     (Header::Is(".hip_fatbin"), Holds::Containers),
     (Header::Is(".hip_fat"), Holds::Containers),
     (Header::Begins(".llvm.offloading"), Holds::OffloadBinaries),
     (Header::Is(CUT_NAME), Holds::OffloadBinaries),
-    (Header::BeginsLinked("__CLANG_OFFLOAD_BUNDLE__sycl-"), SYCL),
+    (Header::BeginsLinked("__CLANG_OFFLOAD_BUNDLE__sycl-"), Holds::DeviceImages),
+    (Header::BeginsLinked("__CLANG_OFFLOAD_BUNDLE__openmp-spir"), Holds::DeviceImages),
     (Header::Begins("__CLANG_OFFLOAD_BUNDLE__"), Holds::FatObject),
-    (Header::Is("OFFLOAD_DEVICE_CODE"), SYCL),
-    (Header::Is(".tgtimg"), SYCL),
+    (Header::IsLinked("__CLANG_"), Holds::DeviceImages),
+    (Header::Is("OFFLOAD_DEVICE_CODE"), Holds::DeviceImages),
+    (Header::IsLinked("OFFLOAD_"), Holds::DeviceImages),
+    (Header::IsLinked(sycl::TABLE), Holds::ImageTable),
     (Header::Is(".nv_fatbin"), Holds::Containers),
     (Header::Is(".nv_fatb"), Holds::Containers),
     (Header::Is("__nv_relfatbin"), Holds::Containers),
@@ -112,6 +113,7 @@ impl Header {
             Self::Type(number) => section.section_type == Some(number),
             Self::Is(name) => section_name == name.as_bytes(),
             Self::Begins(name) => section_name.starts_with(name.as_bytes()),
+            Self::IsLinked(name) => is_linked(section) && section_name == name.as_bytes(),
             Self::BeginsLinked(name) => is_linked(section) && section_name.starts_with(name.as_bytes()),
         }
     }

@@ -11,9 +11,10 @@ use super::kpack::Follow;
 use super::packages::{Explained, Stream};
 use super::place::{Place, Step};
 use super::sections::{self, Holds, Listed, Sections};
+use super::sycl::ImageTables;
 use super::wide::Wide;
 use super::zip::{self, ZipContent, ZipMember};
-use super::{Checksums, ContentKind, Scan, Unread, Visitor, gpu_elf};
+use super::{Checksums, Scan, Unread, Visitor, gpu_elf};
 use crate::bytes::len_u64;
 use crate::container::archive::{Archive, ArchiveMember, Location, Sources, locate};
 use crate::container::fatbin::Fatbin;
@@ -23,7 +24,7 @@ use crate::container::object::FatObject;
 use crate::container::offload_binary::OffloadBinary;
 use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
 use crate::container::wrapper::{self, Wrapped};
-use crate::container::{Container, bitcode, extent, host};
+use crate::container::{Container, bitcode, extent, host, spirv};
 use crate::error::{Error, FileKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 use crate::parallel;
@@ -33,6 +34,9 @@ const DEPTH_MAX: u32 = 16;
 
 /// An ELF file without section headers, so that its device code cannot be located.
 const NO_SECTIONS: Unread = Unread::anything("ELF file without section headers");
+
+/// SPIR-V for graphics, which compilers of HIP, SYCL and OpenMP do not write.
+const SHADER: Unread = Unread::anything("SPIR-V module without kernels");
 
 /// A device code section without content: the file was split, or holds only debugging information.
 const NO_CONTENT: Unread = Unread::anything("section for device code without content in this file");
@@ -76,17 +80,24 @@ pub(super) type FormatOf = fn(&Bundle<'_>) -> Result<Format, Malformed>;
 
 /// The kind of a file that begins with `data` and is not a bundle.
 pub(crate) fn file_kind(data: &[u8]) -> FileKind {
-    let is_fat = |sections: Sections| sections.chosen.iter().any(|section| section.holds == Holds::FatObject);
+    let kind_by_sections = |sections: Sections| {
+        let has = |holds: Holds| sections.chosen.iter().any(|section| section.holds == holds);
+        match has(Holds::FatObject) {
+            true => Some(FileKind::FatObject),
+            false => has(Holds::DeviceImages).then_some(FileKind::DeviceImages),
+        }
+    };
     let magic = Magic::identify(data);
     match magic {
         _ if data.is_empty() => FileKind::Empty,
         // A compressed fat object: the other forms are bundles.
         Magic::Bundle | Magic::CompressedBundle => FileKind::FatObject,
         Magic::OffloadBinary => FileKind::OffloadBinary,
-        Magic::AmdGpu | Magic::Cubin => FileKind::CodeObject,
+        Magic::SpirV => FileKind::CodeObject,
+        magic if magic.is_gpu_elf() => FileKind::CodeObject,
         Magic::Elf | Magic::BrokenElf | Magic::Coff | Magic::Pe => {
-            match (magic, sections::read(data, 0, Listed::Known).map(is_fat)) {
-                (_, Ok(true)) => FileKind::FatObject,
+            match (magic, sections::read(data, 0, Listed::Known).map(kind_by_sections)) {
+                (_, Ok(Some(kind))) => kind,
                 // Any data may begin like a COFF object.
                 (Magic::Coff, Err(_)) => FileKind::Other,
                 (Magic::Elf | Magic::BrokenElf, _) => FileKind::Elf,
@@ -116,10 +127,26 @@ fn is_text(data: &[u8]) -> bool {
     }
 }
 
-/// The first section of an object with wrappers of a HIP library.
-pub(super) fn hip_wrappers<'d>(data: Slice<'d>, sections: &Sections) -> Option<Slice<'d>> {
-    let wrappers = sections.chosen.iter().find(|section| section.holds == Holds::Wrappers(Wrapped::Bundle))?;
-    data.range(&wrappers.range)
+/// The sections of an object that are read together with others.
+#[derive(Default)]
+pub(super) struct Tables<'d> {
+    is_linked: bool,
+    /// The first section with wrappers of a HIP library.
+    hip_wrappers: Option<Slice<'d>>,
+    pub(super) images: ImageTables,
+}
+
+impl<'d> Tables<'d> {
+    pub(super) fn of(data: Slice<'d>, sections: &Sections) -> Self {
+        let all = |holds: Holds| sections.chosen.iter().filter(move |section| section.holds == holds);
+        let ranges = |holds: Holds| all(holds).map(|section| section.range.clone());
+        let wrappers = all(Holds::Wrappers(Wrapped::Bundle)).next();
+        Self {
+            is_linked: sections.is_linked,
+            hip_wrappers: wrappers.and_then(|wrappers| data.range(&wrappers.range)),
+            images: ImageTables::new(ranges(Holds::ImageTable), ranges(Holds::DeviceImages)),
+        }
+    }
 }
 
 impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
@@ -166,7 +193,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Magic::OffloadBinary => self.offload_binaries(place, data, depth),
             Magic::Bitcode => self.bitcode(place, data, depth),
             Magic::Archive => self.archive(place, data, depth),
-            Magic::AmdGpu | Magic::Cubin if self.reach == Reach::Everything => self.code_object(place, data, depth),
+            magic if magic.is_gpu_elf() && self.reach == Reach::Everything => self.code_object(place, data, depth),
             magic if magic.is_elf() && self.reach == Reach::Packager && !is_elf_object(data.bytes()) => Ok(()),
             Magic::Coff | Magic::Pe => self.object(place, data, magic, depth),
             magic if magic.is_elf() => self.object(place, data, magic, depth),
@@ -177,6 +204,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             }
             Magic::FatBinary => self.bundles_and_rest(place, data, &Fatbin, |_| Ok(Format::Fatbin), depth),
             Magic::Kpack => self.kpack(place, data, depth),
+            Magic::SpirV if spirv::has_kernels(data.bytes()) => self.code_object(place, data, depth),
+            Magic::SpirV => self.unread(place, data, SHADER),
             Magic::Zip => self.zip(place, data, depth),
             Magic::Tar => self.tar_in_file(place, data, depth),
             magic if magic.is_package() => {
@@ -247,7 +276,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         self.tell(1, data, Finding::Broken { place, error })
     }
 
-    fn unread(&mut self, place: &Place, data: Slice<'_>, what: Unread) -> Result<()> {
+    pub(super) fn unread(&mut self, place: &Place, data: Slice<'_>, what: Unread) -> Result<()> {
         self.tell(1, data, Finding::Unread { place, offset: data.offset(), what })
     }
 
@@ -372,25 +401,28 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             self.in_sections = self.in_sections.saturating_add(u64::from(is_in_section));
             self.tell(budget::found_in(bundle), data, Finding::Bundle(*found))?;
             if self.reach == Reach::Everything {
-                self.nested(place, data, bundle, depth)?;
+                self.nested(data, found, depth)?;
             }
             data.looked_at();
         }
         Ok(())
     }
 
-    /// Searches the code objects of a bundle that are bundles themselves.
-    fn nested(&mut self, place: &Place, around: Slice<'_>, bundle: &Bundle<'_>, depth: u32) -> Result<()> {
+    /// Searches the code objects of a bundle that are bundles themselves. A device image may be an archive.
+    fn nested(&mut self, around: Slice<'_>, found: &Found<'_>, depth: u32) -> Result<()> {
+        let Found { place, bundle, .. } = *found;
         // Entries may share bytes without limit; those of compilers never do.
         let stored_len = match bundle.stored_len() {
             Ok(stored_len) => stored_len,
             Err(error) => return self.broken(place, around, error),
         };
         let mut left = stored_len;
-        for (index, entry) in bundle.entries.iter().enumerate() {
-            let Some(head) = bundle.head(index, ContentKind::HEAD_LEN) else { continue };
-            let magic = Magic::identify(head);
-            if !magic.is_container() {
+        for (code_object, entry) in found.code_objects().zip(&bundle.entries) {
+            let index = code_object.index();
+            let Some(head) = code_object.head() else { continue };
+            let magic = Magic::identify(&head);
+            let is_archive = found.format == Format::DeviceImages && magic == Magic::Archive;
+            if !magic.is_container() && !is_archive {
                 continue;
             }
             let id = entry.id.get(..ID_MAX).unwrap_or(&entry.id);
@@ -407,12 +439,15 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             } else if self.spend(&place, around, |budget| budget.take(entry.size()))? {
                 let content = match bundle.content(index) {
                     Ok(content) => content,
-                    Err(error @ Error::Temporary { .. }) => return Err(error),
+                    Err(error @ (Error::Io { .. } | Error::Temporary { .. })) => return Err(error),
                     Err(_) => continue,
                 };
                 let content = match content {
                     Content::Restored(input) => input,
-                    Content::Inflated(..) => continue,
+                    Content::Inflated(input, _) => {
+                        self.look(&place.inflated(), input.as_slice(), depth)?;
+                        continue;
+                    }
                     // Its offsets count from its own start, not from that of the inflated data around it.
                     Content::InPlace(slice) => Input::set_aside(slice.path(), slice.bytes()).with_path(slice.path())?,
                 };
@@ -427,6 +462,12 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Ok(embedded) => embedded,
             Err(error) => return self.broken_container(place, data, error, depth),
         };
+        if embedded.order.is_empty()
+            && self.reach == Reach::Everything
+            && bitcode::triple(data.bytes()).is_some_and(|triple| gpu_elf::is_for_device(&triple))
+        {
+            return self.code_object(place, data, depth);
+        }
         let path = data.path();
         let objects: Vec<Input> = embedded.contents.into_iter().map(|object| Input::from_bytes(path, object)).collect();
         let in_order = embedded.order.into_iter().filter_map(|index| objects.get(index));
@@ -440,7 +481,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         Ok(())
     }
 
-    /// Reports an ELF file for a GPU as a bundle with one entry. It is the whole file, unless other files may follow.
+    /// Reports an ELF file for a GPU, SPIR-V or bitcode as a bundle with one entry. It is the whole file, unless other
+    /// files may follow.
     fn code_object(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
         if self.scan.deep && extent::elf_len(data.bytes()).is_some() {
             return self.rest(place, data, 0, 0, depth);
@@ -459,7 +501,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     fn object(&mut self, place: &Place, data: Slice<'_>, magic: Magic, depth: u32) -> Result<()> {
         if self.reach == Reach::Packager {
             let sections = sections::of_packager(data.bytes(), data.offset()).with_path(data.path())?;
-            return sections.iter().try_for_each(|section| self.section(place, data, section, None, true, depth));
+            let tables = Tables { is_linked: true, ..Tables::default() };
+            return sections.iter().try_for_each(|section| self.section(place, data, section, &tables, depth));
         }
         let listed = if self.scan.deep { Listed::All } else { Listed::Known };
         let mut sections = match sections::read(data.bytes(), data.offset(), listed).with_path(data.path()) {
@@ -496,22 +539,21 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         if self.scan.deep {
             return self.all_sections(place, data, sections, count, depth);
         }
-        let (before, wrappers) = (self.in_sections, hip_wrappers(data, &sections));
+        let (before, tables) = (self.in_sections, Tables::of(data, &sections));
         for section in &sections.chosen {
-            self.section(place, data, section, wrappers, sections.is_linked, depth)?;
+            self.section(place, data, section, &tables, depth)?;
         }
         let found = self.in_sections.saturating_sub(before);
         self.registered(place, data, &sections, found, depth)
     }
 
-    /// Searches a section of an object. A reference to kpack archives is read together with the HIP `wrappers`.
+    /// Searches a section of an object, which may be read together with its `tables`.
     pub(super) fn section(
         &mut self,
         place: &Place,
         data: Slice<'_>,
         section: &Chosen<Holds>,
-        wrappers: Option<Slice<'_>>,
-        is_linked: bool,
+        tables: &Tables<'_>,
         depth: u32,
     ) -> Result<()> {
         let Chosen { holds, name, range } = section;
@@ -521,7 +563,9 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let place = place.join(Step::Section(name.clone()));
         match *holds {
             Holds::FatObject | Holds::Other => Ok(()),
-            Holds::KpackReference => self.split(of_object, &place, section, wrappers, depth),
+            Holds::KpackReference => self.split(of_object, &place, section, tables.hip_wrappers, depth),
+            Holds::DeviceImages => self.device_images(&place, data, section, &tables.images, depth),
+            Holds::ImageTable => self.image_table(of_object, &place, data, section, &tables.images, depth),
             Holds::Wrappers(kind) => {
                 // Each section takes the tables of the whole file.
                 let is_checked = matches!(self.scan.checksums, Checksums::OfAll)
@@ -533,15 +577,13 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 self.faults(&place, section, faults)
             }
             Holds::OffloadBinaries if self.reach == Reach::Packager => self.offload_binaries(&place, section, depth),
-            Holds::Unread(_) if section.is_empty() => Ok(()),
-            Holds::Unread(what) => self.unread(&place, section, what),
             Holds::Containers | Holds::OffloadBinaries | Holds::PerhapsContainers => {
                 match Magic::identify(section.bytes()) {
                     magic if magic.is_container() => self.look(&place, section, depth),
                     _ if *holds == Holds::PerhapsContainers => Ok(()),
                     // In an object that is not yet linked, the code may come from another object.
                     _ if section.is_empty() => Ok(()),
-                    _ if !is_linked && section.bytes().iter().take(4096).all(|&byte| byte == 0) => Ok(()),
+                    _ if !tables.is_linked && section.bytes().iter().take(4096).all(|&byte| byte == 0) => Ok(()),
                     _ => self.tell(1, data, Finding::Trailing { place: &place, offset: section.offset() }),
                 }
             }

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use crate::kpack::tree;
 use crate::look::make::{DEFLATED, Elf, STORED, Section, Zipped, zip};
 use crate::properties::fatbins::{self, Code};
+use crate::properties::images::{self, Image, Program};
 use crate::properties::kpacks::{self, Archive, Scheme};
 use crate::properties::packages;
 
@@ -306,6 +307,19 @@ fn split() -> Vec<Scenario> {
     ]
 }
 
+/// Scenarios of a library with device images.
+fn device_images() -> Vec<Scenario> {
+    let content = images::spirv(10_000, 7);
+    let images = [Image::new(&content), Image::new(&content).packed()];
+    let library = Program::new(&[("OFFLOAD_DEVICE_CODE", &images)]).write();
+    let inputs = [("input", library.as_slice())];
+    vec![
+        Scenario::new("extract device images", &["extract", "input"], &inputs, &[]),
+        Scenario::new("inspect device images", &["inspect", "--json", "input"], &inputs, &[]),
+        Scenario::new("verify device images", &["verify", "--allow-none", "input"], &inputs, &[]),
+    ]
+}
+
 /// Scenarios that use temporary files: piped and inflated data of more than 16 MiB.
 fn spooled(large: &[u8], large_compressed: &[u8], library: &[u8]) -> Vec<Scenario> {
     let piped = |name, input: &[u8], arguments: &[&str], old: &[&'static str]| Scenario {
@@ -413,7 +427,8 @@ pub fn all() -> Vec<Scenario> {
     ];
     let large_plain = bundling("", &["-type=bc"], 17 << 20, &[]).product();
     let library = archive(&[("input-1.o", &plain), ("input-2.o", &large_plain)]);
-    [scenarios, own(&plain, &compressed), split(), spooled(&large_plain, &large_compressed, &library)].concat()
+    [scenarios, own(&plain, &compressed), split(), device_images(), spooled(&large_plain, &large_compressed, &library)]
+        .concat()
 }
 
 impl Scenario {

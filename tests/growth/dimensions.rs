@@ -8,6 +8,7 @@ use crate::kpack::tree::program;
 use crate::look::make::{DEFLATED, Elf, STORED, Section, Zipped, coff, pe, zip};
 use crate::machine::{llvm_directory, skip};
 use crate::properties::fatbins::{self, Code};
+use crate::properties::images::{self, Program};
 use crate::properties::kpacks::{self, Archive, Scheme};
 use crate::properties::packages;
 use crate::reference::formats;
@@ -423,6 +424,26 @@ fn kpacks() -> Vec<Dimension> {
     ]
 }
 
+/// Programs with device images.
+fn device_images() -> Vec<Dimension> {
+    const NAME: &str = "__CLANG_OFFLOAD_BUNDLE__sycl-spir64";
+    let module = |n: usize| images::Image::new(&images::spirv(5, u32::try_from(n).unwrap()));
+    let of = move |change: fn(images::Image) -> images::Image| {
+        move |n: usize| Program::new(&[(NAME, &(0..n).map(|n| change(module(n))).collect::<Vec<_>>())]).write()
+    };
+    let sections = move |n: usize| {
+        let names: Vec<String> = (0..n).map(|n| format!("{NAME}-{n}")).collect();
+        let images = [module(n)];
+        Program::new(&names.iter().map(|name| (name.as_str(), &images[..])).collect::<Vec<_>>()).write()
+    };
+    vec![
+        one_file("device images", 2000, of(|image| image), &[]),
+        one_file("compressed device images", 2000, of(images::Image::packed), &[]),
+        one_file("device images without a table", 2000, of(images::Image::unlisted), &[]),
+        one_file("sections with device images", 100, sections, &[]),
+    ]
+}
+
 /// Device code outside of the usual sections.
 fn outside() -> Vec<Dimension> {
     let magics =
@@ -548,6 +569,7 @@ pub fn all() -> Vec<Dimension> {
         offload_binaries(),
         fatbins(),
         kpacks(),
+        device_images(),
         outside(),
         command_lines(),
     ];

@@ -175,9 +175,41 @@ fn every_sycl_id_that_is_printed_can_be_asked_for() {
     }
 }
 
+/// IDs of other offload kinds that DPC++ writes.
+fn other_ids_of_dpcpp() -> Vec<String> {
+    let tails = ["", "-unknown-unknown", "-unknown-unknown--pvc"];
+    let arches = ["openmp-spir64_gen", "openmp-spir64_x86_64", "fpga-fpga_dep", "fpga-spir64_fpga", "fpga-fpga_aocx"];
+    let ids = arches.iter().flat_map(|arch| tails.map(|tail| format!("{arch}{tail}")));
+    ids.chain(["openmp-spir64", "openmp-spir", "openmp-spir64-unknown-unknown-"].map(str::to_owned)).collect()
+}
+
+#[test]
+fn every_id_of_dpcpp_that_is_printed_can_be_asked_for() {
+    let ids = other_ids_of_dpcpp();
+    let entries: Vec<(&str, &[u8])> = ids.iter().map(|id| (id.as_str(), id.as_bytes())).collect();
+    let data = formats::binary(&entries, 1);
+    let found = |args: &[&str]| extract(args, &data).into_values().map(|id| String::from_utf8(id).unwrap());
+    for id in &ids {
+        assert_eq!(found(&["--exact", "--target", id]).collect::<Vec<_>>(), [id.as_str()]);
+        assert!(found(&["--target", &format!("{id}*")]).any(|found| found == *id), "{id}");
+    }
+    for kind in ["openmp", "fpga"] {
+        let own = ids.iter().filter(|id| id.starts_with(kind)).count();
+        assert_eq!(found(&["--kind", kind]).count(), own, "{kind}");
+    }
+    let document = json_of(&tool(&["inspect", "--json", "in"], &[("in", &data)]));
+    for (object, id) in document["files"][0]["code_objects"].as_array().unwrap().iter().zip(&ids) {
+        let (kind, rest) = id.split_once('-').unwrap();
+        assert!(object["kind"] == kind && rest.starts_with(object["triple"].as_str().unwrap()), "{object}");
+        assert_eq!(object["target_id"].as_str(), rest.ends_with("pvc").then_some("pvc"), "{id}");
+    }
+    let verified = tool(&["verify", "in"], &[("in", &data)]);
+    assert!(!String::from_utf8_lossy(&verified.stdout).contains("not a valid bundle entry ID"));
+}
+
 #[test]
 fn pairs_of_ids_keep_the_property_of_ids() {
-    let ids = sycl_ids();
+    let ids = [sycl_ids(), other_ids_of_dpcpp()].concat();
     for (first, second) in ids.iter().flat_map(|first| ids.iter().map(move |second| (first, second))) {
         crate::properties::ids(format!("{first}\n{second}").as_bytes());
     }

@@ -16,6 +16,7 @@ use super::{GFX90A, GFX906, HOST, fixture};
 use crate::kpack::tree::program;
 use crate::machine::loud;
 use crate::properties::fatbins::{self, Code};
+use crate::properties::images;
 use crate::properties::kpacks::{self, Scheme};
 use crate::properties::packages;
 use crate::reference::formats;
@@ -118,6 +119,22 @@ fn library_with_fatbins() -> Vec<u8> {
     Elf::LIBRARY.write(&[Section::new(".nv_fatbin", &fatbin), Section::new(".nvFatBinSegment", &wrapper)])
 }
 
+/// A program with device images, plain, compressed and for several GPUs.
+fn device_images() -> Vec<u8> {
+    let zebin = images::zebin(images::PVC, b"code");
+    let [module, archive] =
+        [images::spirv(2, 3), images::archive(&[("64.12.60.7", &zebin)])].map(|it| images::Image::new(&it));
+    let images = [module.clone(), module.packed(), archive.clone(), archive.packed().unlisted()];
+    images::Program::new(&[("OFFLOAD_DEVICE_CODE", &images)]).write()
+}
+
+/// The same for Windows, with one image.
+fn device_image_of_windows() -> Vec<u8> {
+    let module = images::spirv(2, 3);
+    let table = [8192_u64, u64::try_from(module.len()).unwrap()].map(u64::to_le_bytes).concat();
+    pe(&[(".tgtimg", &table), ("__CLANG_", &module)])
+}
+
 /// Small files of every format.
 fn samples() -> Vec<(&'static str, Vec<u8>)> {
     let bundle = formats::binary(&[(HOST, b""), (GFX906, b"first"), (GFX90A, b"second")], 16);
@@ -145,6 +162,10 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
         ("fatbins", [fatbins::sample(), vec![0; 8], fatbins::fatbin(&[])].concat()),
         ("library with fatbins", library_with_fatbins()),
         ("registered bundle", pe(&[(".hipFatB", &registered), (".rdata", &bundle)])),
+        ("device images", device_images()),
+        ("device image of Windows", device_image_of_windows()),
+        ("zebin", images::zebin(images::PVC, b"code")),
+        ("SPIR-V", images::spirv(2, 3)),
         ("kpack archive", kpacks::sample(Scheme::None).write()),
         ("kpack archive of frames", kpacks::sample(Scheme::Zstd).write()),
         ("split library", program(&kpacks::reference(&["a_@GFXARCH@.kpack", "in"], "a"), 2)),

@@ -212,11 +212,14 @@ fn a_summary_tells_broken_and_unread_files_from_files_without_device_code() {
         let printed = String::from_utf8(printed).unwrap();
         printed.lines().skip_while(|line| line.starts_with(['T', ' '])).collect::<Vec<_>>().join("; ")
     };
-    let unread = "Not read in 3 files: LZ4 file (2), SPIR-V module (1)";
+    let unread = "Not read in 3 files: LZ4 file (2), SPIR-V module without kernels (1)";
     assert_eq!(last(&["."]), format!("No device code in 1 file; Nothing readable in 1 file; {unread}"));
-    assert_eq!(last(&["cut", "spirv"]), "Nothing readable in 1 file; Not read in 1 file: SPIR-V module (1)");
+    assert_eq!(
+        last(&["cut", "spirv"]),
+        "Nothing readable in 1 file; Not read in 1 file: SPIR-V module without kernels (1)"
+    );
     assert_eq!(last(&["cut"]), "Nothing readable in 1 file");
-    assert_eq!(last(&["spirv"]), "Not read in 1 file: SPIR-V module (1)");
+    assert_eq!(last(&["spirv"]), "Not read in 1 file: SPIR-V module without kernels (1)");
     assert_eq!(last(&["whole"]), "");
 }
 

@@ -87,8 +87,11 @@ fn asked_for(ids: [&str; 2]) {
             (exact.targets, exact.comparison) = (vec![pattern], Comparison::Exact);
             let mut kind = Selection::default();
             kind.kinds = vec![id.kind()];
+            let mut wildcard = Selection::default();
+            wildcard.targets = vec![Pattern::parse(&format!("{shown}*")).unwrap_or_else(|error| panic!("{error}"))];
             for other in found.code_objects() {
                 let own = other.entry_id();
+                assert!(wildcard.takes(&other) || other.shown_id() != shown, "{shown:?}");
                 assert_eq!(exact.takes(&other), own.as_ref() == Some(&id), "{shown:?} for {:?}", other.shown_id());
                 let same_kind = |own: &EntryId| own.kind() == id.kind() || own.kind().is_hip() && id.kind().is_hip();
                 assert_eq!(kind.takes(&other), own.as_ref().is_some_and(same_kind), "{:?}", other.shown_id());

@@ -13,6 +13,7 @@ mod fatbin;
 pub mod fatbins;
 pub mod formats;
 mod ids;
+pub mod images;
 mod kpack;
 pub mod kpacks;
 mod list;
@@ -26,6 +27,7 @@ mod room;
 mod roundtrip;
 mod search;
 mod sources;
+mod sycl;
 mod text;
 mod unbundle;
 mod verify;
@@ -47,6 +49,7 @@ pub use races::races;
 pub use recompress::recompress;
 pub use roundtrip::roundtrip;
 pub use search::search;
+pub use sycl::sycl;
 pub use text::text;
 pub use unbundle::unbundle;
 pub use verify::verify;
@@ -54,7 +57,7 @@ pub use verify::verify;
 pub type Property = fn(&[u8]);
 
 /// All properties, by the names of their fuzz targets.
-pub const ALL: [(&str, Property); 20] = [
+pub const ALL: [(&str, Property); 21] = [
     ("archive", archive),
     ("bitcode", bitcode),
     ("coff", coff),
@@ -72,6 +75,7 @@ pub const ALL: [(&str, Property); 20] = [
     ("recompress", recompress),
     ("roundtrip", roundtrip),
     ("search", search),
+    ("sycl", sycl),
     ("text", text),
     ("unbundle", unbundle),
     ("verify", verify),

@@ -432,6 +432,9 @@ fn heading(group: &[Bundle]) -> String {
     };
     let mut text = match first.format {
         Format::Kpack => in_kpack(group),
+        Format::DeviceImages => {
+            count(group.iter().map(|bundle| bundle.code_objects.len()).sum(), "device image", "device images")
+        }
         _ => count(group.len(), one, many),
     };
     if let Some(recorded) = first.compressed {

@@ -43,8 +43,9 @@ pub(crate) fn of(data: &[u8]) -> Result<Symbols, String> {
         }),
         Magic::Wasm if data.starts_with(b"\0asm\x01\0\0\0") => Ok(Symbols::Names(Vec::new())),
         Magic::CoffImport => imported(data),
-        Magic::Elf | Magic::AmdGpu | Magic::Cubin if data.len() < ELF_MIN => Ok(Symbols::None),
-        Magic::Elf | Magic::AmdGpu | Magic::Cubin => defined(data),
+        Magic::BrokenElf => Ok(Symbols::None),
+        magic if magic.is_elf() && data.len() < ELF_MIN => Ok(Symbols::None),
+        magic if magic.is_elf() => defined(data),
         Magic::Coff | Magic::MachO | Magic::Pe | Magic::Xcoff => defined(data),
         _ => Ok(Symbols::None),
     }

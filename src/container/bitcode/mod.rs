@@ -48,6 +48,7 @@ const SYMTAB_BLOCK: u64 = 25;
 
 /// The codes of the module records that are read.
 const VERSION: u64 = 1;
+const TRIPLE: u64 = 2;
 const VARIABLE: u64 = 7;
 const FUNCTION: u64 = 8;
 const ALIAS: u64 = 14;
@@ -68,6 +69,22 @@ pub(crate) fn embedded_objects(data: &[u8], base: u64) -> Result<Embedded, Malfo
 /// whose names are in a string table must be followed by one.
 pub(crate) fn check_blocks(data: &[u8]) -> Result<(), Malformed> {
     blocks(data).map_err(|Broken(reason)| Malformed::Bitcode { offset: 0, reason })
+}
+
+/// The longest triple that is read, in bytes.
+const TRIPLE_MAX: usize = 200;
+
+/// The target triple of the first module of a file.
+pub(crate) fn triple(data: &[u8]) -> Option<String> {
+    let mut stream = open(data).ok()?;
+    while let Some(mut block) = stream.next_block().ok()? {
+        while let Some(record) = block.next_record().ok().flatten().filter(|_| block.number == MODULE_BLOCK) {
+            if record.code == TRIPLE {
+                return bytes::text(&record.bytes(0).ok()?).filter(|triple| triple.len() <= TRIPLE_MAX);
+            }
+        }
+    }
+    None
 }
 
 /// The first module version with names in a string table.

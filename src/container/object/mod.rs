@@ -58,7 +58,7 @@ impl HostFormat {
     /// The format of a file that begins with `data`, if it is an object file.
     pub fn of(data: &[u8]) -> Option<Self> {
         match Magic::identify(data) {
-            Magic::Elf | Magic::AmdGpu | Magic::Cubin => Some(Self::Elf),
+            magic if magic.is_elf() && magic != Magic::BrokenElf => Some(Self::Elf),
             Magic::Coff => Some(Self::Coff),
             Magic::MachO => Some(Self::Other("Mach-O")),
             Magic::Pe => Some(Self::Other("PE")),

@@ -1,0 +1,375 @@
+//! Reads the device images of programs and libraries that Intel's DPC++ has linked, for SYCL or for OpenMP.
+//!
+//! The images lie one after another in sections:
+//!
+//! | section | PE | images for |
+//! |---|---|---|
+//! | `__CLANG_OFFLOAD_BUNDLE__<kind>-<triple>` | `__CLANG_` | one triple |
+//! | `OFFLOAD_DEVICE_CODE` | `OFFLOAD_` | any triples |
+//!
+//! The section `.tgtimg` has a table of them, 16 bytes for each:
+//!
+//! | offset | width | meaning |
+//! |---|---|---|
+//! | 0 | 8 | address of the image, after relocation; 0 in padding |
+//! | 8 | 8 | size in bytes; for a compressed image, its inflated size |
+//!
+//! An image is SPIR-V, LLVM bitcode, an ELF file, PTX, an `ar` archive with an ELF file for each of several GPUs, or a bundle
+//! or fatbin of another compiler. With `--offload-compress`, each is one zstd frame (RFC 8878), whose blocks tell its
+//! end. Images that no table has, as with `-emit-reg-funcs=0`, are told apart by their content.
+//!
+//! Sources: DPC++ of 2026 (clang-offload-wrapper, clang-linker-wrapper, clang-offload-extract); libraries of oneAPI 2023
+//! to 2026, for Linux and Windows.
+//!
+//! Rejected: addresses outside of sections, images and frames that extend beyond their section, tables of 32-bit
+//! programs.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::ops::Range;
+
+use super::archive::{Archive, Location};
+use super::extent::elf_len;
+use super::limits::{Limits, check_entry_count};
+use super::magic::{Magic, SPIR_V};
+use super::packed::{End, Packed};
+use super::wrapper::Map;
+use super::{Codec, Part, spirv};
+use crate::bytes::{Cursor, len_of, len_u64, slice, to_u64};
+use crate::error::Malformed;
+
+/// The section with the table of images.
+pub(crate) const TABLE: &str = ".tgtimg";
+
+/// The length of an entry of the table.
+const ENTRY_LEN: u64 = 16;
+
+/// The offset of the size in an entry.
+const SIZE: u64 = 8;
+
+/// The number of faults after which the rest of those in a table are not reported.
+const FAULTS_MAX: usize = 1000;
+
+/// One image more than a section may have.
+const TOO_MANY: usize = 100_001;
+
+/// The first bytes of a zstd frame.
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// An image, as its table records it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Image {
+    /// The offset in the file or section.
+    pub(crate) offset: u64,
+    /// The size, which is that of the inflated image if it is compressed.
+    pub(crate) size: u64,
+}
+
+/// The images in a range of an object file that is a table, each once and in file order, and the faults of the table.
+/// Offsets of faults count from `base`.
+pub(crate) fn images(data: &[u8], base: u64, table: &Range<u64>) -> (Vec<Image>, Vec<Malformed>) {
+    let mut images = Vec::new();
+    let mut faults = Vec::new();
+    let Some(map) = Map::read(data, table).filter(Map::is_64) else {
+        let what = "a table of device images that is not in a 64-bit program".to_owned();
+        return (images, vec![Malformed::Object { what, offset: base.saturating_add(table.start) }]);
+    };
+    let count = len_of(table).checked_div(ENTRY_LEN).unwrap_or_default();
+    for index in 0..count {
+        let at = table.start.saturating_add(index.saturating_mul(ENTRY_LEN));
+        match image(data, &map, at) {
+            Ok(image) => images.extend(image),
+            Err(what) if faults.len() < FAULTS_MAX => {
+                faults.push(Malformed::Object { what: what.to_owned(), offset: base.saturating_add(at) });
+            }
+            Err(_) => {}
+        }
+    }
+    let end = table.start.saturating_add(count.saturating_mul(ENTRY_LEN));
+    let rest = slice(data, end, table.end.saturating_sub(end)).unwrap_or_default();
+    if !is_zero(rest) {
+        let what = "an entry of the table of device images".to_owned();
+        faults.push(Malformed::truncated(what, base.saturating_add(end), ENTRY_LEN, base.saturating_add(table.end)));
+    }
+    images.sort_unstable();
+    images.dedup();
+    (images, faults)
+}
+
+/// The image of an entry at an offset in the file; none if it is padding.
+fn image(data: &[u8], map: &Map<'_>, at: u64) -> Result<Option<Image>, &'static str> {
+    let size = at.checked_add(SIZE).and_then(|at| slice(data, at, 8)).and_then(|size| size.first_chunk());
+    let size = u64::from_le_bytes(*size.ok_or("a table of device images beyond the end of the file")?);
+    let target = map.target_at(at).ok_or("a device image in another file")?;
+    if target.is_null() {
+        return Ok(None);
+    }
+    let offset = map.offset_of(target).ok_or("a device image whose address is in no section")?;
+    Ok(Some(Image { offset, size }))
+}
+
+/// The images in a section, in order: those of its tables (`images`, in order, with offsets in the section), and between
+/// them what is told by its content. Too many are an unreadable image at the end. Offsets in errors count from `base`.
+pub(crate) fn parts(section: &[u8], base: u64, images: &[Image]) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let mut position = 0_u64;
+    for image in listed(section, base, images) {
+        unlisted(section, base, position..image.range.start, &mut parts);
+        position = position.max(image.range.end);
+        parts.push(image.part);
+    }
+    unlisted(section, base, position..len_u64(section), &mut parts);
+    if let Err(malformed) = check_entry_count(to_u64(parts.len()), base) {
+        parts.truncate(TOO_MANY);
+        parts.push(Part::Unreadable(malformed));
+    }
+    parts
+}
+
+/// The images of a table that are in a section, in order, without what is between them.
+pub(crate) fn listed(section: &[u8], base: u64, images: &[Image]) -> Vec<Stored> {
+    let mut stored = Vec::new();
+    // One more than there may be shows that there are too many.
+    let images = images.get(..TOO_MANY).unwrap_or(images);
+    // The end of the space for an image, and the start of the image after it.
+    let (mut limit, mut next) = (len_u64(section), len_u64(section));
+    for image in images.iter().rev() {
+        if image.offset != next {
+            limit = next;
+        }
+        next = image.offset;
+        stored.push(Stored::of(section, base, *image, limit));
+    }
+    stored.reverse();
+    stored
+}
+
+/// An image in its section.
+pub(crate) struct Stored {
+    /// The bytes that it takes there.
+    pub(crate) range: Range<u64>,
+    /// The image, or why it cannot be read.
+    pub(crate) part: Part,
+}
+
+impl Stored {
+    /// The image of a table. If it is compressed, it ends before `limit`, at which another one begins.
+    fn of(section: &[u8], base: u64, image: Image, limit: u64) -> Self {
+        let Image { offset, size } = image;
+        let space = slice(section, offset, limit.saturating_sub(offset)).unwrap_or_default();
+        let at = base.saturating_add(offset);
+        if space.starts_with(&ZSTD) {
+            let Some(frame) = Frame::read(space) else {
+                let reason = "its zstd frame does not end before the next image".to_owned();
+                let malformed = Malformed::Compressed { what: "device image", offset: at, reason };
+                return Self { range: offset..limit, part: Part::Unreadable(malformed) };
+            };
+            // Some releases record the size of the frame.
+            let inflated = frame.inflated.filter(|_| size == frame.len).unwrap_or(size);
+            return Self::frame(offset, frame.len, inflated);
+        }
+        match offset.checked_add(size).filter(|end| *end <= len_u64(section)) {
+            Some(end) => Self { range: offset..end, part: Part::Range(offset..end) },
+            None => {
+                let end = base.saturating_add(len_u64(section));
+                let malformed = Malformed::truncated("the device image".to_owned(), at, size, end);
+                Self { range: offset..limit, part: Part::Unreadable(malformed) }
+            }
+        }
+    }
+
+    /// A zstd frame of `len` bytes.
+    fn frame(offset: u64, len: u64, inflated: u64) -> Self {
+        let range = offset..offset.saturating_add(len);
+        let limit = Limits::default().inflated;
+        let packed =
+            Packed { stored: range.clone(), codec: Codec::Zstd, inflated, range: 0..inflated, end: End::Exact, limit };
+        Self { range, part: Part::Packed(packed) }
+    }
+}
+
+/// The images in a range of a section that no table has: each begins after zeros, and ends where its content does or, if
+/// that is not known, with the last byte that is not zero.
+fn unlisted(section: &[u8], base: u64, range: Range<u64>, parts: &mut Vec<Part>) {
+    let mut position = range.start;
+    while let Some(rest) = slice(section, position, range.end.saturating_sub(position)) {
+        let Some(zeros) = rest.iter().position(|&byte| byte != 0) else { break };
+        position = position.saturating_add(to_u64(zeros));
+        let rest = slice(section, position, range.end.saturating_sub(position)).unwrap_or_default();
+        let (len, part) = match Magic::identify(rest) {
+            _ if rest.starts_with(&ZSTD) => unlisted_frame(rest, base, position),
+            Magic::SpirV => (spirv_len(rest), None),
+            Magic::Archive => (archive_len(rest), None),
+            magic if magic.is_elf() => (elf_len(rest), None),
+            _ => (None, None),
+        };
+        let end = position.saturating_add(len.filter(|len| *len > 0).unwrap_or_else(|| without_zeros(rest)));
+        parts.push(part.unwrap_or(Part::Range(position..end)));
+        position = end;
+        if parts.len() >= TOO_MANY {
+            return;
+        }
+    }
+}
+
+/// The length of the zstd frame at the start of some bytes, and the image in it.
+fn unlisted_frame(rest: &[u8], base: u64, offset: u64) -> (Option<u64>, Option<Part>) {
+    let frame = Frame::read(rest);
+    let broken = |reason: &str| {
+        let (what, offset) = ("device image", base.saturating_add(offset));
+        Part::Unreadable(Malformed::Compressed { what, offset, reason: reason.to_owned() })
+    };
+    let part = match frame {
+        None => broken("its zstd frame has no end"),
+        Some(Frame { inflated: None, .. }) => broken("its inflated size is not recorded"),
+        Some(Frame { len, inflated: Some(inflated) }) => Stored::frame(offset, len, inflated).part,
+    };
+    (frame.map(|frame| frame.len), Some(part))
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| byte == 0)
+}
+
+/// The length of some bytes without the zeros at their end.
+fn without_zeros(bytes: &[u8]) -> u64 {
+    let last = bytes.iter().rposition(|&byte| byte != 0);
+    last.map_or(0, |last| to_u64(last).saturating_add(1))
+}
+
+/// The length of the SPIR-V module at the start of some bytes: its instructions end at the header of another module, or
+/// at a word that is none.
+fn spirv_len(data: &[u8]) -> Option<u64> {
+    let mut len = spirv::HEADER_LEN;
+    while let Some(word) = slice(data, len, 4).and_then(|word| word.first_chunk()) {
+        let word = u32::from_le_bytes(*word);
+        let words = u64::from(word >> 16);
+        let next = len.saturating_add(words.saturating_mul(4));
+        if word == SPIR_V || words == 0 || next > len_u64(data) {
+            break;
+        }
+        len = next;
+    }
+    (len <= len_u64(data)).then_some(len)
+}
+
+/// The length of the `ar` archive at the start of some bytes.
+fn archive_len(data: &[u8]) -> Option<u64> {
+    let mut end = None;
+    for member in Archive::read(data).ok()?.members() {
+        match member.ok().map(|member| member.location) {
+            Some(Location::Inside(content)) => end = Some(content.end()),
+            _ => break,
+        }
+    }
+    end
+}
+
+/// The header of a zstd frame, and its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Frame {
+    /// The length in bytes.
+    len: u64,
+    /// The inflated size, if it is recorded.
+    inflated: Option<u64>,
+}
+
+impl Frame {
+    /// The frame at the start of some bytes, if it ends in them.
+    fn read(data: &[u8]) -> Option<Self> {
+        let what = String::new;
+        let mut cursor = Cursor::new(data, 0);
+        cursor.take(len_u64(&ZSTD), what).ok()?;
+        let descriptor = *cursor.take(1, what).ok()?.first()?;
+        let is_single = descriptor & 0x20 != 0;
+        let window = u64::from(!is_single);
+        let dictionary = [0, 1, 2, 4].get(usize::from(descriptor & 3)).copied()?;
+        cursor.take(window.checked_add(dictionary)?, what).ok()?;
+        let inflated = match descriptor >> 6 {
+            0 if !is_single => None,
+            0 => Some(u64::from(*cursor.take(1, what).ok()?.first()?)),
+            1 => Some(u64::from(cursor.u16(what).ok()?).checked_add(256)?),
+            2 => Some(cursor.u32(what).ok()?.into()),
+            _ => Some(cursor.u64(what).ok()?),
+        };
+        let mut is_last = false;
+        while !is_last {
+            let [a, b, c] = *cursor.take(3, what).ok()?.first_chunk()?;
+            let header = u32::from_le_bytes([a, b, c, 0]);
+            is_last = header & 1 != 0;
+            let size = match (header >> 1) & 3 {
+                1 => 1,
+                3 => return None,
+                _ => u64::from(header >> 3),
+            };
+            cursor.take(size, what).ok()?;
+        }
+        let checksum = if descriptor & 4 == 0 { 0 } else { 4 };
+        cursor.take(checksum, what).ok()?;
+        Some(Self { len: cursor.offset(), inflated })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A frame with these fields and one raw block of three bytes.
+    fn frame(descriptor: u8, fields: &[u8], end: &[u8]) -> Vec<u8> {
+        [&ZSTD[..], &[descriptor], fields, &[3 << 3 | 1, 0, 0], b"abc", end].concat()
+    }
+
+    #[test]
+    fn frames_end_with_their_last_block() {
+        for (data, inflated) in [
+            (frame(0x20, &[3], b""), Some(3)),
+            (frame(0x60, &[0, 1], b""), Some(512)),
+            (frame(0xa0, &[3, 0, 0, 1], b""), Some(0x100_0003)),
+            (frame(0xe0, &[3, 0, 0, 0, 0, 0, 0, 0], b""), Some(3)),
+            (frame(0x00, &[0x58], b""), None),
+            (frame(0x04, &[0x58], b"sum!"), None),
+            (frame(0x23, &[1, 2, 3, 4, 3], b""), Some(3)),
+        ] {
+            let len = len_u64(&data);
+            assert_eq!(Frame::read(&data), Some(Frame { len, inflated }), "{data:?}");
+            assert_eq!(Frame::read(&[&data[..], b"more"].concat()), Some(Frame { len, inflated }));
+            assert!((0..data.len()).all(|len| Frame::read(&data[..len]).is_none()), "{data:?}");
+        }
+        // A block that repeats a byte takes one; there is no fourth type.
+        assert_eq!(Frame::read(&[&ZSTD[..], &[0x20, 9, 9 << 3 | 3, 0, 0, b'x']].concat()).map(|it| it.len), Some(10));
+        assert_eq!(Frame::read(&[&ZSTD[..], &[0x20, 9, 7, 0, 0, b'x']].concat()), None);
+    }
+
+    #[test]
+    fn modules_end_at_the_next_one_or_at_zeros() {
+        let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        let module = words(&[SPIR_V, 0x1_0000, 0, 1, 0, 0x2_0011, 6, 0x3_000e, 2, 2]);
+        for after in [&b""[..], &[0; 8], &module, b"\x7fELF", b"x"] {
+            assert_eq!(spirv_len(&[&module, after].concat()), Some(40), "{after:?}");
+        }
+        assert_eq!(spirv_len(&module[..19]), None);
+    }
+
+    #[test]
+    fn what_no_table_has_is_found_between_the_images() {
+        let module = [SPIR_V, 0x1_0000, 0, 1, 0, 0x2_0011, 6].map(u32::to_le_bytes).concat();
+        let section = [&module[..], &[0; 4], &frame(0x20, &[3], b""), &[0; 3], &module, &[0; 9]].concat();
+        let found = |images: &[Image]| {
+            let of = |part: &Part| match part {
+                Part::Range(range) => range.clone(),
+                Part::Packed(packed) => packed.stored.clone(),
+                _ => 0..0,
+            };
+            parts(&section, 0, images).iter().map(of).collect::<Vec<_>>()
+        };
+        let all = [0..28, 32..44, 47..75];
+        assert_eq!(found(&[]), all);
+        assert_eq!(found(&[Image { offset: 0, size: 28 }]), all);
+        assert_eq!(found(&[Image { offset: 32, size: 3 }, Image { offset: 47, size: 28 }]), all);
+        // A size beyond the section, and a frame that another image cuts: what its rest is, nothing tells.
+        assert_eq!(found(&[Image { offset: 47, size: 99 }]), [0..28, 32..44, 0..0]);
+        assert_eq!(
+            found(&[Image { offset: 32, size: 3 }, Image { offset: 36, size: 4 }]),
+            [0..28, 0..0, 36..40, 41..72]
+        );
+    }
+}

@@ -1,0 +1,311 @@
+//! Finds the device images of programs that Intel's DPC++ has linked, and names each.
+//!
+//! An image has no ID of its own. Its offload kind and triple are those in the name of its section, or else SYCL and the
+//! triple of its content:
+//!
+//! | content | triple |
+//! |---|---|
+//! | SPIR-V | `spir64`, `spir` |
+//! | ELF file for Intel GPUs, `ar` archive | `spir64_gen` |
+//! | ELF file for x86-64 (OpenCL on CPUs) | `spir64_x86_64` |
+//! | fatbin, cubin, PTX | `nvptx64-nvidia-cuda` |
+//! | bundle, ELF file for AMD GPUs | `amdgcn-amd-amdhsa` |
+//! | bitcode | its own |
+//!
+//! An ELF file for one Intel GPU adds its name as the target ID: `sycl-spir64_gen-unknown-unknown--pvc`. The members of an
+//! archive are searched like those of any archive.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::found::{Format, Found};
+use super::place::{Place, Step};
+use super::sections::{self, Listed};
+use super::walk::Walk;
+use super::{ContentKind, Unread, gpu_elf};
+use crate::bytes::text;
+use crate::container::magic::{Magic, elf_machine};
+use crate::container::sequence::Bundle;
+use crate::container::spirv::{self, Width};
+use crate::container::sycl::{self, Image};
+use crate::container::{Contents, Entry, MAGIC, Part, bitcode};
+use crate::error::{Malformed, Result, WithPath};
+use crate::id::EntryId;
+use crate::io::input::Slice;
+
+/// What a table has as an image that is not one: images for the host are tables of its own functions.
+const UNKNOWN: Unread = Unread::device_code("device image of an unknown format");
+
+/// The number of bytes that finding out the beginning of a compressed image costs, at most: one block of zstd.
+const HEAD_COST: u64 = 128 << 10;
+
+/// The largest compressed image that is inflated to find out its GPU, in bytes.
+const INTEL_MAX: u64 = 64 << 20;
+
+const EM_X86_64: u16 = 62;
+
+/// The tables of device images of an object, and the sections that hold such images.
+#[derive(Default)]
+pub(super) struct ImageTables {
+    /// The ranges of the tables in the object.
+    tables: Vec<Range<u64>>,
+    /// The ranges of the sections, in order; those that share bytes are one.
+    sections: Vec<Range<u64>>,
+    /// What the tables have, once they were read.
+    read: OnceCell<Read>,
+}
+
+/// The content of all tables of an object.
+#[derive(Default)]
+struct Read {
+    /// In the order of the file.
+    images: Vec<Image>,
+    /// Each with the number of its table.
+    faults: Vec<(usize, Malformed)>,
+}
+
+impl ImageTables {
+    pub(super) fn new(tables: impl Iterator<Item = Range<u64>>, sections: impl Iterator<Item = Range<u64>>) -> Self {
+        let mut sections: Vec<Range<u64>> = sections.collect();
+        sections.sort_unstable_by_key(|range| (range.start, range.end));
+        sections.dedup_by(|next, range| {
+            let is_shared = next.start < range.end;
+            range.end = if is_shared { range.end.max(next.end) } else { range.end };
+            is_shared
+        });
+        Self { tables: tables.collect(), sections, read: OnceCell::new() }
+    }
+
+    /// Whether an offset in the object is in a section with device images.
+    fn is_in_section(&self, offset: u64) -> bool {
+        let before = self.sections.partition_point(|range| range.start <= offset).checked_sub(1);
+        before.and_then(|index| self.sections.get(index)).is_some_and(|range| offset < range.end)
+    }
+}
+
+impl Walk<'_, '_, '_> {
+    /// What the tables of an object have. Each is read once, and takes the relocations of the whole file.
+    fn read_tables<'t>(&mut self, place: &Place, object: Slice<'_>, tables: &'t ImageTables) -> Result<&'t Read> {
+        let mut read = Read::default();
+        for (number, table) in tables.tables.iter().enumerate().filter(|_| tables.read.get().is_none()) {
+            if !self.spend(place, object, |budget| budget.take(object.len()))? {
+                break;
+            }
+            let (images, faults) = sycl::images(object.bytes(), object.offset(), table);
+            read.images.extend(images);
+            read.faults.extend(faults.into_iter().map(|fault| (number, fault)));
+        }
+        read.images.sort_unstable();
+        read.images.dedup();
+        Ok(tables.read.get_or_init(|| read))
+    }
+
+    /// Reports the device images in a section of an object: those of its tables, and what is between them.
+    pub(super) fn device_images(
+        &mut self,
+        place: &Place,
+        object: Slice<'_>,
+        section: Slice<'_>,
+        tables: &ImageTables,
+        depth: u32,
+    ) -> Result<()> {
+        let start = section.offset().saturating_sub(object.offset());
+        let end = start.saturating_add(section.len());
+        let all = &self.read_tables(place, object, tables)?.images;
+        let from = all.partition_point(|image| image.offset < start);
+        let inside = all.iter().skip(from).take_while(|image| image.offset < end);
+        let images: Vec<Image> = inside.map(|image| relative(image, start)).collect();
+        let parts = sycl::parts(section.bytes(), section.offset(), &images);
+        self.images(place, section, parts, depth)
+    }
+
+    /// Reports the faults of a table of device images and, with the first table, the images of all that are not in the
+    /// usual sections.
+    pub(super) fn image_table(
+        &mut self,
+        of_object: &Place,
+        place: &Place,
+        object: Slice<'_>,
+        table: Slice<'_>,
+        tables: &ImageTables,
+        depth: u32,
+    ) -> Result<()> {
+        let read = self.read_tables(place, object, tables)?;
+        let start = table.offset().saturating_sub(object.offset());
+        let Some(own) = tables.tables.iter().position(|range| range.start == start) else { return Ok(()) };
+        let faults = read.faults.iter().filter(|(number, _)| *number == own).map(|(_, fault)| fault.clone());
+        self.faults(place, table, faults)?;
+        let elsewhere = read.images.iter().filter(|image| !tables.is_in_section(image.offset));
+        let elsewhere: Vec<&Image> = elsewhere.filter(|_| own == 0).collect();
+        if elsewhere.is_empty() {
+            return Ok(());
+        }
+        let mut all = sections::read(object.bytes(), object.offset(), Listed::All).with_path(object.path())?;
+        all.others.append(&mut all.chosen);
+        all.others.sort_by_key(|section| section.range.start);
+        let mut by_section: BTreeMap<usize, Vec<&Image>> = BTreeMap::new();
+        for image in elsewhere {
+            let before = all.others.partition_point(|section| section.range.start <= image.offset);
+            if let Some(number) = before.checked_sub(1) {
+                by_section.entry(number).or_default().push(image);
+            }
+        }
+        for (number, images) in by_section {
+            let Some(section) = all.others.get(number) else { continue };
+            let place = of_object.join(Step::Section(section.name.clone()));
+            let Some(data) = object.range(&section.range) else { continue };
+            let images: Vec<Image> = images.into_iter().map(|image| relative(image, section.range.start)).collect();
+            let stored = sycl::listed(data.bytes(), data.offset(), &images);
+            self.images(&place, data, stored.into_iter().map(|stored| stored.part).collect(), depth)?;
+        }
+        Ok(())
+    }
+
+    /// Reports images in a section as one bundle.
+    fn images(&mut self, place: &Place, section: Slice<'_>, parts: Vec<Part>, depth: u32) -> Result<()> {
+        let recorded = recorded(place);
+        let mut entries = Vec::with_capacity(parts.len());
+        for part in parts {
+            let content = self.content(place, section, &part)?;
+            match (id(recorded.as_deref(), content.as_deref().unwrap_or_default()), part) {
+                (Some(id), part) => entries.push(Entry { parts: vec![part], ..Entry::at(id.as_bytes(), 0..0) }),
+                (None, Part::Unreadable(malformed)) => self.faults(place, section, [malformed])?,
+                (None, part) => {
+                    let start = stored(&part).start;
+                    self.unread(place, section.tail(start).unwrap_or(section), UNKNOWN)?;
+                }
+            }
+            if self.budget.is_spent {
+                return Ok(());
+            }
+        }
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let contents = Contents::new(entries, section.len());
+        let mut bundle = Bundle::plain(section, contents, self.budget.limits_at(place));
+        if !self.settle(place, section, &mut bundle)? {
+            return Ok(());
+        }
+        self.bundle(section, &Found { place, format: Format::DeviceImages, index: 0, bundle: &bundle }, depth)
+    }
+
+    /// The bytes of an image that tell what it is: of a compressed one, the first, unless it is for Intel GPUs.
+    fn content<'s>(&mut self, place: &Place, section: Slice<'s>, part: &Part) -> Result<Option<Cow<'s, [u8]>>> {
+        let packed = match part {
+            Part::Range(range) => return Ok(section.range(range).map(|image| Cow::Borrowed(image.bytes()))),
+            Part::Packed(packed) => packed,
+            Part::Bytes(_) | Part::Unreadable(_) => return Ok(None),
+        };
+        if !self.spend(place, section, |budget| budget.take(HEAD_COST.min(packed.inflated)))? {
+            return Ok(None);
+        }
+        let head = packed.head(section, ContentKind::HEAD_LEN);
+        let is_intel = head.as_ref().is_some_and(|head| Magic::identify(head) == Magic::IntelGpu);
+        let is_read = is_intel
+            && packed.inflated <= INTEL_MAX.min(self.scan.limits.inflated)
+            && self.spend(place, section, |budget| budget.take(packed.inflated))?;
+        let whole = if is_read { packed.head(section, packed.inflated) } else { None };
+        Ok(whole.or(head).map(Cow::Owned))
+    }
+}
+
+/// An image, with its offset counted from `start`.
+fn relative(image: &Image, start: u64) -> Image {
+    Image { offset: image.offset.saturating_sub(start), ..*image }
+}
+
+/// The bytes that an image takes in its section.
+fn stored(part: &Part) -> Range<u64> {
+    match part {
+        Part::Range(range) => range.clone(),
+        Part::Packed(packed) => packed.stored.clone(),
+        Part::Bytes(_) | Part::Unreadable(_) => 0..0,
+    }
+}
+
+/// The offload kind and triple in the name of the section at a place: after the magic string, or just a triple.
+fn recorded(place: &Place) -> Option<String> {
+    let Some(Step::Section(name)) = place.steps().last() else { return None };
+    match name.strip_prefix(MAGIC.as_bytes()) {
+        Some(id) => text(id).filter(|id| !id.is_empty()),
+        None => text(name).map(|name| ["sycl-", &name].concat()).filter(|id| EntryId::parse_any(id).is_ok()),
+    }
+}
+
+/// The ID of an image with this content: `recorded`, or that of the content; none if neither is known.
+fn id(recorded: Option<&str>, content: &[u8]) -> Option<String> {
+    let id = match recorded {
+        Some(recorded) => recorded.to_owned(),
+        None => ["sycl-", &triple(content)?].concat(),
+    };
+    let gpu = gpu_elf::target_id(content).filter(|_| Magic::identify(content) == Magic::IntelGpu);
+    Some(gpu.and_then(|gpu| with_target(&id, &gpu)).unwrap_or(id))
+}
+
+/// An ID for Intel GPUs with a target ID.
+fn with_target(id: &str, target_id: &str) -> Option<String> {
+    let (kind, triple) = id.split_once('-')?;
+    let mut fields = triple.split('-');
+    let arch = fields.next().filter(|arch| *arch == gpu_elf::INTEL)?;
+    let (vendor, os) = (fields.next().unwrap_or("unknown"), fields.next().unwrap_or("unknown"));
+    Some(format!("{kind}-{arch}-{vendor}-{os}--{target_id}"))
+}
+
+/// The triple for some content.
+fn triple(content: &[u8]) -> Option<Cow<'static, str>> {
+    let triple = match Magic::identify(content) {
+        Magic::SpirV if spirv::width(content) == Some(Width::Bits32) => "spir",
+        Magic::SpirV => "spir64",
+        Magic::IntelGpu | Magic::Archive => gpu_elf::INTEL,
+        Magic::Elf if elf_machine(content) == Some(EM_X86_64) => "spir64_x86_64",
+        Magic::FatBinary | Magic::Cubin => "nvptx64-nvidia-cuda",
+        Magic::Bundle | Magic::CompressedBundle | Magic::AmdGpu => "amdgcn-amd-amdhsa",
+        Magic::OffloadBinary => "spirv64-intel",
+        Magic::Bitcode => return bitcode::triple(content).map(Cow::Owned),
+        _ if ContentKind::of(content) == ContentKind::Ptx => "nvptx64-nvidia-cuda",
+        _ => return None,
+    };
+    Some(Cow::Borrowed(triple))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_are_named_by_section_or_content() {
+        let spirv = [0x0723_0203_u32, 0x1_0000, 0, 1, 0, 0x2_0011, 6, 0x3_000e, 1, 2].map(u32::to_le_bytes).concat();
+        let mut elf = b"\x7fELF\x02\x01\x01".to_vec();
+        elf.resize(64, 0);
+        elf[18] = 62;
+        for (recorded, content, expected) in [
+            (Some("sycl-spir64"), &spirv[..], Some("sycl-spir64")),
+            (Some("openmp-spir64_gen"), b"", Some("openmp-spir64_gen")),
+            (None, &spirv, Some("sycl-spir")),
+            (None, &elf, Some("sycl-spir64_x86_64")),
+            (None, b"!<arch>\n", Some("sycl-spir64_gen")),
+            (None, b"//\n.version 8.0\n", Some("sycl-nvptx64-nvidia-cuda")),
+            (None, b"", None),
+        ] {
+            assert_eq!(id(recorded, content).as_deref(), expected);
+        }
+    }
+
+    #[test]
+    fn ids_with_a_gpu_can_be_parsed() {
+        for (id, expected) in [
+            ("sycl-spir64_gen", Some("sycl-spir64_gen-unknown-unknown--dg2-g10")),
+            ("openmp-spir64_gen-intel", Some("openmp-spir64_gen-intel-unknown--dg2-g10")),
+            ("sycl-spir64", None),
+        ] {
+            let with_target = with_target(id, "dg2-g10");
+            assert_eq!(with_target.as_deref(), expected);
+            let parsed = with_target.map(|id| EntryId::parse_any(&id).unwrap());
+            assert!(parsed.is_none_or(|id| id.target_id().processor() == "dg2-g10"));
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Programs with device images.
+
+use super::LOOKS;
+use super::files::Frame;
+use super::measure::{Bomb, MB};
+use crate::lists::sample;
+use crate::properties::images::{ELF_X86_64, Image, PVC, Program, Section, archive, elf, spirv, zebin};
+
+const NAME: &str = "__CLANG_OFFLOAD_BUNDLE__sycl-spir64";
+
+/// Runs our subcommands on a file.
+fn ends(name: &'static str, data: &[u8], memory: u64) {
+    let more: [&[&str]; 1] = [&["extract", "-o", "new", "in"]];
+    for line in sample(LOOKS.iter().chain(&more).collect(), 3) {
+        Bomb::new(name, line).file("in", data.to_vec()).memory(memory).ends();
+    }
+}
+
+/// A program with this section of images at address 0x10000, and a table of addresses in it and sizes.
+fn program(images: Vec<u8>, table: impl Iterator<Item = (u64, u64)>) -> Vec<u8> {
+    let table = table.flat_map(|(at, size)| [0x1_0000 + at, size].map(u64::to_le_bytes).concat()).collect();
+    let sections: [Section; 2] = [(NAME.to_owned(), 0x1_0000, images), (".tgtimg".to_owned(), 0x4000_0000, table)];
+    elf(ELF_X86_64, &sections)
+}
+
+#[test]
+fn tables_of_many_images() {
+    let module = spirv(3, 3);
+    let size = u64::try_from(module.len()).unwrap();
+    let one = || program(module.clone(), std::iter::repeat_n((0, size), 300_000));
+    ends("images: 300,000 entries of one image", &one(), 64 * MB);
+    let sizes = program(vec![1; 1 << 20], (0..300_000).map(|size| (0, size)));
+    ends("images: 300,000 sizes at one address", &sizes, 200 * MB);
+    let overlapping = program(vec![1; 1 << 20], (0..90_000).map(|at| (at, (1 << 20) - at)));
+    ends("images: 90,000 to the end of 1 MiB", &overlapping, 256 * MB);
+    let nowhere = program(module.clone(), (0..1_000_000).map(|at| (0x2_0000_0000 + at, 1)));
+    ends("images: 1,000,000 addresses in no section", &nowhere, 200 * MB);
+    let huge = program(module.clone(), (0..300_000).map(|at| (at % size, u64::MAX - at)));
+    ends("images: 300,000 sizes of 2^64", &huge, 256 * MB);
+    let sections: Vec<Section> = std::iter::repeat_n((".tgtimg".to_owned(), 0x1_0000, vec![1; 16]), 20_000).collect();
+    ends("images: 20,000 tables", &elf(ELF_X86_64, &sections), 200 * MB);
+    let sections = (0..5000)
+        .flat_map(|at| [(NAME.to_owned(), 0x10_0000 + at, vec![3; 16]), (".tgtimg".to_owned(), 0x1_0000, vec![1; 16])]);
+    ends("images: 5,000 sections and tables", &elf(ELF_X86_64, &sections.collect::<Vec<_>>()), 200 * MB);
+}
+
+#[test]
+fn images_without_a_table() {
+    let all = |content: &[u8], count: usize| elf(ELF_X86_64, &[(NAME.to_owned(), 0x1_0000, content.repeat(count))]);
+    ends("images: 300,000 modules without a table", &all(&spirv(0, 0), 300_000), 256 * MB);
+    ends("images: 500,000 frames without a table", &all(&Frame::new(10).raw(b"x").finish(), 500_000), 256 * MB);
+    ends("images: 50,000 archives without a table", &all(&archive(&[("a", b"b")]), 50_000), 256 * MB);
+    ends("images: 20,000 ELF files without a table", &all(&zebin(PVC, b"code"), 20_000), 256 * MB);
+}
+
+#[test]
+fn images_that_inflate_to_much() {
+    let size = 64 << 20;
+    let frame = Frame::new(27).zeros(size).finish();
+    assert!(frame.len() < size / 20_000, "{}", frame.len());
+    for claim in [0, 1, size - 1, size, size + 1, 1 << 40, usize::MAX / 2] {
+        let claim = u64::try_from(claim).unwrap();
+        ends("images: zstd 32,000:1, 64 MiB", &program(frame.clone(), [(0, claim)].into_iter()), 200 * MB);
+    }
+    let limited = |args| {
+        let data = program(frame.clone(), [(0, 64 << 20)].into_iter());
+        Bomb::new("images: --max-size=16M", args).file("in", data).own_arg("--max-size=16M")
+    };
+    limited(&["verify", "in"]).finds("exceeds the limit of 16777216");
+    limited(&["extract", "-o", "new", "in"]).fails("exceeds the limit of 16777216");
+    // Of each, only the first block is inflated to list it.
+    let small = Frame::new(20).zeros(1 << 20).finish();
+    let len = u64::try_from(small.len()).unwrap();
+    let many = program(small.repeat(20_000), (0..20_000).map(|at| (at * len, 1 << 20)));
+    ends("images: 20,000 frames of 1 MiB", &many, 256 * MB);
+    ends("images: a window of 2 GiB", &program(Frame::new(31).raw(b"code").finish(), [(0, 4)].into_iter()), 64 * MB);
+    // Of images for Intel GPUs, all is inflated to find out which.
+    let zebin = [zebin(PVC, b"code"), vec![0; 1 << 20]].concat();
+    let images: Vec<Image> = (0..2000).map(|_| Image::new(&zebin).packed()).collect();
+    ends("images: 2,000 zebins of 1 MiB", &Program::new(&[(NAME, &images)]).write(), 256 * MB);
+}
