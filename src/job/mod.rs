@@ -54,7 +54,7 @@ use crate::container::stream::Inflation;
 use crate::container::text::Text;
 use crate::container::{Container, Entry};
 use crate::error::{Error, Result};
-use crate::id::{Compatibility, EntryId, OffloadKind};
+use crate::id::{Compatibility, EntryId};
 use crate::io::input::{Accept, Input, Slice};
 
 /// Opens an input of a job.
@@ -196,14 +196,9 @@ impl FileType {
     }
 }
 
-/// The ID of an entry, if it is valid in a bundle of LLVM's, or one of SYCL or HCC.
+/// The ID of an entry, if it is valid.
 fn parse_entry(entry: &Entry) -> Option<EntryId> {
-    let id = bytes::text(&entry.id)?;
-    let is_other = |id: &EntryId| !matches!(id.kind(), OffloadKind::OpenMp | OffloadKind::Fpga);
-    EntryId::parse(&id)
-        .or_else(|_| EntryId::parse_any(&id))
-        .ok()
-        .filter(|parsed| is_other(parsed) || EntryId::parse(&id).is_ok())
+    EntryId::parse_any(&bytes::text(&entry.id)?).ok()
 }
 
 /// Reports that a file is not compressed, as LLVM 22.1.8 does for all but the shortest files.

@@ -93,7 +93,7 @@ pub(crate) fn file_kind(data: &[u8]) -> FileKind {
         // A compressed fat object: the other forms are bundles.
         Magic::Bundle | Magic::CompressedBundle => FileKind::FatObject,
         Magic::OffloadBinary => FileKind::OffloadBinary,
-        Magic::SpirV => FileKind::CodeObject,
+        Magic::SpirV if spirv::has_kernels(data) => FileKind::CodeObject,
         magic if magic.is_gpu_elf() => FileKind::CodeObject,
         Magic::Elf | Magic::BrokenElf | Magic::Coff | Magic::Pe => {
             match (magic, sections::read(data, 0, Listed::Known).map(kind_by_sections)) {
