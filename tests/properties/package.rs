@@ -21,26 +21,34 @@ pub fn package(data: &[u8]) {
     for _ in 0..=choices.below(3) {
         let name = choices.pick(&NAMES);
         let file = [File::new(name, &packed), File { name: "link", kind: b'2', content: &[] }];
-        let (archive, step) = match choices.below(4) {
-            0 => (packages::tar(&file), Some(name)),
-            1 => (packages::cpio(&file), Some(name)),
-            2 => (packages::rpm(&packages::zstd(&packages::cpio(&file))), Some(name)),
-            _ => (packages::gzip(&packages::tar(&file)), Some(name)),
+        packed = match choices.below(4) {
+            0 => packages::tar(&file),
+            1 => packages::cpio(&file),
+            2 => packages::rpm(&packages::zstd(&packages::cpio(&file))),
+            _ => packages::gzip(&packages::tar(&file)),
         };
-        steps.insert(0, step.unwrap_or_default().as_bytes().to_vec());
-        packed = archive;
+        steps.insert(0, name.as_bytes().to_vec());
     }
     alone.agrees_with(&Seen::of(&packed), &steps);
     let coded = Seen::of(&if choices.below(2) == 0 { packages::gzip(&packed) } else { packages::zstd(&packed) });
+    // What is compressed is a member, unless it is an archive. Bytes without a file give it an empty name.
+    if !is_archive(&packed) {
+        steps.insert(0, Vec::new());
+    }
     alone.agrees_with(&coded, &steps);
     // Any bytes as the inside of a package: none is too much for its reader.
     for package in [packages::gzip(content), packages::zstd(content), packages::rpm(content)] {
         let inside = Seen::of(&package);
-        let is_archive = content.get(257..262) == Some(b"ustar") || content.starts_with(b"07070");
-        if is_archive && package.starts_with(&[0x1f, 0x8b]) {
+        if is_archive(content) && package.starts_with(&[0x1f, 0x8b]) {
             alone.agrees_with(&inside, &[]);
         }
     }
+}
+
+/// Whether data begins like a tar or cpio archive that is read.
+fn is_archive(data: &[u8]) -> bool {
+    data.get(257..262) == Some(b"ustar")
+        || [b"070701", b"070702", b"070707"].iter().any(|magic| data.starts_with(*magic))
 }
 
 /// The names of the members on the path, the bundle entry ID, and the bytes or why they cannot be had.

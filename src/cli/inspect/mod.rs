@@ -38,6 +38,8 @@ Examples:
     clang-offload-bundler inspect --deep firmware.bin
   Totals only:
     clang-offload-bundler inspect -r --summary /opt/rocm/lib
+  The GPUs that a package has code for:
+    clang-offload-bundler inspect --summary librocsparse0_5.3.0_amd64.deb
   Every code object with its location, as JSON:
     clang-offload-bundler inspect --json libkernels.so
   A chart of the space that each GPU takes:
