@@ -367,7 +367,8 @@ fn no_end_and_no_damage_of_a_package_hides_a_library() {
             // Only gzip has a checksum here.
             let changed = name.ends_with("gz").then_some(("changed", &changed[..]));
             for (how, data) in [Some(("cut", &package[..at])), changed].into_iter().flatten() {
-                let outcome = tool(&["inspect", "in"], &[("in", data)]);
+                let command = if how == "cut" { "inspect" } else { "verify" };
+                let outcome = tool(&[command, "in"], &[("in", data)]);
                 let is_found = String::from_utf8_lossy(&outcome.stdout).contains("gfx906");
                 let faults = outcome.stderr_text().lines().count();
                 assert!(is_found || outcome.status == 1, "{name}, {how} at {at} is silent");

@@ -104,7 +104,7 @@ const fn anything(name: &'static str) -> Magic {
 }
 
 /// Offset and first bytes of the formats that have a magic.
-const MAGICS: [(u64, &[u8], Magic); 36] = [
+const MAGICS: [(u64, &[u8], Magic); 37] = [
     (0, super::MAGIC.as_bytes(), Magic::Bundle),
     (0, compressed::MAGIC, Magic::CompressedBundle),
     (0, &offload_binary::MAGIC, Magic::OffloadBinary),
@@ -122,7 +122,8 @@ const MAGICS: [(u64, &[u8], Magic); 36] = [
     (0, b"\x7fELF", Magic::BrokenElf),
     (0, b"\0asm", Magic::Wasm),
     (0, b"MZ", anything("program without a PE header")),
-    (257, b"ustar", Magic::Tar),
+    (257, b"ustar\0", Magic::Tar),
+    (257, b"ustar ", Magic::Tar),
     (0, cpio::MAGICS[0], Magic::Cpio),
     (0, cpio::MAGICS[1], Magic::Cpio),
     (0, cpio::MAGICS[2], Magic::Cpio),
@@ -174,6 +175,8 @@ impl Magic {
         let word = |start| slice(data, start, 4).and_then(|word| word.first_chunk()).copied().map(u32::from_le_bytes);
         let number =
             |start| slice(data, start, 2).and_then(|number| number.first_chunk()).copied().map(u16::from_le_bytes);
+        let ends_with_nul =
+            |len: u16| (2..=4096).contains(&len) && slice(data, u64::from(len).saturating_add(25), 1) == Some(&[0]);
         match data {
             // A frame that decoders skip, as `pzstd` writes one first.
             _ if word(0).is_some_and(|magic| magic & !0xf == 0x184d_2a50) => Self::Coded(Coding::Zstd),
@@ -187,11 +190,7 @@ impl Magic {
                 }
             }
             // A name whose length is likely, and which ends with a NUL.
-            [0xc7, 0x71, ..]
-                if number(20).is_some_and(|len| slice(data, u64::from(len).saturating_add(25), 1) == Some(&[0])) =>
-            {
-                anything("binary cpio archive")
-            }
+            [0xc7, 0x71, ..] if number(20).is_some_and(ends_with_nul) => anything("binary cpio archive"),
             _ if tar::is_header(data) => Self::Tar,
             _ => Self::Unknown,
         }
@@ -296,7 +295,7 @@ mod tests {
     #[test]
     fn formats_are_told_by_how_they_begin() {
         let mut tar = vec![0; 512];
-        tar[257..262].copy_from_slice(b"ustar");
+        tar[257..263].copy_from_slice(b"ustar\0");
         let elf = |class: u8, machine: u8| [b"\x7fELF", &[class, 1, 1][..], &[0; 11], &[machine; 1], &[0; 45]].concat();
         let text = [b"\n// ", super::super::MAGIC.as_bytes()].concat();
         for (head, magic) in [

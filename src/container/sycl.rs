@@ -108,7 +108,7 @@ fn image(data: &[u8], map: &Map<'_>, at: u64) -> Result<Option<Image>, &'static 
 }
 
 /// The images in a section, in order: those of its tables (`images`, in order, with offsets in the section), and between
-/// them what is told by its content. Too many are an unreadable image at the end. Offsets in errors count from `base`.
+/// them images found by their content. Too many are an unreadable image at the end. Offsets in errors count from `base`.
 pub(crate) fn parts(section: &[u8], base: u64, images: &[Image]) -> Vec<Part> {
     let mut parts = Vec::new();
     let mut position = 0_u64;
@@ -132,12 +132,14 @@ pub(crate) fn listed(section: &[u8], base: u64, images: &[Image]) -> Vec<Stored>
     let images = images.get(..TOO_MANY).unwrap_or(images);
     // The end of the space for an image, and the start of the image after it.
     let (mut limit, mut next) = (len_u64(section), len_u64(section));
-    for image in images.iter().rev() {
+    for (index, image) in images.iter().enumerate().rev() {
         if image.offset != next {
             limit = next;
         }
+        // To read the same bytes for each of many entries takes long, and no compiler lets images share them.
+        let is_first = images.get(index.wrapping_sub(1)).is_none_or(|before| before.offset != image.offset);
         next = image.offset;
-        stored.push(Stored::of(section, base, *image, limit));
+        stored.push(if is_first { Stored::of(section, base, *image, limit) } else { Stored::shared(base, *image) });
     }
     stored.reverse();
     stored
@@ -152,6 +154,14 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
+    /// An image that begins where another one does.
+    fn shared(base: u64, image: Image) -> Self {
+        let (what, expected) = ("size of a device image", "one image at each address");
+        let offset = base.saturating_add(image.offset);
+        let malformed = Malformed::Value { what, found: image.size, offset, expected };
+        Self { range: image.offset..image.offset, part: Part::Unreadable(malformed) }
+    }
+
     /// The image of a table. If it is compressed, it ends before `limit`, at which another one begins.
     fn of(section: &[u8], base: u64, image: Image, limit: u64) -> Self {
         let Image { offset, size } = image;
@@ -237,7 +247,7 @@ fn without_zeros(bytes: &[u8]) -> u64 {
 }
 
 /// The length of the SPIR-V module at the start of some bytes: its instructions end at the header of another module, or
-/// at a word that is none.
+/// at a word that is not an instruction.
 fn spirv_len(data: &[u8]) -> Option<u64> {
     let mut len = spirv::HEADER_LEN;
     while let Some(word) = slice(data, len, 4).and_then(|word| word.first_chunk()) {

@@ -26,8 +26,8 @@
 //! The holes of a file are recorded in its header, in attributes (`GNU.sparse.offset` and `numbytes`, or `map`) or at the
 //! start of the content (`GNU.sparse.major` is 1). Sources: pax in POSIX.1-2017; the manual of GNU tar 1.35, chapter "Tar Internals".
 //!
-//! Rejected: wrong sums, numbers that are none or too large, attributes without a length, ranges that overlap or are larger
-//! than the content. The crate `tar` is not used: it skips broken attributes, takes holes of pax files for content, and
+//! Rejected: wrong sums, invalid or too large numbers, attributes without a length, ranges that overlap or are larger
+//! than the content. An archive that ends where a member does is whole, with or without zeros after it. The crate `tar` is not used: it skips broken attributes, takes holes of pax files for content, and
 //! prints bytes of the file in its errors.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
@@ -101,24 +101,26 @@ pub(crate) fn is_header(data: &[u8]) -> bool {
 
 /// Reads up to the content of the next member. After zeros, anything may follow.
 pub(crate) fn read(reader: &mut impl Read, is_after_zeros: bool) -> io::Result<Next> {
-    let mut attributes = Attributes::default();
+    let (mut attributes, mut has_attributes) = (Attributes::default(), false);
     loop {
-        let Some(block) = read_block(reader)? else {
-            return match attributes.is_empty() {
-                true => Ok(Next::End { has_trailing: false }),
-                false => Err(io::ErrorKind::UnexpectedEof.into()),
-            };
-        };
-        if block.iter().all(|&byte| byte == 0) {
-            return Ok(Next::Zeros);
+        let block = read_block(reader)?;
+        let is_zero = block.iter().all(|&byte| byte == 0);
+        match len_u64(&block) {
+            _ if has_attributes && is_zero => return Err(io::ErrorKind::UnexpectedEof.into()),
+            0 => return Ok(Next::End { has_trailing: false }),
+            BLOCK if is_zero => return Ok(Next::Zeros),
+            BLOCK => {}
+            _ if is_after_zeros => return Ok(Next::End { has_trailing: !is_zero }),
+            _ => return Err(io::ErrorKind::UnexpectedEof.into()),
         }
         if !sum_is_right(&block) {
-            return match is_after_zeros {
+            return match is_after_zeros && slice(&block, 257, 5) != Some(b"ustar") {
                 true => Ok(Next::End { has_trailing: true }),
                 false => Err(broken("the checksum of a header is wrong")),
             };
         }
         let size = size_of(&block).ok_or_else(|| broken("the size of a member is not a number"))?;
+        has_attributes |= matches!(block.get(156), Some(b'L' | b'K' | b'x' | b'X'));
         match block.get(156) {
             Some(b'L') => attributes.name = Some(until_nul(&read_content(reader, size)?).to_vec()),
             Some(b'x' | b'X') => attributes.add(&read_content(reader, size)?)?,
@@ -169,11 +171,14 @@ fn name_of(block: &[u8], attributes: Attributes) -> Vec<u8> {
 fn sparse_of_gnu(reader: &mut impl Read, block: &[u8]) -> io::Result<Kind> {
     let size = slice(block, 483, 12).and_then(number).ok_or_else(no_size)?;
     let mut ranges = ranges_of_gnu(slice(block, 386, 96).unwrap_or_default())?;
-    let mut is_extended = block.get(482) == Some(&1);
+    let mut is_extended = block.get(482) != Some(&0);
     while is_extended {
-        let more = read_block(reader)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        let more = read_block(reader)?;
+        if len_u64(&more) < BLOCK {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         ranges.extend(ranges_of_gnu(slice(&more, 0, 504).unwrap_or_default())?);
-        is_extended = more.get(504) == Some(&1);
+        is_extended = more.get(504) != Some(&0);
     }
     Ok(Kind::Sparse(size, ranges))
 }
@@ -206,28 +211,28 @@ fn check_ranges(size: u64, ranges: &[Range], stored: u64) -> io::Result<()> {
     }
 }
 
-/// Reads the map at the start of the content of a file with holes, of which `left` bytes are left then.
+/// Reads the map at the start of the content of a file with holes: lines with the number of ranges, then offset and size of
+/// each. `left` bytes of the content are left then.
 pub(crate) fn read_map(reader: &mut impl Read, size: u64, left: &mut u64) -> io::Result<Vec<Range>> {
-    let (mut map, mut numbers) = (Vec::new(), Vec::new());
-    let mut lines = 0;
-    loop {
-        let block = read_block(reader)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+    let (mut line, mut numbers, mut read) = (Vec::new(), Vec::new(), 0_u64);
+    let count = |numbers: &[u64]| numbers.first().map(|count| count.saturating_mul(2).saturating_add(1));
+    while count(&numbers).is_none_or(|count| to_u64(numbers.len()) < count) {
+        let block = read_block(reader)?;
         *left = left.checked_sub(BLOCK).ok_or_else(|| broken("the map of a sparse file is larger than it"))?;
-        map.extend(block);
-        numbers.clear();
-        let whole = map.iter().rposition(|&byte| byte == b'\n').and_then(|end| map.get(..end)).unwrap_or_default();
-        for line in whole.split(|&byte| byte == b'\n') {
-            numbers.push(decimal(line).ok_or_else(|| broken("the map of a sparse file has other lines than numbers"))?);
+        read = read.saturating_add(len_u64(&block));
+        if len_u64(&block) < BLOCK || read > MAP_MAX {
+            return Err(broken("the map of a sparse file does not end, or is longer than 1 MiB"));
         }
-        lines = numbers.first().map_or(lines, |count| count.saturating_mul(2).saturating_add(1));
-        if to_u64(numbers.len()) >= lines && lines > 0 {
-            break;
-        }
-        if len_u64(&map) > MAP_MAX {
-            return Err(broken("the map of a sparse file is longer than 1 MiB"));
+        for byte in block {
+            if byte != b'\n' {
+                line.push(byte);
+            } else if count(&numbers).is_none_or(|count| to_u64(numbers.len()) < count) {
+                numbers
+                    .push(decimal(&line).ok_or_else(|| broken("a line of the map of a sparse file is not a number"))?);
+                line.clear();
+            }
         }
     }
-    numbers.truncate(usize::try_from(lines).unwrap_or(usize::MAX));
     let ranges = pairs(numbers.get(1..).unwrap_or_default())?;
     check_ranges(size, &ranges, *left)?;
     Ok(ranges)
@@ -273,14 +278,11 @@ impl<R: Read> Read for Sparse<R> {
 }
 
 impl Attributes {
-    fn is_empty(&self) -> bool {
-        self.name.is_none() && self.size.is_none() && self.sparse_name.is_none()
-    }
-
     /// Adds the attributes of pax: lines `<length> <key>=<value>`, of which the last counts.
     fn add(&mut self, mut data: &[u8]) -> io::Result<()> {
         let wrong = || broken("the attributes of a member are not a length, a key and a value");
-        while !data.is_empty() {
+        // Some writers fill the block with zeros.
+        while data.first().is_some_and(|&byte| byte != 0) {
             let space = data.iter().position(|&byte| byte == b' ').ok_or_else(wrong)?;
             let len =
                 data.get(..space).and_then(decimal).and_then(|len| usize::try_from(len).ok()).ok_or_else(wrong)?;
@@ -297,7 +299,8 @@ impl Attributes {
     fn set(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
         let number = || decimal(value).ok_or_else(|| broken("an attribute of a member is not a number"));
         match key {
-            b"path" => self.name = Some(value.to_vec()),
+            b"path" => self.name = (!value.is_empty()).then(|| value.to_vec()),
+            b"size" if value.is_empty() => self.size = None,
             b"size" => self.size = Some(number()?),
             b"GNU.sparse.name" => self.sparse_name = Some(value.to_vec()),
             b"GNU.sparse.size" | b"GNU.sparse.realsize" => self.sparse_size = Some(number()?),
@@ -315,15 +318,11 @@ impl Attributes {
     }
 }
 
-/// The next block; none at the end of the data.
-fn read_block(reader: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
+/// The next block, which is shorter at the end of the data.
+fn read_block(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut block = Vec::new();
     reader.take(BLOCK).read_to_end(&mut block)?;
-    match len_u64(&block) {
-        0 => Ok(None),
-        BLOCK => Ok(Some(block)),
-        _ => Err(io::ErrorKind::UnexpectedEof.into()),
-    }
+    Ok(block)
 }
 
 /// The content of a member that describes others. The caller limits how much can be read.

@@ -35,7 +35,7 @@ impl Find {
     /// Returns whether an entry would serve the request.
     ///
     /// # Errors
-    /// Any [`Error`](crate::Error). The file is read to its end, so a fault behind the entry is an error too.
+    /// Any [`Error`](crate::Error). The file is read to its end, so a fault after the entry is an error too.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<bool> {
         let request = [(self.request.clone(), PathBuf::new())];
         let mut requests = Requests::new(&request, self.rules);

@@ -14,7 +14,7 @@ use std::path::Path;
 
 use super::place::{Place, Step};
 use super::walk::Walk;
-use super::{Finding, Unread};
+use super::{Checksums, Finding, Unread};
 use crate::bytes::{len_u64, to_u64};
 use crate::container::coding::Coding;
 use crate::container::magic::Magic;
@@ -68,7 +68,7 @@ fn step_to(name: &[u8]) -> Step {
 /// The number of bytes that may be read next. It is kept where both the walk and the reader of an archive can see it.
 struct Room {
     left: Cell<u64>,
-    /// What more data than that is.
+    /// The error for data beyond that.
     beyond: Cell<&'static str>,
     /// Whether the data has to have that many bytes.
     is_exact: Cell<bool>,
@@ -192,12 +192,22 @@ impl Walk<'_, '_, '_> {
                 None => Ok(()),
             },
             _ if self.scan.deep => self.kept(place, stream, depth),
-            _ if !magic.may_hold_code() => Ok(()),
+            _ if !magic.may_hold_code() => match self.scan.checksums {
+                // Members of an archive are read over anyway.
+                Checksums::OfAll if !stream.is_charged => self.checked(place, stream),
+                _ => Ok(()),
+            },
             _ => match magic.unread() {
                 Some(what) => self.tell(1, stream.source, Finding::Unread { place, offset: 0, what }),
                 None => self.kept(place, stream, depth),
             },
         }
+    }
+
+    /// Reads data that nothing else reads.
+    fn checked(&mut self, place: &Place, stream: Stream<'_>) -> Result<()> {
+        let room = Room::up_to(0, LONG_DATA);
+        self.drain(place, stream.source, &mut Bounded { reader: stream.reader, room: &room })
     }
 
     /// Searches a format that is read from start to end.
@@ -367,6 +377,12 @@ impl Walk<'_, '_, '_> {
                 Err(error) => return self.broken(place, source, error_in(source, TAR, error)),
             },
         };
+        // Only this member is given up.
+        let limits = self.budget.limits_at(place);
+        if size > limits.inflated {
+            let claim = limits.exceeded("the member", source.offset(), size);
+            return self.broken(place, source, Error::malformed(source.path(), claim));
+        }
         let reader = &mut tar::Sparse::new(reader.take(left), size, ranges);
         self.stream(place, Stream { source, reader, size: Some(size), is_charged: false }, depth)
     }
@@ -449,7 +465,7 @@ impl Walk<'_, '_, '_> {
         self.tell(1, source, Finding::Trailing { place, offset })
     }
 
-    /// Reads what follows the last member, so that the reader compares sizes and checksums.
+    /// Reads to the end of the data, so that its reader compares sizes and checksums.
     fn drain(&mut self, place: &Place, source: Slice<'_>, reader: &mut Bounded<'_, impl Read>) -> Result<()> {
         reader.room.give(self.budget.left(), LONG_DATA);
         match io::copy(reader, &mut io::sink()) {

@@ -196,7 +196,12 @@ impl Walk<'_, '_, '_> {
     /// The bytes of an image that tell what it is: of a compressed one, the first, unless it is for Intel GPUs.
     fn content<'s>(&mut self, place: &Place, section: Slice<'s>, part: &Part) -> Result<Option<Cow<'s, [u8]>>> {
         let packed = match part {
-            Part::Range(range) => return Ok(section.range(range).map(|image| Cow::Borrowed(image.bytes()))),
+            Part::Range(range) => {
+                // Its tables are read, and images may overlap.
+                let is_left = self.spend(place, section, |budget| budget.take(len_of(range)))?;
+                let image = section.range(range).filter(|_| is_left);
+                return Ok(image.map(|image| Cow::Borrowed(image.bytes())));
+            }
             Part::Packed(packed) => packed,
             Part::Bytes(_) | Part::Unreadable(_) => return Ok(None),
         };
