@@ -6,6 +6,7 @@
 mod archive;
 mod bitcode;
 mod choices;
+pub mod code_objects;
 mod compressed;
 mod differential;
 mod extract;
@@ -13,6 +14,7 @@ mod fatbin;
 pub mod fatbins;
 pub mod formats;
 mod ids;
+mod kernels;
 mod kpack;
 pub mod kpacks;
 mod list;
@@ -37,6 +39,7 @@ pub use differential::{differential, reference};
 pub use extract::extract;
 pub use fatbin::fatbin;
 pub use ids::ids;
+pub use kernels::kernels;
 pub use kpack::kpack;
 pub use list::list;
 pub use objects::{coff, elf};
@@ -53,7 +56,7 @@ pub use verify::verify;
 pub type Property = fn(&[u8]);
 
 /// All properties, by the names of their fuzz targets.
-pub const ALL: [(&str, Property); 20] = [
+pub const ALL: [(&str, Property); 21] = [
     ("archive", archive),
     ("bitcode", bitcode),
     ("coff", coff),
@@ -63,6 +66,7 @@ pub const ALL: [(&str, Property); 20] = [
     ("extract", extract),
     ("fatbin", fatbin),
     ("ids", ids),
+    ("kernels", kernels),
     ("kpack", kpack),
     ("list", list),
     ("offload_binary", offload_binary),

@@ -20,6 +20,7 @@ use super::subcommand::{Run, Subcommand, flag};
 use super::{files, patterns};
 use column::Key;
 use report::{FileKernels, Order, Others};
+use table::Grouping;
 
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "kernels", command, run: Run::OnFiles(run) };
 
@@ -108,6 +109,7 @@ fn command() -> Command {
 
 fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
     let files = files::of(matches);
+    let is_one_file = files.len() == 1;
     let mut job = ListKernels::default();
     job.selection = patterns::selection(matches, "target");
     job.follow = files::follow(matches, &files);
@@ -119,6 +121,11 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
         let file = file?;
         let list = job.run(&file.open(job.limits)?)?;
         Ok(FileKernels::new(list, name, order))
+    };
+    let grouping = match (order, is_one_file) {
+        (None, _) => Grouping::ByPlace,
+        (Some(_), true) => Grouping::None,
+        (Some(_), false) => Grouping::Column,
     };
     let weight = |listed: &Result<FileKernels>| listed.as_ref().map_or(1, |file| file.rows.len().saturating_add(1));
     let (problems, others) = (RefCell::new(Vec::new()), RefCell::new(Others::default()));
@@ -137,7 +144,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
             };
             match matches.get_flag("json") {
                 true => json::write(rows, &others, &problems, out),
-                false => table::write(rows, order.is_some(), &others, out),
+                false => table::write(rows, grouping, &others, out),
             }
         });
         // A reader that has gone away hides no fault: the rest is read all the same.

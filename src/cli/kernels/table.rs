@@ -15,21 +15,39 @@ use crate::cli::units::{Kinds, count};
 const GPU: &str = "GPU";
 const FILE: &str = "FILE";
 
-/// Writes the rows of each file as soon as they are available. Sorted rows are one table.
+/// How a report shows the places of kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Grouping {
+    /// Each place has a table.
+    ByPlace,
+    /// One table has a column with the places.
+    Column,
+    /// One table, without places unless they differ.
+    None,
+}
+
+/// Writes the rows of each file as soon as they are available.
 pub(super) fn write(
     files: &mut dyn Iterator<Item = Vec<Row>>,
-    is_sorted: bool,
+    grouping: Grouping,
     others: &RefCell<Others>,
     out: &mut dyn Write,
 ) -> Result<()> {
     let mut is_silent = true;
     for rows in files {
         is_silent &= rows.is_empty();
-        let written = match is_sorted {
-            true => table(&rows, out),
-            false => rows.chunk_by(|a, b| a.from.place == b.from.place).try_for_each(|rows| {
+        let has_places = match grouping {
+            Grouping::ByPlace => false,
+            Grouping::Column => true,
+            Grouping::None => {
+                rows.iter().any(|row| rows.first().is_some_and(|first| first.from.place != row.from.place))
+            }
+        };
+        let written = match grouping {
+            Grouping::Column | Grouping::None => table(&rows, has_places, out),
+            Grouping::ByPlace => rows.chunk_by(|a, b| a.from.place == b.from.place).try_for_each(|rows| {
                 writeln!(out, "{}: {}", rows.first().map(place).unwrap_or_default(), summary(rows))?;
-                table(rows, out)
+                table(rows, has_places, out)
             }),
         };
         written.and_then(|()| out.flush()).map_err(|error| Error::io("-", error))?;
@@ -38,7 +56,7 @@ pub(super) fn write(
     others.borrow().0.iter().for_each(|(kind, number)| kinds.add(kind, *number));
     let lines = [
         is_silent.then(|| "no kernels found".to_owned()),
-        (kinds.total() > 0).then(|| format!("code objects without registers: {kinds}")),
+        (kinds.total() > 0).then(|| format!("code objects of other kinds, not listed: {kinds}")),
     ];
     let mut lines = lines.into_iter().flatten();
     lines.try_for_each(|line| writeln!(out, "{line}")).map_err(|error| Error::io("-", error))
@@ -54,8 +72,8 @@ fn summary(rows: &[Row]) -> String {
     format!("{} in {}", count(rows.len(), "kernel", "kernels"), count(code_objects, "code object", "code objects"))
 }
 
-/// Writes a table. Columns without a number are left out; that of the places is there if they differ.
-fn table(rows: &[Row], out: &mut dyn Write) -> std::io::Result<()> {
+/// Writes a table. Columns without a number are left out.
+fn table(rows: &[Row], has_places: bool, out: &mut dyn Write) -> std::io::Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
@@ -68,7 +86,6 @@ fn table(rows: &[Row], out: &mut dyn Write) -> std::io::Result<()> {
         .iter()
         .map(|number| widest(number.title, &mut rows.iter().map(|row| digits((number.of)(&row.kernel)).len())))
         .collect();
-    let has_places = rows.iter().any(|row| rows.first().is_some_and(|first| first.from.place != row.from.place));
     let file = if has_places { widest(FILE, &mut rows.iter().map(|row| place(row).width())) } else { 0 };
     let mut line = |texts: &mut dyn Iterator<Item = String>, target: &str, place: &str, name: &str| {
         let cells: String = texts.zip(&widths).map(|(text, width)| format!("  {text:>width$}")).collect();
