@@ -440,8 +440,8 @@ fn what_is_listed_of_kernels_is_bounded() {
     cubin[name + 1..name + 9000].iter_mut().step_by(2).for_each(|byte| *byte = b'k');
     run("kernels with names in one another", &[], cubin).memory(128 * MB).ends();
     // A name whose parts each repeat the one before it twice.
-    let digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    let parts = digits.chars().take(35).map(|digit| format!("1aIS{digit}_S{digit}_E")).collect::<String>();
+    let digits = "02468ACEGIKMOQSUWY".chars();
+    let parts = digits.map(|digit| format!("1aIS{digit}_S{digit}_E")).collect::<String>();
     let doubling = Kernel::named(&format!("_Z1f1aIiiE{parts}"));
     Bomb::new("a name that doubles", &["kernels", "in"]).file("in", code_objects::amd(&[doubling])).ends();
 }

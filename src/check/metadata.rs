@@ -134,10 +134,10 @@ mod tests {
 
     #[test]
     fn fields_of_a_kernel_have_the_right_type() {
-        let of = |fields: &[u8]| {
-            let whole = [&[0x81][..], &text("amdhsa.kernels"), &[0x91], fields].concat();
-            kernels(&whole).map(|kernels| kernels.collect::<Vec<_>>())
-        };
+        fn of(kernel: &[u8]) -> Option<Vec<Option<Described<'_>>>> {
+            let whole = [&[0x81][..], &text("amdhsa.kernels"), &[0x91], kernel].concat();
+            kernels(whole.leak()).map(Iterator::collect)
+        }
         let field = |name: &str, value: &[u8]| [&[0x81][..], &text(name), value].concat();
         let one = |described| Some(vec![Some(described)]);
         assert_eq!(

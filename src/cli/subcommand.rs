@@ -98,9 +98,9 @@ pub(super) fn path_option(name: &'static str, value_name: &'static str, help: &'
 }
 
 /// The subcommand that a misspelled word may mean: one that it abbreviates, otherwise the nearest one if at most half
-/// of the word is wrong.
+/// of the word is wrong. A word with a dot or a slash is a file.
 fn nearest(word: &OsStr) -> Option<&'static str> {
-    let word = word.to_str().filter(|word| !word.is_empty())?;
+    let word = word.to_str().filter(|word| !word.is_empty() && !word.contains(['.', '/']))?;
     let errors = |name: &&str| if name.starts_with(word) { 0 } else { distance(word.as_bytes(), name.as_bytes()) };
     NAMES.into_iter().min_by_key(errors).filter(|name| errors(name) * 2 <= word.len())
 }

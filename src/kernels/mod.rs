@@ -11,7 +11,7 @@
 //! use offload_bundle::kernels;
 //! use offload_bundle::scan::{Finding, Scan};
 //!
-//! let data = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/kernels/spills.gfx90a.elf"))?;
+//! let data = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/kernels/llvm22-gfx90a.elf"))?;
 //! let mut spilled = Vec::new();
 //! Scan::default().run(&data, &mut |finding| {
 //!     if let Finding::Bundle(bundle) = finding {
@@ -25,7 +25,7 @@
 //!     }
 //!     Ok(())
 //! })?;
-//! assert_eq!(spilled, ["_Z6spillsPii"]);
+//! assert_eq!(spilled, ["_ZN2ns6spillsIiEEvPT_"]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]

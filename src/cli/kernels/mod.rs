@@ -82,7 +82,6 @@ fn command() -> Command {
             patterns::exact(),
             Arg::new("name")
                 .long("name")
-                .short('n')
                 .value_name("PATTERN")
                 .value_parser(report::Name::parse)
                 .help("List only kernels with this text in their name; with wildcards * ? [...], the whole name")
