@@ -112,7 +112,7 @@ mod tests {
         ];
         for other in others {
             let kernel =
-                |name: &str| [&[0x83][..], &text(".name"), other, &text(".symbol"), &text(name), &[1, 2]].concat();
+                |name: &str| [&[0x83][..], &text(".args"), other, &text(".symbol"), &text(name), &[1, 2]].concat();
             let kernels = [&[0x92][..], &kernel("a.kd"), &kernel("b.kd")].concat();
             let whole = [&[0x83][..], other, other, &text("amdhsa.kernels"), &kernels, &text("v"), other].concat();
             assert_eq!(symbols(&whole), Some(vec![&b"a.kd"[..], b"b.kd"]), "{other:x?}");
