@@ -7,20 +7,21 @@ use crate::bytes::{len_u64, to_u64};
 use crate::container::Limits;
 use crate::container::limits::{Allowance, FILE_KERNEL_NAMES_MAX, FILE_KERNELS_MAX};
 use crate::container::packed::LastInflated;
-use crate::container::sequence::Inflate;
+use crate::container::sequence::{Bundles, Inflate};
 use crate::display::shown;
 use crate::error::{Error, ErrorKind, Malformed, Result};
 use crate::io::input::Input;
 use crate::kernels::{self, Kernel};
 use crate::parallel;
 use crate::scan::{
-    Checksums, CodeObject, ContentKind, Finding, Follow, Found, Place, Provenance, Scan, Selection, recorded_target,
+    self, Checksums, CodeObject, ContentKind, Finding, Follow, Format, Found, Origin, Place, Provenance, Scan,
+    Selection, Wide, recorded_target,
 };
 
 /// Lists the kernels of all device code in a file.
 ///
-/// Code objects are inflated as needed. Those that are not compressed are read on all processors, and only their tables
-/// are read.
+/// Code objects are inflated as needed. On all processors, code objects that are not compressed are read, of which only the
+/// tables are, and compressed bundles of the file are inflated.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ListKernels {
@@ -68,10 +69,29 @@ impl ListKernels {
     /// # Errors
     /// [`Error::Io`] if the file cannot be read, or has changed. What is broken in it is a problem in the list.
     pub fn run(&self, input: &Input) -> Result<KernelList> {
-        let scan = Scan { inflate: Inflate::Whole, checksums: Checksums::None, deep: self.deep, limits: self.limits };
-        let mut search = Search { job: self, input, found: Vec::new(), others: BTreeMap::new(), room: Room::default() };
+        let first = if self.deep { Ok(None) } else { self.search(input, Inflate::Headers) };
+        let listed = first.and_then(|list| match list {
+            None => self.search(input, Inflate::Whole).map(Option::unwrap_or_default),
+            list => Ok(list.unwrap_or_default()),
+        });
+        input.vouch_for(listed)
+    }
+
+    /// Lists the kernels by a search that inflates compressed bundles, or by one that leaves them for later, when several
+    /// are inflated at a time. The latter returns none for a file that needs the former: what is inside a compressed bundle,
+    /// beside code objects, only the search itself finds.
+    fn search(&self, input: &Input, inflate: Inflate) -> Result<Option<KernelList>> {
+        let scan = Scan { inflate, checksums: Checksums::None, deep: self.deep, limits: self.limits };
+        let mut search = Search::new(self, input);
         let scanned = scan.run_following(input, self.follow.as_ref(), &mut |finding| {
+            if inflate == Inflate::Headers && needs_inflating(&finding, input) {
+                search.is_ended = true;
+                return Err(Error::Internal("the search was ended"));
+            }
             match finding {
+                Finding::Bundle(found) if inflate == Inflate::Headers && found.bundle.compressed.is_some() => {
+                    search.found.push(Step::Bundle(found.place.clone(), found.index, found.bundle.offset));
+                }
                 Finding::Bundle(found) => search.bundle(&found)?,
                 Finding::Broken { error: error @ Error::Io { .. }, .. } => return Err(error),
                 Finding::Broken { place, error } | Finding::Hidden { place, error } => search.problem(place, error),
@@ -79,28 +99,106 @@ impl ListKernels {
             }
             Ok(())
         });
-        input.vouch_for(scanned.map(|()| search.finish()))
+        if search.is_ended {
+            return Ok(None);
+        }
+        scanned.map(|()| search.finish())
     }
 }
 
-/// The search in a file.
+/// Whether a search has to inflate compressed bundles because of a finding: only bundles of the file itself can be
+/// inflated later.
+fn needs_inflating(finding: &Finding<'_>, input: &Input) -> bool {
+    let is_inside = |place: &Place| {
+        *place.origin() == Origin::Inflated && place.steps().iter().any(|step| matches!(step, scan::Step::Entry(_)))
+    };
+    match finding {
+        Finding::Bundle(Found { place, format, bundle, .. }) => {
+            let is_in_file = matches!(place.origin(), Origin::File(file) if file == input.path());
+            let is_for_later = is_in_file && *format == Format::Bundle;
+            is_inside(place) || bundle.packed_len() > 0 || (bundle.compressed.is_some() && !is_for_later)
+        }
+        Finding::Broken { place, .. } | Finding::Hidden { place, .. } => is_inside(place),
+        _ => false,
+    }
+}
+
+/// The search in a file, or in a compressed bundle of it.
 struct Search<'j> {
     job: &'j ListKernels,
     input: &'j Input,
     found: Vec<Step<'j>>,
     others: BTreeMap<&'static str, usize>,
     room: Room,
+    /// Whether a code object is itself a container of code objects.
+    is_nested: bool,
+    /// Whether the search was ended, because it has to inflate what it finds.
+    is_ended: bool,
 }
 
 /// A step of the search.
 enum Step<'j> {
     /// A code object, with bytes of the file that are read later.
     Later(Provenance, &'j [u8]),
+    /// A compressed bundle that is inflated later: its place, its index there, and its offset in the file.
+    Bundle(Place, usize, u64),
     /// A code object, or a problem.
     Done(Result<CodeObjectKernels>),
 }
 
+/// The outcome of a step.
+#[derive(Default)]
+struct Outcome {
+    read: Vec<Result<CodeObjectKernels>>,
+    others: BTreeMap<&'static str, usize>,
+    /// Whether the room for the code objects has been taken already.
+    is_counted: bool,
+    is_incomplete: bool,
+}
+
+impl Outcome {
+    /// The number of kernels and problems.
+    fn weight(&self) -> usize {
+        let weight = |read: &Result<CodeObjectKernels>| read.as_ref().map_or(1, |read| read.kernels.len());
+        self.read.iter().map(weight).fold(1, usize::saturating_add)
+    }
+}
+
 impl<'j> Search<'j> {
+    fn new(job: &'j ListKernels, input: &'j Input) -> Self {
+        let (found, others) = (Vec::new(), BTreeMap::new());
+        Self { job, input, found, others, room: Room::default(), is_nested: false, is_ended: false }
+    }
+
+    /// Reads what was left for later.
+    fn later(job: &ListKernels, input: &Input, step: Step<'_>) -> Outcome {
+        let (place, index, offset) = match step {
+            Step::Later(from, code) => return Outcome { read: vec![read(from, code)], ..Outcome::default() },
+            Step::Done(done) => return Outcome { read: vec![done], is_counted: true, ..Outcome::default() },
+            Step::Bundle(place, index, offset) => (place, index, offset),
+        };
+        let mut search = Search::new(job, input);
+        let rest = input.slice(offset, input.len().saturating_sub(offset));
+        let inflated = rest.and_then(|rest| {
+            let mut bundles = Bundles::new(rest, &Wide, Inflate::Whole).with_limits(job.limits);
+            bundles.next()
+        });
+        let searched = inflated.unwrap_or(Err(Error::Internal("no such bundle"))).and_then(|bundle| {
+            let format = Wide::form_of(&bundle).map_err(|malformed| Error::malformed(input.path(), malformed))?;
+            bundle
+                .faults
+                .iter()
+                .for_each(|fault| search.problem(&place, Error::malformed(input.path(), fault.clone())));
+            search.bundle(&Found { place: &place, format, index, bundle: &bundle })
+        });
+        if let Err(error) = searched {
+            search.problem(&place, error);
+        }
+        let Search { found, others, is_nested, room, .. } = search;
+        let read = found.into_iter().filter_map(|step| if let Step::Done(done) = step { Some(done) } else { None });
+        Outcome { read: read.collect(), others, is_counted: false, is_incomplete: is_nested || room.is_full }
+    }
+
     fn problem(&mut self, place: &Place, error: Error) {
         self.found.push(Step::Done(Err(error.at(place))));
     }
@@ -115,8 +213,12 @@ impl<'j> Search<'j> {
             }
             match code_object.recorded_kind().or_else(|| code_object.kind()) {
                 Some(ContentKind::Elf | ContentKind::Cubin) => {}
-                // It is searched too.
-                Some(ContentKind::Bundle | ContentKind::FatBinary | ContentKind::Empty) => continue,
+                Some(ContentKind::Empty) => continue,
+                Some(ContentKind::Bundle | ContentKind::FatBinary) => {
+                    // The search of the file finds what is in it.
+                    self.is_nested = true;
+                    continue;
+                }
                 other => {
                     let count = self.others.entry(other.map_or("unknown", ContentKind::name)).or_default();
                     *count = count.saturating_add(1);
@@ -147,23 +249,24 @@ impl<'j> Search<'j> {
         Ok(())
     }
 
-    /// Reads what is left to read, and lists all in file order.
-    fn finish(self) -> KernelList {
-        let Self { found, others, mut room, input, .. } = self;
-        let work = |step| match step {
-            Step::Later(from, code) => (true, read(from, code)),
-            Step::Done(done) => (false, done),
-        };
-        let weight = |(_, read): &(bool, Result<CodeObjectKernels>)| read.as_ref().map_or(1, |read| read.kernels.len());
+    /// Reads what was left for later, and lists all in file order; none if there is more to be found.
+    fn finish(self) -> Option<KernelList> {
+        let Self { job, found, others, mut room, input, .. } = self;
         let mut list = KernelList { others, ..KernelList::default() };
-        parallel::in_order(found, work, weight, |results| {
-            for (is_new, read) in results {
-                match read {
-                    Ok(code_object) if is_new => list.code_objects.extend(room.take(code_object)),
-                    Ok(code_object) => list.code_objects.push(code_object),
-                    Err(error) => list.problems.push(error),
+        let mut is_incomplete = false;
+        let work = |step| Self::later(job, input, step);
+        parallel::in_order(found, work, Outcome::weight, |outcomes| {
+            for outcome in outcomes {
+                is_incomplete |= outcome.is_incomplete;
+                list.add_others(&outcome.others);
+                for read in outcome.read {
+                    match read {
+                        Ok(code_object) if outcome.is_counted => list.code_objects.push(code_object),
+                        Ok(code_object) => list.code_objects.extend(room.take(code_object)),
+                        Err(error) => list.problems.push(error),
+                    }
                 }
-                if room.is_full {
+                if room.is_full || is_incomplete {
                     break;
                 }
             }
@@ -174,7 +277,16 @@ impl<'j> Search<'j> {
             );
             list.problems.push(Error::malformed(input.path(), Malformed::other(ErrorKind::Limit, None, text)));
         }
-        list
+        (!is_incomplete).then_some(list)
+    }
+}
+
+impl KernelList {
+    fn add_others(&mut self, more: &BTreeMap<&'static str, usize>) {
+        for (kind, more) in more {
+            let count = self.others.entry(kind).or_default();
+            *count = count.saturating_add(*more);
+        }
     }
 }
 

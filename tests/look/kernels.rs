@@ -126,7 +126,18 @@ fn kernels_are_found_in_files_of_every_form() {
     let library = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &bundle)]);
     let packed = formats::compressed(3, 1, &bundle);
     let wheel = zip(&[Zipped::new("a/lib.so", DEFLATED, &library), Zipped::new("b.ccob", 0, &packed)]);
-    for (name, data, times) in [("lib.so", library, 1), ("packed", packed, 1), ("in.whl", wheel, 2)] {
+    let [nested, old] =
+        [3, 1].map(|version| formats::compressed(version, 1, &formats::binary(&[(GFX906, &packed)], 8)));
+    let packed_library = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &packed.repeat(5))]);
+    let in_row = [&packed[..], &formats::compressed(1, 1, &bundle), &nested, &old].concat();
+    for (name, data, times) in [
+        ("lib.so", library, 1),
+        ("packed", packed.clone(), 1),
+        ("packed.so", packed_library, 5),
+        ("nested", nested, 1),
+        ("in a row", in_row, 4),
+        ("in.whl", wheel, 2),
+    ] {
         let outcome = tool(&["kernels", "--json", name], &[(name, &data)]);
         assert_eq!((outcome.status, outcome.stderr_text().as_str()), (0, ""), "{name}");
         let document = kernels_of(&outcome.stdout);
@@ -134,6 +145,19 @@ fn kernels_are_found_in_files_of_every_form() {
         assert_eq!(kernels.len(), 6 * times, "{name}");
         assert_eq!(document["others"][0]["code_objects"], times, "{name}");
     }
+}
+
+#[test]
+fn a_broken_compressed_bundle_is_a_problem_and_the_others_are_listed() {
+    let packed = formats::compressed(3, 1, &bundle());
+    let mut broken = packed.clone();
+    let end = broken.len() - 20;
+    broken[end] ^= 0x55;
+    let outcome = tool(&["kernels", "--json", "in"], &[("in", &[&packed[..], &broken, &packed].concat())]);
+    let problem = outcome.stderr_text();
+    assert_eq!((outcome.status, problem.lines().count()), (1, 1), "{problem}");
+    assert!(problem.contains("'in': ") && problem.contains(&format!("offset {}", packed.len())), "{problem}");
+    assert_eq!(kernels_of(&outcome.stdout)["kernels"].as_array().unwrap().len(), 12);
 }
 
 /// An ELF note.
