@@ -309,7 +309,7 @@ fn archives() -> Vec<Dimension> {
         },
         one_file("members of a zip file", 1000, move |n| zipped(n, STORED), &[]),
         one_file("deflated members of a zip file", 400, move |n| zipped(n, DEFLATED), &[]),
-        one_file("members of a tar archive", 1000, move |n| tarred(n), &[]),
+        one_file("members of a tar archive", 1000, tarred, &[]),
         one_file("members of a compressed tar archive", 1000, move |n| packages::zstd(&tarred(n)), &[]),
         one_file("members of a cpio archive", 1000, move |n| with_files(n, packages::cpio), &[]),
         one_file("gzip files in one another", 100, |n| nested(n, packages::gzip), &[]),
