@@ -33,9 +33,10 @@ put offload_binary "$fixtures"/offload/* "$fixtures"/bitcode/*.bc
 put bitcode "$fixtures"/bitcode/*.bc
 put fatbin "$fixtures"/fatbin/*
 put kpack "$fixtures"/kpack/*.kpack
+put kernels "$fixtures"/kernels/*.elf "$fixtures"/kernels/*.cubin
 # Bytes from which decisions are taken.
-mkdir -p "$out/roundtrip" "$out/kpack"
-python3 - "$out/roundtrip" "$out/kpack" <<'END'
+mkdir -p "$out/roundtrip" "$out/kpack" "$out/kernels"
+python3 - "$out/roundtrip" "$out/kpack" "$out/kernels" <<'END'
 import random, sys
 for number in range(60):
     bytes_of = random.Random(number)

@@ -10,6 +10,7 @@
 //! | [`container`] | the formats: read a container from bytes, plan a new one (fatbins are only read and recompressed) |
 //! | [`io`] | files: mapped inputs, outputs that appear complete or not at all |
 //! | [`id`] | bundle entry IDs (`hip-amdgcn-amd-amdhsa--gfx90a:xnack+`): parsing, and compatibility with requests |
+//! | [`kernels`] | the kernels of a code object: registers, memory, code size |
 //! | [`display`] | make text from files safe to print |
 //! | [`job`] | the work of each command line, from files to files: outputs appear complete or not at all |
 //!
@@ -115,6 +116,7 @@ pub mod error;
 pub mod id;
 pub mod io;
 pub mod job;
+pub mod kernels;
 mod messagepack;
 pub mod parallel;
 pub mod scan;

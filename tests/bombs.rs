@@ -12,6 +12,7 @@ mod packages;
 
 use crate::lists::sample;
 use crate::look::make::{self, DEFLATED, Elf, Zipped};
+use crate::properties::code_objects::{self, Kernel, amd_with};
 use crate::properties::fatbins::{self, Code};
 use crate::reference::formats;
 use crate::reference::offload;
@@ -406,8 +407,48 @@ fn verify_takes_as_long_as_the_file_and_not_as_its_names() {
     verify("an ID of 16,000 features", of_one_content(&[GFX906.to_owned() + &features], b"xx"), "1 fault");
 }
 
+#[test]
+fn what_is_listed_of_kernels_is_bounded() {
+    let run = |name, args: &[&str], data| Bomb::new(name, &[&["kernels"], args, &["in"]].concat()).file("in", data);
+    // Maps of one byte each.
+    let empty = [&b"\x81\xaeamdhsa.kernels\xdd"[..], &20_000_000_u32.to_be_bytes(), &vec![0x80; 20_000_000]].concat();
+    run("20,000,000 kernels without a name", &[], amd_with(&empty, &[])).reports("a kernel without a name");
+    let short =
+        [&b"\x81\xaeamdhsa.kernels\xdd"[..], &300_000_u32.to_be_bytes(), &b"\x81\xa5.name\xa1k".repeat(300_000)]
+            .concat();
+    let limit = "exceed the limits of 262144 kernels and 67108864 bytes of names";
+    run("300,000 kernels", &["--json"], amd_with(&short, &[])).memory(128 * MB).reports(limit);
+    // Five code objects in a bundle, each with fewer.
+    let short =
+        [&b"\x81\xaeamdhsa.kernels\xdd"[..], &250_000_u32.to_be_bytes(), &b"\x81\xa5.name\xa1k".repeat(250_000)]
+            .concat();
+    let object = amd_with(&short, &[]);
+    let ids: Vec<String> = (0..5).map(|number| format!("{GFX906}{number}")).collect();
+    let entries: Vec<(&str, &[u8])> = ids.iter().map(|id| (id.as_str(), &object[..])).collect();
+    let bundle = formats::binary(&entries, 8);
+    let limit = "more than 1048576 kernels, or 268435456 bytes of names; the rest is not listed";
+    for args in [&["--json"][..], &["--sort=vgpr", "--top=1"], &["--name=x"]] {
+        run("1,250,000 kernels", args, bundle.clone()).memory(640 * MB).reports(limit);
+        run("1,250,000 kernels, compressed", args, formats::compressed(3, 1, &bundle)).memory(640 * MB).reports(limit);
+    }
+    // 5,000 entries of the same code object, and 5,000 symbols with the same name.
+    let ids: Vec<String> = (0..5000).map(|number| format!("{GFX906}{number}")).collect();
+    let object = code_objects::amd(&[Kernel::named(&"k".repeat(1_000_000))]);
+    run("5,000 entries of one code object", &[], of_one_content(&ids, &object)).reports("overlap too much");
+    let mut cubin = code_objects::cubin(&vec![Kernel::named("k"); 5000]);
+    let name = cubin.windows(3).position(|window| window == b"\0k\0").unwrap() + 1;
+    cubin[name..name + 9000].iter_mut().step_by(2).for_each(|byte| *byte = b'k');
+    cubin[name + 1..name + 9000].iter_mut().step_by(2).for_each(|byte| *byte = b'k');
+    run("kernels with names in one another", &[], cubin).memory(128 * MB).ends();
+    // A name whose parts each repeat the one before it twice.
+    let digits = "02468ACEGIKMOQSUWY".chars();
+    let parts = digits.map(|digit| format!("1aIS{digit}_S{digit}_E")).collect::<String>();
+    let doubling = Kernel::named(&format!("_Z1f1aIiiE{parts}"));
+    Bomb::new("a name that doubles", &["kernels", "in"]).file("in", code_objects::amd(&[doubling])).ends();
+}
+
 /// The command lines of our subcommands that only read.
-const LOOKS: [&[&str]; 7] = [
+const LOOKS: [&[&str]; 8] = [
     &["inspect", "in"],
     &["inspect", "--json", "in"],
     &["inspect", "--inflate", "--json", "in"],
@@ -415,6 +456,7 @@ const LOOKS: [&[&str]; 7] = [
     &["inspect", "--deep", "in"],
     &["verify", "--json", "in"],
     &["extract", "-n", "--json", "in"],
+    &["kernels", "--json", "in"],
 ];
 
 #[test]
@@ -440,7 +482,10 @@ fn names_are_shown_in_part_and_findings_are_charged_for_theirs() {
         ("the same with 10,000 bundles", files::zip(&long, &bundle.repeat(10_000))),
     ] {
         for look in LOOKS {
-            Bomb::new(name, look).file("in", data.clone()).memory(100 * MB).ends();
+            // `kernels` inflates a bundle on each processor.
+            let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get().min(8));
+            let at_once = if look[0] == "kernels" { u64::try_from(threads).unwrap() } else { 1 };
+            Bomb::new(name, look).file("in", data.clone()).memory(at_once * 100 * MB).ends();
         }
         Bomb::new(name, &["recompress", "in", "-o", "out"]).file("in", data.clone()).memory(100 * MB).ends();
         list(name, "bc", data).memory(100 * MB).ends();

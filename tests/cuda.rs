@@ -3,6 +3,7 @@
 //! The inputs are made here with `ptxas` and `fatbinary`; the lists and bytes must be those of `cuobjdump`. If NVIDIA's
 //! packages are not installed, the tests print that and pass; `OFFLOAD_REQUIRE_CUDA=1` makes that a failure.
 mod inputs;
+mod kernels;
 mod libraries;
 mod oracle;
 mod recompress;

@@ -68,6 +68,7 @@ replayed!(
     extract,
     fatbin,
     ids,
+    kernels,
     kpack,
     list,
     offload_binary,

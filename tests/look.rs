@@ -10,6 +10,7 @@ mod extract;
 mod fatbin;
 mod hostile;
 mod inspect;
+pub mod kernels;
 pub mod make;
 mod pages;
 mod recompress;

@@ -18,7 +18,7 @@ use object::Endianness;
 use object::elf::{ET_REL, SHF_EXECINSTR, SHT_NOBITS, STT_OBJECT};
 use object::read::elf::{FileHeader, SectionHeader, Sym};
 
-use super::elf::{File, Symbols, name_of};
+use super::elf::{File, Form, Metadata, Symbols, name_of};
 use super::{charge, metadata, wrong};
 use crate::bytes::{len_u64, slice};
 use crate::container::limits::Allowance;
@@ -32,7 +32,7 @@ const CODE_OFFSET: u64 = 16;
 pub(super) fn check<Elf: FileHeader<Endian = Endianness>>(
     file: &File<'_, Elf>,
     tables: &[Symbols<'_, Elf>],
-    notes: &[(&[u8], u64)],
+    notes: &[Metadata<'_>],
     work: &mut Allowance,
 ) -> Result<(), Malformed> {
     let mut names = HashSet::new();
@@ -49,17 +49,18 @@ pub(super) fn check<Elf: FileHeader<Endian = Endianness>>(
             }
         }
     }
-    for (data, offset) in notes {
-        let Some(symbols) = metadata::symbols(data) else {
-            return wrong("kernel metadata that is not a complete MessagePack map,", *offset);
-        };
-        // A file stripped of its section headers has no symbol tables: its symbols are found through the dynamic
-        // section.
-        if let Some(missing) = symbols.into_iter().find(|name| !tables.is_empty() && !names.contains(name)) {
-            return wrong(
-                format!("metadata of a kernel whose descriptor '{}' does not exist,", shown(missing)),
-                *offset,
-            );
+    for Metadata { content, offset, .. } in notes.iter().filter(|note| note.form == Form::MessagePack) {
+        let Some(kernels) = metadata::kernels(content) else { return wrong(metadata::BROKEN, *offset) };
+        for kernel in kernels {
+            let Some(kernel) = kernel else { return wrong(metadata::BROKEN, *offset) };
+            // A file stripped of its section headers has no symbol tables: its symbols are found through the dynamic
+            // section.
+            if let Some(missing) = kernel.symbol.filter(|name| !tables.is_empty() && !names.contains(name)) {
+                return wrong(
+                    format!("metadata of a kernel whose descriptor '{}' does not exist,", shown(missing)),
+                    *offset,
+                );
+            }
         }
     }
     Ok(())

@@ -56,26 +56,26 @@ pub(crate) fn check_names(data: &[u8]) -> Result {
 }
 
 /// An ELF file and its tables.
-pub(super) struct File<'d, Elf: FileHeader<Endian = Endianness>> {
-    pub(super) data: &'d [u8],
-    pub(super) header: &'d Elf,
-    pub(super) endian: Endianness,
-    pub(super) segments: &'d [Elf::ProgramHeader],
-    pub(super) sections: &'d [Elf::SectionHeader],
+pub(crate) struct File<'d, Elf: FileHeader<Endian = Endianness>> {
+    pub(crate) data: &'d [u8],
+    pub(crate) header: &'d Elf,
+    pub(crate) endian: Endianness,
+    pub(crate) segments: &'d [Elf::ProgramHeader],
+    pub(crate) sections: &'d [Elf::SectionHeader],
 }
 
 /// A symbol table whose bytes are all inside the file.
-pub(super) struct Symbols<'d, Elf: FileHeader<Endian = Endianness>> {
-    pub(super) symbols: &'d [Elf::Sym],
-    pub(super) names: &'d [u8],
+pub(crate) struct Symbols<'d, Elf: FileHeader<Endian = Endianness>> {
+    pub(crate) symbols: &'d [Elf::Sym],
+    pub(crate) names: &'d [u8],
     /// The offset in the file.
-    pub(super) offset: u64,
+    pub(crate) offset: u64,
     /// Section numbers that do not fit the symbols.
     extended: Option<&'d [u8]>,
 }
 
 impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
-    fn open(data: &'d [u8]) -> Result<Self> {
+    pub(crate) fn open(data: &'d [u8]) -> Result<Self> {
         let broken = |error: object::read::Error| Malformed::Object { what: error.to_string(), offset: 0 };
         let header = Elf::parse(data).map_err(broken)?;
         let endian = header.endian().map_err(broken)?;
@@ -92,19 +92,25 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
         for index in 0..self.sections.len() {
             self.section(index, names)?;
         }
-        let extended = self.extended_indices();
-        let mut tables = Vec::new();
-        for index in 0..self.sections.len() {
-            if let Some(table) = self.symbol_table(index, &extended)? {
-                self.symbols(&table, &mut work)?;
-                tables.push(table);
-            }
-        }
+        let tables = self.symbol_tables(&mut work)?;
         let metadata = self.notes(&mut work)?;
         if self.machine() == EM_AMDGPU { amdgpu::check(self, &tables, &metadata, &mut work) } else { Ok(()) }
     }
 
-    pub(super) fn machine(&self) -> object::elf::Machine {
+    /// All symbol tables. Each symbol has a name in the string table, and a section that exists if it has one.
+    pub(crate) fn symbol_tables(&self, work: &mut Allowance) -> Result<Vec<Symbols<'d, Elf>>> {
+        let extended = self.extended_indices();
+        let mut tables = Vec::new();
+        for index in 0..self.sections.len() {
+            if let Some(table) = self.symbol_table(index, &extended)? {
+                self.symbols(&table, work)?;
+                tables.push(table);
+            }
+        }
+        Ok(tables)
+    }
+
+    pub(crate) fn machine(&self) -> object::elf::Machine {
         self.header.e_machine(self.endian)
     }
 
@@ -158,7 +164,7 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
     }
 
     /// The string table with the names of all sections.
-    fn section_names(&self) -> Result<&'d [u8]> {
+    pub(crate) fn section_names(&self) -> Result<&'d [u8]> {
         let (header, endian) = (self.header, self.endian);
         let offset: u64 = header.e_shoff(endian).into();
         let index = header.e_shstrndx(endian);
@@ -199,7 +205,7 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
     }
 
     /// Bytes of the file.
-    pub(super) fn bytes(&self, offset: u64, len: u64, what: impl FnOnce() -> String) -> Result<&'d [u8]> {
+    pub(crate) fn bytes(&self, offset: u64, len: u64, what: impl FnOnce() -> String) -> Result<&'d [u8]> {
         let end = len_u64(self.data);
         slice(self.data, offset, len).ok_or_else(|| Malformed::Truncated { what: what(), offset, needed: len, end })
     }
@@ -271,7 +277,7 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
     }
 
     /// The number of the section in which a symbol is defined; none for a symbol without a section.
-    pub(super) fn section_of(&self, table: &Symbols<'d, Elf>, number: usize, symbol: &Elf::Sym) -> Option<usize> {
+    pub(crate) fn section_of(&self, table: &Symbols<'d, Elf>, number: usize, symbol: &Elf::Sym) -> Option<usize> {
         let section = symbol.st_shndx(self.endian);
         if let Some(index) = section.index() {
             return Some(usize::from(index));
@@ -286,7 +292,7 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
     }
 
     /// Reads all notes and returns those with the metadata of AMD GPUs.
-    fn notes(&self, work: &mut Allowance) -> Result<Vec<(&'d [u8], u64)>> {
+    pub(crate) fn notes(&self, work: &mut Allowance) -> Result<Vec<Metadata<'d>>> {
         let endian = self.endian;
         let mut metadata = Vec::new();
         if [EM_CUDA, Machine(EM_INTELGT)].contains(&self.machine()) {
@@ -311,7 +317,7 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
 }
 
 /// The name that starts at this offset of a string table.
-pub(super) fn name_of(names: &[u8], start: u32) -> &[u8] {
+pub(crate) fn name_of(names: &[u8], start: u32) -> &[u8] {
     let rest = usize::try_from(start).ok().and_then(|start| names.get(start..)).unwrap_or_default();
     memchr::memchr(0, rest).and_then(|end| rest.get(..end)).unwrap_or(rest)
 }
@@ -324,13 +330,30 @@ struct Notes<'d> {
     endian: Endianness,
 }
 
-/// The name and the type of a note with the metadata of an AMD GPU.
-const METADATA_NAME: &[u8] = b"AMDGPU\0";
-const METADATA_TYPE: u32 = 32;
+/// A note with the metadata of an AMD GPU.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Metadata<'d> {
+    pub(crate) form: Form,
+    pub(crate) content: &'d [u8],
+    /// The offset of the content in the file.
+    pub(crate) offset: u64,
+}
+
+/// The form of metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// MessagePack, in code object versions 3 and up.
+    MessagePack,
+    /// YAML, in version 2.
+    Yaml,
+}
+
+/// The names and types of the notes with metadata of AMD GPUs.
+const FORMS: [(&[u8], u32, Form); 2] = [(b"AMDGPU\0", 32, Form::MessagePack), (b"AMD\0", 10, Form::Yaml)];
 
 const NOTE_HEADER: u64 = 12;
 
-fn notes<'d>(notes: Notes<'d>, metadata: &mut Vec<(&'d [u8], u64)>) -> Result {
+fn notes<'d>(notes: Notes<'d>, metadata: &mut Vec<Metadata<'d>>) -> Result {
     let Notes { data, offset, align, endian } = notes;
     let end = len_u64(data);
     let number = |at: u64| Some(number_of(endian, *slice(data, at, 4)?.first_chunk()?));
@@ -351,14 +374,14 @@ fn notes<'d>(notes: Notes<'d>, metadata: &mut Vec<(&'d [u8], u64)>) -> Result {
         let (Some(name), Some(content)) = (name, slice(data, content_at.min(end), len.into())) else {
             return wrong("a note that reaches beyond its section", here);
         };
-        if name == METADATA_NAME && kind == METADATA_TYPE {
-            metadata.push((content, offset.saturating_add(content_at)));
-        }
+        let form = FORMS.iter().find(|(owner, number, _)| name == *owner && kind == *number);
+        let offset = offset.saturating_add(content_at);
+        metadata.extend(form.map(|(.., form)| Metadata { form: *form, content, offset }));
         at = aligned(content_at.saturating_add(len.into()));
     }
     Ok(())
 }
 
-fn number_of(endian: Endianness, bytes: [u8; 4]) -> u32 {
+pub(crate) fn number_of(endian: Endianness, bytes: [u8; 4]) -> u32 {
     if endian == Endianness::Little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) }
 }

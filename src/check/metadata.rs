@@ -3,41 +3,99 @@
 //! | key | value |
 //! |---|---|
 //! | `amdhsa.kernels` | an array with a map for each kernel |
+//! | | `.name`: its name |
 //! | | `.symbol`: the name of the symbol of its kernel descriptor |
+//! | | `.vgpr_count`, `.agpr_count`, `.sgpr_count`: registers |
+//! | | `.vgpr_spill_count`, `.sgpr_spill_count`: registers that are spilled |
+//! | | `.private_segment_fixed_size`: scratch memory of a work-item, in bytes |
+//! | | `.group_segment_fixed_size`: LDS of a workgroup, in bytes |
+//! | | `.kernarg_segment_size`: arguments, in bytes |
+//! | | `.max_flat_workgroup_size`: work-items |
 //!
-//! All of it must be valid MessagePack; only these keys are read. Source: User Guide for AMDGPU Backend.
+//! All of it must be valid MessagePack, and these values of the right type; other keys are skipped. Source: User Guide
+//! for AMDGPU Backend, code object versions 3 to 6.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::messagepack::Value;
 
-const KERNELS: &[u8] = b"amdhsa.kernels";
-const SYMBOL: &[u8] = b".symbol";
+/// The fault of metadata that cannot be read.
+pub(crate) const BROKEN: &str = "kernel metadata that is not a complete MessagePack map,";
 
-/// The names of the kernels' symbols; none if the metadata is broken.
-pub(super) fn symbols(data: &[u8]) -> Option<Vec<&[u8]>> {
-    let (metadata, rest) = Value::first(data, 0)?;
-    let mut symbols = Vec::new();
-    for kernels in values(metadata, KERNELS)? {
-        for kernel in kernels.array()? {
-            for symbol in values(kernel, SYMBOL)? {
-                symbols.push(symbol.text()?);
-            }
-        }
-    }
-    rest.is_empty().then_some(symbols)
+const KERNELS: &[u8] = b"amdhsa.kernels";
+
+/// A kernel, as the metadata describes it. A value is none if it is not recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Described<'d> {
+    pub(crate) name: Option<&'d [u8]>,
+    pub(crate) symbol: Option<&'d [u8]>,
+    pub(crate) vgprs: Option<u32>,
+    pub(crate) agprs: Option<u32>,
+    pub(crate) sgprs: Option<u32>,
+    pub(crate) vgpr_spills: Option<u32>,
+    pub(crate) sgpr_spills: Option<u32>,
+    pub(crate) scratch: Option<u32>,
+    pub(crate) lds: Option<u32>,
+    pub(crate) kernarg: Option<u32>,
+    pub(crate) workgroup: Option<u32>,
 }
 
-/// The values of a map with this key.
-fn values<'d>(map: Value<'d>, key: &'static [u8]) -> Option<impl Iterator<Item = Value<'d>> + use<'d>> {
-    Some(map.map()?.filter_map(move |(name, value)| (name.text() == Some(key)).then_some(value)))
+/// The kernels; none if the metadata is broken, and none for a kernel whose map is.
+pub(crate) fn kernels(data: &[u8]) -> Option<impl Iterator<Item = Option<Described<'_>>>> {
+    let (metadata, rest) = Value::first(data, 0)?;
+    let values = metadata.map()?.filter(|(key, _)| key.text() == Some(KERNELS)).map(|(_, kernels)| kernels.array());
+    let arrays = values.collect::<Option<Vec<_>>>()?;
+    rest.is_empty().then(|| arrays.into_iter().flatten().map(Described::new))
+}
+
+impl<'d> Described<'d> {
+    fn new(kernel: Value<'d>) -> Option<Self> {
+        let mut described = Self::default();
+        for (key, value) in kernel.map()? {
+            if let Some(key) = key.text() {
+                described.set(key, value)?;
+            }
+        }
+        Some(described)
+    }
+
+    /// Takes a value that has a meaning here; none if it is of the wrong type.
+    fn set(&mut self, key: &[u8], value: Value<'d>) -> Option<()> {
+        let field = match key {
+            b".name" => {
+                self.name = Some(value.text()?);
+                return Some(());
+            }
+            b".symbol" => {
+                self.symbol = Some(value.text()?);
+                return Some(());
+            }
+            b".vgpr_count" => &mut self.vgprs,
+            b".agpr_count" => &mut self.agprs,
+            b".sgpr_count" => &mut self.sgprs,
+            b".vgpr_spill_count" => &mut self.vgpr_spills,
+            b".sgpr_spill_count" => &mut self.sgpr_spills,
+            b".private_segment_fixed_size" => &mut self.scratch,
+            b".group_segment_fixed_size" => &mut self.lds,
+            b".kernarg_segment_size" => &mut self.kernarg,
+            b".max_flat_workgroup_size" => &mut self.workgroup,
+            _ => return Some(()),
+        };
+        *field = Some(u32::try_from(value.number()?).ok()?);
+        Some(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// The symbols of all kernels; none if anything is broken.
+    fn symbols(data: &[u8]) -> Option<Vec<&[u8]>> {
+        kernels(data)?.map(|kernel| kernel?.symbol).collect()
+    }
+
     fn text(text: &str) -> Vec<u8> {
-        [&[0xa0 | u8::try_from(text.len()).unwrap()], text.as_bytes()].concat()
+        [&[0xd9, u8::try_from(text.len()).unwrap()], text.as_bytes()].concat()
     }
 
     #[test]
@@ -54,7 +112,7 @@ mod tests {
         ];
         for other in others {
             let kernel =
-                |name: &str| [&[0x83][..], &text(".name"), other, &text(".symbol"), &text(name), &[1, 2]].concat();
+                |name: &str| [&[0x83][..], &text(".args"), other, &text(".symbol"), &text(name), &[1, 2]].concat();
             let kernels = [&[0x92][..], &kernel("a.kd"), &kernel("b.kd")].concat();
             let whole = [&[0x83][..], other, other, &text("amdhsa.kernels"), &kernels, &text("v"), other].concat();
             assert_eq!(symbols(&whole), Some(vec![&b"a.kd"[..], b"b.kd"]), "{other:x?}");
@@ -72,5 +130,29 @@ mod tests {
         }
         let deep = [&[0x81, 1][..], &[0x91; 1_000_000], &[0]].concat();
         assert_eq!(symbols(&deep), Some(Vec::new()));
+    }
+
+    #[test]
+    fn fields_of_a_kernel_have_the_right_type() {
+        fn of(kernel: &[u8]) -> Option<Vec<Option<Described<'_>>>> {
+            let whole = [&[0x81][..], &text("amdhsa.kernels"), &[0x91], kernel].concat();
+            kernels(whole.leak()).map(Iterator::collect)
+        }
+        let field = |name: &str, value: &[u8]| [&[0x81][..], &text(name), value].concat();
+        let one = |described| Some(vec![Some(described)]);
+        assert_eq!(
+            of(&field(".vgpr_count", &[0xcd, 1, 2])),
+            one(Described { vgprs: Some(258), ..Described::default() })
+        );
+        assert_eq!(
+            of(&field(".private_segment_fixed_size", &[0xce, 0xff, 0xff, 0xff, 0xff])),
+            one(Described { scratch: Some(u32::MAX), ..Described::default() })
+        );
+        assert_eq!(of(&field(".other", &[0xff])), one(Described::default()));
+        for broken in [&[0xff][..], &[0xcf, 0, 0, 0, 1, 0, 0, 0, 0], &text("1"), &[0xc0], &[0x90]] {
+            assert_eq!(of(&field(".sgpr_count", broken)), Some(vec![None]), "{broken:x?}");
+        }
+        assert_eq!(of(&field(".name", &[1])), Some(vec![None]));
+        assert_eq!(of(&[0x90]), Some(vec![None]));
     }
 }

@@ -14,7 +14,7 @@
 
 mod amdgpu;
 pub(crate) mod elf;
-mod metadata;
+pub(crate) mod metadata;
 mod spirv;
 
 use crate::container::bitcode;
@@ -50,12 +50,12 @@ pub(crate) fn beginning(head: &[u8], len: u64) -> Result<(), Malformed> {
     if head.starts_with(&ZEROS) && len >= HEADER_MIN { wrong("zeros instead of a header", 0) } else { Ok(()) }
 }
 
-fn wrong<T>(what: impl Into<String>, offset: u64) -> Result<T, Malformed> {
+pub(crate) fn wrong<T>(what: impl Into<String>, offset: u64) -> Result<T, Malformed> {
     Err(Malformed::Object { what: what.into(), offset })
 }
 
 /// Charges bytes that a table at `offset` refers to.
-fn charge(work: &mut Allowance, bytes: u64, offset: u64) -> Result<(), Malformed> {
+pub(crate) fn charge(work: &mut Allowance, bytes: u64, offset: u64) -> Result<(), Malformed> {
     const SHARED: &str = "tables that share their bytes, together many times the size of the file";
     work.take(bytes).map_or_else(|| wrong(SHARED, offset), Ok)
 }

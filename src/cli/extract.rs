@@ -81,13 +81,12 @@ fn command() -> Command {
                 .default_value("."),
             patterns::option("target", TARGET)
                 .short('t')
-                .long_help(
+                .long_help(format!(
                     "Target IDs (gfx90a:xnack+) or bundle entry IDs (hip-amdgcn-amd-amdhsa--gfx90a) to extract, with the \
                      wildcards * ? and [...], in a comma list. May be repeated. Each must match something; what matches any \
-                     of them is extracted. A target ID matches all code objects that can run on it: gfx90a:xnack+ also \
-                     matches gfx90a, which runs with any xnack setting. Without features, it matches every code object for \
-                     that processor.",
-                ),
+                     of them is extracted. {}",
+                    patterns::MATCHING,
+                )),
             patterns::list("kind", "Offload kinds to extract, in a comma list; hip and hipv4 are equivalent")
                 .short('k')
                 .value_name("KIND")

@@ -9,6 +9,7 @@ mod bundler;
 mod code_object;
 mod completions;
 mod console;
+mod demangle;
 mod environment;
 mod extract;
 mod files;
@@ -16,6 +17,7 @@ mod grammar;
 mod help;
 mod inspect;
 mod json;
+mod kernels;
 mod man;
 mod objcopy;
 mod options;
@@ -53,6 +55,7 @@ const CATALOGUE: &Catalogue = &Catalogue {
     subcommands: [
         inspect::SUBCOMMAND,
         extract::SUBCOMMAND,
+        kernels::SUBCOMMAND,
         verify::SUBCOMMAND,
         recompress::SUBCOMMAND,
         completions::SUBCOMMAND,

@@ -5,6 +5,10 @@ use offload_bundle::scan::{Comparison, Pattern, Selection};
 
 use super::subcommand::flag;
 
+/// How patterns match targets.
+pub(super) const MATCHING: &str = "A target ID matches all code objects that can run on it: gfx90a:xnack+ also matches gfx90a, which \
+    runs with any xnack setting. Without features, it matches every code object for that processor.";
+
 /// A repeatable option that takes a comma list of patterns.
 pub(super) fn option(name: &'static str, help: &'static str) -> Arg {
     let parse = |text: &str| Pattern::parse(text).map_err(|error| error.reason().to_owned());

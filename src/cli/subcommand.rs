@@ -19,8 +19,8 @@ use super::suggest::distance;
 pub(super) const PROGRAM: &str = "clang-offload-bundler";
 
 /// Every first word that selects a subcommand: our own, and those that select LLVM's tools.
-pub(super) const NAMES: [&str; 8] =
-    ["inspect", "extract", "verify", "recompress", "completions", "man", "help", "package"];
+pub(super) const NAMES: [&str; 9] =
+    ["inspect", "extract", "kernels", "verify", "recompress", "completions", "man", "help", "package"];
 
 /// A subcommand.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ pub(super) struct Catalogue {
     /// LLVM's tools. The first one serves every name that does not select another tool.
     pub(super) tools: [&'static Tool; 2],
     /// Our own subcommands.
-    pub(super) subcommands: [&'static Subcommand; 7],
+    pub(super) subcommands: [&'static Subcommand; 8],
 }
 
 impl Catalogue {
@@ -98,9 +98,9 @@ pub(super) fn path_option(name: &'static str, value_name: &'static str, help: &'
 }
 
 /// The subcommand that a misspelled word may mean: one that it abbreviates, otherwise the nearest one if at most half
-/// of the word is wrong.
+/// of the word is wrong. A word with a dot or a slash is a file.
 fn nearest(word: &OsStr) -> Option<&'static str> {
-    let word = word.to_str().filter(|word| !word.is_empty())?;
+    let word = word.to_str().filter(|word| !word.is_empty() && !word.contains(['.', '/']))?;
     let errors = |name: &&str| if name.starts_with(word) { 0 } else { distance(word.as_bytes(), name.as_bytes()) };
     NAMES.into_iter().min_by_key(errors).filter(|name| errors(name) * 2 <= word.len())
 }

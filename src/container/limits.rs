@@ -80,6 +80,15 @@ pub(crate) const FOUND_MAX: u64 = 250_000;
 /// for each finding and each code object, the names on the path to it, which reports repeat.
 pub(crate) const FOUND_NAMES_MAX: u64 = 8 << 20;
 
+/// The maximum number of kernels of one code object, and the maximum size of their names in bytes. Each takes some hundred
+/// bytes of memory.
+pub(crate) const KERNELS_MAX: u64 = 1 << 18;
+pub(crate) const KERNEL_NAMES_MAX: u64 = 64 << 20;
+
+/// The same for all code objects of one file, which share names.
+pub(crate) const FILE_KERNELS_MAX: u64 = 1 << 20;
+pub(crate) const FILE_KERNEL_NAMES_MAX: u64 = 256 << 20;
+
 /// The minimum cost of a nested compressed container, in bytes.
 pub(crate) const INFLATED_MIN: u64 = 64 << 10;
 

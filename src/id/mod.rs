@@ -356,7 +356,8 @@ fn is_of_dpcpp(kind: OffloadKind, triple: &str) -> bool {
     let is_unknown = || !triple.contains('-') || Triple::parse(triple).arch() == triple::Arch::Unknown;
     match kind {
         OffloadKind::Sycl | OffloadKind::Fpga => true,
-        OffloadKind::OpenMp => is_dpcpp_arch(arch) && is_unknown(),
+        // Only those that DPC++ compiles OpenMP for.
+        OffloadKind::OpenMp => matches!(arch, "spir" | "spir64" | "spir64_gen" | "spir64_x86_64") && is_unknown(),
         _ => false,
     }
 }

@@ -26,7 +26,7 @@ use super::place::{Place, Step};
 use super::sections::{self, Listed};
 use super::walk::Walk;
 use super::{ContentKind, Unread, gpu_elf};
-use crate::bytes::text;
+use crate::bytes::{len_of, text};
 use crate::container::magic::{Magic, elf_machine};
 use crate::container::sequence::Bundle;
 use crate::container::spirv::{self, Width};

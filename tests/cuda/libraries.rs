@@ -18,7 +18,7 @@ fn libraries(test: &str) -> Option<(Tools, Vec<PathBuf>)> {
 }
 
 /// Runs a check for each library, with its rows by cuobjdump.
-fn each_library(test: &str, check: impl Fn(&Tools, &Input) -> Result<(), String>) {
+pub fn each_library(test: &str, check: impl Fn(&Tools, &Input) -> Result<(), String>) {
     let Some((tools, paths)) = libraries(test) else { return };
     for path in paths {
         let data = std::fs::read(&path).unwrap();

@@ -7,6 +7,7 @@ use crate::bombs::files::{self, elf, thin};
 use crate::kpack::tree::program;
 use crate::look::make::{DEFLATED, Elf, STORED, Section, Zipped, coff, pe, zip};
 use crate::machine::{llvm_directory, skip};
+use crate::properties::code_objects::{self, Kernel};
 use crate::properties::fatbins::{self, Code};
 use crate::properties::images::{self, Program};
 use crate::properties::kpacks::{self, Archive, Scheme};
@@ -41,6 +42,7 @@ const OWN: &[&str] = &[
     "verify --json in",
     "inspect --deep --json in",
     "extract -n -t gfx906 in",
+    "kernels --json in",
     "recompress in -o out",
     "recompress --none --keep gfx906 in -o out",
 ];
@@ -476,6 +478,17 @@ fn outside() -> Vec<Dimension> {
     ]
 }
 
+/// Kernels of code objects. A cubin has four sections for each kernel.
+fn kernels() -> Vec<Dimension> {
+    let named =
+        |n: usize| (0..n).map(|i| Kernel::named(&format!("_Z{}k{i}v", i.to_string().len() + 1))).collect::<Vec<_>>();
+    let lines = ["kernels in", "kernels --sort name --top 10 in"].map(str::to_owned);
+    vec![
+        one_file("kernels of AMD GPUs", 5000, move |n| code_objects::amd(&named(n)), &[lines.to_vec()]),
+        one_file("kernels of cubins", 2000, move |n| code_objects::cubin(&named(n)), &[lines.to_vec()]),
+    ]
+}
+
 /// Command lines, in response files.
 fn command_lines() -> Vec<Dimension> {
     let list =
@@ -555,7 +568,7 @@ fn command_lines() -> Vec<Dimension> {
             "files in a directory",
             500,
             Box::new(found),
-            &["inspect in", "inspect --json -r in", "verify -r in", "extract -n -r in"],
+            &["inspect in", "inspect --json -r in", "verify -r in", "extract -n -r in", "kernels -r in"],
         ),
     ]
 }
@@ -571,6 +584,7 @@ pub fn all() -> Vec<Dimension> {
         kpacks(),
         device_images(),
         outside(),
+        kernels(),
         command_lines(),
     ];
     dimensions.into_iter().flatten().collect()

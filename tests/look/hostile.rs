@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::io::Input;
-use offload_bundle::job::{Destination, Extract, Recompress, Source, Verify};
+use offload_bundle::job::{Destination, Extract, ListKernels, Recompress, Source, Verify};
 use offload_bundle::scan::{Checksums, Finding, Pattern, Scan, Selection};
 
 use super::make::{DEFLATED, Elf, STORED, Section, ZSTD, Zipped, archive, coff, pe, zip};
@@ -49,6 +49,10 @@ impl Bench {
         let verified = Verify::default().run(&input).unwrap();
         for fault in &verified.faults {
             assert!(!fault.text.is_empty() && !fault.to_string().contains('\0'), "{what}");
+        }
+        let listed = ListKernels::default().run(&Input::read(&input).unwrap()).unwrap();
+        for kernel in listed.code_objects.iter().flat_map(|code_object| &code_object.kernels) {
+            assert!(!kernel.name.is_empty(), "{what}");
         }
         let targets = vec![Pattern::parse("gfx906").unwrap(), Pattern::parse("*").unwrap()];
         let mut selection = Selection::default();
@@ -170,6 +174,9 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
         ("kpack archive of frames", kpacks::sample(Scheme::Zstd).write()),
         ("split library", program(&kpacks::reference(&["a_@GFXARCH@.kpack", "in"], "a"), 2)),
         ("fat ELF", Elf::OBJECT.write(&[Section::new(&fat, b"code")])),
+        ("cubin", fixture(super::kernels::CUBIN)),
+        ("AMD code object", fixture(super::kernels::ELF)),
+        ("kernels in zstd", formats::compressed(3, 1, &fixture(super::kernels::ELF))),
         ("GPU ELF", Elf::amdgpu(0x3f).write(&[])),
         ("COFF", coff(&[(".hip_fat", &bundle), (&fat, b"code")])),
         ("PE", pe(&[(".hip_fat", &packed)])),
@@ -188,7 +195,11 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
 /// The distance of tried offsets: 1 for a short sample, and more for a longer one, most of which is padding or a copy,
 /// so that all samples take the same time.
 fn step(data: &[u8]) -> usize {
-    if data.len() < 300 { 1 } else { 3 }
+    match data.len() {
+        0..300 => 1,
+        300..2000 => 3,
+        _ => 11,
+    }
 }
 
 #[test]
@@ -199,7 +210,7 @@ fn every_truncation_is_borne() {
             bench.run(&format!("{name}, {len} bytes"), &data[..len]);
         }
     }
-    loud(&format!("truncations of {} samples: {} files, 6 jobs on each", samples().len(), bench.runs));
+    loud(&format!("truncations of {} samples: {} files, 7 jobs on each", samples().len(), bench.runs));
 }
 
 #[test]
@@ -212,7 +223,7 @@ fn every_flipped_byte_is_borne() {
             bench.run(&format!("{name}, byte {at} flipped"), &flipped);
         }
     }
-    loud(&format!("flipped bytes of {} samples: {} files, 6 jobs on each", samples().len(), bench.runs));
+    loud(&format!("flipped bytes of {} samples: {} files, 7 jobs on each", samples().len(), bench.runs));
 }
 
 #[test]
@@ -228,7 +239,7 @@ fn every_number_may_be_anything() {
             }
         }
     }
-    loud(&format!("numbers of {} samples: {} files, 6 jobs on each", samples().len(), bench.runs));
+    loud(&format!("numbers of {} samples: {} files, 7 jobs on each", samples().len(), bench.runs));
 }
 
 #[test]

@@ -518,7 +518,7 @@ fn paths_reach_no_terminal_as_they_are() {
 fn devices_without_an_end_are_refused_and_others_are_read() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("in"), bundle()).unwrap();
-    let all = [&["inspect"][..], &["extract", "-o", "new"], &["verify"], &["recompress", "-o", "new"]];
+    let all = [&["inspect"][..], &["extract", "-o", "new"], &["kernels"], &["verify"], &["recompress", "-o", "new"]];
     for args in all.map(|args| args.join(" ")) {
         for (input, name) in [("/dev/zero", "/dev/zero"), ("/dev/full", "/dev/full"), ("- < /dev/zero", "-")] {
             // The limit stops endless reading.

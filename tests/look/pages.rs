@@ -7,7 +7,7 @@ use super::*;
 use crate::machine::{loud, skip};
 use crate::reference::formats;
 
-const SUBCOMMANDS: [&str; 7] = ["inspect", "extract", "verify", "recompress", "completions", "man", "help"];
+const SUBCOMMANDS: [&str; 8] = ["inspect", "extract", "kernels", "verify", "recompress", "completions", "man", "help"];
 const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
 
 /// The long options of each subcommand, according to its help.
@@ -128,7 +128,7 @@ const TRIED: [&str; 3] = ["bash", "fish", "zsh"];
 
 #[test]
 fn shells_offer_what_may_stand_there() {
-    let commands = "completions extract help inspect man package recompress verify";
+    let commands = "completions extract help inspect kernels man package recompress verify";
     for shell in TRIED.into_iter().filter_map(Shell::new) {
         let here = "kernels.hipfb libk.so sub";
         for (line, words) in [
@@ -320,7 +320,7 @@ fn a_file_whose_name_begins_with_a_dash_is_recognised() {
     let dir = tempfile::tempdir().unwrap();
     for name in ["-dash.hipfb", "-n.so", "-r.so", "-é.so"] {
         fs::write(dir.path().join(name), inspect::bundle()).unwrap();
-        for args in [&["inspect"][..], &["extract"], &["verify"], &["recompress", "-o", "out"]] {
+        for args in [&["inspect"][..], &["extract"], &["kernels"], &["verify"], &["recompress", "-o", "out"]] {
             let (status, _, said) = text(&tool_in(dir.path(), &[args, &[name]].concat()));
             assert_eq!(status, 2, "{said}");
             assert!(said.contains(&format!("'{name}' is a file; type './{name}'")), "{args:?}: {said}");

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-/// Checks a document of `inspect`, `extract` or `verify`.
+/// Checks a document of `inspect`, `extract`, `kernels` or `verify`.
 pub fn check(name: &str, document: &Value) {
     let faults = faults(&read(name), document);
     assert!(faults.is_empty(), "{name}: {}\n{document:#}", faults.join("\n"));

@@ -39,6 +39,7 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
         ("none", b"text".to_vec()),
         ("hidden.so", hidden),
         ("firmware.bin", firmware),
+        ("kernels", super::kernels::bundle()),
     ]
 }
 
@@ -89,6 +90,8 @@ fn tables_stay_as_they_are() {
     holds("colour", &["--color=always", "in.whl"], &[UTF_8]);
     prints("verify", &["verify", "cuda"], &[UTF_8]);
     prints("extract", &["extract", "cuda", "-o", "new"], &[UTF_8]);
+    prints("kernels-each", &["kernels", "kernels", "none"], &[UTF_8]);
+    prints("kernels-sorted", &["kernels", ".", "--sort", "vgpr", "--top", "4"], &[UTF_8]);
     prints("recompress", &["recompress", "--none", "--drop", "sm_86", "cuda", "-o", "new"], &[UTF_8]);
 }
 
@@ -96,8 +99,22 @@ fn tables_stay_as_they_are() {
 fn no_table_is_left_over() {
     let mut names: Vec<String> = files().iter().map(|(name, _)| (*name).to_owned()).collect();
     names.extend(
-        ["deep", "each", "inflate", "all", "summary", "named", "ascii", "colour", "verify", "extract", "recompress"]
-            .map(str::to_owned),
+        [
+            "deep",
+            "each",
+            "inflate",
+            "all",
+            "summary",
+            "named",
+            "ascii",
+            "colour",
+            "verify",
+            "extract",
+            "recompress",
+            "kernels-each",
+            "kernels-sorted",
+        ]
+        .map(str::to_owned),
     );
     for entry in fs::read_dir(golden("")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();

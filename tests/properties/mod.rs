@@ -6,6 +6,7 @@
 mod archive;
 mod bitcode;
 mod choices;
+pub mod code_objects;
 mod compressed;
 mod differential;
 mod extract;
@@ -14,6 +15,7 @@ pub mod fatbins;
 pub mod formats;
 mod ids;
 pub mod images;
+mod kernels;
 mod kpack;
 pub mod kpacks;
 mod list;
@@ -40,6 +42,7 @@ pub use differential::{differential, reference};
 pub use extract::extract;
 pub use fatbin::fatbin;
 pub use ids::ids;
+pub use kernels::kernels;
 pub use kpack::kpack;
 pub use list::list;
 pub use objects::{coff, elf};
@@ -57,7 +60,7 @@ pub use verify::verify;
 pub type Property = fn(&[u8]);
 
 /// All properties, by the names of their fuzz targets.
-pub const ALL: [(&str, Property); 21] = [
+pub const ALL: [(&str, Property); 22] = [
     ("archive", archive),
     ("bitcode", bitcode),
     ("coff", coff),
@@ -67,6 +70,7 @@ pub const ALL: [(&str, Property); 21] = [
     ("extract", extract),
     ("fatbin", fatbin),
     ("ids", ids),
+    ("kernels", kernels),
     ("kpack", kpack),
     ("list", list),
     ("offload_binary", offload_binary),

@@ -47,7 +47,11 @@ pub fn package(data: &[u8]) {
 
 /// Whether data begins like a tar or cpio archive that is read.
 fn is_archive(data: &[u8]) -> bool {
-    data.get(257..262) == Some(b"ustar")
+    let sum = |header: &[u8]| {
+        let rest = header[..148].iter().chain(&header[156..]).map(|&byte| u32::from(byte)).sum::<u32>() + 8 * 32;
+        header[148..155] == *format!("{rest:06o}\0").as_bytes()
+    };
+    data.get(257..263) == Some(b"ustar\0") && data.get(..512).is_some_and(sum)
         || [b"070701", b"070702", b"070707"].iter().any(|magic| data.starts_with(*magic))
 }
 

@@ -1,0 +1,93 @@
+//! Demangles the names of kernels.
+//!
+//! Names may be hostile: a few bytes can stand for gigabytes of text, because a mangled name refers to its own parts.
+//! The parser limits its recursion; the lengths are limited here.
+
+use std::fmt::{self, Write};
+
+use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
+
+/// The longest name that is demangled, and the longest result, in bytes. The longest names of real kernels have a few
+/// thousand.
+const MANGLED_MAX: usize = 16 << 10;
+const DEMANGLED_MAX: usize = 64 << 10;
+
+/// The C++ name of a kernel, by the Itanium ABI; none if the name is not mangled so, or is too long or too deep.
+pub(super) fn demangled(name: &[u8]) -> Option<String> {
+    if !name.starts_with(b"_Z") || name.len() > MANGLED_MAX {
+        return None;
+    }
+    let symbol = Symbol::new_with_options(name, &ParseOptions::default()).ok()?;
+    let mut out = Bounded(String::new());
+    symbol.structured_demangle(&mut out, &DemangleOptions::default()).ok()?;
+    Some(out.0)
+}
+
+/// A text that refuses to grow beyond the limit.
+struct Bounded(String);
+
+impl Write for Bounded {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.0.len().saturating_add(text.len()) > DEMANGLED_MAX {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(text);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn names_of_kernels_are_demangled() {
+        for (name, expected) in [
+            (&b"_Z3fooPfi"[..], Some("foo(float*, int)")),
+            (b"_ZN2ns3barIiEEvPT_", Some("void ns::bar<int>(int*)")),
+            (b"_ZN12_GLOBAL__N_13barEv", Some("(anonymous namespace)::bar()")),
+            (b"plain", None),
+            (b"__omp_offloading_10302_2b_main_l10", None),
+            (b"_Z", None),
+            (b"_Z3fo", None),
+            (b"_Z3f\xffo", None),
+        ] {
+            assert_eq!(demangled(name).as_deref(), expected);
+        }
+    }
+
+    /// The reference to a part of a name, by its number in the order of the text.
+    fn part(number: usize) -> String {
+        let digits = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+        match number.checked_sub(1) {
+            None => "S_".to_owned(),
+            Some(at) if at < 36 => format!("S{}_", char::from(digits[at])),
+            Some(at) => format!("S{}{}_", char::from(digits[at / 36]), char::from(digits[at % 36])),
+        }
+    }
+
+    #[test]
+    fn hostile_names_take_little_time_and_memory() {
+        let start = Instant::now();
+        // Each argument has the one before it twice, so the text doubles.
+        let doubling = |times: usize| {
+            let arguments = (0..times).map(|at| format!("1aI{0}{0}E", part(2 * at + 1))).collect::<String>();
+            demangled(format!("_Z1f1aIiiE{arguments}").as_bytes())
+        };
+        assert_eq!(doubling(1).as_deref(), Some("f(a<int, int>, a<a<int, int>, a<int, int> >)"));
+        assert!(doubling(8).is_some_and(|name| name.len() > 4000));
+        assert_eq!(doubling(40), None);
+        for piece in ["P", "1aI", "N", "DpT_", "IJ", "L", "FvS_E", "sr", "cv", "U8__vectorP", "St", "Z1fv", "S_", "T_"]
+        {
+            for len in [100, MANGLED_MAX, 100 * MANGLED_MAX] {
+                for tail in ["", "i", "E", "Ev"] {
+                    let name = ["_Z1f", &piece.repeat(len / piece.len()), tail].concat();
+                    assert!(demangled(name.as_bytes()).is_none_or(|name| name.len() <= DEMANGLED_MAX));
+                }
+            }
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    }
+}

@@ -1,0 +1,102 @@
+//! The JSON report of `kernels`, described by `docs/kernels.schema.json`.
+
+use std::cell::RefCell;
+use std::io::Write;
+
+use offload_bundle::Result;
+use offload_bundle::scan::Origin;
+use serde::Serialize;
+
+use super::report::{Others, Row, mangled};
+use crate::cli::json::{self, Each, Late};
+
+/// The schema version. Adding a field does not change it.
+const VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct Document<K, O, P> {
+    version: u32,
+    kernels: K,
+    others: O,
+    problems: P,
+}
+
+#[derive(Serialize)]
+struct KernelReport {
+    path: String,
+    origin: Option<String>,
+    member: Option<String>,
+    section: Option<String>,
+    container: &'static str,
+    bundle: usize,
+    entry_id: String,
+    target_id: String,
+    name: String,
+    mangled_name: String,
+    vgprs: Option<u32>,
+    agprs: Option<u32>,
+    sgprs: Option<u32>,
+    vgpr_spills: Option<u32>,
+    sgpr_spills: Option<u32>,
+    scratch: Option<u32>,
+    lds: Option<u32>,
+    kernarg: Option<u32>,
+    constant_bank: Option<u32>,
+    max_workgroup: Option<u32>,
+    code_size: Option<u64>,
+}
+
+/// Code objects of a kind without registers.
+#[derive(Clone, Serialize)]
+struct Other {
+    image_kind: &'static str,
+    code_objects: usize,
+}
+
+impl KernelReport {
+    fn new(Row { from, gpu, name, kernel }: Row) -> Self {
+        let place = &from.place;
+        let shown = |path: &std::path::Path| path.to_string_lossy().into_owned();
+        Self {
+            path: shown(place.file()),
+            origin: match place.origin() {
+                Origin::File(file) if file != place.file() => Some(shown(file)),
+                _ => None,
+            },
+            member: place.member(),
+            section: place.section(),
+            container: from.format.name(),
+            bundle: from.bundle,
+            entry_id: from.shown_id(),
+            target_id: gpu.as_ref().to_owned(),
+            name: name.as_ref().to_owned(),
+            mangled_name: mangled(&kernel.name),
+            vgprs: kernel.vgprs,
+            agprs: kernel.agprs,
+            sgprs: kernel.sgprs,
+            vgpr_spills: kernel.vgpr_spills,
+            sgpr_spills: kernel.sgpr_spills,
+            scratch: kernel.scratch,
+            lds: kernel.lds,
+            kernarg: kernel.kernarg,
+            constant_bank: kernel.constant_bank,
+            max_workgroup: kernel.max_workgroup,
+            code_size: kernel.code_size,
+        }
+    }
+}
+
+/// Writes the document, each file as soon as its kernels are available. `others` and `problems` are complete only after the
+/// last one.
+pub(super) fn write(
+    files: &mut dyn Iterator<Item = Vec<Row>>,
+    others: &RefCell<Others>,
+    problems: &RefCell<Vec<String>>,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let other = |(&image_kind, &code_objects): (&&'static str, &usize)| Other { image_kind, code_objects };
+    let others = Late(|| others.borrow().0.iter().map(other).collect::<Vec<_>>());
+    let kernels = Each::new(files.flatten().map(KernelReport::new));
+    let document = Document { version: VERSION, kernels, others, problems: Late(|| problems.borrow().clone()) };
+    json::write(&document, out)
+}

@@ -1,0 +1,156 @@
+//! `kernels`: lists the kernels in files, with the registers and memory that they take.
+
+mod column;
+mod json;
+mod report;
+mod table;
+
+use std::cell::RefCell;
+use std::process::ExitCode;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Arg, ArgMatches, Command, value_parser};
+use offload_bundle::job::ListKernels;
+use offload_bundle::{Error, Result};
+
+use super::console::Console;
+use super::files::WorkFile;
+use super::stdout::to_stdout;
+use super::subcommand::{Run, Subcommand, flag};
+use super::{files, patterns};
+use column::Key;
+use report::{FileKernels, Order, Others};
+use table::Grouping;
+
+pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "kernels", command, run: Run::OnFiles(run) };
+
+const EXAMPLES: &str = "\
+Examples:
+  The registers and memory that the kernels of a library take on one GPU:
+    clang-offload-bundler kernels libkernels.so --target gfx90a
+  The kernels that spill most registers, in all libraries of an installation:
+    clang-offload-bundler kernels -r /opt/rocm/lib --sort spills --top 20
+  One kernel on all GPUs, by a part of its name or by wildcards:
+    clang-offload-bundler kernels libkernels.so --name axpy
+    clang-offload-bundler kernels libkernels.so --name 'void ns::axpy<*'
+  All kernels that use scratch memory, for a program:
+    clang-offload-bundler kernels --json libkernels.so | jq '.kernels[] | select(.scratch > 0)'
+
+Columns:
+  GPU      the target ID
+  VGPR     vector registers of a work-item; for NVIDIA GPUs, the registers of a thread
+  AGPR     accumulation registers of a work-item
+  SGPR     scalar registers of a wavefront
+  VSPILL   spilled vector registers
+  SSPILL   spilled scalar registers
+  SCRATCH  scratch memory of a work-item in bytes; for NVIDIA GPUs, the stack of a thread
+  LDS      memory that a workgroup shares, in bytes, without what a launch adds
+  KERNARG  size of the arguments in bytes
+  GROUP    most work-items in a workgroup
+  CODE     size of the code in bytes
+A number that a code object does not record is shown as -.
+
+Exit status:
+  0  everything was read
+  1  something is broken or could not be read; the rest is still printed
+  2  the command line is invalid";
+
+fn command() -> Command {
+    Command::new("kernels")
+        .about("List the kernels in files, with their registers and memory")
+        .long_about(
+            "List the kernels in files, with their registers and memory.\n\n\
+             Contents are detected automatically, as by `inspect`. The numbers are those that compilers record in code objects \
+             for AMD GPUs (code object version 3 and up) and in cubins for NVIDIA GPUs. Code for a virtual machine (PTX, SPIR-V, \
+             bitcode) has no registers yet; only its code objects are counted.",
+        )
+        .after_help(EXAMPLES)
+        .args([
+            files::argument("Files to read, and directories of such files"),
+            files::recursive(),
+            files::deep(),
+            files::max_size(),
+            files::no_follow(),
+            patterns::option("target", "Target IDs or bundle entry IDs, with wildcards * ? [...], in a comma list")
+                .short('t')
+                .long_help(format!(
+                    "Target IDs (gfx90a:xnack+) or bundle entry IDs (hip-amdgcn-amd-amdhsa--gfx90a), with the wildcards * ? \
+                     and [...], in a comma list. May be repeated; only kernels for a target that matches any of them are \
+                     listed. {}",
+                    patterns::MATCHING,
+                )),
+            patterns::exact(),
+            Arg::new("name")
+                .long("name")
+                .value_name("PATTERN")
+                .value_parser(report::Name::parse)
+                .help("List only kernels with this text in their name; with wildcards * ? [...], the whole name")
+                .long_help(
+                    "List only kernels with this text in their name, mangled or not. A text with the wildcards * ? and [...] \
+                     must match the whole name.",
+                ),
+            Arg::new("sort")
+                .long("sort")
+                .value_name("COLUMN")
+                .value_parser(
+                    PossibleValuesParser::new(Key::names()).try_map(|name| Key::from_name(&name).ok_or("not a column")),
+                )
+                .help("Sort the kernels of all files: names from a to z, numbers from the largest"),
+            Arg::new("top")
+                .long("top")
+                .value_name("N")
+                .value_parser(value_parser!(usize))
+                .requires("sort")
+                .help("List only the first N kernels"),
+            flag("json", "Print a JSON document, described by docs/kernels.schema.json"),
+        ])
+}
+
+fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
+    let files = files::of(matches);
+    let is_one_file = files.len() == 1;
+    let mut job = ListKernels::default();
+    job.selection = patterns::selection(matches, "target");
+    job.follow = files::follow(matches, &files);
+    (job.limits, job.deep) = (files::limits(matches), matches.get_flag("deep"));
+    let name = matches.get_one::<report::Name>("name");
+    let sort = matches.get_one::<Key>("sort").copied();
+    let order = sort.map(|key| Order { key, most: matches.get_one("top").copied().unwrap_or(usize::MAX) });
+    let list = |file: Result<WorkFile>| {
+        let file = file?;
+        let list = job.run(&file.open(job.limits)?)?;
+        Ok(FileKernels::new(list, name, order))
+    };
+    let grouping = match (order, is_one_file) {
+        (None, _) => Grouping::ByPlace,
+        (Some(_), true) => Grouping::None,
+        (Some(_), false) => Grouping::Column,
+    };
+    let weight = |listed: &Result<FileKernels>| listed.as_ref().map_or(1, |file| file.rows.len().saturating_add(1));
+    let (problems, others) = (RefCell::new(Vec::new()), RefCell::new(Others::default()));
+    files::each(files, list, weight, |listed| {
+        let mut rows = listed.filter_map(|listed: Result<FileKernels>| {
+            let mut file = listed.map_err(|error| problems.borrow_mut().push(error.to_string())).ok()?;
+            problems.borrow_mut().extend(file.problems.drain(..).map(|error: Error| error.to_string()));
+            others.borrow_mut().add(&file.others);
+            Some(file.rows)
+        });
+        let written = to_stdout(|out| {
+            let mut sorted = order.map(|order| std::iter::once(order.merge(&mut rows)));
+            let rows: &mut dyn Iterator<Item = Vec<report::Row>> = match &mut sorted {
+                Some(sorted) => sorted,
+                None => &mut rows,
+            };
+            match matches.get_flag("json") {
+                true => json::write(rows, &others, &problems, out),
+                false => table::write(rows, grouping, &others, out),
+            }
+        });
+        // A reader that has gone away hides no fault: the rest is read all the same.
+        rows.for_each(drop);
+        written
+    })?;
+    let problems = problems.into_inner();
+    problems.iter().for_each(|problem| console.error(problem));
+    Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

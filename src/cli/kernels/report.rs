@@ -1,0 +1,174 @@
+//! The kernels of a file, with demangled names, filtered and sorted.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use offload_bundle::display::{printable_name, printable_start};
+use offload_bundle::job::{CodeObjectKernels, KernelList};
+use offload_bundle::kernels::Kernel;
+use offload_bundle::scan::Provenance;
+use offload_bundle::{Error, parallel};
+
+use super::column::Key;
+use crate::cli::code_object::Target;
+use crate::cli::demangle::demangled;
+
+/// The longest name that is shown in full: in characters, or in bytes if it is mangled.
+const SHOWN_MAX: usize = 16 << 10;
+
+/// The number of names that a thread demangles at a time.
+const NAMES_AT_A_TIME: usize = 256;
+
+/// A kernel of a code object.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) from: Arc<Provenance>,
+    /// The target ID, or else the triple or the ID of the entry; safe to print on a terminal.
+    pub(super) gpu: Arc<str>,
+    /// The demangled name, safe to print on a terminal.
+    pub(super) name: Arc<str>,
+    pub(super) kernel: Kernel,
+}
+
+/// The kernels of a file that are asked for.
+#[derive(Debug)]
+pub(super) struct FileKernels {
+    pub(super) rows: Vec<Row>,
+    /// The numbers of code objects that have no kernels yet, by kind.
+    pub(super) others: BTreeMap<&'static str, usize>,
+    pub(super) problems: Vec<Error>,
+}
+
+/// A filter by name.
+#[derive(Clone, Debug)]
+pub(super) enum Name {
+    /// A part of the name.
+    Part(String),
+    /// The whole name.
+    Whole(glob::Pattern),
+}
+
+impl Name {
+    /// Reads the value of `--name`.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        match text.contains(['*', '?', '[']) {
+            _ if text.is_empty() => Err("it is empty".to_owned()),
+            true => glob::Pattern::new(text).map(Self::Whole).map_err(|error| error.msg.to_owned()),
+            false => Ok(Self::Part(text.to_owned())),
+        }
+    }
+
+    fn matches(&self, name: &str) -> bool {
+        match self {
+            Self::Part(part) => name.contains(part.as_str()),
+            Self::Whole(pattern) => pattern.matches(name),
+        }
+    }
+}
+
+/// The order of all kernels, and how many of them are listed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Order {
+    pub(super) key: Key,
+    pub(super) most: usize,
+}
+
+impl Order {
+    /// Sorts rows, and keeps the first ones. The order of equal rows stays.
+    fn keep(self, rows: &mut Vec<Row>) {
+        rows.sort_by(|a, b| self.key.compare(a, b));
+        rows.truncate(self.most);
+    }
+
+    /// The first rows of all files.
+    pub(super) fn merge(self, files: &mut dyn Iterator<Item = Vec<Row>>) -> Vec<Row> {
+        let mut kept = Vec::new();
+        for rows in files {
+            kept.extend(rows);
+            // Sorting at every file would take time for each of them.
+            if kept.len() / 2 > self.most.max(NAMES_AT_A_TIME) {
+                self.keep(&mut kept);
+            }
+        }
+        self.keep(&mut kept);
+        kept
+    }
+}
+
+impl FileKernels {
+    /// Selects the kernels by name, and sorts them.
+    pub(super) fn new(list: KernelList, name: Option<&Name>, order: Option<Order>) -> Self {
+        let names = demangled_names(&list.code_objects, name);
+        let mut rows = Vec::new();
+        for CodeObjectKernels { from, recorded_target, kernels, .. } in list.code_objects {
+            let gpu = gpu(&from, recorded_target).into();
+            let from = Arc::new(from);
+            rows.extend(kernels.into_iter().filter_map(|kernel| {
+                let name = Arc::clone(names.get(&kernel.name)?);
+                Some(Row { from: Arc::clone(&from), gpu: Arc::clone(&gpu), name, kernel })
+            }));
+        }
+        if let Some(order) = order {
+            order.keep(&mut rows);
+        }
+        Self { rows, others: list.others, problems: list.problems }
+    }
+}
+
+/// The GPU of a code object in one word.
+fn gpu(from: &Provenance, recorded: Option<String>) -> String {
+    let target = from.entry_id().map(|id| Target::new(&id, from.format));
+    match target {
+        Some(target) if !target.target_id.is_empty() => target.target_id,
+        Some(target) => recorded.unwrap_or(target.triple),
+        None => recorded.unwrap_or_else(|| from.shown_id()),
+    }
+}
+
+/// The names of the kernels that `filter` selects, as they are shown. Each is demangled once.
+fn demangled_names(code_objects: &[CodeObjectKernels], filter: Option<&Name>) -> HashMap<Arc<[u8]>, Arc<str>> {
+    let kernels = code_objects.iter().flat_map(|code_object| &code_object.kernels);
+    let mut known = HashSet::new();
+    let names: Vec<&Arc<[u8]>> = kernels.map(|kernel| &kernel.name).filter(|name| known.insert(*name)).collect();
+    let chunks: Vec<&[&Arc<[u8]>]> = names.chunks(NAMES_AT_A_TIME).collect();
+    let shown = |chunk: &[&Arc<[u8]>]| chunk.iter().map(|name| shown(name, filter)).collect::<Vec<_>>();
+    parallel::in_order(chunks, shown, Vec::len, |shown| {
+        names.iter().zip(shown.flatten()).filter_map(|(name, shown)| Some((Arc::clone(name), shown?))).collect()
+    })
+}
+
+/// A name as it is shown; none if it is not selected.
+fn shown(name: &[u8], filter: Option<&Name>) -> Option<Arc<str>> {
+    let demangled = demangled(name);
+    let is_selected = |filter: &Name| {
+        demangled.as_deref().is_some_and(|name| filter.matches(name)) || filter.matches(&String::from_utf8_lossy(name))
+    };
+    if !filter.is_none_or(is_selected) {
+        return None;
+    }
+    Some(match demangled {
+        Some(name) => printable_start(&name, SHOWN_MAX).into(),
+        None => mangled(name).into(),
+    })
+}
+
+/// A mangled name, safe to print on a terminal.
+pub(super) fn mangled(name: &[u8]) -> String {
+    match name.get(..SHOWN_MAX) {
+        Some(start) if start.len() < name.len() => printable_name(start) + "...",
+        _ => printable_name(name),
+    }
+}
+
+/// The numbers of code objects of other kinds, in all files.
+#[derive(Debug, Default)]
+pub(super) struct Others(pub(super) BTreeMap<&'static str, usize>);
+
+impl Others {
+    pub(super) fn add(&mut self, more: &BTreeMap<&'static str, usize>) {
+        for (kind, more) in more {
+            let number = self.0.entry(kind).or_default();
+            *number = number.saturating_add(*more);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Kernels of cubins. A kernel is a function symbol with the flag 0x10 (entry) in `st_other`; its section is
+//! `.text.<kernel>`.
+//!
+//! | section | holds |
+//! |---|---|
+//! | `.text.<kernel>` | the code; before CUDA 13, bits 24 and up of `sh_info` are its registers |
+//! | `.nv.info` | attributes of all functions, each with the index of a symbol |
+//! | `.nv.info.<kernel>`, whose `sh_info` is the section of the code | attributes of a kernel |
+//! | `.nv.shared.<kernel>`, likewise | its shared memory, with what the system reserves |
+//! | `.nv.constant0.<kernel>`, likewise | its constant bank 0 |
+//!
+//! An attribute is a byte with its format, a byte with its number, and two bytes: a value or, for format 4, the length
+//! of the values that follow, of four bytes each.
+//!
+//! | attribute | format | meaning |
+//! |---|---|---|
+//! | 0x05 | 4 | most threads of a block in each dimension, up to three |
+//! | 0x10 | 4 | required threads, likewise |
+//! | 0x12 | 4 | symbol, stack of a thread in bytes: only after linking |
+//! | 0x19 | 3 | size of the arguments in bytes |
+//! | 0x2f | 4 | symbol, registers |
+//!
+//! Sources: what `cuobjdump` of CUDA 13.5 prints for cubins of `ptxas` 13.5 and of CUDA 12.9, sm_50 to sm_121.
+
+use std::collections::HashMap;
+
+use object::Endianness;
+use object::elf::STT_FUNC;
+use object::read::elf::{FileHeader, SectionHeader, Sym};
+
+use super::{Kernel, List};
+use crate::bytes::{Cursor, slice};
+use crate::check::elf::{File, name_of, number_of};
+use crate::check::{charge, wrong};
+use crate::error::Malformed;
+
+/// The flag of a kernel in `st_other`.
+const ENTRY: u8 = 0x10;
+
+const INFO: &[u8] = b".nv.info";
+const INFO_OF_KERNEL: &[u8] = b".nv.info.";
+
+/// The format of an attribute with a length.
+const SIZED: u8 = 4;
+
+const MAX_THREADS: u8 = 0x05;
+const REQUIRED_THREADS: u8 = 0x10;
+const STACK: u8 = 0x12;
+const ARGUMENTS: u8 = 0x19;
+const REGISTERS: u8 = 0x2f;
+
+/// What sections say about a kernel.
+#[derive(Clone, Copy, Default)]
+struct Fact {
+    registers: Option<u32>,
+    stack: Option<u32>,
+    shared: Option<u32>,
+    constant_bank: Option<u32>,
+    arguments: Option<u32>,
+    threads: Option<u32>,
+}
+
+/// What sections say about kernels, by the number of the section with the code, and by that of the symbol.
+#[derive(Default)]
+struct Facts {
+    of_sections: HashMap<u32, Fact>,
+    of_symbols: HashMap<u32, Fact>,
+}
+
+pub(super) fn read<Elf: FileHeader<Endian = Endianness>>(
+    file: &File<'_, Elf>,
+    list: &mut List,
+) -> Result<(), Malformed> {
+    let tables = file.symbol_tables(&mut list.work)?;
+    let Some(table) = tables.first() else { return Ok(()) };
+    let facts = Facts::read(file, list)?;
+    for (number, symbol) in table.symbols.iter().enumerate() {
+        if symbol.st_type() != STT_FUNC || symbol.st_other().0 & ENTRY == 0 {
+            continue;
+        }
+        let section = file.section_of(table, number, symbol);
+        let Some(code) = section.and_then(|section| file.sections.get(section)) else { continue };
+        let known = |facts: &HashMap<u32, Fact>, number: usize| {
+            u32::try_from(number).ok().and_then(|number| facts.get(&number)).copied().unwrap_or_default()
+        };
+        let of_section = section.map(|section| known(&facts.of_sections, section)).unwrap_or_default();
+        let of_symbol = known(&facts.of_symbols, number);
+        let [.., registers] = code.sh_info(file.endian).to_le_bytes();
+        let kernel = Kernel {
+            vgprs: of_symbol.registers.or(Some(registers.into()).filter(|registers| *registers > 0)),
+            scratch: of_symbol.stack,
+            lds: of_section.shared.or(Some(0)),
+            kernarg: of_section.arguments.or(Some(0)),
+            constant_bank: of_section.constant_bank,
+            max_workgroup: of_section.threads,
+            code_size: Some(code.sh_size(file.endian).into()),
+            ..Kernel::default()
+        };
+        list.add(name_of(table.names, symbol.st_name(file.endian)), kernel, table.offset)?;
+    }
+    Ok(())
+}
+
+impl Facts {
+    fn read<Elf: FileHeader<Endian = Endianness>>(file: &File<'_, Elf>, list: &mut List) -> Result<Self, Malformed> {
+        let (mut facts, names) = (Self::default(), file.section_names()?);
+        for section in file.sections {
+            let name = name_of(names, section.sh_name(file.endian));
+            if !name.starts_with(b".nv.") {
+                continue;
+            }
+            let size: u64 = section.sh_size(file.endian).into();
+            let of_code = section.sh_info(file.endian);
+            let is_of_code = |prefix: &[u8]| of_code != 0 && name.starts_with(prefix);
+            if is_of_code(b".nv.shared.") {
+                let size = memory(size, "shared memory", file, section)?;
+                facts.of_sections.entry(of_code).or_default().shared = Some(size);
+            } else if is_of_code(b".nv.constant0.") {
+                let size = memory(size, "constant memory", file, section)?;
+                facts.of_sections.entry(of_code).or_default().constant_bank = Some(size);
+            } else if name == INFO || name.starts_with(INFO_OF_KERNEL) {
+                let (start, len) = section.file_range(file.endian).unwrap_or_default();
+                charge(&mut list.work, len, start)?;
+                let bytes = file.bytes(start, len, || "attributes of kernels".to_owned())?;
+                let of_code = Some(of_code).filter(|_| name != INFO);
+                facts.attributes(Cursor::new(bytes, start), of_code, file.endian)?;
+            }
+        }
+        Ok(facts)
+    }
+
+    /// Reads attributes: those of the kernel whose code is in this section, or of all functions.
+    fn attributes(&mut self, mut rest: Cursor<'_>, of_code: Option<u32>, endian: Endianness) -> Result<(), Malformed> {
+        while rest.remaining() > 0 {
+            let what = || "an attribute of a kernel".to_owned();
+            let head = rest.take(4, what)?;
+            let &[format, attribute, low, high] = head else { return Ok(()) };
+            let value = match endian {
+                Endianness::Little => u16::from_le_bytes([low, high]),
+                Endianness::Big => u16::from_be_bytes([low, high]),
+            };
+            let values = if format == SIZED { rest.take(value.into(), what)? } else { &[] };
+            let values: [Option<u32>; 3] =
+                [0, 4, 8].map(|at| Some(number_of(endian, *slice(values, at, 4)?.first_chunk()?)));
+            match (attribute, of_code, values) {
+                (REGISTERS, None, [Some(symbol), Some(registers), _]) => {
+                    self.of_symbols.entry(symbol).or_default().registers = Some(registers);
+                }
+                (STACK, None, [Some(symbol), Some(stack), _]) => {
+                    self.of_symbols.entry(symbol).or_default().stack = Some(stack);
+                }
+                (ARGUMENTS, Some(section), _) => {
+                    self.of_sections.entry(section).or_default().arguments = Some(value.into());
+                }
+                (MAX_THREADS | REQUIRED_THREADS, Some(section), dimensions) => {
+                    let threads = dimensions.into_iter().flatten().fold(1, u32::saturating_mul);
+                    self.of_sections.entry(section).or_default().threads = Some(threads);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The size of a section that describes memory.
+fn memory<Elf: FileHeader<Endian = Endianness>>(
+    size: u64,
+    what: &str,
+    file: &File<'_, Elf>,
+    section: &Elf::SectionHeader,
+) -> Result<u32, Malformed> {
+    let offset = section.sh_offset(file.endian).into();
+    u32::try_from(size).or_else(|_| wrong(format!("a kernel with {size} bytes of {what}"), offset))
+}

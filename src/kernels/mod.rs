@@ -1,0 +1,129 @@
+//! Reads the kernels of a code object for a GPU: their names, and the registers and memory that they take.
+//!
+//! | code object | source |
+//! |---|---|
+//! | AMD GPUs, code object version 3 and up | MessagePack metadata in a note; code sizes from the symbols |
+//! | NVIDIA GPUs (cubin) | sections `.nv.info` and others; see `cubin.rs` |
+//!
+//! # Which kernels of a file spill registers?
+//!
+//! ```
+//! use offload_bundle::kernels;
+//! use offload_bundle::scan::{Finding, Scan};
+//!
+//! let data = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/kernels/llvm22-gfx90a.elf"))?;
+//! let mut spilled = Vec::new();
+//! Scan::default().run(&data, &mut |finding| {
+//!     if let Finding::Bundle(bundle) = finding {
+//!         for code_object in bundle.code_objects() {
+//!             for kernel in kernels::of(&code_object.bytes()?).unwrap_or_default() {
+//!                 if kernel.vgpr_spills > Some(0) {
+//!                     spilled.push(String::from_utf8_lossy(&kernel.name).into_owned());
+//!                 }
+//!             }
+//!         }
+//!     }
+//!     Ok(())
+//! })?;
+//! assert_eq!(spilled, ["_ZN2ns6spillsIiEEvPT_"]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+mod amdgpu;
+mod cubin;
+
+use std::sync::Arc;
+
+use object::Endianness;
+use object::elf::{EM_AMDGPU, EM_CUDA, FileHeader32, FileHeader64};
+use object::read::elf::FileHeader;
+
+use crate::bytes::{len_u64, to_u64};
+use crate::check::elf::File;
+use crate::check::wrong;
+use crate::container::limits::{Allowance, CHECKED_MAX, KERNEL_NAMES_MAX, KERNELS_MAX};
+use crate::error::{ErrorKind, Malformed};
+
+/// A kernel, as its code object describes it. A number is none if the code object does not record it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Kernel {
+    /// The name, which may be mangled and may be any bytes.
+    pub name: Arc<[u8]>,
+    /// The number of vector registers of a work-item; for NVIDIA GPUs, the registers of a thread. On AMD GPUs that
+    /// allocate vector and accumulation registers together (gfx90a and later), compilers count both here.
+    pub vgprs: Option<u32>,
+    /// The number of accumulation vector registers of a work-item.
+    pub agprs: Option<u32>,
+    /// The number of scalar registers of a wavefront.
+    pub sgprs: Option<u32>,
+    /// The number of spilled vector registers.
+    pub vgpr_spills: Option<u32>,
+    /// The number of spilled scalar registers.
+    pub sgpr_spills: Option<u32>,
+    /// The scratch memory of a work-item in bytes, without what calls take at run time: AMD's private segment; for NVIDIA
+    /// GPUs the stack of a thread, which linking determines.
+    pub scratch: Option<u32>,
+    /// The memory in bytes that a workgroup shares, without what a launch adds: AMD's group segment, NVIDIA's shared memory.
+    pub lds: Option<u32>,
+    /// The size of the arguments in bytes.
+    pub kernarg: Option<u32>,
+    /// The size of NVIDIA's constant bank 0 in bytes, which holds the arguments after values of the driver.
+    pub constant_bank: Option<u32>,
+    /// The maximum number of work-items in a workgroup.
+    pub max_workgroup: Option<u32>,
+    /// The size of the code in bytes, without functions that it calls.
+    pub code_size: Option<u64>,
+}
+
+/// The kernels of a code object, in its order; none if it is not an ELF file for an AMD or NVIDIA GPU.
+///
+/// # Errors
+/// [`Malformed`] if tables that describe the kernels are broken, for more than 262,144 kernels, and for AMD code objects
+/// of version 2, which describe kernels in YAML.
+pub fn of(code: &[u8]) -> Result<Vec<Kernel>, Malformed> {
+    match (code.starts_with(&object::elf::ELFMAG), code.get(4)) {
+        (true, Some(1)) => in_file(&File::<FileHeader32<Endianness>>::open(code)?),
+        (true, Some(2)) => in_file(&File::<FileHeader64<Endianness>>::open(code)?),
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn in_file<Elf: FileHeader<Endian = Endianness>>(file: &File<'_, Elf>) -> Result<Vec<Kernel>, Malformed> {
+    let mut list = List {
+        kernels: Vec::new(),
+        names: Allowance::new(KERNEL_NAMES_MAX),
+        work: Allowance::times(CHECKED_MAX, file.data),
+    };
+    match file.machine() {
+        EM_AMDGPU => amdgpu::read(file, &mut list)?,
+        EM_CUDA => cubin::read(file, &mut list)?,
+        _ => {}
+    }
+    Ok(list.kernels)
+}
+
+/// The kernels found so far, and the limits.
+struct List {
+    kernels: Vec<Kernel>,
+    names: Allowance,
+    work: Allowance,
+}
+
+impl List {
+    /// Adds a kernel that a table at `offset` describes, with a name.
+    fn add(&mut self, name: &[u8], kernel: Kernel, offset: u64) -> Result<(), Malformed> {
+        if to_u64(self.kernels.len()) >= KERNELS_MAX || self.names.take(len_u64(name)).is_none() {
+            let text = format!(
+                "the kernels at offset {offset} exceed the limits of {KERNELS_MAX} kernels and {KERNEL_NAMES_MAX} bytes of names"
+            );
+            return Err(Malformed::other(ErrorKind::Limit, offset, text));
+        }
+        if name.is_empty() {
+            return wrong("a kernel without a name", offset);
+        }
+        self.kernels.push(Kernel { name: name.into(), ..kernel });
+        Ok(())
+    }
+}

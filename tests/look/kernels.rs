@@ -1,0 +1,302 @@
+//! Tests of `kernels` on samples and on librocrand, compared with what `llvm-readelf` prints.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use serde_json::Value;
+
+use super::make::{DEFLATED, Elf, Section, Zipped, zip};
+use super::*;
+use crate::reference::formats;
+
+pub const ELF: &str = "kernels/llvm22-gfx90a.elf";
+pub const CUBIN: &str = "kernels/ptxas13-sm_80.cubin";
+
+/// The document printed by `kernels --json`, checked against its schema.
+pub fn kernels_of(stdout: &[u8]) -> Value {
+    let document: Value =
+        serde_json::from_slice(stdout).unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(stdout)));
+    schema::check("kernels", &document);
+    document
+}
+
+/// A bundle with code for both fixtures' GPUs, and PTX.
+pub fn bundle() -> Vec<u8> {
+    let (elf, cubin) = (fixture(ELF), fixture(CUBIN));
+    let ids = [
+        HOST,
+        "hip-amdgcn-amd-amdhsa--gfx90a:xnack-",
+        "hip-nvptx64-nvidia-cuda--sm_80",
+        "hip-nvptx64-nvidia-cuda--sm_90",
+    ];
+    let ptx = b"//\n.version 8.0\n.target sm_90\n";
+    formats::binary(&[(ids[0], b""), (ids[1], &elf), (ids[2], &cubin), (ids[3], ptx)], 64)
+}
+
+/// The names of the kernels that a command line on the bundle prints as JSON, each with its GPU.
+fn listed(args: &[&str]) -> Vec<String> {
+    let outcome = tool(&[&["kernels", "--json", "in"], args].concat(), &[("in", &bundle())]);
+    assert_eq!((outcome.status, outcome.stderr_text().as_str()), (0, ""), "{args:?}");
+    let document = kernels_of(&outcome.stdout);
+    let kernels = document["kernels"].as_array().unwrap().iter();
+    kernels.map(|kernel| [&kernel["target_id"], &kernel["name"]].map(|text| text.as_str().unwrap()).join(" ")).collect()
+}
+
+const FILL: &str = "gfx90a:xnack- fill(float*, int)";
+const SPILLS: &str = "gfx90a:xnack- void ns::spills<int>(int*)";
+const PLAIN: &str = "gfx90a:xnack- plain";
+const STACK: &str = "sm_80 stack";
+const BAR: &str = "sm_80 bar";
+const FOO: &str = "sm_80 foo(float*, int)";
+
+#[test]
+fn kernels_are_selected_by_target_and_name() {
+    assert_eq!(listed(&[]), [FILL, SPILLS, PLAIN, STACK, BAR, FOO]);
+    for target in ["gfx90a", "gfx90a:xnack-", "gfx*", "hip-amdgcn-amd-amdhsa--gfx90a:xnack-"] {
+        assert_eq!(listed(&["--target", target]), [FILL, SPILLS, PLAIN], "{target}");
+    }
+    assert_eq!(listed(&["-t", "sm_*,gfx90a"]).len(), 6);
+    assert_eq!(listed(&["--exact", "-t", "gfx90a"]), [""; 0]);
+    for (pattern, expected) in [
+        ("spill", &[SPILLS][..]),
+        ("_ZN2ns6", &[SPILLS]),
+        ("float", &[FILL, FOO]),
+        ("*(float\\*, int)", &[]),
+        ("*(float[*], int)", &[FILL, FOO]),
+        ("_Z3*", &[FOO]),
+        ("ba?", &[BAR]),
+        ("ba", &[BAR]),
+        ("Ba", &[]),
+    ] {
+        assert_eq!(listed(&["--name", pattern]), expected, "{pattern}");
+    }
+    for bad in
+        [&["--name="][..], &["--name=["], &["--target="], &["--sort=size"], &["--top=3"], &["--sort=name", "--top=x"]]
+    {
+        assert_eq!(tool(&[&["kernels", "in"], bad].concat(), &[("in", b"")]).status, 2, "{bad:?}");
+    }
+}
+
+#[test]
+fn kernels_are_sorted_over_all_files() {
+    for (column, expected) in [
+        ("name", [BAR, FILL, FOO, PLAIN, STACK, SPILLS]),
+        ("gpu", [FILL, SPILLS, PLAIN, STACK, BAR, FOO]),
+        ("vgpr", [SPILLS, FOO, FILL, STACK, BAR, PLAIN]),
+        ("agpr", [SPILLS, FILL, FOO, STACK, BAR, PLAIN]),
+        ("sgpr", [SPILLS, FILL, PLAIN, FOO, STACK, BAR]),
+        ("spills", [SPILLS, FILL, PLAIN, STACK, BAR, FOO]),
+        ("scratch", [STACK, SPILLS, FOO, FILL, PLAIN, BAR]),
+        ("lds", [SPILLS, FOO, FILL, STACK, BAR, PLAIN]),
+        ("kernarg", [FILL, FOO, STACK, SPILLS, BAR, PLAIN]),
+        ("group", [FILL, SPILLS, FOO, BAR, PLAIN, STACK]),
+        ("code", [FOO, STACK, BAR, SPILLS, FILL, PLAIN]),
+    ] {
+        assert_eq!(listed(&["--sort", column]), expected, "{column}");
+        for top in [0, 1, 4, 6, 7] {
+            let wanted: Vec<&str> = expected.into_iter().take(top).collect();
+            assert_eq!(listed(&["--sort", column, "--top", &top.to_string()]), wanted, "{column} {top}");
+        }
+    }
+    // More files than are sorted at a time.
+    let (elf, dir) = (fixture(ELF), tempfile::tempdir().unwrap());
+    (0..300).for_each(|number| fs::write(dir.path().join(format!("{number:03}")), &elf).unwrap());
+    let output = tool_in(dir.path(), &["kernels", ".", "--sort", "spills", "--top", "3"]);
+    let (status, out, err) = text(&output);
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!((status, err.as_str(), lines.len()), (0, "", 4), "{out}");
+    let starts = lines.iter().skip(1).map(|line| line.split_once("  ./").unwrap().1);
+    assert_eq!(starts.collect::<Vec<_>>(), [0, 1, 2].map(|number| format!("00{number}  void ns::spills<int>(int*)")));
+}
+
+#[test]
+fn what_has_no_registers_is_counted() {
+    let outcome = tool(&["kernels", "in"], &[("in", &bundle())]);
+    let out = String::from_utf8(outcome.stdout).unwrap();
+    assert!(out.ends_with("\ncode objects of other kinds, not listed: PTX (1)\n"), "{out}");
+    for (name, data) in [("empty", &b""[..]), ("text", b"text")] {
+        let outcome = tool(&["kernels", name], &[(name, data)]);
+        assert_eq!((outcome.status, outcome.stdout.as_slice()), (0, &b"no kernels found\n"[..]), "{name}");
+    }
+}
+
+#[test]
+fn kernels_are_found_in_files_of_every_form() {
+    let bundle = bundle();
+    let library = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &bundle)]);
+    let packed = formats::compressed(3, 1, &bundle);
+    let wheel = zip(&[Zipped::new("a/lib.so", DEFLATED, &library), Zipped::new("b.ccob", 0, &packed)]);
+    let [nested, old] =
+        [3, 1].map(|version| formats::compressed(version, 1, &formats::binary(&[(GFX906, &packed)], 8)));
+    let packed_library = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &packed.repeat(5))]);
+    let in_row = [&packed[..], &formats::compressed(1, 1, &bundle), &nested, &old].concat();
+    for (name, data, times) in [
+        ("lib.so", library, 1),
+        ("packed", packed.clone(), 1),
+        ("packed.so", packed_library, 5),
+        ("nested", nested, 1),
+        ("in a row", in_row, 4),
+        ("in.whl", wheel, 2),
+    ] {
+        let outcome = tool(&["kernels", "--json", name], &[(name, &data)]);
+        assert_eq!((outcome.status, outcome.stderr_text().as_str()), (0, ""), "{name}");
+        let document = kernels_of(&outcome.stdout);
+        let kernels = document["kernels"].as_array().unwrap();
+        assert_eq!(kernels.len(), 6 * times, "{name}");
+        assert_eq!(document["others"][0]["code_objects"], times, "{name}");
+    }
+}
+
+#[test]
+fn a_broken_compressed_bundle_is_a_problem_and_the_others_are_listed() {
+    let packed = formats::compressed(3, 1, &bundle());
+    let mut broken = packed.clone();
+    let end = broken.len() - 20;
+    broken[end] ^= 0x55;
+    let outcome = tool(&["kernels", "--json", "in"], &[("in", &[&packed[..], &broken, &packed].concat())]);
+    let problem = outcome.stderr_text();
+    assert_eq!((outcome.status, problem.lines().count()), (1, 1), "{problem}");
+    assert!(problem.contains("'in': ") && problem.contains(&format!("offset {}", packed.len())), "{problem}");
+    assert_eq!(kernels_of(&outcome.stdout)["kernels"].as_array().unwrap().len(), 12);
+}
+
+/// An ELF note.
+fn note(name: &[u8], kind: u32, content: &[u8]) -> Vec<u8> {
+    let mut note: Vec<u8> =
+        [name.len(), content.len()].iter().flat_map(|len| u32::try_from(*len).unwrap().to_le_bytes()).collect();
+    note.extend(kind.to_le_bytes());
+    for part in [name, content] {
+        note.extend(part);
+        note.resize(note.len().next_multiple_of(4), 0);
+    }
+    note
+}
+
+/// A code object with a note.
+pub fn with_note(name: &[u8], kind: u32, content: &[u8]) -> Vec<u8> {
+    let note = note(name, kind, content);
+    let section = Section { name: ".note", kind: 7, content: &note, align: 4, address: 0 };
+    Elf::amdgpu(0x3f).write(&[section])
+}
+
+#[test]
+fn broken_code_objects_are_problems_and_the_rest_is_listed() {
+    let yaml = with_note(b"AMD\0", 10, b"---\nVersion: [ 1, 0 ]\nKernels:\n  - Name: old\n...\n");
+    let broken = with_note(b"AMDGPU\0", 32, b"\x81\xaeamdhsa.kernels\x91\x81\xa5.name\x01");
+    let unnamed = with_note(b"AMDGPU\0", 32, b"\x81\xaeamdhsa.kernels\x91\x80");
+    let cut = fixture(ELF)[..2000].to_vec();
+    let elf = fixture(ELF);
+    for (what, code, text) in [
+        ("yaml", yaml, "code object version 2 has kernel metadata in YAML at offset 80, which is not supported"),
+        ("broken", broken, "kernel metadata that is not a complete MessagePack map, at offset 84"),
+        ("unnamed", unnamed, "a kernel without a name at offset 84"),
+        ("cut", cut, ""),
+    ] {
+        let gfx = |number: usize| format!("hip-amdgcn-amd-amdhsa--gfx90{number}");
+        let data = formats::binary(&[(&gfx(6), &code), (GFX90A, &elf)], 1);
+        let library = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &data)]);
+        let outcome = tool(&["kernels", "--json", "lib.so"], &[("lib.so", &library)]);
+        let (problem, document) = (outcome.stderr_text(), kernels_of(&outcome.stdout));
+        assert_eq!(outcome.status, 1, "{what}");
+        assert!(
+            problem.contains("'lib.so': in lib.so(.hip_fatbin): ") || problem.contains("lib.so(.hip_fatbin)"),
+            "{problem}"
+        );
+        assert!(problem.contains(&format!("the kernels of '{}' cannot be read", gfx(6))), "{problem}");
+        assert!(problem.contains(text), "{what}: {problem}");
+        assert_eq!(problem.lines().count(), 1, "{problem}");
+        assert_eq!(document["kernels"].as_array().unwrap().len(), 3, "{what}");
+        assert_eq!(document["problems"].as_array().unwrap().len(), 1, "{what}");
+    }
+}
+
+#[test]
+fn names_of_kernels_obey_no_terminal() {
+    let mut content = b"\x81\xaeamdhsa.kernels\x92".to_vec();
+    for name in ["_Z3\u{1b}[2Jv", "\u{202e}\u{9b}31m\n"] {
+        content.extend(b"\x81\xa5.name");
+        content.extend([0xd9, u8::try_from(name.len()).unwrap()]);
+        content.extend(name.bytes());
+    }
+    let code = with_note(b"AMDGPU\0", 32, &content);
+    for args in [&["kernels", "in"][..], &["kernels", "--json", "in"]] {
+        let outcome = tool(args, &[("in", &code)]);
+        let out = String::from_utf8(outcome.stdout).unwrap();
+        assert!(outcome.status == 0 && out.contains("[2J"), "{out}");
+        assert!(!out.chars().any(|c| c != '\n' && (c.is_control() || c == '\u{202e}')), "{out:?}");
+    }
+}
+
+/// What `llvm-readelf` prints for a kernel: the numbers of the metadata by their keys, and the size of the function.
+type Printed = BTreeMap<String, u64>;
+
+/// The kernels of a code object, by name.
+fn printed(readelf: &Path, code: &Path) -> BTreeMap<String, Printed> {
+    let run = |args: &[&str]| String::from_utf8(must(Command::new(readelf).args(args).arg(code)).stdout).unwrap();
+    let (mut kernels, mut fields, mut name) = (BTreeMap::new(), Printed::new(), String::new());
+    let notes = run(&["--notes"]);
+    let metadata = notes.split_once("amdhsa.kernels:").unwrap().1;
+    for line in metadata.lines().skip(1).take_while(|line| line.starts_with(' ')) {
+        if line.starts_with("  - ") && !name.is_empty() {
+            kernels.insert(std::mem::take(&mut name), std::mem::take(&mut fields));
+        }
+        // Fields of a kernel, but not those of its arguments.
+        let Some((key, value)) = line.get(4..).and_then(|field| field.split_once(':')) else { continue };
+        match (key, value.trim()) {
+            (".name", value) => value.clone_into(&mut name),
+            (key, value) => drop(value.parse().ok().map(|number| fields.insert(key.to_owned(), number))),
+        }
+    }
+    kernels.insert(name, fields);
+    for line in run(&["--symbols", "--wide"]).lines() {
+        if let [_, _, size, "FUNC", .., name] = line.split_whitespace().collect::<Vec<_>>().as_slice()
+            && let Some(kernel) = kernels.get_mut(*name)
+        {
+            kernel.insert("size".to_owned(), size.parse().unwrap());
+        }
+    }
+    kernels
+}
+
+#[test]
+fn numbers_are_those_of_readelf_for_all_kernels_of_librocrand() {
+    const TEST: &str = "kernels of librocrand";
+    let (Some(library), Some(readelf)) = (librocrand(TEST), llvm(TEST, "llvm-readelf")) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let library = library.to_str().unwrap();
+    let (status, document, err) = text(&tool_in(dir.path(), &["kernels", "--json", library]));
+    assert_eq!((status, err.as_str()), (0, ""));
+    let document = kernels_of(document.as_bytes());
+    let mut left: BTreeMap<(String, String), &Value> = BTreeMap::new();
+    for kernel in document["kernels"].as_array().unwrap() {
+        let [id, name] = ["entry_id", "mangled_name"].map(|field| kernel[field].as_str().unwrap().to_owned());
+        assert!(left.insert((id, name), kernel).is_none());
+    }
+    let extracted =
+        must(Command::new(PROGRAM).args(["extract", library, "--json", "-o", "out"]).current_dir(dir.path()));
+    let extracted: Value = serde_json::from_slice(&extracted.stdout).unwrap();
+    let mut gpus = BTreeSet::new();
+    for code_object in extracted["code_objects"].as_array().unwrap() {
+        let (file, id) = (code_object["file"].as_str().unwrap(), code_object["entry_id"].as_str().unwrap());
+        gpus.insert(id);
+        for (name, expected) in printed(&readelf, &dir.path().join(file)) {
+            let kernel = left.remove(&(id.to_owned(), name.clone())).unwrap_or_else(|| panic!("{id} has no {name}"));
+            for (field, key) in [
+                ("vgprs", ".vgpr_count"),
+                ("agprs", ".agpr_count"),
+                ("sgprs", ".sgpr_count"),
+                ("vgpr_spills", ".vgpr_spill_count"),
+                ("sgpr_spills", ".sgpr_spill_count"),
+                ("scratch", ".private_segment_fixed_size"),
+                ("lds", ".group_segment_fixed_size"),
+                ("kernarg", ".kernarg_segment_size"),
+                ("max_workgroup", ".max_flat_workgroup_size"),
+                ("code_size", "size"),
+            ] {
+                assert_eq!(kernel[field].as_u64(), expected.get(key).copied(), "{id} {name} {field}");
+            }
+            assert!(expected["size"] > 0 && !kernel["name"].as_str().unwrap().starts_with("_Z"), "{name}");
+        }
+    }
+    assert!(left.is_empty() && gpus.len() > 5, "{} of {}", left.len(), gpus.len());
+}

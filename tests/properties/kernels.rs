@@ -1,0 +1,100 @@
+use offload_bundle::job::ListKernels;
+use offload_bundle::kernels::{self, Kernel as Read};
+
+use super::choices::Choices;
+use super::code_objects::{Kernel, amd, amd_with, cubin};
+use super::room::Room;
+use super::search::LIMITS;
+use super::search::leads_elsewhere;
+use super::sources::Sources;
+
+/// Any bytes are read as a code object, as metadata of one, and as a file with code objects: with the same kernels in two
+/// runs, or an error. Each kernel has a name from the bytes.
+///
+/// The kernels of a code object that is written from decisions come back with all of their numbers.
+pub fn kernels(data: &[u8]) {
+    named(data, data);
+    named(&amd_with(data, &[]), data);
+    listed(data);
+    written(data);
+}
+
+/// Reads bytes as a code object, whose names must be in `data`.
+fn named(code: &[u8], data: &[u8]) {
+    let read = kernels::of(code);
+    assert_eq!(read, kernels::of(code), "read twice");
+    for kernel in read.into_iter().flatten() {
+        assert!(!kernel.name.is_empty() && memchr::memmem::find(data, &kernel.name).is_some(), "{kernel:?}");
+    }
+}
+
+fn listed(data: &[u8]) {
+    if leads_elsewhere(&Sources::nested(data)) {
+        return;
+    }
+    let room = Room::with(data);
+    let input = offload_bundle::io::Input::read(&room.input()).unwrap();
+    let mut job = ListKernels::default();
+    job.limits = LIMITS;
+    let list = || format!("{:?}", job.run(&input).unwrap());
+    assert_eq!(list(), list(), "listed twice");
+    room.holds_only(&["in"]);
+}
+
+fn written(data: &[u8]) {
+    let mut choices = Choices::new(data);
+    let number = |choices: &mut Choices<'_>| match choices.below(4) {
+        0 => 0,
+        1 => u32::from(choices.byte()),
+        2 => u32::from(choices.byte()) << 16 | u32::from(choices.byte()),
+        _ => u32::MAX - u32::from(choices.byte()),
+    };
+    let count = choices.below(6);
+    let kernels: Vec<Kernel> = (0..count)
+        .map(|index| {
+            let len = choices.below(20);
+            let chosen = choices.take(len).iter().filter(|byte| **byte != 0);
+            // Each name is used once.
+            let name = index.to_string().into_bytes().into_iter().chain(chosen.copied()).collect();
+            let small = |choices: &mut Choices<'_>| number(choices) % 60_000;
+            Kernel {
+                name,
+                vgprs: number(&mut choices),
+                agprs: number(&mut choices),
+                sgprs: number(&mut choices),
+                vgpr_spills: number(&mut choices),
+                sgpr_spills: number(&mut choices),
+                scratch: number(&mut choices),
+                lds: number(&mut choices),
+                kernarg: small(&mut choices),
+                workgroup: number(&mut choices),
+                code_size: number(&mut choices),
+            }
+        })
+        .collect();
+    same(&kernels::of(&amd(&kernels)).unwrap(), &kernels, |read, written| {
+        assert_eq!(
+            (read.vgprs, read.agprs, read.sgprs),
+            (Some(written.vgprs), Some(written.agprs), Some(written.sgprs))
+        );
+        assert_eq!((read.vgpr_spills, read.sgpr_spills), (Some(written.vgpr_spills), Some(written.sgpr_spills)));
+        assert_eq!(read.constant_bank, None);
+    });
+    same(&kernels::of(&cubin(&kernels)).unwrap(), &kernels, |read, written| {
+        assert_eq!((read.vgprs, read.agprs, read.sgprs), (Some(written.vgprs), None, None));
+        assert_eq!((read.vgpr_spills, read.sgpr_spills), (None, None));
+        assert_eq!(read.constant_bank, Some(written.kernarg + 352));
+    });
+}
+
+/// Compares what both kinds of code objects record, and the rest with `others`.
+fn same(read: &[Read], written: &[Kernel], others: impl Fn(&Read, &Kernel)) {
+    assert_eq!(read.len(), written.len());
+    for (read, written) in read.iter().zip(written) {
+        assert_eq!(*read.name, *written.name);
+        assert_eq!((read.scratch, read.lds), (Some(written.scratch), Some(written.lds)));
+        assert_eq!((read.kernarg, read.max_workgroup), (Some(written.kernarg), Some(written.workgroup)));
+        assert_eq!(read.code_size, Some(written.code_size.into()));
+        others(read, written);
+    }
+}
