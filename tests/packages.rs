@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::Command;
 
@@ -344,6 +344,12 @@ fn bzip2(data: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+fn gunzip(data: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut inflated = Vec::new();
+    flate2::read::MultiGzDecoder::new(data).read_to_end(&mut inflated)?;
+    Ok(inflated)
+}
+
 /// Wherever a package of small texts and a library ends or changes, the fault is reported, or all of the library is found.
 #[test]
 fn no_end_and_no_damage_of_a_package_hides_a_library() {
@@ -369,7 +375,9 @@ fn no_end_and_no_damage_of_a_package_hides_a_library() {
             for (how, data) in [Some(("cut", &package[..at])), changed].into_iter().flatten() {
                 let command = if how == "cut" { "inspect" } else { "verify" };
                 let outcome = tool(&[command, "in"], &[("in", data)]);
-                let is_found = String::from_utf8_lossy(&outcome.stdout).contains("gfx906");
+                // Some changes mean nothing.
+                let is_same = || how == "changed" && gunzip(data).is_ok_and(|data| data == gunzip(&package).unwrap());
+                let is_found = String::from_utf8_lossy(&outcome.stdout).contains("gfx906") || is_same();
                 let faults = outcome.stderr_text().lines().count();
                 assert!(is_found || outcome.status == 1, "{name}, {how} at {at} is silent");
                 // Changed data may decode to several faults.

@@ -117,7 +117,7 @@ mod tests {
             assert!(!help(by_category, true).contains("  -h "));
             assert!(!help(by_category, true).contains("  --h "));
         }
-        assert_eq!(help(true, true).lines().count(), 57);
+        assert_eq!(help(true, true).lines().count(), 65);
     }
 
     #[test]
