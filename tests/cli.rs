@@ -101,7 +101,12 @@ fn the_reference_agrees_except_where_a_case_says_so() {
     let ours = Subject { directory: names.path().to_owned(), sort_lists: true };
     let theirs = Subject { directory, sort_lists: true };
     let compare = |case: Case| {
-        let (ours, theirs) = (ours.play(&case).unwrap().text, theirs.play(&case).unwrap().text);
+        let ours = ours.play(&case).unwrap().text;
+        // LLVM's tool may refuse what makes the inputs of a case.
+        let theirs = match (theirs.play(&case), &case.differs) {
+            (Err(_), Some(_)) => return None,
+            (played, _) => played.unwrap().text,
+        };
         let name = case.path.display();
         match (&case.differs, ours == theirs) {
             (None, false) => Some(format!("--- {name}: differs\n{}\n", difference(&theirs, &ours))),

@@ -324,6 +324,7 @@ fn unusual_packages_are_read() {
         }
     }
     for (what, package) in [
+        ("LZ4 file", b"\x50\x2a\x4d\x18\x01\0\0\0x\x04\x22\x4d\x18".to_vec()),
         ("lzma file", b"\x5d\0\0\x80\0\xff\xff\xff\xff\xff\xff\xff\xff\0".to_vec()),
         ("binary cpio archive", [&b"\xc7\x71"[..], &[0; 18], &[2, 0, 0, 0, 0, 0], b"a\0"].concat()),
         ("cpio archive without names, of an RPM package", packages::rpm(&packages::gzip(b"07070X00000000"))),

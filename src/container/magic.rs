@@ -178,8 +178,13 @@ impl Magic {
         let ends_with_nul =
             |len: u16| (2..=4096).contains(&len) && slice(data, u64::from(len).saturating_add(25), 1) == Some(&[0]);
         match data {
-            // A frame that decoders skip, as `pzstd` writes one first.
-            _ if word(0).is_some_and(|magic| magic & !0xf == 0x184d_2a50) => Self::Coded(Coding::Zstd),
+            // A frame that decoders skip, as `pzstd` writes one first. LZ4 has the same.
+            _ if word(0).is_some_and(|magic| magic & !0xf == 0x184d_2a50) => {
+                match word(4).and_then(|len| word(u64::from(len).saturating_add(8))) {
+                    Some(0x184d_2204) => anything("LZ4 file"),
+                    _ => Self::Coded(Coding::Zstd),
+                }
+            }
             // Default properties, a dictionary of a power of two, and a size that is not known or less than 1 TB.
             [0x5d, ..] if word(1).is_some_and(|size| size.is_power_of_two() && size >= 1 << 12) => {
                 match slice(data, 5, 8) {

@@ -114,6 +114,10 @@ fn plan_unbundle(raw: &RawArgs, files: Files, console: &Console) -> Result<Job> 
     let explain = raw.debug_only.iter().any(|name| name == "CodeObjectCompatibility");
     let limits = limits(raw.max_size);
     let file_type = file_type.or_else(|unknown| refuse(unknown, &input, limits, console))?;
+    ensure!(
+        raw.excluded_targets.is_empty() || matches!(file_type, FileType::ArchiveOfObjects(_)),
+        "-excluded-targets option should be used only with -type=ao, aoo, aocr or aocx"
+    );
     if file_type == FileType::Archive {
         let mut job = UnbundleArchive::new(input, requests);
         (job.rules, job.allow_missing, job.explain) = (rules, raw.allow_missing_bundles, explain);
