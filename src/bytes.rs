@@ -91,6 +91,20 @@ pub(crate) fn tail(data: &[u8], start: u64) -> Option<&[u8]> {
     data.get(usize::try_from(start).ok()?..)
 }
 
+/// The `N` bytes of `data` from `start`, if it has that many, for `from_le_bytes` and its kin.
+pub(crate) fn array<const N: usize>(data: &[u8], start: u64) -> Option<[u8; N]> {
+    tail(data, start)?.first_chunk().copied()
+}
+
+/// The number that digits of a base up to 16 make, if it fits; zero without digits.
+pub(crate) fn digits(digits: &[u8], base: u8) -> Option<u64> {
+    let add = |number: u64, digit: &u8| {
+        let digit = char::from(*digit).to_digit(base.into())?;
+        number.checked_mul(base.into())?.checked_add(digit.into())
+    };
+    digits.iter().try_fold(0, add)
+}
+
 /// A copy of some bytes as text, if they are UTF-8.
 ///
 /// Bytes of a mapped file can change after the check, while a `str` that borrows them must always be UTF-8. This and

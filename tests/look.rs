@@ -46,6 +46,18 @@ pub fn must(command: &mut Command) -> Output {
     output
 }
 
+/// The name of a file, the program of LLVM's that makes it, and the arguments.
+pub type Linked = (&'static str, &'static str, &'static [&'static str]);
+
+/// Makes files, one after another, in a directory.
+pub fn link(test: &str, dir: &Path, files: &[Linked]) {
+    for (name, program, args) in files {
+        let output =
+            if *program == "lld-link" { vec![format!("/out:{name}")] } else { vec!["-o".into(), (*name).into()] };
+        must(Command::new(llvm(test, program).unwrap()).args(*args).args(output).current_dir(dir));
+    }
+}
+
 /// Runs the tool in an existing directory.
 pub fn tool_in(dir: &Path, args: &[&str]) -> Output {
     Command::new(PROGRAM).args(args).current_dir(dir).env("LC_ALL", "C.UTF-8").env_remove("NO_COLOR").output().unwrap()

@@ -26,7 +26,7 @@ use object::pod;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 
 use super::{amdgpu, charge, wrong};
-use crate::bytes::{len_u64, slice, tail, to_u64};
+use crate::bytes::{array, len_u64, slice, tail, to_u64};
 use crate::container::limits::{Allowance, CHECKED_MAX};
 use crate::container::magic::EM_INTELGT;
 use crate::error::Malformed;
@@ -286,7 +286,7 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
             return None;
         }
         let at = u64::try_from(number).ok()?.checked_mul(4)?;
-        let extended = table.extended.and_then(|numbers| slice(numbers, at, 4)?.first_chunk().copied());
+        let extended = table.extended.and_then(|numbers| array(numbers, at));
         // A missing number is treated as that of a section that does not exist.
         Some(extended.map_or(usize::MAX, |bytes| usize::try_from(number_of(self.endian, bytes)).unwrap_or(usize::MAX)))
     }
@@ -356,7 +356,7 @@ const NOTE_HEADER: u64 = 12;
 fn notes<'d>(notes: Notes<'d>, metadata: &mut Vec<Metadata<'d>>) -> Result {
     let Notes { data, offset, align, endian } = notes;
     let end = len_u64(data);
-    let number = |at: u64| Some(number_of(endian, *slice(data, at, 4)?.first_chunk()?));
+    let number = |at: u64| Some(number_of(endian, array(data, at)?));
     let aligned = |at: u64| at.checked_next_multiple_of(align).unwrap_or(u64::MAX);
     let mut at = 0_u64;
     while at < end {

@@ -13,19 +13,12 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use super::wrong;
-use crate::bytes::{len_u64, slice};
-use crate::container::magic::SPIR_V;
-use crate::container::spirv::HEADER_LEN;
+use crate::bytes::len_u64;
+use crate::container::spirv::{self, HEADER_LEN, WORD};
 use crate::error::Malformed;
 
-const WORD: u64 = 4;
-
 pub(super) fn check(data: &[u8]) -> Result<(), Malformed> {
-    let is_little = data.starts_with(&SPIR_V.to_le_bytes());
-    let word = |offset: u64| {
-        let bytes = *slice(data, offset, WORD)?.first_chunk()?;
-        Some(if is_little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) })
-    };
+    let word = spirv::words(data);
     let end = len_u64(data);
     let (Some(version), Some(bound), Some(schema)) = (word(4), word(12), word(16)) else {
         let (what, offset, needed) = ("the header of the SPIR-V module".to_owned(), 0, HEADER_LEN);

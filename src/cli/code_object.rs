@@ -125,13 +125,18 @@ impl Target {
     }
 }
 
+/// The file with the bytes of a place, if that is not the file that was searched.
+pub(super) fn other_file(place: &Place) -> Option<&Path> {
+    match place.origin() {
+        Origin::File(file) if file != place.file() => Some(file),
+        _ => None,
+    }
+}
+
 impl Bundle {
     /// The file with its bytes, if that is not the file that was searched.
     pub(super) fn other_file(&self) -> Option<&Path> {
-        match self.place.origin() {
-            Origin::File(file) if file != self.place.file() => Some(file),
-            _ => None,
-        }
+        other_file(&self.place)
     }
 
     /// The code objects as the reports show them.

@@ -19,6 +19,9 @@ use flate2::bufread::GzDecoder;
 #[cfg(feature = "xz")]
 use liblzma::stream::{Action, CONCATENATED, MtStreamBuilder, Status, Stream};
 
+#[cfg(not(all(feature = "bzip2", feature = "xz", feature = "zlib", feature = "zstd")))]
+use super::stream::Method;
+
 /// The memory of an xz decoder, in bytes: all of it, and that up to which it uses several threads. `xz -9` needs 65 MiB
 /// for one thread.
 #[cfg(feature = "xz")]
@@ -46,14 +49,13 @@ impl Coding {
 
     /// The error for a method that was left out when the library was built.
     #[cfg(not(all(feature = "bzip2", feature = "xz", feature = "zlib", feature = "zstd")))]
-    fn left_out(self) -> String {
-        let feature = match self {
-            Self::Gzip => "zlib",
-            Self::Xz => "xz",
-            Self::Bzip2 => "bzip2",
-            Self::Zstd => "zstd",
-        };
-        format!("{feature} is missing: this program was built without the feature '{feature}' of offload_bundle")
+    const fn left_out(self) -> &'static str {
+        match self {
+            Self::Gzip => Method::Zlib.left_out(),
+            Self::Xz => "xz is missing: this program was built without the feature 'xz' of offload_bundle",
+            Self::Bzip2 => "bzip2 is missing: this program was built without the feature 'bzip2' of offload_bundle",
+            Self::Zstd => Method::Zstd.left_out(),
+        }
     }
 
     /// A reader of the inflated bytes.

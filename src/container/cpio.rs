@@ -21,7 +21,8 @@
 use std::io::{self, Read};
 
 use super::limits::NAME_MAX;
-use crate::bytes::{slice, to_u64};
+use crate::bytes::{digits, slice, to_u64};
+use crate::io::once::{broken, skip};
 
 /// The first bytes of each header.
 pub(crate) const MAGICS: [&[u8]; 3] = [b"070701", b"070702", b"070707"];
@@ -73,22 +74,7 @@ impl Header {
     }
 }
 
-/// Reads over `len` bytes.
-pub(crate) fn skip(reader: &mut (impl Read + ?Sized), len: u64) -> io::Result<()> {
-    match io::copy(&mut reader.take(len), &mut io::sink())? {
-        skipped if skipped == len => Ok(()),
-        _ => Err(io::ErrorKind::UnexpectedEof.into()),
-    }
-}
-
-fn number(digits: &[u8], is_octal: bool) -> io::Result<u64> {
-    let base = if is_octal { 8 } else { 16 };
-    let digit = |number: u64, digit: &u8| {
-        number.checked_mul(base.into())?.checked_add(char::from(*digit).to_digit(base)?.into())
-    };
-    digits.iter().try_fold(0, digit).ok_or_else(|| broken("a number in a header has other characters than digits"))
-}
-
-fn broken(what: &'static str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, what)
+fn number(field: &[u8], is_octal: bool) -> io::Result<u64> {
+    let number = digits(field, if is_octal { 8 } else { 16 });
+    number.ok_or_else(|| broken("a number in a header has other characters than digits"))
 }

@@ -9,7 +9,7 @@ use object::{FileKind, archive};
 use super::coding::Coding;
 use super::text::Text;
 use super::{bitcode, compressed, cpio, fatbin, kpack, offload_binary, rpm, tar};
-use crate::bytes::{len_u64, slice};
+use crate::bytes::{array, len_u64, slice};
 
 /// The machines of ELF files that are device code.
 pub(crate) const EM_CUDA: u16 = 190;
@@ -172,9 +172,8 @@ impl Magic {
 
     /// The format of data that begins with no magic, but with fields that other data hardly has.
     fn of_fields(data: &[u8]) -> Self {
-        let word = |start| slice(data, start, 4).and_then(|word| word.first_chunk()).copied().map(u32::from_le_bytes);
-        let number =
-            |start| slice(data, start, 2).and_then(|number| number.first_chunk()).copied().map(u16::from_le_bytes);
+        let word = |start| array(data, start).map(u32::from_le_bytes);
+        let number = |start| array(data, start).map(u16::from_le_bytes);
         let ends_with_nul =
             |len: u16| (2..=4096).contains(&len) && slice(data, u64::from(len).saturating_add(25), 1) == Some(&[0]);
         match data {
@@ -277,7 +276,7 @@ fn elf_type(head: &[u8]) -> Option<u16> {
 
 /// A number of two bytes in the header of an ELF file.
 fn elf_number(head: &[u8], offset: u64) -> Option<u16> {
-    let number = *slice(head, offset, 2)?.first_chunk()?;
+    let number = array(head, offset)?;
     match head.strip_prefix(b"\x7fELF")?.get(1)? {
         1 => Some(u16::from_le_bytes(number)),
         2 => Some(u16::from_be_bytes(number)),
@@ -288,8 +287,7 @@ fn elf_number(head: &[u8], offset: u64) -> Option<u16> {
 /// Whether LLVM 22.1.8 takes an ELF file that begins with `head` for an object, a program or a library: by its type alone,
 /// even if the rest of the header is broken.
 pub(crate) fn is_elf_object(head: &[u8]) -> bool {
-    let number = slice(head, 16, 2).and_then(|number| number.first_chunk()).copied();
-    let number = number.map(if head.get(5) == Some(&2) { u16::from_be_bytes } else { u16::from_le_bytes });
+    let number = array(head, 16).map(if head.get(5) == Some(&2) { u16::from_be_bytes } else { u16::from_le_bytes });
     matches!(number, Some(1..=3))
 }
 

@@ -20,7 +20,7 @@
 
 use std::io::{self, Read};
 
-use super::cpio::skip;
+use crate::io::once::{broken, skip};
 
 /// The first bytes.
 pub(crate) const MAGIC: [u8; 4] = [0xed, 0xab, 0xee, 0xdb];
@@ -43,7 +43,6 @@ pub(crate) fn skip_headers(reader: &mut (impl Read + ?Sized)) -> io::Result<()> 
 
 /// Reads over a header. Returns its length.
 fn skip_header(reader: &mut (impl Read + ?Sized)) -> io::Result<u64> {
-    let broken = |what| io::Error::new(io::ErrorKind::InvalidData, what);
     let mut head = [0; 16];
     reader.read_exact(&mut head)?;
     let [a, b, c, d, _, _, _, _, n0, n1, n2, n3, l0, l1, l2, l3] = head;

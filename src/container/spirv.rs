@@ -12,13 +12,13 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use super::magic::SPIR_V;
-use crate::bytes::slice;
+use crate::bytes::array;
 
 /// The length of the header in bytes.
 pub(crate) const HEADER_LEN: u64 = 20;
 
 /// The length of a word in bytes.
-const WORD: u64 = 4;
+pub(crate) const WORD: u64 = 4;
 
 const EXTENSION: u32 = 10;
 const IMPORT: u32 = 11;
@@ -48,13 +48,15 @@ pub(crate) fn width(data: &[u8]) -> Option<Width> {
     }
 }
 
+/// Reads the word at an offset, in the byte order of a module.
+pub(crate) fn words(data: &[u8]) -> impl Fn(u64) -> Option<u32> {
+    let is_little = data.starts_with(&SPIR_V.to_le_bytes());
+    move |offset| array(data, offset).map(if is_little { u32::from_le_bytes } else { u32::from_be_bytes })
+}
+
 /// The opcodes of the first instructions, up to the memory model, and their first operands.
 fn declarations(data: &[u8]) -> impl Iterator<Item = (u32, u32)> {
-    let is_little = data.starts_with(&SPIR_V.to_le_bytes());
-    let word = move |offset: u64| {
-        let bytes = *slice(data, offset, WORD)?.first_chunk()?;
-        Some(if is_little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) })
-    };
+    let word = words(data);
     let mut next = Some(HEADER_LEN);
     std::iter::from_fn(move || {
         let at = next?;

@@ -34,7 +34,7 @@ use super::magic::{Magic, SPIR_V};
 use super::packed::{End, Packed};
 use super::wrapper::Map;
 use super::{Codec, Part, spirv};
-use crate::bytes::{Cursor, len_of, len_u64, slice, to_u64};
+use crate::bytes::{Cursor, array, len_of, len_u64, slice, to_u64};
 use crate::error::Malformed;
 
 /// The section with the table of images.
@@ -97,8 +97,8 @@ pub(crate) fn images(data: &[u8], base: u64, table: &Range<u64>) -> (Vec<Image>,
 
 /// The image of an entry at an offset in the file; none if it is padding.
 fn image(data: &[u8], map: &Map<'_>, at: u64) -> Result<Option<Image>, &'static str> {
-    let size = at.checked_add(SIZE).and_then(|at| slice(data, at, 8)).and_then(|size| size.first_chunk());
-    let size = u64::from_le_bytes(*size.ok_or("a table of device images beyond the end of the file")?);
+    let size = at.checked_add(SIZE).and_then(|at| array(data, at)).map(u64::from_le_bytes);
+    let size = size.ok_or("a table of device images beyond the end of the file")?;
     let target = map.target_at(at).ok_or("a device image in another file")?;
     if target.is_null() {
         return Ok(None);
@@ -250,8 +250,7 @@ fn without_zeros(bytes: &[u8]) -> u64 {
 /// at a word that is not an instruction.
 fn spirv_len(data: &[u8]) -> Option<u64> {
     let mut len = spirv::HEADER_LEN;
-    while let Some(word) = slice(data, len, 4).and_then(|word| word.first_chunk()) {
-        let word = u32::from_le_bytes(*word);
+    while let Some(word) = array(data, len).map(u32::from_le_bytes) {
         let words = u64::from(word >> 16);
         let next = len.saturating_add(words.saturating_mul(4));
         if word == SPIR_V || words == 0 || next > len_u64(data) {

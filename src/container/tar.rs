@@ -33,8 +33,8 @@
 
 use std::io::{self, Read};
 
-use super::cpio::skip;
-use crate::bytes::{len_u64, slice, to_u64};
+use crate::bytes::{digits, len_u64, slice, to_u64};
+use crate::io::once::{self, broken, skip};
 
 /// The length of a header, and what the length of content is padded to.
 pub(crate) const BLOCK: u64 = 512;
@@ -99,8 +99,23 @@ pub(crate) fn is_header(data: &[u8]) -> bool {
         .is_some_and(|block| sum_is_right(block) && size_of(block).is_some() && block.first() != Some(&0))
 }
 
-/// Reads up to the content of the next member. After zeros, anything may follow.
-pub(crate) fn read(reader: &mut impl Read, is_after_zeros: bool) -> io::Result<Next> {
+/// What was read of an archive so far.
+#[derive(Default)]
+pub(crate) struct Archive {
+    /// After zeros, anything may follow.
+    is_after_zeros: bool,
+}
+
+impl Archive {
+    /// Reads up to the content of the next member.
+    pub(crate) fn next(&mut self, reader: &mut impl Read) -> io::Result<Next> {
+        let next = read(reader, self.is_after_zeros);
+        self.is_after_zeros = matches!(next, Ok(Next::Zeros));
+        next
+    }
+}
+
+fn read(reader: &mut impl Read, is_after_zeros: bool) -> io::Result<Next> {
     let (mut attributes, mut has_attributes) = (Attributes::default(), false);
     loop {
         let block = read_block(reader)?;
@@ -320,15 +335,12 @@ impl Attributes {
 
 /// The next block, which is shorter at the end of the data.
 fn read_block(reader: &mut impl Read) -> io::Result<Vec<u8>> {
-    let mut block = Vec::new();
-    reader.take(BLOCK).read_to_end(&mut block)?;
-    Ok(block)
+    once::head(reader, BLOCK)
 }
 
 /// The content of a member that describes others. The caller limits how much can be read.
 fn read_content(reader: &mut impl Read, size: u64) -> io::Result<Vec<u8>> {
-    let mut content = Vec::new();
-    reader.take(size).read_to_end(&mut content)?;
+    let content = once::head(reader, size)?;
     if len_u64(&content) < size {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
@@ -356,14 +368,11 @@ fn number(field: &[u8]) -> Option<u64> {
         let start = u64::from(first & 0x7f);
         return rest.iter().try_fold(start, |number, &byte| Some(number.checked_mul(256)? | u64::from(byte)));
     }
-    let digits = until_nul(field).trim_ascii();
-    let digit = |number: u64, byte: &u8| number.checked_mul(8)?.checked_add(char::from(*byte).to_digit(8)?.into());
-    digits.iter().try_fold(0, digit)
+    digits(until_nul(field).trim_ascii(), 8)
 }
 
-fn decimal(digits: &[u8]) -> Option<u64> {
-    let digit = |number: u64, byte: &u8| number.checked_mul(10)?.checked_add(char::from(*byte).to_digit(10)?.into());
-    (!digits.is_empty()).then(|| digits.iter().try_fold(0, digit))?
+fn decimal(field: &[u8]) -> Option<u64> {
+    digits(field, 10).filter(|_| !field.is_empty())
 }
 
 fn until_nul(field: &[u8]) -> &[u8] {
@@ -372,8 +381,4 @@ fn until_nul(field: &[u8]) -> &[u8] {
 
 fn no_size() -> io::Error {
     broken("the size of a sparse file is not a number")
-}
-
-fn broken(what: &'static str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, what)
 }

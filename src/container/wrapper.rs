@@ -36,7 +36,7 @@ use object::{
 
 use super::kpack::REFERENCE_SECTIONS;
 use super::magic::Magic;
-use crate::bytes::{Cursor, len_of, slice, tail};
+use crate::bytes::{Cursor, array, len_of, slice, tail};
 use crate::error::Malformed;
 
 const WRAPPER_LEN: u64 = 24;
@@ -106,10 +106,7 @@ pub(crate) fn count(section: &[u8], kind: Wrapped) -> u64 {
 
 /// The indices in the kpack wrappers of a section.
 pub(crate) fn kpack_indices(section: &[u8]) -> Vec<u32> {
-    let index = |start: u64| {
-        let bytes = slice(section, start.checked_add(INDEX)?, 4)?;
-        Some(u32::from_le_bytes(*bytes.first_chunk()?))
-    };
+    let index = |start: u64| array(section, start.checked_add(INDEX)?).map(u32::from_le_bytes);
     of_kind(section, Wrapped::KpackReference).filter_map(index).collect()
 }
 
@@ -173,7 +170,7 @@ impl<'d> Map<'d> {
         let is_own = |(start, size)| start == wrappers.start && size > 0;
         let own = file.sections().find(|section| section.file_range().is_some_and(is_own))?;
         let own_address = own.address();
-        let value_at = |at: u64| Some(u64::from_le_bytes(*slice(data, at, 8)?.first_chunk()?));
+        let value_at = |at: u64| array(data, at).map(u64::from_le_bytes);
         let mut relocated = HashMap::new();
         let mut sections = BTreeMap::new();
         let is_linked = file.kind() != ObjectKind::Relocatable;
@@ -219,7 +216,7 @@ impl<'d> Map<'d> {
 
     /// The address at an offset in the file, after relocation; none if another object defines it.
     pub(super) fn target_at(&self, at: u64) -> Option<Target> {
-        let recorded = || Some(Target::Address(u64::from_le_bytes(*slice(self.data, at, 8)?.first_chunk()?)));
+        let recorded = || array(self.data, at).map(|address| Target::Address(u64::from_le_bytes(address)));
         self.relocated.get(&at).copied().unwrap_or_else(recorded)
     }
 

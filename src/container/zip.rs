@@ -25,7 +25,7 @@ use std::ops::Range;
 
 use rawzip::ZipArchive;
 
-use crate::bytes::{len_u64, slice, tail};
+use crate::bytes::{array, len_u64, slice, tail};
 use crate::error::{Error, ErrorKind, Malformed, Result};
 use crate::io::input::Slice;
 
@@ -444,7 +444,7 @@ fn u32_at<At: TryInto<usize>>(data: &[u8], at: At) -> Option<u32> {
 
 /// A number of 8 bytes.
 fn number(data: &[u8], at: u64) -> Option<u64> {
-    tail(data, at)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+    array(data, at).map(u64::from_le_bytes)
 }
 
 /// Replaces the bytes at an offset.

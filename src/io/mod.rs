@@ -4,6 +4,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `input` | [`Input`], and ranges of it ([`Slice`]) |
+//! | `once` | data that is read from start to end |
 //! | `piece` | [`Piece`], a part of an output, and `Sink`, which receives them |
 //! | `output` | outputs: staged, then all put in place, or none |
 //! | `staging` | unnamed temporary files, and giving them a name |
@@ -15,6 +16,7 @@ pub(crate) mod input;
 mod live;
 pub(crate) mod mapping;
 pub(crate) mod meter;
+pub(crate) mod once;
 pub(crate) mod output;
 pub(crate) mod piece;
 pub(crate) mod process;

@@ -29,7 +29,7 @@ use object::elf::STT_FUNC;
 use object::read::elf::{FileHeader, SectionHeader, Sym};
 
 use super::{Kernel, List};
-use crate::bytes::{Cursor, slice};
+use crate::bytes::{Cursor, array};
 use crate::check::elf::{File, name_of, number_of};
 use crate::check::{charge, wrong};
 use crate::error::Malformed;
@@ -140,8 +140,7 @@ impl Facts {
                 Endianness::Big => u16::from_be_bytes([low, high]),
             };
             let values = if format == SIZED { rest.take(value.into(), what)? } else { &[] };
-            let values: [Option<u32>; 3] =
-                [0, 4, 8].map(|at| Some(number_of(endian, *slice(values, at, 4)?.first_chunk()?)));
+            let values: [Option<u32>; 3] = [0, 4, 8].map(|at| Some(number_of(endian, array(values, at)?)));
             match (attribute, of_code, values) {
                 (REGISTERS, None, [Some(symbol), Some(registers), _]) => {
                     self.of_symbols.entry(symbol).or_default().registers = Some(registers);

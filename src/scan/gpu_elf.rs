@@ -22,7 +22,7 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use super::intel_gpu;
-use crate::bytes::slice;
+use crate::bytes::array;
 use crate::container::magic::{EM_AMDGPU, EM_CUDA, Magic, elf_machine};
 use crate::container::spirv::{self, Width};
 use crate::container::{Container, Contents, Entry, Member, bitcode};
@@ -43,7 +43,7 @@ pub(crate) fn target_id(head: &[u8]) -> Option<String> {
         return intel_gpu::name(head);
     }
     let at = if head.get(4) == Some(&2) { 48 } else { 36 };
-    let flags = u32::from_le_bytes(*slice(head, at, 4)?.first_chunk()?);
+    let flags = u32::from_le_bytes(array(head, at)?);
     match elf_machine(head)? {
         EM_AMDGPU => amd_target_id(head, flags),
         EM_CUDA => architecture(head, flags),

@@ -68,7 +68,7 @@ pub use image::ContentKind;
 pub(crate) use kpack::target_in;
 pub use kpack::{Follow, Followed, Split};
 pub(crate) use overlap::bundle_sections;
-pub(crate) use packages::HEAD;
+pub(crate) use packages::{HEAD, exceeded};
 pub use pattern::{Comparison, Pattern, PatternError, Selection};
 pub use place::{Origin, Place, Step};
 pub(crate) use walk::file_kind;

@@ -18,9 +18,10 @@ use super::{Checksums, Finding, Unread};
 use crate::bytes::{len_u64, to_u64};
 use crate::container::coding::Coding;
 use crate::container::magic::Magic;
-use crate::container::{cpio, rpm, tar};
+use crate::container::{Limits, cpio, rpm, tar};
 use crate::error::{Error, ErrorKind, Malformed, Result};
 use crate::io::input::{Input, Slice};
+use crate::io::once::{self, head};
 
 /// The number of bytes that identify what is read.
 pub(crate) const HEAD: u64 = 4096;
@@ -103,7 +104,7 @@ impl Room {
         self.total.set(self.total.get().saturating_add(to_u64(count)));
         match (count, self.is_exact.get()) {
             (0, true) if wanted > 0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            (1.., false) if left == 0 => Err(io::Error::new(io::ErrorKind::InvalidData, self.beyond.get())),
+            (1.., false) if left == 0 => Err(once::broken(self.beyond.get())),
             _ => Ok(count),
         }
     }
@@ -160,11 +161,9 @@ fn error_in(source: Slice<'_>, what: &str, error: io::Error) -> Error {
     }
 }
 
-/// The first bytes that a reader gives.
-fn head(reader: &mut (impl Read + ?Sized), len: u64) -> io::Result<Vec<u8>> {
-    let mut head = Vec::new();
-    reader.take(len).read_to_end(&mut head)?;
-    Ok(head)
+/// The error for a member that is larger than a limit.
+pub(crate) fn exceeded(source: Slice<'_>, limits: Limits, size: u64) -> Error {
+    Error::malformed(source.path(), limits.exceeded("the member", source.offset(), size))
 }
 
 /// The name of what is inflated from a file or member: without its extension, as the tools do that compressed it.
@@ -226,10 +225,7 @@ impl Walk<'_, '_, '_> {
         let Stream { source, reader, size, is_charged } = stream;
         let limits = self.budget.limits_at(place);
         let most = size.map_or(limits.inflated, |size| size.min(limits.inflated));
-        let exceeded = |size| {
-            let claim = limits.exceeded("the member", source.offset(), size);
-            Error::malformed(source.path(), claim)
-        };
+        let exceeded = |size| exceeded(source, limits, size);
         if let Some(size) = size.filter(|&size| size > self.scan.limits.inflated) {
             return self.broken(place, source, exceeded(size));
         }
@@ -326,12 +322,10 @@ impl Walk<'_, '_, '_> {
     fn tar(&mut self, place: &Place, stream: Stream<'_>, depth: u32) -> Result<()> {
         let Stream { source, reader, .. } = stream;
         let room = Room::up_to(0, LONG_HEADERS);
-        let (mut reader, mut is_after_zeros) = (Bounded { reader, room: &room }, false);
+        let (mut reader, mut archive) = (Bounded { reader, room: &room }, tar::Archive::default());
         loop {
             room.give(HEADERS_MAX, LONG_HEADERS);
-            let next = tar::read(&mut reader, is_after_zeros);
-            is_after_zeros = matches!(next, Ok(tar::Next::Zeros));
-            let header = match next {
+            let header = match archive.next(&mut reader) {
                 Ok(tar::Next::Member(header)) => header,
                 Ok(tar::Next::Zeros) if self.spend(place, source, |budget| budget.take(tar::BLOCK))? => continue,
                 Ok(tar::Next::Zeros) => return Ok(()),
@@ -380,8 +374,7 @@ impl Walk<'_, '_, '_> {
         // Only this member is given up.
         let limits = self.budget.limits_at(place);
         if size > limits.inflated {
-            let claim = limits.exceeded("the member", source.offset(), size);
-            return self.broken(place, source, Error::malformed(source.path(), claim));
+            return self.broken(place, source, exceeded(source, limits, size));
         }
         let reader = &mut tar::Sparse::new(reader.take(left), size, ranges);
         self.stream(place, Stream { source, reader, size: Some(size), is_charged: false }, depth)
@@ -390,13 +383,12 @@ impl Walk<'_, '_, '_> {
     /// Searches a tar archive whose members lie in the file.
     pub(super) fn tar_in_file(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
         let room = Room::up_to(0, LONG_HEADERS);
-        let (mut reader, mut is_after_zeros) = (Bounded { reader: Cursor::new(data.bytes()), room: &room }, false);
+        let (mut reader, mut archive) =
+            (Bounded { reader: Cursor::new(data.bytes()), room: &room }, tar::Archive::default());
         loop {
             room.give(HEADERS_MAX, LONG_HEADERS);
             let before = reader.reader.position();
-            let next = tar::read(&mut reader, is_after_zeros);
-            is_after_zeros = matches!(next, Ok(tar::Next::Zeros));
-            let header = match next {
+            let header = match archive.next(&mut reader) {
                 Ok(tar::Next::Member(header)) => header,
                 Ok(tar::Next::Zeros) => continue,
                 Ok(tar::Next::End { has_trailing: false }) => return Ok(()),
@@ -453,7 +445,7 @@ impl Walk<'_, '_, '_> {
         if reader.room.has_failed.get() {
             return Ok(false);
         }
-        match cpio::skip(reader, reader.room.left.get()) {
+        match once::skip(reader, reader.room.left.get()) {
             Ok(()) => Ok(true),
             Err(error) => self.broken(place, source, error_in(source, what, error)).map(|()| false),
         }

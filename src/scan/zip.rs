@@ -25,6 +25,7 @@ use crate::container::magic::Magic;
 use crate::container::stream::Method;
 use crate::error::{Error, ErrorKind, Malformed, Result};
 use crate::io::input::{Input, Slice};
+use crate::io::once;
 
 /// The maximum ratio of inflated to deflated size.
 const DEFLATE_MAX: u64 = 1032;
@@ -135,9 +136,7 @@ pub(super) fn large<'a>(members: &[ZipMember<'a>], budget: u64) -> Vec<(usize, Z
 impl<'a> ZipContent<'a> {
     /// All of it, inflated; none unless a search needs it.
     pub(super) fn inflate_for(&self, scan: &Scan) -> Option<std::io::Result<Input>> {
-        let mut head = Vec::new();
-        self.reader().ok()?.take(ContentKind::HEAD_LEN).read_to_end(&mut head).ok()?;
-        let magic = Magic::identify(&head);
+        let magic = Magic::identify(&once::head(&mut self.reader().ok()?, ContentKind::HEAD_LEN).ok()?);
         let is_kept = !magic.is_package() && (scan.deep || magic.may_hold_code() && magic.unread().is_none());
         (is_kept && self.size <= scan.limits.inflated).then(|| Input::spool(self.stored.path(), self.reader()?))
     }
@@ -185,20 +184,19 @@ struct Checked<R> {
 impl<R: Read> Read for Checked<R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let count = self.inflated.read(buffer)?;
-        let wrong = |what| std::io::Error::new(std::io::ErrorKind::InvalidData, what);
         self.crc.update(buffer.get(..count).unwrap_or_default());
         let read = to_u64(count);
-        self.size.take(read).ok_or_else(|| wrong("it inflates to more than its size"))?;
+        self.size.take(read).ok_or_else(|| once::broken("it inflates to more than its size"))?;
         if count == 0 && !buffer.is_empty() {
             if self.size.left() > 0 {
-                return Err(wrong("it inflates to less than its size"));
+                return Err(once::broken("it inflates to less than its size"));
             }
             #[cfg(feature = "zlib")]
             let sum = self.crc.sum();
             #[cfg(not(feature = "zlib"))]
             let sum = self.crc.checksum();
             if sum != self.expected {
-                return Err(wrong("its checksum is wrong"));
+                return Err(once::broken("its checksum is wrong"));
             }
         }
         Ok(count)

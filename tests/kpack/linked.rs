@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::tree::{LIBRARY, PATH, Tree, archives, codes, expected};
-use crate::look::{llvm, must};
+use crate::look::{Linked, link, llvm, must};
 use crate::machine::skip;
 use crate::properties::kpacks::{self, Archive, Code, Scheme};
 
@@ -59,7 +59,7 @@ int main(int count, char **words) {
 const READ: &str = "HIPK 1 0 kpack_search_paths\nHIPK 1 1 kpack_search_paths\n";
 
 /// Linkers write the address in the section, or in relative relocations.
-const LINKED: &[(&str, &str, &[&str])] = &[
+const LINKED: &[Linked] = &[
     ("object.o", "clang", &["-c", "split.s"]),
     ("loader", "clang", &["-DLOADS", "main.c"]),
     ("gnu.so", "clang", &["-shared", "object.o"]),
@@ -91,11 +91,7 @@ fn build(dir: &Path, reference: &[u8]) -> Option<()> {
     fs::write(dir.join("split.s"), named(linux) + " .section .note.GNU-stack,\"\",@progbits\n").unwrap();
     fs::write(dir.join("windows.s"), named(windows)).unwrap();
     fs::write(dir.join("main.c"), MAIN).unwrap();
-    for (name, program, args) in LINKED {
-        let output =
-            if *program == "lld-link" { vec![format!("/out:{name}")] } else { vec!["-o".into(), (*name).into()] };
-        must(Command::new(llvm(test, program).unwrap()).args(*args).args(output).current_dir(dir));
-    }
+    link(test, dir, LINKED);
     Some(())
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::*;
-use crate::look::{llvm, must};
+use crate::look::{Linked, link, llvm, must};
 
 const SOURCE: &str = "
  .section \"__CLANG_OFFLOAD_BUNDLE__sycl-spir64\",\"{a}\"
@@ -31,7 +31,7 @@ fourth: .incbin \"fourth\"
 
 const MAIN: &str = "int main(void) { return 0; }";
 
-const LINKED: &[(&str, &str, &[&str])] = &[
+const LINKED: &[Linked] = &[
     ("object.o", "clang", &["-c", "images.s"]),
     ("main.o", "clang", &["-c", "main.c"]),
     ("gnu.so", "clang", &["-shared", "object.o"]),
@@ -60,11 +60,7 @@ fn build(dir: &Path, images: &[Vec<u8>; 4]) -> Option<()> {
     fs::write(dir.join("images.s"), linux + " .section .note.GNU-stack,\"\",@progbits\n").unwrap();
     fs::write(dir.join("windows.s"), source.replace("{a}", "dr").replace("{w}", "dw") + " .globl second\n").unwrap();
     fs::write(dir.join("main.c"), MAIN).unwrap();
-    for (name, program, args) in LINKED {
-        let output =
-            if *program == "lld-link" { vec![format!("/out:{name}")] } else { vec!["-o".into(), (*name).into()] };
-        must(Command::new(llvm(test, program).unwrap()).args(*args).args(output).current_dir(dir));
-    }
+    link(test, dir, LINKED);
     Some(())
 }
 

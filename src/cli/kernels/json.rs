@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::io::Write;
 
 use offload_bundle::Result;
-use offload_bundle::scan::Origin;
 use serde::Serialize;
 
 use super::report::{Others, Row, mangled};
+use crate::cli::code_object::other_file;
 use crate::cli::json::{self, Each, Late};
 
 /// The schema version. Adding a field does not change it.
@@ -59,10 +59,7 @@ impl KernelReport {
         let shown = |path: &std::path::Path| path.to_string_lossy().into_owned();
         Self {
             path: shown(place.file()),
-            origin: match place.origin() {
-                Origin::File(file) if file != place.file() => Some(shown(file)),
-                _ => None,
-            },
+            origin: other_file(place).map(shown),
             member: place.member(),
             section: place.section(),
             container: from.format.name(),

@@ -134,5 +134,5 @@ fn unwrap(data: &[u8]) -> Result<&[u8]> {
 }
 
 fn word(data: &[u8], offset: u64) -> Option<u32> {
-    Some(u32::from_le_bytes(*bytes::slice(data, offset, 4)?.first_chunk()?))
+    bytes::array(data, offset).map(u32::from_le_bytes)
 }

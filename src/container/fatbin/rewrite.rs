@@ -11,7 +11,7 @@ use super::{
     FLAG_ATTRIBUTES, FLAG_LZ4, FLAG_OBFUSCATED, FLAG_UNKNOWN_METHOD, FLAG_ZLIB, FLAG_ZSTD, ImageKind, PADDING,
     entries_range, plain_len,
 };
-use crate::bytes::{len_u64, slice};
+use crate::bytes::{array, len_u64, slice};
 use crate::container::packed::{Codec, End, LastInflated, Packed};
 use crate::container::stream::Method;
 use crate::error::{Error, Malformed, Result, WithPath};
@@ -264,7 +264,7 @@ fn entry<'p>(mut header: Vec<u8>, bytes: Vec<u8>, compressed: Option<(Codec, u64
     const COMPRESSIONS: u64 = FLAG_ZLIB | FLAG_LZ4 | FLAG_ZSTD | FLAG_UNKNOWN_METHOD | FLAG_OBFUSCATED;
     let len = len_u64(&bytes);
     let stored_len = len.checked_next_multiple_of(PADDING).ok_or(TOO_LONG)?;
-    let flags = slice(&header, 40, 8).and_then(|flags| flags.first_chunk()).copied().map(u64::from_le_bytes);
+    let flags = array(&header, 40).map(u64::from_le_bytes);
     let flags = flags.ok_or(Error::Internal("the header of a fatbin entry is too short"))?;
     let flag = match compressed {
         None | Some((Codec::Unknown, _)) => 0,

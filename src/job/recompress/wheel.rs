@@ -26,10 +26,11 @@ use crate::container::zip::{Contents, Layout};
 use crate::display::shown;
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice, Spool};
+use crate::io::once;
 use crate::io::output::Output;
 use crate::io::piece::{Sink, sum};
 use crate::job::Observer;
-use crate::scan::{HEAD, Place, Step, ZipContent, ZipMember, zip_members};
+use crate::scan::{HEAD, Place, Step, ZipContent, ZipMember, exceeded, zip_members};
 
 /// The maximum size of a `RECORD` in bytes. That of a wheel with 15,000 files has 1.5 MB.
 const RECORD_MAX: u64 = 16 << 20;
@@ -171,7 +172,7 @@ impl Work<'_, '_, '_> {
     fn charge(&mut self, content: &ZipContent<'_>) -> Result<()> {
         let (path, offset, limits) = (content.stored.path(), content.stored.offset(), self.run.job.limits);
         if content.size > limits.inflated {
-            return Err(Error::malformed(path, limits.exceeded("the member", offset, content.size)));
+            return Err(exceeded(content.stored, limits, content.size));
         }
         let spent = self.run.budget.take(content.size);
         spent.map_err(|(what, limit)| Error::malformed(path, Malformed::search(what, limit, offset)))
@@ -316,9 +317,7 @@ impl Member<'_> {
 
 /// The first bytes of a member, by which it is identified.
 fn head_of(content: &ZipContent<'_>) -> io::Result<Vec<u8>> {
-    let mut head = Vec::new();
-    content.reader()?.take(HEAD.min(content.size.saturating_sub(1))).read_to_end(&mut head)?;
-    Ok(head)
+    once::head(&mut content.reader()?, HEAD.min(content.size.saturating_sub(1)))
 }
 
 /// Whether two files have the same bytes. Reads them rather than their mappings, which would fill the memory.
