@@ -448,14 +448,15 @@ fn what_is_listed_of_kernels_is_bounded() {
 }
 
 /// The command lines of our subcommands that only read.
-const LOOKS: [&[&str]; 8] = [
+const LOOKS: [&[&str]; 9] = [
     &["inspect", "in"],
     &["inspect", "--json", "in"],
     &["inspect", "--inflate", "--json", "in"],
     &["verify", "in"],
     &["inspect", "--deep", "in"],
-    &["verify", "--json", "in"],
+    &["verify", "--json", "--expect-exactly", "gfx906,sm_80", "in"],
     &["extract", "-n", "--json", "in"],
+    &["extract", "-n", "-t", "gfx906", "--as-runtime", "in"],
     &["kernels", "--json", "in"],
 ];
 

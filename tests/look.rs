@@ -14,6 +14,7 @@ pub mod kernels;
 pub mod make;
 mod pages;
 mod recompress;
+mod runtime;
 pub mod schema;
 mod table;
 mod verify;

@@ -10,6 +10,8 @@
 
 mod aside;
 mod bundle;
+mod choice;
+mod expect;
 mod extract;
 mod file_name;
 mod find;
@@ -17,7 +19,6 @@ mod kernels;
 mod kpack_tree;
 mod library;
 mod list;
-mod loadable;
 mod package;
 mod present;
 mod recompress;
@@ -32,6 +33,7 @@ mod unpackage;
 mod verify;
 
 pub use bundle::BundleFiles;
+pub use expect::Expect;
 pub use extract::{Destination, Extract, Extracted, IfBroken, Source};
 pub use find::Find;
 pub use kernels::{CodeObjectKernels, KernelList, ListKernels};

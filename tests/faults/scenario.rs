@@ -278,7 +278,7 @@ fn own(plain: &[u8], compressed: &[u8]) -> Vec<Scenario> {
         ),
         run("inspect", &["inspect"], &[]),
         run("inspect all, for programs", &["inspect", "--json", "--inflate"], &[]),
-        run("verify", &["verify"], &[]),
+        run("verify", &["verify", "--expect", "gfx906"], &[]),
         run("recompress a library", &["recompress", "-o", "out"], &["out"]),
         run("make a library plain", &["recompress", "--none", "--drop", "gfx906", "-o", "out"], &[]),
         Scenario::new("recompress bundles", &["recompress", "input", "-o", "out"], &[("input", &section)], &["out"]),
