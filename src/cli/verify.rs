@@ -124,7 +124,7 @@ type Checked = (WorkFile, Verified);
 struct Outcome {
     total: Total,
     kpack: KpackTree,
-    /// The expected GPUs that no file has served.
+    /// The expected GPUs that no file has served, and of which no fault tells so.
     unserved: Vec<String>,
     failures: Vec<Error>,
 }
@@ -138,7 +138,8 @@ impl Outcome {
 
     /// Adds the result of a file.
     fn add(&mut self, (file, verified): &mut Checked) {
-        self.unserved.retain(|gpu| !verified.served.contains(gpu));
+        let is_told = |gpu: &String| verified.faults.iter().any(|fault| fault.gpu.as_ref() == Some(gpu));
+        self.unserved.retain(|gpu| !verified.served.contains(gpu) && !is_told(gpu));
         self.total.add(verified);
         self.kpack.add(verified, file.origin != Origin::Named);
     }

@@ -136,8 +136,9 @@ fn draw_coverage(out: &mut String, coverage: &Coverage, top: u64) -> u64 {
     let more = gpus.split_off(gpus.len().min(SERVED_MAX)).len();
     let more = if more > 0 { format!("; {more} more GPUs are not shown") } else { String::new() };
     let complete = gpus.iter().filter(|(_, served)| served.is_complete()).count();
-    let facts = format!("all bundles serve {complete} of {}{more}", count(gpus.len(), "GPU", "GPUs"));
-    heading(out, top + 16, &format!("{} served", count(coverage.bundles(), "bundle", "bundles")), &facts);
+    let all = count(coverage.bundles(), "bundle", "bundles");
+    let facts = format!("{all}; {} served by all of them{more}", count(complete, "GPU is", "GPUs are"));
+    heading(out, top + 16, "Bundles that serve each GPU", &facts);
     let top = top + 58;
     for (index, (gpu, served)) in (0..).zip(&gpus) {
         draw_served(out, gpu, *served, top + index * SERVED_ROW);
