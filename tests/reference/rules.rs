@@ -163,7 +163,7 @@ fn trailing_dash(typed: &str, theirs: &str, ours: &str) -> bool {
 
 fn unknown_processor(typed: &str, theirs: &str, ours: &str) -> bool {
     let id = target_id(typed);
-    let unknown = processors::find(id.split(':').next().unwrap_or("")).is_none();
+    let unknown = processors::find(id.split(':').next().unwrap_or("")).is_none_or(|known| known.since > 22);
     unknown && theirs.ends_with('-') && ours == format!("{theirs}{}", canonical(id))
 }
 
