@@ -297,6 +297,21 @@ impl<'f> CodeObject<'f> {
         parse_id(&self.entry.id, self.format)
     }
 
+    /// The container.
+    pub(crate) fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Whether its bundle is compressed.
+    pub(crate) fn is_compressed(&self) -> bool {
+        self.bundle.compressed.is_some()
+    }
+
+    /// All code objects of its bundle.
+    pub(crate) fn entries(&self) -> &'f [Entry] {
+        &self.bundle.entries
+    }
+
     /// The index in the bundle.
     pub fn index(&self) -> usize {
         self.index

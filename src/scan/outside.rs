@@ -147,10 +147,9 @@ impl Walk<'_, '_, '_> {
                 Holds::Containers | Holds::OffloadBinaries | Holds::PerhapsContainers => begins(),
                 Holds::Wrappers(_) | Holds::KpackReference | Holds::ImageTable | Holds::Other => false,
             };
-            if !is_read {
-                if let Some(place) = self.step(place, Step::Section(section.name)) {
-                    self.by_content(&place, data, position..end, &mut 0, &targets, depth)?;
-                }
+            let unread = (!is_read).then(|| self.step(place, Step::Section(section.name))).flatten();
+            if let Some(place) = unread {
+                self.by_content(&place, data, position..end, &mut 0, &targets, depth)?;
             }
             position = position.max(end);
         }

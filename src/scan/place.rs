@@ -166,12 +166,9 @@ impl Place {
             return Ok(None);
         }
         let file = self.beside.as_deref().unwrap_or(&self.file);
-        let outer = Some(file).filter(|file| Uri::is_meant(file.as_os_str()) && !file.exists());
-        let path = if outer.is_some() { file.to_owned() } else { std::path::absolute(file).with_path(file)? };
-        let uri = Uri::new(path, way, range, inflated);
-        match outer {
-            Some(outer) => Ok(uri.inside(Uri::parse(outer.as_os_str())?)),
-            None => Ok(Some(uri)),
+        match Uri::of_path(file) {
+            Some(outer) => Ok(Uri::new(PathBuf::new(), way, range, inflated).inside(outer?)),
+            None => Ok(Some(Uri::new(std::path::absolute(file).with_path(file)?, way, range, inflated))),
         }
     }
 }

@@ -27,7 +27,7 @@ use std::rc::Rc;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, percent_encode};
 
-use super::place::{Place, Step};
+use super::place::Place;
 use super::walk::Walk;
 use super::{Finding, Scan, Wide};
 use crate::bytes::{len_of, text};
@@ -83,9 +83,23 @@ impl Uri {
         Self { path, way, range: Some(range), inflated }
     }
 
-    /// Whether a word of a command line is meant as a URI rather than as the name of a file.
-    pub fn is_meant(word: &OsStr) -> bool {
-        word.as_bytes().starts_with(SCHEME)
+    /// The URI that stands in the place of a path; none for the path of an existing file, and for one that does not begin as
+    /// URIs do.
+    pub(super) fn of_path(path: &Path) -> Option<Result<Self>> {
+        let uri = path.as_os_str();
+        (uri.as_bytes().starts_with(SCHEME) && !path.exists()).then(|| Self::parse(uri))
+    }
+
+    /// Opens a file with `open` or, if `path` is a URI, copies the bytes that it names. The path of the input is the URI.
+    ///
+    /// # Errors
+    /// Those of `open`, [`parse`](Self::parse) and [`resolve`](Self::resolve), and that the file has changed.
+    pub fn open(path: &Path, limits: Limits, open: impl FnOnce(&Path) -> Result<Input>) -> Result<Input> {
+        let Some(uri) = Self::of_path(path).transpose()? else { return open(path) };
+        let file = open(&uri.path)?;
+        let copied = uri.resolve(&file, limits);
+        let copied = copied.and_then(|part| Input::set_aside(path, part.as_slice().bytes()).with_path(path));
+        file.vouch_for(copied)
     }
 
     /// Reads a URI.
@@ -133,24 +147,31 @@ impl Uri {
         Ok(Self { path, way, range, inflated })
     }
 
+    /// Whether both URIs name the same bytes of one file of `len` bytes.
+    pub(crate) fn is_same_part(&self, other: &Self, len: u64) -> bool {
+        let [one, other_range] = [self, other].map(|uri| uri.range.clone().unwrap_or(0..len));
+        one == other_range && self.way == other.way && self.inflated == other.inflated
+    }
+
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The range of the file, if the bytes lie in it as they are. None also for the whole file.
-    pub fn range_in_file(&self) -> Option<Range<u64>> {
-        self.range.clone().filter(|_| self.way.is_empty() && self.inflated.is_none())
+    /// The steps to the inflated data that holds the bytes, from the file on: the name of each, and which of that name it
+    /// is, counted from 1.
+    pub fn members(&self) -> impl Iterator<Item = (&[u8], u64)> {
+        self.way.iter().map(|level| (level.name.as_slice(), level.number))
     }
 
-    /// The numbers that tell it from other URIs of the same file: `offset` and `size`, then those of the inflated range.
-    pub fn numbers(&self) -> impl Iterator<Item = (u64, u64)> + use<'_> {
-        self.range.iter().chain(&self.inflated).map(|range| (range.start, len_of(range)))
+    /// The range of the file or, with [members](Self::members), of the inflated data. None for all of it.
+    pub fn range(&self) -> Option<&Range<u64>> {
+        self.range.as_ref()
     }
 
-    /// The names of the members on the way to the bytes, from the file on.
-    pub fn members(&self) -> impl Iterator<Item = &[u8]> {
-        self.way.iter().map(|level| level.name.as_slice())
+    /// The range of what the compressed bundle at the [range](Self::range) inflates to, if the bytes are in one.
+    pub fn inflated_range(&self) -> Option<&Range<u64>> {
+        self.inflated.as_ref()
     }
 
     /// This URI of something in the bytes of `outer`, as a URI of its file; none if it has no such URI, because a file
@@ -252,9 +273,14 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// The number of a step, counted from 1; 0 if there are too many steps to number them.
-    pub(super) fn next(&mut self, place: &Place, step: &Step) -> u64 {
-        let key = self.state.hash_one((place, step.name()));
+    /// The key of a place from which steps lead.
+    pub(super) fn key(&self, place: &Place) -> u64 {
+        self.state.hash_one(place)
+    }
+
+    /// The number of a step from the place with this key, counted from 1; 0 if there are too many steps to number them.
+    pub(super) fn next(&mut self, place: u64, name: &[u8]) -> u64 {
+        let key = self.state.hash_one((place, name));
         if self.counts.len() >= NUMBERED_MAX && !self.counts.contains_key(&key) {
             return 0;
         }

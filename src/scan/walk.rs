@@ -183,7 +183,12 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
 
     /// The place one step further in; none if the walk has a goal to which it does not lead.
     pub(super) fn step(&mut self, place: &Place, step: Step) -> Option<Place> {
-        let number = self.numbers.next(place, &step);
+        let number = self.numbers.next(self.numbers.key(place), &step.name());
+        self.step_to(place, step, number)
+    }
+
+    /// As [`step`](Self::step), with the number of the step.
+    fn step_to(&self, place: &Place, step: Step, number: u64) -> Option<Place> {
         let place = place.join_numbered(step, number);
         self.goal.as_ref().is_none_or(|goal| place.is_on(goal.way)).then_some(place)
     }
@@ -439,18 +444,19 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Ok(stored_len) => stored_len,
             Err(error) => return self.broken(place, around, error),
         };
-        let mut left = stored_len;
+        let (mut left, key) = (stored_len, self.numbers.key(place));
         for (code_object, entry) in found.code_objects().zip(&bundle.entries) {
             let index = code_object.index();
             let id = entry.id.get(..ID_MAX).unwrap_or(&entry.id);
             // All are numbered, whatever the search inflates.
-            let place = self.step(place, Step::Entry(id.to_vec()));
-            let (Some(head), Some(place)) = (code_object.head(), place) else { continue };
+            let number = self.numbers.next(key, id);
+            let Some(head) = code_object.head() else { continue };
             let magic = Magic::identify(&head);
             let is_archive = found.format == Format::DeviceImages && magic == Magic::Archive;
             if !magic.is_container() && !is_archive {
                 continue;
             }
+            let Some(place) = self.step_to(place, Step::Entry(id.to_vec()), number) else { continue };
             if let Some(data) = bundle.in_place(index) {
                 let Some(rest) = left.checked_sub(data.len()) else {
                     let (what, expected) = ("size of the bundles in it", "together no more than the bundle");
