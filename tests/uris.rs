@@ -433,7 +433,7 @@ fn what_cannot_be_replaced_is_refused_and_the_file_stays() {
             zip(&[deflated("x", &elf)]),
             0,
             &elf,
-            "only code objects in bundles can be replaced in what is compressed",
+            "only code objects in bundles can be replaced in zip files and in what is compressed",
         ),
         ("x.off", fixture("offload/v2.offload"), 0, &noise, "offload binary: the new code object must have exactly"),
         ("shared.hipfb", shared, 0, &noise, "another code object shares its bytes"),

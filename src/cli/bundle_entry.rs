@@ -21,7 +21,7 @@ pub(super) const TOOL: &Tool = &Tool {
     names: &["extract-bundle-entry"],
     subcommand: Some("extract-bundle-entry"),
     rows: ROWS,
-    positional: Some(Positional { id: "uri", usage: "URI...", most: usize::MAX }),
+    positional: Some(Positional { id: "uri", usage: "URI...", value_name: "URI", most: usize::MAX }),
     about: "Copy the code objects that URIs name",
     overview: OVERVIEW,
     title: "llvm-extract-bundle-entry",

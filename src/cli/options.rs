@@ -49,6 +49,8 @@ pub(super) struct Positional {
     pub(super) id: &'static str,
     /// Their text in the usage line.
     pub(super) usage: &'static str,
+    /// What each is called in manual pages.
+    pub(super) value_name: &'static str,
     /// The maximum number of them.
     pub(super) most: usize,
 }

@@ -118,7 +118,7 @@ impl Replace {
         if target.format != Format::Bundle {
             let what = target.format.name();
             let reason = if !target.is_in_file || target.is_zipped {
-                "only code objects in bundles can be replaced in what is compressed".to_owned()
+                "only code objects in bundles can be replaced in zip files and in what is compressed".to_owned()
             } else if target.is_compressed {
                 format!("{what}: a compressed one cannot be written again")
             } else {

@@ -273,6 +273,7 @@ fn man_finds_the_pages_and_shows_examples_as_they_are_typed() {
     assert_eq!(synopsis("clang-offload-bundler-recompress"), "clang-offload-bundler recompress [options] -o OUT FILE");
     assert_eq!(synopsis("clang-offload-bundler"), "clang-offload-bundler [options]");
     assert_eq!(synopsis("llvm-offload-binary"), "llvm-offload-binary [options] [FILE]");
+    assert_eq!(synopsis("llvm-extract-bundle-entry"), "llvm-extract-bundle-entry [options] [URI...]");
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub(super) const TOOL: &Tool = &Tool {
     names: &["offload-packager", "offload-binary"],
     subcommand: Some("package"),
     rows: ROWS,
-    positional: Some(Positional { id: "input", usage: "Extract from <file>.", most: 1 }),
+    positional: Some(Positional { id: "input", usage: "Extract from <file>.", value_name: "FILE", most: 1 }),
     about: "Pack and unpack offload binaries",
     overview: OVERVIEW,
     title: "llvm-offload-binary",
