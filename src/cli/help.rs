@@ -148,7 +148,7 @@ mod tests {
             let text = help(by_category, hidden);
             let line = text.lines().last().unwrap();
             assert!(text.ends_with('\n') && line.starts_with("Subcommands that"), "{text}");
-            assert!(line.contains(" inspect, ") && line.ends_with(", package"), "{line}");
+            assert!(line.contains(" inspect, ") && line.ends_with(", package, extract-bundle-entry"), "{line}");
             assert!(!help_of(packager::TOOL, by_category, hidden).contains("Subcommands"));
         }
     }
