@@ -45,6 +45,8 @@ const OWN: &[&str] = &[
     "kernels --json in",
     "recompress in -o out",
     "recompress --none --keep gfx906 in -o out",
+    "extract-bundle-entry -o out file://in#member=none",
+    "replace -o out file://in#offset=1&size=1 in",
 ];
 
 /// Command lines of the bundler for a file of the given type.
