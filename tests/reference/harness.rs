@@ -81,7 +81,11 @@ impl Tools {
 
 /// The directory of LLVM 23's tools: `LLVM23_BIN`, or where `.ci/run llvm23` installs them.
 pub fn llvm23_directory() -> PathBuf {
-    let installed = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/target/llvm23/bin"));
+    let installed = || {
+        // Debian's pip adds a directory.
+        let prefix = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/llvm23");
+        ["local/bin", "bin"].map(|bin| prefix.join(bin)).into_iter().find(|bin| bin.exists()).unwrap_or(prefix)
+    };
     std::env::var_os("LLVM23_BIN").map_or_else(installed, PathBuf::from)
 }
 
