@@ -448,7 +448,7 @@ fn what_is_listed_of_kernels_is_bounded() {
 }
 
 /// The command lines of our subcommands that only read.
-const LOOKS: [&[&str]; 8] = [
+const LOOKS: [&[&str]; 9] = [
     &["inspect", "in"],
     &["inspect", "--json", "in"],
     &["inspect", "--inflate", "--json", "in"],
@@ -457,6 +457,7 @@ const LOOKS: [&[&str]; 8] = [
     &["verify", "--json", "in"],
     &["extract", "-n", "--json", "in"],
     &["kernels", "--json", "in"],
+    &["diff", "--json", "in", "in"],
 ];
 
 #[test]

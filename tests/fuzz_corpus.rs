@@ -64,6 +64,7 @@ replayed!(
     bitcode,
     coff,
     compressed,
+    diff,
     elf,
     extract,
     fatbin,

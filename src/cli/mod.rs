@@ -10,6 +10,7 @@ mod code_object;
 mod completions;
 mod console;
 mod demangle;
+mod diff;
 mod environment;
 mod extract;
 mod files;
@@ -56,6 +57,7 @@ const CATALOGUE: &Catalogue = &Catalogue {
         inspect::SUBCOMMAND,
         extract::SUBCOMMAND,
         kernels::SUBCOMMAND,
+        diff::SUBCOMMAND,
         verify::SUBCOMMAND,
         recompress::SUBCOMMAND,
         completions::SUBCOMMAND,

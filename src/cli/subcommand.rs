@@ -19,8 +19,8 @@ use super::suggest::distance;
 pub(super) const PROGRAM: &str = "clang-offload-bundler";
 
 /// Every first word that selects a subcommand: our own, and those that select LLVM's tools.
-pub(super) const NAMES: [&str; 9] =
-    ["inspect", "extract", "kernels", "verify", "recompress", "completions", "man", "help", "package"];
+pub(super) const NAMES: [&str; 10] =
+    ["inspect", "extract", "kernels", "diff", "verify", "recompress", "completions", "man", "help", "package"];
 
 /// A subcommand.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ pub(super) struct Catalogue {
     /// LLVM's tools. The first one serves every name that does not select another tool.
     pub(super) tools: [&'static Tool; 2],
     /// Our own subcommands.
-    pub(super) subcommands: [&'static Subcommand; 8],
+    pub(super) subcommands: [&'static Subcommand; 9],
 }
 
 impl Catalogue {

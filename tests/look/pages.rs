@@ -7,7 +7,8 @@ use super::*;
 use crate::machine::{loud, skip};
 use crate::reference::formats;
 
-const SUBCOMMANDS: [&str; 8] = ["inspect", "extract", "kernels", "verify", "recompress", "completions", "man", "help"];
+const SUBCOMMANDS: [&str; 9] =
+    ["inspect", "extract", "kernels", "diff", "verify", "recompress", "completions", "man", "help"];
 const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
 
 /// The long options of each subcommand, according to its help.
@@ -128,7 +129,7 @@ const TRIED: [&str; 3] = ["bash", "fish", "zsh"];
 
 #[test]
 fn shells_offer_what_may_stand_there() {
-    let commands = "completions extract help inspect kernels man package recompress verify";
+    let commands = "completions diff extract help inspect kernels man package recompress verify";
     for shell in TRIED.into_iter().filter_map(Shell::new) {
         let here = "kernels.hipfb libk.so sub";
         for (line, words) in [

@@ -8,6 +8,7 @@ mod bitcode;
 mod choices;
 pub mod code_objects;
 mod compressed;
+mod diff;
 mod differential;
 mod extract;
 mod fatbin;
@@ -38,6 +39,7 @@ mod wheels;
 pub use archive::archive;
 pub use bitcode::bitcode;
 pub use compressed::compressed;
+pub use diff::diff;
 pub use differential::{differential, reference};
 pub use extract::extract;
 pub use fatbin::fatbin;
@@ -60,11 +62,12 @@ pub use verify::verify;
 pub type Property = fn(&[u8]);
 
 /// All properties, by the names of their fuzz targets.
-pub const ALL: [(&str, Property); 22] = [
+pub const ALL: [(&str, Property); 23] = [
     ("archive", archive),
     ("bitcode", bitcode),
     ("coff", coff),
     ("compressed", compressed),
+    ("diff", diff),
     ("differential", differential),
     ("elf", elf),
     ("extract", extract),
