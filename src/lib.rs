@@ -119,6 +119,7 @@ pub mod job;
 pub mod kernels;
 mod messagepack;
 pub mod parallel;
+pub mod runtime;
 pub mod scan;
 #[cfg(test)]
 mod testing;

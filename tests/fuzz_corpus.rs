@@ -64,6 +64,7 @@ replayed!(
     bitcode,
     coff,
     compressed,
+    coverage,
     diff,
     elf,
     extract,

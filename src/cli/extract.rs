@@ -12,6 +12,7 @@ use offload_bundle::Error;
 use offload_bundle::display::printable;
 use offload_bundle::id::OffloadKind;
 use offload_bundle::job::{Destination, Event, Extract, Extracted, Source};
+use offload_bundle::runtime::Device;
 use serde::Serialize;
 
 use super::code_object::{Bundle, CodeObject, Entry, Target};
@@ -37,6 +38,8 @@ Examples:
     clang-offload-bundler extract libkernels.so --exact -t hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+
   All GPUs of a family, from a Python wheel:
     clang-offload-bundler extract torch-2.9-cp312-linux_x86_64.whl --target 'gfx11*' -o gfx11
+  What a program would load on a GPU, generic code and SPIR-V included:
+    clang-offload-bundler extract libkernels.so --target gfx1152 --as-runtime
   CUDA code for one architecture, and PTX for all:
     clang-offload-bundler extract libcurand.so.10 --target 'sm_90,compute_*' -o cuda
   Disassemble a code object:
@@ -95,6 +98,15 @@ fn command() -> Command {
                         .try_map(|name| OffloadKind::from_name(&name).ok_or("not an offload kind")),
                 ),
             patterns::exact(),
+            flag("as-runtime", "Extract what the runtimes of the target GPUs load, from each bundle")
+                .requires("target")
+                .conflicts_with("exact")
+                .long_help(
+                    "Extract from each bundle what runtimes load for the GPUs that --target names. On an AMD GPU (gfx1152), that is code for \
+                     the processor with compatible features, else for its generic target (gfx11-generic), else SPIR-V; for \
+                     gfx90a, what is loaded in each setting of its features. On an NVIDIA GPU (sm_89), it is the latest machine code that \
+                     it runs, else PTX. Wildcards and entry IDs are not allowed.",
+                ),
             flag("json", "Print where each file is from, and its SHA-256, as a JSON document (docs/extract.schema.json)"),
             flag("dry-run", "Print the names of the files, or with --json the same document, without writing them").short('n'),
         ])
@@ -110,12 +122,26 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     }
     let mut problems = Vec::new();
     let mut selection = patterns::selection(matches, "target");
+    let mut devices = Vec::new();
+    if matches.get_flag("as-runtime") {
+        let targets = std::mem::take(&mut selection.targets);
+        let gpus: Result<Vec<_>, _> = targets.iter().map(|target| Device::parse(target.as_str())).collect();
+        devices = match gpus {
+            Ok(gpus) => gpus,
+            Err(error) => {
+                let text = format!("--as-runtime needs names of GPUs: {error}");
+                return Ok(usage_error(
+                    &command().bin_name("clang-offload-bundler extract").error(ErrorKind::ValueValidation, text),
+                ));
+            }
+        };
+    }
     selection.kinds = matches.get_many("kind").into_iter().flatten().copied().collect();
     let files = files::of(matches);
     let follow = files::follow(matches, &files);
     let inputs = sources(files, &mut problems);
     let mut extract = Extract::new(inputs, selection, destination);
-    (extract.limits, extract.follow) = (files::limits(matches), follow);
+    (extract.limits, extract.follow, extract.devices) = (files::limits(matches), follow, devices);
     (extract.deep, extract.sha256) = (matches.get_flag("deep"), matches.get_flag("json"));
     let extracted = extract.run(&mut |event| match event {
         Event::LeftOut { error } => problems.push(error.to_string()),

@@ -33,6 +33,7 @@ mod response;
 mod stdout;
 mod subcommand;
 mod suggest;
+mod svg;
 mod units;
 mod values;
 mod verify;

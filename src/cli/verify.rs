@@ -1,12 +1,14 @@
 //! `verify`: checks the device code in files.
 
 use std::cell::RefCell;
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{ArgMatches, Command};
+use anyhow::bail;
+use clap::{Arg, ArgMatches, Command};
 use offload_bundle::display::printable;
-use offload_bundle::job::{Fault, KpackTree, NotRead, Verified, Verify};
+use offload_bundle::job::{Expect, Fault, KpackTree, NotRead, Verified, Verify};
+use offload_bundle::runtime::Device;
 use offload_bundle::scan::Follow;
 use offload_bundle::{Error, Result};
 use serde::Serialize;
@@ -30,6 +32,9 @@ Examples:
     clang-offload-bundler verify libkernels.so
   Check an installation, with a JSON report:
     clang-offload-bundler verify -r --json /opt/rocm
+  Fail unless all bundles of a wheel serve these GPUs:
+    clang-offload-bundler verify --expect gfx90a,gfx942,gfx11-generic dist/*.whl
+    clang-offload-bundler verify --expect sm_80,sm_90+ptx libkernels.so
 
 The rules:
   readable     headers, ranges, sizes and hashes agree with the data; wrappers point at device code
@@ -43,6 +48,8 @@ The rules:
   code-object  headers, tables, symbols and notes of ELF files, SPIR-V and bitcode agree
   loadable     HIP runtimes can read a bundle of code objects for them
   kpack        kpack archives hold all code of their libraries, and only code that can be found
+  expected     with --expect, every bundle serves every GPU
+  unexpected   with --expect-exactly, there is no code that no expected GPU needs
 
 Exit status:
   0  device code was read, and no faults were found
@@ -60,7 +67,13 @@ fn command() -> Command {
              if a hash or a checksum covers it. What is recognised but cannot be read, such as 7-Zip archives, is named.\n\n\
              A library whose device code is in kpack archives is compared with the tables of contents of those that ROCm's \
              loader would find (ROCM_KPACK_PATH and ROCM_KPACK_PATH_PREFIX apply). The code in an archive is checked if the archive is one of the files. Wheels are compared \
-             as if they were installed together.",
+             as if they were installed together.\n\n\
+             With --expect, every bundle has to serve each of some GPUs: hold code that the runtime takes there. On AMD GPUs, that is \
+             code for the processor with compatible features, for its generic target, or SPIR-V; gfx90a stands for all settings of its \
+             features, gfx90a:xnack- for the settings that a program meets with XNACK off. On NVIDIA GPUs, it is machine code for the same major version and \
+             not a later minor one, or PTX for the same or an earlier version; sm_90+ptx stands for sm_90 and for PTX that later GPUs \
+             can use. All offload binaries in a section count as one bundle. Code objects without a bundle, and device images of SYCL, \
+             need not serve every GPU; but each GPU has to be served by something.",
         )
         .after_help(EXAMPLES)
         .args([
@@ -69,24 +82,64 @@ fn command() -> Command {
             files::deep(),
             files::max_size(),
             flag("allow-none", "Succeed even if no device code was read, for trees in which none is expected"),
+            expected("expect", "GPUs that every bundle has to serve: a comma list, or a file of names"),
+            expected("expect-exactly", "The same, and no code may be there that none of them needs")
+                .conflicts_with("expect"),
             flag("json", "Print a JSON document, described by docs/verify.schema.json"),
         ])
+}
+
+/// An option with a list of GPUs.
+fn expected(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name("GPUS").value_parser(expected_gpus).help(help)
+}
+
+/// The GPUs in a list, or in a file. In a file, `#` begins a comment.
+fn expected_gpus(text: &str) -> anyhow::Result<Vec<Device>> {
+    let devices = match (Device::parse_list(text), std::fs::read_to_string(text)) {
+        (Ok(devices), _) => devices,
+        (Err(_), Ok(content)) => {
+            let lines = content.lines().map(|line| line.split('#').next().unwrap_or_default());
+            Device::parse_list(&lines.collect::<Vec<_>>().join("\n"))?
+        }
+        (Err(error), Err(missing)) if missing.kind() == io::ErrorKind::NotFound => return Err(error.into()),
+        (Err(_), Err(error)) => return Err(error.into()),
+    };
+    if devices.is_empty() {
+        bail!("it names no GPU");
+    }
+    Ok(devices)
+}
+
+/// What is expected by the command line.
+fn expect(matches: &ArgMatches) -> Option<Expect> {
+    let gpus = |name| matches.get_one::<Vec<Device>>(name).cloned();
+    gpus("expect").map(Expect::new).or_else(|| gpus("expect-exactly").map(Expect::exactly))
 }
 
 /// A file and its result.
 type Checked = (WorkFile, Verified);
 
 /// The outcome so far.
-#[derive(Default)]
 struct Outcome {
     total: Total,
     kpack: KpackTree,
+    /// The expected GPUs that no file has served, and of which no fault tells so.
+    unserved: Vec<String>,
     failures: Vec<Error>,
 }
 
 impl Outcome {
+    fn new(expect: Option<&Expect>) -> Self {
+        let devices = expect.iter().flat_map(|expect| &expect.devices);
+        let unserved = devices.map(|device| device.name().to_owned()).collect();
+        Self { total: Total::default(), kpack: KpackTree::default(), unserved, failures: Vec::new() }
+    }
+
     /// Adds the result of a file.
     fn add(&mut self, (file, verified): &mut Checked) {
+        let is_told = |gpu: &String| verified.faults.iter().any(|fault| fault.gpu.as_ref() == Some(gpu));
+        self.unserved.retain(|gpu| !verified.served.contains(gpu) && !is_told(gpu));
         self.total.add(verified);
         self.kpack.add(verified, file.origin != Origin::Named);
     }
@@ -97,6 +150,12 @@ impl Outcome {
         self.total.faults = self.total.faults.saturating_add(faults.len());
         faults
     }
+
+    /// What could not be read, and the expected GPUs that nothing serves.
+    fn problems(&self) -> Vec<String> {
+        let unserved = self.unserved.iter().map(|gpu| format!("no code in any file serves {gpu}"));
+        self.failures.iter().map(Error::to_string).chain(unserved).collect()
+    }
 }
 
 fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
@@ -104,6 +163,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     verify.follow = Some(Follow::from_environment());
     verify.limits = files::limits(matches);
     verify.deep = matches.get_flag("deep");
+    verify.expect = expect(matches);
     let check = |file: Result<WorkFile>| {
         let file = file?;
         let verified = verify.check(&file.open(verify.limits)?)?;
@@ -112,7 +172,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     let weight = |checked: &Result<Checked>| {
         checked.as_ref().map_or(1, |(_, verified)| 1 + verified.faults.len() + verified.unread.len())
     };
-    let outcome = RefCell::new(Outcome::default());
+    let outcome = RefCell::new(Outcome::new(verify.expect.as_ref()));
     files::each(files::of(matches), check, weight, |checked| {
         let mut checked = checked.filter_map(|checked| {
             let mut checked = checked.map_err(|error| outcome.borrow_mut().failures.push(error)).ok()?;
@@ -135,8 +195,9 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     })?;
     let mut outcome = outcome.into_inner();
     outcome.finish();
+    let problems = outcome.problems();
     let Outcome { total, failures, .. } = outcome;
-    failures.iter().for_each(|error| console.error(&error.to_string()));
+    problems.iter().for_each(|problem| console.error(problem));
     let is_none = total.is_none() && failures.is_empty() && !matches.get_flag("allow-none");
     if is_none {
         console.error("no device code was read, so nothing was verified");
@@ -150,7 +211,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
             false => "--allow-none accepts files without device code",
         });
     }
-    let clean = failures.is_empty() && total.faults == 0 && !is_none;
+    let clean = problems.is_empty() && total.faults == 0 && !is_none;
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -278,6 +339,8 @@ struct FaultReport {
     bundle: Option<usize>,
     offset: Option<u64>,
     text: String,
+    gpu: Option<String>,
+    source: Option<String>,
 }
 
 /// A fault that only several files show together.
@@ -297,6 +360,8 @@ impl FaultReport {
             bundle: fault.bundle,
             offset: fault.offset,
             text: fault.text.clone(),
+            gpu: fault.gpu.clone(),
+            source: fault.source.clone(),
         }
     }
 }
@@ -320,7 +385,7 @@ fn write_report(checked: impl Iterator<Item = Checked>, outcome: &RefCell<Outcom
         more_unread: more_unread(&verified),
         kpack_references: verified.kpack_references,
     };
-    let problems = || outcome.borrow().failures.iter().map(Error::to_string).collect::<Vec<_>>();
+    let problems = || outcome.borrow().problems();
     let faults = Late(|| outcome.borrow_mut().finish().iter().map(FaultOfTree::new).collect::<Vec<_>>());
     let (total, problems) = (Late(|| outcome.borrow().total.clone()), Late(problems));
     json::write(&Document { version: VERSION, files: Each::new(checked.map(file)), faults, total, problems }, out)

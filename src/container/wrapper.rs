@@ -32,6 +32,7 @@ use object::elf::SHF_ALLOC;
 use object::read::Relocation;
 use object::{
     File, Object, ObjectKind, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationTarget, SectionFlags,
+    SymbolKind,
 };
 
 use super::kpack::REFERENCE_SECTIONS;
@@ -125,6 +126,25 @@ pub(crate) fn targets(data: &[u8], wrappers: &Range<u64>, kind: Wrapped) -> Vec<
         if wrapper.kind == kind { map.offset_of(wrapper.target?) } else { None }
     };
     map.starts().filter_map(target).collect()
+}
+
+/// The source files of bundles in a linked file, by the offsets of the bundles: those before whose symbols the symbol table
+/// names them, if one of the symbols is a wrapper that points at the bundle. `wrappers` is their section.
+pub(crate) fn sources(data: &[u8], wrappers: &Range<u64>) -> HashMap<u64, Vec<u8>> {
+    let (Some(map), Ok(file)) = (Map::read(data, wrappers), File::parse(data)) else { return HashMap::new() };
+    let (mut source, mut sources) = (None, HashMap::new());
+    for symbol in file.symbols() {
+        if symbol.kind() == SymbolKind::File {
+            source = symbol.name_bytes().ok();
+        } else if symbol.is_local()
+            && let Some(start) = map.offset_of(Target::Address(symbol.address()))
+            && wrappers.contains(&start)
+            && let Ok(Wrapper { target: Some(target), .. }) = map.wrapper(start, 0, Wrapped::Bundle)
+        {
+            sources.extend(map.offset_of(target).zip(source.map(<[u8]>::to_vec)));
+        }
+    }
+    sources
 }
 
 /// A wrapper.

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use super::{Event, FileType, Observer, loadable, open, target_symbols};
+use super::{Event, FileType, Observer, open, target_symbols};
 use crate::container::binary::Binary;
 use crate::container::compressed;
 use crate::container::object::{FatObject, Objects};
@@ -15,6 +15,7 @@ use crate::id::{EntryId, OffloadKind};
 use crate::io::input::{self, Accept, Input};
 use crate::io::meter::{Meter, emit};
 use crate::io::output::{self, Manner, Output};
+use crate::runtime::loadable;
 use crate::scan::ContentKind;
 
 const NO_ALIGNMENT: &str = "for the --bundle-align option: the alignment must be at least 1";

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+use super::choice::Choice;
 use super::present::Present;
 use super::share::check_size;
 use super::unmatched::Unmatched;
@@ -19,6 +20,7 @@ use crate::io::input::{Accept, Input, Slice};
 use crate::io::meter::Meter;
 use crate::io::output::{self, Manner, Output};
 use crate::io::piece::Sink;
+use crate::runtime::Device;
 use crate::scan::{
     Checksums, ContentKind, Finding, Follow, Found, Provenance, Scan, Selection, Split, recorded_target,
 };
@@ -47,6 +49,8 @@ pub struct Extract {
     pub inputs: Vec<Source>,
     /// The code objects to extract.
     pub selection: Selection,
+    /// GPUs: if there are any, only code objects are extracted that their runtimes load for them.
+    pub devices: Vec<Device>,
     /// How the kpack archives of split libraries are found; none if they are not searched.
     pub follow: Option<Follow>,
     /// The destination.
@@ -128,7 +132,8 @@ pub struct Extracted {
 impl Extract {
     /// Extracts the code objects of the inputs that match the selection to the destination.
     pub fn new(inputs: Vec<Source>, selection: Selection, destination: Destination) -> Self {
-        Self { inputs, selection, follow: None, destination, limits: Limits::default(), deep: false, sha256: false }
+        let (devices, follow, limits) = (Vec::new(), None, Limits::default());
+        Self { inputs, selection, devices, follow, destination, limits, deep: false, sha256: false }
     }
 
     /// Extracts, and returns the written files in the order of the inputs.
@@ -234,7 +239,7 @@ impl<'j> Work<'j> {
             inputs: job.inputs.iter().filter_map(|input| input.path.canonicalize().ok()).collect(),
             names: Names::default(),
             present: Present::default(),
-            unmatched: Unmatched::of(&job.selection),
+            unmatched: Unmatched::of(&job.selection, &job.devices),
             apart: None,
             taken: 0,
             left_out: None,
@@ -246,8 +251,10 @@ impl<'j> Work<'j> {
         let scan =
             Scan { checksums: Checksums::OfFound, deep: self.job.deep, limits: self.job.limits, ..Scan::default() };
         let follow = self.job.follow.as_ref();
+        let choice = (!self.job.devices.is_empty()).then(|| Choice::of(input, scan, follow, &self.job.devices));
+        let choice = choice.transpose()?;
         let scanned = scan.run_following(input, follow, &mut |finding| match finding {
-            Finding::Bundle(found) => self.bundle(input, name, &found).map_err(|error| match error {
+            Finding::Bundle(found) => self.bundle(input, name, &found, choice.as_ref()).map_err(|error| match error {
                 Error::Malformed { .. } => error.at(found.place),
                 error => error,
             }),
@@ -276,13 +283,14 @@ impl<'j> Work<'j> {
     }
 
     /// Extracts from one bundle.
-    fn bundle(&mut self, input: &Input, name: &Path, found: &Found<'_>) -> Result<()> {
+    fn bundle(&mut self, input: &Input, name: &Path, found: &Found<'_>, choice: Option<&Choice>) -> Result<()> {
         let mut sinks = Vec::new();
         let place = LazyCell::new(|| Arc::new(found.place.clone()));
         for code_object in found.code_objects() {
             let id = code_object.known_id();
             self.present.note(&id.shown);
-            if self.unmatched.takes(&id) {
+            let devices = choice.map(|choice| choice.devices(found, code_object.index()));
+            if self.unmatched.takes(&id, devices) {
                 let from = Provenance::new(&place, found.index, &code_object)?;
                 let stem = self.names.stem(name, &from);
                 let (kind, path, recorded_target) = (ContentKind::Empty, PathBuf::new(), code_object.recorded_target());

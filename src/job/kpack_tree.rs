@@ -180,7 +180,7 @@ impl KpackTree {
 }
 
 fn fault(place: &Place, text: String) -> Fault {
-    Fault { place: place.clone(), bundle: None, offset: None, rule: Rule::Kpack, text }
+    Fault::new(place, Rule::Kpack, text)
 }
 
 /// Compares the wrappers of a library with the code objects in its archives.

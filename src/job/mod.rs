@@ -10,7 +10,9 @@
 
 mod aside;
 mod bundle;
+mod choice;
 mod diff;
+mod expect;
 mod extract;
 mod file_name;
 mod find;
@@ -18,7 +20,6 @@ mod kernels;
 mod kpack_tree;
 mod library;
 mod list;
-mod loadable;
 mod package;
 mod present;
 mod recompress;
@@ -33,7 +34,8 @@ mod unpackage;
 mod verify;
 
 pub use bundle::BundleFiles;
-pub use diff::{CodeObjectDiff, Diff, Equal, FileDiff, GpuDiff, KernelDiff, Loss, Served, Sizes, Version, unversioned};
+pub use diff::{CodeObjectDiff, Diff, Equal, FileDiff, GpuDiff, KernelDiff, Loss, Sizes, Version, unversioned};
+pub use expect::Expect;
 pub use extract::{Destination, Extract, Extracted, IfBroken, Source};
 pub use find::Find;
 pub use kernels::{CodeObjectKernels, KernelList, ListKernels};

@@ -2,33 +2,39 @@
 
 use std::collections::HashSet;
 
+use crate::runtime::Device;
 use crate::scan::{KnownId, Selection};
 
 /// A selection, and the parts of it that have matched a code object so far.
 pub(super) struct Unmatched<'s> {
     selection: &'s Selection,
-    /// The indices of the matched targets and kinds, in the order of their first match. Kinds are numbered after all
-    /// targets.
+    /// The GPUs whose runtimes choose.
+    devices: &'s [Device],
+    /// The indices of the matched targets, kinds and GPUs, in the order of their first match. Kinds are numbered after all
+    /// targets, GPUs after all kinds.
     matched: Vec<usize>,
     known: HashSet<usize>,
 }
 
 impl<'s> Unmatched<'s> {
-    pub(super) fn of(selection: &'s Selection) -> Self {
-        Self { selection, matched: Vec::new(), known: HashSet::new() }
+    pub(super) fn of(selection: &'s Selection, devices: &'s [Device]) -> Self {
+        Self { selection, devices, matched: Vec::new(), known: HashSet::new() }
     }
 
-    /// Whether the selection matches a code object with this ID. Records the parts that match.
-    pub(super) fn takes(&mut self, id: &KnownId) -> bool {
-        let is_taken = self.selection.takes_id(id);
-        let wants = self.selection.targets.len().saturating_add(self.selection.kinds.len());
+    /// Whether the selection matches a code object with this ID, which the runtimes of the GPUs with these indices choose, if
+    /// runtimes choose. Records the parts that match.
+    pub(super) fn takes(&mut self, id: &KnownId, devices: Option<&[usize]>) -> bool {
+        let is_taken = self.selection.takes_id(id) && devices.is_none_or(|devices| !devices.is_empty());
+        let patterns = self.selection.targets.len().saturating_add(self.selection.kinds.len());
+        let wants = patterns.saturating_add(self.devices.len());
         if is_taken && self.known.len() < wants {
-            for want in 0..wants {
-                if !self.known.contains(&want) && self.is_for(want, id) {
-                    self.known.insert(want);
-                    self.matched.push(want);
-                }
-            }
+            let is_for = |want: usize| match want.checked_sub(patterns) {
+                Some(device) => devices.is_some_and(|devices| devices.contains(&device)),
+                None => self.is_for(want, id),
+            };
+            let new: Vec<usize> = (0..wants).filter(|want| !self.known.contains(want) && is_for(*want)).collect();
+            self.known.extend(&new);
+            self.matched.extend(new);
         }
         is_taken
     }
@@ -49,7 +55,9 @@ impl<'s> Unmatched<'s> {
     pub(super) fn into_wants(self, elsewhere: &HashSet<usize>) -> (Vec<String>, Vec<String>) {
         let Selection { targets, kinds, .. } = self.selection;
         let targets = targets.iter().map(|pattern| format!("'{}'", pattern.as_str()));
-        let wants = targets.chain(kinds.iter().map(|kind| format!("the kind '{}'", kind.name()))).enumerate();
+        let kinds = kinds.iter().map(|kind| format!("the kind '{}'", kind.name()));
+        let devices = self.devices.iter().map(|device| format!("'{device}'"));
+        let wants = targets.chain(kinds).chain(devices).enumerate();
         let open = wants.filter(|(want, _)| !self.known.contains(want));
         let (only_elsewhere, nowhere): (Vec<_>, Vec<_>) = open.partition(|(want, _)| elsewhere.contains(want));
         let named = |wants: Vec<(usize, String)>| wants.into_iter().map(|(_, want)| want).collect();

@@ -6,7 +6,8 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
-use super::{kpack_tree, loadable, open};
+use super::expect::{Comparison, Expect};
+use super::{kpack_tree, open};
 use crate::bytes::len_u64;
 use crate::check;
 use crate::container::magic::Magic;
@@ -18,6 +19,7 @@ use crate::error::{Error, Malformed, Result};
 use crate::id::target_id::TargetId;
 use crate::id::{EntryId, OffloadKind};
 use crate::io::input::{Accept, Input};
+use crate::runtime::loadable;
 use crate::scan::{
     Checksums, CodeObject, ContentKind, Finding, Follow, Format, Found, Place, Scan, Unread, recorded_target,
 };
@@ -39,6 +41,8 @@ pub struct Verify {
     pub limits: Limits,
     /// Whether all bytes are searched, as by [`Scan::deep`].
     pub deep: bool,
+    /// The GPUs that every bundle has to serve.
+    pub expect: Option<Expect>,
 }
 
 /// The contents of a file, and its faults.
@@ -62,6 +66,8 @@ pub struct Verified {
     pub more_faults: usize,
     /// The number of references to kpack archives, in which the device code of a split library is.
     pub kpack_references: usize,
+    /// The names of the [expected](Verify::expect) GPUs that some code of the file serves.
+    pub served: Vec<String>,
     /// What can only be checked together with other files.
     pub(super) kpack: kpack_tree::Facts,
     /// The size of the listed faults, in bytes.
@@ -93,6 +99,10 @@ pub struct Fault {
     pub rule: Rule,
     /// A description of the fault.
     pub text: String,
+    /// The GPU that is not served, or for which there is code that is not expected.
+    pub gpu: Option<String>,
+    /// The source file of the bundle, as [`CodeObject::shown_source`], if a GPU is not served or not expected.
+    pub source: Option<String>,
 }
 
 /// The rules that device code must follow.
@@ -121,6 +131,10 @@ pub enum Rule {
     Loadable,
     /// The kpack archives of a split library hold all of its code.
     Kpack,
+    /// A bundle serves an expected GPU.
+    Expected,
+    /// A bundle holds only code for expected GPUs.
+    Unexpected,
 }
 
 impl Rule {
@@ -138,7 +152,16 @@ impl Rule {
             Self::CodeObject => "code-object",
             Self::Loadable => "loadable",
             Self::Kpack => "kpack",
+            Self::Expected => "expected",
+            Self::Unexpected => "unexpected",
         }
+    }
+}
+
+impl Fault {
+    /// A fault at a place, in no bundle.
+    pub(super) fn new(place: &Place, rule: Rule, text: String) -> Self {
+        Self { place: place.clone(), bundle: None, offset: None, rule, text, gpu: None, source: None }
     }
 }
 
@@ -181,10 +204,15 @@ impl Verify {
         let mut verified = Verified::default();
         let scan = Scan { inflate: Inflate::Whole, checksums: Checksums::OfAll, deep: self.deep, limits: self.limits };
         let follow = self.follow.clone().map(Follow::tables_only);
+        let mut comparison = self.expect.as_ref().map(|expect| Comparison::new(expect, input));
         let is_zip = Magic::identify(input.bytes()) == Magic::Zip;
         let scanned = scan.run_following(input, follow.as_ref(), &mut |finding| {
             match finding {
-                Finding::Bundle(found) => verified.bundle(&found)?,
+                Finding::Bundle(found) => {
+                    verified.bundle(&found)?;
+                    let gaps = comparison.as_mut().map(|comparison| comparison.bundle(&found));
+                    gaps.into_iter().flatten().for_each(|gap| verified.list(gap));
+                }
                 Finding::Broken { error: error @ Error::Io { .. }, .. } => return Err(error),
                 Finding::Broken { place, error } | Finding::Hidden { place, error } => {
                     verified.fault(place, None, None, Rule::Readable, &inner_text(&error));
@@ -201,21 +229,32 @@ impl Verify {
                     verified.kpack_references = verified.kpack_references.saturating_add(1);
                     let faults = verified.kpack.add_library(place, is_zip, &split);
                     verified.kpack_faults(place, faults);
+                    let gaps = comparison.as_mut().map(|comparison| comparison.split(place, &split));
+                    gaps.into_iter().flatten().for_each(|gap| verified.list(gap));
                 }
             }
             Ok(())
         });
         input.vouch_for(scanned)?;
+        if let Some(comparison) = comparison {
+            let (gaps, served) = comparison.finish();
+            gaps.into_iter().for_each(|gap| verified.list(gap));
+            verified.served = served;
+        }
         Ok(verified)
     }
 }
 
 impl Verified {
     fn fault(&mut self, place: &Place, bundle: Option<usize>, offset: Option<u64>, rule: Rule, text: &str) {
+        self.list(Fault { bundle, offset, ..Fault::new(place, rule, text.to_owned()) });
+    }
+
+    fn list(&mut self, fault: Fault) {
         // The text may quote entry IDs, which can contain any characters.
-        let text = short_name(text.as_bytes(), TEXT_MAX);
-        if self.takes(self.faults.len(), place, len_u64(text.as_bytes())) {
-            self.faults.push(Fault { place: place.clone(), bundle, offset, rule, text });
+        let fault = Fault { text: short_name(fault.text.as_bytes(), TEXT_MAX), ..fault };
+        if self.takes(self.faults.len(), &fault.place, len_u64(fault.text.as_bytes())) {
+            self.faults.push(fault);
         } else {
             self.more_faults = self.more_faults.saturating_add(1);
         }

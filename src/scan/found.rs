@@ -63,6 +63,11 @@ impl Format {
             Self::CodeObject => "code object",
         }
     }
+
+    /// Whether a bundle of this format need not serve every GPU of a program: others beside it may serve the rest.
+    pub(crate) fn is_for_some_gpus(self) -> bool {
+        matches!(self, Self::CodeObject | Self::DeviceImages | Self::Kpack)
+    }
 }
 
 /// A finding.

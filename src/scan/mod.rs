@@ -67,6 +67,7 @@ pub(crate) use gpu_elf::target_id as recorded_target;
 pub use image::ContentKind;
 pub(crate) use kpack::target_in;
 pub use kpack::{Follow, Followed, Split};
+pub(crate) use outside::sources;
 pub(crate) use overlap::bundle_sections;
 pub(crate) use packages::{HEAD, exceeded};
 pub use pattern::{Comparison, Pattern, PatternError, Selection};

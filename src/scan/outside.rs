@@ -7,6 +7,7 @@
 //!   file whose tables and content lie inside the data. Nothing is looked for inside of what was found.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use memchr::memmem::Finder;
@@ -25,6 +26,7 @@ use crate::container::offload_binary::{OffloadBinary, Version};
 use crate::container::sequence::{Bundles, Inflate};
 use crate::container::wrapper::{self, Wrapped};
 use crate::container::{self, Container, Limits, binary, compressed, extent, offload_binary};
+use crate::display::shown;
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::io::input::Slice;
 
@@ -53,6 +55,14 @@ enum Lead {
     Magic,
     /// A wrapper that points there. It is a fault if it cannot be read.
     Wrapper,
+}
+
+/// The source files of the bundles in a linked file, by the offsets of the bundles, as far as its symbol table tells.
+pub(crate) fn sources(data: &[u8]) -> HashMap<u64, String> {
+    let Ok(sections) = sections::read(data, 0, Listed::Known) else { return HashMap::new() };
+    let wrappers = sections.chosen.iter().filter(|section| section.holds == Holds::Wrappers(Wrapped::Bundle));
+    let sources = wrappers.flat_map(|section| wrapper::sources(data, &section.range));
+    sources.map(|(offset, source)| (offset, shown(&source))).collect()
 }
 
 impl Walk<'_, '_, '_> {

@@ -14,7 +14,7 @@ use crate::error::{Error, Result, WithPath};
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
 /// A step into a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// The member of an archive or of a zip file with this name, which may be any bytes.
     Member(Vec<u8>),
@@ -27,7 +27,7 @@ pub enum Step {
 }
 
 /// The base of the offsets of a place.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
     /// This file: the searched file, or a member of a thin archive, which is a separate file.
     File(PathBuf),
@@ -36,7 +36,7 @@ pub enum Origin {
 }
 
 /// The location of device code.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     file: PathBuf,
     steps: Vec<Step>,

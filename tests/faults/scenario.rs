@@ -278,7 +278,7 @@ fn own(plain: &[u8], compressed: &[u8]) -> Vec<Scenario> {
         ),
         run("inspect", &["inspect"], &[]),
         run("inspect all, for programs", &["inspect", "--json", "--inflate"], &[]),
-        run("verify", &["verify"], &[]),
+        run("verify", &["verify", "--expect", "gfx906"], &[]),
         run("kernels", &["kernels"], &[]),
         Scenario::new("compare", &["diff", "input", "other"], &[("input", &section), ("other", compressed)], &[]),
         run("recompress a library", &["recompress", "-o", "out"], &["out"]),

@@ -153,7 +153,7 @@ fn lost_gpus_fail_if_that_is_asked_for() {
     // In one of two bundles, all of which served it.
     let partly = [&both[..], &one].concat();
     let whole = [&both[..], &both].concat();
-    assert_eq!(fails(&whole, &partly), ["code for gfx906 in 1 of 2 bundles of 'new', before in 2 of 2 bundles"]);
+    assert_eq!(fails(&whole, &partly), ["1 of 2 bundles of 'new' serve gfx906, before 2 of 2 bundles"]);
     assert_eq!(fails(&partly, &whole), [""; 0]);
     assert_eq!(fails(&partly, &partly), [""; 0]);
     let selected = diff(&["--fail-on=lost-gpu", "-t", "gfx906"], &whole, &partly);
@@ -163,8 +163,16 @@ fn lost_gpus_fail_if_that_is_asked_for() {
         |second: &[u8]| zip(&[Zipped::new("a.so", DEFLATED, &library(&both)), Zipped::new("b.so", STORED, second)]);
     assert_eq!(
         fails(&wheel(&library(&both)), &wheel(&library(&one))),
-        ["no code for gfx906 any longer in 'new(b.so)', before in 1 of 1 bundle"]
+        ["no bundle of 'new(b.so)' serves gfx906 any longer, before 1 of 1 bundle"]
     );
+    // By code for a generic target, or for less specific features, it is served all the same.
+    let [exact, generic] = ["gfx906:xnack-", "gfx9-generic"]
+        .map(|target| bundle(&[(&format!("hip-amdgcn-amd-amdhsa--{target}"), &a), (GFX90A, &b)]));
+    assert_eq!(fails(&exact, &both), [""; 0]);
+    assert_eq!(fails(&both, &generic), [""; 0]);
+    assert_eq!(fails(&both, &exact).len(), 1);
+    let document = report(&diff(&["--json"], &exact, &both));
+    assert_eq!(document["gpus"].as_array().unwrap().iter().filter(|gpu| gpu["presence"] == "replaced").count(), 1);
     let out = String::from_utf8(diff(&[], &both, &one).stdout).unwrap();
     assert!(out.contains("\n  GPUs lost: gfx906\n"), "{out}");
     let out = String::from_utf8(diff(&[], &one, &both).stdout).unwrap();

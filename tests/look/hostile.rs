@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::io::Input;
-use offload_bundle::job::{Destination, Diff, Extract, ListKernels, Recompress, Source, Verify};
+use offload_bundle::job::{Destination, Diff, Expect, Extract, ListKernels, Recompress, Source, Verify};
+use offload_bundle::runtime::{Coverage, Device};
 use offload_bundle::scan::{Checksums, Finding, Pattern, Scan, Selection};
 
 use super::make::{DEFLATED, Elf, STORED, Section, ZSTD, Zipped, archive, coff, pe, zip};
@@ -46,7 +47,9 @@ impl Bench {
         }
         let (input, output) = (self.dir.path().join("in"), self.dir.path().join("out"));
         fs::write(&input, data).unwrap();
-        let verified = Verify::default().run(&input).unwrap();
+        let mut verify = Verify::default();
+        verify.expect = Some(Expect::exactly(Device::parse_list("gfx906,sm_80").unwrap()));
+        let verified = verify.run(&input).unwrap();
         for fault in &verified.faults {
             assert!(!fault.text.is_empty() && !fault.to_string().contains('\0'), "{what}");
         }
@@ -94,9 +97,11 @@ fn scan(what: &str, data: &[u8], inflate: Inflate, deep: bool) {
     let mut search = Scan::default();
     (search.inflate, search.deep) = (inflate, deep);
     search.checksums = if inflate == Inflate::Whole { Checksums::OfAll } else { Checksums::OfFound };
+    let mut coverage = Coverage::default();
     let result = search.run(&input, &mut |finding| {
         match finding {
             Finding::Bundle(found) => {
+                coverage.add(&found);
                 for code_object in found.code_objects() {
                     let (_, _, _) = (code_object.kind(), code_object.recorded_target(), code_object.uri().unwrap());
                     if code_object.is_in_file() && found.bundle.compressed.is_none() {
@@ -117,6 +122,9 @@ fn scan(what: &str, data: &[u8], inflate: Inflate, deep: bool) {
         Ok(())
     });
     assert!(result.is_ok(), "{what}: the search itself failed");
+    for (gpu, served) in coverage.gpus().unwrap() {
+        assert!(served.serving <= served.bundles && served.bundles <= coverage.bundles(), "{what}: {gpu}: {served}");
+    }
 }
 
 /// A library with a fatbin and a wrapper, which points at nothing.

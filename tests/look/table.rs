@@ -206,8 +206,8 @@ fn a_summary_counts_all_files() {
     let lines: Vec<&str> = printed.lines().collect();
     assert_eq!(lines.len(), 6, "{printed}");
     assert_eq!(lines[0], "Total: 300 code objects in 100 files, 400 kB");
-    assert!(lines[2].starts_with("    gfx90a      100    300 kB  75.0 %"), "{printed}");
-    assert!(lines[3].starts_with("    gfx906      100    100 kB  25.0 %"), "{printed}");
+    assert!(lines[2].starts_with("    gfx90a      100    300 kB  100 of 100  75.0 %"), "{printed}");
+    assert!(lines[3].starts_with("    gfx906      100    100 kB  100 of 100  25.0 %"), "{printed}");
     assert_eq!(lines[5], "No device code in 200 files");
     let outcome = tool(&["inspect", "--summary", "001"], &given);
     assert_eq!(String::from_utf8(outcome.stdout).unwrap(), "No device code in 1 file\n");

@@ -8,6 +8,7 @@ mod bitcode;
 mod choices;
 pub mod code_objects;
 mod compressed;
+mod coverage;
 mod diff;
 mod differential;
 mod extract;
@@ -39,6 +40,7 @@ mod wheels;
 pub use archive::archive;
 pub use bitcode::bitcode;
 pub use compressed::compressed;
+pub use coverage::coverage;
 pub use diff::diff;
 pub use differential::{differential, reference};
 pub use extract::extract;
@@ -62,11 +64,12 @@ pub use verify::verify;
 pub type Property = fn(&[u8]);
 
 /// All properties, by the names of their fuzz targets.
-pub const ALL: [(&str, Property); 23] = [
+pub const ALL: [(&str, Property); 24] = [
     ("archive", archive),
     ("bitcode", bitcode),
     ("coff", coff),
     ("compressed", compressed),
+    ("coverage", coverage),
     ("diff", diff),
     ("differential", differential),
     ("elf", elf),

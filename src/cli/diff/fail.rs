@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use offload_bundle::job::{KernelDiff, Loss, Served, Sizes};
+use offload_bundle::job::{KernelDiff, Loss, Sizes};
+use offload_bundle::runtime::Served;
 use serde::Serialize;
 
 use super::kernel::{name, spills};
@@ -120,20 +121,21 @@ pub(super) fn failures(conditions: &[Condition], total: &Total) -> Vec<Failure> 
 }
 
 fn lost_gpus(total: &Total) -> Vec<String> {
-    let lost = total.gpus.iter().filter(|(_, gpu)| Presence::of(gpu) == Presence::Lost);
+    let presences = total.presences();
+    let is_lost = |name: &str| presences.get(name) == Some(&Presence::Lost);
     let before = |sizes: &Sizes| count(sizes.code_objects, "code object", "code objects");
+    let lost = total.gpus.iter().filter(|(name, _)| is_lost(name));
     let lost = lost.map(|(name, gpu)| format!("no code for {name} any longer, before {}", before(&gpu.old)));
-    let is_elsewhere =
-        |(_, loss): &&(String, Loss)| total.gpus.get(&loss.gpu).is_none_or(|gpu| Presence::of(gpu) != Presence::Lost);
-    lost.chain(total.losses.iter().filter(is_elsewhere).map(|(library, loss)| lost_in(library, loss))).collect()
+    let in_libraries = total.losses.iter().filter(|(_, loss)| !is_lost(&loss.gpu));
+    lost.chain(in_libraries.map(|(library, loss)| lost_in(library, loss))).collect()
 }
 
 /// How a GPU is served less than before.
 pub(super) fn lost_in(library: &str, Loss { gpu, old, new, .. }: &Loss) -> String {
-    let served = |Served { bundles, of, .. }: &Served| format!("{bundles} of {}", count(*of, "bundle", "bundles"));
-    match new.bundles {
-        0 => format!("no code for {gpu} any longer in '{library}', before in {}", served(old)),
-        _ => format!("code for {gpu} in {} of '{library}', before in {}", served(new), served(old)),
+    let of = |served: &Served| format!("{} of {}", served.serving, count(served.bundles, "bundle", "bundles"));
+    match new.serving {
+        0 => format!("no bundle of '{library}' serves {gpu} any longer, before {}", of(old)),
+        _ => format!("{} of '{library}' serve {gpu}, before {}", of(new), of(old)),
     }
 }
 
@@ -165,7 +167,7 @@ fn described(kernel: &KernelDiff) -> String {
 
 fn grown(total: &Total, growth: Growth) -> Vec<String> {
     let all = total.all();
-    let in_both = total.gpus.iter().filter(|(_, gpu)| Presence::of(gpu) == Presence::Both);
+    let in_both = total.gpus.iter().filter(|(_, gpu)| gpu.old.code_objects > 0 && gpu.new.code_objects > 0);
     let of_gpus = in_both.map(|(name, gpu)| (format!("device code for {name}"), gpu));
     let sizes = std::iter::once(("all device code".to_owned(), &all)).chain(of_gpus);
     let exceeding = sizes.filter(|(_, gpu)| growth.is_exceeded(gpu.old.stored, gpu.new.stored));

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use offload_bundle::Result;
 use offload_bundle::job::{CodeObjectDiff, KernelDiff, Sizes, Version};
+use offload_bundle::runtime::Served;
 use offload_bundle::scan::Provenance;
 use serde::{Serialize, Serializer};
 
@@ -113,8 +114,8 @@ struct LossReport {
 
 #[derive(Serialize)]
 struct ServedReport {
+    serving: usize,
     bundles: usize,
-    of: usize,
 }
 
 #[derive(Serialize)]
@@ -214,11 +215,12 @@ impl<'r> KernelReport<'r> {
 }
 
 fn gpus(total: &Total) -> Vec<Gpu> {
+    let presences = total.presences();
     let sizes =
         |sizes: &Sizes| SizesReport { code_objects: sizes.code_objects, size: sizes.size, stored_size: sizes.stored };
     let gpu = |(name, gpu): (&std::sync::Arc<str>, &offload_bundle::job::GpuDiff)| Gpu {
         target_id: name.to_string(),
-        presence: Presence::of(gpu).name(),
+        presence: presences.get(&**name).copied().unwrap_or(Presence::Both).name(),
         changed: gpu.changed,
         added: gpu.added,
         removed: gpu.removed,
@@ -229,7 +231,7 @@ fn gpus(total: &Total) -> Vec<Gpu> {
 }
 
 fn losses(total: &Total) -> Vec<LossReport> {
-    let served = |served: offload_bundle::job::Served| ServedReport { bundles: served.bundles, of: served.of };
+    let served = |served: Served| ServedReport { serving: served.serving, bundles: served.bundles };
     let report = |(library, loss): &(String, offload_bundle::job::Loss)| LossReport {
         target_id: loss.gpu.to_string(),
         library: library.clone(),

@@ -44,8 +44,8 @@ Examples:
       | jq '.files[].kernels[] | select(.new.scratch > .old.scratch) | .name'
 
 Conditions of --fail-on:
-  lost-gpu  NEW has no code for a GPU for which OLD has; or fewer bundles of a library have code for
-            it, and in OLD all had
+  lost-gpu  NEW has no code for a GPU for which OLD has; or not all bundles of a library serve it any
+            longer, by any code that runtimes load there (see the coverage of `inspect`)
   spill     a kernel of an AMD GPU spills more vector or scalar registers than in OLD; a new kernel
             counts if it spills, and the same file in OLD has code for its GPU
   size=+N%  the stored size of all device code, or of that for a GPU which is in both, grows by more

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -37,7 +38,7 @@ pub(super) fn write(
     }
     let (rows, total) = (rows.finish(top), total.borrow());
     let shown = |path: &PathBuf| printable(&path.to_string_lossy());
-    let mut report = Report { total: &total, out };
+    let mut report = Report { total: &total, presences: total.presences(), out };
     let written = report.head(&format!("{} -> {}", shown(old), shown(new))).and_then(|()| {
         report.gpus()?;
         of_files.iter().try_for_each(|file| writeln!(report.out, "  {file}"))?;
@@ -85,6 +86,7 @@ fn equal(equal: &Equal) -> String {
 
 struct Report<'r> {
     total: &'r Total,
+    presences: HashMap<&'r str, Presence>,
     out: &'r mut dyn Write,
 }
 
@@ -102,16 +104,21 @@ impl Report<'_> {
         }
         for (presence, what) in [(Presence::Lost, "GPUs lost"), (Presence::Gained, "GPUs gained")] {
             let gpus: Vec<&str> =
-                total.gpus.iter().filter(|(_, gpu)| Presence::of(gpu) == presence).map(|(name, _)| &**name).collect();
+                total.gpus.keys().map(|name| &**name).filter(|name| self.is(name, presence)).collect();
             if !gpus.is_empty() {
                 writeln!(self.out, "  {what}: {}", gpus.join(", "))?;
             }
         }
-        let is_lost = |gpu: &str| total.gpus.get(gpu).is_some_and(|gpu| Presence::of(gpu) == Presence::Lost);
-        for (library, loss) in total.losses.iter().filter(|(_, loss)| !is_lost(&loss.gpu)) {
-            writeln!(self.out, "  {}", lost_in(library, loss))?;
+        for (library, loss) in &total.losses {
+            if !self.is(&loss.gpu, Presence::Lost) {
+                writeln!(self.out, "  {}", lost_in(library, loss))?;
+            }
         }
         Ok(())
+    }
+
+    fn is(&self, gpu: &str, presence: Presence) -> bool {
+        self.presences.get(gpu) == Some(&presence)
     }
 
     /// Writes the sizes by GPU: GPUs that are lost, GPUs that are gained, then those with the largest difference.
@@ -125,15 +132,16 @@ impl Report<'_> {
         if rows.is_empty() {
             return Ok(());
         }
-        let weight = |gpu: &GpuDiff| {
-            let rank = match Presence::of(gpu) {
+        let presence = |name: &str| self.presences.get(name).copied().unwrap_or(Presence::Both);
+        let weight = |name: &str, gpu: &GpuDiff| {
+            let rank = match presence(name) {
                 Presence::Lost => 2,
                 Presence::Gained => 1,
-                Presence::Both => 0,
+                Presence::Replaced | Presence::Both => 0,
             };
             Reverse((rank, gpu.new.stored.abs_diff(gpu.old.stored)))
         };
-        rows.sort_by_key(|(_, gpu)| weight(gpu));
+        rows.sort_by_key(|(name, gpu)| weight(name, gpu));
         rows.push(("all", self.total.all()));
         let mut table = Table::new(&["GPU", "OBJECTS", "OLD", "NEW", "DIFFERENCE", "", ""]);
         table.rows.extend(rows.iter().map(|(name, gpu)| {
@@ -144,7 +152,7 @@ impl Report<'_> {
                 0 => String::new(),
                 difference => format!("{sign}{}", bytes(difference)),
             };
-            let (share, note) = match Presence::of(gpu) {
+            let (share, note) = match presence(name) {
                 Presence::Both if difference.is_empty() => (String::new(), of_objects(gpu)),
                 Presence::Both => {
                     (format!("{sign}{}", percent(new.stored.abs_diff(old.stored), old.stored)), of_objects(gpu))

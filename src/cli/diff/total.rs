@@ -1,9 +1,10 @@
 //! The sums over all pairs of files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use offload_bundle::job::{Equal, GpuDiff, Loss, Sizes};
+use offload_bundle::runtime::{Coverage, Device};
 
 use super::Compared;
 use super::kernel::{Numbers, Spills};
@@ -19,6 +20,8 @@ pub(super) struct Total {
     pub(super) same_kernels: usize,
     /// The GPUs that fewer bundles of a library serve, each with the library.
     pub(super) losses: Vec<(String, Loss)>,
+    /// The GPUs that the bundles of all old files serve, and those of all new ones.
+    coverage: [Coverage; 2],
     /// The kernels of each GPU that spill more.
     pub(super) spills: BTreeMap<Arc<str>, Spills>,
 }
@@ -44,9 +47,27 @@ impl Total {
             };
             self.losses.extend(diff.losses.iter().map(|loss| (library(loss), loss.clone())));
         }
+        for (all, more) in self.coverage.iter_mut().zip([&diff.old_coverage, &diff.new_coverage]) {
+            all.merge(more);
+        }
         for (gpu, more) in &rows.spills {
             self.spills.entry(Arc::clone(gpu)).or_default().add(more);
         }
+    }
+
+    /// Whether each GPU has code in one of the files only.
+    pub(super) fn presences(&self) -> HashMap<&str, Presence> {
+        let by_name = self.gpus.iter().map(|(name, gpu)| (&**name, Presence::by_name(gpu)));
+        let mut presences: HashMap<&str, Presence> = by_name.collect();
+        for (presence, other) in [(Presence::Lost, &self.coverage[1]), (Presence::Gained, &self.coverage[0])] {
+            let names = presences.iter().filter(|(_, of)| **of == presence).map(|(name, _)| *name);
+            let (names, devices): (Vec<&str>, Vec<Device>) =
+                names.filter_map(|name| Some((name, Device::parse(name).ok()?))).unzip();
+            let served = other.of_each(&devices).unwrap_or_default();
+            let replaced = names.into_iter().zip(served).filter(|(_, of)| of.serving > 0 && of.is_complete());
+            presences.extend(replaced.map(|(name, _)| (name, Presence::Replaced)));
+        }
+        presences
     }
 
     /// All code objects.
@@ -81,11 +102,14 @@ fn add_gpu(gpu: &mut GpuDiff, more: &GpuDiff) {
 pub(super) enum Presence {
     Lost,
     Gained,
+    /// There is code of this name in one of them only, but all bundles of the other serve the GPU by other code.
+    Replaced,
     Both,
 }
 
 impl Presence {
-    pub(super) fn of(gpu: &GpuDiff) -> Self {
+    /// By the names of code objects alone.
+    fn by_name(gpu: &GpuDiff) -> Self {
         match (gpu.old.code_objects, gpu.new.code_objects) {
             (1.., 0) => Self::Lost,
             (0, 1..) => Self::Gained,
@@ -97,6 +121,7 @@ impl Presence {
         match self {
             Self::Lost => "lost",
             Self::Gained => "gained",
+            Self::Replaced => "replaced",
             Self::Both => "in both",
         }
     }

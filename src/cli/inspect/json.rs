@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use offload_bundle::Result;
+use offload_bundle::runtime::{Device, Served};
 use serde::{Serialize, Serializer};
 
 use super::report::{FileReport, Reference};
@@ -27,7 +28,17 @@ struct File<'r> {
     size: u64,
     code_objects: Vec<CodeObject<'r>>,
     unread: Vec<UnreadPart>,
+    bundles: usize,
+    coverage: Option<Vec<Gpu>>,
     kpack_references: Vec<KpackReference<'r>>,
+}
+
+/// In how many bundles a GPU is served.
+#[derive(Serialize)]
+struct Gpu {
+    gpu: String,
+    serving: usize,
+    bundles: usize,
 }
 
 #[derive(Serialize)]
@@ -54,7 +65,15 @@ impl Serialize for FileReport {
         let unread = self.unread.iter().map(UnreadPart::new).collect();
         let path = self.path.to_string_lossy().into_owned();
         let kpack_references = self.references.iter().map(KpackReference::new).collect();
-        File { path, size: self.size, code_objects, unread, kpack_references }.serialize(serializer)
+        let all = self.all_coverage();
+        let gpu = |(gpu, served): (Device, Served)| Gpu {
+            gpu: gpu.name().to_owned(),
+            serving: served.serving,
+            bundles: served.bundles,
+        };
+        let coverage = all.gpus().map(|gpus| gpus.into_iter().map(gpu).collect());
+        let bundles = all.bundles();
+        File { path, size: self.size, code_objects, unread, bundles, coverage, kpack_references }.serialize(serializer)
     }
 }
 

@@ -1,11 +1,13 @@
 //! The findings of `inspect` in a file, collected before they are printed.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use offload_bundle::Result;
 use offload_bundle::display::printable_name;
 use offload_bundle::job::NotRead;
-use offload_bundle::scan::{CodeObject, Finding, Follow, Format, Found, Place, Scan, Split};
+use offload_bundle::runtime::Coverage;
+use offload_bundle::scan::{CodeObject, Finding, Follow, Format, Found, Place, Scan, Split, Step};
 
 use crate::cli::code_object::{Bundle, Entry, Target};
 use crate::cli::files::{Origin, WorkFile};
@@ -20,6 +22,8 @@ pub(super) struct FileReport {
     pub(super) bundles: Vec<Bundle>,
     /// Parts that are recognised but not read.
     pub(super) unread: Vec<NotRead>,
+    /// The GPUs that its bundles serve, by the container of these bundles.
+    pub(super) coverage: HashMap<Vec<Step>, Coverage>,
     /// References to kpack archives.
     pub(super) references: Vec<Reference>,
     pub(super) problems: Vec<String>,
@@ -57,23 +61,38 @@ impl FileReport {
     pub(super) fn new(file: WorkFile, scan: Scan, follow: Option<&Follow>) -> Result<Self> {
         let input = file.open(scan.limits)?;
         let (mut bundles, mut unread, mut references, mut problems) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut coverage = HashMap::new();
         let mut visit = |finding: Finding<'_>| {
             match finding {
-                Finding::Bundle(found) => bundles.push(bundle(&found)?),
+                Finding::Bundle(found) => {
+                    of_container(&mut coverage, container(found.format, found.place.steps())).add(&found);
+                    bundles.push(bundle(&found)?);
+                }
                 Finding::Unread { place, offset, what } => {
                     unread.push(NotRead { place: place.clone(), offset, what });
                 }
                 Finding::Broken { place, error } | Finding::Hidden { place, error } => {
                     problems.push(error.at(place).to_string())
                 }
-                Finding::Split { place, split } => references.push(Reference::new(place, &split)),
+                Finding::Split { place, split } => {
+                    of_container(&mut coverage, place.steps()).add_split(place, &split);
+                    references.push(Reference::new(place, &split));
+                }
                 _ => {}
             }
             Ok(())
         };
         scan.run_following(&input, follow, &mut visit)?;
         problems.extend(input.ensure_unchanged().err().map(|error| error.to_string()));
-        Ok(Self { path: file.path, origin: file.origin, size: input.len(), bundles, unread, references, problems })
+        let (path, origin, size) = (file.path, file.origin, input.len());
+        Ok(Self { path, origin, size, bundles, unread, coverage, references, problems })
+    }
+
+    /// The GPUs that all of its bundles serve.
+    pub(super) fn all_coverage(&self) -> Coverage {
+        let mut all = Coverage::default();
+        self.coverage.values().for_each(|coverage| all.merge(coverage));
+        all
     }
 
     /// The number of its findings.
@@ -82,6 +101,19 @@ impl FileReport {
         let others = self.unread.len().saturating_add(self.references.len()).saturating_add(self.problems.len());
         code_objects.saturating_add(others).saturating_add(1)
     }
+}
+
+/// The steps to the container of a bundle: in kpack archives, the last step is the name of the bundle itself.
+pub(super) fn container(format: Format, steps: &[Step]) -> &[Step] {
+    match (format, steps) {
+        (Format::Kpack, [container @ .., _]) => container,
+        (_, steps) => steps,
+    }
+}
+
+/// The coverage of the bundles in a container.
+fn of_container<'c>(coverage: &'c mut HashMap<Vec<Step>, Coverage>, container: &[Step]) -> &'c mut Coverage {
+    coverage.entry(container.to_vec()).or_default()
 }
 
 fn bundle(found: &Found<'_>) -> Result<Bundle> {

@@ -1,17 +1,16 @@
-//! The chart of `inspect --svg`: a bar for each file, divided by GPU.
+//! The chart of `inspect --svg`: a bar for each file, divided by GPU, and in how many bundles each GPU is served.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use offload_bundle::display::printable;
+use offload_bundle::runtime::{Coverage, Device, Served};
 
 use super::report::FileReport;
+use crate::cli::svg::{INNER, MARGIN, WIDTH, escaped, heading, page, part, text};
 use crate::cli::units::{bytes, count, percent};
 
 /// Distances and sizes in pixels.
-const WIDTH: u64 = 960;
-const MARGIN: u64 = 28;
-const INNER: u64 = WIDTH - 2 * MARGIN;
 const HEAD: u64 = 94;
 const BAR_HEIGHT: u64 = 40;
 const FILE_ROW: u64 = 78;
@@ -39,20 +38,16 @@ const COLORS: [(&str, &str); 24] = [
 /// The colours for host code.
 const GREY: (&str, &str) = ("#8b949e", "#000");
 
-const FONT: &str = r#"font-family="-apple-system, 'Segoe UI', Helvetica, Arial, sans-serif" font-size="13""#;
-
-/// Styles for light pages and paper, and for dark screens. Parts are outlined, since some fill colours are close to the
-/// background.
-const STYLE: &str = "<style>
-svg { print-color-adjust: exact; -webkit-print-color-adjust: exact }
-text { fill: #1f2328 } .page { fill: #ffffff } .track { fill: #eaeef2 } .faint { fill: #59636e } .part { stroke: #59636e }
-@media screen and (prefers-color-scheme: dark) {
-text { fill: #e6edf3 } .page { fill: #0d1117 } .track { fill: #21262d } .faint { fill: #9198a1 } .part { stroke: #9198a1 }
-}
-</style>";
-
 /// The number of files that have their own bar; the others share one.
 const FILES_MAX: usize = 40;
+
+/// The height of the row of a GPU, and the widths of its name and of its numbers.
+const SERVED_ROW: u64 = 24;
+const SERVED_NAME: u64 = 250;
+const SERVED_NUMBERS: u64 = 130;
+
+/// The largest number of GPUs with such a row.
+const SERVED_MAX: usize = 60;
 
 /// Half of the longest file name that is shown in full, in characters.
 const NAME_HALF: usize = 40;
@@ -85,6 +80,7 @@ pub(super) struct Chart {
     /// The bar of the other files, and their number.
     rest: Bar,
     others: usize,
+    coverage: Coverage,
 }
 
 impl Chart {
@@ -92,6 +88,7 @@ impl Chart {
         if file.bundles.is_empty() {
             return;
         }
+        self.coverage.merge(&file.all_coverage());
         let bar = bar(file);
         let size = total(&bar.shares);
         let index = self.bars.partition_point(|other| total(&other.shares) >= size);
@@ -117,22 +114,54 @@ impl Chart {
         let (gpus, whole) = (gpus(&all), total(&all));
         let rows = |count: usize| u64::try_from(count).unwrap_or(0);
         let legend = HEAD + rows(bars.len()) * FILE_ROW + 6;
-        let height = legend + rows(gpus.len()).div_ceil(LEGEND_COLUMNS) * LEGEND_ROW + MARGIN;
-        let size = format!(r#"width="{WIDTH}" height="{height}""#);
-        let mut out = format!(
-            r#"<svg xmlns="http://www.w3.org/2000/svg" {size} viewBox="0 0 {WIDTH} {height}" {FONT}>
-{STYLE}
-<rect class="page" {size} rx="8"/>
-"#
-        );
+        let mut height = legend + rows(gpus.len()).div_ceil(LEGEND_COLUMNS) * LEGEND_ROW + MARGIN;
+        let mut out = String::new();
         draw_head(&mut out, &bars, &gpus, whole);
         let scale = bars.iter().map(|bar| total(&bar.shares)).max().unwrap_or(0);
         for (index, bar) in (0..).zip(&bars) {
             draw_bar(&mut out, bar, &gpus, HEAD + index * FILE_ROW, scale);
         }
         draw_legend(&mut out, &gpus, legend, whole);
-        out + "</svg>\n"
+        if self.coverage.bundles() > 1 {
+            height = draw_coverage(&mut out, &self.coverage, height);
+        }
+        page(height, &out)
     }
+}
+
+/// Draws a row for each GPU, those that the fewest bundles serve first. Returns where it ends.
+fn draw_coverage(out: &mut String, coverage: &Coverage, top: u64) -> u64 {
+    let mut gpus = coverage.gpus().unwrap_or_default();
+    gpus.sort_by_key(|(_, served)| Reverse(served.missing()));
+    let more = gpus.split_off(gpus.len().min(SERVED_MAX)).len();
+    let more = if more > 0 { format!("; {more} more GPUs are not shown") } else { String::new() };
+    let complete = gpus.iter().filter(|(_, served)| served.is_complete()).count();
+    let all = count(coverage.bundles(), "bundle", "bundles");
+    let facts = format!("{all}; {} served by all of them{more}", count(complete, "GPU is", "GPUs are"));
+    heading(out, top + 16, "Bundles that serve each GPU", &facts);
+    let top = top + 58;
+    for (index, (gpu, served)) in (0..).zip(&gpus) {
+        draw_served(out, gpu, *served, top + index * SERVED_ROW);
+    }
+    top + to_u64(gpus.len()) * SERVED_ROW + MARGIN
+}
+
+fn draw_served(out: &mut String, gpu: &Device, served: Served, top: u64) {
+    let width = INNER - SERVED_NAME - SERVED_NUMBERS;
+    let (x, height) = (MARGIN + SERVED_NAME, SERVED_ROW - 8);
+    text(out, MARGIN, top + 13, r#"font-weight="600""#, gpu.name());
+    let _ = writeln!(out, r#"<rect class="track" x="{x}" y="{top}" width="{width}" height="{height}" rx="3"/>"#);
+    let filled = part(to_u64(served.serving), to_u64(served.bundles), width).max(u64::from(served.serving > 0));
+    let fill = if served.is_complete() { COLORS[0].0 } else { COLORS[5].0 };
+    let _ = writeln!(
+        out,
+        r#"<rect class="part" x="{x}" y="{top}" width="{filled}" height="{height}" rx="3" fill="{fill}"/>"#
+    );
+    text(out, WIDTH - MARGIN, top + 13, r#"text-anchor="end""#, &served.to_string());
+}
+
+fn to_u64(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
 }
 
 fn bar(file: &FileReport) -> Bar {
@@ -163,7 +192,7 @@ fn total(shares: &Shares) -> u64 {
 fn gpus(all: &Shares) -> Vec<Gpu<'_>> {
     let mut names: Vec<(&String, u64)> = all.iter().map(|(name, size)| (name, *size)).collect();
     names.retain(|(_, size)| *size > 0);
-    names.sort_by_key(|(name, size)| (std::cmp::Reverse(*size), *name));
+    names.sort_by_key(|(name, size)| (Reverse(*size), *name));
     let mut colors = COLORS.into_iter().cycle();
     let mut color = |name: &str| if name == "host" { GREY } else { colors.next().unwrap_or(GREY) };
     let gpus = (1..).zip(names);
@@ -171,11 +200,11 @@ fn gpus(all: &Shares) -> Vec<Gpu<'_>> {
 }
 
 fn draw_head(out: &mut String, bars: &[Bar], gpus: &[Gpu<'_>], whole: u64) {
-    text(out, MARGIN, 44, r#"font-size="20" font-weight="600""#, &format!("{} of code objects", bytes(whole)));
     let code_objects = count(bars.iter().map(|bar| bar.code_objects).sum(), "code object", "code objects");
     let targets = count(gpus.iter().filter(|gpu| gpu.name != "host").count(), "target", "targets");
     let files = count(bars.len(), "file", "files");
-    text(out, MARGIN, 66, r#"class="faint""#, &format!("{code_objects} for {targets} in {files}"));
+    let facts = format!("{code_objects} for {targets} in {files}");
+    heading(out, 44, &format!("{} of code objects", bytes(whole)), &facts);
 }
 
 fn draw_bar(out: &mut String, bar: &Bar, gpus: &[Gpu<'_>], top: u64, scale: u64) {
@@ -190,16 +219,10 @@ fn draw_bar(out: &mut String, bar: &Bar, gpus: &[Gpu<'_>], top: u64, scale: u64)
     let mut done = 0_u64;
     for gpu in gpus {
         let size = bar.shares.get(gpu.name).copied().unwrap_or(0);
-        let (from, to) = (part(done, scale), part(done.saturating_add(size), scale));
+        let (from, to) = (part(done, scale, INNER), part(done.saturating_add(size), scale, INNER));
         done = done.saturating_add(size);
         segment(out, gpu, size, MARGIN + from..MARGIN + to, top);
     }
-}
-
-/// The width of a size in pixels, where `scale` fills the bar.
-fn part(size: u64, scale: u64) -> u64 {
-    let x = u128::from(size).saturating_mul(INNER.into()).checked_div(scale.into()).unwrap_or(0);
-    u64::try_from(x).unwrap_or(0)
 }
 
 /// Draws a GPU's part of a bar, with as much of a label as fits: name and size, only the name, or the number in the
@@ -247,11 +270,6 @@ fn draw_legend(out: &mut String, gpus: &[Gpu<'_>], top: u64, whole: u64) {
     }
 }
 
-fn text(out: &mut String, x: u64, y: u64, attributes: &str, content: &str) {
-    let content = escaped(content);
-    let _ = writeln!(out, r#"<text x="{x}" y="{y}" {attributes}>{content}</text>"#);
-}
-
 /// The name, with its middle elided if it is long.
 fn shortened(name: &str) -> String {
     let characters: Vec<char> = name.chars().collect();
@@ -263,20 +281,10 @@ fn shortened(name: &str) -> String {
     }
 }
 
-fn escaped(text: &str) -> String {
-    let escape = |c: char| match c {
-        '&' => "&amp;".to_owned(),
-        '<' => "&lt;".to_owned(),
-        '>' => "&gt;".to_owned(),
-        '"' => "&quot;".to_owned(),
-        c => c.to_string(),
-    };
-    printable(text).chars().map(escape).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::svg::STYLE;
 
     #[test]
     fn gpus_have_colours_by_size_and_the_host_has_none() {

@@ -1,14 +1,16 @@
 //! The text report of `inspect`: a table for each place, and the totals for each GPU.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::{self, Write};
 
 use clap::ColorChoice;
 use offload_bundle::display::{printable, printable_start};
+use offload_bundle::runtime::{Coverage, Served};
 use offload_bundle::scan::{ContentKind, Format, Origin as Base, Step};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::report::FileReport;
+use super::report::{self, FileReport};
 use crate::cli::code_object::{Bundle, Entry};
 use crate::cli::files::Origin;
 use crate::cli::units::{Kinds, bytes, count, per_mille, percent};
@@ -48,6 +50,9 @@ const LABEL_MIN: usize = 18;
 
 /// The width of the longest known kind.
 const KIND_MIN: usize = 7;
+
+/// The width of the title of the column of served bundles.
+const SERVED_MIN: usize = 6;
 
 /// The width of the longest title of the label column.
 const TITLE_MIN: usize = 8;
@@ -120,7 +125,7 @@ impl Style {
 const LABEL_MAX: usize = 200;
 
 /// A line of a table.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Line {
     label: String,
     /// The length of the target at the end of the label, in bytes.
@@ -134,6 +139,8 @@ struct Line {
     stored: u64,
     /// Whether the stored size is a share of what is compressed together.
     is_share: bool,
+    /// In how many bundles the GPU is served.
+    served: Option<Served>,
 }
 
 /// As many characters as fit into `room` columns.
@@ -225,7 +232,13 @@ fn file_text(file: &FileReport, rows: Rows, style: Style, out: &mut String) {
         references_text(file, out);
         return unread_text(file, out);
     }
-    let groups: Vec<(&[Bundle], Vec<Line>)> = groups(&file.bundles).map(|group| (group, lines(group, rows))).collect();
+    let groups = groups(&file.bundles).map(|group| {
+        let coverage = group.first().and_then(|first| file.coverage.get(container(first)));
+        let mut lines = lines(group, rows);
+        tell_served(&mut lines, coverage.filter(|_| rows != Rows::Each));
+        (group, lines)
+    });
+    let groups: Vec<(&[Bundle], Vec<Line>)> = groups.collect();
     let scale = Scale::of(groups.iter().flat_map(|(_, lines)| lines));
     let mut sizes = Sizes::default();
     file.bundles.iter().for_each(|bundle| sizes.add(bundle));
@@ -240,6 +253,9 @@ fn file_text(file: &FileReport, rows: Rows, style: Style, out: &mut String) {
     }
     references_text(file, out);
     unread_text(file, out);
+    if groups.len() == 1 {
+        incomplete_text(&file.all_coverage(), out);
+    }
     out.push('\n');
 }
 
@@ -324,6 +340,7 @@ enum Column {
     Count,
     Size,
     Stored,
+    Served,
 }
 
 impl Column {
@@ -333,6 +350,7 @@ impl Column {
             Self::Count => "COUNT",
             Self::Size => "SIZE",
             Self::Stored => "STORED",
+            Self::Served => "SERVED",
         }
     }
 
@@ -342,14 +360,16 @@ impl Column {
             Self::Count => line.count.to_string(),
             Self::Size => bytes(line.size),
             Self::Stored if !line.is_share => bytes(line.stored),
+            Self::Served => line.served.as_ref().map(Served::to_string).unwrap_or_default(),
             Self::Stored => format!("{}{}", if style.unicode { "≈ " } else { "~" }, bytes(line.stored)),
         }
     }
 
-    /// A text with the padding of this column. `kind` is the width of the longest kind.
-    fn padded(self, text: &str, kind: usize) -> String {
+    /// A text with the padding of this column.
+    fn padded(self, text: &str, Widths { kind, served }: Widths) -> String {
         match self {
             Self::Kind => format!("  {text:<kind$}"),
+            Self::Served => format!("  {text:>served$}"),
             Self::Count => format!(" {text:>6}"),
             Self::Size => format!(" {text:>9}"),
             Self::Stored => format!("{text:>11}"),
@@ -357,41 +377,48 @@ impl Column {
     }
 }
 
+/// The widths of columns that depend on what they hold.
+#[derive(Clone, Copy, Debug)]
+struct Widths {
+    kind: usize,
+    served: usize,
+}
+
 /// The columns that fit, and their widths.
 #[derive(Debug)]
 struct Layout {
     columns: Vec<Column>,
     label: usize,
-    kind: usize,
+    widths: Widths,
     bar: usize,
 }
 
 impl Layout {
     /// Fits a table to the terminal: first bars get shorter, then they are dropped, then labels are elided and the
     /// least important columns dropped.
-    fn new(mut columns: Vec<Column>, label: usize, kind: usize, style: Style) -> Self {
-        let Some(width) = style.width else { return Self { columns, label, kind, bar: BAR } };
-        let width = width.saturating_sub(kind.saturating_sub(KIND_MIN));
+    fn new(mut columns: Vec<Column>, label: usize, widths: Widths, style: Style) -> Self {
+        let Some(width) = style.width else { return Self { columns, label, widths, bar: BAR } };
+        let width = width.saturating_sub(widths.kind.saturating_sub(KIND_MIN));
         let room = |columns: &[Column]| {
-            let widths = columns.iter().map(|column| column.padded("", KIND_MIN).len());
+            let widths = columns.iter().map(|column| column.padded("", Widths { kind: KIND_MIN, ..widths }).len());
             width.saturating_sub(FIXED + widths.sum::<usize>())
         };
         let bar = room(&columns).saturating_sub(label).saturating_sub(BAR_GAP).min(BAR);
         if bar >= BAR_MIN {
-            return Self { columns, label, kind, bar };
+            return Self { columns, label, widths, bar };
         }
-        for dropped in [Column::Kind, Column::Stored, Column::Count] {
+        for dropped in [Column::Kind, Column::Stored, Column::Count, Column::Served] {
             if room(&columns) < label.min(LABEL_MIN) {
                 columns.retain(|column| *column != dropped);
             }
         }
         let label = label.min(room(&columns).max(TITLE_MIN));
-        Self { columns, label, kind, bar: 0 }
+        Self { columns, label, widths, bar: 0 }
     }
 
     /// The columns of a line, with the text of each.
     fn cells(&self, text: impl Fn(Column) -> String) -> String {
-        self.columns.iter().map(|&column| column.padded(&text(column), self.kind)).collect()
+        self.columns.iter().map(|&column| column.padded(&text(column), self.widths)).collect()
     }
 
     fn row(&self, row: &Line, scale: Scale, style: Style) -> String {
@@ -411,12 +438,9 @@ fn groups(bundles: &[Bundle]) -> impl Iterator<Item = &[Bundle]> {
     bundles.chunk_by(move |a, b| alike(a, b))
 }
 
-/// The steps to the container of a bundle: in kpack archives, the last step is the name of the bundle itself.
+/// The steps to the container of a bundle.
 fn container(bundle: &Bundle) -> &[Step] {
-    match (bundle.format, bundle.place.steps()) {
-        (Format::Kpack, [container @ .., _]) => container,
-        (_, steps) => steps,
-    }
+    report::container(bundle.format, bundle.place.steps())
 }
 
 /// The heading of a group: its place, format and number of bundles.
@@ -464,6 +488,25 @@ fn way(steps: &[Step]) -> String {
     if steps.is_empty() { String::new() } else { steps.join(" > ") + ": " }
 }
 
+/// The largest number of GPUs that are listed because not all bundles serve them.
+const INCOMPLETE_MAX: usize = 8;
+
+/// Names the GPUs that some bundles serve, and others do not.
+fn incomplete_text(coverage: &Coverage, out: &mut String) {
+    let Some(gpus) = coverage.gpus() else {
+        return line(out, "  too many GPUs and bundles to tell which bundles serve which GPU");
+    };
+    let mut incomplete: Vec<_> = gpus.iter().filter(|(_, served)| !served.is_complete()).collect();
+    incomplete.sort_by_key(|(_, served)| Reverse(served.missing()));
+    let mut listed: Vec<String> =
+        incomplete.iter().take(INCOMPLETE_MAX).map(|(gpu, served)| format!("{gpu} ({served})")).collect();
+    let more = incomplete.len().saturating_sub(INCOMPLETE_MAX);
+    listed.extend((more > 0).then(|| format!("{more} more")));
+    if !listed.is_empty() {
+        line(out, &format!("  not served by all bundles: {}", printable(&listed.join(", "))));
+    }
+}
+
 fn lines(group: &[Bundle], rows: Rows) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     let mut known: HashMap<&str, Vec<usize>> = HashMap::new();
@@ -483,6 +526,18 @@ fn lines(group: &[Bundle], rows: Rows) -> Vec<Line> {
     lines
 }
 
+/// Adds to each line in how many bundles its GPU is served, if there are several bundles.
+fn tell_served(lines: &mut [Line], coverage: Option<&Coverage>) {
+    let several = coverage.filter(|coverage| coverage.bundles() > 1);
+    let Some(gpus) = several.and_then(Coverage::gpus) else { return };
+    let known: HashMap<&str, Served> = gpus.iter().map(|(gpu, served)| (gpu.name(), *served)).collect();
+    for line in lines {
+        // In offload binaries, PTX is called like a GPU.
+        let ptx = || line.gpu().strip_prefix("sm_").map(|sm| format!("compute_{sm}"));
+        line.served = known.get(line.gpu()).or_else(|| known.get(ptx()?.as_str())).copied();
+    }
+}
+
 impl Line {
     fn new(bundle: &Bundle, entry: &Entry, rows: Rows) -> Self {
         let kind = entry.content;
@@ -497,7 +552,12 @@ impl Line {
         let accent = if label.ends_with(for_whom) { for_whom.len() } else { 0 };
         let is_share = bundle.compressed.is_some() || entry.packed.as_ref().is_some_and(|packed| packed.is_shared());
         let stored = bundle.share(entry);
-        Self { label, accent, kind, unsure: kind.is_none(), count: 1, size: entry.size, stored, is_share }
+        Self { label, accent, kind, unsure: kind.is_none(), count: 1, size: entry.size, stored, is_share, served: None }
+    }
+
+    /// The GPU, at the end of the label.
+    fn gpu(&self) -> &str {
+        self.label.len().checked_sub(self.accent).and_then(|at| self.label.get(at..)).unwrap_or_default()
     }
 
     fn add(&mut self, more: &Self) {
@@ -527,14 +587,18 @@ impl Line {
 fn table<'l>(
     lines: impl IntoIterator<Item = &'l Line> + Clone,
     scale: Scale,
-    columns: Vec<Column>,
+    mut columns: Vec<Column>,
     style: Style,
     out: &mut String,
 ) {
+    let served = || lines.clone().into_iter().filter_map(|line| line.served);
+    columns.extend(served().any(|served| served.bundles > 1).then_some(Column::Served));
     let widest = |width: fn(&Line) -> usize| lines.clone().into_iter().map(width).max().unwrap_or(0);
     let (label, kind) = (widest(|line| line.label.width()), widest(|line| line.kind().len()));
+    let served = served().map(|served| served.to_string().len()).max().unwrap_or(0);
+    let widths = Widths { kind: kind.max(KIND_MIN), served: served.max(SERVED_MIN) };
     let title = if columns.contains(&Column::Kind) { "ENTRY ID" } else { "GPU" };
-    let layout = Layout::new(columns, label.max(TITLE_MIN), kind.max(KIND_MIN), style);
+    let layout = Layout::new(columns, label.max(TITLE_MIN), widths, style);
     let (label, cells) = (layout.label, layout.cells(|column| column.title().to_owned()));
     line(out, &style.paint("2", &format!("    {title:<label$}{cells}   SHARE")));
     lines.into_iter().for_each(|row| line(out, &layout.row(row, scale, style)));
@@ -555,6 +619,7 @@ struct Totals {
     /// A line for each GPU, and the index of each by label.
     lines: Vec<Line>,
     known: HashMap<String, usize>,
+    coverage: Coverage,
     sizes: Sizes,
     is_compressed: bool,
     /// Whether the kind of some code objects is unknown.
@@ -580,6 +645,7 @@ impl Totals {
         self.files_with_unread += usize::from(!file.unread.is_empty());
         file.unread.iter().for_each(|row| self.unread.add(row.what.name(), 1));
         self.groups += groups(&file.bundles).count();
+        self.coverage.merge(&file.all_coverage());
         for bundle in &file.bundles {
             self.sizes.add(bundle);
             self.is_compressed |= bundle.is_compressed();
@@ -590,7 +656,8 @@ impl Totals {
     fn add_code_object(&mut self, bundle: &Bundle, entry: &Entry) {
         self.is_unsure |= entry.content.is_none();
         let name = if self.lines.len() < GPUS_MAX { entry.for_whom() } else { "others" };
-        let line = Line { label: printable_start(name, LABEL_MAX), ..Line::new(bundle, entry, Rows::Totals) };
+        let label = printable_start(name, LABEL_MAX);
+        let line = Line { accent: label.len(), label, ..Line::new(bundle, entry, Rows::Totals) };
         let index = *self.known.entry(line.label.clone()).or_insert(self.lines.len());
         match self.lines.get_mut(index) {
             Some(same) => same.add(&line),
@@ -600,16 +667,18 @@ impl Totals {
 
     /// Adds the table, one line for each GPU, largest first.
     fn table(&self, style: Style, out: &mut String) {
-        let mut lines: Vec<&Line> = self.lines.iter().collect();
-        lines.sort_by_key(|line| std::cmp::Reverse(line.stored));
-        let scale = Scale::of(lines.iter().copied());
+        let mut lines = self.lines.clone();
+        tell_served(&mut lines, Some(&self.coverage));
+        lines.sort_by_key(|line| Reverse(line.stored));
+        let scale = Scale::of(lines.iter());
         let objects: usize = lines.iter().map(|line| line.count).sum();
         let objects = count(objects, "code object", "code objects");
         let files = count(self.files_with_bundles, "file", "files");
         line(out, &style.paint("1", &format!("Total: {objects} in {files}, {}", self.sizes)));
         let mut columns = vec![Column::Count, Column::Size];
         columns.extend(self.is_compressed.then_some(Column::Stored));
-        table(lines, scale, columns, style, out);
+        table(&lines, scale, columns, style, out);
+        incomplete_text(&self.coverage, out);
     }
 
     /// Adds the table, and the numbers of files without device code, files without anything readable, and files with
@@ -663,6 +732,7 @@ mod tests {
         Line {
             label: label.into(),
             accent,
+            served: None,
             kind: Some(ContentKind::Elf),
             unsure: false,
             count: 1,

@@ -11,10 +11,11 @@ use std::sync::Arc;
 use super::kernels::{Room, kernels_of};
 use crate::container::Limits;
 use crate::container::magic::Magic;
-use crate::error::{Error, Result, WithPath};
+use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::{self, Input, Slice};
 use crate::kernels::Kernel;
 use crate::parallel;
+use crate::runtime::{Coverage, Device, Served};
 use crate::scan::{Follow, Format, Place, Provenance, Selection, Step, ZipContent, ZipMember, zip_members};
 use digest::{Digest, Digester, are_equal};
 use pairs::{Left, Pair};
@@ -57,6 +58,10 @@ pub struct FileDiff {
     pub same_kernels: usize,
     /// GPUs that fewer bundles of a library serve.
     pub losses: Vec<Loss>,
+    /// The GPUs that the bundles of the old file serve, whether or not their code is selected.
+    pub old_coverage: Coverage,
+    /// The same for the new file.
+    pub new_coverage: Coverage,
     /// The parts of the files that could not be read.
     pub problems: Vec<Error>,
 }
@@ -149,28 +154,18 @@ impl KernelDiff {
     }
 }
 
-/// A GPU that fewer bundles of a library serve: all bundles did, or it is served no longer.
+/// A GPU that fewer bundles of a library serve: all bundles did, or none does any longer.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Loss {
     /// The name of the GPU.
     pub gpu: Arc<str>,
-    /// The library in the new file: its members.
+    /// The members of the file that lead to the library; none if it is the file.
     pub member: Option<String>,
-    /// The number of bundles with code for the GPU in the old library, and of all its bundles.
+    /// In how many bundles of the old library the GPU is served.
     pub old: Served,
     /// The same for the new library.
     pub new: Served,
-}
-
-/// In how many bundles of a library a GPU has code.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Served {
-    /// The bundles with code for it.
-    pub bundles: usize,
-    /// All bundles.
-    pub of: usize,
 }
 
 /// The numbers that stand for the names of code objects of both files.
@@ -324,7 +319,6 @@ struct Comparison<'c, 'o, 'n> {
     of_new: Vec<Key>,
     /// The code objects that are not known to be equal to others.
     left: Left,
-    names: Names,
     /// The members of zip files that were searched in the old file only.
     shared_members: HashSet<Vec<u8>>,
     /// The code objects of the old file that stand for equal ones of the new file, which were not searched.
@@ -339,19 +333,7 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
         diff.problems.append(&mut old.problems);
         diff.problems.append(&mut new.problems);
         let left = Left::of(of_old.len(), of_new.len());
-        Self {
-            job,
-            digester,
-            old,
-            new,
-            of_old,
-            of_new,
-            left,
-            names,
-            shared_members: HashSet::new(),
-            shared: Vec::new(),
-            diff,
-        }
+        Self { job, digester, old, new, of_old, of_new, left, shared_members: HashSet::new(), shared: Vec::new(), diff }
     }
 
     /// Pairs code objects that are equal.
@@ -521,6 +503,7 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
     /// Pairs what differs, and counts everything.
     fn finish(mut self, kernels: Kernels) -> FileDiff {
         self.count();
+        self.compare_coverage();
         let changed = self.pair_changed(&kernels);
         self.list_code_objects(&changed);
         self.list_kernels(&changed, kernels);
@@ -530,7 +513,7 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
         self.diff
     }
 
-    /// Counts the code objects of both files by GPU, and the bundles of each library that serve a GPU.
+    /// Counts the code objects of both files by GPU.
     fn count(&mut self) {
         let shared =
             || self.shared.iter().filter_map(|index| Some((self.old.objects.get(*index)?, self.of_old.get(*index)?)));
@@ -542,35 +525,57 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
         for (object, key) in new() {
             self.diff.gpus.entry(Arc::clone(&key.gpu)).or_default().new.add(object);
         }
+    }
+
+    /// Compares which GPUs the libraries of both files serve.
+    fn compare_coverage(&mut self) {
+        let is_shared = |place: &Place| top_member(place).is_some_and(|member| self.shared_members.contains(member));
+        for (place, coverage) in self.old.libraries.values() {
+            self.diff.old_coverage.merge(coverage);
+            if is_shared(place) {
+                self.diff.new_coverage.merge(coverage);
+            }
+        }
+        self.new.libraries.values().for_each(|(_, coverage)| self.diff.new_coverage.merge(coverage));
         if !self.new.is_there() {
             return;
         }
-        let is_shared = |bundle: &&(Arc<Place>, Format)| {
-            top_member(&bundle.0).is_some_and(|member| self.shared_members.contains(member))
-        };
-        let of_old = Libraries::new(&mut self.names, self.old.bundles.iter(), old());
-        let shared_bundles = self.old.bundles.iter().filter(is_shared);
-        let of_new = Libraries::new(&mut self.names, self.new.bundles.iter().chain(shared_bundles), new());
-        let anywhere: HashSet<&Arc<str>> = of_new.serving.keys().map(|(_, gpu)| gpu).collect();
+        let (all, nothing) = (self.diff.new_coverage.clone(), Coverage::default());
         let mut losses = Vec::new();
-        for ((library, gpu), bundles) in &of_old.serving {
-            let (Some((place, of)), in_new) = (of_old.bundles.get(library), of_new.bundles.get(library)) else {
-                continue;
-            };
+        for (library, (place, old)) in self.old.libraries.iter().filter(|(_, (place, _))| !is_shared(place)) {
+            let new = self.new.libraries.get(library).map(|(_, coverage)| coverage);
             // The code may have moved to another place in the file.
-            if in_new.is_none() && anywhere.contains(gpu) {
-                continue;
+            let lost = lost(old, new.unwrap_or(&all), new.is_none());
+            if lost.is_none() {
+                let path = place.file();
+                let text = "too many different bundles to compare which GPUs they serve".to_owned();
+                let error = Malformed::other(ErrorKind::Limit, None, text);
+                self.diff.problems.push(Error::malformed(path, error).at(place));
             }
-            let old = Served { bundles: *bundles, of: *of };
-            let serving = of_new.serving.get(&(*library, Arc::clone(gpu))).copied().unwrap_or_default();
-            let new = Served { bundles: serving, of: in_new.map_or(0, |(_, of)| *of) };
-            if new.bundles == 0 || (old.bundles == old.of && new.bundles < new.of) {
-                losses.push(Loss { gpu: Arc::clone(gpu), member: place.member(), old, new });
+            for (device, served, now) in lost.into_iter().flatten() {
+                let gpu: Arc<str> = device.name().into();
+                let new = if new.is_some() { now } else { nothing.of(&device) };
+                if self.diff.gpus.contains_key(&gpu) {
+                    losses.push(Loss { gpu, member: place.member(), old: served, new });
+                }
             }
         }
         losses.sort_by(|a, b| (&a.member, &a.gpu).cmp(&(&b.member, &b.gpu)));
         self.diff.losses = losses;
     }
+}
+
+/// The GPUs that all bundles of the old library serve, but not all of the new one, or that are served no longer: only these, if
+/// `is_only_none`. None if there are too many to compare.
+fn lost(old: &Coverage, new: &Coverage, is_only_none: bool) -> Option<Vec<(Device, Served, Served)>> {
+    let (devices, served): (Vec<Device>, Vec<Served>) = old.gpus()?.into_iter().unzip();
+    let now = new.of_each(&devices)?;
+    let all = devices.into_iter().zip(served).zip(now).map(|((device, old), new)| (device, old, new));
+    let is_lost = |(_, old, new): &(Device, Served, Served)| {
+        let is_none = old.serving > 0 && new.serving == 0;
+        is_none || (!is_only_none && old.is_complete() && !new.is_complete())
+    };
+    Some(all.filter(is_lost).collect())
 }
 
 impl Sizes {
@@ -589,41 +594,6 @@ fn bundles(objects: &[Object<'_>]) -> Vec<std::ops::Range<usize>> {
         std::mem::replace(&mut start, end)..end
     };
     objects.chunk_by(Object::is_beside).map(range).collect()
-}
-
-/// The libraries of a file, by their numbers.
-#[derive(Default)]
-struct Libraries<'p> {
-    /// The place of a bundle of each, and the number of bundles with device code.
-    bundles: HashMap<usize, (&'p Place, usize)>,
-    /// The number of bundles that have code for a GPU.
-    serving: HashMap<(usize, Arc<str>), usize>,
-}
-
-impl<'p> Libraries<'p> {
-    fn new<'o>(
-        names: &mut Names,
-        bundles: impl Iterator<Item = &'p (Arc<Place>, Format)>,
-        objects: impl Iterator<Item = (&'o Object<'o>, &'o Key)>,
-    ) -> Self {
-        let mut libraries = Self::default();
-        for (place, format) in bundles {
-            let (_, count) = libraries.bundles.entry(names.number(library_name(place, *format))).or_insert((place, 0));
-            *count = count.saturating_add(1);
-        }
-        let mut objects = objects.peekable();
-        while let Some((first, key)) = objects.next() {
-            let mut gpus = HashSet::from([&key.gpu]);
-            while let Some((_, key)) = objects.next_if(|(object, _)| object.is_beside(first)) {
-                gpus.insert(&key.gpu);
-            }
-            for gpu in gpus {
-                let count = libraries.serving.entry((key.library, Arc::clone(gpu))).or_default();
-                *count = count.saturating_add(1);
-            }
-        }
-        libraries
-    }
 }
 
 impl Comparison<'_, '_, '_> {

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::Diff;
 use super::digest::{Digest, Digester};
+use super::{Diff, library_name};
 use crate::bytes::len_u64;
 use crate::container::limits::{Allowance, SEARCHED_MAX};
 use crate::container::packed::LastInflated;
@@ -14,6 +14,7 @@ use crate::container::{Codec, Part};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 use crate::parallel;
+use crate::runtime::Coverage;
 use crate::scan::{
     Checksums, CodeObject, ContentKind, Finding, Format, Found, Origin, Place, Provenance, Scan, Step, Wide,
 };
@@ -91,8 +92,8 @@ pub(super) fn top_member(place: &Place) -> Option<&[u8]> {
 pub(super) struct Side<'i> {
     input: Option<&'i Input>,
     pub(super) objects: Vec<Object<'i>>,
-    /// The places and formats of all bundles with device code, whether or not it is selected.
-    pub(super) bundles: Vec<(Arc<Place>, Format)>,
+    /// The libraries, by name, and the GPUs that their bundles serve, whether or not their code is selected.
+    pub(super) libraries: HashMap<Vec<u8>, (Place, Coverage)>,
     pub(super) problems: Vec<Error>,
 }
 
@@ -118,12 +119,13 @@ impl<'i> Side<'i> {
         input: Option<&'i Input>,
         is_searched: &dyn Fn(&[u8]) -> bool,
     ) -> Result<Self> {
-        let mut side = Self { input, objects: Vec::new(), bundles: Vec::new(), problems: Vec::new() };
+        let mut side = Self { input, objects: Vec::new(), libraries: HashMap::new(), problems: Vec::new() };
         let Some(input) = input else { return Ok(side) };
         let mut ordinals = HashMap::new();
         walk(job, input, is_searched, &mut |finding| {
             match finding {
                 Finding::Bundle(found) => side.bundle(job, digester, input, &found, &mut ordinals)?,
+                Finding::Split { place, split } => side.library(place, Format::Bundle).add_split(place, &split),
                 Finding::Broken { error: error @ Error::Io { .. }, .. } => return Err(error),
                 Finding::Broken { place, error } | Finding::Hidden { place, error } => {
                     side.problems.push(error.at(place));
@@ -133,6 +135,12 @@ impl<'i> Side<'i> {
             Ok(())
         })?;
         Ok(side)
+    }
+
+    /// The GPUs that the bundles of a library serve.
+    fn library(&mut self, place: &Place, format: Format) -> &mut Coverage {
+        let library = || (place.clone(), Coverage::default());
+        &mut self.libraries.entry(library_name(place, format)).or_insert_with(library).1
     }
 
     /// Whether there is a file.
@@ -153,9 +161,7 @@ impl<'i> Side<'i> {
         let size: u64 = bundle.entries.iter().map(crate::container::Entry::size).fold(0, u64::saturating_add);
         let stored = bundle.stored_len()?;
         let place = Arc::new(found.place.clone());
-        if found.code_objects().any(|code_object| code_object.size() > 0 && !code_object.known_id().is_host()) {
-            self.bundles.push((Arc::clone(&place), found.format));
-        }
+        self.library(found.place, found.format).add(found);
         for (code_object, ordinal) in compared(job, found, ordinals) {
             if left.take(code_object.size()).is_none() {
                 let offset = bundle.offset;

@@ -251,7 +251,7 @@ impl<'j> Run<'j> {
             job,
             budget: Budget::new(job.limits, len),
             result: Recompressed::default(),
-            keep: job.keep.as_ref().map(Unmatched::of),
+            keep: job.keep.as_ref().map(|keep| Unmatched::of(keep, &[])),
             drops: false,
             present: Present::default(),
             left: 0,
@@ -485,7 +485,7 @@ impl Work<'_, '_> {
         self.run.present.note(&id.shown);
         let is_dropped = self.run.job.drop.as_ref().is_some_and(|drop| drop.takes_id(id));
         self.run.drops |= is_dropped;
-        let is_kept = self.run.keep.as_mut().is_none_or(|keep| keep.takes(id));
+        let is_kept = self.run.keep.as_mut().is_none_or(|keep| keep.takes(id, None));
         let kept = !is_dropped && (id.is_host() || is_ptx || is_kept);
         self.left = self.left.saturating_add(usize::from(kept && !id.is_host()));
         kept

@@ -2,27 +2,28 @@
 //!
 //! The length of a plain bundle is not recorded, so the runtime gives comgr the first 4096 bytes. Comgr looks for
 //! entries there, and fails at the first one that is not described completely. Of a compressed bundle, the runtime gives
-//! comgr as many bytes as are recorded, and reads that size as a number of 32 bits in every version. Sources, as of ROCm 7:
-//! `PopulateCodeObjectMap` and `UncompressAndPopulateCodeObject` in CLR, `lookUpCodeObject` in comgr.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+//! comgr as many bytes as are recorded, and reads that size as a number of 32 bits in every version. It asks for the kind
+//! `hipv4`, which comgr takes as compatible with `hip`. Sources, as of ROCm 7: `PopulateCodeObjectMap` and
+//! `UncompressAndPopulateCodeObject` in CLR, `lookUpCodeObject` and `AMDGPUCompiler::unbundle` in comgr.
 
 use crate::container::binary;
+use crate::container::sequence::Bundle;
 use crate::container::stream::Recorded;
 use crate::id::OffloadKind;
-use crate::scan::ContentKind;
+use crate::scan::{CodeObject, ContentKind, Format, Found};
 
 /// The length of the part of a plain bundle in which the runtime looks for entries, in bytes.
 const HEADER_MAX: u64 = 4096;
 
 /// Returns whether a bundle is one for the runtime: it holds code objects for HIP and no host code. Bundles with host
-/// code, and bundles of bitcode, are inputs of compilers and linkers.
-pub(super) fn is_for_runtime(entries: impl Iterator<Item = (Option<OffloadKind>, Option<ContentKind>)>) -> bool {
+/// code, and bundles of bitcode, are inputs of compilers and linkers. Content whose kind is not known counts as code.
+pub(crate) fn is_for_runtime(entries: impl Iterator<Item = (Option<OffloadKind>, Option<ContentKind>)>) -> bool {
     let mut has_code = false;
     for entry in entries {
         match entry {
             (Some(OffloadKind::Host), Some(ContentKind::Empty)) => {}
             (Some(OffloadKind::Host), _) => return false,
-            (Some(kind), Some(ContentKind::Elf | ContentKind::SpirV)) => has_code |= kind.is_hip(),
+            (Some(kind), None | Some(ContentKind::Elf | ContentKind::SpirV)) => has_code |= kind.is_hip(),
             _ => {}
         }
     }
@@ -31,13 +32,25 @@ pub(super) fn is_for_runtime(entries: impl Iterator<Item = (Option<OffloadKind>,
 
 /// The index of the first entry that the runtime does not find in a plain bundle of entries with these IDs. Entries
 /// after it are not found either.
-pub(super) fn first_lost<'i>(ids: impl Iterator<Item = &'i [u8]>) -> Option<usize> {
+pub(crate) fn first_lost<'i>(ids: impl Iterator<Item = &'i [u8]>) -> Option<usize> {
     binary::header_ends(ids).position(|end| end > HEADER_MAX)
 }
 
 /// The recorded size of a compressed bundle, if the runtime misreads it.
-pub(super) fn misread_size(recorded: Recorded) -> Option<u64> {
+pub(crate) fn misread_size(recorded: Recorded) -> Option<u64> {
     recorded.total.filter(|&total| u32::try_from(total).is_err())
+}
+
+/// The code objects of a bundle that the runtime does not find.
+pub(crate) fn lost(found: &Found<'_>) -> impl Fn(&CodeObject<'_>) -> bool + use<> {
+    let kinds = || found.code_objects().map(|entry| (entry.entry_id().map(|id| id.kind()), entry.kind()));
+    let from = match found.bundle {
+        _ if found.format != Format::Bundle => None,
+        Bundle { compressed: Some(recorded), .. } => misread_size(*recorded).map(|_| 0),
+        Bundle { compressed: None, entries, .. } => first_lost(entries.iter().map(|entry| entry.id.as_slice())),
+    };
+    let is_loaded = from.is_some() && is_for_runtime(kinds());
+    move |code_object| is_loaded && from.is_some_and(|from| code_object.index() >= from)
 }
 
 #[cfg(test)]

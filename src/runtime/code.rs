@@ -1,0 +1,177 @@
+//! The code objects of a bundle, as a runtime compares them with a GPU.
+
+use crate::container::kpack;
+use crate::id::target_id::TargetId;
+use crate::id::triple::{Arch, Vendor as TripleVendor};
+use crate::id::{EntryId, OffloadKind};
+use crate::runtime::loadable;
+use crate::scan::{CodeObject, ContentKind, Format, Found};
+
+/// The vendor of a GPU, whose runtime takes no code of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Vendor {
+    Amd,
+    Nvidia,
+    Other,
+}
+
+/// A code object that a runtime may choose.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Code {
+    /// Machine code for an AMD GPU.
+    Amd(TargetId),
+    /// SPIR-V that AMD's runtime compiles.
+    AmdSpirV,
+    /// Machine code for an NVIDIA GPU.
+    Cubin(Sm),
+    /// PTX, which NVIDIA's driver compiles.
+    Ptx(Sm),
+    /// Code for another GPU.
+    Other(String),
+}
+
+/// An architecture of NVIDIA's: the compute capability without its dot, such as 90, and the suffix of its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Sm {
+    pub(crate) number: u32,
+    pub(crate) suffix: Suffix,
+}
+
+/// What code may use beyond the features that later GPUs have too, in the order in which it is preferred.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Suffix {
+    /// Features of this architecture alone (`a`).
+    Architecture,
+    /// Features of its family (`f`).
+    Family,
+    /// None.
+    None,
+}
+
+impl Sm {
+    /// Parses the part of a name after `sm_` or `compute_`, such as `90a`.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let suffix = match text.strip_prefix(digits)? {
+            "" => Suffix::None,
+            "a" => Suffix::Architecture,
+            "f" => Suffix::Family,
+            _ => return None,
+        };
+        let is_number = (2..=3).contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_digit());
+        let number = digits.parse().ok().filter(|_| is_number && !digits.starts_with('0'))?;
+        Some(Self { number, suffix })
+    }
+
+    /// The major and the minor number of the compute capability.
+    pub(crate) fn capability(self) -> (u32, u32) {
+        (self.number.checked_div(10).unwrap_or(0), self.number.checked_rem(10).unwrap_or(0))
+    }
+}
+
+impl Code {
+    pub(crate) fn vendor(&self) -> Vendor {
+        match self {
+            Self::Amd(_) | Self::AmdSpirV => Vendor::Amd,
+            Self::Cubin(_) | Self::Ptx(_) => Vendor::Nvidia,
+            Self::Other(_) => Vendor::Other,
+        }
+    }
+
+    /// The name of its target, which is also that of a GPU that it serves.
+    pub(crate) fn name(&self) -> String {
+        let sm = |prefix, Sm { number, suffix }: &Sm| {
+            let suffix = match suffix {
+                Suffix::Architecture => "a",
+                Suffix::Family => "f",
+                Suffix::None => "",
+            };
+            format!("{prefix}_{number}{suffix}")
+        };
+        match self {
+            Self::Amd(target) => target.to_string(),
+            Self::AmdSpirV => AMD_SPIR_V.to_owned(),
+            Self::Cubin(code) => sm("sm", code),
+            Self::Ptx(code) => sm("compute", code),
+            Self::Other(target) => target.clone(),
+        }
+    }
+
+    /// The code of an entry with this ID; none for host code and for what no runtime takes.
+    fn of_entry(id: &EntryId, content: Option<ContentKind>) -> Option<Self> {
+        let target = id.target_id();
+        if id.kind() == OffloadKind::Host || matches!(content, Some(ContentKind::Empty | ContentKind::LtoIr)) {
+            return None;
+        }
+        if target.processor() == AMD_SPIR_V {
+            return Some(Self::AmdSpirV);
+        }
+        if target.is_empty() {
+            return None;
+        }
+        match (id.triple().arch(), id.triple().vendor()) {
+            (Arch::AmdGcn, _) => Some(Self::Amd(target.clone())),
+            (Arch::Nvptx | Arch::Nvptx64, _) => Self::of_nvidia(target.processor(), content),
+            (_, TripleVendor::Nvidia) => None,
+            _ => Some(Self::Other(target.to_string())),
+        }
+    }
+
+    fn of_nvidia(processor: &str, content: Option<ContentKind>) -> Option<Self> {
+        match (processor.strip_prefix("sm_"), processor.strip_prefix("compute_")) {
+            (Some(sm), _) if content == Some(ContentKind::Ptx) => Sm::parse(sm).map(Self::Ptx),
+            (Some(sm), _) => Sm::parse(sm).map(Self::Cubin),
+            (_, Some(sm)) => Sm::parse(sm).map(Self::Ptx),
+            _ => None,
+        }
+    }
+
+    /// The code that a kpack archive holds for a target ID.
+    pub(crate) fn of_kpack(target: &[u8]) -> Option<Self> {
+        if target == kpack::SPIR_V {
+            return Some(Self::AmdSpirV);
+        }
+        let target = TargetId::parse(&crate::bytes::text(target)?, Arch::AmdGcn).ok()?;
+        Some(Self::Amd(target))
+    }
+}
+
+/// The target of SPIR-V for all AMD GPUs.
+pub(crate) const AMD_SPIR_V: &str = "amdgcnspirv";
+
+/// The code of a bundle that runtimes find there.
+#[derive(Debug)]
+pub(crate) struct Codes {
+    /// The code objects that runtimes find, with their indices in the bundle.
+    pub(crate) found: Vec<(usize, Code)>,
+    /// Whether it has only code that is itself a container, which the search reports too.
+    pub(crate) is_outer: bool,
+}
+
+impl Codes {
+    pub(crate) fn of(found: &Found<'_>) -> Self {
+        let lost = loadable::lost(found);
+        let (mut codes, mut is_outer) = (Vec::new(), false);
+        for code_object in found.code_objects() {
+            let content = code_object.kind();
+            is_outer |= matches!(content, Some(ContentKind::Bundle | ContentKind::FatBinary));
+            let code = code_object.entry_id().and_then(|id| Self::code(&code_object, &id, content));
+            codes.extend(code.filter(|_| !lost(&code_object)).map(|code| (code_object.index(), code)));
+        }
+        Self { is_outer: is_outer && codes.is_empty(), found: codes }
+    }
+
+    fn code(code_object: &CodeObject<'_>, id: &EntryId, content: Option<ContentKind>) -> Option<Code> {
+        let is_container = matches!(content, Some(ContentKind::Bundle | ContentKind::FatBinary));
+        Code::of_entry(id, content).filter(|_| !is_container && code_object.unreadable().is_none())
+    }
+}
+
+/// The vendor whose code alone a container holds.
+pub(crate) fn vendor_of(format: Format) -> Option<Vendor> {
+    match format {
+        Format::Fatbin => Some(Vendor::Nvidia),
+        Format::Kpack => Some(Vendor::Amd),
+        _ => None,
+    }
+}

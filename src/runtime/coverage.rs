@@ -1,0 +1,236 @@
+//! In how many bundles each GPU is served.
+
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fmt;
+
+use super::code::{Code, Codes, Vendor, vendor_of};
+use super::device::Device;
+use crate::container::kpack;
+use crate::scan::{Format, Found, Place, Split};
+
+/// The largest number of comparisons of a GPU with a kind of bundle. Hostile files can have any number of both.
+const COMPARISONS_MAX: usize = 4_000_000;
+
+/// The largest number of different sets of code that are counted.
+const KINDS_MAX: usize = 250_000;
+
+/// The bundles of a file, or of several, by the GPUs that they serve.
+///
+/// All offload binaries at one place count as one bundle, and so does all code in kpack archives that one wrapper of a
+/// library loads. Code objects without a bundle and device images of SYCL are not counted: each of them need not serve every
+/// GPU.
+#[derive(Clone, Debug, Default)]
+pub struct Coverage {
+    bundles: HashMap<Kind, usize>,
+    units: Units,
+    /// Whether there are more different sets of code than are counted.
+    is_full: bool,
+}
+
+/// What bundles of the same kind have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Kind {
+    vendor: Option<Vendor>,
+    codes: BTreeSet<Code>,
+}
+
+/// In how many bundles a GPU is served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Served {
+    /// The number of bundles that serve it.
+    pub serving: usize,
+    /// The number of bundles that should: those with code for GPUs of its vendor, or with none at all.
+    pub bundles: usize,
+}
+
+impl Served {
+    /// The number of bundles that should serve the GPU and do not.
+    pub fn missing(self) -> usize {
+        self.bundles.saturating_sub(self.serving)
+    }
+
+    /// Whether all bundles serve the GPU.
+    pub fn is_complete(self) -> bool {
+        self.serving == self.bundles
+    }
+}
+
+/// As in `1 of 134`.
+impl fmt::Display for Served {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}", self.serving, self.bundles)
+    }
+}
+
+impl Coverage {
+    /// Adds a bundle. Bundles of a file are added in the order in which they are found.
+    pub fn add(&mut self, found: &Found<'_>) {
+        let complete = self.units.add(found);
+        complete.into_iter().for_each(|unit| self.count(unit.kind(), 1));
+    }
+
+    /// Adds the code objects in kpack archives that a split library loads.
+    pub fn add_split(&mut self, place: &Place, split: &Split<'_>) {
+        Unit::of_split(place, split).into_iter().for_each(|unit| self.count(unit.kind(), 1));
+    }
+
+    /// Adds the bundles of another file.
+    pub fn merge(&mut self, other: &Self) {
+        self.is_full |= other.is_full;
+        other.kinds().into_iter().for_each(|(kind, count)| self.count(kind.into_owned(), count));
+    }
+
+    fn count(&mut self, kind: Kind, more: usize) {
+        if self.bundles.len() >= KINDS_MAX && !self.bundles.contains_key(&kind) {
+            self.is_full = true;
+            return;
+        }
+        let count = self.bundles.entry(kind).or_default();
+        *count = count.saturating_add(more);
+    }
+
+    fn kinds(&self) -> Vec<(Cow<'_, Kind>, usize)> {
+        let open = self.units.open.iter().map(|unit| (Cow::Owned(unit.clone().kind()), 1));
+        self.bundles.iter().map(|(kind, count)| (Cow::Borrowed(kind), *count)).chain(open).collect()
+    }
+
+    /// The number of bundles.
+    pub fn bundles(&self) -> usize {
+        self.bundles.values().copied().fold(usize::from(self.units.open.is_some()), usize::saturating_add)
+    }
+
+    /// In how many bundles a GPU is served.
+    pub fn of(&self, device: &Device) -> Served {
+        served(device, &self.kinds())
+    }
+
+    /// In how many bundles each of some GPUs is served. None if there are too many to compare.
+    pub fn of_each(&self, devices: &[Device]) -> Option<Vec<Served>> {
+        let kinds = self.kinds();
+        let all: usize = kinds.iter().map(|(kind, _)| kind.codes.len()).fold(kinds.len(), usize::saturating_add);
+        let is_too_much = self.is_full || devices.len().saturating_mul(all) > COMPARISONS_MAX;
+        (!is_too_much).then(|| devices.iter().map(|device| served(device, &kinds)).collect())
+    }
+
+    /// The GPUs for which any bundle has code, by name, and in how many bundles each is served. None if there are too many
+    /// to compare.
+    pub fn gpus(&self) -> Option<Vec<(Device, Served)>> {
+        let kinds = self.kinds();
+        let codes: HashSet<&Code> = kinds.iter().flat_map(|(kind, _)| &kind.codes).collect();
+        let all: usize = kinds.iter().map(|(kind, _)| kind.codes.len()).fold(kinds.len(), usize::saturating_add);
+        if self.is_full || codes.len().saturating_mul(all) > COMPARISONS_MAX {
+            return None;
+        }
+        let devices: HashMap<String, Device> =
+            codes.into_iter().filter_map(Device::of_code).map(|device| (device.name().to_owned(), device)).collect();
+        let mut gpus: Vec<_> = devices.into_values().map(|device| (served(&device, &kinds), device)).collect();
+        gpus.sort_by(|(_, one), (_, other)| one.name().cmp(other.name()));
+        Some(gpus.into_iter().map(|(served, device)| (device, served)).collect())
+    }
+}
+
+fn served(device: &Device, kinds: &[(Cow<'_, Kind>, usize)]) -> Served {
+    let mut served = Served::default();
+    for (kind, count) in kinds {
+        let is_counted = kind.vendor.is_none_or(|vendor| vendor == device.vendor())
+            || kind.codes.iter().any(|code| code.vendor() == device.vendor());
+        if is_counted {
+            let serves = device.unserved(kind.codes.iter()).next().is_none();
+            served.bundles = served.bundles.saturating_add(*count);
+            served.serving = served.serving.saturating_add(if serves { *count } else { 0 });
+        }
+    }
+    served
+}
+
+/// The position of a code object at a place: the index of its bundle, and the index in the bundle.
+pub(crate) type Position = (usize, usize);
+
+/// The code of which a program needs one code object for its GPU.
+#[derive(Clone, Debug)]
+pub(crate) struct Unit {
+    pub(crate) place: Place,
+    /// The index and the offset of the bundle at the place; none if it is not a single one.
+    pub(crate) bundle: Option<(usize, u64)>,
+    pub(crate) format: Format,
+    /// The first source file that its code objects record.
+    pub(crate) source: Option<String>,
+    /// Its code objects.
+    pub(crate) codes: Vec<(Position, Code)>,
+}
+
+impl Unit {
+    fn new(found: &Found<'_>, codes: Vec<(Position, Code)>) -> Self {
+        Self {
+            place: found.place.clone(),
+            bundle: (found.format != Format::OffloadBinary).then_some((found.index, found.bundle.offset)),
+            format: found.format,
+            source: found.code_objects().find_map(|code_object| code_object.shown_source()),
+            codes,
+        }
+    }
+
+    /// The units of a split library: one for each of its wrappers.
+    pub(crate) fn of_split(place: &Place, split: &Split<'_>) -> Vec<Self> {
+        let Some(archives) = split.archives else { return Vec::new() };
+        let mut by_index: HashMap<u32, Vec<(Position, Code)>> = HashMap::new();
+        for archive in archives.iter().filter_map(|followed| followed.archive.as_ref()) {
+            for binary in &archive.binaries {
+                let Some(index) = split.reference.index_of(&binary.key) else { continue };
+                let claimed = binary.entries.iter().map(kpack::target_of).filter(|target| archive.claims(target));
+                by_index
+                    .entry(index)
+                    .or_default()
+                    .extend(claimed.filter_map(Code::of_kpack).map(|code| ((0, 0), code)));
+            }
+        }
+        let mut seen = HashSet::new();
+        let asked = split.indices.iter().filter(|index| seen.insert(**index));
+        let unit = |index: &u32| Self {
+            place: place.clone(),
+            bundle: None,
+            format: Format::Kpack,
+            source: None,
+            codes: by_index.get(index).cloned().unwrap_or_default(),
+        };
+        asked.map(unit).collect()
+    }
+
+    fn kind(self) -> Kind {
+        let codes: BTreeSet<Code> = self.codes.into_iter().map(|(_, code)| code).collect();
+        let vendor = vendor_of(self.format).or_else(|| codes.first().map(Code::vendor));
+        Kind { vendor, codes }
+    }
+}
+
+/// Puts units together from the bundles of a file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Units {
+    /// The offload binaries at one place, as far as they were found.
+    pub(crate) open: Option<Unit>,
+}
+
+impl Units {
+    /// Adds a bundle, and returns a unit that is complete.
+    pub(crate) fn add(&mut self, found: &Found<'_>) -> Option<Unit> {
+        if found.format.is_for_some_gpus() {
+            return None;
+        }
+        let Codes { found: codes, is_outer } = Codes::of(found);
+        if is_outer {
+            return None;
+        }
+        let codes = codes.into_iter().map(|(index, code)| ((found.index, index), code)).collect();
+        let is_part = found.format == Format::OffloadBinary;
+        match &mut self.open {
+            Some(open) if is_part && open.place == *found.place => {
+                open.codes.extend(codes);
+                None
+            }
+            open if is_part => open.replace(Unit::new(found, codes)),
+            _ => Some(Unit::new(found, codes)),
+        }
+    }
+}

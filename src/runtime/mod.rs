@@ -1,0 +1,31 @@
+//! What the runtimes of GPUs load: which code of a bundle serves a GPU, and in how many bundles a GPU is served.
+//!
+//! A program runs on a GPU only if each bundle that it registers serves that GPU.
+//!
+//! ```
+//! use offload_bundle::runtime::{Coverage, Device};
+//! use offload_bundle::scan::{Finding, Scan};
+//!
+//! let data = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/sequence/mixed.bundle"))?;
+//! let mut coverage = Coverage::default();
+//! Scan::default().run(&data, &mut |finding| {
+//!     if let Finding::Bundle(found) = finding {
+//!         coverage.add(&found);
+//!     }
+//!     Ok(())
+//! })?;
+//! let served = coverage.of(&Device::parse("gfx906:sramecc+:xnack-")?);
+//! assert_eq!(served.to_string(), "4 of 4");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+mod code;
+mod coverage;
+mod device;
+pub(crate) mod loadable;
+
+pub(crate) use code::{Code, Codes};
+pub use coverage::{Coverage, Served};
+pub(crate) use coverage::{Position, Unit, Units};
+pub use device::{Device, DeviceError};

@@ -1,0 +1,255 @@
+//! Tests of what runtimes load: `verify --expect`, `extract --as-runtime`, and the GPUs that `inspect` says are served.
+
+use super::make::{DEFLATED, Elf, STORED, Section, Zipped, zip};
+use super::*;
+use crate::properties::{coverage, fatbins};
+use crate::reference::formats;
+use crate::reference::harness::Random;
+use crate::reference::offload::{self, Image};
+
+/// A bundle with code for these targets.
+fn bundle(targets: &[&str]) -> Vec<u8> {
+    let ids: Vec<String> = targets.iter().map(|target| format!("hipv4-amdgcn-amd-amdhsa--{target}")).collect();
+    let code = ids.iter().map(|id| (id.as_str(), &b"code"[..]));
+    formats::binary(&[(HOST, &b""[..])].into_iter().chain(code).collect::<Vec<_>>(), 16)
+}
+
+/// A library with some bundles.
+fn library(bundles: &[&[&str]]) -> Vec<u8> {
+    let content: Vec<u8> = bundles.iter().flat_map(|targets| bundle(targets)).collect();
+    Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &content)])
+}
+
+/// The lines that `verify` prints about a file, without those of other rules, and its exit status.
+fn expecting(options: &[&str], data: &[u8]) -> (i32, Vec<String>, String) {
+    let args = [&["verify"], options, &["in"]].concat();
+    let outcome = tool(&args, &[("in", data)]);
+    let lines = String::from_utf8(outcome.stdout.clone()).unwrap();
+    let lines = lines.lines().filter(|line| line.ends_with("expected]")).map(str::to_owned).collect();
+    (outcome.status, lines, outcome.stderr_text())
+}
+
+#[test]
+fn random_bundles_serve_what_a_plain_reading_says() {
+    let mut random = Random::new(19);
+    for _ in 0..1500 {
+        let bytes: Vec<u8> = (0..64).map(|_| u8::try_from(random.below(256)).unwrap()).collect();
+        coverage(&bytes);
+    }
+}
+
+#[test]
+fn each_gap_is_a_line() {
+    let data =
+        library(&[&["gfx906", "gfx90a:xnack-"], &["gfx906"], &["gfx9-generic", "gfx90a:xnack+", "gfx90a:xnack-"]]);
+    let (status, lines, errors) = expecting(&["--expect", "gfx906,gfx90a"], &data);
+    assert_eq!((status, errors.as_str()), (1, ""));
+    let second = bundle(&["gfx906", "gfx90a:xnack-"]).len() + 64;
+    let expected = [
+        "in(.hip_fatbin): bundle 0 at offset 64: it does not serve gfx90a with xnack+; it has code for gfx906, gfx90a:xnack- [expected]".to_owned(),
+        format!("in(.hip_fatbin): bundle 1 at offset {second}: it does not serve gfx90a; it has code for gfx906 [expected]"),
+    ];
+    assert_eq!(lines, expected);
+    for (gpus, gaps) in
+        [("gfx906", 0), ("gfx90a:xnack-", 1), ("gfx900", 2), ("gfx906:xnack+,gfx900:xnack-", 2), ("sm_80", 3)]
+    {
+        let (status, lines, _) = expecting(&["--expect", gpus], &data);
+        assert_eq!((status, lines.len()), (i32::from(gaps > 0), gaps), "{gpus}");
+    }
+}
+
+#[test]
+fn reports_for_programs_name_gpu_and_source() {
+    let codes = [fatbins::Code::cubin(80, 4).with_source("kernels.cu"), fatbins::Code::ptx(80)];
+    let data = fatbins::fatbin(&codes.each_ref().map(fatbins::entry));
+    let (status, lines, _) = expecting(&["--expect", "sm_80,sm_89+ptx,sm_90"], &data);
+    assert_eq!((status, lines), (0, vec![]));
+    let outcome = tool(&["verify", "--json", "--expect", "sm_75,sm_80+ptx", "in"], &[("in", &data)]);
+    let document: Value = serde_json::from_slice(&outcome.stdout).unwrap();
+    schema::check("verify", &document);
+    let fault = &document["files"][0]["faults"][0];
+    let of = |name: &str| fault[name].as_str().unwrap();
+    assert_eq!((outcome.status, of("rule"), of("gpu"), of("source")), (1, "expected", "sm_75", "kernels.cu"));
+    assert!(of("text").ends_with("it has code for compute_80, sm_80; its source is 'kernels.cu'"), "{fault}");
+    assert_eq!(document["problems"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn a_linked_library_tells_the_sources_of_its_bundles() {
+    let test = "a_linked_library_tells_the_sources_of_its_bundles";
+    let (Some(clang), Some(lld)) = (llvm(test, "clang"), llvm(test, "ld.lld")) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let mut objects = Vec::new();
+    for (name, gpus) in [("one", &["gfx906", "gfx90a"][..]), ("two", &["gfx906"]), ("three", &["gfx90a"])] {
+        let source = super::built::HIP.split("extern \"C\" int puts").next().unwrap().replace("add", name);
+        std::fs::write(dir.path().join(format!("{name}.hip")), source).unwrap();
+        let mut command = Command::new(&clang);
+        command.args(["-x", "hip", "-nogpuinc", "-nogpulib", "-fPIC", "-c"]).current_dir(dir.path());
+        command.args(gpus.iter().map(|gpu| format!("--offload-arch={gpu}")));
+        must(command.args([&format!("{name}.hip"), "-o", &format!("{name}.o")]));
+        objects.push(format!("{name}.o"));
+    }
+    must(Command::new(lld).args(["-shared", "-o", "lib.so"]).args(&objects).current_dir(dir.path()));
+    let gaps = |file: &str| {
+        let (_, printed, _) = text(&tool_in(dir.path(), &["verify", "--expect", "gfx906,gfx90a", file]));
+        let gap = |line: &str| line.split("bundle ").nth(1)?.strip_suffix(" [expected]").map(str::to_owned);
+        printed.lines().filter_map(gap).collect::<Vec<_>>()
+    };
+    let [second, third] = &*gaps("lib.so") else { panic!("{:?}", gaps("lib.so")) };
+    assert!(
+        second.starts_with('1') && second.contains("not serve gfx90a;") && second.ends_with("'two.hip'"),
+        "{second}"
+    );
+    assert!(third.starts_with('2') && third.contains("not serve gfx906;") && third.ends_with("'three.hip'"), "{third}");
+    let objcopy = llvm(test, "llvm-objcopy").unwrap();
+    must(Command::new(objcopy).args(["--strip-all", "lib.so", "stripped.so"]).current_dir(dir.path()));
+    let stripped = gaps("stripped.so");
+    assert!(stripped.len() == 2 && stripped.iter().all(|gap| !gap.contains("source")), "{stripped:?}");
+}
+
+#[test]
+fn code_that_was_not_asked_for_is_refused_on_request() {
+    let data = library(&[&["gfx906", "gfx1100", "gfx11-generic"]]);
+    for (gpus, unexpected) in [
+        ("gfx906,gfx1100,gfx1101", &[][..]),
+        ("gfx906,gfx1100", &["gfx11-generic"]),
+        ("gfx906", &["gfx11-generic", "gfx1100"]),
+        ("gfx906,gfx11-generic", &["gfx1100"]),
+    ] {
+        let (status, lines, _) = expecting(&["--expect-exactly", gpus], &data);
+        let ends: Vec<String> = unexpected
+            .iter()
+            .map(|gpu| format!("it has code for {gpu}, which no expected GPU needs [unexpected]"))
+            .collect();
+        assert_eq!((status, lines.len()), (i32::from(!ends.is_empty()), ends.len()), "{gpus}: {lines:?}");
+        assert!(lines.iter().zip(&ends).all(|(line, end)| line.ends_with(end)), "{lines:?}");
+        assert_eq!(expecting(&["--expect", gpus], &data).0, 0);
+    }
+}
+
+#[test]
+fn gpus_may_be_listed_in_a_file() {
+    let data = library(&[&["gfx906", "gfx1030"]]);
+    let list = "# the GPUs of a release\ngfx906:xnack-  # as shipped\n\ngfx1030,gfx1100\n";
+    let outcome = tool(&["verify", "--expect", "gpus.txt", "in"], &[("in", &data), ("gpus.txt", list.as_bytes())]);
+    let text = String::from_utf8(outcome.stdout.clone()).unwrap();
+    assert_eq!((outcome.status, text.matches("[expected]").count()), (1, 1), "{text}");
+    assert!(text.contains("it does not serve gfx1100"), "{text}");
+    for (list, reason) in [
+        ("gfx90", "'gfx90' is not"),
+        ("gpus", "'gpus' is not the name of a GPU"),
+        ("gfx1030:xnack+", "has no target feature 'xnack'"),
+        ("sm_8", "two or three digits"),
+        (",", "it names no GPU"),
+    ] {
+        let outcome = tool(&["verify", "--expect", list, "in"], &[("in", &data)]);
+        let is_told = outcome.stderr_text().contains(reason);
+        assert!(list == "gfx90" || (outcome.status == 2 && is_told), "{list}: {}", outcome.stderr_text());
+    }
+    let both = tool(&["verify", "--expect", "gfx906", "--expect-exactly", "gfx906", "in"], &[("in", &data)]);
+    assert_eq!(both.status, 2);
+}
+
+#[test]
+fn what_has_no_bundle_has_to_serve_each_gpu_somewhere() {
+    let (one, other) = (Elf::amdgpu(0x3f).write(&[]), Elf::amdgpu(0x41).write(&[]));
+    let files = [("a.co", one.as_slice()), ("b.co", other.as_slice())];
+    let run = |gpus: &str| {
+        let outcome = tool(&["verify", "--expect", gpus, "a.co", "b.co"], &files);
+        (outcome.status, outcome.stderr_text())
+    };
+    assert_eq!(run("gfx90a,gfx1100"), (0, String::new()));
+    let (status, errors) = run("gfx90a,gfx1101");
+    assert_eq!(status, 1);
+    assert!(errors.contains("no code in any file serves gfx1101"), "{errors}");
+    let outcome = tool(&["verify", "--expect-exactly", "gfx90a", "a.co", "b.co"], &files);
+    assert_eq!((outcome.status, outcome.stderr_text().as_str()), (1, ""));
+}
+
+#[test]
+fn offload_binaries_in_one_section_serve_together() {
+    let image = |arch: &str| Image::new(1, 4, &[("triple", "amdgcn-amd-amdhsa"), ("arch", arch)], b"code");
+    let data: Vec<u8> =
+        ["gfx906", "gfx90a", "gfx11-generic"].iter().flat_map(|arch| offload::write(1, &[image(arch)])).collect();
+    let object = Elf::OBJECT.write(&[Section::new(".llvm.offloading", &data).offloading()]);
+    assert_eq!(expecting(&["--expect", "gfx906,gfx90a,gfx1103"], &object), (0, vec![], String::new()));
+    let (status, lines, _) = expecting(&["--expect", "gfx906,gfx1030"], &object);
+    assert_eq!(status, 1);
+    let told =
+        "in(.llvm.offloading): it does not serve gfx1030; it has code for gfx11-generic, gfx906, gfx90a [expected]";
+    assert_eq!(lines, [told]);
+}
+
+#[test]
+fn every_library_of_a_wheel_is_held_to_it() {
+    let (good, bad) = (library(&[&["gfx90a", "gfx942"]]), library(&[&["gfx90a", "gfx942"], &["gfx90a"]]));
+    let wheel = zip(&[Zipped::new("a/good.so", DEFLATED, &good), Zipped::new("a/bad.so", STORED, &bad)]);
+    let (status, lines, _) = expecting(&["--expect", "gfx90a,gfx942"], &wheel);
+    assert_eq!((status, lines.len()), (1, 1));
+    assert!(lines[0].starts_with("in(a/bad.so)(.hip_fatbin): bundle 1 at offset "), "{lines:?}");
+}
+
+#[test]
+fn inspect_counts_the_bundles_that_serve_a_gpu() {
+    let data = library(&[&["gfx906", "gfx11-generic"], &["gfx906", "gfx1152"], &["gfx906:xnack-", "gfx906:xnack+"]]);
+    let outcome = tool(&["inspect", "--json", "in"], &[("in", &data)]);
+    let document = json_of(&outcome);
+    let file = &document["files"][0];
+    let gpus = file["coverage"].as_array().unwrap().iter();
+    let gpus: Vec<(&str, u64, u64)> = gpus
+        .map(|gpu| (gpu["gpu"].as_str().unwrap(), gpu["serving"].as_u64().unwrap(), gpu["bundles"].as_u64().unwrap()))
+        .collect();
+    let expected = [
+        ("gfx11-generic", 1, 3),
+        ("gfx1152", 2, 3),
+        ("gfx906", 3, 3),
+        ("gfx906:xnack+", 3, 3),
+        ("gfx906:xnack-", 3, 3),
+    ];
+    assert_eq!((gpus.as_slice(), file["bundles"].as_u64()), (&expected[..], Some(3)));
+    let text = String::from_utf8(tool(&["inspect", "in"], &[("in", &data)]).stdout).unwrap();
+    let of = |gpu: &str| text.lines().find(|line| line.contains(&format!("--{gpu} "))).unwrap().to_owned();
+    assert!(of("gfx1152").contains(" 2 of 3 ") && of("gfx906").contains(" 3 of 3 "), "{text}");
+    assert!(text.contains("\n  not served by all bundles: gfx11-generic (1 of 3), gfx1152 (2 of 3)\n"), "{text}");
+    let summary = String::from_utf8(tool(&["inspect", "--summary", "in", "in"], &[("in", &data)]).stdout).unwrap();
+    assert!(summary.contains(" 4 of 6 ") && summary.contains("gfx1152 (4 of 6)"), "{summary}");
+}
+
+#[test]
+fn the_picture_names_every_gpu_with_its_bundles() {
+    let gpus: Vec<String> = (0..20).map(|number| format!("gfx90{number:02x}")).collect();
+    let all: Vec<&str> = gpus.iter().map(String::as_str).collect();
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("in"), library(&[&all, &all[..7], &all[..7]])).unwrap();
+    let outcome = tool_in(dir.path(), &["inspect", "--svg", "picture.svg", "in"]);
+    assert!(outcome.status.success());
+    let picture = std::fs::read_to_string(dir.path().join("picture.svg")).unwrap();
+    let (_, served) = picture.split_once("Bundles that serve each GPU").unwrap();
+    for (number, gpu) in gpus.iter().enumerate() {
+        let (_, row) = served.split_once(&format!(">{gpu}</text>")).unwrap();
+        let numbers = if number < 7 { ">3 of 3</text>" } else { ">1 of 3</text>" };
+        assert!(row[..row.find(" of ").unwrap() + 13].ends_with(numbers), "{gpu}: {row}");
+    }
+    assert!(served.contains("3 bundles; 7 GPUs are served by all of them"), "{served}");
+}
+
+#[test]
+fn extract_takes_what_a_runtime_would() {
+    let data = library(&[&["gfx906", "gfx11-generic"], &["gfx1152", "gfx11-generic"], &["amdgcnspirv", "gfx906"]]);
+    let names = |options: &[&str]| {
+        let outcome = tool(&[&["extract", "-n", "in"], options].concat(), &[("in", &data)]);
+        (outcome.status, String::from_utf8(outcome.stdout.clone()).unwrap() + &outcome.stderr_text())
+    };
+    let (status, text) = names(&["--target", "gfx1152", "--as-runtime"]);
+    let expected = "./in-0-hipv4-amdgcn-amd-amdhsa--gfx11-generic.txt\n./in-1-hipv4-amdgcn-amd-amdhsa--gfx1152.txt\n\
+                    ./in-2-hipv4-amdgcn-amd-amdhsa--amdgcnspirv.txt\n";
+    assert_eq!((status, text.as_str()), (0, expected));
+    let (status, text) = names(&["--target", "gfx1152,sm_80", "--as-runtime"]);
+    assert!(status == 1 && text.contains("'sm_80'") && !text.contains("'gfx1152'"), "{text}");
+    for target in ["gfx*", "hip-amdgcn-amd-amdhsa--gfx906"] {
+        let (status, text) = names(&["--target", target, "--as-runtime"]);
+        assert!(status == 2 && text.contains("--as-runtime needs names of GPUs"), "{text}");
+    }
+    assert_eq!(names(&["--as-runtime"]).0, 2);
+    assert_eq!(names(&["--target", "gfx906", "--as-runtime", "--exact"]).0, 2);
+}
