@@ -11,11 +11,12 @@ use super::code_objects::{Kernel, amd};
 use super::search::{LIMITS, leads_elsewhere};
 use super::sources::Sources;
 
-/// Any bytes are compared with themselves, with a part of them and with nothing, twice with the same result. If they can be read,
-/// nothing differs from itself. Code objects that are only in one file are added or removed, whichever file is the old one.
+/// Any bytes are compared with themselves, with a part of them and with nothing, twice with the same result. If they
+/// can be read, nothing differs from itself. Code objects that are only in one file are added or removed, whichever
+/// file is the old one.
 ///
-/// Of bundles that are written from decisions, plain or compressed, in any order, exactly the code object that was changed, added or
-/// removed is reported, with its kernel.
+/// Of bundles that are written from decisions, plain or compressed, in any order, exactly the code object that was
+/// changed, added or removed is reported, with its kernel.
 pub fn diff(data: &[u8]) {
     hostile(data);
     written(data);

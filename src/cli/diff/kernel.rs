@@ -9,8 +9,8 @@ use offload_bundle::kernels::Kernel;
 
 use crate::cli::kernels::report::demangled_names;
 
-/// Kernels that differ, sorted: those that got worse in the first of spills, scratch memory, registers, shared memory and code
-/// size come first.
+/// Kernels that differ, sorted: those that got worse in the first of spills, scratch memory, registers, shared memory
+/// and code size come first.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     kept: Vec<KernelDiff>,

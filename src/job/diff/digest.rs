@@ -1,7 +1,7 @@
 //! Compares ranges of files byte for byte, or by digests of them.
 //!
-//! A digest is 128 bits of SipHash with keys that are chosen at random for each comparison, so that nobody can make different
-//! code objects that have the same one.
+//! A digest is 128 bits of SipHash with keys that are chosen at random for each comparison, so that nobody can make
+//! different code objects that have the same one.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read};

@@ -21,12 +21,13 @@ use digest::{Digest, Digester, are_equal};
 use pairs::{Left, Pair};
 use side::{Bytes, Object, Side, digest_of, top_member};
 
-/// Compares the device code of two files, of any format: which code objects differ, their sizes, and the registers and memory
-/// of their kernels.
+/// Compares the device code of two files, of any format: which code objects differ, their sizes, and the registers and
+/// memory of their kernels.
 ///
 /// Code objects are compared where they are: no more is inflated than is needed to tell that two are equal. Neither are
-/// compressed bundles inflated that record the same hash and size, and members of zip files with the same checksum and size are read
-/// once. Only the kernels of code objects that differ are read. Bytes are compared, and bundles of the files inflated, on all processors.
+/// compressed bundles inflated that record the same hash and size, and members of zip files with the same checksum and
+/// size are read once. Only the kernels of code objects that differ are read. Bytes are compared, and bundles of the
+/// files inflated, on all processors.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Diff {
@@ -48,11 +49,11 @@ pub struct FileDiff {
     pub gpus: BTreeMap<Arc<str>, GpuDiff>,
     /// The numbers of code objects that are equal.
     pub equal: Equal,
-    /// The code objects that differ: changed and removed ones in the order of the old file, then added ones in that of the new
-    /// file.
+    /// The code objects that differ: changed and removed ones in the order of the old file, then added ones in that of
+    /// the new file.
     pub code_objects: Vec<CodeObjectDiff>,
-    /// The kernels in these that differ in a number, or are in one of them only; none for GPUs that only one of the files has code
-    /// for.
+    /// The kernels in these that differ in a number, or are in one of them only; none for GPUs that only one of the
+    /// files has code for.
     pub kernels: Vec<KernelDiff>,
     /// The number of other kernels in code objects that differ.
     pub same_kernels: usize,
@@ -145,8 +146,8 @@ pub struct KernelDiff {
 }
 
 impl KernelDiff {
-    /// Whether the new kernel spills more vector registers or more scalar registers than the old one. An added kernel spills more
-    /// if it spills.
+    /// Whether the new kernel spills more vector registers or more scalar registers than the old one. An added kernel
+    /// spills more if it spills.
     pub fn spills_more(&self) -> bool {
         let spills = |kernel: &Kernel| [kernel.vgpr_spills, kernel.sgpr_spills].map(Option::unwrap_or_default);
         let old = self.old.as_ref().map_or([0; 2], spills);
@@ -411,8 +412,8 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
         Ok(())
     }
 
-    /// Pairs code objects for the same GPU that have the same digest: first those at the same place. Digests are taken where the
-    /// other file has a code object for the GPU that may have the same size.
+    /// Pairs code objects for the same GPU that have the same digest: first those at the same place. Digests are taken
+    /// where the other file has a code object for the GPU that may have the same size.
     fn digests(&mut self) -> Result<()> {
         let sizes = |objects: &[Object<'_>], keys: &[Key], left: &mut dyn Iterator<Item = usize>| {
             let size = |index: usize| Some((Arc::clone(&keys.get(index)?.gpu), objects.get(index)?.size));
@@ -565,8 +566,8 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
     }
 }
 
-/// The GPUs that all bundles of the old library serve, but not all of the new one, or that are served no longer: only these, if
-/// `is_only_none`. None if there are too many to compare.
+/// The GPUs that all bundles of the old library serve, but not all of the new one, or that are served no longer: only
+/// these, if `is_only_none`. None if there are too many to compare.
 fn lost(old: &Coverage, new: &Coverage, is_only_none: bool) -> Option<Vec<(Device, Served, Served)>> {
     let (devices, served): (Vec<Device>, Vec<Served>) = old.gpus()?.into_iter().unzip();
     let now = new.of_each(&devices)?;
@@ -597,8 +598,8 @@ fn bundles(objects: &[Object<'_>]) -> Vec<std::ops::Range<usize>> {
 }
 
 impl Comparison<'_, '_, '_> {
-    /// Pairs code objects of the same place and entry ID that differ: those that share most kernels, then the rest in the order of
-    /// the files.
+    /// Pairs code objects of the same place and entry ID that differ: those that share most kernels, then the rest in
+    /// the order of the files.
     fn pair_changed(&mut self, [of_old, of_new]: &Kernels) -> Vec<Pair> {
         let (old_keys, new_keys) = (&self.of_old, &self.of_new);
         let group = |keys: &[Key], index: usize| keys.get(index).map(|key| (key.place, key.id));
@@ -640,8 +641,8 @@ impl Comparison<'_, '_, '_> {
         }
     }
 
-    /// Pairs the kernels of code objects that differ, by GPU and name: those of code objects that are paired, then those of the same
-    /// library, then all others. Several with the same name are paired in order.
+    /// Pairs the kernels of code objects that differ, by GPU and name: those of code objects that are paired, then
+    /// those of the same library, then all others. Several with the same name are paired in order.
     fn list_kernels(&mut self, changed: &[Pair], [mut of_old, mut of_new]: Kernels) {
         // If the kernels of one cannot be read, those of the other are not compared.
         for (old, new) in changed {

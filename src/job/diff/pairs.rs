@@ -61,8 +61,8 @@ impl Left {
         pairs
     }
 
-    /// Pairs each old item with the new one that has most labels in common with it, of those in the same group. Labels of many
-    /// items tell nothing.
+    /// Pairs each old item with the new one that has most labels in common with it, of those in the same group. Labels
+    /// of many items tell nothing.
     pub(super) fn pair_nearest<'l, G: Hash + Eq + Copy, L: Hash + Eq + 'l, I: Iterator<Item = L>>(
         &mut self,
         group: impl Fn(Side, usize) -> G,

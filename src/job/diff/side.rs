@@ -193,8 +193,8 @@ impl<'i> Side<'i> {
         Ok(())
     }
 
-    /// Reads some code objects, given by their indices: on all processors, those of the file, and compressed bundles of it; by
-    /// another search, all others. `weight` is that of [`parallel::in_order`].
+    /// Reads some code objects, given by their indices: on all processors, those of the file, and compressed bundles of
+    /// it; by another search, all others. `weight` is that of [`parallel::in_order`].
     pub(super) fn read<T: Send>(
         &self,
         job: &Diff,
@@ -355,8 +355,8 @@ fn walk(
 /// The number of code objects found so far in each member of a zip file, or in the file.
 type Ordinals = HashMap<Option<Vec<u8>>, usize>;
 
-/// The code objects of a bundle that are compared, each with its number in its member. A code object that is itself searched
-/// as a bundle is not.
+/// The code objects of a bundle that are compared, each with its number in its member. A code object that is itself
+/// searched as a bundle is not.
 fn compared<'f>(job: &Diff, found: &Found<'f>, ordinals: &mut Ordinals) -> Vec<(CodeObject<'f>, usize)> {
     let is_compressed = found.bundle.compressed.is_some();
     let is_searched = |kind| !is_compressed && matches!(kind, Some(ContentKind::Bundle | ContentKind::FatBinary));
