@@ -24,7 +24,7 @@ put() {
 }
 
 bundles="$fixtures/binary $fixtures/text $fixtures/compressed $fixtures/sequence $fixtures/hostile"
-for target in list unbundle compressed text differential; do
+for target in list unbundle compressed text differential diff; do
     for folder in $bundles; do
         put $target "$folder"/*
     done
@@ -35,8 +35,8 @@ put fatbin "$fixtures"/fatbin/*
 put kpack "$fixtures"/kpack/*.kpack
 put kernels "$fixtures"/kernels/*.elf "$fixtures"/kernels/*.cubin
 # Bytes from which decisions are taken.
-mkdir -p "$out/roundtrip" "$out/kpack" "$out/kernels"
-python3 - "$out/roundtrip" "$out/kpack" "$out/kernels" <<'END'
+mkdir -p "$out/roundtrip" "$out/kpack" "$out/kernels" "$out/diff"
+python3 - "$out/roundtrip" "$out/kpack" "$out/kernels" "$out/diff" <<'END'
 import random, sys
 for number in range(60):
     bytes_of = random.Random(number)

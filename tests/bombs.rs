@@ -448,7 +448,7 @@ fn what_is_listed_of_kernels_is_bounded() {
 }
 
 /// The command lines of our subcommands that only read.
-const LOOKS: [&[&str]; 9] = [
+const LOOKS: [&[&str]; 10] = [
     &["inspect", "in"],
     &["inspect", "--json", "in"],
     &["inspect", "--inflate", "--json", "in"],
@@ -458,6 +458,7 @@ const LOOKS: [&[&str]; 9] = [
     &["extract", "-n", "--json", "in"],
     &["extract", "-n", "-t", "gfx906", "--as-runtime", "in"],
     &["kernels", "--json", "in"],
+    &["diff", "--json", "in", "in"],
 ];
 
 #[test]
@@ -483,9 +484,13 @@ fn names_are_shown_in_part_and_findings_are_charged_for_theirs() {
         ("the same with 10,000 bundles", files::zip(&long, &bundle.repeat(10_000))),
     ] {
         for look in LOOKS {
-            // `kernels` inflates a bundle on each processor.
+            // `kernels` inflates a bundle on each processor, and `diff` two files at a time.
             let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get().min(8));
-            let at_once = if look[0] == "kernels" { u64::try_from(threads).unwrap() } else { 1 };
+            let at_once = match look[0] {
+                "kernels" => u64::try_from(threads).unwrap(),
+                "diff" => u64::try_from(threads.max(2)).unwrap(),
+                _ => 1,
+            };
             Bomb::new(name, look).file("in", data.clone()).memory(at_once * 100 * MB).ends();
         }
         Bomb::new(name, &["recompress", "in", "-o", "out"]).file("in", data.clone()).memory(100 * MB).ends();

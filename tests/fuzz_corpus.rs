@@ -65,6 +65,7 @@ replayed!(
     coff,
     compressed,
     coverage,
+    diff,
     elf,
     extract,
     fatbin,

@@ -110,6 +110,8 @@ fn readers() -> Vec<Vec<&'static str>> {
         "inspect --inflate --json FILE",
         "verify FILE",
         "extract FILE -o out",
+        "kernels FILE",
+        "diff FILE /dev/null",
         "recompress FILE -o out",
     ]
     .iter()

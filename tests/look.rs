@@ -6,6 +6,7 @@
 mod built;
 mod changed;
 mod deep;
+pub mod diff;
 mod extract;
 mod fatbin;
 mod hostile;

@@ -111,14 +111,16 @@ pub(super) fn named(matches: &ArgMatches) -> impl Iterator<Item = &PathBuf> {
 /// The files named on a command line, and those in the directories named there. A file or directory that cannot be read
 /// is replaced by an error.
 pub(super) fn of(matches: &ArgMatches) -> Vec<Result<WorkFile, Error>> {
+    named(matches).flat_map(|path| at(path, matches)).collect()
+}
+
+/// A file that is named on a command line, or the files in a directory.
+pub(super) fn at(path: &Path, matches: &ArgMatches) -> Vec<Result<WorkFile, Error>> {
     let depth = if matches.get_flag("recursive") { usize::MAX } else { 1 };
     let mut files = Vec::new();
-    for path in named(matches) {
-        if path.is_dir() {
-            directory(path, depth, &mut files);
-        } else {
-            files.push(Ok(WorkFile { path: path.clone(), origin: Origin::Named }));
-        }
+    match path.is_dir() {
+        true => directory(path, depth, &mut files),
+        false => files.push(Ok(WorkFile { path: path.to_owned(), origin: Origin::Named })),
     }
     files
 }

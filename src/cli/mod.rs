@@ -11,6 +11,7 @@ mod code_object;
 mod completions;
 mod console;
 mod demangle;
+mod diff;
 mod environment;
 mod extract;
 mod files;
@@ -59,6 +60,7 @@ const CATALOGUE: &Catalogue = &Catalogue {
         inspect::SUBCOMMAND,
         extract::SUBCOMMAND,
         kernels::SUBCOMMAND,
+        diff::SUBCOMMAND,
         verify::SUBCOMMAND,
         recompress::SUBCOMMAND,
         replace::SUBCOMMAND,

@@ -135,6 +135,11 @@ impl Packed {
         self.len() == 0
     }
 
+    /// Whether the exact end of the code object is known.
+    pub(crate) fn is_exact(&self) -> bool {
+        !matches!(self.end, End::Padded(_))
+    }
+
     /// Whether it is compressed together with others.
     pub fn is_shared(&self) -> bool {
         matches!(self.end, End::Padded(_)) || self.len() < self.inflated.saturating_sub(1)

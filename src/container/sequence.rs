@@ -249,6 +249,17 @@ impl<'a> Bundle<'a> {
         }
     }
 
+    /// Inflates and checks all bytes of a compressed bundle; none if they are available without.
+    ///
+    /// # Errors
+    /// Those of inflating the stream.
+    pub(crate) fn inflate_whole(&self) -> Result<Option<Input>> {
+        match &self.body {
+            Body::Stream { compressed, .. } => compressed.inflate_whole().map(|(input, _)| Some(input)),
+            Body::Plain { .. } | Body::Inflated { .. } => Ok(None),
+        }
+    }
+
     /// Up to `len` bytes from the start of the code object of an entry (given by its index); none if they are not
     /// available without inflating more.
     pub fn head(&self, index: usize, len: u64) -> Option<&[u8]> {

@@ -271,12 +271,7 @@ impl<'j> Search<'j> {
                 }
             }
         });
-        if room.is_full {
-            let text = format!(
-                "more than {FILE_KERNELS_MAX} kernels, or {FILE_KERNEL_NAMES_MAX} bytes of names; the rest is not listed"
-            );
-            list.problems.push(Error::malformed(input.path(), Malformed::other(ErrorKind::Limit, None, text)));
-        }
+        list.problems.extend(room.problem(input));
         (!is_incomplete).then_some(list)
     }
 }
@@ -305,18 +300,20 @@ fn inflated(
 
 /// Reads the kernels of a code object.
 fn read(from: Provenance, code: &[u8]) -> Result<CodeObjectKernels> {
-    match kernels::of(code) {
-        Ok(kernels) => Ok(CodeObjectKernels { recorded_target: recorded_target(code), from, kernels }),
-        Err(malformed) => {
-            let text = format!("the kernels of '{}' cannot be read: {malformed}", shown(&from.id));
-            let malformed = Malformed::other(malformed.kind(), malformed.offset(), text);
-            Err(Error::malformed(from.place.file(), malformed).at(&from.place))
-        }
-    }
+    let kernels = kernels_of(&from, code)?;
+    Ok(CodeObjectKernels { recorded_target: recorded_target(code), from, kernels })
+}
+
+pub(super) fn kernels_of(from: &Provenance, code: &[u8]) -> Result<Vec<Kernel>> {
+    kernels::of(code).map_err(|malformed| {
+        let text = format!("the kernels of '{}' cannot be read: {malformed}", shown(&from.id));
+        let malformed = Malformed::other(malformed.kind(), malformed.offset(), text);
+        Error::malformed(from.place.file(), malformed).at(&from.place)
+    })
 }
 
 /// The rest of what may be listed for a file. The names of the same kernel for several GPUs share memory.
-struct Room {
+pub(super) struct Room {
     names: HashSet<Arc<[u8]>>,
     names_left: Allowance,
     kernels_left: Allowance,
@@ -337,11 +334,24 @@ impl Default for Room {
 impl Room {
     /// Takes in the kernels of a code object; none if they are too many.
     fn take(&mut self, mut code_object: CodeObjectKernels) -> Option<CodeObjectKernels> {
-        let count = to_u64(code_object.kernels.len());
-        let is_taken = self.kernels_left.take(count).is_some()
-            && code_object.kernels.iter_mut().all(|kernel| self.share(&mut kernel.name).is_some());
+        self.take_kernels(&mut code_object.kernels).then_some(code_object)
+    }
+
+    /// Takes in kernels, unless they are too many.
+    pub(super) fn take_kernels(&mut self, kernels: &mut [Kernel]) -> bool {
+        let is_taken = self.kernels_left.take(to_u64(kernels.len())).is_some()
+            && kernels.iter_mut().all(|kernel| self.share(&mut kernel.name).is_some());
         self.is_full |= !is_taken;
-        is_taken.then_some(code_object)
+        is_taken
+    }
+
+    /// The problem that not all kernels of a file were taken in.
+    pub(super) fn problem(&self, input: &Input) -> Option<Error> {
+        let text = format!(
+            "more than {FILE_KERNELS_MAX} kernels, or {FILE_KERNEL_NAMES_MAX} bytes of names; the rest is not listed"
+        );
+        let problem = || Error::malformed(input.path(), Malformed::other(ErrorKind::Limit, None, text));
+        self.is_full.then(problem)
     }
 
     fn share(&mut self, name: &mut Arc<[u8]>) -> Option<()> {

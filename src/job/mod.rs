@@ -1,5 +1,5 @@
 //! Jobs on files: bundle, unbundle, unbundle an archive, list, package and unpackage, as LLVM's tools do; find, and
-//! unbundle the objects of an archive, as DPC++'s bundler does; extract, verify and recompress, which they do not have. Each job is a struct with a `run` method.
+//! unbundle the objects of an archive, as DPC++'s bundler does; extract, list kernels, compare, verify and recompress, which they do not have. Each job is a struct with a `run` method.
 //!
 //! A job accesses only the files that it names, prints nothing, and writes either all of its outputs or none.
 //! Information beyond the result is passed to the observer as [`Event`]s.
@@ -11,6 +11,7 @@
 mod aside;
 mod bundle;
 mod choice;
+mod diff;
 mod expect;
 mod extract;
 mod extract_uris;
@@ -35,6 +36,7 @@ mod unpackage;
 mod verify;
 
 pub use bundle::BundleFiles;
+pub use diff::{CodeObjectDiff, Diff, Equal, FileDiff, GpuDiff, KernelDiff, Loss, Sizes, Version, unversioned};
 pub use expect::Expect;
 pub use extract::{Destination, Extract, Extracted, IfBroken, Source};
 pub use extract_uris::ExtractUris;

@@ -106,6 +106,14 @@ impl Coverage {
         served(device, &self.kinds())
     }
 
+    /// In how many bundles each of some GPUs is served. None if there are too many to compare.
+    pub fn of_each(&self, devices: &[Device]) -> Option<Vec<Served>> {
+        let kinds = self.kinds();
+        let all: usize = kinds.iter().map(|(kind, _)| kind.codes.len()).fold(kinds.len(), usize::saturating_add);
+        let is_too_much = self.is_full || devices.len().saturating_mul(all) > COMPARISONS_MAX;
+        (!is_too_much).then(|| devices.iter().map(|device| served(device, &kinds)).collect())
+    }
+
     /// The GPUs for which any bundle has code, by name, and in how many bundles each is served. None if there are too many
     /// to compare.
     pub fn gpus(&self) -> Option<Vec<(Device, Served)>> {

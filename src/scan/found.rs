@@ -18,7 +18,7 @@ use crate::container::magic::Magic;
 use crate::container::sequence::Bundle;
 use crate::container::stream::Recorded;
 use crate::container::{Entry, Packed, Part};
-use crate::display::{short_name, shown};
+use crate::display::{printable, short_name, shown};
 use crate::error::{Error, Malformed, Result};
 use crate::id::{EntryId, OffloadKind};
 use crate::io::input::Slice;
@@ -210,6 +210,14 @@ impl Provenance {
     /// The ID, safe to print on a terminal, as [`CodeObject::shown_id`].
     pub fn shown_id(&self) -> String {
         short_name(&self.id, ID_MAX)
+    }
+
+    /// The target of the code object in one word, safe to print on a terminal: the target ID, or else the triple or the
+    /// whole ID.
+    pub fn target(&self) -> String {
+        let Some(id) = self.entry_id() else { return self.shown_id() };
+        let target_id = id.target_id().to_string();
+        printable(if target_id.is_empty() { id.triple().as_str().trim_end_matches('-') } else { &target_id })
     }
 
     /// The URI of the code object, as [`CodeObject::uri`].
@@ -431,6 +439,13 @@ impl<'f> CodeObject<'f> {
     /// Those of [`Bundle::write_to`].
     pub fn write_to(&self, out: &mut dyn io::Write) -> Result<()> {
         self.bundle.write_to(self.index, out)
+    }
+
+    /// The code object as it is stored: its bytes, or its compressed form if it is compressed on its own. None if its bundle is
+    /// compressed, or it has to be restored.
+    pub(crate) fn stored_bytes(&self) -> Option<Slice<'f>> {
+        let packed = || self.bundle.whole().filter(|_| self.bundle.compressed.is_none())?.range(&self.packed()?.stored);
+        self.in_place().or_else(packed)
     }
 
     /// The code object as a slice of the file; none if it is compressed or has to be restored.

@@ -145,8 +145,20 @@ impl Scan {
         follow: Option<&Follow>,
         visitor: &mut Visitor<'_>,
     ) -> Result<()> {
-        let data = data.into();
-        walk::Walk::new(*self, data, follow, visitor).file(data).map(|_| ())
+        self.run_in_members(data.into(), follow, &|_| true, visitor)
+    }
+
+    /// As [`run_following`](Self::run_following). Of a zip file, only the members are searched whose names `members` accepts.
+    pub(crate) fn run_in_members(
+        &self,
+        data: Slice<'_>,
+        follow: Option<&Follow>,
+        members: &walk::Accepts<'_>,
+        visitor: &mut Visitor<'_>,
+    ) -> Result<()> {
+        let mut walk = walk::Walk::new(*self, data, follow, visitor);
+        walk.members = Some(members);
+        walk.file(data).map(|_| ())
     }
 
     /// Passes the offload binaries that LLVM's packager finds in a file to `visitor`, in file order, and the bytes

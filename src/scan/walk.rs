@@ -54,6 +54,8 @@ pub(super) struct Walk<'a, 'w, 'v> {
     reach: Reach,
     /// How kpack archives are found; none if references are not followed.
     pub(super) follow: Option<&'w Follow>,
+    /// The members of the file that are searched, if it is a zip file; all if none.
+    pub(super) members: Option<&'w Accepts<'w>>,
     /// Whether a reference to kpack archives was followed: a library has one.
     pub(super) has_followed: bool,
     pub(super) sources: Sources<'a>,
@@ -78,6 +80,9 @@ enum Reach {
     /// images are not searched. No budget applies, and the first error ends the walk.
     Packager,
 }
+
+/// Whether a member with a name is searched.
+pub(crate) type Accepts<'a> = dyn Fn(&[u8]) -> bool + 'a;
 
 /// The form of a bundle, or why it has none.
 pub(super) type FormatOf = fn(&Bundle<'_>) -> Result<Format, Malformed>;
@@ -160,6 +165,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             scan,
             reach: Reach::Everything,
             follow,
+            members: None,
             has_followed: false,
             sources,
             budget,
@@ -672,7 +678,10 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     }
 
     fn zip(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
-        let (members, error) = zip::members(data);
+        let (mut members, error) = zip::members(data);
+        if let Some(is_searched) = self.members.filter(|_| place.steps().is_empty()) {
+            members.retain(|member| is_searched(&member.name));
+        }
         let scan = self.scan;
         let large = match self.goal {
             Some(_) => Vec::new(),

@@ -141,6 +141,11 @@ impl<'a> ZipContent<'a> {
         (is_kept && self.size <= scan.limits.inflated).then(|| Input::spool(self.stored.path(), self.reader()?))
     }
 
+    /// Whether the directory records the same size and checksum for both.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        (self.size, self.crc) == (other.size, other.crc)
+    }
+
     /// A reader of the inflated bytes, which fails unless size and checksum are as claimed. It ends at the claimed size
     /// at the latest.
     pub(crate) fn reader(&self) -> std::io::Result<impl Read + use<'a>> {

@@ -279,6 +279,8 @@ fn own(plain: &[u8], compressed: &[u8]) -> Vec<Scenario> {
         run("inspect", &["inspect"], &[]),
         run("inspect all, for programs", &["inspect", "--json", "--inflate"], &[]),
         run("verify", &["verify", "--expect", "gfx906"], &[]),
+        run("kernels", &["kernels"], &[]),
+        Scenario::new("compare", &["diff", "input", "other"], &[("input", &section), ("other", compressed)], &[]),
         run("recompress a library", &["recompress", "-o", "out"], &["out"]),
         run("make a library plain", &["recompress", "--none", "--drop", "gfx906", "-o", "out"], &[]),
         Scenario::new("recompress bundles", &["recompress", "input", "-o", "out"], &[("input", &section)], &["out"]),

@@ -43,6 +43,7 @@ const OWN: &[&str] = &[
     "inspect --deep --json in",
     "extract -n -t gfx906 --as-runtime in",
     "kernels --json in",
+    "diff --json in in",
     "recompress in -o out",
     "recompress --none --keep gfx906 in -o out",
     "extract-bundle-entry -o out file://in#member=none",
@@ -488,6 +489,28 @@ fn kernels() -> Vec<Dimension> {
     vec![
         one_file("kernels of AMD GPUs", 5000, move |n| code_objects::amd(&named(n)), &[lines.to_vec()]),
         one_file("kernels of cubins", 2000, move |n| code_objects::cubin(&named(n)), &[lines.to_vec()]),
+        Dimension {
+            name: "kernels that differ",
+            count: 5000,
+            files: Box::new(move |n| {
+                let wider = named(n).into_iter().map(|kernel| Kernel { vgprs: 1, ..kernel }).collect::<Vec<_>>();
+                [("in", named(n)), ("new", wider)]
+                    .map(|(name, kernels)| (name.to_owned(), code_objects::amd(&kernels)))
+                    .to_vec()
+            }),
+            lines: ["diff in new", "diff --json in new"].map(str::to_owned).to_vec(),
+        },
+        Dimension {
+            name: "code objects that differ",
+            count: 2000,
+            files: Box::new(|n| {
+                let of = |number: usize| format!("{number:0100}").into_bytes();
+                let bundles =
+                    |from: usize| (from..from + n).flat_map(|i| formats::binary(&[(GFX906, &of(i)[..])], 1)).collect();
+                [("in", 0), ("new", n / 2)].map(|(name, from)| (name.to_owned(), bundles(from))).to_vec()
+            }),
+            lines: ["diff in new", "diff --json in new"].map(str::to_owned).to_vec(),
+        },
     ]
 }
 

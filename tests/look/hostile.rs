@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::io::Input;
-use offload_bundle::job::{Destination, Expect, Extract, ListKernels, Recompress, Source, Verify};
+use offload_bundle::job::{Destination, Diff, Expect, Extract, ListKernels, Recompress, Source, Verify};
 use offload_bundle::runtime::{Coverage, Device};
 use offload_bundle::scan::{Checksums, Finding, Pattern, Scan, Selection};
 
@@ -53,7 +53,10 @@ impl Bench {
         for fault in &verified.faults {
             assert!(!fault.text.is_empty() && !fault.to_string().contains('\0'), "{what}");
         }
-        let listed = ListKernels::default().run(&Input::read(&input).unwrap()).unwrap();
+        let read = Input::read(&input).unwrap();
+        let diff = Diff::default().run(Some(&read), Some(&read)).unwrap();
+        assert!(diff.code_objects.is_empty() || !diff.problems.is_empty(), "{what}: {diff:?}");
+        let listed = ListKernels::default().run(&read).unwrap();
         for kernel in listed.code_objects.iter().flat_map(|code_object| &code_object.kernels) {
             assert!(!kernel.name.is_empty(), "{what}");
         }

@@ -33,6 +33,18 @@ pub fn bundle() -> Vec<u8> {
     formats::binary(&[(ids[0], b""), (ids[1], &elf), (ids[2], &cubin), (ids[3], ptx)], 64)
 }
 
+/// Such a bundle of another build: one GPU is lost, one is gained, a kernel of the third spills, and one is new.
+pub fn changed_bundle() -> Vec<u8> {
+    let mut elf = fixture(ELF);
+    let spills = memchr::memmem::rfind(&elf, b".vgpr_spill_count").unwrap() + 17;
+    elf[spills] = 90;
+    let new = super::diff::code("_Z3newv", 1);
+    let ids = ["hip-amdgcn-amd-amdhsa--gfx90a:xnack-", "hip-amdgcn-amd-amdhsa--gfx1030"];
+    let ptx = b"//\n.version 8.0\n.target sm_90\n";
+    let bundle = [(HOST, &b""[..]), (ids[0], &elf), (ids[1], &new), ("hip-nvptx64-nvidia-cuda--sm_90", ptx)];
+    [formats::binary(&bundle, 64), formats::binary(&[(ids[0], &new)], 64)].concat()
+}
+
 /// The names of the kernels that a command line on the bundle prints as JSON, each with its GPU.
 fn listed(args: &[&str]) -> Vec<String> {
     let outcome = tool(&[&["kernels", "--json", "in"], args].concat(), &[("in", &bundle())]);

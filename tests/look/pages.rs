@@ -7,8 +7,8 @@ use super::*;
 use crate::machine::{loud, skip};
 use crate::reference::formats;
 
-const SUBCOMMANDS: [&str; 9] =
-    ["inspect", "extract", "kernels", "verify", "recompress", "replace", "completions", "man", "help"];
+const SUBCOMMANDS: [&str; 10] =
+    ["inspect", "extract", "kernels", "diff", "verify", "recompress", "replace", "completions", "man", "help"];
 const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
 
 /// The long options of each subcommand, according to its help.
@@ -130,7 +130,7 @@ const TRIED: [&str; 3] = ["bash", "fish", "zsh"];
 #[test]
 fn shells_offer_what_may_stand_there() {
     let commands =
-        "completions extract extract-bundle-entry help inspect kernels man package recompress replace verify";
+        "completions diff extract extract-bundle-entry help inspect kernels man package recompress replace verify";
     for shell in TRIED.into_iter().filter_map(Shell::new) {
         let here = "kernels.hipfb libk.so sub";
         for (line, words) in [

@@ -40,6 +40,7 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
         ("hidden.so", hidden),
         ("firmware.bin", firmware),
         ("kernels", super::kernels::bundle()),
+        ("kernels.new", super::kernels::changed_bundle()),
     ]
 }
 
@@ -92,6 +93,7 @@ fn tables_stay_as_they_are() {
     prints("extract", &["extract", "cuda", "-o", "new"], &[UTF_8]);
     prints("kernels-each", &["kernels", "kernels", "none"], &[UTF_8]);
     prints("kernels-sorted", &["kernels", ".", "--sort", "vgpr", "--top", "4"], &[UTF_8]);
+    prints("diff", &["diff", "kernels", "kernels.new", "--fail-on=lost-gpu,spill,size=+10%"], &[UTF_8]);
     prints("recompress", &["recompress", "--none", "--drop", "sm_86", "cuda", "-o", "new"], &[UTF_8]);
 }
 
@@ -113,6 +115,7 @@ fn no_table_is_left_over() {
             "recompress",
             "kernels-each",
             "kernels-sorted",
+            "diff",
         ]
         .map(str::to_owned),
     );

@@ -9,6 +9,7 @@ mod choices;
 pub mod code_objects;
 mod compressed;
 mod coverage;
+mod diff;
 mod differential;
 mod extract;
 mod fatbin;
@@ -40,6 +41,7 @@ pub use archive::archive;
 pub use bitcode::bitcode;
 pub use compressed::compressed;
 pub use coverage::coverage;
+pub use diff::diff;
 pub use differential::{differential, reference};
 pub use extract::extract;
 pub use fatbin::fatbin;
@@ -62,12 +64,13 @@ pub use verify::verify;
 pub type Property = fn(&[u8]);
 
 /// All properties, by the names of their fuzz targets.
-pub const ALL: [(&str, Property); 23] = [
+pub const ALL: [(&str, Property); 24] = [
     ("archive", archive),
     ("bitcode", bitcode),
     ("coff", coff),
     ("compressed", compressed),
     ("coverage", coverage),
+    ("diff", diff),
     ("differential", differential),
     ("elf", elf),
     ("extract", extract),

@@ -8,10 +8,10 @@ use super::report::Row;
 
 /// A column with numbers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Numbers {
-    pub(super) title: &'static str,
+pub(in crate::cli) struct Numbers {
+    pub(in crate::cli) title: &'static str,
     /// The number of a kernel, if it is recorded.
-    pub(super) of: fn(&Kernel) -> Option<u64>,
+    pub(in crate::cli) of: fn(&Kernel) -> Option<u64>,
 }
 
 const VGPR: Numbers = Numbers { title: "VGPR", of: |kernel| kernel.vgprs.map(u64::from) };
@@ -26,7 +26,8 @@ const GROUP: Numbers = Numbers { title: "GROUP", of: |kernel| kernel.max_workgro
 const CODE: Numbers = Numbers { title: "CODE", of: |kernel| kernel.code_size };
 
 /// The columns with numbers, in the order of the table.
-pub(super) const NUMBERS: [Numbers; 10] = [VGPR, AGPR, SGPR, VSPILL, SSPILL, SCRATCH, LDS, KERNARG, GROUP, CODE];
+pub(in crate::cli) const NUMBERS: [Numbers; 10] =
+    [VGPR, AGPR, SGPR, VSPILL, SSPILL, SCRATCH, LDS, KERNARG, GROUP, CODE];
 
 /// The key by which kernels are sorted.
 #[derive(Clone, Copy, Debug)]

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::io::Write;
 
 use offload_bundle::Result;
+use offload_bundle::kernels::Kernel;
 use serde::Serialize;
 
 use super::report::{Others, Row, mangled};
@@ -33,6 +34,13 @@ struct KernelReport {
     target_id: String,
     name: String,
     mangled_name: String,
+    #[serde(flatten)]
+    numbers: Numbers,
+}
+
+/// The numbers of a kernel, as the JSON reports show them.
+#[derive(Serialize)]
+pub(in crate::cli) struct Numbers {
     vgprs: Option<u32>,
     agprs: Option<u32>,
     sgprs: Option<u32>,
@@ -68,6 +76,14 @@ impl KernelReport {
             target_id: gpu.as_ref().to_owned(),
             name: name.as_ref().to_owned(),
             mangled_name: mangled(&kernel.name),
+            numbers: Numbers::from(&kernel),
+        }
+    }
+}
+
+impl From<&Kernel> for Numbers {
+    fn from(kernel: &Kernel) -> Self {
+        Self {
             vgprs: kernel.vgprs,
             agprs: kernel.agprs,
             sgprs: kernel.sgprs,

@@ -1,8 +1,8 @@
 //! `kernels`: lists the kernels in files, with the registers and memory that they take.
 
-mod column;
-mod json;
-mod report;
+pub(super) mod column;
+pub(super) mod json;
+pub(super) mod report;
 mod table;
 
 use std::cell::RefCell;

@@ -41,7 +41,7 @@ pub(super) struct FileKernels {
 
 /// A filter by name.
 #[derive(Clone, Debug)]
-pub(super) enum Name {
+pub(in crate::cli) enum Name {
     /// A part of the name.
     Part(String),
     /// The whole name.
@@ -98,7 +98,8 @@ impl Order {
 impl FileKernels {
     /// Selects the kernels by name, and sorts them.
     pub(super) fn new(list: KernelList, name: Option<&Name>, order: Option<Order>) -> Self {
-        let names = demangled_names(&list.code_objects, name);
+        let kernels = list.code_objects.iter().flat_map(|code_object| &code_object.kernels);
+        let names = demangled_names(kernels.map(|kernel| &kernel.name), name);
         let mut rows = Vec::new();
         for CodeObjectKernels { from, recorded_target, kernels, .. } in list.code_objects {
             let gpu = gpu(&from, recorded_target).into();
@@ -126,10 +127,12 @@ fn gpu(from: &Provenance, recorded: Option<String>) -> String {
 }
 
 /// The names of the kernels that `filter` selects, as they are shown. Each is demangled once.
-fn demangled_names(code_objects: &[CodeObjectKernels], filter: Option<&Name>) -> HashMap<Arc<[u8]>, Arc<str>> {
-    let kernels = code_objects.iter().flat_map(|code_object| &code_object.kernels);
+pub(in crate::cli) fn demangled_names<'n>(
+    names: impl Iterator<Item = &'n Arc<[u8]>>,
+    filter: Option<&Name>,
+) -> HashMap<Arc<[u8]>, Arc<str>> {
     let mut known = HashSet::new();
-    let names: Vec<&Arc<[u8]>> = kernels.map(|kernel| &kernel.name).filter(|name| known.insert(*name)).collect();
+    let names: Vec<&Arc<[u8]>> = names.filter(|name| known.insert(*name)).collect();
     let chunks: Vec<&[&Arc<[u8]>]> = names.chunks(NAMES_AT_A_TIME).collect();
     let shown = |chunk: &[&Arc<[u8]>]| chunk.iter().map(|name| shown(name, filter)).collect::<Vec<_>>();
     parallel::in_order(chunks, shown, Vec::len, |shown| {
@@ -153,7 +156,7 @@ fn shown(name: &[u8], filter: Option<&Name>) -> Option<Arc<str>> {
 }
 
 /// A mangled name, safe to print on a terminal.
-pub(super) fn mangled(name: &[u8]) -> String {
+pub(in crate::cli) fn mangled(name: &[u8]) -> String {
     match name.get(..SHOWN_MAX) {
         Some(start) if start.len() < name.len() => printable_name(start) + "...",
         _ => printable_name(name),

@@ -1,0 +1,257 @@
+//! The JSON report of `diff`, described by `docs/diff.schema.json`.
+
+use std::cell::RefCell;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use offload_bundle::Result;
+use offload_bundle::job::{CodeObjectDiff, KernelDiff, Sizes, Version};
+use offload_bundle::runtime::Served;
+use offload_bundle::scan::Provenance;
+use serde::{Serialize, Serializer};
+
+use super::Compared;
+use super::fail::{Condition, Failure, failures};
+use super::kernel::{Change, name};
+use super::total::{Presence, Total};
+use crate::cli::code_object::other_file;
+use crate::cli::files::WorkFile;
+use crate::cli::json::{self, Each, Late};
+use crate::cli::kernels::json::Numbers;
+use crate::cli::kernels::report::mangled;
+
+/// The schema version. Adding a field does not change it.
+const VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct Document<F, G, L, S, C, P> {
+    version: u32,
+    old: String,
+    new: String,
+    files: F,
+    gpus: G,
+    losses: L,
+    summary: S,
+    failures: C,
+    problems: P,
+}
+
+#[derive(Serialize)]
+struct File<'r> {
+    path: String,
+    old: Option<String>,
+    new: Option<String>,
+    code_objects: Vec<CodeObject<'r>>,
+    kernels: Vec<KernelReport<'r>>,
+}
+
+#[derive(Serialize)]
+struct CodeObject<'r> {
+    change: &'static str,
+    target_id: &'r str,
+    old: Option<VersionReport>,
+    new: Option<VersionReport>,
+}
+
+/// The location of a code object.
+#[derive(Serialize)]
+struct At {
+    origin: Option<String>,
+    member: Option<String>,
+    section: Option<String>,
+    container: &'static str,
+    bundle: usize,
+    entry_id: String,
+}
+
+#[derive(Serialize)]
+struct VersionReport {
+    #[serde(flatten)]
+    at: At,
+    size: u64,
+    stored_size: u64,
+    uri: Option<String>,
+}
+
+#[derive(Serialize)]
+struct KernelReport<'r> {
+    change: &'static str,
+    target_id: &'r str,
+    name: &'r str,
+    mangled_name: String,
+    #[serde(flatten)]
+    at: At,
+    spills_more: bool,
+    old: Option<Numbers>,
+    new: Option<Numbers>,
+}
+
+#[derive(Serialize)]
+struct Gpu {
+    target_id: String,
+    presence: &'static str,
+    changed: usize,
+    added: usize,
+    removed: usize,
+    old: SizesReport,
+    new: SizesReport,
+}
+
+#[derive(Serialize)]
+struct SizesReport {
+    code_objects: usize,
+    size: u64,
+    stored_size: u64,
+}
+
+#[derive(Serialize)]
+struct LossReport {
+    target_id: String,
+    library: String,
+    old: ServedReport,
+    new: ServedReport,
+}
+
+#[derive(Serialize)]
+struct ServedReport {
+    serving: usize,
+    bundles: usize,
+}
+
+#[derive(Serialize)]
+struct Summary {
+    code_objects: Counts,
+    kernels: Counts,
+    equal_by_hash: usize,
+    equal_by_checksum: usize,
+}
+
+#[derive(Serialize)]
+struct Counts {
+    equal: usize,
+    changed: usize,
+    added: usize,
+    removed: usize,
+}
+
+/// Writes the document, each file as soon as it is compared. What follows is complete only after the last one.
+pub(super) fn write(
+    [old, new]: [&PathBuf; 2],
+    files: &mut dyn Iterator<Item = Compared>,
+    total: &RefCell<Total>,
+    conditions: &[Condition],
+    problems: &RefCell<Vec<String>>,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let differs = |compared: &Compared| !compared.diff.code_objects.is_empty();
+    let document = Document {
+        version: VERSION,
+        old: lossy(old),
+        new: lossy(new),
+        files: Each::new(files.filter(differs)),
+        gpus: Late(|| gpus(&total.borrow())),
+        losses: Late(|| losses(&total.borrow())),
+        summary: Late(|| summary(&total.borrow())),
+        failures: Late(|| -> Vec<Failure> { failures(conditions, &total.borrow()) }),
+        problems: Late(|| problems.borrow().clone()),
+    };
+    json::write(&document, out)
+}
+
+fn lossy(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+impl Serialize for Compared {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let path = |file: &Option<WorkFile>| file.as_ref().map(|file| lossy(&file.path));
+        let (old, new) = (path(&self.pair.old), path(&self.pair.new));
+        let code_objects = self.diff.code_objects.iter().map(CodeObject::new).collect();
+        let kernels = self.rows.iter().map(|(kernel, name)| KernelReport::new(kernel, name)).collect();
+        File { path: lossy(&self.pair.path), old, new, code_objects, kernels }.serialize(serializer)
+    }
+}
+
+impl At {
+    fn new(from: &Provenance) -> Self {
+        Self {
+            origin: other_file(&from.place).map(lossy),
+            member: from.place.member(),
+            section: from.place.section(),
+            container: from.format.name(),
+            bundle: from.bundle,
+            entry_id: from.shown_id(),
+        }
+    }
+}
+
+impl<'r> CodeObject<'r> {
+    fn new(CodeObjectDiff { gpu, old, new, .. }: &'r CodeObjectDiff) -> Self {
+        let change = Change::of(old.as_ref(), new.as_ref()).name();
+        let version = |Version { from, size, stored, .. }: &Version| VersionReport {
+            at: At::new(from),
+            size: *size,
+            stored_size: *stored,
+            uri: from.uri().ok().flatten().map(|uri| uri.to_string()),
+        };
+        Self { change, target_id: gpu, old: old.as_ref().map(version), new: new.as_ref().map(version) }
+    }
+}
+
+impl<'r> KernelReport<'r> {
+    fn new(kernel: &'r KernelDiff, shown: &'r str) -> Self {
+        let (old, new) = (kernel.old.as_ref(), kernel.new.as_ref());
+        Self {
+            change: Change::of(old, new).name(),
+            target_id: &kernel.gpu,
+            name: shown,
+            mangled_name: mangled(name(kernel)),
+            at: At::new(&kernel.from),
+            spills_more: kernel.spills_more(),
+            old: old.map(Numbers::from),
+            new: new.map(Numbers::from),
+        }
+    }
+}
+
+fn gpus(total: &Total) -> Vec<Gpu> {
+    let presences = total.presences();
+    let sizes =
+        |sizes: &Sizes| SizesReport { code_objects: sizes.code_objects, size: sizes.size, stored_size: sizes.stored };
+    let gpu = |(name, gpu): (&std::sync::Arc<str>, &offload_bundle::job::GpuDiff)| Gpu {
+        target_id: name.to_string(),
+        presence: presences.get(&**name).copied().unwrap_or(Presence::Both).name(),
+        changed: gpu.changed,
+        added: gpu.added,
+        removed: gpu.removed,
+        old: sizes(&gpu.old),
+        new: sizes(&gpu.new),
+    };
+    total.gpus.iter().map(gpu).collect()
+}
+
+fn losses(total: &Total) -> Vec<LossReport> {
+    let served = |served: Served| ServedReport { serving: served.serving, bundles: served.bundles };
+    let report = |(library, loss): &(String, offload_bundle::job::Loss)| LossReport {
+        target_id: loss.gpu.to_string(),
+        library: library.clone(),
+        old: served(loss.old),
+        new: served(loss.new),
+    };
+    total.losses.iter().map(report).collect()
+}
+
+fn summary(total: &Total) -> Summary {
+    let (all, kernels, equal) = (total.all(), total.kernels, total.equal);
+    Summary {
+        code_objects: Counts { equal: equal.all, changed: all.changed, added: all.added, removed: all.removed },
+        kernels: Counts {
+            equal: total.same_kernels,
+            changed: kernels.changed,
+            added: kernels.added,
+            removed: kernels.removed,
+        },
+        equal_by_hash: equal.by_hash,
+        equal_by_checksum: equal.by_checksum,
+    }
+}

@@ -1,0 +1,261 @@
+//! The text report of `diff`: GPUs, sizes by GPU, files, and kernels.
+
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use offload_bundle::display::printable;
+use offload_bundle::job::{Equal, GpuDiff, KernelDiff};
+use offload_bundle::kernels::Kernel;
+use offload_bundle::scan::Place;
+use offload_bundle::{Error, Result};
+use unicode_width::UnicodeWidthStr;
+
+use super::fail::lost_in;
+use super::kernel::{Change, Rows};
+use super::total::{Presence, Total, sum};
+use super::{Compared, Pair};
+use crate::cli::kernels::column::NUMBERS;
+use crate::cli::units::{bytes, count, grouped, percent};
+
+/// Writes the report: what differs in all files, which is known after the last one.
+pub(super) fn write(
+    [old, new]: [&PathBuf; 2],
+    files: &mut dyn Iterator<Item = Compared>,
+    total: &RefCell<Total>,
+    is_tree: bool,
+    top: usize,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let (mut rows, mut of_files) = (Rows::default(), Vec::new());
+    for Compared { pair, diff, rows: more } in files {
+        if is_tree && !diff.code_objects.is_empty() {
+            of_files.push(file(&pair, &sum(diff.gpus.values())));
+        }
+        rows.add(more, top);
+    }
+    let (rows, total) = (rows.finish(top), total.borrow());
+    let shown = |path: &PathBuf| printable(&path.to_string_lossy());
+    let mut report = Report { total: &total, presences: total.presences(), out };
+    let written = report.head(&format!("{} -> {}", shown(old), shown(new))).and_then(|()| {
+        report.gpus()?;
+        of_files.iter().try_for_each(|file| writeln!(report.out, "  {file}"))?;
+        report.kernels(&rows)
+    });
+    written.map_err(|error| Error::io("-", error))
+}
+
+/// What differs in a file of two directories.
+fn file(pair: &Pair, sum: &GpuDiff) -> String {
+    let path = pair.shown();
+    let objects = |number| count(number, "code object", "code objects");
+    match (&pair.old, &pair.new) {
+        (_, None) => format!("{path}: only in the old directory, {}", objects(sum.removed)),
+        (None, _) => format!("{path}: only in the new directory, {}", objects(sum.added)),
+        _ => format!("{path}: {}", of_objects(sum)),
+    }
+}
+
+/// The numbers of code objects that differ.
+fn of_objects(gpu: &GpuDiff) -> String {
+    changes(gpu.changed, gpu.added, gpu.removed)
+}
+
+fn changes(changed: usize, added: usize, removed: usize) -> String {
+    let numbers = [(changed, "changed"), (added, "added"), (removed, "removed")];
+    let told = numbers.into_iter().filter(|(number, _)| *number > 0);
+    told.map(|(number, what)| format!("{} {what}", grouped(number))).collect::<Vec<_>>().join(", ")
+}
+
+/// The number of code objects that are equal, and how many were found to be so without their bytes.
+fn equal(equal: &Equal) -> String {
+    let by = [
+        (equal.by_hash, "by the hash of their compressed bundle"),
+        (equal.by_checksum, "by the checksum of their member"),
+    ];
+    let by: Vec<String> = by
+        .into_iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, how)| format!("{} {how}", grouped(number)))
+        .collect();
+    let by = if by.is_empty() { String::new() } else { format!(" ({})", by.join(", ")) };
+    format!("{} equal{by}", grouped(equal.all))
+}
+
+struct Report<'r> {
+    total: &'r Total,
+    presences: HashMap<&'r str, Presence>,
+    out: &'r mut dyn Write,
+}
+
+impl Report<'_> {
+    fn head(&mut self, title: &str) -> io::Result<()> {
+        let (all, total) = (self.total.all(), self.total);
+        let changed = of_objects(&all);
+        match (all.old.code_objects, all.new.code_objects, changed.is_empty()) {
+            (0, 0, _) => return writeln!(self.out, "{title}: no device code in either"),
+            (_, _, true) => {
+                let same = equal(&total.equal).replacen(" equal", "", 1);
+                writeln!(self.out, "{title}: no differences in device code; code objects compared: {same}")?;
+            }
+            _ => writeln!(self.out, "{title}: code objects: {changed}, {}", equal(&total.equal))?,
+        }
+        for (presence, what) in [(Presence::Lost, "GPUs lost"), (Presence::Gained, "GPUs gained")] {
+            let gpus: Vec<&str> =
+                total.gpus.keys().map(|name| &**name).filter(|name| self.is(name, presence)).collect();
+            if !gpus.is_empty() {
+                writeln!(self.out, "  {what}: {}", gpus.join(", "))?;
+            }
+        }
+        for (library, loss) in &total.losses {
+            if !self.is(&loss.gpu, Presence::Lost) {
+                writeln!(self.out, "  {}", lost_in(library, loss))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is(&self, gpu: &str, presence: Presence) -> bool {
+        self.presences.get(gpu) == Some(&presence)
+    }
+
+    /// Writes the sizes by GPU: GPUs that are lost, GPUs that are gained, then those with the largest difference.
+    fn gpus(&mut self) -> io::Result<()> {
+        let differs = |gpu: &GpuDiff| gpu.changed > 0 || gpu.added > 0 || gpu.removed > 0;
+        // If bundles are compressed, any change in them changes the shares of all code objects.
+        let is_any = self.total.gpus.values().any(differs);
+        let is_shown = |gpu: &GpuDiff| if is_any { differs(gpu) } else { gpu.old.stored != gpu.new.stored };
+        let mut rows: Vec<(&str, GpuDiff)> =
+            self.total.gpus.iter().filter(|(_, gpu)| is_shown(gpu)).map(|(name, gpu)| (&**name, *gpu)).collect();
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let presence = |name: &str| self.presences.get(name).copied().unwrap_or(Presence::Both);
+        let weight = |name: &str, gpu: &GpuDiff| {
+            let rank = match presence(name) {
+                Presence::Lost => 2,
+                Presence::Gained => 1,
+                Presence::Replaced | Presence::Both => 0,
+            };
+            Reverse((rank, gpu.new.stored.abs_diff(gpu.old.stored)))
+        };
+        rows.sort_by_key(|(name, gpu)| weight(name, gpu));
+        rows.push(("all", self.total.all()));
+        let mut table = Table::new(&["GPU", "OBJECTS", "OLD", "NEW", "DIFFERENCE", "", ""]);
+        table.rows.extend(rows.iter().map(|(name, gpu)| {
+            let (old, new) = (&gpu.old, &gpu.new);
+            let objects = either(old.code_objects, new.code_objects, grouped);
+            let sign = if new.stored < old.stored { "-" } else { "+" };
+            let difference = match new.stored.abs_diff(old.stored) {
+                0 => String::new(),
+                difference => format!("{sign}{}", bytes(difference)),
+            };
+            let (share, note) = match presence(name) {
+                Presence::Both if difference.is_empty() => (String::new(), of_objects(gpu)),
+                Presence::Both => {
+                    (format!("{sign}{}", percent(new.stored.abs_diff(old.stored), old.stored)), of_objects(gpu))
+                }
+                presence => (String::new(), presence.name().to_owned()),
+            };
+            vec![(*name).to_owned(), objects, bytes(old.stored), bytes(new.stored), difference, share, note]
+        }));
+        table.write(&[0, 6], self.out)
+    }
+
+    fn kernels(&mut self, rows: &Rows) -> io::Result<()> {
+        let numbers = self.total.kernels;
+        let told = changes(numbers.changed, numbers.added, numbers.removed);
+        let all = numbers.changed.saturating_add(numbers.added).saturating_add(numbers.removed);
+        let same = self.total.same_kernels;
+        if all == 0 && same == 0 {
+            return Ok(());
+        }
+        let same = match same {
+            0 => String::new(),
+            same => format!("{}{} without a difference in numbers", if all == 0 { "" } else { ", " }, grouped(same)),
+        };
+        let shown = match rows.len() {
+            len if len < all && len > 0 => format!("; the first {}:", grouped(len)),
+            _ => String::new(),
+        };
+        writeln!(self.out, "  kernels: {}{same}{shown}", told)?;
+        if rows.len() == 0 {
+            return Ok(());
+        }
+        let differs = |of: fn(&Kernel) -> Option<u64>| {
+            let number = |kernel: &Option<Kernel>| kernel.as_ref().and_then(of);
+            rows.iter().any(|(kernel, _)| number(&kernel.old) != number(&kernel.new))
+        };
+        let columns: Vec<_> = NUMBERS.iter().filter(|number| differs(number.of)).collect();
+        let first: Option<&Place> = rows.iter().next().map(|(kernel, _)| &*kernel.from.place);
+        let has_places = rows.iter().any(|(kernel, _)| first.is_some_and(|first| !is_like(first, &kernel.from.place)));
+        let titles = columns.iter().map(|number| number.title);
+        let places = has_places.then_some("FILE");
+        let titles: Vec<&str> = ["GPU", ""].into_iter().chain(titles).chain(places).chain(["KERNEL"]).collect();
+        let left = [0, 1, titles.len().saturating_sub(2), titles.len().saturating_sub(1)];
+        let left = if has_places { &left[..] } else { &[0, 1, titles.len().saturating_sub(1)] };
+        let mut table = Table::new(&titles);
+        table.rows.extend(rows.iter().map(|(kernel, name)| {
+            let KernelDiff { gpu, old, new, from, .. } = kernel;
+            let change = Change::of(old.as_ref(), new.as_ref());
+            let numbers = columns.iter().map(|column| {
+                let number = |kernel: &Option<Kernel>| kernel.as_ref().map(|kernel| (column.of)(kernel));
+                let text = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+                match (number(old), number(new)) {
+                    (Some(old), Some(new)) => either(old, new, text),
+                    (old, new) => text(new.or(old).flatten()),
+                }
+            });
+            let change = if change == Change::Changed { "" } else { change.name() };
+            let place = has_places.then(|| from.place.to_string());
+            [gpu.to_string(), change.to_owned()]
+                .into_iter()
+                .chain(numbers)
+                .chain(place)
+                .chain([name.to_owned()])
+                .collect()
+        }));
+        table.write(left, self.out)
+    }
+}
+
+/// Whether two places are the same in the old and the new file.
+fn is_like(a: &Place, b: &Place) -> bool {
+    a.steps() == b.steps() && a.file().file_name() == b.file().file_name()
+}
+
+/// A number, or the old and the new one.
+fn either<N: Copy + PartialEq>(old: N, new: N, text: impl Fn(N) -> String) -> String {
+    if old == new { text(new) } else { format!("{} -> {}", text(old), text(new)) }
+}
+
+/// Columns of texts.
+struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    fn new(titles: &[&str]) -> Self {
+        Self { rows: vec![titles.iter().map(|title| (*title).to_owned()).collect()] }
+    }
+
+    /// Writes the table. The columns with the indices `left` are aligned to the left; empty columns are left out.
+    fn write(&self, left: &[usize], out: &mut dyn Write) -> io::Result<()> {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or_default();
+        let width =
+            |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(|text: &String| text.width()).max();
+        let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or_default()).collect();
+        for row in &self.rows {
+            let mut line = String::from("  ");
+            for (column, (text, width)) in row.iter().zip(&widths).enumerate().filter(|(_, (_, width))| **width > 0) {
+                let padding = " ".repeat(width.saturating_sub(text.width()));
+                let (before, after) = if left.contains(&column) { ("", &padding[..]) } else { (&padding[..], "") };
+                line.push_str(&["  ", before, text, after].concat());
+            }
+            writeln!(out, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}

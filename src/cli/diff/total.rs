@@ -1,0 +1,128 @@
+//! The sums over all pairs of files.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use offload_bundle::job::{Equal, GpuDiff, Loss, Sizes};
+use offload_bundle::runtime::{Coverage, Device};
+
+use super::Compared;
+use super::kernel::{Numbers, Spills};
+
+/// The differences of all files.
+#[derive(Debug, Default)]
+pub(super) struct Total {
+    /// The code objects of each GPU: their numbers and sizes.
+    pub(super) gpus: BTreeMap<Arc<str>, GpuDiff>,
+    pub(super) equal: Equal,
+    pub(super) kernels: Numbers,
+    /// The number of kernels in code objects that differ whose numbers do not.
+    pub(super) same_kernels: usize,
+    /// The GPUs that fewer bundles of a library serve, each with the library.
+    pub(super) losses: Vec<(String, Loss)>,
+    /// The GPUs that the bundles of all old files serve, and those of all new ones.
+    coverage: [Coverage; 2],
+    /// The kernels of each GPU that spill more.
+    pub(super) spills: BTreeMap<Arc<str>, Spills>,
+}
+
+impl Total {
+    pub(super) fn add(&mut self, Compared { pair, diff, rows }: &Compared) {
+        for (gpu, more) in &diff.gpus {
+            add_gpu(self.gpus.entry(Arc::clone(gpu)).or_default(), more);
+        }
+        let (equal, more) = (&mut self.equal, &diff.equal);
+        equal.all = equal.all.saturating_add(more.all);
+        equal.by_hash = equal.by_hash.saturating_add(more.by_hash);
+        equal.by_checksum = equal.by_checksum.saturating_add(more.by_checksum);
+        let (kernels, more) = (&mut self.kernels, &rows.numbers);
+        kernels.changed = kernels.changed.saturating_add(more.changed);
+        kernels.added = kernels.added.saturating_add(more.added);
+        kernels.removed = kernels.removed.saturating_add(more.removed);
+        self.same_kernels = self.same_kernels.saturating_add(diff.same_kernels);
+        if pair.old.is_some() && pair.new.is_some() {
+            let library = |loss: &Loss| match &loss.member {
+                Some(member) => format!("{}({member})", pair.shown()),
+                None => pair.shown(),
+            };
+            self.losses.extend(diff.losses.iter().map(|loss| (library(loss), loss.clone())));
+        }
+        for (all, more) in self.coverage.iter_mut().zip([&diff.old_coverage, &diff.new_coverage]) {
+            all.merge(more);
+        }
+        for (gpu, more) in &rows.spills {
+            self.spills.entry(Arc::clone(gpu)).or_default().add(more);
+        }
+    }
+
+    /// Whether each GPU has code in one of the files only.
+    pub(super) fn presences(&self) -> HashMap<&str, Presence> {
+        let by_name = self.gpus.iter().map(|(name, gpu)| (&**name, Presence::by_name(gpu)));
+        let mut presences: HashMap<&str, Presence> = by_name.collect();
+        for (presence, other) in [(Presence::Lost, &self.coverage[1]), (Presence::Gained, &self.coverage[0])] {
+            let names = presences.iter().filter(|(_, of)| **of == presence).map(|(name, _)| *name);
+            let (names, devices): (Vec<&str>, Vec<Device>) =
+                names.filter_map(|name| Some((name, Device::parse(name).ok()?))).unzip();
+            let served = other.of_each(&devices).unwrap_or_default();
+            let replaced = names.into_iter().zip(served).filter(|(_, of)| of.serving > 0 && of.is_complete());
+            presences.extend(replaced.map(|(name, _)| (name, Presence::Replaced)));
+        }
+        presences
+    }
+
+    /// All code objects.
+    pub(super) fn all(&self) -> GpuDiff {
+        sum(self.gpus.values())
+    }
+}
+
+/// The sums for several GPUs.
+pub(super) fn sum<'g>(gpus: impl Iterator<Item = &'g GpuDiff>) -> GpuDiff {
+    gpus.fold(GpuDiff::default(), |mut sum, gpu| {
+        add_gpu(&mut sum, gpu);
+        sum
+    })
+}
+
+fn add_gpu(gpu: &mut GpuDiff, more: &GpuDiff) {
+    let add = |sizes: &mut Sizes, more: &Sizes| {
+        sizes.code_objects = sizes.code_objects.saturating_add(more.code_objects);
+        sizes.size = sizes.size.saturating_add(more.size);
+        sizes.stored = sizes.stored.saturating_add(more.stored);
+    };
+    add(&mut gpu.old, &more.old);
+    add(&mut gpu.new, &more.new);
+    gpu.changed = gpu.changed.saturating_add(more.changed);
+    gpu.added = gpu.added.saturating_add(more.added);
+    gpu.removed = gpu.removed.saturating_add(more.removed);
+}
+
+/// Whether a GPU has code in one of the files only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Presence {
+    Lost,
+    Gained,
+    /// There is code of this name in one of them only, but all bundles of the other serve the GPU by other code.
+    Replaced,
+    Both,
+}
+
+impl Presence {
+    /// By the names of code objects alone.
+    fn by_name(gpu: &GpuDiff) -> Self {
+        match (gpu.old.code_objects, gpu.new.code_objects) {
+            (1.., 0) => Self::Lost,
+            (0, 1..) => Self::Gained,
+            _ => Self::Both,
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Lost => "lost",
+            Self::Gained => "gained",
+            Self::Replaced => "replaced",
+            Self::Both => "in both",
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! Tests of `diff` on pairs of files that differ in one way each.
+
+use serde_json::Value;
+
+use super::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, zip};
+use super::*;
+use crate::properties::code_objects::{Kernel, amd};
+use crate::reference::formats;
+
+const GFX1030: &str = "hip-amdgcn-amd-amdhsa--gfx1030";
+
+/// A code object with a kernel that spills.
+pub fn code(name: &str, spills: u32) -> Vec<u8> {
+    let kernel = |name: &str| Kernel { vgprs: 24, code_size: 256, ..Kernel::named(name) };
+    amd(&[Kernel { vgpr_spills: spills, ..kernel(name) }, kernel("other")])
+}
+
+/// A bundle with such a code object for each ID.
+fn bundle(entries: &[(&str, &[u8])]) -> Vec<u8> {
+    formats::binary(entries, 64)
+}
+
+fn library(section: &[u8]) -> Vec<u8> {
+    Elf::LIBRARY.write(&[Section::new(".hip_fatbin", section)])
+}
+
+/// Runs `diff` on two files.
+fn diff(args: &[&str], old: &[u8], new: &[u8]) -> Outcome {
+    tool(&[&["diff", "old", "new"], args].concat(), &[("old", old), ("new", new)])
+}
+
+/// The report for programs, checked against its schema.
+fn report(outcome: &Outcome) -> Value {
+    let document: Value = serde_json::from_slice(&outcome.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&outcome.stdout)));
+    schema::check("diff", &document);
+    document
+}
+
+/// The numbers of code objects that are equal, changed, added and removed.
+fn counts(document: &Value) -> [u64; 4] {
+    let counts = &document["summary"]["code_objects"];
+    ["equal", "changed", "added", "removed"].map(|name| counts[name].as_u64().unwrap())
+}
+
+/// The same for two files that can be read.
+fn numbers(old: &[u8], new: &[u8]) -> ([u64; 4], Value) {
+    let outcome = diff(&["--json"], old, new);
+    assert_eq!((outcome.status, outcome.stderr_text().as_str()), (0, ""));
+    let document = report(&outcome);
+    (counts(&document), document)
+}
+
+#[test]
+fn equal_code_objects_are_only_counted_in_whatever_form_and_order() {
+    let [a, b, c] = ["a", "b", "c"].map(|name| code(name, 0));
+    let (first, second) = (bundle(&[(HOST, b""), (GFX906, &a), (GFX90A, &b)]), bundle(&[(GFX906, &c)]));
+    let [packed_first, packed_second] = [&first, &second].map(|bundle| formats::compressed(3, 1, bundle));
+    let plain = library(&[&first[..], &second].concat());
+    for (what, other, by_hash) in [
+        ("the same", plain.clone(), 0),
+        ("another order", library(&[&bundle(&[(GFX90A, &b), (GFX906, &c)])[..], &bundle(&[(GFX906, &a)])].concat()), 0),
+        ("compressed", library(&[&packed_first[..], &packed_second].concat()), 0),
+        ("another container", [&second[..], &first].concat(), 0),
+        ("an archive", archive(&[("x.o", &library(&second)), ("y.o", &packed_first)]), 0),
+    ] {
+        for (old, new) in [(&plain, &other), (&other, &plain)] {
+            let (numbers, document) = numbers(old, new);
+            assert_eq!(numbers, [3, 0, 0, 0], "{what}");
+            assert_eq!(document["summary"]["equal_by_hash"], by_hash, "{what}");
+            assert!(document["files"].as_array().unwrap().is_empty(), "{what}");
+        }
+        let out = String::from_utf8(diff(&[], &plain, &other).stdout).unwrap();
+        assert!(out.starts_with("old -> new: no differences in device code; code objects compared: 3\n"), "{out}");
+        assert_eq!(out.lines().count() > 1, ["compressed", "an archive"].contains(&what), "{out}");
+    }
+    // The hash in the header decides, even if the method and the order are others.
+    let other = [&formats::compressed(2, 0, &second)[..], &packed_first].concat();
+    let (numbers, document) = numbers(&library(&[&packed_first[..], &packed_second].concat()), &library(&other));
+    assert_eq!((numbers, &document["summary"]["equal_by_hash"]), ([3, 0, 0, 0], &Value::from(3)));
+    // It is a claim: nothing is inflated.
+    let mut broken = packed_first.clone();
+    broken.iter_mut().skip(600).for_each(|byte| *byte ^= 0x55);
+    assert_eq!(diff(&[], &packed_first, &broken).status, 0);
+}
+
+#[test]
+fn changed_code_objects_are_found_with_their_kernels() {
+    let (before, after, same) = (code("_Z4fillPf", 0), code("_Z4fillPf", 3), code("same", 0));
+    let old = bundle(&[(GFX906, &same), (GFX90A, &before)]);
+    let new = bundle(&[(GFX906, &same), (GFX90A, &after)]);
+    for (what, old, new) in [
+        ("plain", old.clone(), new.clone()),
+        ("compressed", formats::compressed(3, 1, &old), formats::compressed(3, 1, &new)),
+        ("one compressed", old.clone(), formats::compressed(3, 1, &new)),
+        ("in a library", library(&old), library(&new)),
+        (
+            "in a wheel",
+            zip(&[Zipped::new("a", DEFLATED, &library(&old))]),
+            zip(&[Zipped::new("a", DEFLATED, &library(&new))]),
+        ),
+        ("in an archive", archive(&[("x", &old)]), archive(&[("x", &new)])),
+    ] {
+        let (numbers, document) = numbers(&old, &new);
+        assert_eq!(numbers, [1, 1, 0, 0], "{what}");
+        let file = &document["files"][0];
+        assert_eq!(file["code_objects"][0]["new"]["entry_id"], GFX90A, "{what}");
+        let kernels = file["kernels"].as_array().unwrap();
+        assert_eq!(kernels.len(), 1, "{what}");
+        let of = |version: &str| kernels[0][version]["vgpr_spills"].as_u64();
+        assert_eq!(
+            (&kernels[0]["name"], of("old"), of("new")),
+            (&Value::from("fill(float*)"), Some(0), Some(3)),
+            "{what}"
+        );
+        assert_eq!((&kernels[0]["spills_more"], &document["summary"]["kernels"]["equal"]), (&true.into(), &1.into()));
+    }
+}
+
+#[test]
+fn kernels_that_moved_to_another_code_object_are_the_same_kernels() {
+    let of =
+        |names: &[&str]| amd(&names.iter().map(|name| Kernel { vgprs: 8, ..Kernel::named(name) }).collect::<Vec<_>>());
+    let pair =
+        |first: &[&str], second: &[&str]| [bundle(&[(GFX906, &of(first))]), bundle(&[(GFX906, &of(second))])].concat();
+    // The order of the translation units changes, and a kernel moves.
+    let (numbers, document) = numbers(&pair(&["a", "b", "c"], &["x", "y"]), &pair(&["x", "y", "c"], &["a", "b"]));
+    assert_eq!(numbers, [0, 2, 0, 0]);
+    let summary = &document["summary"]["kernels"];
+    assert_eq!((&summary["equal"], &summary["added"], &summary["removed"]), (&5.into(), &0.into(), &0.into()));
+    let sizes = document["files"][0]["code_objects"].as_array().unwrap();
+    let of = |number: usize| (sizes[number]["old"]["bundle"].as_u64(), sizes[number]["new"]["bundle"].as_u64());
+    assert_eq!((of(0), of(1)), ((Some(0), Some(1)), (Some(1), Some(0))));
+}
+
+#[test]
+fn lost_gpus_fail_if_that_is_asked_for() {
+    let [a, b] = ["a", "b"].map(|name| code(name, 0));
+    let both = bundle(&[(GFX906, &a), (GFX90A, &b)]);
+    let one = bundle(&[(GFX90A, &b)]);
+    let fails = |old: &[u8], new: &[u8]| {
+        let plain = diff(&["--json"], old, new);
+        assert_eq!(plain.status, 0, "{}", plain.stderr_text());
+        let outcome = diff(&["--json", "--fail-on=lost-gpu"], old, new);
+        let reasons = report(&outcome)["failures"].as_array().unwrap().clone();
+        assert_eq!(outcome.status, i32::from(!reasons.is_empty()));
+        assert_eq!(outcome.stderr_text().lines().count(), reasons.len());
+        reasons.iter().map(|reason| reason["reason"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(fails(&both, &one), ["no code for gfx906 any longer, before 1 code object"]);
+    assert_eq!(fails(&one, &both), [""; 0]);
+    assert_eq!(fails(&both, &both), [""; 0]);
+    // In one of two bundles, all of which served it.
+    let partly = [&both[..], &one].concat();
+    let whole = [&both[..], &both].concat();
+    assert_eq!(fails(&whole, &partly), ["1 of 2 bundles of 'new' serve gfx906, before 2 of 2 bundles"]);
+    assert_eq!(fails(&partly, &whole), [""; 0]);
+    assert_eq!(fails(&partly, &partly), [""; 0]);
+    let selected = diff(&["--fail-on=lost-gpu", "-t", "gfx906"], &whole, &partly);
+    assert_eq!(selected.status, 1, "{}", selected.stderr_text());
+    // In one library of a wheel, which has it in another one.
+    let wheel =
+        |second: &[u8]| zip(&[Zipped::new("a.so", DEFLATED, &library(&both)), Zipped::new("b.so", STORED, second)]);
+    assert_eq!(
+        fails(&wheel(&library(&both)), &wheel(&library(&one))),
+        ["no bundle of 'new(b.so)' serves gfx906 any longer, before 1 of 1 bundle"]
+    );
+    // By code for a generic target, or for less specific features, it is served all the same.
+    let [exact, generic] = ["gfx906:xnack-", "gfx9-generic"]
+        .map(|target| bundle(&[(&format!("hip-amdgcn-amd-amdhsa--{target}"), &a), (GFX90A, &b)]));
+    assert_eq!(fails(&exact, &both), [""; 0]);
+    assert_eq!(fails(&both, &generic), [""; 0]);
+    assert_eq!(fails(&both, &exact).len(), 1);
+    let document = report(&diff(&["--json"], &exact, &both));
+    assert_eq!(document["gpus"].as_array().unwrap().iter().filter(|gpu| gpu["presence"] == "replaced").count(), 1);
+    let out = String::from_utf8(diff(&[], &both, &one).stdout).unwrap();
+    assert!(out.contains("\n  GPUs lost: gfx906\n"), "{out}");
+    let out = String::from_utf8(diff(&[], &one, &both).stdout).unwrap();
+    assert!(out.contains("\n  GPUs gained: gfx906\n"), "{out}");
+}
+
+#[test]
+fn spills_fail_if_that_is_asked_for() {
+    let status = |old: &[u8], new: &[u8]| {
+        let outcome = diff(&["--fail-on", "spill"], old, new);
+        (outcome.status, outcome.stderr_text())
+    };
+    let one = |name, spills| bundle(&[(GFX90A, &code(name, spills))]);
+    let (failed, reason) = status(&one("a", 1), &one("a", 2));
+    assert!(
+        failed == 1 && reason.contains("1 kernel spills more registers on gfx90a, 2 (before 1) in 'a'"),
+        "{reason}"
+    );
+    let (failed, reason) = status(&one("b", 0), &one("a", 2));
+    assert!(
+        failed == 1 && reason.contains("1 new kernel spills registers on gfx90a, 2 (before none) in 'a'"),
+        "{reason}"
+    );
+    for (old, new) in [(one("a", 2), one("a", 1)), (one("a", 2), one("a", 2)), (one("b", 3), one("a", 0))] {
+        assert_eq!(status(&old, &new), (0, String::new()));
+    }
+    // A GPU that the old file has no code for.
+    let with_other = bundle(&[(GFX90A, &code("a", 1)), (GFX1030, &code("a", 9))]);
+    assert_eq!(status(&one("a", 1), &with_other), (0, String::new()));
+}
+
+#[test]
+fn growth_fails_if_that_is_asked_for() {
+    let one = |len: usize| bundle(&[(GFX906, &[7; 100]), (GFX90A, &vec![1; len])]);
+    let status = |condition: &str, old: usize, new: usize| {
+        let outcome = diff(&["--fail-on", condition], &one(old), &one(new));
+        assert_eq!(outcome.stderr_text().lines().count() > 0, outcome.status == 1);
+        outcome.status
+    };
+    for (condition, old, new, expected) in [
+        ("size=+10%", 1000, 1100, 0),
+        ("size=+10%", 1000, 1101, 1),
+        ("size=0%", 1000, 1000, 0),
+        ("size=0.1%", 1000, 1001, 0),
+        ("size=0.09%", 1000, 1001, 1),
+        ("size=+100B", 1000, 1100, 0),
+        ("size=+100", 1000, 1101, 1),
+        ("size=+0.1kB", 1000, 1101, 1),
+        ("size=+1MB", 1000, 100_000, 0),
+        ("lost-gpu,size=+1%,spill", 1000, 2000, 1),
+        ("size=+1%", 2000, 1000, 0),
+    ] {
+        assert_eq!(status(condition, old, new), expected, "{condition}");
+    }
+    // All code, and that of one GPU.
+    let outcome = diff(&["--fail-on=size=+5%"], &one(1000), &one(2000));
+    let reasons = outcome.stderr_text();
+    assert!(reasons.contains("all device code grew by more than 5 %, from 1.10 kB to 2.10 kB"), "{reasons}");
+    assert!(reasons.contains("device code for gfx90a grew by more than 5 %, from 1.00 kB to 2.00 kB"), "{reasons}");
+}
+
+#[test]
+fn invalid_command_lines_are_usage_errors() {
+    for (args, text) in [
+        (&["--fail-on=lost"][..], "the conditions are lost-gpu, spill and size=+N%"),
+        (&["--fail-on=spill,"], "the conditions are lost-gpu, spill and size=+N%"),
+        (&["--fail-on=size"], "by how much may it grow?"),
+        (&["--fail-on=size=5 percent"], "expected size=+5%"),
+        (&["--top=x"], "invalid value 'x'"),
+        (&["third"], "unexpected argument 'third'"),
+    ] {
+        let outcome = diff(args, b"", b"");
+        assert!(outcome.status == 2 && outcome.stderr_text().contains(text), "{args:?}: {}", outcome.stderr_text());
+    }
+    assert_eq!(tool(&["diff", "old"], &[("old", b"")]).status, 2);
+    let outcome = tool(&["diff", "old", "."], &[("old", b"")]);
+    assert!(outcome.status == 1 && outcome.stderr_text().contains("cannot compare a directory with a file"));
+}
+
+#[test]
+fn wheels_are_compared_member_by_member() {
+    let [a, b, c] = ["a", "b", "c"].map(|name| library(&bundle(&[(GFX906, &code(name, 0))])));
+    let wheel = |members: &[(&str, &[u8])]| {
+        zip(&members.iter().map(|(name, data)| Zipped::new(name, DEFLATED, data)).collect::<Vec<_>>())
+    };
+    let old = wheel(&[("l/a.so", &a), ("l/b.so.1.0", &b), ("p-1.dist-info/RECORD", b"old")]);
+    let new = wheel(&[("l/b.so.1.1", &c), ("l/a.so", &a), ("p-2.dist-info/RECORD", b"new")]);
+    let (numbers, document) = numbers(&old, &new);
+    assert_eq!((numbers, &document["summary"]["equal_by_checksum"]), ([1, 1, 0, 0], &1.into()));
+    let changed = &document["files"][0]["code_objects"][0];
+    assert_eq!((&changed["old"]["member"], &changed["new"]["member"]), (&"l/b.so.1.0".into(), &"l/b.so.1.1".into()));
+    // What is equal counts for both files.
+    let sizes = &document["gpus"][0];
+    assert_eq!((&sizes["old"]["code_objects"], &sizes["new"]["code_objects"]), (&2.into(), &2.into()));
+    let out = String::from_utf8(diff(&[], &old, &new).stdout).unwrap();
+    assert!(out.contains("1 changed, 1 equal (1 by the checksum of their member)"), "{out}");
+}
+
+#[test]
+fn directories_are_compared_file_by_file() {
+    let [a, b, c] = ["a", "b", "c"].map(|name| bundle(&[(GFX906, &code(name, 0))]));
+    let dir = tempfile::tempdir().unwrap();
+    for (path, data) in [
+        ("old/same.so", &a),
+        ("old/sub/only.so", &b),
+        ("old/lib.so.1.2", &b),
+        ("new/same.so", &a),
+        ("new/lib.so.1.3", &c),
+        ("new/added.so", &c),
+        ("old/none", &b"text".to_vec()),
+    ] {
+        let path = dir.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, data).unwrap();
+    }
+    let run = |args: &[&str]| text(&tool_in(dir.path(), &[&["diff", "old", "new"], args].concat()));
+    let (status, out, err) = run(&["-r"]);
+    assert_eq!((status, err.as_str()), (0, ""));
+    for line in [
+        "old -> new: code objects: 1 changed, 1 added, 1 removed, 1 equal",
+        "  added.so: only in the new directory, 1 code object",
+        "  lib.so.1.3: 1 changed",
+        "  sub/only.so: only in the old directory, 1 code object",
+    ] {
+        assert!(out.lines().any(|printed| printed == line), "{line}: {out}");
+    }
+    let (_, out, _) = run(&[]);
+    assert!(!out.contains("only.so") && out.contains("added.so"), "{out}");
+    // The GPU is still there.
+    assert_eq!(run(&["-r", "--fail-on=lost-gpu"]).0, 0);
+    let (status, out, _) = run(&["-r", "--json"]);
+    let document: Value = serde_json::from_str(&out).unwrap();
+    schema::check("diff", &document);
+    assert_eq!((status, counts(&document)), (0, [1, 1, 1, 1]));
+}
+
+#[test]
+fn what_is_broken_is_a_problem_and_the_rest_is_compared() {
+    let whole = bundle(&[(GFX906, &code("a", 0)), (GFX90A, &code("b", 0))]);
+    let packed = formats::compressed(3, 1, &whole);
+    let mut broken = formats::compressed(3, 1, &bundle(&[(GFX906, &code("a", 0)), (GFX90A, &code("c", 0))]));
+    let end = broken.len() - 20;
+    broken[end] ^= 0x55;
+    for (old, new, equal) in [
+        (&whole, &whole[..whole.len() - 1000], 0),
+        (&packed, &broken, 0),
+        (&whole, &[&whole[..], &whole[..100]].concat()[..], 2),
+    ] {
+        let outcome = diff(&["--json"], old, new);
+        let problem = outcome.stderr_text();
+        assert_eq!((outcome.status, problem.lines().count()), (1, 1), "{problem}");
+        assert!(problem.contains("'new'"), "{problem}");
+        assert_eq!(counts(&report(&outcome))[0], equal, "{problem}");
+    }
+    for missing in [["diff", "old", "none"], ["diff", "none", "old"]] {
+        let outcome = tool(&missing, &[("old", &whole)]);
+        assert_eq!(outcome.status, 1);
+        assert!(outcome.stderr_text().contains("'none': No such file or directory"), "{}", outcome.stderr_text());
+    }
+}
+
+#[test]
+fn the_worst_kernels_come_first() {
+    let of = |worse: u32| {
+        let kernel =
+            |name: &str| Kernel { vgprs: 10, scratch: 10, vgpr_spills: 10, code_size: 100, ..Kernel::named(name) };
+        let mut kernels = ["code", "less", "registers", "scratch", "spills"].map(kernel);
+        kernels[0].code_size += worse;
+        kernels[1].vgpr_spills -= worse;
+        kernels[2].vgprs += worse;
+        kernels[3].scratch += worse;
+        kernels[4].vgpr_spills += worse;
+        bundle(&[(GFX906, &amd(&kernels))])
+    };
+    let names = |args: &[&str]| {
+        let document = report(&diff(&[&["--json"], args].concat(), &of(0), &of(1)));
+        let kernels = document["files"][0]["kernels"].as_array().unwrap().iter();
+        kernels.map(|kernel| kernel["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&[]), ["spills", "scratch", "registers", "code", "less"]);
+    assert_eq!(names(&["--top", "2"]), ["spills", "scratch"]);
+    let out = String::from_utf8(diff(&["--top=1"], &of(0), &of(1)).stdout).unwrap();
+    assert!(
+        out.contains("kernels: 5 changed; the first 1:\n    GPU       VSPILL  KERNEL\n    gfx906  10 -> 11  spills\n"),
+        "{out}"
+    );
+}
