@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::verify::{Fault, Rule};
 use crate::io::input::Input;
-use crate::runtime::{Code, Codes, Device, Unit, Units};
+use crate::runtime::{Code, Codes, Device, Position, Unit, Units, Vendor, is_for};
 use crate::scan::{self, Found, Place, Split, Step};
 
 /// The GPUs that every bundle of a file has to serve.
@@ -41,26 +41,33 @@ pub(super) struct Comparison<'e> {
     /// The source files of the bundles in the file, by the offsets of the bundles, once they are needed.
     sources: OnceCell<HashMap<u64, String>>,
     units: Units,
+    /// The code of the last unit, and what is wrong with it.
+    last: Option<(Set, Vec<Lack>)>,
     /// The positions of the GPUs that any code in the file serves.
     served: BTreeSet<usize>,
 }
 
 impl<'e> Comparison<'e> {
     pub(super) fn new(expect: &'e Expect, input: &'e Input) -> Self {
-        Self { expect, input, sources: OnceCell::new(), units: Units::default(), served: BTreeSet::new() }
+        Self { expect, input, sources: OnceCell::new(), units: Units::default(), last: None, served: BTreeSet::new() }
     }
 
     /// Compares a bundle, or what it completes.
     pub(super) fn bundle(&mut self, found: &Found<'_>) -> Vec<Fault> {
         if found.format.is_for_some_gpus() {
-            let codes: Vec<Code> = Codes::of(found).found.into_iter().map(|(_, code)| code).collect();
+            let codes: BTreeSet<Code> = Codes::of(found).into_codes().into_iter().collect();
             self.note(&codes);
             let others = codes.iter().filter(|code| self.expect.is_exact && !self.is_taken(code));
-            let bundle = Some((found.index, found.bundle.offset));
-            return others.map(|code| unexpected(found.place, bundle, code)).collect();
+            let fault = |Lack { rule, gpu, text }| Fault {
+                bundle: Some(found.index),
+                offset: Some(found.bundle.offset),
+                gpu: Some(gpu),
+                ..Fault::new(found.place, rule, text)
+            };
+            return others.map(Lack::unexpected).map(fault).collect();
         }
         let complete = self.units.add(found);
-        complete.map_or_else(Vec::new, |unit| self.unit(unit))
+        complete.into_iter().flat_map(|unit| self.unit(unit)).collect()
     }
 
     /// Compares a split library.
@@ -70,14 +77,15 @@ impl<'e> Comparison<'e> {
 
     /// Compares what was still open. Returns the names of the GPUs that are served by any code, too.
     pub(super) fn finish(mut self) -> (Vec<Fault>, Vec<String>) {
-        let gaps = self.units.open.take().map_or_else(Vec::new, |unit| self.unit(unit));
+        let open = self.units.finish();
+        let gaps = open.into_iter().flat_map(|unit| self.unit(unit)).collect();
         let devices = self.expect.devices.iter().enumerate();
         let served =
             devices.filter(|(index, _)| self.served.contains(index)).map(|(_, device)| device.name().to_owned());
         (gaps, served.collect())
     }
 
-    fn note(&mut self, codes: &[Code]) {
+    fn note(&mut self, codes: &BTreeSet<Code>) {
         for (index, device) in self.expect.devices.iter().enumerate() {
             if !self.served.contains(&index) && codes.iter().any(|code| device.takes(code)) {
                 self.served.insert(index);
@@ -90,31 +98,46 @@ impl<'e> Comparison<'e> {
     }
 
     fn unit(&mut self, unit: Unit) -> Vec<Fault> {
-        let Unit { place, bundle, source, codes: all, .. } = unit;
-        let codes: Vec<Code> = all.iter().map(|(_, code)| code.clone()).collect();
-        self.note(&codes);
-        let held = LazyCell::new(|| held(&codes));
-        let unserved = |device: &Device| {
-            let text = format!("{}; {}", unserved(device, &codes)?, *held);
-            Some(fault(&place, bundle, Rule::Expected, device.name(), text))
+        let set = Set { vendors: unit.vendors, codes: unit.codes.iter().map(|(_, code)| code.clone()).collect() };
+        // Bundles of a library mostly have code for the same GPUs.
+        if self.last.as_ref().is_none_or(|(last, _)| *last != set) {
+            self.note(&set.codes);
+            let lacks = self.lacks(&set, &unit.codes);
+            self.last = Some((set, lacks));
+        }
+        let Some((_, lacks)) = self.last.as_ref().filter(|(_, lacks)| !lacks.is_empty()) else { return Vec::new() };
+        let source = unit.source.or_else(|| self.source(&unit.place, unit.bundle));
+        let from = source.as_ref().map_or_else(String::new, |source| format!("; its source is '{source}'"));
+        let (index, offset) = unit.bundle.unzip();
+        let fault = |lack: &Lack| Fault {
+            bundle: index,
+            offset,
+            gpu: Some(lack.gpu.clone()),
+            source: source.clone(),
+            ..Fault::new(&unit.place, lack.rule, format!("{}{from}", lack.text))
         };
-        let mut faults: Vec<Fault> = self.expect.devices.iter().filter_map(unserved).collect();
+        lacks.iter().map(fault).collect()
+    }
+
+    /// What is wrong with bundles that have some code.
+    fn lacks(&self, set: &Set, codes: &[(Position, Code)]) -> Vec<Lack> {
+        let held = LazyCell::new(|| held(&set.codes));
+        let devices = &self.expect.devices;
+        let unserved = |device: &Device| {
+            let text = format!("{}; {}", unserved(device, &set.codes)?, *held);
+            Some(Lack { rule: Rule::Expected, gpu: device.name().to_owned(), text })
+        };
+        let mut lacks: Vec<Lack> =
+            devices.iter().filter(|device| is_for(&set.vendors, device)).filter_map(unserved).collect();
         if self.expect.is_exact {
             // What a runtime chooses depends on the other code of the bundle.
-            let chosen: BTreeSet<_> = self.expect.devices.iter().flat_map(|device| device.chosen(&all)).collect();
-            let others = all.iter().filter(|(key, _)| !chosen.contains(key));
+            let chosen: BTreeSet<Position> = devices.iter().flat_map(|device| device.chosen(codes)).collect();
+            let is_named = |code: &Code| devices.iter().any(|device| device.name() == code.name());
+            let others = codes.iter().filter(|(position, code)| !chosen.contains(position) && !is_named(code));
             let others: BTreeSet<&Code> = others.map(|(_, code)| code).collect();
-            faults.extend(others.into_iter().map(|code| unexpected(&place, bundle, code)));
+            lacks.extend(others.into_iter().map(Lack::unexpected));
         }
-        if !faults.is_empty()
-            && let Some(source) = source.or_else(|| self.source(&place, bundle))
-        {
-            for fault in &mut faults {
-                fault.text.push_str(&format!("; its source is '{source}'"));
-                fault.source = Some(source.clone());
-            }
-        }
-        faults
+        lacks
     }
 
     /// The source file of a bundle in a section of the file, if its symbol table tells that.
@@ -125,22 +148,34 @@ impl<'e> Comparison<'e> {
     }
 }
 
-fn unexpected(place: &Place, bundle: Option<(usize, u64)>, code: &Code) -> Fault {
-    let text = format!("it has code for {}, which no expected GPU needs", code.name());
-    fault(place, bundle, Rule::Unexpected, &code.name(), text)
+/// The code of a bundle, and the vendors of the GPUs that it has entries for.
+#[derive(Debug, PartialEq, Eq)]
+struct Set {
+    vendors: BTreeSet<Vendor>,
+    codes: BTreeSet<Code>,
 }
 
-fn fault(place: &Place, bundle: Option<(usize, u64)>, rule: Rule, gpu: &str, text: String) -> Fault {
-    let (index, offset) = bundle.unzip();
-    Fault { bundle: index, offset, gpu: Some(gpu.to_owned()), ..Fault::new(place, rule, text) }
+/// Something wrong with a bundle.
+#[derive(Debug)]
+struct Lack {
+    rule: Rule,
+    gpu: String,
+    text: String,
+}
+
+impl Lack {
+    fn unexpected(code: &Code) -> Self {
+        let text = format!("it has code for {}, which no expected GPU needs", code.name());
+        Self { rule: Rule::Unexpected, gpu: code.name(), text }
+    }
 }
 
 /// What a bundle lacks for a GPU; none if it serves it.
-fn unserved(device: &Device, codes: &[Code]) -> Option<String> {
+fn unserved(device: &Device, codes: &BTreeSet<Code>) -> Option<String> {
     let unserved: Vec<Vec<String>> = device.unserved(codes.iter()).map(|setting| setting.features()).collect();
     let first = unserved.first()?;
     if unserved.len() == device.settings() {
-        return Some(format!("it does not serve {device}"));
+        return Some(device.lack());
     }
     // The features that all settings without code share.
     let shared: Vec<&str> = first
@@ -153,7 +188,7 @@ fn unserved(device: &Device, codes: &[Code]) -> Option<String> {
 }
 
 /// The GPUs for which a bundle has code.
-fn held(codes: &[Code]) -> String {
+fn held(codes: &BTreeSet<Code>) -> String {
     let names: BTreeSet<String> = codes.iter().map(Code::name).collect();
     let listed: Vec<&str> = names.iter().take(LISTED_MAX).map(String::as_str).collect();
     match names.len().checked_sub(LISTED_MAX) {

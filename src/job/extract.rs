@@ -254,11 +254,17 @@ impl<'j> Work<'j> {
         let follow = self.job.follow.as_ref();
         let choice = (!self.job.devices.is_empty()).then(|| Choice::of(input, scan, follow, &self.job.devices));
         let choice = choice.transpose()?;
+        let mut bundles = 0_usize;
         let scanned = scan.run_following(input, follow, &mut |finding| match finding {
-            Finding::Bundle(found) => self.bundle(input, name, &found, choice.as_ref()).map_err(|error| match error {
-                Error::Malformed { .. } => error.at(found.place),
-                error => error,
-            }),
+            Finding::Bundle(found) => {
+                let number = bundles;
+                bundles = bundles.saturating_add(1);
+                let devices = |index| choice.as_ref().map(|choice| choice.devices((number, index)));
+                self.bundle(input, name, &found, devices).map_err(|error| match error {
+                    Error::Malformed { .. } => error.at(found.place),
+                    error => error,
+                })
+            }
             Finding::Broken { place, error } => Err(error.at(place)),
             Finding::Split { split, .. } => {
                 self.without_archives(input, &split);
@@ -283,15 +289,20 @@ impl<'j> Work<'j> {
         self.apart.get_or_insert_with(|| Error::refused(ErrorKind::NotFound, input.path(), None, reason));
     }
 
-    /// Extracts from one bundle.
-    fn bundle(&mut self, input: &Input, name: &Path, found: &Found<'_>, choice: Option<&Choice>) -> Result<()> {
+    /// Extracts from one bundle. `devices` has the positions of the GPUs for which a code object is chosen, if runtimes choose.
+    fn bundle<'c>(
+        &mut self,
+        input: &Input,
+        name: &Path,
+        found: &Found<'_>,
+        devices: impl Fn(usize) -> Option<&'c [usize]>,
+    ) -> Result<()> {
         let mut sinks = Vec::new();
         let place = LazyCell::new(|| Arc::new(found.place.clone()));
         for code_object in found.code_objects() {
             let id = code_object.known_id();
             self.present.note(&id.shown);
-            let devices = choice.map(|choice| choice.devices(found, code_object.index()));
-            if self.unmatched.takes(&id, devices) {
+            if self.unmatched.takes(&id, devices(code_object.index())) {
                 let from = Provenance::new(&place, found.index, &code_object)?;
                 let stem = self.names.stem(name, &from);
                 let (kind, path, recorded_target) = (ContentKind::Empty, PathBuf::new(), code_object.recorded_target());

@@ -1,11 +1,13 @@
 //! The code objects of a bundle, as a runtime compares them with a GPU.
 
+use std::collections::BTreeSet;
+
 use crate::container::kpack;
 use crate::id::target_id::TargetId;
 use crate::id::triple::{Arch, Vendor as TripleVendor};
 use crate::id::{EntryId, OffloadKind};
 use crate::runtime::loadable;
-use crate::scan::{CodeObject, ContentKind, Format, Found};
+use crate::scan::{ContentKind, Format, Found};
 
 /// The vendor of a GPU, whose runtime takes no code of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -70,14 +72,6 @@ impl Sm {
 }
 
 impl Code {
-    pub(crate) fn vendor(&self) -> Vendor {
-        match self {
-            Self::Amd(_) | Self::AmdSpirV => Vendor::Amd,
-            Self::Cubin(_) | Self::Ptx(_) => Vendor::Nvidia,
-            Self::Other(_) => Vendor::Other,
-        }
-    }
-
     /// The name of its target, which is also that of a GPU that it serves.
     pub(crate) fn name(&self) -> String {
         let sm = |prefix, Sm { number, suffix }: &Sm| {
@@ -97,10 +91,10 @@ impl Code {
         }
     }
 
-    /// The code of an entry with this ID; none for host code and for what no runtime takes.
+    /// The code of an entry for a GPU with this ID; none for what no runtime takes.
     fn of_entry(id: &EntryId, content: Option<ContentKind>) -> Option<Self> {
         let target = id.target_id();
-        if id.kind() == OffloadKind::Host || matches!(content, Some(ContentKind::Empty | ContentKind::LtoIr)) {
+        if matches!(content, Some(ContentKind::Empty | ContentKind::LtoIr)) {
             return None;
         }
         if target.processor() == AMD_SPIR_V {
@@ -109,10 +103,9 @@ impl Code {
         if target.is_empty() {
             return None;
         }
-        match (id.triple().arch(), id.triple().vendor()) {
-            (Arch::AmdGcn, _) => Some(Self::Amd(target.clone())),
-            (Arch::Nvptx | Arch::Nvptx64, _) => Self::of_nvidia(target.processor(), content),
-            (_, TripleVendor::Nvidia) => None,
+        match id.triple().arch() {
+            Arch::AmdGcn => Some(Self::Amd(target.clone())),
+            Arch::Nvptx | Arch::Nvptx64 => Self::of_nvidia(target.processor(), content),
             _ => Some(Self::Other(target.to_string())),
         }
     }
@@ -140,30 +133,57 @@ impl Code {
 pub(crate) const AMD_SPIR_V: &str = "amdgcnspirv";
 
 /// The code of a bundle that runtimes find there.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Codes {
-    /// The code objects that runtimes find, with their indices in the bundle.
-    pub(crate) found: Vec<(usize, Code)>,
+    /// The code objects that runtimes find.
+    pub(crate) found: Vec<Held>,
+    /// The vendors of the GPUs for which it has entries, found or not.
+    pub(crate) vendors: BTreeSet<Vendor>,
     /// Whether it has only code that is itself a container, which the search reports too.
     pub(crate) is_outer: bool,
+}
+
+/// A code object in a bundle.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    /// Its index in the bundle.
+    pub(crate) index: usize,
+    pub(crate) kind: OffloadKind,
+    pub(crate) code: Code,
 }
 
 impl Codes {
     pub(crate) fn of(found: &Found<'_>) -> Self {
         let lost = loadable::lost(found);
-        let (mut codes, mut is_outer) = (Vec::new(), false);
+        let mut codes = Self { vendors: vendor_of(found.format).into_iter().collect(), ..Self::default() };
+        let mut has_container = false;
         for code_object in found.code_objects() {
-            let content = code_object.kind();
-            is_outer |= matches!(content, Some(ContentKind::Bundle | ContentKind::FatBinary));
-            let code = code_object.entry_id().and_then(|id| Self::code(&code_object, &id, content));
-            codes.extend(code.filter(|_| !lost(&code_object)).map(|code| (code_object.index(), code)));
+            let Some(id) = code_object.entry_id().filter(|id| id.kind() != OffloadKind::Host) else { continue };
+            codes.vendors.insert(vendor_in(&id));
+            let (content, kind) = (code_object.kind(), id.kind());
+            if matches!(content, Some(ContentKind::Bundle | ContentKind::FatBinary)) {
+                has_container = true;
+            } else if code_object.unreadable().is_none() && !lost(&code_object) {
+                let held = |code| Held { index: code_object.index(), kind, code };
+                codes.found.extend(Code::of_entry(&id, content).map(held));
+            }
         }
-        Self { is_outer: is_outer && codes.is_empty(), found: codes }
+        codes.is_outer = has_container && codes.found.is_empty();
+        codes
     }
 
-    fn code(code_object: &CodeObject<'_>, id: &EntryId, content: Option<ContentKind>) -> Option<Code> {
-        let is_container = matches!(content, Some(ContentKind::Bundle | ContentKind::FatBinary));
-        Code::of_entry(id, content).filter(|_| !is_container && code_object.unreadable().is_none())
+    /// The code alone.
+    pub(crate) fn into_codes(self) -> Vec<Code> {
+        self.found.into_iter().map(|held| held.code).collect()
+    }
+}
+
+/// The vendor of the GPUs that a triple is for.
+fn vendor_in(id: &EntryId) -> Vendor {
+    match (id.triple().arch(), id.triple().vendor()) {
+        (Arch::AmdGcn, _) | (_, TripleVendor::Amd) => Vendor::Amd,
+        (Arch::Nvptx | Arch::Nvptx64, _) => Vendor::Nvidia,
+        _ => Vendor::Other,
     }
 }
 

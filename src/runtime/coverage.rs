@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 
-use super::code::{Code, Codes, Vendor, vendor_of};
+use super::code::{Code, Codes, Held, Vendor};
 use super::device::Device;
 use crate::container::kpack;
+use crate::id::OffloadKind;
 use crate::scan::{Format, Found, Place, Split};
 
 /// The largest number of comparisons of a GPU with a kind of bundle. Hostile files can have any number of both.
@@ -17,8 +18,8 @@ const KINDS_MAX: usize = 250_000;
 
 /// The bundles of a file, or of several, by the GPUs that they serve.
 ///
-/// All offload binaries at one place count as one bundle, and so does all code in kpack archives that one wrapper of a
-/// library loads. Code objects without a bundle and device images of SYCL are not counted: each of them need not serve every
+/// Offload binaries at one place count as one bundle, one for each source file and offload kind; so does all code in kpack
+/// archives that one wrapper of a library loads. Code objects without a bundle and device images of SYCL are not counted: each of them need not serve every
 /// GPU.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
@@ -31,7 +32,7 @@ pub struct Coverage {
 /// What bundles of the same kind have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Kind {
-    vendor: Option<Vendor>,
+    vendors: BTreeSet<Vendor>,
     codes: BTreeSet<Code>,
 }
 
@@ -41,7 +42,7 @@ struct Kind {
 pub struct Served {
     /// The number of bundles that serve it.
     pub serving: usize,
-    /// The number of bundles that should: those with code for GPUs of its vendor, or with none at all.
+    /// The number of bundles that should: those with entries for GPUs of its vendor, or for none at all.
     pub bundles: usize,
 }
 
@@ -68,12 +69,12 @@ impl Coverage {
     /// Adds a bundle. Bundles of a file are added in the order in which they are found.
     pub fn add(&mut self, found: &Found<'_>) {
         let complete = self.units.add(found);
-        complete.into_iter().for_each(|unit| self.count(unit.kind(), 1));
+        complete.into_iter().for_each(|unit| self.count(unit.into_kind(), 1));
     }
 
     /// Adds the code objects in kpack archives that a split library loads.
     pub fn add_split(&mut self, place: &Place, split: &Split<'_>) {
-        Unit::of_split(place, split).into_iter().for_each(|unit| self.count(unit.kind(), 1));
+        Unit::of_split(place, split).into_iter().for_each(|unit| self.count(unit.into_kind(), 1));
     }
 
     /// Adds the bundles of another file.
@@ -92,13 +93,13 @@ impl Coverage {
     }
 
     fn kinds(&self) -> Vec<(Cow<'_, Kind>, usize)> {
-        let open = self.units.open.iter().map(|unit| (Cow::Owned(unit.clone().kind()), 1));
+        let open = self.units.open.iter().map(|(_, unit)| (Cow::Owned(unit.clone().into_kind()), 1));
         self.bundles.iter().map(|(kind, count)| (Cow::Borrowed(kind), *count)).chain(open).collect()
     }
 
     /// The number of bundles.
     pub fn bundles(&self) -> usize {
-        self.bundles.values().copied().fold(usize::from(self.units.open.is_some()), usize::saturating_add)
+        self.bundles.values().copied().fold(self.units.open.len(), usize::saturating_add)
     }
 
     /// In how many bundles a GPU is served.
@@ -134,9 +135,7 @@ impl Coverage {
 fn served(device: &Device, kinds: &[(Cow<'_, Kind>, usize)]) -> Served {
     let mut served = Served::default();
     for (kind, count) in kinds {
-        let is_counted = kind.vendor.is_none_or(|vendor| vendor == device.vendor())
-            || kind.codes.iter().any(|code| code.vendor() == device.vendor());
-        if is_counted {
+        if is_for(&kind.vendors, device) {
             let serves = device.unserved(kind.codes.iter()).next().is_none();
             served.bundles = served.bundles.saturating_add(*count);
             served.serving = served.serving.saturating_add(if serves { *count } else { 0 });
@@ -145,7 +144,12 @@ fn served(device: &Device, kinds: &[(Cow<'_, Kind>, usize)]) -> Served {
     served
 }
 
-/// The position of a code object at a place: the index of its bundle, and the index in the bundle.
+/// Whether a bundle with entries for GPUs of these vendors should serve a GPU.
+pub(crate) fn is_for(vendors: &BTreeSet<Vendor>, device: &Device) -> bool {
+    vendors.is_empty() || vendors.contains(&device.vendor())
+}
+
+/// The position of a code object in a file: the number of its bundle in the order of the search, and its index there.
 pub(crate) type Position = (usize, usize);
 
 /// The code of which a program needs one code object for its GPU.
@@ -154,21 +158,20 @@ pub(crate) struct Unit {
     pub(crate) place: Place,
     /// The index and the offset of the bundle at the place; none if it is not a single one.
     pub(crate) bundle: Option<(usize, u64)>,
-    pub(crate) format: Format,
     /// The first source file that its code objects record.
     pub(crate) source: Option<String>,
-    /// Its code objects.
+    pub(crate) vendors: BTreeSet<Vendor>,
     pub(crate) codes: Vec<(Position, Code)>,
 }
 
 impl Unit {
-    fn new(found: &Found<'_>, codes: Vec<(Position, Code)>) -> Self {
+    fn new(found: &Found<'_>, vendors: BTreeSet<Vendor>) -> Self {
         Self {
             place: found.place.clone(),
             bundle: (found.format != Format::OffloadBinary).then_some((found.index, found.bundle.offset)),
-            format: found.format,
             source: found.code_objects().find_map(|code_object| code_object.shown_source()),
-            codes,
+            vendors,
+            codes: Vec::new(),
         }
     }
 
@@ -191,46 +194,78 @@ impl Unit {
         let unit = |index: &u32| Self {
             place: place.clone(),
             bundle: None,
-            format: Format::Kpack,
             source: None,
+            vendors: BTreeSet::from([Vendor::Amd]),
             codes: by_index.get(index).cloned().unwrap_or_default(),
         };
         asked.map(unit).collect()
     }
 
-    fn kind(self) -> Kind {
-        let codes: BTreeSet<Code> = self.codes.into_iter().map(|(_, code)| code).collect();
-        let vendor = vendor_of(self.format).or_else(|| codes.first().map(Code::vendor));
-        Kind { vendor, codes }
+    fn into_kind(self) -> Kind {
+        Kind { vendors: self.vendors, codes: self.codes.into_iter().map(|(_, code)| code).collect() }
     }
 }
 
 /// Puts units together from the bundles of a file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Units {
-    /// The offload binaries at one place, as far as they were found.
-    pub(crate) open: Option<Unit>,
+    /// The offload binaries at one place that are not complete yet, by their offload kind.
+    open: Vec<(Option<OffloadKind>, Unit)>,
+    /// The number of bundles so far.
+    bundles: usize,
 }
 
 impl Units {
-    /// Adds a bundle, and returns a unit that is complete.
-    pub(crate) fn add(&mut self, found: &Found<'_>) -> Option<Unit> {
+    /// Adds the next bundle of the search, and returns the units that are complete.
+    pub(crate) fn add(&mut self, found: &Found<'_>) -> Vec<Unit> {
+        let number = self.bundles;
+        self.bundles = self.bundles.saturating_add(1);
         if found.format.is_for_some_gpus() {
-            return None;
+            return Vec::new();
         }
-        let Codes { found: codes, is_outer } = Codes::of(found);
+        let Codes { found: codes, vendors, is_outer } = Codes::of(found);
         if is_outer {
-            return None;
+            return Vec::new();
         }
-        let codes = codes.into_iter().map(|(index, code)| ((found.index, index), code)).collect();
-        let is_part = found.format == Format::OffloadBinary;
-        match &mut self.open {
-            Some(open) if is_part && open.place == *found.place => {
-                open.codes.extend(codes);
-                None
+        if found.format != Format::OffloadBinary {
+            let codes = codes.into_iter().map(|held| ((number, held.index), held.code)).collect();
+            return vec![Unit { codes, ..Unit::new(found, vendors) }];
+        }
+        let is_elsewhere = found.index == 0 || self.open.iter().any(|(_, unit)| unit.place != *found.place);
+        let mut complete = if is_elsewhere { self.finish() } else { Vec::new() };
+        if codes.is_empty() && self.open.is_empty() {
+            self.open.push((None, Unit::new(found, vendors.clone())));
+        }
+        for Held { index, kind, code } in codes {
+            let same = |(open, unit): &&mut (Option<OffloadKind>, Unit)| {
+                open.is_none_or(|open| open == kind) && (open.is_some() || unit.codes.is_empty())
+            };
+            match self.open.iter_mut().find(same) {
+                Some((open, unit)) => {
+                    // A second image for the same GPU is from another source file.
+                    if unit.codes.iter().any(|(_, other)| *other == code) {
+                        complete.push(std::mem::replace(unit, Unit::new(found, vendors.clone())));
+                    }
+                    *open = Some(kind);
+                    unit.vendors.extend(&vendors);
+                    unit.codes.push(((number, index), code));
+                }
+                None => {
+                    let codes = vec![((number, index), code)];
+                    self.open.push((Some(kind), Unit { codes, ..Unit::new(found, vendors.clone()) }));
+                }
             }
-            open if is_part => open.replace(Unit::new(found, codes)),
-            _ => Some(Unit::new(found, codes)),
         }
+        complete
+    }
+
+    /// The number of the bundle that was added last.
+    pub(crate) fn last(&self) -> usize {
+        self.bundles.saturating_sub(1)
+    }
+
+    /// The units that were not complete.
+    pub(crate) fn finish(&mut self) -> Vec<Unit> {
+        std::mem::take(&mut self.open).into_iter().map(|(_, unit)| unit).collect()
     }
 }

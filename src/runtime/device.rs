@@ -2,7 +2,7 @@
 //!
 //! | GPU | code that runs there, in the order of preference |
 //! |---|---|
-//! | AMD's | of the same processor, whose features are off or on as those of the GPU or left open; of its generic target, likewise; SPIR-V |
+//! | AMD's | of the same processor, whose features are off or on as those of the GPU or left open, the first in the bundle; of its generic target, likewise; SPIR-V |
 //! | NVIDIA's | machine code of the same major version and of the same minor version or an earlier one, the latest first; PTX of the same version or an earlier one |
 //!
 //! NVIDIA's code with the suffix `a` runs on one version only, with the suffix `f` on GPUs of the same family: those of the
@@ -17,7 +17,7 @@ use std::fmt;
 
 use super::code::{Code, Sm, Suffix, Vendor};
 use crate::id::processors::{self, Feature, Processor, ProcessorKind};
-use crate::id::target_id::{TargetId, names_gpu};
+use crate::id::target_id::TargetId;
 use crate::id::triple::Arch;
 
 /// A GPU, as its name describes it.
@@ -70,9 +70,6 @@ pub(crate) struct Rank {
     suffix: Suffix,
 }
 
-/// The number of features above which not all settings are tried. Processors have two.
-const FEATURES_MAX: usize = 4;
-
 /// AMD GPUs whose XNACK cannot be off.
 const ALWAYS_XNACK: [&str; 3] = ["gfx12-5-generic", "gfx1250", "gfx1251"];
 
@@ -86,32 +83,31 @@ impl Device {
     /// [`DeviceError`] for a text that names no GPU, and for features that its processor does not have.
     pub fn parse(text: &str) -> Result<Self, DeviceError> {
         let error = |reason: String| DeviceError { text: text.to_owned(), reason };
-        let settings = match (text.strip_prefix("sm_"), text.strip_prefix("compute_")) {
-            (Some(sm), _) => vec![Sm::parse(sm).map(Setting::Nvidia).ok_or_else(|| error(NOT_SM.to_owned()))?],
-            (_, Some(sm)) => vec![Sm::parse(sm).map(Setting::Ptx).ok_or_else(|| error(NOT_SM.to_owned()))?],
-            _ => {
-                let target = TargetId::parse(text, Arch::AmdGcn).map_err(|reason| error(reason.to_string()))?;
-                target.check_features().map_err(|reason| error(reason.to_string()))?;
-                settings(target).ok_or_else(|| error("expected a name like gfx90a:xnack+ or sm_90".to_owned()))?
-            }
+        let of_sm = |sm: &str, setting: fn(Sm) -> Setting| {
+            let sm = Sm::parse(sm).ok_or_else(|| error(NOT_SM.to_owned()))?;
+            Ok(Self { name: text.to_owned(), settings: vec![setting(sm)] })
         };
-        let name = match settings.as_slice() {
-            // The alternative name of a processor stands for its own.
-            [Setting::Amd(..), ..] => {
-                TargetId::parse(text, Arch::AmdGcn).map_err(|reason| error(reason.to_string()))?.to_string()
-            }
-            _ => text.to_owned(),
-        };
+        match (text.strip_prefix("sm_"), text.strip_prefix("compute_")) {
+            (Some(sm), _) => return of_sm(sm, Setting::Nvidia),
+            (_, Some(sm)) => return of_sm(sm, Setting::Ptx),
+            _ => {}
+        }
+        let target = TargetId::parse(text, Arch::AmdGcn).map_err(|reason| error(reason.to_string()))?;
+        target.check_features().map_err(|reason| error(reason.to_string()))?;
+        // The alternative name of a processor stands for its own.
+        let name = target.to_string();
+        let settings =
+            settings(target).ok_or_else(|| error("expected a name like gfx90a:xnack+ or sm_90".to_owned()))?;
         Ok(Self { name, settings })
     }
 
-    /// Parses a list of names, separated by commas or white space. `sm_90+ptx` stands for `sm_90` and `compute_90`.
+    /// Parses a list of names, separated by commas, semicolons or white space. `sm_90+ptx` stands for `sm_90` and `compute_90`.
     ///
     /// # Errors
     /// As [`parse`](Self::parse), for the first name that is not that of a GPU.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, DeviceError> {
         let mut devices: Vec<Self> = Vec::new();
-        let names = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|name| !name.is_empty());
+        let names = text.split(|c: char| matches!(c, ',' | ';') || c.is_whitespace()).filter(|name| !name.is_empty());
         for name in names {
             let with_ptx = name.strip_suffix("+ptx").or_else(|| name.strip_suffix("+PTX"));
             let ptx = with_ptx.and_then(|sm| Some(format!("compute_{}", sm.strip_prefix("sm_")?)));
@@ -134,6 +130,24 @@ impl Device {
     /// The canonical name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether it is one GPU, rather than all that run generic code, PTX or SPIR-V, or one with code for it alone.
+    pub fn is_one(&self) -> bool {
+        match self.settings.first() {
+            Some(Setting::Amd(target, _)) => !target.processor().ends_with("-generic"),
+            Some(Setting::Nvidia(sm)) => sm.suffix == Suffix::None,
+            Some(Setting::AmdSpirV | Setting::Ptx(_)) | None => false,
+            Some(Setting::Other(_)) => true,
+        }
+    }
+
+    /// What a bundle without any code for it lacks.
+    pub(crate) fn lack(&self) -> String {
+        match self.settings.first() {
+            Some(Setting::Ptx(_)) => format!("it has no PTX for {self} or an earlier version"),
+            _ => format!("it does not serve {self}"),
+        }
     }
 
     pub(crate) fn vendor(&self) -> Vendor {
@@ -182,22 +196,30 @@ fn settings(target: TargetId) -> Option<Vec<Setting>> {
     let processor = target.processor().to_owned();
     match processors::find(&processor).map(|known| known.kind) {
         Some(ProcessorKind::SpirV) => Some(vec![Setting::AmdSpirV]),
-        Some(ProcessorKind::Other) => Some(vec![Setting::Other(target.to_string())]),
+        Some(ProcessorKind::Other | ProcessorKind::R600) => Some(vec![Setting::Other(target.to_string())]),
         Some(ProcessorKind::Nvidia) => None,
-        Some(ProcessorKind::AmdGcn | ProcessorKind::R600) => {
+        Some(ProcessorKind::AmdGcn) => {
             let known = processors::find(&processor)?;
             Some(all_settings(&target, known).map(Setting::amd).collect())
         }
-        None if processor.starts_with("gfx") && names_gpu(&processor, "amdgcn") => Some(vec![Setting::amd(target)]),
+        None if is_like_a_processor(&processor) => Some(vec![Setting::amd(target)]),
         None => None,
+    }
+}
+
+/// Whether AMD may call a new processor so: `gfx1310`, `gfx13-generic`.
+fn is_like_a_processor(name: &str) -> bool {
+    let Some(number) = name.strip_prefix("gfx") else { return false };
+    match number.strip_suffix("-generic") {
+        Some(family) => !family.is_empty() && family.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-'),
+        None => (3..=5).contains(&number.len()) && number.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')),
     }
 }
 
 /// The target ID with each setting of the features that it leaves open.
 fn all_settings(target: &TargetId, known: &Processor) -> impl Iterator<Item = TargetId> + use<> {
     let is_open = |name: &&str| target.features().all(|(set, _)| set != *name);
-    let open: Vec<&str> =
-        known.features.iter().map(|feature| feature.name()).filter(is_open).take(FEATURES_MAX).collect();
+    let open: Vec<&str> = known.features.iter().map(|feature| feature.name()).filter(is_open).collect();
     let mut all = vec![target.to_string()];
     for feature in open {
         let is_always_on = feature == Feature::Xnack.name() && ALWAYS_XNACK.contains(&known.name);
@@ -239,12 +261,10 @@ impl Setting {
         let rank = |form, distance, suffix| Some(Rank { form, distance, suffix });
         match (self, code) {
             (Self::Amd(own, generic), Code::Amd(target)) => {
-                // Code that sets more features is closer.
-                let distance = u32::try_from(target.features().count()).map_or(0, |set| u32::MAX.saturating_sub(set));
                 let serves = |request: &TargetId| target.compatibility(request).is_compatible();
                 match generic {
-                    _ if serves(own) => rank(0, distance, Suffix::None),
-                    Some(generic) if serves(generic) => rank(1, distance, Suffix::None),
+                    _ if serves(own) => rank(0, 0, Suffix::None),
+                    Some(generic) if serves(generic) => rank(1, 0, Suffix::None),
                     _ => None,
                 }
             }
@@ -322,11 +342,11 @@ mod tests {
 
     #[test]
     fn amd_gpus_take_their_own_code_then_generic_code_then_spir_v() {
-        let all = ["amdgcnspirv", "gfx9-generic", "gfx906", "gfx906:xnack-", "gfx11-generic", "gfx908", "gfx1100"];
+        let all = ["amdgcnspirv", "gfx9-generic", "gfx906:xnack-", "gfx906", "gfx11-generic", "gfx908", "gfx1100"];
         for (gpu, expected) in [
             ("gfx906:sramecc+:xnack-", &["gfx906:xnack-"][..]),
             ("gfx906:sramecc+:xnack+", &["gfx906"]),
-            ("gfx906", &["gfx906", "gfx906:xnack-"]),
+            ("gfx906", &["gfx906:xnack-", "gfx906"]),
             ("gfx900:xnack-", &["gfx9-generic"]),
             ("gfx908", &["gfx908"]),
             ("gfx90a", &["amdgcnspirv"]),
@@ -393,7 +413,7 @@ mod tests {
     fn names_of_gpus() {
         let names = |text| Device::parse_list(text).map(|devices| devices.into_iter().map(|one| one.name).collect());
         let expected = ["gfx90a:sramecc-:xnack+", "sm_90", "compute_90", "gfx803", "bmg_g21"].map(str::to_owned);
-        let text = "gfx90a:xnack+:sramecc-,sm_90+ptx\nfiji, sm_90 bmg_g21";
+        let text = "gfx90a:xnack+:sramecc-,sm_90+ptx\nfiji; sm_90 bmg_g21";
         assert_eq!(names(text), Ok(expected.to_vec()));
         for text in [
             "gfx90a:xnack",
@@ -405,6 +425,10 @@ mod tests {
             "sm_9999",
             "lib.so",
             "gfx",
+            "gfx90",
+            "gfx90x.txt",
+            "gfx9*",
+            "gfx90a+ptx",
             "x+ptx",
             "compute_",
         ] {

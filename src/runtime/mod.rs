@@ -25,7 +25,7 @@ mod coverage;
 mod device;
 pub(crate) mod loadable;
 
-pub(crate) use code::{Code, Codes};
+pub(crate) use code::{Code, Codes, Vendor};
 pub use coverage::{Coverage, Served};
-pub(crate) use coverage::{Position, Unit, Units};
+pub(crate) use coverage::{Position, Unit, Units, is_for};
 pub use device::{Device, DeviceError};

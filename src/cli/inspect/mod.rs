@@ -60,6 +60,9 @@ fn command() -> Command {
              packages (.whl, .zip, .deb, .rpm, .conda, .tar, and files compressed with gzip, xz, bzip2 or zstd), in one another. \
              What is recognised but cannot be read, such as 7-Zip archives, is named. If the \
              device code of a library is in kpack archives, those that are found beside it are listed as its own.\n\n\
+             A program fails on a GPU as soon as it needs code from a bundle that does not serve that GPU. If there are several bundles, \
+             SERVED says how many of them have code that a runtime takes on a GPU, of those with entries for GPUs of its vendor: see \
+             --expect of `verify`, which checks that all do.\n\n\
              Only the beginning of a compressed bundle is inflated. Use --inflate to find bundles that are nested in its code \
              objects, and --deep to find device code in places that are not made for it. Trailing bytes that are not a bundle are not \
              reported; use `verify`.",
@@ -76,7 +79,7 @@ fn command() -> Command {
                 .conflicts_with_all(["each", "json"]),
             flag("inflate", "Inflate compressed bundles completely, to detect image kinds and nested bundles"),
             flag("json", "Print a JSON document, described by docs/inspect.schema.json").conflicts_with("each"),
-            path_option("svg", "FILE", "Also draw a chart of the space that each GPU takes"),
+            path_option("svg", "FILE", "Also draw a chart of the space that each GPU takes, and of the bundles that serve it"),
             Arg::new("color")
                 .long("color")
                 .value_name("WHEN")

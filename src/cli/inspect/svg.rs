@@ -131,11 +131,11 @@ impl Chart {
 
 /// Draws a row for each GPU, those that the fewest bundles serve first. Returns where it ends.
 fn draw_coverage(out: &mut String, coverage: &Coverage, top: u64) -> u64 {
-    let mut gpus = coverage.gpus().unwrap_or_default();
-    gpus.sort_by_key(|(_, served)| Reverse(served.missing()));
+    let Some(mut gpus) = coverage.gpus() else { return top };
+    gpus.sort_by_key(|(gpu, served)| (!gpu.is_one(), Reverse(served.missing())));
+    let complete = gpus.iter().filter(|(_, served)| served.is_complete()).count();
     let more = gpus.split_off(gpus.len().min(SERVED_MAX)).len();
     let more = if more > 0 { format!("; {more} more GPUs are not shown") } else { String::new() };
-    let complete = gpus.iter().filter(|(_, served)| served.is_complete()).count();
     let all = count(coverage.bundles(), "bundle", "bundles");
     let facts = format!("{all}; {} served by all of them{more}", count(complete, "GPU is", "GPUs are"));
     heading(out, top + 16, "Bundles that serve each GPU", &facts);

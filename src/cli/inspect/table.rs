@@ -139,7 +139,8 @@ struct Line {
     stored: u64,
     /// Whether the stored size is a share of what is compressed together.
     is_share: bool,
-    /// In how many bundles the GPU is served.
+    /// The GPU, and in how many bundles it is served.
+    gpu: String,
     served: Option<Served>,
 }
 
@@ -497,7 +498,7 @@ fn incomplete_text(coverage: &Coverage, out: &mut String) {
         return line(out, "  too many GPUs and bundles to tell which bundles serve which GPU");
     };
     let mut incomplete: Vec<_> = gpus.iter().filter(|(_, served)| !served.is_complete()).collect();
-    incomplete.sort_by_key(|(_, served)| Reverse(served.missing()));
+    incomplete.sort_by_key(|(gpu, served)| (!gpu.is_one(), Reverse(served.missing())));
     let mut listed: Vec<String> =
         incomplete.iter().take(INCOMPLETE_MAX).map(|(gpu, served)| format!("{gpu} ({served})")).collect();
     let more = incomplete.len().saturating_sub(INCOMPLETE_MAX);
@@ -533,8 +534,8 @@ fn tell_served(lines: &mut [Line], coverage: Option<&Coverage>) {
     let known: HashMap<&str, Served> = gpus.iter().map(|(gpu, served)| (gpu.name(), *served)).collect();
     for line in lines {
         // In offload binaries, PTX is called like a GPU.
-        let ptx = || line.gpu().strip_prefix("sm_").map(|sm| format!("compute_{sm}"));
-        line.served = known.get(line.gpu()).or_else(|| known.get(ptx()?.as_str())).copied();
+        let ptx = || line.gpu.strip_prefix("sm_").map(|sm| format!("compute_{sm}"));
+        line.served = known.get(line.gpu.as_str()).or_else(|| known.get(ptx()?.as_str())).copied();
     }
 }
 
@@ -552,12 +553,8 @@ impl Line {
         let accent = if label.ends_with(for_whom) { for_whom.len() } else { 0 };
         let is_share = bundle.compressed.is_some() || entry.packed.as_ref().is_some_and(|packed| packed.is_shared());
         let stored = bundle.share(entry);
-        Self { label, accent, kind, unsure: kind.is_none(), count: 1, size: entry.size, stored, is_share, served: None }
-    }
-
-    /// The GPU, at the end of the label.
-    fn gpu(&self) -> &str {
-        self.label.len().checked_sub(self.accent).and_then(|at| self.label.get(at..)).unwrap_or_default()
+        let (unsure, gpu) = (kind.is_none(), for_whom.to_owned());
+        Self { label, accent, kind, unsure, count: 1, size: entry.size, stored, is_share, gpu, served: None }
     }
 
     fn add(&mut self, more: &Self) {
@@ -657,7 +654,7 @@ impl Totals {
         self.is_unsure |= entry.content.is_none();
         let name = if self.lines.len() < GPUS_MAX { entry.for_whom() } else { "others" };
         let label = printable_start(name, LABEL_MAX);
-        let line = Line { accent: label.len(), label, ..Line::new(bundle, entry, Rows::Totals) };
+        let line = Line { label, ..Line::new(bundle, entry, Rows::Totals) };
         let index = *self.known.entry(line.label.clone()).or_insert(self.lines.len());
         match self.lines.get_mut(index) {
             Some(same) => same.add(&line),
@@ -732,6 +729,7 @@ mod tests {
         Line {
             label: label.into(),
             accent,
+            gpu: String::new(),
             served: None,
             kind: Some(ContentKind::Elf),
             unsure: false,
