@@ -10,7 +10,7 @@ fn root() -> PathBuf {
 
 /// The tables of rules, as text.
 fn rules() -> String {
-    ["rules.rs", "packager_rules.rs"]
+    ["rules.rs", "packager_rules.rs", "llvm23.rs"]
         .map(|name| fs::read_to_string(root().join("tests/reference").join(name)).unwrap())
         .concat()
 }

@@ -16,6 +16,7 @@ use crate::look::{must, text, tool, tool_in};
 use crate::machine::{loud, skip};
 use crate::properties::packages::{self, File};
 use crate::reference::formats;
+use crate::uris::resolve_all;
 
 const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
 const GFX90A: &str = "hip-amdgcn-amd-amdhsa--gfx90a";
@@ -236,6 +237,7 @@ fn what_is_in_a_package_is_found() {
         );
         let verified = tool_in(dir.path(), &["verify", "out"]);
         assert_eq!(text(&verified).0, 0, "{name}: {}", text(&verified).1);
+        assert!(resolve_all(&out) > expected.len() / 2, "{name}");
         cut(name, &out);
         must(Command::new("sh").args(["-c", "rm -rf out*"]).current_dir(dir.path()));
     }

@@ -1,12 +1,16 @@
-//! Compares LLVM 22's tool with ours on the same command lines: exit status, stdout, stderr and every output byte.
+//! Compares LLVM's tool with ours on the same command lines: exit status, stdout, stderr and every output byte.
 //!
 //! Without LLVM 22, the tests print that and pass; `OFFLOAD_REQUIRE_LLVM=1` makes that a failure.
 //! `LLVM_BIN` names another directory with tools to compare with. The intended differences are the rows of one table in
 //! `reference/rules.rs`; `OFFLOAD_SHOW_RULE` prints all differences of the row that it names.
+//!
+//! A part of the command lines of each list also runs with LLVM 23's tool (`LLVM23_BIN`, `OFFLOAD_REQUIRE_LLVM23=1`). The
+//! rules of `reference/llvm23.rs` say what it does otherwise than LLVM 22's.
 mod compressed;
 mod fork_server;
 pub mod formats;
 pub mod harness;
+pub mod llvm23;
 mod names;
 pub mod offload;
 mod options;
@@ -25,9 +29,49 @@ fn group(name: &'static str, compare: impl FnOnce(&mut Report, &Tools)) {
     Report::group(Tools::find(name), name, compare);
 }
 
+/// A group of the bundler's cases.
+type Group = (&'static str, fn(&mut Report, &Tools));
+
+const TARGET_NAMES: Group = ("target names", names::compare_names);
+
+const OPTIONS: Group = ("options", |report, tools| {
+    report.compare_all(tools, options::combinations());
+    report.compare_all(tools, options::nearly_right());
+    report.compare_all(tools, options::spellings());
+    report.compare_all(tools, options::response_files());
+    report.compare_all(tools, options::environment());
+});
+
+const TYPES: Group = ("types", |report, tools| {
+    report.compare_all(tools, types::rounds());
+    report.compare_all(tools, types::nested());
+    report.compare_all(tools, types::streams());
+});
+
+const ALIGNMENTS: Group = ("alignments", |report, tools| report.compare_all(tools, types::alignments()));
+
+const UNBUNDLING: Group = ("unbundling", |report, tools| {
+    report.compare_all(tools, unbundling::requests());
+    report.compare_all(tools, unbundling::compatibility());
+    report.compare_all(tools, unbundling::places());
+    report.compare_all(tools, unbundling::conflicts());
+    report.compare_all(tools, unbundling::broken());
+});
+
+const COMPRESSED: Group = ("compressed", |report, tools| {
+    compressed::compare_written(report, tools);
+    report.compare_all(tools, compressed::read());
+    report.compare_all(tools, compressed::broken());
+});
+
+/// Runs a group with LLVM 22, if it is installed.
+fn with_22((name, compare): Group) {
+    group(name, compare);
+}
+
 #[test]
 fn target_names() {
-    group("target names", names::compare_names);
+    with_22(TARGET_NAMES);
 }
 
 /// Without LLVM, this test unbundles only our own bundles.
@@ -41,13 +85,7 @@ fn what_was_bundled_is_found_by_every_name() {
 
 #[test]
 fn options() {
-    group("options", |report, tools| {
-        report.compare_all(tools, options::combinations());
-        report.compare_all(tools, options::nearly_right());
-        report.compare_all(tools, options::spellings());
-        report.compare_all(tools, options::response_files());
-        report.compare_all(tools, options::environment());
-    });
+    with_22(OPTIONS);
 }
 
 #[test]
@@ -65,34 +103,29 @@ fn packager_options() {
 
 #[test]
 fn types() {
-    group("types", |report, tools| {
-        report.compare_all(tools, types::rounds());
-        report.compare_all(tools, types::nested());
-        report.compare_all(tools, types::streams());
-    });
+    with_22(TYPES);
 }
 
 #[test]
 fn alignments() {
-    group("alignments", |report, tools| report.compare_all(tools, types::alignments()));
+    with_22(ALIGNMENTS);
 }
 
 #[test]
 fn unbundling() {
-    group("unbundling", |report, tools| {
-        report.compare_all(tools, unbundling::requests());
-        report.compare_all(tools, unbundling::compatibility());
-        report.compare_all(tools, unbundling::places());
-        report.compare_all(tools, unbundling::conflicts());
-        report.compare_all(tools, unbundling::broken());
-    });
+    with_22(UNBUNDLING);
 }
 
 #[test]
 fn compressed() {
-    group("compressed", |report, tools| {
-        compressed::compare_written(report, tools);
-        report.compare_all(tools, compressed::read());
-        report.compare_all(tools, compressed::broken());
+    with_22(COMPRESSED);
+}
+
+#[test]
+fn the_same_with_llvm_23() {
+    let round_trip: Group = ("round trip by name", round_trip::compare);
+    let groups = [TARGET_NAMES, OPTIONS, TYPES, ALIGNMENTS, UNBUNDLING, COMPRESSED, round_trip];
+    Report::group(Tools::find_23("LLVM 23"), "with LLVM 23", |report, tools| {
+        groups.into_iter().for_each(|(_, compare)| compare(report, tools));
     });
 }

@@ -36,3 +36,4 @@ mod packages;
 mod properties;
 mod reference;
 mod sycl;
+mod uris;

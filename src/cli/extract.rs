@@ -214,7 +214,7 @@ fn bundle(extracted: &Extracted) -> Result<Bundle, Error> {
         source: from.source.clone(),
         range: from.range.clone(),
         recorded_target: recorded_target.clone(),
-        uri: from.uri()?,
+        uri: from.uri()?.map(|uri| uri.to_string()),
     };
     Ok(Bundle {
         place: Arc::clone(&from.place),

@@ -9,7 +9,7 @@ use offload_bundle::Error;
 use offload_bundle::container::Limits;
 use offload_bundle::io::{Accept, Input};
 use offload_bundle::parallel;
-use offload_bundle::scan::Follow;
+use offload_bundle::scan::{Follow, Uri};
 use walkdir::WalkDir;
 
 use super::options::MAX_SIZE_HELP;
@@ -33,13 +33,14 @@ pub(super) struct WorkFile {
 }
 
 impl WorkFile {
-    /// Opens the file. A named file may be a pipe, which is read up to the limit; a file from a directory may not.
+    /// Opens the file, or copies what a URI names. A named file may be a pipe, which is read up to the limit; a file from a
+    /// directory may not.
     pub(super) fn open(&self, limits: Limits) -> Result<Input, Error> {
         let accept = match &self.origin {
             Origin::Named => Accept::Finite,
             Origin::InDirectory(_) => Accept::Regular,
         };
-        open(&self.path, accept, limits.streamed)
+        Uri::open(&self.path, limits, |path| open(path, accept, limits.streamed))
     }
 }
 

@@ -161,7 +161,7 @@ impl Reader<'_> {
     }
 
     fn finish(mut self) -> Verdict {
-        if self.positionals > 1 {
+        if self.tool.positional.as_ref().is_some_and(|words| self.positionals > words.most) {
             let Program { typed, name } = *self.program;
             let text = b": Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: ";
             self.complaints.extend([name, text, typed, b" --help\n"].concat());

@@ -6,17 +6,14 @@
 use super::options::{Category, HelpStyle, Row, Shown, Tool};
 use super::subcommand::NAMES;
 
-/// The LLVM release whose tools this program replaces.
-const LLVM_VERSION: &str = "22.1.8";
-
 /// The separator between an option and its description.
 const SEPARATOR: &str = " - ";
 
 /// The output of `--version`.
 pub(super) fn version(tool: &Tool) -> Vec<u8> {
-    let Tool { version_of, version_details, .. } = tool;
+    let Tool { version_of, release, version_details, .. } = tool;
     let own = env!("CARGO_PKG_VERSION");
-    format!("{version_of} version {LLVM_VERSION} (offload-bundle {own})\n{version_details}").into_bytes()
+    format!("{version_of} version {release} (offload-bundle {own})\n{version_details}").into_bytes()
 }
 
 /// A help text for a program called `name`.
@@ -151,7 +148,7 @@ mod tests {
             let text = help(by_category, hidden);
             let line = text.lines().last().unwrap();
             assert!(text.ends_with('\n') && line.starts_with("Subcommands that"), "{text}");
-            assert!(line.contains(" inspect, ") && line.ends_with(", package"), "{line}");
+            assert!(line.contains(" inspect, ") && line.ends_with(", package, extract-bundle-entry"), "{line}");
             assert!(!help_of(packager::TOOL, by_category, hidden).contains("Subcommands"));
         }
     }

@@ -5,6 +5,7 @@
 //! typed values to `clap`. The tool's own module turns them into a job of the library. Commands that LLVM does not have
 //! are [`Subcommand`]s, parsed by `clap` alone.
 
+mod bundle_entry;
 mod bundler;
 mod code_object;
 mod completions;
@@ -29,6 +30,7 @@ mod patterns;
 mod program;
 mod progress;
 mod recompress;
+mod replace;
 mod response;
 mod stdout;
 mod subcommand;
@@ -53,7 +55,7 @@ use subcommand::{Catalogue, Subcommand};
 
 /// All tools and subcommands.
 const CATALOGUE: &Catalogue = &Catalogue {
-    tools: [bundler::TOOL, packager::TOOL],
+    tools: [bundler::TOOL, packager::TOOL, bundle_entry::TOOL],
     subcommands: [
         inspect::SUBCOMMAND,
         extract::SUBCOMMAND,
@@ -61,6 +63,7 @@ const CATALOGUE: &Catalogue = &Catalogue {
         diff::SUBCOMMAND,
         verify::SUBCOMMAND,
         recompress::SUBCOMMAND,
+        replace::SUBCOMMAND,
         completions::SUBCOMMAND,
         man::SUBCOMMAND,
         overview::SUBCOMMAND,
@@ -223,6 +226,9 @@ mod tests {
         }
         for name in ["clang-offload-bundler", "clang-offload-bundler-22", "foo", "", "llvm-offload-binary/foo"] {
             assert_eq!(chosen(&[name, "-list"]).0, "clang-offload-bundler", "{name}");
+        }
+        for name in ["llvm-extract-bundle-entry", "/a/llvm-extract-bundle-entry-23"] {
+            assert_eq!(chosen(&[name, "-h"]).0, "llvm-extract-bundle-entry", "{name}");
         }
         assert_eq!(chosen(&[]), ("clang-offload-bundler", vec![]));
     }

@@ -22,7 +22,7 @@ pub(super) struct Tool {
     pub(super) subcommand: Option<&'static str>,
     /// The options in help order: those that LLVM's tool lacks are last.
     pub(super) rows: &'static [Row],
-    /// The word that is allowed besides the options.
+    /// The words that are allowed besides the options.
     pub(super) positional: Option<Positional>,
     /// Its description in one line of ours.
     pub(super) about: &'static str,
@@ -32,6 +32,8 @@ pub(super) struct Tool {
     pub(super) title: &'static str,
     /// The name before the version number.
     pub(super) version_of: &'static str,
+    /// The LLVM release that it follows.
+    pub(super) release: &'static str,
     /// The text after the version line.
     pub(super) version_details: &'static str,
     /// LLVM's error if a response file cannot be read, because LLVM's tool then continues without any option.
@@ -40,13 +42,17 @@ pub(super) struct Tool {
     pub(super) execute: fn(&Program<'_>, &ArgMatches, &mut Console) -> anyhow::Result<Finish>,
 }
 
-/// The one word that is not an option and is allowed on a command line.
+/// The words that are not options and are allowed on a command line.
 #[derive(Debug)]
 pub(super) struct Positional {
-    /// Its `clap` ID, which is not the name of an option.
+    /// Their `clap` ID, which is not the name of an option.
     pub(super) id: &'static str,
-    /// Its text in the usage line.
+    /// Their text in the usage line.
     pub(super) usage: &'static str,
+    /// What each is called in manual pages.
+    pub(super) value_name: &'static str,
+    /// The maximum number of them.
+    pub(super) most: usize,
 }
 
 /// The outcome of a tool's work.
@@ -234,6 +240,9 @@ fn alternatives(words: &[&str]) -> String {
 pub(super) const COLOR: Row =
     Row::secret("color", Kind::Flag, "", "Use colors in messages (default: if they go to a terminal)");
 
+/// The LLVM release whose bundler and packager this program replaces.
+pub(super) const LLVM_VERSION: &str = "22.1.8";
+
 /// The help of both tools for the option that limits the zstd window.
 pub(super) const WINDOW_HELP: &str = "Largest zstd window as a power of two, 10 to 31 (27 for old streaming decoders)";
 
@@ -258,7 +267,11 @@ impl Tool {
 
     /// The `clap` command for words of the form `--name=value`, without the program's name.
     pub(super) fn command(&self) -> Command {
-        let positional = self.positional.iter().map(|word| setting(word.id).value_parser(OsStringValueParser::new()));
+        let action = |most: usize| if most > 1 { ArgAction::Append } else { ArgAction::Set };
+        let positional = self
+            .positional
+            .iter()
+            .map(|word| setting(word.id).value_parser(OsStringValueParser::new()).action(action(word.most)));
         Command::new(self.title)
             .no_binary_name(true)
             .disable_help_flag(true)

@@ -19,8 +19,20 @@ use super::suggest::distance;
 pub(super) const PROGRAM: &str = "clang-offload-bundler";
 
 /// Every first word that selects a subcommand: our own, and those that select LLVM's tools.
-pub(super) const NAMES: [&str; 10] =
-    ["inspect", "extract", "kernels", "diff", "verify", "recompress", "completions", "man", "help", "package"];
+pub(super) const NAMES: [&str; 12] = [
+    "inspect",
+    "extract",
+    "kernels",
+    "diff",
+    "verify",
+    "recompress",
+    "replace",
+    "completions",
+    "man",
+    "help",
+    "package",
+    "extract-bundle-entry",
+];
 
 /// A subcommand.
 #[derive(Debug)]
@@ -44,9 +56,9 @@ pub(super) enum Run {
 #[derive(Debug)]
 pub(super) struct Catalogue {
     /// LLVM's tools. The first one serves every name that does not select another tool.
-    pub(super) tools: [&'static Tool; 2],
+    pub(super) tools: [&'static Tool; 3],
     /// Our own subcommands.
-    pub(super) subcommands: [&'static Subcommand; 9],
+    pub(super) subcommands: [&'static Subcommand; 10],
 }
 
 impl Catalogue {

@@ -1,8 +1,8 @@
-//! GPU processors that a target ID can name, as known to LLVM and clang 22.1.8.
+//! GPU processors that a target ID can name, as known to LLVM and clang 22.1.8, and those that LLVM 23.1.4 knows too.
 //!
 //! LLVM (code generation) and clang (offloading driver) know the AMD GCN processors by the same canonical names. Only
 //! LLVM knows alternative names and R600 processors. Only the offloading driver knows NVIDIA's processors and those of
-//! the last two kinds. Numbers in ELF files are from the User Guide for AMDGPU Backend, and as LLVM 22.1.8 prints them.
+//! the last two kinds. Numbers in ELF files are from the User Guide for AMDGPU Backend, and as LLVM 23.1.4 prints them.
 
 /// The kind of a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,7 +38,7 @@ impl Feature {
     }
 }
 
-/// A processor, with facts from LLVM 22.1.8.
+/// A processor, with facts from LLVM 23.1.4.
 #[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Processor {
@@ -52,15 +52,17 @@ pub struct Processor {
     pub features: &'static [Feature],
     /// Bits 0 to 7 of the flags of its ELF files; `None` if it is not an AMD GPU.
     pub elf_number: Option<u8>,
+    /// The first release of LLVM that knows it; 22 stands for that and all older ones.
+    pub since: u8,
 }
 
-/// Looks up a processor by canonical or alternative name, case-sensitively. `None` if LLVM 22.1.8 does not know the
+/// Looks up a processor by canonical or alternative name, case-sensitively. `None` if LLVM 23.1.4 does not know the
 /// name.
 pub fn find(name: &str) -> Option<&'static Processor> {
     PROCESSORS.iter().find(|processor| processor.name == name || processor.aliases.contains(&name))
 }
 
-/// The AMD GPU with this number in the flags of ELF files. `None` if LLVM 22.1.8 does not assign the number.
+/// The AMD GPU with this number in the flags of ELF files. `None` if LLVM 23.1.4 does not assign the number.
 pub fn by_elf_number(number: u8) -> Option<&'static Processor> {
     PROCESSORS.iter().find(|processor| processor.elf_number == Some(number))
 }
@@ -70,7 +72,8 @@ pub fn by_elf_number(number: u8) -> Option<&'static Processor> {
 /// This determines whether the text after the triple of a bundle entry ID is a target ID: it is one only if the driver
 /// knows the part before the first colon.
 pub fn is_offload_arch(name: &str) -> bool {
-    PROCESSORS.iter().any(|processor| processor.name == name && processor.kind != ProcessorKind::R600)
+    let is_known = |processor: &Processor| processor.kind != ProcessorKind::R600 && processor.since <= 22;
+    PROCESSORS.iter().any(|processor| processor.name == name && is_known(processor))
 }
 
 const NONE: &[Feature] = &[];
@@ -84,7 +87,7 @@ const fn amd(
     aliases: &'static [&'static str],
     features: &'static [Feature],
 ) -> Processor {
-    Processor { name, kind, aliases, features, elf_number: Some(number) }
+    Processor { name, kind, aliases, features, elf_number: Some(number), since: 22 }
 }
 
 const fn gcn(
@@ -101,7 +104,12 @@ const fn r600(number: u8, name: &'static str, aliases: &'static [&'static str]) 
 }
 
 const fn other(name: &'static str, kind: ProcessorKind) -> Processor {
-    Processor { name, kind, aliases: &[], features: NONE, elf_number: None }
+    Processor { name, kind, aliases: &[], features: NONE, elf_number: None, since: 22 }
+}
+
+/// A processor that LLVM 23 knows and LLVM 22 does not.
+const fn new(processor: Processor) -> Processor {
+    Processor { since: 23, ..processor }
 }
 
 static PROCESSORS: &[Processor] = &[
@@ -153,11 +161,19 @@ static PROCESSORS: &[Processor] = &[
     gcn(0x4a, "gfx1151", &[], NONE),
     gcn(0x55, "gfx1152", &[], NONE),
     gcn(0x58, "gfx1153", &[], NONE),
+    new(gcn(0x57, "gfx1154", &[], NONE)),
+    new(gcn(0x62, "gfx11-7-generic", &[], NONE)),
+    new(gcn(0x5d, "gfx1170", &[], NONE)),
+    new(gcn(0x5e, "gfx1171", &[], NONE)),
+    new(gcn(0x5c, "gfx1172", &[], NONE)),
     gcn(0x59, "gfx12-generic", &[], NONE),
     gcn(0x48, "gfx1200", &[], NONE),
     gcn(0x4e, "gfx1201", &[], NONE),
-    gcn(0x49, "gfx1250", &[], NONE),
-    gcn(0x5a, "gfx1251", &[], NONE),
+    new(gcn(0x5b, "gfx12-5-generic", &[], XNACK)),
+    gcn(0x49, "gfx1250", &[], BOTH),
+    gcn(0x5a, "gfx1251", &[], BOTH),
+    new(gcn(0x63, "gfx13-generic", &[], NONE)),
+    new(gcn(0x50, "gfx1310", &[], NONE)),
     r600(0x1, "r600", &["rv630", "rv635"]),
     r600(0x2, "r630", &[]),
     r600(0x3, "rs880", &["rs780", "rv610", "rv620"]),
@@ -198,16 +214,22 @@ static PROCESSORS: &[Processor] = &[
     other("sm_90a", ProcessorKind::Nvidia),
     other("sm_100", ProcessorKind::Nvidia),
     other("sm_100a", ProcessorKind::Nvidia),
+    new(other("sm_100f", ProcessorKind::Nvidia)),
     other("sm_101", ProcessorKind::Nvidia),
     other("sm_101a", ProcessorKind::Nvidia),
+    new(other("sm_101f", ProcessorKind::Nvidia)),
     other("sm_103", ProcessorKind::Nvidia),
     other("sm_103a", ProcessorKind::Nvidia),
+    new(other("sm_103f", ProcessorKind::Nvidia)),
     other("sm_110", ProcessorKind::Nvidia),
     other("sm_110a", ProcessorKind::Nvidia),
+    new(other("sm_110f", ProcessorKind::Nvidia)),
     other("sm_120", ProcessorKind::Nvidia),
     other("sm_120a", ProcessorKind::Nvidia),
+    new(other("sm_120f", ProcessorKind::Nvidia)),
     other("sm_121", ProcessorKind::Nvidia),
     other("sm_121a", ProcessorKind::Nvidia),
+    new(other("sm_121f", ProcessorKind::Nvidia)),
     other("amdgcnspirv", ProcessorKind::SpirV),
     other("generic", ProcessorKind::Other),
     other("graniterapids", ProcessorKind::Other),
@@ -230,6 +252,7 @@ mod tests {
             ("polaris11", "gfx803", ProcessorKind::AmdGcn),
             ("gfx9-4-generic", "gfx9-4-generic", ProcessorKind::AmdGcn),
             ("gfx1251", "gfx1251", ProcessorKind::AmdGcn),
+            ("gfx11-7-generic", "gfx11-7-generic", ProcessorKind::AmdGcn),
             ("rv635", "r600", ProcessorKind::R600),
             ("aruba", "cayman", ProcessorKind::R600),
             ("sm_32", "sm_32", ProcessorKind::Nvidia),
@@ -256,7 +279,7 @@ mod tests {
         for name in ["gfx90a", "gfx12-generic", "sm_90a", "amdgcnspirv", "generic", "graniterapids"] {
             assert!(is_offload_arch(name), "{name}");
         }
-        for name in ["", "tahiti", "r600", "cayman", "gfx940", "unknown"] {
+        for name in ["", "tahiti", "r600", "cayman", "gfx940", "gfx1310", "sm_100f", "unknown"] {
             assert!(!is_offload_arch(name), "{name}");
         }
     }
@@ -267,7 +290,9 @@ mod tests {
         assert_eq!(features("gfx9-4-generic"), ["sramecc", "xnack"]);
         assert_eq!(features("gfx902"), ["xnack"]);
         assert_eq!(features("gfx10-1-generic"), ["xnack"]);
-        assert!(features("gfx1250").is_empty());
+        assert_eq!(features("gfx1250"), ["sramecc", "xnack"]);
+        assert_eq!(features("gfx12-5-generic"), ["xnack"]);
+        assert!(features("gfx1310").is_empty());
         assert!(features("gfx803").is_empty());
         assert!(features("sm_90a").is_empty());
     }
@@ -291,6 +316,7 @@ mod tests {
             assert!(found.is_none_or(|found| found == processor), "{}", processor.name);
         }
         assert_eq!(by_elf_number(0x3f).unwrap().name, "gfx90a");
+        assert_eq!(by_elf_number(0x63).unwrap().name, "gfx13-generic");
         assert_eq!(by_elf_number(0xff), None);
     }
 

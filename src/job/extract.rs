@@ -22,7 +22,7 @@ use crate::io::output::{self, Manner, Output};
 use crate::io::piece::Sink;
 use crate::runtime::Device;
 use crate::scan::{
-    Checksums, ContentKind, Finding, Follow, Found, Provenance, Scan, Selection, Split, recorded_target,
+    Checksums, ContentKind, Finding, Follow, Found, Provenance, Scan, Selection, Split, Uri, recorded_target,
 };
 
 /// The name of standard output.
@@ -158,7 +158,8 @@ impl Extract {
             let is_optional = source.if_broken == IfBroken::LeaveOut;
             let (accept, max) =
                 if is_optional { (Accept::Regular, None) } else { (Accept::Finite, self.limits.streamed) };
-            match open(&source.path, accept, max).and_then(|input| work.file(&input, &source.name)) {
+            let opened = Uri::open(&source.path, self.limits, |path| open(path, accept, max));
+            match opened.and_then(|input| work.file(&input, &source.name)) {
                 Err(error) if is_optional && is_of_input(&error, &source.path) => {
                     work.leave_out(&before);
                     observer(Event::LeftOut { error: &error });

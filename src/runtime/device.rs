@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::code::{Code, Sm, Suffix, Vendor};
-use crate::id::processors::{self, Processor, ProcessorKind};
+use crate::id::processors::{self, Feature, Processor, ProcessorKind};
 use crate::id::target_id::{TargetId, names_gpu};
 use crate::id::triple::Arch;
 
@@ -72,6 +72,9 @@ pub(crate) struct Rank {
 
 /// The number of features above which not all settings are tried. Processors have two.
 const FEATURES_MAX: usize = 4;
+
+/// AMD GPUs whose XNACK cannot be off.
+const ALWAYS_XNACK: [&str; 3] = ["gfx12-5-generic", "gfx1250", "gfx1251"];
 
 /// NVIDIA's embedded GPUs, which share no machine code with others of their major version.
 const EMBEDDED: [u32; 8] = [32, 53, 62, 72, 87, 88, 101, 110];
@@ -197,7 +200,9 @@ fn all_settings(target: &TargetId, known: &Processor) -> impl Iterator<Item = Ta
         known.features.iter().map(|feature| feature.name()).filter(is_open).take(FEATURES_MAX).collect();
     let mut all = vec![target.to_string()];
     for feature in open {
-        all = all.iter().flat_map(|text| ['+', '-'].map(|sign| format!("{text}:{feature}{sign}"))).collect();
+        let is_always_on = feature == Feature::Xnack.name() && ALWAYS_XNACK.contains(&known.name);
+        let signs: &[char] = if is_always_on { &['+'] } else { &['+', '-'] };
+        all = all.iter().flat_map(|text| signs.iter().map(move |sign| format!("{text}:{feature}{sign}"))).collect();
     }
     all.into_iter().filter_map(|text| TargetId::parse(&text, Arch::AmdGcn).ok())
 }
@@ -350,6 +355,7 @@ mod tests {
         assert_eq!(chosen("gfx90a:sramecc+:xnack-", &[off]), (vec![off], true));
         assert_eq!(chosen("gfx90a:xnack+", &[off]), (vec![], false));
         assert_eq!(chosen("gfx90a", &["gfx90a:sramecc+"]), (vec!["gfx90a:sramecc+"], false));
+        assert_eq!(chosen("gfx1250", &["gfx1250:xnack+"]), (vec!["gfx1250:xnack+"], true));
     }
 
     #[test]

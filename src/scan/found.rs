@@ -10,6 +10,7 @@ use super::gpu_elf;
 use super::image::ContentKind;
 use super::kpack::Split;
 use super::place::{Origin, Place};
+use super::uri::Uri;
 use crate::bytes;
 use crate::container::fatbin::{self, ImageKind};
 use crate::container::kpack::{self, Archive};
@@ -223,7 +224,7 @@ impl Provenance {
     ///
     /// # Errors
     /// Those of [`Place::uri`].
-    pub fn uri(&self) -> Result<Option<String>> {
+    pub fn uri(&self) -> Result<Option<Uri>> {
         uri(&self.place, self.compressed.map(|_| self.bundle_range.clone()), self.range.clone())
     }
 }
@@ -269,12 +270,12 @@ fn parse_id(id: &[u8], format: Format) -> Result<EntryId, String> {
 }
 
 /// The URI of a range at a place, or in the compressed bundle at that place.
-fn uri(place: &Place, compressed: Option<Range<u64>>, range: Option<Range<u64>>) -> Result<Option<String>> {
-    let uri = |range| match compressed {
+fn uri(place: &Place, compressed: Option<Range<u64>>, range: Option<Range<u64>>) -> Result<Option<Uri>> {
+    let Some(range) = range.filter(|_| !place.file().as_os_str().is_empty()) else { return Ok(None) };
+    match compressed {
         Some(bundle) => place.uri(bundle, Some(range)),
         None => place.uri(range, None),
-    };
-    range.filter(|_| !place.file().as_os_str().is_empty()).map(uri).transpose()
+    }
 }
 
 /// A code object in a bundle.
@@ -307,6 +308,21 @@ impl<'f> CodeObject<'f> {
     /// The bundle entry ID, or why the recorded ID is not valid.
     pub(crate) fn parse_id(&self) -> Result<EntryId, String> {
         parse_id(&self.entry.id, self.format)
+    }
+
+    /// The container.
+    pub(crate) fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Whether its bundle is compressed.
+    pub(crate) fn is_compressed(&self) -> bool {
+        self.bundle.compressed.is_some()
+    }
+
+    /// All code objects of its bundle.
+    pub(crate) fn entries(&self) -> &'f [Entry] {
+        &self.bundle.entries
     }
 
     /// The index in the bundle.
@@ -446,12 +462,11 @@ impl<'f> CodeObject<'f> {
         bytes::slice(searched, range.start, range.end.checked_sub(range.start)?)
     }
 
-    /// The URI, in the form of [`Place::uri`]; none if the bytes are not contiguous, or the searched bytes are not from
-    /// a file.
+    /// The URI, as [`Place::uri`]; none if the bytes are not contiguous, or the searched bytes are not from a file.
     ///
     /// # Errors
     /// Those of [`Place::uri`].
-    pub fn uri(&self) -> Result<Option<String>> {
+    pub fn uri(&self) -> Result<Option<Uri>> {
         uri(self.place, self.bundle.compressed.map(|_| self.bundle_range()).transpose()?, self.range())
     }
 

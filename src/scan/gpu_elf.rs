@@ -156,6 +156,8 @@ mod tests {
             (1, 0x12f, Some("gfx906:xnack+")),
             (1, 0x22f, Some("gfx906:sramecc+")),
             (4, 0x151, Some("gfx9-generic")),
+            (4, 0x349, Some("gfx1250:xnack+")),
+            (6, 0x0100_0062, Some("gfx11-7-generic")),
             (4, 0xff, None),
         ] {
             assert_eq!(target_id(&elf(version, flags)).as_deref(), expected, "{flags:x}");

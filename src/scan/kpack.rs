@@ -208,7 +208,7 @@ impl Walk<'_, '_, '_> {
             Err(error) => return self.broken_container(place, data, error, depth),
         };
         for Binary { key, entries } in &archive.binaries {
-            let place = place.join(Step::Member(key.clone()));
+            let Some(place) = self.step(place, Step::Member(key.clone())) else { continue };
             self.kpack_bundle(&place, data, entries.clone(), depth)?;
         }
         self.faults(place, data, archive.faults.iter().cloned())?;
@@ -314,7 +314,7 @@ impl Walk<'_, '_, '_> {
             let entries: Vec<Entry> = binary.entries.iter().filter(|entry| is_asked(entry)).cloned().collect();
             code_objects = code_objects.saturating_add(entries.len());
             if is_told && !entries.is_empty() && !self.budget.is_spent {
-                let place = place.join(Step::Member(binary.key.clone()));
+                let Some(place) = self.step(&place, Step::Member(binary.key.clone())) else { continue };
                 let searched = self.kpack_bundle(&place, input.as_slice(), entries, depth);
                 input.vouch_for(searched)?;
             }

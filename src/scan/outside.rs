@@ -101,7 +101,7 @@ impl Walk<'_, '_, '_> {
             }
             index = if last == Some(number) { index } else { 0 };
             last = Some(number);
-            let place = place.join(Step::Section(section.name.clone()));
+            let Some(place) = self.step(place, Step::Section(section.name.clone())) else { continue };
             let rest = data.range(&(target..section.range.end)).ok_or(Error::Internal("no such section"))?;
             if let Some(len) = self.container_at(&place, rest, index, Lead::Wrapper, depth)? {
                 end = target.saturating_add(len);
@@ -157,8 +157,8 @@ impl Walk<'_, '_, '_> {
                 Holds::Containers | Holds::OffloadBinaries | Holds::PerhapsContainers => begins(),
                 Holds::Wrappers(_) | Holds::KpackReference | Holds::ImageTable | Holds::Other => false,
             };
-            if !is_read {
-                let place = place.join(Step::Section(section.name));
+            let unread = (!is_read).then(|| self.step(place, Step::Section(section.name))).flatten();
+            if let Some(place) = unread {
                 self.by_content(&place, data, position..end, &mut 0, &targets, depth)?;
             }
             position = position.max(end);

@@ -262,7 +262,10 @@ impl Walk<'_, '_, '_> {
         let stream = Stream { source, reader: &mut inflated, size: None, is_charged: false };
         let place = match Magic::identify(&head) {
             Magic::Tar | Magic::Cpio => place.clone(),
-            _ => place.join(Step::Member(name_of_inflated(place))),
+            _ => match self.step(place, Step::Member(name_of_inflated(place))) {
+                Some(place) => place,
+                None => return Ok(()),
+            },
         };
         self.stream_after(&head, &place.clone().inflated(), stream, depth)?;
         // Of a file, that is at most its length. What is decoded again was not kept, and so not charged.
@@ -303,17 +306,18 @@ impl Walk<'_, '_, '_> {
                 Err(error) => return self.broken(place, source, error_in(source, CPIO, error)),
             };
             let cpio::Header { name, size, is_file, padding } = header;
-            let place_of_member = place.join(step_to(&name)).inflated();
+            let on_way = self.step(place, step_to(&name)).map(Place::inflated);
+            let place_of_member = on_way.as_ref().unwrap_or(place);
             let stored = size.saturating_add(padding);
-            if !self.begin_member(&place_of_member, source, &name, stored, &room)? {
+            if !self.begin_member(place_of_member, source, &name, stored, &room)? {
                 return Ok(());
             }
             let mut content = (&mut reader).take(size);
-            if is_file {
+            if is_file && on_way.is_some() {
                 let stream = Stream { source, reader: &mut content, size: Some(size), is_charged: true };
-                self.stream(&place_of_member, stream, depth)?;
+                self.stream(place_of_member, stream, depth)?;
             }
-            if !self.end_member(&place_of_member, source, &mut reader, CPIO)? {
+            if !self.end_member(place_of_member, source, &mut reader, CPIO)? {
                 return Ok(());
             }
         }
@@ -336,12 +340,15 @@ impl Walk<'_, '_, '_> {
                 }
                 Err(error) => return self.broken(place, source, error_in(source, TAR, error)),
             };
-            let place = place.join(step_to(&header.name)).inflated();
-            if !self.begin_member(&place, source, &header.name, tar::padded(header.stored), &room)? {
+            let on_way = self.step(place, step_to(&header.name)).map(Place::inflated);
+            let place = on_way.as_ref().unwrap_or(place);
+            if !self.begin_member(place, source, &header.name, tar::padded(header.stored), &room)? {
                 return Ok(());
             }
-            self.tar_member(&place, source, header, &mut reader, depth)?;
-            if !self.end_member(&place, source, &mut reader, TAR)? {
+            if on_way.is_some() {
+                self.tar_member(place, source, header, &mut reader, depth)?;
+            }
+            if !self.end_member(place, source, &mut reader, TAR)? {
                 return Ok(());
             }
         }
@@ -397,12 +404,14 @@ impl Walk<'_, '_, '_> {
             };
             let start = reader.reader.position();
             let padded = tar::padded(header.stored);
-            let place = place.join(step_to(&header.name));
-            if !self.spend(&place, data, |budget| budget.take(start.saturating_sub(before)))? {
+            let on_way = self.step(place, step_to(&header.name));
+            let place = on_way.as_ref().unwrap_or(place);
+            if !self.spend(place, data, |budget| budget.take(start.saturating_sub(before)))? {
                 return Ok(());
             }
             match (&header.kind, data.slice(start, header.stored)) {
-                (tar::Kind::File, Some(content)) => self.look(&place, content, depth)?,
+                _ if on_way.is_none() => {}
+                (tar::Kind::File, Some(content)) => self.look(place, content, depth)?,
                 (tar::Kind::File, None) => {}
                 _ => {
                     room.give_exactly(padded);
@@ -410,7 +419,7 @@ impl Walk<'_, '_, '_> {
                 }
             }
             if !room.has_failed.get() && data.slice(start, padded).is_none() {
-                return self.broken(&place, data, error_in(data, TAR, io::ErrorKind::UnexpectedEof.into()));
+                return self.broken(place, data, error_in(data, TAR, io::ErrorKind::UnexpectedEof.into()));
             }
             let end = start.saturating_add(padded);
             reader.reader.set_position(end);

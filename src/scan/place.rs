@@ -1,17 +1,14 @@
 //! Records where device code is in a file: the path through members and sections.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
-
-use crate::bytes::{len_of, len_u64};
+use super::uri::{Level, Uri};
+use crate::bytes::len_u64;
 use crate::display::{printable, printable_name};
 use crate::error::{Error, Result, WithPath};
-
-/// The bytes that are escaped in a URI.
-const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
 /// A step into a file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -40,28 +37,43 @@ pub enum Origin {
 pub struct Place {
     file: PathBuf,
     steps: Vec<Step>,
+    /// For each step, its number among those with the same name from the same place, counted from 1; 0 if it is not known.
+    numbers: Vec<u64>,
+    /// The file that holds the bytes, perhaps compressed, if it is not the searched one.
+    beside: Option<PathBuf>,
+    /// The steps from the file that holds the bytes to the innermost inflated data.
+    way: Range<usize>,
     origin: Origin,
 }
 
 impl Place {
     pub(crate) fn of_file(file: &Path) -> Self {
-        Self { file: file.to_owned(), steps: Vec::new(), origin: Origin::File(file.to_owned()) }
+        let (file, origin) = (file.to_owned(), Origin::File(file.to_owned()));
+        Self { file, steps: Vec::new(), numbers: Vec::new(), beside: None, way: 0..0, origin }
     }
 
     /// The same place one step further in.
     pub(crate) fn join(&self, step: Step) -> Self {
-        let steps = self.steps.iter().cloned().chain([step]).collect();
-        Self { steps, ..self.clone() }
+        self.join_numbered(step, 1)
+    }
+
+    /// The same place one step further in, which may have the name of other steps from here.
+    pub(super) fn join_numbered(&self, step: Step, number: u64) -> Self {
+        let mut place = self.clone();
+        place.steps.push(step);
+        place.numbers.push(number);
+        place
     }
 
     /// The same place, with its bytes inflated rather than in the file.
     pub(super) fn inflated(self) -> Self {
-        Self { origin: Origin::Inflated, ..self }
+        Self { way: self.way.start..self.steps.len(), origin: Origin::Inflated, ..self }
     }
 
     /// The same place, with its bytes in another file.
     pub(super) fn in_file(self, file: &Path) -> Self {
-        Self { origin: Origin::File(file.to_owned()), ..self }
+        let (base, origin) = (self.steps.len(), Origin::File(file.to_owned()));
+        Self { way: base..base, beside: Some(file.to_owned()), origin, ..self }
     }
 
     /// The file that was searched, as the caller named it.
@@ -122,29 +134,42 @@ impl Place {
         })
     }
 
-    /// The URI of a range of bytes at this place, as ROCm's debuggers and profilers name code objects
-    /// (`file://<path>#offset=<n>&size=<n>`, both in bytes).
-    ///
-    /// Code objects that a reader cannot find by offset and size alone have further fields: `member=<name>` if the
-    /// range is in an inflated member, and `inflated-offset=<n>&inflated-size=<n>` for the range in the compressed
-    /// bundle at `range`.
+    /// The steps to the innermost inflated data.
+    fn way(&self) -> impl Iterator<Item = (Cow<'_, [u8]>, u64)> {
+        let steps = self.steps.iter().zip(&self.numbers).take(self.way.end).skip(self.way.start);
+        steps.map(|(step, number)| (step.name(), *number))
+    }
+
+    /// Whether the inflated data to which `way` leads begins here.
+    pub(super) fn is_end_of(&self, way: &[Level]) -> bool {
+        let levels = way.iter().map(|level| (Cow::Borrowed(level.name.as_slice()), level.number));
+        self.origin == Origin::Inflated && self.way == (0..self.steps.len()) && self.way().eq(levels)
+    }
+
+    /// Whether the last step is one of `way`. The steps before it are.
+    pub(super) fn is_on(&self, way: &[Level]) -> bool {
+        let level = self.steps.len().checked_sub(1).and_then(|last| way.get(last));
+        let (name, number) = (self.steps.last().map(Step::name), self.numbers.last().copied());
+        level.is_some_and(|level| name.as_deref() == Some(&level.name) && number == Some(level.number))
+    }
+
+    /// The [URI](Uri) of a range of bytes at this place or, with `inflated`, of a range in the compressed bundle at `range`.
+    /// None if the search did not number the steps to the place, because there are too many, or if the searched bytes are
+    /// those of a URI themselves, in which these have no URI.
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) if the file has a relative path, and the system does not report the current
     /// directory.
-    pub fn uri(&self, range: Range<u64>, inflated: Option<Range<u64>>) -> Result<String> {
-        let file = self.origin_file();
-        let file = std::path::absolute(file).with_path(file)?;
-        let mut uri = format!("file://{}#", percent_encode(file.as_os_str().as_encoded_bytes(), ESCAPED));
-        if self.origin == Origin::Inflated {
-            let way: Vec<String> = self.steps.iter().map(Step::to_string).collect();
-            uri.push_str(&format!("member={}&", percent_encode(way.join("/").as_bytes(), ESCAPED)));
+    pub fn uri(&self, range: Range<u64>, inflated: Option<Range<u64>>) -> Result<Option<Uri>> {
+        let way: Vec<Level> = self.way().map(|(name, number)| Level { name: name.into_owned(), number }).collect();
+        if way.iter().any(|level| level.number == 0) {
+            return Ok(None);
         }
-        uri.push_str(&format!("offset={}&size={}", range.start, len_of(&range)));
-        if let Some(inner) = inflated {
-            uri.push_str(&format!("&inflated-offset={}&inflated-size={}", inner.start, len_of(&inner)));
+        let file = self.beside.as_deref().unwrap_or(&self.file);
+        match Uri::of_path(file) {
+            Some(outer) => Ok(Uri::new(PathBuf::new(), way, range, inflated).inside(outer?)),
+            None => Ok(Some(Uri::new(std::path::absolute(file).with_path(file)?, way, range, inflated))),
         }
-        Ok(uri)
     }
 }
 
@@ -155,6 +180,16 @@ impl Error {
             return self;
         }
         Self::Inside { file: place.file.clone(), place: place.to_string(), error: Box::new(self) }
+    }
+}
+
+impl Step {
+    /// The name in a [URI](Uri).
+    pub(super) fn name(&self) -> Cow<'_, [u8]> {
+        match self {
+            Self::Member(name) | Self::Section(name) | Self::Entry(name) => Cow::Borrowed(name),
+            Self::Embedded(_) => Cow::Owned(self.to_string().into_bytes()),
+        }
     }
 }
 
@@ -194,14 +229,34 @@ mod tests {
     #[test]
     fn uris_name_what_a_reader_needs_to_find_the_bytes() {
         let place = Place::of_file(Path::new("/a b/lib#1.so"));
-        assert_eq!(place.uri(8..24, None).unwrap(), "file:///a%20b/lib%231.so#offset=8&size=16");
-        assert_eq!(
-            place.uri(8..24, Some(100..300)).unwrap(),
-            "file:///a%20b/lib%231.so#offset=8&size=16&inflated-offset=100&inflated-size=200"
-        );
-        let inside = place.join(Step::Member(b"x/y.so".to_vec())).inflated();
-        assert_eq!(inside.uri(0..1, None).unwrap(), "file:///a%20b/lib%231.so#member=x/y.so&offset=0&size=1");
-        let beside = place.join(Step::Member(b"z.o".to_vec())).in_file(Path::new("/z.o"));
-        assert_eq!(beside.uri(0..1, None).unwrap(), "file:///z.o#offset=0&size=1");
+        let uri = |place: &Place, inflated| place.uri(8..24, inflated).unwrap().map(|uri| uri.to_string());
+        let file = "file:///a%20b/lib%231.so";
+        assert_eq!(uri(&place, None), Some(format!("{file}#offset=8&size=16")));
+        let within = Some(format!("{file}#offset=8&size=16&inflated-offset=100&inflated-size=200"));
+        assert_eq!(uri(&place, Some(100..300)), within);
+        let member = |name: &[u8]| Step::Member(name.to_vec());
+        let inside = place.join(member(b"a;b.tgz")).join_numbered(member(b"x/y.so"), 2).inflated();
+        let steps = "member=a%3Bb.tgz&member=x/y.so;2";
+        assert_eq!(uri(&inside, None), Some(format!("{file}#{steps}&offset=8&size=16")));
+        // The section lies in the inflated member, from which the offset counts.
+        assert_eq!(uri(&inside.join(Step::Section(b".hip_fatbin".to_vec())), None), uri(&inside, None));
+        assert_eq!(uri(&place.join_numbered(member(b"x"), 0).inflated(), None), None);
+        let beside = inside.join(member(b"z.o")).in_file(Path::new("/z.o"));
+        assert_eq!(uri(&beside, None).as_deref(), Some("file:///z.o#offset=8&size=16"));
+    }
+
+    #[test]
+    fn uris_in_the_bytes_of_a_uri_are_those_of_its_file() {
+        let uri = |outer: &str, inflated: Option<Range<u64>>| {
+            let uri = Place::of_file(Path::new(outer)).uri(8..24, inflated).unwrap();
+            uri.map(|uri| uri.to_string())
+        };
+        let is = |outer: &str, inflated, expected: &str| assert_eq!(uri(outer, inflated).as_deref(), Some(expected));
+        is("file:///x", None, "file:///x#offset=8&size=16");
+        is("file:///x#offset=100&size=50", None, "file:///x#offset=108&size=16");
+        is("file:///x#member=m", Some(1..2), "file:///x#member=m&offset=8&size=16&inflated-offset=1&inflated-size=1");
+        let bundle = "file:///x#offset=100&size=50&inflated-offset=";
+        is(&format!("{bundle}30&inflated-size=30"), None, &format!("{bundle}38&inflated-size=16"));
+        assert_eq!(uri(&format!("{bundle}30&inflated-size=30"), Some(1..2)), None);
     }
 }

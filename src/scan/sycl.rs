@@ -155,7 +155,7 @@ impl Walk<'_, '_, '_> {
         }
         for (number, images) in by_section {
             let Some(section) = all.others.get(number) else { continue };
-            let place = of_object.join(Step::Section(section.name.clone()));
+            let Some(place) = self.step(of_object, Step::Section(section.name.clone())) else { continue };
             let Some(data) = object.range(&section.range) else { continue };
             let images: Vec<Image> = images.into_iter().map(|image| relative(image, section.range.start)).collect();
             let stored = sycl::listed(data.bytes(), data.offset(), &images);

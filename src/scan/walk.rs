@@ -12,6 +12,7 @@ use super::packages::{Explained, Stream};
 use super::place::{Place, Step};
 use super::sections::{self, Holds, Listed, Sections};
 use super::sycl::ImageTables;
+use super::uri::{Goal, Numbers};
 use super::wide::Wide;
 use super::zip::{self, ZipContent, ZipMember};
 use super::{Checksums, Scan, Unread, Visitor, gpu_elf};
@@ -63,6 +64,9 @@ pub(super) struct Walk<'a, 'w, 'v> {
     bundles: u64,
     /// The number of bundles in the narrow sense that lie in sections themselves, not in other bundles.
     pub(super) in_sections: u64,
+    numbers: Numbers,
+    /// What alone is looked for, if the walk is not a search.
+    goal: Option<Goal<'w>>,
     visitor: &'w mut Visitor<'v>,
 }
 
@@ -167,6 +171,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             budget,
             bundles: 0,
             in_sections: 0,
+            numbers: Numbers::default(),
+            goal: None,
             visitor,
         }
     }
@@ -176,6 +182,23 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         Self { reach: Reach::Packager, ..Self::new(scan, data, None, visitor) }
     }
 
+    /// A walk to some inflated data.
+    pub(super) fn with_goal(self, goal: Goal<'w>) -> Self {
+        Self { goal: Some(goal), ..self }
+    }
+
+    /// The place one step further in; none if the walk has a goal to which it does not lead.
+    pub(super) fn step(&mut self, place: &Place, step: Step) -> Option<Place> {
+        let number = self.numbers.next(self.numbers.key(place), &step.name());
+        self.step_to(place, step, number)
+    }
+
+    /// As [`step`](Self::step), with the number of the step.
+    fn step_to(&self, place: &Place, step: Step, number: u64) -> Option<Place> {
+        let place = place.join_numbered(step, number);
+        self.goal.as_ref().is_none_or(|goal| place.is_on(goal.way)).then_some(place)
+    }
+
     /// Walks a whole file.
     pub(super) fn file(mut self, data: Slice<'_>) -> Result<Sources<'a>> {
         self.look(&Place::of_file(data.path()), data, DEPTH_MAX)?;
@@ -183,6 +206,11 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     }
 
     pub(super) fn look(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
+        if let Some(goal) = self.goal.as_mut().filter(|goal| place.is_end_of(goal.way)) {
+            // Nothing more is read.
+            self.budget.is_spent = true;
+            return (goal.take)(data);
+        }
         let magic = Magic::identify(data.bytes());
         if !magic.may_hold_code() {
             return self.rest(place, data, 0, 0, depth);
@@ -422,17 +450,19 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Ok(stored_len) => stored_len,
             Err(error) => return self.broken(place, around, error),
         };
-        let mut left = stored_len;
+        let (mut left, key) = (stored_len, self.numbers.key(place));
         for (code_object, entry) in found.code_objects().zip(&bundle.entries) {
             let index = code_object.index();
+            let id = entry.id.get(..ID_MAX).unwrap_or(&entry.id);
+            // All are numbered, whatever the search inflates.
+            let number = self.numbers.next(key, id);
             let Some(head) = code_object.head() else { continue };
             let magic = Magic::identify(&head);
             let is_archive = found.format == Format::DeviceImages && magic == Magic::Archive;
             if !magic.is_container() && !is_archive {
                 continue;
             }
-            let id = entry.id.get(..ID_MAX).unwrap_or(&entry.id);
-            let place = place.join(Step::Entry(id.to_vec()));
+            let Some(place) = self.step_to(place, Step::Entry(id.to_vec()), number) else { continue };
             if let Some(data) = bundle.in_place(index) {
                 let Some(rest) = left.checked_sub(data.len()) else {
                     let (what, expected) = ("size of the bundles in it", "together no more than the bundle");
@@ -478,7 +508,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let objects: Vec<Input> = embedded.contents.into_iter().map(|object| Input::from_bytes(path, object)).collect();
         let in_order = embedded.order.into_iter().filter_map(|index| objects.get(index));
         for (index, object) in in_order.enumerate() {
-            let place = place.join(Step::Embedded(index));
+            let Some(place) = self.step(place, Step::Embedded(index)) else { continue };
             match self.reach {
                 Reach::Everything => self.look(&place.inflated(), object.as_slice(), depth)?,
                 Reach::Packager => self.offload_binaries(&place, object.as_slice(), depth)?,
@@ -566,7 +596,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let section = data.range(range);
         let section = section.ok_or(Error::Internal("no such section"))?;
         let of_object = place;
-        let place = place.join(Step::Section(name.clone()));
+        let Some(place) = self.step(place, Step::Section(name.clone())) else { return Ok(()) };
         match *holds {
             Holds::FatObject | Holds::Other => Ok(()),
             Holds::KpackReference => self.split(of_object, &place, section, tables.hip_wrappers, depth),
@@ -620,7 +650,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             if !self.spend(place, data, |budget| budget.take(name))? {
                 return Ok(());
             }
-            let place = place.join(Step::Member(member.name.to_vec()));
+            let Some(place) = self.step(place, Step::Member(member.name.to_vec())) else { continue };
             let looked = match member.location {
                 Location::Inside(slice) => self.look(&place, slice, depth),
                 Location::Beside(path) => self.beside(&place, data, &path, depth),
@@ -653,7 +683,10 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             members.retain(|member| is_searched(&member.name));
         }
         let scan = self.scan;
-        let large = zip::large(&members, self.budget.left());
+        let large = match self.goal {
+            Some(_) => Vec::new(),
+            None => zip::large(&members, self.budget.left()),
+        };
         let inflate = |(index, content): (usize, ZipContent<'_>)| (index, content.inflate_for(&scan));
         parallel::in_order(
             large,
@@ -684,7 +717,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         inflated: Option<io::Result<Input>>,
         depth: u32,
     ) -> Result<()> {
-        let place = place.join(Step::Member(member.name));
+        let Some(place) = self.step(place, Step::Member(member.name)) else { return Ok(()) };
         match (member.content, inflated) {
             (Err(error), _) => self.broken(&place, around, error),
             (Ok(content), None) if content.method.is_none() => self.stored_member(&place, around, &content, depth),

@@ -285,7 +285,18 @@ fn own(plain: &[u8], compressed: &[u8]) -> Vec<Scenario> {
         run("make a library plain", &["recompress", "--none", "--drop", "gfx906", "-o", "out"], &[]),
         Scenario::new("recompress bundles", &["recompress", "input", "-o", "out"], &[("input", &section)], &["out"]),
         Scenario::new("recompress a wheel", &["recompress", "input", "-o", "out"], &[("input", &wheel)], &["out"]),
+        replacing("replace a code object in place", &section, 100),
+        replacing("replace a code object by a longer one", &section, 30_000),
     ]
+}
+
+/// Replaces the second code object of the plain bundle that a file begins with.
+fn replacing(name: &'static str, bundle: &[u8], len: usize) -> Scenario {
+    let number = |at: usize| u64::from_le_bytes(bundle[at..at + 8].try_into().unwrap());
+    let second = 32 + 24 + usize::try_from(number(48)).unwrap();
+    let uri = format!("file://input#offset={}&size={}", number(second), number(second + 8));
+    let inputs = [("input", bundle), ("input-new", &noise(len, 6))];
+    Scenario::new(name, &["replace", &uri, "input-new", "-o", "out"], &inputs, &["out"])
 }
 
 /// Scenarios of a library whose code objects are in kpack archives beside it.

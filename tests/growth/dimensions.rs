@@ -46,6 +46,8 @@ const OWN: &[&str] = &[
     "diff --json in in",
     "recompress in -o out",
     "recompress --none --keep gfx906 in -o out",
+    "extract-bundle-entry -o out file://in#member=none",
+    "replace -o out file://in#offset=1&size=1 in",
 ];
 
 /// Command lines of the bundler for a file of the given type.

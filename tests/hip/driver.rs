@@ -11,7 +11,7 @@ use object::{Object, ObjectSection};
 
 use super::{COMMON, SOURCE, clang};
 use crate::machine::{skip, write_program};
-use crate::reference::harness::Tools;
+use crate::reference::harness::{Tools, llvm23};
 
 /// Sections that hold device code.
 const SECTIONS: [&str; 2] = [".hip_fatbin", ".llvm.offloading"];
@@ -24,6 +24,22 @@ struct Row {
     sections: BTreeSet<String>,
 }
 
+impl Row {
+    /// Compares the tools that clang would run with those of the row. Returns clang's arguments.
+    fn compare(&self, clang: &Path, dir: &Path) -> Vec<&str> {
+        let mut args = vec!["-x", "hip", "kernels.hip", "-B", "ours"];
+        args.extend(self.arguments.iter().map(String::as_str));
+        let commands = commands(clang, dir, &args);
+        let names: Vec<&str> = commands.iter().map(|words| file_name(&words[0])).collect();
+        let listed: Vec<&str> = self.tools.iter().map(|words| words[0].as_str()).collect();
+        assert_eq!(names, listed, "{args:?}");
+        for (command, words) in commands.iter().zip(&self.tools) {
+            assert!(words[1..].iter().all(|word| command.contains(word)), "{args:?}: {command:?}");
+        }
+        args
+    }
+}
+
 fn code_spans(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
@@ -32,10 +48,11 @@ fn words(span: &str) -> Vec<String> {
     span.split_whitespace().map(str::to_owned).collect()
 }
 
-fn table() -> Vec<Row> {
+/// The table whose first line begins so.
+fn table(heading: &str) -> Vec<Row> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/build-engineers.md");
     let page = fs::read_to_string(page).unwrap();
-    let rows = page.lines().skip_while(|line| !line.starts_with("| arguments |")).skip(2);
+    let rows = page.lines().skip_while(|line| !line.starts_with(heading)).skip(2);
     let rows = rows.take_while(|line| line.starts_with("| "));
     rows.map(|row| {
         let cells: Vec<&str> = row.split('|').collect();
@@ -92,21 +109,36 @@ fn clang_runs_the_tools_that_the_page_lists() {
     let Some(tools) = Tools::find(test) else { return };
     let Some(clang) = clang() else { return skip(test, "clang 22 is not installed") };
     let dir = workshop(&tools);
-    let table = table();
+    let table = table("| arguments | tools that clang runs |");
     assert!(table.len() > 10, "{} rows", table.len());
-    for Row { arguments, tools, sections: expected } in table {
-        let mut args = vec!["-x", "hip", "kernels.hip", "-B", "ours"];
-        args.extend(arguments.iter().map(String::as_str));
-        let commands = commands(&clang, dir.path(), &args);
-        let names: Vec<&str> = commands.iter().map(|words| file_name(&words[0])).collect();
-        let listed: Vec<&str> = tools.iter().map(|words| words[0].as_str()).collect();
-        assert_eq!(names, listed, "{arguments:?}");
-        for (command, words) in commands.iter().zip(&tools) {
-            assert!(words[1..].iter().all(|word| command.contains(word)), "{arguments:?}: {command:?}");
-        }
+    for row in table {
+        let args = row.compare(&clang, dir.path());
         run(&clang, dir.path(), &args);
-        assert_eq!(sections(&fs::read(dir.path().join("out")).unwrap()), expected, "{arguments:?}");
+        assert_eq!(sections(&fs::read(dir.path().join("out")).unwrap()), row.sections, "{args:?}");
     }
+}
+
+/// That build of clang 23 makes no code for GPUs, so it only prints its commands.
+#[test]
+fn clang_23_runs_the_tools_that_the_page_lists() {
+    let Some(llvm) = llvm23("tools that clang 23 runs", &["clang"]) else { return };
+    let (clang, dir) = (llvm.join("clang"), workshop(&Tools::ours_alone()));
+    let table = table("| arguments | tools that clang 23 runs |");
+    assert!(table.len() > 10, "{} rows", table.len());
+    for row in table {
+        row.compare(&clang, dir.path());
+    }
+    fs::write(dir.path().join("kernels.o"), "").unwrap();
+    let link = |driver: &[&str]| {
+        commands(&clang, dir.path(), &[&["--hip-link", "-fgpu-rdc", "kernels.o", "-B", "ours"], driver].concat())
+    };
+    let names = link(&[]).iter().map(|words| file_name(&words[0]).to_owned()).collect::<Vec<_>>();
+    assert_eq!(names, ["clang-linker-wrapper"]);
+    let old = link(&["--no-offload-new-driver"]);
+    let (last, unbundling) = old.split_last().unwrap();
+    assert!(old.iter().all(|words| words[0] == "ours/clang-offload-bundler"), "{old:?}");
+    assert!(!unbundling.is_empty() && unbundling.iter().flatten().any(|word| word == "-unbundle"), "{old:?}");
+    assert!(!last.contains(&"-unbundle".to_owned()), "{last:?}");
 }
 
 #[test]

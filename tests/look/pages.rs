@@ -7,8 +7,8 @@ use super::*;
 use crate::machine::{loud, skip};
 use crate::reference::formats;
 
-const SUBCOMMANDS: [&str; 9] =
-    ["inspect", "extract", "kernels", "diff", "verify", "recompress", "completions", "man", "help"];
+const SUBCOMMANDS: [&str; 10] =
+    ["inspect", "extract", "kernels", "diff", "verify", "recompress", "replace", "completions", "man", "help"];
 const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
 
 /// The long options of each subcommand, according to its help.
@@ -129,7 +129,8 @@ const TRIED: [&str; 3] = ["bash", "fish", "zsh"];
 
 #[test]
 fn shells_offer_what_may_stand_there() {
-    let commands = "completions diff extract help inspect kernels man package recompress verify";
+    let commands =
+        "completions diff extract extract-bundle-entry help inspect kernels man package recompress replace verify";
     for shell in TRIED.into_iter().filter_map(Shell::new) {
         let here = "kernels.hipfb libk.so sub";
         for (line, words) in [
@@ -192,7 +193,8 @@ fn manual_pages_have_every_option_and_no_faults() {
     let mut names: Vec<String> =
         fs::read_dir(&pages).unwrap().map(|page| page.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
-    let mut expected = vec!["clang-offload-bundler.1".to_owned(), "llvm-offload-binary.1".to_owned()];
+    let tools = ["clang-offload-bundler.1", "llvm-extract-bundle-entry.1", "llvm-offload-binary.1"];
+    let mut expected = tools.map(str::to_owned).to_vec();
     expected.extend(SUBCOMMANDS.iter().map(|subcommand| format!("clang-offload-bundler-{subcommand}.1")));
     expected.sort();
     assert_eq!(names, expected);
@@ -271,6 +273,7 @@ fn man_finds_the_pages_and_shows_examples_as_they_are_typed() {
     assert_eq!(synopsis("clang-offload-bundler-recompress"), "clang-offload-bundler recompress [options] -o OUT FILE");
     assert_eq!(synopsis("clang-offload-bundler"), "clang-offload-bundler [options]");
     assert_eq!(synopsis("llvm-offload-binary"), "llvm-offload-binary [options] [FILE]");
+    assert_eq!(synopsis("llvm-extract-bundle-entry"), "llvm-extract-bundle-entry [options] [URI...]");
 }
 
 #[test]
@@ -313,7 +316,10 @@ fn versions_and_helps_have_the_names_that_are_typed() {
     assert!(status == 0 && out.contains("USAGE: clang-offload-bundler package [options]"), "{out}");
     let (status, out, said) = text(&tool_in(Path::new("."), &["help", "foo"]));
     assert_eq!((status, out.as_str()), (2, ""));
-    assert!([&SUBCOMMANDS[..], &["package"]].concat().iter().all(|name| said.contains(name)), "{said}");
+    assert!(
+        [&SUBCOMMANDS[..], &["package", "extract-bundle-entry"]].concat().iter().all(|name| said.contains(name)),
+        "{said}"
+    );
 }
 
 #[test]

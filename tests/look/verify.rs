@@ -174,6 +174,8 @@ fn what_is_sound_is_clean() {
         ("an ELF file of its target", holds("gfx90a", &elf)),
         ("an ELF file of any setting", holds("gfx90a:xnack+", &elf)),
         ("an ELF file of the same setting", holds("gfx90a:xnack+", &elf_on)),
+        ("an ELF file of gfx1250, as newer compilers call it", holds("gfx1250:xnack+", &Elf::amdgpu(0x349).write(&[]))),
+        ("an ELF file of a GPU that LLVM 22 does not know", holds("gfx1310", &Elf::amdgpu(0x50).write(&[]))),
         ("an ID without a processor", formats::binary(&[("openmp-amdgcn-amd-amdhsa--", &elf)], 8)),
         ("kinds do not conflict", openmp),
         ("empty code objects are in one place", empty),

@@ -76,7 +76,7 @@ fn entries_that_share_their_strings_make_no_more_of_them() {
 
 #[test]
 fn offload_binaries_in_offload_binaries_come_to_an_end() {
-    let tools = Tools { theirs: "".into(), ours: env!("CARGO_BIN_EXE_clang-offload-bundler").into() };
+    let tools = Tools::ours_alone();
     let wrap = |compressed: bool, content: &[u8]| {
         let image = [Image::new(1, 4, &[("triple", "t")], content)];
         if compressed { offload::compressed(false, &image) } else { offload::write(1, &image) }

@@ -1,12 +1,12 @@
 //! Versions 2 and 3, with and without compression, and the two numbers for HIP.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{packager, unpack};
 use crate::machine::skip;
-use crate::reference::harness::{Outcome, Report, Tools, run};
+use crate::reference::harness::{Outcome, Report, Tools, llvm23, run};
 use crate::reference::offload::{self, Image};
 
 const IMAGES: [&str; 3] = [
@@ -152,6 +152,74 @@ fn large(report: &mut Report, tools: &Tools) {
     let cut = packager(&["in", "--image=arch=sm_70,file=c"]).file("in", &data[..data.len() - 9]);
     let ours = run(&tools.ours, &cut);
     report.check(ours.status == 1 && ours.files.len() == 1, || ours.stderr_text());
+}
+
+/// The lines of llvm-objdump of LLVM 23 that describe images: kind of image, architecture, triple, kind of offloading, size.
+fn listed_by_23(llvm: &Path, file: &Path) -> Vec<[String; 5]> {
+    let run = Command::new(llvm.join("llvm-objdump")).arg("--offloading").arg(file).output().unwrap();
+    let text = String::from_utf8(run.stdout).unwrap();
+    let images = text.split("OFFLOADING IMAGE").skip(1);
+    let image = |text: &str| {
+        let value =
+            |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim().to_owned();
+        ["kind", "arch", "triple", "producer", "image size"].map(value)
+    };
+    images.map(image).collect()
+}
+
+#[test]
+fn llvm_23_reads_versions_1_and_2_and_not_3() {
+    let Some(llvm) = llvm23("offload binaries for LLVM 23", &["llvm-objdump"]) else { return };
+    let tools = Tools::ours_alone();
+    let dir = tempfile::tempdir().unwrap();
+    let image = |kind: &str, arch: &str, triple: &str, producer: &str, size: &str| {
+        [kind, arch, triple, producer, size].map(str::to_owned)
+    };
+    let expected = [
+        image("elf", "gfx906", "amdgcn-amd-amdhsa", "hip", "6 bytes"),
+        image("llvm ir", "gfx90a", "amdgcn-amd-amdhsa", "hip", "7 bytes"),
+        image("cubin", "sm_70", "nvptx64-nvidia-cuda", "cuda", "5 bytes"),
+    ];
+    for (options, found) in [
+        (&[][..], &expected[..]),
+        (&["--format-version=2"], &expected),
+        (&["--format-version=3"], &[]),
+        (&["--compress"], &[]),
+    ] {
+        let packed = pack(&tools, options, [b"object", b"BC\xc0\xdebit", b"cubin"]);
+        fs::write(dir.path().join("in"), &packed.files["out"]).unwrap();
+        assert_eq!(listed_by_23(&llvm, &dir.path().join("in")), found, "{options:?}");
+    }
+}
+
+/// clang-sycl-linker packs an image for each kernel, in one offload binary of version 2.
+#[test]
+fn what_llvm_23_packs_is_read() {
+    const MODULE: &str = "target triple = \"x86_64-unknown-linux-gnu\"\n\
+        target datalayout = \"e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128\"\n\
+        define spir_kernel void @first() { ret void }\ndefine spir_kernel void @second() { ret void }\n";
+    let Some(llvm) = llvm23("offload binaries by LLVM 23", &["clang-sycl-linker", "llvm-as", "llvm-objdump"]) else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("module.ll"), MODULE).unwrap();
+    let done = |tool: &str, args: &[&str]| {
+        assert!(Command::new(llvm.join(tool)).args(args).current_dir(dir.path()).status().unwrap().success(), "{tool}");
+    };
+    done("llvm-as", &["module.ll"]);
+    let options = ["--triple=x86_64-unknown-linux-gnu", "--module-split-mode=kernel", "-o", "in"];
+    done("clang-sycl-linker", &[&["module.bc"][..], &options].concat());
+    let data = fs::read(dir.path().join("in")).unwrap();
+    assert_eq!((data[4], number(&data, 8), number(&data, 24)), (2, data.len(), 2));
+    let listed = listed_by_23(&llvm, &dir.path().join("in"));
+    let ours = run(&Tools::ours_alone().ours, &packager(&["in", "--image=kind=sycl"]).file("in", data.clone()));
+    assert_eq!((ours.status, ours.files.len(), listed.len()), (0, 3, 2), "{}", ours.stderr_text());
+    for (index, listed) in listed.iter().enumerate() {
+        let image = &ours.files[&format!("in-x86_64-unknown-linux-gnu.{index}.spv")];
+        let (at, len) = (number(&data, 32 + 40 * index + 24), number(&data, 32 + 40 * index + 32));
+        assert_eq!(image, &data[at..at + len], "{index}");
+        assert_eq!([&listed[3], &listed[4]], ["sycl", &format!("{len} bytes")], "{index}");
+    }
 }
 
 pub fn compare(report: &mut Report, tools: &Tools) {

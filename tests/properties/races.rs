@@ -58,7 +58,7 @@ fn read(room: &Room) {
                 for code_object in found.code_objects() {
                     harmless(&code_object.shown_id());
                     code_object.recorded_target().inspect(|target| harmless(target));
-                    code_object.uri()?.inspect(|uri| harmless(uri));
+                    code_object.uri()?.inspect(|uri| harmless(&uri.to_string()));
                     code_object.kind();
                 }
             }

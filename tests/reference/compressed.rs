@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use super::formats::{Ccob, bundle, compressed};
-use super::harness::{Case, Random, Report, Tools};
+use super::harness::{Case, Random, Release, Report, Tools};
 use super::types::{TARGETS, TYPES};
 
 /// The contents of the entries, in order.
 type Contents = Vec<Arc<[u8]>>;
 
 const LEVELS: &[&str] = &["-5", "-1", "0", "1", "3", "6", "10", "19", "20", "22"];
+
+/// Those that zlib has. With any other, a build of LLVM without zstd writes a header without data, and reports no error.
+const LEVELS_OF_ZLIB: &[&str] = &["-1", "0", "1", "3", "6"];
 
 fn contents(random: &mut Random) -> Vec<Arc<[u8]>> {
     let words: Vec<u8> = (0..30_000).map(|_| *random.pick(b"the quick brown fox\n")).collect();
@@ -40,7 +43,7 @@ fn listing(file_type: &str, count: usize, data: Arc<[u8]>) -> Case {
 }
 
 /// Bundles of every type, at every level, with both versions of the header.
-fn written() -> Vec<(&'static str, Contents, Case)> {
+fn written(levels: &[&str]) -> Vec<(&'static str, Contents, Case)> {
     let mut random = Random::new(61);
     let all = contents(&mut random);
     let mut cases = Vec::new();
@@ -53,7 +56,7 @@ fn written() -> Vec<(&'static str, Contents, Case)> {
             cases.push((*file_type, chosen, case));
         }
     }
-    for level in LEVELS {
+    for level in levels {
         for (version, by_env) in [("2", false), ("3", true)] {
             let chosen = all[1..].to_vec();
             let case = bundling("bc", &chosen).arg("-verbose").env("COMPRESSED_BUNDLE_FORMAT_VERSION", version);
@@ -71,7 +74,8 @@ fn written() -> Vec<(&'static str, Contents, Case)> {
 
 /// Compares the output of both tools, and then reads each output with both.
 pub fn compare_written(report: &mut Report, tools: &Tools) {
-    report.each(written(), |report, (file_type, contents, case)| {
+    let levels = if tools.release == Release::Llvm23 { LEVELS_OF_ZLIB } else { LEVELS };
+    report.each(written(levels), |report, (file_type, contents, case)| {
         let (theirs, ours) = report.compare(tools, &case);
         for (who, outcome) in [("LLVM", &theirs), ("ours", &ours)] {
             let Some(data) = outcome.files.get("out") else { continue };

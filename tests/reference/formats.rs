@@ -71,8 +71,9 @@ impl Ccob {
         let total = number(4, width)?;
         let inflated = number(4 + width, width)?;
         let hash = number(4 + 2 * width, 8)?;
-        let payload = inflate(rest.get(12 + 2 * width..)?)?;
-        Some(Self { version, method: u16::try_from(number(2, 2)?).ok()?, total, inflated, hash, payload })
+        let method = u16::try_from(number(2, 2)?).ok()?;
+        let payload = inflate(method, rest.get(12 + 2 * width..)?)?;
+        Some(Self { version, method, total, inflated, hash, payload })
     }
 
     /// Checks rules that hold for every written bundle.
@@ -84,8 +85,12 @@ impl Ccob {
     }
 }
 
-fn inflate(stream: &[u8]) -> Option<Vec<u8>> {
+fn inflate(method: u16, stream: &[u8]) -> Option<Vec<u8>> {
     let mut payload = Vec::new();
+    if method == 0 {
+        flate2::read::ZlibDecoder::new(stream).read_to_end(&mut payload).ok()?;
+        return Some(payload);
+    }
     let mut decoder = zstd::Decoder::new(stream).ok()?;
     decoder.window_log_max(31).ok()?;
     decoder.read_to_end(&mut payload).ok()?;

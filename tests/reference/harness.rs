@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::view::view;
-use super::{fork_server, rules};
-use crate::lists::{sample, share_out};
-use crate::machine::{llvm, llvm_directory, loud};
+use super::{fork_server, llvm23 as rules_of_23, rules};
+use crate::lists::{evenly_spread, is_complete, sample, share_out};
+use crate::machine::{llvm, llvm_directory, loud, skip_unless};
 
 /// The name under which both tools are called, unless a case specifies another.
 const NAME: &str = "clang-offload-bundler";
@@ -32,10 +32,22 @@ const SHOWN: usize = 25;
 /// The number of cases of a list that run unless `OFFLOAD_COMPLETE=1` requests all.
 const SAMPLE: usize = 50;
 
+/// The number of cases of a list that run with LLVM 23 even then.
+const SAMPLE_OF_23: usize = 100;
+
+/// The release of LLVM's tool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Release {
+    #[default]
+    Llvm22,
+    Llvm23,
+}
+
 /// The two tools.
 pub struct Tools {
     pub theirs: PathBuf,
     pub ours: PathBuf,
+    pub release: Release,
 }
 
 impl Tools {
@@ -46,19 +58,47 @@ impl Tools {
 
     fn find_tool(test: &str, name: &str) -> Option<Self> {
         let theirs = llvm(test, &[name])?.join(name);
-        Some(Self { theirs, ours: PathBuf::from(env!("CARGO_BIN_EXE_clang-offload-bundler")) })
+        Some(Self { theirs, ..Self::ours_alone() })
+    }
+
+    /// LLVM 23's bundler and ours. If LLVM 23 is not installed, prints that and returns none.
+    pub fn find_23(test: &str) -> Option<Self> {
+        let theirs = llvm23(test, &[NAME])?.join(NAME);
+        Some(Self { theirs, release: Release::Llvm23, ..Self::ours_alone() })
     }
 
     /// Our bundler in both places.
     pub fn ours_alone() -> Self {
         let ours = PathBuf::from(env!("CARGO_BIN_EXE_clang-offload-bundler"));
-        Self { theirs: ours.clone(), ours }
+        Self { theirs: ours.clone(), ours, release: Release::default() }
     }
 
     /// Both packagers, or none.
     pub fn find_packagers(test: &str) -> Option<Self> {
         Self::find_tool(test, "llvm-offload-binary")
     }
+}
+
+/// The directory of LLVM 23's tools: `LLVM23_BIN`, or where `.ci/run llvm23` installs them.
+pub fn llvm23_directory() -> PathBuf {
+    let installed = || {
+        // Debian's pip adds a directory.
+        let prefix = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/llvm23");
+        ["local/bin", "bin"].map(|bin| prefix.join(bin)).into_iter().find(|bin| bin.exists()).unwrap_or(prefix)
+    };
+    std::env::var_os("LLVM23_BIN").map_or_else(installed, PathBuf::from)
+}
+
+/// The directory of LLVM 23's tools, with these. If one of them is missing, prints that the test is skipped, which is a
+/// failure if `OFFLOAD_REQUIRE_LLVM23=1` is set.
+pub fn llvm23(test: &str, needed: &[&str]) -> Option<PathBuf> {
+    let directory = llvm23_directory();
+    let Some(missing) = needed.iter().map(|tool| directory.join(tool)).find(|tool| !tool.exists()) else {
+        return Some(directory);
+    };
+    let why = format!("LLVM 23 is not installed ({} is not there)", missing.display());
+    skip_unless("OFFLOAD_REQUIRE_LLVM23", test, &why);
+    None
 }
 
 /// Random numbers that are the same in every run (xorshift64*).
@@ -237,7 +277,8 @@ impl Start<'_> {
         let usual = [("PATH", "/usr/bin:/bin"), ("TMPDIR", side), ("PWD", work), ("LLVM_DISABLE_SYMBOLIZATION", "1")];
         let own = self.case.env.iter().map(|(name, value)| (*name, value.as_str()));
         let variables: BTreeMap<&str, &str> = usual.into_iter().chain(own).collect();
-        let forked = self.tool.starts_with(llvm_directory()).then(|| self.forked(&variables)).flatten();
+        let can_fork = [llvm_directory(), llvm23_directory()].iter().any(|directory| self.tool.starts_with(directory));
+        let forked = can_fork.then(|| self.forked(&variables)).flatten();
         forked.unwrap_or_else(|| self.started(&variables))
     }
 
@@ -315,6 +356,7 @@ pub fn find(data: &[u8], what: &[u8]) -> Option<usize> {
 /// The results of a group of cases.
 pub struct Report {
     group: &'static str,
+    release: Release,
     /// The number of cases in the lists, and the number that ran.
     listed: usize,
     taken: usize,
@@ -325,13 +367,17 @@ pub struct Report {
 
 impl Report {
     pub fn new(group: &'static str) -> Self {
-        Self { group, listed: 0, taken: 0, compared: 0, by_rule: BTreeMap::new(), unexpected: Vec::new() }
+        Self::with(group, Release::default())
+    }
+
+    fn with(group: &'static str, release: Release) -> Self {
+        Self { group, release, listed: 0, taken: 0, compared: 0, by_rule: BTreeMap::new(), unexpected: Vec::new() }
     }
 
     /// Runs a group of cases if both tools are available.
     pub fn group(tools: Option<Tools>, name: &'static str, compare: impl FnOnce(&mut Self, &Tools)) {
         if let Some(tools) = tools {
-            let mut report = Self::new(name);
+            let mut report = Self::with(name, tools.release);
             compare(&mut report, &tools);
             report.finish();
         }
@@ -353,10 +399,13 @@ impl Report {
     /// Compares a list, or a sample of it, on all processors.
     pub fn each<T: Send>(&mut self, items: Vec<T>, compare: impl Fn(&mut Self, T) + Sync) {
         self.listed += items.len();
-        let items = sample(items, SAMPLE);
+        let items = match (self.release, is_complete()) {
+            (Release::Llvm23, true) => evenly_spread(items, SAMPLE_OF_23),
+            _ => sample(items, SAMPLE),
+        };
         self.taken += items.len();
         let parts = share_out(items, |items| {
-            let mut report = Self::new(self.group);
+            let mut report = Self::with(self.group, self.release);
             items.for_each(|item| compare(&mut report, item));
             report
         });
@@ -381,7 +430,10 @@ impl Report {
                 self.unexpected.push(format!("{:?}\n  our {name} is not what was bundled", case.args));
             }
         }
-        let (theirs, ours) = (view(case, theirs), view(case, ours));
+        let (mut theirs, ours) = (view(case, theirs), view(case, ours));
+        if self.release == Release::Llvm23 {
+            rules_of_23::turn_back(case, &mut theirs, &ours).into_iter().for_each(|rule| self.by_rule(rule));
+        }
         if theirs == ours {
             return;
         }
@@ -413,7 +465,8 @@ impl Report {
     pub fn finish(mut self) {
         self.unexpected.sort();
         let explained: usize = self.by_rule.values().sum();
-        let mut text = format!("{}: {} comparisons, {explained} by rule", self.group, self.compared);
+        let mut text =
+            format!("{}, {:?}: {} comparisons, {explained} by rule", self.group, self.release, self.compared);
         if self.listed > 0 {
             write!(text, "; {} of {} listed cases", self.taken, self.listed).unwrap();
         }

@@ -2,9 +2,9 @@
 
 use offload_bundle::id::EntryId;
 
-use super::harness::{Case, Random, Report, Tools, run};
-use super::rules::explain_id;
+use super::harness::{Case, Random, Release, Report, Tools, run};
 use super::view::ids;
+use super::{llvm23, rules};
 
 const ARCHES: &str = "x86_64 amdgcn aarch64 aarch64_32 aarch64_be aarch64_lfi amd64 amdil amdil64 arc arm arm64 \
     arm64_32 arm64e arm64ec armeb avr bpf bpf_be bpf_le bpfeb bpfel csky dxil dxilv1.0 dxilv1.1 dxilv1.2 dxilv1.3 \
@@ -37,7 +37,8 @@ const PROCESSORS: &str = "gfx600 gfx601 gfx602 gfx700 gfx701 gfx702 gfx703 gfx70
     gfx1036 gfx11-generic gfx1100 gfx1101 gfx1102 gfx1103 gfx1150 gfx1151 gfx1152 gfx1153 gfx12-generic gfx1200 gfx1201 \
     gfx1250 gfx1251 sm_20 sm_21 sm_30 sm_32 sm_35 sm_37 sm_50 sm_52 sm_53 sm_60 sm_61 sm_62 sm_70 sm_72 sm_75 sm_80 \
     sm_86 sm_87 sm_88 sm_89 sm_90 sm_90a sm_100 sm_100a sm_101 sm_101a sm_103 sm_103a sm_110 sm_110a sm_120 sm_120a \
-    sm_121 sm_121a amdgcnspirv generic graniterapids bmg_g21";
+    sm_121 sm_121a amdgcnspirv generic graniterapids bmg_g21 gfx1154 gfx11-7-generic gfx1170 gfx1171 gfx1172 \
+    gfx12-5-generic gfx13-generic gfx1310 sm_100f sm_101f sm_103f sm_110f sm_120f sm_121f";
 const OTHER_PROCESSORS: &str = "tahiti pitcairn verde hainan oland kaveri hawaii kabini mullins bonaire carrizo iceland \
     tonga fiji polaris10 polaris11 tongapro stoney r600 rv630 r630 rs880 rv670 rv710 rv730 rv770 cedar palm cypress \
     juniper redwood sumo barts caicos cayman aruba turks gfx940 gfx941 gfx1252 gfx9999 gfx GFX906 sm_999 sm_ x1 znver3 \
@@ -133,6 +134,12 @@ fn case(targets: &[String]) -> Case {
     Case::new(&args).file("empty", *b"")
 }
 
+/// The name of the rule that explains a difference between two IDs.
+fn explain_id(tools: &Tools, typed: &str, theirs: &str, ours: &str) -> Option<&'static str> {
+    let of_23 = || llvm23::explain_id(typed, theirs, ours).filter(|_| tools.release == Release::Llvm23);
+    rules::explain_id(typed, theirs, ours).or_else(of_23)
+}
+
 /// Compares the bundles of a batch. If a tool fails, the batch is split in halves.
 fn compare(report: &mut Report, tools: &Tools, targets: &[String]) {
     let case = case(targets);
@@ -142,7 +149,7 @@ fn compare(report: &mut Report, tools: &Tools, targets: &[String]) {
         let (theirs, ours, typed) = (ids(a), ids(b), case.values("targets"));
         report.check(theirs.len() == ours.len() && (theirs != ours || a == b), || format!("the bundles of {typed:?}"));
         for ((typed, theirs), ours) in typed.iter().zip(&theirs).zip(&ours) {
-            let rule = if theirs == ours { None } else { explain_id(typed, theirs, ours) };
+            let rule = if theirs == ours { None } else { explain_id(tools, typed, theirs, ours) };
             report.check(theirs == ours || rule.is_some(), || format!("{typed}: LLVM {theirs}, ours {ours}"));
             rule.into_iter().for_each(|rule| report.by_rule(rule));
         }
@@ -175,7 +182,7 @@ pub fn compare_names(report: &mut Report, tools: &Tools) {
         match (theirs.files.get("out"), ours.files.get("out")) {
             (Some(a), Some(b)) if a != b => {
                 let (a, b) = (&ids(a)[0], &ids(b)[0]);
-                let rule = explain_id(typed[0], a, b);
+                let rule = explain_id(tools, typed[0], a, b);
                 report.check(rule.is_some(), || format!("{}: LLVM {a}, ours {b}", typed[0]));
                 rule.into_iter().for_each(|rule| report.by_rule(rule));
             }

@@ -163,7 +163,7 @@ fn trailing_dash(typed: &str, theirs: &str, ours: &str) -> bool {
 
 fn unknown_processor(typed: &str, theirs: &str, ours: &str) -> bool {
     let id = target_id(typed);
-    let unknown = processors::find(id.split(':').next().unwrap_or("")).is_none();
+    let unknown = processors::find(id.split(':').next().unwrap_or("")).is_none_or(|known| known.since > 22);
     unknown && theirs.ends_with('-') && ours == format!("{theirs}{}", canonical(id))
 }
 
@@ -278,7 +278,7 @@ fn library_options(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
     ["--color", "-color", "-stats", "-time-passes"].into_iter().any(unknown)
 }
 
-const SUBCOMMANDS: &str = "inspect, extract, kernels, diff, verify, recompress, completions, man, help, package";
+const SUBCOMMANDS: &str = "inspect, extract, kernels, diff, verify, recompress, replace, completions, man, help, package, extract-bundle-entry";
 
 /// Our outcome without the line that lists the subcommands, if that line is in an allowed place: at the end of a help
 /// text, or at the end of the messages for a command line that is empty, only requests help, or begins with a word.

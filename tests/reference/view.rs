@@ -68,7 +68,7 @@ fn masked(text: &[u8]) -> Vec<u8> {
 
 impl Ccob {
     /// The fields of the header except the total, and the inflated payload.
-    fn comparable(&self) -> Vec<u8> {
+    pub fn comparable(&self) -> Vec<u8> {
         let head = format!(
             "CCOB version {} method {} inflated {} hash {:#x}\n",
             self.version, self.method, self.inflated, self.hash

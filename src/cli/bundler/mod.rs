@@ -10,8 +10,8 @@ use super::console::Console;
 use super::environment::Environment;
 use super::objcopy;
 use super::options::{
-    Action, COLOR, Finish, HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN, Kind, MAX_SIZE_HELP, Row, Shown, Tool,
-    WINDOW_HELP,
+    Action, COLOR, Finish, HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN, Kind, LLVM_VERSION, MAX_SIZE_HELP, Row,
+    Shown, Tool, WINDOW_HELP,
 };
 use super::program::Program;
 use super::stdout::to_stdout;
@@ -29,6 +29,7 @@ pub(super) const TOOL: &Tool = &Tool {
     overview: OVERVIEW,
     title: NAME,
     version_of: NAME,
+    release: LLVM_VERSION,
     version_details: "",
     without_options: Some("no output file specified!"),
     execute,

@@ -192,7 +192,7 @@ impl<'r> CodeObject<'r> {
             at: At::new(from),
             size: *size,
             stored_size: *stored,
-            uri: from.uri().ok().flatten(),
+            uri: from.uri().ok().flatten().map(|uri| uri.to_string()),
         };
         Self { change, target_id: gpu, old: old.as_ref().map(version), new: new.as_ref().map(version) }
     }

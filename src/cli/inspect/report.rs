@@ -141,6 +141,6 @@ fn entry(code_object: &CodeObject<'_>, format: Format) -> Result<Entry> {
         source: code_object.shown_source(),
         range: code_object.range(),
         recorded_target: code_object.recorded_target(),
-        uri: code_object.uri()?,
+        uri: code_object.uri()?.map(|uri| uri.to_string()),
     })
 }

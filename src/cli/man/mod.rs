@@ -54,13 +54,15 @@ fn page_of_subcommand(subcommand: &Subcommand) -> Page {
 /// The manual page of a tool, with its options as `clap` would show them.
 fn page_of_tool(tool: &Tool) -> Page {
     let rows = tool.rows.iter().filter(|row| row.shown != Shown::Never);
-    let file = tool.positional.iter().map(|word| Arg::new(word.id).value_name("FILE").help(word.usage));
+    let words = tool.positional.iter();
+    let words =
+        words.map(|word| Arg::new(word.id).value_name(word.value_name).num_args(1..=word.most).help(word.usage));
     let command = Command::new(tool.title)
         .about(tool.about)
         .long_about(tool.overview)
         .disable_help_flag(true)
         .disable_version_flag(true)
-        .args(rows.map(described).chain(file));
+        .args(rows.map(described).chain(words));
     Page { name: tool.title.to_owned(), command, typed: tool.title.to_owned() }
 }
 

@@ -14,8 +14,8 @@ use offload_bundle::{Error, Malformed};
 use super::console::{Console, Noted};
 use super::environment::hip_number;
 use super::options::{
-    Action, COLOR, Finish, HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN, Kind, MAX_SIZE_HELP, Positional, Row, Shown,
-    Tool, WINDOW_HELP,
+    Action, COLOR, Finish, HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN, Kind, LLVM_VERSION, MAX_SIZE_HELP,
+    Positional, Row, Shown, Tool, WINDOW_HELP,
 };
 use super::program::Program;
 use super::stdout::to_stdout;
@@ -26,11 +26,12 @@ pub(super) const TOOL: &Tool = &Tool {
     names: &["offload-packager", "offload-binary"],
     subcommand: Some("package"),
     rows: ROWS,
-    positional: Some(Positional { id: "input", usage: "Extract from <file>." }),
+    positional: Some(Positional { id: "input", usage: "Extract from <file>.", value_name: "FILE", most: 1 }),
     about: "Pack and unpack offload binaries",
     overview: OVERVIEW,
     title: "llvm-offload-binary",
     version_of: "LLVM",
+    release: LLVM_VERSION,
     version_details: "  Optimized build.\n",
     without_options: None,
     execute,

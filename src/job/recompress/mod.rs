@@ -147,10 +147,7 @@ impl Recompress {
         let input = open(&self.input, Accept::Finite, self.limits.streamed)?;
         let (mut run, output) = (Run::new(self, input.len()), Output::stage(&self.output)?);
         let magic = Magic::identify(input.bytes());
-        let written = match magic {
-            Magic::Zip => wheel::rewrite(&mut run, input.as_slice(), output, observer),
-            _ => run.rewrite(input.as_slice(), output, observer).map(|rewritten| rewritten.output),
-        };
+        let written = run.rewrite_file(input.as_slice(), output, observer);
         let finished = written.and_then(|output| Ok((output, run.finish(input.as_slice())?)));
         let (mut output, result) = input.vouch_for(finished)?;
         // As linkers do with programs and libraries.
@@ -232,6 +229,35 @@ struct Run<'j> {
     present: Present,
     /// The number of remaining code objects for devices.
     left: usize,
+    /// The only change, if one code object is replaced.
+    replacing: Option<Replacing<'j>>,
+}
+
+/// A code object that gets another content, in a file of which all else stays as it is.
+pub(super) struct Replacing<'n> {
+    /// The members of zip files that lead to it, each with its number among those of its name.
+    pub(super) way: Vec<(Vec<u8>, u64)>,
+    /// The offset of its bundle in the file or, if that is compressed, in the member.
+    pub(super) bundle: u64,
+    /// The index in the bundle.
+    pub(super) index: usize,
+    /// The new content.
+    pub(super) content: Slice<'n>,
+    /// Whether it was written.
+    pub(super) is_done: bool,
+}
+
+/// Writes a file with another content of one code object. None if its bundle is not one that [`Recompress`] rewrites.
+pub(super) fn rewrite_with<'j>(
+    job: &'j Recompress,
+    replacing: Replacing<'j>,
+    data: Slice<'_>,
+    output: Output,
+    observer: &mut Observer<'_>,
+) -> Result<Option<Output>> {
+    let mut run = Run { replacing: Some(replacing), ..Run::new(job, data.len()) };
+    let output = run.rewrite_file(data, output, observer)?;
+    Ok(run.replacing.is_some_and(|replacing| replacing.is_done).then_some(output))
 }
 
 /// A rewritten file.
@@ -255,6 +281,14 @@ impl<'j> Run<'j> {
             drops: false,
             present: Present::default(),
             left: 0,
+            replacing: None,
+        }
+    }
+
+    fn rewrite_file(&mut self, data: Slice<'_>, output: Output, observer: &mut Observer<'_>) -> Result<Output> {
+        match Magic::identify(data.bytes()) {
+            Magic::Zip => wheel::rewrite(self, data, output, observer),
+            _ => self.rewrite(data, output, observer).map(|rewritten| rewritten.output),
         }
     }
 
@@ -368,13 +402,32 @@ impl Work<'_, '_> {
             .budget
             .take_bundle(bundle)
             .map_err(|(what, limit)| Error::malformed(path, Malformed::search(what, limit, bundle.offset)))?;
+        let new = self
+            .run
+            .replacing
+            .as_ref()
+            .map(|replacing| (replacing.bundle == bundle.offset, replacing.index, replacing.content));
+        if let Some((false, ..)) = new {
+            self.output.copy(range_of(self.data, &bundle.range()?)?)?;
+            let len = bundle.stored_len()?;
+            return self.count(len, len, false, room);
+        }
         if Magic::identify(bundle.beginning()) == Magic::FatBinary {
             return self.fatbin(bundle, room);
         }
-        let contents = self.kept(bundle).map(|kept| contents(path, bundle, &kept)).transpose()?;
+        let kept = if new.is_some() { Some((0..bundle.entries.len()).collect()) } else { self.kept(bundle) };
+        let mut contents = kept.map(|kept: Vec<usize>| contents(path, bundle, &kept)).transpose()?;
+        if let (Some((_, index, content)), Some(contents)) = (new, &mut contents) {
+            let replaced = contents.get_mut(index).ok_or(Error::Internal("no such entry"))?;
+            replaced.1 = Content::InPlace(content);
+            self.run.replacing.iter_mut().for_each(|replacing| replacing.is_done = true);
+        }
         let members = contents.as_ref().map(|contents| contents.iter().map(member).collect::<Vec<_>>());
         let plain = Plain::of(path, bundle, members.as_deref())?;
-        let chosen = self.choose(bundle, &plain, observer)?;
+        let chosen = match new {
+            Some(_) => self.keep_form(bundle, &plain, room, observer)?,
+            None => self.choose(bundle, &plain, observer)?,
+        };
         ensure_it_ends(self.data, bundle, &plain, &chosen.form)?;
         self.ensure_room("bundle", bundle, chosen.len, room)?;
         self.write_form(bundle, &plain, &chosen.form)?;
@@ -428,6 +481,23 @@ impl Work<'_, '_> {
             self.output.end_at(self.position)?;
         }
         Ok(Chosen { form, len, would_grow })
+    }
+
+    /// The form that a bundle had, or the compressed one if a plain one does not fit.
+    fn keep_form(
+        &mut self,
+        bundle: &Bundle<'_>,
+        plain: &Plain<'_>,
+        room: Option<u64>,
+        observer: &mut Observer<'_>,
+    ) -> Result<Chosen> {
+        let len = total_len(&plain.pieces)?;
+        if bundle.compressed.is_none() && room.is_none_or(|room| len <= room) {
+            return Ok(Chosen { form: Form::Plain, len, would_grow: false });
+        }
+        let compression = self.run.job.compression.as_ref().ok_or(Error::Internal("no compression is given"))?;
+        let len = self.deflate(plain, compression, observer)?;
+        Ok(Chosen { form: Form::Compressed, len, would_grow: false })
     }
 
     /// Compresses a bundle directly into the output, where it stays if no other form is smaller. Returns its length in

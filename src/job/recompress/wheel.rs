@@ -50,6 +50,12 @@ pub(super) fn rewrite(
     let layout = Layout::read(data)?;
     let mut members =
         members.into_iter().map(|member| Member::of(data, &layout, member)).collect::<Result<Vec<_>>>()?;
+    let mut numbers: HashMap<Vec<u8>, u64> = HashMap::new();
+    for member in &mut members {
+        let number = numbers.entry(member.name.clone()).or_default();
+        *number = number.saturating_add(1);
+        member.number = *number;
+    }
     let record = take_record(&mut members)?;
     let record_start = record.as_ref().map(|record| layout.start_of(record.member.index)).transpose()?;
     members.sort_by_key(|member| member.start);
@@ -74,6 +80,8 @@ struct Member<'d> {
     /// The start of its header in the file.
     start: u64,
     name: Vec<u8>,
+    /// Its number among the members of this name, counted from 1.
+    number: u64,
     place: Place,
     content: ZipContent<'d>,
 }
@@ -83,7 +91,7 @@ impl<'d> Member<'d> {
         let index = layout.index_of(member.listed_at).ok_or(Error::Internal("a member is not in the directory"))?;
         let place = Place::of_file(data.path()).join(Step::Member(member.name.clone()));
         let content = member.content.map_err(|error| error.at(&place))?;
-        Ok(Self { index, start: layout.start_of(index)?, name: member.name, place, content })
+        Ok(Self { index, start: layout.start_of(index)?, name: member.name, number: 1, place, content })
     }
 
     /// The result of reading the member, or the error with its place.
@@ -150,7 +158,7 @@ impl Work<'_, '_, '_> {
     fn member(&mut self, member: &Member<'_>, are_needed: bool, observer: &mut Observer<'_>) -> Result<Option<Sum>> {
         let content = &member.content;
         let head = member.with_place(head_of(content))?;
-        if !may_hold_bundles(Magic::identify(&head)) {
+        if !may_hold_bundles(Magic::identify(&head)) || self.stays(member) {
             return are_needed.then(|| member.sum()).transpose();
         }
         self.charge(content).map_err(|error| error.at(&member.place))?;
@@ -166,6 +174,22 @@ impl Work<'_, '_, '_> {
         self.result.members = self.result.members.saturating_add(1);
         self.result.emptied = self.result.emptied.saturating_add(usize::from(is_emptied));
         self.replace(member, new.as_slice()).map(Some)
+    }
+
+    /// Whether a member stays as it is because a code object elsewhere is replaced. The offset of the bundle in a stored
+    /// member is made to count from its start.
+    fn stays(&mut self, member: &Member<'_>) -> bool {
+        let Some(replacing) = &mut self.run.replacing else { return false };
+        let stored = member.content.stored;
+        match replacing.way.as_slice() {
+            [] if replacing.is_done || member.content.method.is_some() => true,
+            [] if (stored.offset()..stored.end()).contains(&replacing.bundle) => {
+                replacing.bundle = replacing.bundle.saturating_sub(stored.offset());
+                false
+            }
+            [(name, number)] => *name != member.name || *number != member.number || member.content.method.is_none(),
+            _ => true,
+        }
     }
 
     /// Charges the inflating of a member.

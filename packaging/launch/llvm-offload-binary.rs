@@ -1,0 +1,8 @@
+//! `llvm-offload-binary` in a wheel.
+
+#[path = "launch.rs"]
+mod launch;
+
+fn main() -> std::process::ExitCode {
+    launch::run()
+}

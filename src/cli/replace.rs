@@ -1,0 +1,78 @@
+//! `replace`: puts a changed code object back where it lies.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::builder::{OsStringValueParser, PathBufValueParser};
+use clap::{Arg, ArgMatches, Command};
+use offload_bundle::job::Replace;
+use offload_bundle::scan::Uri;
+
+use super::console::Console;
+use super::files;
+use super::subcommand::{Run, Subcommand, path_option};
+use super::units::bytes;
+
+pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "replace", command, run: Run::OnFiles(run) };
+
+const EXAMPLES: &str = "\
+Examples:
+  Take a code object out of a library, change it, and put it back:
+    clang-offload-bundler inspect --json k.so | jq -r '.files[].code_objects[].uri'
+    clang-offload-bundler extract-bundle-entry -o code.elf 'file:///k.so#offset=8192&size=9000'
+    clang-offload-bundler replace 'file:///k.so#offset=8192&size=9000' code.elf
+
+Exit status:
+  0  the file was written
+  1  something failed; the file is unchanged
+  2  the command line is invalid";
+
+fn command() -> Command {
+    Command::new("replace")
+        .about("Put a changed code object back where it lies")
+        .long_about(
+            "Put a changed code object back where it lies.\n\n\
+             URI names the code object, as `inspect --json` prints it. In a plain bundle, the new code object takes the place \
+             of the old one if it has room before the next one, or in the zeros after the bundle; then only its bytes and its \
+             recorded size change. Otherwise its bundle is written again, as by `recompress`: a compressed bundle is compressed, \
+             and so is a plain one that has no more room in its section. Bundles in a row move together. In an ELF file, every bundle \
+             stays at its offset, and one that does not fit there is an error. In a wheel, RECORD gets the right hashes and sizes.\n\n\
+             A file that is a code object by itself is replaced. Another code object without a bundle, or one in a container \
+             other than a bundle, can be replaced where it lies by one of the same size; an ELF file without a bundle also by \
+             a smaller one, after which zeros follow. Code objects in what is compressed, other than bundles and members of zip \
+             files, cannot be replaced.\n\n\
+             The sizes in a URI are those of the code object that it names: after the replacement by one of another size, the \
+             URI is another.",
+        )
+        .after_help(EXAMPLES)
+        .args([
+            Arg::new("uri")
+                .value_name("URI")
+                .value_parser(OsStringValueParser::new())
+                .required(true)
+                .help("URI of the code object to replace: file://<path>#offset=<n>&size=<n>"),
+            Arg::new("file")
+                .value_name("FILE")
+                .value_parser(PathBufValueParser::new())
+                .required(true)
+                .help("File with the new code object"),
+            path_option("output", "OUT", "File to write; - writes to standard output (default: the file of the URI)")
+                .short('o'),
+            files::max_size(),
+        ])
+}
+
+fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
+    let uri = Uri::parse(matches.get_one::<OsString>("uri").cloned().unwrap_or_default().as_os_str())?;
+    let mut replace = Replace::new(uri, matches.get_one::<PathBuf>("file").cloned().unwrap_or_default());
+    replace.limits = files::limits(matches);
+    if let Some(output) = matches.get_one::<PathBuf>("output") {
+        replace.output.clone_from(output);
+    }
+    let replaced = replace.run(&mut |event| console.event(event))?;
+    console.end_progress();
+    let how = if replaced.is_in_place { "in place" } else { "its bundle was written again" };
+    console.line(&format!("code object: {} before, {} now; {how}", bytes(replaced.before), bytes(replaced.after)));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,466 @@
+//! URIs of code objects: the bytes of a code object are where its URI leads.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use offload_bundle::container::Limits;
+use offload_bundle::container::sequence::Inflate;
+use offload_bundle::io::Input;
+use offload_bundle::scan::{Finding, Scan, Uri};
+
+use serde_json::Value;
+
+use crate::look::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, thin_archive, zip};
+use crate::look::{PROGRAM, text, tool_in};
+use crate::machine::skip_unless;
+use crate::reference::formats;
+
+const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
+const GFX90A: &str = "hip-amdgcn-amd-amdhsa--gfx90a";
+
+/// Resolves the URI of every code object in a file, and returns the number of different URIs.
+pub fn resolve_all(file: &Path) -> usize {
+    let mut uris = HashSet::new();
+    for (inflate, deep) in [(Inflate::Headers, false), (Inflate::Whole, false), (Inflate::Whole, true)] {
+        let input = Input::read(file).unwrap();
+        let mut scan = Scan::default();
+        (scan.inflate, scan.deep) = (inflate, deep);
+        let mut seen: Vec<(String, Vec<u8>)> = Vec::new();
+        let mut visit = |finding: Finding<'_>| {
+            if let Finding::Bundle(found) = finding {
+                for code_object in found.code_objects() {
+                    let (uri, bytes) = (code_object.uri()?, code_object.bytes());
+                    seen.extend(uri.zip(bytes.ok()).map(|(uri, bytes)| (uri.to_string(), bytes.into_owned())));
+                }
+            }
+            Ok(())
+        };
+        scan.run(&input, &mut visit).unwrap();
+        for (text, bytes) in seen {
+            let uri = Uri::parse(text.as_ref()).unwrap();
+            let file = Input::read(uri.path()).unwrap();
+            let resolved = uri.resolve(&file, Limits::default()).unwrap();
+            assert!(resolved.as_slice().bytes() == bytes, "{text}");
+            uris.insert(text);
+        }
+    }
+    uris.len()
+}
+
+fn bundle(code: &[u8]) -> Vec<u8> {
+    formats::binary(&[("host-x86_64-unknown-linux-gnu-", b""), (GFX906, code)], 4096)
+}
+
+fn library(bundle: &[u8]) -> Vec<u8> {
+    Elf::LIBRARY.write(&[Section::new(".hip_fatbin", bundle).aligned(4096)])
+}
+
+fn deflated(name: &str, content: &[u8]) -> Zipped {
+    Zipped::new(name, DEFLATED, content)
+}
+
+#[test]
+fn what_has_one_name_has_several_uris() {
+    let [one, two] = [&b"first"[..], b"second"].map(|code| library(&bundle(code)));
+    let packed = |code: &[u8]| formats::compressed(3, 1, &bundle(code));
+    let twice = [bundle(b"third"), packed(b"fourth"), packed(b"fifth")].concat();
+    let both = zip(&[deflated("a;2/lib.so", &one), deflated("a;2/lib.so", &two)]);
+    let sections = [Section::new(".hip_fatbin", &twice).aligned(4096), Section::new(".hip_fatbin", &twice)];
+    // Bundles in entries of one name, in a bundle that is compressed. A zip file is not looked for there.
+    let inner = [(GFX906, &twice[..]), (GFX90A, &both[..]), (GFX906, &packed(b"sixth")[..])];
+    let nested = formats::compressed(2, 0, &formats::binary(&inner, 8));
+    let files: [(&str, Vec<u8>, usize); 7] = [
+        ("both.zip", both.clone(), 4),
+        ("same steps.zip", zip(&[deflated("a", &archive(&[("b", &one)])), deflated("a/b", &two)]), 4),
+        ("stored.zip", zip(&[Zipped::new("x.zip", STORED, &both), Zipped::new("x.zip", STORED, &both)]), 8),
+        ("in.a", archive(&[("x.zip", &both), ("x.zip", &both), ("x.so", &one)]), 10),
+        ("sections.so", Elf::LIBRARY.write(&sections), 12),
+        ("nested.zip", zip(&[deflated("x", &nested), deflated("x", &nested), deflated("y", &twice)]), 28),
+        ("odd#name?&%41.zip", zip(&[deflated("#&=;%41\n", &twice)]), 6),
+    ];
+    let dir = tempfile::tempdir().unwrap();
+    for (name, data, expected) in files {
+        let path = dir.path().join(name);
+        fs::write(&path, &data).unwrap();
+        assert_eq!(resolve_all(&path), expected, "{name}");
+    }
+    let thin = dir.path().join("thin.a");
+    fs::write(dir.path().join("x.zip"), &both).unwrap();
+    fs::write(&thin, thin_archive(&[("x.zip", both.len()), ("x.zip", both.len()), ("nested.zip", 1)])).unwrap();
+    assert_eq!(resolve_all(&thin), 4 + 28);
+}
+
+#[test]
+fn code_objects_of_all_fixtures_are_where_their_uris_lead() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
+    let mut found = 0;
+    for directory in fs::read_dir(fixtures).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
+        found += fs::read_dir(directory).unwrap().map(|entry| resolve_all(&entry.unwrap().path())).sum::<usize>();
+    }
+    assert!(found > 100, "{found}");
+}
+
+/// The URIs of the code objects for devices that `inspect` finds.
+fn inspected(dir: &Path, file: &str) -> Vec<String> {
+    let (status, json, said) = text(&tool_in(dir, &["inspect", "--json", file]));
+    assert_eq!((status, said.as_str()), (0, ""));
+    let document: Value = serde_json::from_str(&json).unwrap();
+    let objects = document["files"][0]["code_objects"].as_array().unwrap();
+    let is_of_device = |object: &&Value| !object["entry_id"].as_str().is_some_and(|id| id.starts_with("host"));
+    objects.iter().filter(is_of_device).map(|object| object["uri"].as_str().unwrap().to_owned()).collect()
+}
+
+/// A file whose two bundles have the code objects `first` and `second`, and their URIs.
+fn two_code_objects(dir: &Path) -> [String; 2] {
+    let [plain, packed] = [bundle(b"first"), formats::compressed(3, 1, &bundle(b"second"))];
+    fs::write(dir.join("x.so"), library(&[plain, packed].concat())).unwrap();
+    inspected(dir, "x.so").try_into().unwrap()
+}
+
+/// Runs the third tool with these words and this standard input. Returns its status and what it said.
+fn extract_bundle_entry(dir: &Path, words: &[&str], stdin: &str) -> (i32, String, String) {
+    let link = dir.join("llvm-extract-bundle-entry");
+    if !link.exists() {
+        std::os::unix::fs::symlink(PROGRAM, &link).unwrap();
+    }
+    fs::write(dir.join("stdin"), stdin).unwrap();
+    let stdin = fs::File::open(dir.join("stdin")).unwrap();
+    text(&Command::new("./llvm-extract-bundle-entry").args(words).current_dir(dir).stdin(stdin).output().unwrap())
+}
+
+/// The files in a directory that the third tool made, and removes them.
+fn taken(dir: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let mut taken: Vec<_> = entries
+        .filter(|path| path.extension().is_some_and(|extension| extension == "co"))
+        .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(&path).unwrap()))
+        .collect();
+    taken.iter().for_each(|(name, _)| fs::remove_file(dir.join(name)).unwrap());
+    taken.sort();
+    taken
+}
+
+#[test]
+fn the_third_tool_copies_what_uris_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let uris = two_code_objects(dir);
+    let [plain, packed] = [&uris[0], &uris[1]].map(|uri| {
+        let numbers = uri.split_once('#').unwrap().1.replace('=', "").replace('&', "-");
+        format!("x.so-{numbers}.co")
+    });
+    let both = [(plain.clone(), b"first".to_vec()), (packed.clone(), b"second".to_vec())];
+    for (words, stdin) in [
+        (vec![uris[0].as_str(), &uris[1]], String::new()),
+        (vec![], format!("{}\n\n  {}\r\n", uris[1], uris[0])),
+        (vec![uris[1].as_str(), &uris[0], &uris[1]], String::new()),
+    ] {
+        assert_eq!(extract_bundle_entry(dir, &words, &stdin), (0, String::new(), String::new()));
+        assert_eq!(taken(dir).into_iter().collect::<HashSet<_>>(), both.iter().cloned().collect());
+    }
+    assert_eq!(extract_bundle_entry(dir, &["-o", "-", &uris[1]], ""), (0, "second".to_owned(), String::new()));
+    assert_eq!(extract_bundle_entry(dir, &[&uris[0], "-o=out.co"], "").0, 0);
+    assert_eq!(taken(dir), [("out.co".to_owned(), b"first".to_vec())]);
+    assert_eq!(extract_bundle_entry(dir, &["file://x.so?offset=0x1&size=03"], "").0, 0);
+    assert_eq!(taken(dir), [("x.so-offset1-size3.co".to_owned(), b"ELF".to_vec())]);
+    // All or nothing.
+    for (words, stdin, said) in [
+        (vec![uris[0].as_str(), "x.so"], "", "'x.so': not a URI of a code object, which begins with 'file://'"),
+        (vec![&uris[0], "file://none"], "", "'none': No such file or directory"),
+        (vec![&uris[0], &uris[1], "-o", "y.co"], "", "an output file cannot be given for more than one URI"),
+        (vec![], "\n", "standard input has no URI"),
+        (
+            vec!["memory://1#offset=0&size=1"],
+            "",
+            "'memory://1#offset=0&size=1': the memory of a process is not read; only 'file://' URIs are supported",
+        ),
+        (vec!["file://x.so#offset=0&size=99999999"], "", "'x.so': size in URI (99999999) is larger than source ("),
+        (vec!["file://x.so#member=a&offset=0&size=1"], "", "'x.so': there is no data to inflate at 'a'"),
+        (vec!["file://x.so#member=a;b&offset=0&size=1", "file://x.so#member=a_b&offset=0&size=1"], "", "'x.so': there"),
+    ] {
+        let (status, out, err) = extract_bundle_entry(dir, &words, stdin);
+        let begins = err.starts_with(&format!("./llvm-extract-bundle-entry: error: {said}"));
+        assert!((status, out.as_str()) == (1, "") && begins, "{words:?}: {err}");
+        assert_eq!(taken(dir), []);
+    }
+    // Two URIs of one name.
+    fs::write(dir.join("x.zip"), zip(&[deflated("a/b", &bundle(b"x")), deflated("a_b", &bundle(b"x"))])).unwrap();
+    let words = ["file://x.zip#member=a/b&offset=0&size=1", "file://x.zip#member=a_b&offset=0&size=1"];
+    let (status, _, err) = extract_bundle_entry(dir, &words, "");
+    assert!(status == 1 && err.contains("'x.zip-a_b-offset0-size1.co': both 'file://x.zip#member=a/b&"), "{err}");
+    for (word, begins) in
+        [("-h", "OVERVIEW: llvm-extract-bundle-entry tool\n"), ("-V", "llvm-extract-bundle-entry\nLLVM version 23.")]
+    {
+        let (status, out, _) = extract_bundle_entry(dir, &[word], "");
+        assert!(status == 0 && out.starts_with(begins), "{out}");
+    }
+}
+
+/// LLVM 23's tool copies the same bytes to files of the same names.
+#[test]
+fn the_third_tool_does_what_that_of_llvm_23_does() {
+    let test = "llvm-extract-bundle-entry of LLVM 23";
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/llvm23/bin");
+    let llvm = std::env::var_os("LLVM23_BIN").map_or(built, Into::into).join("llvm-extract-bundle-entry");
+    if !llvm.exists() {
+        return skip_unless("OFFLOAD_REQUIRE_LLVM23", test, "it is not installed");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    two_code_objects(dir);
+    fs::create_dir(dir.join("sub")).unwrap();
+    fs::copy(dir.join("x.so"), dir.join("sub/y.so")).unwrap();
+    for words in [
+        vec!["file://x.so#offset=64&size=100"],
+        vec!["file://x.so#offset=0&size=0", "file://x.so#offset=1&size=2"],
+        vec!["file://x.so#offset=9&size=99999999"],
+        vec!["file://x.so#offset=99999999&size=9"],
+        vec!["file://none#offset=0&size=1"],
+        vec!["file://sub/y.so#offset=1&size=2"],
+        vec!["x.so#offset=0&size=1"],
+        vec!["memory://1#offset=0&size=1"],
+        vec!["file://x.so#offset=0"],
+    ] {
+        let theirs = Command::new(&llvm).args(&words).current_dir(dir).stdin(Stdio::null()).output().unwrap();
+        let (status, out, err) = text(&theirs);
+        let expected = ((status, out), [taken(dir), taken(&dir.join("sub"))]);
+        let (status, out, said) = extract_bundle_entry(dir, &words, "");
+        assert_eq!(((status, out), [taken(dir), taken(&dir.join("sub"))]), expected, "{words:?}");
+        if err.contains("in URI (") {
+            assert_eq!(said.split_once("error: ").unwrap().1, err.split_once("error: ").unwrap().1, "{words:?}");
+        }
+    }
+}
+
+#[test]
+fn our_subcommands_take_a_uri_for_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let sound = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/kernels/llvm22-gfx90a.elf")).unwrap();
+    let of = |code: &[u8]| formats::binary(&[(GFX90A, code)], 4096);
+    let inner = of(&sound);
+    let wheel = zip(&[deflated("a/x.so", &library(&formats::compressed(3, 1, &of(&inner))))]);
+    fs::write(dir.join("x.whl"), wheel).unwrap();
+    let outer = inspected(dir, "x.whl").remove(0);
+    assert!(outer.contains("#member=a/x.so&offset=") && outer.contains("&inflated-offset="), "{outer}");
+    let within = inspected(dir, &outer);
+    let (_, listed, _) = text(&tool_in(dir, &["kernels", &outer]));
+    assert!(listed.contains("fill(float*, int)"), "{listed}");
+    // Offsets in it are added up to those in the file.
+    let (status, _, said) = text(&tool_in(dir, &["extract-bundle-entry", "-o", "code", &within[0]]));
+    assert_eq!((status, said.as_str()), (0, ""));
+    assert!(fs::read(dir.join("code")).unwrap() == sound);
+    for args in [&["verify", &outer][..], &["verify", &within[0]], &["extract", "-o", "-", &outer]] {
+        let output = tool_in(dir, args);
+        assert_eq!(text(&output).0, 0, "{args:?}: {}", text(&output).2);
+        assert!(args[0] == "verify" || output.stdout == sound);
+    }
+    let (status, out, _) = text(&tool_in(dir, &["inspect", &outer]));
+    assert!(status == 0 && out.contains(&outer), "{out}");
+    for (uri, error) in [
+        ("file:///none#offset=0&size=1", "'/none': No such file or directory"),
+        ("file://x.whl#offset=1", "'file://x.whl#offset=1': the field 'size' is missing"),
+        ("file://x.whl#member=b", "'x.whl': there is no data to inflate at 'b'"),
+    ] {
+        for subcommand in ["inspect", "verify", "kernels"] {
+            let (status, _, said) = text(&tool_in(dir, &[subcommand, uri]));
+            assert!(status == 1 && said.contains(error), "{subcommand}: {said}");
+        }
+        let (status, _, said) = text(&tool_in(dir, &["extract", "-o", "out", uri]));
+        assert!(status == 1 && said.contains(error) && !dir.join("out").exists(), "{said}");
+    }
+    // A file of that name is a file.
+    fs::create_dir(dir.join("file:")).unwrap();
+    fs::write(dir.join("file:/x.hipfb"), &inner).unwrap();
+    let named = inspected(dir, "file://x.hipfb");
+    assert!(named[0].contains("/file%3A") && named[0].contains("/x.hipfb#offset=4096&"), "{named:?}");
+    assert_eq!(text(&tool_in(dir, &["inspect", &named[0]])).0, 0);
+}
+
+/// The URIs of all code objects of a file, hosts too, and their bytes.
+fn code_objects(file: &Path) -> Vec<(String, Vec<u8>)> {
+    let input = Input::read(file).unwrap();
+    let mut seen = Vec::new();
+    let mut visit = |finding: Finding<'_>| {
+        if let Finding::Bundle(found) = finding {
+            for code_object in found.code_objects() {
+                seen.push((code_object.uri()?.unwrap().to_string(), code_object.bytes()?.into_owned()));
+            }
+        }
+        Ok(())
+    };
+    Scan::default().run(&input, &mut visit).unwrap();
+    seen
+}
+
+/// Replaces the code object `index` of a file, where `verify` finds nothing wrong. Returns what the tool says.
+fn replace(dir: &Path, file: &str, index: usize, new: &[u8]) -> String {
+    let path = dir.join(file);
+    fs::write(dir.join("new"), new).unwrap();
+    let before = code_objects(&path);
+    let (status, out, said) = text(&tool_in(dir, &["replace", &before[index].0, "new"]));
+    assert_eq!((status, out.as_str()), (0, ""), "{file} {index}: {said}");
+    let expected = before.into_iter().map(|(_, bytes)| bytes).enumerate();
+    let expected: Vec<_> = expected.map(|(at, bytes)| if at == index { new.to_vec() } else { bytes }).collect();
+    let after: Vec<_> = code_objects(&path).into_iter().map(|(_, bytes)| bytes).collect();
+    assert!(after == expected, "{file} {index}: other code objects");
+    let (status, out, _) = text(&tool_in(dir, &["verify", file]));
+    let is_sound = !out.contains("checksum") && !out.contains("wrappers") && !out.contains("RECORD");
+    assert!((0..=1).contains(&status) && is_sound, "{out}");
+    said
+}
+
+fn four(align: usize) -> Vec<u8> {
+    let entries: [(&str, &[u8]); 4] = [
+        ("host-x86_64-unknown-linux-gnu-", b""),
+        (GFX906, b"one, 12bytes"),
+        (GFX90A, b"two"),
+        ("hip-amdgcn-amd-amdhsa--gfx942", b"three"),
+    ];
+    formats::binary(&entries, align)
+}
+
+#[test]
+fn a_code_object_is_replaced_where_it_lies_and_put_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let other = formats::binary(&[(GFX906, b"of the next bundle")], 4096);
+    let padded = |bundle: Vec<u8>| [bundle, vec![0; 100]].concat();
+    let files: [(&str, Vec<u8>); 5] = [
+        ("alone.hipfb", padded(four(64))),
+        ("row.hipfb", [padded(four(64)), other.clone()].concat()),
+        ("x.so", library(&[padded(four(64)), other.clone()].concat())),
+        ("x.a", archive(&[("x.o", &library(&padded(four(64)))), ("y.o", b"")])),
+        ("compressed.hipfb", [padded(four(64)), formats::compressed(3, 1, &other)].concat()),
+    ];
+    for (name, data) in files {
+        fs::write(dir.join(name), &data).unwrap();
+        let index = code_objects(&dir.join(name)).iter().position(|(_, bytes)| bytes == b"one, 12bytes").unwrap();
+        for (at, new) in
+            [(index, &b"1"[..]), (index, &[b'x'; 64]), (index + 1, b"second, longer"), (index, b"same length!")]
+        {
+            let old = code_objects(&dir.join(name))[at].1.clone();
+            let before = fs::read(dir.join(name)).unwrap();
+            let said = replace(dir, name, at, new);
+            assert!(said.ends_with("in place\n"), "{name}: {said}");
+            let changed = fs::read(dir.join(name)).unwrap();
+            let different = changed.iter().zip(&before).filter(|(one, other)| one != other).count();
+            assert!(changed.len() == before.len() && different <= old.len().max(new.len()) + 8, "{name}");
+            replace(dir, name, at, &old);
+            assert!(fs::read(dir.join(name)).unwrap() == before, "{name}: {new:?}");
+            replace(dir, name, at, new);
+            replace(dir, name, at, &old);
+        }
+        assert!(fs::read(dir.join(name)).unwrap() == data, "{name}");
+    }
+}
+
+#[test]
+fn a_bundle_is_written_again_where_a_code_object_does_not_fit() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let packed = |bundle: &[u8]| formats::compressed(3, 1, bundle);
+    let long: Vec<u8> = b"repeated ".repeat(2000);
+    let roomy = [four(64), vec![0; 1000]].concat();
+    let row = [four(64), packed(&four(16)), four(4096), packed(&four(8))].concat();
+    let so = library(&[four(64), vec![0; 500], packed(&four(16)), vec![0; 4000], four(64), vec![0; 200]].concat());
+    let record = |library: &[u8]| {
+        zip(&[
+            Zipped::new("x.hipfb", STORED, &row),
+            deflated("x.so", library),
+            deflated("x.so", library),
+            deflated("x-1.dist-info/RECORD", b"x.so,sha256=wrong,1\nx-1.dist-info/RECORD,,\n"),
+        ])
+    };
+    for (name, data) in [
+        ("alone.hipfb", roomy.clone()),
+        ("row.hipfb", row.clone()),
+        ("x.ccob", packed(&four(64))),
+        ("x.so", so.clone()),
+        ("x.whl", record(&so)),
+    ] {
+        fs::write(dir.join(name), data).unwrap();
+        for index in 0..code_objects(&dir.join(name)).len() {
+            replace(dir, name, index, &long);
+            replace(dir, name, index, b"short");
+        }
+    }
+    let (status, out, said) = text(&tool_in(dir, &["recompress", "x.whl", "-o", "again.whl"]));
+    assert_eq!((status, out.as_str()), (0, ""), "{said}");
+}
+
+#[test]
+fn what_cannot_be_replaced_is_refused_and_the_file_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    // Bytes that do not compress.
+    let mut state = 1_u32;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state.to_be_bytes()[0]
+    };
+    let noise: Vec<u8> = (0..5000).map(|_| next()).collect();
+    let elf = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/kernels/llvm22-gfx90a.elf")).unwrap();
+    let fixture = |name: &str| fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)).unwrap();
+    let shared = {
+        let mut bundle = formats::binary(&[(GFX906, b"code"), (GFX90A, b"code")], 8);
+        let start: [u8; 8] = bundle[32..40].try_into().unwrap();
+        let second = 32 + 24 + GFX906.len();
+        bundle[second..second + 8].copy_from_slice(&start);
+        bundle
+    };
+    let longer = [elf.clone(), vec![1; 8]].concat();
+    for (name, data, index, new, reason) in [
+        ("x.so", library(&bundle(b"x")), 1, &noise, "needs"),
+        (
+            "x.a",
+            archive(&[("x.o", &library(&bundle(b"x")))]),
+            1,
+            &noise,
+            "the bundle has no room for 5000 bytes, and cannot be written again in an ar archive",
+        ),
+        (
+            "elf.a",
+            archive(&[("x.elf", &elf)]),
+            0,
+            &longer,
+            "no bundle around it: the new code object must have at most",
+        ),
+        (
+            "elf.zip",
+            zip(&[deflated("x", &elf)]),
+            0,
+            &elf,
+            "only code objects in bundles can be replaced in zip files and in what is compressed",
+        ),
+        ("x.off", fixture("offload/v2.offload"), 0, &noise, "offload binary: the new code object must have exactly"),
+        ("shared.hipfb", shared, 0, &noise, "another code object shares its bytes"),
+        (
+            "nested.zip",
+            zip(&[deflated("y", &zip(&[deflated("x", &bundle(b"x"))]))]),
+            1,
+            &noise,
+            "cannot be written again",
+        ),
+    ] {
+        fs::write(dir.join(name), &data).unwrap();
+        fs::write(dir.join("new"), new).unwrap();
+        let uri = &code_objects(&dir.join(name))[index].0;
+        let (status, _, said) = text(&tool_in(dir, &["replace", uri, "new"]));
+        assert!(status == 1 && said.contains(name) && said.contains(reason), "{name}: {said}");
+        assert!(fs::read(dir.join(name)).unwrap() == data, "{name}");
+    }
+    let (status, _, said) = text(&tool_in(dir, &["replace", "file://x.so#offset=0&size=1", "new"]));
+    assert!(status == 1 && said.contains("no code object has the URI 'file://x.so#offset=0&size=1'"), "{said}");
+    // A file of its own, and one of the same size or smaller where it lies.
+    fs::write(dir.join("x.elf"), &elf).unwrap();
+    assert!(replace(dir, "x.elf", 0, &longer).ends_with("in place\n"));
+    replace(dir, "elf.a", 0, &elf);
+    fs::write(dir.join("new"), &elf[..elf.len() - 8]).unwrap();
+    let uri = &code_objects(&dir.join("elf.a"))[0].0;
+    let (status, _, said) = text(&tool_in(dir, &["replace", uri, "new", "-o", "other.a"]));
+    assert_eq!(status, 0, "{said}");
+    assert!(fs::read(dir.join("elf.a")).unwrap().len() == fs::read(dir.join("other.a")).unwrap().len());
+}
