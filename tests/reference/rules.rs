@@ -278,7 +278,7 @@ fn library_options(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
     ["--color", "-color", "-stats", "-time-passes"].into_iter().any(unknown)
 }
 
-const SUBCOMMANDS: &str = "inspect, extract, kernels, diff, verify, recompress, completions, man, help, package";
+const SUBCOMMANDS: &str = "inspect, extract, kernels, diff, verify, recompress, replace, completions, man, help, package, extract-bundle-entry";
 
 /// Our outcome without the line that lists the subcommands, if that line is in an allowed place: at the end of a help
 /// text, or at the end of the messages for a command line that is empty, only requests help, or begins with a word.
