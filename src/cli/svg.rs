@@ -1,8 +1,25 @@
 //! What all pictures share: the page, its colours, and labelled bars.
 
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
 
+use anyhow::bail;
+use clap::ArgMatches;
 use offload_bundle::display::printable;
+
+/// The value of the option `--svg`, which must not be one of the inputs.
+pub(super) fn svg_path<P: AsRef<Path>>(
+    matches: &ArgMatches,
+    mut inputs: impl Iterator<Item = P>,
+) -> anyhow::Result<Option<&PathBuf>> {
+    let svg = matches.get_one::<PathBuf>("svg");
+    let canonical = svg.and_then(|svg| svg.canonicalize().ok()).filter(|svg| svg.is_file());
+    let is_same = |path: &P| canonical.is_some() && path.as_ref().canonicalize().ok() == canonical;
+    match inputs.find(is_same) {
+        Some(path) => bail!("'{}': --svg would overwrite this input", path.as_ref().display()),
+        None => Ok(svg),
+    }
+}
 
 /// Distances and sizes in pixels.
 pub(super) const WIDTH: u64 = 960;

@@ -1,7 +1,7 @@
 //! In how many bundles each GPU is served.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 
 use super::code::{Code, Codes, Held, Vendor};
@@ -120,15 +120,10 @@ impl Coverage {
     pub fn gpus(&self) -> Option<Vec<(Device, Served)>> {
         let kinds = self.kinds();
         let codes: HashSet<&Code> = kinds.iter().flat_map(|(kind, _)| &kind.codes).collect();
-        let all: usize = kinds.iter().map(|(kind, _)| kind.codes.len()).fold(kinds.len(), usize::saturating_add);
-        if self.is_full || codes.len().saturating_mul(all) > COMPARISONS_MAX {
-            return None;
-        }
-        let devices: HashMap<String, Device> =
-            codes.into_iter().filter_map(Device::of_code).map(|device| (device.name().to_owned(), device)).collect();
-        let mut gpus: Vec<_> = devices.into_values().map(|device| (served(&device, &kinds), device)).collect();
-        gpus.sort_by(|(_, one), (_, other)| one.name().cmp(other.name()));
-        Some(gpus.into_iter().map(|(served, device)| (device, served)).collect())
+        let named = codes.into_iter().filter_map(Device::of_code).map(|device| (device.name().to_owned(), device));
+        let devices: Vec<Device> = named.collect::<BTreeMap<String, Device>>().into_values().collect();
+        let served = self.of_each(&devices)?;
+        Some(devices.into_iter().zip(served).collect())
     }
 }
 

@@ -360,3 +360,26 @@ fn the_worst_kernels_come_first() {
         "{out}"
     );
 }
+
+#[test]
+fn the_picture_has_each_gpu_with_its_sizes() {
+    let code = vec![0x90; 3000];
+    let gpus: Vec<String> = (0..16).map(|number| format!("gfx9{number:02}")).collect();
+    let ids: Vec<String> = gpus.iter().map(|gpu| format!("hip-amdgcn-amd-amdhsa--{gpu}")).collect();
+    let of = |len: usize| ids.iter().map(|id| (id.as_str(), &code[..len])).collect::<Vec<_>>();
+    let mut new = of(1500);
+    new.remove(0);
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("old"), bundle(&of(1000))).unwrap();
+    std::fs::write(dir.path().join("new"), bundle(&new)).unwrap();
+    let outcome = tool_in(dir.path(), &["diff", "old", "new", "--svg", "picture.svg"]);
+    assert!(outcome.status.success(), "{outcome:?}");
+    let picture = std::fs::read_to_string(dir.path().join("picture.svg")).unwrap();
+    assert!(gpus.iter().all(|gpu| picture.contains(&format!(">{gpu}</text>"))), "{picture}");
+    let count = |text: &str| picture.matches(text).count();
+    assert_eq!((count("1.00 kB → 1.50 kB, +50.0 %"), count("1.00 kB → 0 B, -100.0 %")), (15, 1), "{picture}");
+    for input in ["old", "new"] {
+        let outcome = tool_in(dir.path(), &["diff", "old", "new", "--svg", input]);
+        assert!(text(&outcome).2.contains("--svg would overwrite this input"), "{outcome:?}");
+    }
+}

@@ -4,6 +4,7 @@ mod fail;
 mod json;
 mod kernel;
 mod sets;
+mod svg;
 mod table;
 mod total;
 
@@ -15,13 +16,15 @@ use anyhow::bail;
 use clap::builder::PathBufValueParser;
 use clap::{Arg, ArgMatches, Command, value_parser};
 use offload_bundle::Result;
+use offload_bundle::io::write_file;
 use offload_bundle::job::{Diff, FileDiff};
 use offload_bundle::parallel;
 
 use super::console::Console;
 use super::files::WorkFile;
 use super::stdout::to_stdout;
-use super::subcommand::{Run, Subcommand, flag};
+use super::subcommand::{Run, Subcommand, flag, path_option};
+use super::svg::svg_path;
 use super::{files, patterns};
 use fail::Condition;
 use kernel::Rows;
@@ -37,15 +40,15 @@ Examples:
   The same for two wheels, or for two installations:
     clang-offload-bundler diff torch-2.8-cp312-linux_x86_64.whl torch-2.9-cp312-linux_x86_64.whl
     clang-offload-bundler diff -r /opt/rocm-7.0/lib /opt/rocm-7.1/lib
-  In CI, fail if a GPU is lost, a kernel spills more registers, or device code grows by more than 5 %:
+  In CI, fail if a GPU is lost, a kernel spills more, or device code grows by more than 5 %:
     clang-offload-bundler diff old/libkernels.so libkernels.so --fail-on lost-gpu,spill,size=+5%
   The kernels that take more scratch memory than before, for a program:
     clang-offload-bundler diff --json old.so new.so \\
       | jq '.files[].kernels[] | select(.new.scratch > .old.scratch) | .name'
 
 Conditions of --fail-on:
-  lost-gpu  NEW has no code for a GPU for which OLD has; or not all bundles of a library serve it any
-            longer, by any code that runtimes load there (see the coverage of `inspect`)
+  lost-gpu  NEW has no code for a GPU for which OLD has; or not all bundles of a library serve it
+            any longer, by any code that runtimes load there (see the coverage of `inspect`)
   spill     a kernel of an AMD GPU spills more vector or scalar registers than in OLD; a new kernel
             counts if it spills, and the same file in OLD has code for its GPU
   size=+N%  the stored size of all device code, or of that for a GPU which is in both, grows by more
@@ -101,6 +104,7 @@ fn command() -> Command {
                 .value_name("CONDITION")
                 .value_parser(Condition::parse),
             flag("json", "Print a JSON document, described by docs/diff.schema.json"),
+            path_option("svg", "FILE", "Also draw the sizes of each GPU's code before and now"),
         ])
 }
 
@@ -119,6 +123,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     if old.is_dir() != new.is_dir() {
         bail!("'{}' and '{}': cannot compare a directory with a file", old.display(), new.display());
     }
+    let picture = svg_path(matches, [&old, &new].into_iter())?;
     let is_json = matches.get_flag("json");
     let top = matches.get_one("top").copied().unwrap_or(if is_json { usize::MAX } else { TOP });
     let sets = [&old, &new].map(|path| files::at(path, matches));
@@ -160,6 +165,9 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
         compared.for_each(drop);
         written.map(|()| fail::failures(&conditions, &total.borrow()))
     })?;
+    if let Some(path) = picture {
+        write_file(path, svg::draw(&total.borrow()).as_bytes())?;
+    }
     let problems = problems.into_inner();
     problems.iter().for_each(|problem| console.error(problem));
     failures.iter().for_each(|failure| console.error(&failure.to_string()));

@@ -7,10 +7,8 @@ mod table;
 
 use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::bail;
 use clap::{Arg, ArgMatches, ColorChoice, Command, value_parser};
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::io::write_file;
@@ -21,6 +19,7 @@ use super::console::Console;
 use super::files::{self, WorkFile};
 use super::stdout::to_stdout;
 use super::subcommand::{Run, Subcommand, flag, path_option};
+use super::svg::svg_path;
 use report::FileReport;
 use svg::Chart;
 use table::{Rows, Style, Tables};
@@ -95,10 +94,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
         (scan.inflate, scan.checksums) = (Inflate::Whole, Checksums::OfAll);
     }
     (scan.deep, scan.limits) = (matches.get_flag("deep"), files::limits(matches));
-    let svg = matches.get_one::<PathBuf>("svg");
-    if let Some(path) = files::named(matches).find(|path| svg.is_some_and(|svg| is_same(svg, path))) {
-        bail!("'{}': --svg would overwrite this input", path.display());
-    }
+    let svg = svg_path(matches, files::named(matches))?;
     let problems = RefCell::new(Vec::new());
     let mut chart = Chart::default();
     let files = files::of(matches);
@@ -152,9 +148,4 @@ fn print(
     };
     reports.try_for_each(|report| write(tables.file(&report)))?;
     write(tables.end())
-}
-
-/// Whether both paths name the same file.
-fn is_same(a: &Path, b: &Path) -> bool {
-    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b && a.is_file())
 }
