@@ -392,6 +392,49 @@ fn a_bundle_is_written_again_where_a_code_object_does_not_fit() {
 }
 
 #[test]
+fn what_would_be_wrong_is_refused_and_the_file_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let elf = |name: &str| {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/kernels");
+        fs::read(folder.join(name)).unwrap()
+    };
+    let gfx90a = elf("llvm22-gfx90a.elf");
+    let empty = formats::binary(&[("host-x86_64-unknown-linux-gnu-", b""), (GFX906, b""), (GFX90A, b"code")], 8);
+    let stored = zip(&[Zipped::new("x.hipfb", STORED, &bundle(b"code"))]);
+    let marker = format!("code\n# __CLANG_OFFLOAD_BUNDLE____END__ {GFX906}\nmore");
+    let old = "x".repeat(marker.len());
+    let textual = formats::text("#", &[(GFX906, old.as_bytes()), (GFX90A, b"other")]);
+    let gfx906 = {
+        // Bits 0 to 7 of the flags are the processor.
+        let mut code = gfx90a.clone();
+        code[48] = 0x2f;
+        formats::binary(&[(GFX906, &code)], 4096)
+    };
+    for (name, data, index, new, reason) in [
+        ("empty.hipfb", empty, 1, &b"code"[..], "several code objects have this URI"),
+        ("zip.a", archive(&[("x.zip", &stored)]), 1, b"edoc", "checksum would be wrong"),
+        ("text.bundle", textual, 0, marker.as_bytes(), "would"),
+        (
+            "x.deb",
+            archive(&[("debian-binary", b"2.0\n"), ("x.hipfb", &bundle(b"code"))]),
+            1,
+            b"edoc",
+            "record checksums",
+        ),
+        ("x.hipfb", gfx906, 0, &gfx90a, "the new code object is for gfx90a, the old one for gfx906"),
+        ("x.elf", gfx90a.clone(), 0, b"", "would not be found there again"),
+    ] {
+        fs::write(dir.join(name), &data).unwrap();
+        fs::write(dir.join("new"), new).unwrap();
+        let uri = &code_objects(&dir.join(name))[index].0;
+        let (status, _, said) = text(&tool_in(dir, &["replace", uri, "new"]));
+        assert!(status == 1 && said.contains(reason), "{name}: {said}");
+        assert!(fs::read(dir.join(name)).unwrap() == data, "{name}");
+    }
+}
+
+#[test]
 fn what_cannot_be_replaced_is_refused_and_the_file_stays() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
@@ -419,7 +462,7 @@ fn what_cannot_be_replaced_is_refused_and_the_file_stays() {
             archive(&[("x.o", &library(&bundle(b"x")))]),
             1,
             &noise,
-            "the bundle has no room for 5000 bytes, and cannot be written again in an ar archive",
+            "the bundle has no room for 5000 bytes where it is, and cannot be written again there",
         ),
         (
             "elf.a",

@@ -42,6 +42,8 @@ fn command() -> Command {
              other than a bundle, can be replaced where it lies by one of the same size; an ELF file without a bundle also by \
              a smaller one, after which zeros follow. Code objects in what is compressed, other than bundles and members of zip \
              files, cannot be replaced.\n\n\
+             The result is compared with the old file before it takes its place: no other code object may change. Other checksums and \
+             signatures, such as those of PE files, are not looked for; Debian and RPM packages are refused.\n\n\
              The sizes in a URI are those of the code object that it names: after the replacement by one of another size, the \
              URI is another.",
         )
@@ -72,7 +74,11 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     }
     let replaced = replace.run(&mut |event| console.event(event))?;
     console.end_progress();
-    let how = if replaced.is_in_place { "in place" } else { "its bundle was written again" };
+    let how = match (replaced.is_in_place, replaced.is_now_compressed) {
+        (true, _) => "in place",
+        (false, false) => "its bundle was written again",
+        (false, true) => "its bundle had no room and is compressed now",
+    };
     console.line(&format!("code object: {} before, {} now; {how}", bytes(replaced.before), bytes(replaced.after)));
     Ok(ExitCode::SUCCESS)
 }

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use super::recompress::{Recompress, Replacing, rewrite_with};
+use super::unchanged::difference;
 use super::{Observer, open};
 use crate::bytes::{len_of, len_u64};
 use crate::container::binary::{ENTRY_FIELDS, header_ends};
@@ -15,7 +16,7 @@ use crate::io::input::{Accept, Input, Slice, vouch_for};
 use crate::io::meter::{Meter, emit};
 use crate::io::output::{self, Output};
 use crate::io::piece::Piece;
-use crate::scan::{CodeObject, Finding, Format, Scan, Step, Uri, bundle_sections, file_kind};
+use crate::scan::{CodeObject, Finding, Format, Scan, Step, Uri, bundle_sections, recorded_target};
 
 /// Replaces the code object that a URI names.
 ///
@@ -27,6 +28,9 @@ use crate::scan::{CodeObject, Finding, Format, Scan, Step, Uri, bundle_sections,
 /// - A file that is a code object without a bundle becomes the new one. An ELF file without a bundle in a section or
 ///   an archive is overwritten by one that is not larger, and zeros.
 /// - A code object in any other container is overwritten by one of the same size.
+///
+/// The new file is made in a temporary one, and takes its place only if it is the old one with just this code object changed:
+/// both are searched completely, and all code objects, checksums and faults compared.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Replace {
@@ -48,11 +52,16 @@ pub struct Replace {
 pub struct Replaced {
     /// Whether nothing but the code object and its recorded size changed.
     pub is_in_place: bool,
+    /// Whether its bundle was plain and is compressed now, because it had no room.
+    pub is_now_compressed: bool,
     /// The size of the old code object in bytes.
     pub before: u64,
     /// The size of the new code object in bytes.
     pub after: u64,
 }
+
+/// The first bytes of a package of Debian.
+const DEBIAN_PACKAGE: &[u8] = b"!<arch>\ndebian-binary";
 
 /// The code object to replace.
 struct Target {
@@ -65,6 +74,8 @@ struct Target {
     /// Whether a checksum of a zip file covers it.
     is_zipped: bool,
     is_elf: bool,
+    /// The target ID that it records itself.
+    recorded_target: Option<String>,
     /// The place, for messages.
     place: String,
     bundle: Range<u64>,
@@ -98,7 +109,11 @@ impl Replace {
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Replaced> {
         let file = open(self.uri.path(), Accept::Finite, self.limits.streamed)?;
         let new = open(&self.content, Accept::Finite, self.limits.streamed)?;
-        let written = self.write(&file, &new, observer);
+        let written = self.write(&file, &new, observer).and_then(|(made, replaced)| {
+            let mut output = Output::stage(&self.output)?;
+            emit(&[Piece::Input(made.as_slice())], &mut output, &mut Meter::silent())?;
+            Ok((output, replaced))
+        });
         let (mut output, replaced) = vouch_for([&file, &new], written)?;
         if Magic::identify(file.bytes()).is_elf() && file.mode().is_some_and(|mode| mode & 0o111 != 0) {
             output.make_executable()?;
@@ -107,14 +122,67 @@ impl Replace {
         Ok(replaced)
     }
 
-    fn write(&self, file: &Input, new: &Input, observer: &mut Observer<'_>) -> Result<(Output, Replaced)> {
-        let target = self.target(file)?;
-        let mut output = Output::stage(&self.output)?;
+    /// Makes the new file, beside the output, and checks it.
+    fn write(&self, file: &Input, new: &Input, observer: &mut Observer<'_>) -> Result<(Input, Replaced)> {
+        let (target, scan) = self.target(file)?;
+        self.check(file, new, &target)?;
         let (before, after) = (len_of(&target.range), new.len());
-        if let Some(pieces) = target.in_place(file.as_slice(), new.as_slice())? {
-            emit(&pieces, &mut output, &mut Meter::silent())?;
-            return Ok((output, Replaced { is_in_place: true, before, after }));
+        let mut output = Output::aside()?;
+        let is_in_place = match target.in_place(file.as_slice(), new.as_slice())? {
+            Some(pieces) => {
+                emit(&pieces, &mut output, &mut Meter::silent())?;
+                true
+            }
+            None => {
+                output = self.written_again(file, new, &target, output, observer)?;
+                false
+            }
+        };
+        let made = output.into_input(file.path())?;
+        let is_it = |code_object: &CodeObject<'_>| self.is_it(code_object, file);
+        if let Some(reason) = difference([file, &made], scan, new.as_slice(), &is_it)? {
+            return Err(self.refused(&target, ErrorKind::Unsupported, reason.to_owned()));
         }
+        let is_now_compressed = !is_in_place && !target.is_compressed && {
+            let bundle = made.as_slice().bytes().get(usize::try_from(target.bundle.start).unwrap_or(usize::MAX)..);
+            bundle.is_some_and(|bundle| Magic::identify(bundle) == Magic::CompressedBundle)
+        };
+        Ok((made, Replaced { is_in_place, is_now_compressed, before, after }))
+    }
+
+    /// Refuses what would be wrong although it can be written.
+    fn check(&self, file: &Input, new: &Input, target: &Target) -> Result<()> {
+        let refused = |reason: String| Err(self.refused(target, ErrorKind::Unsupported, reason));
+        let head = file.bytes();
+        if head.starts_with(DEBIAN_PACKAGE) || Magic::identify(head) == Magic::Rpm {
+            return refused("packages record checksums of their files".to_owned());
+        }
+        let is_regular = self.output.metadata().map_or(true, |file| file.is_file());
+        if self.output == self.uri.path() && !is_regular {
+            return refused(
+                "it cannot be written back, as it is not in a regular file; -o names another output".to_owned(),
+            );
+        }
+        let processor = |target: String| target.split(':').next().unwrap_or_default().to_owned();
+        let [old, new] = [target.recorded_target.clone(), recorded_target(new.bytes())].map(|of| of.map(processor));
+        match old.zip(new) {
+            Some((old, new)) if old != new => {
+                refused(format!("the new code object is for {new}, the old one for {old}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the file with the bundle written again.
+    fn written_again(
+        &self,
+        file: &Input,
+        new: &Input,
+        target: &Target,
+        output: Output,
+        observer: &mut Observer<'_>,
+    ) -> Result<Output> {
+        let (before, after) = (len_of(&target.range), new.len());
         if target.format != Format::Bundle {
             let what = target.format.name();
             let reason = if !target.is_in_file || target.is_zipped {
@@ -126,7 +194,7 @@ impl Replace {
                 let around = if target.format == Format::CodeObject { "no bundle around it" } else { what };
                 format!("{around}: the new code object must have {most}{before} bytes, not {after}")
             };
-            return Err(self.refused(&target, ErrorKind::Unsupported, reason));
+            return Err(self.refused(target, ErrorKind::Unsupported, reason));
         }
         let mut job = Recompress::new(self.uri.path(), &self.output);
         (job.compression, job.limits) = (Some(self.compression), self.limits);
@@ -138,11 +206,15 @@ impl Replace {
             is_done: false,
         };
         match rewrite_with(&job, replacing, file.as_slice(), output, observer)? {
-            Some(output) => Ok((output, Replaced { is_in_place: false, before, after })),
+            Some(output) => Ok(output),
             None => {
-                let kind = file_kind(file.bytes()).name();
-                let reason = format!("the bundle has no room for {after} bytes, and cannot be written again in {kind}");
-                Err(self.refused(&target, ErrorKind::Unsupported, reason))
+                let reason = match target.is_in_file && !target.is_compressed {
+                    true => format!(
+                        "the bundle has no room for {after} bytes where it is, and cannot be written again there"
+                    ),
+                    false => "the bundle is inside of something that cannot be written again".to_owned(),
+                };
+                Err(self.refused(target, ErrorKind::Unsupported, reason))
             }
         }
     }
@@ -152,17 +224,20 @@ impl Replace {
         Error::Refused { kind, path: self.uri.path().to_owned(), place: None, offset: Some(target.range.start), text }
     }
 
-    /// The code object that the URI names.
-    fn target(&self, file: &Input) -> Result<Target> {
+    /// Whether the URI names a code object.
+    fn is_it(&self, code_object: &CodeObject<'_>, file: &Input) -> Result<bool> {
+        Ok(code_object.uri()?.is_some_and(|uri| uri.is_same_part(&self.uri, file.len())))
+    }
+
+    /// The code object that the URI names, and the search that found it.
+    fn target(&self, file: &Input) -> Result<(Target, Scan)> {
         for deep in [false, true] {
             let (mut target, scan) = (None, Scan { deep, limits: self.limits, ..Scan::default() });
             let is_zip = Magic::identify(file.bytes()) == Magic::Zip;
             scan.run(file, &mut |finding| {
                 if let Finding::Bundle(found) = finding {
                     for code_object in found.code_objects() {
-                        let uri = code_object.uri()?;
-                        let is_it = uri.is_some_and(|uri| uri.is_same_part(&self.uri, file.len()));
-                        if is_it && target.is_none() {
+                        if target.is_none() && self.is_it(&code_object, file)? {
                             target = Target::of(&code_object, found.place, is_zip, file.len())?;
                         }
                     }
@@ -174,7 +249,7 @@ impl Replace {
                     let reason = "another code object shares its bytes".to_owned();
                     return Err(self.refused(&target, ErrorKind::Unsupported, reason));
                 }
-                return Ok(target);
+                return Ok((target, scan));
             }
         }
         let reason = format!("no code object has the URI '{}'; inspect --json prints those that there are", self.uri);
@@ -206,6 +281,7 @@ impl Target {
             is_file: is_code_object && place.steps().is_empty() && range == (0..file),
             is_zipped: is_zip && matches!(place.steps().first(), Some(Step::Member(_))),
             is_elf: code_object.in_place().is_some_and(|data| Magic::identify(data.bytes()).is_gpu_elf()),
+            recorded_target: code_object.recorded_target(),
             place: place.to_string(),
             // The offset stands before the size.
             size_at: bundle.start.saturating_add(described).saturating_add(8),

@@ -383,3 +383,41 @@ fn the_picture_has_each_gpu_with_its_sizes() {
         assert!(text(&outcome).2.contains("--svg would overwrite this input"), "{outcome:?}");
     }
 }
+
+#[test]
+fn a_library_that_is_left_without_code_has_lost_its_gpus() {
+    let (with, without) = (library(&bundle(&[(GFX906, b"code")])), Elf::LIBRARY.write(&[Section::new(".text", b"x")]));
+    let wheel = |a: &[u8], name: &str| zip(&[Zipped::new(name, STORED, a), Zipped::new("b.so", DEFLATED, &with)]);
+    let status = |new: &[u8]| {
+        let outcome = diff(&["--fail-on", "lost-gpu"], &wheel(&with, "a.so.1"), new);
+        (outcome.status, outcome.stderr_text())
+    };
+    let (failed, said) = status(&wheel(&without, "a.so.2"));
+    assert!(failed == 1 && said.contains("a.so"), "{said}");
+    // Its code may be in another library now.
+    assert_eq!(status(&zip(&[Zipped::new("b.so", DEFLATED, &with)])).0, 0);
+    assert_eq!(status(&wheel(&with, "lib/a.so")).0, 0);
+}
+
+#[test]
+fn files_that_moved_are_compared_and_inputs_are_not_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    let put = |path: &str, data: &[u8]| {
+        let path = dir.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, data).unwrap();
+    };
+    let of = |spills: u32| library(&bundle(&[(GFX90A, &code("k", spills))]));
+    put("old/lib/liba.so", &of(0));
+    put("new/lib64/liba.so", &of(7));
+    put("old/foo-1.0-py3-none-any.whl", &zip(&[Zipped::new("k.so", STORED, &of(0))]));
+    put("new/foo-1.1-py3-none-any.whl", &zip(&[Zipped::new("k.so", STORED, &of(5))]));
+    let run = |args: &[&str]| text(&tool_in(dir.path(), &[&["diff", "-r", "old", "new"], args].concat()));
+    let (status, printed, said) = run(&["--fail-on", "spill"]);
+    assert!(status == 1 && printed.contains("2 changed") && said.contains("2 kernels"), "{printed}{said}");
+    let (status, _, said) = run(&["--svg", "new/lib64/liba.so"]);
+    assert!(status == 1 && said.contains("--svg would overwrite this input"), "{said}");
+    assert_eq!(std::fs::read(dir.path().join("new/lib64/liba.so")).unwrap(), of(7));
+    let (status, _, said) = text(&tool_in(dir.path(), &["diff", "-", "-"]));
+    assert!(status == 1 && said.contains("only one of the two"), "{said}");
+}

@@ -120,13 +120,17 @@ struct Compared {
 
 fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
     let [old, new] = ["old", "new"].map(|name| matches.get_one::<PathBuf>(name).cloned().unwrap_or_default());
-    if old.is_dir() != new.is_dir() {
+    if old.as_os_str() == "-" && new.as_os_str() == "-" {
+        bail!("'-' and '-': the standard input can be only one of the two");
+    }
+    if old.exists() && new.exists() && old.is_dir() != new.is_dir() {
         bail!("'{}' and '{}': cannot compare a directory with a file", old.display(), new.display());
     }
-    let picture = svg_path(matches, [&old, &new].into_iter())?;
     let is_json = matches.get_flag("json");
     let top = matches.get_one("top").copied().unwrap_or(if is_json { usize::MAX } else { TOP });
     let sets = [&old, &new].map(|path| files::at(path, matches));
+    let inputs = sets.iter().flatten().filter_map(|file| file.as_ref().ok().map(|file| file.path.as_path()));
+    let picture = svg_path(matches, inputs.chain([old.as_path(), new.as_path()]))?;
     let mut job = Diff::default();
     job.selection = patterns::selection(matches, "target");
     job.follow = files::follow(
@@ -165,11 +169,11 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
         compared.for_each(drop);
         written.map(|()| fail::failures(&conditions, &total.borrow()))
     })?;
-    if let Some(path) = picture {
-        write_file(path, svg::draw(&total.borrow()).as_bytes())?;
-    }
     let problems = problems.into_inner();
     problems.iter().for_each(|problem| console.error(problem));
     failures.iter().for_each(|failure| console.error(&failure.to_string()));
+    if let Some(path) = picture {
+        write_file(path, svg::draw(&total.borrow()).as_bytes())?;
+    }
     Ok(if problems.is_empty() && failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

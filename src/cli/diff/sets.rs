@@ -55,20 +55,41 @@ pub(super) fn pairs(
             Pair { path, old, new: Some(new) }
         })
         .collect();
-    let mut left: HashMap<PathBuf, Vec<PathBuf>> = HashMap::new();
-    of_old.keys().for_each(|path| left.entry(stem(path)).or_default().push(path.clone()));
-    let mut waiting: HashMap<PathBuf, Vec<&mut Pair>> = HashMap::new();
-    for pair in pairs.iter_mut().filter(|pair| pair.old.is_none()) {
-        waiting.entry(stem(&pair.path)).or_default().push(pair);
-    }
-    for (stem, waiting) in &mut waiting {
-        if let ([pair], Some([path])) = (waiting.as_mut_slice(), left.get(stem).map(Vec::as_slice)) {
-            pair.old = of_old.remove(path);
-        }
+    // The version may differ, then the directory, then the version in the name of a package.
+    for alike in [stem, |path: &Path| stem(Path::new(path.file_name().unwrap_or_default())), package] {
+        pair_alike(alike, &mut of_old, &mut pairs);
     }
     pairs.extend(of_old.into_iter().map(|(path, old)| Pair { path, old: Some(old), new: None }));
     pairs.sort_by(|a, b| a.path.cmp(&b.path));
     pairs
+}
+
+/// Pairs those of the files that are left which alone have the same name, as `alike` gives it.
+fn pair_alike(alike: fn(&Path) -> PathBuf, of_old: &mut BTreeMap<PathBuf, WorkFile>, pairs: &mut [Pair]) {
+    let mut left: HashMap<PathBuf, Vec<PathBuf>> = HashMap::new();
+    of_old.keys().for_each(|path| left.entry(alike(path)).or_default().push(path.clone()));
+    let mut waiting: HashMap<PathBuf, Vec<&mut Pair>> = HashMap::new();
+    for pair in pairs.iter_mut().filter(|pair| pair.old.is_none()) {
+        waiting.entry(alike(&pair.path)).or_default().push(pair);
+    }
+    for (name, waiting) in &mut waiting {
+        if let ([pair], Some([path])) = (waiting.as_mut_slice(), left.get(name).map(Vec::as_slice)) {
+            pair.old = of_old.remove(path);
+        }
+    }
+}
+
+/// The name of a package without its version, which is the second part: of a wheel (`name-version-tags.whl`), and of a
+/// package for Debian (`name_version_arch.deb`). Other names stay.
+fn package(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let separator = match path.extension().and_then(OsStr::to_str) {
+        Some("whl") => '-',
+        Some("deb") => '_',
+        _ => return path.to_owned(),
+    };
+    let parts: Vec<&str> = name.splitn(3, separator).collect();
+    if let [name, _, rest] = *parts { [name, rest].iter().collect() } else { path.to_owned() }
 }
 
 /// A path without the version of a library.

@@ -95,7 +95,8 @@ impl Report<'_> {
         let (all, total) = (self.total.all(), self.total);
         let changed = of_objects(&all);
         match (all.old.code_objects, all.new.code_objects, changed.is_empty()) {
-            (0, 0, _) => return writeln!(self.out, "{title}: no device code in either"),
+            (0, 0, _) if total.pairs == 0 => return writeln!(self.out, "{title}: nothing was compared"),
+            (0, 0, _) => return writeln!(self.out, "{title}: no code objects to compare in either"),
             (_, _, true) => {
                 let same = equal(&total.equal).replacen(" equal", "", 1);
                 writeln!(self.out, "{title}: no differences in device code; code objects compared: {same}")?;

@@ -12,6 +12,8 @@ use super::kernel::{Numbers, Spills};
 /// The differences of all files.
 #[derive(Debug, Default)]
 pub(super) struct Total {
+    /// The number of pairs that were compared.
+    pub(super) pairs: usize,
     /// The code objects of each GPU: their numbers and sizes.
     pub(super) gpus: BTreeMap<Arc<str>, GpuDiff>,
     pub(super) equal: Equal,
@@ -28,6 +30,7 @@ pub(super) struct Total {
 
 impl Total {
     pub(super) fn add(&mut self, Compared { pair, diff, rows }: &Compared) {
+        self.pairs = self.pairs.saturating_add(1);
         for (gpu, more) in &diff.gpus {
             add_gpu(self.gpus.entry(Arc::clone(gpu)).or_default(), more);
         }

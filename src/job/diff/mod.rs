@@ -1,13 +1,13 @@
 //! Compares the device code of two files.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-mod digest;
 mod pairs;
 mod side;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use super::digest::{Digest, Digester, are_equal};
 use super::kernels::{Room, kernels_of};
 use crate::container::Limits;
 use crate::container::magic::Magic;
@@ -17,7 +17,6 @@ use crate::kernels::Kernel;
 use crate::parallel;
 use crate::runtime::{Coverage, Device, Served};
 use crate::scan::{Follow, Format, Place, Provenance, Selection, Step, ZipContent, ZipMember, zip_members};
-use digest::{Digest, Digester, are_equal};
 use pairs::{Left, Pair};
 use side::{Bytes, Object, Side, digest_of, top_member};
 
@@ -360,7 +359,8 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
         let mut left = Left::of(old.len(), new.len());
         let recorded = |objects: &[Object<'_>], bundle: &std::ops::Range<usize>| {
             let recorded = objects.get(bundle.start)?.from.compressed?;
-            Some((recorded.hash?, recorded.inflated))
+            // Zero may stand for no hash.
+            Some((recorded.hash.filter(|hash| *hash != 0)?, recorded.inflated))
         };
         let of_old = |index: usize| recorded(&self.old.objects, old.get(index)?);
         let of_new = |index: usize| recorded(&self.new.objects, new.get(index)?);
@@ -541,12 +541,24 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
         if !self.new.is_there() {
             return;
         }
-        let (all, nothing) = (self.diff.new_coverage.clone(), Coverage::default());
-        let mut losses = Vec::new();
+        // What the new file serves anywhere, of which each library needs a part.
+        let all = self.diff.old_coverage.gpus().and_then(|gpus| {
+            let devices: Vec<Device> = gpus.into_iter().map(|(device, _)| device).collect();
+            let served = self.diff.new_coverage.of_each(&devices)?;
+            Some(devices.into_iter().map(|device| device.name().to_owned()).zip(served).collect::<HashMap<_, _>>())
+        });
+        let (mut losses, nothing) = (Vec::new(), Coverage::default());
         for (library, (place, old)) in self.old.libraries.iter().filter(|(_, (place, _))| !is_shared(place)) {
             let new = self.new.libraries.get(library).map(|(_, coverage)| coverage);
-            // The code may have moved to another place in the file.
-            let lost = lost(old, new.unwrap_or(&all), new.is_none());
+            let is_bare = || top_member(place).is_some_and(|member| self.new.members.contains(unversioned(member)));
+            let lost = match (new, &all) {
+                (Some(new), _) => lost(old, new),
+                // The library is still there, without code.
+                (None, _) if is_bare() => lost(old, &nothing),
+                // The code may have moved to another place in the file.
+                (None, Some(all)) => old.gpus().map(|gpus| lost_from(gpus, all)),
+                (None, None) => None,
+            };
             if lost.is_none() {
                 let path = place.file();
                 let text = "too many different bundles to compare which GPUs they serve".to_owned();
@@ -566,17 +578,26 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
     }
 }
 
-/// The GPUs that all bundles of the old library serve, but not all of the new one, or that are served no longer: only
-/// these, if `is_only_none`. None if there are too many to compare.
-fn lost(old: &Coverage, new: &Coverage, is_only_none: bool) -> Option<Vec<(Device, Served, Served)>> {
+/// The GPUs that all bundles of the old library serve, but not all of the new one, or that are served no longer. None if
+/// there are too many to compare.
+fn lost(old: &Coverage, new: &Coverage) -> Option<Vec<(Device, Served, Served)>> {
     let (devices, served): (Vec<Device>, Vec<Served>) = old.gpus()?.into_iter().unzip();
     let now = new.of_each(&devices)?;
     let all = devices.into_iter().zip(served).zip(now).map(|((device, old), new)| (device, old, new));
     let is_lost = |(_, old, new): &(Device, Served, Served)| {
         let is_none = old.serving > 0 && new.serving == 0;
-        is_none || (!is_only_none && old.is_complete() && !new.is_complete())
+        is_none || (old.is_complete() && !new.is_complete())
     };
     Some(all.filter(is_lost).collect())
+}
+
+/// The GPUs that some bundles served, and none do now.
+fn lost_from(gpus: Vec<(Device, Served)>, now: &HashMap<String, Served>) -> Vec<(Device, Served, Served)> {
+    let with_now = |(device, old): (Device, Served)| {
+        let new = now.get(device.name()).copied().unwrap_or_default();
+        (device, old, new)
+    };
+    gpus.into_iter().map(with_now).filter(|(_, old, new)| old.serving > 0 && new.serving == 0).collect()
 }
 
 impl Sizes {

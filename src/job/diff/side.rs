@@ -1,13 +1,15 @@
 //! One of the two files of a comparison: its code objects, and how their bytes are read.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::digest::{Digest, Digester};
-use super::{Diff, library_name};
+use super::super::digest::{Digest, Digester};
+use super::{Diff, library_name, unversioned};
 use crate::bytes::len_u64;
 use crate::container::limits::{Allowance, SEARCHED_MAX};
+use crate::container::magic::Magic;
 use crate::container::packed::LastInflated;
 use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::container::{Codec, Part};
@@ -94,6 +96,8 @@ pub(super) struct Side<'i> {
     pub(super) objects: Vec<Object<'i>>,
     /// The libraries, by name, and the GPUs that their bundles serve, whether or not their code is selected.
     pub(super) libraries: HashMap<Vec<u8>, (Place, Coverage)>,
+    /// The names of its members without versions, whatever is in them, unless it is a static library.
+    pub(super) members: HashSet<Vec<u8>>,
     pub(super) problems: Vec<Error>,
 }
 
@@ -119,10 +123,18 @@ impl<'i> Side<'i> {
         input: Option<&'i Input>,
         is_searched: &dyn Fn(&[u8]) -> bool,
     ) -> Result<Self> {
-        let mut side = Self { input, objects: Vec::new(), libraries: HashMap::new(), problems: Vec::new() };
+        let (objects, libraries, members, problems) = (Vec::new(), HashMap::new(), HashSet::new(), Vec::new());
+        let mut side = Self { input, objects, libraries, members, problems };
         let Some(input) = input else { return Ok(side) };
-        let mut ordinals = HashMap::new();
-        walk(job, input, is_searched, &mut |finding| {
+        let (mut ordinals, members) = (HashMap::new(), RefCell::new(HashSet::new()));
+        let is_static = Magic::identify(input.bytes()) == Magic::Archive;
+        let is_searched = |member: &[u8]| {
+            if !is_static {
+                members.borrow_mut().insert(unversioned(member).to_vec());
+            }
+            is_searched(member)
+        };
+        walk(job, input, &is_searched, &mut |finding| {
             match finding {
                 Finding::Bundle(found) => side.bundle(job, digester, input, &found, &mut ordinals)?,
                 Finding::Split { place, split } => side.library(place, Format::Bundle).add_split(place, &split),
@@ -134,6 +146,7 @@ impl<'i> Side<'i> {
             }
             Ok(())
         })?;
+        side.members = members.into_inner();
         Ok(side)
     }
 
