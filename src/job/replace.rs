@@ -140,7 +140,11 @@ impl Replace {
         };
         let made = output.into_input(file.path())?;
         let is_it = |code_object: &CodeObject<'_>| self.is_it(code_object, file);
-        if let Some(reason) = difference([file, &made], scan, new.as_slice(), &is_it)? {
+        // Zeros after an ELF file without a bundle count as its own.
+        let zeros = if target.format == Format::CodeObject { before.saturating_sub(after) } else { 0 };
+        let padded = [new.bytes(), &vec![0; usize::try_from(zeros).unwrap_or(0)]].concat();
+        let content = if target.is_file || zeros == 0 { new.as_slice() } else { Slice::from(padded.as_slice()) };
+        if let Some(reason) = difference([file, &made], scan, content, &is_it)? {
             return Err(self.refused(&target, ErrorKind::Unsupported, reason.to_owned()));
         }
         let is_now_compressed = !is_in_place && !target.is_compressed && {
