@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use crate::look::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, thin_archive, zip};
 use crate::look::{PROGRAM, text, tool_in};
-use crate::machine::skip_unless;
 use crate::reference::formats;
+use crate::reference::harness::llvm23;
 
 const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
 const GFX90A: &str = "hip-amdgcn-amd-amdhsa--gfx90a";
@@ -201,12 +201,11 @@ fn the_third_tool_copies_what_uris_name() {
 /// LLVM 23's tool copies the same bytes to files of the same names.
 #[test]
 fn the_third_tool_does_what_that_of_llvm_23_does() {
-    let test = "llvm-extract-bundle-entry of LLVM 23";
-    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/llvm23/bin");
-    let llvm = std::env::var_os("LLVM23_BIN").map_or(built, Into::into).join("llvm-extract-bundle-entry");
-    if !llvm.exists() {
-        return skip_unless("OFFLOAD_REQUIRE_LLVM23", test, "it is not installed");
-    }
+    // It is llvm-objcopy under another name.
+    let Some(tools) = llvm23("llvm-extract-bundle-entry of LLVM 23", &["llvm-objcopy"]) else { return };
+    let link = tempfile::tempdir().unwrap();
+    let llvm = link.path().join("llvm-extract-bundle-entry");
+    std::os::unix::fs::symlink(tools.join("llvm-objcopy"), &llvm).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     two_code_objects(dir);

@@ -11,7 +11,7 @@ use crate::measured::{self, Run};
 pub const MB: u64 = 1 << 20;
 
 /// The time after which a tool counts as hanging.
-const HANGS: Duration = Duration::from_secs(if cfg!(debug_assertions) { 60 } else { 20 });
+const HANGS: Duration = Duration::from_secs(if cfg!(debug_assertions) { 120 } else { 40 });
 
 /// A file that claims large amounts of data, and the command line to run on it.
 pub struct Bomb {
