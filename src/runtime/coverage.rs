@@ -23,14 +23,14 @@ const KINDS_MAX: usize = 250_000;
 /// GPU.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
-    bundles: HashMap<Kind, usize>,
+    bundles: BTreeMap<Kind, usize>,
     units: Units,
     /// Whether there are more different sets of code than are counted.
     is_full: bool,
 }
 
 /// What bundles of the same kind have in common.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Kind {
     vendors: BTreeSet<Vendor>,
     codes: BTreeSet<Code>,
