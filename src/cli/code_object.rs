@@ -9,7 +9,7 @@ use offload_bundle::container::{Packed, fatbin};
 use offload_bundle::display::printable;
 use offload_bundle::id::{EntryId, OffloadKind};
 use offload_bundle::job::NotRead;
-use offload_bundle::scan::{ContentKind, Format, Origin, Place};
+use offload_bundle::scan::{ContentKind, Format, Origin, Place, Provenance};
 use serde::Serialize;
 
 /// A part of a file that is recognised but not read, as the JSON reports show it.
@@ -30,6 +30,30 @@ impl UnreadPart {
             offset: *offset,
             what: what.name(),
             is_device_code: what.is_device_code(),
+        }
+    }
+}
+
+/// Where a code object is in its file.
+#[derive(Serialize)]
+pub(super) struct At {
+    origin: Option<String>,
+    member: Option<String>,
+    section: Option<String>,
+    container: &'static str,
+    bundle: usize,
+    entry_id: String,
+}
+
+impl At {
+    pub(super) fn new(from: &Provenance) -> Self {
+        Self {
+            origin: other_file(&from.place).map(|path| path.to_string_lossy().into_owned()),
+            member: from.place.member(),
+            section: from.place.section(),
+            container: from.format.name(),
+            bundle: from.bundle,
+            entry_id: from.shown_id(),
         }
     }
 }

@@ -15,6 +15,17 @@ pub(super) fn option(name: &'static str, help: &'static str) -> Arg {
     list(name, help).value_name("PATTERN").value_parser(parse)
 }
 
+/// The option `--target`, by which only some things are listed or compared.
+pub(super) fn targets(things: &str, done: &str) -> Arg {
+    option("target", "Target IDs or bundle entry IDs, with wildcards * ? [...], in a comma list").short('t').long_help(
+        format!(
+            "Target IDs (gfx90a:xnack+) or bundle entry IDs (hip-amdgcn-amd-amdhsa--gfx90a), with the wildcards * ? \
+             and [...], in a comma list. May be repeated; only {things} for a target that matches any of them are \
+             {done}. {MATCHING}"
+        ),
+    )
+}
+
 /// A repeatable option that takes a comma list.
 pub(super) fn list(name: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).action(ArgAction::Append).value_delimiter(',').help(help)

@@ -6,11 +6,11 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read};
 
+use crate::bytes::to_u64;
 use crate::io::input::Slice;
 
 /// The number of bytes that are read at a time.
 const BLOCK: usize = 1 << 17;
-const BLOCK_LEN: u64 = 1 << 17;
 
 pub(super) type Digest = [u64; 2];
 
@@ -53,7 +53,7 @@ pub(super) fn are_equal(a: Slice<'_>, b: Slice<'_>) -> io::Result<bool> {
 /// Fills a buffer, unless the data ends before.
 fn fill<'b>(reader: &mut impl Read, buffer: &'b mut Vec<u8>) -> io::Result<&'b [u8]> {
     buffer.clear();
-    reader.take(BLOCK_LEN).read_to_end(buffer)?;
+    reader.take(to_u64(BLOCK)).read_to_end(buffer)?;
     Ok(buffer)
 }
 

@@ -141,9 +141,10 @@ impl Replace {
         let made = output.into_input(file.path())?;
         let is_it = |code_object: &CodeObject<'_>| self.is_it(code_object, file);
         // Zeros after an ELF file without a bundle count as its own.
-        let zeros = if target.format == Format::CodeObject { before.saturating_sub(after) } else { 0 };
-        let padded = [new.bytes(), &vec![0; usize::try_from(zeros).unwrap_or(0)]].concat();
-        let content = if target.is_file || zeros == 0 { new.as_slice() } else { Slice::from(padded.as_slice()) };
+        let has_zeros = target.format == Format::CodeObject && !target.is_file && after < before;
+        let zeros = || vec![0; usize::try_from(before.saturating_sub(after)).unwrap_or(0)];
+        let padded = has_zeros.then(|| [new.bytes(), &zeros()].concat());
+        let content = padded.as_deref().map_or_else(|| new.as_slice(), Slice::from);
         if let Some(reason) = difference([file, &made], scan, content, &is_it)? {
             return Err(self.refused(&target, ErrorKind::Unsupported, reason.to_owned()));
         }

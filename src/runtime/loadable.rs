@@ -49,8 +49,8 @@ pub(crate) fn lost(found: &Found<'_>) -> impl Fn(&CodeObject<'_>) -> bool + use<
         Bundle { compressed: Some(recorded), .. } => misread_size(*recorded).map(|_| 0),
         Bundle { compressed: None, entries, .. } => first_lost(entries.iter().map(|entry| entry.id.as_slice())),
     };
-    let is_loaded = from.is_some() && is_for_runtime(kinds());
-    move |code_object| is_loaded && from.is_some_and(|from| code_object.index() >= from)
+    let from = from.filter(|_| is_for_runtime(kinds()));
+    move |code_object| from.is_some_and(|from| code_object.index() >= from)
 }
 
 #[cfg(test)]

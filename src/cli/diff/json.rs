@@ -7,14 +7,13 @@ use std::path::{Path, PathBuf};
 use offload_bundle::Result;
 use offload_bundle::job::{CodeObjectDiff, KernelDiff, Sizes, Version};
 use offload_bundle::runtime::Served;
-use offload_bundle::scan::Provenance;
 use serde::{Serialize, Serializer};
 
 use super::Compared;
 use super::fail::{Condition, Failure, failures};
 use super::kernel::{Change, name};
 use super::total::{Presence, Total};
-use crate::cli::code_object::other_file;
+use crate::cli::code_object::At;
 use crate::cli::files::WorkFile;
 use crate::cli::json::{self, Each, Late};
 use crate::cli::kernels::json::Numbers;
@@ -51,17 +50,6 @@ struct CodeObject<'r> {
     target_id: &'r str,
     old: Option<VersionReport>,
     new: Option<VersionReport>,
-}
-
-/// The location of a code object.
-#[derive(Serialize)]
-struct At {
-    origin: Option<String>,
-    member: Option<String>,
-    section: Option<String>,
-    container: &'static str,
-    bundle: usize,
-    entry_id: String,
 }
 
 #[derive(Serialize)]
@@ -169,19 +157,6 @@ impl Serialize for Compared {
         let code_objects = self.diff.code_objects.iter().map(CodeObject::new).collect();
         let kernels = self.rows.iter().map(|(kernel, name)| KernelReport::new(kernel, name)).collect();
         File { path: lossy(&self.pair.path), old, new, code_objects, kernels }.serialize(serializer)
-    }
-}
-
-impl At {
-    fn new(from: &Provenance) -> Self {
-        Self {
-            origin: other_file(&from.place).map(lossy),
-            member: from.place.member(),
-            section: from.place.section(),
-            container: from.format.name(),
-            bundle: from.bundle,
-            entry_id: from.shown_id(),
-        }
     }
 }
 

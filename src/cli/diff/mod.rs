@@ -86,14 +86,7 @@ fn command() -> Command {
             files::deep(),
             files::max_size(),
             files::no_follow(),
-            patterns::option("target", "Target IDs or bundle entry IDs, with wildcards * ? [...], in a comma list")
-                .short('t')
-                .long_help(format!(
-                    "Target IDs (gfx90a:xnack+) or bundle entry IDs (hip-amdgcn-amd-amdhsa--gfx90a), with the wildcards * ? \
-                     and [...], in a comma list. May be repeated; only code objects for a target that matches any of them are \
-                     compared. {}",
-                    patterns::MATCHING,
-                )),
+            patterns::targets("code objects", "compared"),
             patterns::exact(),
             Arg::new("top")
                 .long("top")

@@ -1,12 +1,13 @@
 //! The findings of `inspect` in a file, collected before they are printed.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
 use offload_bundle::Result;
 use offload_bundle::display::printable_name;
 use offload_bundle::job::NotRead;
-use offload_bundle::runtime::Coverage;
+use offload_bundle::runtime::{Coverage, Device, Served};
 use offload_bundle::scan::{CodeObject, Finding, Follow, Format, Found, Place, Scan, Split, Step};
 
 use crate::cli::code_object::{Bundle, Entry, Target};
@@ -91,8 +92,13 @@ impl FileReport {
     /// The GPUs that all of its bundles serve.
     pub(super) fn all_coverage(&self) -> Coverage {
         let mut all = Coverage::default();
-        self.coverage.values().for_each(|coverage| all.merge(coverage));
+        self.add_coverage(&mut all);
         all
+    }
+
+    /// Adds them to those of other files.
+    pub(super) fn add_coverage(&self, all: &mut Coverage) {
+        self.coverage.values().for_each(|coverage| all.merge(coverage));
     }
 
     /// The number of its findings.
@@ -101,6 +107,11 @@ impl FileReport {
         let others = self.unread.len().saturating_add(self.references.len()).saturating_add(self.problems.len());
         code_objects.saturating_add(others).saturating_add(1)
     }
+}
+
+/// Orders GPUs by what a reader needs to know: single ones first, of these the ones that most bundles do not serve.
+pub(super) fn sort_by_need(gpus: &mut [(Device, Served)]) {
+    gpus.sort_by_key(|(gpu, served)| (!gpu.is_one(), Reverse(served.missing())));
 }
 
 /// The steps to the container of a bundle: in kpack archives, the last step is the name of the bundle itself.

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use offload_bundle::runtime::{Coverage, Device, Served};
 
-use super::report::FileReport;
+use super::report::{FileReport, sort_by_need};
 use crate::cli::svg::{INNER, MARGIN, WIDTH, escaped, heading, page, part, text};
 use crate::cli::units::{bytes, count, percent};
 
@@ -88,7 +88,7 @@ impl Chart {
         if file.bundles.is_empty() {
             return;
         }
-        self.coverage.merge(&file.all_coverage());
+        file.add_coverage(&mut self.coverage);
         let bar = bar(file);
         let size = total(&bar.shares);
         let index = self.bars.partition_point(|other| total(&other.shares) >= size);
@@ -112,9 +112,8 @@ impl Chart {
         let mut all = Shares::new();
         bars.iter().for_each(|bar| merge(&mut all, &bar.shares));
         let (gpus, whole) = (gpus(&all), total(&all));
-        let rows = |count: usize| u64::try_from(count).unwrap_or(0);
-        let legend = HEAD + rows(bars.len()) * FILE_ROW + 6;
-        let mut height = legend + rows(gpus.len()).div_ceil(LEGEND_COLUMNS) * LEGEND_ROW + MARGIN;
+        let legend = HEAD + to_u64(bars.len()) * FILE_ROW + 6;
+        let mut height = legend + to_u64(gpus.len()).div_ceil(LEGEND_COLUMNS) * LEGEND_ROW + MARGIN;
         let mut out = String::new();
         draw_head(&mut out, &bars, &gpus, whole);
         let scale = bars.iter().map(|bar| total(&bar.shares)).max().unwrap_or(0);
@@ -132,7 +131,7 @@ impl Chart {
 /// Draws a row for each GPU, those that the fewest bundles serve first. Returns where it ends.
 fn draw_coverage(out: &mut String, coverage: &Coverage, top: u64) -> u64 {
     let Some(mut gpus) = coverage.gpus() else { return top };
-    gpus.sort_by_key(|(gpu, served)| (!gpu.is_one(), Reverse(served.missing())));
+    sort_by_need(&mut gpus);
     let complete = gpus.iter().filter(|(_, served)| served.is_complete()).count();
     let more = gpus.split_off(gpus.len().min(SERVED_MAX)).len();
     let more = if more > 0 { format!("; {more} more GPUs are not shown") } else { String::new() };

@@ -494,11 +494,11 @@ const INCOMPLETE_MAX: usize = 8;
 
 /// Names the GPUs that some bundles serve, and others do not.
 fn incomplete_text(coverage: &Coverage, out: &mut String) {
-    let Some(gpus) = coverage.gpus() else {
+    let Some(mut gpus) = coverage.gpus() else {
         return line(out, "  too many GPUs and bundles to tell which bundles serve which GPU");
     };
-    let mut incomplete: Vec<_> = gpus.iter().filter(|(_, served)| !served.is_complete()).collect();
-    incomplete.sort_by_key(|(gpu, served)| (!gpu.is_one(), Reverse(served.missing())));
+    report::sort_by_need(&mut gpus);
+    let incomplete: Vec<_> = gpus.iter().filter(|(_, served)| !served.is_complete()).collect();
     let mut listed: Vec<String> =
         incomplete.iter().take(INCOMPLETE_MAX).map(|(gpu, served)| format!("{gpu} ({served})")).collect();
     let more = incomplete.len().saturating_sub(INCOMPLETE_MAX);
@@ -642,7 +642,7 @@ impl Totals {
         self.files_with_unread += usize::from(!file.unread.is_empty());
         file.unread.iter().for_each(|row| self.unread.add(row.what.name(), 1));
         self.groups += groups(&file.bundles).count();
-        self.coverage.merge(&file.all_coverage());
+        file.add_coverage(&mut self.coverage);
         for bundle in &file.bundles {
             self.sizes.add(bundle);
             self.is_compressed |= bundle.is_compressed();

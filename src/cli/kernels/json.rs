@@ -8,7 +8,7 @@ use offload_bundle::kernels::Kernel;
 use serde::Serialize;
 
 use super::report::{Others, Row, mangled};
-use crate::cli::code_object::other_file;
+use crate::cli::code_object::At;
 use crate::cli::json::{self, Each, Late};
 
 /// The schema version. Adding a field does not change it.
@@ -25,12 +25,8 @@ struct Document<K, O, P> {
 #[derive(Serialize)]
 struct KernelReport {
     path: String,
-    origin: Option<String>,
-    member: Option<String>,
-    section: Option<String>,
-    container: &'static str,
-    bundle: usize,
-    entry_id: String,
+    #[serde(flatten)]
+    at: At,
     target_id: String,
     name: String,
     mangled_name: String,
@@ -63,16 +59,9 @@ struct Other {
 
 impl KernelReport {
     fn new(Row { from, gpu, name, kernel }: Row) -> Self {
-        let place = &from.place;
-        let shown = |path: &std::path::Path| path.to_string_lossy().into_owned();
         Self {
-            path: shown(place.file()),
-            origin: other_file(place).map(shown),
-            member: place.member(),
-            section: place.section(),
-            container: from.format.name(),
-            bundle: from.bundle,
-            entry_id: from.shown_id(),
+            path: from.place.file().to_string_lossy().into_owned(),
+            at: At::new(&from),
             target_id: gpu.as_ref().to_owned(),
             name: name.as_ref().to_owned(),
             mangled_name: mangled(&kernel.name),

@@ -626,12 +626,12 @@ impl Comparison<'_, '_, '_> {
         let group = |keys: &[Key], index: usize| keys.get(index).map(|key| (key.place, key.id));
         let names = |kernels: &HashMap<usize, Vec<Kernel>>, index: usize| {
             let kernels = kernels.get(&index).map(Vec::as_slice).unwrap_or_default();
-            kernels.iter().map(|kernel| Arc::clone(&kernel.name)).collect::<HashSet<_>>().into_iter()
+            kernels.iter().map(|kernel| Arc::clone(&kernel.name)).collect::<HashSet<_>>()
         };
         let mut left = self.left.clone();
         let mut pairs = left.pair_nearest(
-            |side, index| group(if side == pairs::Side::Old { old_keys } else { new_keys }, index),
-            |side, index| names(if side == pairs::Side::Old { of_old } else { of_new }, index),
+            |index| (group(old_keys, index), names(of_old, index)),
+            |index| (group(new_keys, index), names(of_new, index)),
         );
         pairs.extend(left.pair_alike(|index| group(old_keys, index), |index| group(new_keys, index)));
         pairs

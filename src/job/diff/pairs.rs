@@ -62,16 +62,17 @@ impl Left {
     }
 
     /// Pairs each old item with the new one that has most labels in common with it, of those in the same group. Labels
-    /// of many items tell nothing.
-    pub(super) fn pair_nearest<'l, G: Hash + Eq + Copy, L: Hash + Eq + 'l, I: Iterator<Item = L>>(
+    /// of many items tell nothing. The functions give the group and the labels of an item.
+    pub(super) fn pair_nearest<G: Hash + Eq + Copy, L: Hash + Eq, I: IntoIterator<Item = L>>(
         &mut self,
-        group: impl Fn(Side, usize) -> G,
-        labels: impl Fn(Side, usize) -> I,
+        of_old: impl Fn(usize) -> (G, I),
+        of_new: impl Fn(usize) -> (G, I),
     ) -> Vec<Pair> {
         let mut with_label: HashMap<(G, L), Vec<usize>> = HashMap::new();
         for index in self.in_new() {
-            for label in labels(Side::New, index) {
-                let known = with_label.entry((group(Side::New, index), label)).or_default();
+            let (group, labels) = of_new(index);
+            for label in labels {
+                let known = with_label.entry((group, label)).or_default();
                 if known.len() <= COMMON {
                     known.push(index);
                 }
@@ -80,8 +81,9 @@ impl Left {
         let mut pairs = Vec::new();
         for old in self.in_old().collect::<Vec<_>>() {
             let mut counts: HashMap<usize, usize> = HashMap::new();
-            for label in labels(Side::Old, old) {
-                let known = with_label.get(&(group(Side::Old, old), label)).filter(|known| known.len() <= COMMON);
+            let (group, labels) = of_old(old);
+            for label in labels {
+                let known = with_label.get(&(group, label)).filter(|known| known.len() <= COMMON);
                 for new in known.into_iter().flatten().filter(|new| self.new.get(**new) == Some(&true)) {
                     let count = counts.entry(*new).or_default();
                     *count = count.saturating_add(1);
@@ -99,13 +101,6 @@ impl Left {
 
 /// The number of items from which on a label that they share is no longer compared: the time stays in proportion.
 const COMMON: usize = 16;
-
-/// One of the two files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
-    Old,
-    New,
-}
 
 fn indices(marks: &[bool]) -> impl Iterator<Item = usize> {
     marks.iter().enumerate().filter(|(_, is_left)| **is_left).map(|(index, _)| index)
@@ -127,9 +122,8 @@ mod tests {
     #[test]
     fn what_shares_most_labels_is_paired_whatever_the_order() {
         let (old, new) = ([["x", "y", "z"], ["p", "q", "z"]], [["p", "q", "r"], ["x", "y", "s"]]);
-        let labels = |side, index: usize| if side == Side::Old { old[index] } else { new[index] }.into_iter();
-        assert_eq!(Left::of(2, 2).pair_nearest(|_, _| 0, labels), [(0, 1), (1, 0)]);
+        assert_eq!(Left::of(2, 2).pair_nearest(|index| (0, old[index]), |index| (0, new[index])), [(0, 1), (1, 0)]);
         // In other groups.
-        assert_eq!(Left::of(2, 2).pair_nearest(|side, _| side == Side::Old, labels), []);
+        assert_eq!(Left::of(2, 2).pair_nearest(|index| (1, old[index]), |index| (2, new[index])), []);
     }
 }
