@@ -45,6 +45,7 @@ const OPTIONS: Group = ("options", |report, tools| {
 const TYPES: Group = ("types", |report, tools| {
     report.compare_all(tools, types::rounds());
     report.compare_all(tools, types::nested());
+    report.compare_all(tools, types::lost_lines());
     report.compare_all(tools, types::streams());
 });
 

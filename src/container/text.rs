@@ -6,13 +6,13 @@
 //! \n<comment> __CLANG_OFFLOAD_BUNDLE____END__ <entry ID>\n
 //! ```
 //!
-//! The comment is `//`, `#` or `;` by file type. Both newlines of a marker line belong to it, so one newline
-//! cannot end an end line and begin the next start line. Lines between entries are ignored. Layout: Clang
-//! Offload Bundler documentation; writer: byte for byte that of LLVM 22.1.8.
+//! The comment is `//`, `#` or `;` by file type. Both newlines of a marker line belong to it, but one newline may end an end
+//! line and begin the next line. Lines between entries are ignored. Layout: Clang Offload Bundler documentation; writer:
+//! byte for byte that of LLVM 22.1.8.
 //!
-//! An entry ends at the first end line with its own ID, so that an entry that is itself a bundle is read whole. Without
-//! such a line it ends at the first end line of any ID, as in LLVM. Rejected: a start line without an end line after
-//! it.
+//! An entry ends at the end line with its own ID, so that an entry that is itself a bundle is read whole. Without such a
+//! line it ends at the next marker line if that is an end line, as in LLVM. Rejected: a start line without either, because
+//! entries after it would be taken for its content.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::HashMap;
@@ -70,8 +70,6 @@ struct Marker<'a> {
     begin: usize,
     /// The offset after its trailing newline, or the end of the data.
     end: usize,
-    /// Whether it has a trailing newline.
-    terminated: bool,
     id: &'a [u8],
 }
 
@@ -102,9 +100,8 @@ impl Text {
                 let id_len = memchr(b'\n', rest);
                 let id = rest.get(..id_len.unwrap_or(rest.len()))?;
                 let id_end = word_at.checked_add(side.word().len())?.checked_add(id.len())?;
-                let terminated = id_len.is_some();
-                let end = if terminated { id_end.checked_add(1)? } else { id_end };
-                Some(Marker { side, begin, end, terminated, id })
+                let end = id_end.checked_add(usize::from(id_len.is_some()))?;
+                Some(Marker { side, begin, end, id })
             })
             .take(MARKERS_MAX.saturating_add(1))
             .collect()
@@ -123,26 +120,22 @@ impl Container for Text {
             let (offset, expected) = (base.saturating_add(to_u64(marker.begin)), "no more than 1048576");
             return Err(Malformed::Value { what, found, offset, expected });
         }
-        let ends = EndLines::new(&markers);
+        let end_lines = EndLines::new(&markers);
         let (mut entries, mut room) = (Vec::new(), Room::new());
         let mut next = 0_usize;
-        let mut free_from = 0_usize;
         while let Some(start) = markers.get(next) {
-            next = next.saturating_add(1);
-            // Not a start line: it is inside an entry, or the line before has used up its newline.
-            if start.side == Side::End || start.begin < free_from {
+            if start.side == Side::End {
+                next = next.saturating_add(1);
                 continue;
             }
             let offset = base.saturating_add(to_u64(start.begin));
-            let content_from = markers.partition_point(|marker| marker.begin < start.end);
-            let closing = ends.closing(start.id, content_from).filter(|_| start.terminated);
-            let Some((end_index, end)) = closing.and_then(|index| Some((index, markers.get(index)?))) else {
+            let end_line = end_lines.of(&markers, next, start).and_then(|index| Some((index, markers.get(index)?)));
+            let Some((index, end)) = end_line else {
                 return Err(Malformed::Unclosed { id: shown(start.id), offset });
             };
             room.take(start.id, offset)?;
             entries.push(Entry::at(start.id, to_u64(start.end)..to_u64(end.begin)));
-            next = end_index.saturating_add(1);
-            free_from = end.end;
+            next = index.saturating_add(1);
         }
         Ok((!entries.is_empty()).then(|| Contents::new(entries, len_u64(data))))
     }
@@ -162,26 +155,43 @@ impl Container for Text {
     }
 }
 
-/// The end lines by ID, so that finding the end of an entry does not scan the file again.
+/// The end lines, so that finding the end of an entry does not scan the file again.
 struct EndLines<'a> {
-    all: Vec<usize>,
     by_id: HashMap<&'a [u8], Vec<usize>>,
+    /// For each start line the end line that closes it, if each closes the last open start line of its ID.
+    partners: HashMap<usize, usize>,
 }
 
 impl<'a> EndLines<'a> {
     fn new(markers: &[Marker<'a>]) -> Self {
-        let mut lines = Self { all: Vec::new(), by_id: HashMap::new() };
-        for (index, marker) in markers.iter().enumerate().filter(|(_, marker)| marker.side == Side::End) {
-            lines.all.push(index);
-            lines.by_id.entry(marker.id).or_default().push(index);
+        let mut lines = Self { by_id: HashMap::new(), partners: HashMap::new() };
+        let mut open: HashMap<&[u8], Vec<(usize, usize)>> = HashMap::new();
+        for (index, marker) in markers.iter().enumerate() {
+            let open = open.entry(marker.id).or_default();
+            match marker.side {
+                Side::Start => open.push((index, marker.end)),
+                Side::End => {
+                    lines.by_id.entry(marker.id).or_default().push(index);
+                    open.pop_if(|(_, end)| marker.begin < *end);
+                    lines.partners.extend(open.pop().map(|(start, _)| (start, index)));
+                }
+            }
         }
         lines
     }
 
-    /// The index of the end line that closes an entry of `id` whose content begins before marker `from`.
-    fn closing(&self, id: &[u8], from: usize) -> Option<usize> {
-        let first_in = |list: &[usize]| list.get(list.partition_point(|&index| index < from)).copied();
-        self.by_id.get(id).and_then(|list| first_in(list)).or_else(|| first_in(&self.all))
+    /// The index of the end line of the entry that `start` begins, marker `index`.
+    fn of(&self, markers: &[Marker<'_>], index: usize, start: &Marker<'_>) -> Option<usize> {
+        let is_after = |line: &usize| markers.get(*line).is_some_and(|line| line.begin >= start.end);
+        let first = || {
+            let lines = self.by_id.get(start.id)?;
+            lines.get(lines.partition_point(|line| !is_after(line))).copied()
+        };
+        let next = || {
+            let next = index.checked_add(1).filter(is_after)?;
+            markers.get(next).filter(|line| line.side == Side::End).map(|_| next)
+        };
+        self.partners.get(&index).copied().or_else(first).or_else(next)
     }
 }
 
@@ -230,12 +240,26 @@ mod tests {
     }
 
     #[test]
+    fn an_entry_that_holds_its_own_id_comes_back_whole() {
+        let inner = bundle(&[("a", "1"), ("b", "2")]);
+        let entries = [("a", inner.as_str()), ("b", "3")];
+        assert_eq!(read(bundle(&entries).as_bytes()), Ok(pairs(&entries)));
+        // A start line alone begins no entry in an entry.
+        let line = String::from_utf8(SEMICOLON.marker_line(Side::Start, "a")).unwrap();
+        let entries = [("a", line.as_str()), ("b", "3"), ("a", "4")];
+        assert_eq!(read(bundle(&entries).as_bytes()), Ok(pairs(&entries)));
+    }
+
+    #[test]
     fn a_start_line_without_end_is_an_error() {
         let data = bundle(&[("a", "1"), ("b", "2")]);
         let cut = data.rfind("\n; __CLANG").unwrap();
         let start = u64::try_from(data.find("\n; __CLANG_OFFLOAD_BUNDLE____START__ b").unwrap()).unwrap();
         assert_eq!(read(&data.as_bytes()[..cut]), Err(Malformed::Unclosed { id: "b".into(), offset: start }));
         assert!(read(b"\n; __CLANG_OFFLOAD_BUNDLE____START__ a").is_err());
+        // The end line of the entry after it is not its own.
+        let lost = data.replace("\n; __CLANG_OFFLOAD_BUNDLE____END__ a\n", "");
+        assert_eq!(read(lost.as_bytes()), Err(Malformed::Unclosed { id: "a".into(), offset: 0 }));
     }
 
     #[test]
@@ -248,12 +272,11 @@ mod tests {
     }
 
     #[test]
-    fn two_marker_lines_do_not_share_a_newline() {
-        let a = bundle(&[("a", "1")]);
-        let b = bundle(&[("b", "2")]);
-        assert_eq!(read((a.clone() + b.trim_start()).as_bytes()), Ok(pairs(&[("a", "1")])));
+    fn an_end_line_and_the_next_start_line_may_share_a_newline() {
+        let (a, b) = (bundle(&[("a", "1")]), bundle(&[("b", "2")]));
+        assert_eq!(read((a.clone() + b.trim_start()).as_bytes()), Ok(pairs(&[("a", "1"), ("b", "2")])));
         let shared = "\n; __CLANG_OFFLOAD_BUNDLE____START__ a\n; __CLANG_OFFLOAD_BUNDLE____END__ a\n";
         assert!(read(shared.as_bytes()).is_err());
-        assert_eq!(read((shared.to_owned() + &a).as_bytes()).unwrap().len(), 1);
+        assert!(read((shared.to_owned() + &b).as_bytes()).is_err());
     }
 }

@@ -71,6 +71,8 @@ pub const RULES: &[Rule] = &[
         reason: "DPC++'s bundler knows them; LLVM 22 lists such entries and refuses to write them and to take them out" },
     Rule { name: "marker lines inside an entry", explains: Outcomes(nested),
         reason: "LLVM ends an entry at the next end line, whatever entry that ends" },
+    Rule { name: "an end line and a start line that share a newline", explains: Outcomes(shared_newline),
+        reason: "LLVM finds the second entry if the first one is not wanted, and else loses it" },
     Rule { name: "one file for several outputs", explains: Outcomes(same_output),
         reason: "in LLVM the order of a hash table decides which entry is left, and the others are lost" },
     Rule { name: "a bundle is not its host", explains: Outcomes(bundle_as_host),
@@ -252,6 +254,15 @@ fn hang(_: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
 
 fn nested(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
     case.nested && theirs.status == 0 && ours.status == 0
+}
+
+fn shared_newline(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
+    let has = |line: &[u8], word: &[u8]| find(line, &[b" ", MAGIC, word].concat()).is_some();
+    let follows = |content: &[u8]| {
+        let lines: Vec<&[u8]> = content.split(|&byte| byte == b'\n').collect();
+        lines.windows(2).any(|pair| has(pair[0], b"__END__ ") && has(pair[1], b"__START__ "))
+    };
+    case.files.iter().any(|(_, content)| follows(content)) && matches!(theirs.status, 0 | 1) && ours.status == 0
 }
 
 fn same_output(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {

@@ -115,6 +115,49 @@ pub fn nested() -> Vec<Case> {
     cases
 }
 
+/// Text bundles of three entries in which a marker line has lost its first newline, or is missing.
+pub fn lost_lines() -> Vec<Case> {
+    let contents = ["1\n", "2", "\n3\n"];
+    let mut cases = Vec::new();
+    for file_type in TYPES {
+        let Some(mark) = comment(file_type) else { continue };
+        let marker = format!("\n{mark} __CLANG_OFFLOAD_BUNDLE__");
+        let entries: Vec<(&str, &[u8])> = TARGETS.iter().copied().zip(contents.map(str::as_bytes)).collect();
+        let whole = String::from_utf8(bundle(file_type, &entries)).unwrap();
+        let starts: Vec<usize> = whole.match_indices(&marker).map(|(start, _)| start).collect();
+        for (line, &start) in starts.iter().enumerate() {
+            let (before, after) = whole.split_at(start);
+            let next_line = 1 + after[1..].find('\n').unwrap() + 1;
+            let (shared, missing) = ([before, &after[1..]].concat(), [before, &after[next_line..]].concat());
+            // After another end line, the entry is still there.
+            let keeps_all = line > 0 && line % 2 == 0;
+            for (damaged, keeps_all) in [(shared, keeps_all), (missing, false)] {
+                let damaged: Arc<[u8]> = damaged.into_bytes().into();
+                let case = |rest: &[&str]| {
+                    let kind = format!("-type={file_type}");
+                    Case::new(&[&[kind.as_str(), "-input=in"], rest].concat()).file("in", Arc::clone(&damaged))
+                };
+                let listing = case(&["-list"]);
+                let wanted = TARGETS[..3].iter().map(|&target| target.to_owned()).collect();
+                cases.push(if keeps_all { listing.listing(wanted) } else { listing });
+                for asked in [&[0][..], &[1], &[2], &[0, 1], &[1, 2], &[2, 0], &[0, 1, 2]] {
+                    let targets: Vec<&str> = asked.iter().map(|&index| TARGETS[index]).collect();
+                    let mut unbundling = case(&["-unbundle", &format!("-targets={}", targets.join(","))]);
+                    for &index in asked {
+                        unbundling = unbundling.arg(format!("-output=f{index}"));
+                        if keeps_all {
+                            unbundling = unbundling.wants(format!("f{index}"), contents[index].as_bytes());
+                        }
+                    }
+                    cases.push(unbundling.clone().arg("-allow-missing-bundles"));
+                    cases.push(unbundling);
+                }
+            }
+        }
+    }
+    cases
+}
+
 /// Standard input and output instead of files.
 pub fn streams() -> Vec<Case> {
     let mut cases = Vec::new();
