@@ -13,6 +13,7 @@
 use std::collections::HashSet;
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -425,6 +426,7 @@ fn stage_once(path: &Path, manner: Manner) -> io::Result<Option<Place>> {
         Some(old) if old.is_dir() => Err(rustix::io::Errno::ISDIR.into()),
         Some(old) if !old.is_file() && !old.is_symlink() && manner != Manner::Generated => stage_into(&target),
         _ if replaces_links => stage_replacing(path.to_owned()).map(Some),
+        None if target.as_os_str().as_bytes().ends_with(b"/") => Err(rustix::io::Errno::ISDIR.into()),
         None => stage_new(target, manner).map(Some),
         Some(old) => stage_rewriting(target, &old, manner),
     }
@@ -704,6 +706,9 @@ mod tests {
             assert_eq!(write_as(&link, manner, b"new").is_ok(), manner == Manner::Generated, "{manner:?}");
             assert!(path.is_dir());
         }
+        let dir = tempfile::tempdir().unwrap();
+        let error = write_as(&dir.path().join("x/"), Manner::Rewrite, b"new").unwrap_err();
+        assert!(error.to_string().ends_with("': Is a directory"), "{error}");
     }
 
     #[test]
