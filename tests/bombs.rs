@@ -447,15 +447,13 @@ fn what_is_listed_of_kernels_is_bounded() {
     Bomb::new("a name that doubles", &["kernels", "in"]).file("in", code_objects::amd(&[doubling])).ends();
 }
 
-/// The command lines of our subcommands that only read.
-const LOOKS: [&[&str]; 10] = [
+/// Command lines of our subcommands that only read. Left out is what does less than one of these: `inspect --json`, plain
+/// `verify`, and `extract -n` of everything.
+const LOOKS: [&[&str]; 7] = [
     &["inspect", "in"],
-    &["inspect", "--json", "in"],
     &["inspect", "--inflate", "--json", "in"],
-    &["verify", "in"],
     &["inspect", "--deep", "in"],
     &["verify", "--json", "--expect-exactly", "gfx906,sm_80", "in"],
-    &["extract", "-n", "--json", "in"],
     &["extract", "-n", "-t", "gfx906", "--as-runtime", "in"],
     &["kernels", "--json", "in"],
     &["diff", "--json", "in", "in"],

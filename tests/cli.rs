@@ -18,8 +18,6 @@ use crate::machine::{llvm, loud, write_program};
 const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli");
 /// The directory of the files for `# COPY:`.
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures");
-/// The executable under test.
-const EXECUTABLE: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 /// The names of the executable.
 const NAMES: [&str; 3] = ["clang-offload-bundler", "llvm-offload-binary", "clang-offload-packager"];
 /// Variables that change the behaviour of the program.
@@ -123,6 +121,12 @@ fn the_reference_agrees_except_where_a_case_says_so() {
     assert!(failures.is_empty(), "\n{failures}");
 }
 
+/// The executable under test: `OFFLOAD_EXECUTABLE`, or the one that was built with the tests.
+fn executable() -> PathBuf {
+    std::env::var_os("OFFLOAD_EXECUTABLE")
+        .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_clang-offload-bundler")), PathBuf::from)
+}
+
 /// A directory with the executable under the names of its tools: as links or, for another machine, as scripts.
 fn names_of_the_executable() -> Result<tempfile::TempDir> {
     let directory = tempfile::tempdir()?;
@@ -133,7 +137,7 @@ fn names_of_the_executable() -> Result<tempfile::TempDir> {
             Ok(emulator) => {
                 write_program(&path, emulating(emulator).as_bytes());
             }
-            Err(_) => std::os::unix::fs::symlink(EXECUTABLE, path)?,
+            Err(_) => std::os::unix::fs::symlink(executable(), path)?,
         }
     }
     Ok(directory)
@@ -142,7 +146,8 @@ fn names_of_the_executable() -> Result<tempfile::TempDir> {
 /// A script that runs the executable in an emulator, under the name of the script.
 fn emulating(emulator: &str) -> String {
     let name = "case $0 in /*) name=${0##*/} ;; *) name=$0 ;; esac";
-    format!("#!/bin/sh\n{name}\nexec {emulator} -0 \"$name\" {EXECUTABLE} \"$@\"\n")
+    let executable = executable();
+    format!("#!/bin/sh\n{name}\nexec {emulator} -0 \"$name\" {} \"$@\"\n", executable.display())
 }
 
 /// Runs a case and compares its transcript with the golden one, or writes the golden one.

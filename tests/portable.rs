@@ -1,4 +1,5 @@
-//! The integration tests that need only the executable. They also run on other processors and in the release build.
+//! The integration tests that need only the executable. They also run on other processors, those of `cli`
+//! with the release build too.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -571,6 +571,10 @@ impl<'a> Slice<'a> {
 
     /// The number of bytes at the start of the range that lie in a hole of the file, and are zero.
     pub(crate) fn hole_len(&self) -> u64 {
+        // To ask the system takes longer than to look, and most padding is short. No file system has smaller blocks.
+        if bytes::slice(self.data, 0, 512).is_none_or(|block| block.iter().any(|&byte| byte != 0)) {
+            return 0;
+        }
         let data_at = self.file().and_then(|file| next_data(file, self.offset));
         data_at.map_or(0, |at| at.saturating_sub(self.offset).min(self.len()))
     }

@@ -89,8 +89,11 @@ impl ImageTables {
 impl Walk<'_, '_, '_> {
     /// What the tables of an object have. Each is read once, and takes the relocations of the whole file.
     fn read_tables<'t>(&mut self, place: &Place, object: Slice<'_>, tables: &'t ImageTables) -> Result<&'t Read> {
+        if let Some(read) = tables.read.get() {
+            return Ok(read);
+        }
         let mut read = Read::default();
-        for (number, table) in tables.tables.iter().enumerate().filter(|_| tables.read.get().is_none()) {
+        for (number, table) in tables.tables.iter().enumerate() {
             if !self.spend(place, object, |budget| budget.take(object.len()))? {
                 break;
             }

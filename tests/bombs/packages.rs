@@ -12,7 +12,12 @@ const GIB: usize = 1 << 30;
 /// Runs our subcommands on a file.
 fn ends(name: &'static str, data: &[u8]) {
     let more: [&[&str]; 2] = [&["extract", "-o", "new", "in"], &["recompress", "in", "-o", "out"]];
-    for line in sample(LOOKS.iter().chain(&more).collect(), 3) {
+    let lines = LOOKS.iter().chain(&more).copied().collect();
+    end(name, data, &sample(lines, 3));
+}
+
+fn end(name: &'static str, data: &[u8], lines: &[&[&str]]) {
+    for line in lines {
         Bomb::new(name, line).file("in", data.to_vec()).memory(100 * MB).ends();
     }
 }
@@ -55,10 +60,12 @@ fn data_that_is_decoded_twice() {
         // The same block again and again.
         ::zstd::encode_all(&*data.repeat(times), 3).unwrap()
     };
+    // All subcommands search alike for what is not there, except that `diff` searches two files at a time.
+    let searches: [&[&str]; 2] = [&["inspect", "--deep", "in"], &["diff", "--json", "in", "in"]];
     let empty_gzip = packages::gzip(b"");
-    ends("256 MiB of empty gzip files in zstd", &zst(&empty_gzip, (256 << 20) / empty_gzip.len()));
+    end("256 MiB of empty gzip files in zstd", &zst(&empty_gzip, (256 << 20) / empty_gzip.len()), &searches);
     let empty_xz = liblzma::encode_all(&b""[..], 0).unwrap();
-    ends("64 MiB of empty xz files in zstd", &zst(&empty_xz, (64 << 20) / empty_xz.len()));
+    end("64 MiB of empty xz files in zstd", &zst(&empty_xz, (64 << 20) / empty_xz.len()), &searches);
     let zeros = || Frame::new(20).raw(b"\x7fELF\x02\x01\x01").zeros(GIB).finish();
     let member = |name: &str| Zipped { stored: zeros(), size: GIB + 7, ..Zipped::new(name, ZSTD, b"") };
     ends("six members of 1 GiB in a zip file", &zip(&["a", "b", "c", "d", "e", "f"].map(member)));
