@@ -11,13 +11,16 @@ use super::{
     FLAG_ATTRIBUTES, FLAG_LZ4, FLAG_OBFUSCATED, FLAG_UNKNOWN_METHOD, FLAG_ZLIB, FLAG_ZSTD, ImageKind, PADDING,
     entries_range, plain_len,
 };
-use crate::bytes::{array, len_u64, slice, text};
+use crate::bytes::{array, len_of, len_u64, slice, text};
 use crate::container::magic::Magic;
 use crate::container::packed::{Codec, End, LastInflated, Packed};
 use crate::container::stream::Method;
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 use crate::io::piece::{self, Piece, Sink, TOO_LONG, emit, sum, total_len};
+
+/// The levels of zstd for a code object that is replaced: NVIDIA's tools use some between, and the second is slow.
+const LEVELS: [i32; 2] = [9, 19];
 
 /// How cubins and PTX are written. PTX that is plain, and code of other kinds, stays as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,9 +154,19 @@ impl<'a> Writer<'a> {
             self.ensure_end(record, &content)?;
             return entry(header, content.into_owned(), None);
         };
-        let codec = own_target(Some(codec));
-        let packed = codec.0.compress(&content, codec.1, self.data.path())?;
-        entry(header, packed, Some((codec.0, len_u64(&content))))
+        let (codec, packed) = self.pack_as(record, codec, &content)?;
+        entry(header, packed, Some((codec, len_u64(&content))))
+    }
+
+    /// Compresses a new content as the old one is, and harder if it would be longer: an entry in a library has no room to
+    /// grow.
+    fn pack_as(&self, record: &Record<'_>, codec: Codec, content: &[u8]) -> Result<(Codec, Vec<u8>)> {
+        let (codec, _) = own_target(Some(codec));
+        let old = record.stored().with_path(self.data.path())?;
+        let packed = codec.compress(content, LEVELS[0], self.data.path())?;
+        let is_longer = len_u64(&packed) > len_of(&old) && codec == Codec::Zstd;
+        let packed = if is_longer { codec.compress(content, LEVELS[1], self.data.path())? } else { packed };
+        Ok((codec, packed))
     }
 
     /// Fails if the end of a code object would not be found again without being recorded.
@@ -224,7 +237,10 @@ impl<'a> Writer<'a> {
         header.extend(count.to_le_bytes());
         header.extend(u32::try_from(len).map_err(|_| TOO_LONG)?.to_le_bytes());
         header.extend(records);
-        let packed = target.compress(&whole, level, self.data.path())?;
+        let packed = match (new, codec) {
+            (Some(_), Some(codec)) => self.pack_as(record, codec, &whole)?.1,
+            _ => target.compress(&whole, level, self.data.path())?,
+        };
         let old_len = record.range().end.saturating_sub(record.range().start);
         if keeps_all && may_stay(codec, target) && old_len <= entry_len(&header, &packed)? {
             return self.as_it_was(record);
