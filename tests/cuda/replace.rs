@@ -10,7 +10,7 @@ fn others<'i>(inputs: &'i [Input], row: &Row) -> Vec<&'i Row> {
 }
 
 /// Replaces a code object by its URI. None if its fatbin has no room where it is.
-fn replaced(input: &Input, uri: &str, new: &[u8]) -> Result<Option<Vec<u8>>, String> {
+pub fn replaced(input: &Input, uri: &str, new: &[u8]) -> Result<Option<Vec<u8>>, String> {
     let uri = format!("file://{}#{}", input.name, uri.split_once('#').unwrap().1);
     let mut outcome = tool(&["replace", &uri, "new"], &[(&input.name, &input.data), ("new", new)]);
     let message = outcome.stderr_text();
