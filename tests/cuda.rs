@@ -7,6 +7,7 @@ mod kernels;
 mod libraries;
 mod oracle;
 mod recompress;
+mod replace;
 mod tools;
 mod wrappers;
 

@@ -77,6 +77,7 @@ replayed!(
     package,
     races,
     recompress,
+    replace,
     roundtrip,
     search,
     sycl,

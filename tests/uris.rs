@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::look::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, thin_archive, zip};
 use crate::look::{PROGRAM, text, tool_in};
+use crate::properties::fatbins::{self, Code};
 use crate::reference::formats;
 use crate::reference::harness::llvm23;
 
@@ -174,7 +175,7 @@ fn the_third_tool_copies_what_uris_name() {
         (
             vec!["memory://1#offset=0&size=1"],
             "",
-            "'memory://1#offset=0&size=1': the memory of a process is not read; only 'file://' URIs are supported",
+            "'memory://1#offset=0&size=1': this names memory of a process, which no file holds; only 'file://' URIs can be read",
         ),
         (vec!["file://x.so#offset=0&size=99999999"], "", "'x.so': size in URI (99999999) is larger than source ("),
         (vec!["file://x.so#member=a&offset=0&size=1"], "", "'x.so': there is no data to inflate at 'a'"),
@@ -262,6 +263,10 @@ fn our_subcommands_take_a_uri_for_a_file() {
         ("file:///none#offset=0&size=1", "'/none': No such file or directory"),
         ("file://x.whl#offset=1", "'file://x.whl#offset=1': the field 'size' is missing"),
         ("file://x.whl#member=b", "'x.whl': there is no data to inflate at 'b'"),
+        (
+            "memory://12#offset=0&size=1",
+            "'memory://12#offset=0&size=1': this names memory of a process, which no file holds",
+        ),
     ] {
         for subcommand in ["inspect", "verify", "kernels"] {
             let (status, _, said) = text(&tool_in(dir, &[subcommand, uri]));
@@ -290,7 +295,9 @@ fn code_objects(file: &Path) -> Vec<(String, Vec<u8>)> {
         }
         Ok(())
     };
-    Scan::default().run(&input, &mut visit).unwrap();
+    let mut scan = Scan::default();
+    scan.inflate = Inflate::Whole;
+    scan.run(&input, &mut visit).unwrap();
     seen
 }
 
@@ -475,16 +482,30 @@ fn what_cannot_be_replaced_is_refused_and_the_file_stays() {
             zip(&[deflated("x", &elf)]),
             0,
             &elf,
-            "only code objects in bundles can be replaced in zip files and in what is compressed",
+            "only code objects in bundles and fatbins can be replaced in zip files and in what is compressed",
         ),
-        ("x.off", fixture("offload/v2.offload"), 0, &noise, "offload binary: the new code object must have exactly"),
+        (
+            "off.a",
+            archive(&[("x.off", &fixture("offload/v2.offload"))]),
+            0,
+            &noise,
+            "bytes, but has only 2776 where it is, and nothing moves except in a file of its own",
+        ),
+        ("x.off", fixture("offload/v3-zstd.offload"), 0, &noise, "compressed offload binaries are not written again"),
+        (
+            "x.kpack",
+            fixture("kpack/zstd.kpack"),
+            0,
+            &noise,
+            "kpack archives are not written; AMD's rocm-kpack makes them",
+        ),
         ("shared.hipfb", shared, 0, &noise, "another code object shares its bytes"),
         (
             "nested.zip",
             zip(&[deflated("y", &zip(&[deflated("x", &bundle(b"x"))]))]),
             1,
             &noise,
-            "cannot be written again",
+            "the bundle is inside of something that cannot be written again; take that out of the file",
         ),
     ] {
         fs::write(dir.join(name), &data).unwrap();
@@ -505,4 +526,234 @@ fn what_cannot_be_replaced_is_refused_and_the_file_stays() {
     let (status, _, said) = text(&tool_in(dir, &["replace", uri, "new", "-o", "other.a"]));
     assert_eq!(status, 0, "{said}");
     assert!(fs::read(dir.join("elf.a")).unwrap().len() == fs::read(dir.join("other.a")).unwrap().len());
+}
+
+/// The contents for the code objects of [`fatbins::sample`] by index: smaller, larger.
+fn other_code(index: usize) -> [Vec<u8>; 2] {
+    let cubins = |sm: u8| [fatbins::cubin(sm, 1), fatbins::cubin(sm, 3001)];
+    let ptx = |sm| {
+        let text = Code::ptx(sm).extracted().to_vec();
+        [text[..text.len() - 5].to_vec(), [&text[..], &b"// more\n".repeat(300)].concat()]
+    };
+    match index {
+        0 => ptx(75),
+        1 => ptx(90),
+        8 => ptx(86),
+        9 => ptx(120),
+        _ => cubins([80, 100, 120, 75, 86, 89][index - 2]),
+    }
+}
+
+#[test]
+fn code_in_fatbins_is_replaced_by_code_of_any_size() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let (sample, count) = (fatbins::sample(), 10);
+    let so = |room: usize| {
+        let content = [sample.clone(), vec![0; room], fatbins::sample(), vec![0; room]].concat();
+        Elf::LIBRARY.write(&[Section::new(".nv_fatbin", &content).aligned(8)])
+    };
+    let wheel = |way| {
+        zip(&[
+            Zipped::new("x.so", way, &so(9000)),
+            Zipped::new("x.fatbin", way, &sample),
+            Zipped::new("x-1.dist-info/RECORD", DEFLATED, b"x.so,sha256=wrong,1\nx-1.dist-info/RECORD,,\n"),
+        ])
+    };
+    for (name, data) in [
+        ("x.fatbin", sample.clone()),
+        ("row.fatbin", [sample.clone(), vec![0; 64], sample.clone()].concat()),
+        ("x.so", so(9000)),
+        ("x.a", archive(&[("x.o", &so(9000)), ("y.o", b"")])),
+        ("x.whl", wheel(DEFLATED)),
+        ("stored.whl", wheel(STORED)),
+    ] {
+        fs::write(dir.join(name), &data).unwrap();
+        let old = code_objects(&dir.join(name));
+        assert_eq!(old.len() % count, 0, "{name}: {}", old.len());
+        for (index, (_, old)) in old.iter().enumerate() {
+            for new in other_code(index % count) {
+                replace(dir, name, index, &new);
+                let (status, listed, said) = text(&tool_in(dir, &["inspect", name]));
+                assert_eq!((status, said.as_str()), (0, ""), "{listed}");
+            }
+            replace(dir, name, index, old);
+        }
+    }
+    // Entries that were not replaced, and those without compression, are the same bytes again.
+    fs::write(dir.join("x.fatbin"), &sample).unwrap();
+    replace(dir, "x.fatbin", 0, &other_code(0)[1]);
+    let versions = |major: u8, minor: u8| [minor, 0, major, 0];
+    assert_eq!(fs::read(dir.join("x.fatbin")).unwrap()[40..44], versions(8, 7));
+    replace(dir, "x.fatbin", 0, b".version 9.10\n.target sm_75\n");
+    assert_eq!(fs::read(dir.join("x.fatbin")).unwrap()[40..44], versions(9, 10));
+    replace(dir, "x.fatbin", 0, Code::ptx(75).extracted());
+    let again = fs::read(dir.join("x.fatbin")).unwrap();
+    assert!(again.len() == sample.len() && again[44..] == sample[44..]);
+    for (index, new, reason) in [
+        (2, fatbins::cubin(90, 5), "the new code object is for sm_90, the old one for sm_80"),
+        (0, Code::ptx(90).extracted().to_vec(), "the new code object is for sm_90, the old one for sm_75"),
+        (2, [fatbins::cubin(80, 5), vec![0; 30]].concat(), "the end of the new content would not be found again"),
+        (0, b".version 9.0\n\0".to_vec(), "the end of the new content would not be found again"),
+        (0, fatbins::cubin(75, 5), "the fatbin says that it is PTX, but the new content has no '.version'"),
+        (2, Code::ptx(80).extracted().to_vec(), "the fatbin says that it is a cubin, which the new content is not"),
+        (6, b"".to_vec(), "the fatbin says that it is a cubin, which the new content is not"),
+    ] {
+        fs::write(dir.join("new"), new).unwrap();
+        let uri = &code_objects(&dir.join("x.fatbin"))[index].0;
+        let (status, _, said) = text(&tool_in(dir, &["replace", uri, "new"]));
+        assert!(status == 1 && said.contains(reason), "{said}");
+        assert!(fs::read(dir.join("x.fatbin")).unwrap() == again);
+    }
+    let tight = so(0);
+    fs::write(dir.join("x.so"), &tight).unwrap();
+    fs::write(dir.join("new"), fatbins::cubin(80, 9000)).unwrap();
+    let uri = &code_objects(&dir.join("x.so"))[2].0;
+    let (status, _, said) = text(&tool_in(dir, &["replace", uri, "new"]));
+    assert!(status == 1 && said.contains("the fatbin needs ") && said.contains("but has only "), "{said}");
+    assert!(fs::read(dir.join("x.so")).unwrap() == tight);
+}
+
+#[test]
+fn images_of_offload_binaries_are_replaced_as_readers_find_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let fixture =
+        |name: &str| fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/offload").join(name)).unwrap();
+    let row = [fixture("llvm22-v1.offload"), fixture("v2.offload"), fixture("llvm22-v1.offload")].concat();
+    let object = Elf::LIBRARY.write(&[Section::new(".llvm.offloading", &row).aligned(8)]);
+    fs::write(dir.join("x.off"), &row).unwrap();
+    let long = b"a longer code object ".repeat(1000);
+    for index in 0..code_objects(&dir.join("x.off")).len() {
+        let old = code_objects(&dir.join("x.off"))[index].1.clone();
+        for new in [&long[..], b"", b"short", &old] {
+            replace(dir, "x.off", index, new);
+            // Readers look for the next one directly after each.
+            let found = read_offload(&fs::read(dir.join("x.off")).unwrap());
+            let expected: Vec<_> = code_objects(&dir.join("x.off")).into_iter().map(|(_, bytes)| bytes).collect();
+            assert!(found == expected, "{index}");
+        }
+        assert!(fs::read(dir.join("x.off")).unwrap() == row, "{index}");
+    }
+    for (name, data) in [("x.o", object.clone()), ("x.a", archive(&[("x.o", &object)]))] {
+        fs::write(dir.join(name), &data).unwrap();
+        for index in 0..code_objects(&dir.join(name)).len() {
+            let old = code_objects(&dir.join(name))[index].1.clone();
+            replace(dir, name, index, b"shorter");
+            let changed = fs::read(dir.join(name)).unwrap();
+            let start = memchr::memmem::find(&changed, &row[..8]).unwrap();
+            assert_eq!(read_offload(&changed[start..start + row.len()])[index], b"shorter");
+            replace(dir, name, index, &old);
+            fs::write(dir.join("new"), &long).unwrap();
+            let (status, _, said) = text(&tool_in(dir, &["replace", &code_objects(&dir.join(name))[index].0, "new"]));
+            assert!(status == 1 && said.contains("the offload binary needs "), "{said}");
+        }
+        assert!(fs::read(dir.join(name)).unwrap() == data, "{name}");
+    }
+}
+
+/// The images of offload binaries, as LLVM finds them: each at the end of the one before it.
+fn read_offload(data: &[u8]) -> Vec<Vec<u8>> {
+    let number = |at: usize| usize::try_from(u64::from_le_bytes(data[at..at + 8].try_into().unwrap())).unwrap();
+    let (mut at, mut images) = (0, Vec::new());
+    while at < data.len() {
+        assert_eq!(data[at..at + 4], [0x10, 0xff, 0x10, 0xad]);
+        let count = if data[at + 4] == 1 { 1 } else { number(at + 24) };
+        for entry in (0..count).map(|index| at + number(at + 16) + 40 * index) {
+            let start = at + number(entry + 24);
+            images.push(data[start..start + number(entry + 32)].to_vec());
+        }
+        at += number(at + 8);
+    }
+    images
+}
+
+#[test]
+fn replace_changes_nothing_but_its_output() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let file = four(64);
+    let holds = |name: &str, code: &[u8]| {
+        let found = code_objects(&dir.join(name));
+        assert!(found[1].1 == code && found[2].1 == b"two", "{name}");
+    };
+    let run = |words: &[&str], expected: &str| {
+        let uri = "file://x.hipfb#offset=256&size=12";
+        let (status, _, said) = text(&tool_in(dir, &[&["replace", uri], words].concat()));
+        assert!(said.contains(expected) && (status == 0) == expected.ends_with("in place\n"), "{said}");
+    };
+    fs::write(dir.join("x.hipfb"), &file).unwrap();
+    assert!(code_objects(&dir.join("x.hipfb"))[1].0.ends_with("#offset=256&size=12"));
+    fs::write(dir.join("new"), b"new").unwrap();
+    fs::create_dir(dir.join("directory")).unwrap();
+    for (words, error) in [
+        (["new", "-o", "directory"], "'directory': Is a directory"),
+        (["directory", "-o", "out"], "'directory': Is a directory"),
+        (["none", "-o", "out"], "'none': No such file or directory"),
+        (["new", "-o", "none/out"], "'none/out': No such file or directory"),
+        (["/dev/zero", "-o", "out"], "is a device and may be endless"),
+    ] {
+        run(&words, error);
+        assert!(fs::read(dir.join("x.hipfb")).unwrap() == file && !dir.join("out").exists());
+    }
+    // The file with the new content may be the output.
+    run(&["new", "-o", "new"], "in place\n");
+    holds("new", b"new");
+    fs::write(dir.join("new"), b"new").unwrap();
+    assert!(fs::read(dir.join("x.hipfb")).unwrap() == file);
+    // A link stays one, and the mode stays.
+    fs::rename(dir.join("x.hipfb"), dir.join("y.hipfb")).unwrap();
+    fs::set_permissions(dir.join("y.hipfb"), fs::Permissions::from_mode(0o640)).unwrap();
+    symlink("y.hipfb", dir.join("x.hipfb")).unwrap();
+    run(&["new"], "in place\n");
+    holds("y.hipfb", b"new");
+    assert!(dir.join("x.hipfb").is_symlink());
+    assert_eq!(fs::metadata(dir.join("y.hipfb")).unwrap().permissions().mode() & 0o777, 0o640);
+    // The old URI names nothing any more.
+    run(&["new"], "no code object has the URI 'file://x.hipfb#offset=256&size=12'");
+    // A pipe is read to its end.
+    fs::write(dir.join("x.hipfb"), &file).unwrap();
+    let mut command = Command::new(PROGRAM);
+    command.args(["replace", "file://x.hipfb#offset=256&size=12", "/dev/stdin"]).current_dir(dir);
+    let mut running = command.stdin(Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(&mut running.stdin.take().unwrap(), b"from a pipe").unwrap();
+    assert!(running.wait().unwrap().success());
+    holds("x.hipfb", b"from a pipe");
+    // A member of a thin archive is another file.
+    fs::write(dir.join("m.o"), library(&bundle(b"code"))).unwrap();
+    fs::write(dir.join("thin.a"), thin_archive(&[("m.o", fs::read(dir.join("m.o")).unwrap().len())])).unwrap();
+    let (uri, _) = code_objects(&dir.join("thin.a")).remove(1);
+    assert!(uri.contains("/m.o#"), "{uri}");
+    let wrong = uri.replace("/m.o#", "/thin.a#");
+    let (status, _, said) = text(&tool_in(dir, &["replace", &wrong, "new"]));
+    assert!(status == 1 && said.contains("no code object has the URI"), "{said}");
+    assert_eq!(text(&tool_in(dir, &["replace", &uri, "new"])).0, 0);
+    assert!(code_objects(&dir.join("thin.a"))[1].1 == b"new");
+}
+
+/// Two sections share bytes: the zeros after a bundle may be those of the other one.
+#[test]
+fn a_bundle_grows_into_no_other_section() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let data = [bundle(b"code"), vec![0; 300]].concat();
+    let mut so = library(&data);
+    fs::write(dir.join("x.so"), &so).unwrap();
+    replace(dir, "x.so", 1, b"longer code");
+    // The table of strings moves into the zeros: a zero is the name of a section without one.
+    let table = usize::try_from(u64::from_le_bytes(so[40..48].try_into().unwrap())).unwrap();
+    let names = usize::from(u16::from_le_bytes(so[62..64].try_into().unwrap()));
+    let start = memchr::memmem::find(&so, &data).unwrap() + data.len() - 200;
+    let header = table + 64 * names;
+    let [old, len] = [24, 32]
+        .map(|at| usize::try_from(u64::from_le_bytes(so[header + at..header + at + 8].try_into().unwrap())).unwrap());
+    let strings = so[old..old + len].to_vec();
+    so[start..start + len].copy_from_slice(&strings);
+    so[header + 24..header + 32].copy_from_slice(&u64::try_from(start).unwrap().to_le_bytes());
+    fs::write(dir.join("x.so"), &so).unwrap();
+    fs::write(dir.join("new"), vec![b'x'; 105]).unwrap();
+    let found = code_objects(&dir.join("x.so"));
+    let (status, _, said) = text(&tool_in(dir, &["replace", &found[1].0, "new"]));
+    assert!(status == 1 && said.contains("shares bytes") && fs::read(dir.join("x.so")).unwrap() == so, "{said}");
 }

@@ -38,10 +38,13 @@ fn command() -> Command {
              recorded size change. Otherwise its bundle is written again, as by `recompress`: a compressed bundle is compressed, \
              and so is a plain one that has no more room in its section. Bundles in a row move together. In an ELF file, every bundle \
              stays at its offset, and one that does not fit there is an error. In a wheel, RECORD gets the right hashes and sizes.\n\n\
-             A file that is a code object by itself is replaced. Another code object without a bundle, or one in a container \
-             other than a bundle, can be replaced where it lies by one of the same size; an ELF file without a bundle also by \
-             a smaller one, after which zeros follow. Code objects in what is compressed, other than bundles and members of zip \
-             files, cannot be replaced.\n\n\
+             A CUDA fatbin is written again, the code object compressed with the method of the old one, and so is an offload \
+             binary. Elsewhere than in a file of its own, a fatbin has to fit before what follows it in its section, and an \
+             offload binary keeps its size, because readers look for the next one directly after it.\n\n\
+             A file that is a code object by itself is replaced. Another code object without a bundle, or one in another \
+             container, can be replaced where it lies by one of the same size; an ELF file without a bundle also by a smaller \
+             one, after which zeros follow. Of what is compressed, only bundles, fatbins and members of zip files are written; \
+             kpack archives are not.\n\n\
              The result is compared with the old file before it takes its place: no other code object may change. Other checksums and \
              signatures, such as those of PE files, are not looked for; Debian and RPM packages are refused.\n\n\
              The sizes in a URI are those of the code object that it names: after the replacement by one of another size, the \

@@ -189,7 +189,7 @@ impl<'j> Search<'j> {
                 .faults
                 .iter()
                 .for_each(|fault| search.problem(&place, Error::malformed(input.path(), fault.clone())));
-            search.bundle(&Found { place: &place, format, index, bundle: &bundle })
+            search.bundle(&Found { place: &place, format, index, bundle: &bundle, numbers: &[], space_end: 0 })
         });
         if let Err(error) = searched {
             search.problem(&place, error);

@@ -6,25 +6,32 @@ use std::path::PathBuf;
 use super::recompress::{Recompress, Replacing, rewrite_with};
 use super::unchanged::difference;
 use super::{Observer, open};
-use crate::bytes::{len_of, len_u64};
+use crate::bytes::{len_of, len_u64, text};
 use crate::container::binary::{ENTRY_FIELDS, header_ends};
+use crate::container::fatbin::{self, Fatbin, ImageKind, Packing, ptx_word};
 use crate::container::magic::Magic;
+use crate::container::offload_binary::plan_with;
+use crate::container::sequence::Inflate;
 use crate::container::stream::Compression;
-use crate::container::{Limits, Part};
-use crate::error::{Error, ErrorKind, Result};
+use crate::container::{Container, Limits, Part};
+use crate::error::{Error, ErrorKind, Result, WithPath};
 use crate::io::input::{Accept, Input, Slice, vouch_for};
 use crate::io::meter::{Meter, emit};
 use crate::io::output::{self, Output};
 use crate::io::piece::Piece;
-use crate::scan::{CodeObject, Finding, Format, Scan, Step, Uri, bundle_sections, recorded_target};
+use crate::scan::{CodeObject, Finding, Format, Found, Scan, Step, Uri, bundle_sections, recorded_target};
 
 /// Replaces the code object that a URI names.
 ///
 /// - In a plain bundle, it is overwritten where it lies if the new one has room before the code object after it, or before
 ///   what follows the bundle in its section or file. Its size in the header changes, and nothing else.
 /// - Otherwise its bundle is written again, as [`Recompress`] does: compressed if it was compressed, and if a plain one no
-///   longer has room in its section. Bundles in a row move together, those in an ELF file stay at their offsets, and in a
-///   wheel, `RECORD` is made right.
+///   longer has room in its section; plain if only that has room. Bundles in a row move together, those in an ELF file
+///   stay at their offsets, and in a wheel, `RECORD` is made right.
+/// - A fatbin is written again, the code object compressed with the method that the old one has. So is an offload binary
+///   that is not compressed. In a file of fatbins or offload binaries, all that follows moves. Elsewhere they stay at their
+///   offset: fatbins before what follows them in their section or member, and offload binaries at their old size, because
+///   readers look for the next one directly after it.
 /// - A file that is a code object without a bundle becomes the new one. An ELF file without a bundle in a section or
 ///   an archive is overwritten by one that is not larger, and zeros.
 /// - A code object in any other container is overwritten by one of the same size.
@@ -63,6 +70,19 @@ pub struct Replaced {
 /// The first bytes of a package of Debian.
 const DEBIAN_PACKAGE: &[u8] = b"!<arch>\ndebian-binary";
 
+/// The end of the zeros with which a range of a file begins.
+fn zeros_end(file: Slice<'_>, range: Range<u64>) -> u64 {
+    let zeros = file.range(&range).map_or(0, |after| after.bytes().iter().take_while(|&&byte| byte == 0).count());
+    range.start.saturating_add(u64::try_from(zeros).unwrap_or_default())
+}
+
+/// A temporary file with some pieces.
+fn written(pieces: &[Piece<'_>]) -> Result<Output> {
+    let mut output = Output::aside()?;
+    emit(pieces, &mut output, &mut Meter::silent())?;
+    Ok(output)
+}
+
 /// The code object to replace.
 struct Target {
     format: Format,
@@ -71,14 +91,24 @@ struct Target {
     is_in_file: bool,
     /// Whether it is in a file of its own, without any container.
     is_file: bool,
+    /// Whether its container is in a file of such containers, in which all may move.
+    may_move: bool,
+    /// The members of zip files, and others, that lead to its bundle, each with its number among those of its name.
+    way: Vec<(Vec<u8>, u64)>,
     /// Whether a checksum of a zip file covers it.
     is_zipped: bool,
     is_elf: bool,
-    /// The target ID that it records itself.
+    /// Whether it is compressed on its own, or with others.
+    is_packed: bool,
+    /// What its fatbin says that it is.
+    cuda: Option<ImageKind>,
+    /// The target ID that it records itself, or its fatbin.
     recorded_target: Option<String>,
     /// The place, for messages.
     place: String,
     bundle: Range<u64>,
+    /// The end of the bundle and of the zeros after it that belong to nothing else.
+    space_end: u64,
     index: usize,
     /// The range of the code object, counted as its URI does.
     range: Range<u64>,
@@ -127,16 +157,11 @@ impl Replace {
         let (target, scan) = self.target(file)?;
         self.check(file, new, &target)?;
         let (before, after) = (len_of(&target.range), new.len());
-        let mut output = Output::aside()?;
-        let is_in_place = match target.in_place(file.as_slice(), new.as_slice())? {
-            Some(pieces) => {
-                emit(&pieces, &mut output, &mut Meter::silent())?;
-                true
-            }
-            None => {
-                output = self.written_again(file, new, &target, output, observer)?;
-                false
-            }
+        let in_place = target.in_place(file.as_slice(), new.as_slice())?;
+        let is_in_place = in_place.is_some();
+        let (output, is_now_compressed) = match in_place {
+            Some(pieces) => (written(&pieces)?, false),
+            None => self.written_again(file, new, &target, observer)?,
         };
         let made = output.into_input(file.path())?;
         let is_it = |code_object: &CodeObject<'_>| self.is_it(code_object, file);
@@ -148,10 +173,6 @@ impl Replace {
         if let Some(reason) = difference([file, &made], scan, content, &is_it)? {
             return Err(self.refused(&target, ErrorKind::Unsupported, reason.to_owned()));
         }
-        let is_now_compressed = !is_in_place && !target.is_compressed && {
-            let bundle = made.as_slice().bytes().get(usize::try_from(target.bundle.start).unwrap_or(usize::MAX)..);
-            bundle.is_some_and(|bundle| Magic::identify(bundle) == Magic::CompressedBundle)
-        };
         Ok((made, Replaced { is_in_place, is_now_compressed, before, after }))
     }
 
@@ -168,8 +189,22 @@ impl Replace {
                 "it cannot be written back, as it is not in a regular file; -o names another output".to_owned(),
             );
         }
-        let processor = |target: String| target.split(':').next().unwrap_or_default().to_owned();
-        let [old, new] = [target.recorded_target.clone(), recorded_target(new.bytes())].map(|of| of.map(processor));
+        let processor = |target: String| {
+            let name = target.split(':').next().unwrap_or_default();
+            // The letters of a cubin are flags of its own, or of the fatbin.
+            if name.starts_with("sm_") { name.trim_end_matches(char::is_alphabetic) } else { name }.to_owned()
+        };
+        let of_new = match target.cuda {
+            Some(ImageKind::Cubin) if Magic::identify(new.bytes()) != Magic::Cubin => {
+                return refused("the fatbin says that it is a cubin, which the new content is not".to_owned());
+            }
+            Some(ImageKind::Ptx) if ptx_word(new.bytes(), b".version").is_none() => {
+                return refused("the fatbin says that it is PTX, but the new content has no '.version'".to_owned());
+            }
+            Some(ImageKind::Ptx) => ptx_word(new.bytes(), b".target").and_then(text),
+            _ => recorded_target(new.bytes()),
+        };
+        let [old, new] = [target.recorded_target.clone(), of_new].map(|of| of.map(processor));
         match old.zip(new) {
             Some((old, new)) if old != new => {
                 refused(format!("the new code object is for {new}, the old one for {old}"))
@@ -178,50 +213,40 @@ impl Replace {
         }
     }
 
-    /// Writes the file with the bundle written again.
+    /// Writes the file with the bundle written again. Returns also whether a plain one is compressed now.
     fn written_again(
         &self,
         file: &Input,
         new: &Input,
         target: &Target,
-        output: Output,
         observer: &mut Observer<'_>,
-    ) -> Result<Output> {
-        let (before, after) = (len_of(&target.range), new.len());
-        if target.format != Format::Bundle {
-            let what = target.format.name();
-            let reason = if !target.is_in_file || target.is_zipped {
-                "only code objects in bundles can be replaced in zip files and in what is compressed".to_owned()
-            } else if target.is_compressed {
-                format!("{what}: a compressed one cannot be written again")
-            } else {
-                let most = if target.is_elf && target.format == Format::CodeObject { "at most " } else { "exactly " };
-                let around = if target.format == Format::CodeObject { "no bundle around it" } else { what };
-                format!("{around}: the new code object must have {most}{before} bytes, not {after}")
-            };
-            return Err(self.refused(target, ErrorKind::Unsupported, reason));
+    ) -> Result<(Output, bool)> {
+        let container = target.container(file.as_slice(), new.as_slice(), self.limits)?;
+        let needed = container.as_ref().map_or(0, Input::len);
+        if let Some(pieces) =
+            container.as_ref().map(|again| target.around(file.as_slice(), again)).transpose()?.flatten()
+        {
+            return Ok((written(&pieces)?, false));
         }
         let mut job = Recompress::new(self.uri.path(), &self.output);
         (job.compression, job.limits) = (Some(self.compression), self.limits);
         let replacing = Replacing {
-            way: self.uri.members().map(|(name, number)| (name.to_vec(), number)).collect(),
+            way: target.way.clone(),
             bundle: target.bundle.start,
             index: target.index,
             content: new.as_slice(),
-            is_done: false,
+            done: None,
         };
-        match rewrite_with(&job, replacing, file.as_slice(), output, observer)? {
-            Some(output) => Ok(output),
-            None => {
-                let reason = match target.is_in_file && !target.is_compressed {
-                    true => format!(
-                        "the bundle has no room for {after} bytes where it is, and cannot be written again there"
-                    ),
-                    false => "the bundle is inside of something that cannot be written again".to_owned(),
-                };
-                Err(self.refused(target, ErrorKind::Unsupported, reason))
+        let written = match target.format {
+            Format::Bundle | Format::Fatbin if container.is_none() => {
+                rewrite_with(&job, replacing, file.as_slice(), Output::aside()?, observer)?
             }
-        }
+            _ => None,
+        };
+        written.ok_or_else(|| {
+            let reason = target.no_room(new.len(), needed);
+            self.refused(target, ErrorKind::Unsupported, reason)
+        })
     }
 
     fn refused(&self, target: &Target, kind: ErrorKind, reason: String) -> Error {
@@ -231,19 +256,22 @@ impl Replace {
 
     /// Whether the URI names a code object.
     fn is_it(&self, code_object: &CodeObject<'_>, file: &Input) -> Result<bool> {
-        Ok(code_object.uri()?.is_some_and(|uri| uri.is_same_part(&self.uri, file.len())))
+        // Members of thin archives are in other files.
+        let path = std::path::absolute(file.path()).with_path(file.path())?;
+        Ok(code_object.uri()?.is_some_and(|uri| uri.path() == path && uri.is_same_part(&self.uri, file.len())))
     }
 
     /// The code object that the URI names, and the search that found it.
     fn target(&self, file: &Input) -> Result<(Target, Scan)> {
-        for deep in [false, true] {
-            let (mut target, scan) = (None, Scan { deep, limits: self.limits, ..Scan::default() });
+        // The ends of some code objects are found only when they are inflated.
+        for (inflate, deep) in [(Inflate::Headers, false), (Inflate::Whole, false), (Inflate::Whole, true)] {
+            let (mut target, scan) = (None, Scan { inflate, deep, limits: self.limits, ..Scan::default() });
             let is_zip = Magic::identify(file.bytes()) == Magic::Zip;
             scan.run(file, &mut |finding| {
                 if let Finding::Bundle(found) = finding {
                     for code_object in found.code_objects() {
                         if target.is_none() && self.is_it(&code_object, file)? {
-                            target = Target::of(&code_object, found.place, is_zip, file.len())?;
+                            target = Target::of(&code_object, &found, is_zip, file)?;
                         }
                     }
                 }
@@ -263,9 +291,13 @@ impl Replace {
 }
 
 impl Target {
-    fn of(code_object: &CodeObject<'_>, place: &crate::scan::Place, is_zip: bool, file: u64) -> Result<Option<Self>> {
+    fn of(code_object: &CodeObject<'_>, found: &Found<'_>, is_zip: bool, file: &Input) -> Result<Option<Self>> {
+        let place = found.place;
         let (bundle, entries, index) = (code_object.bundle_range()?, code_object.entries(), code_object.index());
-        let Some(range) = code_object.range() else { return Ok(None) };
+        // What is compressed on its own is where it is in the inflated bytes.
+        let packed = code_object.packed().map(|packed| packed.range.clone());
+        let is_packed = packed.is_some();
+        let Some(range) = code_object.range().or(packed) else { return Ok(None) };
         let base = if code_object.is_compressed() { 0 } else { bundle.start };
         let absolute = |part: &Range<u64>| base.saturating_add(part.start)..base.saturating_add(part.end);
         let ranges = entries.iter().flat_map(|entry| &entry.parts).filter_map(|part| match part {
@@ -279,21 +311,33 @@ impl Target {
         let id = entries.get(index).map_or(0, |entry| len_u64(&entry.id));
         let described = ends.get(index).copied().unwrap_or_default().saturating_sub(id).saturating_sub(ENTRY_FIELDS);
         let is_code_object = code_object.format() == Format::CodeObject;
+        let is_alone = place.steps().is_empty();
+        let container = Magic::identify(file.bytes());
+        // The zeros after it may be those of another section.
+        let has_own_bytes = !container.is_elf() || bundle_sections(file.as_slice()).is_ok();
+        let way =
+            place.uri(0..0, None)?.map(|uri| uri.members().map(|(name, number)| (name.to_vec(), number)).collect());
+        let cuda = code_object.cuda();
         Ok(Some(Self {
             format: code_object.format(),
             is_compressed: code_object.is_compressed(),
             is_in_file: code_object.is_in_file(),
-            is_file: is_code_object && place.steps().is_empty() && range == (0..file),
+            is_file: is_code_object && is_alone && range == (0..file.len()),
+            may_move: is_alone && matches!(container, Magic::FatBinary | Magic::OffloadBinary) && found.space_end > 0,
+            space_end: zeros_end(file.as_slice(), bundle.end..if has_own_bytes { found.space_end } else { 0 }),
+            way: way.unwrap_or_default(),
+            is_packed,
+            cuda: cuda.map(|image| image.kind),
             is_zipped: is_zip && matches!(place.steps().first(), Some(Step::Member(_))),
             is_elf: code_object.in_place().is_some_and(|data| Magic::identify(data.bytes()).is_gpu_elf()),
-            recorded_target: code_object.recorded_target(),
+            recorded_target: cuda.map(|image| format!("sm_{}", image.sm)).or_else(|| code_object.recorded_target()),
             place: place.to_string(),
             // The offset stands before the size.
             size_at: bundle.start.saturating_add(described).saturating_add(8),
             header_end: bundle.start.saturating_add(ends.last().copied().unwrap_or_default()),
             next: next.unwrap_or(bundle.end),
             is_last: next.is_none(),
-            is_shared: sharing > usize::from(!range.is_empty()),
+            is_shared: !is_packed && sharing > usize::from(!range.is_empty()),
             bundle,
             index,
             range,
@@ -306,17 +350,18 @@ impl Target {
         if self.is_file {
             return Ok(Some(vec![Piece::Input(new)]));
         }
-        // What is inflated is not in the file.
-        if self.is_compressed || self.is_zipped || !self.is_in_file {
+        if !self.is_plain() {
             return Ok(None);
         }
         let size = len_of(&self.range);
         let is_plain_bundle = self.format == Format::Bundle;
         let fits = match self.format {
             // Of an empty code object, any offset may be recorded.
-            Format::Bundle => self.header_end <= self.range.start && new.len() <= self.room(file)?,
+            Format::Bundle => self.header_end <= self.range.start && new.len() <= self.room(file),
             Format::CodeObject if self.is_elf => new.len() <= size,
-            _ => new.len() == size,
+            // The header of the code object may change too.
+            Format::Fatbin => false,
+            _ => new.len() == size && !self.is_packed,
         };
         if !fits {
             return Ok(None);
@@ -335,25 +380,92 @@ impl Target {
         Ok(Some(pieces))
     }
 
-    /// The number of bytes from the start of the code object that are its own, or zeros that belong to nothing else.
-    fn room(&self, file: Slice<'_>) -> Result<u64> {
-        let limit = match self.is_last {
-            false => self.next,
-            true => self.end_of_space(file)?,
-        };
-        let after = file.range(&(self.range.end..limit.max(self.range.end))).ok_or(Error::Internal("no such range"))?;
-        let zeros = after.bytes().iter().take_while(|&&byte| byte == 0).count();
-        Ok(len_of(&self.range).saturating_add(u64::try_from(zeros).unwrap_or(u64::MAX)))
+    /// Whether the bundle is in the file, not compressed, and no checksum is known to cover it.
+    fn is_plain(&self) -> bool {
+        !self.is_compressed && !self.is_zipped && self.is_in_file
     }
 
-    /// The end of the section or file that holds only the bundle, what is like it, and padding.
-    fn end_of_space(&self, file: Slice<'_>) -> Result<u64> {
-        let magic = Magic::identify(file.bytes());
-        if matches!(magic, Magic::Bundle | Magic::CompressedBundle) {
-            return Ok(file.len());
+    /// The fatbin or plain offload binary, written again with the new code object.
+    fn container(&self, file: Slice<'_>, new: Slice<'_>, limits: Limits) -> Result<Option<Input>> {
+        if !self.is_plain() {
+            return Ok(None);
         }
-        let sections = if magic.is_elf() { bundle_sections(file)? } else { Vec::new() };
-        let holds = |section: &&Slice<'_>| section.offset() <= self.bundle.start && self.bundle.end <= section.end();
-        Ok(sections.iter().find(holds).map_or(self.bundle.end, Slice::end))
+        let data = file.range(&self.bundle).ok_or(Error::Internal("no such range"))?;
+        let mut output = Output::aside()?;
+        match self.format {
+            Format::Fatbin => {
+                let contents = Fatbin.read(data.bytes(), data.len(), data.offset()).with_path(file.path())?;
+                // Entries are counted without those that cannot be read.
+                if let Some(fault) = contents.and_then(|contents| contents.faults.into_iter().next()) {
+                    return Err(Error::malformed(file.path(), fault));
+                }
+                let packing = Packing::Replacing { index: self.index, content: new.bytes() };
+                fatbin::rewrite(data, |_| true, packing, limits.inflated, &mut output.writer()?)?;
+            }
+            Format::OffloadBinary => {
+                let least = if self.may_move { 0 } else { data.len() };
+                emit(&plan_with(data, self.index, new, least)?, &mut output, &mut Meter::silent())?;
+            }
+            _ => return Ok(None),
+        }
+        output.into_input(file.path()).map(Some)
+    }
+
+    /// The pieces of the file with its container written `again`; none if that does not fit.
+    fn around<'p>(&self, file: Slice<'p>, again: &'p Input) -> Result<Option<Vec<Piece<'p>>>> {
+        let end = self.bundle.start.saturating_add(again.len());
+        let (zeros, rest) = match end.max(self.bundle.end) {
+            _ if self.may_move => (0, self.bundle.end),
+            rest if rest <= self.space_end => (rest.saturating_sub(end), rest),
+            _ => return Ok(None),
+        };
+        let whole = |range: Range<u64>| file.range(&range).map(Piece::Input).ok_or(Error::Internal("no such range"));
+        let [before, after] = [whole(0..self.bundle.start)?, whole(rest..file.len())?];
+        Ok(Some(vec![before, Piece::Input(again.as_slice()), Piece::Zeros(zeros), after]))
+    }
+
+    /// Why there is no room for a code object of `len` bytes, whose container `needs` some bytes, if that is known.
+    fn no_room(&self, len: u64, needs: u64) -> String {
+        let (what, before) = (self.format.name(), len_of(&self.range));
+        let room = self.space_end.saturating_sub(self.bundle.start);
+        let most = |most: &str| format!("the new code object must have {most}{before} bytes, not {len}");
+        match self.format {
+            Format::Bundle | Format::Fatbin if !self.is_plain() => {
+                "the bundle is inside of something that cannot be written again; take that out of the file, and replace the code \
+                 object in it"
+                    .to_owned()
+            }
+            Format::Bundle => {
+                format!("the bundle has no room for {len} bytes where it is, and cannot be written again there")
+            }
+            _ if !self.is_in_file || self.is_zipped => {
+                "only code objects in bundles and fatbins can be replaced in zip files and in what is compressed; take the file \
+                 out, and replace the code object in it"
+                    .to_owned()
+            }
+            Format::OffloadBinary if self.is_compressed => {
+                "compressed offload binaries are not written again; `llvm-offload-binary` takes them apart, and packs their \
+                 images again"
+                    .to_owned()
+            }
+            Format::Fatbin | Format::OffloadBinary => format!(
+                "the {what} needs {needs} bytes, but has only {room} where it is, and nothing moves except in a file of its own"
+            ),
+            Format::Kpack if self.is_packed => {
+                "kpack archives are not written; AMD's rocm-kpack makes them from libraries, in which code objects can be replaced"
+                    .to_owned()
+            }
+            _ if self.is_packed => format!("{what}: a compressed code object cannot be written again"),
+            Format::CodeObject => {
+                format!("no bundle around it: {}", most(if self.is_elf { "at most " } else { "exactly " }))
+            }
+            _ => format!("{what}: {}", most("exactly ")),
+        }
+    }
+
+    /// The number of bytes from the start of the code object that are its own, or zeros that belong to nothing else.
+    fn room(&self, file: Slice<'_>) -> u64 {
+        let limit = if self.is_last { self.space_end } else { self.next };
+        zeros_end(file, self.range.end..limit).saturating_sub(self.range.start)
     }
 }

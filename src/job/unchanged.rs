@@ -9,7 +9,8 @@ use crate::scan::{Checksums, CodeObject, Finding, Scan};
 
 /// The code objects of a file, in the order in which they are found, and the number of its faults.
 struct Survey {
-    code_objects: Vec<Digest>,
+    /// The digests of their entry IDs, and of themselves.
+    code_objects: Vec<[Digest; 2]>,
     /// The positions of those that were looked for.
     wanted: Vec<usize>,
     faults: usize,
@@ -31,10 +32,9 @@ impl Survey {
                         if is_it(&code_object)? {
                             survey.wanted.push(survey.code_objects.len());
                         }
-                        survey.code_objects.push(match code_object.bytes() {
-                            Ok(bytes) => digester.of(Slice::from(&*bytes)).with_path(input.path())?,
-                            Err(_) => Digest::default(),
-                        });
+                        let digest = |bytes: &[u8]| digester.of(Slice::from(bytes)).with_path(input.path());
+                        let content = code_object.bytes().ok().map(|bytes| digest(&bytes)).transpose()?;
+                        survey.code_objects.push([digest(code_object.id())?, content.unwrap_or_default()]);
                     }
                 }
                 Finding::Broken { .. } | Finding::Hidden { .. } | Finding::Trailing { .. } => {
@@ -61,8 +61,8 @@ pub(super) fn difference(
     let [wanted] = *before.wanted else { return Ok(Some("several code objects have this URI")) };
     let after = Survey::of(new, scan, &digester, &|_| Ok(false))?;
     let content = digester.of(content).with_path(content.path())?;
-    let is_same = |(index, (one, other)): (usize, (&Digest, &Digest))| index == wanted || one == other;
-    Ok(if after.code_objects.get(wanted) != Some(&content) {
+    let is_same = |(index, (one, other)): (usize, (&[Digest; 2], &[Digest; 2]))| index == wanted || one == other;
+    Ok(if after.code_objects.get(wanted).is_none_or(|[_, found]| *found != content) {
         Some("it would not be found there again: the new content is no code object, or ends the container around it")
     } else if before.code_objects.len() != after.code_objects.len()
         || !before.code_objects.iter().zip(&after.code_objects).enumerate().all(is_same)

@@ -535,7 +535,14 @@ mod tests {
             let mut bundle = Bundles::new(&data, &binary, Inflate::Whole).next().unwrap().unwrap();
             let (what, method) = ("compressed bundle", Method::Zstd);
             bundle.compressed = Some(Recorded { what, version: 3, method, total, inflated: 1 << 40, hash: None });
-            not_loadable(&Found { place: &place, format: Format::Bundle, index: 0, bundle: &bundle })
+            not_loadable(&Found {
+                place: &place,
+                format: Format::Bundle,
+                index: 0,
+                bundle: &bundle,
+                numbers: &[],
+                space_end: 0,
+            })
         };
         let (hip, openmp) = ("hip-amdgcn-amd-amdhsa--gfx90a", "openmp-amdgcn-amd-amdhsa--gfx90a");
         for total in [None, Some(24), Some((1 << 32) - 1)] {

@@ -9,7 +9,7 @@ use super::Unread;
 use super::gpu_elf;
 use super::image::ContentKind;
 use super::kpack::Split;
-use super::place::{Origin, Place};
+use super::place::{Origin, Place, Step};
 use super::uri::Uri;
 use crate::bytes;
 use crate::container::fatbin::{self, ImageKind};
@@ -17,7 +17,7 @@ use crate::container::kpack::{self, Archive};
 use crate::container::magic::Magic;
 use crate::container::sequence::Bundle;
 use crate::container::stream::Recorded;
-use crate::container::{Entry, Packed, Part};
+use crate::container::{Codec, Entry, Packed, Part};
 use crate::display::{printable, short_name, shown};
 use crate::error::{Error, Malformed, Result};
 use crate::id::{EntryId, OffloadKind};
@@ -150,15 +150,19 @@ pub struct Found<'f> {
     pub index: usize,
     /// The bundle itself.
     pub bundle: &'f Bundle<'f>,
+    /// Of each entry, its number among those at the place with its ID, counted from 1; empty if they are not numbered.
+    pub(crate) numbers: &'f [u64],
+    /// The end of the section, member or file that holds only such bundles and padding; 0 if it is not known.
+    pub(crate) space_end: u64,
 }
 
 impl<'f> Found<'f> {
     /// The code objects in file order.
     pub fn code_objects(&self) -> impl Iterator<Item = CodeObject<'f>> + use<'f> {
-        let (place, format, bundle) = (self.place, self.format, self.bundle);
+        let Self { place, format, bundle, numbers, .. } = *self;
         (0..bundle.entries.len()).filter_map(move |index| {
-            let entry = bundle.entries.get(index)?;
-            Some(CodeObject { place, format, bundle, entry, index })
+            let (entry, number) = (bundle.entries.get(index)?, numbers.get(index).copied().unwrap_or_default());
+            Some(CodeObject { place, format, bundle, entry, index, number })
         })
     }
 }
@@ -185,6 +189,7 @@ pub struct Provenance {
     pub packed: Option<Packed>,
     /// The name of the source file, as [`CodeObject::shown_source`].
     pub source: Option<String>,
+    number: u64,
 }
 
 impl Provenance {
@@ -199,6 +204,7 @@ impl Provenance {
             range: code_object.range(),
             packed: code_object.packed().cloned(),
             source: code_object.shown_source(),
+            number: code_object.number,
         })
     }
 
@@ -225,7 +231,10 @@ impl Provenance {
     /// # Errors
     /// Those of [`Place::uri`].
     pub fn uri(&self) -> Result<Option<Uri>> {
-        uri(&self.place, self.compressed.map(|_| self.bundle_range.clone()), self.range.clone())
+        match &self.packed {
+            Some(packed) => packed_uri(&self.place, packed, &self.id, self.number),
+            None => uri(&self.place, self.compressed.map(|_| self.bundle_range.clone()), self.range.clone()),
+        }
     }
 }
 
@@ -278,6 +287,19 @@ fn uri(place: &Place, compressed: Option<Range<u64>>, range: Option<Range<u64>>)
     }
 }
 
+/// The URI of a code object that is compressed on its own, or with others, at a place: its entry is a step to it.
+fn packed_uri(place: &Place, packed: &Packed, id: &[u8], number: u64) -> Result<Option<Uri>> {
+    if place.file().as_os_str().is_empty() || !packed.is_exact() || packed.codec == Codec::Unknown {
+        return Ok(None);
+    }
+    place.join_numbered(Step::Entry(step_name(id).to_vec()), number).inflated().uri(packed.range.clone(), None)
+}
+
+/// An ID, which may be long, as the name of a step.
+pub(super) fn step_name(id: &[u8]) -> &[u8] {
+    id.get(..ID_MAX).unwrap_or(id)
+}
+
 /// A code object in a bundle.
 #[derive(Clone, Copy, Debug)]
 pub struct CodeObject<'f> {
@@ -286,6 +308,8 @@ pub struct CodeObject<'f> {
     bundle: &'f Bundle<'f>,
     entry: &'f Entry,
     index: usize,
+    /// Its number among the entries at its place with its ID; 0 if it is not known.
+    number: u64,
 }
 
 impl<'f> CodeObject<'f> {
@@ -462,12 +486,16 @@ impl<'f> CodeObject<'f> {
         bytes::slice(searched, range.start, range.end.checked_sub(range.start)?)
     }
 
-    /// The URI, as [`Place::uri`]; none if the bytes are not contiguous, or the searched bytes are not from a file.
+    /// The URI, as [`Place::uri`]; none if the bytes are not contiguous, if the searched bytes are not from a file, or if the
+    /// code object is compressed with others and was not inflated.
     ///
     /// # Errors
     /// Those of [`Place::uri`].
     pub fn uri(&self) -> Result<Option<Uri>> {
-        uri(self.place, self.bundle.compressed.map(|_| self.bundle_range()).transpose()?, self.range())
+        match self.packed() {
+            Some(packed) => packed_uri(self.place, packed, self.id(), self.number),
+            None => uri(self.place, self.bundle.compressed.map(|_| self.bundle_range()).transpose()?, self.range()),
+        }
     }
 
     /// The ID, safe to print on a terminal. An ID of more than 4096 bytes is cut and ends in `...`.

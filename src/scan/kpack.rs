@@ -222,7 +222,11 @@ impl Walk<'_, '_, '_> {
         if !self.settle(place, data, &mut bundle)? {
             return Ok(());
         }
-        self.bundle(data, &Found { place, format: Format::Kpack, index: 0, bundle: &bundle }, depth)
+        self.bundle(
+            data,
+            &Found { place, format: Format::Kpack, index: 0, bundle: &bundle, numbers: &[], space_end: 0 },
+            depth,
+        )
     }
 
     /// Reports a library whose device code is in kpack archives, and the code in those that exist. `section` has the

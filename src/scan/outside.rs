@@ -275,7 +275,10 @@ impl Walk<'_, '_, '_> {
             return Ok(None);
         };
         match self.next_bundle(place, rest, &mut Bundles::new(data, container, self.scan.inflate))? {
-            Some(Ok(bundle)) => self.report(place, rest, index, bundle, format_of, depth)?,
+            Some(Ok(bundle)) => {
+                let own = rest.slice(0, len).unwrap_or(rest);
+                self.report(place, own, index, bundle, format_of, depth)?;
+            }
             Some(Err(error)) => self.broken(place, rest, error)?,
             None => {}
         }

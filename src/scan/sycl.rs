@@ -193,7 +193,11 @@ impl Walk<'_, '_, '_> {
         if !self.settle(place, section, &mut bundle)? {
             return Ok(());
         }
-        self.bundle(section, &Found { place, format: Format::DeviceImages, index: 0, bundle: &bundle }, depth)
+        self.bundle(
+            section,
+            &Found { place, format: Format::DeviceImages, index: 0, bundle: &bundle, numbers: &[], space_end: 0 },
+            depth,
+        )
     }
 
     /// The bytes of an image that tell what it is: of a compressed one, the first, unless it is for Intel GPUs.

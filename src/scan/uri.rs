@@ -42,6 +42,9 @@ use crate::io::input::{Input, Slice};
 /// The first characters of a URI.
 const SCHEME: &[u8] = b"file://";
 
+/// Those of a URI of memory of a process.
+const MEMORY: &[u8] = b"memory://";
+
 /// The bytes that are escaped in a URI.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
@@ -87,7 +90,8 @@ impl Uri {
     /// URIs do.
     pub(super) fn of_path(path: &Path) -> Option<Result<Self>> {
         let uri = path.as_os_str();
-        (uri.as_bytes().starts_with(SCHEME) && !path.exists()).then(|| Self::parse(uri))
+        let is_uri = [SCHEME, MEMORY].into_iter().any(|scheme| uri.as_bytes().starts_with(scheme));
+        (is_uri && !path.exists()).then(|| Self::parse(uri))
     }
 
     /// Opens a file with `open` or, if `path` is a URI, copies the bytes that it names. The path of the input is the URI.
@@ -111,8 +115,8 @@ impl Uri {
     }
 
     fn read(uri: &[u8]) -> Result<Self, String> {
-        let rest = uri.strip_prefix(SCHEME).ok_or_else(|| match uri.starts_with(b"memory://") {
-            true => "the memory of a process is not read; only 'file://' URIs are supported".to_owned(),
+        let rest = uri.strip_prefix(SCHEME).ok_or_else(|| match uri.starts_with(MEMORY) {
+            true => "this names memory of a process, which no file holds; only 'file://' URIs can be read".to_owned(),
             false => "not a URI of a code object, which begins with 'file://'".to_owned(),
         })?;
         let mut parts = rest.splitn(2, |byte| b"#?".contains(byte));
@@ -400,7 +404,10 @@ mod tests {
     fn what_is_wrong_with_a_uri_is_said() {
         for (uri, reason) in [
             ("x.so#offset=0&size=1", "not a URI of a code object, which begins with 'file://'"),
-            ("memory://12#offset=0&size=1", "the memory of a process is not read; only 'file://' URIs are supported"),
+            (
+                "memory://12#offset=0&size=1",
+                "this names memory of a process, which no file holds; only 'file://' URIs can be read",
+            ),
             ("file://#offset=0&size=1", "the URI names no file"),
             ("file:///x#", "'' is not a field"),
             ("file:///x#offset=0", "the field 'size' is missing"),

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::budget::{self, Budget, Spent};
-use super::found::{Finding, Format, Found, ID_MAX};
+use super::found::{Finding, Format, Found, ID_MAX, step_name};
 use super::kpack::Follow;
 use super::packages::{Explained, Stream};
 use super::place::{Place, Step};
@@ -408,7 +408,12 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         depth: u32,
     ) -> Result<()> {
         match format_of(&bundle) {
-            Ok(format) => self.bundle(data, &Found { place, format, index, bundle: &bundle }, depth)?,
+            Ok(format) => {
+                // What a deep search finds may have other data after it.
+                let space_end = if self.scan.deep { 0 } else { data.end() };
+                let found = Found { place, format, index, bundle: &bundle, numbers: &[], space_end };
+                self.bundle(data, &found, depth)?;
+            }
             Err(malformed) => self.broken(place, data, Error::malformed(data.path(), malformed))?,
         }
         self.faults(place, data, bundle.faults)
@@ -433,36 +438,47 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             let is_in_section =
                 found.format == Format::Bundle && matches!(place.steps().last(), Some(Step::Section(_)));
             self.in_sections = self.in_sections.saturating_add(u64::from(is_in_section));
-            self.tell(budget::found_in(bundle), data, Finding::Bundle(*found))?;
+            let numbers = match self.reach {
+                Reach::Everything => self.numbers_of(place, bundle),
+                Reach::Packager => Vec::new(),
+            };
+            let found = Found { numbers: &numbers, ..*found };
+            self.tell(budget::found_in(bundle), data, Finding::Bundle(found))?;
             if self.reach == Reach::Everything {
-                self.nested(data, found, depth)?;
+                self.nested(data, &found, depth)?;
             }
             data.looked_at();
         }
         Ok(())
     }
 
+    /// The numbers of the steps to the entries of a bundle. All are numbered, whatever the search inflates.
+    fn numbers_of(&mut self, place: &Place, bundle: &Bundle<'_>) -> Vec<u64> {
+        let key = self.numbers.key(place);
+        bundle.entries.iter().map(|entry| self.numbers.next(key, step_name(&entry.id))).collect()
+    }
+
     /// Searches the code objects of a bundle that are bundles themselves. A device image may be an archive.
     fn nested(&mut self, around: Slice<'_>, found: &Found<'_>, depth: u32) -> Result<()> {
-        let Found { place, bundle, .. } = *found;
+        let Found { place, bundle, numbers, .. } = *found;
         // Entries may share bytes without limit; those of compilers never do.
         let stored_len = match bundle.stored_len() {
             Ok(stored_len) => stored_len,
             Err(error) => return self.broken(place, around, error),
         };
-        let (mut left, key) = (stored_len, self.numbers.key(place));
-        for (code_object, entry) in found.code_objects().zip(&bundle.entries) {
+        let mut left = stored_len;
+        for ((code_object, entry), &number) in found.code_objects().zip(&bundle.entries).zip(numbers) {
             let index = code_object.index();
-            let id = entry.id.get(..ID_MAX).unwrap_or(&entry.id);
-            // All are numbered, whatever the search inflates.
-            let number = self.numbers.next(key, id);
-            let Some(head) = code_object.head() else { continue };
-            let magic = Magic::identify(&head);
-            let is_archive = found.format == Format::DeviceImages && magic == Magic::Archive;
-            if !magic.is_container() && !is_archive {
+            let is_container = code_object.head().is_some_and(|head| {
+                let magic = Magic::identify(&head);
+                magic.is_container() || (found.format == Format::DeviceImages && magic == Magic::Archive)
+            });
+            // The walk may lead to any code object that is compressed on its own.
+            if !is_container && (self.goal.is_none() || code_object.packed().is_none()) {
                 continue;
             }
-            let Some(place) = self.step_to(place, Step::Entry(id.to_vec()), number) else { continue };
+            let step = Step::Entry(step_name(&entry.id).to_vec());
+            let Some(place) = self.step_to(place, step, number) else { continue };
             if let Some(data) = bundle.in_place(index) {
                 let Some(rest) = left.checked_sub(data.len()) else {
                     let (what, expected) = ("size of the bundles in it", "together no more than the bundle");
@@ -526,7 +542,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let container = gpu_elf::Bare;
         match Bundles::new(data, &container, self.scan.inflate).next() {
             Some(Ok(bundle)) => {
-                let found = Found { place, format: Format::CodeObject, index: 0, bundle: &bundle };
+                let found =
+                    Found { place, format: Format::CodeObject, index: 0, bundle: &bundle, numbers: &[], space_end: 0 };
                 self.tell(2, data, Finding::Bundle(found))
             }
             Some(Err(error)) => self.broken(place, data, error),

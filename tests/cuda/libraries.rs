@@ -50,3 +50,18 @@ fn cuobjdump_finds_what_recompress_keeps_in_real_libraries() {
         &[(&["--cuda-method=zstd"], |_| true), (&["--keep=sm_90"], |row| row.arch == "sm_90" || row.is_ptx())];
     each_library("recompress on NVIDIA's libraries", |tools, library| recompress::check(tools, library, runs));
 }
+
+/// Every code object has room in its place, compressed again.
+#[test]
+fn code_in_real_libraries_is_replaced_by_itself() {
+    each_library("replace on NVIDIA's libraries", |tools, library| {
+        let document = json_of(&run(&["inspect", "--json"], library)?);
+        for (object, row) in listed(&document).zip(&library.rows).step_by(library.rows.len() / 5) {
+            let uri = object["uri"].as_str().ok_or("no URI")?;
+            let data = replace::replaced(library, uri, &row.data)?.ok_or_else(|| format!("no room: {uri}"))?;
+            same(&data.len(), &library.data.len())?;
+            same(&(oracle::rows(tools, &library.name, &data) == library.rows), &true)?;
+        }
+        Ok(())
+    });
+}

@@ -27,6 +27,7 @@ mod package;
 pub mod packages;
 mod races;
 mod recompress;
+mod replace;
 mod room;
 mod roundtrip;
 mod search;
@@ -54,6 +55,7 @@ pub use offload_binary::offload_binary;
 pub use package::package;
 pub use races::races;
 pub use recompress::recompress;
+pub use replace::replace;
 pub use roundtrip::roundtrip;
 pub use search::search;
 pub use sycl::sycl;
@@ -64,7 +66,7 @@ pub use verify::verify;
 pub type Property = fn(&[u8]);
 
 /// All properties, by the names of their fuzz targets.
-pub const ALL: [(&str, Property); 24] = [
+pub const ALL: [(&str, Property); 25] = [
     ("archive", archive),
     ("bitcode", bitcode),
     ("coff", coff),
@@ -83,6 +85,7 @@ pub const ALL: [(&str, Property); 24] = [
     ("package", package),
     ("races", races),
     ("recompress", recompress),
+    ("replace", replace),
     ("roundtrip", roundtrip),
     ("search", search),
     ("sycl", sycl),

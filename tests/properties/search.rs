@@ -36,6 +36,7 @@ pub(super) struct SeenObject {
     /// None if it is compressed by itself: its exact end may be known only when it is inflated.
     pub(super) size: Option<u64>,
     pub(super) range: Option<Range<u64>>,
+    /// None if it is compressed by itself, as the size is part of it.
     uri: Option<String>,
     kind: Option<ContentKind>,
     /// Whether its compression is not known.
@@ -72,7 +73,7 @@ impl SeenBundle {
             id: code_object.id().to_vec(),
             size: code_object.packed().is_none().then(|| code_object.size()),
             range: code_object.range(),
-            uri: code_object.uri().unwrap().map(|uri| uri.to_string()),
+            uri: code_object.uri().unwrap().filter(|_| code_object.packed().is_none()).map(|uri| uri.to_string()),
             kind: code_object.kind(),
             is_obfuscated: code_object.packed().is_some_and(|packed| packed.codec == Codec::Unknown),
         };
@@ -227,7 +228,11 @@ impl Check<'_> {
             let (range, around) = (code_object.range(), code_object.bundle_range().unwrap());
             assert!(!code_object.is_in_file() || around.end <= len, "{around:?} lies behind the file");
             let Some(range) = range else {
-                assert!(code_object.uri().unwrap().is_none() && code_object.in_place().is_none());
+                assert!(code_object.in_place().is_none());
+                if code_object.uri().unwrap().is_some() {
+                    assert!(code_object.packed().is_some());
+                    self.uri(&code_object);
+                }
                 continue;
             };
             assert_eq!(range.end - range.start, code_object.size());

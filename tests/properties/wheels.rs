@@ -125,7 +125,7 @@ fn number(value: usize, width: usize) -> Vec<u8> {
 }
 
 /// A zip file. `streamed` members have their sizes after their data.
-fn write(files: &[(&str, Vec<u8>)], method: usize, streamed: bool) -> Vec<u8> {
+pub(super) fn write(files: &[(&str, Vec<u8>)], method: usize, streamed: bool) -> Vec<u8> {
     let (mut data, mut directory) = (Vec::new(), Vec::new());
     for (name, content) in files {
         let stored = match method {

@@ -1,4 +1,4 @@
-//! Writes a fatbin again: with fewer code objects, or with others compressed.
+//! Writes a fatbin again: with fewer code objects, with others compressed, or with another content of one.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
@@ -11,16 +11,20 @@ use super::{
     FLAG_ATTRIBUTES, FLAG_LZ4, FLAG_OBFUSCATED, FLAG_UNKNOWN_METHOD, FLAG_ZLIB, FLAG_ZSTD, ImageKind, PADDING,
     entries_range, plain_len,
 };
-use crate::bytes::{array, len_u64, slice};
+use crate::bytes::{array, len_of, len_u64, slice, text};
+use crate::container::magic::Magic;
 use crate::container::packed::{Codec, End, LastInflated, Packed};
 use crate::container::stream::Method;
-use crate::error::{Error, Malformed, Result, WithPath};
+use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 use crate::io::piece::{self, Piece, Sink, TOO_LONG, emit, sum, total_len};
 
+/// The levels of zstd for a code object that is replaced: NVIDIA's tools use some between, and the second is slow.
+const LEVELS: [i32; 2] = [9, 19];
+
 /// How cubins and PTX are written. PTX that is plain, and code of other kinds, stays as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Packing {
+pub(crate) enum Packing<'n> {
     /// In the smallest form: as they are, compressed, or plain.
     Smallest {
         /// The method; none for the one that the fatbin uses already, or LZ4 if it uses none.
@@ -30,6 +34,13 @@ pub(crate) enum Packing {
     },
     /// Cubins plain. PTX stays as it is.
     Plain,
+    /// As they are, but for one code object, of any kind, which gets another content in the form that it has.
+    Replacing {
+        /// Its index.
+        index: usize,
+        /// The content.
+        content: &'n [u8],
+    },
 }
 
 /// Writes a fatbin without faults, with the code objects for which `keeps`, given their index, is true. What is
@@ -37,11 +48,12 @@ pub(crate) enum Packing {
 ///
 /// # Errors
 /// [`Error::Malformed`] if a code object cannot be inflated, [`Error::Usage`] if the method was
-/// left out when the library was built, [`Error::Io`] if `to` fails.
+/// left out when the library was built, [`Error::Io`] if `to` fails, [`Error::Refused`] if the end of a new content would be
+/// lost.
 pub(crate) fn rewrite<W: Write + Seek>(
     data: Slice<'_>,
     keeps: impl Fn(usize) -> bool,
-    packing: Packing,
+    packing: Packing<'_>,
     limit: u64,
     to: &mut piece::Writer<'_, W>,
 ) -> Result<u64> {
@@ -57,12 +69,21 @@ pub(crate) fn rewrite<W: Write + Seek>(
     for record in &records {
         let parts = record.parts().with_path(path)?;
         let count = parts.as_ref().map_or(1, Vec::len);
-        let kept: Vec<bool> = (index..index.saturating_add(count)).map(&keeps).collect();
-        index = index.saturating_add(count);
-        let pieces = match parts {
+        let indices = index..index.saturating_add(count);
+        let kept: Vec<bool> = indices.clone().map(&keeps).collect();
+        index = indices.end;
+        let new = match packing {
+            Packing::Replacing { index, content } if indices.contains(&index) => {
+                Some((index.saturating_sub(indices.start), content))
+            }
+            _ => None,
+        };
+        let pieces = match (parts, new) {
             _ if !kept.contains(&true) => continue,
-            None => writer.entry(record)?,
-            Some(parts) => writer.concatenated(record, &parts, &kept)?,
+            (_, None) if matches!(packing, Packing::Replacing { .. }) => writer.as_it_was(record)?,
+            (None, None) => writer.entry(record)?,
+            (None, Some((_, content))) => writer.replaced(record, content)?,
+            (Some(parts), new) => writer.concatenated(record, &parts, &kept, new)?,
         };
         len = sum([len, total_len(&pieces)?])?;
         emit(&pieces, to)?;
@@ -73,7 +94,7 @@ pub(crate) fn rewrite<W: Write + Seek>(
 }
 
 /// The method of compression and the level; none if code objects are written plain.
-fn target(records: &[Record<'_>], packing: Packing) -> Option<Target> {
+fn target(records: &[Record<'_>], packing: Packing<'_>) -> Option<Target> {
     let Packing::Smallest { codec, level } = packing else { return None };
     let uses_zstd = || records.iter().any(|record| record.codec() == Some(Codec::Zstd));
     Some((codec.unwrap_or_else(|| if uses_zstd() { Codec::Zstd } else { Codec::Lz4 }), level))
@@ -125,46 +146,101 @@ impl<'a> Writer<'a> {
         self.single(record.header, kind, content.bytes(), self.target, old.transpose()?)
     }
 
-    /// The pieces of an entry with several code objects, of which some are kept.
-    fn concatenated(&self, record: &Record<'a>, parts: &[Record<'a>], kept: &[bool]) -> Result<Vec<Piece<'a>>> {
+    /// The pieces of an entry with another content of its code object, in the form that the old one has.
+    fn replaced(&self, record: &Record<'a>, content: &[u8]) -> Result<Vec<Piece<'a>>> {
+        let kind = record.kind();
+        let (header, content) = (header_for(record, content)?, with_zero(kind, content));
+        let Some(codec) = record.codec() else {
+            self.ensure_end(record, &content)?;
+            return entry(header, content.into_owned(), None);
+        };
+        let (codec, packed) = self.pack_as(record, codec, &content)?;
+        entry(header, packed, Some((codec, len_u64(&content))))
+    }
+
+    /// Compresses a new content as the old one is, and harder if it would be longer: an entry in a library has no room to
+    /// grow.
+    fn pack_as(&self, record: &Record<'_>, codec: Codec, content: &[u8]) -> Result<(Codec, Vec<u8>)> {
+        let (codec, _) = own_target(Some(codec));
+        let old = record.stored().with_path(self.data.path())?;
+        let packed = codec.compress(content, LEVELS[0], self.data.path())?;
+        let is_longer = len_u64(&packed) > len_of(&old) && codec == Codec::Zstd;
+        let packed = if is_longer { codec.compress(content, LEVELS[1], self.data.path())? } else { packed };
+        Ok((codec, packed))
+    }
+
+    /// Fails if the end of a code object would not be found again without being recorded.
+    fn ensure_end(&self, record: &Record<'_>, content: &[u8]) -> Result<()> {
+        if keeps_end(record.kind(), content) {
+            return Ok(());
+        }
+        let reason = "the end of the new content would not be found again, as the fatbin does not record it: cubins have to be \
+             ELF files without bytes after them, PTX must not end in zeros, other code needs a multiple of 8 bytes";
+        Err(Error::refused(ErrorKind::Unsupported, self.data.path(), record.offset(), reason))
+    }
+
+    /// The pieces of an entry with several code objects, of which some are kept. One of them may be `new`: its index among
+    /// them, and its other content.
+    fn concatenated(
+        &self,
+        record: &Record<'a>,
+        parts: &[Record<'a>],
+        kept: &[bool],
+        new: Option<(usize, &[u8])>,
+    ) -> Result<Vec<Piece<'a>>> {
         let codec = record.codec();
         let is_ptx = parts.iter().all(Record::is_ptx);
-        let keeps_all = !kept.contains(&false);
+        let keeps_all = !kept.contains(&false) && new.is_none();
         if keeps_all && (codec == Some(Codec::Unknown) || (is_ptx && self.target.is_none())) {
             return self.as_it_was(record);
         }
         let content = self.content(record)?;
         let mut codes = Vec::new();
-        for (part, _) in parts.iter().zip(kept).filter(|(_, kept)| **kept) {
-            let bytes = slice(content.bytes(), part.offset_in_whole(), part.stored_len);
-            codes.push((part, bytes.ok_or_else(|| self.outside(part))?));
+        for ((index, part), _) in parts.iter().enumerate().zip(kept).filter(|(_, kept)| **kept) {
+            let (header, bytes) = match new {
+                Some((replaced, content)) if replaced == index => {
+                    let mut content = with_zero(part.kind(), content).into_owned();
+                    self.ensure_end(part, &content)?;
+                    content.resize(content.len().next_multiple_of(8), 0);
+                    (header_for(part, &content)?, Cow::Owned(content))
+                }
+                _ => {
+                    let bytes = slice(content.bytes(), part.offset_in_whole(), part.stored_len);
+                    (part.header.to_vec(), Cow::Borrowed(bytes.ok_or_else(|| self.outside(part))?))
+                }
+            };
+            codes.push((header, part.kind(), bytes));
         }
-        // PTX stays compressed.
-        let own = if codec == Some(Codec::Zstd) { Codec::Zstd } else { Codec::Lz4 };
-        let target = self.target.or(is_ptx.then_some((own, Method::Zstd.default_level())));
+        // PTX stays compressed, and so does all else if one of them is replaced.
+        let stays = is_ptx || (new.is_some() && codec.is_some());
+        let target = self.target.or(stays.then_some(own_target(codec)));
         let Some((target, level)) = target.filter(|_| codes.len() > 1) else {
             // An entry of one code object has no records.
-            let single = |(part, bytes): &(&Record<'a>, &[u8])| {
-                let kind = part.kind();
-                self.single(part.header, kind, code_with_zero(kind, bytes), target, None)
+            let single = |(header, kind, bytes): &(Vec<u8>, ImageKind, Cow<'_, [u8]>)| {
+                self.single(header, *kind, code_with_zero(*kind, bytes), target, None)
             };
             return Ok(codes.iter().map(single).collect::<Result<Vec<_>>>()?.concat());
         };
         let (mut whole, mut records) = (Vec::new(), Vec::new());
-        for (part, bytes) in &codes {
+        for (header, _, bytes) in codes {
             let offset = u32::try_from(whole.len()).map_err(|_| TOO_LONG)?;
-            let mut header = part.header.to_vec();
+            let mut header = header;
             put(&mut header, 4, &offset.to_le_bytes())?;
+            put(&mut header, 8, &len_u64(&bytes).to_le_bytes())?;
             records.extend(header);
-            whole.extend_from_slice(bytes);
+            whole.extend_from_slice(&bytes);
         }
         let mut header = slice(record.header, 0, FIXED_LEN).unwrap_or_default().to_vec();
-        let count = u32::try_from(codes.len()).map_err(|_| TOO_LONG)?;
+        let count = kept.iter().filter(|kept| **kept).count();
+        let count = u32::try_from(count).map_err(|_| TOO_LONG)?;
         let len = RECORDS_AT.saturating_sub(FIXED_LEN).saturating_add(len_u64(&records));
         header.extend(count.to_le_bytes());
         header.extend(u32::try_from(len).map_err(|_| TOO_LONG)?.to_le_bytes());
         header.extend(records);
-        let packed = target.compress(&whole, level, self.data.path())?;
+        let packed = match (new, codec) {
+            (Some(_), Some(codec)) => self.pack_as(record, codec, &whole)?.1,
+            _ => target.compress(&whole, level, self.data.path())?,
+        };
         let old_len = record.range().end.saturating_sub(record.range().start);
         if keeps_all && may_stay(codec, target) && old_len <= entry_len(&header, &packed)? {
             return self.as_it_was(record);
@@ -236,6 +312,47 @@ fn needs_attributes(record: &Record<'_>) -> bool {
 /// Whether a code object may stay as it is where others are compressed with `target`: zstd is read by later drivers only.
 fn may_stay(codec: Option<Codec>, target: Codec) -> bool {
     codec != Some(Codec::Zstd) || target == Codec::Zstd
+}
+
+/// The method in which code stays compressed, with its level. zlib is not written.
+fn own_target(codec: Option<Codec>) -> Target {
+    (if codec == Some(Codec::Zstd) { Codec::Zstd } else { Codec::Lz4 }, Method::Zstd.default_level())
+}
+
+/// The bytes of a code object as they are stored: PTX ends in a zero byte.
+fn with_zero(kind: ImageKind, content: &[u8]) -> Cow<'_, [u8]> {
+    if kind == ImageKind::Ptx { Cow::Owned([content, b"\0"].concat()) } else { Cow::Borrowed(content) }
+}
+
+/// The header of a record for another content, which has its version.
+fn header_for(record: &Record<'_>, content: &[u8]) -> Result<Vec<u8>> {
+    let mut header = record.header.to_vec();
+    let version = match record.kind() {
+        ImageKind::Ptx => ptx_version(content),
+        // The version of the ELF file, of which the smaller part is that of the ABI.
+        ImageKind::Cubin => {
+            content.get(8).filter(|_| Magic::identify(content) == Magic::Cubin).map(|&abi| (1, abi.into()))
+        }
+        ImageKind::LtoIr | ImageKind::Other(_) => None,
+    };
+    if let Some((major, minor)) = version {
+        put(&mut header, 24, &minor.to_le_bytes())?;
+        put(&mut header, 26, &major.to_le_bytes())?;
+    }
+    Ok(header)
+}
+
+/// The major and minor version of PTX.
+fn ptx_version(ptx: &[u8]) -> Option<(u16, u16)> {
+    let version = text(ptx_word(ptx, b".version")?)?;
+    let (major, minor) = version.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// The word after a directive of PTX, such as `.target`.
+pub(crate) fn ptx_word<'p>(ptx: &'p [u8], directive: &[u8]) -> Option<&'p [u8]> {
+    let after = ptx.split(|&byte| byte == b'\n').find_map(|line| line.trim_ascii().strip_prefix(directive))?;
+    after.trim_ascii().split(|byte| byte.is_ascii_whitespace() || *byte == b',').next()
 }
 
 /// A code object without its padding, with the zero byte after PTX.

@@ -68,8 +68,8 @@ use crate::id::{EntryId, OffloadKind};
 use crate::io::input::Slice;
 use crate::io::piece::Piece;
 
-pub(crate) use write::write_metered;
 pub use write::{NewImage, plan, write_compressed};
+pub(crate) use write::{plan_with, write_metered};
 
 /// The first bytes of an offload binary.
 pub const MAGIC: [u8; 4] = [0x10, 0xff, 0x10, 0xad];

@@ -21,7 +21,7 @@ const ENTRIES_AT: u64 = 24;
 const WHAT_COMPRESSED: &str = "compressed offload binary";
 
 /// Reads the header at the start of `data`; `None` without the magic.
-fn header(data: &[u8], base: u64) -> Result<Option<Header>, Malformed> {
+pub(super) fn header(data: &[u8], base: u64) -> Result<Option<Header>, Malformed> {
     if !data.starts_with(&MAGIC) {
         return Ok(None);
     }

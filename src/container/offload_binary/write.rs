@@ -5,10 +5,11 @@
 use std::collections::HashMap;
 use std::io::{Seek, SeekFrom, Write};
 
-use super::{ALIGNMENT, ENTRY_LEN, Header, ImageInfo, Version};
+use super::{ALIGNMENT, ENTRY_LEN, Header, ImageInfo, Version, read};
 use crate::bytes::len_u64;
 use crate::container::stream::{Compression, deflate};
-use crate::error::{Error, Result};
+use crate::container::{Entry, Part};
+use crate::error::{Error, Result, WithPath};
 use crate::io::input::Slice;
 use crate::io::meter::Meter;
 use crate::io::piece::{Piece, TOO_LONG, Writer, emit, sum, total_len};
@@ -29,14 +30,36 @@ pub struct NewImage<'a> {
 /// Only if the images together have 2^64 bytes or more.
 pub fn plan<'a>(version: Version, images: &[NewImage<'a>]) -> Result<Vec<Piece<'a>>> {
     let binaries = match version {
-        Version::V1 => images.chunks(1).map(|image| plan_one(version, image)).collect::<Result<Vec<_>>>()?,
+        Version::V1 => images.chunks(1).map(|image| plan_one(version, image, 0)).collect::<Result<Vec<_>>>()?,
         Version::V2 | Version::V3 if images.is_empty() => Vec::new(),
-        Version::V2 | Version::V3 => vec![plan_one(version, images)?],
+        Version::V2 | Version::V3 => vec![plan_one(version, images, 0)?],
     };
     Ok(binaries.concat())
 }
 
-fn plan_one<'a>(version: Version, images: &[NewImage<'a>]) -> Result<Vec<Piece<'a>>> {
+/// The pieces of a plain offload binary with another content of one image. It has at least `least` bytes.
+///
+/// # Errors
+/// [`Error::Malformed`] if `data` does not begin with an offload binary.
+pub(crate) fn plan_with<'a>(data: Slice<'a>, index: usize, content: Slice<'a>, least: u64) -> Result<Vec<Piece<'a>>> {
+    let header = read::header(data.bytes(), data.offset()).with_path(data.path())?;
+    let contents = read::read(data.bytes(), data.len(), data.offset()).with_path(data.path())?;
+    let (header, contents) = header.zip(contents).ok_or(Error::Internal("there is no offload binary"))?;
+    let image = |(at, entry): (usize, Entry)| {
+        let old = match entry.parts.as_slice() {
+            [Part::Range(range)] => data.range(range),
+            _ => None,
+        };
+        let content = if at == index { Some(content) } else { old };
+        let image = entry.image.zip(content).map(|(info, content)| NewImage { info: *info, content });
+        image.ok_or(Error::Internal("an image of an offload binary has no range"))
+    };
+    let images = contents.entries.into_iter().enumerate().map(image).collect::<Result<Vec<_>>>()?;
+    plan_one(header.version, &images, least)
+}
+
+/// The pieces of an offload binary, which is padded to a size of at least `least` bytes.
+fn plan_one<'a>(version: Version, images: &[NewImage<'a>], least: u64) -> Result<Vec<Piece<'a>>> {
     let (images_count, entries_len) = table(images.len(), ENTRY_LEN)?;
     let table_of = |image: &NewImage<'_>| table(image.info.strings.len(), version.string_entry_len());
     let string_tables = images.iter().map(table_of).collect::<Result<Vec<_>>>()?;
@@ -47,7 +70,7 @@ fn plan_one<'a>(version: Version, images: &[NewImage<'a>]) -> Result<Vec<Piece<'
     let images_offset = aligned(sum([strings_offset, len_u64(&strings.bytes)])?)?;
     let images_len = sum(images.iter().map(|image| image.content.len()))?;
     let images_end = sum([images_offset, images_len])?;
-    let size = aligned(images_end)?;
+    let size = aligned(images_end)?.max(least);
 
     let (entries_offset, inflated) = (version.header_len(), 0);
     let entries = if version == Version::V1 { ENTRY_LEN } else { images_count };

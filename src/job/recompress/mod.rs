@@ -243,21 +243,22 @@ pub(super) struct Replacing<'n> {
     pub(super) index: usize,
     /// The new content.
     pub(super) content: Slice<'n>,
-    /// Whether it was written.
-    pub(super) is_done: bool,
+    /// Whether a plain bundle is compressed now; none if it was not written yet.
+    pub(super) done: Option<bool>,
 }
 
-/// Writes a file with another content of one code object. None if its bundle is not one that [`Recompress`] rewrites.
+/// Writes a file with another content of one code object. Returns it, and whether a plain bundle is compressed now. None if
+/// its bundle is not one that [`Recompress`] rewrites.
 pub(super) fn rewrite_with<'j>(
     job: &'j Recompress,
     replacing: Replacing<'j>,
     data: Slice<'_>,
     output: Output,
     observer: &mut Observer<'_>,
-) -> Result<Option<Output>> {
+) -> Result<Option<(Output, bool)>> {
     let mut run = Run { replacing: Some(replacing), ..Run::new(job, data.len()) };
     let output = run.rewrite_file(data, output, observer)?;
-    Ok(run.replacing.is_some_and(|replacing| replacing.is_done).then_some(output))
+    Ok(run.replacing.and_then(|replacing| replacing.done).map(|is_now_compressed| (output, is_now_compressed)))
 }
 
 /// A rewritten file.
@@ -402,25 +403,21 @@ impl Work<'_, '_> {
             .budget
             .take_bundle(bundle)
             .map_err(|(what, limit)| Error::malformed(path, Malformed::search(what, limit, bundle.offset)))?;
-        let new = self
-            .run
-            .replacing
-            .as_ref()
-            .map(|replacing| (replacing.bundle == bundle.offset, replacing.index, replacing.content));
-        if let Some((false, ..)) = new {
+        let new = self.run.replacing.as_ref().map(|replacing| (replacing.index, replacing.content));
+        if self.run.replacing.as_ref().is_some_and(|replacing| replacing.bundle != bundle.offset) {
             self.output.copy(range_of(self.data, &bundle.range()?)?)?;
             let len = bundle.stored_len()?;
             return self.count(len, len, false, room);
         }
         if Magic::identify(bundle.beginning()) == Magic::FatBinary {
-            return self.fatbin(bundle, room);
+            self.note_replaced(false);
+            return self.fatbin(bundle, new, room);
         }
         let kept = if new.is_some() { Some((0..bundle.entries.len()).collect()) } else { self.kept(bundle) };
         let mut contents = kept.map(|kept: Vec<usize>| contents(path, bundle, &kept)).transpose()?;
-        if let (Some((_, index, content)), Some(contents)) = (new, &mut contents) {
+        if let (Some((index, content)), Some(contents)) = (new, &mut contents) {
             let replaced = contents.get_mut(index).ok_or(Error::Internal("no such entry"))?;
             replaced.1 = Content::InPlace(content);
-            self.run.replacing.iter_mut().for_each(|replacing| replacing.is_done = true);
         }
         let members = contents.as_ref().map(|contents| contents.iter().map(member).collect::<Vec<_>>());
         let plain = Plain::of(path, bundle, members.as_deref())?;
@@ -428,23 +425,35 @@ impl Work<'_, '_> {
             Some(_) => self.keep_form(bundle, &plain, room, observer)?,
             None => self.choose(bundle, &plain, observer)?,
         };
+        self.note_replaced(bundle.compressed.is_none() && chosen.form == Form::Compressed);
         ensure_it_ends(self.data, bundle, &plain, &chosen.form)?;
         self.ensure_room("bundle", bundle, chosen.len, room)?;
         self.write_form(bundle, &plain, &chosen.form)?;
         self.count(bundle.stored_len()?, chosen.len, chosen.would_grow, room)
     }
 
-    /// Rewrites a fatbin, into `room` bytes if it must stay at its offset.
-    fn fatbin(&mut self, bundle: &Bundle<'_>, room: Option<u64>) -> Result<()> {
+    /// Notes that the code object that is replaced was found, and whether its bundle is compressed because of that.
+    fn note_replaced(&mut self, is_now_compressed: bool) {
+        if let Some(replacing) = &mut self.run.replacing {
+            replacing.done = Some(is_now_compressed);
+        }
+    }
+
+    /// Rewrites a fatbin, into `room` bytes if it must stay at its offset. One code object may be `new`: its index, and its
+    /// other content.
+    fn fatbin(&mut self, bundle: &Bundle<'_>, new: Option<(usize, Slice<'_>)>, room: Option<u64>) -> Result<()> {
         let (path, before) = (self.data.path(), bundle.stored_len()?);
         if let Some(fault) = bundle.faults.first() {
             return Err(Error::malformed(path, fault.clone()));
         }
-        let kept = self.kept(bundle);
+        let kept = if new.is_some() { None } else { self.kept(bundle) };
         let keeps = |index: usize| kept.as_ref().is_none_or(|kept| kept.binary_search(&index).is_ok());
-        let packing = match &self.run.job.compression {
-            Some(compression) => Packing::Smallest { codec: self.run.job.fatbin_codec, level: compression.level },
-            None => Packing::Plain,
+        let packing = match (new, &self.run.job.compression) {
+            (Some((index, content)), _) => Packing::Replacing { index, content: content.bytes() },
+            (None, Some(compression)) => {
+                Packing::Smallest { codec: self.run.job.fatbin_codec, level: compression.level }
+            }
+            (None, None) => Packing::Plain,
         };
         let data = range_of(self.data, &bundle.range()?)?;
         let len = fatbin::rewrite(data, keeps, packing, self.run.job.limits.inflated, &mut self.output.writer()?)?;
@@ -483,7 +492,7 @@ impl Work<'_, '_> {
         Ok(Chosen { form, len, would_grow })
     }
 
-    /// The form that a bundle had, or the compressed one if a plain one does not fit.
+    /// The form that a bundle had, or the other one if that does not fit.
     fn keep_form(
         &mut self,
         bundle: &Bundle<'_>,
@@ -491,12 +500,18 @@ impl Work<'_, '_> {
         room: Option<u64>,
         observer: &mut Observer<'_>,
     ) -> Result<Chosen> {
-        let len = total_len(&plain.pieces)?;
-        if bundle.compressed.is_none() && room.is_none_or(|room| len <= room) {
-            return Ok(Chosen { form: Form::Plain, len, would_grow: false });
+        let fits = |len: u64| room.is_none_or(|room| len <= room);
+        let plain_len = total_len(&plain.pieces)?;
+        let as_plain = Chosen { form: Form::Plain, len: plain_len, would_grow: false };
+        if bundle.compressed.is_none() && fits(plain_len) {
+            return Ok(as_plain);
         }
         let compression = self.run.job.compression.as_ref().ok_or(Error::Internal("no compression is given"))?;
         let len = self.deflate(plain, compression, observer)?;
+        if !fits(len) && fits(plain_len) && !plain.is_text && !plain.has_tail {
+            self.output.end_at(self.position)?;
+            return Ok(as_plain);
+        }
         Ok(Chosen { form: Form::Compressed, len, would_grow: false })
     }
 

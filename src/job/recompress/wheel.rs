@@ -182,7 +182,7 @@ impl Work<'_, '_, '_> {
         let Some(replacing) = &mut self.run.replacing else { return false };
         let stored = member.content.stored;
         match replacing.way.as_slice() {
-            [] if replacing.is_done || member.content.method.is_some() => true,
+            [] if replacing.done.is_some() || member.content.method.is_some() => true,
             [] if (stored.offset()..stored.end()).contains(&replacing.bundle) => {
                 replacing.bundle = replacing.bundle.saturating_sub(stored.offset());
                 false
