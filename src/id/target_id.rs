@@ -85,7 +85,7 @@ impl TargetId {
         if name.is_empty() && !features.is_empty() {
             return Err(FeatureError::NoProcessor);
         }
-        features.sort();
+        features.sort_unstable();
         let known = processors::find(name).filter(|known| known.name == name || is_native(known, arch));
         let processor = known.map_or(name, |known| known.name).to_owned();
         Ok(Self { processor, features, known, kept_by_llvm: processors::is_offload_arch(name) })

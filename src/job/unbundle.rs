@@ -144,7 +144,7 @@ impl Unbundle {
             requests.explain(&candidates, observer);
         }
         let mut served = requests.assign(&candidates);
-        served.sort_by_key(|(request, _)| *request);
+        served.sort_unstable_by_key(|(request, _)| *request);
         let mut staged = Vec::with_capacity(served.len());
         for (request, candidate) in &served {
             let (id, path) = self.requests.get(*request).ok_or(Error::Internal("no such request"))?;

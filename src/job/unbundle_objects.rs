@@ -133,7 +133,7 @@ impl UnbundleObjects {
         let mut missing: Vec<String> =
             requests().filter(|(_, found)| !found.is_served).map(|((id, _), _)| id.to_string()).collect();
         if !missing.is_empty() && !self.allow_missing {
-            missing.sort();
+            missing.sort_unstable();
             return Err(Error::MissingEntries(missing));
         }
         let mut staged = found.new_files.staged;

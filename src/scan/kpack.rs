@@ -173,7 +173,7 @@ fn fitting(before: &[u8], after: &[u8]) -> Result<Vec<PathBuf>> {
             paths.push((processor, Reverse(features.len()), features, path));
         }
     }
-    paths.sort();
+    paths.sort_unstable();
     Ok(paths.into_iter().map(|(.., path)| path).collect())
 }
 

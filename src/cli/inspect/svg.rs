@@ -191,7 +191,7 @@ fn total(shares: &Shares) -> u64 {
 fn gpus(all: &Shares) -> Vec<Gpu<'_>> {
     let mut names: Vec<(&String, u64)> = all.iter().map(|(name, size)| (name, *size)).collect();
     names.retain(|(_, size)| *size > 0);
-    names.sort_by_key(|(name, size)| (Reverse(*size), *name));
+    names.sort_unstable_by_key(|(name, size)| (Reverse(*size), *name));
     let mut colors = COLORS.into_iter().cycle();
     let mut color = |name: &str| if name == "host" { GREY } else { colors.next().unwrap_or(GREY) };
     let gpus = (1..).zip(names);

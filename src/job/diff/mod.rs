@@ -717,6 +717,6 @@ impl Comparison<'_, '_, '_> {
 /// The kernels of code objects, in the order of these.
 fn in_order(kernels: HashMap<usize, Vec<Kernel>>) -> Vec<(usize, Kernel)> {
     let mut objects: Vec<(usize, Vec<Kernel>)> = kernels.into_iter().collect();
-    objects.sort_by_key(|(object, _)| *object);
+    objects.sort_unstable_by_key(|(object, _)| *object);
     objects.into_iter().flat_map(|(object, kernels)| kernels.into_iter().map(move |kernel| (object, kernel))).collect()
 }

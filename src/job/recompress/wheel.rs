@@ -250,7 +250,7 @@ impl Work<'_, '_, '_> {
         let mut is_same = self.changes.is_empty();
         let directory = self.layout.directory_start();
         if let Some(record) = record {
-            sums.sort_by_key(|(member, _)| member.index);
+            sums.sort_unstable_by_key(|(member, _)| member.index);
             let (old, new) = record.rewritten(&sums)?;
             is_same &= old.bytes() == new;
             if !is_same && self.read <= record.member.start {

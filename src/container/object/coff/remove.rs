@@ -129,7 +129,7 @@ struct Cuts {
 impl Cuts {
     fn new(mut ranges: Vec<Range<u64>>) -> Self {
         ranges.retain(|range| range.start < range.end);
-        ranges.sort_by_key(|range| range.start);
+        ranges.sort_unstable_by_key(|range| range.start);
         let mut merged: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
         for range in ranges {
             match merged.last_mut() {
