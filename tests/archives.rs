@@ -406,6 +406,14 @@ fn code_objects_that_do_not_parse() {
     };
     let broken = "clang-offload-bundler: error: 'm-hip-amdgcn-amd-amdhsa--gfx906m.bc': the symbols of the code object";
     assert!(run(b"\x7fELF\x02\x01\x01 and nothing that is a header").starts_with(broken));
+    // Any data may begin like a COFF object, whatever its length: the first two bytes are a machine.
+    for machine in [[0, 0], [0x64, 0x86], [0x64, 0xaa], [0x66, 1], [0xf0, 2], [0x90, 2], [0x4e, 0xa6], [0xf1, 1]] {
+        for (len, filler) in [(2, 0), (3, 0), (4, 0), (15, b'x'), (19, 0), (20, 0), (40, b'x'), (64, 0)] {
+            let mut content = vec![filler; len];
+            content[..2].copy_from_slice(&machine);
+            run(&content);
+        }
+    }
     let unread = run(&[&b"BC\xc0\xde"[..], &[0; 100]].concat());
     assert_eq!(unread, "warning: 'm-hip-amdgcn-amd-amdhsa--gfx906m.bc': expected the start of a block\n");
 }
@@ -600,6 +608,62 @@ fn damage_is_reported_with_its_place_and_nothing_is_written() {
     );
     let cut = run(&archive[..archive.len() - 3]).unwrap_err();
     assert!(cut.contains("the archive member 'b.o' needs"), "{cut}");
+}
+
+#[test]
+fn headers_of_members_and_the_end_are_read_as_llvm_does() {
+    let Some(lab) = Lab::with_llvm() else { return };
+    let content = bundle(&[(HOST, b"h"), (GFX906, b"code")]);
+    let run = |archive: &[u8]| {
+        lab.write("lib.a", archive);
+        let arguments =
+            ["-type=a", "-unbundle", "-input=lib.a", &format!("-targets={GFX906}"), "-allow-missing-bundles"];
+        let outputs = [
+            ("ours.a", lab.ours(&[&arguments[..], &["-output=ours.a"]].concat())),
+            ("theirs.a", lab.reference(&[&arguments[..], &["-output=theirs.a"]].concat())),
+        ];
+        outputs.map(|(name, output)| output.status.success().then(|| lab.read(name)))
+    };
+    let whole = plain_archive(&[("m.o", &content)]);
+    let [sound, _] = run(&whole);
+    assert!(sound.is_some());
+    let with = |at: usize, width: usize, field: &str| {
+        let mut archive = whole.clone();
+        archive[8 + at..8 + at + width].copy_from_slice(format!("{field:<width$}").as_bytes());
+        archive
+    };
+    let len = content.len();
+    for (at, width) in [(0, 16), (16, 12), (28, 6), (34, 6), (40, 8), (48, 10), (58, 2)] {
+        let number = if at == 48 { len.to_string() } else { "7".to_owned() };
+        let fields = ["", "A", "9", "\0", " 9", "   A", "\t", "\u{7f}"].map(|more| format!("{number}{more}"));
+        let others = [String::new(), format!(" {number}"), format!("+{number}"), format!("0{number}")];
+        let names = ["/x", "#1/", "#1/x", "/7", "/0 9", "#1/1", "#1/1 9"].map(str::to_owned);
+        let fields = fields.into_iter().chain(others).chain(names.into_iter().filter(|_| at == 0));
+        for field in fields.filter(|field| field.len() <= width) {
+            let changed = with(at, width, &field);
+            if at == 48 && field == format!("{number}9") {
+                // A member that is cut short, at which LLVM ends silently.
+                continue;
+            }
+            let [ours, theirs] = run(&changed);
+            assert_eq!(ours.is_some(), theirs.is_some(), "{field:?} at {at}");
+            // Control characters in names become `_`, and a name without `/` ends at a space.
+            let is_odd_name = at == 0 && field.contains(|c: char| c.is_control() || c == ' ');
+            assert!(ours == theirs || is_odd_name, "{field:?} at {at}");
+        }
+    }
+    let zeros = "\0".repeat(200);
+    for padding in ["\n", "\n\n", "\0", &zeros[..8], &zeros[..59], &zeros[..60], &zeros] {
+        let [ours, theirs] = run(&[&whole, padding.as_bytes()].concat());
+        assert_eq!(ours, sound, "{padding:?}");
+        assert_eq!(ours, theirs, "{padding:?}");
+        let [ours, theirs] = run(&[b"!<arch>\n", padding.as_bytes()].concat());
+        assert_eq!((ours, theirs), (None, None), "{padding:?}");
+    }
+    for lost in ["m.o/", " ", "\n\nm.o", &header("m.o/", 4)[..59]] {
+        let [ours, theirs] = run(&[&whole, lost.as_bytes()].concat());
+        assert_eq!((ours, theirs.is_some()), (None, true), "{lost:?}");
+    }
 }
 
 /// Unbundles the code objects for a target one by one. Returns them in the order of the list, with the extensions of

@@ -51,6 +51,8 @@ const COMMANDS: &[(&str, &[&str], Way)] = &[
         Way::Replaces,
     ),
     ("unpackage", &["package", "images", "--image=file=out,arch=gfx906"], Way::Replaces),
+    ("package nothing", &["package", "-o", "out"], Way::Rewrites),
+    ("unpackage an empty image", &["package", "empties", "--image=file=out,arch=gfx906"], Way::Rewrites),
     (
         "unpackage into an archive",
         &["package", "images", "--archive", "--image=file=out,arch=gfx906"],
@@ -157,10 +159,12 @@ fn inputs() -> tempfile::TempDir {
     let path = |name: &str| directory.path().join(name);
     fs::write(path("host.o"), object()).unwrap();
     fs::write(path("device"), "device").unwrap();
+    fs::write(path("empty"), "").unwrap();
     for words in [
         &["-type=bc", TARGETS, "-input=host.o", "-input=device", "-output=bundle"][..],
         &["-type=o", TARGETS, "-input=host.o", "-input=device", "-output=fat.o"],
         &["package", "-o", "images", "--image=file=device,triple=amdgcn-amd-amdhsa,arch=gfx906,kind=hip"],
+        &["package", "-o", "empties", "--image=file=empty,triple=amdgcn-amd-amdhsa,arch=gfx906,kind=hip"],
     ] {
         assert!(run(Tool::Ours, None, directory.path(), words), "{words:?}");
     }
@@ -216,7 +220,8 @@ fn put(there: There, path: &Path, target: &Path) {
 /// The state of a path after the run.
 fn look(there: There, path: &Path, target: &Path) -> After {
     let content = |path: &Path| fs::read(path).unwrap_or_default();
-    let is_new = |path: &Path| path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() > 3);
+    let is_new =
+        |path: &Path| path.metadata().is_ok_and(|metadata| metadata.is_file() && content(path) != OLD.as_bytes());
     if path.is_symlink() {
         match there {
             There::LinkToNull => After::Written,

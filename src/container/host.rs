@@ -9,12 +9,14 @@
 use std::ops::Range;
 
 use object::elf::SectionType;
-use object::pe::ImageSectionHeader;
+use object::pe::{ImageFileHeader, ImageSectionHeader};
+use object::read::coff::CoffFile;
 use object::read::elf::{ElfSection, FileHeader, SectionHeader};
 use object::{Endianness, File, LittleEndian, Object, ObjectKind, ObjectSection};
 
 use super::limits::{Allowance, NAMES_SHARED_MAX};
-use crate::bytes::{len_u64, slice};
+use super::magic::is_coff_object;
+use crate::bytes::{array, len_u64, slice};
 use crate::display::shown;
 use crate::error::Malformed;
 
@@ -40,6 +42,36 @@ pub(crate) fn has_no_names(data: &[u8]) -> bool {
         _ => return false,
     };
     symbols == 0
+}
+
+/// The object file in `data`, for all machines for which LLVM 22.1.8 reads COFF. Offsets in errors count from `base`.
+pub(crate) fn parse(data: &[u8], base: u64) -> Result<File<'_>, Malformed> {
+    let broken = |what: &str| Malformed::Object { what: what.to_owned(), offset: base };
+    if !is_coff_object(data) || data.starts_with(&[0, 0, 0xff, 0xff]) {
+        return File::parse(data).map_err(|error| broken(&error.to_string()));
+    }
+    check_coff(data, base)?;
+    let file = CoffFile::parse(data).map_err(|error| broken(&error.to_string()))?;
+    let header: &ImageFileHeader = file.coff_header();
+    match header.pointer_to_symbol_table.get(LittleEndian) == 0 && header.number_of_symbols.get(LittleEndian) != 0 {
+        true => Err(broken("the symbol table is missing")),
+        false => Ok(File::Coff(file)),
+    }
+}
+
+/// Checks that the file holds the headers of a plain COFF object.
+pub(crate) fn check_coff(data: &[u8], base: u64) -> Result<(), Malformed> {
+    const HEADER_LEN: u64 = 20;
+    const SECTION_LEN: u64 = 40;
+    let number = |offset| array(data, offset).map_or(0, |number| u64::from(u16::from_le_bytes(number)));
+    let needed = HEADER_LEN.saturating_add(number(16)).saturating_add(number(2).saturating_mul(SECTION_LEN));
+    match slice(data, 0, needed) {
+        Some(_) => Ok(()),
+        None => {
+            let end = base.saturating_add(len_u64(data));
+            Err(Malformed::truncated("the COFF headers", base, needed, end))
+        }
+    }
 }
 
 /// A section, as described by its header.
@@ -76,7 +108,7 @@ pub(crate) fn sections<H>(
     let object = |what: String| Malformed::Object { what, offset: base };
     let (mut chosen, mut size) = (Vec::new(), 0_u64);
     let mut names = Allowance::times(NAMES_SHARED_MAX, data);
-    let file = File::parse(data).map_err(|error| object(error.to_string()))?;
+    let file = parse(data, base)?;
     each(&file, &mut |section| {
         let name = section.name.unwrap_or_default();
         names.take(len_u64(name)).ok_or_else(|| object(NAMES_TOO_LONG.to_owned()))?;

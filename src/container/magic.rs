@@ -4,6 +4,7 @@
 //! Mach-O and XCOFF by the `object` crate; text bundles by their first line.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+use object::pe::ANON_OBJECT_HEADER_BIGOBJ_CLASS_ID;
 use object::{FileKind, archive};
 
 use super::coding::Coding;
@@ -289,6 +290,19 @@ fn elf_number(head: &[u8], offset: u64) -> Option<u16> {
 pub(crate) fn is_elf_object(head: &[u8]) -> bool {
     let number = array(head, 16).map(if head.get(5) == Some(&2) { u16::from_be_bytes } else { u16::from_le_bytes });
     matches!(number, Some(1..=3))
+}
+
+/// Whether LLVM 22.1.8 takes data that begins with `head` for a COFF object: by the machine alone, even if the rest is
+/// broken. [`Magic::identify`] knows the machines that compilers still write for, since any data may begin with two zeros.
+pub(crate) fn is_coff_object(head: &[u8]) -> bool {
+    const RESOURCES: &[u8] = &[0, 0, 0, 0, 0x20, 0, 0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff, 0, 0];
+    match head {
+        [0, 0, 0xff, 0xff, ..] => slice(head, 12, 16) == Some(&ANON_OBJECT_HEADER_BIGOBJ_CLASS_ID.0),
+        [0, 0, _, _, ..] => !head.starts_with(RESOURCES),
+        [0x4c | 0x50 | 0x66 | 0x83 | 0x84 | 0xc4 | 0xf0, 1 | 2, _, _, ..] => true,
+        [0x68 | 0x90, 2, _, _, ..] | [0x64, 0x86 | 0xaa, _, _, ..] | [0x41 | 0x4e, 0xa6, _, _, ..] => true,
+        _ => false,
+    }
 }
 
 #[cfg(test)]

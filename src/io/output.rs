@@ -48,6 +48,14 @@ pub(crate) enum Manner {
     Generated,
 }
 
+impl Manner {
+    /// That of LLVM 22.1.8 for archives, offload binaries and images of this length: an empty one is written into the
+    /// old file.
+    pub(crate) fn of_len(len: u64) -> Self {
+        if len == 0 { Self::Rewrite } else { Self::Replace }
+    }
+}
+
 /// An output under construction.
 #[derive(Debug)]
 pub(crate) struct Output {

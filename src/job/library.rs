@@ -52,7 +52,7 @@ impl Library {
     pub(super) fn members(&self) -> Result<Vec<Member<'_>>> {
         let mut beside = self.beside.iter();
         Archive::read(self.archive.as_slice())?
-            .members()
+            .members_before_padding()
             .map(|member| {
                 let ArchiveMember { name, location } = member?;
                 let content = match location {
@@ -100,7 +100,7 @@ impl<'a> Member<'a> {
 fn open_all_beside(archive: &Input) -> Result<Vec<Input>> {
     let mut beside = Vec::new();
     let mut sources = Sources::new(archive.as_slice());
-    for member in Archive::read(archive.as_slice())?.members() {
+    for member in Archive::read(archive.as_slice())?.members_before_padding() {
         if let Location::Beside(path) = member?.location {
             let mut input = sources.open(&path)?;
             input.close();

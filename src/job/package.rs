@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::file_name::FileName;
 use super::{Event, Observer, open};
+use crate::bytes::to_u64;
 use crate::container::magic::Magic;
 use crate::container::offload_binary::{self, HipNumber, ImageInfo, ImageKind, Strings, Version};
 use crate::container::stream::Compression;
@@ -76,7 +77,7 @@ impl Package {
             .iter()
             .map(|(image, input)| offload_binary::NewImage { info: self.info(image, input), content: input.as_slice() })
             .collect();
-        let mut output = Output::stage_as(&self.output, Manner::Replace)?;
+        let mut output = Output::stage_as(&self.output, Manner::of_len(to_u64(images.len())))?;
         let mut tell = |done, total| observer(Event::Progress { done, total });
         let meter = &mut Meter::new(&mut tell);
         match &self.compression {

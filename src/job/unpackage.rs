@@ -107,8 +107,6 @@ impl Unpackage {
         let requests = if self.requests.is_empty() { &everything } else { self.requests.as_slice() };
         if self.archive && self.requests.is_empty() {
             observer(Event::NoArchiveFile);
-        } else if self.archive && requests.iter().any(|request| request.file.is_none()) {
-            return Err(Error::Usage("Image must have a 'file' argument."));
         }
         // An image that is written to a separate file may be an offload binary itself, so it must be examined.
         let in_part = !self.archive && requests.iter().all(|request| request.file.is_some());
@@ -226,6 +224,9 @@ impl<'j, 'o> Run<'j, 'o> {
                     served.members.push((name, range));
                 }
                 Some(_) => *last = Some(index),
+                None if self.job.archive && !self.job.requests.is_empty() => {
+                    return Err(Error::Usage("Image must have a 'file' argument."));
+                }
                 None => by_name.push(number),
             }
         }
@@ -264,7 +265,8 @@ impl<'j, 'o> Run<'j, 'o> {
         let mut wanted = Vec::new();
         for ((request, served), last) in self.requests.iter().zip(&mut self.served).zip(last) {
             if let (Some(path), Some(index)) = (&request.file, *last) {
-                wanted.push((index, served.last.insert(Output::stage_as(path, Manner::Replace)?)));
+                let size = binary.entries.get(index).map_or(0, Entry::size);
+                wanted.push((index, served.last.insert(Output::stage_as(path, Manner::of_len(size))?)));
             }
         }
         if wanted.is_empty() {

@@ -20,7 +20,7 @@ use crate::bytes::len_u64;
 use crate::container::archive::{Archive, ArchiveMember, Location, Sources, locate};
 use crate::container::fatbin::Fatbin;
 use crate::container::host::Chosen;
-use crate::container::magic::{Magic, is_elf_object};
+use crate::container::magic::{Magic, is_coff_object, is_elf_object};
 use crate::container::object::FatObject;
 use crate::container::offload_binary::OffloadBinary;
 use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
@@ -211,7 +211,11 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             self.budget.is_spent = true;
             return (goal.take)(data);
         }
-        let magic = Magic::identify(data.bytes());
+        let magic = match Magic::identify(data.bytes()) {
+            _ if self.reach == Reach::Packager && is_coff_object(data.bytes()) => Magic::Coff,
+            Magic::Coff if self.reach == Reach::Packager => Magic::Unknown,
+            magic => magic,
+        };
         if !magic.may_hold_code() {
             return self.rest(place, data, 0, 0, depth);
         }

@@ -169,6 +169,60 @@ fn compare_archives(report: &mut Report, shop: &Shop<'_>) {
     for len in [9, 30, 68, cut.len() / 2, cut.len() - 1] {
         report.compare(shop.tools, &packager(&["in.a", ALL]).file("in.a", &cut[..len]));
     }
+    for more in [&b"\n"[..], b"\0\0\0\0\0\0\0\0", b"\n\n", b"junk", &[0; 60]] {
+        report.compare(shop.tools, &packager(&["in.a", ALL]).file("in.a", [&cut, more].concat()));
+        report.compare(shop.tools, &packager(&["in.a", ALL]).file("in.a", [b"!<arch>\n", more].concat()));
+    }
+}
+
+/// Headers of members in which one field has other characters than digits, in the first and in the second member.
+fn compare_member_headers(report: &mut Report, shop: &Shop<'_>) {
+    let sound = format!("{:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\ntext", "m.o/", 0, 0, 0, 644, 4);
+    for (at, width) in [(0, 16), (16, 12), (28, 6), (34, 6), (40, 8), (48, 10)] {
+        let numbers = ["4", "4 A", "4 9", "4\0", " 4", "", "+4", "04", "4\t", "x"];
+        let names = ["/x", "#1/", "#1/x", "/7", "#1/2", "#1/2 9"];
+        for field in numbers.iter().chain(names.iter().filter(|_| at == 0)) {
+            let mut member = sound.clone();
+            member.replace_range(at..at + width, &format!("{field:<width$}"));
+            for before in ["", &sound] {
+                let archive = ["!<arch>\n", before, &member].concat();
+                report.compare(shop.tools, &packager(&["in.a", ALL]).file("in.a", archive.into_bytes()));
+            }
+        }
+    }
+}
+
+/// Data that begins like a COFF object for each machine, of every length up to that of its headers.
+fn compare_coff_heads(report: &mut Report, shop: &Shop<'_>) {
+    let machines = [
+        0x0000, 0x014c, 0x024c, 0x0150, 0x0166, 0x0184, 0x01c4, 0x01f0, 0x01f1, 0x02f0, 0x0168, 0x0268, 0x0290, 0x8664,
+        0xaa64, 0xa641, 0xa64e, 0x6486, 0xffff_u16,
+    ];
+    for machine in machines {
+        for filler in [0, b't'] {
+            for len in [2, 3, 4, 8, 19, 20, 21, 40] {
+                let mut head = vec![filler; len];
+                head[..2].copy_from_slice(&machine.to_le_bytes());
+                report.compare(shop.tools, &packager(&["in", ALL]).file("in", head));
+            }
+        }
+    }
+    // Number of sections, symbols and the length of the optional header; import objects, resources.
+    for (at, bytes) in [
+        (2, &[1][..]),
+        (2, &[0xff, 0xff]),
+        (12, &[1]),
+        (16, &[20]),
+        (16, &[21]),
+        (4, b"\x20\0\0\0\xff\xff\0\0\xff\xff"),
+    ] {
+        for machine in [0, 0x8664_u16] {
+            let mut head = vec![0; 40];
+            head[..2].copy_from_slice(&machine.to_le_bytes());
+            head[at..at + bytes.len()].copy_from_slice(bytes);
+            report.compare(shop.tools, &packager(&["in", ALL]).file("in", head));
+        }
+    }
 }
 
 /// PE files, which LLVM does not search.
@@ -206,5 +260,7 @@ pub fn compare(report: &mut Report, tools: &Tools) {
     }
     compare_bitcode(report, &shop);
     compare_archives(report, &shop);
+    compare_member_headers(report, &shop);
+    compare_coff_heads(report, &shop);
     compare_windows(report, &shop);
 }

@@ -9,6 +9,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use object::archive::Header;
 use object::read::archive::ArchiveFile;
 
 use crate::bytes;
@@ -28,6 +29,8 @@ const HEADER_LEN: u64 = 60;
 pub struct Archive<'a> {
     data: Slice<'a>,
     file: ArchiveFile<'a>,
+    /// The end of the index and the names.
+    first: u64,
 }
 
 /// A member of an archive.
@@ -64,52 +67,102 @@ impl<'a> Archive<'a> {
         if !Self::is_archive(data.bytes()) {
             return Err(Error::NoArchive);
         }
-        let file = ArchiveFile::parse(data.bytes()).map_err(|error| broken(data, MAGIC_LEN, &error))?;
-        // If the index or the names extend past the end, the archive has no members and no error is reported.
-        match special_members_end(data.bytes()) {
-            Some(needed) if needed > data.len() => {
-                let what = "the index or the names of the archive";
-                Err(Error::malformed(data.path(), Malformed::truncated(what, data.offset(), needed, data.end())))
-            }
-            _ => Ok(Self { data, file }),
+        let file = ArchiveFile::parse(data.bytes()).map_err(|error| broken(data, MAGIC_LEN, &error.to_string()))?;
+        // If the index or the names extend past the end, `object` finds no members and no error.
+        let first = special_members_end(data.bytes()).ok_or_else(|| broken(data, MAGIC_LEN, BAD_SIZE))?;
+        if first > data.len() {
+            let what = "the index or the names of the archive";
+            return Err(Error::malformed(data.path(), Malformed::truncated(what, data.offset(), first, data.end())));
         }
+        Ok(Self { data, file, first })
     }
 
     /// The members in archive order. An error ends the iteration.
     pub fn members(&self) -> impl Iterator<Item = Result<ArchiveMember<'a>>> + use<'a> {
-        let data = self.data;
-        let thin = self.file.is_thin();
-        // A lower bound of the next header's offset, for errors.
-        let mut position = MAGIC_LEN;
+        self.positioned().map(|(_, member)| member)
+    }
+
+    /// As [`members`](Self::members), but newlines and zeros after the last member are padding.
+    pub(crate) fn members_before_padding(&self) -> impl Iterator<Item = Result<ArchiveMember<'a>>> + use<'a> {
+        let data = self.data.bytes();
+        let is_padding = |rest: &[u8]| rest.iter().all(|&byte| matches!(byte, 0 | b'\n'));
+        self.positioned()
+            .enumerate()
+            .take_while(move |(index, (position, member))| {
+                member.is_ok() || *index == 0 || !bytes::tail(data, *position).is_some_and(is_padding)
+            })
+            .map(|(_, (_, member))| member)
+    }
+
+    /// The members, each with a lower bound of the offset of its header.
+    fn positioned(&self) -> impl Iterator<Item = (u64, Result<ArchiveMember<'a>>)> + use<'a> {
+        let (data, thin) = (self.data, self.file.is_thin());
+        let mut position = self.first;
         let mut room = Allowance::new(data.len());
         self.file.members().map(move |member| {
-            let member = member.map_err(|error| broken(data, position, &error))?;
-            let name = member.name();
-            if name.len() > NAME_MAX {
-                return Err(Error::malformed(data.path(), long_name(name, data, position)));
-            }
-            if thin {
-                position = position.saturating_add(HEADER_LEN);
-                return Ok(ArchiveMember { name, location: Location::Beside(beside(data.path(), name)) });
-            }
-            let (offset, size) = member.file_range();
-            position = offset.saturating_add(size);
-            let content = data.slice(offset, size).ok_or_else(|| {
-                let what = format!("the archive member '{}'", shown(name));
-                Error::malformed(data.path(), Malformed::truncated(what, data.absolute(offset), size, data.end()))
-            })?;
-            // AIX archives locate members by a table, which may give all of them the same offset.
-            let expected = "together with the others no more than the archive holds";
-            room.claim("size of a member", size, content.offset(), expected).with_path(data.path())?;
-            Ok(ArchiveMember { name, location: Location::Inside(content) })
+            let start = position;
+            let member = member.map_err(|error| broken(data, start, &error.to_string()));
+            (start, member.and_then(|member| locate(data, thin, &member, &mut position, &mut room)))
         })
     }
 }
 
-/// The end of the index and the names at the start of an archive, according to their headers.
+/// Finds the content of a member, whose header lies at or after `position`, and moves `position` to its end.
+fn locate<'a>(
+    data: Slice<'a>,
+    thin: bool,
+    member: &object::read::archive::ArchiveMember<'a>,
+    position: &mut u64,
+    room: &mut Allowance,
+) -> Result<ArchiveMember<'a>> {
+    if let Some(fault) = member.header().and_then(fault_in) {
+        return Err(broken(data, *position, fault));
+    }
+    let name = member.name();
+    if name.len() > NAME_MAX {
+        return Err(Error::malformed(data.path(), long_name(name, data, *position)));
+    }
+    if thin {
+        *position = position.saturating_add(HEADER_LEN);
+        return Ok(ArchiveMember { name, location: Location::Beside(beside(data.path(), name)) });
+    }
+    let (offset, size) = member.file_range();
+    *position = offset.saturating_add(size);
+    let content = data.slice(offset, size).ok_or_else(|| {
+        let what = format!("the archive member '{}'", shown(name));
+        Error::malformed(data.path(), Malformed::truncated(what, data.absolute(offset), size, data.end()))
+    })?;
+    // AIX archives locate members by a table, which may give all of them the same offset.
+    let expected = "together with the others no more than the archive holds";
+    room.claim("size of a member", size, content.offset(), expected).with_path(data.path())?;
+    Ok(ArchiveMember { name, location: Location::Inside(content) })
+}
+
+/// What LLVM refuses in the header of a member, where the crate `object` stops reading at a space.
+fn fault_in(header: &Header) -> Option<&'static str> {
+    let is_number = |field: &[u8]| matches!(field, [b'0'..=b'9', ..]);
+    let name = header.name.split(|&byte| byte == b' ').next().unwrap_or_default();
+    match name {
+        _ if size_in(&header.size).is_none() => Some(BAD_SIZE),
+        b"/" | b"//" | b"/SYM64/" | b"/<ECSYMBOLS>/" | b"/<XFGHASHMAP>/" => None,
+        [b'/', offset @ ..] if !is_number(offset) => Some("Invalid archive extended name offset"),
+        [b'#', b'1', b'/', len @ ..] if !is_number(len) => Some("Invalid archive extended name length"),
+        _ => None,
+    }
+}
+
+const BAD_SIZE: &str = "Invalid archive member size";
+
+/// The size in a member's header: decimal digits, then spaces.
+fn size_in(field: &[u8]) -> Option<u64> {
+    let end = field.iter().rposition(|&byte| byte != b' ')?;
+    bytes::digits(field.get(..=end)?, 10)
+}
+
+/// The end of the index and the names at the start of an archive, according to their headers; none if one is broken.
 fn special_members_end(data: &[u8]) -> Option<u64> {
     if data.starts_with(&object::archive::AIX_BIG_MAGIC) {
-        return None;
+        return Some(MAGIC_LEN);
     }
     let mut end = MAGIC_LEN;
     while let Some(header) = bytes::slice(data, end, HEADER_LEN) {
@@ -117,7 +170,7 @@ fn special_members_end(data: &[u8]) -> Option<u64> {
         if !special.iter().any(|name| header.starts_with(name)) {
             break;
         }
-        let size = bytes::text(header.get(48..58)?)?.trim_end_matches(' ').parse::<u64>().ok()?;
+        let size = size_in(header.get(48..58)?)?;
         end = end.checked_add(HEADER_LEN)?.checked_add(size)?;
         // A member that only lacks its padding is complete.
         if end >= bytes::len_u64(data) {
@@ -137,7 +190,7 @@ fn long_name(name: &[u8], data: Slice<'_>, position: u64) -> Malformed {
     }
 }
 
-fn broken(data: Slice<'_>, position: u64, error: &object::read::Error) -> Error {
+fn broken(data: Slice<'_>, position: u64, error: &str) -> Error {
     let offset = data.absolute(position.min(data.len()));
     let text = format!("archive broken at or after offset {offset}: {error}");
     Error::malformed(data.path(), Malformed::other(ErrorKind::Malformed, offset, text))
@@ -230,6 +283,47 @@ mod tests {
         assert_eq!(cut, text);
         let garbled = read(&whole.replace("6         `", "six       `")).unwrap_err().to_string();
         assert_eq!(garbled, "'dir/x.a': archive broken at or after offset 71: Invalid archive member size");
+    }
+
+    #[test]
+    fn a_size_is_decimal_digits_and_spaces_after_them() {
+        let whole = |name: &str, size: &str| {
+            let first = [header(name, 4).replace("4         `", &format!("{size:<10}`")), "a/\n\n".into()].concat();
+            ["!<arch>\n", &first, &member("b.o/", "twenty")].concat()
+        };
+        for name in ["a.o/", "/", "//", "/SYM64/"] {
+            assert!(read(&whole(name, "4")).is_ok() && read(&whole(name, "0000000004")).is_ok(), "{name}");
+            for size in ["", " 4", "4      A", "4 9", "4\0", "+4", "-4", "4\t", "0x4", "4\u{7f}"] {
+                let error = read(&whole(name, size)).unwrap_err().to_string();
+                assert!(error.ends_with("Invalid archive member size"), "{name} {size:?}: {error}");
+            }
+        }
+        for name in ["/x", "#1/", "#1/x", "/0/", "/9\0"] {
+            let error = read(&whole(name, "4")).unwrap_err().to_string();
+            assert!(error.contains("Invalid archive extended name"), "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn padding_after_the_last_member_is_newlines_and_zeros() {
+        let end_of = |archive: &str| {
+            let input = Input::from_bytes("x.a", archive.as_bytes().to_vec());
+            let archive = Archive::read(input.as_slice()).unwrap();
+            let read: Vec<_> = archive.members_before_padding().collect();
+            (read.len(), read.iter().all(Result::is_ok), archive.members().all(|member| member.is_ok()))
+        };
+        let names = member("//", "a long name.o/\n");
+        for members in [member("a/", "even"), member("a/", "odd"), [names, member("/0", "one")].concat()] {
+            let whole = ["!<arch>\n", &members].concat();
+            assert_eq!(end_of(&whole), (1, true, true));
+            for padding in ["\n", "\0\0\0\0\0\0\0\0", "\n\n", &"\0".repeat(60), &"\n".repeat(200)] {
+                assert_eq!(end_of(&[&whole, padding].concat()), (1, true, false), "{padding:?}");
+            }
+            for lost in ["b/", " ", "\n\nb/", &"\0".repeat(59).replacen('\0', "b", 1)] {
+                assert_eq!(end_of(&[&whole, lost].concat()), (2, false, false), "{lost:?}");
+            }
+        }
+        assert!(read("!<arch>\n\n").is_err());
     }
 
     /// An AIX archive whose table lists its one member this many times.

@@ -17,9 +17,9 @@ use object::pe::IMAGE_WEAK_EXTERN_SEARCH_ALIAS;
 use object::read::coff::{CoffFile, CoffHeader, ImportFile, ImportType, Symbol as CoffSymbol};
 use object::read::{File, Object, ObjectSymbol, SymbolIndex, SymbolKind};
 
-use crate::container::bitcode;
 use crate::container::limits::{NAMES_TOO_LONG, SymbolNames};
-use crate::container::magic::Magic;
+use crate::container::magic::{Magic, is_coff_object};
+use crate::container::{bitcode, host};
 
 /// The symbols that a code object adds to the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,13 +46,14 @@ pub(crate) fn of(data: &[u8]) -> Result<Symbols, String> {
         Magic::BrokenElf => Ok(Symbols::None),
         magic if magic.is_elf() && data.len() < ELF_MIN => Ok(Symbols::None),
         magic if magic.is_elf() => defined(data),
-        Magic::Coff | Magic::MachO | Magic::Pe | Magic::Xcoff => defined(data),
+        Magic::MachO | Magic::Pe | Magic::Xcoff => defined(data),
+        _ if is_coff_object(data) => defined(data),
         _ => Ok(Symbols::None),
     }
 }
 
 fn defined(data: &[u8]) -> Result<Symbols, String> {
-    let file = File::parse(data).map_err(|error| error.to_string())?;
+    let file = host::parse(data, 0).map_err(|malformed| malformed.to_string())?;
     let mut names = SymbolNames::new(data);
     for symbol in file.symbols() {
         let named = !matches!(symbol.kind(), SymbolKind::File | SymbolKind::Section);
@@ -98,8 +99,18 @@ mod tests {
 
     #[test]
     fn what_is_no_object_has_no_symbols() {
-        for data in [&b""[..], b"text", b"\x7fELF", b"!<arch>\n", &[0; 64]] {
+        for data in [&b""[..], b"text", b"\x7fELF", b"!<arch>\n", &[0; 3]] {
             assert_eq!(of(data), Ok(Symbols::None), "{}", data.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn data_that_begins_like_coff_is_an_object_or_broken() {
+        for machine in [[0, 0], [0x64, 0x86], [0x66, 1], [0xf0, 2], [0x4e, 0xa6]] {
+            for len in [4, 19, 20, 64] {
+                let data = [&machine[..], &vec![0; len - 2]].concat();
+                assert_eq!(of(&data).ok(), (len >= 20).then(|| names(&[])), "{}", data.escape_ascii());
+            }
         }
     }
 

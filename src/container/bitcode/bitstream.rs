@@ -423,6 +423,9 @@ impl<'a> Values<'a> {
                 if !matches!(element, Part::Fixed(_) | Part::Vbr(_) | Part::Char6) {
                     return Err(Broken("an array has elements without content"));
                 }
+                if self.next < self.abbreviation.parts.len() {
+                    return Err(Broken("an array is not the last part of a record"));
+                }
                 self.part = element;
                 self.left = self.bits.vbr(6)?;
             }

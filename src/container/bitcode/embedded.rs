@@ -139,26 +139,37 @@ const INDEX_OFFSET: u64 = 38;
 const INDEX: u64 = 39;
 
 /// Calls `take` with each metadata record and the number of its definition.
-fn each_metadata(module: &Block<'_>, mut take: impl FnMut(u64, &Record<'_>) -> Result<()>) -> Result<()> {
+///
+/// Returns the number of definitions.
+fn each_metadata(module: &Block<'_>, mut take: impl FnMut(u64, &Record<'_>) -> Result<()>) -> Result<u64> {
     let mut number = 0_u64;
     each_block(module, METADATA_BLOCK, |mut block| {
         while let Some(record) = block.next_record()? {
             take(number, &record)?;
-            let defined = match record.code {
-                NAME | KIND | NAMED_NODE | ATTACHMENT | INDEX_OFFSET | INDEX => 0,
-                STRINGS => record.value(0),
-                _ => 1,
-            };
-            number = number.checked_add(defined).ok_or(TOO_MANY_VALUES)?;
+            number = number.checked_add(defined_by(&record)).ok_or(TOO_MANY_VALUES)?;
         }
         Ok(())
-    })
+    })?;
+    Ok(number)
+}
+
+/// The number of pieces of metadata that a record defines.
+fn defined_by(record: &Record<'_>) -> u64 {
+    match record.code {
+        NAME | KIND | NAMED_NODE | ATTACHMENT | INDEX_OFFSET | INDEX => 0,
+        STRINGS => record.value(0),
+        _ => 1,
+    }
 }
 
 fn listed_nodes(module: &Block<'_>) -> Result<Vec<u64>> {
     let mut listed = Vec::new();
-    let mut is_named = false;
+    let (mut is_named, mut follows_name) = (false, false);
     each_metadata(module, |_, record| {
+        if follows_name && record.code != NAMED_NODE {
+            return Err(Broken("a name of metadata is not followed by a list of nodes"));
+        }
+        follows_name = record.code == NAME;
         if is_named && record.code == NAMED_NODE {
             listed.extend(record.values().take(OBJECTS_MAX.saturating_add(1)));
             if listed.len() > OBJECTS_MAX {
@@ -173,8 +184,13 @@ fn listed_nodes(module: &Block<'_>) -> Result<Vec<u64>> {
 
 /// The first two operands of nodes.
 fn nodes(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<BTreeMap<u64, [u64; 2]>> {
+    const NOT_NODES: Broken = Broken("the list of embedded objects names metadata that is not a node");
     let mut nodes = BTreeMap::new();
-    each_metadata(module, |number, record| {
+    let defined = each_metadata(module, |number, record| {
+        let is_leaf = matches!(record.code, STRING | VALUE | STRINGS);
+        if is_leaf && wanted.range(number..number.saturating_add(defined_by(record))).next().is_some() {
+            return Err(NOT_NODES);
+        }
         if matches!(record.code, NODE | DISTINCT_NODE) && wanted.contains(&number) {
             // Zero means no operand.
             if let (Some(first), Some(second)) = (record.value(0).checked_sub(1), record.value(1).checked_sub(1)) {
@@ -183,6 +199,9 @@ fn nodes(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<BTreeMap<u64, [u6
         }
         Ok(())
     })?;
+    if wanted.last().is_some_and(|&last| last >= defined) {
+        return Err(NOT_NODES);
+    }
     Ok(nodes)
 }
 

@@ -33,8 +33,8 @@ use self::record::Record;
 use self::view::{Added, Found, Linkers, Run, View, begins_with, join};
 use super::binary::Binary;
 use super::limits::HOSTS_MAX;
-use super::magic::Magic;
-use super::{Container, Contents, Entry, MAGIC, Member, Part};
+use super::magic::{Magic, is_coff_object};
+use super::{Container, Contents, Entry, MAGIC, Member, Part, host};
 use crate::bytes::{len_of, len_u64, slice};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::Slice;
@@ -59,11 +59,16 @@ impl HostFormat {
     pub fn of(data: &[u8]) -> Option<Self> {
         match Magic::identify(data) {
             magic if magic.is_elf() && magic != Magic::BrokenElf => Some(Self::Elf),
-            Magic::Coff => Some(Self::Coff),
+            Magic::Coff if is_coff_object(data) => Some(Self::Coff),
             Magic::MachO => Some(Self::Other("Mach-O")),
             Magic::Pe => Some(Self::Other("PE")),
             Magic::Xcoff => Some(Self::Other("XCOFF")),
             Magic::Wasm => Some(Self::Other("WebAssembly")),
+            // Other data may begin like these, so the headers must be in order.
+            _ if is_coff_object(data) && host::check_coff(data, 0).is_ok() => Some(match data {
+                [0x4e, 0xa6, ..] => Self::Other("ARM64X"),
+                _ => Self::Coff,
+            }),
             _ => None,
         }
     }
