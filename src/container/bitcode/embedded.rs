@@ -497,6 +497,26 @@ mod tests {
     }
 
     #[test]
+    fn a_list_of_objects_that_leads_nowhere_is_an_error() {
+        let list = |records: &[(u64, &[u64])]| {
+            file(|module| {
+                module.block(3, METADATA_BLOCK, |block| {
+                    block.record(NAME, &chars(LIST));
+                    records.iter().for_each(|(code, values)| block.record(*code, values));
+                });
+            })
+        };
+        let error = |data: &[u8]| read(data).err().map(|broken| broken.0);
+        let (node, text, not_nodes) =
+            ((NODE, &[0_u64, 0][..]), (STRING, &[7_u64][..]), "names metadata that is not a node");
+        assert_eq!(error(&list(&[(NAMED_NODE, &[0]), node])), None);
+        let of_text = error(&list(&[(NAMED_NODE, &[0]), text]));
+        let past_the_end = error(&list(&[(NAMED_NODE, &[1]), node]));
+        assert!([of_text, past_the_end].into_iter().all(|error| error.unwrap().ends_with(not_nodes)));
+        assert_eq!(error(&list(&[node])), Some("a name of metadata is not followed by a list of nodes"));
+    }
+
+    #[test]
     #[cfg_attr(miri, ignore = "slow")]
     fn claims_are_held_against_what_is_there() {
         let listed = |operands: &[u64]| {
