@@ -489,7 +489,7 @@ fn what_cannot_be_replaced_is_refused_and_the_file_stays() {
             archive(&[("x.off", &fixture("offload/v2.offload"))]),
             0,
             &noise,
-            "bytes, but has only 2776 where it is, and nothing moves except in a file of its own",
+            "bytes and has 2776: it has to stay at its offset, and can grow only in a file of its own",
         ),
         ("x.off", fixture("offload/v3-zstd.offload"), 0, &noise, "compressed offload binaries are not written again"),
         (
@@ -505,7 +505,7 @@ fn what_cannot_be_replaced_is_refused_and_the_file_stays() {
             zip(&[deflated("y", &zip(&[deflated("x", &bundle(b"x"))]))]),
             1,
             &noise,
-            "the bundle is inside of something that cannot be written again; take that out of the file",
+            "the bundle is compressed with other data, which is not written again; unpack that",
         ),
     ] {
         fs::write(dir.join(name), &data).unwrap();
@@ -593,8 +593,14 @@ fn code_in_fatbins_is_replaced_by_code_of_any_size() {
     for (index, new, reason) in [
         (2, fatbins::cubin(90, 5), "the new code object is for sm_90, the old one for sm_80"),
         (0, Code::ptx(90).extracted().to_vec(), "the new code object is for sm_90, the old one for sm_75"),
-        (2, [fatbins::cubin(80, 5), vec![0; 30]].concat(), "the end of the new content would not be found again"),
-        (0, b".version 9.0\n\0".to_vec(), "the end of the new content would not be found again"),
+        (2, [fatbins::cubin(80, 5), vec![0; 30]].concat(), "a cubin has to be an ELF file without bytes after it"),
+        (0, b".version 9.0\n.target sm_75\n\0".to_vec(), "PTX must not end in zeros"),
+        (0, b".version 9.0\n.target sm_75a\n".to_vec(), "the new code object is for sm_75a, the old one for sm_75"),
+        (
+            0,
+            b".version 9.0\n".to_vec(),
+            "the fatbin says that it is PTX, but the new content has no '.version' or '.target'",
+        ),
         (0, fatbins::cubin(75, 5), "the fatbin says that it is PTX, but the new content has no '.version'"),
         (2, Code::ptx(80).extracted().to_vec(), "the fatbin says that it is a cubin, which the new content is not"),
         (6, b"".to_vec(), "the fatbin says that it is a cubin, which the new content is not"),
@@ -610,7 +616,10 @@ fn code_in_fatbins_is_replaced_by_code_of_any_size() {
     fs::write(dir.join("new"), fatbins::cubin(80, 9000)).unwrap();
     let uri = &code_objects(&dir.join("x.so"))[2].0;
     let (status, _, said) = text(&tool_in(dir, &["replace", uri, "new"]));
-    assert!(status == 1 && said.contains("the fatbin needs ") && said.contains("but has only "), "{said}");
+    assert!(
+        status == 1 && said.contains("the fatbin needs ") && said.contains("it has to stay at its offset"),
+        "{said}"
+    );
     assert!(fs::read(dir.join("x.so")).unwrap() == tight);
 }
 

@@ -38,8 +38,8 @@ fn command() -> Command {
              recorded size change. Otherwise its bundle is written again, as by `recompress`: a compressed bundle is compressed, \
              and so is a plain one that has no more room in its section. Bundles in a row move together. In an ELF file, every bundle \
              stays at its offset, and one that does not fit there is an error. In a wheel, RECORD gets the right hashes and sizes.\n\n\
-             A CUDA fatbin is written again, the code object compressed with the method of the old one, and so is an offload \
-             binary. Elsewhere than in a file of its own, a fatbin has to fit before what follows it in its section, and an \
+             A CUDA fatbin is written again, the code object compressed with the method of the old one (LZ4 instead of zlib), and so is \
+             an offload binary. Elsewhere than in a file of its own, a fatbin has to fit before what follows it in its section, and an \
              offload binary keeps its size, because readers look for the next one directly after it.\n\n\
              A file that is a code object by itself is replaced. Another code object without a bundle, or one in another \
              container, can be replaced where it lies by one of the same size; an ELF file without a bundle also by a smaller \
@@ -79,7 +79,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     console.end_progress();
     let how = match (replaced.is_in_place, replaced.is_now_compressed) {
         (true, _) => "in place",
-        (false, false) => "its bundle was written again",
+        (false, false) => "its container was written again",
         (false, true) => "its bundle had no room and is compressed now",
     };
     console.line(&format!("code object: {} before, {} now; {how}", bytes(replaced.before), bytes(replaced.after)));

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use super::recompress::{Recompress, Replacing, rewrite_with};
 use super::unchanged::difference;
 use super::{Observer, open};
-use crate::bytes::{len_of, len_u64, text};
+use crate::bytes::{len_of, len_u64};
 use crate::container::binary::{ENTRY_FIELDS, header_ends};
-use crate::container::fatbin::{self, Fatbin, ImageKind, Packing, ptx_word};
+use crate::container::fatbin::{self, Fatbin, ImageKind, Packing, made_for, ptx_word};
 use crate::container::magic::Magic;
 use crate::container::offload_binary::plan_with;
 use crate::container::sequence::Inflate;
@@ -104,6 +104,10 @@ struct Target {
     cuda: Option<ImageKind>,
     /// The target ID that it records itself, or its fatbin.
     recorded_target: Option<String>,
+    /// The architecture for which it was made, if it is in a fatbin.
+    made_for: Option<String>,
+    /// Whether it is inside of another code object.
+    is_nested: bool,
     /// The place, for messages.
     place: String,
     bundle: Range<u64>,
@@ -189,26 +193,40 @@ impl Replace {
                 "it cannot be written back, as it is not in a regular file; -o names another output".to_owned(),
             );
         }
+        if target.is_nested {
+            return refused(
+                "it is inside of another code object: extract that, replace it there, and put that back".to_owned(),
+            );
+        }
         let processor = |target: String| {
             let name = target.split(':').next().unwrap_or_default();
-            // The letters of a cubin are flags of its own, or of the fatbin.
+            // The ELF header does not always tell the letters of a cubin.
             if name.starts_with("sm_") { name.trim_end_matches(char::is_alphabetic) } else { name }.to_owned()
         };
         let of_new = match target.cuda {
             Some(ImageKind::Cubin) if Magic::identify(new.bytes()) != Magic::Cubin => {
                 return refused("the fatbin says that it is a cubin, which the new content is not".to_owned());
             }
-            Some(ImageKind::Ptx) if ptx_word(new.bytes(), b".version").is_none() => {
-                return refused("the fatbin says that it is PTX, but the new content has no '.version'".to_owned());
+            Some(ImageKind::Ptx)
+                if [&b".version"[..], b".target"].iter().any(|word| ptx_word(new.bytes(), word).is_none()) =>
+            {
+                return refused(
+                    "the fatbin says that it is PTX, but the new content has no '.version' or '.target'".to_owned(),
+                );
             }
-            Some(ImageKind::Ptx) => ptx_word(new.bytes(), b".target").and_then(text),
+            Some(ImageKind::Ptx) => made_for(new.bytes()),
             _ => recorded_target(new.bytes()),
         };
+        let for_others =
+            |old: &str, new: &str| refused(format!("the new code object is for {new}, the old one for {old}"));
+        if let (Some(old), Some(new)) = (&target.made_for, made_for(new.bytes()))
+            && *old != new
+        {
+            return for_others(old, &new);
+        }
         let [old, new] = [target.recorded_target.clone(), of_new].map(|of| of.map(processor));
         match old.zip(new) {
-            Some((old, new)) if old != new => {
-                refused(format!("the new code object is for {new}, the old one for {old}"))
-            }
+            Some((old, new)) if old != new => for_others(&old, &new),
             _ => Ok(()),
         }
     }
@@ -331,6 +349,11 @@ impl Target {
             is_zipped: is_zip && matches!(place.steps().first(), Some(Step::Member(_))),
             is_elf: code_object.in_place().is_some_and(|data| Magic::identify(data.bytes()).is_gpu_elf()),
             recorded_target: cuda.map(|image| format!("sm_{}", image.sm)).or_else(|| code_object.recorded_target()),
+            // Code that cannot be inflated can still be replaced.
+            made_for: cuda.and_then(|_| made_for(&code_object.bytes().ok()?)),
+            // In kpack archives, the last step is the bundle itself.
+            is_nested: code_object.format() != Format::Kpack
+                && place.steps().iter().any(|step| matches!(step, Step::Entry(_))),
             place: place.to_string(),
             // The offset stands before the size.
             size_at: bundle.start.saturating_add(described).saturating_add(8),
@@ -431,9 +454,10 @@ impl Target {
         let most = |most: &str| format!("the new code object must have {most}{before} bytes, not {len}");
         match self.format {
             Format::Bundle | Format::Fatbin if !self.is_plain() => {
-                "the bundle is inside of something that cannot be written again; take that out of the file, and replace the code \
-                 object in it"
-                    .to_owned()
+                format!(
+                    "the {what} is compressed with other data, which is not written again; unpack that, replace the code object in \
+                     it, and pack it again"
+                )
             }
             Format::Bundle => {
                 format!("the bundle has no room for {len} bytes where it is, and cannot be written again there")
@@ -449,7 +473,7 @@ impl Target {
                     .to_owned()
             }
             Format::Fatbin | Format::OffloadBinary => format!(
-                "the {what} needs {needs} bytes, but has only {room} where it is, and nothing moves except in a file of its own"
+                "the {what} needs {needs} bytes and has {room}: it has to stay at its offset, and can grow only in a file of its own"
             ),
             Format::Kpack if self.is_packed => {
                 "kpack archives are not written; AMD's rocm-kpack makes them from libraries, in which code objects can be replaced"

@@ -135,6 +135,25 @@ impl<'a> Record<'a> {
         self.options > 0
     }
 
+    /// The copy of the section `.nv.compat`, with a zero byte before it, in the place of options: of a cubin for sm_100 or
+    /// later. None without it.
+    pub(super) fn attributes(&self) -> Option<&'a [u8]> {
+        let (start, len) = self.options_range().ok().flatten()?;
+        slice(self.header, u64::from(start).saturating_add(1), len.into()).filter(|_| self.kind() == ImageKind::Cubin)
+    }
+
+    /// The start of the options in the header, and their length.
+    fn options_range(&self) -> Result<Option<(u32, u32)>, Malformed> {
+        if !self.has_options() {
+            return Ok(None);
+        }
+        let pair = slice(self.header, self.options.into(), 8);
+        let pair = pair.ok_or_else(|| self.outside("the place of the options", self.options.into(), 8))?;
+        let mut cursor = Cursor::new(pair, self.base);
+        let what = || "the place of the options".to_owned();
+        Ok(Some((cursor.u32(what)?, cursor.u32(what)?)))
+    }
+
     /// The records of the code objects that are compressed together; none if it is one code object.
     ///
     /// # Errors
@@ -232,12 +251,8 @@ impl<'a> Record<'a> {
         };
         let (start, len) = self.identifier;
         let mut end = if start == 0 { FIXED_LEN } else { padded_end(start, len).max(FIXED_LEN) };
-        if self.options > 0 {
-            let pair = slice(self.header, self.options.into(), 8);
-            let pair = pair.ok_or_else(|| self.outside("the place of the options", self.options.into(), 8))?;
-            let mut cursor = Cursor::new(pair, self.base);
-            let what = || "the place of the options".to_owned();
-            end = end.max(padded_end(cursor.u32(what)?, cursor.u32(what)?));
+        if let Some((start, len)) = self.options_range()? {
+            end = end.max(padded_end(start, len));
         }
         Ok(end)
     }

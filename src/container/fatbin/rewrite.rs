@@ -6,6 +6,10 @@ use std::io::{Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::rc::Rc;
 
+use memchr::memmem;
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object, ObjectSection};
+
 use super::record::{FIXED_LEN, RECORDS_AT, Record};
 use super::{
     FLAG_ATTRIBUTES, FLAG_LZ4, FLAG_OBFUSCATED, FLAG_UNKNOWN_METHOD, FLAG_ZLIB, FLAG_ZSTD, ImageKind, PADDING,
@@ -19,7 +23,8 @@ use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 use crate::io::piece::{self, Piece, Sink, TOO_LONG, emit, sum, total_len};
 
-/// The levels of zstd for a code object that is replaced: NVIDIA's tools use some between, and the second is slow.
+/// The levels of zstd for a code object that is replaced: the second is slow, and only for one that the first makes longer than
+/// the old one.
 const LEVELS: [i32; 2] = [9, 19];
 
 /// How cubins and PTX are written. PTX that is plain, and code of other kinds, stays as it is.
@@ -149,6 +154,7 @@ impl<'a> Writer<'a> {
     /// The pieces of an entry with another content of its code object, in the form that the old one has.
     fn replaced(&self, record: &Record<'a>, content: &[u8]) -> Result<Vec<Piece<'a>>> {
         let kind = record.kind();
+        self.ensure_attributes(record, content)?;
         let (header, content) = (header_for(record, content)?, with_zero(kind, content));
         let Some(codec) = record.codec() else {
             self.ensure_end(record, &content)?;
@@ -169,13 +175,27 @@ impl<'a> Writer<'a> {
         Ok((codec, packed))
     }
 
+    /// Fails if a new cubin has other attributes than those of the old one, which are in the header too.
+    fn ensure_attributes(&self, record: &Record<'_>, content: &[u8]) -> Result<()> {
+        if record.attributes().is_none_or(|old| section(content, ".nv.compat") == Some(old)) {
+            return Ok(());
+        }
+        let reason = "the fatbin has a copy of the section '.nv.compat' of its cubin, and the new cubin has another one: it was made \
+             for another architecture, or with other options";
+        Err(Error::refused(ErrorKind::Unsupported, self.data.path(), record.offset(), reason))
+    }
+
     /// Fails if the end of a code object would not be found again without being recorded.
     fn ensure_end(&self, record: &Record<'_>, content: &[u8]) -> Result<()> {
         if keeps_end(record.kind(), content) {
             return Ok(());
         }
-        let reason = "the end of the new content would not be found again, as the fatbin does not record it: cubins have to be \
-             ELF files without bytes after them, PTX must not end in zeros, other code needs a multiple of 8 bytes";
+        let rule = match record.kind() {
+            ImageKind::Cubin => "a cubin has to be an ELF file without bytes after it",
+            ImageKind::Ptx => "PTX must not end in zeros",
+            ImageKind::LtoIr | ImageKind::Other(_) => "it needs a multiple of 8 bytes",
+        };
+        let reason = format!("the fatbin does not record where the new content ends: {rule}");
         Err(Error::refused(ErrorKind::Unsupported, self.data.path(), record.offset(), reason))
     }
 
@@ -199,6 +219,7 @@ impl<'a> Writer<'a> {
         for ((index, part), _) in parts.iter().enumerate().zip(kept).filter(|(_, kept)| **kept) {
             let (header, bytes) = match new {
                 Some((replaced, content)) if replaced == index => {
+                    self.ensure_attributes(part, content)?;
                     let mut content = with_zero(part.kind(), content).into_owned();
                     self.ensure_end(part, &content)?;
                     content.resize(content.len().next_multiple_of(8), 0);
@@ -347,6 +368,23 @@ fn ptx_version(ptx: &[u8]) -> Option<(u16, u16)> {
     let version = text(ptx_word(ptx, b".version")?)?;
     let (major, minor) = version.split_once('.')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// The architecture for which a compiler made PTX or a cubin, with its suffix, which the ELF header does not always tell.
+pub(crate) fn made_for(content: &[u8]) -> Option<String> {
+    const OPTION: &[u8] = b"-arch ";
+    if Magic::identify(content) != Magic::Cubin {
+        return ptx_word(content, b".target").and_then(text);
+    }
+    let note = section(content, ".note.nv.tkinfo")?;
+    let word = note.get(memmem::find(note, OPTION)?..)?.strip_prefix(OPTION)?;
+    text(word.split(|byte| byte.is_ascii_whitespace() || *byte == 0).next()?)
+}
+
+/// A section of a cubin.
+fn section<'c>(cubin: &'c [u8], name: &str) -> Option<&'c [u8]> {
+    let file = ElfFile64::<Endianness>::parse(cubin).ok()?;
+    file.section_by_name(name)?.data().ok()
 }
 
 /// The word after a directive of PTX, such as `.target`.
