@@ -131,7 +131,9 @@ pub fn lost_lines() -> Vec<Case> {
             let (shared, missing) = ([before, &after[1..]].concat(), [before, &after[next_line..]].concat());
             // After another end line, the entry is still there.
             let keeps_all = line > 0 && line % 2 == 0;
-            for (damaged, keeps_all) in [(shared, keeps_all), (missing, false)] {
+            // Without any end line, LLVM writes gigabytes of its own memory.
+            let missing = (line + 1 < starts.len()).then_some((missing, false));
+            for (damaged, keeps_all) in [(shared, keeps_all)].into_iter().chain(missing) {
                 let damaged: Arc<[u8]> = damaged.into_bytes().into();
                 let case = |rest: &[&str]| {
                     let kind = format!("-type={file_type}");
