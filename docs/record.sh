@@ -15,7 +15,7 @@ large=${LARGE:-/usr/lib/x86_64-linux-gnu/librocsparse.so.0}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/bin"
-ln -s "$(readlink -f "$tool")" "$work/bin/clang-offload-bundler"
+ln -s "$(readlink -f "$tool")" "$work/bin/offload-bundle"
 ln -s "$library" "$work/$(basename "$library")"
 PATH=$work/bin:$PATH
 cd "$work"
@@ -28,11 +28,11 @@ type_and_run() {
 
 name=$(basename "$library")
 {
-  type_and_run "clang-offload-bundler inspect $name" "clang-offload-bundler inspect --color=always $name"
-  type_and_run "clang-offload-bundler extract $name --target gfx90a -o gfx90a" \
-    "clang-offload-bundler extract $name --target gfx90a -o gfx90a"
+  type_and_run "offload-bundle inspect $name" "offload-bundle inspect --color=always $name"
+  type_and_run "offload-bundle extract $name --target gfx90a -o gfx90a" \
+    "offload-bundle extract $name --target gfx90a -o gfx90a"
   printf '\n'
-  type_and_run "clang-offload-bundler recompress $name -o small.so" "clang-offload-bundler recompress $name -o small.so"
+  type_and_run "offload-bundle recompress $name -o small.so" "offload-bundle recompress $name -o small.so"
 } >session
 
 # One byte for each character of a bar, so that awk need not know UTF-8: \001 is 8 eighths of a cell, \002 is 7, \010 is 1.
@@ -93,4 +93,4 @@ END {
   printf "%s</svg>\n", body
 }' plain >"$here/session.svg"
 
-clang-offload-bundler inspect "$large" "$library" --svg "$here/space.svg" >/dev/null
+offload-bundle inspect "$large" "$library" --svg "$here/space.svg" >/dev/null

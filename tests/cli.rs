@@ -19,7 +19,7 @@ const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli");
 /// The directory of the files for `# COPY:`.
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures");
 /// The names of the executable.
-const NAMES: [&str; 3] = ["clang-offload-bundler", "llvm-offload-binary", "clang-offload-packager"];
+const NAMES: [&str; 4] = ["clang-offload-bundler", "llvm-offload-binary", "clang-offload-packager", "offload-bundle"];
 /// Variables that change the behaviour of the program.
 const VARIABLES: [&str; 6] = [
     "OFFLOAD_BUNDLER_COMPRESS",

@@ -217,7 +217,7 @@ fn the_examples_of_the_readme_run() {
 #[test]
 fn the_examples_for_build_engineers_run() {
     let readme = Document::read("README.md").scripts();
-    let links = readme.iter().position(|script| script.contains("ln -s")).unwrap();
+    let links = readme.iter().rposition(|script| script.contains("ln -s")).unwrap();
     check(Document::read("docs/build-engineers.md"), &readme[..=links]);
 }
 

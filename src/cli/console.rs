@@ -10,6 +10,7 @@ use offload_bundle::display::printable_start;
 use offload_bundle::id::Compatibility;
 use offload_bundle::job::Event;
 
+use super::program::Program;
 use super::progress::Progress;
 use super::units::grouped;
 
@@ -40,6 +41,11 @@ impl Console {
         let terminal = io::stderr().is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
         let (name, progress) = (name.as_bytes().to_vec(), Progress::new());
         Self { name, terminal, color: terminal, progress, verbose: false }
+    }
+
+    /// The name of the program, as typed, without its directory.
+    pub(crate) fn program(&self) -> String {
+        String::from_utf8_lossy(Program::new(OsStr::from_bytes(&self.name)).name).into_owned()
     }
 
     /// Sets whether messages are coloured; `None` colours them on a terminal.

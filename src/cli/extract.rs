@@ -116,9 +116,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     let destination = destination(matches);
     if matches.get_flag("json") && destination == Destination::StandardOutput {
         let text = "the argument '--json' cannot be used with '--output -': both print to the standard output";
-        return Ok(usage_error(
-            &command().bin_name("clang-offload-bundler extract").error(ErrorKind::ArgumentConflict, text),
-        ));
+        return Ok(usage_error(&command().bin_name(console.program()).error(ErrorKind::ArgumentConflict, text)));
     }
     let mut problems = Vec::new();
     let mut selection = patterns::selection(matches, "target");
@@ -130,9 +128,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
             Ok(gpus) => gpus,
             Err(error) => {
                 let text = format!("--as-runtime needs names of GPUs: {error}");
-                return Ok(usage_error(
-                    &command().bin_name("clang-offload-bundler extract").error(ErrorKind::ValueValidation, text),
-                ));
+                return Ok(usage_error(&command().bin_name(console.program()).error(ErrorKind::ValueValidation, text)));
             }
         };
     }

@@ -51,7 +51,7 @@ use options::{Finish, HelpStyle, Tool};
 use parse::{Parsed, parse};
 use program::Program;
 use stdout::{print, reader_is_gone};
-use subcommand::{Catalogue, Subcommand};
+use subcommand::{Catalogue, PROGRAM, SHORT, Subcommand, USAGE};
 
 /// All tools and subcommands.
 const CATALOGUE: &Catalogue = &Catalogue {
@@ -81,6 +81,9 @@ pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
         if let Some(subcommand) = argv.get(1).and_then(|word| CATALOGUE.find(word)) {
             return run_subcommand(subcommand, argv);
         }
+        if argv.first().is_some_and(|typed| Program::new(typed).name == SHORT.as_bytes()) {
+            return run_short(&argv);
+        }
         // All subcommands accept `-V`, but LLVM's tools only the long name.
         argv.get_mut(1).filter(|word| *word == "-V").into_iter().for_each(|word| *word = "--version".into());
     }
@@ -108,6 +111,25 @@ fn run_subcommand(subcommand: &Subcommand, argv: Vec<OsString>) -> ExitCode {
     let mut console = Console::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
     let executed = subcommand.run(&argv, CATALOGUE, &mut console);
     finish(&console, executed, |status| status)
+}
+
+/// Runs a command line of the short name that has no subcommand.
+fn run_short(argv: &[OsString]) -> ExitCode {
+    let console = Console::new(SHORT.as_ref());
+    let is = |names: &[&str]| argv.get(1).is_none_or(|word| names.iter().any(|name| word == name));
+    if is(&["--help", "-h"]) {
+        return print(&overview::overview(CATALOGUE, SHORT), b"", 0);
+    }
+    if is(&["--version", "-V"]) {
+        return print(format!("{SHORT} {}\n", env!("CARGO_PKG_VERSION")).as_bytes(), b"", 0);
+    }
+    let words = argv.get(1..).unwrap_or_default();
+    let word = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
+    console.error(&format!("'{word}' is not a subcommand"));
+    console.hint(&subcommand::hint(words).unwrap_or_else(|| {
+        format!("LLVM's options belong to the name {PROGRAM}: type '{PROGRAM} {word} ...', or '{SHORT} help'")
+    }));
+    ExitCode::from(USAGE)
 }
 
 /// Reports an error, or returns the exit status from `done`.

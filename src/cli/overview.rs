@@ -5,7 +5,7 @@ use clap::{Arg, ArgMatches, Command};
 use super::help;
 use super::options::HelpStyle;
 use super::stdout::text_to_stdout;
-use super::subcommand::{Catalogue, NAMES, PROGRAM, Run, Subcommand};
+use super::subcommand::{Catalogue, NAMES, PROGRAM, Run, SHORT, Subcommand};
 
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "help", command, run: Run::OnCatalogue(run) };
 
@@ -30,35 +30,44 @@ fn command() -> Command {
     )
 }
 
-fn run(matches: &ArgMatches, catalogue: &Catalogue) -> anyhow::Result<()> {
+fn run(matches: &ArgMatches, catalogue: &Catalogue, program: &str) -> anyhow::Result<()> {
     let text = match matches.get_one::<String>("subcommand") {
-        Some(name) => explained(name, catalogue),
-        None => overview(catalogue),
+        Some(name) => explained(name, catalogue, program),
+        None => overview(catalogue, program),
     };
     Ok(text_to_stdout(&text)?)
 }
 
 /// The help of a subcommand or of an LLVM tool.
-fn explained(name: &str, catalogue: &Catalogue) -> Vec<u8> {
+fn explained(name: &str, catalogue: &Catalogue, program: &str) -> Vec<u8> {
     match catalogue.tools.into_iter().find(|tool| tool.subcommand == Some(name)) {
-        Some(tool) => help::text(tool, format!("{PROGRAM} {name}").as_bytes(), FULL_HELP),
+        Some(tool) => help::text(tool, format!("{program} {name}").as_bytes(), FULL_HELP),
         None => {
             // clap answers `--help` with an error that holds the text.
-            let answer =
-                catalogue.find(name.as_ref()).and_then(|own| own.named().try_get_matches_from(["", "--help"]).err());
+            let own = catalogue.find(name.as_ref()).map(|own| own.named(program));
+            let answer = own.and_then(|command| command.try_get_matches_from(["", "--help"]).err());
             answer.map_or(Vec::new(), |help| help.render().to_string().into_bytes())
         }
     }
 }
 
-fn overview(catalogue: &Catalogue) -> Vec<u8> {
+/// The list of subcommands.
+pub(super) fn overview(catalogue: &Catalogue, program: &str) -> Vec<u8> {
     let tools = catalogue.tools.into_iter().filter_map(|tool| Some(Command::new(tool.subcommand?).about(tool.about)));
+    let subcommands = format!("{program} <SUBCOMMAND> ...");
+    let (usage, bundler) = match program {
+        SHORT => (subcommands, PROGRAM),
+        _ => (format!("{program} [OPTIONS]\n       {subcommands}"), program),
+    };
     let mut command = catalogue
         .command()
-        .override_usage(format!("{PROGRAM} [OPTIONS]\n       {PROGRAM} <SUBCOMMAND> ..."))
+        .override_usage(usage)
         .subcommands(tools)
         .disable_help_flag(true)
         .disable_version_flag(true)
-        .after_help(format!("LLVM's own options, to bundle, unbundle and list: {PROGRAM} --help"));
+        .after_help(format!(
+            "Help of a subcommand: {program} help <SUBCOMMAND>\n\
+             LLVM's own options, to bundle, unbundle and list: {bundler} --help"
+        ));
     command.render_long_help().to_string().into_bytes()
 }

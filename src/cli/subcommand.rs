@@ -15,8 +15,11 @@ use super::console::Console;
 use super::options::Tool;
 use super::suggest::distance;
 
-/// The name of the executable in help and manual pages.
+/// The name of the executable that is LLVM's. In the examples of help texts it stands for the name that was typed.
 pub(super) const PROGRAM: &str = "clang-offload-bundler";
+
+/// The name of the executable that has subcommands only, and none of LLVM's options.
+pub(super) const SHORT: &str = "offload-bundle";
 
 /// Every first word that selects a subcommand: our own, and those that select LLVM's tools.
 pub(super) const NAMES: [&str; 12] = [
@@ -48,8 +51,8 @@ pub(super) struct Subcommand {
 pub(super) enum Run {
     /// Runs on files. [`ExitCode::FAILURE`] means that the reason has been printed already.
     OnFiles(fn(&ArgMatches, &mut Console) -> anyhow::Result<ExitCode>),
-    /// Runs on the definitions of the command lines.
-    OnCatalogue(fn(&ArgMatches, &Catalogue) -> anyhow::Result<()>),
+    /// Runs on the definitions of the command lines, for a name of the executable.
+    OnCatalogue(fn(&ArgMatches, &Catalogue, program: &str) -> anyhow::Result<()>),
 }
 
 /// All tools and subcommands of the executable.
@@ -78,10 +81,13 @@ impl Catalogue {
 }
 
 impl Subcommand {
-    /// The `clap` command under the full name, with the executable.
-    pub(super) fn named(&self) -> Command {
-        let name = format!("{PROGRAM} {}", self.name);
-        (self.command)().bin_name(&name).display_name(name).version(env!("CARGO_PKG_VERSION"))
+    /// The `clap` command for a name of the executable, which its usage and examples show.
+    pub(super) fn named(&self, program: &str) -> Command {
+        let name = format!("{program} {}", self.name);
+        let command = (self.command)();
+        let examples = command.get_after_help().map(|text| text.to_string().replace(PROGRAM, program));
+        let command = command.bin_name(&name).display_name(name).version(env!("CARGO_PKG_VERSION"));
+        command.after_help(examples.unwrap_or_default())
     }
 
     /// Parses the command line, without the name of the subcommand, and runs the subcommand.
@@ -91,9 +97,11 @@ impl Subcommand {
         catalogue: &Catalogue,
         console: &mut Console,
     ) -> anyhow::Result<ExitCode> {
-        match (self.named().try_get_matches_from(argv), &self.run) {
+        let typed = console.program();
+        let program = typed.strip_suffix(self.name).map_or(typed.as_str(), str::trim_end);
+        match (self.named(program).try_get_matches_from(argv), &self.run) {
             (Ok(matches), Run::OnFiles(run)) => run(&matches, console),
-            (Ok(matches), Run::OnCatalogue(run)) => run(&matches, catalogue).map(|()| ExitCode::SUCCESS),
+            (Ok(matches), Run::OnCatalogue(run)) => run(&matches, catalogue, program).map(|()| ExitCode::SUCCESS),
             (Err(error), _) => Ok(usage_error(&with_better_tip(error, argv))),
         }
     }
@@ -162,7 +170,7 @@ fn is_group_with(word: &OsStr, option: &str) -> bool {
 }
 
 /// The exit status for an invalid command line.
-const USAGE: u8 = 2;
+pub(super) const USAGE: u8 = 2;
 
 #[cfg(test)]
 mod tests {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::process::CommandExt;
 
 use super::*;
 use crate::machine::{loud, skip};
@@ -9,6 +10,8 @@ use crate::reference::formats;
 
 const SUBCOMMANDS: [&str; 10] =
     ["inspect", "extract", "kernels", "diff", "verify", "recompress", "replace", "completions", "man", "help"];
+/// The names of the executable that have subcommands.
+const NAMES: [&str; 2] = ["clang-offload-bundler", "offload-bundle"];
 const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
 
 /// The long options of each subcommand, according to its help.
@@ -23,8 +26,8 @@ fn options() -> BTreeMap<&'static str, Vec<String>> {
     SUBCOMMANDS.iter().map(of).collect()
 }
 
-fn completions(shell: &str) -> String {
-    let (status, script, said) = text(&tool_in(Path::new("."), &["completions", shell]));
+fn completions(name: &str, shell: &str) -> String {
+    let (status, script, said) = text(&Command::new(PROGRAM).arg0(name).args(["completions", shell]).output().unwrap());
     assert_eq!((status, said.as_str()), (0, ""));
     script
 }
@@ -33,8 +36,8 @@ fn completions(shell: &str) -> String {
 fn completions_have_every_option() {
     let options = options();
     assert!(options["inspect"].len() >= 7 && options["recompress"].len() >= 8, "{options:?}");
-    for shell in SHELLS {
-        let script = completions(shell);
+    for (shell, name) in SHELLS.iter().flat_map(|shell| NAMES.map(|name| (*shell, name))) {
+        let script = completions(name, shell);
         for (subcommand, names) in &options {
             assert!(script.contains(subcommand), "{shell}: {subcommand}");
             for name in names {
@@ -42,16 +45,17 @@ fn completions_have_every_option() {
                 assert!(script.contains(&written), "{shell}: {written}");
             }
         }
-        assert!(script.contains("clang-offload-bundler"), "{shell}");
+        assert!(script.contains(name) && (name == NAMES[0] || !script.contains(NAMES[0])), "{shell}: {name}");
     }
 }
 
 #[test]
 fn shells_take_the_completions() {
     let dir = tempfile::tempdir().unwrap();
-    for (shell, checks) in [("bash", "-n"), ("zsh", "-n"), ("fish", "--no-execute")] {
+    let shells = [("bash", "-n"), ("zsh", "-n"), ("fish", "--no-execute")];
+    for ((shell, checks), name) in shells.iter().flat_map(|shell| NAMES.map(|name| (*shell, name))) {
         let script = dir.path().join(shell);
-        fs::write(&script, completions(shell)).unwrap();
+        fs::write(&script, completions(name, shell)).unwrap();
         match Command::new(shell).arg(checks).arg(&script).output() {
             Ok(run) => {
                 assert!(run.status.success() && run.stderr.is_empty(), "{}", String::from_utf8_lossy(&run.stderr))
@@ -75,7 +79,7 @@ impl Shell {
             return None;
         }
         let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("script"), completions(name)).unwrap();
+        fs::write(dir.path().join("script"), completions(NAMES[0], name)).unwrap();
         fs::create_dir_all(dir.path().join("work/sub")).unwrap();
         for file in ["libk.so", "kernels.hipfb"] {
             fs::write(dir.path().join("work").join(file), "").unwrap();
@@ -193,13 +197,13 @@ fn manual_pages_have_every_option_and_no_faults() {
     let mut names: Vec<String> =
         fs::read_dir(&pages).unwrap().map(|page| page.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
-    let tools = ["clang-offload-bundler.1", "llvm-extract-bundle-entry.1", "llvm-offload-binary.1"];
+    let tools = ["offload-bundle.1", "clang-offload-bundler.1", "llvm-extract-bundle-entry.1", "llvm-offload-binary.1"];
     let mut expected = tools.map(str::to_owned).to_vec();
-    expected.extend(SUBCOMMANDS.iter().map(|subcommand| format!("clang-offload-bundler-{subcommand}.1")));
+    expected.extend(SUBCOMMANDS.iter().map(|subcommand| format!("offload-bundle-{subcommand}.1")));
     expected.sort();
     assert_eq!(names, expected);
     for (subcommand, names) in options() {
-        let page = fs::read_to_string(pages.join(format!("clang-offload-bundler-{subcommand}.1"))).unwrap();
+        let page = fs::read_to_string(pages.join(format!("offload-bundle-{subcommand}.1"))).unwrap();
         for name in names {
             assert!(page.contains(&format!("\\-\\-{}", name.replace('-', "\\-"))), "{subcommand}: {name}");
         }
@@ -250,7 +254,7 @@ fn man_finds_the_pages_and_shows_examples_as_they_are_typed() {
     // The directory that the README names.
     must(Command::new(PROGRAM).args(["man", "-o"]).arg(home.path().join(".cargo/share/man/man1")));
     for subcommand in SUBCOMMANDS {
-        let name = format!("clang-offload-bundler-{subcommand}");
+        let name = format!("offload-bundle-{subcommand}");
         let (page, said) = shown(&["--warnings", &name], home.path());
         assert_eq!(said, "", "{name}");
         let title = format!("{}(1)", name.to_uppercase());
@@ -260,17 +264,19 @@ fn man_finds_the_pages_and_shows_examples_as_they_are_typed() {
             format!("{title}{}{title}", " ".repeat(80_usize.saturating_sub(2 * title.len() + 2))),
             "{name}"
         );
-        let (_, help, _) = text(&tool_in(Path::new("."), &[subcommand, "--help"]));
+        let help = Command::new(PROGRAM).arg0("offload-bundle").args([subcommand, "--help"]).output().unwrap();
+        let (_, help, _) = text(&help);
         let examples = help.split_once("\nExamples:\n").unwrap().1;
-        let typed: Vec<&str> = examples.lines().filter_map(|line| line.strip_prefix("    clang")).collect();
-        assert!(!typed.is_empty() && typed.iter().all(|line| page.contains(&format!(" clang{line}\n"))), "{page}");
+        let typed: Vec<&str> = examples.lines().filter_map(|line| line.strip_prefix("    offload")).collect();
+        assert!(!typed.is_empty() && typed.iter().all(|line| page.contains(&format!(" offload{line}\n"))), "{page}");
     }
     let synopsis = |page: &str| {
         let (page, _) = shown(&[page], home.path());
         page.split_once("SYNOPSIS\n").unwrap().1.lines().next().unwrap().trim().to_owned()
     };
-    assert_eq!(synopsis("clang-offload-bundler-inspect"), "clang-offload-bundler inspect [options] FILE...");
-    assert_eq!(synopsis("clang-offload-bundler-recompress"), "clang-offload-bundler recompress [options] -o OUT FILE");
+    assert_eq!(synopsis("offload-bundle-inspect"), "offload-bundle inspect [options] FILE...");
+    assert_eq!(synopsis("offload-bundle-recompress"), "offload-bundle recompress [options] -o OUT FILE");
+    assert_eq!(synopsis("offload-bundle"), "offload-bundle [options] [SUBCOMMAND]");
     assert_eq!(synopsis("clang-offload-bundler"), "clang-offload-bundler [options]");
     assert_eq!(synopsis("llvm-offload-binary"), "llvm-offload-binary [options] [FILE]");
     assert_eq!(synopsis("llvm-extract-bundle-entry"), "llvm-extract-bundle-entry [options] [URI...]");

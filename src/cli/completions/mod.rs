@@ -8,7 +8,7 @@ use clap_complete::Shell;
 
 use super::options::{Kind, Row, Shown, Tool};
 use super::stdout::text_to_stdout;
-use super::subcommand::{Catalogue, PROGRAM, Run, Subcommand};
+use super::subcommand::{Catalogue, PROGRAM, Run, SHORT, Subcommand};
 
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "completions", command, run: Run::OnCatalogue(run) };
 
@@ -37,9 +37,11 @@ fn command() -> Command {
         .arg(Arg::new("shell").value_name("SHELL").required(true).value_parser(value_parser!(Shell)).help("Your shell"))
 }
 
-fn run(matches: &ArgMatches, catalogue: &Catalogue) -> anyhow::Result<()> {
+fn run(matches: &ArgMatches, catalogue: &Catalogue, program: &str) -> anyhow::Result<()> {
     let shell = matches.get_one::<Shell>("shell").copied();
-    let script = shell.map_or_else(String::new, |shell| script(shell, everything(catalogue)));
+    // A link of another name shares the script of LLVM's name.
+    let program = if program == SHORT { SHORT } else { PROGRAM };
+    let script = shell.map_or_else(String::new, |shell| script(shell, everything(catalogue, program)));
     Ok(text_to_stdout(script.as_bytes())?)
 }
 
@@ -49,13 +51,15 @@ fn script(shell: Shell, mut everything: Command) -> String {
         return bash::script(&everything);
     }
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut everything, PROGRAM, &mut script);
+    let program = everything.get_name().to_owned();
+    clap_complete::generate(shell, &mut everything, program, &mut script);
     let script = String::from_utf8_lossy(&script).into_owned();
     if shell == Shell::Fish { script + &fish_words(&everything) } else { script }
 }
 
 /// Lines for fish that `clap_complete` omits: the words that a subcommand accepts where fish would suggest files.
 fn fish_words(everything: &Command) -> String {
+    let program = everything.get_name();
     let line = |command: &Command| {
         let positional = command.get_positionals().next();
         let words: Vec<String> = positional
@@ -64,18 +68,19 @@ fn fish_words(everything: &Command) -> String {
             .map(|value| value.get_name().to_owned())
             .collect();
         let takes_files = positional.is_some() && words.is_empty();
-        let condition = format!("__fish_{}_using_subcommand {}", PROGRAM.replace('-', "_"), command.get_name());
-        let words = format!("complete -c {PROGRAM} -n \"{condition}\" -f -a \"{}\"\n", words.join(" "));
+        let condition = format!("__fish_{}_using_subcommand {}", program.replace('-', "_"), command.get_name());
+        let words = format!("complete -c {program} -n \"{condition}\" -f -a \"{}\"\n", words.join(" "));
         if takes_files { String::new() } else { words }
     };
     everything.get_subcommands().map(line).collect()
 }
 
-/// All tools and subcommands as one command.
-fn everything(catalogue: &Catalogue) -> Command {
-    let subcommands = catalogue.command().propagate_version(true);
+/// All tools and subcommands as one command. The short name has none of the bundler's options.
+fn everything(catalogue: &Catalogue, program: &'static str) -> Command {
+    let subcommands = catalogue.command().name(program).propagate_version(true);
     let all = catalogue.tools.into_iter().fold(subcommands, |all, tool| match tool.subcommand {
         Some(name) => all.subcommand(with_options(packager(name, tool), tool)),
+        None if program == SHORT => all,
         None => with_options(all, tool),
     });
     all.mut_subcommands(|subcommand| subcommand.mut_args(hinted))
@@ -130,7 +135,7 @@ mod tests {
 
     #[test]
     fn everything_is_consistent_and_has_the_types() {
-        let everything = everything(CATALOGUE);
+        let everything = everything(CATALOGUE, PROGRAM);
         everything.clone().debug_assert();
         let file_type = everything.get_arguments().find(|arg| arg.get_id() == "type").unwrap();
         let types: Vec<String> =

@@ -8,7 +8,7 @@ use clap::{Arg, ArgMatches, Command};
 use offload_bundle::io::{create_directory, write_file};
 
 use super::options::{Row, Shown, Tool};
-use super::subcommand::{Catalogue, PROGRAM, Run, Subcommand, path_option};
+use super::subcommand::{Catalogue, Run, SHORT, Subcommand, path_option};
 use page::Page;
 
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "man", command, run: Run::OnCatalogue(run) };
@@ -17,7 +17,7 @@ const EXAMPLES: &str = "\
 Examples:
   Install the pages next to an executable in ~/.cargo/bin, where `man` looks for them:
     clang-offload-bundler man -o ~/.cargo/share/man/man1
-    man clang-offload-bundler-inspect
+    man offload-bundle-inspect
 
 Exit status:
   0  all pages were written
@@ -31,12 +31,13 @@ fn command() -> Command {
         .arg(path_option("output", "DIR", "Directory for the pages, created if necessary").short('o').required(true))
 }
 
-fn run(matches: &ArgMatches, catalogue: &Catalogue) -> anyhow::Result<()> {
+fn run(matches: &ArgMatches, catalogue: &Catalogue, _: &str) -> anyhow::Result<()> {
     let directory = matches.get_one::<PathBuf>("output").cloned().unwrap_or_default();
     create_directory(&directory)?;
     let Catalogue { tools, subcommands } = catalogue;
     let own = subcommands.iter().copied().map(page_of_subcommand);
-    let pages: Vec<Page> = tools.iter().copied().map(page_of_tool).chain(own).collect();
+    let pages = std::iter::once(page_of_all(catalogue)).chain(own).chain(tools.iter().copied().map(page_of_tool));
+    let pages: Vec<Page> = pages.collect();
     let names: Vec<String> = pages.iter().map(|page| page.name.clone()).collect();
     for page in &pages {
         let mut text = Vec::new();
@@ -46,9 +47,24 @@ fn run(matches: &ArgMatches, catalogue: &Catalogue) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The page of the short name, which lists the subcommands.
+fn page_of_all(catalogue: &Catalogue) -> Page {
+    let all = catalogue.command();
+    let about = |command: &Command| command.get_about().map(ToString::to_string).unwrap_or_default();
+    let line = |command: &Command| format!("  {}  {}\n", command.get_name(), about(command));
+    let list: String = all.get_subcommands().map(line).collect();
+    let word = Arg::new("subcommand").value_name("SUBCOMMAND").help("Subcommand, each with a page of its own");
+    let command = Command::new(SHORT).about(about(&all)).version(env!("CARGO_PKG_VERSION")).arg(word);
+    Page {
+        name: SHORT.to_owned(),
+        command: command.after_help(format!("Subcommands:\n{list}")),
+        typed: SHORT.to_owned(),
+    }
+}
+
 fn page_of_subcommand(subcommand: &Subcommand) -> Page {
-    let name = format!("{PROGRAM}-{}", subcommand.name);
-    Page { name, command: subcommand.named(), typed: format!("{PROGRAM} {}", subcommand.name) }
+    let name = format!("{SHORT}-{}", subcommand.name);
+    Page { name, command: subcommand.named(SHORT), typed: format!("{SHORT} {}", subcommand.name) }
 }
 
 /// The manual page of a tool, with its options as `clap` would show them.

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use clap::{Arg, Command};
 use clap_mangen::Man;
 
-use crate::cli::subcommand::PROGRAM;
+use crate::cli::subcommand::SHORT;
 
 /// A manual page.
 pub(super) struct Page {
@@ -24,7 +24,7 @@ impl Page {
         let (version, title) = (env!("CARGO_PKG_VERSION"), self.name.to_uppercase());
         // `Aq` is a typed apostrophe. The centre of the header stays empty, since long titles leave no room for it.
         writeln!(out, ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '")?;
-        writeln!(out, ".TH {} 1 \"\" \"{PROGRAM} {version}\" \"\\&\"", escaped(&title))?;
+        writeln!(out, ".TH {} 1 \"\" \"{SHORT} {version}\" \"\\&\"", escaped(&title))?;
         // Words of command lines are not hyphenated, and lines are not stretched.
         writeln!(out, ".nh\n.ad l")?;
         let about = self.command.get_about().map(ToString::to_string).unwrap_or_default();

@@ -1,0 +1,8 @@
+//! `offload-bundle` in a wheel.
+
+#[path = "launch.rs"]
+mod launch;
+
+fn main() -> std::process::ExitCode {
+    launch::run()
+}
