@@ -53,11 +53,13 @@ fn command() -> Command {
              they are. Data after the last bundle is kept. Every --keep pattern must match \
              something. PTX is kept unless --drop matches it: the driver compiles it for GPUs that have no other code.\n\n\
              In a wheel or another zip file, every member that is such a file is rewritten, and compressed as it was. All other \
-             members are copied unchanged. In a wheel, RECORD gets the right hashes and sizes, and moves to the end; a \
+             members are copied unchanged, and so are members that would not become smaller, unless code objects are dropped \
+             from them. In a wheel, RECORD gets the right hashes and sizes, and moves to the end; a \
              signature of it (RECORD.jws, RECORD.p7s) is an error. Zip files and archives inside a zip file stay as they are. --keep, \
              --drop and --none apply to all members together: each --keep pattern must match something in any of them. A \
              member may be left without device code: on the GPUs that are kept, it had no code before either.\n\n\
-             HIP runtimes since ROCm 6.2 read compressed bundles. LLVM 22's bundler reads a compressed bundle only if no data \
+             HIP runtimes since ROCm 6.2 read compressed bundles; that of Debian 12 is older. Copies of a file write its holes \
+             out again as zeros: by pip, unzip, dpkg and git, and in container images. LLVM 22's bundler reads a compressed bundle only if no data \
              follows it; --none writes bundles that it can always read.",
         )
         .after_help(EXAMPLES)
@@ -122,6 +124,14 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     let result = recompress.run(&mut |event| console.event(event))?;
     console.end_progress();
     console.line(&summary(&result));
+    if result.packed > 0 {
+        console.note("compressed bundles need the HIP runtime of ROCm 6.2 or newer; that of Debian 12 is older");
+    }
+    if result.holes > 0 {
+        console.note(
+            "copies write holes out again as zeros: pip, unzip, dpkg, git, container images; cp --sparse=always makes holes again",
+        );
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -169,9 +179,14 @@ fn summary(result: &Recompressed) -> String {
     if holes > 0 {
         text.push_str(&format!("; the file has the size that it had, {} of it a hole", bytes(holes)));
     }
-    if let Some(RecompressedZip { members, emptied, before, after, .. }) = zip {
+    if let Some(RecompressedZip { members, kept, emptied, before, after, .. }) = zip {
         let members = count(members, "member", "members");
         text.push_str(&format!("; {members} changed; zip file: {} before, {} now", bytes(before), bytes(after)));
+        if kept > 0 {
+            let as_before = if kept == 1 { "as it was" } else { "as they were" };
+            let kept = count(kept, "member", "members");
+            text.push_str(&format!("; {kept} would not have become smaller and stayed {as_before}"));
+        }
         if emptied > 0 {
             text.push_str(&format!("; {} left without device code", count(emptied, "member", "members")));
         }

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use super::*;
-use crate::look::make::{self, DEFLATED, STORED, Zipped};
+use crate::look::make::{self, STORED, Zipped};
 use crate::look::wheel;
 
 /// The options of a run, and whether it keeps a row.
@@ -89,7 +89,7 @@ fn a_library_in_a_wheel_becomes_what_it_becomes_alone() {
         }
         let alone = recompressed(&["--cuda-method=zstd"], input)?.ok_or("no room")?;
         let data =
-            make::zip(&[Zipped::new("nvidia/lib.so", DEFLATED, &input.data), Zipped::new("text", STORED, b"text")]);
+            make::zip(&[Zipped::new("nvidia/lib.so", STORED, &input.data), Zipped::new("text", STORED, b"text")]);
         let wheel = Input { name: "in.whl".to_owned(), data, rows: Vec::new(), oracle: false };
         let smaller = recompressed(&["--cuda-method=zstd"], &wheel)?.ok_or("no room")?;
         let members = wheel::contents(&smaller.data);

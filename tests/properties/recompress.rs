@@ -28,7 +28,7 @@ const INFLATED_MAX: usize = 8 << 20;
 /// in between.
 ///
 /// A program keeps its length, each bundle its offset, and zeros follow it up to its old end. Every byte outside of
-/// bundles is unchanged. In a wheel, the bytes become the same.
+/// bundles is unchanged. In a wheel, the bytes become the same. Nothing becomes larger, unless it is made plain.
 pub fn recompress(data: &[u8]) {
     let digest = digest(data);
     let mut choices = Choices::new(&digest);
@@ -64,8 +64,6 @@ pub fn recompress(data: &[u8]) {
     } else {
         assert!(output.ends_with(before.trailing(data)), "what follows the bundles is lost");
         let is_larger = change.compression.is_some() && result.dropped == 0 && output.len() > data.len();
-        // In fatbins, zlib is replaced.
-        let is_larger = is_larger && !before.has_fatbins;
         assert!(!is_larger, "larger than before");
     }
 

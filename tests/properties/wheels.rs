@@ -7,6 +7,7 @@ use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::io::Input;
+use offload_bundle::job::Recompressed;
 use offload_bundle::scan::Found;
 use sha2::{Digest as _, Sha256};
 
@@ -21,7 +22,7 @@ const RECORD: &str = "a-1.dist-info/RECORD";
 /// The maximum number of compared bytes of code objects.
 const COMPARED_MAX: usize = 8 << 20;
 
-/// In a wheel, these bytes become what they become alone. All other members keep their bytes, `RECORD` is right, and doing
+/// In a wheel, these bytes become what they become alone, unless the member would not be smaller then. All other members keep their bytes, `RECORD` is right, and doing
 /// it again changes nothing.
 pub(super) fn as_a_member(data: &[u8], change: &Change) {
     let digest = digest(&[data, b"wheel"].concat());
@@ -47,16 +48,21 @@ pub(super) fn as_a_member(data: &[u8], change: &Change) {
         return;
     };
     assert!(alone.0.is_some(), "in a wheel, but not alone: {:?}", alone.1);
+    let result = result.unwrap();
+    let is_kept = result.zip.is_some_and(|zip| zip.kept > 0);
+    assert!(!is_larger(&wheel, &output, &result, change), "larger than before");
     let mut written = read(&output);
     assert!(written.iter().map(|(name, _)| name).eq(files.iter().map(|(name, _)| name)), "other names");
     for ((name, old), (_, new)) in files.iter().zip(&written) {
         match *name {
             RECORD => {}
+            LIBRARY if is_kept => assert!(old == new, "{name} was said to stay"),
             LIBRARY => assert!(alone.0.as_ref() == Some(new), "it is not what it would be alone"),
             name => assert!(old == new, "{name} has changed"),
         }
     }
-    if has_record {
+    // A wheel that would be larger stays as it was, with its RECORD.
+    if has_record && output != wheel {
         let at = written.iter().position(|(name, _)| name == RECORD).unwrap();
         let record_written = String::from_utf8(written.remove(at).1).unwrap();
         let named: Vec<_> = written.iter().map(|(name, content)| (name.as_str(), content.clone())).collect();
@@ -80,10 +86,16 @@ pub(super) fn as_it_is(data: &[u8], change: &Change) {
     let (output, result) = change.run_once(&room);
     assert!(change.run_once(&room) == (output.clone(), result), "recompressed twice");
     let Some(output) = output else { return };
+    assert!(!is_larger(data, &output, &change.run_once(&room).1.unwrap(), &change), "larger than before");
     assert!(code_objects(data) == code_objects(&output), "other code objects than before");
     room.write("in", &output);
     let again = change.run_once(&room).0.unwrap();
     assert!(again == output || again.len() < output.len(), "done again, it is changed");
+}
+
+/// Whether a zip file has become larger although it was to become smaller.
+fn is_larger(before: &[u8], after: &[u8], result: &Recompressed, change: &Change) -> bool {
+    change.compression.is_some() && result.dropped == 0 && after.len() > before.len()
 }
 
 /// The steps to each code object, its ID, and its bytes if they can be read.

@@ -237,8 +237,10 @@ impl<'a> Writer<'a> {
         let target = self.target.or(stays.then_some(own_target(codec)));
         let Some((target, level)) = target.filter(|_| codes.len() > 1) else {
             // An entry of one code object has no records.
+            let old = keeps_all && target.is_none_or(|(target, _)| may_stay(codec, target));
             let single = |(header, kind, bytes): &(Vec<u8>, ImageKind, Cow<'_, [u8]>)| {
-                self.single(header, *kind, code_with_zero(*kind, bytes), target, None)
+                let old = (old && codes.len() == 1).then(|| self.as_it_was(record)).transpose()?;
+                self.single(header, *kind, code_with_zero(*kind, bytes), target, old)
             };
             return Ok(codes.iter().map(single).collect::<Result<Vec<_>>>()?.concat());
         };

@@ -93,6 +93,8 @@ pub struct Recompressed {
     pub bundles: usize,
     /// The number of bundles left unchanged because they would have become larger.
     pub unchanged: usize,
+    /// The number of HIP's bundles that were plain and are compressed now.
+    pub packed: usize,
     /// The number of removed code objects.
     pub dropped: usize,
     /// The size of the bundles before, in bytes.
@@ -111,6 +113,8 @@ pub struct Recompressed {
 pub struct RecompressedZip {
     /// The number of members with new contents, without the `RECORD` of a wheel.
     pub members: usize,
+    /// The number of members left unchanged because they would not have become smaller.
+    pub kept: usize,
     /// The number of members in which no code object for a device is left.
     pub emptied: usize,
     /// The size of the zip file before, in bytes.
@@ -265,8 +269,8 @@ pub(super) fn rewrite_with<'j>(
 struct Rewritten {
     /// The file; incomplete if it holds no bundles.
     output: Output,
-    /// The number of bundles in it.
-    bundles: usize,
+    /// Its numbers.
+    result: Recompressed,
     /// Whether all code objects for devices were removed.
     is_emptied: bool,
 }
@@ -289,8 +293,18 @@ impl<'j> Run<'j> {
     fn rewrite_file(&mut self, data: Slice<'_>, output: Output, observer: &mut Observer<'_>) -> Result<Output> {
         match Magic::identify(data.bytes()) {
             Magic::Zip => wheel::rewrite(self, data, output, observer),
-            _ => self.rewrite(data, output, observer).map(|rewritten| rewritten.output),
+            _ => {
+                let Rewritten { output, result, .. } = self.rewrite(data, output, observer)?;
+                self.result.add(&result);
+                Ok(output)
+            }
         }
+    }
+
+    /// Whether a file from which this number of code objects was removed must be written even if it is not smaller.
+    fn must_change(&self, dropped: usize) -> bool {
+        let is_converted = self.job.compression.is_none() || self.job.fatbin_codec == Some(Codec::Lz4);
+        dropped > 0 || is_converted || self.replacing.is_some()
     }
 
     /// Rewrites a file, from its first byte on, to `output`.
@@ -325,10 +339,16 @@ impl<'j> Run<'j> {
 }
 
 impl Recompressed {
+    /// The numbers of a file that stays as it was.
+    fn as_before(self) -> Self {
+        Self { after: self.before, unchanged: 0, packed: 0, holes: 0, ..self }
+    }
+
     /// Adds the numbers of another file.
     fn add(&mut self, other: &Self) {
         self.bundles = self.bundles.saturating_add(other.bundles);
         self.unchanged = self.unchanged.saturating_add(other.unchanged);
+        self.packed = self.packed.saturating_add(other.packed);
         self.dropped = self.dropped.saturating_add(other.dropped);
         self.before = self.before.saturating_add(other.before);
         self.after = self.after.saturating_add(other.after);
@@ -425,7 +445,10 @@ impl Work<'_, '_> {
             Some(_) => self.keep_form(bundle, &plain, room, observer)?,
             None => self.choose(bundle, &plain, observer)?,
         };
-        self.note_replaced(bundle.compressed.is_none() && chosen.form == Form::Compressed);
+        let is_now_compressed = bundle.compressed.is_none() && chosen.form == Form::Compressed;
+        self.note_replaced(is_now_compressed);
+        let is_for_hip = bundle.entries.iter().any(|entry| entry.id.starts_with(b"hip"));
+        self.result.packed = self.result.packed.saturating_add(usize::from(is_now_compressed && is_for_hip));
         ensure_it_ends(self.data, bundle, &plain, &chosen.form)?;
         self.ensure_room("bundle", bundle, chosen.len, room)?;
         self.write_form(bundle, &plain, &chosen.form)?;
@@ -582,13 +605,12 @@ impl Work<'_, '_> {
         self.advance(slice.len())
     }
 
-    /// Adds the numbers of the file to those of the job.
+    /// Ends the file.
     fn finish(mut self) -> Result<Rewritten> {
         self.output.end_at(self.position)?;
-        self.run.result.add(&self.result);
         self.run.left = self.run.left.saturating_add(self.left);
-        let Recompressed { bundles, dropped, .. } = self.result;
-        Ok(Rewritten { output: self.output, bundles, is_emptied: dropped > 0 && self.left == 0 })
+        let is_emptied = self.result.dropped > 0 && self.left == 0;
+        Ok(Rewritten { output: self.output, result: self.result, is_emptied })
     }
 }
 

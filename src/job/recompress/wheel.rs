@@ -1,7 +1,7 @@
 //! Recompresses the members of a zip file, such as a Python wheel.
 //!
 //! Every member that would be recompressed as a file is recompressed, one at a time, and compressed with the method that it
-//! had. All other members are copied as they are. In a wheel, the hashes and sizes in `RECORD` are made right, and `RECORD`
+//! had. All other members are copied as they are, and so are those that would not become smaller, unless code was removed. In a wheel, the hashes and sizes in `RECORD` are made right, and `RECORD`
 //! moves to the end, where PyPA recommends it to be.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
@@ -166,14 +166,22 @@ impl Work<'_, '_, '_> {
         let name = Path::new("");
         let input = member.with_place(content.reader().and_then(|reader| Input::spool(name, reader)))?;
         let rewritten = self.run.rewrite(input.as_slice(), Output::aside()?, observer);
-        let Rewritten { output, bundles, is_emptied } = rewritten.map_err(|error| error.at(&member.place))?;
-        let new = if bundles > 0 { output.into_input(name)? } else { Input::from_bytes("", Vec::new()) };
-        if new.is_empty() || is_same(new.as_slice(), input.as_slice()).with_path(name)? {
+        let Rewritten { output, result, is_emptied } = rewritten.map_err(|error| error.at(&member.place))?;
+        let new = if result.bundles > 0 { output.into_input(name)? } else { Input::from_bytes("", Vec::new()) };
+        let is_same = new.is_empty() || is_same(new.as_slice(), input.as_slice()).with_path(name)?;
+        let packed = if is_same { None } else { Some(Packed::of(member.content.method, new.as_slice())?) };
+        // A stored library has the same length with a hole in it, which compresses better with the whole zip file.
+        let len_max = member.content.stored.len().saturating_sub(u64::from(member.content.method.is_some()));
+        let fits = |packed: &Packed| packed.contents.stored <= len_max || self.run.must_change(result.dropped);
+        let Some(packed) = packed.filter(fits) else {
+            self.result.kept = self.result.kept.saturating_add(usize::from(!is_same));
+            self.run.result.add(&if is_same { result } else { result.as_before() });
             return member.with_place(are_needed.then(|| sum_of(input.as_slice().reader())).transpose());
-        }
+        };
+        self.run.result.add(&result);
         self.result.members = self.result.members.saturating_add(1);
         self.result.emptied = self.result.emptied.saturating_add(usize::from(is_emptied));
-        self.replace(member, new.as_slice()).map(Some)
+        self.replace(member, new.as_slice(), packed).map(Some)
     }
 
     /// Whether a member stays as it is because a code object elsewhere is replaced. The offset of the bundle in a stored
@@ -203,10 +211,10 @@ impl Work<'_, '_, '_> {
     }
 
     /// Writes a member with other contents, after all that stands before it.
-    fn replace(&mut self, member: &Member<'_>, new: Slice<'_>) -> Result<Sum> {
+    fn replace(&mut self, member: &Member<'_>, new: Slice<'_>, packed: Packed) -> Result<Sum> {
         let range = self.layout.range_of(member.index)?;
         self.skip(range)?;
-        let sum = self.put(member, new)?;
+        let sum = self.put(member, new, packed)?;
         self.note_move();
         Ok(sum)
     }
@@ -234,8 +242,7 @@ impl Work<'_, '_, '_> {
     }
 
     /// Writes a member with new contents.
-    fn put(&mut self, member: &Member<'_>, new: Slice<'_>) -> Result<Sum> {
-        let packed = Packed::of(member.content.method, new)?;
+    fn put(&mut self, member: &Member<'_>, new: Slice<'_>, packed: Packed) -> Result<Sum> {
         let header = self.layout.local_header(member.index, &packed.contents)?;
         let change = Change { offset: self.position, contents: packed.contents };
         self.changes.insert(member.index, change);
@@ -258,18 +265,26 @@ impl Work<'_, '_, '_> {
             }
             self.skip(directory..directory)?;
             if !is_same {
-                self.put(&record.member, Input::from_bytes("", new).as_slice())?;
+                let new = Input::from_bytes("", new);
+                let packed = Packed::of(record.member.content.method, new.as_slice())?;
+                self.put(&record.member, new.as_slice(), packed)?;
             }
         } else {
             self.skip(directory..directory)?;
         }
         self.run.result.holes = 0;
-        if is_same {
+        if !is_same {
+            self.directory()?;
+        }
+        // The new RECORD may need more than the members have saved.
+        let is_larger = self.position > self.data.len();
+        if is_same || is_larger && !self.run.must_change(self.run.result.dropped) {
             self.output.end_at(0)?;
             self.output.copy(self.data)?;
             self.position = self.data.len();
-        } else {
-            self.directory()?;
+            self.run.result = self.run.result.as_before();
+            self.result.kept = self.result.kept.saturating_add(self.result.members);
+            self.result.members = 0;
         }
         self.run.result.zip = Some(RecompressedZip { after: self.position, ..self.result });
         Ok(self.output)
@@ -417,7 +432,8 @@ impl Encoder {
             None => Ok(Self::Stored),
             #[cfg(feature = "zlib")]
             Some(Method::Zlib) => {
-                let encoder = DeflateEncoder::new(Spool::new(), flate2::Compression::default());
+                // The lowest level of zlib-rs that makes libraries as small as level 6 of zlib does, which writes most wheels.
+                let encoder = DeflateEncoder::new(Spool::new(), flate2::Compression::best());
                 Ok(Self::Deflated(Box::new(encoder)))
             }
             #[cfg(feature = "zstd")]
