@@ -11,7 +11,7 @@ mod measure;
 mod packages;
 
 use crate::lists::sample;
-use crate::look::make::{self, DEFLATED, Elf, Zipped};
+use crate::look::make::{self, DEFLATED, Elf, Section, Zipped};
 use crate::properties::code_objects::{self, Kernel, amd_with};
 use crate::properties::fatbins::{self, Code};
 use crate::reference::formats;
@@ -525,6 +525,20 @@ fn wheels_whose_record_claims_much() {
         .own_arg("--max-size=1M")
         .memory(50 * MB)
         .fails("exceeds the limit of 1048576");
+}
+
+/// What `recompress` leaves: bundles with holes after them, which are zeros in a wheel. They take no memory again.
+#[test]
+fn holes_in_members_take_no_memory() {
+    let bundle = formats::compressed(2, 1, &formats::binary(&[(GFX906, &[7; 5000])], 1));
+    let hole = vec![0; 96 << 20];
+    let library = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &[&bundle, &hole, &bundle, &hole[..]].concat())]);
+    let zipped = make::zip(&[Zipped::new("a.so", DEFLATED, &library)]);
+    for args in [&["inspect", "--summary", "in"][..], &["verify", "in"], &["extract", "in", "-n"], &["kernels", "in"]] {
+        Bomb::new("a library of 192 MiB of holes in a wheel", args).file("in", zipped.clone()).memory(48 * MB).ends();
+    }
+    let args = ["recompress", "in", "-o", "out", "--level=9"];
+    Bomb::new("a library of 192 MiB of holes in a wheel", &args).file("in", zipped).memory(48 * MB).ends_well();
 }
 
 /// What begins like a container at every few bytes, and fails late.

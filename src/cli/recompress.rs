@@ -125,12 +125,10 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     console.end_progress();
     console.line(&summary(&result));
     if result.packed > 0 {
-        console.note("compressed bundles need the HIP runtime of ROCm 6.2 or newer; that of Debian 12 is older");
+        console.line("note: compressed bundles need the HIP runtime of ROCm 6.2 or newer; Debian 12's is older");
     }
     if result.holes > 0 {
-        console.note(
-            "copies write holes out again as zeros: pip, unzip, dpkg, git, container images; cp --sparse=always makes holes again",
-        );
+        console.line("note: most copies (pip, unzip, dpkg, git, images) write the hole out again, as zeros");
     }
     Ok(ExitCode::SUCCESS)
 }

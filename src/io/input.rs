@@ -2,7 +2,8 @@
 //!
 //! [`Input::map`] maps a regular file, so opening is cheap at any size; it is `unsafe`, because others may change the
 //! file. [`Input::read`] copies it. Inputs that cannot be mapped (a pipe, a device, standard input in the middle of a
-//! file) are always read once: into memory if they are small, otherwise into an unnamed temporary file.
+//! file) are always read once: into memory if they are small, otherwise into an unnamed temporary file, in which long runs
+//! of zeros are holes.
 //!
 //! Other programs may change a file while it is read. Neither the outputs made from it nor the errors it led to are
 //! valid then, so [`Input::ensure_unchanged`] is called before a job puts its outputs in place or reports its errors.
@@ -28,6 +29,9 @@ pub(crate) const MEMORY_MAX: u64 = 16 << 20;
 /// The maximum size that is kept in memory if there may be many inputs, and the block size of writes to a temporary
 /// file, in bytes.
 const SMALL: u64 = 64 << 10;
+
+/// The size of the blocks of zeros that become holes of a temporary file, in bytes.
+const SPARSE: usize = 64 << 10;
 
 /// The maximum size to read, without an explicit limit, from a file that neither records its size nor can be mapped, in
 /// bytes. The largest useful files of this kind are tables of some megabytes under `/proc` and `/sys`.
@@ -434,8 +438,11 @@ impl Spool {
 
     fn into_storage(self) -> io::Result<Storage> {
         let Some(mut file) = self.file else { return Ok(Storage::Memory(self.data)) };
-        io::Write::write_all(&mut file, &self.data).map_err(Error::temporary)?;
-        let len = usize::try_from(file.metadata()?.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        write_sparsely(&mut file, &self.data).map_err(Error::temporary)?;
+        // A hole at the end is not part of the file yet.
+        let len = file.stream_position()?.max(file.metadata()?.len());
+        file.set_len(len).map_err(Error::temporary)?;
+        let len = usize::try_from(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
         #[allow(unsafe_code, reason = "mapping has no safe form")]
         // SAFETY: the temporary file has no name by which others could open it, and this process no longer writes to
         // it.
@@ -450,11 +457,20 @@ impl Spool {
                 Some(file) => file,
                 None => self.file.insert(process::open(tempfile::tempfile).map_err(Error::temporary)?),
             };
-            io::Write::write_all(file, &self.data).map_err(Error::temporary)?;
+            write_sparsely(file, &self.data).map_err(Error::temporary)?;
             self.data = Vec::new();
         }
         Ok(())
     }
+}
+
+/// Writes data to a new file, with holes for long runs of zeros. Readers skip holes, so those of libraries that were
+/// recompressed take no memory.
+fn write_sparsely(file: &mut File, data: &[u8]) -> io::Result<()> {
+    data.chunks(SPARSE).try_for_each(|block| match block.iter().all(|&byte| byte == 0) {
+        true => file.seek_relative(i64::try_from(block.len()).map_err(io::Error::other)?),
+        false => io::Write::write_all(file, block),
+    })
 }
 
 impl io::Write for Spool {
@@ -858,6 +874,24 @@ mod tests {
         std::fs::rename(&other, keep.path()).unwrap();
         keep.as_file().set_len(7).unwrap();
         assert!(input.ensure_unchanged().unwrap_err().to_string().contains("became shorter"));
+    }
+
+    #[test]
+    fn holes_of_temporary_files_are_zeros() {
+        let parts = [(0, 100), (7, 200_000), (0, 300_000), (1, 1), (0, 65_536), (2, 70_000), (0, 65_535)];
+        for first in 0..parts.len() {
+            for last in first..parts.len() {
+                let part = |&(byte, len): &(u8, usize)| vec![byte; len];
+                let data: Vec<u8> = parts[first..=last].iter().flat_map(part).collect();
+                for step in [1, 30_000, 1 << 20] {
+                    let mut spool = Spool { memory_max: 1000, ..Spool::new() };
+                    data.chunks(step.max(data.len() / 100))
+                        .for_each(|part| io::Write::write_all(&mut spool, part).unwrap());
+                    let input = spool.into_input(Path::new("x")).unwrap();
+                    assert!(input.bytes() == data, "parts {first} to {last}, {step} at a time");
+                }
+            }
+        }
     }
 
     #[test]
