@@ -1,7 +1,7 @@
 //! Demangles the names of kernels.
 //!
 //! Names may be hostile: a few bytes can stand for gigabytes of text, because a mangled name refers to its own parts.
-//! The parser limits its recursion; the lengths are limited here.
+//! The parser limits its recursion; the lengths are limited here, and what makes the parser try everything twice.
 
 use std::fmt::{self, Write};
 
@@ -12,15 +12,44 @@ use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
 const MANGLED_MAX: usize = 16 << 10;
 const DEMANGLED_MAX: usize = 64 << 10;
 
+/// The most expressions with `new` or `delete` in a name. The parser reads each twice if it fails to read what follows, so
+/// that nested ones double its work. The names of real kernels have none.
+const NEW_AND_DELETE_MAX: usize = 8;
+
 /// The C++ name of a kernel, by the Itanium ABI; none if the name is not mangled so, or is too long or too deep.
 pub(super) fn demangled(name: &[u8]) -> Option<String> {
-    if !name.starts_with(b"_Z") || name.len() > MANGLED_MAX {
+    if !name.starts_with(b"_Z") || name.len() > MANGLED_MAX || new_and_delete(name) > NEW_AND_DELETE_MAX {
         return None;
     }
     let symbol = Symbol::new_with_options(name, &ParseOptions::default()).ok()?;
     let mut out = Bounded(String::new());
     symbol.structured_demangle(&mut out, &DemangleOptions::default()).ok()?;
     Some(out.0)
+}
+
+/// How often `new` or `delete` may be in a name: never fewer times than the parser reads them. Identifiers, which follow
+/// their length, are skipped; a number that may be anything else is not believed.
+fn new_and_delete(name: &[u8]) -> usize {
+    let (mut rest, mut before, mut found) = (name, b' ', 0_usize);
+    while let Some((&first, after)) = rest.split_first() {
+        let identifier = if first.is_ascii_digit() { after_identifier(rest, before) } else { None };
+        found = found.saturating_add(usize::from(matches!(rest, [b'n', b'w' | b'a', ..] | [b'd', b'l' | b'a', ..])));
+        (before, rest) = identifier.map_or((first, after), |after| (b' ', after));
+    }
+    found
+}
+
+/// The bytes after an identifier, which begins with its length. None after a digit, or after a letter that gives the number
+/// another meaning, and if the number may be a literal, which ends with `E`, or an index, which ends with `_`.
+fn after_identifier(text: &[u8], before: u8) -> Option<&[u8]> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (number, rest) = text.split_at_checked(digits)?;
+    let hexadecimal = rest.iter().take_while(|byte| matches!(byte, b'a'..=b'f')).count();
+    let may_be_other = rest.first() == Some(&b'_') || matches!(rest.get(hexadecimal), None | Some(b'E' | b'_'));
+    if may_be_other || before.is_ascii_digit() || matches!(before, b'v' | b'_' | b'.' | b'F' | b'L' | b'S') {
+        return None;
+    }
+    rest.get(std::str::from_utf8(number).ok()?.parse().ok()?..)
 }
 
 /// A text that refuses to grow beyond the limit.
@@ -66,6 +95,33 @@ mod tests {
             Some(at) if at < 36 => format!("S{}_", char::from(digits[at])),
             Some(at) => format!("S{}{}_", char::from(digits[at / 36]), char::from(digits[at % 36])),
         }
+    }
+
+    #[test]
+    fn names_with_many_new_and_delete_are_not_parsed() {
+        for (name, count) in [
+            ("_ZplAnwnwnwdsscE", 3),
+            ("_Z1aDTnw1bnw1bE", 2),
+            ("_Z1fIXdldanaE", 3),
+            // In identifiers.
+            ("_ZN4data4downE7dlnwdana", 0),
+            ("_Z8newdatadv", 0),
+            // Numbers that are something else hide nothing.
+            ("_Z1fIXLf9aEdldldldl", 4),
+            ("_Z1fDF16bdldldldldldldldl", 8),
+            ("_ZN1av15dldldldldldldldl", 8),
+            ("_Z1fLj12Edldldldldldl", 6),
+            ("_ZZ1fvE1a_5dldlnw", 3),
+        ] {
+            assert_eq!(new_and_delete(name.as_bytes()), count, "{name}");
+        }
+        // Each takes seconds, or hours, if it is parsed.
+        for piece in ["nw", "na", "dl", "da", "nw1b"] {
+            for start in ["_ZplA", "_Z1aDT", "_Z1aIX", "_Zpl"] {
+                assert_eq!(demangled([start, &piece.repeat(60), "dsscE"].concat().as_bytes()), None);
+            }
+        }
+        assert_eq!(demangled(b"_Z1fdl").as_deref(), Some("f(double, long)"));
     }
 
     #[test]

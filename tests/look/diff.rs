@@ -74,14 +74,45 @@ fn equal_code_objects_are_only_counted_in_whatever_form_and_order() {
         assert!(out.starts_with("old -> new: no differences in device code; code objects compared: 3\n"), "{out}");
         assert_eq!(out.lines().count() > 1, ["compressed", "an archive"].contains(&what), "{out}");
     }
-    // The hash in the header decides, even if the method and the order are others.
-    let other = [&formats::compressed(2, 0, &second)[..], &packed_first].concat();
-    let (numbers, document) = numbers(&library(&[&packed_first[..], &packed_second].concat()), &library(&other));
-    assert_eq!((numbers, &document["summary"]["equal_by_hash"]), ([3, 0, 0, 0], &Value::from(3)));
-    // It is a claim: nothing is inflated.
-    let mut broken = packed_first.clone();
-    broken.iter_mut().skip(600).for_each(|byte| *byte ^= 0x55);
-    assert_eq!(diff(&[], &packed_first, &broken).status, 0);
+    // If it is trusted, the hash in the header decides, even if the method and the order are others.
+    let other = library(&[&formats::compressed(2, 0, &second)[..], &packed_first].concat());
+    let packed = library(&[&packed_first[..], &packed_second].concat());
+    for (args, by_hash) in [(&["--json", "--trust-hashes"][..], 3), (&["--json"], 0)] {
+        let document = report(&diff(args, &packed, &other));
+        assert_eq!((counts(&document), &document["summary"]["equal_by_hash"]), ([3, 0, 0, 0], &Value::from(by_hash)));
+    }
+    let out = String::from_utf8(diff(&["--trust-hashes"], &packed, &other).stdout).unwrap();
+    assert!(out.ends_with("\nequal by their recorded hash or checksum only, not read: 3 code objects\n"), "{out}");
+}
+
+#[test]
+fn claims_of_broken_files_make_nothing_equal() {
+    let [a, b] = ["a", "b"].map(|name| bundle(&[(GFX906, &code(name, 0))]));
+    let [packed, other] = [&a, &b].map(|bundle| formats::compressed(3, 1, bundle));
+    // Other content under the same hash.
+    let mut lying = other;
+    lying[24..32].copy_from_slice(&packed[24..32]);
+    let wheel = |method, changed: bool| {
+        let mut member = Zipped::new("a.so", method, &library(&a));
+        if changed {
+            member.stored = Zipped::new("a.so", method, &library(&b)).stored;
+        }
+        zip(&[member])
+    };
+    for (what, old, new) in [
+        ("a hash", packed, lying),
+        ("a deflated member", wheel(DEFLATED, false), wheel(DEFLATED, true)),
+        ("a stored member", wheel(STORED, false), wheel(STORED, true)),
+    ] {
+        for (old, new) in [(&old, &new), (&new, &old), (&new, &new)] {
+            let outcome = diff(&[], old, new);
+            assert!(outcome.status == 1 && !outcome.stderr.is_empty(), "{what}: {outcome:?}");
+        }
+        assert_eq!(diff(&[], &old, &old).status, 0, "{what}");
+        let trusting = diff(&["--trust-hashes"], &old, &new);
+        let out = String::from_utf8(trusting.stdout).unwrap();
+        assert!(trusting.status == 0 && out.ends_with("only, not read: 1 code object\n"), "{what}: {out}");
+    }
 }
 
 #[test]
@@ -261,14 +292,16 @@ fn wheels_are_compared_member_by_member() {
     let old = wheel(&[("l/a.so", &a), ("l/b.so.1.0", &b), ("p-1.dist-info/RECORD", b"old")]);
     let new = wheel(&[("l/b.so.1.1", &c), ("l/a.so", &a), ("p-2.dist-info/RECORD", b"new")]);
     let (numbers, document) = numbers(&old, &new);
-    assert_eq!((numbers, &document["summary"]["equal_by_checksum"]), ([1, 1, 0, 0], &1.into()));
+    assert_eq!((numbers, &document["summary"]["equal_by_checksum"]), ([1, 1, 0, 0], &0.into()));
+    let document = report(&diff(&["--json", "--trust-hashes"], &old, &new));
+    assert_eq!((counts(&document), &document["summary"]["equal_by_checksum"]), ([1, 1, 0, 0], &1.into()));
     let changed = &document["files"][0]["code_objects"][0];
     assert_eq!((&changed["old"]["member"], &changed["new"]["member"]), (&"l/b.so.1.0".into(), &"l/b.so.1.1".into()));
     // What is equal counts for both files.
     let sizes = &document["gpus"][0];
     assert_eq!((&sizes["old"]["code_objects"], &sizes["new"]["code_objects"]), (&2.into(), &2.into()));
-    let out = String::from_utf8(diff(&[], &old, &new).stdout).unwrap();
-    assert!(out.contains("1 changed, 1 equal (1 by the checksum of their member)"), "{out}");
+    let out = String::from_utf8(diff(&["--trust-hashes"], &old, &new).stdout).unwrap();
+    assert!(out.contains("1 changed, 1 equal\n") && out.ends_with("only, not read: 1 code object\n"), "{out}");
 }
 
 #[test]

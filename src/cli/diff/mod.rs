@@ -55,7 +55,8 @@ Conditions of --fail-on:
             than N percent; size=+N by more than N bytes, with units kB, MB or GB
 
 Exit status:
-  0  everything was compared, whether or not there are differences
+  0  everything was compared (with --trust-hashes: read, or equal by a recorded hash or checksum),
+     whether or not there are differences
   1  a condition of --fail-on is met, or something is broken or could not be read
   2  the command line is invalid";
 
@@ -73,8 +74,8 @@ fn command() -> Command {
             "Compare the GPU code objects of two files, directories or wheels: GPUs gained and lost, sizes by GPU, and kernels \
              whose registers, spills, memory or code size differ. Code objects with the same bytes are only counted, wherever they \
              are in the files.\n\n\
-             Contents are detected automatically, as by `inspect`. Code for hosts is not compared. Compressed bundles that record the same hash and size \
-             are not inflated, and members of wheels with the same checksum and size are read once; the report tells how many code objects were found equal so. Files in \
+             Contents are detected automatically, as by `inspect`. Code for hosts is not compared. All of them are read, and \
+             what is broken is reported as by `verify`; with --trust-hashes, recorded hashes and checksums decide what is equal. Files in \
              directories are compared with the file of the same relative path, and libraries with the one whose name differs in the version after \
              `.so` only. Sizes are stored sizes; a code object in a compressed bundle has a share of that by its inflated size.",
         )
@@ -88,6 +89,12 @@ fn command() -> Command {
             files::no_follow(),
             patterns::targets("code objects", "compared"),
             patterns::exact(),
+            flag("trust-hashes", "Do not read what has the same recorded hash or checksum and size in both")
+                .long_help(
+                    "Do not read what has the same recorded hash or checksum and size in both: compressed bundles and members of \
+                     wheels. This is fast, but broken files may be called equal. The report ends with the number of code objects \
+                     that are equal by their recorded hash or checksum only.",
+                ),
             Arg::new("top")
                 .long("top")
                 .value_name("N")
@@ -131,6 +138,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
         &sets.iter().flatten().filter_map(|file| file.as_ref().ok().cloned().map(Ok)).collect::<Vec<_>>(),
     );
     (job.limits, job.deep) = (files::limits(matches), matches.get_flag("deep"));
+    job.trust_hashes = matches.get_flag("trust-hashes");
     let problems = RefCell::new(Vec::new());
     let pairs = sets::pairs([old.as_path(), new.as_path()], sets, &mut problems.borrow_mut());
     let is_tree = old.is_dir();

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use offload_bundle::display::printable;
-use offload_bundle::job::{Equal, GpuDiff, KernelDiff};
+use offload_bundle::job::{GpuDiff, KernelDiff};
 use offload_bundle::kernels::Kernel;
 use offload_bundle::scan::Place;
 use offload_bundle::{Error, Result};
@@ -42,7 +42,8 @@ pub(super) fn write(
     let written = report.head(&format!("{} -> {}", shown(old), shown(new))).and_then(|()| {
         report.gpus()?;
         of_files.iter().try_for_each(|file| writeln!(report.out, "  {file}"))?;
-        report.kernels(&rows)
+        report.kernels(&rows)?;
+        report.not_read()
     });
     written.map_err(|error| Error::io("-", error))
 }
@@ -69,21 +70,6 @@ fn changes(changed: usize, added: usize, removed: usize) -> String {
     told.map(|(number, what)| format!("{} {what}", grouped(number))).collect::<Vec<_>>().join(", ")
 }
 
-/// The number of code objects that are equal, and how many were found to be so without their bytes.
-fn equal(equal: &Equal) -> String {
-    let by = [
-        (equal.by_hash, "by the hash of their compressed bundle"),
-        (equal.by_checksum, "by the checksum of their member"),
-    ];
-    let by: Vec<String> = by
-        .into_iter()
-        .filter(|(number, _)| *number > 0)
-        .map(|(number, how)| format!("{} {how}", grouped(number)))
-        .collect();
-    let by = if by.is_empty() { String::new() } else { format!(" ({})", by.join(", ")) };
-    format!("{} equal{by}", grouped(equal.all))
-}
-
 struct Report<'r> {
     total: &'r Total,
     presences: HashMap<&'r str, Presence>,
@@ -98,10 +84,10 @@ impl Report<'_> {
             (0, 0, _) if total.pairs == 0 => return writeln!(self.out, "{title}: nothing was compared"),
             (0, 0, _) => return writeln!(self.out, "{title}: no code objects to compare in either"),
             (_, _, true) => {
-                let same = equal(&total.equal).replacen(" equal", "", 1);
+                let same = grouped(total.equal.all);
                 writeln!(self.out, "{title}: no differences in device code; code objects compared: {same}")?;
             }
-            _ => writeln!(self.out, "{title}: code objects: {changed}, {}", equal(&total.equal))?,
+            _ => writeln!(self.out, "{title}: code objects: {changed}, {} equal", grouped(total.equal.all))?,
         }
         for (presence, what) in [(Presence::Lost, "GPUs lost"), (Presence::Gained, "GPUs gained")] {
             let gpus: Vec<&str> =
@@ -116,6 +102,18 @@ impl Report<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Writes how many code objects are equal only by what the files record.
+    fn not_read(&mut self) -> io::Result<()> {
+        let equal = &self.total.equal;
+        match equal.by_hash.saturating_add(equal.by_checksum) {
+            0 => Ok(()),
+            number => {
+                let objects = count(number, "code object", "code objects");
+                writeln!(self.out, "equal by their recorded hash or checksum only, not read: {objects}")
+            }
+        }
     }
 
     fn is(&self, gpu: &str, presence: Presence) -> bool {

@@ -23,10 +23,9 @@ use side::{Bytes, Object, Side, digest_of, top_member};
 /// Compares the device code of two files, of any format: which code objects differ, their sizes, and the registers and
 /// memory of their kernels.
 ///
-/// Code objects are compared where they are: no more is inflated than is needed to tell that two are equal. Neither are
-/// compressed bundles inflated that record the same hash and size, and members of zip files with the same checksum and
-/// size are read once. Only the kernels of code objects that differ are read. Bytes are compared, and bundles of the
-/// files inflated, on all processors.
+/// Code objects are compared where they are, and inflated if another one may be equal. Checksums of zip files and hashes of
+/// compressed bundles are checked; with `trust_hashes`, they decide instead. Only the kernels of code objects that differ
+/// are read. Bytes are compared, and bundles of the files inflated, on all processors.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Diff {
@@ -38,6 +37,9 @@ pub struct Diff {
     pub limits: Limits,
     /// Whether all bytes are searched, as by [`Scan::deep`](crate::scan::Scan::deep).
     pub deep: bool,
+    /// Whether compressed bundles that record the same hash and size, and members of zip files with the same checksum and
+    /// size, are equal without being read. This is fast, and wrong of broken files.
+    pub trust_hashes: bool,
 }
 
 /// The differences of two files.
@@ -72,9 +74,11 @@ pub struct FileDiff {
 pub struct Equal {
     /// All of them.
     pub all: usize,
-    /// Those in compressed bundles that were not inflated, because they record the same hash and size.
+    /// Those in compressed bundles that were not inflated, because they record the same hash and size; none without
+    /// [`trust_hashes`](Diff::trust_hashes).
     pub by_hash: usize,
-    /// Those in members of zip files that were read once, because both files record the same checksum and size.
+    /// Those in members of zip files that were read once, because both files record the same checksum and size; none
+    /// without [`trust_hashes`](Diff::trust_hashes).
     pub by_checksum: usize,
 }
 
@@ -278,7 +282,7 @@ impl Diff {
     fn compare(&self, old: Option<&Input>, new: Option<&Input>) -> Result<FileDiff> {
         let digester = Digester::default();
         let same = match (old, new) {
-            (Some(old), Some(new)) => same_members(old, new),
+            (Some(old), Some(new)) if self.trust_hashes => same_members(old, new),
             _ => HashSet::new(),
         };
         // What is in both files is searched in the old one only.
@@ -295,8 +299,10 @@ impl Diff {
             Ok::<_, Error>((old?, new?))
         })?;
         let mut comparison = Comparison::new(self, &digester, old_side, new_side);
-        comparison.take_members(same);
-        comparison.by_recorded_hash();
+        if self.trust_hashes {
+            comparison.take_members(same);
+            comparison.by_recorded_hash();
+        }
         comparison.stored_bytes()?;
         comparison.digests()?;
         let kernels = comparison.kernels(old, new)?;
@@ -384,10 +390,14 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
         same_id && size(&self.old.objects, old) == size(&self.new.objects, new)
     }
 
-    /// Compares code objects of the same place, entry ID and size as they are stored.
+    /// Compares code objects of the same place, entry ID and size as they are stored. Those that are compressed are
+    /// inflated later, unless hashes are trusted: equal bytes may be broken.
     fn stored_bytes(&mut self) -> Result<()> {
         let key = |objects: &[Object<'_>], keys: &[Key], index: usize| {
             let (object, key) = (objects.get(index)?, keys.get(index)?);
+            if object.form().is_some() && !self.job.trust_hashes {
+                return None;
+            }
             let (len, digest) = match object.bytes {
                 Bytes::Here(slice) => (slice.len(), None),
                 Bytes::Digest(digest) => (object.stored, Some(digest)),

@@ -134,7 +134,8 @@ impl<'i> Side<'i> {
             }
             is_searched(member)
         };
-        walk(job, input, &is_searched, &mut |finding| {
+        let checksums = if job.trust_hashes { Checksums::None } else { Checksums::OfAll };
+        walk(job, checksums, input, &is_searched, &mut |finding| {
             match finding {
                 Finding::Bundle(found) => side.bundle(job, digester, input, &found, &mut ordinals)?,
                 Finding::Split { place, split } => side.library(place, Format::Bundle).add_split(place, &split),
@@ -306,7 +307,7 @@ impl<'i> Side<'i> {
         let (mut ordinals, members) = (HashMap::new(), || wanted.keys().map(|(member, _)| member.as_deref()));
         let members: std::collections::HashSet<_> = members().collect();
         let is_searched = |name: &[u8]| members.contains(&Some(name));
-        walk(job, input, &is_searched, &mut |finding| {
+        walk(job, Checksums::None, input, &is_searched, &mut |finding| {
             let Finding::Bundle(found) = finding else { return Ok(()) };
             let member = top_member(found.place).map(<[u8]>::to_vec);
             let mut key = (member, 0);
@@ -357,11 +358,12 @@ fn at(error: Error, object: &Object<'_>) -> Error {
 
 fn walk(
     job: &Diff,
+    checksums: Checksums,
     input: &Input,
     is_searched: &dyn Fn(&[u8]) -> bool,
     visit: &mut dyn FnMut(Finding<'_>) -> Result<()>,
 ) -> Result<()> {
-    let scan = Scan { inflate: Inflate::Headers, checksums: Checksums::None, deep: job.deep, limits: job.limits };
+    let scan = Scan { inflate: Inflate::Headers, checksums, deep: job.deep, limits: job.limits };
     scan.run_in_members(input.as_slice(), job.follow.as_ref(), is_searched, visit)
 }
 
