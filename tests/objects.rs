@@ -239,6 +239,30 @@ fn check_targets(test: &str, targets: &[&str]) {
     }
 }
 
+/// With `-allow-missing-bundles`, as clang unbundles, and the host under another triple: with and without an entry that
+/// serves the request for a device.
+#[test]
+fn code_of_a_host_under_another_triple_is_linked() {
+    let Some(bench) = Bench::new("code_of_a_host_under_another_triple_is_linked") else { return };
+    let source = "int first(void) { return 1; } int second(void) { return first() + 1; }";
+    for target in ["x86_64-linux-gnu", "i686-linux-gnu"] {
+        let host = bench.compile("functions", target, "c", source, &["-O0", "-fPIC"]);
+        for fat in bench.bundle(&host) {
+            for device in ["hip-amdgcn-amd-amdhsa--gfx1030", DEVICES[0].0] {
+                let targets = format!("-targets=host-x86_64-pc-linux-gnu-,{device}");
+                let input = format!("-input={fat}");
+                let unbundle =
+                    ["-type=o", "-unbundle", "-allow-missing-bundles", &targets, &input, "-output=h.o", "-output=d.o"];
+                assert_eq!(text(bench.ours(&unbundle), "ours", &unbundle), "");
+                bench.llvm("ld.lld", &["-shared", "h.o", "-o", "linked.so"]);
+                let symbols = bench.llvm("llvm-readobj", &["--dyn-symbols", "linked.so"]);
+                assert_eq!(symbols.matches("Type: Function").count(), 2, "{fat}: {symbols}");
+                assert!(!bench.dump("h.o").contains("__CLANG_OFFLOAD_BUNDLE__"), "{fat}");
+            }
+        }
+    }
+}
+
 #[test]
 fn elf_64_bit_and_x86() {
     check_targets("elf_64_bit_and_x86", &ELF_TARGETS[..6]);

@@ -104,6 +104,10 @@ impl Console {
             Event::NoProcessor { entry, request } => {
                 self.warning(&format!("'{request}' gets the entry '{entry}', which names no processor"));
             }
+            Event::OtherHost { entry, request } => {
+                let (entry, request) = (visible(&entry.to_string()), visible(&request.to_string()));
+                self.warning(&format!("'{request}' gets no code: the bundle has code for another host, '{entry}'"));
+            }
             Event::Compared { entry, request, outcome } => {
                 let (entry, request) = (visible(&entry.to_string()), visible(&request.to_string()));
                 self.line(&format!("{} \t[CodeObject: {entry}]\t:\t[Target: {request}]", comparison(outcome)));

@@ -105,6 +105,13 @@ pub enum Event<'e> {
         /// The request.
         request: &'e EntryId,
     },
+    /// A request for a host gets an empty file, although the bundle has code for another host.
+    OtherHost {
+        /// The entry of the other host.
+        entry: &'e EntryId,
+        /// The request.
+        request: &'e EntryId,
+    },
     /// An entry was compared with a request.
     Compared {
         /// The entry.

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::requests::Requests;
+use super::requests::{Candidate, Requests};
 use super::{Event, FileType, Observer, observe_inflated, observe_plain, open};
-use crate::container::sequence::{self, Bundles, Inflate};
+use crate::container::object::FatObject;
+use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::container::{Limits, compressed};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, WithPath};
 use crate::id::{EntryId, OffloadKind, Rules};
 use crate::io::input::{Accept, Input};
 use crate::io::meter::Meter;
@@ -26,8 +27,8 @@ pub struct Unbundle {
     pub requests: Vec<(EntryId, PathBuf)>,
     /// The rules of compatibility.
     pub rules: Rules,
-    /// Whether entries may be missing: a request that no entry serves then gets an empty file, and a file without a
-    /// bundle is treated as the host's code object.
+    /// Whether entries may be missing: a request that no entry serves then gets an empty file. A missing host gets a file
+    /// without a bundle as it is, and a fat object without the sections of its bundle.
     pub allow_missing: bool,
     /// Whether to report each comparison of an entry with a request as [`Event::Compared`].
     pub explain: bool,
@@ -37,8 +38,14 @@ pub struct Unbundle {
     pub limits: Limits,
 }
 
-/// The output of each request that an entry serves.
-type Served = Vec<Option<Output>>;
+/// What the bundles of a file hold of the requests.
+struct Found {
+    /// The output of each request that an entry serves.
+    served: Vec<Option<Output>>,
+    is_bundle: bool,
+    /// The first entry of a host that serves no request.
+    other_host: Option<EntryId>,
+}
 
 impl Unbundle {
     /// Unbundles by the rules of target IDs. Every request must be served; events that LLVM does not report are not
@@ -71,7 +78,7 @@ impl Unbundle {
     /// As [`Unbundle::run`].
     pub fn run_on(&self, input: &Input, observer: &mut Observer<'_>) -> Result<()> {
         let staged = self.stage(input, observer);
-        let complete = staged.and_then(|(served, is_bundle)| self.complete(input, served, is_bundle));
+        let complete = staged.and_then(|found| self.complete(input, found, observer));
         output::commit(input.vouch_for(complete)?)
     }
 
@@ -81,62 +88,87 @@ impl Unbundle {
     /// # Errors
     /// As [`Unbundle::run`].
     pub fn rehearse(&self, input: &Input, observer: &mut Observer<'_>) -> Result<Vec<bool>> {
-        let (served, _) = input.vouch_for(self.stage(input, observer))?;
-        Ok(served.iter().map(Option::is_some).collect())
+        let found = input.vouch_for(self.stage(input, observer))?;
+        Ok(found.served.iter().map(Option::is_some).collect())
     }
 
-    /// Writes the code objects that serve the requests, but does not put them in place. Also returns whether the file
-    /// holds a bundle.
-    fn stage(&self, input: &Input, observer: &mut Observer<'_>) -> Result<(Served, bool)> {
+    /// Writes the code objects that serve the requests, but does not put them in place.
+    fn stage(&self, input: &Input, observer: &mut Observer<'_>) -> Result<Found> {
         observe_plain(input.as_slice(), observer);
         if self.file_type.is_archive() {
             return Err(Error::Usage("an archive is taken apart by UnbundleArchive or UnbundleObjects"));
         }
         let container = self.file_type.container();
-        let mut outputs: Served = self.requests.iter().map(|_| None).collect();
+        let served = self.requests.iter().map(|_| None).collect();
+        let mut found = Found { served, is_bundle: false, other_host: None };
         let mut requests = Requests::new(&self.requests, self.rules);
         let mut bundles = Bundles::new(input.as_slice(), &*container, self.inflate).with_limits(self.limits);
-        let mut is_bundle = false;
         while !requests.are_served()
             && let Some(bundle) = bundles.next().transpose()?
         {
             // A compressed container around something that is not a bundle counts as a bundle without bytes.
-            is_bundle |= bundle.inflated_len > 0;
+            found.is_bundle |= bundle.inflated_len > 0;
             observe_inflated(&bundle, observer);
-            self.serve(&bundle, &mut requests, &mut outputs, observer)?;
+            self.serve(&bundle, &mut requests, &mut found, observer)?;
         }
-        let open = self.requests.iter().zip(&outputs).filter(|(_, output)| output.is_none());
+        let open = self.requests.iter().zip(&found.served).filter(|(_, output)| output.is_none());
         let missing: BTreeSet<String> = open.map(|((id, _), _)| id.to_string()).collect();
         if !missing.is_empty() && !self.allow_missing {
             return Err(Error::MissingEntries(missing.into_iter().collect()));
         }
-        Ok((outputs, is_bundle))
+        Ok(found)
     }
 
     /// Adds outputs for the requests that no entry serves.
-    fn complete(&self, input: &Input, served: Served, is_bundle: bool) -> Result<Vec<Output>> {
-        let complete = |((id, path), output): (&(EntryId, PathBuf), Option<Output>)| {
+    fn complete(&self, input: &Input, found: Found, observer: &mut Observer<'_>) -> Result<Vec<Output>> {
+        let is_host = |id: &EntryId| id.kind() == OffloadKind::Host;
+        let has_host = self.requests.iter().zip(&found.served).any(|((id, _), output)| is_host(id) && output.is_some());
+        let mut complete = Vec::with_capacity(self.requests.len());
+        for ((id, path), output) in self.requests.iter().zip(found.served) {
             if let Some(output) = output {
-                return Ok(output);
+                complete.push(output);
+                continue;
             }
-            let mut empty = Output::stage(path)?;
-            if !is_bundle && id.kind() == OffloadKind::Host {
-                match compressed::read(input.as_slice(), self.limits)? {
-                    Some(compressed) => empty.copy(compressed.inflate_whole()?.0.as_slice())?,
-                    None => empty.copy(input.as_slice())?,
-                }
+            let mut new = Output::stage(path)?;
+            let is_delivered = is_host(id) && !has_host && self.copy_host(input, found.is_bundle, &mut new)?;
+            if let Some(entry) = found.other_host.as_ref().filter(|_| is_host(id) && !is_delivered) {
+                observer(Event::OtherHost { entry, request: id });
             }
-            Ok(empty)
+            complete.push(new);
+        }
+        Ok(complete)
+    }
+
+    /// Copies the code of a host that no entry has to name: all of a file without a bundle, and a fat object without the
+    /// sections of its bundle. Returns whether the file is one of these.
+    fn copy_host(&self, input: &Input, is_bundle: bool, output: &mut Output) -> Result<bool> {
+        if is_bundle && self.file_type != FileType::Object {
+            return Ok(false);
+        }
+        let inflated = match compressed::read(input.as_slice(), self.limits)? {
+            Some(compressed) => Some(compressed.inflate_whole()?.0),
+            None => None,
         };
-        self.requests.iter().zip(served).map(complete).collect()
+        let whole = inflated.as_ref().map_or(input.as_slice(), Input::as_slice);
+        if !is_bundle {
+            output.copy(whole)?;
+            return Ok(true);
+        }
+        let host = FatObject::host(whole.bytes(), whole.offset()).with_path(whole.path())?;
+        let is_fat = host.is_some();
+        if let Some(host) = host {
+            let bundle = Bundle::plain(whole, host, self.limits);
+            bundle.extract(&mut [(0, output)], &mut Meter::new(&mut |_, _| {}))?;
+        }
+        Ok(is_fat)
     }
 
     /// Writes the code objects of all entries of the bundle that serve an open request.
     fn serve(
         &self,
-        bundle: &sequence::Bundle<'_>,
+        bundle: &Bundle<'_>,
         requests: &mut Requests<'_>,
-        outputs: &mut [Option<Output>],
+        found: &mut Found,
         observer: &mut Observer<'_>,
     ) -> Result<()> {
         let candidates = requests.candidates(&bundle.entries, observer);
@@ -145,6 +177,10 @@ impl Unbundle {
         }
         let mut served = requests.assign(&candidates);
         served.sort_unstable_by_key(|(request, _)| *request);
+        let is_served = |index: usize| served.iter().any(|(_, candidate)| candidate.index == index);
+        let other =
+            |candidate: &&Candidate<'_>| candidate.id.kind() == OffloadKind::Host && !is_served(candidate.index);
+        found.other_host = found.other_host.take().or_else(|| Some(candidates.iter().find(other)?.id.clone()));
         let mut staged = Vec::with_capacity(served.len());
         for (request, candidate) in &served {
             let (id, path) = self.requests.get(*request).ok_or(Error::Internal("no such request"))?;
@@ -160,7 +196,7 @@ impl Unbundle {
         let mut tell = |done, total| observer(Event::Progress { done, total });
         bundle.extract(&mut wanted, &mut Meter::new(&mut tell))?;
         for ((request, _), new) in served.into_iter().zip(staged) {
-            if let Some(output) = outputs.get_mut(request) {
+            if let Some(output) = found.served.get_mut(request) {
                 *output = Some(new);
             }
         }

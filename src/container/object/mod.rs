@@ -78,49 +78,46 @@ impl HostFormat {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FatObject;
 
+impl FatObject {
+    /// Passes an object and the sections of its bundle to `with`. None if `data` is not a fat object.
+    fn sections<T>(
+        data: &[u8],
+        base: u64,
+        with: impl FnOnce(&Object<'_>, &[Found]) -> T,
+    ) -> Result<Option<T>, Malformed> {
+        let Some(format @ (HostFormat::Elf | HostFormat::Coff)) = HostFormat::of(data) else { return Ok(None) };
+        let view = View::whole(data, base);
+        match Object::parse(format, &view).and_then(|object| object.found().map(|found| (object, found))) {
+            Ok((_, found)) if found.is_empty() => Ok(None),
+            Ok((object, found)) => Ok(Some(with(&object, &found))),
+            // Without the name of such a section it cannot hold a bundle; other faults do not matter here.
+            Err(_) if memmem::find(data, MAGIC.as_bytes()).is_none() => Ok(None),
+            Err(malformed) => Err(malformed),
+        }
+    }
+
+    /// The object without the sections of its bundle, as the only entry, under whichever ID the bundle has it or none.
+    /// `None` if `data` is not a fat object.
+    pub(crate) fn host(data: &[u8], base: u64) -> Result<Option<Contents>, Malformed> {
+        let parts = Self::sections(data, base, |object, found| object.host(data, found))?;
+        let contents = |parts| Contents::new(vec![Entry { parts, ..Entry::at(b"", 0..0) }], len_u64(data));
+        Ok(parts.map(contents))
+    }
+}
+
 impl Container for FatObject {
     fn repeats(&self) -> bool {
         false
     }
 
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
-        let Some(format @ (HostFormat::Elf | HostFormat::Coff)) = HostFormat::of(data) else { return Ok(None) };
-        if len_u64(data) < total {
+        if matches!(HostFormat::of(data), Some(HostFormat::Elf | HostFormat::Coff)) && len_u64(data) < total {
             let end = base.saturating_add(len_u64(data));
             return Err(Malformed::truncated("the object file", base, total, end));
         }
-        let view = View::whole(data, base);
-        let parsed = Object::parse(format, &view).and_then(|object| object.found().map(|found| (object, found)));
-        let (object, found) = match parsed {
-            Ok((_, found)) if found.is_empty() => return Ok(None),
-            Ok(parsed) => parsed,
-            // Without the name of such a section it cannot hold a bundle; other faults do not matter here.
-            Err(_) if memmem::find(data, MAGIC.as_bytes()).is_none() => return Ok(None),
-            Err(malformed) => return Err(malformed),
-        };
-        let mut host = None;
-        let mut hosts = 0..HOSTS_MAX;
-        // A section without an ID is not an entry, but not a part of the host's object either.
-        let with_id = found.iter().filter_map(|section| {
-            Some((section.name.strip_prefix(MAGIC.as_bytes()).filter(|id| !id.is_empty())?, section))
-        });
-        let entries = with_id.map(|(id, section)| {
-            let mut entry = Entry::at(id, section.content.clone());
-            if is_host(id) && entry.content(data).as_deref() == Some(&[0]) {
-                entry.parts = match hosts.next() {
-                    Some(_) => host.get_or_insert_with(|| object.host(data, &found)).clone(),
-                    None => {
-                        let what =
-                            format!("more than {HOSTS_MAX} sections are named as the host's object; one of them is");
-                        let offset = base.saturating_add(section.content.start);
-                        vec![Part::Unreadable(Malformed::Object { what, offset })]
-                    }
-                };
-            }
-            entry
-        });
-        let entries: Vec<Entry> = entries.collect();
-        Ok(if entries.is_empty() { None } else { Some(Contents::new(entries, len_u64(data))) })
+        let entries = Self::sections(data, base, |object, found| entries(object, found, data, base))?;
+        let entries = entries.filter(|entries| !entries.is_empty());
+        Ok(entries.map(|entries| Contents::new(entries, len_u64(data))))
     }
 
     fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
@@ -141,6 +138,31 @@ impl Container for FatObject {
             _ => Piece::Bytes(vec![0]),
         })
     }
+}
+
+/// The entries of a fat object with the sections `found`.
+fn entries(object: &Object<'_>, found: &[Found], data: &[u8], base: u64) -> Vec<Entry> {
+    let mut host = None;
+    let mut hosts = 0..HOSTS_MAX;
+    // A section without an ID is not an entry, but not a part of the host's object either.
+    let with_id = found.iter().filter_map(|section| {
+        Some((section.name.strip_prefix(MAGIC.as_bytes()).filter(|id| !id.is_empty())?, section))
+    });
+    let entries = with_id.map(|(id, section)| {
+        let mut entry = Entry::at(id, section.content.clone());
+        if is_host(id) && entry.content(data).as_deref() == Some(&[0]) {
+            entry.parts = match hosts.next() {
+                Some(_) => host.get_or_insert_with(|| object.host(data, found)).clone(),
+                None => {
+                    let what = format!("more than {HOSTS_MAX} sections are named as the host's object; one of them is");
+                    let offset = base.saturating_add(section.content.start);
+                    vec![Part::Unreadable(Malformed::Object { what, offset })]
+                }
+            };
+        }
+        entry
+    });
+    entries.collect()
 }
 
 /// The object with one more section, which linkers keep, between the others and those of a bundle.
