@@ -7,12 +7,14 @@
 //! ```
 //!
 //! The comment is `//`, `#` or `;` by file type. Both newlines of a marker line belong to it, but one newline may end an end
-//! line and begin the next line. Lines between entries are ignored. Layout: Clang Offload Bundler documentation; writer:
-//! byte for byte that of LLVM 22.1.8.
+//! line and begin the next line, and the first line of a file needs none before it. Newlines may be `\r\n`, as version
+//! control may write them. Lines between entries are ignored. Layout: Clang Offload Bundler documentation; writer: byte
+//! for byte that of LLVM 22.1.8.
 //!
 //! An entry ends at the end line with its own ID, so that an entry that is itself a bundle is read whole. Without such a
-//! line it ends at the next marker line if that is an end line, as in LLVM. Rejected: a start line without either, because
-//! entries after it would be taken for its content.
+//! line it ends at the next marker line if that is an end line, as in LLVM. Rejected: a start line without either, and an
+//! entry that holds end lines of other entries, because both would swallow the entries that follow. Content that would
+//! not come back as it was is not written.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::HashMap;
@@ -23,8 +25,8 @@ use super::limits::{MARKERS_MAX, Room};
 use super::{Container, Contents, Entry, MAGIC, Member};
 use crate::bytes::{len_u64, to_u64};
 use crate::display::shown;
-use crate::error::{Malformed, Result};
-use crate::io::piece::Piece;
+use crate::error::{Error, ErrorKind, Malformed, Result};
+use crate::io::piece::{Piece, write_to};
 
 /// The text bundle format, with the comment syntax of one language.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +68,7 @@ impl Side {
 #[derive(Clone, Copy, Debug)]
 struct Marker<'a> {
     side: Side,
-    /// The offset of its leading newline.
+    /// The offset of its leading newline, or 0 at the start of the data.
     begin: usize,
     /// The offset after its trailing newline, or the end of the data.
     end: usize,
@@ -76,6 +78,32 @@ struct Marker<'a> {
 impl Text {
     fn marker_line(&self, side: Side, id: &str) -> Vec<u8> {
         format!("\n{} {MAGIC}{}{id}\n", self.comment, side.word()).into_bytes()
+    }
+
+    /// Refuses content with marker lines with which it would not come back as it is.
+    fn check_content(&self, members: &[Member<'_>], pieces: &[Piece<'_>]) -> Result<()> {
+        let line = format!("{} {MAGIC}", self.comment);
+        let find = |member: &Member<'_>| memmem::find(member.content.bytes(), line.as_bytes());
+        let Some((first, begin)) = members.iter().find_map(|member| Some((member, find(member)?))) else {
+            return Ok(());
+        };
+        let mut bundle = Vec::new();
+        write_to(pieces, &mut bundle)?;
+        let contents = self.read(&bundle, len_u64(&bundle), 0).ok().flatten();
+        let entries = contents.map_or(Vec::new(), |contents| contents.entries);
+        let is_same = |index: usize, member: &Member<'_>| {
+            let entry = entries.get(index).filter(|entry| entry.id == member.id.as_bytes());
+            entry.and_then(|entry| entry.content(&bundle)).as_deref() == Some(member.content.bytes())
+        };
+        let lost = members.iter().enumerate().find(|(index, member)| !is_same(*index, member));
+        if lost.is_none() && entries.len() == members.len() {
+            return Ok(());
+        }
+        let cause = lost.and_then(|(_, member)| Some((member, find(member)?)));
+        let (member, begin) = cause.unwrap_or((first, begin));
+        let offset = member.content.offset().saturating_add(to_u64(begin));
+        let reason = format!("the marker line at offset {offset} would end or begin an entry of the bundle");
+        Err(Error::refused(ErrorKind::Conflict, member.content.path(), Some(offset), reason))
     }
 
     /// The length in bytes of a bundle with exactly these entries.
@@ -90,22 +118,28 @@ impl Text {
     /// All marker lines in file order, up to one more than the maximum.
     fn markers<'a>(&self, data: &'a [u8]) -> Vec<Marker<'a>> {
         let opening = format!("\n{} {MAGIC}", self.comment);
-        memmem::find_iter(data, opening.as_bytes())
-            .filter_map(|begin| {
-                let word_at = begin.checked_add(opening.len())?;
-                let rest = data.get(word_at..)?;
-                let side =
-                    [Side::Start, Side::End].into_iter().find(|side| rest.starts_with(side.word().as_bytes()))?;
-                let rest = rest.get(side.word().len()..)?;
-                let id_len = memchr(b'\n', rest);
-                let id = rest.get(..id_len.unwrap_or(rest.len()))?;
-                let id_end = word_at.checked_add(side.word().len())?.checked_add(id.len())?;
-                let end = id_end.checked_add(usize::from(id_len.is_some()))?;
-                Some(Marker { side, begin, end, id })
-            })
-            .take(MARKERS_MAX.saturating_add(1))
-            .collect()
+        let first = opening.strip_prefix('\n').filter(|line| data.starts_with(line.as_bytes()));
+        let first = first.and_then(|line| marker(data, 0, line.len()));
+        let others = memmem::find_iter(data, opening.as_bytes())
+            .filter_map(|begin| marker(data, begin, begin.checked_add(opening.len())?));
+        first.into_iter().chain(others).take(MARKERS_MAX.saturating_add(1)).collect()
     }
+}
+
+/// The marker line that begins at `begin`, and whose side begins at `word_at`.
+fn marker(data: &[u8], mut begin: usize, word_at: usize) -> Option<Marker<'_>> {
+    let rest = data.get(word_at..)?;
+    let side = [Side::Start, Side::End].into_iter().find(|side| rest.starts_with(side.word().as_bytes()))?;
+    let rest = rest.get(side.word().len()..)?;
+    let id_len = memchr(b'\n', rest);
+    let mut id = rest.get(..id_len.unwrap_or(rest.len()))?;
+    let id_end = word_at.checked_add(side.word().len())?.checked_add(id.len())?;
+    let end = id_end.checked_add(usize::from(id_len.is_some()))?;
+    if let Some(text) = id.strip_suffix(b"\r") {
+        id = text;
+        begin = data.get(..begin)?.strip_suffix(b"\r").map_or(begin, <[u8]>::len);
+    }
+    Some(Marker { side, begin, end, id })
 }
 
 impl Container for Text {
@@ -133,6 +167,12 @@ impl Container for Text {
             let Some((index, end)) = end_line else {
                 return Err(Malformed::Unclosed { id: shown(start.id), offset });
             };
+            if let Some(other) = markers.get(next.saturating_add(1)..index).and_then(crossing) {
+                let offset = base.saturating_add(to_u64(other.begin));
+                let (id, other) = (shown(start.id), shown(other.id));
+                let text = format!("the entry '{id}' holds the end line of '{other}' at offset {offset}");
+                return Err(Malformed::other(ErrorKind::Malformed, offset, text));
+            }
             room.take(start.id, offset)?;
             entries.push(Entry::at(start.id, to_u64(start.end)..to_u64(end.begin)));
             next = index.saturating_add(1);
@@ -141,7 +181,7 @@ impl Container for Text {
     }
 
     fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
-        let pieces = members
+        let pieces: Vec<Piece<'a>> = members
             .iter()
             .flat_map(|member| {
                 [
@@ -151,8 +191,27 @@ impl Container for Text {
                 ]
             })
             .collect();
+        self.check_content(members, &pieces)?;
         Ok(pieces)
     }
+}
+
+/// The first end line among the marker lines of an entry that ends none of the entries in it.
+fn crossing<'m, 'a>(inner: &'m [Marker<'a>]) -> Option<&'m Marker<'a>> {
+    let mut open: Vec<&Marker<'_>> = Vec::new();
+    inner.iter().find(|marker| match marker.side {
+        Side::Start => {
+            open.push(marker);
+            false
+        }
+        Side::End => match open.iter().rposition(|start| start.id == marker.id) {
+            Some(start) => {
+                open.truncate(start);
+                false
+            }
+            None => true,
+        },
+    })
 }
 
 /// The end lines, so that finding the end of an entry does not scan the file again.
@@ -266,9 +325,78 @@ mod tests {
     fn lines_between_entries_and_other_comments_are_ignored() {
         let data = format!("first line\n{}\n; a comment\n{}", bundle(&[("a", "1")]), bundle(&[("b", "2")]));
         assert_eq!(read(data.as_bytes()), Ok(pairs(&[("a", "1"), ("b", "2")])));
-        assert_eq!(read(b"; __CLANG_OFFLOAD_BUNDLE____START__ at the very start\n"), Ok(vec![]));
         assert_eq!(read(b"\n# __CLANG_OFFLOAD_BUNDLE____START__ other comment\n"), Ok(vec![]));
         assert_eq!(read(b""), Ok(vec![]));
+    }
+
+    #[test]
+    fn the_first_line_needs_no_newline_before_it() {
+        let data = bundle(&[("a", "1"), ("b", "2")]);
+        assert_eq!(read(data.trim_start().as_bytes()), Ok(pairs(&[("a", "1"), ("b", "2")])));
+        assert!(read(b"; __CLANG_OFFLOAD_BUNDLE____START__ a\n").is_err());
+    }
+
+    #[test]
+    fn lines_may_end_with_a_carriage_return() {
+        let entries = [("a", "one\ntwo"), ("b", ""), ("c", "3\n")];
+        let data = bundle(&entries).replace('\n', "\r\n");
+        assert_eq!(read(data.as_bytes()), Ok(pairs(&[("a", "one\r\ntwo"), ("b", ""), ("c", "3\r\n")])));
+        // One at the end of a content is the content's where the marker line has none.
+        assert_eq!(read(bundle(&[("a", "1\r")]).as_bytes()), Ok(pairs(&[("a", "1\r")])));
+    }
+
+    #[test]
+    fn an_entry_with_the_end_line_of_another_is_an_error() {
+        let line = |side, id| String::from_utf8(SEMICOLON.marker_line(side, id)).unwrap();
+        let crossed = [(Side::Start, "a"), (Side::End, "b"), (Side::Start, "b"), (Side::End, "a")];
+        let data: String = crossed.iter().map(|(side, id)| line(*side, id)).collect();
+        let offset = u64::try_from(line(Side::Start, "a").len()).unwrap();
+        assert_eq!(read(data.as_bytes()).unwrap_err().offset(), Some(offset));
+        let misspelled = bundle(&[("a", "1"), ("b", "2"), ("a", "3")]).replacen("END__ a", "END__ z", 1);
+        assert!(read(misspelled.as_bytes()).unwrap_err().to_string().contains("holds the end line of 'z'"));
+    }
+
+    /// Whatever lines the contents have, a bundle that is written comes back as it was.
+    #[test]
+    fn what_would_not_come_back_is_not_written() {
+        let ids = ["a", "b"];
+        let lines: Vec<String> = ids
+            .iter()
+            .flat_map(|id| [Side::Start, Side::End].map(|side| (side, id)))
+            .map(|(side, id)| String::from_utf8(SEMICOLON.marker_line(side, id)).unwrap())
+            .flat_map(|line| {
+                [line.trim_start().to_owned(), line.trim_end().to_owned(), line.replace('\n', "\r\n"), line]
+            })
+            .chain(["text".to_owned(), "\n".to_owned(), "\r".to_owned(), String::new()])
+            .collect();
+        let (mut written, mut refused) = (0, 0);
+        for first in &lines {
+            for second in &lines {
+                for third in &lines {
+                    let contents = [[first.as_str(), second, third].concat(), [third.as_str(), first].concat()];
+                    let members: Vec<Member<'_>> = ids
+                        .iter()
+                        .zip(&contents)
+                        .map(|(id, content)| Member { id: id.to_string(), content: content.as_bytes().into() })
+                        .collect();
+                    match SEMICOLON.plan(&members) {
+                        Err(error) => {
+                            assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+                            refused += 1;
+                        }
+                        Ok(pieces) => {
+                            let mut data = Vec::new();
+                            write_to(&pieces, &mut data).unwrap();
+                            let expected: Vec<(&str, &str)> =
+                                ids.iter().copied().zip(contents.iter().map(String::as_str)).collect();
+                            assert_eq!(read(&data), Ok(pairs(&expected)), "{contents:?}");
+                            written += 1;
+                        }
+                    }
+                }
+            }
+        }
+        assert!(written > 500 && refused > 1000, "{written} {refused}");
     }
 
     #[test]
