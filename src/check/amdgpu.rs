@@ -6,9 +6,9 @@
 //! |---|---|---|
 //! | 16 | 8 | where the kernel's code begins, counted from the descriptor |
 //!
-//! In a linked file the descriptor is in a section with content, and the code in an executable one. Each symbol that
-//! the metadata names must exist. Source: User Guide for AMDGPU Backend, code object version 3 and up; older versions
-//! have neither descriptors nor metadata.
+//! In a linked file the descriptor is in a section with content, and the code in an executable one, or at its
+//! end. Each symbol that the metadata names must exist. Source: User Guide for AMDGPU Backend, code object version 3
+//! and up; older versions have neither descriptors nor metadata.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::HashSet;
@@ -44,7 +44,7 @@ pub(super) fn check<Elf: FileHeader<Endian = Endianness>>(
             let name = name_of(table.names, symbol.st_name(file.endian));
             charge(work, len_u64(name), table.offset)?;
             if name.ends_with(b".kd") {
-                descriptor(file, name, symbol, section, &code)?;
+                descriptor(file, name, symbol, section, code.as_ref())?;
                 names.insert(name);
             }
         }
@@ -71,7 +71,7 @@ fn descriptor<Elf: FileHeader<Endian = Endianness>>(
     name: &[u8],
     symbol: &Elf::Sym,
     section: usize,
-    code: &Range<u64>,
+    code: Option<&Range<u64>>,
 ) -> Result<(), Malformed> {
     let endian = file.endian;
     // A file that holds only debugging information has no content in other sections.
@@ -94,17 +94,18 @@ fn descriptor<Elf: FileHeader<Endian = Endianness>>(
         return wrong(format!("the kernel descriptor '{}' outside of the file,", shown(name)), start);
     };
     match value.checked_add_signed(offset) {
-        Some(at) if code.contains(&at) => Ok(()),
+        // An empty kernel may begin where the last section ends.
+        Some(at) if code.is_some_and(|code| code.start <= at && at <= code.end) => Ok(()),
         _ => wrong(format!("the kernel descriptor '{}' whose code is in no executable section,", shown(name)), value),
     }
 }
 
-/// The address range of the executable sections; linkers write one.
-fn code<Elf: FileHeader<Endian = Endianness>>(file: &File<'_, Elf>) -> Range<u64> {
+/// The address range of the executable sections, of which linkers write one; none without such sections.
+fn code<Elf: FileHeader<Endian = Endianness>>(file: &File<'_, Elf>) -> Option<Range<u64>> {
     let executable = file.sections.iter().filter(|section| section.sh_flags(file.endian).contains(SHF_EXECINSTR));
     let ranges = executable.map(|section| {
         let start: u64 = section.sh_addr(file.endian).into();
         start..start.saturating_add(section.sh_size(file.endian).into())
     });
-    ranges.reduce(|all, range| all.start.min(range.start)..all.end.max(range.end)).unwrap_or_default()
+    ranges.reduce(|all, range| all.start.min(range.start)..all.end.max(range.end))
 }

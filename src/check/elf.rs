@@ -37,6 +37,9 @@ type Result<T = ()> = std::result::Result<T, Malformed>;
 /// header.
 const OWN_TYPES: u16 = 0xfe00;
 
+/// The types of the sections `.nv.global` and `.nv.shared` of cubins, which take no bytes of the file.
+const CUDA_NO_BITS: [u32; 2] = [0x7000_0007, 0x7000_000a];
+
 /// Checks a code object.
 pub(super) fn check(data: &[u8]) -> Result {
     match data.get(4) {
@@ -157,7 +160,9 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
                 && section.sh_flags(endian).contains(SHF_ALLOC)
                 && section.sh_size(endian).into() > 0
         };
-        if is_linked && self.segments.is_empty() && self.sections.iter().any(is_loaded) {
+        // NVIDIA's driver loads cubins by their sections.
+        let needs_segments = is_linked && self.machine() != EM_CUDA;
+        if needs_segments && self.segments.is_empty() && self.sections.iter().any(is_loaded) {
             return wrong("a linked ELF file without program headers", 0);
         }
         Ok(())
@@ -217,7 +222,8 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
         };
         let kind = section.sh_type(endian);
         let shown = || format!("the section '{}'", crate::display::shown(name_of(names, section.sh_name(endian))));
-        if let Some((start, len)) = section.file_range(endian).filter(|(_, len)| *len > 0) {
+        let has_bytes = self.machine() != EM_CUDA || !CUDA_NO_BITS.contains(&kind.0);
+        if let Some((start, len)) = section.file_range(endian).filter(|(_, len)| has_bytes && *len > 0) {
             self.bytes(start, len, shown)?;
         }
         let is_linked = [SHT_SYMTAB, SHT_DYNSYM, SHT_DYNAMIC, SHT_HASH, SHT_GNU_HASH].contains(&kind)

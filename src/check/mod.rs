@@ -59,3 +59,40 @@ pub(crate) fn charge(work: &mut Allowance, bytes: u64, offset: u64) -> Result<()
     const SHARED: &str = "tables that share their bytes, together many times the size of the file";
     work.take(bytes).map_or_else(|| wrong(SHARED, offset), Ok)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A linked ELF file without program headers, for a machine, with a section of 64 bytes at an offset.
+    fn linked(machine: u16, kind: u32, offset: u64) -> Vec<u8> {
+        let mut data = vec![0; 192];
+        data[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+        data[16] = 2;
+        data[18..20].copy_from_slice(&machine.to_le_bytes());
+        (data[20], data[40], data[52], data[58], data[60]) = (1, 64, 64, 64, 2);
+        data[132..136].copy_from_slice(&kind.to_le_bytes());
+        data[136] = 2;
+        data[152..160].copy_from_slice(&offset.to_le_bytes());
+        data[160] = 64;
+        data
+    }
+
+    #[test]
+    fn cubins_need_no_program_headers_and_have_sections_without_bytes() {
+        const CUDA: u16 = 190;
+        for (machine, kind, offset, is_intact) in [
+            (CUDA, 1, 128, true),
+            (CUDA, 1, 129, false),
+            (CUDA, 8, 1 << 20, true),
+            (CUDA, 0x7000_0007, 1 << 20, true),
+            (CUDA, 0x7000_0008, 1 << 20, false),
+            (CUDA, 0x7000_000a, 1 << 20, true),
+            (62, 1, 128, false),
+            (62, 0x7000_0007, 128, false),
+        ] {
+            let checked = code_object(&linked(machine, kind, offset));
+            assert_eq!(checked.is_ok(), is_intact, "{machine} {kind:#x} {offset}: {checked:?}");
+        }
+    }
+}
