@@ -124,6 +124,15 @@ pub enum Error {
         /// The entry IDs of the matches, up to the bundle with the second one.
         ids: Vec<String>,
     },
+    /// A selection, or parts of it, match no code object.
+    NoMatch {
+        /// The whole text of the error.
+        text: String,
+        /// The targets without a match, as they were typed.
+        targets: Vec<String>,
+        /// The GPUs, or else the entry IDs, that the files have code objects for.
+        present: Vec<String>,
+    },
     /// A bug in the library; please report it.
     Internal(&'static str),
     /// A caller of the library passed arguments that do not fit together.
@@ -153,7 +162,7 @@ impl fmt::Display for Error {
                     error => write!(f, "{error}"),
                 }
             }
-            Self::Refused { text, .. } => f.write_str(text),
+            Self::Refused { text, .. } | Self::NoMatch { text, .. } => f.write_str(text),
             Self::Unsupported { path, what: FileKind::Other } => {
                 write!(f, "'{}': cannot recompress: not a bundle, an ELF file or a zip file", path.display())
             }
@@ -195,7 +204,7 @@ impl Error {
             Self::NoArchive => ErrorKind::Malformed,
             Self::Unsupported { .. } => ErrorKind::Unsupported,
             Self::FileType(_) | Self::EntryId(_) | Self::SeveralMatch { .. } | Self::Usage(_) => ErrorKind::Usage,
-            Self::MissingEntries(_) => ErrorKind::NotFound,
+            Self::MissingEntries(_) | Self::NoMatch { .. } => ErrorKind::NotFound,
             Self::Internal(_) => ErrorKind::Internal,
         }
     }
@@ -284,7 +293,7 @@ impl Error {
     }
 
     /// The error for a selection that matches no code object in `inputs`, or the parts of it that match none. The files
-    /// hold code objects with the IDs `present`.
+    /// hold code objects for `present`.
     pub(crate) fn no_match(inputs: &[PathBuf], unmatched: &[String], present: &[String]) -> Self {
         let wanted = if unmatched.is_empty() { String::new() } else { format!(" {}", unmatched.join(" or ")) };
         let (place, have) = match inputs {
@@ -292,7 +301,7 @@ impl Error {
             inputs => (format!("{} files", inputs.len()), "they have"),
         };
         let text = format!("no code object matches{wanted} in {place}; {have}{}", list_or_none(present));
-        Self::refused(ErrorKind::NotFound, "", None, text)
+        Self::NoMatch { text, targets: targets(unmatched), present: present.to_vec() }
     }
 
     /// The same if some files were skipped: `only_skipped` are the parts of the selection that match only in those, as
@@ -304,6 +313,7 @@ impl Error {
         skipped: usize,
     ) -> Self {
         const SKIPPED: &str = " except in skipped files";
+        let targets = targets(unmatched);
         let [unmatched, only_skipped] = [unmatched, only_skipped].map(|wants| wants.join(" or "));
         let wanted = match (unmatched.as_str(), only_skipped.as_str()) {
             ("", "") if skipped == 0 => String::new(),
@@ -313,7 +323,7 @@ impl Error {
             _ => format!(" {unmatched}, and none matches {only_skipped}{SKIPPED}"),
         };
         let text = format!("no code object matches{wanted}; the other files have{}", list_or_none(present));
-        Self::refused(ErrorKind::NotFound, "", None, text)
+        Self::NoMatch { text, targets, present: present.to_vec() }
     }
 }
 
@@ -371,7 +381,12 @@ fn with_article(name: &str) -> String {
     format!("{} {name}", if is_an { "an" } else { "a" })
 }
 
-/// The entry IDs in some files, after `have`.
+/// The targets among parts of a selection, without quotes.
+fn targets(wants: &[String]) -> Vec<String> {
+    wants.iter().filter_map(|want| Some(want.strip_prefix('\'')?.strip_suffix('\'')?.to_owned())).collect()
+}
+
+/// What some files have code objects for, after `have`.
 fn list_or_none(ids: &[String]) -> String {
     if ids.is_empty() { " none".to_owned() } else { format!(": {}", beginning(ids)) }
 }

@@ -12,7 +12,6 @@ use offload_bundle::Error;
 use offload_bundle::display::printable;
 use offload_bundle::id::OffloadKind;
 use offload_bundle::job::{Destination, Event, Extract, Extracted, Source};
-use offload_bundle::runtime::Device;
 use serde::Serialize;
 
 use super::code_object::{Bundle, CodeObject, Entry, Target};
@@ -20,7 +19,7 @@ use super::console::Console;
 use super::files::{Origin, WorkFile};
 use super::stdout::{text_to_stdout, to_stdout};
 use super::subcommand::{Run, Subcommand, flag, path_option, usage_error};
-use super::{files, json, patterns};
+use super::{files, json, patterns, suggest};
 
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "extract", command, run: Run::OnFiles(run) };
 
@@ -123,9 +122,9 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     let mut devices = Vec::new();
     if matches.get_flag("as-runtime") {
         let targets = std::mem::take(&mut selection.targets);
-        let gpus: Result<Vec<_>, _> = targets.iter().map(|target| Device::parse(target.as_str())).collect();
+        let gpus: Result<Vec<Vec<_>>, _> = targets.iter().map(|target| suggest::devices(target.as_str())).collect();
         devices = match gpus {
-            Ok(gpus) => gpus,
+            Ok(gpus) => gpus.into_iter().flatten().collect(),
             Err(error) => {
                 let text = format!("--as-runtime needs names of GPUs: {error}");
                 return Ok(usage_error(&command().bin_name(console.program()).error(ErrorKind::ValueValidation, text)));
@@ -136,6 +135,10 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     let files = files::of(matches);
     let follow = files::follow(matches, &files);
     let inputs = sources(files, &mut problems);
+    if inputs.is_empty() && !problems.is_empty() {
+        problems.iter().for_each(|problem| console.error(problem));
+        return Ok(ExitCode::FAILURE);
+    }
     let mut extract = Extract::new(inputs, selection, destination);
     (extract.limits, extract.follow, extract.devices) = (files::limits(matches), follow, devices);
     (extract.deep, extract.sha256) = (matches.get_flag("deep"), matches.get_flag("json"));

@@ -1,5 +1,6 @@
 //! The input files of a subcommand, named or found in directories, and the limits on their inflated size.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -119,10 +120,20 @@ pub(super) fn at(path: &Path, matches: &ArgMatches) -> Vec<Result<WorkFile, Erro
     let depth = if matches.get_flag("recursive") { usize::MAX } else { 1 };
     let mut files = Vec::new();
     match path.is_dir() {
+        true if depth == 1 && has_only_directories(path) => {
+            let reason = io::Error::new(io::ErrorKind::NotFound, "it has only subdirectories; -r searches them");
+            files.push(Err(Error::io(path, reason)));
+        }
         true => directory(path, depth, &mut files),
         false => files.push(Ok(WorkFile { path: path.to_owned(), origin: Origin::Named })),
     }
     files
+}
+
+/// Whether a directory has subdirectories and nothing else.
+fn has_only_directories(path: &Path) -> bool {
+    let mut entries = WalkDir::new(path).min_depth(1).max_depth(1).into_iter().peekable();
+    entries.peek().is_some() && entries.all(|entry| entry.is_ok_and(|entry| entry.file_type().is_dir()))
 }
 
 /// Calls `work` for each file, on several threads, and passes the results to `consume` in the order of the

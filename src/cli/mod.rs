@@ -40,6 +40,7 @@ mod units;
 mod values;
 mod verify;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -109,8 +110,10 @@ pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
 fn run_subcommand(subcommand: &Subcommand, argv: Vec<OsString>) -> ExitCode {
     let argv = without_subcommand(argv, subcommand.name);
     let mut console = Console::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
-    let executed = subcommand.run(&argv, CATALOGUE, &mut console);
-    finish(&console, executed, |status| status)
+    let (executed, hint) = subcommand.run(&argv, CATALOGUE, &mut console);
+    let status = finish(&console, executed, |status| status);
+    hint.iter().for_each(|hint| console.hint(hint));
+    status
 }
 
 /// Runs a command line of the short name that has no subcommand.
@@ -144,7 +147,7 @@ fn finish<T>(console: &Console, executed: anyhow::Result<T>, done: impl FnOnce(T
                 console.note(note);
             }
             if let Some(hint) = error.downcast_ref().and_then(hint) {
-                console.hint(hint);
+                console.hint(&hint);
             }
             ExitCode::FAILURE
         }
@@ -152,8 +155,8 @@ fn finish<T>(console: &Console, executed: anyhow::Result<T>, done: impl FnOnce(T
 }
 
 /// A way to fix an error, in terms of the command line.
-fn hint(error: &Error) -> Option<&'static str> {
-    match error {
+fn hint(error: &Error) -> Option<Cow<'static, str>> {
+    let fixed = match error {
         Error::SeveralMatch { ids, .. } if ids.iter().all(|id| ids.first() == Some(id)) => {
             Some("write all of them into a directory with -o DIR")
         }
@@ -170,8 +173,9 @@ fn hint(error: &Error) -> Option<&'static str> {
                 "recompress takes bundles and fatbins, ELF files with them in their sections, and zip files of these; inspect shows what a file holds"
             }
         }),
-        _ => None,
-    }
+        error => return suggest::for_no_match(error).map(Cow::Owned),
+    };
+    fixed.map(Cow::Borrowed)
 }
 
 /// The tool for a command line, and the command line without the word that selects the tool.

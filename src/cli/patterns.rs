@@ -11,7 +11,10 @@ pub(super) const MATCHING: &str = "A target ID matches all code objects that can
 
 /// A repeatable option that takes a comma list of patterns.
 pub(super) fn option(name: &'static str, help: &'static str) -> Arg {
-    let parse = |text: &str| Pattern::parse(text).map_err(|error| error.reason().to_owned());
+    let parse = |text: &str| match text.trim() {
+        "" => Err("a name is missing; a list has commas and no spaces: gfx90a,gfx942".to_owned()),
+        text => Pattern::parse(text).map_err(|error| error.reason().to_owned()),
+    };
     list(name, help).value_name("PATTERN").value_parser(parse)
 }
 

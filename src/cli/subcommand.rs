@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::builder::PathBufValueParser;
@@ -13,7 +13,7 @@ use offload_bundle::display::printable;
 
 use super::console::Console;
 use super::options::Tool;
-use super::suggest::distance;
+use super::suggest;
 
 /// The name of the executable that is LLVM's. In the examples of help texts it stands for the name that was typed.
 pub(super) const PROGRAM: &str = "clang-offload-bundler";
@@ -90,19 +90,24 @@ impl Subcommand {
         command.after_help(examples.unwrap_or_default())
     }
 
-    /// Parses the command line, without the name of the subcommand, and runs the subcommand.
+    /// Parses the command line, without the name of the subcommand, and runs the subcommand. Returns a hint, too, if files are
+    /// missing whose names are those of GPUs.
     pub(super) fn run(
         &self,
         argv: &[OsString],
         catalogue: &Catalogue,
         console: &mut Console,
-    ) -> anyhow::Result<ExitCode> {
+    ) -> (anyhow::Result<ExitCode>, Option<String>) {
         let typed = console.program();
         let program = typed.strip_suffix(self.name).map_or(typed.as_str(), str::trim_end);
-        match (self.named(program).try_get_matches_from(argv), &self.run) {
-            (Ok(matches), Run::OnFiles(run)) => run(&matches, console),
-            (Ok(matches), Run::OnCatalogue(run)) => run(&matches, catalogue, program).map(|()| ExitCode::SUCCESS),
-            (Err(error), _) => Ok(usage_error(&with_better_tip(error, argv))),
+        let mut command = self.named(program);
+        let argv = with_two_dashes(&command, argv);
+        match (command.try_get_matches_from_mut(&argv), &self.run) {
+            (Ok(matches), Run::OnFiles(run)) => (run(&matches, console), missing_gpu(&command, &matches)),
+            (Ok(matches), Run::OnCatalogue(run)) => {
+                (run(&matches, catalogue, program).map(|()| ExitCode::SUCCESS), None)
+            }
+            (Err(error), _) => (Ok(usage_error(&with_better_tip(error, &argv))), None),
         }
     }
 }
@@ -117,25 +122,39 @@ pub(super) fn path_option(name: &'static str, value_name: &'static str, help: &'
     Arg::new(name).long(name).value_name(value_name).value_parser(PathBufValueParser::new()).help(help)
 }
 
-/// The subcommand that a misspelled word may mean: one that it abbreviates, otherwise the nearest one if at most half
-/// of the word is wrong. A word with a dot or a slash is a file.
-fn nearest(word: &OsStr) -> Option<&'static str> {
-    let word = word.to_str().filter(|word| !word.is_empty() && !word.contains(['.', '/']))?;
-    let errors = |name: &&str| if name.starts_with(word) { 0 } else { distance(word.as_bytes(), name.as_bytes()) };
-    NAMES.into_iter().min_by_key(errors).filter(|name| errors(name) * 2 <= word.len())
-}
-
 /// The hint that names the subcommands, for a command line that is empty, is only `-h`, or begins with a word that is
 /// neither a subcommand nor an option. Compilers never pass such command lines.
 pub(super) fn hint(words: &[OsString]) -> Option<String> {
     let nearest = match words {
         [] => None,
         [word] if ["-h", "--h"].map(OsStr::new).contains(&word.as_os_str()) => None,
-        [word, ..] if word.as_bytes().first().is_some_and(|first| !b"-@".contains(first)) => nearest(word),
+        [word, ..] if word.as_bytes().first().is_some_and(|first| !b"-@".contains(first)) => suggest::subcommand(word),
         _ => return None,
     };
     let meant = nearest.map_or(String::new(), |name| format!("did you mean '{name}'? "));
     Some(format!("{meant}subcommands: {}", NAMES.join(", ")))
+}
+
+/// The words of a command line, in which long options have two dashes.
+fn with_two_dashes(command: &Command, argv: &[OsString]) -> Vec<OsString> {
+    let options = command.get_arguments().filter_map(Arg::get_long).chain(["help", "version"]);
+    let options: Vec<String> = options.map(str::to_owned).collect();
+    let end = argv.iter().position(|word| word == "--").unwrap_or(argv.len());
+    let (words, rest) = argv.split_at(end);
+    let with_two = |word: &OsString| suggest::with_two_dashes(word, &options).unwrap_or_else(|| word.clone());
+    words.iter().map(with_two).chain(rest.iter().cloned()).collect()
+}
+
+/// The hint for a file that does not exist and has the name of a GPU: its option is missing, or a list has spaces.
+fn missing_gpu(command: &Command, matches: &ArgMatches) -> Option<String> {
+    let positionals = command.get_positionals().map(|arg| arg.get_id().as_str());
+    let mut paths = positionals.filter_map(|id| matches.try_get_many::<PathBuf>(id).ok()?).flatten();
+    let named = |path: &PathBuf| path.to_str().filter(|name| suggest::is_gpu(name)).map(str::to_owned);
+    let name = paths.find_map(|path| named(path).filter(|_| !path.exists()))?;
+    let options = ["target", "keep", "expect"].into_iter();
+    let option = options.into_iter().find(|option| command.get_arguments().any(|arg| arg.get_id() == option));
+    let advice = option.map(|option| format!(": --{option} selects GPUs, with commas and no spaces between them"));
+    Some(format!("'{name}' is the name of a GPU{}", advice.unwrap_or_default()))
 }
 
 /// Prints an error or a help text of `clap`. Returns the exit status.
@@ -145,13 +164,17 @@ pub(super) fn usage_error(error: &clap::Error) -> ExitCode {
     if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
 }
 
-/// Replaces clap's tip for a file whose name begins with a dash, which quotes only the first letter instead of the
-/// word.
+/// Adds a tip for a GPU that no option takes, and replaces clap's tip for a file whose name begins with a dash, which quotes
+/// only the first letter instead of the word.
 fn with_better_tip(mut error: clap::Error, argv: &[OsString]) -> clap::Error {
     let refused = match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(refused))) => refused.clone(),
         _ => return error,
     };
+    if suggest::is_gpu(&refused) {
+        let tip = "a list of GPUs has commas and no spaces: gfx90a,gfx942".to_owned();
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
     let Some(word) = argv.iter().skip(1).find(|word| is_group_with(word, &refused)) else { return error };
     error.remove(ContextKind::Suggested);
     if Path::new(word).exists() {
@@ -175,20 +198,21 @@ pub(super) const USAGE: u8 = 2;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::CATALOGUE;
 
     #[test]
-    fn a_word_with_one_letter_wrong_is_recognised_and_others_are_not() {
-        for name in NAMES {
-            for at in 0..name.len() {
-                let (before, rest) = name.split_at(at);
-                for with in ["", "k", "kk"] {
-                    let word = [before, with, &rest[usize::from(with.len() < 2)..]].concat();
-                    assert_eq!(nearest(OsStr::new(&word)), Some(name), "{word}");
-                }
+    fn every_long_option_may_have_one_dash_up_to_two_dashes_alone() {
+        for subcommand in CATALOGUE.subcommands {
+            let command = subcommand.named(PROGRAM);
+            for option in command.get_arguments().filter_map(Arg::get_long).chain(["help", "version"]) {
+                let [one, two] = ["-", "--"].map(|dashes| format!("{dashes}{option}=x"));
+                let typed = ["x", &one, "--", &one].map(OsString::from);
+                assert_eq!(with_two_dashes(&command, &typed), ["x", &two, "--", &one], "{}", subcommand.name);
             }
-        }
-        for word in ["", "libkernels.so", "a", "list", "unbundle", "\u{fffd}"] {
-            assert_eq!(nearest(OsStr::new(word)), None, "{word}");
+            let shorts = command.get_arguments().filter_map(Arg::get_short);
+            let groups: Vec<OsString> =
+                shorts.flat_map(|short| [format!("-{short}"), format!("-{short}gfx90a")]).map(OsString::from).collect();
+            assert_eq!(with_two_dashes(&command, &groups), groups, "{}", subcommand.name);
         }
     }
 }

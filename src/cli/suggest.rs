@@ -1,10 +1,18 @@
-//! Suggests the option that a misspelt one may have meant.
+//! Suggests what misspelt options, subcommands and names of GPUs may have meant.
 //!
-//! As in LLVM 22.1.8, the nearest name by edit distance is suggested, however distant it is, together with the typed
+//! For options of LLVM's tools: as in LLVM 22.1.8, the nearest name by edit distance is suggested, however distant it is, together with the typed
 //! value. An option of our own is suggested only if the edit distance is less than half the length of its name;
 //! otherwise the suggestion is LLVM's.
 
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+
+use offload_bundle::Error;
+use offload_bundle::id::processors::{self, ProcessorKind};
+use offload_bundle::runtime::Device;
+
 use super::options::{Category, Row};
+use super::subcommand::NAMES;
 
 /// The option nearest to `typed` (without its dashes), in the form to type.
 pub(super) fn nearest(rows: &[Row], typed: &[u8]) -> Option<Vec<u8>> {
@@ -33,6 +41,110 @@ pub(super) fn nearest(rows: &[Row], typed: &[u8]) -> Option<Vec<u8>> {
 /// The edit distance in bytes: insertions, removals and replacements.
 pub(super) fn distance(from: &[u8], to: &[u8]) -> usize {
     strsim::generic_levenshtein(&from.to_vec(), &to.to_vec())
+}
+
+/// The subcommand that a misspelled word may mean: one that it abbreviates or that other tools call so, otherwise the nearest one
+/// if at most half of the word is wrong. A word with a dot or a slash is a file.
+pub(super) fn subcommand(word: &OsStr) -> Option<&'static str> {
+    let word = word.to_str().filter(|word| !word.is_empty() && !word.contains(['.', '/']))?;
+    if let Some((_, name)) = ELSEWHERE.iter().find(|(names, _)| names.contains(&word)) {
+        return Some(name);
+    }
+    let errors = |name: &&str| if name.starts_with(word) { 0 } else { distance(word.as_bytes(), name.as_bytes()) };
+    NAMES.into_iter().min_by_key(errors).filter(|name| errors(name) * 2 <= word.len())
+}
+
+/// What other tools call something that a subcommand does.
+const ELSEWHERE: [(&[&str], &str); 4] = [
+    (&["list", "ls", "show", "info", "dump"], "inspect"),
+    (&["unbundle", "unpack"], "extract"),
+    (&["check", "test"], "verify"),
+    (&["compress", "decompress", "strip"], "recompress"),
+];
+
+/// A word with a long option after one dash, as LLVM's tools accept it, with two dashes. So is one with one error, for
+/// which `-targets` would otherwise be `-t argets`.
+pub(super) fn with_two_dashes(word: &OsStr, options: &[String]) -> Option<OsString> {
+    let name = word.to_str()?.strip_prefix('-').filter(|name| !name.starts_with('-'))?.split('=').next()?;
+    let is_meant = |option: &String| {
+        let attached = name.split_at_checked(1).is_some_and(|(_, value)| value == option);
+        let is_near = name.len() > 3 && !attached && name.get(..1) == option.get(..1);
+        name == option || (is_near && strsim::osa_distance(name, option) == 1)
+    };
+    options.iter().any(is_meant).then(|| [OsStr::new("-"), word].into_iter().collect())
+}
+
+/// The hint for targets that match nothing.
+pub(super) fn for_no_match(error: &Error) -> Option<String> {
+    let Error::NoMatch { targets, present, .. } = error else { return None };
+    let present = || present.iter().map(String::as_str);
+    let meant: Vec<(&String, String)> =
+        targets.iter().filter_map(|target| Some((target, gpu(target, present())?))).collect();
+    match meant.as_slice() {
+        [] => None,
+        [(_, meant)] if targets.len() == 1 => Some(format!("did you mean {meant}?")),
+        several => {
+            let each = several.iter().map(|(target, meant)| format!("for '{target}', did you mean {meant}?"));
+            Some(each.collect::<Vec<_>>().join(" "))
+        }
+    }
+}
+
+/// The GPUs that LLVM knows and whose names are the nearest to a misspelled one.
+pub(super) fn known_gpu(typed: &str) -> Option<String> {
+    let gpus = processors::all().filter(|known| known.kind != ProcessorKind::R600);
+    gpu(typed, gpus.map(|known| known.name))
+}
+
+/// Whether it is the name of a known GPU, rightly written or not.
+pub(super) fn is_gpu(name: &str) -> bool {
+    let name = name.trim_end_matches(',').split(',').next_back().unwrap_or_default();
+    let processor = name.split(':').next().unwrap_or_default();
+    processor.starts_with(['g', 's', 'G', 'S'])
+        && (processors::find(processor).is_some() || known_gpu(processor).is_some())
+}
+
+/// The GPUs in a list; the error suggests one for the first name that is none.
+pub(super) fn devices(list: &str) -> Result<Vec<Device>, String> {
+    Device::parse_list(list).map_err(|error| match known_gpu(error.text()) {
+        Some(meant) => format!("'{}' is not the name of a GPU; did you mean {meant}?", error.text()),
+        None => format!("{error}; inspect lists the GPUs that a file has code for"),
+    })
+}
+
+/// The names among `known`, quoted, that a misspelled target may mean: those that differ in case and separators only, else
+/// those with two characters swapped, else those with one character wrong. None for the name of a known GPU, and if too many
+/// are as near.
+fn gpu<'k>(typed: &str, known: impl Iterator<Item = &'k str>) -> Option<String> {
+    const MOST: usize = 3;
+    let (processor, features) = typed.split_at(typed.find(':').unwrap_or(typed.len()));
+    if processors::find(processor).is_some() || processor.len() < 3 || typed.contains(['*', '?', '[']) {
+        return None;
+    }
+    let plain = |name: &str| name.to_ascii_lowercase().replace(['_', '-', '.', ' '], "");
+    let letters = |name: &str| {
+        let mut letters = name.as_bytes().to_vec();
+        letters.sort_unstable();
+        letters
+    };
+    let typed = plain(processor);
+    let errors = |name: &str| {
+        let name = plain(name);
+        match strsim::osa_distance(&typed, &name) {
+            0 => Some(0),
+            1 if letters(&typed) == letters(&name) => Some(1),
+            1 => Some(2),
+            _ => None,
+        }
+    };
+    let near: BTreeSet<(i32, &str)> = known
+        .filter_map(|name| name.rsplit("--").next()?.split(':').next())
+        .filter_map(|name| Some((errors(name)?, name)))
+        .collect();
+    let least = near.first()?.0;
+    let names = near.iter().take_while(|(errors, _)| *errors == least);
+    let names: Vec<String> = names.map(|(_, name)| format!("'{name}{features}'")).collect();
+    (names.len() <= MOST).then(|| names.join(" or "))
 }
 
 #[cfg(test)]
@@ -94,5 +206,75 @@ mod tests {
     fn options_the_reference_lacks_are_not_offered() {
         assert_eq!(suggestion("debug-onl=x"), "--unbundle=x");
         assert_eq!(suggestion(""), "");
+    }
+
+    #[test]
+    fn a_word_with_one_letter_wrong_is_recognised_and_others_are_not() {
+        for name in NAMES {
+            for at in 0..name.len() {
+                let (before, rest) = name.split_at(at);
+                for with in ["", "k", "kk"] {
+                    let word = [before, with, &rest[usize::from(with.len() < 2)..]].concat();
+                    assert_eq!(super::subcommand(OsStr::new(&word)), Some(name), "{word}");
+                }
+            }
+        }
+        for word in ["", "libkernels.so", "a", "bundle", "\u{fffd}"] {
+            assert_eq!(super::subcommand(OsStr::new(word)), None, "{word}");
+        }
+    }
+
+    #[test]
+    fn one_error_in_the_name_of_a_gpu_is_recognised() {
+        let present = ["gfx1030", "gfx900:xnack-", "gfx90a:xnack+", "gfx90a:xnack-", "gfx9-4-generic", "sm_90"];
+        let gpu = |typed: &str| gpu(typed, present.into_iter()).unwrap_or_default();
+        for (typed, meant) in [
+            ("GFX90A", "'gfx90a'"),
+            ("gfx-90a", "'gfx90a'"),
+            ("sm90", "'sm_90'"),
+            ("gfx9a0", "'gfx90a'"),
+            ("gfx9a0:xnack+", "'gfx90a:xnack+'"),
+            ("gfx103", "'gfx1030'"),
+            ("gfx1O30", "'gfx1030'"),
+            ("gfx90", "'gfx900' or 'gfx90a'"),
+            ("gfx94-generic", "'gfx9-4-generic'"),
+            ("mi250", ""),
+            ("gfx", ""),
+            ("gfx9?", ""),
+            ("gfx906", ""),
+            ("", ""),
+            ("sm", ""),
+        ] {
+            assert_eq!(gpu(typed), meant, "{typed}");
+        }
+    }
+
+    #[test]
+    fn every_known_gpu_is_suggested_for_other_cases_and_separators_and_never_for_itself() {
+        for known in processors::all().filter(|known| known.kind != ProcessorKind::R600) {
+            assert_eq!(known_gpu(known.name), None);
+            let typed = known.name.to_ascii_uppercase().replace('_', "-");
+            assert!(
+                known.name.len() < 3 || known_gpu(&typed).is_some_and(|meant| meant.contains(known.name)),
+                "{typed}"
+            );
+        }
+    }
+
+    #[test]
+    fn long_options_may_have_one_dash_and_attached_values_stay() {
+        let options = ["target", "output", "json", "exact", "name", "version"].map(str::to_owned);
+        for (word, with_two) in [
+            ("-target", "--target"),
+            ("-target=gfx90a", "--target=gfx90a"),
+            ("-targets=gfx90a", "--targets=gfx90a"),
+            ("-output", "--output"),
+            ("-josn", "--josn"),
+        ] {
+            assert_eq!(with_two_dashes(word.as_ref(), &options), Some(with_two.into()), "{word}");
+        }
+        for word in ["-", "--", "--target", "-t", "-tgfx90a", "-ojson", "-ooutput", "-nr", "-5", "target", "-o=json"] {
+            assert_eq!(with_two_dashes(word.as_ref(), &options), None, "{word}");
+        }
     }
 }

@@ -19,6 +19,7 @@ use super::files::{self, Origin, WorkFile};
 use super::json::{self, Each, Late};
 use super::stdout::to_stdout;
 use super::subcommand::{Run, Subcommand, flag};
+use super::suggest;
 use super::units::{Kinds, count};
 
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "verify", command, run: Run::OnFiles(run) };
@@ -100,17 +101,18 @@ const LIST_MAX: u64 = 1 << 20;
 
 /// The GPUs in a list, or in a file. In a file, `#` begins a comment.
 fn expected_gpus(text: &str) -> anyhow::Result<Vec<Device>> {
-    let devices = match Device::parse_list(text) {
+    let devices = match suggest::devices(text) {
         Ok(devices) => devices,
         Err(error) => match std::fs::metadata(text) {
             Ok(file) if file.is_file() && file.len() <= LIST_MAX => {
                 let content = std::fs::read_to_string(text)?;
                 let lines = content.trim_start_matches('\u{feff}').lines();
                 let names: Vec<&str> = lines.map(|line| line.split('#').next().unwrap_or_default()).collect();
-                Device::parse_list(&names.join("\n"))?
+                suggest::devices(&names.join("\n")).map_err(anyhow::Error::msg)?
             }
             Ok(_) => bail!("it is not a file with a list of at most 1 MiB"),
-            Err(_) => return Err(error.into()),
+            Err(_) if text.contains(['.', '/']) => bail!("there is no such file, and it is not a list of GPUs"),
+            Err(_) => bail!("{error}"),
         },
     };
     if devices.is_empty() {
@@ -224,6 +226,11 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
         });
     }
     let clean = problems.is_empty() && total.faults == 0 && !is_none;
+    for device in verify.expect.iter().filter(|_| !clean).flat_map(|expect| &expect.devices) {
+        if let Some(meant) = suggest::known_gpu(device.name()) {
+            console.hint(&format!("'{device}' is not a known GPU; did you mean {meant}?"));
+        }
+    }
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -62,6 +62,11 @@ pub fn find(name: &str) -> Option<&'static Processor> {
     PROCESSORS.iter().find(|processor| processor.name == name || processor.aliases.contains(&name))
 }
 
+/// All known processors.
+pub fn all() -> impl Iterator<Item = &'static Processor> {
+    PROCESSORS.iter()
+}
+
 /// The AMD GPU with this number in the flags of ELF files. `None` if LLVM 23.1.4 does not assign the number.
 pub fn by_elf_number(number: u8) -> Option<&'static Processor> {
     PROCESSORS.iter().find(|processor| processor.elf_number == Some(number))

@@ -204,7 +204,7 @@ struct Work<'j> {
     /// The canonical paths of the inputs.
     inputs: HashSet<PathBuf>,
     names: Names,
-    /// The entry IDs found so far.
+    /// What the code objects found so far are for.
     present: Present,
     unmatched: Unmatched<'j>,
     /// The first split library without kpack archives, as an error.
@@ -301,7 +301,7 @@ impl<'j> Work<'j> {
         let place = LazyCell::new(|| Arc::new(found.place.clone()));
         for code_object in found.code_objects() {
             let id = code_object.known_id();
-            self.present.note(&id.shown);
+            self.present.note_code(&id, std::iter::once(&self.job.selection));
             if self.unmatched.takes(&id, devices(code_object.index())) {
                 let from = Provenance::new(&place, found.index, &code_object)?;
                 let stem = self.names.stem(name, &from);

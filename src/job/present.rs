@@ -1,6 +1,8 @@
-//! Collects the entry IDs or kinds of images that files hold, for the error that nothing matches.
+//! Collects the GPUs, entry IDs or kinds of images that files hold, for the error that nothing matches.
 
 use std::collections::HashSet;
+
+use crate::scan::{KnownId, Selection};
 
 /// The collected names, as a selection would name them, without duplicates, in file order.
 #[derive(Debug, Default)]
@@ -14,6 +16,14 @@ impl Present {
         if !self.known.contains(shown) {
             self.known.insert(shown.to_owned());
             self.shown.push(shown.to_owned());
+        }
+    }
+
+    /// Notes a code object: by its target ID, or by its whole ID if one of the selections names entry IDs.
+    pub(super) fn note_code<'s>(&mut self, id: &KnownId, mut selections: impl Iterator<Item = &'s Selection>) {
+        match selections.any(Selection::names_entries) {
+            true => self.note(&id.shown),
+            false => id.target().iter().for_each(|target| self.note(target)),
         }
     }
 

@@ -62,6 +62,13 @@ pub struct DeviceError {
     reason: String,
 }
 
+impl DeviceError {
+    /// The text that is not the name of a GPU.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
 /// How well code serves a GPU; less is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {

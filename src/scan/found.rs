@@ -253,6 +253,12 @@ impl KnownId {
         Self { shown: short_name(recorded, ID_MAX), parsed: parse_id(recorded, format).ok() }
     }
 
+    /// The name by which a selection of target IDs would select it: the target ID, or else the whole ID; none for host code.
+    pub(crate) fn target(&self) -> Option<String> {
+        let target = self.parsed.as_ref().map(|id| id.target_id().to_string()).filter(|target| !target.is_empty());
+        (!self.is_host()).then(|| target.unwrap_or_else(|| self.shown.clone()))
+    }
+
     /// Returns whether it is the ID of host code.
     pub(crate) fn is_host(&self) -> bool {
         self.parsed.as_ref().is_some_and(|id| id.kind() == OffloadKind::Host)

@@ -113,6 +113,11 @@ impl Pattern {
 }
 
 impl Selection {
+    /// Whether it names offload kinds or whole entry IDs, and not only target IDs.
+    pub(crate) fn names_entries(&self) -> bool {
+        !self.kinds.is_empty() || self.targets.iter().any(|pattern| matches!(pattern.form, Form::Entry(_)))
+    }
+
     /// Returns whether a code object is selected. Without targets and kinds, all but host code objects are.
     pub fn takes(&self, code_object: &CodeObject<'_>) -> bool {
         self.takes_id(&code_object.known_id())

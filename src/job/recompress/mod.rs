@@ -142,7 +142,7 @@ impl Recompress {
     ///
     /// # Errors
     /// Any [`Error`]; the output is then unchanged. [`Error::Unsupported`] if the file holds nothing to compress,
-    /// [`Error::Refused`] of the kind [`NotFound`](ErrorKind::NotFound) if a pattern of `keep` or all of `drop` match
+    /// [`Error::NoMatch`] if a pattern of `keep` or all of `drop` match
     /// nothing, or if no code object for a device is left, [`Limit`](ErrorKind::Limit) if a bundle does not fit at its
     /// offset, and [`Unsupported`](ErrorKind::Unsupported) if sections overlap or if the end of a bundle would be lost.
     /// It is also `Unsupported` if a bundle loses code objects and has an ID that cannot be written, or is a text bundle
@@ -590,7 +590,8 @@ impl Work<'_, '_> {
 
     /// Whether a code object is kept. PTX is, unless it is dropped.
     fn keeps(&mut self, id: &KnownId, is_ptx: bool) -> bool {
-        self.run.present.note(&id.shown);
+        let Recompress { keep, drop, .. } = self.run.job;
+        self.run.present.note_code(id, keep.iter().chain(drop));
         let is_dropped = self.run.job.drop.as_ref().is_some_and(|drop| drop.takes_id(id));
         self.run.drops |= is_dropped;
         let is_kept = self.run.keep.as_mut().is_none_or(|keep| keep.takes(id, None));
