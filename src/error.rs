@@ -121,8 +121,10 @@ pub enum Error {
     SeveralMatch {
         /// The file with the second match, as the caller named it.
         path: PathBuf,
-        /// The entry IDs of the matches, up to the bundle with the second one.
+        /// The entry IDs of the matches.
         ids: Vec<String>,
+        /// An entry ID that selects one of them alone, if compared [exactly](crate::scan::Comparison::Exact).
+        sole: Option<String>,
     },
     /// A selection, or parts of it, match no code object.
     NoMatch {
@@ -171,7 +173,7 @@ impl fmt::Display for Error {
             Self::EntryId(error) => write!(f, "{error}"),
             Self::NoArchive => f.write_str("file too small to be an archive"),
             Self::MissingEntries(names) => write!(f, "Can't find bundles for{}", list_of_llvm(names)),
-            Self::SeveralMatch { path, ids } => {
+            Self::SeveralMatch { path, ids, .. } => {
                 let (path, ids) = (path.display(), beginning(&counted(ids)));
                 write!(f, "'{path}': several code objects match, but standard output takes only one: {ids}")
             }
@@ -391,8 +393,7 @@ fn list_or_none(ids: &[String]) -> String {
     if ids.is_empty() { " none".to_owned() } else { format!(": {}", beginning(ids)) }
 }
 
-/// Removes duplicates, in order of first occurrence, and appends the number of occurrences if there are several. The
-/// search stops early, so that number is a lower bound.
+/// Removes duplicates, in order of first occurrence, and appends the number of occurrences if there are several.
 fn counted(texts: &[String]) -> Vec<String> {
     let mut counts: HashMap<&str, usize> = HashMap::new();
     let mut distinct = Vec::new();
@@ -404,7 +405,7 @@ fn counted(texts: &[String]) -> Vec<String> {
         *count = count.saturating_add(1);
     }
     let shown = |text: &str| match counts.get(text) {
-        Some(&count) if count > 1 => format!("{text} (at least {count} times)"),
+        Some(&count) if count > 1 => format!("{text} ({count} times)"),
         _ => text.to_owned(),
     };
     distinct.into_iter().map(shown).collect()

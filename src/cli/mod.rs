@@ -40,8 +40,8 @@ mod units;
 mod values;
 mod verify;
 
-use std::borrow::Cow;
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use console::{Console, Noted};
@@ -99,20 +99,26 @@ pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
     };
     let program = Program::new(&called);
     let executed = (tool.execute)(&program, &matches, &mut console);
-    finish(&console, executed, |finish| match finish {
-        Finish::Done => ExitCode::SUCCESS,
-        Finish::NotFound => ExitCode::FAILURE,
-        Finish::Help => print(&help::text(tool, program.name, SHORT_HELP), b"", 0),
-    })
+    // LLVM's tools give no hints.
+    finish(
+        &console,
+        executed,
+        |_| None,
+        |finish| match finish {
+            Finish::Done => ExitCode::SUCCESS,
+            Finish::NotFound => ExitCode::FAILURE,
+            Finish::Help => print(&help::text(tool, program.name, SHORT_HELP), b"", 0),
+        },
+    )
 }
 
 /// Runs one of our own subcommands.
 fn run_subcommand(subcommand: &Subcommand, argv: Vec<OsString>) -> ExitCode {
     let argv = without_subcommand(argv, subcommand.name);
     let mut console = Console::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
-    let (executed, hint) = subcommand.run(&argv, CATALOGUE, &mut console);
-    let status = finish(&console, executed, |status| status);
-    hint.iter().for_each(|hint| console.hint(hint));
+    let (executed, usage_hint) = subcommand.run(&argv, CATALOGUE, &mut console);
+    let status = finish(&console, executed, hint, |status| status);
+    usage_hint.iter().for_each(|hint| console.hint(hint));
     status
 }
 
@@ -135,8 +141,13 @@ fn run_short(argv: &[OsString]) -> ExitCode {
     ExitCode::from(USAGE)
 }
 
-/// Reports an error, or returns the exit status from `done`.
-fn finish<T>(console: &Console, executed: anyhow::Result<T>, done: impl FnOnce(T) -> ExitCode) -> ExitCode {
+/// Reports an error with its hint, or returns the exit status from `done`.
+fn finish<T>(
+    console: &Console,
+    executed: anyhow::Result<T>,
+    hint: fn(&Error) -> Option<String>,
+    done: impl FnOnce(T) -> ExitCode,
+) -> ExitCode {
     console.end_progress();
     match executed {
         Ok(finish) => done(finish),
@@ -155,15 +166,19 @@ fn finish<T>(console: &Console, executed: anyhow::Result<T>, done: impl FnOnce(T
 }
 
 /// A way to fix an error, in terms of the command line.
-fn hint(error: &Error) -> Option<Cow<'static, str>> {
-    let fixed = match error {
-        Error::SeveralMatch { ids, .. } if ids.iter().all(|id| ids.first() == Some(id)) => {
-            Some("write all of them into a directory with -o DIR")
+fn hint(error: &Error) -> Option<String> {
+    let hint = match error {
+        Error::SeveralMatch { sole: None, .. } => "write all of them into a directory with -o DIR",
+        Error::SeveralMatch { sole: Some(id), .. } => {
+            return Some(format!(
+                "choose one, such as --exact --target='{id}' with no other --target, or write all of them into a directory with -o DIR"
+            ));
         }
-        Error::SeveralMatch { .. } => {
-            Some("choose one with --exact --target=ID, or write all of them into a directory with -o DIR")
+        Error::Io { path, source } if source.kind() == ErrorKind::NotFound => {
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.exists())?;
+            return Some(format!("the directory '{}' does not exist", parent.display()));
         }
-        Error::Unsupported { what, .. } => Some(match what {
+        Error::Unsupported { what, .. } => match what {
             FileKind::Package(_) => "unpack it and recompress the libraries in it, then pack them again",
             FileKind::Archive => "take its members out and recompress those that are bundles",
             FileKind::FatObject => "link it first; recompress the library or program",
@@ -172,10 +187,10 @@ fn hint(error: &Error) -> Option<Cow<'static, str>> {
             _ => {
                 "recompress takes bundles and fatbins, ELF files with them in their sections, and zip files of these; inspect shows what a file holds"
             }
-        }),
-        error => return suggest::for_no_match(error).map(Cow::Owned),
+        },
+        error => return suggest::for_no_match(error),
     };
-    fixed.map(Cow::Borrowed)
+    Some(hint.to_owned())
 }
 
 /// The tool for a command line, and the command line without the word that selects the tool.

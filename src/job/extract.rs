@@ -22,7 +22,8 @@ use crate::io::output::{self, Manner, Output};
 use crate::io::piece::Sink;
 use crate::runtime::Device;
 use crate::scan::{
-    Checksums, ContentKind, Finding, Follow, Found, Provenance, Scan, Selection, Split, Uri, recorded_target,
+    Checksums, Comparison, ContentKind, Finding, Follow, Found, KnownId, Pattern, Provenance, Scan, Selection, Split,
+    Uri, recorded_target,
 };
 
 /// The name of standard output.
@@ -211,6 +212,10 @@ struct Work<'j> {
     apart: Option<Error>,
     /// The number of code objects that match the selection.
     taken: usize,
+    /// The matches, if only one may match.
+    rivals: Vec<KnownId>,
+    /// The file with the second of them.
+    second: Option<PathBuf>,
     /// `None` if no file was skipped.
     left_out: Option<LeftOut>,
     done: Vec<Pending<'j>>,
@@ -231,6 +236,7 @@ struct Mark {
     present: usize,
     matched: usize,
     done: usize,
+    taken: usize,
 }
 
 impl<'j> Work<'j> {
@@ -243,6 +249,8 @@ impl<'j> Work<'j> {
             unmatched: Unmatched::of(&job.selection, &job.devices),
             apart: None,
             taken: 0,
+            rivals: Vec::new(),
+            second: None,
             left_out: None,
             done: Vec::new(),
         }
@@ -314,10 +322,13 @@ impl<'j> Work<'j> {
             }
         }
         self.taken = self.taken.saturating_add(sinks.len());
-        if self.job.destination.is_standard_output() && self.taken > 1 {
-            let all = self.done.iter().chain(sinks.iter().map(|(_, sink)| sink));
-            let ids = all.map(|sink| sink.extracted.from.shown_id()).collect();
-            return Err(Error::SeveralMatch { path: input.path().to_owned(), ids });
+        if self.job.destination.is_standard_output() {
+            let known = |sink: &Pending<'_>| KnownId::of(&sink.extracted.from.id, sink.extracted.from.format);
+            self.rivals.extend(sinks.iter().map(|(_, sink)| known(sink)));
+            if self.taken > 1 {
+                self.second.get_or_insert_with(|| input.path().to_owned());
+                return Ok(());
+            }
         }
         check_size(input.path(), found.bundle, sinks.iter().map(|(index, _)| *index))?;
         let mut wanted: Vec<(usize, &mut Pending<'_>)> = sinks.iter_mut().map(|(index, sink)| (*index, sink)).collect();
@@ -338,7 +349,7 @@ impl<'j> Work<'j> {
 
     fn mark(&self) -> Mark {
         let (present, matched) = (self.present.len(), self.unmatched.len());
-        Mark { names: self.names.changes.len(), present, matched, done: self.done.len() }
+        Mark { names: self.names.changes.len(), present, matched, done: self.done.len(), taken: self.taken }
     }
 
     /// Rolls back a skipped file, keeping only its match count.
@@ -347,12 +358,32 @@ impl<'j> Work<'j> {
         self.present.truncate(before.present);
         self.done.truncate(before.done);
         let left_out = self.left_out.get_or_insert_default();
-        left_out.taken = left_out.taken.saturating_add(self.taken.saturating_sub(before.done));
+        left_out.taken = left_out.taken.saturating_add(self.taken.saturating_sub(before.taken));
         left_out.matched.extend(self.unmatched.truncate(before.matched));
-        self.taken = before.done;
+        self.taken = before.taken;
+        self.rivals.truncate(before.taken);
+        self.second = self.second.take().filter(|_| before.taken > 1);
+    }
+
+    /// An entry ID that selects one of the matches alone, and that can be typed.
+    fn sole_id(&self) -> Option<String> {
+        const TRIED_MAX: usize = 20;
+        let exact = Selection { comparison: Comparison::Exact, ..Selection::default() };
+        let is_sole = |id: &&KnownId| {
+            let pattern = Pattern::parse(&id.shown).ok().filter(|_| !id.shown.contains([',', '\'', '\\']));
+            let takes = |pattern| self.rivals.iter().filter(|other| exact.target_takes(&pattern, other)).count();
+            pattern.is_some_and(|pattern| takes(pattern) == 1)
+        };
+        // What runtimes choose is not selected by exact IDs.
+        let candidates = self.rivals.iter().filter(|_| self.job.devices.is_empty());
+        candidates.take(TRIED_MAX).find(is_sole).map(|id| id.shown.clone())
     }
 
     fn finish(self) -> Result<Vec<Extracted>> {
+        if let Some(path) = &self.second {
+            let ids = self.rivals.iter().map(|id| id.shown.clone()).collect();
+            return Err(Error::SeveralMatch { path: path.clone(), ids, sole: self.sole_id() });
+        }
         let has_left_out = self.left_out.is_some();
         let LeftOut { taken: left_out, matched } = self.left_out.unwrap_or_default();
         let (unmatched, only_left_out) = self.unmatched.into_wants(&matched);

@@ -772,6 +772,31 @@ fn a_file_in_place_of_the_directory_is_named() {
     assert!(outcome.stderr_text().contains("error: 'text.txt': Not a directory"), "{}", outcome.stderr_text());
 }
 
+/// Two files with any of three IDs each: the hint is typed as it is printed.
+#[test]
+fn the_hint_of_several_matches_can_be_typed() {
+    let ids = [GFX90A, "hipv4-amdgcn-amd-amdhsa--gfx90a", "hip-amdgcn-amd-amdhsa--gfx90a:xnack+"];
+    for chosen in 0..64_u32 {
+        let of =
+            |shift: usize| (0..3).filter(|at| chosen >> (shift + at) & 1 == 1).map(|at| ids[at]).collect::<Vec<_>>();
+        let data = |ids: &[&str]| formats::binary(&ids.iter().map(|id| (*id, id.as_bytes())).collect::<Vec<_>>(), 1);
+        let (one, two) = (of(0), of(3));
+        let (data_of_one, data_of_two) = (data(&one), data(&two));
+        let files = [("one", &data_of_one[..]), ("two", &data_of_two[..])];
+        let said = tool(&["extract", "one", "two", "-t", "gfx90a*", "-o", "-"], &files).stderr_text();
+        let all = [one, two].concat();
+        let is_sole = |id: &&str| all.iter().filter(|other| *other == id).count() == 1;
+        let hint = said.split_once("hint: ").map(|(_, hint)| hint);
+        assert_eq!(hint.is_some(), all.len() > 1, "{all:?}: {said}");
+        let Some(hint) = hint else { continue };
+        let id = hint.split_once("--exact --target='").map(|(_, id)| id.split('\'').next().unwrap());
+        assert_eq!(id.is_some(), all.iter().any(|id| is_sole(&id)), "{all:?}: {said}");
+        let Some(id) = id else { continue };
+        let outcome = tool(&["extract", "one", "two", "--exact", &format!("--target={id}"), "-o", "-"], &files);
+        assert_eq!((outcome.status, outcome.stdout.as_slice()), (0, id.as_bytes()), "{all:?}: {said}");
+    }
+}
+
 #[test]
 fn one_code_object_goes_to_the_standard_output() {
     let data = bundle();
@@ -790,10 +815,10 @@ fn one_code_object_goes_to_the_standard_output() {
     }
     let outcome = tool(&["extract", "in", "in", "-t", "gfx906", "-o", "-"], &[("in", &data)]);
     // No option can select one of several code objects with the same ID.
-    let once = format!("only one: {GFX906} (at least 2 times)\nhint: write all of them into a directory with -o DIR\n");
+    let once = format!("only one: {GFX906} (2 times)\nhint: write all of them into a directory with -o DIR\n");
     assert!(outcome.stderr_text().ends_with(&once), "{}", outcome.stderr_text());
     let outcome = tool(&["extract", "in", "in", "-t", "gfx906", "-t", "gfx90a", "-o", "-"], &[("in", &data)]);
-    let both = format!("only one: {GFX906}, {GFX90A}\nhint: choose one with --exact --target=ID, or ");
+    let both = format!("only one: {GFX906} (2 times), {GFX90A} (2 times)\nhint: write all of them");
     assert!(outcome.stderr_text().contains(&both), "{}", outcome.stderr_text());
     let outcome = tool(&["extract", "in", "-t", "gfx906", "-o", "-", "--dry-run"], &[("in", &data)]);
     assert_eq!((outcome.status, outcome.stdout.as_slice()), (0, &b"-\n"[..]));

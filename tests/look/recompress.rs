@@ -563,6 +563,13 @@ fn sections_that_share_bytes_with_bundles_are_refused() {
 }
 
 #[test]
+fn a_missing_directory_is_named() {
+    let outcome = tool(&["recompress", "in", "-o", "new dir/x"], &[("in", &large())]);
+    let said = outcome.stderr_text();
+    assert!(outcome.status == 1 && said.ends_with("hint: the directory 'new dir' does not exist\n"), "{said}");
+}
+
+#[test]
 fn holes_take_no_space_and_read_as_zeros() {
     let (data, section) = library();
     let dir = tempfile::tempdir().unwrap();
