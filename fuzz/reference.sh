@@ -3,17 +3,23 @@
 #
 #     fuzz/reference.sh [DIRECTORY]
 #
-# DIRECTORY (fuzz/kept) has a folder for each target. Each run has 5 seconds and 2 GiB of address space; LLVM_BIN
+# DIRECTORY has a folder for each target; without it, the inputs are those of fuzz/kept. Each run has 5 seconds and 2 GiB of address space; LLVM_BIN
 # (/usr/lib/llvm-22/bin) and OFFLOAD_BUNDLER (target/release/clang-offload-bundler) name the tools. Whether what is written
 # is right is the business of the target `differential`.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-corpus=$(cd "${1:-$here/kept}" && pwd)
 llvm=${LLVM_BIN:-/usr/lib/llvm-22/bin}
 ours=$(realpath "${OFFLOAD_BUNDLER:-$here/../target/release/clang-offload-bundler}")
 targets=host-x86_64-unknown-linux-gnu-,hip-amdgcn-amd-amdhsa--gfx906
 work=$(mktemp -d -p "$([ -d /dev/shm ] && echo /dev/shm || echo /tmp)")
 trap 'rm -rf "$work"' EXIT
+if [ $# = 0 ]; then
+  for archive in "$here"/kept/*.a; do
+    mkdir -p "$work/corpus/$(basename "$archive" .a)"
+    ar x --output "$work/corpus/$(basename "$archive" .a)" "$archive"
+  done
+fi
+corpus=$(cd "${1:-$work/corpus}" && pwd)
 cd "$work"
 ln -s "$ours" clang-offload-bundler
 ln -s "$ours" llvm-offload-binary

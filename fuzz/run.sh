@@ -3,10 +3,10 @@
 #
 #     fuzz/run.sh SECONDS [TARGET...]
 #
-# Needs cargo-fuzz, a nightly Rust and GNU time. JOBS (1) targets run at a time. WORK (fuzz/) takes corpus/, artifacts/ and log/;
-# a corpus is kept from run to run. A new one begins with fuzz/kept/<target>/, fuzz/found/<target>/ and, where
-# LLVM 22 is installed, what fuzz/seeds.sh makes. A finding does not end a run; its status is 1 if there was any. REUSE=1 takes the
-# executables that are there.
+# Needs cargo-fuzz, a nightly Rust, GNU ar and GNU time. JOBS (1) targets run at a time. WORK (fuzz/) takes corpus/,
+# artifacts/ and log/; a corpus is kept from run to run. A new one begins with fuzz/kept/<target>.a, fuzz/found/<target>/
+# and, where LLVM 22 is installed, what fuzz/seeds.sh makes. A finding does not end a run; its status is 1 if there was
+# any. REUSE=1 takes the executables that are there.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 seconds=${1:?usage: fuzz/run.sh SECONDS [TARGET...]}
@@ -47,7 +47,8 @@ run_one() {
   mkdir -p "$artifacts" "$work/log" "$scratch/tmp/$target" "$scratch/time/$target"
   if is_new "$target"; then
     mkdir -p "$corpus"
-    for seeds in "$here/kept/$target" "$here/found/$target" "$scratch/seeds/$target"; do
+    [ ! -e "$here/kept/$target.a" ] || ar x --output "$corpus" "$here/kept/$target.a"
+    for seeds in "$here/found/$target" "$scratch/seeds/$target"; do
       [ ! -d "$seeds" ] || cp "$seeds"/* "$corpus/"
     done
   fi

@@ -29,19 +29,33 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// The members of an archive, with their names.
+fn members(archive: &Path) -> Vec<(String, Vec<u8>)> {
+    let content = fs::read(archive).unwrap_or_else(|error| panic!("{}: {error}", archive.display()));
+    let mut archive = ar::Archive::new(content.as_slice());
+    let mut members = Vec::new();
+    while let Some(member) = archive.next_entry() {
+        let mut member = member.unwrap();
+        let mut data = Vec::new();
+        std::io::copy(&mut member, &mut data).unwrap();
+        members.push((String::from_utf8(member.header().identifier().to_owned()).unwrap(), data));
+    }
+    members
+}
+
 /// Checks the property of a target on its corpus and on inputs that once broke it.
 fn replay(target: &str) {
     if !is_here(target) {
         return;
     }
     let (_, property) = properties::ALL.into_iter().find(|(name, _)| *name == target).unwrap();
-    let corpus = files(&folder("kept").join(target));
+    let corpus = members(&folder(&format!("kept/{target}.a")));
     assert!(!corpus.is_empty(), "no corpus of {target}");
-    for file in corpus.iter().chain(&files(&folder(&format!("found/{target}")))) {
-        // Printed before the message of a failing property.
-        let data = fs::read(file).unwrap();
+    let found = files(&folder(&format!("found/{target}")));
+    let found = found.into_iter().map(|file| (file.display().to_string(), fs::read(&file).unwrap()));
+    for (name, data) in corpus.into_iter().chain(found) {
         let result = std::panic::catch_unwind(|| property(&data));
-        assert!(result.is_ok(), "{} breaks the property of {target}", file.display());
+        assert!(result.is_ok(), "{name} breaks the property of {target}");
     }
 }
 
