@@ -10,7 +10,7 @@ mod kpacks;
 mod measure;
 mod packages;
 
-use crate::lists::sample;
+use crate::lists::{sample, share_of};
 use crate::look::make::{self, DEFLATED, Elf, Section, Zipped};
 use crate::properties::code_objects::{self, Kernel, amd_with};
 use crate::properties::fatbins::{self, Code};
@@ -427,9 +427,11 @@ fn what_is_listed_of_kernels_is_bounded() {
     let entries: Vec<(&str, &[u8])> = ids.iter().map(|id| (id.as_str(), &object[..])).collect();
     let bundle = formats::binary(&entries, 8);
     let limit = "more than 1048576 kernels, or 268435456 bytes of names; the rest is not listed";
-    for args in [&["--json"][..], &["--sort=vgpr", "--top=1"], &["--name=x"]] {
-        run("1,250,000 kernels", args, bundle.clone()).memory(640 * MB).reports(limit);
-        run("1,250,000 kernels, compressed", args, formats::compressed(3, 1, &bundle)).memory(640 * MB).reports(limit);
+    let packed = formats::compressed(3, 1, &bundle);
+    let lines = [&["--json"][..], &["--sort=vgpr", "--top=1"], &["--name=x"]];
+    let runs = lines.iter().flat_map(|line| [("1,250,000 kernels", line, &bundle), ("compressed", line, &packed)]);
+    for (name, args, data) in sample(runs.collect(), 2) {
+        run(name, args, data.clone()).memory(640 * MB).reports(limit);
     }
     // 5,000 entries of the same code object, and 5,000 symbols with the same name.
     let ids: Vec<String> = (0..5000).map(|number| format!("{GFX906}{number}")).collect();
@@ -504,7 +506,7 @@ fn wheels_whose_record_claims_much() {
         make::zip(&[Zipped::new("a.co", DEFLATED, &bundle), record])
     };
     let bomb = |name, data| Bomb::new(name, &["recompress", "in", "-o", "out"]).file("in", data);
-    let text = |pattern: &[u8]| pattern.repeat((16 << 20) / pattern.len());
+    let text = |pattern: &[u8]| pattern.repeat((4 << 20) / pattern.len());
     for (name, pattern) in [
         ("a RECORD of 16 MiB in one field", &b"x"[..]),
         ("a RECORD of 16 MiB of quotes", b"\""),
@@ -568,7 +570,7 @@ fn files_full_of_magics_are_searched_once() {
         ("fatbins without entries", fatbins::fatbin(&[])),
     ];
     for (name, pattern) in sample(patterns, 4) {
-        let data = [b"x", pattern.repeat((16 << 20) / pattern.len()).as_slice()].concat();
+        let data = [b"x", pattern.repeat((4 << 20) / pattern.len()).as_slice()].concat();
         for look in [&["inspect", "--deep", "in"][..], &["verify", "--deep", "in"]] {
             Bomb::new(name, look).file("in", data.clone()).memory(200 * MB).ends();
         }
@@ -651,7 +653,7 @@ fn fatbin_ends(name: &'static str, data: &[u8], memory: u64) {
         &["recompress", "--none", "in", "-o", "out"],
         &["recompress", "--keep", "sm_90", "in", "-o", "out"],
     ];
-    for line in sample(LOOKS.iter().chain(&more).collect(), 3) {
+    for line in share_of(name, LOOKS.iter().chain(&more).collect(), 1) {
         Bomb::new(name, line).file("in", data.to_vec()).memory(memory).ends();
     }
 }

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::lists::sample;
+use crate::lists::share_of;
 use crate::machine::loud;
 use crate::measured;
 
@@ -30,7 +30,7 @@ const QUICK: Duration = Duration::from_millis(50);
 /// The number of repeated measurements if the growth seems too fast.
 const RETRIES: u32 = 6;
 
-/// How long a run may take before it is stopped.
+/// The processor time after which a run is stopped.
 const HANGS: Duration = Duration::from_secs(60);
 
 /// Rows that are known to grow too fast: the dimension, the beginning of the command line, and the reason.
@@ -158,7 +158,7 @@ fn twice_as_much_takes_twice_as_long() {
         let bench = Bench::new(&dimension);
         let lines = match asked {
             Some(_) => dimension.lines.iter().collect(),
-            None => sample(dimension.lines.iter().collect(), 2),
+            None => share_of(dimension.name, dimension.lines.iter().collect(), 1),
         };
         for line in lines {
             let row = bench.row(dimension.name, line, start);

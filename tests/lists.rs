@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::thread;
 
+use md5::{Digest as _, Md5};
+
 /// Whether `OFFLOAD_COMPLETE=1` requests all cases.
 pub fn is_complete() -> bool {
     std::env::var_os("OFFLOAD_COMPLETE").is_some_and(|value| value == "1")
@@ -12,6 +14,14 @@ pub fn is_complete() -> bool {
 /// All items if `OFFLOAD_COMPLETE=1` is set, otherwise `most` of them.
 pub fn sample<T>(items: Vec<T>, most: usize) -> Vec<T> {
     if is_complete() { items } else { evenly_spread(items, most) }
+}
+
+/// The same, but `most` are others for another name: where the items are tried on much, each is tried on something.
+#[allow(dead_code, reason = "`portable` tries nothing on much")]
+pub fn share_of<T>(name: &str, mut items: Vec<T>, most: usize) -> Vec<T> {
+    let turn = usize::from(Md5::digest(name)[0]) % items.len().max(1);
+    items.rotate_left(turn);
+    sample(items, most)
 }
 
 /// At most `most` items, the same in every run: one from each of `most` parts of equal length, at a varying position,

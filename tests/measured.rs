@@ -2,16 +2,56 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{Resource, UsageWho, getrusage, setrlimit};
+use nix::sys::time::{TimeVal, TimeValLike as _};
 
 /// The variable that makes the test `measured_run` run the program that it names.
 const PROGRAM: &str = "OFFLOAD_MEASURED_PROGRAM";
 
 /// The separator of arguments in a variable.
 const SEPARATOR: char = '\u{1f}';
+
+/// How long a program may wait for others: only one that hangs is still there after that, on a busy machine too.
+const WATCHDOG: Duration = Duration::from_secs(600);
+
+/// Waits for the end of a program, or ends it after this much processor time, or if it hangs without using any.
+pub fn wait(child: &mut Child, most: Duration) -> Option<ExitStatus> {
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return Some(status);
+        }
+        let elapsed = started.elapsed();
+        // On several processors, the processor time can be more than what has elapsed.
+        if elapsed > WATCHDOG || (elapsed > most / 16 && processor_time(child.id()) > most) {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            return None;
+        }
+        std::thread::sleep(Duration::from_micros(700));
+    }
+}
+
+/// The processor time of a running process, in user mode and for the system; zero where `/proc` does not say it.
+fn processor_time(process: u32) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks: u64 = fields.skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum();
+    Duration::from_millis(ticks * 10)
+}
+
+/// The processor time of this thread.
+pub fn thread_time() -> Duration {
+    let usage = getrusage(UsageWho::RUSAGE_THREAD).unwrap();
+    duration(usage.user_time()) + duration(usage.system_time())
+}
+
+fn duration(time: TimeVal) -> Duration {
+    Duration::from_micros(time.num_microseconds().unsigned_abs())
+}
 
 /// The exit status of a program, and its cost.
 pub struct Run {
@@ -20,7 +60,7 @@ pub struct Run {
     pub signal: Option<i32>,
     pub stdout: String,
     pub stderr: String,
-    /// Wall-clock time.
+    /// Processor time, in user mode and for the system.
     pub took: Duration,
     /// Processor time in user mode.
     pub user: Duration,
@@ -28,7 +68,7 @@ pub struct Run {
     pub peak: u64,
 }
 
-/// Runs a program under the name `called`, with empty input, and kills it after `limit`.
+/// Runs a program under the name `called`, with empty input, and kills it after `limit` of processor time.
 pub fn run(program: &Path, called: &str, args: &[&str], dir: &Path, limit: Duration) -> Run {
     let aside = tempfile::tempdir().unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -67,21 +107,12 @@ fn measured_run() {
     setrlimit(Resource::RLIMIT_AS, 12 << 30, 12 << 30).unwrap();
     let mut command = Command::new(program);
     command.arg0(variable("CALLED")).args(variable("ARGS").split(SEPARATOR));
-    let started = Instant::now();
     let mut child = command.stdout(file("out")).stderr(file("err")).spawn().unwrap();
-    let status = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break status;
-        }
-        if started.elapsed() > limit {
-            child.kill().unwrap();
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    };
-    let took = started.elapsed().as_micros();
+    let status = wait(&mut child, limit);
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
-    let (user, peak) = (usage.user_time(), usage.max_rss());
-    let user = user.tv_sec() * 1_000_000 + user.tv_usec();
-    let (code, signal) = (status.code().unwrap_or(-1), status.signal().unwrap_or(0));
-    fs::write(dir.join("cost"), format!("{code} {signal} {took} {user} {peak}")).unwrap();
+    let (user, peak) = (duration(usage.user_time()), usage.max_rss());
+    let took = user + duration(usage.system_time());
+    let code = status.and_then(|status| status.code()).unwrap_or(-1);
+    let signal = status.map_or(Some(9), |status| status.signal()).unwrap_or(0);
+    fs::write(dir.join("cost"), format!("{code} {signal} {} {} {peak}", took.as_micros(), user.as_micros())).unwrap();
 }

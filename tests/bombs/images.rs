@@ -3,7 +3,7 @@
 use super::LOOKS;
 use super::files::Frame;
 use super::measure::{Bomb, MB};
-use crate::lists::sample;
+use crate::lists::share_of;
 use crate::properties::images::{ELF_X86_64, Image, PVC, Program, Section, archive, elf, spirv, zebin};
 
 const NAME: &str = "__CLANG_OFFLOAD_BUNDLE__sycl-spir64";
@@ -11,7 +11,7 @@ const NAME: &str = "__CLANG_OFFLOAD_BUNDLE__sycl-spir64";
 /// Runs our subcommands on a file.
 fn ends(name: &'static str, data: &[u8], memory: u64) {
     let more: [&[&str]; 1] = [&["extract", "-o", "new", "in"]];
-    for line in sample(LOOKS.iter().chain(&more).collect(), 3) {
+    for line in share_of(name, LOOKS.iter().chain(&more).collect(), 1) {
         Bomb::new(name, line).file("in", data.to_vec()).memory(memory).ends();
     }
 }

@@ -10,7 +10,7 @@ use crate::measured::{self, Run};
 
 pub const MB: u64 = 1 << 20;
 
-/// The time after which a tool counts as hanging.
+/// The processor time after which a tool counts as hanging.
 const HANGS: Duration = Duration::from_secs(if cfg!(debug_assertions) { 120 } else { 40 });
 
 /// A file that claims large amounts of data, and the command line to run on it.
@@ -83,7 +83,7 @@ impl Bomb {
         self.check_files(self.files + 1);
     }
 
-    /// Expects status 1 and this output. Returns the time.
+    /// Expects status 1 and this output. Returns the processor time.
     pub fn finds(self, text: &str) -> Duration {
         let run = self.run();
         assert_eq!(run.status, Some(1), "{}: {}", self.name, run.stderr);

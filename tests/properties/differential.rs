@@ -19,8 +19,8 @@ use super::list::{container, ids};
 use super::room::Room;
 use super::unbundle::{Missing, unbundling};
 
-/// The time after which LLVM's tool counts as hanging.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long LLVM's tool may take. It hangs after two seconds of processor time, which a shell limits.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// LLVM 22's bundler, if it is installed.
 pub fn reference() -> Option<PathBuf> {
@@ -91,7 +91,7 @@ fn lines(ids: &[Vec<u8>]) -> BTreeSet<Vec<u8>> {
 
 /// Runs LLVM's tool. Our tool need not match a crash, a hang or an error.
 fn succeeds(tool: &PathBuf, room: &Room, arguments: &[String]) -> bool {
-    let limits = "ulimit -v 2097152; ulimit -f 65536; ulimit -c 0; exec \"$@\"";
+    let limits = "ulimit -v 2097152; ulimit -f 65536; ulimit -c 0; ulimit -t 2; exec \"$@\"";
     let mut command = Command::new("/bin/sh");
     command.args(["-c", limits, "sh"]).arg(tool).args(arguments).current_dir(room.path(""));
     command.env_clear().env("PATH", "/usr/bin:/bin").env("LLVM_DISABLE_SYMBOLIZATION", "1");

@@ -14,14 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 typedef int main_function(int, char **, char **);
 typedef int start_function(main_function *, int, char **, void (*)(void), void (*)(void), void (*)(void), void *);
 
-/* The time in seconds after which SIGALRM ends a run. */
-enum { PATIENCE = 20 };
+/* The seconds of processor time after which SIGPROF ends a run, and the seconds after which SIGALRM ends one that waits. */
+enum { PATIENCE = 20, WATCHDOG = 600 };
 
 static main_function *tool;
 
@@ -60,7 +61,9 @@ static int run(char *request, char *end) {
   char **argv = allocate((argc + 1) * sizeof *argv);
   memcpy(argv, strings + 5, argc * sizeof *argv);
   environ = strings + 5 + argc;
-  alarm(PATIENCE);
+  const struct itimerval patience = {.it_value = {.tv_sec = PATIENCE}};
+  setitimer(ITIMER_PROF, &patience, NULL);
+  alarm(WATCHDOG);
   return tool(argc, argv, environ);
 }
 

@@ -7,21 +7,22 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::view::view;
 use super::{fork_server, llvm23 as rules_of_23, rules};
 use crate::lists::{evenly_spread, is_complete, sample, share_out};
 use crate::machine::{llvm, llvm_directory, loud, skip_unless};
+use crate::measured;
 
 /// The name under which both tools are called, unless a case specifies another.
 const NAME: &str = "clang-offload-bundler";
 
-/// The time after which a tool counts as hanging, the same as in `fork_server.c`.
+/// The processor time after which a tool counts as hanging, the same as in `fork_server.c`.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// SIGALRM, the signal with which the server stops a tool.
-const ALARM: i32 = 14;
+/// SIGPROF and SIGALRM, the signals with which the server stops a tool.
+const ALARMS: [i32; 2] = [27, 14];
 
 /// The status for a tool that was stopped.
 pub const HANGS: i32 = 1000;
@@ -291,7 +292,8 @@ impl Start<'_> {
         strings.push(self.case.name());
         strings.extend(self.case.args.iter().chain(&variables).map(String::as_str));
         let status = fork_server::run(self.tool, &strings)?;
-        if status.signal() == Some(ALARM) { Some(HANGS) } else { Some(number(status)) }
+        let stopped = status.signal().is_some_and(|signal| ALARMS.contains(&signal));
+        Some(if stopped { HANGS } else { number(status) })
     }
 
     /// The status of the tool in a process of its own.
@@ -311,18 +313,7 @@ fn number(status: ExitStatus) -> i32 {
 
 fn wait(command: &mut Command) -> i32 {
     let mut child = command.spawn().unwrap();
-    let started = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return number(status);
-        }
-        if started.elapsed() > PATIENCE {
-            child.kill().unwrap();
-            child.wait().unwrap();
-            return HANGS;
-        }
-        std::thread::sleep(Duration::from_micros(700));
-    }
+    measured::wait(&mut child, PATIENCE).map_or(HANGS, number)
 }
 
 fn collect(dir: &Path, prefix: &str, files: &mut BTreeMap<String, Vec<u8>>) {
