@@ -445,3 +445,110 @@ impl Replacing for Vec<u8> {
         self
     }
 }
+
+type Encoder = fn(&[u8]) -> Vec<u8>;
+
+/// Other data after a package is a fault with its offset, and hides nothing of what was read before it. Zeros may follow.
+#[test]
+fn what_follows_a_package_is_a_fault_and_hides_nothing() {
+    let library = library(b"code");
+    let files = [File::new("k.so", &library)];
+    let (tar, cpio) = (packages::tar(&files), packages::cpio(&files));
+    let xz = |data: &[u8]| {
+        let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 0);
+        encoder.write_all(data).unwrap();
+        encoder.finish().unwrap()
+    };
+    let codings: [(&str, Encoder); 4] =
+        [("gzip", packages::gzip), ("zstd", packages::zstd), ("xz", xz), ("bzip2", bzip2)];
+    let contents = [&library, &tar, &cpio].map(|content| content.split_at(content.len() / 3));
+    let coded = codings.iter().flat_map(|(name, coding)| {
+        let in_parts = contents.map(|(start, rest)| (*name, [coding(start), coding(rest)].concat()));
+        let whole = contents.map(|(start, rest)| (*name, coding(&[start, rest].concat())));
+        in_parts.into_iter().chain(whole)
+    });
+    for (name, package) in coded.chain([("tar", tar.clone()), ("cpio", cpio.clone())]) {
+        for (zeros, tail) in
+            [(0, &b""[..]), (0, b"x"), (0, b"more data"), (1024, b"more"), (512, b""), (0, &[b'y'; 70_000])]
+        {
+            let file = [&package[..], &vec![0; zeros], tail].concat();
+            let files = [("in", &file[..])];
+            let listed = crate::look::json_of(&tool(&["inspect", "--json", "in"], &files));
+            assert_eq!(listed["files"][0]["code_objects"].as_array().unwrap().len(), 3, "{name} {zeros} {tail:?}");
+            let verified: Value = serde_json::from_slice(&tool(&["verify", "--json", "in"], &files).stdout).unwrap();
+            let faults = verified["files"][0]["faults"].as_array().unwrap();
+            let told: Vec<_> = faults.iter().map(|fault| (fault["rule"].as_str(), fault["offset"].as_u64())).collect();
+            let offset = u64::try_from(package.len() + zeros).unwrap();
+            let expected = if tail.is_empty() { vec![] } else { vec![(Some("trailing"), Some(offset))] };
+            assert_eq!(told, expected, "{name} {zeros} {}", tail.len());
+        }
+    }
+}
+
+/// A zip file is found after anything that is not read to the end of the file, with its offsets from the start of either,
+/// and its members are what they are without that. The parts before it are searched too.
+#[test]
+fn a_zip_file_after_other_data_is_read() {
+    let (code, elf) = (formats::binary(&[(GFX906, b"first"), (GFX90A, b"second")], 16), library(b"in the program"));
+    let plain = Elf::LIBRARY.write(&[Section::new(".text", b"code")]);
+    let mut stub = vec![0; 512];
+    stub[..6].copy_from_slice(b"MZ\x80\0\x01\0");
+    let before: [(&[u8], usize); 8] = [
+        (b"#!/usr/bin/env python3\n", 0),
+        (b"any text\n", 0),
+        (&[0; 5000], 0),
+        (b"\x01", 0),
+        (&stub, 0),
+        (b"PK", 0),
+        (&plain, 0),
+        (&elf, 3),
+    ];
+    for (before, count) in before {
+        for (method, comment, moves) in
+            [0, 3, 5, 6].map(|bits| ([STORED, DEFLATED][bits & 1], bits & 2 > 0, bits & 4 > 0))
+        {
+            let mut zip = zip(&[Zipped::new("a/k.hipfb", method, &code), Zipped::new("b.txt", method, b"text")]);
+            if moves {
+                move_offsets(&mut zip, u32::try_from(before.len()).unwrap());
+            }
+            if comment {
+                let at = zip.len() - 2;
+                zip[at..].copy_from_slice(&[5, 0]);
+                zip.extend(b"hello");
+            }
+            let file = [before, &zip].concat();
+            for deep in [&[][..], &["--deep"]] {
+                let listed = tool(&[&["inspect", "--json", "in"], deep].concat(), &[("in", &file[..])]);
+                let listed = crate::look::json_of(&listed);
+                let objects = listed["files"][0]["code_objects"].as_array().unwrap();
+                let members = objects.iter().filter(|object| object["member"] == "a/k.hipfb").count();
+                assert_eq!((members, objects.len()), (2, 2 + count), "{} {method} {comment} {moves}", before.len());
+            }
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("in");
+            fs::write(&path, &file).unwrap();
+            assert!(resolve_all(&path) >= 2);
+            let (status, _, said) = text(&tool_in(dir.path(), &["verify", "in"]));
+            assert_eq!((status, said.as_str()), (0, ""));
+            let (status, _, said) = text(&tool_in(dir.path(), &["recompress", "in", "-o", "out"]));
+            if count == 0 {
+                assert!(status == 1 && (said.contains("zip file after other data") || said.contains("ELF")), "{said}");
+            } else {
+                assert_eq!(status, 0, "{said}");
+                let out = fs::read(dir.path().join("out")).unwrap();
+                assert!(out.len() == file.len() && out.ends_with(&zip));
+            }
+        }
+    }
+}
+
+/// Adds to the offsets in a zip file without comment, as writers do that begin after other data.
+fn move_offsets(zip: &mut [u8], by: u32) {
+    let end = zip.len() - 22;
+    let directory = usize::try_from(u32::from_le_bytes(zip[end + 16..end + 20].try_into().unwrap())).unwrap();
+    let headers = (directory..end).filter(|&at| zip[at..].starts_with(b"PK\x01\x02")).map(|at| at + 42);
+    for at in headers.chain([end + 16]).collect::<Vec<_>>() {
+        let offset = u32::from_le_bytes(zip[at..at + 4].try_into().unwrap()) + by;
+        zip[at..at + 4].copy_from_slice(&offset.to_le_bytes());
+    }
+}

@@ -10,17 +10,23 @@
 )]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+use std::cell::Cell;
 use std::io::{self, BufRead, Read};
 #[cfg(feature = "xz")]
 use std::thread;
 
+#[cfg(feature = "bzip2")]
+use bzip2::bufread::BzDecoder;
 #[cfg(feature = "zlib")]
 use flate2::bufread::GzDecoder;
 #[cfg(feature = "xz")]
-use liblzma::stream::{Action, CONCATENATED, MtStreamBuilder, Status, Stream};
+use liblzma::stream::{Action, MtStreamBuilder, Status, Stream};
+#[cfg(feature = "zstd")]
+use zstd::stream::raw::Operation;
 
 #[cfg(not(all(feature = "bzip2", feature = "xz", feature = "zlib", feature = "zstd")))]
 use super::stream::Method;
+use crate::bytes::to_u64;
 
 /// The memory of an xz decoder, in bytes: all of it, and that up to which it uses several threads. `xz -9` needs 65 MiB
 /// for one thread.
@@ -58,52 +64,165 @@ impl Coding {
         }
     }
 
-    /// A reader of the inflated bytes.
-    pub(crate) fn inflate<'r>(self, reader: impl BufRead + 'r) -> io::Result<Box<dyn Read + 'r>> {
+    /// A reader of the inflated bytes of a file that begins with a compressed part. It ends where neither such a part nor
+    /// zeros follow, which fill up blocks of a tape. `trailing` is then the offset of what follows.
+    pub(crate) fn inflate<'r>(
+        self,
+        reader: impl BufRead + 'r,
+        trailing: &'r Cell<Option<u64>>,
+    ) -> io::Result<Box<dyn Read + 'r>> {
+        let reader = Compressed { reader, position: 0, trailing };
         Ok(match self {
             #[cfg(feature = "zlib")]
-            Self::Gzip => Box::new(Gzip(Some(GzDecoder::new(reader)))),
+            Self::Gzip => Box::new(Parts(Some(GzDecoder::new(reader)))),
             #[cfg(feature = "xz")]
             Self::Xz => Box::new(Xz::new(reader)?),
             #[cfg(feature = "bzip2")]
-            Self::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(reader)),
+            Self::Bzip2 => Box::new(Parts(Some(BzDecoder::new(reader)))),
             #[cfg(feature = "zstd")]
-            Self::Zstd => Box::new(zstd::Decoder::with_buffer(reader)?),
+            Self::Zstd => Box::new(Zstd { reader, decoder: zstd::stream::raw::Decoder::new()?, is_in_frame: true }),
             #[cfg(not(all(feature = "bzip2", feature = "xz", feature = "zlib", feature = "zstd")))]
             left_out => return Err(io::Error::other(left_out.left_out())),
         })
     }
 }
 
-/// A reader of the parts of a gzip file, and of zeros after them, which fill up blocks of a tape.
-#[cfg(feature = "zlib")]
-struct Gzip<R>(Option<GzDecoder<R>>);
+/// The bytes of a file that are compressed.
+struct Compressed<'c, R> {
+    reader: R,
+    /// The number of bytes that were read.
+    position: u64,
+    trailing: &'c Cell<Option<u64>>,
+}
+
+impl<R: BufRead> Compressed<'_, R> {
+    /// Whether another part follows, after zeros or none. `begins` looks at its first bytes.
+    fn goes_on(&mut self, begins: impl Fn(&[u8]) -> bool) -> io::Result<bool> {
+        loop {
+            let rest = self.fill_buf()?;
+            let zeros = rest.iter().take_while(|&&byte| byte == 0).count();
+            match zeros {
+                0 if rest.is_empty() => return Ok(false),
+                0 if begins(rest) => return Ok(true),
+                0 => {
+                    self.trailing.set(Some(self.position));
+                    return Ok(false);
+                }
+                zeros => self.consume(zeros),
+            }
+        }
+    }
+}
+
+impl<R: BufRead> Read for Compressed<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.fill_buf()?.read(buffer)?;
+        self.consume(count);
+        Ok(count)
+    }
+}
+
+impl<R: BufRead> BufRead for Compressed<'_, R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.reader.fill_buf()
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.position = self.position.saturating_add(to_u64(count));
+        self.reader.consume(count);
+    }
+}
+
+/// Whether data begins with a magic, or is the beginning of it where a buffer ends.
+fn may_be(data: &[u8], magic: &[u8]) -> bool {
+    data.iter().zip(magic).all(|(found, byte)| found == byte)
+}
+
+/// Whether data begins with a frame, of which decoders skip some.
+#[cfg(feature = "zstd")]
+fn begins_frame(data: &[u8]) -> bool {
+    may_be(data, &[0x28, 0xb5, 0x2f, 0xfd])
+        || data.split_first().is_some_and(|(first, rest)| first & 0xf0 == 0x50 && may_be(rest, &[0x2a, 0x4d, 0x18]))
+}
+
+/// A decoder of one part.
+#[cfg(any(feature = "bzip2", feature = "zlib"))]
+trait Part: Read + Sized {
+    /// Whether another part follows, at the end of this one.
+    fn goes_on(&mut self) -> io::Result<bool>;
+    /// The decoder of the next part.
+    fn next(self) -> Self;
+}
 
 #[cfg(feature = "zlib")]
-impl<R: BufRead> Read for Gzip<R> {
+impl<R: BufRead> Part for GzDecoder<Compressed<'_, R>> {
+    fn goes_on(&mut self) -> io::Result<bool> {
+        self.get_mut().goes_on(|rest| may_be(rest, b"\x1f\x8b"))
+    }
+
+    fn next(self) -> Self {
+        Self::new(self.into_inner())
+    }
+}
+
+#[cfg(feature = "bzip2")]
+impl<R: BufRead> Part for BzDecoder<Compressed<'_, R>> {
+    fn goes_on(&mut self) -> io::Result<bool> {
+        self.get_mut().goes_on(|rest| may_be(rest, b"BZh"))
+    }
+
+    fn next(self) -> Self {
+        Self::new(self.into_inner())
+    }
+}
+
+/// A reader of all parts of a file.
+#[cfg(any(feature = "bzip2", feature = "zlib"))]
+struct Parts<D>(Option<D>);
+
+#[cfg(any(feature = "bzip2", feature = "zlib"))]
+impl<D: Part> Read for Parts<D> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while let Some(decoder) = &mut self.0 {
             let read = decoder.read(buffer)?;
             if read > 0 || buffer.is_empty() {
                 return Ok(read);
             }
-            let has_more = skip_zeros(decoder.get_mut())?;
-            self.0 = self.0.take().filter(|_| has_more).map(|decoder| GzDecoder::new(decoder.into_inner()));
+            let goes_on = decoder.goes_on()?;
+            self.0 = self.0.take().filter(|_| goes_on).map(Part::next);
         }
         Ok(0)
     }
 }
 
-/// Reads over zeros. Returns whether other data follows.
-#[cfg(any(feature = "xz", feature = "zlib"))]
-fn skip_zeros(reader: &mut impl BufRead) -> io::Result<bool> {
-    loop {
-        let rest = reader.fill_buf()?;
-        let zeros = rest.iter().take_while(|&&byte| byte == 0).count();
-        match zeros {
-            0 => return Ok(!rest.is_empty()),
-            zeros => reader.consume(zeros),
+/// A reader of the frames of a zstd file.
+#[cfg(feature = "zstd")]
+struct Zstd<'c, R> {
+    reader: Compressed<'c, R>,
+    decoder: zstd::stream::raw::Decoder<'static>,
+    is_in_frame: bool,
+}
+
+#[cfg(feature = "zstd")]
+impl<R: BufRead> Read for Zstd<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while !buffer.is_empty() {
+            if !self.is_in_frame && !self.reader.goes_on(begins_frame)? {
+                break;
+            }
+            let input = self.reader.fill_buf()?;
+            let is_end = input.is_empty();
+            let status = self.decoder.run_on_buffers(input, buffer)?;
+            self.reader.consume(status.bytes_read);
+            self.is_in_frame = status.remaining > 0;
+            if status.bytes_written > 0 {
+                return Ok(status.bytes_written);
+            }
+            if is_end && self.is_in_frame {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
         }
+        Ok(0)
     }
 }
 
@@ -112,8 +231,8 @@ fn skip_zeros(reader: &mut impl BufRead) -> io::Result<bool> {
 ///
 /// `liblzma`'s own reader takes a file that ends early for a whole one.
 #[cfg(feature = "xz")]
-struct Xz<R> {
-    reader: R,
+struct Xz<'c, R> {
+    reader: Compressed<'c, R>,
     state: State,
 }
 
@@ -126,8 +245,8 @@ enum State {
 }
 
 #[cfg(feature = "xz")]
-impl<R: BufRead> Xz<R> {
-    fn new(reader: R) -> io::Result<Self> {
+impl<'c, R: BufRead> Xz<'c, R> {
+    fn new(reader: Compressed<'c, R>) -> io::Result<Self> {
         let threads = thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
         let (all, threading) = XZ_MEMORY;
         let mut builder = MtStreamBuilder::new();
@@ -137,7 +256,7 @@ impl<R: BufRead> Xz<R> {
 }
 
 #[cfg(feature = "xz")]
-impl<R: BufRead> Read for Xz<R> {
+impl<R: BufRead> Read for Xz<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while !buffer.is_empty() {
             let stream = match &mut self.state {
@@ -154,12 +273,12 @@ impl<R: BufRead> Read for Xz<R> {
             let length = |to: u64, from: u64| usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX);
             let (read, written) = (length(stream.total_in(), read), length(stream.total_out(), written));
             self.reader.consume(read);
-            match (status, &self.state) {
-                (Status::StreamEnd, State::First(_)) if skip_zeros(&mut self.reader)? => {
-                    self.state = State::Others(Stream::new_stream_decoder(XZ_MEMORY.0, CONCATENATED)?);
+            match status {
+                Status::StreamEnd if self.reader.goes_on(|rest| may_be(rest, b"\xfd7zXZ\0"))? => {
+                    self.state = State::Others(Stream::new_stream_decoder(XZ_MEMORY.0, 0)?);
                 }
-                (Status::StreamEnd, _) => self.state = State::End,
-                (Status::MemNeeded, _) if is_end => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Status::StreamEnd => self.state = State::End,
+                Status::MemNeeded if is_end => return Err(io::ErrorKind::UnexpectedEof.into()),
                 _ => {}
             }
             if written > 0 {

@@ -66,6 +66,8 @@ pub(crate) enum Magic {
     FatBinary,
     /// A kpack archive.
     Kpack,
+    /// A script, which a zip file may follow.
+    Script,
     /// Another format that is recognised but not read.
     Unread(Unread),
     Unknown,
@@ -105,15 +107,18 @@ const fn anything(name: &'static str) -> Magic {
 }
 
 /// Offset and first bytes of the formats that have a magic.
-const MAGICS: [(u64, &[u8], Magic); 37] = [
+const MAGICS: [(u64, &[u8], Magic); 35] = [
     (0, super::MAGIC.as_bytes(), Magic::Bundle),
+    (0, &archive::MAGIC, Magic::Archive),
+    (0, &archive::THIN_MAGIC, Magic::Archive),
+    (0, &archive::AIX_BIG_MAGIC, Magic::Archive),
+    // Of an archive whose first header is broken: a longer magic than those below, which a name may begin with.
+    (257, b"ustar\0", Magic::Tar),
+    (257, b"ustar ", Magic::Tar),
     (0, compressed::MAGIC, Magic::CompressedBundle),
     (0, &offload_binary::MAGIC, Magic::OffloadBinary),
     (0, &bitcode::MAGIC, Magic::Bitcode),
     (0, &bitcode::WRAPPER_MAGIC, Magic::Bitcode),
-    (0, &archive::MAGIC, Magic::Archive),
-    (0, &archive::THIN_MAGIC, Magic::Archive),
-    (0, &archive::AIX_BIG_MAGIC, Magic::Archive),
     (0, b"PK\x03\x04", Magic::Zip),
     (0, b"PK\x05\x06", Magic::Zip),
     (0, &SPIR_V.to_le_bytes(), Magic::SpirV),
@@ -122,9 +127,6 @@ const MAGICS: [(u64, &[u8], Magic); 37] = [
     (0, &kpack::MAGIC, Magic::Kpack),
     (0, b"\x7fELF", Magic::BrokenElf),
     (0, b"\0asm", Magic::Wasm),
-    (0, b"MZ", anything("program without a PE header")),
-    (257, b"ustar\0", Magic::Tar),
-    (257, b"ustar ", Magic::Tar),
     (0, cpio::MAGICS[0], Magic::Cpio),
     (0, cpio::MAGICS[1], Magic::Cpio),
     (0, cpio::MAGICS[2], Magic::Cpio),
@@ -134,9 +136,6 @@ const MAGICS: [(u64, &[u8], Magic); 37] = [
     (0, &[0x1f, 0x9d, 0x90], anything("file compressed with compress")),
     (0, &[0x1f, 0x8b, 8], Magic::Coded(Coding::Gzip)),
     (0, b"\xfd7zXZ\0", Magic::Coded(Coding::Xz)),
-    (4, b"1AY&SY", Magic::Coded(Coding::Bzip2)),
-    // Without content.
-    (4, &[0x17, 0x72, 0x45, 0x38, 0x50, 0x90], Magic::Coded(Coding::Bzip2)),
     (0, &[0x28, 0xb5, 0x2f, 0xfd], Magic::Coded(Coding::Zstd)),
     (0, &[0x04, 0x22, 0x4d, 0x18], anything("LZ4 file")),
     (0, b"LZIP", anything("lzip file")),
@@ -144,12 +143,18 @@ const MAGICS: [(u64, &[u8], Magic); 37] = [
     (0, b"hsqs", anything("SquashFS image")),
     (0, b"MSCF\0\0\0\0", anything("cabinet file")),
     (0, b"xar!", anything("xar archive")),
+    (0, b"#!", Magic::Script),
 ];
 
+/// What follows the level in a bzip2 file: a block, or the end of one without content.
+const BZIP2_BLOCKS: [&[u8]; 2] = [b"1AY&SY", &[0x17, 0x72, 0x45, 0x38, 0x50, 0x90]];
+
 impl Magic {
-    /// The format of data that begins with `data`.
+    /// The format of data that begins with `data`: the one for which most bytes speak. A header of a tar archive has a
+    /// checksum, and before that a name, which may be the magic of any other format.
     pub(crate) fn identify(data: &[u8]) -> Self {
         match FileKind::parse(data) {
+            _ if tar::is_header(data) => Self::Tar,
             Ok(FileKind::Elf32 | FileKind::Elf64) => match elf_machine(data) {
                 Some(EM_AMDGPU) => Self::AmdGpu,
                 Some(EM_CUDA) => Self::Cubin,
@@ -196,7 +201,17 @@ impl Magic {
             }
             // A name whose length is likely, and which ends with a NUL.
             [0xc7, 0x71, ..] if number(20).is_some_and(ends_with_nul) => anything("binary cpio archive"),
-            _ if tar::is_header(data) => Self::Tar,
+            [b'B', b'Z', b'h', b'1'..=b'9', block @ ..]
+                if BZIP2_BLOCKS.iter().any(|magic| block.starts_with(magic)) =>
+            {
+                Self::Coded(Coding::Bzip2)
+            }
+            // A text may begin with these letters, but not with the numbers of a header: the bytes in the last of some pages.
+            [b'M', b'Z', ..]
+                if number(2).is_some_and(|last| last < 512) && number(4).is_some_and(|pages| pages > 0) =>
+            {
+                anything("program without a PE header")
+            }
             _ => Self::Unknown,
         }
     }
@@ -251,6 +266,7 @@ impl Magic {
             Self::SpirV => "SPIR-V module",
             Self::FatBinary => "fatbin",
             Self::Kpack => "kpack archive",
+            Self::Script => "script",
             Self::Unread(unread) => unread.name,
             Self::Unknown => return None,
         })
@@ -333,7 +349,10 @@ mod tests {
             (b"\xfd7zXZ", Magic::Unknown),
             (b"BZh91AY&SY", Magic::Coded(Coding::Bzip2)),
             (&tar, Magic::Tar),
-            (b"MZ", anything("program without a PE header")),
+            (b"MZ\x80\0\x01\0", anything("program without a PE header")),
+            (b"MZ", Magic::Unknown),
+            (b"MZ is what programs begin with", Magic::Unknown),
+            (b"1234\x31AY&SY", Magic::Unknown),
         ] {
             assert_eq!(Magic::identify(head), magic, "{}", head.escape_ascii());
         }
@@ -346,5 +365,44 @@ mod tests {
             head.extend_from_slice(magic);
             assert_eq!(Magic::identify(&head), *kind, "row {index}");
         }
+    }
+
+    /// A header of a tar archive for a member whose name begins with `name`.
+    fn tar_header(name: &[u8], ustar: &[u8]) -> Vec<u8> {
+        let mut header = vec![0; 512];
+        header[..name.len()].copy_from_slice(name);
+        header[100..107].copy_from_slice(b"0000644");
+        header[124..135].copy_from_slice(b"00000000000");
+        header[257..257 + ustar.len()].copy_from_slice(ustar);
+        header[148..156].fill(b' ');
+        let sum: u32 = header.iter().map(|&byte| u32::from(byte)).sum();
+        header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+        header
+    }
+
+    #[test]
+    fn a_tar_archive_may_begin_with_the_magic_of_any_format() {
+        let (parsed, longest) = (elf_and_others(), MAGICS.iter().map(|(_, magic, _)| *magic));
+        let names = longest.chain([&b"MZ\x80\0\x01"[..]]).chain(parsed.iter().map(Vec::as_slice));
+        for name in names.filter(|name| name[0] != 0) {
+            for ustar in [&b""[..], b"ustar\x0000", b"ustar  \0"] {
+                let mut header = tar_header(name, ustar);
+                assert_eq!(Magic::identify(&header), Magic::Tar, "{}", name.escape_ascii());
+                // Without the checksum, the longer magic counts.
+                header[150] ^= 1;
+                let (is_longer, is_parsed) =
+                    (!ustar.is_empty() && name.len() <= 6, FileKind::parse(&header[..]).is_ok());
+                if !is_parsed {
+                    assert_eq!(Magic::identify(&header) == Magic::Tar, is_longer, "{}", name.escape_ascii());
+                }
+            }
+        }
+    }
+
+    /// Heads of the formats that have no row.
+    fn elf_and_others() -> Vec<Vec<u8>> {
+        let elf = |class: u8| [b"\x7fELF", &[class, 1, 1][..]].concat();
+        let text = ["# ", super::super::MAGIC, "__START__ x\n"].concat();
+        vec![elf(1), elf(2), elf(3), b"\x64\x86\x03".to_vec(), b"\xcf\xfa\xed\xfe".to_vec(), text.into_bytes()]
     }
 }

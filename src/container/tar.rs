@@ -350,7 +350,8 @@ fn read_content(reader: &mut impl Read, size: u64) -> io::Result<Vec<u8>> {
 
 /// The sum may be that of signed bytes, as of old programs.
 fn sum_is_right(block: &[u8]) -> bool {
-    let Some(recorded) = slice(block, 148, 8).and_then(number) else { return false };
+    // The field itself counts as spaces.
+    let Some(recorded) = slice(block, 148, 8).and_then(number).filter(|&sum| sum >= 256) else { return false };
     let sum = |value: fn(u8) -> i64| {
         let all = block.iter().enumerate().map(|(at, &byte)| if (148..156).contains(&at) { 32 } else { value(byte) });
         u64::try_from(all.sum::<i64>()).ok() == Some(recorded)

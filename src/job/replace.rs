@@ -19,7 +19,7 @@ use crate::io::input::{Accept, Input, Slice, vouch_for};
 use crate::io::meter::{Meter, emit};
 use crate::io::output::{self, Output};
 use crate::io::piece::Piece;
-use crate::scan::{CodeObject, Finding, Format, Found, Scan, Step, Uri, bundle_sections, recorded_target};
+use crate::scan::{CodeObject, Finding, Format, Found, Scan, Step, Uri, bundle_sections, is_zip, recorded_target};
 
 /// Replaces the code object that a URI names.
 ///
@@ -284,7 +284,7 @@ impl Replace {
         // The ends of some code objects are found only when they are inflated.
         for (inflate, deep) in [(Inflate::Headers, false), (Inflate::Whole, false), (Inflate::Whole, true)] {
             let (mut target, scan) = (None, Scan { inflate, deep, limits: self.limits, ..Scan::default() });
-            let is_zip = Magic::identify(file.bytes()) == Magic::Zip;
+            let is_zip = is_zip(file.as_slice());
             scan.run(file, &mut |finding| {
                 if let Finding::Bundle(found) = finding {
                     for code_object in found.code_objects() {

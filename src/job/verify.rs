@@ -10,7 +10,6 @@ use super::expect::{Comparison, Expect};
 use super::{kpack_tree, open};
 use crate::bytes::len_u64;
 use crate::check;
-use crate::container::magic::Magic;
 use crate::container::packed::LastInflated;
 use crate::container::sequence::Inflate;
 use crate::container::{Codec, Limits};
@@ -21,7 +20,7 @@ use crate::id::{EntryId, OffloadKind};
 use crate::io::input::{Accept, Input};
 use crate::runtime::loadable;
 use crate::scan::{
-    Checksums, CodeObject, ContentKind, Finding, Follow, Format, Found, Place, Scan, Unread, recorded_target,
+    Checksums, CodeObject, ContentKind, Finding, Follow, Format, Found, Place, Scan, Unread, is_zip, recorded_target,
 };
 
 /// Verifies all device code in a file.
@@ -205,7 +204,7 @@ impl Verify {
         let scan = Scan { inflate: Inflate::Whole, checksums: Checksums::OfAll, deep: self.deep, limits: self.limits };
         let follow = self.follow.clone().map(Follow::tables_only);
         let mut comparison = self.expect.as_ref().map(|expect| Comparison::new(expect, input));
-        let is_zip = Magic::identify(input.bytes()) == Magic::Zip;
+        let is_zip = is_zip(input.as_slice());
         let scanned = scan.run_following(input, follow.as_ref(), &mut |finding| {
             match finding {
                 Finding::Bundle(found) => {

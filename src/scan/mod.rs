@@ -74,7 +74,7 @@ pub(crate) use packages::{HEAD, exceeded};
 pub use pattern::{Comparison, Pattern, PatternError, Selection};
 pub use place::{Origin, Place, Step};
 pub use uri::{Resolved, Uri};
-pub(crate) use walk::file_kind;
+pub(crate) use walk::{file_kind, is_zip};
 pub(crate) use wide::Wide;
 pub(crate) use zip::{ZipContent, ZipMember, members as zip_members};
 

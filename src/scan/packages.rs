@@ -251,7 +251,8 @@ impl Walk<'_, '_, '_> {
         let what = coding.file_name();
         let room = Room::up_to(self.budget.left(), LONG_DATA);
         let reader = BufReader::with_capacity(BUFFER, Bounded { reader, room: &room });
-        let inflated = coding.inflate(reader).and_then(|inflated| {
+        let trailing = Cell::new(None);
+        let inflated = coding.inflate(reader, &trailing).and_then(|inflated| {
             let mut inflated = Explained { reader: inflated, explain: |error| error_in(source, what, error) };
             Ok((head(&mut inflated, HEAD)?, inflated))
         });
@@ -260,6 +261,7 @@ impl Walk<'_, '_, '_> {
             Err(error) => return self.broken(place, source, error_in(source, what, error)),
         };
         let stream = Stream { source, reader: &mut inflated, size: None, is_charged: false };
+        let file = place;
         let place = match Magic::identify(&head) {
             Magic::Tar | Magic::Cpio => place.clone(),
             _ => match self.step(place, Step::Member(name_of_inflated(place))) {
@@ -268,6 +270,9 @@ impl Walk<'_, '_, '_> {
             },
         };
         self.stream_after(&head, &place.clone().inflated(), stream, depth)?;
+        if let Some(offset) = trailing.get() {
+            self.tell(1, source, Finding::Trailing { place: file, offset: source.absolute(offset) })?;
+        }
         // Of a file, that is at most its length. What is decoded again was not kept, and so not charged.
         self.spend(&place, source, |budget| budget.take(room.total.get())).map(|_| ())
     }
@@ -302,7 +307,7 @@ impl Walk<'_, '_, '_> {
             room.give(HEADERS_MAX, LONG_HEADERS);
             let header = match cpio::Header::read(&mut reader) {
                 Ok(Some(header)) => header,
-                Ok(None) => return self.drain(place, source, &mut reader),
+                Ok(None) => return self.after_cpio(place, source, &mut reader),
                 Err(error) => return self.broken(place, source, error_in(source, CPIO, error)),
             };
             let cpio::Header { name, size, is_file, padding } = header;
@@ -321,6 +326,22 @@ impl Walk<'_, '_, '_> {
                 return Ok(());
             }
         }
+    }
+
+    /// Reads what follows the end of a cpio archive. Only zeros should.
+    fn after_cpio(&mut self, place: &Place, source: Slice<'_>, reader: &mut Bounded<'_, impl Read>) -> Result<()> {
+        let (start, room) = (reader.room.total.get(), reader.room);
+        room.give(self.budget.left(), LONG_DATA);
+        let rest = BufReader::new(&mut *reader).bytes();
+        match (start..).zip(rest).find(|(_, byte)| !matches!(byte, Ok(0))) {
+            Some((_, Err(error))) => return self.broken(place, source, error_in(source, MEMBER, error)),
+            Some((offset, Ok(_))) => {
+                self.tell(1, source, Finding::Trailing { place, offset: source.absolute(offset) })?;
+            }
+            None => {}
+        }
+        self.drain(place, source, reader)?;
+        self.spend(place, source, |budget| budget.take(room.total.get().saturating_sub(start))).map(|_| ())
     }
 
     fn tar(&mut self, place: &Place, stream: Stream<'_>, depth: u32) -> Result<()> {
@@ -462,7 +483,8 @@ impl Walk<'_, '_, '_> {
 
     /// Reports that data other than zeros follows an archive.
     fn trailing(&mut self, place: &Place, source: Slice<'_>, room: &Room) -> Result<()> {
-        let offset = source.absolute(room.total.get().saturating_sub(tar::BLOCK));
+        // The last block may be short.
+        let offset = source.absolute(room.total.get().saturating_sub(1) & tar::BLOCK.wrapping_neg());
         self.tell(1, source, Finding::Trailing { place, offset })
     }
 

@@ -125,6 +125,28 @@ pub(crate) fn file_kind(data: &[u8]) -> FileKind {
     }
 }
 
+/// Whether data is a zip file, or ends with one.
+pub(crate) fn is_zip(data: Slice<'_>) -> bool {
+    let magic = Magic::identify(data.bytes());
+    magic == Magic::Zip || zip_after(&Place::of_file(data.path()), data, magic).is_some()
+}
+
+/// The start of a zip file after a file or member of another format, if that may be followed by anything: the last member
+/// of an archive may be a zip file too.
+fn zip_after(place: &Place, data: Slice<'_>, magic: Magic) -> Option<u64> {
+    let comment = match place.steps().last() {
+        None => zip::COMMENT_MAX,
+        Some(Step::Member(_)) => 0,
+        Some(_) => return None,
+    };
+    let least = match magic {
+        magic if magic.is_elf() => extent::elf_len(data.bytes()).filter(|&len| len < data.len())?,
+        Magic::Pe | Magic::MachO | Magic::Script | Magic::Unread(_) | Magic::Unknown => 0,
+        _ => return None,
+    };
+    zip::start_at_end(data, comment).filter(|&start| start >= least)
+}
+
 /// Whether data begins like a text. A longer one may be cut inside a character.
 fn is_text(data: &[u8]) -> bool {
     let begins = |data: &[u8]| {
@@ -211,11 +233,25 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             self.budget.is_spent = true;
             return (goal.take)(data);
         }
-        let magic = match Magic::identify(data.bytes()) {
+        let (magic, whole) = (Magic::identify(data.bytes()), data);
+        let zip = if self.reach == Reach::Everything { zip_after(place, data, magic) } else { None };
+        let data = zip.and_then(|start| data.slice(0, start)).unwrap_or(data);
+        let magic = match magic {
             _ if self.reach == Reach::Packager && is_coff_object(data.bytes()) => Magic::Coff,
             Magic::Coff if self.reach == Reach::Packager => Magic::Unknown,
             magic => magic,
         };
+        self.look_as(magic, place, data, depth)?;
+        let Some(start) = zip else { return Ok(()) };
+        let cost = whole.len().saturating_sub(start);
+        match self.deeper(place, whole, 1, depth)? {
+            Some(depth) if self.spend(place, whole, |budget| budget.take(cost))? => self.zip(place, whole, depth),
+            _ => Ok(()),
+        }
+    }
+
+    /// Searches data of a known format.
+    fn look_as(&mut self, magic: Magic, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
         if !magic.may_hold_code() {
             return self.rest(place, data, 0, 0, depth);
         }

@@ -1,6 +1,6 @@
 //! Reads the members of zip files, such as Python wheels.
 //!
-//! As for all readers, the central directory is authoritative. A member is stored, deflated or compressed with zstd;
+//! As for all readers, the central directory is authoritative, and other data may lie before the first member. A member is stored, deflated or compressed with zstd;
 //! its claimed size limits how much is inflated.
 //!
 //! Rejected: directories that cannot be read, members outside the file, members that together claim more bytes than the
@@ -14,12 +14,13 @@ use std::path::Path;
 
 #[cfg(feature = "zlib")]
 use flate2::{Crc, read::DeflateDecoder};
+use memchr::memmem;
 #[cfg(not(feature = "zlib"))]
 use rawzip::Crc32 as Crc;
 use rawzip::{CompressionMethod, ZipArchive};
 
 use super::{ContentKind, Scan};
-use crate::bytes::to_u64;
+use crate::bytes::{array, len_u64, tail, to_u64};
 use crate::container::limits::Allowance;
 use crate::container::magic::Magic;
 use crate::container::stream::Method;
@@ -32,6 +33,11 @@ const DEFLATE_MAX: u64 = 1032;
 
 /// The first bytes of a member.
 const LOCAL_HEADER: &[u8] = b"PK\x03\x04";
+
+/// The first bytes of the last record, its length without the comment, and the longest comment.
+const END: &[u8] = b"PK\x05\x06";
+const END_LEN: u64 = 22;
+pub(crate) const COMMENT_MAX: u64 = 0xffff;
 
 /// A member of a zip file.
 pub(crate) struct ZipMember<'a> {
@@ -62,6 +68,31 @@ pub(crate) fn members(data: Slice<'_>) -> (Vec<ZipMember<'_>>, Option<Error>) {
     let mut members = Vec::new();
     let error = read_directory(data, &mut members).err();
     (members, error)
+}
+
+/// The start of the zip file with which data ends that begins with something else, such as a program that unpacks it;
+/// none if it does not end with one. Its offsets may count from the start of the data or from its own. A comment after it
+/// has at most `comment` bytes.
+pub(crate) fn start_at_end(data: Slice<'_>, comment: u64) -> Option<u64> {
+    let bytes = data.bytes();
+    let start = data.len().saturating_sub(END_LEN.saturating_add(comment));
+    let end = tail(bytes, start)?;
+    let reaches_the_end = |record: &[u8]| {
+        let comment = array(record, 20).map(u16::from_le_bytes).map(u64::from);
+        comment.is_some_and(|comment| END_LEN.saturating_add(comment) == len_u64(record))
+    };
+    memmem::find_iter(end, END).find(|&at| end.get(at..).is_some_and(reaches_the_end))?;
+    let archive = ZipArchive::from_slice(bytes).ok()?;
+    let (mut entries, mut first) = (archive.entries(), None);
+    while let Ok(Some(entry)) = entries.next_entry() {
+        let start = entry.local_header_offset();
+        match first {
+            // Its header says that these are not the bytes of something else.
+            None => archive.get_entry(entry.wayfinder()).is_ok().then(|| first = Some(start))?,
+            Some(before) => first = Some(start.min(before)),
+        }
+    }
+    first
 }
 
 fn read_directory<'a>(data: Slice<'a>, members: &mut Vec<ZipMember<'a>>) -> Result<()> {

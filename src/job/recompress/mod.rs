@@ -24,7 +24,7 @@ use crate::io::input::{Accept, Slice};
 use crate::io::meter::{Meter, emit};
 use crate::io::output::{self, Output};
 use crate::io::piece::{Piece, Sink, sum, total_len};
-use crate::scan::{Budget, Format, KnownId, Selection, Wide, bundle_sections, file_kind};
+use crate::scan::{Budget, Format, KnownId, Selection, Wide, bundle_sections, file_kind, is_zip};
 
 /// The largest alignment that is kept: the size of a memory page.
 const ALIGNMENT_MAX: u64 = 4096;
@@ -293,6 +293,12 @@ impl<'j> Run<'j> {
     fn rewrite_file(&mut self, data: Slice<'_>, output: Output, observer: &mut Observer<'_>) -> Result<Output> {
         match Magic::identify(data.bytes()) {
             Magic::Zip => wheel::rewrite(self, data, output, observer),
+            // The sections of an ELF file stay where they are, and so does a zip file after it.
+            magic if !magic.is_elf() && is_zip(data) => {
+                let reason =
+                    "it is a zip file after other data; recompress the zip file alone, then put that data before it";
+                Err(Error::refused(ErrorKind::Unsupported, data.path(), None, reason))
+            }
             _ => {
                 let Rewritten { output, result, .. } = self.rewrite(data, output, observer)?;
                 self.result.add(&result);
