@@ -630,7 +630,7 @@ fn broken_files_in_directories_are_left_out_and_told() {
     // If no valid file matches, the broken ones are reported too.
     let (status, out, said) = text(&tool_in(dir.path(), &["extract", "-r", "d", "-t", "gfx942", "-o", "new"]));
     assert_eq!((status, out.as_str(), at("new").exists()), (1, "", false));
-    let nothing = format!("no code object matches 'gfx942'; the other files have: gfx906, ");
+    let nothing = "no code object matches 'gfx942'; the other files have: gfx906, ";
     assert!(said.contains("'d/b': ") && said.contains(&nothing), "{said}");
 }
 
@@ -663,7 +663,7 @@ fn a_file_that_is_left_out_leaves_no_traces() {
         let last = said.lines().find(|line| line.contains("no code object")).unwrap();
         last.split_once("error: ").unwrap().1.to_owned()
     };
-    let hold = format!("; the other files have: gfx942");
+    let hold = "; the other files have: gfx942";
     assert_eq!(last(&["q", "-t", "gfx90a"]), format!("no code object matches 'gfx90a' except in skipped files{hold}"));
     assert_eq!(last(&["q", "-t", "gfx906"]), format!("no code object matches 'gfx906'{hold}"));
     assert_eq!(
@@ -790,7 +790,7 @@ fn the_hint_of_several_matches_can_be_typed() {
         assert_eq!(hint.is_some(), all.len() > 1, "{all:?}: {said}");
         let Some(hint) = hint else { continue };
         let id = hint.split_once("--exact --target='").map(|(_, id)| id.split('\'').next().unwrap());
-        assert_eq!(id.is_some(), all.iter().any(|id| is_sole(&id)), "{all:?}: {said}");
+        assert_eq!(id.is_some(), all.iter().any(|id| is_sole(id)), "{all:?}: {said}");
         let Some(id) = id else { continue };
         let outcome = tool(&["extract", "one", "two", "--exact", &format!("--target={id}"), "-o", "-"], &files);
         assert_eq!((outcome.status, outcome.stdout.as_slice()), (0, id.as_bytes()), "{all:?}: {said}");
