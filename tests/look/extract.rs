@@ -631,7 +631,7 @@ fn broken_files_in_directories_are_left_out_and_told() {
     let (status, out, said) = text(&tool_in(dir.path(), &["extract", "-r", "d", "-t", "gfx942", "-o", "new"]));
     assert_eq!((status, out.as_str(), at("new").exists()), (1, "", false));
     let nothing = "no code object matches 'gfx942'; the other files have: gfx906, ";
-    assert!(said.contains("'d/b': ") && said.contains(&nothing), "{said}");
+    assert!(said.contains("'d/b': ") && said.contains(nothing), "{said}");
 }
 
 #[test]
@@ -790,7 +790,7 @@ fn the_hint_of_several_matches_can_be_typed() {
         assert_eq!(hint.is_some(), all.len() > 1, "{all:?}: {said}");
         let Some(hint) = hint else { continue };
         let id = hint.split_once("--exact --target='").map(|(_, id)| id.split('\'').next().unwrap());
-        assert_eq!(id.is_some(), all.iter().any(|id| is_sole(id)), "{all:?}: {said}");
+        assert_eq!(id.is_some(), all.iter().any(is_sole), "{all:?}: {said}");
         let Some(id) = id else { continue };
         let outcome = tool(&["extract", "one", "two", "--exact", &format!("--target={id}"), "-o", "-"], &files);
         assert_eq!((outcome.status, outcome.stdout.as_slice()), (0, id.as_bytes()), "{all:?}: {said}");
