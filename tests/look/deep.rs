@@ -206,7 +206,13 @@ fn every_place_is_searched() {
 #[test]
 fn programs_that_mention_the_magics_hold_no_device_code() {
     let mut programs = vec![PathBuf::from(PROGRAM), std::env::current_exe().unwrap()];
-    for tool in ["clang-22", "lld", "clang-offload-bundler", "../lib/libLLVM.so.1", "../lib/libclang-cpp.so.22.1"] {
+    for tool in [
+        "clang-22",
+        "lld",
+        "clang-offload-bundler",
+        "../../x86_64-linux-gnu/libLLVM.so.22.1",
+        "../lib/libclang-cpp.so.22.1",
+    ] {
         programs.extend(llvm("programs without device code", tool));
     }
     for program in programs.iter().filter(|program| program.exists() && !program.ends_with("suite")) {

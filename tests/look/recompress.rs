@@ -402,7 +402,7 @@ fn files_without_bundles_are_refused() {
         (b"\x04\x22\x4d\x18".to_vec(), "an LZ4 file", "recompress takes bundles"),
         (b"KPAK\x01\0\0\0".to_vec(), "a kpack archive", "recompress takes bundles"),
         (b"\x03\x02\x23\x07".to_vec(), "a SPIR-V module", "recompress takes bundles"),
-        (b"MZ".to_vec(), "a program without a PE header", "recompress takes bundles"),
+        (b"MZ\x80\0\x01\0".to_vec(), "a program without a PE header", "recompress takes bundles"),
         (zip(&[make::Zipped::new("a", 0, b"text")]), "a zip file in which no member can be recompressed", "recompress"),
         (fixture("offload/v2.offload"), "an offload binary", "pack it with --compress"),
         (fixture("bitcode/llvm22-link.bc"), "an LLVM bitcode file", "recompress takes bundles"),

@@ -254,6 +254,7 @@ fn row_of(broken: &Malformed) -> &'static str {
         Malformed::Unclosed { .. } => "text bundle: a start line without end line",
         Malformed::Compressed { .. } | Malformed::Value { .. } => "a compressed bundle with wrong hash or sizes",
         Malformed::Object { .. } => "a broken ELF or COFF file as host or input",
+        Malformed::Other { text, .. } if text.contains("holds the end line of") => "crossed or misspelled end lines",
         other => panic!("no row for {other}"),
     }
 }

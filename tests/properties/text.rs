@@ -1,4 +1,5 @@
 use memchr::memmem;
+use offload_bundle::ErrorKind;
 use offload_bundle::container::text::Text;
 use offload_bundle::container::{Container, Entry, Member, Part};
 use offload_bundle::io::Input;
@@ -49,17 +50,19 @@ fn round_trip(data: &[u8], comment: &'static str) {
     let inputs = contents.map(|content| Input::from_bytes("in", content.to_vec()));
     let members: Vec<Member<'_>> =
         ids.iter().zip(&inputs).map(|(id, input)| Member { id: id.clone(), content: input.as_slice() }).collect();
-    let bundle = emit(&Text { comment }.plan(&members).unwrap());
+    let bundle = match (Text { comment }.plan(&members)) {
+        Ok(pieces) => emit(&pieces),
+        // Text with marker lines may be such that it would not come back.
+        Err(error) => {
+            let mentions = |content: &&[u8]| memmem::find(content, b"__CLANG_OFFLOAD_BUNDLE__").is_some();
+            assert!(error.kind() == ErrorKind::Conflict && contents.iter().any(mentions), "{error}");
+            return;
+        }
+    };
     let described = ids.iter().zip(contents).flat_map(|(id, content)| {
         [&marker(comment, "START", id.as_bytes()), content, &marker(comment, "END", id.as_bytes())].concat()
     });
     assert!(described.eq(bundle.iter().copied()), "not as described");
-    let own_end = |(id, content): (&String, &[u8])| {
-        memmem::find(&[content, b"\n"].concat(), &marker(comment, "END", id.as_bytes())).is_some()
-    };
-    if ids.iter().zip(contents).any(own_end) {
-        return;
-    }
     let read = Text { comment }.read(&bundle, u64::try_from(bundle.len()).unwrap(), 0).unwrap().unwrap();
     let read: Vec<_> = read.entries.iter().map(|entry| (entry.id.clone(), entry.content(&bundle).unwrap())).collect();
     let expected: Vec<_> =

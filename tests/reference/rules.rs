@@ -79,6 +79,8 @@ pub const RULES: &[Rule] = &[
         reason: "with -allow-missing-bundles LLVM hands out a whole bundle in which it finds no request as the host's code" },
     Rule { name: "code for another host", explains: Outcomes(other_host),
         reason: "with -allow-missing-bundles LLVM writes an empty file for a host that the bundle has under another triple" },
+    Rule { name: "a text bundle without its first newline", explains: Outcomes(first_line),
+        reason: "LLVM loses the entry whose start line is the first line of the file" },
     Rule { name: "-debug-only", explains: Outcomes(debug_only),
         reason: "release builds of LLVM lack it" },
     Rule { name: "options of LLVM's libraries", explains: Outcomes(library_options),
@@ -396,6 +398,18 @@ fn bundle_as_host(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
     let missing_allowed = case.has("allow-missing-bundles") && theirs.status == 0 && ours.status == 0;
     let is_bundle = case.files.iter().any(|(name, input)| name == "in" && find(input, MAGIC).is_some());
     missing_allowed && is_bundle && theirs.files.iter().filter(differs).all(whole_input)
+}
+
+fn first_line(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
+    let begins =
+        |line: &[u8]| ["//", "#", ";"].iter().any(|comment| line.starts_with(format!("{comment} __CLANG").as_bytes()));
+    let has_first = case.files.iter().any(|(name, input)| name == "in" && begins(input));
+    let lines =
+        |outcome: &Outcome| String::from_utf8_lossy(&outcome.stdout).lines().map(str::to_owned).collect::<Vec<_>>();
+    has_first
+        && case.has("list")
+        && lines(theirs).iter().all(|line| lines(ours).contains(line))
+        && ours.status <= theirs.status
 }
 
 fn other_host(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
