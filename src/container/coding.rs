@@ -26,6 +26,7 @@ use zstd::stream::raw::Operation;
 
 #[cfg(not(all(feature = "bzip2", feature = "xz", feature = "zlib", feature = "zstd")))]
 use super::stream::Method;
+#[cfg(any(feature = "bzip2", feature = "xz", feature = "zlib", feature = "zstd"))]
 use crate::bytes::to_u64;
 
 /// The memory of an xz decoder, in bytes: all of it, and that up to which it uses several threads. `xz -9` needs 65 MiB
@@ -71,6 +72,7 @@ impl Coding {
         reader: impl BufRead + 'r,
         trailing: &'r Cell<Option<u64>>,
     ) -> io::Result<Box<dyn Read + 'r>> {
+        #[cfg(any(feature = "bzip2", feature = "xz", feature = "zlib", feature = "zstd"))]
         let reader = Compressed { reader, position: 0, trailing };
         Ok(match self {
             #[cfg(feature = "zlib")]
@@ -88,6 +90,7 @@ impl Coding {
 }
 
 /// The bytes of a file that are compressed.
+#[cfg(any(feature = "bzip2", feature = "xz", feature = "zlib", feature = "zstd"))]
 struct Compressed<'c, R> {
     reader: R,
     /// The number of bytes that were read.
@@ -95,6 +98,7 @@ struct Compressed<'c, R> {
     trailing: &'c Cell<Option<u64>>,
 }
 
+#[cfg(any(feature = "bzip2", feature = "xz", feature = "zlib", feature = "zstd"))]
 impl<R: BufRead> Compressed<'_, R> {
     /// Whether another part follows, after zeros or none. `begins` looks at its first bytes.
     fn goes_on(&mut self, begins: impl Fn(&[u8]) -> bool) -> io::Result<bool> {
@@ -114,6 +118,7 @@ impl<R: BufRead> Compressed<'_, R> {
     }
 }
 
+#[cfg(any(feature = "bzip2", feature = "xz", feature = "zlib", feature = "zstd"))]
 impl<R: BufRead> Read for Compressed<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.fill_buf()?.read(buffer)?;
@@ -122,6 +127,7 @@ impl<R: BufRead> Read for Compressed<'_, R> {
     }
 }
 
+#[cfg(any(feature = "bzip2", feature = "xz", feature = "zlib", feature = "zstd"))]
 impl<R: BufRead> BufRead for Compressed<'_, R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         self.reader.fill_buf()
@@ -134,6 +140,7 @@ impl<R: BufRead> BufRead for Compressed<'_, R> {
 }
 
 /// Whether data begins with a magic, or is the beginning of it where a buffer ends.
+#[cfg(any(feature = "bzip2", feature = "xz", feature = "zlib", feature = "zstd"))]
 fn may_be(data: &[u8], magic: &[u8]) -> bool {
     data.iter().zip(magic).all(|(found, byte)| found == byte)
 }
