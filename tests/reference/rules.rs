@@ -401,15 +401,14 @@ fn bundle_as_host(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
 }
 
 fn first_line(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
-    let begins =
-        |line: &[u8]| ["//", "#", ";"].iter().any(|comment| line.starts_with(format!("{comment} __CLANG").as_bytes()));
+    const COMMENTS: [&str; 3] = ["//", "#", ";"];
+    let begins = |line: &[u8]| COMMENTS.iter().any(|comment| line.starts_with(format!("{comment} __CLANG").as_bytes()));
     let has_first = case.files.iter().any(|(name, input)| name == "in" && begins(input));
-    let lines =
+    let listed =
         |outcome: &Outcome| String::from_utf8_lossy(&outcome.stdout).lines().map(str::to_owned).collect::<Vec<_>>();
-    has_first
-        && case.has("list")
-        && lines(theirs).iter().all(|line| lines(ours).contains(line))
-        && ours.status <= theirs.status
+    let lists_more = listed(theirs).iter().all(|line| listed(ours).contains(line));
+    let holds = |content: &Vec<u8>| case.files.iter().any(|(_, input)| find(input, content).is_some());
+    has_first && lists_more && ours.status <= theirs.status && ours.files.values().all(holds)
 }
 
 fn other_host(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
