@@ -44,6 +44,9 @@ pub fn resolve_all(file: &Path) -> usize {
             let file = Input::read(uri.path()).unwrap();
             let resolved = uri.resolve(&file, Limits::default()).unwrap();
             assert!(resolved.as_slice().bytes() == bytes, "{text}");
+            // A subcommand takes the URI of any code object, also of one that is no code.
+            let opened = Uri::open(Path::new(&text), Limits::default(), Input::read).unwrap();
+            assert!(opened.bytes() == bytes, "{text}");
             uris.insert(text);
         }
     }
@@ -111,6 +114,44 @@ fn inspected(dir: &Path, file: &str) -> Vec<String> {
     let objects = document["files"][0]["code_objects"].as_array().unwrap();
     let is_of_device = |object: &&Value| !object["entry_id"].as_str().is_some_and(|id| id.starts_with("host"));
     objects.iter().filter(is_of_device).map(|object| object["uri"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn what_no_code_object_has_is_an_error_of_each_subcommand() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let elf = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/kernels/llvm22-gfx90a.elf")).unwrap();
+    let [plain, other] = [bundle(&elf), bundle(b"text")];
+    let offset = plain.len() - elf.len();
+    fs::write(dir.join("x"), [&plain[..], &other].concat()).unwrap();
+    let of = |range: &str| format!("file://{}#{range}", dir.join("x").display());
+    let text_at = plain.len() + other.len() - 4;
+    for (range, is_there) in [
+        (format!("offset={offset}&size={}", elf.len()), true),
+        (format!("offset={text_at}&size=4"), true),
+        (format!("offset={text_at}&size=3"), false),
+        ("offset=5&size=10".to_owned(), false),
+        ("offset=1&size=0".to_owned(), false),
+    ] {
+        for subcommand in ["inspect", "kernels", "verify", "extract", "diff"] {
+            let uri = of(&range);
+            let words = match subcommand {
+                "diff" => vec![subcommand, &uri, &uri],
+                "verify" => vec![subcommand, "--allow-none", &uri],
+                _ => vec![subcommand, &uri],
+            };
+            let (status, _, said) = text(&tool_in(dir, &words));
+            let says = said.contains("no code object has the URI") && said.contains(&range);
+            assert_eq!(says, !is_there, "{words:?}: {said}");
+            // `extract` copies nothing of a text.
+            assert!(!says || status != 0, "{words:?}");
+            assert!(says || status == 0 || subcommand == "extract", "{words:?}: {said}");
+        }
+    }
+    // A deep search finds code in any range.
+    let (status, said, _) =
+        text(&tool_in(dir, &["inspect", "--deep", &of(&format!("offset=9&size={}", plain.len() - 9))]));
+    assert!(status == 0 && said.contains("gfx90a"), "{said}");
 }
 
 /// A file whose two bundles have the code objects `first` and `second`, and their URIs.

@@ -11,7 +11,6 @@ use crate::container::binary::{ENTRY_FIELDS, header_ends};
 use crate::container::fatbin::{self, Fatbin, ImageKind, Packing, made_for, ptx_word};
 use crate::container::magic::Magic;
 use crate::container::offload_binary::plan_with;
-use crate::container::sequence::Inflate;
 use crate::container::stream::Compression;
 use crate::container::{Container, Limits, Part};
 use crate::error::{Error, ErrorKind, Result, WithPath};
@@ -19,7 +18,7 @@ use crate::io::input::{Accept, Input, Slice, vouch_for};
 use crate::io::meter::{Meter, emit};
 use crate::io::output::{self, Output};
 use crate::io::piece::Piece;
-use crate::scan::{CodeObject, Finding, Format, Found, Scan, Step, Uri, bundle_sections, is_zip, recorded_target};
+use crate::scan::{CodeObject, Format, Found, Scan, Step, Uri, bundle_sections, is_zip, recorded_target};
 
 /// Replaces the code object that a URI names.
 ///
@@ -168,7 +167,7 @@ impl Replace {
             None => self.written_again(file, new, &target, observer)?,
         };
         let made = output.into_input(file.path())?;
-        let is_it = |code_object: &CodeObject<'_>| self.is_it(code_object, file);
+        let is_it = |code_object: &CodeObject<'_>| self.uri.names(code_object, file);
         // Zeros after an ELF file without a bundle count as its own.
         let has_zeros = target.format == Format::CodeObject && !target.is_file && after < before;
         let zeros = || vec![0; usize::try_from(before.saturating_sub(after)).unwrap_or(0)];
@@ -272,39 +271,18 @@ impl Replace {
         Error::Refused { kind, path: self.uri.path().to_owned(), place: None, offset: Some(target.range.start), text }
     }
 
-    /// Whether the URI names a code object.
-    fn is_it(&self, code_object: &CodeObject<'_>, file: &Input) -> Result<bool> {
-        // Members of thin archives are in other files.
-        let path = std::path::absolute(file.path()).with_path(file.path())?;
-        Ok(code_object.uri()?.is_some_and(|uri| uri.path() == path && uri.is_same_part(&self.uri, file.len())))
-    }
-
     /// The code object that the URI names, and the search that found it.
     fn target(&self, file: &Input) -> Result<(Target, Scan)> {
-        // The ends of some code objects are found only when they are inflated.
-        for (inflate, deep) in [(Inflate::Headers, false), (Inflate::Whole, false), (Inflate::Whole, true)] {
-            let (mut target, scan) = (None, Scan { inflate, deep, limits: self.limits, ..Scan::default() });
-            let is_zip = is_zip(file.as_slice());
-            scan.run(file, &mut |finding| {
-                if let Finding::Bundle(found) = finding {
-                    for code_object in found.code_objects() {
-                        if target.is_none() && self.is_it(&code_object, file)? {
-                            target = Target::of(&code_object, &found, is_zip, file)?;
-                        }
-                    }
-                }
-                Ok(())
-            })?;
-            if let Some(target) = target {
-                if target.is_shared {
-                    let reason = "another code object shares its bytes".to_owned();
-                    return Err(self.refused(&target, ErrorKind::Unsupported, reason));
-                }
-                return Ok((target, scan));
+        let is_zip = is_zip(file.as_slice());
+        let target =
+            self.uri.find(file, self.limits, &mut |code_object, found| Target::of(code_object, found, is_zip, file))?;
+        match target.ok_or_else(|| self.uri.not_found())? {
+            (target, _) if target.is_shared => {
+                let reason = "another code object shares its bytes".to_owned();
+                Err(self.refused(&target, ErrorKind::Unsupported, reason))
             }
+            found => Ok(found),
         }
-        let reason = format!("no code object has the URI '{}'; inspect --json prints those that there are", self.uri);
-        Err(Error::refused(ErrorKind::NotFound, self.uri.path(), None, reason))
     }
 }
 

@@ -29,7 +29,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, percent_encod
 
 use super::place::Place;
 use super::walk::Walk;
-use super::{Finding, Scan, Wide};
+use super::{CodeObject, Finding, Found, Scan, Wide};
 use crate::bytes::{len_of, text};
 use crate::container::magic::Magic;
 use crate::container::offload_binary::OffloadBinary;
@@ -97,13 +97,59 @@ impl Uri {
     /// Opens a file with `open` or, if `path` is a URI, copies the bytes that it names. The path of the input is the URI.
     ///
     /// # Errors
-    /// Those of `open`, [`parse`](Self::parse) and [`resolve`](Self::resolve), and that the file has changed.
+    /// Those of `open`, [`parse`](Self::parse) and [`resolve`](Self::resolve), that the file has changed, and
+    /// [`Error::Refused`] of the kind [`NotFound`](ErrorKind::NotFound) if a part of the file is not a code object, begins
+    /// with no known format, and holds nothing that a deep search finds.
     pub fn open(path: &Path, limits: Limits, open: impl FnOnce(&Path) -> Result<Input>) -> Result<Input> {
         let Some(uri) = Self::of_path(path).transpose()? else { return open(path) };
         let file = open(&uri.path)?;
-        let copied = uri.resolve(&file, limits);
-        let copied = copied.and_then(|part| Input::set_aside(path, part.as_slice().bytes()).with_path(path));
+        let copied = uri.resolve(&file, limits).and_then(|part| {
+            let part = Input::set_aside(path, part.as_slice().bytes()).with_path(path)?;
+            if uri.range.is_some() && Magic::identify(part.bytes()) == Magic::Unknown && !has_findings(&part, limits)? {
+                uri.find(&file, limits, &mut |_, _| Ok(Some(())))?.ok_or_else(|| uri.not_found())?;
+            }
+            Ok(part)
+        });
         file.vouch_for(copied)
+    }
+
+    /// What `take` makes of the code object that has the URI, and the search that found it. `file` is the file at its
+    /// [path](Self::path).
+    pub(crate) fn find<T>(
+        &self,
+        file: &Input,
+        limits: Limits,
+        take: &mut dyn FnMut(&CodeObject<'_>, &Found<'_>) -> Result<Option<T>>,
+    ) -> Result<Option<(T, Scan)>> {
+        // The ends of some code objects are found only when they are inflated.
+        for (inflate, deep) in [(Inflate::Headers, false), (Inflate::Whole, false), (Inflate::Whole, true)] {
+            let (mut taken, scan) = (None, Scan { inflate, deep, limits, ..Scan::default() });
+            scan.run(file, &mut |finding| {
+                let Finding::Bundle(found) = finding else { return Ok(()) };
+                for code_object in found.code_objects() {
+                    if taken.is_none() && self.names(&code_object, file)? {
+                        taken = take(&code_object, &found)?;
+                    }
+                }
+                Ok(())
+            })?;
+            if let Some(taken) = taken {
+                return Ok(Some((taken, scan)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether it is the URI of a code object in `file`.
+    pub(crate) fn names(&self, code_object: &CodeObject<'_>, file: &Input) -> Result<bool> {
+        // Members of thin archives are in other files.
+        let path = std::path::absolute(file.path()).with_path(file.path())?;
+        Ok(code_object.uri()?.is_some_and(|uri| uri.path == path && uri.is_same_part(self, file.len())))
+    }
+
+    pub(crate) fn not_found(&self) -> Error {
+        let reason = format!("no code object has the URI '{self}'; inspect --json prints those that there are");
+        Error::refused(ErrorKind::NotFound, &self.path, None, reason)
     }
 
     /// Reads a URI.
@@ -152,7 +198,7 @@ impl Uri {
     }
 
     /// Whether both URIs name the same bytes of one file of `len` bytes.
-    pub(crate) fn is_same_part(&self, other: &Self, len: u64) -> bool {
+    fn is_same_part(&self, other: &Self, len: u64) -> bool {
         let [one, other_range] = [self, other].map(|uri| uri.range.clone().unwrap_or(0..len));
         one == other_range && self.way == other.way && self.inflated == other.inflated
     }
@@ -260,6 +306,17 @@ impl Uri {
         let reason = format!("there is no data to inflate at '{}'", names.join("', in it '"));
         Err(broken.unwrap_or_else(|| Error::refused(ErrorKind::NotFound, &self.path, None, reason)))
     }
+}
+
+/// Whether a deep search finds anything in a file.
+fn has_findings(file: &Input, limits: Limits) -> Result<bool> {
+    let mut has_some = false;
+    let scan = Scan { inflate: Inflate::Headers, deep: true, limits, ..Scan::default() };
+    scan.run(file, &mut |finding| {
+        has_some |= !matches!(finding, Finding::Trailing { .. });
+        Ok(())
+    })?;
+    Ok(has_some)
 }
 
 /// The inflated data that a walk looks for. Nothing beside the way to it is searched.
