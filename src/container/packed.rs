@@ -179,10 +179,9 @@ impl Packed {
 
     /// The code object in the inflated bytes.
     pub(super) fn slice_of<'i>(&self, inflated: &'i Input) -> Result<Slice<'i>> {
-        let slice = inflated.slice(self.range.start, self.len());
-        let slice = slice.ok_or(Error::Internal("a code object lies outside of what was compressed with it"))?;
+        let slice = inflated.as_slice().claimed(&self.range)?;
         let End::Padded(kind) = self.end else { return Ok(slice) };
-        slice.slice(0, plain_len(kind, slice.bytes())).ok_or(Error::Internal("a code object is longer than padded"))
+        slice.claimed(&(0..plain_len(kind, slice.bytes())))
     }
 
     /// Finds the exact end of a padded code object, in the bundle `data`.
@@ -195,13 +194,19 @@ impl Packed {
         Ok(())
     }
 
+    /// Whether both inflate the same bytes, with the same result: of one range, entries may claim different sizes.
+    fn inflates_like(&self, other: &Self) -> bool {
+        let claims = |packed: &Self| (packed.codec, packed.inflated, packed.limit, packed.end == End::BeforeZero);
+        self.stored == other.stored && claims(self) == claims(other)
+    }
+
     /// All inflated bytes. `data` is the bundle.
     ///
     /// # Errors
     /// [`Error::Malformed`] if they cannot be inflated to the recorded size, [`Error::Temporary`] if there is no room for
     /// them.
     fn inflate(&self, data: Slice<'_>) -> Result<Input> {
-        let stored = data.range(&self.stored).ok_or(Error::Internal("no such range"))?;
+        let stored = data.claimed(&self.stored)?;
         let limits = Limits { inflated: self.limit, ..Limits::default() };
         limits.check("code object", stored.offset(), self.inflated).with_path(data.path())?;
         let input: Input = match self.codec {
@@ -310,7 +315,7 @@ impl<R: Read> Read for Watched<R> {
 
 /// The inflated bytes that were needed last: code objects that are compressed together are read one after another.
 #[derive(Default)]
-pub(crate) struct LastInflated(Option<(Range<u64>, Rc<Input>)>);
+pub(crate) struct LastInflated(Option<(Packed, Rc<Input>)>);
 
 impl LastInflated {
     /// All inflated bytes of `packed`, in the bundle `data`.
@@ -319,11 +324,11 @@ impl LastInflated {
     /// Those of inflating them.
     pub(super) fn get(&mut self, data: Slice<'_>, packed: &Packed) -> Result<Rc<Input>> {
         match &self.0 {
-            Some((stored, input)) if *stored == packed.stored => Ok(Rc::clone(input)),
+            Some((last, input)) if last.inflates_like(packed) => Ok(Rc::clone(input)),
             _ => {
                 self.0 = None;
                 let input = Rc::new(packed.inflate(data)?);
-                self.0 = Some((packed.stored.clone(), Rc::clone(&input)));
+                self.0 = Some((packed.clone(), Rc::clone(&input)));
                 Ok(input)
             }
         }
@@ -331,11 +336,40 @@ impl LastInflated {
 }
 
 #[cfg(test)]
-#[cfg(not(feature = "lz4"))]
 mod tests {
     use super::*;
 
     #[test]
+    #[cfg(feature = "lz4")]
+    #[cfg_attr(miri, ignore = "compresses")]
+    fn entries_that_share_stored_bytes_are_inflated_by_their_own_claims() {
+        let stored = Codec::Lz4.compress(&[7; 99], 0, Path::new("")).unwrap();
+        let of = |inflated: u64, end| {
+            let (stored, codec) = (0..len_u64(&stored), Codec::Lz4);
+            Packed { stored, codec, inflated, range: 0..inflated, end, limit: u64::MAX }
+        };
+        let mut last = LastInflated::default();
+        for (packed, is_right) in [
+            (of(99, End::Exact), true),
+            (of(99, End::BeforeZero), false),
+            (of(99, End::Exact), true),
+            (of(100, End::Exact), false),
+            (of(99, End::Exact), true),
+            (of(98, End::Exact), false),
+        ] {
+            let inflated = last.get(stored.as_slice().into(), &packed);
+            assert_eq!(
+                inflated.and_then(|inflated| packed.slice_of(&inflated).map(|slice| slice.len())).is_ok(),
+                is_right
+            );
+        }
+        let outside = Packed { range: 90..101, ..of(99, End::Exact) };
+        let inflated = last.get(stored.as_slice().into(), &outside).unwrap();
+        assert_eq!(outside.slice_of(&inflated).unwrap_err().kind(), ErrorKind::Malformed);
+    }
+
+    #[test]
+    #[cfg(not(feature = "lz4"))]
     fn left_out_methods_of_code_objects_are_errors_that_name_their_features() {
         let packed =
             Packed { stored: 0..4, codec: Codec::Lz4, inflated: 9, range: 0..9, end: End::Exact, limit: u64::MAX };

@@ -143,8 +143,7 @@ impl<'a> Bundle<'a> {
     /// # Errors
     /// Those of [`stored_len`](Self::stored_len).
     pub fn range(&self) -> Result<Range<u64>> {
-        let end = self.offset.checked_add(self.stored_len()?);
-        Ok(self.offset..end.ok_or(Error::Internal("the bundle ends beyond all offsets"))?)
+        Ok(self.offset..self.offset.saturating_add(self.stored_len()?))
     }
 
     /// The length in bytes with all code objects inflated, if each byte belonged to one of them.
@@ -307,7 +306,7 @@ impl<'a> Bundle<'a> {
             Body::Stream { .. } => return Err(Error::Internal("the bundle is not inflated")),
         };
         match self.parts(index)? {
-            [Part::Range(range)] => data.range(range).map(Content::InPlace).ok_or(Error::Internal("no such range")),
+            [Part::Range(range)] => data.claimed(range).map(Content::InPlace),
             [Part::Packed(packed)] => {
                 let inflated = last.get(data, packed)?;
                 let slice = packed.slice_of(&inflated)?;
@@ -364,10 +363,7 @@ fn copy_parts(data: Slice<'_>, parts: &[Part], last: &mut LastInflated, sink: &m
         match part {
             Part::Bytes(bytes) => sink.write(bytes)?,
             Part::Unreadable(malformed) => return Err(Error::malformed(data.path(), malformed.clone())),
-            Part::Range(range) => {
-                let slice = data.slice(range.start, part.len()).ok_or(Error::Internal("no such range"))?;
-                sink.copy(slice)?;
-            }
+            Part::Range(range) => sink.copy(data.claimed(range)?)?,
             Part::Packed(packed) => {
                 let inflated = last.get(data, packed)?;
                 sink.copy(packed.slice_of(&inflated)?)?;
@@ -396,9 +392,7 @@ fn reader<'p>(data: Slice<'p>, part: &'p Part) -> Result<Box<dyn Read + 'p>> {
         Part::Bytes(bytes) => Box::new(bytes.as_slice()),
         Part::Unreadable(malformed) => return Err(Error::malformed(data.path(), malformed.clone())),
         Part::Packed(_) => return Err(Error::Internal("a compressed code object has several parts")),
-        Part::Range(range) => {
-            Box::new(data.slice(range.start, part.len()).ok_or(Error::Internal("no such range"))?.reader())
-        }
+        Part::Range(range) => Box::new(data.claimed(range)?.reader()),
     })
 }
 

@@ -180,8 +180,7 @@ impl<'a> Compressed<'a> {
     /// # Errors
     /// Those of inflating the stream.
     pub fn stored_len(&self) -> Result<u64> {
-        let overflow = Error::Internal("the container is longer than its file");
-        self.header_len.checked_add(self.stream_len()?).ok_or(overflow)
+        Ok(self.header_len.saturating_add(self.stream_len()?))
     }
 
     fn stream_len(&self) -> Result<u64> {
@@ -197,7 +196,10 @@ impl<'a> Compressed<'a> {
         // A stream shorter than recorded has an end all the same.
         match self.stream_len.get() {
             Some(found) => Ok(*found),
-            None => Err(read.err().unwrap_or(Error::Internal("the stream has no end"))),
+            None => Err(read.err().unwrap_or_else(|| {
+                let (what, reason) = (self.recorded.what, "its stream has no end".to_owned());
+                self.malformed(Malformed::Compressed { what, offset: self.offset, reason })
+            })),
         }
     }
 

@@ -121,7 +121,7 @@ impl<'a> Layout<'a> {
         let mut listed = archive.entries();
         while let Some(entry) = listed.next_entry().map_err(broken)? {
             let located = archive.get_entry(entry.wayfinder()).map_err(broken)?.compressed_data_range();
-            let len = listed_len(data.bytes(), at).ok_or(Error::Internal("a header is outside of the directory"))?;
+            let len = listed_len(data.bytes(), at).ok_or_else(|| refused(data, at, "a header ends outside of it"))?;
             let (start, listed) = (entry.local_header_offset(), at..at.saturating_add(len));
             at = listed.end;
             entries.push(Entry { listed, start, stored: located.0..located.1, next: 0 });
@@ -153,8 +153,12 @@ impl<'a> Layout<'a> {
     }
 
     /// The index of the member whose header in the directory is at this offset.
-    pub(crate) fn index_of(&self, listed_at: u64) -> Option<usize> {
-        self.entries.binary_search_by_key(&listed_at, |entry| entry.listed.start).ok()
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if there is none.
+    pub(crate) fn index_of(&self, listed_at: u64) -> Result<usize> {
+        let found = self.entries.binary_search_by_key(&listed_at, |entry| entry.listed.start);
+        found.map_err(|_| refused(self.data, listed_at, "a member is not in its directory"))
     }
 
     /// The number of members, with directories.
@@ -330,12 +334,11 @@ impl<'a> Layout<'a> {
     }
 
     fn local(&self, entry: &Entry) -> Result<&'a [u8]> {
-        let header = self.data.range(&(entry.start..entry.stored.start));
-        header.map(|header| header.bytes()).ok_or(SHORT)
+        self.data.claimed(&(entry.start..entry.stored.start)).map(|header| header.bytes())
     }
 
     fn listed(&self, entry: &Entry) -> Result<&'a [u8]> {
-        self.data.range(&entry.listed).map(|header| header.bytes()).ok_or(SHORT)
+        self.data.claimed(&entry.listed).map(|header| header.bytes())
     }
 }
 

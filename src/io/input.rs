@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::OFlags;
 
 use crate::bytes;
-use crate::error::{Error, ErrorKind, Result, WithPath};
+use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::mapping::{self, Mapping, Watch};
 use crate::io::process;
 
@@ -573,6 +573,17 @@ impl<'a> Slice<'a> {
     /// This range of it, if it has that many bytes.
     pub(crate) fn range(&self, range: &Range<u64>) -> Option<Self> {
         self.slice(range.start, bytes::len_of(range))
+    }
+
+    /// This range of it, which its headers claim that it has.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if it does not have that many bytes.
+    pub(crate) fn claimed(&self, range: &Range<u64>) -> Result<Self> {
+        self.range(range).ok_or_else(|| {
+            let (offset, needed) = (self.absolute(range.start), bytes::len_of(range));
+            Error::malformed(self.path(), Malformed::truncated("a range of it", offset, needed, self.end()))
+        })
     }
 
     /// Marks a small range as read and not needed soon, for jobs that read a little here and there in many gigabytes.

@@ -37,8 +37,8 @@ impl Piece<'_> {
     }
 }
 
-/// The error for an output of 2^64 bytes or more.
-pub(crate) const TOO_LONG: Error = Error::Internal("the lengths of an output add up to 2^64 bytes or more");
+/// The error for an output with a size or count that its format cannot record.
+pub(crate) const TOO_LONG: Error = Error::Usage("the output would be larger than its format allows");
 
 /// The sum of lengths in bytes.
 pub(crate) fn sum(lens: impl IntoIterator<Item = u64>) -> Result<u64> {

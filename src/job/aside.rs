@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::bytes::len_of;
 use crate::container::sequence::Bundle;
-use crate::error::{Error, Result, WithPath};
+use crate::error::{Result, WithPath};
 use crate::io::input::{Input, Slice, Spool};
 use crate::io::meter::Meter;
 use crate::io::piece::Sink;
@@ -78,8 +78,7 @@ impl<'a> Kept<'a> {
 
 /// A byte range of the result of [`Aside::into_input`].
 pub(super) fn put_aside<'a>(aside: &'a Input, range: &Range<u64>) -> Result<Slice<'a>> {
-    let slice = aside.as_slice().range(range);
-    slice.ok_or(Error::Internal("a code object was not put aside"))
+    aside.as_slice().claimed(range)
 }
 
 impl Sink for Aside {

@@ -347,7 +347,7 @@ impl Target {
 
     /// The pieces of the file with the new code object where the old one is; none if that does not fit.
     fn in_place<'p>(&self, file: Slice<'p>, new: Slice<'p>) -> Result<Option<Vec<Piece<'p>>>> {
-        let whole = |range: Range<u64>| file.range(&range).map(Piece::Input).ok_or(Error::Internal("no such range"));
+        let whole = |range: Range<u64>| file.claimed(&range).map(Piece::Input);
         if self.is_file {
             return Ok(Some(vec![Piece::Input(new)]));
         }
@@ -391,7 +391,7 @@ impl Target {
         if !self.is_plain() {
             return Ok(None);
         }
-        let data = file.range(&self.bundle).ok_or(Error::Internal("no such range"))?;
+        let data = file.claimed(&self.bundle)?;
         let mut output = Output::aside()?;
         match self.format {
             Format::Fatbin => {
@@ -420,7 +420,7 @@ impl Target {
             rest if rest <= self.space_end => (rest.saturating_sub(end), rest),
             _ => return Ok(None),
         };
-        let whole = |range: Range<u64>| file.range(&range).map(Piece::Input).ok_or(Error::Internal("no such range"));
+        let whole = |range: Range<u64>| file.claimed(&range).map(Piece::Input);
         let [before, after] = [whole(0..self.bundle.start)?, whole(rest..file.len())?];
         Ok(Some(vec![before, Piece::Input(again.as_slice()), Piece::Zeros(zeros), after]))
     }

@@ -102,7 +102,7 @@ impl Walk<'_, '_, '_> {
             index = if last == Some(number) { index } else { 0 };
             last = Some(number);
             let Some(place) = self.step(place, Step::Section(section.name.clone())) else { continue };
-            let rest = data.range(&(target..section.range.end)).ok_or(Error::Internal("no such section"))?;
+            let rest = data.claimed(&(target..section.range.end))?;
             if let Some(len) = self.container_at(&place, rest, index, Lead::Wrapper, depth)? {
                 end = target.saturating_add(len);
                 index = index.saturating_add(1);

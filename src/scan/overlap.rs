@@ -46,8 +46,7 @@ pub(crate) fn bundle_sections(data: Slice<'_>) -> Result<Vec<Slice<'_>>> {
     // The section table may be in any order.
     let mut runs = BTreeMap::new();
     for Chosen { range, .. } in device.iter().filter(|section| section.holds.is_read()) {
-        let run = data.range(range);
-        let run = run.ok_or(Error::Internal("no such section"))?;
+        let run = data.claimed(range)?;
         if matches!(Magic::identify(run.bytes()), Magic::Bundle | Magic::CompressedBundle | Magic::FatBinary) {
             runs.insert((range.start, range.end), run);
         }

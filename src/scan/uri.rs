@@ -275,7 +275,7 @@ impl Uri {
     fn part_of<'d>(&self, data: Slice<'d>) -> Result<Slice<'d>> {
         let range = self.range.clone().unwrap_or(0..data.len());
         ensure_inside(&self.path, "source", &range, data.len())?;
-        data.slice(range.start, len_of(&range)).ok_or(Error::Internal("no such range"))
+        data.claimed(&range)
     }
 
     /// The range of the inflated data to which the steps lead.

@@ -650,8 +650,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         depth: u32,
     ) -> Result<()> {
         let Chosen { holds, name, range } = section;
-        let section = data.range(range);
-        let section = section.ok_or(Error::Internal("no such section"))?;
+        let section = data.claimed(range)?;
         let of_object = place;
         let Some(place) = self.step(place, Step::Section(name.clone())) else { return Ok(()) };
         match *holds {

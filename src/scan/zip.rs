@@ -112,7 +112,7 @@ fn read_directory<'a>(data: Slice<'a>, members: &mut Vec<ZipMember<'a>>) -> Resu
         let content = located.and_then(|located| {
             let (start, end) = located.compressed_data_range();
             let size = end.saturating_sub(start);
-            let stored = data.slice(start, size).ok_or(Error::Internal("no such member"))?;
+            let stored = data.claimed(&(start..start.saturating_add(size)))?;
             room.take(size).ok_or_else(|| malformed(data, at, "members overlap".to_owned()))?;
             let method = method_of(entry.compression_method(), entry.flags().is_encrypted());
             let method = method.map_err(|reason| malformed(data, at, reason))?;

@@ -4,6 +4,7 @@ use offload_bundle::io::Input;
 use offload_bundle::job::{FileType, Find, List, ObjectFiles, UnbundleArchive, UnbundleObjects};
 
 use super::room::Room;
+use super::said;
 use super::sources::Sources;
 
 const REQUESTS: [&str; 3] = [
@@ -25,7 +26,7 @@ pub fn archive(data: &[u8]) {
     let sources = Sources::of(data);
     let mut lines = Vec::new();
     let list = List::new(room.input(), FileType::Archive);
-    let listed = list.run(&mut lines, &mut |_| {}).is_ok();
+    let listed = list.run(&mut lines, &mut |_| {}).map_err(|error| said(&error)).is_ok();
     objects(&room, &sources);
     for (allow_missing, check) in [(true, false), (false, true)] {
         let outcome = run(&room, allow_missing, check);
@@ -61,7 +62,7 @@ fn run(room: &Room, allow_missing: bool, check: bool) -> Result<Vec<Vec<u8>>, St
     let requests = ids.zip(names.iter().map(|name| room.path(name))).collect();
     let mut job = UnbundleArchive::new(room.input(), requests);
     (job.allow_missing, job.check) = (allow_missing, check);
-    let outcome = job.run(&mut |_| {}).map_err(|error| error.to_string());
+    let outcome = job.run(&mut |_| {}).map_err(|error| said(&error));
     let outcome = outcome.map(|()| names.iter().map(|name| room.take(name).unwrap()).collect());
     room.holds_only(&["in"]);
     outcome
@@ -74,7 +75,7 @@ fn objects(room: &Room, sources: &Sources<'_>) {
         let job = |files: ObjectFiles, allow_missing: bool| {
             let mut job = UnbundleObjects::new(room.input(), files, vec![(id.clone(), room.path("out"))]);
             (job.allow_missing, job.directory) = (allow_missing, room.path(""));
-            let done = job.run(&mut |_| {}).is_ok();
+            let done = job.run(&mut |_| {}).map_err(|error| said(&error)).is_ok();
             let out = room.take("out");
             assert_eq!(done, out.is_some(), "an output without success");
             out

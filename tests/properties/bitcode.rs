@@ -7,6 +7,7 @@ use offload_bundle::job::UnbundleArchive;
 use super::formats;
 use super::offload_binary::images;
 use super::room::Room;
+use super::said;
 
 const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
 
@@ -32,7 +33,7 @@ fn symbols(data: &[u8]) {
     job.check = check;
     job.explain = explain;
     job.limits = limits;
-    if job.run(&mut |_| {}).is_err() {
+    if job.run(&mut |_| {}).map_err(|error| said(&error)).is_err() {
         // An object that is not bitcode may be broken.
         assert!(!is_bitcode, "bitcode is stored even if it cannot be read");
         return room.holds_only(&["in"]);

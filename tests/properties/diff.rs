@@ -8,6 +8,7 @@ use offload_bundle::job::{Diff, FileDiff};
 
 use super::choices::{Choices, digest};
 use super::code_objects::{Kernel, amd};
+use super::said;
 use super::search::{LIMITS, leads_elsewhere};
 use super::sources::Sources;
 
@@ -32,7 +33,9 @@ fn input(data: &[u8]) -> Input {
 
 fn run(old: Option<&[u8]>, new: Option<&[u8]>) -> FileDiff {
     let [old, new] = [old, new].map(|data| data.map(input));
-    job().run(old.as_ref(), new.as_ref()).unwrap()
+    let diff = job().run(old.as_ref(), new.as_ref()).unwrap();
+    diff.problems.iter().for_each(|problem| drop(said(problem)));
+    diff
 }
 
 fn job() -> Diff {

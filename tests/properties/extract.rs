@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::choices::{Choices, digest};
 use super::room::Room;
+use super::said;
 use super::search::{LIMITS, Seen, is_embedded, leads_elsewhere, search_with};
 use super::sources::Sources;
 
@@ -85,7 +86,7 @@ pub(super) fn job(room: &Room, selection: &Selection, destination: Destination) 
     let input = Source::named(room.input());
     let mut job = Extract::new(vec![input], selection, destination);
     (job.limits, job.sha256) = (LIMITS, true);
-    job.run(&mut |_| {}).map_err(|error| error.to_string())
+    job.run(&mut |_| {}).map_err(|error| said(&error))
 }
 
 /// A code object that the search found and the selection matches.

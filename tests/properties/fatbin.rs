@@ -8,6 +8,7 @@ use offload_bundle::job::Recompress;
 use super::choices::Choices;
 use super::fatbins::{self, Code};
 use super::room::Room;
+use super::said;
 use super::search::LIMITS;
 
 /// Any bytes that begin like a fatbin are fatbins, or errors. In all packings (the method they use, LZ4, zstd, plain),
@@ -98,7 +99,7 @@ fn read(data: &[u8]) -> Read {
         let bundle = match bundle {
             Ok(bundle) => bundle,
             Err(error) => {
-                read.errors.push(error.to_string());
+                read.errors.push(said(&error));
                 continue;
             }
         };
@@ -112,7 +113,7 @@ fn read(data: &[u8]) -> Read {
             // The zero byte after PTX, and padding to 8.
             let is_near = len <= entry.size() && entry.size() - len <= 8;
             assert!(written.is_err() || is_near, "{len} of {}", entry.size());
-            read.errors.extend(written.as_ref().err().map(ToString::to_string));
+            read.errors.extend(written.as_ref().err().map(said));
             let image = entry.cuda.as_ref().unwrap();
             read.codes.push((entry.id.clone(), image.source.clone(), written.ok().map(|_| content)));
         }
@@ -154,7 +155,7 @@ fn recompress(room: &Room, (is_packed, codec): &Packing) -> Result<Vec<u8>, Stri
     job.compression = is_packed.then(|| Compression::of(Method::Zstd));
     job.fatbin_codec = *codec;
     job.limits = LIMITS;
-    let result = job.run(&mut |_| {}).map_err(|error| error.to_string());
+    let result = job.run(&mut |_| {}).map_err(|error| said(&error));
     let output = room.take("out");
     assert_eq!(output.is_some(), result.is_ok(), "{result:?}");
     room.holds_only(&["in"]);

@@ -7,6 +7,7 @@ use offload_bundle::scan::{Finding, Format, Scan};
 
 use super::choices::Choices;
 use super::kpacks::{self, Archive, Code, Scheme, Value};
+use super::said;
 use super::search::LIMITS;
 
 /// Any bytes that begin like a kpack archive are an archive, or an error with a place in them. Its code objects are inside
@@ -100,7 +101,7 @@ fn search(data: &[u8]) -> Read {
                             read.codes.insert((key.clone(), target, content));
                         }
                         Err(error) => {
-                            let text = error.to_string();
+                            let text = said(&error);
                             assert!(text.contains("'in") && !text.contains(char::is_control), "{text:?}");
                         }
                     }
@@ -108,7 +109,7 @@ fn search(data: &[u8]) -> Read {
             }
             Finding::Kpack { place, archive } if place.steps().is_empty() => read.targets.clone_from(&archive.targets),
             Finding::Broken { place, error } if place.steps().is_empty() => {
-                let text = error.to_string();
+                let text = said(&error);
                 assert!(text.contains("'in'") && !text.contains(char::is_control), "{text:?}");
                 read.faults.push(text);
             }

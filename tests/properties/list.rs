@@ -8,6 +8,7 @@ use offload_bundle::io::Input;
 use offload_bundle::job::{FileType, List};
 
 use super::room::Room;
+use super::said;
 use super::sources::Sources;
 
 /// A file type for every container of bundles.
@@ -59,5 +60,5 @@ fn run(room: &Room, file_type: &str) -> (String, Option<String>) {
     let mut out = Vec::new();
     let job = List::new(room.input(), FileType::from_name(file_type).unwrap());
     let result = job.run(&mut out, &mut |_| {});
-    (String::from_utf8(out).unwrap(), result.err().map(|error| error.to_string()))
+    (String::from_utf8(out).unwrap(), result.err().map(|error| said(&error)))
 }

@@ -3,6 +3,8 @@
 //! A property is a function of bytes that panics if the property does not hold. `fuzz/fuzz_targets/` runs them on bytes
 //! that libFuzzer generates, `tests/fuzz_corpus.rs` on the bytes stored in `fuzz/`.
 
+use offload_bundle::error::{Error, ErrorKind};
+
 mod archive;
 mod bitcode;
 mod choices;
@@ -64,6 +66,12 @@ pub use unbundle::unbundle;
 pub use verify::verify;
 
 pub type Property = fn(&[u8]);
+
+/// The text of an error of a job. Whatever its files hold, it is not a bug of the library.
+fn said(error: &Error) -> String {
+    assert_ne!(error.kind(), ErrorKind::Internal, "{error}");
+    error.to_string()
+}
 
 /// All properties, by the names of their fuzz targets.
 pub const ALL: [(&str, Property); 25] = [

@@ -9,6 +9,7 @@ use offload_bundle::job::{Filter, ImageFiles, ImageRequest, Package, Unpackage};
 use super::choices::{Choices, digest};
 use super::room::Room;
 use super::roundtrip::compression_of;
+use super::said;
 use super::sources::Sources;
 
 const KINDS: [Option<OffloadKind>; 5] =
@@ -60,7 +61,7 @@ pub(super) fn images(room: &Room) -> Vec<Vec<u8>> {
         other.filters = vec![Filter::Kind(Some(OffloadKind::Hip)), arch];
         let mut job = Unpackage::new(room.input(), vec![request, other]);
         job.archive = archive;
-        let outcome = job.run(&mut Vec::new(), &mut |_| {}).map_err(|error| error.to_string());
+        let outcome = job.run(&mut Vec::new(), &mut |_| {}).map_err(|error| said(&error));
         let written = ["out", "other"].map(|name| room.take(name));
         room.holds_only(&["in"]);
         assert!(outcome.is_ok() || written == [None, None], "an output in spite of {outcome:?}");

@@ -2,6 +2,7 @@ use offload_bundle::scan::{Finding, Scan, Step};
 
 use super::choices::Choices;
 use super::packages::{self, File};
+use super::said;
 use super::search::LIMITS;
 
 /// The names of members in packages that are written.
@@ -91,7 +92,7 @@ impl Seen {
                 }
                 Finding::Broken { error, .. } => {
                     seen.faults += 1;
-                    let text = error.to_string();
+                    let text = said(&error);
                     seen.is_limited |= text.contains("exceed") || text.contains("nested");
                 }
                 _ => {}

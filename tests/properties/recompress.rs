@@ -12,6 +12,7 @@ use offload_bundle::scan::{CodeObject, Format, Found, Selection, Step};
 use super::choices::{Choices, digest};
 use super::extract::chosen;
 use super::room::Room;
+use super::said;
 use super::search::{LIMITS, search_with};
 use super::sources::Sources;
 use super::wheels;
@@ -151,7 +152,7 @@ impl Change {
         job.keep = self.keep.clone();
         job.drop = self.drop.clone();
         job.limits = LIMITS;
-        let result = job.run(&mut |_| {}).map_err(|error| error.to_string());
+        let result = job.run(&mut |_| {}).map_err(|error| said(&error));
         let output = room.take("out");
         assert_eq!(output.is_some(), result.is_ok(), "{result:?}");
         room.holds_only(&["in"]);

@@ -14,6 +14,7 @@ use super::fatbins::{self, Code, LZ4, ZLIB, ZSTD, concatenated, entry, fatbin};
 use super::formats;
 use super::images::{ELF_X86_64, archive, elf};
 use super::room::Room;
+use super::said;
 use super::search::{LIMITS, leads_elsewhere, search_with};
 use super::sources::Sources;
 use super::wheels;
@@ -128,7 +129,7 @@ fn run(room: &Room, object: &Object, new: &[u8], output: &str) -> Result<(), Str
     let uri = Uri::parse(object.uri.as_ref().unwrap().as_ref()).unwrap();
     let mut job = Replace::new(uri, room.path("new"));
     (job.output, job.limits) = (room.path(output), LIMITS);
-    let replaced = job.run(&mut |_| {}).map_err(|error| error.to_string())?;
+    let replaced = job.run(&mut |_| {}).map_err(|error| said(&error))?;
     assert_eq!(replaced.after, u64::try_from(new.len()).unwrap());
     Ok(())
 }

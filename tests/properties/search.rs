@@ -10,6 +10,7 @@ use offload_bundle::scan::{
 };
 
 use super::room::Room;
+use super::said;
 use super::sources::Sources;
 
 /// Limits on the inflated size of a file, so that no input takes long.
@@ -122,9 +123,9 @@ pub(super) fn search_with(input: &Input, inflate: Inflate, deep: bool, look: &mu
                 look(&found);
                 seen.bundles.push(SeenBundle::of(&found));
             }
-            Finding::Broken { place, error } => seen.broken.push(format!("{place}: {error}")),
+            Finding::Broken { place, error } => seen.broken.push(format!("{place}: {}", said(&error))),
             Finding::Trailing { place, offset } => seen.trailing.push((place.clone(), offset)),
-            Finding::Hidden { place, error } => seen.hidden.push(format!("{place}: {error}")),
+            Finding::Hidden { place, error } => seen.hidden.push(format!("{place}: {}", said(&error))),
             Finding::Unread { place, offset, .. } => seen.unread.push((place.clone(), offset)),
             // Their code objects are bundles.
             Finding::Kpack { .. } | Finding::Split { .. } => {}

@@ -4,6 +4,7 @@ use offload_bundle::scan::{Finding, Format, Scan};
 
 use super::choices::Choices;
 use super::images::{self, Image, PVC, Program};
+use super::said;
 use super::search::LIMITS;
 
 /// In any ELF or PE file, device images are inside of it, are not more than 100,000, and can be read or have an error.
@@ -120,7 +121,7 @@ fn search(data: &[u8]) -> Read {
                             read.images.push((code_object.shown_id(), content));
                         }
                         Err(error) => {
-                            let text = error.to_string();
+                            let text = said(&error);
                             assert!(text.contains("'in") && !text.contains(char::is_control), "{text:?}");
                             read.faults.push(text);
                         }
@@ -129,7 +130,7 @@ fn search(data: &[u8]) -> Read {
                 assert!(count <= 100_001, "{count}");
             }
             Finding::Broken { error, .. } => {
-                let text = error.to_string();
+                let text = said(&error);
                 assert!(text.contains("'in") && !text.contains(char::is_control), "{text:?}");
                 read.faults.push(text);
             }

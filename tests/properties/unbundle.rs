@@ -8,6 +8,7 @@ use offload_bundle::job::{FileType, Unbundle};
 
 use super::list::{TYPES, ids};
 use super::room::Room;
+use super::said;
 use super::sources::Sources;
 
 const OTHERS: [&str; 2] = ["host-x86_64-unknown-linux-gnu-", "hip-amdgcn-amd-amdhsa--gfx90a:xnack+"];
@@ -74,8 +75,7 @@ pub(super) fn unbundling(
 pub(super) fn run(room: &Room, file_type: &str, requests: &[EntryId], missing: Missing) -> Outcome {
     let names: Vec<String> = (0..requests.len()).map(|index| format!("out{index}")).collect();
     let requests = requests.iter().cloned().zip(names.iter().map(|name| room.path(name))).collect();
-    let outcome =
-        unbundling(room.input(), file_type, requests, missing).run(&mut |_| {}).map_err(|error| error.to_string());
+    let outcome = unbundling(room.input(), file_type, requests, missing).run(&mut |_| {}).map_err(|error| said(&error));
     let outcome = outcome.map(|()| names.iter().map(|name| room.take(name).unwrap()).collect());
     room.holds_only(&["in"]);
     outcome

@@ -69,6 +69,7 @@ fn hostile(data: &[u8]) {
     );
     for fault in &verified.faults {
         harmless(&fault.to_string());
+        assert!(!fault.text.contains("internal error"), "{fault}");
         // An escaped character takes up to ten characters.
         assert!(fault.text.chars().count() <= TEXT_MAX * 10 && !fault.text.is_empty(), "{fault}");
     }

@@ -45,7 +45,7 @@ impl<'a> Sources<'a> {
 
     /// Opens a file that the input refers to, and that is not a member.
     pub(crate) fn referred(&self, path: &Path) -> Result<Input> {
-        self.input.ok_or(Error::Internal("the input is not a file"))?.open_beside(path)
+        self.around(path)?.open_beside(path)
     }
 
     /// Opens a member of a thin archive that may be an archive itself. It stays open until [`leave`](Self::leave).
@@ -59,17 +59,22 @@ impl<'a> Sources<'a> {
         Ok(input)
     }
 
+    /// The input, which refers to a file at `path`.
+    fn around(&self, path: &Path) -> Result<&'a Input> {
+        self.input.ok_or_else(|| {
+            let source = io::Error::other("the input is not read from a file, so files beside it are not opened");
+            Error::Member { path: path.to_owned(), source }
+        })
+    }
+
     /// Leaves the member that was entered last.
     pub(crate) fn leave(&mut self) {
         self.around.pop();
     }
 
     fn open_known(&mut self, path: &Path, identity: Option<Identity>) -> Result<Input> {
+        let around = self.around(path)?;
         let files = if self.around.len() > 1 { &mut self.nested_files } else { &mut self.files };
-        let around = self.input.ok_or_else(|| {
-            let source = io::Error::other("the archive is not read from a file, so files beside it are not opened");
-            Error::Member { path: path.to_owned(), source }
-        })?;
         files.take(1).ok_or_else(|| {
             let reason = format!("thin archives refer to more than {} files", files.most());
             Error::refused(ErrorKind::Limit, path, None, reason)

@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 use std::io::{Seek, SeekFrom, Write};
-use std::ops::Range;
 use std::rc::Rc;
 
 use memchr::memmem;
@@ -68,7 +67,7 @@ pub(crate) fn rewrite<W: Write + Seek>(
     let records = records.with_path(path)?;
     let writer = Writer { data, target: target(&records, packing), limit };
     let start = to.seek(SeekFrom::Current(0))?;
-    let mut header = writer.at(0..range.start)?.bytes().to_vec();
+    let mut header = writer.data.claimed(&(0..range.start))?.bytes().to_vec();
     to.write(&header)?;
     let (mut len, mut index) = (0_u64, 0_usize);
     for record in &records {
@@ -300,23 +299,19 @@ impl<'a> Writer<'a> {
     }
 
     fn as_it_was(&self, record: &Record<'a>) -> Result<Vec<Piece<'a>>> {
-        Ok(vec![Piece::Input(self.at(record.range())?)])
+        Ok(vec![Piece::Input(self.data.claimed(&record.range())?)])
     }
 
     fn content(&self, record: &Record<'a>) -> Result<Content<'a>> {
         let stored = record.stored().with_path(self.data.path())?;
         let Some(codec) = record.codec() else {
-            let payload = self.at(stored.clone())?;
+            let payload = self.data.claimed(&stored)?;
             let len = len_u64(code_with_zero(record.kind(), payload.bytes()));
-            return self.at(stored.start..stored.start.saturating_add(len)).map(Content::InPlace);
+            return self.data.claimed(&(stored.start..stored.start.saturating_add(len))).map(Content::InPlace);
         };
         let inflated = record.inflated;
         let packed = Packed { stored, codec, inflated, range: 0..inflated, end: End::Exact, limit: self.limit };
         Ok(Content::Inflated(LastInflated::default().get(self.data, &packed)?))
-    }
-
-    fn at(&self, range: Range<u64>) -> Result<Slice<'a>> {
-        self.data.range(&range).ok_or(Error::Internal("no such range in the fatbin"))
     }
 
     fn outside(&self, part: &Record<'_>) -> Error {

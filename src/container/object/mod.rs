@@ -191,7 +191,7 @@ fn append<'a>(host: Slice<'a>, added: &[Added], content: &dyn Fn(usize) -> Piece
     let pieces = runs.with_path(path)?.into_iter().map(|run| match run {
         Run::Bytes(data) => Ok(Piece::Bytes(data)),
         Run::Zeros(count) => Ok(Piece::Zeros(count)),
-        Run::Host(range) => host.range(&range).map(Piece::Input).ok_or(Error::Internal("no such range")),
+        Run::Host(range) => host.claimed(&range).map(Piece::Input),
         Run::Content(index) => Ok(content(index)),
     });
     pieces.collect()

@@ -46,13 +46,12 @@ pub(crate) fn plan_with<'a>(data: Slice<'a>, index: usize, content: Slice<'a>, l
     let contents = read::read(data.bytes(), data.len(), data.offset()).with_path(data.path())?;
     let (header, contents) = header.zip(contents).ok_or(Error::Internal("there is no offload binary"))?;
     let image = |(at, entry): (usize, Entry)| {
-        let old = match entry.parts.as_slice() {
-            [Part::Range(range)] => data.range(range),
-            _ => None,
+        let content = match entry.parts.as_slice() {
+            _ if at == index => content,
+            [Part::Range(range)] => data.claimed(range)?,
+            _ => return Err(Error::Internal("an image of an offload binary has no range")),
         };
-        let content = if at == index { Some(content) } else { old };
-        let image = entry.image.zip(content).map(|(info, content)| NewImage { info: *info, content });
-        image.ok_or(Error::Internal("an image of an offload binary has no range"))
+        Ok(NewImage { info: entry.image.map(|info| *info).unwrap_or_default(), content })
     };
     let images = contents.entries.into_iter().enumerate().map(image).collect::<Result<Vec<_>>>()?;
     plan_one(header.version, &images, least)

@@ -284,10 +284,9 @@ impl<'i> Side<'i> {
         let mut last = LastInflated::default();
         for (index, object) in objects {
             let content = match (&whole, bundle.entries.get(object.entry).map(|entry| entry.parts.as_slice())) {
-                (Some(input), Some([part @ Part::Range(range)])) => input
-                    .slice(range.start, part.len())
-                    .ok_or(Error::Internal("no such range"))
-                    .and_then(|slice| read(object, slice)),
+                (Some(input), Some([Part::Range(range)])) => {
+                    input.as_slice().claimed(range).and_then(|slice| read(object, slice))
+                }
                 _ => bundle.content_after(object.entry, &mut last).and_then(|content| read(object, content.as_slice())),
             };
             done.add(index, content.map_err(|error| at(error, object)));

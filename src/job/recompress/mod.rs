@@ -431,7 +431,7 @@ impl Work<'_, '_> {
             .map_err(|(what, limit)| Error::malformed(path, Malformed::search(what, limit, bundle.offset)))?;
         let new = self.run.replacing.as_ref().map(|replacing| (replacing.index, replacing.content));
         if self.run.replacing.as_ref().is_some_and(|replacing| replacing.bundle != bundle.offset) {
-            self.output.copy(range_of(self.data, &bundle.range()?)?)?;
+            self.output.copy(self.data.claimed(&bundle.range()?)?)?;
             let len = bundle.stored_len()?;
             return self.count(len, len, false, room);
         }
@@ -442,8 +442,8 @@ impl Work<'_, '_> {
         let kept = if new.is_some() { Some((0..bundle.entries.len()).collect()) } else { self.kept(bundle) };
         let mut contents = kept.map(|kept: Vec<usize>| contents(path, bundle, &kept)).transpose()?;
         if let (Some((index, content)), Some(contents)) = (new, &mut contents) {
-            let replaced = contents.get_mut(index).ok_or(Error::Internal("no such entry"))?;
-            replaced.1 = Content::InPlace(content);
+            // Its caller compares the result with the old file.
+            contents.get_mut(index).into_iter().for_each(|replaced| replaced.1 = Content::InPlace(content));
         }
         let members = contents.as_ref().map(|contents| contents.iter().map(member).collect::<Vec<_>>());
         let plain = Plain::of(path, bundle, members.as_deref())?;
@@ -484,7 +484,7 @@ impl Work<'_, '_> {
             }
             (None, None) => Packing::Plain,
         };
-        let data = range_of(self.data, &bundle.range()?)?;
+        let data = self.data.claimed(&bundle.range()?)?;
         let len = fatbin::rewrite(data, keeps, packing, self.run.job.limits.inflated, &mut self.output.writer()?)?;
         self.ensure_room("fatbin", bundle, len, room)?;
         let is_same = kept.is_none() && len == before && !bundle.entries.is_empty();
@@ -513,7 +513,7 @@ impl Work<'_, '_> {
         let may_be_plain = bundle.compressed.is_none() || !(plain.is_text || plain.has_tail);
         let forms = [kept, Some((Form::Compressed, deflated_len)), may_be_plain.then_some((Form::Plain, plain_len))];
         let smallest = forms.into_iter().flatten().min_by_key(|(_, len)| *len);
-        let (form, len) = smallest.ok_or(Error::Internal("a bundle has no form"))?;
+        let (form, len) = smallest.unwrap_or((Form::Compressed, deflated_len));
         let would_grow = form == Form::AsItWas && deflated_len > len;
         if form != Form::Compressed {
             self.output.end_at(self.position)?;
@@ -535,8 +535,7 @@ impl Work<'_, '_> {
         if bundle.compressed.is_none() && fits(plain_len) {
             return Ok(as_plain);
         }
-        let compression = self.run.job.compression.as_ref().ok_or(Error::Internal("no compression is given"))?;
-        let len = self.deflate(plain, compression, observer)?;
+        let len = self.deflate(plain, &self.run.job.compression.unwrap_or_default(), observer)?;
         if !fits(len) && fits(plain_len) && !plain.is_text && !plain.has_tail {
             self.output.end_at(self.position)?;
             return Ok(as_plain);
@@ -556,7 +555,7 @@ impl Work<'_, '_> {
 
     fn write_form(&mut self, bundle: &Bundle<'_>, plain: &Plain<'_>, form: &Form) -> Result<()> {
         match form {
-            Form::AsItWas => self.output.copy(range_of(self.data, &bundle.range()?)?),
+            Form::AsItWas => self.output.copy(self.data.claimed(&bundle.range()?)?),
             Form::Plain => emit(&plain.pieces, &mut self.output, &mut Meter::silent()),
             Form::Compressed => Ok(()),
         }
@@ -607,7 +606,7 @@ impl Work<'_, '_> {
     }
 
     fn copy(&mut self, range: Range<u64>) -> Result<()> {
-        let slice = range_of(self.data, &range)?;
+        let slice = self.data.claimed(&range)?;
         self.output.copy(slice)?;
         self.advance(slice.len())
     }
@@ -658,11 +657,6 @@ fn contents<'b>(path: &Path, bundle: &'b Bundle<'_>, kept: &[usize]) -> Result<V
         Ok((String::from_utf8(id).map_err(no_text)?, bundle.content(index)?))
     };
     kept.iter().map(content).collect()
-}
-
-fn range_of<'d>(data: Slice<'d>, range: &Range<u64>) -> Result<Slice<'d>> {
-    let len = range.end.checked_sub(range.start);
-    len.and_then(|len| data.slice(range.start, len)).ok_or(Error::Internal("no such range in the file"))
 }
 
 /// The first offset from `position` on with exactly the alignment of `offset`, so that the bundle can be moved back to

@@ -88,7 +88,7 @@ struct Member<'d> {
 
 impl<'d> Member<'d> {
     fn of(data: Slice<'d>, layout: &Layout<'d>, member: ZipMember<'d>) -> Result<Self> {
-        let index = layout.index_of(member.listed_at).ok_or(Error::Internal("a member is not in the directory"))?;
+        let index = layout.index_of(member.listed_at)?;
         let place = Place::of_file(data.path()).join(Step::Member(member.name.clone()));
         let content = member.content.map_err(|error| error.at(&place))?;
         Ok(Self { index, start: layout.start_of(index)?, name: member.name, number: 1, place, content })
@@ -230,7 +230,7 @@ impl Work<'_, '_, '_> {
 
     /// Copies the old file up to a range, and skips the range.
     fn skip(&mut self, range: Range<u64>) -> Result<()> {
-        let until = self.data.range(&(self.read..range.start)).ok_or(Error::Internal("the members are in disorder"))?;
+        let until = self.data.claimed(&(self.read..range.start))?;
         self.output.copy(until)?;
         self.position = sum([self.position, until.len()])?;
         self.read = range.end;
