@@ -10,6 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::lists::{sample, share_of};
 use crate::machine::{llvm, llvm_directory, skip};
 
 const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
@@ -216,7 +217,7 @@ fn every_kind_of_code_object_gets_the_index_of_llvm() {
                    powerpc64le-linux-gnu s390x-linux-gnu riscv64-linux-gnu mips-linux-gnu x86_64-windows-msvc \
                    i686-windows-msvc aarch64-windows-msvc arm64ec-windows-msvc x86_64-w64-mingw32 x86_64-apple-macos";
     let mut objects = Vec::new();
-    for triple in triples.split_whitespace() {
+    for triple in sample(triples.split_whitespace().collect(), 6) {
         for (suffix, option) in [("o", "-fcommon"), ("bc", "-flto"), ("g", "-g")] {
             let name = format!("{triple}.{suffix}");
             lab.tool("clang", &["-target", triple, "-ffreestanding", option, "-c", "c.c", "-o", &name]);
@@ -289,8 +290,8 @@ fn mixed_members(lab: &Lab) -> Vec<&'static str> {
     ]
 }
 
-fn requests() -> [&'static [&'static str]; 6] {
-    [
+fn requests() -> Vec<&'static [&'static str]> {
+    vec![
         &[GFX906],
         &[HOST],
         &[GFX906, HOST, SM_70],
@@ -306,7 +307,7 @@ fn every_format_of_archive_is_unbundled_as_llvm_does() {
     let members = mixed_members(&lab);
     for format in ["gnu", "bsd", "darwin", "coff", "bigarchive"] {
         lab.archive("lib.a", &["qcD", &format!("--format={format}")], &members);
-        for targets in requests() {
+        for targets in share_of(format, requests(), 2) {
             lab.compare("lib.a", targets, &[], Order::Same);
             lab.compare("lib.a", targets, &["-allow-missing-bundles"], Order::Same);
         }
@@ -316,7 +317,7 @@ fn every_format_of_archive_is_unbundled_as_llvm_does() {
     {
         lab.write("x/y/z", b"");
         lab.archive(name, options, &members);
-        for targets in requests() {
+        for targets in share_of(name, requests(), 2) {
             lab.compare(name, targets, &[], Order::Same);
         }
     }
@@ -326,7 +327,7 @@ fn every_format_of_archive_is_unbundled_as_llvm_does() {
             continue;
         }
         lab.archive_by_gnu(name, options, &members);
-        for targets in requests() {
+        for targets in share_of(name, requests(), 2) {
             lab.compare(name, targets, &[], Order::Same);
         }
     }

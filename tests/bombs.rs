@@ -428,7 +428,7 @@ fn what_is_listed_of_kernels_is_bounded() {
     let bundle = formats::binary(&entries, 8);
     let limit = "more than 1048576 kernels, or 268435456 bytes of names; the rest is not listed";
     let packed = formats::compressed(3, 1, &bundle);
-    let lines = [&["--json"][..], &["--sort=vgpr", "--top=1"], &["--name=x"]];
+    let lines = [&["--sort=vgpr", "--top=1"][..], &["--json"], &["--name=x"]];
     let runs = lines.iter().flat_map(|line| [("1,250,000 kernels", line, &bundle), ("compressed", line, &packed)]);
     for (name, args, data) in sample(runs.collect(), 2) {
         run(name, args, data.clone()).memory(640 * MB).reports(limit);
@@ -483,7 +483,7 @@ fn names_are_shown_in_part_and_findings_are_charged_for_theirs() {
         ("a zip member with a name of 65 kB and 16,000 broken bundles", files::zip(&long, &broken.repeat(16_000))),
         ("the same with 10,000 bundles", files::zip(&long, &bundle.repeat(10_000))),
     ] {
-        for look in LOOKS {
+        for look in share_of(name, LOOKS.to_vec(), 2) {
             // `kernels` inflates a bundle on each processor, and `diff` two files at a time.
             let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get().min(8));
             let at_once = match look[0] {

@@ -13,6 +13,8 @@ use std::io::Write as _;
 use samples::{Sample, samples};
 use survive::Lab;
 
+use crate::lists::places;
+
 /// Runs a sweep over all samples. `damage` passes every damaged form of a sample to its callback.
 fn sweep(what: &str, damage: impl Fn(&Sample, &mut dyn FnMut(&str, Vec<u8>))) {
     let mut lab = Lab::new();
@@ -37,7 +39,7 @@ fn files_cut_at_every_length() {
 #[test]
 fn files_with_every_byte_changed() {
     sweep("every byte changed", |sample, give| {
-        for at in 0..sample.data.len() {
+        for at in places(sample.data.len(), 3) {
             // The third mask finds few additional problems, and large files take long.
             let masks: &[u8] = if sample.data.len() < 1500 { &[0xff, 1, 0x80] } else { &[0xff, 1] };
             for &mask in masks {

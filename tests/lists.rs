@@ -16,7 +16,19 @@ pub fn sample<T>(items: Vec<T>, most: usize) -> Vec<T> {
     if is_complete() { items } else { evenly_spread(items, most) }
 }
 
-/// The same, but `most` are others for another name: where the items are tried on much, each is tried on something.
+/// The same for the places of so many bytes: one of each `one_in`.
+#[allow(dead_code, reason = "`portable` damages no files")]
+pub fn places(len: usize, one_in: usize) -> Vec<usize> {
+    sample((0..len).collect(), len.div_ceil(one_in))
+}
+
+/// The count if `OFFLOAD_COMPLETE=1` is set, otherwise a quarter of it.
+#[allow(dead_code, reason = "`portable` counts nothing")]
+pub fn quarter_of(count: usize) -> usize {
+    if is_complete() { count } else { count / 4 }
+}
+
+/// As `sample`, but `most` are others for another name: where the items are tried on much, each is tried on something.
 #[allow(dead_code, reason = "`portable` tries nothing on much")]
 pub fn share_of<T>(name: &str, mut items: Vec<T>, most: usize) -> Vec<T> {
     let turn = usize::from(Md5::digest(name)[0]) % items.len().max(1);

@@ -36,6 +36,12 @@ pub fn loud(line: &str) {
     drop(writeln!(std::io::stderr(), "{line}"));
 }
 
+/// A temporary directory in memory, where the system has one, for thousands of small files one after another.
+#[allow(dead_code, reason = "`portable` writes no such files")]
+pub fn memory_directory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
 /// Writes a program with another process: one that is open for writing cannot be run, and the processes that other tests
 /// start inherit what is open here.
 pub fn write_program(path: &Path, content: &[u8]) {

@@ -4,7 +4,7 @@ use super::LOOKS;
 use super::files::Frame;
 use super::measure::{Bomb, MB};
 use crate::lists::share_of;
-use crate::properties::images::{ELF_X86_64, Image, PVC, Program, Section, archive, elf, spirv, zebin};
+use crate::properties::images::{ELF_X86_64, Image, PVC, Section, archive, elf, spirv, zebin};
 
 const NAME: &str = "__CLANG_OFFLOAD_BUNDLE__sycl-spir64";
 
@@ -76,6 +76,8 @@ fn images_that_inflate_to_much() {
     ends("images: a window of 2 GiB", &program(Frame::new(31).raw(b"code").finish(), [(0, 4)].into_iter()), 64 * MB);
     // Of images for Intel GPUs, all is inflated to find out which.
     let zebin = [zebin(PVC, b"code"), vec![0; 1 << 20]].concat();
-    let images: Vec<Image> = (0..2000).map(|_| Image::new(&zebin).packed()).collect();
-    ends("images: 2,000 zebins of 1 MiB", &Program::new(&[(NAME, &images)]).write(), 256 * MB);
+    let frame = Image::new(&zebin).packed().stored();
+    let (len, inflated) = (u64::try_from(frame.len()).unwrap(), u64::try_from(zebin.len()).unwrap());
+    let many = program(frame.repeat(2000), (0..2000).map(|at| (at * len, inflated)));
+    ends("images: 2,000 zebins of 1 MiB", &many, 256 * MB);
 }

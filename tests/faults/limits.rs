@@ -89,10 +89,11 @@ fn a_full_disk_under_temporary_files() {
     let place = Place::new(&scenario);
     fs::create_dir(place.work.join("full")).unwrap();
     // More inflated or piped data than is kept in memory.
-    let make = "head -c 20000000 /dev/urandom >device && targets=-targets=hip-amdgcn-amd-amdhsa--gfx906 \
-         && \"$TOOL\" -type=bc $targets -input=device -output=plain \
-         && \"$TOOL\" -type=bc -compress $targets -input=device -output=compressed \
-         && exec unshare -Urm sh -c 'mount -t tmpfs -o size=1m none full && export TMPDIR=full && targets=$0 &&";
+    let targets = "targets=-targets=hip-amdgcn-amd-amdhsa--gfx906";
+    let make = "head -c 20000000 /dev/urandom >device && \"$TOOL\" -type=bc $targets -input=device -output=plain \
+         && \"$TOOL\" -type=bc -compress $targets -input=device -output=compressed";
+    assert!(script(&scenario, &place, &format!("{targets} && {make}")).status.success());
+    let full = "exec unshare -Urm sh -c 'mount -t tmpfs -o size=1m none full && export TMPDIR=full";
     for (command, message) in [
         ("cat plain | \"$TOOL\" -type=bc -list -input=-", FULL),
         ("cat plain | \"$TOOL\" verify /dev/stdin", FULL),
@@ -102,7 +103,7 @@ fn a_full_disk_under_temporary_files() {
         ("\"$TOOL\" -type=bc -unbundle $targets -input=plain -output=- >written", "'-': No space left on device"),
         ("\"$TOOL\" extract -o - compressed >written", "'-': No space left on device"),
     ] {
-        assert_failed(&script(&scenario, &place, &format!("{make} {command}' $targets")), message);
+        assert_failed(&script(&scenario, &place, &format!("{full} && {targets} && {command}'")), message);
         assert!(
             !place.work.join("new").exists() && fs::read(place.work.join("written")).unwrap_or_default().is_empty()
         );
@@ -155,10 +156,11 @@ fn the_limit_on_file_sizes_holds_for_all_that_is_written() {
     let scenario = bundling("limit on anything", &["-type=bc"], 100_000, &[]);
     let place = Place::new(&scenario);
     // More inflated or piped data than is kept in memory.
-    let zeros = "truncate -s 20M zeros && \"$TOOL\" -type=bc -compress -input=zeros -input=zeros -output=compressed \
+    let make = "truncate -s 20M zeros && \"$TOOL\" -type=bc -compress -input=zeros -input=zeros -output=compressed \
          -targets=host-x86_64-unknown-linux-gnu-,hip-amdgcn-amd-amdhsa--gfx906 \
          && \"$TOOL\" -type=bc -unbundle -input=compressed -output=/dev/null -targets=hip-amdgcn-amd-amdhsa--gfx906 \
-         && \"$TOOL\" recompress --none -o plain compressed >/dev/null && export TMPDIR=. && ulimit -f";
+         && \"$TOOL\" recompress --none -o plain compressed >/dev/null";
+    assert!(script(&scenario, &place, make).status.success());
     let device = "-unbundle -targets=hip-amdgcn-amd-amdhsa--gfx906";
     for (limit, command, names) in [
         (21, format!("\"$TOOL\" -type=bc {device} -input=plain -output=- >written"), "'-': File too large"),
@@ -175,7 +177,7 @@ fn the_limit_on_file_sizes_holds_for_all_that_is_written() {
         (0, "\"$TOOL\" verify --json plain >written".to_owned(), "'-': File too large"),
         (0, "\"$TOOL\" --help >written".to_owned(), "File too large"),
     ] {
-        let run = script(&scenario, &place, &format!("{zeros} {limit} && {command}"));
+        let run = script(&scenario, &place, &format!("export TMPDIR=. && ulimit -f {limit} && {command}"));
         assert_failed(&run, names);
         assert!(!place.work.join("new").exists());
     }

@@ -145,9 +145,9 @@ impl Injection {
     /// is chosen by its name, so that it is in the sample of every machine that has the call.
     fn samples(self, fault: &str) -> bool {
         let one_in = match self {
-            Self::Errors => 10,
-            Self::ErrorsWithNamedFiles => 3,
-            Self::Kills => 5,
+            Self::Errors => 20,
+            Self::ErrorsWithNamedFiles => 4,
+            Self::Kills => 10,
         };
         Md5::digest(fault)[0].is_multiple_of(one_in)
     }

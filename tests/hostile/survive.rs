@@ -15,6 +15,7 @@ use offload_bundle::io::Input;
 use offload_bundle::job::{FileType, ImageRequest, List, Unbundle, UnbundleArchive, Unpackage};
 
 use super::samples::{BESIDE, GFX906, HOST, Held, Reader, Sample};
+use crate::machine::memory_directory;
 use crate::measured::thread_time;
 use crate::reference::formats;
 
@@ -35,7 +36,7 @@ pub struct Lab {
 
 impl Lab {
     pub fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = memory_directory();
         fs::write(dir.path().join("beside"), formats::binary(&[(GFX906, BESIDE)], 1)).unwrap();
         Self { dir, tried: 0, slowest: Duration::ZERO }
     }

@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use super::tree::{LIBRARY, PATH, Tree, archives, code_object, codes, program, program_with};
+use crate::lists::places;
 use crate::look::{schema, text};
 use crate::properties::kpacks::{self, Archive, Code, Scheme, file};
 
@@ -259,7 +260,7 @@ fn a_changed_byte_of_the_table_of_contents_is_found_or_changes_nothing() {
         let toc_at = usize::try_from(u64::from_le_bytes(sound[8..16].try_into().unwrap())).unwrap();
         let tree = Tree::sound(scheme, WRAPPERS);
         let whole = tree.extracted(&[FIRST]);
-        for at in (0..16).chain(toc_at..sound.len()) {
+        for at in (0..16).chain(places(sound.len() - toc_at, 4).into_iter().map(|at| toc_at + at)) {
             let mut data = sound.clone();
             data[at] ^= 0x55;
             tree.put(FIRST, &data);

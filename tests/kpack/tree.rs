@@ -6,6 +6,7 @@ use std::process::Output;
 
 use crate::look::make::{Elf, Section};
 use crate::look::{text, tool_in};
+use crate::machine::memory_directory;
 use crate::properties::kpacks::{self, Archive, Code, Scheme};
 
 /// Where the archives are for a library in `lib`, and the name of its code objects in them.
@@ -61,7 +62,7 @@ pub struct Tree(tempfile::TempDir);
 
 impl Tree {
     pub fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+        Self(memory_directory())
     }
 
     /// A library of one of the usual forms and its archives.

@@ -8,6 +8,7 @@ use sha2::Digest as _;
 use super::inspect::bundle;
 use super::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, thin_archive, zip};
 use super::*;
+use crate::lists::share_of;
 use crate::machine::loud;
 use crate::reference::formats;
 use crate::reference::harness::Random;
@@ -147,8 +148,8 @@ fn every_sycl_id_that_is_printed_can_be_asked_for() {
         assert_eq!(lines(&outcome), ids, "-type={kind}");
         let found = |args: &[&str]| extract(args, &data).into_values().map(|id| String::from_utf8(id).unwrap());
         assert_eq!(found(&["--kind=sycl"]).collect::<HashSet<_>>(), sycl.iter().map(|id| (*id).to_owned()).collect());
-        for id in &sycl {
-            assert_eq!(found(&["--exact", "--target", id]).collect::<Vec<_>>(), [*id]);
+        for id in share_of(kind, sycl.clone(), sycl.len() / 4) {
+            assert_eq!(found(&["--exact", "--target", id]).collect::<Vec<_>>(), [id]);
             let request =
                 ["-unbundle", &format!("-type={kind}"), "-input=in", "-output=out", &format!("-targets={id}")];
             let outcome = tool(&request, &[("in", &data)]);

@@ -5,6 +5,8 @@ use std::fs;
 use super::*;
 
 use crate::bombs::files::elf;
+use crate::lists::places;
+use crate::machine::memory_directory;
 use crate::objects::exists_in_path;
 use crate::properties::fatbins::{self, Code};
 
@@ -45,9 +47,9 @@ fn fixtures_hold_what_is_written() {
 fn verify_reports_damage_that_hides_code() {
     let data = fixture("fatbin/every-form.fatbin");
     let whole = extracted(&data);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let mut names = Vec::new();
-    for at in 0..data.len() {
+    for at in places(data.len(), 4) {
         let mut damaged = data.clone();
         damaged[at] ^= 0xff;
         let name = format!("{at:05}");
@@ -70,7 +72,7 @@ fn verify_reports_damage_that_hides_code() {
         let is_unknown = found.iter().any(|(name, _)| name.contains("--kind"));
         assert!(found.len() == whole.len() || is_unknown, "code is lost silently by damage at {name}");
     }
-    assert!(silent > 0 && silent < data.len());
+    assert!(silent > 0 && silent < names.len());
 }
 
 #[test]

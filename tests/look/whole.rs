@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use offload_bundle::job::{Rule, Verify};
 
 use super::*;
-use crate::machine::loud;
+use crate::machine::{loud, memory_directory};
 use crate::reference::formats;
 
 const SOURCE: &str = "
@@ -115,7 +115,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap() }
+        Self { dir: memory_directory() }
     }
 
     fn fault(&self, data: &[u8]) -> Option<String> {
