@@ -200,7 +200,7 @@ impl<'a> Layout<'a> {
 
     /// The end of the data descriptor of a member, which has one of four forms.
     fn descriptor_end(&self, entry: &Entry, listed: &[u8]) -> Result<u64> {
-        let of_member = Sizes::listed(listed).ok_or(SHORT)?;
+        let of_member = Sizes::listed(listed).ok_or_else(|| self.short(entry))?;
         let crc = slice(listed, 16, 4).unwrap_or_default();
         let forms = [(&b""[..], 4), (b"", 8), (b"PK\x07\x08", 4), (b"PK\x07\x08", 8)];
         let found = tail(self.data.bytes(), entry.stored.end).unwrap_or_default();
@@ -222,10 +222,10 @@ impl<'a> Layout<'a> {
     pub(crate) fn local_header(&self, index: usize, contents: &Contents) -> Result<Vec<u8>> {
         let entry = self.entry(index)?;
         let old = self.local(entry)?;
-        let (name, extra) = name_and_extra(old, &LOCAL).ok_or(SHORT)?;
+        let (name, extra) = name_and_extra(old, &LOCAL).ok_or_else(|| self.short(entry))?;
         let extra = Extra::of(extra);
         let is_large = contents.size.max(contents.stored) >= u64::from(ELSEWHERE) || extra.zip64.is_some();
-        let mut header = old.get(..LOCAL.name).ok_or(SHORT)?.to_vec();
+        let mut header = old.get(..LOCAL.name).ok_or_else(|| self.short(entry))?.to_vec();
         let flags = u16_at(old, LOCAL.flags).unwrap_or_default();
         put(&mut header, LOCAL.flags, &(flags & !HAS_DESCRIPTOR).to_le_bytes());
         put(&mut header, LOCAL.crc, &contents.crc.to_le_bytes());
@@ -244,9 +244,9 @@ impl<'a> Layout<'a> {
     pub(crate) fn listed_header(&self, index: usize, offset: u64, contents: Option<&Contents>) -> Result<Vec<u8>> {
         let entry = self.entry(index)?;
         let old = self.listed(entry)?;
-        let (name, extra) = name_and_extra(old, &LISTED).ok_or(SHORT)?;
-        let (extra, before) = (Extra::of(extra), Sizes::listed(old).ok_or(SHORT)?);
-        let mut header = old.get(..LISTED.name).ok_or(SHORT)?.to_vec();
+        let (name, extra) = name_and_extra(old, &LISTED).ok_or_else(|| self.short(entry))?;
+        let (extra, before) = (Extra::of(extra), Sizes::listed(old).ok_or_else(|| self.short(entry))?);
+        let mut header = old.get(..LISTED.name).ok_or_else(|| self.short(entry))?.to_vec();
         if let Some(contents) = contents {
             let flags = u16_at(old, LISTED.flags).unwrap_or_default();
             put(&mut header, LISTED.flags, &(flags & !HAS_DESCRIPTOR).to_le_bytes());
@@ -337,13 +337,14 @@ impl<'a> Layout<'a> {
         self.data.claimed(&(entry.start..entry.stored.start)).map(|header| header.bytes())
     }
 
+    fn short(&self, entry: &Entry) -> Error {
+        refused(self.data, entry.start, "a header of a member is too short")
+    }
+
     fn listed(&self, entry: &Entry) -> Result<&'a [u8]> {
         self.data.claimed(&entry.listed).map(|header| header.bytes())
     }
 }
-
-/// The reader of zip files has found these headers.
-const SHORT: Error = Error::Internal("a header of a zip file is too short");
 
 /// The end of the directory, and the length of the zip64 end there, if there is one.
 fn directory_end(data: Slice<'_>, end: u64) -> Result<(u64, Option<u64>)> {

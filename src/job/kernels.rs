@@ -7,7 +7,7 @@ use crate::bytes::{len_u64, to_u64};
 use crate::container::Limits;
 use crate::container::limits::{Allowance, FILE_KERNEL_NAMES_MAX, FILE_KERNELS_MAX};
 use crate::container::packed::LastInflated;
-use crate::container::sequence::{Bundles, Inflate};
+use crate::container::sequence::Inflate;
 use crate::display::shown;
 use crate::error::{Error, ErrorKind, Malformed, Result};
 use crate::io::input::Input;
@@ -178,12 +178,7 @@ impl<'j> Search<'j> {
             Step::Bundle(place, index, offset) => (place, index, offset),
         };
         let mut search = Search::new(job, input);
-        let rest = input.slice(offset, input.len().saturating_sub(offset));
-        let inflated = rest.and_then(|rest| {
-            let mut bundles = Bundles::new(rest, &Wide, Inflate::Whole).with_limits(job.limits);
-            bundles.next()
-        });
-        let searched = inflated.unwrap_or(Err(Error::Internal("no such bundle"))).and_then(|bundle| {
+        let searched = Wide::bundle_at(input, offset, Inflate::Whole, job.limits).and_then(|bundle| {
             let format = Wide::form_of(&bundle).map_err(|malformed| Error::malformed(input.path(), malformed))?;
             bundle
                 .faults

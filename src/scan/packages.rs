@@ -216,7 +216,7 @@ impl Walk<'_, '_, '_> {
             Magic::Cpio => self.cpio(place, stream, depth),
             Magic::Rpm => self.rpm(place, stream, depth),
             Magic::Coded(coding) => self.coded(coding, place, stream, depth),
-            _ => Err(Error::Internal("not a package")),
+            _ => self.kept(place, stream, depth),
         }
     }
 

@@ -6,10 +6,11 @@ use crate::bytes::len_u64;
 use crate::container::binary::Binary;
 use crate::container::magic::Magic;
 use crate::container::object::FatObject;
-use crate::container::sequence::Bundle;
+use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::container::text::Text;
-use crate::container::{Container, Contents, Member, object};
-use crate::error::{Malformed, Result};
+use crate::container::{Container, Contents, Limits, Member, object};
+use crate::error::{Error, ErrorKind, Malformed, Result};
+use crate::io::input::Input;
 use crate::io::piece::Piece;
 
 /// The container for bundles of any form, detected by the first bytes.
@@ -25,6 +26,19 @@ impl Wide {
         Self::format_of(bundle.beginning()).ok_or_else(|| {
             let reason = "the inflated data is not a bundle".to_owned();
             Malformed::Compressed { what, offset: bundle.offset, reason }
+        })
+    }
+
+    /// The bundle at an offset of a file where a search found one.
+    ///
+    /// # Errors
+    /// Those of reading it, and [`Malformed::Other`] if the file has none there, because it changed.
+    pub(crate) fn bundle_at(input: &Input, offset: u64, inflate: Inflate, limits: Limits) -> Result<Bundle<'_>> {
+        let rest = input.slice(offset, input.len().saturating_sub(offset));
+        let bundle = rest.and_then(|rest| Bundles::new(rest, &Self, inflate).with_limits(limits).next());
+        bundle.unwrap_or_else(|| {
+            let text = format!("the bundle at offset {offset} is no longer there");
+            Err(Error::malformed(input.path(), Malformed::other(ErrorKind::Malformed, offset, text)))
         })
     }
 

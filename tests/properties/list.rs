@@ -28,8 +28,13 @@ pub(super) fn ids(data: &[u8], file_type: &str, inflate: Inflate) -> (Vec<Vec<u8
     let container = container(file_type);
     let mut ids = Vec::new();
     for bundle in Bundles::new(input.as_slice(), &*container, inflate) {
-        let Ok(bundle) = bundle else { return (ids, false) };
-        ids.extend(bundle.entries.into_iter().map(|entry| entry.id));
+        match bundle {
+            Ok(bundle) => ids.extend(bundle.entries.into_iter().map(|entry| entry.id)),
+            Err(error) => {
+                said(&error);
+                return (ids, false);
+            }
+        }
     }
     (ids, true)
 }

@@ -9,7 +9,7 @@ use super::{ALIGNMENT, ENTRY_LEN, Header, ImageInfo, Version, read};
 use crate::bytes::len_u64;
 use crate::container::stream::{Compression, deflate};
 use crate::container::{Entry, Part};
-use crate::error::{Error, Result, WithPath};
+use crate::error::{Error, Malformed, Result, WithPath};
 use crate::io::input::Slice;
 use crate::io::meter::Meter;
 use crate::io::piece::{Piece, TOO_LONG, Writer, emit, sum, total_len};
@@ -44,7 +44,10 @@ pub fn plan<'a>(version: Version, images: &[NewImage<'a>]) -> Result<Vec<Piece<'
 pub(crate) fn plan_with<'a>(data: Slice<'a>, index: usize, content: Slice<'a>, least: u64) -> Result<Vec<Piece<'a>>> {
     let header = read::header(data.bytes(), data.offset()).with_path(data.path())?;
     let contents = read::read(data.bytes(), data.len(), data.offset()).with_path(data.path())?;
-    let (header, contents) = header.zip(contents).ok_or(Error::Internal("there is no offload binary"))?;
+    let (header, contents) = header.zip(contents).ok_or_else(|| {
+        let what = "no offload binary".to_owned();
+        Error::malformed(data.path(), Malformed::Object { what, offset: data.offset() })
+    })?;
     let image = |(at, entry): (usize, Entry)| {
         let content = match entry.parts.as_slice() {
             _ if at == index => content,

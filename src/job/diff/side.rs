@@ -11,7 +11,7 @@ use crate::bytes::len_u64;
 use crate::container::limits::{Allowance, SEARCHED_MAX};
 use crate::container::magic::Magic;
 use crate::container::packed::LastInflated;
-use crate::container::sequence::{Bundle, Bundles, Inflate};
+use crate::container::sequence::{Bundle, Inflate};
 use crate::container::{Codec, Part};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
@@ -259,9 +259,7 @@ impl<'i> Side<'i> {
         read: &dyn Fn(&Object<'_>, Slice<'_>) -> Result<T>,
     ) -> Read<T> {
         let mut done = Read { read: Vec::new(), errors: Vec::new() };
-        let rest = input.slice(offset, input.len().saturating_sub(offset));
-        let bundle = rest.and_then(|rest| Bundles::new(rest, &Wide, Inflate::Headers).with_limits(job.limits).next());
-        match bundle.unwrap_or(Err(Error::Internal("no such bundle"))) {
+        match Wide::bundle_at(input, offset, Inflate::Headers, job.limits) {
             Ok(bundle) => self.of_bundle(&bundle, wanted, read, &mut done),
             Err(error) => done.fail(error, self.objects.get(wanted.first().copied().unwrap_or_default())),
         }
