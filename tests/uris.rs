@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use offload_bundle::container::Limits;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::io::Input;
+use offload_bundle::job::Replace;
 use offload_bundle::scan::{Finding, Scan, Uri};
 
 use serde_json::Value;
@@ -15,6 +16,7 @@ use serde_json::Value;
 use crate::look::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, thin_archive, zip};
 use crate::look::{PROGRAM, text, tool_in};
 use crate::properties::fatbins::{self, Code};
+use crate::properties::images;
 use crate::reference::formats;
 use crate::reference::harness::llvm23;
 
@@ -347,7 +349,7 @@ fn replace(dir: &Path, file: &str, index: usize, new: &[u8]) -> String {
     let path = dir.join(file);
     fs::write(dir.join("new"), new).unwrap();
     let before = code_objects(&path);
-    let (status, out, said) = text(&tool_in(dir, &["replace", &before[index].0, "new"]));
+    let (status, out, said) = text(&tool_in(dir, &["replace", "--force", &before[index].0, "new"]));
     assert_eq!((status, out.as_str()), (0, ""), "{file} {index}: {said}");
     let expected = before.into_iter().map(|(_, bytes)| bytes).enumerate();
     let expected: Vec<_> = expected.map(|(at, bytes)| if at == index { new.to_vec() } else { bytes }).collect();
@@ -452,12 +454,6 @@ fn what_would_be_wrong_is_refused_and_the_file_stays() {
     let marker = format!("code\n# __CLANG_OFFLOAD_BUNDLE____END__ {GFX906}\nmore");
     let old = "x".repeat(marker.len());
     let textual = formats::text("#", &[(GFX906, old.as_bytes()), (GFX90A, b"other")]);
-    let gfx906 = {
-        // Bits 0 to 7 of the flags are the processor.
-        let mut code = gfx90a.clone();
-        code[48] = 0x2f;
-        formats::binary(&[(GFX906, &code)], 4096)
-    };
     for (name, data, index, new, reason) in [
         ("empty.hipfb", empty, 1, &b"code"[..], "several code objects have this URI"),
         ("zip.a", archive(&[("x.zip", &stored)]), 1, b"edoc", "checksum would be wrong"),
@@ -469,13 +465,12 @@ fn what_would_be_wrong_is_refused_and_the_file_stays() {
             b"edoc",
             "record checksums",
         ),
-        ("x.hipfb", gfx906, 0, &gfx90a, "the new code object is for gfx90a, the old one for gfx906"),
         ("x.elf", gfx90a.clone(), 0, b"", "would not be found there again"),
     ] {
         fs::write(dir.join(name), &data).unwrap();
         fs::write(dir.join("new"), new).unwrap();
         let uri = &code_objects(&dir.join(name))[index].0;
-        let (status, _, said) = text(&tool_in(dir, &["replace", uri, "new"]));
+        let (status, _, said) = text(&tool_in(dir, &["replace", "--force", uri, "new"]));
         assert!(status == 1 && said.contains(reason), "{name}: {said}");
         assert!(fs::read(dir.join(name)).unwrap() == data, "{name}");
     }
@@ -552,7 +547,7 @@ fn what_cannot_be_replaced_is_refused_and_the_file_stays() {
         fs::write(dir.join(name), &data).unwrap();
         fs::write(dir.join("new"), new).unwrap();
         let uri = &code_objects(&dir.join(name))[index].0;
-        let (status, _, said) = text(&tool_in(dir, &["replace", uri, "new"]));
+        let (status, _, said) = text(&tool_in(dir, &["replace", "--force", uri, "new"]));
         assert!(status == 1 && said.contains(name) && said.contains(reason), "{name}: {said}");
         assert!(fs::read(dir.join(name)).unwrap() == data, "{name}");
     }
@@ -564,9 +559,87 @@ fn what_cannot_be_replaced_is_refused_and_the_file_stays() {
     replace(dir, "elf.a", 0, &elf);
     fs::write(dir.join("new"), &elf[..elf.len() - 8]).unwrap();
     let uri = &code_objects(&dir.join("elf.a"))[0].0;
-    let (status, _, said) = text(&tool_in(dir, &["replace", uri, "new", "-o", "other.a"]));
+    let (status, _, said) = text(&tool_in(dir, &["replace", "--force", uri, "new", "-o", "other.a"]));
     assert_eq!(status, 0, "{said}");
     assert!(fs::read(dir.join("elf.a")).unwrap().len() == fs::read(dir.join("other.a")).unwrap().len());
+}
+
+/// Contents of different kinds or for different targets, each with the name of its kind.
+fn kinds_of_code() -> Vec<(&'static str, Vec<u8>)> {
+    let fixture = |name: &str| fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)).unwrap();
+    let amd = fixture("kernels/llvm22-gfx90a.elf");
+    // Bits 0 to 7 of the flags are the processor, bits 8 and 9 the setting of XNACK.
+    let with_flags = |at: usize, byte: u8| [&amd[..at], &[byte], &amd[at + 1..]].concat();
+    let mut arm = Elf::LIBRARY.write(&[]);
+    arm[18] = 183;
+    vec![
+        ("ELF", amd.clone()),
+        ("ELF", with_flags(48, 0x2f)),
+        ("ELF", with_flags(49, amd[49] ^ 1)),
+        ("ELF", Elf::LIBRARY.write(&[])),
+        ("ELF", arm),
+        ("cubin", fatbins::cubin(80, 9)),
+        ("cubin", fatbins::cubin(90, 9)),
+        ("PTX", Code::ptx(80).extracted().to_vec()),
+        ("PTX", Code::ptx(90).extracted().to_vec()),
+        ("bitcode", fixture("bitcode/llvm22-link.bc")),
+        ("SPIR-V", images::spirv(5, 0)),
+        ("fatbin", fatbins::fatbin(&[fatbins::entry(&Code::cubin(75, 5))])),
+        ("offload binary", fixture("offload/v2.offload")),
+        ("compressed bundle", formats::compressed(3, 1, &bundle(b"code"))),
+        ("text", b"hello".to_vec()),
+        ("empty", Vec::new()),
+        ("unknown", vec![7, 0, 7, 0]),
+    ]
+}
+
+#[test]
+fn only_what_the_old_code_object_was_replaces_it_unless_forced() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let run = |uri: &str, new: &[u8], force: bool| {
+        fs::write(dir.join("new"), new).unwrap();
+        let mut job = Replace::new(Uri::parse(uri.as_ref()).unwrap(), dir.join("new"));
+        (job.output, job.force) = (dir.join("out"), force);
+        let done = job.run(&mut |_| {});
+        assert_eq!(dir.join("out").exists(), done.is_ok(), "{done:?}");
+        let written = done.is_ok().then(|| code_objects(&dir.join("out"))[1].1.clone());
+        assert!(written.is_none_or(|written| written == new));
+        drop(fs::remove_file(dir.join("out")));
+        done.map(drop).map_err(|error| error.to_string())
+    };
+    let kinds = kinds_of_code();
+    for (index, (kind, old)) in kinds.iter().enumerate() {
+        let bundle = formats::binary(&[("host-x86_64-unknown-linux-gnu-", b"host"), (GFX906, old)], 4096);
+        fs::write(dir.join("x.hipfb"), [bundle, vec![0; 20_000]].concat()).unwrap();
+        let uri = code_objects(&dir.join("x.hipfb"))[1].0.clone();
+        for (other, (new_kind, new)) in kinds.iter().enumerate() {
+            let what = format!("{kind} {index} by {new_kind} {other}");
+            match run(&uri, new, false) {
+                Ok(()) => assert_eq!(index, other, "{what}"),
+                Err(error) => {
+                    let reason = match kind == new_kind {
+                        true => "the new code object is for ".to_owned(),
+                        false => format!("the new code object is of the kind '{new_kind}', the old one '{kind}'"),
+                    };
+                    let is_it = error.contains(&reason) && error.ends_with("only --force replaces it all the same");
+                    assert!(index != other && is_it, "{what}: {error}");
+                }
+            }
+            // The code objects inside of a container would come or go with it.
+            let is_container = |kind: &str| ["fatbin", "offload binary", "compressed bundle"].contains(&kind);
+            match run(&uri, new, true) {
+                Ok(()) => assert!(index == other || !(is_container(kind) || is_container(new_kind)), "{what}"),
+                Err(error) => assert!(is_container(kind) || is_container(new_kind), "{what}: {error}"),
+            }
+        }
+        if ["ELF", "cubin", "bitcode", "SPIR-V"].contains(kind) {
+            let cut = &old[..old.len() - 8];
+            let error = run(&uri, cut, false).unwrap_err();
+            assert!(error.contains("the new code object is broken: "), "{kind} {index}: {error}");
+            assert_eq!(run(&uri, cut, true), Ok(()), "{kind} {index}");
+        }
+    }
 }
 
 /// The contents for the code objects of [`fatbins::sample`] by index: smaller, larger.
@@ -631,32 +704,47 @@ fn code_in_fatbins_is_replaced_by_code_of_any_size() {
     replace(dir, "x.fatbin", 0, Code::ptx(75).extracted());
     let again = fs::read(dir.join("x.fatbin")).unwrap();
     assert!(again.len() == sample.len() && again[44..] == sample[44..]);
-    for (index, new, reason) in [
-        (2, fatbins::cubin(90, 5), "the new code object is for sm_90, the old one for sm_80"),
-        (0, Code::ptx(90).extracted().to_vec(), "the new code object is for sm_90, the old one for sm_75"),
-        (2, [fatbins::cubin(80, 5), vec![0; 30]].concat(), "a cubin has to be an ELF file without bytes after it"),
-        (0, b".version 9.0\n.target sm_75\n\0".to_vec(), "PTX must not end in zeros"),
-        (0, b".version 9.0\n.target sm_75a\n".to_vec(), "the new code object is for sm_75a, the old one for sm_75"),
+    let ptx = |text: &str| text.as_bytes().to_vec();
+    let broken = fatbins::cubin(80, 5)[..100].to_vec();
+    for (index, new, reason, forced) in [
         (
-            0,
-            b".version 9.0\n".to_vec(),
-            "the fatbin says that it is PTX, but the new content has no '.version' or '.target'",
+            2,
+            fatbins::cubin(90, 5),
+            "is for nvptx64-nvidia-cuda--sm_90, the old one for nvptx64-nvidia-cuda--sm_80",
+            None,
         ),
-        (0, fatbins::cubin(75, 5), "the fatbin says that it is PTX, but the new content has no '.version'"),
-        (2, Code::ptx(80).extracted().to_vec(), "the fatbin says that it is a cubin, which the new content is not"),
-        (6, b"".to_vec(), "the fatbin says that it is a cubin, which the new content is not"),
+        (0, Code::ptx(90).extracted().to_vec(), "the new code object is for sm_90, the old one for sm_75", None),
+        (0, ptx(".version 9.0\n.target sm_75a\n"), "the new code object is for sm_75a, the old one for sm_75", None),
+        (0, fatbins::cubin(75, 5), "is of the kind 'cubin', the old one 'PTX'", Some("PTX must not end in zeros")),
+        (2, broken, "the new code object is broken: ", Some("a cubin has to be an ELF file without bytes after it")),
+        (
+            2,
+            Code::ptx(80).extracted().to_vec(),
+            "is of the kind 'PTX', the old one 'cubin'",
+            Some("a cubin has to be an ELF"),
+        ),
+        (6, Vec::new(), "is of the kind 'empty', the old one 'cubin'", None),
+        (
+            2,
+            [fatbins::cubin(80, 5), vec![0; 30]].concat(),
+            "a cubin has to be an ELF file without bytes after it",
+            Some("a cubin has to be an ELF file without bytes after it"),
+        ),
+        (0, ptx(".version 9.0\n.target sm_75\n\0"), "", Some("PTX must not end in zeros")),
     ] {
         fs::write(dir.join("new"), new).unwrap();
         let uri = &code_objects(&dir.join("x.fatbin"))[index].0;
         let (status, _, said) = text(&tool_in(dir, &["replace", uri, "new"]));
         assert!(status == 1 && said.contains(reason), "{said}");
         assert!(fs::read(dir.join("x.fatbin")).unwrap() == again);
+        let (status, _, said) = text(&tool_in(dir, &["replace", "--force", uri, "new", "-o", "forced"]));
+        assert!(status == i32::from(forced.is_some()) && said.contains(forced.unwrap_or_default()), "{said}");
     }
     let tight = so(0);
     fs::write(dir.join("x.so"), &tight).unwrap();
     fs::write(dir.join("new"), fatbins::cubin(80, 9000)).unwrap();
     let uri = &code_objects(&dir.join("x.so"))[2].0;
-    let (status, _, said) = text(&tool_in(dir, &["replace", uri, "new"]));
+    let (status, _, said) = text(&tool_in(dir, &["replace", "--force", uri, "new"]));
     assert!(
         status == 1 && said.contains("the fatbin needs ") && said.contains("it has to stay at its offset"),
         "{said}"
@@ -695,7 +783,8 @@ fn images_of_offload_binaries_are_replaced_as_readers_find_them() {
             assert_eq!(read_offload(&changed[start..start + row.len()])[index], b"shorter");
             replace(dir, name, index, &old);
             fs::write(dir.join("new"), &long).unwrap();
-            let (status, _, said) = text(&tool_in(dir, &["replace", &code_objects(&dir.join(name))[index].0, "new"]));
+            let (status, _, said) =
+                text(&tool_in(dir, &["replace", "--force", &code_objects(&dir.join(name))[index].0, "new"]));
             assert!(status == 1 && said.contains("the offload binary needs "), "{said}");
         }
         assert!(fs::read(dir.join(name)).unwrap() == data, "{name}");
@@ -730,7 +819,7 @@ fn replace_changes_nothing_but_its_output() {
     };
     let run = |words: &[&str], expected: &str| {
         let uri = "file://x.hipfb#offset=256&size=12";
-        let (status, _, said) = text(&tool_in(dir, &[&["replace", uri], words].concat()));
+        let (status, _, said) = text(&tool_in(dir, &[&["replace", "--force", uri], words].concat()));
         assert!(said.contains(expected) && (status == 0) == expected.ends_with("in place\n"), "{said}");
     };
     fs::write(dir.join("x.hipfb"), &file).unwrap();
@@ -765,7 +854,7 @@ fn replace_changes_nothing_but_its_output() {
     // A pipe is read to its end.
     fs::write(dir.join("x.hipfb"), &file).unwrap();
     let mut command = Command::new(PROGRAM);
-    command.args(["replace", "file://x.hipfb#offset=256&size=12", "/dev/stdin"]).current_dir(dir);
+    command.args(["replace", "--force", "file://x.hipfb#offset=256&size=12", "/dev/stdin"]).current_dir(dir);
     let mut running = command.stdin(Stdio::piped()).spawn().unwrap();
     std::io::Write::write_all(&mut running.stdin.take().unwrap(), b"from a pipe").unwrap();
     assert!(running.wait().unwrap().success());
@@ -776,9 +865,9 @@ fn replace_changes_nothing_but_its_output() {
     let (uri, _) = code_objects(&dir.join("thin.a")).remove(1);
     assert!(uri.contains("/m.o#"), "{uri}");
     let wrong = uri.replace("/m.o#", "/thin.a#");
-    let (status, _, said) = text(&tool_in(dir, &["replace", &wrong, "new"]));
+    let (status, _, said) = text(&tool_in(dir, &["replace", "--force", &wrong, "new"]));
     assert!(status == 1 && said.contains("no code object has the URI"), "{said}");
-    assert_eq!(text(&tool_in(dir, &["replace", &uri, "new"])).0, 0);
+    assert_eq!(text(&tool_in(dir, &["replace", "--force", &uri, "new"])).0, 0);
     assert!(code_objects(&dir.join("thin.a"))[1].1 == b"new");
 }
 

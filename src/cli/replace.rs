@@ -11,7 +11,7 @@ use offload_bundle::scan::Uri;
 
 use super::console::Console;
 use super::files;
-use super::subcommand::{Run, Subcommand, path_option};
+use super::subcommand::{Run, Subcommand, flag, path_option};
 use super::units::bytes;
 
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "replace", command, run: Run::OnFiles(run) };
@@ -45,6 +45,8 @@ fn command() -> Command {
              container, can be replaced where it lies by one of the same size; an ELF file without a bundle also by a smaller \
              one, after which zeros follow. Of what is compressed, only bundles, fatbins and members of zip files are written; \
              kpack archives are not.\n\n\
+             The new code object has to be what the old one is: of the same kind (ELF, SPIR-V, bitcode, PTX), for the same target, and \
+             complete, as `verify` checks it. --force writes anything else, too.\n\n\
              The result is compared with the old file before it takes its place: no other code object may change. Other checksums and \
              signatures, such as those of PE files, are not looked for; Debian and RPM packages are refused.\n\n\
              The sizes in a URI are those of the code object that it names: after the replacement by one of another size, the \
@@ -64,6 +66,7 @@ fn command() -> Command {
                 .help("File with the new code object"),
             path_option("output", "OUT", "File to write; - writes to standard output (default: the file of the URI)")
                 .short('o'),
+            flag("force", "Write the new code object whatever it is: of another kind, for another target, or broken"),
             files::max_size(),
         ])
 }
@@ -72,6 +75,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     let uri = Uri::parse(matches.get_one::<OsString>("uri").cloned().unwrap_or_default().as_os_str())?;
     let mut replace = Replace::new(uri, matches.get_one::<PathBuf>("file").cloned().unwrap_or_default());
     replace.limits = files::limits(matches);
+    replace.force = matches.get_flag("force");
     if let Some(output) = matches.get_one::<PathBuf>("output") {
         replace.output.clone_from(output);
     }

@@ -46,7 +46,8 @@ The rules:
   conflict     a feature is set in all entries for a processor, or in none
   overlap      code objects do not overlap
   target       a GPU ELF file is built for the target in its entry ID
-  code-object  headers, tables, symbols and notes of ELF files, SPIR-V and bitcode agree
+  code-object  headers, tables, symbols and notes of ELF files, SPIR-V and bitcode agree; beside them, no
+               entry for a device is empty or text
   loadable     HIP runtimes can read a bundle of code objects for them
   kpack        kpack archives hold all code of their libraries, and only code that can be found
   expected     with --expect, every bundle serves every GPU
@@ -241,6 +242,7 @@ struct Total {
     bundles: usize,
     code_objects: usize,
     without_bundle: usize,
+    without_code: usize,
     faults: usize,
     unread: usize,
     kpack_references: usize,
@@ -255,6 +257,7 @@ impl Total {
         self.bundles = self.bundles.saturating_add(verified.bundles);
         self.code_objects = self.code_objects.saturating_add(verified.code_objects);
         self.without_bundle = self.without_bundle.saturating_add(verified.without_bundle);
+        self.without_code = self.without_code.saturating_add(verified.without_code);
         self.faults = self.faults.saturating_add(verified.faults.len()).saturating_add(verified.more_faults);
         self.kpack_references = self.kpack_references.saturating_add(verified.kpack_references);
         verified.unread.iter().for_each(|unread| self.kinds.add(unread.what.name(), 1));
@@ -271,7 +274,12 @@ impl Total {
     fn verdict(&self) -> String {
         let objects = |number| count(number, "code object", "code objects");
         let bundled = self.code_objects.saturating_sub(self.without_bundle);
-        let in_bundles = || format!("{} in {}", objects(bundled), count(self.bundles, "bundle", "bundles"));
+        let without_code = match self.without_code {
+            0 => String::new(),
+            number => format!(" ({number} text or empty)"),
+        };
+        let in_bundles =
+            || format!("{}{without_code} in {}", objects(bundled), count(self.bundles, "bundle", "bundles"));
         let held = match (self.bundles, self.without_bundle) {
             (0, 0) if self.kpack_references > 0 => "device code in kpack archives".to_owned(),
             (_, 0) => in_bundles(),
@@ -343,6 +351,7 @@ struct FileReport {
     bundles: usize,
     code_objects: usize,
     without_bundle: usize,
+    without_code: usize,
     faults: Vec<FaultReport>,
     more_faults: usize,
     unread: Vec<UnreadPart>,
@@ -398,6 +407,7 @@ fn write_report(checked: impl Iterator<Item = Checked>, outcome: &RefCell<Outcom
         bundles: verified.bundles,
         code_objects: verified.code_objects,
         without_bundle: verified.without_bundle,
+        without_code: verified.without_code,
         faults: verified.faults.iter().map(FaultReport::new).collect(),
         more_faults: verified.more_faults,
         unread: verified.unread.iter().map(UnreadPart::new).collect(),

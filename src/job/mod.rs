@@ -22,6 +22,7 @@ mod kernels;
 mod kpack_tree;
 mod library;
 mod list;
+mod nature;
 mod package;
 mod present;
 mod recompress;

@@ -3,12 +3,14 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
+use super::nature::Nature;
 use super::recompress::{Recompress, Replacing, rewrite_with};
 use super::unchanged::difference;
 use super::{Observer, open};
 use crate::bytes::{len_of, len_u64};
+use crate::check;
 use crate::container::binary::{ENTRY_FIELDS, header_ends};
-use crate::container::fatbin::{self, Fatbin, ImageKind, Packing, made_for, ptx_word};
+use crate::container::fatbin::{self, Fatbin, Packing};
 use crate::container::magic::Magic;
 use crate::container::offload_binary::plan_with;
 use crate::container::stream::Compression;
@@ -18,7 +20,7 @@ use crate::io::input::{Accept, Input, Slice, vouch_for};
 use crate::io::meter::{Meter, emit};
 use crate::io::output::{self, Output};
 use crate::io::piece::Piece;
-use crate::scan::{CodeObject, Format, Found, Scan, Step, Uri, bundle_sections, is_zip, recorded_target};
+use crate::scan::{CodeObject, Format, Found, Scan, Step, Uri, bundle_sections, is_zip};
 
 /// Replaces the code object that a URI names.
 ///
@@ -36,7 +38,8 @@ use crate::scan::{CodeObject, Format, Found, Scan, Step, Uri, bundle_sections, i
 /// - A code object in any other container is overwritten by one of the same size.
 ///
 /// The new file is made in a temporary one, and takes its place only if it is the old one with just this code object changed:
-/// both are searched completely, and all code objects, checksums and faults compared.
+/// both are searched completely, and all code objects, checksums and faults compared. The new code object has to be of the
+/// same kind and for the same target as the old one, and complete, unless [`force`](Self::force) is set.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Replace {
@@ -50,6 +53,8 @@ pub struct Replace {
     pub compression: Compression,
     /// Limits on the inflated size of compressed bundles.
     pub limits: Limits,
+    /// Whether the new code object may be anything: of another kind, for another target, or broken.
+    pub force: bool,
 }
 
 /// The result of replacing a code object.
@@ -99,12 +104,8 @@ struct Target {
     is_elf: bool,
     /// Whether it is compressed on its own, or with others.
     is_packed: bool,
-    /// What its fatbin says that it is.
-    cuda: Option<ImageKind>,
-    /// The target ID that it records itself, or its fatbin.
-    recorded_target: Option<String>,
-    /// The architecture for which it was made, if it is in a fatbin.
-    made_for: Option<String>,
+    /// What it is; none if that cannot be read.
+    nature: Option<Nature>,
     /// Whether it is inside of another code object.
     is_nested: bool,
     /// The place, for messages.
@@ -130,7 +131,7 @@ impl Replace {
     /// Replaces the code object in its file.
     pub fn new(uri: Uri, content: impl Into<PathBuf>) -> Self {
         let (output, compression, limits) = (uri.path().to_owned(), Compression::default(), Limits::default());
-        Self { uri, content: content.into(), output, compression, limits }
+        Self { uri, content: content.into(), output, compression, limits, force: false }
     }
 
     /// Writes the file.
@@ -197,36 +198,15 @@ impl Replace {
                 "it is inside of another code object: extract that, replace it there, and put that back".to_owned(),
             );
         }
-        let processor = |target: String| {
-            let name = target.split(':').next().unwrap_or_default();
-            // The ELF header does not always tell the letters of a cubin.
-            if name.starts_with("sm_") { name.trim_end_matches(char::is_alphabetic) } else { name }.to_owned()
-        };
-        let of_new = match target.cuda {
-            Some(ImageKind::Cubin) if Magic::identify(new.bytes()) != Magic::Cubin => {
-                return refused("the fatbin says that it is a cubin, which the new content is not".to_owned());
-            }
-            Some(ImageKind::Ptx)
-                if [&b".version"[..], b".target"].iter().any(|word| ptx_word(new.bytes(), word).is_none()) =>
-            {
-                return refused(
-                    "the fatbin says that it is PTX, but the new content has no '.version' or '.target'".to_owned(),
-                );
-            }
-            Some(ImageKind::Ptx) => made_for(new.bytes()),
-            _ => recorded_target(new.bytes()),
-        };
-        let for_others =
-            |old: &str, new: &str| refused(format!("the new code object is for {new}, the old one for {old}"));
-        if let (Some(old), Some(new)) = (&target.made_for, made_for(new.bytes()))
-            && *old != new
-        {
-            return for_others(old, &new);
+        if self.force {
+            return Ok(());
         }
-        let [old, new] = [target.recorded_target.clone(), of_new].map(|of| of.map(processor));
-        match old.zip(new) {
-            Some((old, new)) if old != new => for_others(&old, &new),
-            _ => Ok(()),
+        let broken =
+            check::code_object(new.bytes()).err().map(|error| format!("the new code object is broken: {error}"));
+        let difference = || target.nature.as_ref()?.difference(&Nature::of(new.bytes()));
+        match broken.or_else(difference) {
+            Some(reason) => refused(format!("{reason}; only --force replaces it all the same")),
+            None => Ok(()),
         }
     }
 
@@ -313,7 +293,6 @@ impl Target {
         let has_own_bytes = !container.is_elf() || bundle_sections(file.as_slice()).is_ok();
         let way =
             place.uri(0..0, None)?.map(|uri| uri.members().map(|(name, number)| (name.to_vec(), number)).collect());
-        let cuda = code_object.cuda();
         Ok(Some(Self {
             format: code_object.format(),
             is_compressed: code_object.is_compressed(),
@@ -323,12 +302,9 @@ impl Target {
             space_end: zeros_end(file.as_slice(), bundle.end..if has_own_bytes { found.space_end } else { 0 }),
             way: way.unwrap_or_default(),
             is_packed,
-            cuda: cuda.map(|image| image.kind),
             is_zipped: is_zip && matches!(place.steps().first(), Some(Step::Member(_))),
             is_elf: code_object.in_place().is_some_and(|data| Magic::identify(data.bytes()).is_gpu_elf()),
-            recorded_target: cuda.map(|image| format!("sm_{}", image.sm)).or_else(|| code_object.recorded_target()),
-            // Code that cannot be inflated can still be replaced.
-            made_for: cuda.and_then(|_| made_for(&code_object.bytes().ok()?)),
+            nature: Nature::of_old(code_object),
             // In kpack archives, the last step is the bundle itself.
             is_nested: code_object.format() != Format::Kpack
                 && place.steps().iter().any(|step| matches!(step, Step::Entry(_))),

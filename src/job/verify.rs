@@ -54,6 +54,8 @@ pub struct Verified {
     pub code_objects: usize,
     /// The number of checked code objects outside bundles.
     pub without_bundle: usize,
+    /// The number of entries for devices that are text or empty, in bundles that hold nothing else for devices.
+    pub without_code: usize,
     /// The listed parts that were recognised but not read, in file order. They contain, or may contain, device code.
     pub unread: Vec<NotRead>,
     /// The number of further parts that were not read, by the [name](Unread::name) of their format. At most 10,000 are
@@ -297,6 +299,12 @@ impl Verified {
         overlaps(found, &mut fault);
         not_loadable(found).into_iter().for_each(&mut fault);
         check_contents(found, &mut fault)?;
+        let without_code = without_code(found);
+        if holds_code(found) {
+            without_code.iter().for_each(|entry| fault(not_code(entry)));
+        } else {
+            self.without_code = self.without_code.saturating_add(without_code.len());
+        }
         match found.format {
             Format::CodeObject => self.without_bundle = self.without_bundle.saturating_add(code_objects),
             _ => self.bundles = self.bundles.saturating_add(1),
@@ -318,6 +326,30 @@ fn inner_text(error: &Error) -> String {
 
 fn not_extractable(code_object: &CodeObject<'_>, reason: &Malformed) -> Broken {
     (Rule::Readable, format!("'{}' cannot be extracted: {reason}", shown(code_object.id())))
+}
+
+/// The entries of a bundle for devices that are empty or text, as in bundles of assembly.
+fn without_code<'f>(found: &Found<'f>) -> Vec<CodeObject<'f>> {
+    let is_for_device = |entry: &CodeObject<'_>| entry.entry_id().is_some_and(|id| id.kind() != OffloadKind::Host);
+    let is_without = |entry: &CodeObject<'_>| matches!(entry.kind(), Some(ContentKind::Empty | ContentKind::Text));
+    match found.format {
+        Format::Bundle | Format::TextBundle | Format::FatObject => {
+            found.code_objects().filter(|entry| is_without(entry) && is_for_device(entry)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Whether code objects are what a bundle holds for devices. No compiler puts text or nothing into such a bundle.
+fn holds_code(found: &Found<'_>) -> bool {
+    let is_code = |kind| !matches!(kind, None | Some(ContentKind::Empty | ContentKind::Text | ContentKind::Unknown));
+    let is_host = |entry: &CodeObject<'_>| entry.entry_id().is_none_or(|id| id.kind() == OffloadKind::Host);
+    found.format != Format::TextBundle && found.code_objects().any(|entry| is_code(entry.kind()) && !is_host(&entry))
+}
+
+fn not_code(entry: &CodeObject<'_>) -> Broken {
+    let what = if entry.size() == 0 { "is empty" } else { "is text" };
+    (Rule::CodeObject, format!("'{}' {what}, but other entries of the bundle are code objects", shown(entry.id())))
 }
 
 /// The maximum total size of code objects, as a multiple of the size of their bundle. Hosts of fat objects share bytes

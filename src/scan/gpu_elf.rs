@@ -77,7 +77,7 @@ fn amd_target_id(head: &[u8], flags: u32) -> Option<String> {
 }
 
 /// The triple and target ID of a code object, as in a bundle entry ID.
-fn target(data: &[u8]) -> String {
+pub(crate) fn target(data: &[u8]) -> String {
     match Magic::identify(data) {
         Magic::Cubin => format!("nvptx64-nvidia-cuda--{}", target_id(data).unwrap_or_default()),
         Magic::IntelGpu => format!("{INTEL}-unknown-unknown--{}", target_id(data).unwrap_or_default()),

@@ -64,7 +64,7 @@ mod zip;
 pub(crate) use budget::Budget;
 pub(crate) use found::KnownId;
 pub use found::{CodeObject, Finding, Format, Found, Provenance};
-pub(crate) use gpu_elf::target_id as recorded_target;
+pub(crate) use gpu_elf::{target as target_of, target_id as recorded_target};
 pub use image::ContentKind;
 pub(crate) use kpack::target_in;
 pub use kpack::{Follow, Followed, Split};

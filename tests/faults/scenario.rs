@@ -296,7 +296,7 @@ fn replacing(name: &'static str, bundle: &[u8], len: usize) -> Scenario {
     let second = 32 + 24 + usize::try_from(number(48)).unwrap();
     let uri = format!("file://input#offset={}&size={}", number(second), number(second + 8));
     let inputs = [("input", bundle), ("input-new", &noise(len, 6))];
-    Scenario::new(name, &["replace", &uri, "input-new", "-o", "out"], &inputs, &["out"])
+    Scenario::new(name, &["replace", "--force", &uri, "input-new", "-o", "out"], &inputs, &["out"])
 }
 
 /// Scenarios of a library whose code objects are in kpack archives beside it.

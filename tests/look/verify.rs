@@ -10,7 +10,7 @@ use offload_bundle::job::{BundleFiles, Event, FileType, Rule, Verify};
 use super::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, coff, pe, zip};
 use super::*;
 use crate::machine::loud;
-use crate::properties::packages;
+use crate::properties::{images, packages};
 use crate::reference::formats;
 use crate::reference::harness::Random;
 use crate::reference::offload::{self, Image};
@@ -60,8 +60,44 @@ fn wide(len: usize, kind: &str, host: &[u8], code: &[u8]) -> Vec<u8> {
     let last = id("gfx1");
     ids.push(format!("{last}{}", "0".repeat(len - end(&ids) - 24 - last.len())));
     assert_eq!(end(&ids), len);
-    let contents = [host, code].into_iter().chain(std::iter::repeat(&b"x"[..]));
+    let contents = [host, code].into_iter().chain(std::iter::repeat(&b"\x01"[..]));
     formats::binary(&ids.iter().map(String::as_str).zip(contents).collect::<Vec<_>>(), 16)
+}
+
+/// Writes a container with these entries.
+type Form<'f> = dyn Fn(&[(&str, &[u8])]) -> Vec<u8> + 'f;
+
+#[test]
+fn entries_without_code_are_faults_beside_code_and_counted_elsewhere() {
+    let fixture = |name: &str| fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)).unwrap();
+    let (one, other) = (hip("gfx90a"), hip("gfx906"));
+    let sections = |entries: &[(&str, &[u8])]| {
+        let names: Vec<String> = entries.iter().map(|(id, _)| format!("__CLANG_OFFLOAD_BUNDLE__{id}")).collect();
+        let sections = names.iter().zip(entries).map(|(name, (_, content))| Section::new(name, content));
+        Elf::OBJECT.write(&sections.collect::<Vec<_>>())
+    };
+    let forms: [&Form<'_>; 4] = [
+        &|entries| formats::binary(entries, 8),
+        &|entries| formats::compressed(2, 1, &formats::binary(entries, 8)),
+        &sections,
+        &|entries| archive(&[("a.o", &sections(entries))]),
+    ];
+    let codes = [fixture("kernels/llvm22-gfx90a.elf"), fixture("bitcode/llvm22-link.bc"), images::spirv(5, 0)];
+    let said = |data: &[u8]| String::from_utf8(tool(&["verify", "in"], &[("in", data)]).stdout.clone()).unwrap();
+    for form in forms {
+        for code in &codes {
+            for (content, what) in [(&b""[..], "is empty"), (b"hello", "is text"), (b"\x01", "")] {
+                let bundle = form(&[(HOST, b""), (&one, code), (&other, content)]);
+                let expected = if what.is_empty() { Vec::new() } else { vec!["code-object".to_owned()] };
+                assert_eq!(rules(&bundle), expected, "{what}");
+                assert!(said(&bundle).contains(&format!("{other}' {what}")) || what.is_empty(), "{}", said(&bundle));
+            }
+        }
+        let text = form(&[(HOST, &codes[0]), (&one, b"text"), (&other, b"")]);
+        assert!(rules(&text).is_empty() && said(&text).contains(": 3 code objects (2 text or empty) in 1 bundle"));
+    }
+    let assembly = formats::text("#", &[(HOST, b"host"), (&one, b"one")]);
+    assert!(said(&assembly).ends_with("2 code objects (1 text or empty) in 1 bundle, nothing wrong\n"));
 }
 
 #[test]
@@ -319,15 +355,16 @@ fn several_files_and_the_status() {
     fs::write(at("wrong"), targets(&["gfx906:fast+"])).unwrap();
     let run = |args: &[&str]| text(&tool_in(dir.path(), &[&["verify"], args].concat()));
     let (status, out, said) = run(&["d"]);
-    let expected = "d/sound: 1 code object in 1 bundle, nothing wrong\n\
-                    Total: 2 files, 1 code object in 1 bundle, nothing wrong\n";
+    let expected = "d/sound: 1 code object (1 text or empty) in 1 bundle, nothing wrong\n\
+                    Total: 2 files, 1 code object (1 text or empty) in 1 bundle, nothing wrong\n";
     assert_eq!((status, out.as_str(), said.as_str()), (0, expected, ""));
     let (status, out, _) = run(&["d/text"]);
     assert_eq!((status, out.as_str()), (1, "d/text: no device code\n"));
     let (status, out, said) = run(&["nowhere", "d", "wrong"]);
     assert_eq!(status, 1);
     assert!(said.contains("'nowhere': No such file or directory"), "{said}");
-    let expected = "wrong: 1 code object in 1 bundle, 1 fault\nTotal: 3 files, 2 code objects in 2 bundles, 1 fault\n";
+    let expected = "wrong: 1 code object (1 text or empty) in 1 bundle, 1 fault\n\
+                    Total: 3 files, 2 code objects (2 text or empty) in 2 bundles, 1 fault\n";
     assert!(out.ends_with(expected), "{out}");
     let (status, out, _) = run(&["--json", "nowhere"]);
     let document: Value = serde_json::from_str(&out).unwrap();
@@ -384,8 +421,8 @@ fn nothing_read_is_no_success() {
     // A code object without a bundle is not a bundle.
     let (status, out, said) = run(&["-r", "deep"]);
     let expected = "deep/lib/bare: 1 code object without a bundle, nothing wrong\n\
-                    deep/lib/sound: 1 code object in 1 bundle, nothing wrong\n\
-                    Total: 2 files, 1 code object in 1 bundle, 1 code object without a bundle, nothing wrong\n";
+                    deep/lib/sound: 1 code object (1 text or empty) in 1 bundle, nothing wrong\n\
+                    Total: 2 files, 1 code object (1 text or empty) in 1 bundle, 1 code object without a bundle, nothing wrong\n";
     assert_eq!((status, out.as_str(), said.as_str()), (0, expected, ""));
     // A broken file counts as device code.
     fs::write(at("empty/broken"), &targets(&["gfx906"])[..40]).unwrap();

@@ -7,7 +7,7 @@ use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::io::{Input, Piece, write_to};
 use offload_bundle::job::{Fault, Replace, Rule, Verify};
-use offload_bundle::scan::{Format, Uri};
+use offload_bundle::scan::{ContentKind, Format, Uri};
 
 use super::choices::{Choices, digest};
 use super::fatbins::{self, Code, LZ4, ZLIB, ZSTD, concatenated, entry, fatbin};
@@ -37,7 +37,7 @@ const RULES: [Rule; 4] = [Rule::Readable, Rule::Trailing, Rule::Overlap, Rule::E
 /// file, a code object gets another content: or there is an error, and all files are as they were. Then it has just that
 /// content. The IDs of all code objects, their order and the bytes of all others are the same, and there is no new fault.
 ///
-/// After it is put back, all code objects are the same as at the start, unless what is compressed has no room any more, or the
+/// Unless forced, the new content is of the same kind as the old one. After it is put back, all code objects are the same as at the start, unless what is compressed has no room any more, or the
 /// old content has faults itself or is not what its fatbin says.
 pub fn replace(data: &[u8]) {
     let digests = [b"1", b"2", b"3"].map(|salt| digest(&[data, salt].concat())).concat();
@@ -56,7 +56,8 @@ pub fn replace(data: &[u8]) {
     let index = choices.pick(&named);
     let new = content(&before[index].content, data, &mut choices);
     let output = choices.pick(&["in", "out"]);
-    let replaced = run(&room, &before[index], &new, output);
+    let force = choices.below(3) > 0;
+    let replaced = run(&room, &before[index], &new, output, force);
     room.holds_only(&["in", "new", if replaced.is_ok() { output } else { "in" }]);
     if replaced.is_err() || output == "out" {
         assert!(fs::read(room.input()).unwrap() == file, "the file has changed: {replaced:?}");
@@ -64,6 +65,8 @@ pub fn replace(data: &[u8]) {
     if replaced.is_err() {
         return;
     }
+    let [old_kind, new_kind] = [&before[index].content, &new].map(|content| ContentKind::of(content));
+    assert!(force || before[index].is_recorded || old_kind == new_kind, "{old_kind:?} by {new_kind:?}");
     let after = objects(&room, output).unwrap();
     assert_eq!(after.len(), before.len(), "other code objects");
     for (at, (one, other)) in before.iter().zip(&after).enumerate() {
@@ -80,11 +83,12 @@ pub fn replace(data: &[u8]) {
     if after[index].uri.is_none() || !has_one_name {
         return;
     }
-    match run(&room, &after[index], &before[index].content, output) {
+    match run(&room, &after[index], &before[index].content, output, true) {
         Err(error) => {
             let count = |faults: &[Fault]| faults.iter().filter(|fault| RULES.contains(&fault.rule)).count();
             let had_faults = count(&before_faults) > count(&after_faults) && error.contains("another fault");
-            let is_known = ["needs", "room", "the fatbin says"].iter().any(|text| error.contains(text));
+            let is_known =
+                ["needs", "room", "a cubin has to be", "PTX must not"].iter().any(|text| error.contains(text));
             assert!(is_known || had_faults, "not put back: {error}");
         }
         Ok(()) => {
@@ -102,6 +106,8 @@ struct Object {
     uri: Option<String>,
     content: Vec<u8>,
     is_bare: bool,
+    /// Whether its container says of what kind it is.
+    is_recorded: bool,
 }
 
 /// All code objects of a file; none if they are too large. Those that cannot be read are not named.
@@ -117,18 +123,19 @@ fn objects(room: &Room, name: &str) -> Option<Vec<Object>> {
                 uri: code_object.uri().unwrap().filter(|_| bytes.is_some()).map(|uri| uri.to_string()),
                 content: bytes.map(|bytes| bytes.into_owned()).unwrap_or_default(),
                 is_bare: found.format == Format::CodeObject,
+                is_recorded: code_object.cuda().is_some(),
             });
         }
     });
     (left > 0).then_some(objects)
 }
 
-/// Replaces a code object.
-fn run(room: &Room, object: &Object, new: &[u8], output: &str) -> Result<(), String> {
+/// Replaces a code object; by content of any kind, if forced.
+fn run(room: &Room, object: &Object, new: &[u8], output: &str, force: bool) -> Result<(), String> {
     room.write("new", new);
     let uri = Uri::parse(object.uri.as_ref().unwrap().as_ref()).unwrap();
     let mut job = Replace::new(uri, room.path("new"));
-    (job.output, job.limits) = (room.path(output), LIMITS);
+    (job.output, job.limits, job.force) = (room.path(output), LIMITS, force);
     let replaced = job.run(&mut |_| {}).map_err(|error| said(&error))?;
     assert_eq!(replaced.after, u64::try_from(new.len()).unwrap());
     Ok(())

@@ -58,7 +58,7 @@ use crate::error::{Error, Malformed, Result};
 use crate::io::input::Slice;
 use crate::io::piece::Piece;
 use record::Record;
-pub(crate) use rewrite::{Packing, made_for, ptx_word, rewrite};
+pub(crate) use rewrite::{Packing, made_for, rewrite};
 
 /// The first bytes of a fatbin.
 pub const MAGIC: [u8; 4] = [0x50, 0xed, 0x55, 0xba];

@@ -385,7 +385,7 @@ fn section<'c>(cubin: &'c [u8], name: &str) -> Option<&'c [u8]> {
 }
 
 /// The word after a directive of PTX, such as `.target`.
-pub(crate) fn ptx_word<'p>(ptx: &'p [u8], directive: &[u8]) -> Option<&'p [u8]> {
+fn ptx_word<'p>(ptx: &'p [u8], directive: &[u8]) -> Option<&'p [u8]> {
     let after = ptx.split(|&byte| byte == b'\n').find_map(|line| line.trim_ascii().strip_prefix(directive))?;
     after.trim_ascii().split(|byte| byte.is_ascii_whitespace() || *byte == b',').next()
 }
