@@ -1,15 +1,16 @@
 //! `verify`: checks the device code in files.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::{Arg, ArgMatches, Command};
 use offload_bundle::display::printable;
-use offload_bundle::job::{Expect, Fault, KpackTree, NotRead, Verified, Verify};
+use offload_bundle::job::{Expect, Fault, KpackTree, NotRead, Rule, Verified, Verify};
 use offload_bundle::runtime::Device;
-use offload_bundle::scan::Follow;
+use offload_bundle::scan::{Follow, Place};
 use offload_bundle::{Error, Result};
 use serde::Serialize;
 
@@ -50,7 +51,7 @@ The rules:
                entry for a device is empty or text
   loadable     HIP runtimes can read a bundle of code objects for them
   kpack        kpack archives hold all code of their libraries, and only code that can be found
-  expected     with --expect, every bundle serves every GPU
+  expected     with --expect, every bundle serves every GPU; with --expect-any, every library
   unexpected   with --expect-exactly, there is no code that no expected GPU needs
 
 Exit status:
@@ -76,7 +77,9 @@ fn command() -> Command {
              not a later minor one, or PTX for the same or an earlier version; sm_90+ptx stands for sm_90 and for PTX that later GPUs \
              can use. A bundle need not serve GPUs of vendors for which it has no entries. Offload binaries in a section count as one \
              bundle for each source file. Bitcode counts as code, because objects for the linker hold it. Code objects without a bundle, \
-             and device images of SYCL, need not serve every GPU. But each GPU has to be served by something.",
+             and device images of SYCL, need not serve every GPU. But each GPU has to be served by something.\n\n\
+             Some projects build each source for other GPUs, and still run on all of them. --expect-any only asks whether each library \
+             has code for each GPU in any of its bundles. All objects of a static library (.a, .lib) count as one library.",
         )
         .after_help(EXAMPLES)
         .args([
@@ -88,6 +91,8 @@ fn command() -> Command {
             expected("expect", "GPUs that every bundle has to serve: a comma list, or a file of names"),
             expected("expect-exactly", "The same, and no code may be there that none of them needs")
                 .conflicts_with("expect"),
+            expected("expect-any", "GPUs that every library has to serve with any of its bundles")
+                .conflicts_with_all(["expect", "expect-exactly"]),
             flag("json", "Print a JSON document, described by docs/verify.schema.json"),
         ])
 }
@@ -125,7 +130,10 @@ fn expected_gpus(text: &str) -> anyhow::Result<Vec<Device>> {
 /// What is expected by the command line.
 fn expect(matches: &ArgMatches) -> Option<Expect> {
     let gpus = |name| matches.get_one::<Vec<Device>>(name).cloned();
-    gpus("expect").map(Expect::new).or_else(|| gpus("expect-exactly").map(Expect::exactly))
+    gpus("expect")
+        .map(Expect::new)
+        .or_else(|| gpus("expect-exactly").map(Expect::exactly))
+        .or_else(|| gpus("expect-any").map(Expect::libraries))
 }
 
 /// A file and its result.
@@ -137,6 +145,8 @@ struct Outcome {
     kpack: KpackTree,
     /// The expected GPUs that no file has served, and of which no fault tells so.
     unserved: Vec<String>,
+    /// Whether a GPU is served by some bundles of a file, but not by all that should.
+    is_served_in_part: bool,
     failures: Vec<Error>,
 }
 
@@ -144,13 +154,18 @@ impl Outcome {
     fn new(expect: Option<&Expect>) -> Self {
         let devices = expect.iter().flat_map(|expect| &expect.devices);
         let unserved = devices.map(|device| device.name().to_owned()).collect();
-        Self { total: Total::default(), kpack: KpackTree::default(), unserved, failures: Vec::new() }
+        let (total, kpack) = (Total::default(), KpackTree::default());
+        Self { total, kpack, unserved, is_served_in_part: false, failures: Vec::new() }
     }
 
     /// Adds the result of a file.
     fn add(&mut self, (file, verified): &mut Checked) {
         let is_told = |gpu: &String| verified.faults.iter().any(|fault| fault.gpu.as_ref() == Some(gpu));
         self.unserved.retain(|gpu| !verified.served.contains(gpu) && !is_told(gpu));
+        let is_in_part = |fault: &Fault| {
+            fault.rule == Rule::Expected && fault.gpu.as_ref().is_some_and(|gpu| verified.served.contains(gpu))
+        };
+        self.is_served_in_part |= verified.faults.iter().any(is_in_part);
         self.total.add(verified);
         self.kpack.add(verified, file.origin != Origin::Named);
     }
@@ -211,7 +226,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     let mut outcome = outcome.into_inner();
     outcome.finish();
     let problems = outcome.problems();
-    let Outcome { total, failures, .. } = outcome;
+    let Outcome { total, failures, is_served_in_part, .. } = outcome;
     problems.iter().for_each(|problem| console.error(problem));
     let is_none = total.is_none() && failures.is_empty() && !matches.get_flag("allow-none");
     if is_none {
@@ -225,6 +240,12 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
             }
             false => "--allow-none accepts files without device code",
         });
+    }
+    if is_served_in_part && !matches.contains_id("expect-any") {
+        console.hint(
+            "some bundles serve the GPU, as where each source is built for other GPUs; \
+             --expect-any asks whether each library has any code for it",
+        );
     }
     let clean = problems.is_empty() && total.faults == 0 && !is_none;
     for device in verify.expect.iter().filter(|_| !clean).flat_map(|expect| &expect.devices) {
@@ -312,7 +333,7 @@ fn write_file((file, verified): &Checked, out: &mut dyn Write) -> Result<()> {
         return Ok(());
     }
     let name = file.path.to_string_lossy();
-    verified.faults.iter().try_for_each(|fault| write_line(out, &fault.to_string()))?;
+    write_faults(&verified.faults, out)?;
     if verified.more_faults > 0 {
         let more = count(verified.more_faults, "fault is", "faults are");
         write_line(out, &format!("{name}: {more} not listed"))?;
@@ -325,6 +346,26 @@ fn write_file((file, verified): &Checked, out: &mut dyn Write) -> Result<()> {
         write_line(out, &format!("{name}: {more} not read and not listed"))?;
     }
     write_line(out, &format!("{name}: {}", total.verdict()))
+}
+
+/// Writes faults. Bundles that lack the same share the line of the first.
+fn write_faults(faults: &[Fault], out: &mut dyn Write) -> Result<()> {
+    fn key(fault: &Fault) -> (&Place, Rule, &str) {
+        (&fault.place, fault.rule, &fault.text)
+    }
+    let mut alike: HashMap<_, usize> = HashMap::new();
+    for fault in faults {
+        let count = alike.entry(key(fault)).or_default();
+        *count = count.saturating_add(1);
+    }
+    faults.iter().try_for_each(|fault| match (&fault.gpu, alike.remove(&key(fault))) {
+        (Some(_), None) => Ok(()),
+        (Some(_), Some(all @ 2..)) => {
+            let more = count(all.saturating_sub(1), "more bundle", "more bundles");
+            write_line(out, &format!("{fault} (the same in {more})"))
+        }
+        _ => write_line(out, &fault.to_string()),
+    })
 }
 
 fn write_total(total: &Total, out: &mut dyn Write) -> Result<()> {

@@ -9,14 +9,27 @@ use crate::io::input::Input;
 use crate::runtime::{Code, Codes, Device, Position, Unit, Units, Vendor, is_for};
 use crate::scan::{self, Found, Place, Split, Step};
 
-/// The GPUs that every bundle of a file has to serve.
+/// The GPUs that a file has to serve.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Expect {
     /// The GPUs.
     pub devices: Vec<Device>,
-    /// Whether code is a fault that no runtime loads for any of these GPUs.
-    pub is_exact: bool,
+    /// What has to serve them.
+    pub extent: Extent,
+}
+
+/// What has to serve the expected GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Extent {
+    /// Every bundle.
+    Bundles,
+    /// Every bundle, and code is a fault that no runtime loads for any of these GPUs.
+    Exactly,
+    /// Every library with some of its bundles, as where each source is built for other GPUs. A library is a file or a
+    /// member; members of static libraries (`.a`, `.lib`) count together.
+    Libraries,
 }
 
 /// The number of GPUs that the text of a fault lists.
@@ -25,12 +38,21 @@ const LISTED_MAX: usize = 16;
 impl Expect {
     /// Expects all bundles to serve some GPUs.
     pub fn new(devices: Vec<Device>) -> Self {
-        Self { devices, is_exact: false }
+        Self { devices, extent: Extent::Bundles }
     }
 
     /// Expects all bundles to serve some GPUs, and to hold no code but what their runtimes load.
     pub fn exactly(devices: Vec<Device>) -> Self {
-        Self { devices, is_exact: true }
+        Self { devices, extent: Extent::Exactly }
+    }
+
+    /// Expects every library to serve some GPUs with any of its bundles.
+    pub fn libraries(devices: Vec<Device>) -> Self {
+        Self { devices, extent: Extent::Libraries }
+    }
+
+    fn is_exact(&self) -> bool {
+        self.extent == Extent::Exactly
     }
 }
 
@@ -43,13 +65,16 @@ pub(super) struct Comparison<'e> {
     units: Units,
     /// The code of the last unit, and what is wrong with it.
     last: Option<(Set, Vec<Lack>)>,
+    /// The library of the last unit, and all its code, if it counts as a whole.
+    library: Option<(Place, Set)>,
     /// The positions of the GPUs that any code in the file serves.
     served: BTreeSet<usize>,
 }
 
 impl<'e> Comparison<'e> {
     pub(super) fn new(expect: &'e Expect, input: &'e Input) -> Self {
-        Self { expect, input, sources: OnceCell::new(), units: Units::default(), last: None, served: BTreeSet::new() }
+        let (sources, units, served) = (OnceCell::new(), Units::default(), BTreeSet::new());
+        Self { expect, input, sources, units, last: None, library: None, served }
     }
 
     /// Compares a bundle, or what it completes.
@@ -57,7 +82,7 @@ impl<'e> Comparison<'e> {
         if found.format.is_for_some_gpus() {
             let codes: BTreeSet<Code> = Codes::of(found).into_codes().into_iter().collect();
             self.note(&codes);
-            let others = codes.iter().filter(|code| self.expect.is_exact && !self.is_taken(code));
+            let others = codes.iter().filter(|code| self.expect.is_exact() && !self.is_taken(code));
             let fault = |Lack { rule, gpu, text }| Fault {
                 bundle: Some(found.index),
                 offset: Some(found.bundle.offset),
@@ -78,7 +103,8 @@ impl<'e> Comparison<'e> {
     /// Compares what was still open. Returns the names of the GPUs that are served by any code, too.
     pub(super) fn finish(mut self) -> (Vec<Fault>, Vec<String>) {
         let open = self.units.finish();
-        let gaps = open.into_iter().flat_map(|unit| self.unit(unit)).collect();
+        let mut gaps: Vec<Fault> = open.into_iter().flat_map(|unit| self.unit(unit)).collect();
+        gaps.extend(self.finish_library());
         let devices = self.expect.devices.iter().enumerate();
         let served =
             devices.filter(|(index, _)| self.served.contains(index)).map(|(_, device)| device.name().to_owned());
@@ -99,6 +125,9 @@ impl<'e> Comparison<'e> {
 
     fn unit(&mut self, unit: Unit) -> Vec<Fault> {
         let set = Set { vendors: unit.vendors, codes: unit.codes.iter().map(|(_, code)| code.clone()).collect() };
+        if self.expect.extent == Extent::Libraries {
+            return self.add_to_library(unit.place.library(), set);
+        }
         // Bundles of a library mostly have code for the same GPUs.
         if self.last.as_ref().is_none_or(|(last, _)| *last != set) {
             self.note(&set.codes);
@@ -119,6 +148,26 @@ impl<'e> Comparison<'e> {
         lacks.iter().map(fault).collect()
     }
 
+    /// Adds the code of a unit to its library, and returns what the library before it lacks.
+    fn add_to_library(&mut self, library: Place, set: Set) -> Vec<Fault> {
+        if let Some((_, all)) = self.library.as_mut().filter(|(open, _)| *open == library) {
+            all.vendors.extend(set.vendors);
+            all.codes.extend(set.codes);
+            return Vec::new();
+        }
+        let lacks = self.finish_library();
+        self.library = Some((library, set));
+        lacks
+    }
+
+    /// What the last library lacks, if it counts as a whole.
+    fn finish_library(&mut self) -> Vec<Fault> {
+        let Some((library, set)) = self.library.take() else { return Vec::new() };
+        self.note(&set.codes);
+        let fault = |lack: Lack| Fault { gpu: Some(lack.gpu), ..Fault::new(&library, lack.rule, lack.text) };
+        self.lacks(&set, &[]).into_iter().map(fault).collect()
+    }
+
     /// What is wrong with bundles that have some code.
     fn lacks(&self, set: &Set, codes: &[(Position, Code)]) -> Vec<Lack> {
         let held = LazyCell::new(|| held(&set.codes));
@@ -129,7 +178,7 @@ impl<'e> Comparison<'e> {
         };
         let mut lacks: Vec<Lack> =
             devices.iter().filter(|device| is_for(&set.vendors, device)).filter_map(unserved).collect();
-        if self.expect.is_exact {
+        if self.expect.is_exact() {
             // What a runtime chooses depends on the other code of the bundle.
             let chosen: BTreeSet<Position> = devices.iter().flat_map(|device| device.chosen(codes)).collect();
             let is_named = |code: &Code| devices.iter().any(|device| device.name() == code.name());

@@ -40,7 +40,7 @@ mod verify;
 
 pub use bundle::BundleFiles;
 pub use diff::{CodeObjectDiff, Diff, Equal, FileDiff, GpuDiff, KernelDiff, Loss, Sizes, Version, unversioned};
-pub use expect::Expect;
+pub use expect::{Expect, Extent};
 pub use extract::{Destination, Extract, Extracted, IfBroken, Source};
 pub use extract_uris::ExtractUris;
 pub use find::Find;

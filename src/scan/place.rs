@@ -126,6 +126,23 @@ impl Place {
         (!names.is_empty()).then(|| names.join("/"))
     }
 
+    /// The innermost member that is not in a static library (`.a`, `.lib`); without one, the file.
+    pub(crate) fn library(&self) -> Self {
+        let is_static = |name: &[u8]| name.ends_with(b".a") || name.ends_with(b".lib");
+        let mut len = 0_usize;
+        if !is_static(self.file.as_os_str().as_encoded_bytes()) {
+            for (steps, step) in (1..).zip(&self.steps) {
+                let Step::Member(name) = step else { continue };
+                len = steps;
+                if is_static(name) {
+                    break;
+                }
+            }
+        }
+        let steps = self.steps.iter().zip(&self.numbers).take(len);
+        steps.fold(Self::of_file(&self.file), |place, (step, number)| place.join_numbered(step.clone(), *number))
+    }
+
     /// The name of the last section on the path.
     pub fn section(&self) -> Option<String> {
         self.steps.iter().rev().find_map(|step| match step {

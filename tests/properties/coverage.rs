@@ -67,9 +67,11 @@ pub fn coverage(data: &[u8]) {
     let gpu = if is_amd { choices.pick(&AMD) } else { choices.pick(&NVIDIA) };
     let device = Device::parse(gpu).unwrap();
     let (mut coverage, mut serving, mut bundles) = (Coverage::default(), 0, 0);
+    let (mut counted, mut is_for_others) = (Vec::new(), false);
+    let mut all = b"!<arch>\n".to_vec();
     for _ in 0..choices.below(5) {
         let unit = Unit::new(&mut choices);
-        let is_served = settings(gpu).iter().all(|setting| unit.best(setting).is_some());
+        let is_served = are_served(gpu, &[&unit]);
         let is_counted = unit.is_amd == is_amd || (unit.codes.is_empty() && !unit.is_fatbin);
         if is_counted {
             bundles += 1;
@@ -86,8 +88,23 @@ pub fn coverage(data: &[u8]) {
             .unwrap();
         assert_eq!(found.bundles(), 1, "{unit:?}");
         coverage.merge(&found);
-        expected(&unit, &device, is_served || !is_counted);
+        let faults = usize::from(!is_served && is_counted);
+        assert_eq!(faults_of("in", &unit.data, Expect::new(vec![device.clone()])), faults, "{device}: {unit:?}");
         extracted(&unit, &device, gpu);
+        add_member(&mut all, &unit.data);
+        is_for_others |= !is_counted;
+        counted.extend(is_counted.then_some(unit));
+    }
+    // All members of a static library serve together, members of other files by themselves.
+    let counted: Vec<&Unit> = counted.iter().collect();
+    let each = bundles - serving;
+    let is_asked = match is_for_others {
+        true => counted.iter().any(|unit| unit.is_fatbin || !unit.codes.is_empty()),
+        false => !counted.is_empty(),
+    };
+    let together = usize::from(is_asked && !are_served(gpu, &counted));
+    for (name, faults) in [("in.a", together), ("in", each)] {
+        assert_eq!(faults_of(name, &all, Expect::libraries(vec![device.clone()])), faults, "{device}: {counted:?}");
     }
     let served = coverage.of(&device);
     assert_eq!((served.serving, served.bundles), (serving, bundles), "{gpu}");
@@ -96,12 +113,26 @@ pub fn coverage(data: &[u8]) {
     }
 }
 
-fn expected(unit: &Unit, device: &Device, is_served: bool) {
+/// Whether the code of some units serves a GPU with all its settings.
+fn are_served(gpu: &str, units: &[&Unit]) -> bool {
+    settings(gpu).iter().all(|setting| units.iter().any(|unit| unit.best(setting).is_some()))
+}
+
+/// The number of faults of a file that does not serve what is expected.
+fn faults_of(name: &str, data: &[u8], expect: Expect) -> usize {
     let mut verify = Verify::default();
-    verify.expect = Some(Expect::new(vec![device.clone()]));
-    let verified = verify.check(&Input::from_bytes("in", unit.data.clone())).unwrap();
-    let faults = verified.faults.iter().filter(|fault| fault.rule == Rule::Expected);
-    assert_eq!(faults.count(), usize::from(!is_served), "{device}: {unit:?}");
+    verify.expect = Some(expect);
+    let verified = verify.check(&Input::from_bytes(name, data.to_vec())).unwrap();
+    verified.faults.iter().filter(|fault| fault.rule == Rule::Expected).count()
+}
+
+/// Adds a member to an archive.
+fn add_member(archive: &mut Vec<u8>, data: &[u8]) {
+    let header =
+        format!("{:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", format!("{}/", archive.len()), 0, 0, 0, 644, data.len());
+    archive.extend(header.as_bytes());
+    archive.extend(data);
+    archive.resize(archive.len().next_multiple_of(2), b'\n');
 }
 
 fn extracted(unit: &Unit, device: &Device, gpu: &str) {
