@@ -145,8 +145,8 @@ struct Outcome {
     kpack: KpackTree,
     /// The expected GPUs that no file has served, and of which no fault tells so.
     unserved: Vec<String>,
-    /// Whether a GPU is served by some bundles of a file, but not by all that should.
-    is_served_in_part: bool,
+    /// Whether some bundles do not serve the GPUs, but all their libraries do.
+    is_served_by_libraries: Option<bool>,
     failures: Vec<Error>,
 }
 
@@ -155,17 +155,17 @@ impl Outcome {
         let devices = expect.iter().flat_map(|expect| &expect.devices);
         let unserved = devices.map(|device| device.name().to_owned()).collect();
         let (total, kpack) = (Total::default(), KpackTree::default());
-        Self { total, kpack, unserved, is_served_in_part: false, failures: Vec::new() }
+        Self { total, kpack, unserved, is_served_by_libraries: None, failures: Vec::new() }
     }
 
     /// Adds the result of a file.
     fn add(&mut self, (file, verified): &mut Checked) {
         let is_told = |gpu: &String| verified.faults.iter().any(|fault| fault.gpu.as_ref() == Some(gpu));
         self.unserved.retain(|gpu| !verified.served.contains(gpu) && !is_told(gpu));
-        let is_in_part = |fault: &Fault| {
-            fault.rule == Rule::Expected && fault.gpu.as_ref().is_some_and(|gpu| verified.served.contains(gpu))
-        };
-        self.is_served_in_part |= verified.faults.iter().any(is_in_part);
+        if verified.faults.iter().any(|fault| fault.rule == Rule::Expected) {
+            self.is_served_by_libraries =
+                Some(self.is_served_by_libraries.unwrap_or(true) && verified.is_served_by_libraries);
+        }
         self.total.add(verified);
         self.kpack.add(verified, file.origin != Origin::Named);
     }
@@ -226,7 +226,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     let mut outcome = outcome.into_inner();
     outcome.finish();
     let problems = outcome.problems();
-    let Outcome { total, failures, is_served_in_part, .. } = outcome;
+    let Outcome { total, failures, is_served_by_libraries, .. } = outcome;
     problems.iter().for_each(|problem| console.error(problem));
     let is_none = total.is_none() && failures.is_empty() && !matches.get_flag("allow-none");
     if is_none {
@@ -241,11 +241,8 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
             false => "--allow-none accepts files without device code",
         });
     }
-    if is_served_in_part && !matches.contains_id("expect-any") {
-        console.hint(
-            "some bundles serve the GPU, as where each source is built for other GPUs; \
-             --expect-any asks whether each library has any code for it",
-        );
+    if is_served_by_libraries == Some(true) {
+        console.hint("each library has code for these GPUs in some of its bundles, which --expect-any accepts");
     }
     let clean = problems.is_empty() && total.faults == 0 && !is_none;
     for device in verify.expect.iter().filter(|_| !clean).flat_map(|expect| &expect.devices) {

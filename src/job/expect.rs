@@ -4,7 +4,7 @@
 use std::cell::{LazyCell, OnceCell};
 use std::collections::{BTreeSet, HashMap};
 
-use super::verify::{Fault, Rule};
+use super::verify::{Fault, Rule, Verified};
 use crate::io::input::Input;
 use crate::runtime::{Code, Codes, Device, Position, Unit, Units, Vendor, is_for};
 use crate::scan::{self, Found, Place, Split, Step};
@@ -65,8 +65,10 @@ pub(super) struct Comparison<'e> {
     units: Units,
     /// The code of the last unit, and what is wrong with it.
     last: Option<(Set, Vec<Lack>)>,
-    /// The library of the last unit, and all its code, if it counts as a whole.
+    /// The library of the last unit, and all its code.
     library: Option<(Place, Set)>,
+    /// Whether a library lacks code for a GPU in all of its bundles.
+    has_unserved_library: bool,
     /// The positions of the GPUs that any code in the file serves.
     served: BTreeSet<usize>,
 }
@@ -74,7 +76,7 @@ pub(super) struct Comparison<'e> {
 impl<'e> Comparison<'e> {
     pub(super) fn new(expect: &'e Expect, input: &'e Input) -> Self {
         let (sources, units, served) = (OnceCell::new(), Units::default(), BTreeSet::new());
-        Self { expect, input, sources, units, last: None, library: None, served }
+        Self { expect, input, sources, units, last: None, library: None, has_unserved_library: false, served }
     }
 
     /// Compares a bundle, or what it completes.
@@ -100,15 +102,15 @@ impl<'e> Comparison<'e> {
         Unit::of_split(place, split).into_iter().flat_map(|unit| self.unit(unit)).collect()
     }
 
-    /// Compares what was still open. Returns the names of the GPUs that are served by any code, too.
-    pub(super) fn finish(mut self) -> (Vec<Fault>, Vec<String>) {
+    /// Compares what was still open, and adds what is known only at the end.
+    pub(super) fn finish(mut self, verified: &mut Verified) {
         let open = self.units.finish();
-        let mut gaps: Vec<Fault> = open.into_iter().flat_map(|unit| self.unit(unit)).collect();
-        gaps.extend(self.finish_library());
+        let gaps: Vec<Fault> = open.into_iter().flat_map(|unit| self.unit(unit)).collect();
+        gaps.into_iter().chain(self.finish_library()).for_each(|gap| verified.list(gap));
+        verified.is_served_by_libraries = !self.has_unserved_library;
         let devices = self.expect.devices.iter().enumerate();
-        let served =
-            devices.filter(|(index, _)| self.served.contains(index)).map(|(_, device)| device.name().to_owned());
-        (gaps, served.collect())
+        let served = devices.filter(|(index, _)| self.served.contains(index));
+        verified.served = served.map(|(_, device)| device.name().to_owned()).collect();
     }
 
     fn note(&mut self, codes: &BTreeSet<Code>) {
@@ -125,12 +127,13 @@ impl<'e> Comparison<'e> {
 
     fn unit(&mut self, unit: Unit) -> Vec<Fault> {
         let set = Set { vendors: unit.vendors, codes: unit.codes.iter().map(|(_, code)| code.clone()).collect() };
+        self.note(&set.codes);
+        let gaps = self.add_to_library(unit.place.library(), &set);
         if self.expect.extent == Extent::Libraries {
-            return self.add_to_library(unit.place.library(), set);
+            return gaps;
         }
         // Bundles of a library mostly have code for the same GPUs.
         if self.last.as_ref().is_none_or(|(last, _)| *last != set) {
-            self.note(&set.codes);
             let lacks = self.lacks(&set, &unit.codes);
             self.last = Some((set, lacks));
         }
@@ -148,24 +151,26 @@ impl<'e> Comparison<'e> {
         lacks.iter().map(fault).collect()
     }
 
-    /// Adds the code of a unit to its library, and returns what the library before it lacks.
-    fn add_to_library(&mut self, library: Place, set: Set) -> Vec<Fault> {
+    /// Adds the code of a unit to its library, and returns the faults of the library before it, if it counts as a whole.
+    fn add_to_library(&mut self, library: Place, set: &Set) -> Vec<Fault> {
         if let Some((_, all)) = self.library.as_mut().filter(|(open, _)| *open == library) {
-            all.vendors.extend(set.vendors);
-            all.codes.extend(set.codes);
+            all.vendors.extend(&set.vendors);
+            all.codes.extend(set.codes.difference(&all.codes).cloned().collect::<Vec<_>>());
             return Vec::new();
         }
-        let lacks = self.finish_library();
-        self.library = Some((library, set));
-        lacks
+        let gaps = self.finish_library();
+        self.library = Some((library, set.clone()));
+        gaps
     }
 
-    /// What the last library lacks, if it counts as a whole.
+    /// The faults of the last library, if it counts as a whole.
     fn finish_library(&mut self) -> Vec<Fault> {
         let Some((library, set)) = self.library.take() else { return Vec::new() };
-        self.note(&set.codes);
+        let lacks = self.lacks(&set, &[]);
+        self.has_unserved_library |= !lacks.is_empty();
+        let is_whole = self.expect.extent == Extent::Libraries;
         let fault = |lack: Lack| Fault { gpu: Some(lack.gpu), ..Fault::new(&library, lack.rule, lack.text) };
-        self.lacks(&set, &[]).into_iter().map(fault).collect()
+        lacks.into_iter().filter(|_| is_whole).map(fault).collect()
     }
 
     /// What is wrong with bundles that have some code.
@@ -198,7 +203,7 @@ impl<'e> Comparison<'e> {
 }
 
 /// The code of a bundle, and the vendors of the GPUs that it has entries for.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Set {
     vendors: BTreeSet<Vendor>,
     codes: BTreeSet<Code>,

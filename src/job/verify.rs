@@ -69,6 +69,9 @@ pub struct Verified {
     pub kpack_references: usize,
     /// The names of the [expected](Verify::expect) GPUs that some code of the file serves.
     pub served: Vec<String>,
+    /// Whether every library has code for each expected GPU in some of its bundles: what
+    /// [`Extent::Libraries`](super::Extent) asks.
+    pub is_served_by_libraries: bool,
     /// What can only be checked together with other files.
     pub(super) kpack: kpack_tree::Facts,
     /// The size of the listed faults, in bytes.
@@ -238,9 +241,7 @@ impl Verify {
         });
         input.vouch_for(scanned)?;
         if let Some(comparison) = comparison {
-            let (gaps, served) = comparison.finish();
-            gaps.into_iter().for_each(|gap| verified.list(gap));
-            verified.served = served;
+            comparison.finish(&mut verified);
         }
         Ok(verified)
     }
@@ -251,7 +252,7 @@ impl Verified {
         self.list(Fault { bundle, offset, ..Fault::new(place, rule, text.to_owned()) });
     }
 
-    fn list(&mut self, fault: Fault) {
+    pub(super) fn list(&mut self, fault: Fault) {
         // The text may quote entry IDs, which can contain any characters.
         let fault = Fault { text: short_name(fault.text.as_bytes(), TEXT_MAX), ..fault };
         if self.takes(self.faults.len(), &fault.place, len_u64(fault.text.as_bytes())) {
