@@ -69,8 +69,13 @@ pub(super) fn follow(matches: &ArgMatches, files: &[Result<WorkFile, Error>]) ->
         return None;
     }
     let mut follow = Follow::from_environment();
-    follow.own = files.iter().flatten().map(|file| file.path.clone()).collect();
+    follow.own = paths(files);
     Some(follow)
+}
+
+/// The paths of files that could be listed.
+pub(super) fn paths(files: &[Result<WorkFile, Error>]) -> Vec<PathBuf> {
+    files.iter().flatten().map(|file| file.path.clone()).collect()
 }
 
 /// The positional argument for files and directories.

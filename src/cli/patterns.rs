@@ -1,6 +1,10 @@
 //! Options that select code objects by patterns over bundle entry IDs and target IDs.
 
+use std::path::PathBuf;
+
 use clap::{Arg, ArgAction, ArgMatches};
+use offload_bundle::Result;
+use offload_bundle::job::Matches;
 use offload_bundle::scan::{Comparison, Pattern, Selection};
 
 use super::subcommand::flag;
@@ -23,8 +27,8 @@ pub(super) fn targets(things: &str, done: &str) -> Arg {
     option("target", "Target IDs or bundle entry IDs, with wildcards * ? [...], in a comma list").short('t').long_help(
         format!(
             "Target IDs (gfx90a:xnack+) or bundle entry IDs (hip-amdgcn-amd-amdhsa--gfx90a), with the wildcards * ? \
-             and [...], in a comma list. May be repeated; only {things} for a target that matches any of them are \
-             {done}. {MATCHING}"
+             and [...], in a comma list. May be repeated. Each must match something; only {things} for a target that \
+             matches any of them are {done}. {MATCHING}"
         ),
     )
 }
@@ -37,6 +41,23 @@ pub(super) fn list(name: &'static str, help: &'static str) -> Arg {
 /// The option for exact comparison.
 pub(super) fn exact() -> Arg {
     flag("exact", "Match only the exact target ID or entry ID, not all that are compatible")
+}
+
+/// The option to accept patterns that match nothing.
+pub(super) fn allow_none(help: &'static str) -> Arg {
+    flag("allow-none", help)
+}
+
+/// Fails if a part of the selection matches nothing in any of the files, unless that is allowed or none could be read.
+pub(super) fn ensure_match(
+    matches: &ArgMatches,
+    found: Matches,
+    selection: &Selection,
+    files: &[PathBuf],
+    has_problems: bool,
+) -> Result<()> {
+    let is_accepted = matches.get_flag("allow-none") || (has_problems && !found.has_code());
+    if is_accepted { Ok(()) } else { found.ensure_all(selection, files) }
 }
 
 /// The selection made by the patterns of an option; it matches everything if there are none.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use super::unmatched::Matches;
 use crate::bytes::{len_u64, to_u64};
 use crate::container::Limits;
 use crate::container::limits::{Allowance, FILE_KERNEL_NAMES_MAX, FILE_KERNELS_MAX};
@@ -44,6 +45,8 @@ pub struct KernelList {
     /// The numbers of selected code objects of other kinds, such as PTX and bitcode, by the
     /// [name](ContentKind::name) of the kind. They have no registers yet.
     pub others: BTreeMap<&'static str, usize>,
+    /// Which parts of the selection have matched.
+    pub matches: Matches,
     /// The parts of the file that could not be read, in file order.
     pub problems: Vec<Error>,
 }
@@ -129,6 +132,7 @@ struct Search<'j> {
     input: &'j Input,
     found: Vec<Step<'j>>,
     others: BTreeMap<&'static str, usize>,
+    matches: Matches,
     room: Room,
     /// Whether a code object is itself a container of code objects.
     is_nested: bool,
@@ -151,6 +155,7 @@ enum Step<'j> {
 struct Outcome {
     read: Vec<Result<CodeObjectKernels>>,
     others: BTreeMap<&'static str, usize>,
+    matches: Matches,
     /// Whether the room for the code objects has been taken already.
     is_counted: bool,
     is_incomplete: bool,
@@ -166,8 +171,8 @@ impl Outcome {
 
 impl<'j> Search<'j> {
     fn new(job: &'j ListKernels, input: &'j Input) -> Self {
-        let (found, others) = (Vec::new(), BTreeMap::new());
-        Self { job, input, found, others, room: Room::default(), is_nested: false, is_ended: false }
+        let (found, others, matches) = (Vec::new(), BTreeMap::new(), Matches::default());
+        Self { job, input, found, others, matches, room: Room::default(), is_nested: false, is_ended: false }
     }
 
     /// Reads what was left for later.
@@ -189,9 +194,9 @@ impl<'j> Search<'j> {
         if let Err(error) = searched {
             search.problem(&place, error);
         }
-        let Search { found, others, is_nested, room, .. } = search;
+        let Search { found, others, matches, is_nested, room, .. } = search;
         let read = found.into_iter().filter_map(|step| if let Step::Done(done) = step { Some(done) } else { None });
-        Outcome { read: read.collect(), others, is_counted: false, is_incomplete: is_nested || room.is_full }
+        Outcome { read: read.collect(), others, matches, is_counted: false, is_incomplete: is_nested || room.is_full }
     }
 
     fn problem(&mut self, place: &Place, error: Error) {
@@ -203,7 +208,7 @@ impl<'j> Search<'j> {
         let mut last = LastInflated::default();
         let place = Arc::new(found.place.clone());
         for code_object in found.code_objects() {
-            if !self.job.selection.takes_id(&code_object.known_id()) {
+            if !self.matches.takes(&self.job.selection, &code_object.known_id()) {
                 continue;
             }
             match code_object.recorded_kind().or_else(|| code_object.kind()) {
@@ -246,14 +251,15 @@ impl<'j> Search<'j> {
 
     /// Reads what was left for later, and lists all in file order; none if there is more to be found.
     fn finish(self) -> Option<KernelList> {
-        let Self { job, found, others, mut room, input, .. } = self;
-        let mut list = KernelList { others, ..KernelList::default() };
+        let Self { job, found, others, matches, mut room, input, .. } = self;
+        let mut list = KernelList { others, matches, ..KernelList::default() };
         let mut is_incomplete = false;
         let work = |step| Self::later(job, input, step);
         parallel::in_order(found, work, Outcome::weight, |outcomes| {
             for outcome in outcomes {
                 is_incomplete |= outcome.is_incomplete;
                 list.add_others(&outcome.others);
+                list.matches.add(outcome.matches);
                 for read in outcome.read {
                     match read {
                         Ok(code_object) if outcome.is_counted => list.code_objects.push(code_object),
@@ -266,7 +272,10 @@ impl<'j> Search<'j> {
                 }
             }
         });
-        list.problems.extend(room.problem(input));
+        if let Some(problem) = room.problem(input) {
+            list.matches.assume_all(&job.selection);
+            list.problems.push(problem);
+        }
         (!is_incomplete).then_some(list)
     }
 }

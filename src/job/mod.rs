@@ -53,6 +53,7 @@ pub use replace::{Replace, Replaced};
 pub use unbundle::Unbundle;
 pub use unbundle_archive::UnbundleArchive;
 pub use unbundle_objects::{ObjectFiles, UnbundleObjects};
+pub use unmatched::Matches;
 pub use unpackage::{Filter, ImageRequest, Unpackage};
 pub use verify::{Fault, NotRead, Rule, Verified, Verify};
 

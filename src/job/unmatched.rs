@@ -1,9 +1,61 @@
 //! Tracks the targets and kinds of a selection that match nothing, for the error that lists them.
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 
+use super::present::Present;
+use crate::error::{Error, Result};
 use crate::runtime::Device;
 use crate::scan::{KnownId, Selection};
+
+/// Which parts of a selection have matched in some files, and what these files have code objects for.
+#[derive(Debug, Default)]
+pub struct Matches {
+    matched: HashSet<usize>,
+    present: Present,
+}
+
+impl Matches {
+    /// Whether a selection matches a code object with this ID. Records the parts that match.
+    pub(super) fn takes(&mut self, selection: &Selection, id: &KnownId) -> bool {
+        let wants = count(selection);
+        if wants > 0 {
+            self.present.note_code(id, std::iter::once(selection));
+        }
+        let is_taken = selection.takes_id(id);
+        if is_taken && self.matched.len() < wants {
+            self.matched.extend((0..wants).filter(|want| is_for(selection, *want, id)));
+        }
+        is_taken
+    }
+
+    /// Takes all parts of a selection as matched, because not everything was searched.
+    pub(super) fn assume_all(&mut self, selection: &Selection) {
+        self.matched.extend(0..count(selection));
+    }
+
+    /// Adds those of other files.
+    pub fn add(&mut self, more: Self) {
+        self.matched.extend(more.matched);
+        more.present.into_shown().iter().for_each(|shown| self.present.note(shown));
+    }
+
+    /// Whether the files have any code objects, if the selection is not empty.
+    pub fn has_code(&self) -> bool {
+        self.present.len() > 0
+    }
+
+    /// Fails if a part of the selection has not matched in any of the files, which are `inputs`.
+    ///
+    /// # Errors
+    /// [`Error::NoMatch`], with the GPUs that the files have code objects for.
+    pub fn ensure_all(self, selection: &Selection, inputs: &[PathBuf]) -> Result<()> {
+        let unmatched = Unmatched { known: self.matched, ..Unmatched::of(selection, &[]) };
+        let (unmatched, _) = unmatched.into_wants(&HashSet::new());
+        let error = || Error::no_match(inputs, &unmatched, &self.present.into_shown());
+        if unmatched.is_empty() { Ok(()) } else { Err(error()) }
+    }
+}
 
 /// A selection, and the parts of it that have matched a code object so far.
 pub(super) struct Unmatched<'s> {
@@ -25,12 +77,12 @@ impl<'s> Unmatched<'s> {
     /// runtimes choose. Records the parts that match.
     pub(super) fn takes(&mut self, id: &KnownId, devices: Option<&[usize]>) -> bool {
         let is_taken = self.selection.takes_id(id) && devices.is_none_or(|devices| !devices.is_empty());
-        let patterns = self.selection.targets.len().saturating_add(self.selection.kinds.len());
+        let patterns = count(self.selection);
         let wants = patterns.saturating_add(self.devices.len());
         if is_taken && self.known.len() < wants {
             let is_for = |want: usize| match want.checked_sub(patterns) {
                 Some(device) => devices.is_some_and(|devices| devices.contains(&device)),
-                None => self.is_for(want, id),
+                None => is_for(self.selection, want, id),
             };
             let new: Vec<usize> = (0..wants).filter(|want| !self.known.contains(want) && is_for(*want)).collect();
             self.known.extend(&new);
@@ -63,13 +115,19 @@ impl<'s> Unmatched<'s> {
         let named = |wants: Vec<(usize, String)>| wants.into_iter().map(|(_, want)| want).collect();
         (named(nowhere), named(only_elsewhere))
     }
+}
 
-    fn is_for(&self, want: usize, id: &KnownId) -> bool {
-        let Selection { targets, kinds, .. } = self.selection;
-        let kind = || want.checked_sub(targets.len()).and_then(|want| kinds.get(want));
-        match targets.get(want) {
-            Some(pattern) => self.selection.target_takes(pattern, id),
-            None => kind().is_some_and(|&kind| Selection::kind_takes(kind, id)),
-        }
+/// The number of targets and kinds.
+fn count(selection: &Selection) -> usize {
+    selection.targets.len().saturating_add(selection.kinds.len())
+}
+
+/// Whether a target or kind matches an ID.
+fn is_for(selection: &Selection, want: usize, id: &KnownId) -> bool {
+    let Selection { targets, kinds, .. } = selection;
+    let kind = || want.checked_sub(targets.len()).and_then(|want| kinds.get(want));
+    match targets.get(want) {
+        Some(pattern) => selection.target_takes(pattern, id),
+        None => kind().is_some_and(|&kind| Selection::kind_takes(kind, id)),
     }
 }

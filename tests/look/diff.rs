@@ -454,3 +454,20 @@ fn files_that_moved_are_compared_and_inputs_are_not_overwritten() {
     let (status, _, said) = text(&tool_in(dir.path(), &["diff", "-", "-"]));
     assert!(status == 1 && said.contains("only one of the two"), "{said}");
 }
+
+#[test]
+fn a_target_that_is_in_neither_file_is_an_error() {
+    let [a, b] = ["a", "b"].map(|name| code(name, 0));
+    let [old, new] = [bundle(&[(GFX906, &a)]), bundle(&[(GFX90A, &b)])];
+    for target in ["gfx906", "gfx90a", "gfx906,gfx90a"] {
+        for args in [&["-t", target][..], &["-t", target, "--trust-hashes"]] {
+            assert_eq!(diff(args, &old, &new).status, 0, "{target}");
+        }
+    }
+    let outcome = diff(&["-t", "gfx90b,gfx906"], &old, &new);
+    let error = "no code object matches 'gfx90b' in 2 files; they have: gfx906, gfx90a";
+    let expected = format!("clang-offload-bundler diff: error: {error}\nhint: did you mean 'gfx906' or 'gfx90a'?\n");
+    assert_eq!((outcome.status, outcome.stderr_text()), (1, expected));
+    let outcome = diff(&["-t", "gfx90b", "--allow-none"], &old, &new);
+    assert_eq!((outcome.status, outcome.stderr_text().as_str()), (0, ""));
+}

@@ -47,7 +47,7 @@ pub fn changed_bundle() -> Vec<u8> {
 
 /// The names of the kernels that a command line on the bundle prints as JSON, each with its GPU.
 fn listed(args: &[&str]) -> Vec<String> {
-    let outcome = tool(&[&["kernels", "--json", "in"], args].concat(), &[("in", &bundle())]);
+    let outcome = tool(&[&["kernels", "--json", "--allow-none", "in"], args].concat(), &[("in", &bundle())]);
     assert_eq!((outcome.status, outcome.stderr_text().as_str()), (0, ""), "{args:?}");
     let document = kernels_of(&outcome.stdout);
     let kernels = document["kernels"].as_array().unwrap().iter();
@@ -87,6 +87,44 @@ fn kernels_are_selected_by_target_and_name() {
     {
         assert_eq!(tool(&[&["kernels", "in"], bad].concat(), &[("in", b"")]).status, 2, "{bad:?}");
     }
+}
+
+#[test]
+fn a_pattern_that_matches_nothing_is_an_error_that_lists_what_there_is() {
+    let (bundle, packed) = (bundle(), formats::compressed(3, 1, &bundle()));
+    let have = "in 'in'; it has: gfx90a:xnack-, sm_80, sm_90";
+    let names = "in 'in'; it has: fill(float*, int), void ns::spills<int>(int*), plain, stack, bar, foo(float*, int)";
+    for (args, error) in [
+        (&["-t", "gfx9a0"][..], format!("no code object matches 'gfx9a0' {have}\nhint: did you mean 'gfx90a'?")),
+        (&["-t", "gfx90a,gfx1030"], format!("no code object matches 'gfx1030' {have}")),
+        (&["-t", "gfx90a", "--exact"], format!("no code object matches 'gfx90a' {have}")),
+        (&["--name", "axpy"], format!("no kernel matches 'axpy' {names}")),
+        (
+            &["--name", "fill", "-t", "sm_80"],
+            "no kernel matches 'fill' in 'in'; it has: stack, bar, foo(float*, int)".into(),
+        ),
+        (&["--name", "bar", "-t", "sm_90"], "no kernel matches 'bar' in 'in'; it has none".into()),
+    ] {
+        for data in [&bundle, &packed] {
+            let run = |more: &[&str]| tool(&[&["kernels", "in"], args, more].concat(), &[("in", data)]);
+            let outcome = run(&[]);
+            let expected = format!("clang-offload-bundler kernels: error: {error}\n");
+            assert_eq!((outcome.status, outcome.stderr_text()), (1, expected), "{args:?}");
+            let outcome = run(&["--allow-none"]);
+            assert_eq!((outcome.status, outcome.stderr_text().as_str()), (0, ""), "{args:?}");
+        }
+    }
+    // What one of several files has is no error, and a file that cannot be read has nothing to list.
+    let (dir, elf) = (tempfile::tempdir().unwrap(), fixture(ELF));
+    fs::write(dir.path().join("a"), &elf).unwrap();
+    fs::write(dir.path().join("b"), fixture(CUBIN)).unwrap();
+    let run = |args: &[&str]| text(&tool_in(dir.path(), &[&["kernels", "."], args].concat()));
+    assert_eq!(run(&["-t", "gfx90a,sm_80"]).0, 0);
+    assert_eq!(run(&["--name", "plain"]).0, 0);
+    let (status, _, said) = run(&["-t", "gfx906"]);
+    assert!(status == 1 && said.contains("'gfx906' in 2 files; they have: gfx90a:xnack-, sm_80\n"), "{said}");
+    let (status, _, said) = text(&tool_in(dir.path(), &["kernels", "none", "-t", "gfx906", "--name", "x"]));
+    assert!(status == 1 && said.lines().count() == 1 && said.contains("'none': No such file"), "{said}");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use clap::builder::PathBufValueParser;
 use clap::{Arg, ArgMatches, Command, value_parser};
 use offload_bundle::Result;
 use offload_bundle::io::write_file;
-use offload_bundle::job::{Diff, FileDiff};
+use offload_bundle::job::{Diff, FileDiff, Matches};
 use offload_bundle::parallel;
 
 use super::console::Console;
@@ -57,7 +57,8 @@ Conditions of --fail-on:
 Exit status:
   0  everything was compared (with --trust-hashes: read, or equal by a recorded hash or checksum),
      whether or not there are differences
-  1  a condition of --fail-on is met, or something is broken or could not be read
+  1  a condition of --fail-on is met, --target matches nothing in either (unless --allow-none), or
+     something is broken or could not be read
   2  the command line is invalid";
 
 fn command() -> Command {
@@ -103,6 +104,7 @@ fn command() -> Command {
             patterns::list("fail-on", "Exit with status 1 on lost-gpu, spill or size=+N% (see below), in a comma list")
                 .value_name("CONDITION")
                 .value_parser(Condition::parse),
+            patterns::allow_none("Succeed even if --target matches nothing in either file"),
             flag("json", "Print a JSON document, described by docs/diff.schema.json"),
             path_option("svg", "FILE", "Also draw the sizes of each GPU's code before and now"),
         ])
@@ -133,10 +135,9 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     let picture = svg_path(matches, inputs.chain([old.as_path(), new.as_path()]))?;
     let mut job = Diff::default();
     job.selection = patterns::selection(matches, "target");
-    job.follow = files::follow(
-        matches,
-        &sets.iter().flatten().filter_map(|file| file.as_ref().ok().cloned().map(Ok)).collect::<Vec<_>>(),
-    );
+    let listed: Vec<Result<WorkFile>> = sets.iter().flatten().flatten().cloned().map(Ok).collect();
+    let paths = files::paths(&listed);
+    job.follow = files::follow(matches, &listed);
     (job.limits, job.deep) = (files::limits(matches), matches.get_flag("deep"));
     job.trust_hashes = matches.get_flag("trust-hashes");
     let problems = RefCell::new(Vec::new());
@@ -154,12 +155,13 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
         compared.as_ref().map_or(1, |compared| items(compared).saturating_add(1))
     };
     let conditions: Vec<Condition> = matches.get_many("fail-on").into_iter().flatten().copied().collect();
-    let total = RefCell::new(Total::default());
+    let (total, mut found) = (RefCell::new(Total::default()), Matches::default());
     let failures = parallel::in_order(pairs, compare, weight, |compared| {
         let mut compared = compared.filter_map(|compared| {
             let mut compared = compared.map_err(|error| problems.borrow_mut().push(error.to_string())).ok()?;
             problems.borrow_mut().extend(compared.diff.problems.drain(..).map(|error| error.to_string()));
             total.borrow_mut().add(&compared);
+            found.add(std::mem::take(&mut compared.diff.matches));
             Some(compared)
         });
         let written = to_stdout(|out| match is_json {
@@ -176,5 +178,6 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     if let Some(path) = picture {
         write_file(path, svg::draw(&total.borrow()).as_bytes())?;
     }
+    patterns::ensure_match(matches, found, &job.selection, &paths, !problems.is_empty())?;
     Ok(if problems.is_empty() && failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

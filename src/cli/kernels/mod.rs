@@ -8,9 +8,10 @@ mod table;
 use std::cell::RefCell;
 use std::process::ExitCode;
 
+use anyhow::bail;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgMatches, Command, value_parser};
-use offload_bundle::job::ListKernels;
+use offload_bundle::job::{ListKernels, Matches};
 use offload_bundle::{Error, Result};
 
 use super::console::Console;
@@ -19,7 +20,7 @@ use super::stdout::to_stdout;
 use super::subcommand::{Run, Subcommand, flag};
 use super::{files, patterns};
 use column::Key;
-use report::{FileKernels, Order, Others};
+use report::{FileKernels, Named, Order, Others};
 use table::Grouping;
 
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "kernels", command, run: Run::OnFiles(run) };
@@ -52,7 +53,8 @@ A number that a code object does not record is shown as -.
 
 Exit status:
   0  everything was read
-  1  something is broken or could not be read; the rest is still printed
+  1  --target or --name matches nothing (unless --allow-none), or something is broken or could not
+     be read; the rest is still printed
   2  the command line is invalid";
 
 fn command() -> Command {
@@ -95,13 +97,14 @@ fn command() -> Command {
                 .value_parser(value_parser!(usize))
                 .requires("sort")
                 .help("List only the first N kernels"),
+            patterns::allow_none("Succeed even if --target or --name matches nothing"),
             flag("json", "Print a JSON document, described by docs/kernels.schema.json"),
         ])
 }
 
 fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
     let files = files::of(matches);
-    let is_one_file = files.len() == 1;
+    let (is_one_file, paths) = (files.len() == 1, files::paths(&files));
     let mut job = ListKernels::default();
     job.selection = patterns::selection(matches, "target");
     job.follow = files::follow(matches, &files);
@@ -121,11 +124,14 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     };
     let weight = |listed: &Result<FileKernels>| listed.as_ref().map_or(1, |file| file.rows.len().saturating_add(1));
     let (problems, others) = (RefCell::new(Vec::new()), RefCell::new(Others::default()));
+    let (mut found, mut named) = (Matches::default(), Named::default());
     files::each(files, list, weight, |listed| {
         let mut rows = listed.filter_map(|listed: Result<FileKernels>| {
             let mut file = listed.map_err(|error| problems.borrow_mut().push(error.to_string())).ok()?;
             problems.borrow_mut().extend(file.problems.drain(..).map(|error: Error| error.to_string()));
             others.borrow_mut().add(&file.others);
+            found.add(file.matches);
+            named.add(file.named);
             Some(file.rows)
         });
         let written = to_stdout(|out| {
@@ -145,5 +151,11 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     })?;
     let problems = problems.into_inner();
     problems.iter().for_each(|problem| console.error(problem));
+    patterns::ensure_match(matches, found, &job.selection, &paths, !problems.is_empty())?;
+    if let Some(typed) = matches.get_raw("name").into_iter().flatten().next()
+        && !(named.has_match || matches.get_flag("allow-none") || (named.present.is_empty() && !problems.is_empty()))
+    {
+        bail!(named.no_match(&typed.to_string_lossy(), &paths));
+    }
     Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,10 +1,11 @@
 //! The kernels of a file, with demangled names, filtered and sorted.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use offload_bundle::display::{printable_name, printable_start};
-use offload_bundle::job::{CodeObjectKernels, KernelList};
+use offload_bundle::job::{CodeObjectKernels, KernelList, Matches};
 use offload_bundle::kernels::Kernel;
 use offload_bundle::scan::Provenance;
 use offload_bundle::{Error, parallel};
@@ -36,7 +37,55 @@ pub(super) struct FileKernels {
     pub(super) rows: Vec<Row>,
     /// The numbers of code objects that have no kernels yet, by kind.
     pub(super) others: BTreeMap<&'static str, usize>,
+    pub(super) matches: Matches,
+    pub(super) named: Named,
     pub(super) problems: Vec<Error>,
+}
+
+/// Whether a filter by name selects a kernel, and if not, the first names that there are.
+#[derive(Debug, Default)]
+pub(super) struct Named {
+    pub(super) has_match: bool,
+    pub(super) present: Vec<Arc<str>>,
+}
+
+impl Named {
+    /// The number of names that an error lists, and the characters of each.
+    const SHOWN: (usize, usize) = (10, 80);
+
+    fn of(list: &KernelList, has_match: bool) -> Self {
+        let kernels = list.code_objects.iter().flat_map(|code_object| &code_object.kernels);
+        let mut named = Self { has_match, present: Vec::new() };
+        if !has_match {
+            let mut known = HashSet::new();
+            let names = kernels.map(|kernel| &kernel.name).filter(|name| known.insert(*name));
+            named.present = names.take(Self::SHOWN.0.saturating_add(1)).filter_map(|name| shown(name, None)).collect();
+        }
+        named
+    }
+
+    /// Adds those of another file.
+    pub(super) fn add(&mut self, more: Self) {
+        self.has_match |= more.has_match;
+        let room = Self::SHOWN.0.saturating_add(1).saturating_sub(self.present.len());
+        self.present.extend(more.present.into_iter().take(room));
+    }
+
+    /// The error that no kernel matches what was typed.
+    pub(super) fn no_match(&self, typed: &str, paths: &[PathBuf]) -> String {
+        let (most, chars) = Self::SHOWN;
+        let (place, have) = match paths {
+            [path] => (format!("'{}'", path.display()), "it has"),
+            paths => (format!("{} files", paths.len()), "they have"),
+        };
+        let names: Vec<String> = self.present.iter().take(most).map(|name| printable_start(name, chars)).collect();
+        let names = match (names.is_empty(), self.present.len() > most) {
+            (true, _) => " none".to_owned(),
+            (_, false) => format!(": {}", names.join(", ")),
+            (_, true) => format!(": {}, and more", names.join(", ")),
+        };
+        format!("no kernel matches '{typed}' in {place}; {have}{names}")
+    }
 }
 
 /// A filter by name.
@@ -100,6 +149,7 @@ impl FileKernels {
     pub(super) fn new(list: KernelList, name: Option<&Name>, order: Option<Order>) -> Self {
         let kernels = list.code_objects.iter().flat_map(|code_object| &code_object.kernels);
         let names = demangled_names(kernels.map(|kernel| &kernel.name), name);
+        let named = Named::of(&list, !names.is_empty());
         let mut rows = Vec::new();
         for CodeObjectKernels { from, recorded_target, kernels, .. } in list.code_objects {
             let gpu = gpu(&from, recorded_target).into();
@@ -112,7 +162,7 @@ impl FileKernels {
         if let Some(order) = order {
             order.keep(&mut rows);
         }
-        Self { rows, others: list.others, problems: list.problems }
+        Self { rows, others: list.others, matches: list.matches, named, problems: list.problems }
     }
 }
 

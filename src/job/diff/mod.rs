@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::digest::{Digest, Digester, are_equal};
 use super::kernels::{Room, kernels_of};
+use super::unmatched::Matches;
 use crate::container::Limits;
 use crate::container::magic::Magic;
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
@@ -64,6 +65,8 @@ pub struct FileDiff {
     pub old_coverage: Coverage,
     /// The same for the new file.
     pub new_coverage: Coverage,
+    /// Which parts of the selection have matched in either file.
+    pub matches: Matches,
     /// The parts of the files that could not be read.
     pub problems: Vec<Error>,
 }
@@ -336,6 +339,8 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
     fn new(job: &'c Diff, digester: &'c Digester, mut old: Side<'o>, mut new: Side<'n>) -> Self {
         let (mut names, mut gpus, mut diff) = (Names::default(), HashSet::new(), FileDiff::default());
         let (of_old, of_new) = (names.keys(&old.objects, &mut gpus), names.keys(&new.objects, &mut gpus));
+        diff.matches.add(std::mem::take(&mut old.matches));
+        diff.matches.add(std::mem::take(&mut new.matches));
         diff.problems.append(&mut old.problems);
         diff.problems.append(&mut new.problems);
         let left = Left::of(of_old.len(), of_new.len());

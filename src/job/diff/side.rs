@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::super::digest::{Digest, Digester};
+use super::super::unmatched::Matches;
 use super::{Diff, library_name, unversioned};
 use crate::bytes::len_u64;
 use crate::container::limits::{Allowance, SEARCHED_MAX};
@@ -98,6 +99,7 @@ pub(super) struct Side<'i> {
     pub(super) libraries: HashMap<Vec<u8>, (Place, Coverage)>,
     /// The names of its members without versions, whatever is in them, unless it is a static library.
     pub(super) members: HashSet<Vec<u8>>,
+    pub(super) matches: Matches,
     pub(super) problems: Vec<Error>,
 }
 
@@ -124,7 +126,7 @@ impl<'i> Side<'i> {
         is_searched: &dyn Fn(&[u8]) -> bool,
     ) -> Result<Self> {
         let (objects, libraries, members, problems) = (Vec::new(), HashMap::new(), HashSet::new(), Vec::new());
-        let mut side = Self { input, objects, libraries, members, problems };
+        let mut side = Self { input, objects, libraries, members, matches: Matches::default(), problems };
         let Some(input) = input else { return Ok(side) };
         let (mut ordinals, members) = (HashMap::new(), RefCell::new(HashSet::new()));
         let is_static = Magic::identify(input.bytes()) == Magic::Archive;
@@ -176,7 +178,7 @@ impl<'i> Side<'i> {
         let stored = bundle.stored_len()?;
         let place = Arc::new(found.place.clone());
         self.library(found.place, found.format).add(found);
-        for (code_object, ordinal) in compared(job, found, ordinals) {
+        for (code_object, ordinal) in compared(job, found, ordinals, &mut self.matches) {
             if left.take(code_object.size()).is_none() {
                 let offset = bundle.offset;
                 let text = format!("code objects of the bundle at offset {offset} overlap too much; not all were read");
@@ -309,7 +311,7 @@ impl<'i> Side<'i> {
             let member = top_member(found.place).map(<[u8]>::to_vec);
             let mut key = (member, 0);
             let mut of_bundle = Vec::new();
-            for (_, ordinal) in compared(job, &found, &mut ordinals) {
+            for (_, ordinal) in compared(job, &found, &mut ordinals, &mut Matches::default()) {
                 key.1 = ordinal;
                 of_bundle.extend(wanted.get(&key));
             }
@@ -369,12 +371,17 @@ type Ordinals = HashMap<Option<Vec<u8>>, usize>;
 
 /// The code objects of a bundle that are compared, each with its number in its member. A code object that is itself
 /// searched as a bundle is not.
-fn compared<'f>(job: &Diff, found: &Found<'f>, ordinals: &mut Ordinals) -> Vec<(CodeObject<'f>, usize)> {
+fn compared<'f>(
+    job: &Diff,
+    found: &Found<'f>,
+    ordinals: &mut Ordinals,
+    matches: &mut Matches,
+) -> Vec<(CodeObject<'f>, usize)> {
     let is_compressed = found.bundle.compressed.is_some();
     let is_searched = |kind| !is_compressed && matches!(kind, Some(ContentKind::Bundle | ContentKind::FatBinary));
-    let is_compared = |code_object: &CodeObject<'_>| {
-        code_object.size() > 0
-            && job.selection.takes_id(&code_object.known_id())
+    let mut is_compared = |code_object: &CodeObject<'_>| {
+        matches.takes(&job.selection, &code_object.known_id())
+            && code_object.size() > 0
             && !is_searched(code_object.recorded_kind().or_else(|| code_object.kind()))
     };
     let count = ordinals.entry(top_member(found.place).map(<[u8]>::to_vec)).or_default();
@@ -383,7 +390,7 @@ fn compared<'f>(job: &Diff, found: &Found<'f>, ordinals: &mut Ordinals) -> Vec<(
         *count = count.saturating_add(1);
         (code_object, ordinal)
     };
-    found.code_objects().filter(is_compared).map(&mut number).collect()
+    found.code_objects().filter(|code_object| is_compared(code_object)).map(&mut number).collect()
 }
 
 /// The length of a code object, and its digest.
