@@ -1,10 +1,10 @@
 //! Help texts and the version line.
 //!
 //! They equal those of LLVM 22.1.8's tools byte for byte, except that the version line also names this program, and
-//! that our own options and the names of the subcommands follow at the end.
+//! that our own options and the subcommands follow at the end.
 
+use super::CATALOGUE;
 use super::options::{Category, HelpStyle, Row, Shown, Tool};
-use super::subcommand::NAMES;
 
 /// The separator between an option and its description.
 const SEPARATOR: &str = " - ";
@@ -49,8 +49,11 @@ pub(super) fn text(tool: &Tool, name: &[u8], style: HelpStyle) -> Vec<u8> {
         rows.iter().for_each(|row| describe(row, width, &mut text));
     }
     if tool.has_subcommands() {
-        let names = NAMES.join(", ");
-        text.extend(format!("\nSubcommands that LLVM's tool does not have: {names}\n").into_bytes());
+        text.extend(b"\nSubcommands that LLVM's tool does not have:\n\n");
+        for (subcommand, about) in CATALOGUE.abouts() {
+            text.extend(format!("{:width$}{SEPARATOR}{about}\n", format!("  {subcommand}")).into_bytes());
+        }
+        text.extend([b"\nHelp of a subcommand: ", name, b" help SUBCOMMAND\n"].concat());
     }
     text
 }
@@ -114,7 +117,7 @@ mod tests {
             assert!(!help(by_category, true).contains("  -h "));
             assert!(!help(by_category, true).contains("  --h "));
         }
-        assert_eq!(help(true, true).lines().count(), 65);
+        assert_eq!(help(true, true).lines().count(), 80);
     }
 
     #[test]
@@ -143,12 +146,14 @@ mod tests {
     }
 
     #[test]
-    fn the_bundler_names_the_subcommands_last_and_the_packager_does_not() {
+    fn the_bundler_explains_the_subcommands_last_and_the_packager_does_not() {
         for (by_category, hidden) in [(true, false), (true, true), (false, false), (false, true)] {
             let text = help(by_category, hidden);
-            let line = text.lines().last().unwrap();
-            assert!(text.ends_with('\n') && line.starts_with("Subcommands that"), "{text}");
-            assert!(line.contains(" inspect, ") && line.ends_with(", package, extract-bundle-entry"), "{line}");
+            let block = text.split_once("\nSubcommands that LLVM's tool does not have:\n\n  inspect ").unwrap().1;
+            let lines: Vec<&str> = block.lines().collect();
+            assert!(lines.iter().take(12).all(|line| line.find(" - ") == lines[1].find(" - ")), "{block}");
+            assert!(lines[11].starts_with("  extract-bundle-entry   - Copy the code objects"), "{block}");
+            assert_eq!(lines[12..], ["", "Help of a subcommand: foo help SUBCOMMAND"]);
             assert!(!help_of(packager::TOOL, by_category, hidden).contains("Subcommands"));
         }
     }

@@ -135,7 +135,7 @@ fn run_short(argv: &[OsString]) -> ExitCode {
     let words = argv.get(1..).unwrap_or_default();
     let word = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
     console.error(&format!("'{word}' is not a subcommand"));
-    console.hint(&subcommand::hint(words).unwrap_or_else(|| {
+    console.hint(&subcommand::hint(SHORT.as_ref(), words).unwrap_or_else(|| {
         format!("LLVM's options belong to the name {PROGRAM}: type '{PROGRAM} {word} ...', or '{SHORT} help'")
     }));
     ExitCode::from(USAGE)

@@ -35,7 +35,7 @@ pub(super) enum Parsed {
 pub(super) fn parse(tool: &Tool, argv: Vec<OsString>) -> Parsed {
     let typed = argv.first().cloned().unwrap_or_default();
     let words = argv.get(1..).unwrap_or_default();
-    let hint = if tool.has_subcommands() { subcommand::hint(words) } else { None };
+    let hint = if tool.has_subcommands() { subcommand::hint(&typed, words) } else { None };
     let argv = match response::expand(argv) {
         Ok(argv) => argv,
         Err(message) => return refused([message, b"\n".to_vec(), without_options(tool, &typed)].concat()),
@@ -231,7 +231,7 @@ mod tests {
     fn no_words_at_all_are_refused_too() {
         let Parsed::Exit { stderr, hint, status, .. } = parse(TOOL, Vec::new()) else { panic!() };
         assert!(stderr.starts_with(b": for the --type option: must be specified at least once!\n"));
-        assert!(hint.is_some_and(|hint| hint.starts_with("subcommands: ")));
+        assert!(hint.is_some_and(|hint| hint.starts_with("'clang-offload-bundler help' explains the subcommands: ")));
         assert_eq!(status, 1);
     }
 }

@@ -13,6 +13,7 @@ use offload_bundle::display::printable;
 
 use super::console::Console;
 use super::options::Tool;
+use super::program::Program;
 use super::suggest;
 
 /// The name of the executable that is LLVM's. In the examples of help texts it stands for the name that was typed.
@@ -70,6 +71,15 @@ impl Catalogue {
         self.subcommands.into_iter().find(|subcommand| word == subcommand.name)
     }
 
+    /// All subcommands, each with its description in one line.
+    pub(super) fn abouts(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let about = |own: &'static Subcommand| {
+            (own.name, (own.command)().get_about().map_or_else(String::new, ToString::to_string))
+        };
+        let tools = self.tools.into_iter().filter_map(|tool| Some((tool.subcommand?, tool.about.to_owned())));
+        self.subcommands.into_iter().map(about).chain(tools)
+    }
+
     /// The subcommands as those of one `clap` command, for manual pages and completions.
     pub(super) fn command(&self) -> Command {
         Command::new(PROGRAM)
@@ -123,8 +133,8 @@ pub(super) fn path_option(name: &'static str, value_name: &'static str, help: &'
 }
 
 /// The hint that names the subcommands, for a command line that is empty, is only `-h`, or begins with a word that is
-/// neither a subcommand nor an option. Compilers never pass such command lines.
-pub(super) fn hint(words: &[OsString]) -> Option<String> {
+/// neither a subcommand nor an option. Compilers never pass such command lines. `program` is the name that was typed.
+pub(super) fn hint(program: &OsStr, words: &[OsString]) -> Option<String> {
     let nearest = match words {
         [] => None,
         [word] if ["-h", "--h"].map(OsStr::new).contains(&word.as_os_str()) => None,
@@ -132,7 +142,11 @@ pub(super) fn hint(words: &[OsString]) -> Option<String> {
         _ => return None,
     };
     let meant = nearest.map_or(String::new(), |name| format!("did you mean '{name}'? "));
-    Some(format!("{meant}subcommands: {}", NAMES.join(", ")))
+    let program = match Program::new(program).name {
+        b"" => PROGRAM.into(),
+        name => String::from_utf8_lossy(name),
+    };
+    Some(format!("{meant}'{program} help' explains the subcommands: {}", NAMES.join(", ")))
 }
 
 /// The words of a command line, in which long options have two dashes.

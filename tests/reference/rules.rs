@@ -295,19 +295,20 @@ fn library_options(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
 
 const SUBCOMMANDS: &str = "inspect, extract, kernels, diff, verify, recompress, replace, completions, man, help, package, extract-bundle-entry";
 
-/// Our outcome without the line that lists the subcommands, if that line is in an allowed place: at the end of a help
-/// text, or at the end of the messages for a command line that is empty, only requests help, or begins with a word.
+/// Our outcome without what explains the subcommands, if that is in an allowed place: a list at the end of a help text, or
+/// a line at the end of the messages for a command line that is empty, only requests help, or begins with a word.
 fn without_subcommands(case: &Case, ours: &Outcome) -> Option<Outcome> {
     let mut rest = ours.clone();
-    let line = format!("\nSubcommands that LLVM's tool does not have: {SUBCOMMANDS}\n");
-    if case.called.is_none() && rest.stdout.starts_with(b"OVERVIEW: ") && rest.stdout.ends_with(line.as_bytes()) {
-        rest.stdout.truncate(rest.stdout.len() - line.len());
-        return Some(rest);
-    }
-    // Listings are compared with sorted lines, which puts the blank line first.
-    let sorted = rest.stdout.strip_prefix(b"\n").filter(|_| case.called.is_none());
-    if let Some((lines, at)) = sorted.and_then(|lines| Some((lines, find(lines, line.as_bytes())?))) {
-        rest.stdout = [&lines[..at], &lines[at + line.len() - 1..]].concat();
+    let help = String::from_utf8_lossy(&ours.stdout);
+    let lines: Vec<&str> = help.split_inclusive('\n').collect();
+    let block = SUBCOMMANDS.split(", ").count() + 2;
+    if case.called.is_none() && lines.iter().filter(|line| explains_subcommands(line)).count() == block {
+        // Listings are compared with sorted lines, which puts blank lines first.
+        let is_sorted = help.starts_with('\n');
+        let (blank, from) = if is_sorted { (3, 0) } else { (0, lines.len() - block - 3) };
+        let is_ours = |(at, line): &(usize, &&str)| *at >= from && (explains_subcommands(line) || **line == "\n");
+        let kept = lines.iter().enumerate().skip(blank).filter(|line| is_sorted && line.1 == &"\n" || !is_ours(line));
+        rest.stdout = kept.map(|(_, line)| *line).collect::<String>().into_bytes();
         return Some(rest);
     }
     let first = case.args.first().map_or("", String::as_str);
@@ -316,14 +317,24 @@ fn without_subcommands(case: &Case, ours: &Outcome) -> Option<Outcome> {
         return None;
     }
     let said = rest.stderr_text();
-    let hint = said.lines().last().filter(|line| line.ends_with(&format!("subcommands: {SUBCOMMANDS}")))?;
-    let plain = hint.strip_prefix("hint: ")?.strip_suffix(SUBCOMMANDS)?;
-    let meant = plain.strip_prefix("did you mean '").and_then(|rest| rest.strip_suffix("'? subcommands: "));
-    if plain != "subcommands: " && !meant.is_some_and(|meant| SUBCOMMANDS.split(", ").any(|name| name == meant)) {
+    let hint = said.lines().last()?;
+    let plain = hint.strip_prefix("hint: ")?.strip_suffix(&format!(" explains the subcommands: {SUBCOMMANDS}"))?;
+    let meant = plain.strip_prefix("did you mean '").and_then(|rest| rest.split_once("'? "));
+    let (meant, help) = meant.map_or((None, plain), |(meant, help)| (Some(meant), help));
+    if !help.ends_with(" help'") || meant.is_some_and(|meant| !SUBCOMMANDS.split(", ").any(|name| name == meant)) {
         return None;
     }
     rest.stderr.truncate(said.len() - hint.len() - 1);
     Some(rest)
+}
+
+/// Whether a line of a help text is one of those that explain the subcommands.
+fn explains_subcommands(line: &str) -> bool {
+    let is_row =
+        |name: &str| line.strip_prefix("  ").and_then(|line| line.strip_prefix(name)?.trim_start().strip_prefix("- "));
+    line == "Subcommands that LLVM's tool does not have:\n"
+        || (line.starts_with("Help of a subcommand: ") && line.ends_with(" help SUBCOMMAND\n"))
+        || SUBCOMMANDS.split(", ").any(|name| is_row(name).is_some())
 }
 
 /// The packager's options that LLVM's does not have.
