@@ -227,11 +227,11 @@ impl<'a> Layout<'a> {
         let is_large = contents.size.max(contents.stored) >= u64::from(ELSEWHERE) || extra.zip64.is_some();
         let mut header = old.get(..LOCAL.name).ok_or_else(|| self.short(entry))?.to_vec();
         let flags = u16_at(old, LOCAL.flags).unwrap_or_default();
-        put(&mut header, LOCAL.flags, &(flags & !HAS_DESCRIPTOR).to_le_bytes());
-        put(&mut header, LOCAL.crc, &contents.crc.to_le_bytes());
+        put(&mut header, LOCAL.flags, &(flags & !HAS_DESCRIPTOR).to_le_bytes())?;
+        put(&mut header, LOCAL.crc, &contents.crc.to_le_bytes())?;
         let field = |size: u64| u32::try_from(size).ok().filter(|_| !is_large).unwrap_or(ELSEWHERE).to_le_bytes();
-        put(&mut header, LOCAL.stored, &field(contents.stored));
-        put(&mut header, LOCAL.size, &field(contents.size));
+        put(&mut header, LOCAL.stored, &field(contents.stored))?;
+        put(&mut header, LOCAL.size, &field(contents.size))?;
         // A local header has both sizes in the field, or none.
         let zip64 = is_large.then(|| [contents.size, contents.stored].map(u64::to_le_bytes).concat());
         self.finish_header(entry, header, &LOCAL, name, &extra, zip64.as_deref())
@@ -249,18 +249,18 @@ impl<'a> Layout<'a> {
         let mut header = old.get(..LISTED.name).ok_or_else(|| self.short(entry))?.to_vec();
         if let Some(contents) = contents {
             let flags = u16_at(old, LISTED.flags).unwrap_or_default();
-            put(&mut header, LISTED.flags, &(flags & !HAS_DESCRIPTOR).to_le_bytes());
-            put(&mut header, LISTED.crc, &contents.crc.to_le_bytes());
+            put(&mut header, LISTED.flags, &(flags & !HAS_DESCRIPTOR).to_le_bytes())?;
+            put(&mut header, LISTED.crc, &contents.crc.to_le_bytes())?;
         }
         let (size, stored) = contents.map_or((before.size, before.stored), |new| (new.size, new.stored));
         let mut zip64 = Vec::new();
         for (at, value) in [(LISTED.size, size), (LISTED.stored, stored), (OFFSET, offset)] {
             match u32::try_from(value) {
                 Ok(small) if small != ELSEWHERE && u32_at(old, at) != Some(ELSEWHERE) => {
-                    put(&mut header, at, &small.to_le_bytes());
+                    put(&mut header, at, &small.to_le_bytes())?;
                 }
                 _ => {
-                    put(&mut header, at, &ELSEWHERE.to_le_bytes());
+                    put(&mut header, at, &ELSEWHERE.to_le_bytes())?;
                     zip64.extend(value.to_le_bytes());
                 }
             }
@@ -286,12 +286,12 @@ impl<'a> Layout<'a> {
         let no_room = |_| refused(self.data, entry.start, "the extra fields of a member have no room for its size");
         let extra = old.with(zip64);
         let len = u16::try_from(extra.len()).map_err(no_room)?;
-        put(&mut header, form.lens.saturating_add(2), &len.to_le_bytes());
+        put(&mut header, form.lens.saturating_add(2), &len.to_le_bytes())?;
         if zip64.is_some() && old.zip64.is_none() {
             let version = u16_at(&header, form.version).unwrap_or_default();
             // The upper byte has the system.
             let version = if version & 0xff < ZIP64_VERSION { version & 0xff00 | ZIP64_VERSION } else { version };
-            put(&mut header, form.version, &version.to_le_bytes());
+            put(&mut header, form.version, &version.to_le_bytes())?;
         }
         header.extend(name);
         header.extend(extra);
@@ -299,7 +299,7 @@ impl<'a> Layout<'a> {
     }
 
     /// The records after a directory that is at `at` and takes `len` bytes, and all that follows them.
-    pub(crate) fn end(&self, at: u64, len: u64) -> Vec<u8> {
+    pub(crate) fn end(&self, at: u64, len: u64) -> Result<Vec<u8>> {
         let old = tail(self.data.bytes(), self.directory.end).unwrap_or_default();
         let is_large = at.max(len) >= u64::from(ELSEWHERE);
         let new = self.zip64_end.is_none() && is_large;
@@ -307,18 +307,18 @@ impl<'a> Layout<'a> {
         end.extend(old);
         let mut end_at = 0_usize;
         if let Some(zip64_len) = self.zip64_end.or(new.then_some(56)) {
-            put(&mut end, 40, &len.to_le_bytes());
-            put(&mut end, 48, &at.to_le_bytes());
+            put(&mut end, 40, &len.to_le_bytes())?;
+            put(&mut end, 48, &at.to_le_bytes())?;
             let locator = usize::try_from(zip64_len).unwrap_or(usize::MAX);
-            put(&mut end, locator.saturating_add(8), &at.saturating_add(len).to_le_bytes());
+            put(&mut end, locator.saturating_add(8), &at.saturating_add(len).to_le_bytes())?;
             end_at = locator.saturating_add(20);
         }
         for (field, value) in [(12, len), (16, at)] {
             let field = end_at.saturating_add(field);
             let small = u32::try_from(value).ok().filter(|_| u32_at(&end, field) != Some(ELSEWHERE));
-            put(&mut end, field, &small.unwrap_or(ELSEWHERE).to_le_bytes());
+            put(&mut end, field, &small.unwrap_or(ELSEWHERE).to_le_bytes())?;
         }
-        end
+        Ok(end)
     }
 
     /// A zip64 end and its locator, without sizes and offsets.
@@ -452,11 +452,11 @@ fn number(data: &[u8], at: u64) -> Option<u64> {
 }
 
 /// Replaces the bytes at an offset.
-fn put(header: &mut [u8], at: usize, bytes: &[u8]) {
+fn put(header: &mut [u8], at: usize, bytes: &[u8]) -> Result<()> {
     let field = header.get_mut(at..).and_then(|rest| rest.get_mut(..bytes.len()));
-    if let Some(field) = field {
-        field.copy_from_slice(bytes);
-    }
+    let outside = || Error::refused(ErrorKind::Malformed, "", None, "a field is outside of a header of a zip file");
+    field.ok_or_else(outside)?.copy_from_slice(bytes);
+    Ok(())
 }
 
 #[cfg(test)]
@@ -499,7 +499,7 @@ mod tests {
             let second = layout.start_of(1).unwrap();
             let headers = [layout.listed_header(0, 0, Some(&contents)), layout.listed_header(1, second, None)];
             let headers = headers.map(Result::unwrap).concat();
-            let end = layout.end(layout.directory.start, len_u64(&headers));
+            let end = layout.end(layout.directory.start, len_u64(&headers)).unwrap();
             let has_zip64 = extra.starts_with(&[1]);
             assert!([&headers[..], &end].concat() == old, "{extra:?}");
             assert_eq!(layout.range_of(0).unwrap(), 0..second);
@@ -543,20 +543,28 @@ mod tests {
         let layout = Layout::read(Slice::from(&data)).unwrap();
         let contents = Contents { crc: 5, size: 3, stored: 3 };
         let headers = directory(&layout, 3, &contents);
-        let far = [&headers[..], &layout.end(LARGE, len_u64(&headers))].concat();
+        let far = [&headers[..], &layout.end(LARGE, len_u64(&headers)).unwrap()].concat();
         assert_eq!(number(&far, len_u64(&headers) + 48), Some(LARGE));
         assert_eq!(number(&far, len_u64(&headers) + 56 + 8), Some(LARGE + len_u64(&headers)));
         // The same directory after the members is found through these records.
         let near = [&data[..usize::try_from(layout.directory.start).unwrap()], &headers].concat();
         let far_end = Layout { data: Slice::from(&data), ..layout };
-        let mut end = far_end.end(LARGE, len_u64(&headers));
+        let mut end = far_end.end(LARGE, len_u64(&headers)).unwrap();
         let [at, len] = [far_end.directory.start, len_u64(&headers)].map(u64::to_le_bytes);
-        put(&mut end, 40, &len);
-        put(&mut end, 48, &at);
-        put(&mut end, 56 + 8, &len_u64(&near).to_le_bytes());
+        put(&mut end, 40, &len).unwrap();
+        put(&mut end, 48, &at).unwrap();
+        put(&mut end, 56 + 8, &len_u64(&near).to_le_bytes()).unwrap();
         let wide = [near, end].concat();
         let archive = ZipArchive::from_slice(&wide).unwrap();
         assert_eq!((archive.entries_hint(), archive.directory_offset()), (2, far_end.directory.start));
         assert_eq!((archive.entries().count(), archive.comment().as_bytes()), (2, &b"!!"[..]));
+    }
+    #[test]
+    fn fields_outside_of_a_header_are_not_written() {
+        for (at, is_inside) in [(0, true), (6, true), (7, false), (8, false), (usize::MAX, false)] {
+            let mut header = [0; 8];
+            assert_eq!(put(&mut header, at, &[1, 1]).is_ok(), is_inside, "{at}");
+            assert_eq!(header.contains(&1), is_inside, "{at}");
+        }
     }
 }

@@ -9,6 +9,7 @@ use super::unchanged::difference;
 use super::{Observer, open};
 use crate::bytes::{len_of, len_u64};
 use crate::check;
+use crate::container::archive::is_debian_package;
 use crate::container::binary::{ENTRY_FIELDS, header_ends};
 use crate::container::fatbin::{self, Fatbin, Packing};
 use crate::container::magic::Magic;
@@ -70,9 +71,6 @@ pub struct Replaced {
     /// The size of the new code object in bytes.
     pub after: u64,
 }
-
-/// The first bytes of a package of Debian.
-const DEBIAN_PACKAGE: &[u8] = b"!<arch>\ndebian-binary";
 
 /// The end of the zeros with which a range of a file begins.
 fn zeros_end(file: Slice<'_>, range: Range<u64>) -> u64 {
@@ -184,7 +182,7 @@ impl Replace {
     fn check(&self, file: &Input, new: &Input, target: &Target) -> Result<()> {
         let refused = |reason: String| Err(self.refused(target, ErrorKind::Unsupported, reason));
         let head = file.bytes();
-        if head.starts_with(DEBIAN_PACKAGE) || Magic::identify(head) == Magic::Rpm {
+        if is_debian_package(head) || Magic::identify(head) == Magic::Rpm {
             return refused("packages record checksums of their files".to_owned());
         }
         let is_regular = self.output.metadata().map_or(true, |file| file.is_file());

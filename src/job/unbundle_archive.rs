@@ -16,7 +16,7 @@ use super::requests::Requests;
 use super::{Event, Observer, open, parse_entry};
 use crate::bytes;
 use crate::container::Limits;
-use crate::container::archive::NewMember;
+use crate::container::archive::{NewMember, place_of};
 use crate::container::sequence::{Bundle, Inflate};
 use crate::display::{Slashes, harmless, printable_name};
 use crate::error::{Error, ErrorKind, Result};
@@ -187,10 +187,10 @@ impl UnbundleArchive {
                 let processor = (id.kind().name(), id.triple().as_str(), id.target_id().processor());
                 let (first, first_id): &(&String, &EntryId) = firsts.entry(processor).or_insert((second, id));
                 if sets_more(id, first_id) {
-                    let (path, member) = (self.input.clone(), printable_name(member.name));
+                    let (path, name) = (self.input.clone(), printable_name(member.name));
                     let archive = path.display();
-                    let text = format!("conflicting TargetIDs [{first}, {second}] found in {member} of {archive}");
-                    let (kind, place) = (ErrorKind::Conflict, Some(member));
+                    let text = format!("conflicting TargetIDs [{first}, {second}] found in {name} of {archive}");
+                    let (kind, place) = (ErrorKind::Conflict, Some(place_of(&self.input, member.name)));
                     return Err(Error::Refused { kind, path, place, offset: None, text });
                 }
             }

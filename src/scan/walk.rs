@@ -17,7 +17,7 @@ use super::wide::Wide;
 use super::zip::{self, ZipContent, ZipMember};
 use super::{Checksums, Scan, Unread, Visitor, gpu_elf};
 use crate::bytes::len_u64;
-use crate::container::archive::{Archive, ArchiveMember, Location, Sources, locate};
+use crate::container::archive::{Archive, ArchiveMember, Location, Sources, is_debian_package, locate};
 use crate::container::fatbin::Fatbin;
 use crate::container::host::Chosen;
 use crate::container::magic::{Magic, is_coff_object, is_elf_object};
@@ -41,9 +41,6 @@ const SHADER: Unread = Unread::anything("SPIR-V module without kernels");
 
 /// A device code section without content: the file was split, or holds only debugging information.
 const NO_CONTENT: Unread = Unread::anything("section for device code without content in this file");
-
-/// The first bytes of a Debian package: an archive that begins with this member.
-const DEBIAN: &[u8] = b"!<arch>\ndebian-binary ";
 
 /// The number of bytes that tell a text from other data.
 const TEXT_HEAD: usize = 4096;
@@ -113,7 +110,7 @@ pub(crate) fn file_kind(data: &[u8]) -> FileKind {
                 _ => magic.name().map_or(FileKind::Other, FileKind::Known),
             }
         }
-        Magic::Archive if data.starts_with(DEBIAN) => FileKind::Package("Debian package"),
+        Magic::Archive if is_debian_package(data) => FileKind::Package("Debian package"),
         Magic::Archive => FileKind::Archive,
         Magic::Zip => FileKind::Zip,
         Magic::Unknown if is_text(data) => FileKind::Known("text file"),

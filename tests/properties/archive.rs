@@ -62,7 +62,7 @@ fn run(room: &Room, allow_missing: bool, check: bool) -> Result<Vec<Vec<u8>>, St
     let requests = ids.zip(names.iter().map(|name| room.path(name))).collect();
     let mut job = UnbundleArchive::new(room.input(), requests);
     (job.allow_missing, job.check) = (allow_missing, check);
-    let outcome = job.run(&mut |_| {}).map_err(|error| said(&error));
+    let outcome = job.run(&mut |_| {}).inspect_err(|error| room.holds_fault(error)).map_err(|error| said(&error));
     let outcome = outcome.map(|()| names.iter().map(|name| room.take(name).unwrap()).collect());
     room.holds_only(&["in"]);
     outcome

@@ -64,6 +64,6 @@ pub fn list(data: &[u8]) {
 fn run(room: &Room, file_type: &str) -> (String, Option<String>) {
     let mut out = Vec::new();
     let job = List::new(room.input(), FileType::from_name(file_type).unwrap());
-    let result = job.run(&mut out, &mut |_| {});
+    let result = job.run(&mut out, &mut |_| {}).inspect_err(|error| room.holds_fault(error));
     (String::from_utf8(out).unwrap(), result.err().map(|error| said(&error)))
 }

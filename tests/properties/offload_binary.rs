@@ -61,7 +61,10 @@ pub(super) fn images(room: &Room) -> Vec<Vec<u8>> {
         other.filters = vec![Filter::Kind(Some(OffloadKind::Hip)), arch];
         let mut job = Unpackage::new(room.input(), vec![request, other]);
         job.archive = archive;
-        let outcome = job.run(&mut Vec::new(), &mut |_| {}).map_err(|error| said(&error));
+        let outcome = job
+            .run(&mut Vec::new(), &mut |_| {})
+            .inspect_err(|error| room.holds_fault(error))
+            .map_err(|error| said(&error));
         let written = ["out", "other"].map(|name| room.take(name));
         room.holds_only(&["in"]);
         assert!(outcome.is_ok() || written == [None, None], "an output in spite of {outcome:?}");

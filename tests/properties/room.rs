@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use offload_bundle::Error;
 use tempfile::TempDir;
 
 /// A directory that contains only the input file `in`.
@@ -33,6 +34,14 @@ impl Room {
 
     pub(super) fn input(&self) -> PathBuf {
         self.path("in")
+    }
+
+    /// Checks that an error is about the input, perhaps a place in it, or about a file that it names and that is missing.
+    pub(super) fn holds_fault(&self, error: &Error) {
+        let is_known = |file: &Path| file == self.input() || matches!(error, Error::Member { .. });
+        assert!(error.file().is_none_or(is_known), "{:?}: {error}", error.file());
+        let starts_with_file = |place: &str| place.starts_with(&*self.input().to_string_lossy());
+        assert!(error.place().is_none_or(starts_with_file), "{:?}: {error}", error.place());
     }
 
     /// Reads and removes a file.

@@ -93,7 +93,11 @@ fn execute(program: &Program<'_>, matches: &ArgMatches, console: &mut Console) -
 /// The error with LLVM's text, which names only the file `input` and omits the details of the fault.
 fn noted(error: Error, input: Option<&Path>) -> anyhow::Error {
     let note = error.to_string();
-    let text = match &error {
+    let in_member = match &error {
+        Error::Inside { error, .. } => Some(&**error),
+        _ => None,
+    };
+    let text = match in_member.unwrap_or(&error) {
         Error::Io { path, .. } if Some(path.as_path()) == input => return error.into(),
         Error::Io { path, .. } if path == Path::new("-") => return error.into(),
         Error::Io { source, .. } | Error::Copy { source, .. } => OsText(source).to_string(),

@@ -32,16 +32,41 @@ pub use writer::{NewMember, plan};
 
 use std::path::Path;
 
-use crate::display::shown;
+use crate::display::{printable, shown};
 use crate::error::Error;
 
-/// Adds the name of a member to the name of the archive in an error, as linkers write it.
+/// Whether an archive is a package of Debian, which begins with this member.
+pub(crate) fn is_debian_package(data: &[u8]) -> bool {
+    let after = data.strip_prefix(b"!<arch>\ndebian-binary").and_then(|rest| rest.first());
+    matches!(after, Some(b' ' | b'/'))
+}
+
+/// The place of a member of an archive, as linkers write it, escaped for terminals.
+pub(crate) fn place_of(archive: &Path, member: &[u8]) -> String {
+    format!("{}({})", printable(&archive.to_string_lossy()), shown(member))
+}
+
+/// Adds the member of an archive to an error in it.
 pub(crate) fn locate(error: Error, archive: &Path, member: &[u8]) -> Error {
-    match error {
-        Error::Malformed { path, source } if path == archive => {
-            let path = format!("{}({})", path.display(), shown(member)).into();
-            Error::Malformed { path, source }
+    match &error {
+        Error::Malformed { path, .. } if path == archive => {
+            Error::Inside { file: archive.to_owned(), place: place_of(archive, member), error: Box::new(error) }
         }
-        error => error,
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_of_debian_are_known_by_their_first_member() {
+        for (name, is_package) in [("debian-binary   ", true), ("debian-binary/  ", true), ("debian-binary2  ", false)]
+        {
+            let data = ["!<arch>\n", name, "0           0     0     100644  4         `\n2.0\n"].concat();
+            assert_eq!(is_debian_package(data.as_bytes()), is_package, "{name}");
+        }
+        assert!(!is_debian_package(b"!<arch>\ndebian-binary"));
     }
 }

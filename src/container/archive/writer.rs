@@ -19,6 +19,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use super::symbols::{self, Symbols};
 use crate::bytes::len_u64;
+use crate::display::shown;
 use crate::error::{Error, ErrorKind, Malformed, Result};
 use crate::io::input::Slice;
 use crate::io::piece::{Piece, TOO_LONG, sum};
@@ -164,9 +165,9 @@ impl Index {
         let mut has_object = false;
         for member in members {
             let symbols = symbols::of(member.content.bytes()).map_err(|reason| {
-                let text = format!("the symbols of the code object cannot be read: {reason}");
-                let malformed = Malformed::other(ErrorKind::Malformed, None, text);
-                Error::malformed(OsStr::from_bytes(&member.name), malformed)
+                let name = shown(&member.name);
+                let text = format!("the symbols of the code object for '{name}' cannot be read: {reason}");
+                Error::malformed(member.content.path(), Malformed::other(ErrorKind::Malformed, None, text))
             });
             let names = match symbols? {
                 Symbols::Names(names) => {

@@ -302,7 +302,7 @@ impl Work<'_, '_, '_> {
             self.output.write(&header)?;
             self.position = sum([self.position, len_u64(&header)])?;
         }
-        let end = self.layout.end(start, self.position.saturating_sub(start));
+        let end = self.layout.end(start, self.position.saturating_sub(start))?;
         self.output.write(&end)?;
         self.position = sum([self.position, len_u64(&end)])?;
         Ok(())
