@@ -62,6 +62,7 @@ const UNBUNDLING: Group = ("unbundling", |report, tools| {
 const COMPRESSED: Group = ("compressed", |report, tools| {
     compressed::compare_written(report, tools);
     report.compare_all(tools, compressed::read());
+    report.compare_all(tools, compressed::in_frames());
     report.compare_all(tools, compressed::broken());
 });
 

@@ -10,10 +10,11 @@
 //! | | 4 | 4 | 8 | size of the inflated bundle in bytes |
 //! | | 8 | 8 | 8 | hash: the first 8 bytes of the MD5 of the inflated bundle |
 //!
-//! Integers are little-endian. Version 1 does not record the total size; the bundle ends with the stream, and the end
-//! of a zlib stream is found only by inflating it. Layout: LLVM 18 (v1), LLVM 19 (v2), LLVM 22.1.8 (v3). The writer
-//! selects the oldest of v2 and v3 that can hold the sizes, so that runtimes before ROCm 7 can read it. The default
-//! compression is that of LLVM 22.1.8: zstd with long-distance matching, level 3.
+//! Integers are little-endian. A zstd stream may be several frames, skippable ones too. Version 1 does not record the
+//! total size; the bundle ends with the last whole zstd frame, of 256 at most, or with the zlib stream, whose end is found
+//! only by inflating it. Layout: LLVM 18 (v1), LLVM 19 (v2), LLVM 22.1.8 (v3). The writer selects the oldest of v2 and v3
+//! that can hold the sizes, so that runtimes before ROCm 7 can read it. The default compression is that of LLVM 22.1.8:
+//! zstd with long-distance matching, level 3.
 //!
 //! Rejected: another version or method, sizes or a hash that disagree with the data, bytes after the stream.
 #![cfg_attr(
@@ -32,7 +33,7 @@ use zstd::zstd_safe;
 use super::hash;
 use super::limits::Limits;
 use super::stream::{Compressed, Compression, Method, Recorded, deflate};
-use crate::bytes::{Cursor, len_u64};
+use crate::bytes::{Cursor, len_u64, to_u64};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::Slice;
 use crate::io::meter::Meter;
@@ -43,6 +44,10 @@ pub const MAGIC: &[u8; 4] = b"CCOB";
 
 /// The name of the format in messages.
 const WHAT: &str = "compressed bundle";
+
+/// The most zstd frames of a version 1 bundle. LLVM 18 writes one; the limit bounds the cost of bundles inside frames.
+#[cfg(feature = "zstd")]
+const FRAMES: usize = 256;
 
 /// A version of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,16 +182,12 @@ fn parse(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malf
     let recorded = header.recorded();
     let body_len = match (total, method) {
         (Some(total), _) => total.saturating_sub(header_len),
-        // A zstd frame is a list of blocks with recorded lengths.
         #[cfg(feature = "zstd")]
-        (None, Method::Zstd) => {
-            let len = zstd_safe::find_frame_compressed_size(rest.bytes()).map_err(|code| {
-                let reason = zstd_safe::get_error_name(code);
-                let reason = format!("the {} stream is broken after 0 inflated bytes: {reason}", method.name());
-                Malformed::Compressed { what: WHAT, offset, reason }
-            })?;
-            u64::try_from(len).map_err(|_| truncated(u64::MAX))?
-        }
+        (None, Method::Zstd) => frames_len(rest.bytes()).map_err(|code| {
+            let reason = zstd_safe::get_error_name(code);
+            let reason = format!("the {} stream is broken after 0 inflated bytes: {reason}", method.name());
+            Malformed::Compressed { what: WHAT, offset, reason }
+        })?,
         #[cfg(feature = "zlib")]
         (None, Method::Zlib) => {
             let stream_len = Arc::default();
@@ -198,6 +199,18 @@ fn parse(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malf
     let body = rest.slice(0, body_len).ok_or_else(|| truncated(header_len.saturating_add(body_len)))?;
     let stream_len = Arc::new(OnceLock::from(body_len));
     Ok(Some(Compressed { recorded, offset, header_len, prefix: None, body, stream_len }))
+}
+
+/// The length of the zstd frames at the start of `data`, which may be skippable. A frame is a list of blocks with recorded
+/// lengths.
+#[cfg(feature = "zstd")]
+fn frames_len(data: &[u8]) -> Result<u64, usize> {
+    let mut len = zstd_safe::find_frame_compressed_size(data)?;
+    for _ in 1..FRAMES {
+        let Some(Ok(next)) = data.get(len..).map(zstd_safe::find_frame_compressed_size) else { break };
+        len = len.saturating_add(next);
+    }
+    Ok(to_u64(len))
 }
 
 /// Statistics of a compression.
@@ -419,6 +432,41 @@ mod tests {
                 read(input.as_slice(), Limits::default()).unwrap().unwrap().stored_len().unwrap(),
                 len_u64(&first)
             );
+        }
+    }
+
+    #[test]
+    #[cfg(feature = "zstd")]
+    #[cfg_attr(miri, ignore = "compresses")]
+    fn version_1_ends_with_the_last_whole_frame() {
+        let data = noise(3000);
+        let hash = hash::beside(&[Piece::Bytes(data.clone())], || Ok(())).unwrap().0;
+        let frame = |data: &[u8]| zstd::encode_all(data, 1).unwrap();
+        let skippable = [&zstd_safe::MAGIC_SKIPPABLE_START.to_le_bytes()[..], &[4, 0, 0, 0], b"CCOB"].concat();
+        let (first, second) = (frame(&data[..1000]), frame(&data[1000..]));
+        let cut = second.len() - 1;
+        for (parts, is_whole) in [
+            (vec![&first, &second], true),
+            (vec![&skippable, &first, &skippable, &skippable, &second, &skippable], true),
+            (vec![&first], false),
+            (vec![&skippable], false),
+            (vec![&first, &second[..cut].to_vec()], false),
+            ([vec![&skippable; FRAMES - 2], vec![&first, &second]].concat(), true),
+            ([vec![&skippable; FRAMES - 1], vec![&first, &second]].concat(), false),
+        ] {
+            let header = Header { version: HeaderVersion::V1, method: Method::Zstd, total: None, inflated: 3000, hash };
+            let bundle = [&header.to_bytes(), &parts.into_iter().flatten().copied().collect::<Vec<_>>()[..]].concat();
+            // What follows is not a frame, or is not whole.
+            for after in [&b""[..], b"CCOB", &[0; 8], &skippable[..11], &skippable[..4]] {
+                let input = Input::from_bytes("in", [&bundle[..], after].concat());
+                let compressed = read(input.as_slice(), Limits::default()).unwrap().unwrap();
+                let inflated = compressed.inflate_whole().map(|(inflated, _)| inflated.bytes().to_vec());
+                assert_eq!(inflated.is_ok(), is_whole);
+                if is_whole {
+                    assert_eq!(inflated.unwrap(), data);
+                    assert_eq!(compressed.stored_len().unwrap(), len_u64(&bundle));
+                }
+            }
         }
     }
 

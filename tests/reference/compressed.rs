@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::formats::{Ccob, bundle, compressed};
+use super::formats::{Ccob, bundle, compressed, compressed_as};
 use super::harness::{Case, Random, Release, Report, Tools};
 use super::types::{TARGETS, TYPES};
 
@@ -86,6 +86,34 @@ pub fn compare_written(report: &mut Report, tools: &Tools) {
             report.compare(tools, &unbundling(file_type, &contents, data));
         }
     });
+}
+
+/// Reads bundles that are several zstd frames.
+pub fn in_frames() -> Vec<Case> {
+    let contents: Contents = vec![Arc::from(*b"host code"), Arc::from(vec![b'x'; 5000])];
+    let entries: Vec<(&str, &[u8])> = TARGETS.iter().copied().zip(contents.iter().map(|content| &**content)).collect();
+    let whole = bundle("bc", &entries);
+    let files = (1..=3).flat_map(|version| frames(&whole).map(|stream| compressed_as(version, 1, &whole, &stream)));
+    let cases = files
+        .map(Arc::<[u8]>::from)
+        .flat_map(|data| [listing("bc", contents.len(), Arc::clone(&data)), unbundling("bc", &contents, data)]);
+    cases.collect()
+}
+
+/// Streams of several zstd frames that inflate to `whole`, some of them with skippable frames.
+fn frames(whole: &[u8]) -> [Vec<u8>; 5] {
+    let frame = |data: &[u8]| zstd::encode_all(data, 3).unwrap();
+    let skippable = |data: &[u8]| {
+        [&0x184d_2a50_u32.to_le_bytes()[..], &u32::try_from(data.len()).unwrap().to_le_bytes(), data].concat()
+    };
+    let (first, second) = whole.split_at(whole.len() / 3);
+    [
+        [frame(first), frame(second)].concat(),
+        [skippable(b""), frame(whole)].concat(),
+        [frame(whole), skippable(b"CCOB")].concat(),
+        [skippable(b"a"), frame(first), skippable(b"b"), skippable(b"c"), frame(second), skippable(b"")].concat(),
+        [frame(b""), frame(whole), frame(b"")].concat(),
+    ]
 }
 
 /// Reads bundles of all versions and methods, and compares the statistics.

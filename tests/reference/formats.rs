@@ -99,13 +99,16 @@ fn inflate(method: u16, stream: &[u8]) -> Option<Vec<u8>> {
 
 /// A compressed bundle with this version and method, around any bundle.
 pub fn compressed(version: u16, method: u16, payload: &[u8]) -> Vec<u8> {
-    let stream = if method == 1 {
-        zstd::encode_all(payload, 3).unwrap()
-    } else {
-        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
-        encoder.write_all(payload).unwrap();
-        encoder.finish().unwrap()
-    };
+    if method == 1 {
+        return compressed_as(version, method, payload, &zstd::encode_all(payload, 3).unwrap());
+    }
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(payload).unwrap();
+    compressed_as(version, method, payload, &encoder.finish().unwrap())
+}
+
+/// The same with this stream.
+pub fn compressed_as(version: u16, method: u16, payload: &[u8], stream: &[u8]) -> Vec<u8> {
     let (width, sizes) = match version {
         1 => (4, 1),
         2 => (4, 2),
