@@ -212,7 +212,9 @@ impl EntryId {
         let kind = kind_of(kind_name);
         let (mut triple, target_id) = split_triple(rest);
         let is_of_dpcpp = kind.is_some_and(|kind| is_of_dpcpp(kind, &triple));
-        if !is_of_dpcpp {
+        if is_of_dpcpp && target_id.is_empty() {
+            triple.truncate(triple.trim_end_matches('-').len());
+        } else if !is_of_dpcpp {
             let dashes = triple.matches('-').count();
             if dashes == 0 {
                 return Err(IdError::Format);
@@ -277,13 +279,14 @@ impl EntryId {
         format!("{}-{}-{}", self.kind.name(), self.triple.as_str(), self.target_id)
     }
 
-    /// The ID as DPC++ writes it: as spelled, without the dashes that stand for an empty environment or target ID.
+    /// The ID as DPC++ writes it: as spelled, without the dashes that stand for an empty environment or target ID, unless
+    /// it would be another ID without them.
     pub fn as_of_dpcpp(&self) -> String {
         let mut id = format!("{}-{}", self.kind.name(), self.triple.as_str().trim_end_matches('-'));
         if !self.target_id.is_empty() {
             id.push_str(&format!("-{}", self.target_id));
         }
-        id
+        if Self::parse_any(&id).as_ref() == Ok(self) { id } else { self.spelled() }
     }
 
     /// Whether DPC++ allows the ID in bundles, and LLVM 22.1.8 does not: IDs of SYCL, and `openmp-spir64`.
@@ -569,6 +572,30 @@ mod tests {
         assert_eq!(image("spir64_gen"), "sycl-spir64_gen-unknown-unknown--pvc");
         assert_eq!(image("spir64_gen"), image("spir64_gen-unknown-unknown"));
         assert_eq!(id(&image("spir64_gen")).target_id().processor(), "pvc");
+    }
+
+    #[test]
+    fn recorded_ids_are_read_as_they_were_typed() {
+        let fields = ["gfx90a", "sm_50", "pvc", "", "unknown", "nvidia", "cuda", "amdhsa", "x"];
+        let dpcpp =
+            ["sycl-spir64", "sycl-spir64_gen", "sycl-nvptx64", "sycl-amdgcn", "sycl-native_cpu", "openmp-spir64"];
+        let mut count = 0;
+        for start in dpcpp.into_iter().chain(["hip-amdgcn", "openmp-nvptx64", "host-x86_64"]) {
+            // A GPU is not a vendor.
+            let mut ids: Vec<String> = fields[3..].iter().map(|vendor| format!("{start}-{vendor}")).collect();
+            for _ in 0..3 {
+                ids = ids.iter().flat_map(|id| fields.map(|field| format!("{id}-{field}"))).collect();
+                for (typed, id) in ids.iter().filter_map(|typed| Some((typed, EntryId::parse_any(typed).ok()?))) {
+                    let recorded = if id.is_only_of_dpcpp() { id.as_of_dpcpp() } else { id.to_string() };
+                    let found = EntryId::parse_any(&recorded).unwrap().compatibility(&id, Rules::default());
+                    assert_eq!(found, Compatibility::Exact, "{typed}: {recorded}");
+                    let beside_those_of_dpcpp = id.as_of_dpcpp();
+                    assert_eq!(EntryId::parse_any(&beside_those_of_dpcpp).as_ref(), Ok(&id), "{typed}");
+                    count += 1;
+                }
+            }
+        }
+        assert!(count > 40_000, "{count}");
     }
 
     #[test]
