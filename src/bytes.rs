@@ -108,9 +108,21 @@ pub(crate) fn digits(digits: &[u8], base: u8) -> Option<u64> {
 /// A copy of some bytes as text, if they are UTF-8.
 ///
 /// Bytes of a mapped file can change after the check, while a `str` that borrows them must always be UTF-8. This and
-/// the next two functions therefore copy first; no other code of the library makes a `str` of borrowed bytes.
+/// the next three functions therefore copy first; no other code of the library makes a `str` of borrowed bytes.
 pub(crate) fn text(bytes: &[u8]) -> Option<String> {
     String::from_utf8(bytes.to_vec()).ok()
+}
+
+/// Whether some bytes are a text, whose last character may be cut off.
+#[allow(clippy::disallowed_methods, reason = "of a copy")]
+pub(crate) fn is_text(bytes: &[u8]) -> bool {
+    let copy = bytes.to_vec();
+    let valid = match std::str::from_utf8(&copy) {
+        Ok(text) => Some(text),
+        Err(error) if error.error_len().is_some() => None,
+        Err(error) => copy.get(..error.valid_up_to()).and_then(|valid| std::str::from_utf8(valid).ok()),
+    };
+    valid.is_some_and(|text| !text.is_empty() && !text.contains(|c: char| c.is_control() && !c.is_whitespace()))
 }
 
 /// A copy of some bytes as text, with U+FFFD for invalid UTF-8.

@@ -1,7 +1,7 @@
 //! Identifies the format of a file, a section or a code object by its first bytes.
 //!
 //! A format with a magic is a row of [`MAGICS`]. The others are identified by a function: ELF by its machine; COFF, PE,
-//! Mach-O and XCOFF by the `object` crate; text bundles by their first line.
+//! Mach-O and XCOFF by the `object` crate; text bundles by their first line. A text may begin with a short magic of letters.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use object::pe::ANON_OBJECT_HEADER_BIGOBJ_CLASS_ID;
@@ -10,7 +10,7 @@ use object::{FileKind, archive};
 use super::coding::Coding;
 use super::text::Text;
 use super::{bitcode, compressed, cpio, fatbin, kpack, offload_binary, rpm, tar};
-use crate::bytes::{array, len_u64, slice};
+use crate::bytes::{array, is_text, len_u64, slice};
 
 /// The machines of ELF files that are device code.
 pub(crate) const EM_CUDA: u16 = 190;
@@ -107,7 +107,7 @@ const fn anything(name: &'static str) -> Magic {
 }
 
 /// Offset and first bytes of the formats that have a magic.
-const MAGICS: [(u64, &[u8], Magic); 35] = [
+pub(crate) const MAGICS: [(u64, &[u8], Magic); 35] = [
     (0, super::MAGIC.as_bytes(), Magic::Bundle),
     (0, &archive::MAGIC, Magic::Archive),
     (0, &archive::THIN_MAGIC, Magic::Archive),
@@ -146,6 +146,9 @@ const MAGICS: [(u64, &[u8], Magic); 35] = [
     (0, b"#!", Magic::Script),
 ];
 
+/// The number of bytes that tell a header from text.
+const HEADER_LEN: u64 = 64;
+
 /// What follows the level in a bzip2 file: a block, or the end of one without content.
 const BZIP2_BLOCKS: [&[u8]; 2] = [b"1AY&SY", &[0x17, 0x72, 0x45, 0x38, 0x50, 0x90]];
 
@@ -171,9 +174,18 @@ impl Magic {
             _ => {
                 let has = |offset, magic: &[u8]| slice(data, offset, len_u64(magic)) == Some(magic);
                 let row = MAGICS.iter().find(|(offset, magic, _)| has(*offset, magic));
+                let row = row.filter(|(_, magic, kind)| !kind.is_text_after(magic, data));
                 row.map_or_else(|| Self::of_fields(data), |(_, _, magic)| *magic)
             }
         }
+    }
+
+    /// Whether data is a text that begins with the magic of this format, whose header has bytes that no text has. In headers
+    /// of cpio archives, these follow digits.
+    fn is_text_after(self, magic: &[u8], data: &[u8]) -> bool {
+        let head = slice(data, 0, HEADER_LEN).unwrap_or(data);
+        let is_digits = || head.iter().skip(magic.len()).all(u8::is_ascii_hexdigit);
+        !matches!(self, Self::Archive | Self::Bundle | Self::Script) && !is_digits() && is_text(head)
     }
 
     /// The format of data that begins with no magic, but with fields that other data hardly has.
@@ -364,6 +376,22 @@ mod tests {
             let mut head = vec![0; usize::try_from(*offset).unwrap()];
             head.extend_from_slice(magic);
             assert_eq!(Magic::identify(&head), *kind, "row {index}");
+        }
+    }
+
+    #[test]
+    fn a_text_may_begin_with_the_magic_of_any_format() {
+        for (offset, magic, kind) in MAGICS.iter().filter(|(offset, ..)| *offset == 0) {
+            let follows = |rest: &[u8]| Magic::identify(&[magic, rest].concat());
+            let may_be_text = magic.is_ascii() && !magic.iter().any(u8::is_ascii_control);
+            let is_long = matches!(kind, Magic::Archive | Magic::Bundle | Magic::Script);
+            let expected = if may_be_text && !is_long { Magic::Unknown } else { *kind };
+            for text in [" is a magic\n", "\n", "s, and ä", &"text ".repeat(100)] {
+                assert_eq!(follows(text.as_bytes()), expected, "{offset} {}", magic.escape_ascii());
+            }
+            for header in [&b""[..], b"\x01", b"\x02\0\x01\0 text", b"0000000041ed", b"  \xff"] {
+                assert_eq!(follows(header), *kind, "{} {}", magic.escape_ascii(), header.escape_ascii());
+            }
         }
     }
 

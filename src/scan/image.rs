@@ -1,6 +1,6 @@
 //! Identifies the kind of a code object by its first bytes.
 
-use crate::bytes::slice;
+use crate::bytes::{is_text, slice};
 use crate::container::magic::Magic;
 
 /// The kind of a code object's content.
@@ -105,19 +105,6 @@ impl ContentKind {
             Self::Empty | Self::Unknown => "bin",
         }
     }
-}
-
-#[allow(clippy::disallowed_methods, reason = "of a copy")]
-fn is_text(head: &[u8]) -> bool {
-    let valid = match std::str::from_utf8(head) {
-        Ok(text) => text,
-        // The last character may be cut off.
-        Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => {
-            std::str::from_utf8(head.get(..error.valid_up_to()).unwrap_or_default()).unwrap_or_default()
-        }
-        Err(_) => "",
-    };
-    !valid.is_empty() && valid.chars().all(|c| !c.is_control() || c.is_ascii_whitespace())
 }
 
 /// Returns whether this is PTX, whose version is preceded by nothing but comments.

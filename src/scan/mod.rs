@@ -178,7 +178,9 @@ mod tests {
     use super::*;
     use crate::bytes;
     use crate::container::binary::Binary;
+    use crate::container::magic::{MAGICS, Magic};
     use crate::container::sequence::Bundles;
+    use crate::error::ErrorKind;
 
     /// A plain bundle, a compressed bundle, and others.
     const MIXED: &[u8] = include_bytes!("../../fixtures/sequence/mixed.bundle");
@@ -210,6 +212,58 @@ mod tests {
         Scan::default().run(MIXED, &mut visit).unwrap();
         assert!(*kept[0] == *of_first && seen[0].0 == *of_first && seen.iter().all(|(_, _, is_named)| !is_named));
         assert!(seen.iter().any(|(_, is_compressed, _)| *is_compressed));
+    }
+
+    /// What a search of some bytes finds, in one word each.
+    fn found(data: &[u8], deep: bool) -> Vec<&'static str> {
+        let mut words = Vec::new();
+        let mut visit = |finding: Finding<'_>| {
+            words.push(match finding {
+                Finding::Bundle(_) => "bundle",
+                Finding::Broken { error, .. } => {
+                    assert_ne!(error.kind(), ErrorKind::Internal, "{error}: {}", data.escape_ascii());
+                    "broken"
+                }
+                Finding::Unread { .. } => "unread",
+                _ => "other",
+            });
+            Ok(())
+        };
+        let scan = Scan { inflate: Inflate::Whole, checksums: Checksums::OfAll, deep, ..Scan::default() };
+        scan.run(data, &mut visit).unwrap();
+        words
+    }
+
+    /// A file of a magic alone, or of one with zeros after it, is broken, or a format that is not read; one that lacks a
+    /// byte of the magic has no device code, as has a text that begins with the magic.
+    #[test]
+    #[cfg_attr(miri, ignore = "decompresses")]
+    fn a_magic_alone_is_a_fault_and_a_text_is_not() {
+        for (offset, magic, kind) in MAGICS {
+            let file = [&vec![0; usize::try_from(offset).unwrap()], magic].concat();
+            let with = |rest: &[u8]| [&file, rest].concat();
+            let text = with(b" is the magic of a format.\n");
+            let expected = |of_others: &'static [&'static str]| match kind {
+                Magic::Script => &[][..],
+                Magic::Unread(_) | Magic::Wasm | Magic::SpirV => &["unread"],
+                _ => of_others,
+            };
+            let is_empty_archive = matches!(magic, b"!<arch>\n" | b"!<thin>\n");
+            let of_zeros: &[&str] = match magic {
+                b"PK\x05\x06" => &[],
+                b"__CLANG_OFFLOAD_BUNDLE__" => &["bundle"],
+                _ => &["broken"],
+            };
+            let of_text = if Magic::identify(&text) == Magic::Unknown { &[][..] } else { expected(&["broken"]) };
+            for deep in [false, true] {
+                let name = magic.escape_ascii();
+                let alone = if is_empty_archive { &[] } else { expected(&["broken"]) };
+                assert_eq!(found(&file, deep), alone, "{name}");
+                assert_eq!(found(&file[..file.len() - 1], deep), [""; 0], "{name}, cut");
+                assert_eq!(found(&with(&[0; 600]), deep), expected(of_zeros), "{name} and zeros");
+                assert_eq!(found(&text, deep), of_text, "{name} and text");
+            }
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::uri::{Goal, Numbers};
 use super::wide::Wide;
 use super::zip::{self, ZipContent, ZipMember};
 use super::{Checksums, Scan, Unread, Visitor, gpu_elf};
-use crate::bytes::len_u64;
+use crate::bytes::{is_text, len_u64, slice};
 use crate::container::archive::{Archive, ArchiveMember, Location, Sources, is_debian_package, locate};
 use crate::container::fatbin::Fatbin;
 use crate::container::host::Chosen;
@@ -43,7 +43,7 @@ const SHADER: Unread = Unread::anything("SPIR-V module without kernels");
 const NO_CONTENT: Unread = Unread::anything("section for device code without content in this file");
 
 /// The number of bytes that tell a text from other data.
-const TEXT_HEAD: usize = 4096;
+const TEXT_HEAD: u64 = 4096;
 
 /// A walk and its visitor.
 pub(super) struct Walk<'a, 'w, 'v> {
@@ -113,7 +113,7 @@ pub(crate) fn file_kind(data: &[u8]) -> FileKind {
         Magic::Archive if is_debian_package(data) => FileKind::Package("Debian package"),
         Magic::Archive => FileKind::Archive,
         Magic::Zip => FileKind::Zip,
-        Magic::Unknown if is_text(data) => FileKind::Known("text file"),
+        Magic::Unknown if is_text(slice(data, 0, TEXT_HEAD).unwrap_or(data)) => FileKind::Known("text file"),
         magic => match magic.name() {
             Some(name) if magic.is_package() => FileKind::Package(name),
             Some(name) => FileKind::Known(name),
@@ -142,17 +142,6 @@ fn zip_after(place: &Place, data: Slice<'_>, magic: Magic) -> Option<u64> {
         _ => return None,
     };
     zip::start_at_end(data, comment).filter(|&start| start >= least)
-}
-
-/// Whether data begins like a text. A longer one may be cut inside a character.
-fn is_text(data: &[u8]) -> bool {
-    let begins = |data: &[u8]| {
-        crate::bytes::text(data).is_some_and(|text| !text.contains(|c: char| c.is_control() && !c.is_whitespace()))
-    };
-    match data.split_at_checked(TEXT_HEAD) {
-        Some((head, _)) => (0..4).any(|cut| head.get(..TEXT_HEAD.saturating_sub(cut)).is_some_and(begins)),
-        None => begins(data),
-    }
 }
 
 /// The sections of an object that are read together with others.
