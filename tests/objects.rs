@@ -234,7 +234,7 @@ pub fn exists_in_path(program: &str) -> bool {
 fn check_targets(test: &str, targets: &[&str]) {
     let Some(bench) = Bench::new(test) else { return };
     for target in targets {
-        for (variant, language, source, options) in share_of(target, VARIANTS.to_vec(), 2) {
+        for (variant, language, source, options) in share_of(target, VARIANTS.to_vec(), 1) {
             bench.check(&bench.compile(&format!("{variant}-{target}"), target, language, source, options));
         }
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use super::*;
+use crate::lists::half_of;
 use crate::machine::loud;
 
 /// A few lines of device code, in a program.
@@ -221,6 +222,7 @@ fn code_objects_record_what_llvm_readobj_says() {
     let Some(names) = processors(test, "amdgcn") else { return };
     let dir = tempfile::tempdir().unwrap();
     assert!(names.len() > 50, "{names:?}");
+    let names = half_of(names);
     let settings = ["", "+xnack", "-xnack", "+sramecc", "-sramecc", "+xnack,-sramecc", "-xnack,+sramecc"];
     let mut files: Vec<String> = Vec::new();
     for name in &names {
@@ -268,7 +270,7 @@ fn code_objects_record_what_llvm_readobj_says() {
     }
     assert_eq!(ours, theirs);
     let distinct: std::collections::BTreeSet<&String> = ours.values().collect();
-    assert!(distinct.len() > 80, "{}", distinct.len());
+    assert!(distinct.len() > names.len(), "{}", distinct.len());
     loud(&format!("{test}: {} files, {} target IDs, {} processors", ours.len(), distinct.len(), names.len()));
     let (status, out, _) = text(&tool_in(dir.path(), &["verify", "."]));
     assert_eq!(status, 0, "{out}");

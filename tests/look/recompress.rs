@@ -5,6 +5,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
 use super::make::{Elf, Section, archive, coff, pe, zip};
 use super::*;
+use crate::lists::half_of;
 use crate::machine::loud;
 use crate::reference::formats;
 
@@ -431,10 +432,9 @@ fn bundles_are_rewritten_up_to_what_a_search_finds() {
     let bundle = formats::binary(&entries, 1);
     let (three, four) = (bundle.repeat(3), bundle.repeat(4));
     assert!(recompress(&["--none"], &three).0 == three);
-    let outcome = tool(&["recompress", "in", "-o", "out", "--none"], &[("in", &four)]);
-    let inspected = tool(&["inspect", "in"], &[("in", &four)]);
     let limit = "more than 250000 bundles, code objects and faults; stopped at offset";
-    for outcome in [outcome, inspected] {
+    for line in half_of(vec![&["recompress", "in", "-o", "out", "--none"][..], &["inspect", "in"]]) {
+        let outcome = tool(line, &[("in", &four)]);
         assert_eq!((outcome.status, outcome.files.len()), (1, 1));
         assert!(outcome.stderr_text().contains(limit), "{}", outcome.stderr_text());
     }
