@@ -14,6 +14,7 @@ mod inspect;
 pub mod kernels;
 pub mod make;
 mod pages;
+mod progress;
 mod recompress;
 mod runtime;
 pub mod schema;

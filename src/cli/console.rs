@@ -1,7 +1,7 @@
 //! Messages on standard error, in LLVM's form: `NAME: error: TEXT`.
 
 use std::ffi::OsStr;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 
 use offload_bundle::container::compressed::Deflation;
@@ -11,7 +11,7 @@ use offload_bundle::id::Compatibility;
 use offload_bundle::job::Event;
 
 use super::program::Program;
-use super::progress::Progress;
+use super::progress;
 use super::units::grouped;
 
 const WARNING: &str = "warning: ";
@@ -32,15 +32,13 @@ pub(crate) struct Console {
     /// Whether standard error is a terminal.
     terminal: bool,
     color: bool,
-    progress: Progress,
     verbose: bool,
 }
 
 impl Console {
     pub(crate) fn new(name: &OsStr) -> Self {
-        let terminal = io::stderr().is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
-        let (name, progress) = (name.as_bytes().to_vec(), Progress::new());
-        Self { name, terminal, color: terminal, progress, verbose: false }
+        let (name, terminal) = (name.as_bytes().to_vec(), progress::is_terminal());
+        Self { name, terminal, color: terminal, verbose: false }
     }
 
     /// The name of the program, as typed, without its directory.
@@ -81,20 +79,14 @@ impl Console {
         self.tagged(b"", WARNING, WARNING_COLOR, text);
     }
 
-    /// Removes the progress bar.
-    pub(crate) fn end_progress(&self) {
-        self.progress.clear();
-    }
-
     /// Prints a line without name and tag.
     pub(crate) fn line(&self, text: &str) {
-        self.progress.clear();
         write(&[text.as_bytes(), b"\n"]);
     }
 
     pub(crate) fn event(&self, event: Event<'_>) {
         match event {
-            Event::Progress { done, total } if self.terminal => self.progress.show(done, total),
+            Event::Progress { done, total } => progress::set(done, total),
             Event::Deflated(deflation) if self.verbose => self.line(&deflation_figures(&deflation)),
             Event::Inflated(inflation) if self.verbose => self.line(&inflation_figures(&inflation)),
             Event::NotCompressed if self.verbose => self.line("Uncompressed bundle."),
@@ -132,7 +124,6 @@ impl Console {
     }
 
     fn tagged(&self, name: &[u8], tag: &str, color: &str, text: &str) {
-        self.progress.clear();
         let (color, reset) = if self.color { (color, "\x1b[0m") } else { ("", "") };
         let colon = if name.is_empty() { "" } else { ": " };
         let text = [colon, color, tag, reset, &visible(text), "\n"].concat();
@@ -147,6 +138,7 @@ fn visible(text: &str) -> String {
 
 /// Ignores failures: if standard error fails, they cannot be reported.
 fn write(parts: &[&[u8]]) {
+    let _held = progress::hold();
     drop(io::stderr().write_all(&parts.concat()));
 }
 

@@ -122,7 +122,6 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     });
     recompress.limits = files::limits(matches);
     let result = recompress.run(&mut |event| console.event(event))?;
-    console.end_progress();
     console.line(&summary(&result));
     if result.packed > 0 {
         console.line("note: compressed bundles need the HIP runtime of ROCm 6.2 or newer; Debian 12's is older");

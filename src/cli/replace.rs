@@ -80,7 +80,6 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
         replace.output.clone_from(output);
     }
     let replaced = replace.run(&mut |event| console.event(event))?;
-    console.end_progress();
     let how = match (replaced.is_in_place, replaced.is_now_compressed) {
         (true, _) => "in place",
         (false, false) => "its container was written again",

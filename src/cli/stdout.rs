@@ -1,21 +1,43 @@
 //! Prints to standard output. If the reader has closed it, that is not an error, and other errors are still reported.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
 use offload_bundle::Error;
 use offload_bundle::error::OsText;
 
+use super::progress;
+
 /// Runs `work`, which prints to standard output. A reader that has closed it is not an error, but does not hide one
 /// either.
 pub(super) fn to_stdout(work: impl FnOnce(&mut dyn Write) -> Result<(), Error>) -> Result<(), Error> {
-    let mut out = BufWriter::new(io::stdout().lock());
+    let is_terminal = io::stdout().is_terminal();
+    let mut out = BufWriter::new(Stdout { out: io::stdout().lock(), is_terminal });
     let done = work(&mut out);
     let flushed = out.flush().map_err(|error| Error::io("-", error));
     let unless_gone = |done: Result<(), Error>| done.or_else(|error| if is_gone(&error) { Ok(()) } else { Err(error) });
     unless_gone(flushed)?;
     unless_gone(done)
+}
+
+/// Standard output, which removes the line with the progress if it goes to the same terminal.
+struct Stdout {
+    out: StdoutLock<'static>,
+    is_terminal: bool,
+}
+
+impl Write for Stdout {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let mut held = self.is_terminal.then(progress::hold);
+        let written = self.out.write(data)?;
+        held.iter_mut().for_each(|line| line.printed(data.get(..written).unwrap_or_default()));
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
 }
 
 /// Prints a text to standard output, as [`to_stdout`].

@@ -29,7 +29,7 @@ use super::limits::Limits;
 use super::stream::{Method, window_log_believed};
 use crate::bytes::len_u64;
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
-use crate::io::input::{Input, Slice};
+use crate::io::input::{Input, Slice, note_read};
 
 /// The largest factor by which an LZ4 block can inflate: each byte of a length stands for 255 bytes.
 const LZ4_RATIO_MAX: u64 = 255;
@@ -67,6 +67,7 @@ impl Codec {
     /// [`Error::Usage`] for other methods, and for one that was left out when the library was
     /// built; [`Error::Io`] with the path `name` if the encoder fails.
     pub(super) fn compress(self, data: &[u8], level: i32, name: &Path) -> Result<Vec<u8>> {
+        note_read(len_u64(data));
         match self {
             Self::Zlib | Self::Unknown => Err(Error::Usage("code objects are compressed one by one with LZ4 or zstd")),
             #[cfg(feature = "lz4")]

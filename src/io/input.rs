@@ -78,8 +78,26 @@ pub struct Input {
     looked_at: AtomicU64,
 }
 
+/// The number of bytes that this process has read of its inputs so far.
+static READ: AtomicU64 = AtomicU64::new(0);
+
+/// The number of bytes that all jobs of this process have read so far, also of data that they had inflated or copied. It grows
+/// during all long work, so that a program can show that something happens.
+pub fn bytes_read() -> u64 {
+    READ.load(Ordering::Relaxed)
+}
+
+/// Adds to the number of bytes read.
+pub(crate) fn note_read(bytes: u64) {
+    READ.fetch_add(bytes, Ordering::Relaxed);
+}
+
 /// Memory is released after reads of this many bytes.
 const LOOKED_AT_MAX: u64 = 32 << 20;
+
+/// The number of bytes that the kernel copies at a time, so that they are counted as they are copied.
+#[cfg(target_os = "linux")]
+const COPIED_AT_A_TIME: u64 = 256 << 20;
 
 /// The cost of reading a header, in bytes: it brings 64 KiB or more around it into memory.
 const LOOK: u64 = 256 << 10;
@@ -391,6 +409,7 @@ impl Storage {
 
     /// Keeps all bytes of `reader`, at most `max`.
     fn spool_within(reader: impl Read, max: u64) -> io::Result<Self> {
+        let reader = Counted(reader);
         // Some files can only be read in units of several bytes.
         let enough = max.saturating_add(1).checked_next_multiple_of(4096).unwrap_or(u64::MAX);
         let storage = Self::spool(reader.take(enough), MEMORY_MAX)?;
@@ -593,6 +612,7 @@ impl<'a> Slice<'a> {
 
     /// Marks a range as read, all of which may be in memory.
     pub(crate) fn looked_through(&self) {
+        note_read(self.len());
         self.input.inspect(|input| input.looked_at(self.len().max(LOOK)));
     }
 
@@ -650,9 +670,10 @@ impl<'a> Slice<'a> {
         let mut position = self.offset;
         let end = self.end();
         while position < end {
-            let left = usize::try_from(end.saturating_sub(position)).unwrap_or(usize::MAX);
+            let left = usize::try_from(end.saturating_sub(position).min(COPIED_AT_A_TIME)).unwrap_or(usize::MAX);
             match rustix::fs::copy_file_range(from, Some(&mut position), to, None, left) {
-                Ok(1..) | Err(Errno::INTR) => {}
+                Ok(copied @ 1..) => note_read(bytes::to_u64(copied)),
+                Err(Errno::INTR) => {}
                 // The kernel cannot copy between all file systems. A disk error shows when the data is read or written.
                 Ok(0) | Err(_) => break,
             }
@@ -703,6 +724,15 @@ fn changed() -> io::Error {
     io::Error::other("the file changed while it was read")
 }
 
+/// Counts what it reads.
+struct Counted<R>(R);
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer).inspect(|count| note_read(bytes::to_u64(*count)))
+    }
+}
+
 /// Reads a [`Slice`] front to back.
 #[derive(Debug)]
 pub(crate) struct SliceReader<'a> {
@@ -726,6 +756,7 @@ impl Read for SliceReader<'_> {
             return Err(shrunk());
         }
         self.position = self.position.saturating_add(bytes::to_u64(count));
+        note_read(bytes::to_u64(count));
         Ok(count)
     }
 }

@@ -22,7 +22,7 @@ pub(crate) mod piece;
 pub(crate) mod process;
 mod staging;
 
-pub use input::{Accept, Input, Slice};
+pub use input::{Accept, Input, Slice, bytes_read};
 pub use output::{create_directory, write_file};
 pub use piece::{Piece, write_to};
 pub use process::hand_over;

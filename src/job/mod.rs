@@ -84,7 +84,7 @@ fn open(path: &Path, accept: Accept, max: Option<u64>) -> Result<Input> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event<'e> {
-    /// The job has processed some of its bytes. Only jobs of many megabytes report this.
+    /// The job has processed some of its input.
     Progress {
         /// The number of processed bytes.
         done: u64,

@@ -17,7 +17,7 @@ use crate::display::{short_name, shown};
 use crate::error::{Error, Malformed, Result};
 use crate::id::target_id::TargetId;
 use crate::id::{EntryId, OffloadKind};
-use crate::io::input::{Accept, Input};
+use crate::io::input::{Accept, Input, note_read};
 use crate::runtime::loadable;
 use crate::scan::{
     Checksums, CodeObject, ContentKind, Finding, Follow, Format, Found, Place, Scan, Unread, is_zip, recorded_target,
@@ -380,6 +380,7 @@ fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(Broken)) -> Result<(
                     content => content?,
                 };
                 let bytes = content.as_slice().bytes();
+                note_read(len_u64(bytes));
                 if code_object.packed().is_some()
                     && let Some(id) = code_object.entry_id()
                 {

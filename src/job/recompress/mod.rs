@@ -235,6 +235,30 @@ struct Run<'j> {
     left: usize,
     /// The only change, if one code object is replaced.
     replacing: Option<Replacing<'j>>,
+    span: Span,
+}
+
+/// The range of the job's input that the data which is being rewritten was read from, perhaps inflated.
+#[derive(Clone, Copy)]
+struct Span {
+    start: u64,
+    len: u64,
+    /// The length of the input.
+    of: u64,
+}
+
+impl Span {
+    /// Reports that some of the data was rewritten.
+    fn tell(self, done: u64, len: u64, observer: &mut Observer<'_>) {
+        let done = self.start.saturating_add(scaled(done, len, self.len));
+        observer(Event::Progress { done, total: self.of });
+    }
+}
+
+/// The part of `total` that `done` is of `len`.
+fn scaled(done: u64, len: u64, total: u64) -> u64 {
+    let part = u128::from(done).saturating_mul(total.into()).checked_div(len.into());
+    part.and_then(|part| u64::try_from(part).ok()).map_or(total, |part| part.min(total))
 }
 
 /// A code object that gets another content, in a file of which all else stays as it is.
@@ -287,6 +311,7 @@ impl<'j> Run<'j> {
             present: Present::default(),
             left: 0,
             replacing: None,
+            span: Span { start: 0, len, of: len },
         }
     }
 
@@ -425,6 +450,7 @@ impl Work<'_, '_> {
     /// Rewrites a bundle, into `room` bytes if it must stay at its offset.
     fn bundle(&mut self, bundle: &Bundle<'_>, room: Option<u64>, observer: &mut Observer<'_>) -> Result<()> {
         let path = self.data.path();
+        self.run.span.tell(bundle.offset, self.data.len(), observer);
         self.run
             .budget
             .take_bundle(bundle)
@@ -509,7 +535,7 @@ impl Work<'_, '_> {
             let (form, len) = kept.unwrap_or((Form::Plain, plain_len));
             return Ok(Chosen { form, len, would_grow: false });
         };
-        let deflated_len = self.deflate(plain, compression, observer)?;
+        let deflated_len = self.deflate(bundle, plain, compression, observer)?;
         let may_be_plain = bundle.compressed.is_none() || !(plain.is_text || plain.has_tail);
         let forms = [kept, Some((Form::Compressed, deflated_len)), may_be_plain.then_some((Form::Plain, plain_len))];
         let smallest = forms.into_iter().flatten().min_by_key(|(_, len)| *len);
@@ -535,7 +561,7 @@ impl Work<'_, '_> {
         if bundle.compressed.is_none() && fits(plain_len) {
             return Ok(as_plain);
         }
-        let len = self.deflate(plain, &self.run.job.compression.unwrap_or_default(), observer)?;
+        let len = self.deflate(bundle, plain, &self.run.job.compression.unwrap_or_default(), observer)?;
         if !fits(len) && fits(plain_len) && !plain.is_text && !plain.has_tail {
             self.output.end_at(self.position)?;
             return Ok(as_plain);
@@ -545,8 +571,16 @@ impl Work<'_, '_> {
 
     /// Compresses a bundle directly into the output, where it stays if no other form is smaller. Returns its length in
     /// bytes.
-    fn deflate(&mut self, plain: &Plain<'_>, compression: &Compression, observer: &mut Observer<'_>) -> Result<u64> {
-        let mut tell = |done, total| observer(Event::Progress { done, total });
+    fn deflate(
+        &mut self,
+        bundle: &Bundle<'_>,
+        plain: &Plain<'_>,
+        compression: &Compression,
+        observer: &mut Observer<'_>,
+    ) -> Result<u64> {
+        let (span, stored, len) = (self.run.span, bundle.stored_len()?, self.data.len());
+        let at = |done, total| bundle.offset.saturating_add(scaled(done, total, stored));
+        let mut tell = |done, total| span.tell(at(done, total), len, observer);
         let (to, meter) = (&mut self.output.writer()?, &mut Meter::new(&mut tell));
         let deflation = compressed::write_metered(&plain.pieces, compression, None, to, meter)?;
         observer(Event::Deflated(deflation));

@@ -18,7 +18,7 @@ use rawzip::Crc32;
 use sha2::{Digest, Sha256};
 
 use super::record::{self, Sum};
-use super::{RecompressedZip, Rewritten, Run};
+use super::{RecompressedZip, Rewritten, Run, Span};
 use crate::bytes::{len_u64, text, to_u64};
 use crate::container::magic::Magic;
 use crate::container::stream::Method;
@@ -67,6 +67,9 @@ pub(super) fn rewrite(
         if record_start.is_some_and(|start| work.read <= start && start < member.start) {
             work.leave_out(record.as_ref())?;
         }
+        let stored = member.content.stored;
+        work.run.span = Span { start: stored.offset(), len: stored.len(), of: data.len() };
+        work.run.span.tell(0, 1, observer);
         let sum = work.member(&member, record.is_some(), observer)?;
         sums.extend(sum.map(|sum| (member, sum)));
     }
