@@ -15,6 +15,7 @@ pub mod kernels;
 pub mod make;
 mod pages;
 mod progress;
+mod ptx;
 mod recompress;
 mod runtime;
 pub mod schema;

@@ -27,6 +27,7 @@ use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 
 use super::{amdgpu, charge, wrong};
 use crate::bytes::{array, len_u64, slice, tail, to_u64};
+use crate::container::extent::section_range;
 use crate::container::limits::{Allowance, CHECKED_MAX};
 use crate::container::magic::EM_INTELGT;
 use crate::error::Malformed;
@@ -36,9 +37,6 @@ type Result<T = ()> = std::result::Result<T, Malformed>;
 /// The first file type reserved for operating systems and processors, which have their own rules for the rest of the
 /// header.
 const OWN_TYPES: u16 = 0xfe00;
-
-/// The types of the sections `.nv.global` and `.nv.shared` of cubins, which take no bytes of the file.
-const CUDA_NO_BITS: [u32; 2] = [0x7000_0007, 0x7000_000a];
 
 /// Checks a code object.
 pub(super) fn check(data: &[u8]) -> Result {
@@ -222,8 +220,7 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
         };
         let kind = section.sh_type(endian);
         let shown = || format!("the section '{}'", crate::display::shown(name_of(names, section.sh_name(endian))));
-        let has_bytes = self.machine() != EM_CUDA || !CUDA_NO_BITS.contains(&kind.0);
-        if let Some((start, len)) = section.file_range(endian).filter(|(_, len)| has_bytes && *len > 0) {
+        if let Some((start, len)) = section_range(self.machine(), section, endian).filter(|(_, len)| *len > 0) {
             self.bytes(start, len, shown)?;
         }
         let is_linked = [SHT_SYMTAB, SHT_DYNSYM, SHT_DYNAMIC, SHT_HASH, SHT_GNU_HASH].contains(&kind)

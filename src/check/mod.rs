@@ -6,6 +6,7 @@
 //! | ELF for an AMD GPU | also kernel descriptors and the metadata of kernels: [`amdgpu`] |
 //! | SPIR-V | header, and the lengths of all instructions: [`spirv`] |
 //! | bitcode | wrapper, magic, the blocks at the top level |
+//! | PTX | braces, comments and strings: [`ptx`] |
 //!
 //! Instructions are not checked: no table shows that one was changed. Offsets in errors count from the start of the
 //! code object. The time is proportional to the size of the code object: tables that share bytes are read up to a
@@ -17,9 +18,9 @@ pub(crate) mod elf;
 pub(crate) mod metadata;
 mod spirv;
 
-use crate::container::bitcode;
 use crate::container::limits::Allowance;
 use crate::container::magic::Magic;
+use crate::container::{bitcode, ptx};
 use crate::error::Malformed;
 
 /// Leading zeros that no code object has.
@@ -37,6 +38,7 @@ pub(crate) fn code_object(data: &[u8]) -> Result<(), Malformed> {
         magic if magic.is_elf() => elf::check(data),
         Magic::SpirV => spirv::check(data),
         Magic::Bitcode => bitcode::check_blocks(data),
+        Magic::Ptx => ptx::check(data),
         _ => Ok(()),
     }
 }
@@ -87,7 +89,10 @@ mod tests {
             (CUDA, 8, 1 << 20, true),
             (CUDA, 0x7000_0007, 1 << 20, true),
             (CUDA, 0x7000_0008, 1 << 20, false),
+            (CUDA, 0x7000_0009, 1 << 20, true),
             (CUDA, 0x7000_000a, 1 << 20, true),
+            (CUDA, 0x7000_0014, 1 << 20, false),
+            (CUDA, 0x7000_0015, 1 << 20, true),
             (62, 1, 128, false),
             (62, 0x7000_0007, 128, false),
         ] {

@@ -47,8 +47,8 @@ The rules:
   conflict     a feature is set in all entries for a processor, or in none
   overlap      code objects do not overlap
   target       a GPU ELF file is built for the target in its entry ID
-  code-object  headers, tables, symbols and notes of ELF files, SPIR-V and bitcode agree; beside them, no
-               entry for a device is empty or text
+  code-object  headers, tables, symbols and notes of ELF files, SPIR-V and bitcode agree, and PTX is not cut;
+               beside code, no entry for a device is empty or text
   loadable     HIP runtimes can read a bundle of code objects for them
   kpack        kpack archives hold all code of their libraries, and only code that can be found
   expected     with --expect, every bundle serves every GPU; with --expect-any, every library

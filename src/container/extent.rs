@@ -9,11 +9,25 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use object::Endianness;
-use object::elf::{FileHeader32, FileHeader64, PT_NULL, SHT_NULL};
+use object::elf::{EM_CUDA, FileHeader32, FileHeader64, Machine, PT_NULL, SHT_NULL};
 use object::pod;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
 
 use crate::bytes::len_u64;
+
+/// The types of sections of cubins that take no bytes of the file, such as `.nv.global`, `.nv.local` and `.nv.shared`: those of
+/// which `cuobjdump` of CUDA 13.5 reads none.
+const CUDA_NO_BITS: [u32; 4] = [0x7000_0007, 0x7000_0009, 0x7000_000a, 0x7000_0015];
+
+/// The offset and size of a section in a file for a machine; none if it takes no bytes of the file.
+pub(crate) fn section_range<Section: SectionHeader<Endian = Endianness>>(
+    machine: Machine,
+    section: &Section,
+    endian: Endianness,
+) -> Option<(u64, u64)> {
+    let is_without = machine == EM_CUDA && CUDA_NO_BITS.contains(&section.sh_type(endian).0);
+    section.file_range(endian).filter(|_| !is_without)
+}
 
 /// The end of the tables of headers, of which one comes last in the output of most tools, cubins among them.
 pub(super) fn tables_end(data: &[u8]) -> Option<u64> {
@@ -53,7 +67,8 @@ fn len<Elf: FileHeader<Endian = Endianness>>(header: &Elf, data: &[u8]) -> Optio
     let segments = segments.iter().filter(|segment| segment.p_type(endian) != PT_NULL);
     let sections = sections.iter().filter(|section| section.sh_type(endian) != SHT_NULL);
     let ranges = segments.map(|segment| segment.file_range(endian));
-    let mut ranges = ranges.chain(sections.filter_map(|section| section.file_range(endian)));
+    let machine = header.e_machine(endian);
+    let mut ranges = ranges.chain(sections.filter_map(|section| section_range(machine, section, endian)));
     let end = ranges.try_fold(end_of_tables(header)?.max(many), |end, range| match range {
         (_, 0) => Some(end),
         (start, len) => Some(end.max(start.checked_add(len)?)),
@@ -92,6 +107,12 @@ mod tests {
             assert_eq!(elf_len(&data), expected, "{headers}, {start}, {size}");
             assert_eq!(tables_end(&data), Some(headers + 128));
         }
+        // A section that takes no bytes: beyond the end, of a cubin and of another file.
+        let mut shared = elf(64, 1 << 20, 100);
+        shared[64 + 64 + 4..][..4].copy_from_slice(&0x7000_000a_u32.to_le_bytes());
+        assert_eq!(elf_len(&shared), None);
+        shared[18] = 190;
+        assert_eq!(elf_len(&shared), Some(192));
         let whole = elf(64, 64, 0);
         assert_eq!(elf_len(&whole), Some(192));
         assert!((0..192).all(|len| elf_len(&whole[..len]).is_none()));

@@ -9,7 +9,7 @@ use object::{FileKind, archive};
 
 use super::coding::Coding;
 use super::text::Text;
-use super::{bitcode, compressed, cpio, fatbin, kpack, offload_binary, rpm, tar};
+use super::{bitcode, compressed, cpio, fatbin, kpack, offload_binary, ptx, rpm, tar};
 use crate::bytes::{array, is_text, len_u64, slice};
 
 /// The machines of ELF files that are device code.
@@ -62,6 +62,7 @@ pub(crate) enum Magic {
     /// A file that is compressed as a whole.
     Coded(Coding),
     SpirV,
+    Ptx,
     /// A CUDA fatbin.
     FatBinary,
     /// A kpack archive.
@@ -149,6 +150,9 @@ pub(crate) const MAGICS: [(u64, &[u8], Magic); 35] = [
 /// The number of bytes that tell a header from text.
 const HEADER_LEN: u64 = 64;
 
+/// The length of the part of PTX in which its header is, after comments.
+const PTX_HEAD: u64 = 512;
+
 /// What follows the level in a bzip2 file: a block, or the end of one without content.
 const BZIP2_BLOCKS: [&[u8]; 2] = [b"1AY&SY", &[0x17, 0x72, 0x45, 0x38, 0x50, 0x90]];
 
@@ -210,6 +214,11 @@ impl Magic {
                     }
                     _ => Self::Unknown,
                 }
+            }
+            [b' ' | b'\t' | b'\r' | b'\n' | b'/' | b'.', ..]
+                if ptx::Header::of(slice(data, 0, PTX_HEAD).unwrap_or(data)).is_some() =>
+            {
+                Self::Ptx
             }
             // A name whose length is likely, and which ends with a NUL.
             [0xc7, 0x71, ..] if number(20).is_some_and(ends_with_nul) => anything("binary cpio archive"),
@@ -276,6 +285,7 @@ impl Magic {
             Self::Rpm => "RPM package",
             Self::Coded(coding) => coding.file_name(),
             Self::SpirV => "SPIR-V module",
+            Self::Ptx => "PTX file",
             Self::FatBinary => "fatbin",
             Self::Kpack => "kpack archive",
             Self::Script => "script",
@@ -362,6 +372,8 @@ mod tests {
             (b"BZh91AY&SY", Magic::Coded(Coding::Bzip2)),
             (&tar, Magic::Tar),
             (b"MZ\x80\0\x01\0", anything("program without a PE header")),
+            (b"// PTX\n\n.version 8.7\n.target sm_90a\n", Magic::Ptx),
+            (b"\n.version 8.7\n.target x\n", Magic::Unknown),
             (b"MZ", Magic::Unknown),
             (b"MZ is what programs begin with", Magic::Unknown),
             (b"1234\x31AY&SY", Magic::Unknown),

@@ -19,6 +19,7 @@ pub(crate) mod magic;
 pub mod object;
 pub mod offload_binary;
 pub(crate) mod packed;
+pub(crate) mod ptx;
 pub(crate) mod rpm;
 pub mod sequence;
 pub(crate) mod spirv;

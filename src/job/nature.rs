@@ -25,8 +25,7 @@ impl Nature {
                 File::parse(data).ok().map(|file| format!("{:?}", file.architecture()))
             }
             ContentKind::Elf | ContentKind::SpirV | ContentKind::Bitcode => Some(target_of(data)),
-            ContentKind::Cubin => Some(without_suffix(&target_of(data))),
-            ContentKind::Ptx => made_for.as_deref().map(of_ptx),
+            ContentKind::Cubin | ContentKind::Ptx => Some(without_suffix(&target_of(data))),
             _ => None,
         };
         let kind = match kind {
@@ -45,10 +44,10 @@ impl Nature {
 
     /// That which a fatbin records of code, whatever the code is.
     fn recorded(image: &Image, found: Option<&Self>) -> Option<Self> {
-        let sm = format!("sm_{}", image.sm);
+        let target = |form: &str| Some(format!("nvptx64-nvidia-cuda--{form}_{}", image.sm));
         let (kind, target) = match image.kind {
-            ImageKind::Cubin => (ContentKind::Cubin, Some(format!("nvptx64-nvidia-cuda--{sm}"))),
-            ImageKind::Ptx => (ContentKind::Ptx, Some(of_ptx(&sm))),
+            ImageKind::Cubin => (ContentKind::Cubin, target("sm")),
+            ImageKind::Ptx => (ContentKind::Ptx, target("compute")),
             ImageKind::LtoIr => (ContentKind::LtoIr, None),
             ImageKind::Other(_) => return None,
         };
@@ -66,11 +65,6 @@ impl Nature {
         let [new, old] = both;
         (new != old).then(|| format!("the new code object is for {new}, the old one for {old}"))
     }
-}
-
-/// The target of PTX that is made for an SM architecture.
-fn of_ptx(sm: &str) -> String {
-    without_suffix(&format!("nvptx64-nvidia-cuda--{}", sm.replacen("sm_", "compute_", 1)))
 }
 
 fn without_suffix(target: &str) -> String {

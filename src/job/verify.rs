@@ -12,7 +12,7 @@ use crate::bytes::len_u64;
 use crate::check;
 use crate::container::packed::LastInflated;
 use crate::container::sequence::Inflate;
-use crate::container::{Codec, Limits};
+use crate::container::{Codec, Limits, ptx};
 use crate::display::{short_name, shown};
 use crate::error::{Error, Malformed, Result};
 use crate::id::target_id::TargetId;
@@ -404,12 +404,12 @@ fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(Broken)) -> Result<(
     Ok(())
 }
 
-/// Whether code objects of a kind are checked. In a fatbin, PTX is recorded as such, and what is compressed by itself must
-/// inflate.
+/// Whether code objects of a kind are checked. What is compressed by itself must inflate.
 fn is_checked(kind: Option<ContentKind>, code_object: &CodeObject<'_>) -> bool {
     match kind {
-        Some(ContentKind::Elf | ContentKind::Cubin | ContentKind::SpirV | ContentKind::Bitcode) => true,
-        Some(ContentKind::Ptx) => code_object.cuda().is_some(),
+        Some(ContentKind::Elf | ContentKind::Cubin | ContentKind::SpirV | ContentKind::Bitcode | ContentKind::Ptx) => {
+            true
+        }
         _ => code_object.packed().is_some_and(|packed| packed.codec != Codec::Unknown),
     }
 }
@@ -419,6 +419,8 @@ fn check_kind(kind: ContentKind, content: &[u8]) -> Result<(), Malformed> {
     let is_told = matches!(kind, ContentKind::Elf | ContentKind::SpirV | ContentKind::Cubin | ContentKind::Ptx);
     match ContentKind::of(content) {
         found if found == kind || !is_told => Ok(()),
+        // Its first directives may follow long comments.
+        _ if kind == ContentKind::Ptx && ptx::Header::of(content).is_some() => Ok(()),
         found => Err(Malformed::Object { what: format!("{} instead of {}", found.name(), kind.name()), offset: 0 }),
     }
 }

@@ -1,4 +1,4 @@
-//! Code objects without a bundle: ELF files for GPUs, SPIR-V and bitcode, and the target that each records.
+//! Code objects without a bundle: ELF files for GPUs, SPIR-V, bitcode and PTX, and the target that each records.
 //!
 //! The header of an ELF file for a GPU has its processor and target ID, except for Intel GPUs ([`intel_gpu`]):
 //!
@@ -25,7 +25,7 @@ use super::intel_gpu;
 use crate::bytes::array;
 use crate::container::magic::{EM_AMDGPU, EM_CUDA, Magic, elf_machine};
 use crate::container::spirv::{self, Width};
-use crate::container::{Container, Contents, Entry, Member, bitcode};
+use crate::container::{Container, Contents, Entry, Member, bitcode, ptx};
 use crate::error::{Error, Malformed, Result};
 use crate::id::processors;
 use crate::io::piece::Piece;
@@ -82,6 +82,10 @@ pub(crate) fn target(data: &[u8]) -> String {
         Magic::Cubin => format!("nvptx64-nvidia-cuda--{}", target_id(data).unwrap_or_default()),
         Magic::IntelGpu => format!("{INTEL}-unknown-unknown--{}", target_id(data).unwrap_or_default()),
         Magic::SpirV => format!("{}-unknown-unknown", spirv_arch(data)),
+        Magic::Ptx => {
+            let target = ptx::Header::of(data).map(|header| header.target());
+            format!("nvptx64-nvidia-cuda--{}", target.unwrap_or_default())
+        }
         Magic::Bitcode => bitcode::triple(data).unwrap_or_default(),
         _ => amd_target(data),
     }

@@ -52,19 +52,14 @@ impl ContentKind {
             magic if magic.is_elf() => Self::Elf,
             Magic::Bitcode => Self::Bitcode,
             Magic::SpirV => Self::SpirV,
+            Magic::Ptx => Self::Ptx,
             Magic::FatBinary => Self::FatBinary,
             magic if magic.is_container() => Self::Bundle,
             Magic::Archive => Self::Archive,
             Magic::Coff | Magic::Pe => Self::Coff,
             _ if head.starts_with(&LTO_IR) => Self::LtoIr,
             _ if head.is_empty() => Self::Empty,
-            _ if is_text(head) => {
-                if is_ptx(head) {
-                    Self::Ptx
-                } else {
-                    Self::Text
-                }
-            }
+            _ if is_text(head) => Self::Text,
             _ => Self::Unknown,
         }
     }
@@ -105,11 +100,6 @@ impl ContentKind {
             Self::Empty | Self::Unknown => "bin",
         }
     }
-}
-
-/// Returns whether this is PTX, whose version is preceded by nothing but comments.
-fn is_ptx(head: &[u8]) -> bool {
-    head.split(|&byte| byte == b'\n').any(|line| line.trim_ascii_start().starts_with(b".version "))
 }
 
 #[cfg(test)]

@@ -100,6 +100,7 @@ pub(crate) fn file_kind(data: &[u8]) -> FileKind {
         Magic::Bundle | Magic::CompressedBundle => FileKind::FatObject,
         Magic::OffloadBinary => FileKind::OffloadBinary,
         Magic::SpirV if spirv::has_kernels(data) => FileKind::CodeObject,
+        Magic::Ptx => FileKind::CodeObject,
         magic if magic.is_gpu_elf() => FileKind::CodeObject,
         Magic::Elf | Magic::BrokenElf | Magic::Coff | Magic::Pe => {
             match (magic, sections::read(data, 0, Listed::Known).map(kind_by_sections)) {
@@ -266,6 +267,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Magic::Kpack => self.kpack(place, data, depth),
             Magic::SpirV if spirv::has_kernels(data.bytes()) => self.code_object(place, data, depth),
             Magic::SpirV => self.unread(place, data, SHADER),
+            Magic::Ptx => self.code_object(place, data, depth),
             Magic::Zip => self.zip(place, data, depth),
             Magic::Tar => self.tar_in_file(place, data, depth),
             magic if magic.is_package() => {

@@ -2,6 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
+
+use offload_bundle::io;
+use offload_bundle::job::Verify;
 
 use super::libraries::each_library;
 use super::tools::{self, Tools};
@@ -86,4 +90,30 @@ fn usage_of_kernels_of_ptxas_is_that_of_cuobjdump() {
             assert!(of("bar", "code_size") > Some(0) && of("stack", "code_size") > of("bar", "code_size"), "{arch}");
         }
     }
+}
+
+#[test]
+fn sections_take_no_bytes_where_cuobjdump_reads_none() {
+    let Some(tools) = Tools::find("types of sections of cubins") else { return };
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/kernels/ptxas13-sm_80.cubin");
+    let cubin = fs::read(path).unwrap();
+    let (table, count) = (number(&cubin, 40, 8), number(&cubin, 60, 2));
+    let is_without = |header: &usize| number(&cubin, header + 4, 4) == 8 && number(&cubin, header + 32, 8) > 0;
+    let header = (0..count).map(|index| table + 64 * index).find(is_without).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    for kind in [1, 8].into_iter().chain(0x7000_0000..0x7000_0020_u32) {
+        let mut cubin = cubin.clone();
+        cubin[header + 4..header + 8].copy_from_slice(&kind.to_le_bytes());
+        cubin[header + 24..header + 32].copy_from_slice(&(1_u64 << 20).to_le_bytes());
+        fs::write(dir.path().join("in.cubin"), &cubin).unwrap();
+        let mut command = std::process::Command::new(&tools.cuobjdump);
+        let read = command.args(["-elf", "in.cubin"]).current_dir(dir.path()).output().unwrap();
+        let verified = Verify::default().check(&io::Input::from_bytes("in.cubin", cubin)).unwrap();
+        assert_eq!(verified.faults.is_empty(), read.status.success(), "{kind:#x}: {:?}", verified.faults);
+    }
+}
+
+/// A number of some bytes in a little-endian file.
+fn number(data: &[u8], at: usize, len: usize) -> usize {
+    data[at..at + len].iter().rev().fold(0, |number, byte| (number << 8) | usize::from(*byte))
 }

@@ -3,6 +3,9 @@
 use std::fs;
 use std::num::NonZeroU32;
 
+use object::Endianness;
+use object::read::elf::ElfFile64;
+use object::read::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use offload_bundle::id::EntryId;
 use offload_bundle::io::Input;
 use offload_bundle::job::{BundleFiles, Event, FileType, Rule, Verify};
@@ -384,6 +387,50 @@ fn many_entries_are_checked_in_bounded_time() {
     let entries: Vec<(&str, &[u8])> = ids.iter().map(|id| (id.as_str(), &b"x"[..])).collect();
     let found = rules(&formats::binary(&entries, 1));
     assert_eq!(found.iter().filter(|rule| *rule == "conflict").count(), 2999);
+}
+
+/// An empty kernel after all others begins where the code ends: its symbol has no size.
+#[test]
+fn kernels_begin_in_the_code_or_where_it_ends() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/kernels/llvm22-gfx90a.elf");
+    let whole = fs::read(fixture).unwrap();
+    let file = ElfFile64::<Endianness>::parse(&*whole).unwrap();
+    let text = file.section_by_name(".text").unwrap();
+    let code = text.address()..text.address() + text.size();
+    let mut kernels = 0;
+    for table in [".symtab", ".dynsym"] {
+        let Some(table) = file.section_by_name(table) else { continue };
+        let start = usize::try_from(table.file_range().unwrap().0).unwrap();
+        let symbols = if table.name() == Ok(".dynsym") { file.dynamic_symbols() } else { file.symbols() };
+        let symbols: Vec<_> = symbols.collect();
+        for symbol in symbols.iter().filter(|symbol| symbol.name().unwrap().ends_with(".kd")) {
+            let kernel = symbol.name().unwrap().trim_end_matches(".kd");
+            let function = symbols.iter().find(|symbol| symbol.name() == Ok(kernel)).unwrap();
+            let section = file.section_by_index(symbol.section_index().unwrap()).unwrap();
+            let descriptor = section.file_range().unwrap().0 + symbol.address() - section.address();
+            let (field, entry) = (usize::try_from(descriptor).unwrap() + 16, start + 24 * function.index().0);
+            for (at, is_sound) in [
+                (code.start, true),
+                (code.start + 4, true),
+                (code.end - 1, true),
+                (code.end, true),
+                (code.end + 1, false),
+                (code.start - 1, false),
+            ] {
+                let mut changed = whole.clone();
+                changed[field..field + 8].copy_from_slice(&at.wrapping_sub(symbol.address()).to_le_bytes());
+                changed[entry + 8..entry + 16].copy_from_slice(&at.to_le_bytes());
+                changed[entry + 16..entry + 24].fill(0);
+                let verified = Verify::default().check(&Input::from_bytes("in", changed)).unwrap();
+                let faults = verified.faults.iter().map(|fault| fault.text.as_str()).collect::<Vec<_>>();
+                assert_eq!(faults.is_empty(), is_sound, "{kernel} at {at:#x} of {code:x?}: {faults:?}");
+                let is_told = faults.iter().all(|fault| fault.contains("whose code is in no executable section"));
+                assert!(is_told, "{faults:?}");
+                kernels += 1;
+            }
+        }
+    }
+    assert!(kernels >= 12, "{kernels}");
 }
 
 #[test]

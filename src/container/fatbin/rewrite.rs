@@ -17,6 +17,7 @@ use super::{
 use crate::bytes::{array, len_of, len_u64, slice, text};
 use crate::container::magic::Magic;
 use crate::container::packed::{Codec, End, LastInflated, Packed};
+use crate::container::ptx;
 use crate::container::stream::Method;
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
@@ -346,7 +347,7 @@ fn with_zero(kind: ImageKind, content: &[u8]) -> Cow<'_, [u8]> {
 fn header_for(record: &Record<'_>, content: &[u8]) -> Result<Vec<u8>> {
     let mut header = record.header.to_vec();
     let version = match record.kind() {
-        ImageKind::Ptx => ptx_version(content),
+        ImageKind::Ptx => ptx::Header::of(content).map(|header| header.version),
         // The version of the ELF file, of which the smaller part is that of the ABI.
         ImageKind::Cubin => {
             content.get(8).filter(|_| Magic::identify(content) == Magic::Cubin).map(|&abi| (1, abi.into()))
@@ -360,18 +361,11 @@ fn header_for(record: &Record<'_>, content: &[u8]) -> Result<Vec<u8>> {
     Ok(header)
 }
 
-/// The major and minor version of PTX.
-fn ptx_version(ptx: &[u8]) -> Option<(u16, u16)> {
-    let version = text(ptx_word(ptx, b".version")?)?;
-    let (major, minor) = version.split_once('.')?;
-    Some((major.parse().ok()?, minor.parse().ok()?))
-}
-
 /// The architecture for which a compiler made PTX or a cubin, with its suffix, which the ELF header does not always tell.
 pub(crate) fn made_for(content: &[u8]) -> Option<String> {
     const OPTION: &[u8] = b"-arch ";
     if Magic::identify(content) != Magic::Cubin {
-        return ptx_word(content, b".target").and_then(text);
+        return ptx::Header::of(content).map(|header| header.sm);
     }
     let note = section(content, ".note.nv.tkinfo")?;
     let word = note.get(memmem::find(note, OPTION)?..)?.strip_prefix(OPTION)?;
@@ -382,12 +376,6 @@ pub(crate) fn made_for(content: &[u8]) -> Option<String> {
 fn section<'c>(cubin: &'c [u8], name: &str) -> Option<&'c [u8]> {
     let file = ElfFile64::<Endianness>::parse(cubin).ok()?;
     file.section_by_name(name)?.data().ok()
-}
-
-/// The word after a directive of PTX, such as `.target`.
-fn ptx_word<'p>(ptx: &'p [u8], directive: &[u8]) -> Option<&'p [u8]> {
-    let after = ptx.split(|&byte| byte == b'\n').find_map(|line| line.trim_ascii().strip_prefix(directive))?;
-    after.trim_ascii().split(|byte| byte.is_ascii_whitespace() || *byte == b',').next()
 }
 
 /// A code object without its padding, with the zero byte after PTX.
