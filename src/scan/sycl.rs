@@ -300,7 +300,7 @@ mod tests {
             (None, &spirv, Some("sycl-spir")),
             (None, &elf, Some("sycl-spir64_x86_64")),
             (None, b"!<arch>\n", Some("sycl-spir64_gen")),
-            (None, b"//\n.version 8.0\n", Some("sycl-nvptx64-nvidia-cuda")),
+            (None, b"//\n.version 8.0\n.target sm_80\n", Some("sycl-nvptx64-nvidia-cuda")),
             (None, b"", None),
         ] {
             assert_eq!(id(recorded, content).as_deref(), expected);

@@ -329,7 +329,7 @@ fn names_are_stable_and_tell_what_is_in_the_file() {
         ("gfx900", &elf, "elf"),
         ("gfx902", b"BC\xc0\xde bitcode", "bc"),
         ("gfx904", b"\x03\x02\x23\x07", "spv"),
-        ("gfx906", b".version 7.0\n", "ptx"),
+        ("gfx906", b".version 7.0\n.target sm_70\n", "ptx"),
         ("gfx908", b"plain text", "txt"),
         ("gfx909", b"", "bin"),
         ("gfx90a", b"\0\x01", "bin"),
