@@ -1,4 +1,4 @@
-//! Command-line tests as data files: every `tests/cli/**/*.test` is a case, with its golden transcript next to it.
+//! Command-line tests as data files: every `tests/cli/**/*.test` is a case and its golden transcript.
 //!
 //! `tests/cli/README.md` explains the format and the switches `BLESS`, `CASE` and `LLVM_BIN`.
 
@@ -36,9 +36,16 @@ const CPU_LIMIT: u32 = 5;
 /// The limit of output in bytes. Further output is cut off.
 const OUTPUT_LIMIT: u64 = 1 << 20;
 
+/// The line between a case and its golden transcript, no line of which can be the same.
+const SEPARATOR: &str = "\n---\n";
+
 /// A test file.
 struct Case {
     path: PathBuf,
+    /// The text before the separator.
+    source: String,
+    /// The text after it, if there is one.
+    golden: Option<String>,
     steps: Vec<Step>,
     /// The reason why LLVM's tool behaves differently.
     differs: Option<String>,
@@ -82,14 +89,7 @@ fn transcripts_are_golden() {
         failures.map(|(error, path)| format!("--- {}\n{error:#}\n", path.display())).collect::<String>()
     });
     let failures = failures.concat();
-    assert!(failures.is_empty(), "\n{failures}\n(BLESS=1 rewrites the golden files)");
-}
-
-#[test]
-fn every_golden_file_has_a_case() {
-    let golden = files_with_extension(Path::new(CASES), "golden").unwrap();
-    let stale: Vec<_> = golden.iter().filter(|path| !path.with_extension("test").exists()).collect();
-    assert!(stale.is_empty(), "golden files without a case: {stale:?}");
+    assert!(failures.is_empty(), "\n{failures}\n(BLESS=1 rewrites the golden transcripts)");
 }
 
 #[test]
@@ -153,18 +153,17 @@ fn emulating(emulator: &str) -> String {
 /// Runs a case and compares its transcript with the golden one, or writes the golden one.
 fn check(case: &Case, subject: &Subject, bless: bool) -> Result<()> {
     let played = subject.play(case)?;
-    let path = case.path.with_extension("golden");
+    let golden = || case.golden.as_deref().context("no golden transcript");
     if let Some(reason) = &case.fault {
-        let golden = fs::read_to_string(&path).context("no golden file")?;
-        ensure!(golden != played.text, "the program is right now, remove the FAULT line ({reason})");
+        ensure!(golden()? != played.text, "the program is right now, remove the FAULT line ({reason})");
         return Ok(());
     }
     ensure!(played.wrong_status.is_empty(), "{}{}", played.wrong_status, played.text);
     if bless {
-        return fs::write(&path, played.text).context("cannot write the golden file");
+        let text = [&case.source, SEPARATOR, &played.text].concat();
+        return fs::write(&case.path, text).context("cannot write the golden transcript");
     }
-    let golden = fs::read_to_string(&path).context("no golden file")?;
-    ensure!(golden == played.text, "{}", difference(&golden, &played.text));
+    ensure!(golden()? == played.text, "{}", difference(golden()?, &played.text));
     Ok(())
 }
 
@@ -353,9 +352,14 @@ fn files_with_extension(directory: &Path, extension: &str) -> Result<Vec<PathBuf
 
 fn parse(path: &Path) -> Result<Case> {
     let text = fs::read_to_string(path)?;
-    let mut case = Case { path: path.to_owned(), steps: Vec::new(), differs: None, fault: None };
-    let mut lines = text.lines();
-    let described = text.starts_with("# ") && directive(text.lines().next().unwrap_or_default()).is_none();
+    let (source, golden) = match text.rsplit_once(SEPARATOR) {
+        Some((source, golden)) => (source, Some(golden.to_owned())),
+        None => (text.trim_end(), None),
+    };
+    let (path, steps) = (path.to_owned(), Vec::new());
+    let mut case = Case { path, source: source.to_owned(), golden, steps, differs: None, fault: None };
+    let mut lines = source.lines();
+    let described = source.starts_with("# ") && directive(source.lines().next().unwrap_or_default()).is_none();
     ensure!(described, "the first line must say what the case shows");
     while let Some(line) = lines.next() {
         let Some((keyword, value)) = directive(line) else {
