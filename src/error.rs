@@ -390,7 +390,7 @@ fn targets(wants: &[String]) -> Vec<String> {
 
 /// What some files have code objects for, after `have`.
 fn list_or_none(ids: &[String]) -> String {
-    if ids.is_empty() { " none".to_owned() } else { format!(": {}", beginning(ids)) }
+    if ids.is_empty() { " none for a device".to_owned() } else { format!(": {}", beginning(ids)) }
 }
 
 /// Removes duplicates, in order of first occurrence, and appends the number of occurrences if there are several.

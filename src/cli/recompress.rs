@@ -127,7 +127,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
         console.line("note: compressed bundles need the HIP runtime of ROCm 6.2 or newer; Debian 12's is older");
     }
     if result.holes > 0 {
-        console.line("note: most copies (pip, unzip, dpkg, git, images) write the hole out again, as zeros");
+        console.line("note: copies by pip, unzip, dpkg, git or container images fill the hole with zeros");
     }
     Ok(ExitCode::SUCCESS)
 }

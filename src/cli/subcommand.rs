@@ -167,8 +167,11 @@ fn missing_gpu(command: &Command, matches: &ArgMatches) -> Option<String> {
     let name = paths.find_map(|path| named(path).filter(|_| !path.exists()))?;
     let options = ["target", "keep", "expect"].into_iter();
     let option = options.into_iter().find(|option| command.get_arguments().any(|arg| arg.get_id() == option));
-    let advice = option.map(|option| format!(": --{option} selects GPUs, with commas and no spaces between them"));
-    Some(format!("'{name}' is the name of a GPU{}", advice.unwrap_or_default()))
+    let advice = option.map_or_else(
+        || "extract --target selects code for it".to_owned(),
+        |option| format!("--{option} selects GPUs, with commas and no spaces between them"),
+    );
+    Some(format!("'{name}' is the name of a GPU: {advice}"))
 }
 
 /// Prints an error or a help text of `clap`. Returns the exit status.

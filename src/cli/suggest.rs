@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 
 use offload_bundle::Error;
+use offload_bundle::display::printable;
 use offload_bundle::id::processors::{self, ProcessorKind};
 use offload_bundle::runtime::Device;
 
@@ -96,19 +97,18 @@ pub(super) fn known_gpu(typed: &str) -> Option<String> {
     gpu(typed, gpus.map(|known| known.name))
 }
 
-/// Whether it is the name of a known GPU, rightly written or not.
+/// Whether it is the name of a known GPU, in letters of any case.
 pub(super) fn is_gpu(name: &str) -> bool {
     let name = name.trim_end_matches(',').split(',').next_back().unwrap_or_default();
-    let processor = name.split(':').next().unwrap_or_default();
-    processor.starts_with(['g', 's', 'G', 'S'])
-        && (processors::find(processor).is_some() || known_gpu(processor).is_some())
+    let processor = name.split(':').next().unwrap_or_default().to_ascii_lowercase();
+    processor.starts_with(['g', 's']) && processors::find(&processor).is_some()
 }
 
-/// The GPUs in a list; the error suggests one for the first name that is none.
+/// The GPUs in a list; the error suggests one for the first word that is not a GPU.
 pub(super) fn devices(list: &str) -> Result<Vec<Device>, String> {
     Device::parse_list(list).map_err(|error| match known_gpu(error.text()) {
-        Some(meant) => format!("'{}' is not the name of a GPU; did you mean {meant}?", error.text()),
-        None => format!("{error}; inspect lists the GPUs that a file has code for"),
+        Some(meant) => format!("'{}' is not the name of a GPU; did you mean {meant}?", printable(error.text())),
+        None => format!("{}; inspect lists the GPUs that a file has code for", printable(&error.to_string())),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::bail;
@@ -47,8 +47,8 @@ The rules:
   conflict     a feature is set in all entries for a processor, or in none
   overlap      code objects do not overlap
   target       a GPU ELF file is built for the target in its entry ID
-  code-object  headers, tables, symbols and notes of ELF files, SPIR-V and bitcode agree, and PTX is not cut;
-               beside code, no entry for a device is empty or text
+  code-object  headers, tables, symbols and notes of ELF files, SPIR-V and bitcode agree; PTX
+               is whole; next to code, no entry for a device is empty or text
   loadable     HIP runtimes can read a bundle of code objects for them
   kpack        kpack archives hold all code of their libraries, and only code that can be found
   expected     with --expect, every bundle serves every GPU; with --expect-any, every library
@@ -117,8 +117,9 @@ fn expected_gpus(text: &str) -> anyhow::Result<Vec<Device>> {
                 suggest::devices(&names.join("\n")).map_err(anyhow::Error::msg)?
             }
             Ok(_) => bail!("it is not a file with a list of at most 1 MiB"),
-            Err(_) if text.contains(['.', '/']) => bail!("there is no such file, and it is not a list of GPUs"),
-            Err(_) => bail!("{error}"),
+            Err(_) if !text.contains(['.', '/']) => bail!("{error}"),
+            Err(file) if file.kind() == io::ErrorKind::NotFound => bail!("there is no such file, and {error}"),
+            Err(file) => bail!("{file}, and {error}"),
         },
     };
     if devices.is_empty() {

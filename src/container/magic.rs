@@ -114,7 +114,7 @@ pub(crate) const MAGICS: [(u64, &[u8], Magic); 35] = [
     (0, &archive::THIN_MAGIC, Magic::Archive),
     (0, &archive::AIX_BIG_MAGIC, Magic::Archive),
     (0, b"MSCF\0\0\0\0", anything("cabinet file")),
-    // Of an archive whose first header is broken: a longer magic than those below, which a name may begin with.
+    // Of an archive whose first header is broken. Before those below, with which the name of a member may begin.
     (257, b"ustar\0", Magic::Tar),
     (257, b"ustar ", Magic::Tar),
     (0, compressed::MAGIC, Magic::CompressedBundle),

@@ -178,8 +178,10 @@ impl Unbundle {
         let mut served = requests.assign(&candidates);
         served.sort_unstable_by_key(|(request, _)| *request);
         let is_served = |index: usize| served.iter().any(|(_, candidate)| candidate.index == index);
-        let other =
-            |candidate: &&Candidate<'_>| candidate.id.kind() == OffloadKind::Host && !is_served(candidate.index);
+        let has_code = |index: usize| bundle.entries.get(index).is_some_and(|entry| entry.size() > 0);
+        let other = |Candidate { id, index, .. }: &&Candidate<'_>| {
+            id.kind() == OffloadKind::Host && !is_served(*index) && has_code(*index)
+        };
         found.other_host = found.other_host.take().or_else(|| Some(candidates.iter().find(other)?.id.clone()));
         let mut staged = Vec::with_capacity(served.len());
         for (request, candidate) in &served {

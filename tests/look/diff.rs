@@ -89,6 +89,15 @@ fn equal_code_objects_are_only_counted_in_whatever_form_and_order() {
 fn claims_of_broken_files_make_nothing_equal() {
     let [a, b] = ["a", "b"].map(|name| bundle(&[(GFX906, &code(name, 0))]));
     let [packed, other] = [&a, &b].map(|bundle| formats::compressed(3, 1, bundle));
+    // A hash is checked even if the other file has nothing that could be equal.
+    let mut broken = packed.clone();
+    broken[24] ^= 1;
+    let elsewhere = bundle(&[(GFX90A, &code("a", 0)[..100])]);
+    for (old, new) in [(&broken, &elsewhere), (&elsewhere, &broken)] {
+        let outcome = diff(&[], old, new);
+        assert!(outcome.status == 1 && outcome.stderr_text().contains("hash"), "{outcome:?}");
+        assert_eq!(diff(&["--trust-hashes"], old, new).status, 0);
+    }
     // Other content under the same hash.
     let mut lying = other;
     lying[24..32].copy_from_slice(&packed[24..32]);

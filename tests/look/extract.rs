@@ -675,7 +675,7 @@ fn a_file_that_is_left_out_leaves_no_traces() {
         last(&["q", "-t", "gfx906,gfx90a,gfx942"]),
         format!("no code object matches 'gfx906', and none matches 'gfx90a' except in skipped files{hold}")
     );
-    let none = "; the other files have none";
+    let none = "; the other files have none for a device";
     assert_eq!(
         last(&["q/a", "-t", "gfx90a"]),
         format!("no code object matches 'gfx90a' except in skipped files{none}")

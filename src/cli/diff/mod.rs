@@ -75,8 +75,9 @@ fn command() -> Command {
             "Compare the GPU code objects of two files, directories or wheels: GPUs gained and lost, sizes by GPU, and kernels \
              whose registers, spills, memory or code size differ. Code objects with the same bytes are only counted, wherever they \
              are in the files.\n\n\
-             Contents are detected automatically, as by `inspect`. Code for hosts is not compared. All of them are read, and \
-             what is broken is reported as by `verify`; with --trust-hashes, recorded hashes and checksums decide what is equal. Files in \
+             Contents are detected automatically, as by `inspect`. Code for hosts is not compared. All code \
+             objects are read, and broken containers, hashes and checksums are reported; faults inside code objects are found by `verify`. \
+             With --trust-hashes, recorded hashes and checksums decide what is equal. Files in \
              directories are compared with the file of the same relative path, and libraries with the one whose name differs in the version after \
              `.so` only. Sizes are stored sizes; a code object in a compressed bundle has a share of that by its inflated size.",
         )

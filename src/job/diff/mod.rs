@@ -24,8 +24,8 @@ use side::{Bytes, Object, Side, digest_of, top_member};
 /// Compares the device code of two files, of any format: which code objects differ, their sizes, and the registers and
 /// memory of their kernels.
 ///
-/// Code objects are compared where they are, and inflated if another one may be equal. Checksums of zip files and hashes of
-/// compressed bundles are checked; with `trust_hashes`, they decide instead. Only the kernels of code objects that differ
+/// Code objects are compared where they are. Checksums of zip files and hashes of compressed bundles are checked; with
+/// `trust_hashes`, they decide instead, and only what may be equal to another one is inflated. Only the kernels of code objects that differ
 /// are read. Bytes are compared, and bundles of the files inflated, on all processors.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -428,7 +428,8 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
     }
 
     /// Pairs code objects for the same GPU that have the same digest: first those at the same place. Digests are taken
-    /// where the other file has a code object for the GPU that may have the same size.
+    /// where the other file has a code object for the GPU that may have the same size and, unless hashes are trusted, of
+    /// everything that is compressed.
     fn digests(&mut self) -> Result<()> {
         let sizes = |objects: &[Object<'_>], keys: &[Key], left: &mut dyn Iterator<Item = usize>| {
             let size = |index: usize| Some((Arc::clone(&keys.get(index)?.gpu), objects.get(index)?.size));
@@ -470,8 +471,14 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
             let has = |size| of_other.contains(&(Arc::clone(&key.gpu), size));
             if object.size.is_some() { has(object.size) || has(None) } else { gpus_of_other.contains(&key.gpu) }
         };
+        // The hash of a compressed bundle is checked when it is inflated.
+        let is_compressed = |index: &usize| {
+            let object = side.objects.get(*index);
+            object.is_some_and(|object| object.form().is_some() || matches!(object.bytes, Bytes::InBundle(_)))
+        };
+        let is_read = |index: &usize| may_be_equal(index) || (!self.job.trust_hashes && is_compressed(index));
         let (mut digests, mut wanted, mut errors) = (HashMap::new(), Vec::new(), Vec::new());
-        for index in left.filter(may_be_equal) {
+        for index in left.filter(is_read) {
             match side.objects.get(index).and_then(Object::digest) {
                 Some(digest) => drop(digests.insert(index, digest)),
                 None => wanted.push(index),

@@ -319,11 +319,7 @@ impl<'j> Run<'j> {
         match Magic::identify(data.bytes()) {
             Magic::Zip => wheel::rewrite(self, data, output, observer),
             // The sections of an ELF file stay where they are, and so does a zip file after it.
-            magic if !magic.is_elf() && is_zip(data) => {
-                let reason =
-                    "it is a zip file after other data; recompress the zip file alone, then put that data before it";
-                Err(Error::refused(ErrorKind::Unsupported, data.path(), None, reason))
-            }
+            magic if !magic.is_elf() && is_zip(data) => Err(zip_after_other_data(data)),
             _ => {
                 let Rewritten { output, result, .. } = self.rewrite(data, output, observer)?;
                 self.result.add(&result);
@@ -351,6 +347,9 @@ impl<'j> Run<'j> {
     /// The result, if the job did with `data` what it was asked to do.
     fn finish(self, data: Slice<'_>) -> Result<Recompressed> {
         if self.result.bundles == 0 {
+            if Magic::identify(data.bytes()).is_elf() && is_zip(data) {
+                return Err(zip_after_other_data(data));
+            }
             let what = file_kind(data.bytes());
             return Err(Error::Unsupported { path: data.path().to_owned(), what });
         }
@@ -367,6 +366,11 @@ impl<'j> Run<'j> {
         }
         Ok(self.result)
     }
+}
+
+fn zip_after_other_data(data: Slice<'_>) -> Error {
+    let reason = "it is a zip file after other data; recompress the zip file alone, then put that data before it";
+    Error::refused(ErrorKind::Unsupported, data.path(), None, reason)
 }
 
 impl Recompressed {
