@@ -20,7 +20,7 @@ use crate::container::archive::{NewMember, place_of};
 use crate::container::sequence::{Bundle, Inflate};
 use crate::display::{Slashes, harmless, printable_name};
 use crate::error::{Error, ErrorKind, Result};
-use crate::id::{EntryId, Rules};
+use crate::id::{EntryId, OffloadKind, Rules};
 use crate::io::input::{Accept, Input};
 use crate::io::output::{self, Output};
 
@@ -62,6 +62,8 @@ struct Choice<'j, 'l> {
     of_requests: Vec<Vec<Chosen<'l>>>,
     /// The distinct bundle entry IDs found so far.
     ids: HashSet<Rc<[u8]>>,
+    /// The first entry of a host that serves no request.
+    other_host: Option<EntryId>,
     aside: Aside,
 }
 
@@ -91,6 +93,7 @@ impl UnbundleArchive {
             requests: Requests::new(&self.requests, self.rules),
             of_requests: self.requests.iter().map(|_| Vec::new()).collect(),
             ids: HashSet::new(),
+            other_host: None,
             aside: Aside::new(&self.input),
         };
         let members = library.members()?;
@@ -104,7 +107,7 @@ impl UnbundleArchive {
             done = done.saturating_add(member.size());
             observer(Event::Progress { done, total });
         }
-        let Choice { of_requests, aside, .. } = choice;
+        let Choice { of_requests, other_host, aside, .. } = choice;
         let aside = aside.into_input()?;
         let mut outputs = Vec::with_capacity(self.requests.len());
         let size_of =
@@ -118,6 +121,10 @@ impl UnbundleArchive {
                     "no compatible code object found for the target '{target}' in heterogeneous archive library: {archive}"
                 );
                 return Err(Error::Refused { kind, path, place: None, offset: None, text });
+            }
+            let is_lost = chosen.is_empty() && target.kind() == OffloadKind::Host;
+            if let Some(entry) = other_host.as_ref().filter(|_| is_lost) {
+                observer(Event::OtherHost { entry, request: target });
             }
             let members = self.new_members(chosen, &aside, library.len())?;
             outputs.push(write_archive(path, &members, observer)?);
@@ -135,12 +142,15 @@ impl UnbundleArchive {
         choice: &mut Choice<'_, 'l>,
         observer: &mut Observer<'_>,
     ) -> Result<()> {
-        let Choice { requests, of_requests, ids, aside } = choice;
+        let Choice { requests, of_requests, ids, other_host, aside } = choice;
         let candidates = requests.candidates(&bundle.entries, observer);
         if self.explain {
             requests.explain_all(&candidates, observer);
         }
         for (candidate, served) in requests.served_by(&candidates) {
+            if served.is_empty() && other_host.is_none() && candidate.id.kind() == OffloadKind::Host {
+                *other_host = Some(candidate.id.clone());
+            }
             let mut kept: Option<Kept<'l>> = None;
             for request in served {
                 let (Some(chosen), Some((wanted, _))) = (of_requests.get_mut(request), self.requests.get(request))
