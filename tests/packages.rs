@@ -467,7 +467,8 @@ fn what_follows_a_package_is_a_fault_and_hides_nothing() {
         let whole = contents.map(|(start, rest)| (*name, coding(&[start, rest].concat())));
         in_parts.into_iter().chain(whole)
     });
-    for (name, package) in coded.chain([("tar", tar.clone()), ("cpio", cpio.clone())]) {
+    let zip = zip(&[Zipped::new("k.so", DEFLATED, &library)]);
+    for (name, package) in coded.chain([("tar", tar.clone()), ("cpio", cpio.clone()), ("zip", zip)]) {
         for (zeros, tail) in
             [(0, &b""[..]), (0, b"x"), (0, b"more data"), (1024, b"more"), (512, b""), (0, &[b'y'; 70_000])]
         {

@@ -749,7 +749,11 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 Ok::<(), Error>(())
             },
         )?;
-        error.map_or(Ok(()), |error| self.broken(place, data, error))
+        error.map_or(Ok(()), |error| self.broken(place, data, error))?;
+        match zip::trailing(data) {
+            Some(at) => self.tell(1, data, Finding::Trailing { place, offset: data.absolute(at) }),
+            None => Ok(()),
+        }
     }
 
     /// Searches a member, which another thread may have inflated.

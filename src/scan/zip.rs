@@ -95,6 +95,13 @@ pub(crate) fn start_at_end(data: Slice<'_>, comment: u64) -> Option<u64> {
     first
 }
 
+/// The offset of other data after a zip file and its comment. Zeros may follow.
+pub(super) fn trailing(data: Slice<'_>) -> Option<u64> {
+    let end = ZipArchive::from_slice(data.bytes()).ok()?.end_offset();
+    let zeros = tail(data.bytes(), end)?.iter().position(|&byte| byte != 0)?;
+    Some(end.saturating_add(to_u64(zeros)))
+}
+
 fn read_directory<'a>(data: Slice<'a>, members: &mut Vec<ZipMember<'a>>) -> Result<()> {
     let broken = |error: rawzip::Error| malformed(data, 0, error.to_string());
     let archive = ZipArchive::from_slice(data.bytes()).map_err(broken)?;
