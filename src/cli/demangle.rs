@@ -1,7 +1,8 @@
 //! Demangles the names of kernels.
 //!
 //! Names may be hostile: a few bytes can stand for gigabytes of text, because a mangled name refers to its own parts.
-//! The parser limits its recursion; the lengths are limited here, and what makes the parser try everything twice.
+//! The parser limits its recursion; the lengths are limited here, and what makes the parser try everything twice. All limits
+//! are in proportion to the name, so that the names of a file cost no more than their share of it.
 
 use std::fmt::{self, Write};
 
@@ -12,6 +13,13 @@ use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
 const MANGLED_MAX: usize = 16 << 10;
 const DEMANGLED_MAX: usize = 64 << 10;
 
+/// The most work for each byte of a name: bytes that are written, and times that something is written, perhaps nothing.
+const WORK_MAX: usize = 64;
+
+/// The depth to which the parser reads: 12 template arguments in one another. It reads some parts twice if what follows them
+/// fails, so each level may double its work. None of 66,000 names of libraries of LLVM and C++ is deeper.
+const DEPTH_MAX: u32 = 72;
+
 /// The most expressions with `new` or `delete` in a name. The parser reads each twice if it fails to read what follows, so
 /// that nested ones double its work. The names of real kernels have none.
 const NEW_AND_DELETE_MAX: usize = 8;
@@ -21,10 +29,10 @@ pub(super) fn demangled(name: &[u8]) -> Option<String> {
     if !name.starts_with(b"_Z") || name.len() > MANGLED_MAX || new_and_delete(name) > NEW_AND_DELETE_MAX {
         return None;
     }
-    let symbol = Symbol::new_with_options(name, &ParseOptions::default()).ok()?;
-    let mut out = Bounded(String::new());
+    let symbol = Symbol::new_with_options(name, &ParseOptions::default().recursion_limit(DEPTH_MAX)).ok()?;
+    let mut out = Bounded { text: String::new(), work: name.len().saturating_mul(WORK_MAX) };
     symbol.structured_demangle(&mut out, &DemangleOptions::default()).ok()?;
-    Some(out.0)
+    Some(out.text)
 }
 
 /// How often `new` or `delete` may be in a name: never fewer times than the parser reads them. Identifiers, which follow
@@ -98,15 +106,19 @@ fn after(text: &[u8], is_one: impl Fn(u8) -> bool) -> &[u8] {
     text.get(end..).unwrap_or_default()
 }
 
-/// A text that refuses to grow beyond the limit.
-struct Bounded(String);
+/// A text that refuses to grow beyond the limit, and to be written to when no work is left.
+struct Bounded {
+    text: String,
+    work: usize,
+}
 
 impl Write for Bounded {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        if self.0.len().saturating_add(text.len()) > DEMANGLED_MAX {
+        if self.text.len().saturating_add(text.len()) > DEMANGLED_MAX {
             return Err(fmt::Error);
         }
-        self.0.push_str(text);
+        self.work = self.work.checked_sub(text.len().saturating_add(1)).ok_or(fmt::Error)?;
+        self.text.push_str(text);
         Ok(())
     }
 }
@@ -188,9 +200,15 @@ mod tests {
             demangled(format!("_Z1f1aIiiE{arguments}").as_bytes())
         };
         assert_eq!(doubling(1).as_deref(), Some("f(a<int, int>, a<a<int, int>, a<int, int> >)"));
-        assert!(doubling(8).is_some_and(|name| name.len() > 4000));
-        assert_eq!(doubling(40), None);
-        for piece in ["P", "1aI", "N", "DpT_", "IJ", "L", "FvS_E", "sr", "cv", "U8__vectorP", "St", "Z1fv", "S_", "T_"]
+        assert!(doubling(4).is_some_and(|name| name.len() > 400));
+        // Of what is written, each byte of a name pays for a few: many names cost no more than one that is as long.
+        for times in [12, 20, 40] {
+            assert_eq!(doubling(times), None, "{times}");
+        }
+        let nested = |depth: usize| ["_Z1f", &"1aI".repeat(depth), "i", &"E".repeat(depth)].concat();
+        assert!(demangled(nested(12).as_bytes()).is_some() && demangled(nested(13).as_bytes()).is_none());
+        for piece in
+            ["P", "1aI", "1aS_I", "N", "DpT_", "IJ", "L", "FvS_E", "sr", "cv", "U8__vectorP", "St", "Z1fv", "S_", "T_"]
         {
             for len in [100, MANGLED_MAX, 100 * MANGLED_MAX] {
                 for tail in ["", "i", "E", "Ev"] {
