@@ -148,7 +148,8 @@ impl UnbundleArchive {
             requests.explain_all(&candidates, observer);
         }
         for (candidate, served) in requests.served_by(&candidates) {
-            if served.is_empty() && other_host.is_none() && candidate.id.kind() == OffloadKind::Host {
+            let has_code = bundle.entries.get(candidate.index).is_some_and(|entry| entry.size() > 0);
+            if served.is_empty() && other_host.is_none() && candidate.id.kind() == OffloadKind::Host && has_code {
                 *other_host = Some(candidate.id.clone());
             }
             let mut kept: Option<Kept<'l>> = None;
