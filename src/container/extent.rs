@@ -47,6 +47,22 @@ pub(crate) fn elf_len(data: &[u8]) -> Option<u64> {
     }
 }
 
+/// The offset of the section table of an ELF file, if it is not all in the file.
+pub(crate) fn missing_section_table(data: &[u8]) -> Option<u64> {
+    match data.get(4)? {
+        1 => section_table(FileHeader32::<Endianness>::parse(data).ok()?, data),
+        2 => section_table(FileHeader64::<Endianness>::parse(data).ok()?, data),
+        _ => None,
+    }
+}
+
+fn section_table<Elf: FileHeader<Endian = Endianness>>(header: &Elf, data: &[u8]) -> Option<u64> {
+    let endian = header.endian().ok()?;
+    let (start, count): (u64, u64) = (header.e_shoff(endian).into(), header.e_shnum(endian).into());
+    let end = start.saturating_add(count.saturating_mul(header.e_shentsize(endian).into()));
+    (end > len_u64(data)).then_some(start)
+}
+
 fn end_of_tables<Elf: FileHeader<Endian = Endianness>>(header: &Elf) -> Option<u64> {
     let endian = header.endian().ok()?;
     let end = |start: u64, size: u16, count: u16| start.checked_add(u64::from(size).checked_mul(count.into())?);

@@ -14,7 +14,7 @@ use super::sections::{self, Holds, Listed, Sections};
 use super::sycl::ImageTables;
 use super::uri::{Goal, Numbers};
 use super::wide::Wide;
-use super::zip::{self, ZipContent, ZipMember};
+use super::zip::{self, CUT, ZipContent, ZipMember};
 use super::{Checksums, Scan, Unread, Visitor, gpu_elf};
 use crate::bytes::{is_text, len_u64, slice};
 use crate::container::archive::{Archive, ArchiveMember, Location, Sources, is_debian_package, locate};
@@ -26,7 +26,7 @@ use crate::container::offload_binary::OffloadBinary;
 use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
 use crate::container::wrapper::{self, Wrapped};
 use crate::container::{Container, bitcode, extent, host, spirv};
-use crate::error::{Error, FileKind, Malformed, Result, WithPath};
+use crate::error::{Error, ErrorKind, FileKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 use crate::parallel;
 
@@ -590,7 +590,11 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Ok(sections) => sections,
             Err(error) => {
                 if magic != Magic::Coff || host::is_certainly_coff(data.bytes()) {
-                    self.broken(place, data, error)?;
+                    let cut = extent::missing_section_table(data.bytes()).filter(|_| magic.is_elf());
+                    let end = data.len();
+                    let text = |table| format!("the file ends at {end}, its section table is at {table}: {CUT}");
+                    let cut = cut.map(|table| Malformed::other(ErrorKind::Malformed, table, text(table)));
+                    self.broken(place, data, cut.map_or(error, |cut| Error::malformed(data.path(), cut)))?;
                 }
                 return self.rest(place, data, 0, 0, depth);
             }
@@ -723,6 +727,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
 
     fn zip(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
         let (mut members, error) = zip::members(data);
+        let is_unreadable = members.is_empty();
         if let Some(is_searched) = self.members.filter(|_| place.steps().is_empty()) {
             members.retain(|member| is_searched(&member.name));
         }
@@ -749,7 +754,10 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 Ok::<(), Error>(())
             },
         )?;
-        error.map_or(Ok(()), |error| self.broken(place, data, error))?;
+        match error {
+            Some(error) if is_unreadable => self.broken_container(place, data, error, depth)?,
+            error => error.map_or(Ok(()), |error| self.broken(place, data, error))?,
+        }
         match zip::trailing(data) {
             Some(at) => self.tell(1, data, Finding::Trailing { place, offset: data.absolute(at) }),
             None => Ok(()),

@@ -37,6 +37,9 @@ const LOCAL_HEADER: &[u8] = b"PK\x03\x04";
 /// The first bytes of the last record, its length without the comment, and the longest comment.
 const END: &[u8] = b"PK\x05\x06";
 const END_LEN: u64 = 22;
+
+/// The end of the error for a file whose end is missing, and with it the table of what it holds.
+pub(super) const CUT: &str = "cut short? --deep can still find what is there";
 pub(crate) const COMMENT_MAX: u64 = 0xffff;
 
 /// A member of a zip file.
@@ -104,7 +107,12 @@ pub(super) fn trailing(data: Slice<'_>) -> Option<u64> {
 
 fn read_directory<'a>(data: Slice<'a>, members: &mut Vec<ZipMember<'a>>) -> Result<()> {
     let broken = |error: rawzip::Error| malformed(data, 0, error.to_string());
-    let archive = ZipArchive::from_slice(data.bytes()).map_err(broken)?;
+    let archive = ZipArchive::from_slice(data.bytes()).map_err(|error| match error.kind() {
+        rawzip::ErrorKind::MissingEndOfCentralDirectory => {
+            malformed(data, 0, format!("it ends at {}, without the directory of its members: {CUT}", data.len()))
+        }
+        _ => broken(error),
+    })?;
     let mut room = Allowance::new(data.len());
     let mut entries = archive.entries();
     let mut listed = 0_u64;

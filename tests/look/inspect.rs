@@ -329,6 +329,27 @@ fn zip_files_that_claim_more_than_they_have() {
 }
 
 #[test]
+fn a_file_without_its_end_is_recognised_and_a_deep_search_finds_what_is_left() {
+    let library = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &bundle())]);
+    let table = u64::from_le_bytes(library[0x28..0x30].try_into().unwrap());
+    let stored = zip(&[Zipped::new("a", STORED, &bundle()), Zipped::new("b", DEFLATED, &bundle())]);
+    for (data, cut, text) in [
+        (&library, library.len() - 1, format!("its section table is at {table}: cut short? --deep can")),
+        (&library, usize::try_from(table).unwrap(), format!("its section table is at {table}: cut short?")),
+        (&stored, stored.len() - 22, "without the directory of its members: cut short? --deep can".to_owned()),
+    ] {
+        let run = |args: &[&str]| tool(&[&["inspect", "--json", "in"], args].concat(), &[("in", &data[..cut])]);
+        let outcome = run(&[]);
+        let said = outcome.stderr_text();
+        assert!(outcome.status == 1 && said.contains(&text) && said.contains(&format!("ends at {cut},")), "{said}");
+        assert!(json_of(&outcome)["files"][0]["code_objects"].as_array().unwrap().is_empty());
+        let outcome = run(&["--deep"]);
+        assert_eq!(outcome.status, 1);
+        assert!(!json_of(&outcome)["files"][0]["code_objects"].as_array().unwrap().is_empty(), "{text}");
+    }
+}
+
+#[test]
 fn other_files_hold_nothing_and_are_no_errors() {
     let mut random = Random::new(7);
     let mut files: Vec<Vec<u8>> = vec![
