@@ -34,23 +34,24 @@ Examples:
     clang-offload-bundler extract libkernels.so --target gfx90a --dry-run
   Only exact matches of a target ID or a bundle entry ID:
     clang-offload-bundler extract libkernels.so --exact --target gfx90a:xnack+
-    clang-offload-bundler extract libkernels.so --exact -t hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+
+    clang-offload-bundler extract libkernels.so --exact \\
+      -t hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+
   All GPUs of a family, from a Python wheel:
-    clang-offload-bundler extract torch-2.9-cp312-linux_x86_64.whl --target 'gfx11*' -o gfx11
+    clang-offload-bundler extract torch-2.9.whl --target 'gfx11*' -o gfx11
   What a program would load on a GPU, generic code and SPIR-V included:
     clang-offload-bundler extract libkernels.so --target gfx1152 --as-runtime
   CUDA code for one architecture, and PTX for all:
-    clang-offload-bundler extract libcurand.so.10 --target 'sm_90,compute_*' -o cuda
+    clang-offload-bundler extract libcurand.so -t 'sm_90,compute_*' -o cuda
   Disassemble a code object:
-    clang-offload-bundler extract kernel.o --target gfx90a -o - | llvm-objdump -d -
+    clang-offload-bundler extract kernel.o -t gfx90a -o - | llvm-objdump -d -
   Print where each file is from, for a program:
-    clang-offload-bundler extract torch-2.9-cp312-linux_x86_64.whl --json -o code
+    clang-offload-bundler extract torch-2.9.whl --json -o code
 
 Exit status:
   0  all matches were written
-  1  something that was asked for matches nothing, or something could not be read or written;
-     nothing was written. Exception: broken files in a directory are reported and skipped, and
-     the other matches are written
+  1  something that was asked for matches nothing, or something could not be
+     read or written; nothing was written. Exception: broken files in a
+     directory are reported and skipped, and the other matches are written
   2  the command line is invalid";
 
 /// The short help of `--target`.
@@ -64,7 +65,7 @@ fn command() -> Command {
              Contents are detected automatically, as by `inspect`, and checked: compressed bundles against their hashes, \
              members of zip files against their checksums. Each code object is written to a file of its own, and the \
              names of the files are printed:\n\n  \
-             <input>[-<member>]-<bundle number>[-<source file>]-<bundle entry ID>.<extension>\n\n\
+             <input>[-<member>]-<number>[-<source file>]-<bundle entry ID>.<extension>\n\n\
              Every character except letters, digits and +-._= is replaced by _, and so is a dot at the beginning. For a file found in a directory, the \
              input is its path from there; the member is that of an archive or a zip file; bundles at one place are \
              numbered from 0; CUDA fatbins may record a source file. If a name is taken, also by one that differs only in the case \

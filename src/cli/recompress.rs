@@ -26,11 +26,13 @@ Examples:
   Compress the device code of a library:
     clang-offload-bundler recompress libkernels.so -o small/libkernels.so
   Keep only the code for two GPUs:
-    clang-offload-bundler recompress libkernels.so -o libkernels.so --keep gfx90a,gfx942
+    clang-offload-bundler recompress libkernels.so -o libkernels.so \\
+      --keep gfx90a,gfx942
   Compress CUDA code, and keep only that for one architecture and PTX:
-    clang-offload-bundler recompress libkernels.so -o libkernels.so --keep sm_90 --cuda-method zstd
+    clang-offload-bundler recompress libkernels.so -o libkernels.so \\
+      --keep sm_90 --cuda-method zstd
   Compress the device code of all libraries in a wheel:
-    clang-offload-bundler recompress torch-2.9-cp312-linux_x86_64.whl -o torch-small.whl
+    clang-offload-bundler recompress torch-2.9.whl -o torch-small.whl
   Convert a bundle back to a plain one:
     clang-offload-bundler recompress kernels.hipfb -o plain.hipfb --none
 

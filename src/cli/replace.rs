@@ -19,8 +19,10 @@ pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "replace", comman
 const EXAMPLES: &str = "\
 Examples:
   Take a code object out of a library, change it, and put it back:
-    clang-offload-bundler inspect --json k.so | jq -r '.files[].code_objects[].uri'
-    clang-offload-bundler extract-bundle-entry -o code.elf 'file:///k.so#offset=8192&size=9000'
+    clang-offload-bundler inspect --json k.so |
+      jq -r '.files[].code_objects[].uri'
+    clang-offload-bundler extract-bundle-entry -o code.elf \\
+      'file:///k.so#offset=8192&size=9000'
     clang-offload-bundler replace 'file:///k.so#offset=8192&size=9000' code.elf
 
 Exit status:

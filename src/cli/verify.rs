@@ -39,7 +39,8 @@ Examples:
     clang-offload-bundler verify --expect sm_80,sm_90+ptx libkernels.so
 
 The rules:
-  readable     headers, ranges, sizes and hashes agree with the data; wrappers point at device code
+  readable     headers, ranges, sizes and hashes agree with the data; wrappers
+               point at device code
   trailing     there is only padding between bundles and after the last one
   entry-id     every bundle entry ID is valid
   feature      a processor supports the features that its target ID sets
@@ -47,16 +48,19 @@ The rules:
   conflict     a feature is set in all entries for a processor, or in none
   overlap      code objects do not overlap
   target       a GPU ELF file is built for the target in its entry ID
-  code-object  headers, tables, symbols and notes of ELF files, SPIR-V and bitcode agree; PTX
-               is whole; next to code, no entry for a device is empty or text
+  code-object  headers, tables, symbols and notes of ELF files, SPIR-V and
+               bitcode agree; PTX is whole; next to code, no entry for a
+               device is empty or text
   loadable     HIP runtimes can read a bundle of code objects for them
-  kpack        kpack archives hold all code of their libraries, and only code that can be found
-  expected     with --expect, every bundle serves every GPU; with --expect-any, every library
-  unexpected   with --expect-exactly, there is no code that no expected GPU needs
+  kpack        kpack archives hold all code of their libraries, and only code
+               that can be found
+  expected     with --expect, every bundle serves every GPU; with --expect-any,
+               every library
+  unexpected   with --expect-exactly, all code is needed by an expected GPU
 
 Exit status:
   0  device code was read, and no faults were found
-  1  faults were found, something could not be read, or no device code was read at all
+  1  faults were found, something could not be read, or no device code was read
   2  the command line is invalid";
 
 fn command() -> Command {

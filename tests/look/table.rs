@@ -150,13 +150,13 @@ fn colours_and_characters_follow_the_environment() {
     assert_eq!(print(&["--color", "auto"], &[UTF_8]), plain);
 }
 
-/// The output of `inspect` on a terminal of this width.
+/// The output of a subcommand on a terminal of this width.
 fn on_a_terminal(width: u16, environment: &[(&str, &str)], args: &[&str], dir: &Path) -> String {
     use std::io::Read as _;
     let size = nix::pty::Winsize { ws_row: 24, ws_col: width, ws_xpixel: 0, ws_ypixel: 0 };
     let pty = nix::pty::openpty(Some(&size), None).unwrap();
     let mut command = Command::new(PROGRAM);
-    command.args(["inspect", "--color=never"]).args(args).current_dir(dir).env_remove("COLUMNS");
+    command.args(args).arg("--color=never").current_dir(dir).env_remove("COLUMNS");
     command.env("LC_ALL", "C.UTF-8").envs(environment.iter().copied()).stdout(pty.slave);
     let mut child = command.spawn().unwrap();
     drop(command);
@@ -177,7 +177,7 @@ fn tables_fit_the_terminal() {
     let rows =
         |printed: &str| printed.lines().filter(|line| line.starts_with("    ")).map(str::to_owned).collect::<Vec<_>>();
     let widest = |printed: &str| rows(printed).iter().map(|line| line.chars().count()).max().unwrap();
-    for args in [&["."][..], &["--each", "."], &["--summary", "."]] {
+    for args in [&["inspect", "."][..], &["inspect", "--each", "."], &["inspect", "--summary", "."]] {
         let wide = on_a_terminal(300, &[], args, dir.path());
         for width in [100, 80, 60, 40] {
             let printed = on_a_terminal(width, &[], args, dir.path());
@@ -189,9 +189,45 @@ fn tables_fit_the_terminal() {
         assert!(!on_a_terminal(40, &[], args, dir.path()).contains('█'));
         // If the width is unknown, or the output is not a terminal, nothing is omitted.
         assert_eq!(on_a_terminal(0, &[("COLUMNS", "wide")], args, dir.path()), wide);
-        let piped = tool_in(dir.path(), &[&["inspect"], args].concat());
+        let piped = tool_in(dir.path(), args);
         assert_eq!(text(&piped).1, wide);
     }
+}
+
+#[test]
+fn tables_of_kernels_fit_the_terminal_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let deep = dir.path().join("a/rather/deep/directory");
+    fs::create_dir_all(&deep).unwrap();
+    fs::write(deep.join("old.so"), kernels::bundle()).unwrap();
+    fs::write(deep.join("new.so"), kernels::changed_bundle()).unwrap();
+    let [old, new] = ["old.so", "new.so"].map(|name| format!("a/rather/deep/directory/{name}"));
+    let sorted = ["kernels", &old, &new, "--sort", "vgpr"];
+    for args in [&["kernels", &old][..], &sorted, &["diff", &old, &new]] {
+        // Only tables are: those of `diff` are indented more.
+        let indent = if args[0] == "diff" { "    " } else { "  " };
+        let rows = |printed: &str| {
+            printed.lines().filter(|line| line.starts_with(indent)).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let piped = text(&tool_in(dir.path(), args)).1;
+        for width in [200, 100, 80, 60, 40] {
+            let printed = on_a_terminal(width, &[], args, dir.path());
+            assert!(rows(&printed).iter().all(|line| line.chars().count() <= width.into()), "{width}: {printed}");
+            assert_eq!(printed.lines().count(), piped.lines().count(), "{printed}");
+        }
+        if args != sorted {
+            assert_eq!(on_a_terminal(300, &[], args, dir.path()), piped);
+        }
+    }
+    // The FILE column has no directories that all files are in, and a long name loses its middle.
+    let printed = on_a_terminal(80, &[], &sorted, dir.path());
+    assert!(printed.contains("  old.so  ") && !printed.contains("directory"), "{printed}");
+    let narrow = on_a_terminal(40, &[], &sorted, dir.path());
+    assert!(narrow.contains("VGPR") && narrow.contains('…'), "{narrow}");
+    let piped = text(&tool_in(dir.path(), &sorted)).1;
+    assert!(piped.contains("  a/rather/deep/directory/old.so  ") && !piped.contains('…'), "{piped}");
+    let painted = text(&tool_in(dir.path(), &[&sorted[..], &["--color=always"]].concat())).1;
+    assert!(painted.starts_with("\x1b[2m  GPU") && painted.contains("\x1b[1mgfx90a:xnack-\x1b[0m"), "{painted}");
 }
 
 #[test]

@@ -18,7 +18,8 @@ Examples:
     cd ~/.local/share/bash-completion/completions
     clang-offload-bundler completions bash > clang-offload-bundler
   fish:
-    clang-offload-bundler completions fish > ~/.config/fish/completions/clang-offload-bundler.fish
+    clang-offload-bundler completions fish \\
+      > ~/.config/fish/completions/clang-offload-bundler.fish
   zsh, with a directory of your own in $fpath:
     clang-offload-bundler completions zsh > ~/.zfunc/_clang-offload-bundler
 

@@ -25,6 +25,7 @@ use super::files::WorkFile;
 use super::stdout::to_stdout;
 use super::subcommand::{Run, Subcommand, flag, path_option};
 use super::svg::svg_path;
+use super::table::{Style, color};
 use super::{files, patterns};
 use fail::Condition;
 use kernel::Rows;
@@ -38,27 +39,31 @@ Examples:
   What changed from one build of a library to the next:
     clang-offload-bundler diff old/libkernels.so libkernels.so
   The same for two wheels, or for two installations:
-    clang-offload-bundler diff torch-2.8-cp312-linux_x86_64.whl torch-2.9-cp312-linux_x86_64.whl
+    clang-offload-bundler diff torch-2.8.whl torch-2.9.whl
     clang-offload-bundler diff -r /opt/rocm-7.0/lib /opt/rocm-7.1/lib
-  In CI, fail if a GPU is lost, a kernel spills more, or device code grows by more than 5 %:
-    clang-offload-bundler diff old/libkernels.so libkernels.so --fail-on lost-gpu,spill,size=+5%
+  In CI, fail if a GPU is lost, a kernel spills more, or code grows by over 5 %:
+    clang-offload-bundler diff old/libkernels.so libkernels.so \\
+      --fail-on lost-gpu,spill,size=+5%
   The kernels that take more scratch memory than before, for a program:
     clang-offload-bundler diff --json old.so new.so \\
       | jq '.files[].kernels[] | select(.new.scratch > .old.scratch) | .name'
 
 Conditions of --fail-on:
-  lost-gpu  NEW has no code for a GPU for which OLD has; or not all bundles of a library serve it
-            any longer, by any code that runtimes load there (see the coverage of `inspect`)
-  spill     a kernel of an AMD GPU spills more vector or scalar registers than in OLD; a new kernel
-            counts if it spills, and the same file in OLD has code for its GPU
-  size=+N%  the stored size of all device code, or of that for a GPU which is in both, grows by more
-            than N percent; size=+N by more than N bytes, with units kB, MB or GB
+  lost-gpu  NEW has no code for a GPU for which OLD has; or not all bundles of a
+            library serve it any longer, by any code that runtimes load there
+            (see the coverage of `inspect`)
+  spill     a kernel of an AMD GPU spills more vector or scalar registers than
+            in OLD; a new kernel counts if it spills, and the same file in OLD
+            has code for its GPU
+  size=+N%  the stored size of all device code, or of that for a GPU which is in
+            both, grows by more than N percent; size=+N by more than N bytes,
+            with units kB, MB or GB
 
 Exit status:
-  0  everything was compared (with --trust-hashes: read, or equal by a recorded hash or checksum),
-     whether or not there are differences
-  1  a condition of --fail-on is met, --target matches nothing in either (unless --allow-none), or
-     something is broken or could not be read
+  0  everything was compared (with --trust-hashes: read, or equal by a recorded
+     hash or checksum), whether or not there are differences
+  1  a condition of --fail-on is met, --target matches nothing in either (unless
+     --allow-none), or something is broken or could not be read
   2  the command line is invalid";
 
 fn command() -> Command {
@@ -107,6 +112,7 @@ fn command() -> Command {
                 .value_parser(Condition::parse),
             patterns::allow_none("Succeed even if --target matches nothing in either file"),
             flag("json", "Print a JSON document, described by docs/diff.schema.json"),
+            color(),
             path_option("svg", "FILE", "Also draw the sizes of each GPU's code before and now"),
         ])
 }
@@ -129,7 +135,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
     if old.exists() && new.exists() && old.is_dir() != new.is_dir() {
         bail!("'{}' and '{}': cannot compare a directory with a file", old.display(), new.display());
     }
-    let is_json = matches.get_flag("json");
+    let (is_json, style) = (matches.get_flag("json"), Style::of(matches));
     let top = matches.get_one("top").copied().unwrap_or(if is_json { usize::MAX } else { TOP });
     let sets = [&old, &new].map(|path| files::at(path, matches));
     let inputs = sets.iter().flatten().filter_map(|file| file.as_ref().ok().map(|file| file.path.as_path()));
@@ -167,7 +173,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
         });
         let written = to_stdout(|out| match is_json {
             true => json::write([&old, &new], &mut compared, &total, &conditions, &problems, out),
-            false => table::write([&old, &new], &mut compared, &total, is_tree, top, out),
+            false => table::write([&old, &new], &mut compared, &total, is_tree, top, style, out),
         });
         // A reader that has gone away hides no fault: the rest is read all the same.
         compared.for_each(drop);

@@ -11,13 +11,13 @@ use offload_bundle::job::{GpuDiff, KernelDiff};
 use offload_bundle::kernels::Kernel;
 use offload_bundle::scan::Place;
 use offload_bundle::{Error, Result};
-use unicode_width::UnicodeWidthStr;
 
 use super::fail::lost_in;
 use super::kernel::{Change, Rows};
 use super::total::{Presence, Total, sum};
 use super::{Compared, Pair};
 use crate::cli::kernels::column::NUMBERS;
+use crate::cli::table::{Style, Table, common_start};
 use crate::cli::units::{bytes, count, grouped, percent};
 
 /// Writes the report: what differs in all files, which is known after the last one.
@@ -27,6 +27,7 @@ pub(super) fn write(
     total: &RefCell<Total>,
     is_tree: bool,
     top: usize,
+    style: Style,
     out: &mut dyn Write,
 ) -> Result<()> {
     let (mut rows, mut of_files) = (Rows::default(), Vec::new());
@@ -38,8 +39,8 @@ pub(super) fn write(
     }
     let (rows, total) = (rows.finish(top), total.borrow());
     let shown = |path: &PathBuf| printable(&path.to_string_lossy());
-    let mut report = Report { total: &total, presences: total.presences(), out };
-    let written = report.head(&format!("{} -> {}", shown(old), shown(new))).and_then(|()| {
+    let mut report = Report { total: &total, presences: total.presences(), style, out };
+    let written = report.head(&style.paint("1", &format!("{} -> {}", shown(old), shown(new)))).and_then(|()| {
         report.gpus()?;
         of_files.iter().try_for_each(|file| writeln!(report.out, "  {file}"))?;
         report.kernels(&rows)?;
@@ -73,6 +74,7 @@ fn changes(changed: usize, added: usize, removed: usize) -> String {
 struct Report<'r> {
     total: &'r Total,
     presences: HashMap<&'r str, Presence>,
+    style: Style,
     out: &'r mut dyn Write,
 }
 
@@ -142,8 +144,9 @@ impl Report<'_> {
         };
         rows.sort_by_key(|(name, gpu)| weight(name, gpu));
         rows.push(("all", self.total.all()));
-        let mut table = Table::new(&["GPU", "OBJECTS", "OLD", "NEW", "DIFFERENCE", "", ""]);
-        table.rows.extend(rows.iter().map(|(name, gpu)| {
+        let titles = vec!["GPU", "OBJECTS", "OLD", "NEW", "DIFFERENCE", "", ""];
+        let table = Table { indent: 4, titles, labels: 1, names: 1, kept: Some("DIFFERENCE") };
+        let cells = |(name, gpu): &(&str, GpuDiff)| {
             let (old, new) = (&gpu.old, &gpu.new);
             let objects = either(old.code_objects, new.code_objects, grouped);
             let sign = if new.stored < old.stored { "-" } else { "+" };
@@ -159,8 +162,8 @@ impl Report<'_> {
                 presence => (String::new(), presence.name().to_owned()),
             };
             vec![(*name).to_owned(), objects, bytes(old.stored), bytes(new.stored), difference, share, note]
-        }));
-        table.write(&[0, 6], self.out)
+        };
+        table.write(|| rows.iter().map(cells), self.style, self.out)
     }
 
     fn kernels(&mut self, rows: &Rows) -> io::Result<()> {
@@ -191,13 +194,13 @@ impl Report<'_> {
         let first: Option<&Place> = rows.iter().next().map(|(kernel, _)| &*kernel.from.place);
         let has_places = rows.iter().any(|(kernel, _)| first.is_some_and(|first| !is_like(first, &kernel.from.place)));
         let titles = columns.iter().map(|number| number.title);
-        let places = has_places.then_some("FILE");
-        let titles: Vec<&str> = ["GPU", ""].into_iter().chain(titles).chain(places).chain(["KERNEL"]).collect();
-        let left = [0, 1, titles.len().saturating_sub(2), titles.len().saturating_sub(1)];
-        let left = if has_places { &left[..] } else { &[0, 1, titles.len().saturating_sub(1)] };
-        let mut table = Table::new(&titles);
-        table.rows.extend(rows.iter().map(|(kernel, name)| {
-            let KernelDiff { gpu, old, new, from, .. } = kernel;
+        let titles =
+            ["GPU", ""].into_iter().chain(titles).chain(has_places.then_some("FILE")).chain(["KERNEL"]).collect();
+        let table = Table { indent: 4, titles, labels: 2, names: 1 + usize::from(has_places), kept: None };
+        let places: Vec<String> = rows.iter().map(|(kernel, _)| kernel.from.place.to_string()).collect();
+        let start = common_start(places.iter().map(String::as_str), self.style);
+        let cells = |((kernel, name), place): ((&KernelDiff, &str), &String)| {
+            let KernelDiff { gpu, old, new, .. } = kernel;
             let change = Change::of(old.as_ref(), new.as_ref());
             let numbers = columns.iter().map(|column| {
                 let number = |kernel: &Option<Kernel>| kernel.as_ref().map(|kernel| (column.of)(kernel));
@@ -208,15 +211,15 @@ impl Report<'_> {
                 }
             });
             let change = if change == Change::Changed { "" } else { change.name() };
-            let place = has_places.then(|| from.place.to_string());
+            let place = has_places.then(|| place.get(start..).unwrap_or(place).to_owned());
             [gpu.to_string(), change.to_owned()]
                 .into_iter()
                 .chain(numbers)
                 .chain(place)
                 .chain([name.to_owned()])
                 .collect()
-        }));
-        table.write(left, self.out)
+        };
+        table.write(|| rows.iter().zip(&places).map(cells), self.style, self.out)
     }
 }
 
@@ -228,33 +231,4 @@ fn is_like(a: &Place, b: &Place) -> bool {
 /// A number, or the old and the new one.
 fn either<N: Copy + PartialEq>(old: N, new: N, text: impl Fn(N) -> String) -> String {
     if old == new { text(new) } else { format!("{} -> {}", text(old), text(new)) }
-}
-
-/// Columns of texts.
-struct Table {
-    rows: Vec<Vec<String>>,
-}
-
-impl Table {
-    fn new(titles: &[&str]) -> Self {
-        Self { rows: vec![titles.iter().map(|title| (*title).to_owned()).collect()] }
-    }
-
-    /// Writes the table. The columns with the indices `left` are aligned to the left; empty columns are left out.
-    fn write(&self, left: &[usize], out: &mut dyn Write) -> io::Result<()> {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or_default();
-        let width =
-            |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(|text: &String| text.width()).max();
-        let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or_default()).collect();
-        for row in &self.rows {
-            let mut line = String::from("  ");
-            for (column, (text, width)) in row.iter().zip(&widths).enumerate().filter(|(_, (_, width))| **width > 0) {
-                let padding = " ".repeat(width.saturating_sub(text.width()));
-                let (before, after) = if left.contains(&column) { ("", &padding[..]) } else { (&padding[..], "") };
-                line.push_str(&["  ", before, text, after].concat());
-            }
-            writeln!(out, "{}", line.trim_end())?;
-        }
-        Ok(())
-    }
 }

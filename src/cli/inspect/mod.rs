@@ -6,10 +6,10 @@ mod svg;
 mod table;
 
 use std::cell::RefCell;
-use std::io::{self, IsTerminal, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Arg, ArgMatches, ColorChoice, Command, value_parser};
+use clap::{ArgMatches, Command};
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::io::write_file;
 use offload_bundle::scan::{Checksums, Scan};
@@ -20,9 +20,10 @@ use super::files::{self, WorkFile};
 use super::stdout::to_stdout;
 use super::subcommand::{Run, Subcommand, flag, path_option};
 use super::svg::svg_path;
+use super::table::{Style, color};
 use report::FileReport;
 use svg::Chart;
-use table::{Rows, Style, Tables};
+use table::{Rows, Tables};
 
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "inspect", command, run: Run::OnFiles(run) };
 
@@ -31,7 +32,7 @@ Examples:
   The GPUs that a library supports, and the size of the code for each:
     clang-offload-bundler inspect libkernels.so
   The same for a Python wheel, or for all libraries of an installation:
-    clang-offload-bundler inspect torch-2.9-cp312-linux_x86_64.whl
+    clang-offload-bundler inspect torch-2.9.whl
     clang-offload-bundler inspect -r /opt/rocm/lib
   Device code anywhere in a file of any format:
     clang-offload-bundler inspect --deep firmware.bin
@@ -79,12 +80,7 @@ fn command() -> Command {
             flag("inflate", "Inflate compressed bundles completely, to detect image kinds and nested bundles"),
             flag("json", "Print a JSON document, described by docs/inspect.schema.json").conflicts_with("each"),
             path_option("svg", "FILE", "Also draw a chart of the space that each GPU takes, and of the bundles that serve it"),
-            Arg::new("color")
-                .long("color")
-                .value_name("WHEN")
-                .value_parser(value_parser!(ColorChoice))
-                .default_value("auto")
-                .help("When to colour the table"),
+            color(),
         ])
 }
 
@@ -139,9 +135,7 @@ fn print(
         (_, true) => Rows::Totals,
         _ => Rows::Grouped,
     };
-    let color = matches.get_one("color").copied().unwrap_or_default();
-    let style = Style::new(color, io::stdout().is_terminal());
-    let mut tables = Tables::new(rows, style);
+    let mut tables = Tables::new(rows, Style::of(matches));
     let mut write = |text: String| {
         let written = if text.is_empty() { Ok(()) } else { out.write_all(text.as_bytes()).and_then(|()| out.flush()) };
         written.map_err(|error| Error::io("-", error))

@@ -4,15 +4,15 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::{self, Write};
 
-use clap::ColorChoice;
 use offload_bundle::display::{printable, printable_start};
 use offload_bundle::runtime::{Coverage, Served};
 use offload_bundle::scan::{ContentKind, Format, Origin as Base, Step};
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr;
 
 use super::report::{self, FileReport};
 use crate::cli::code_object::{Bundle, Entry};
 use crate::cli::files::Origin;
+use crate::cli::table::Style;
 use crate::cli::units::{Kinds, bytes, count, per_mille, percent};
 
 /// The code objects that each line of a table summarises.
@@ -24,15 +24,6 @@ pub(super) enum Rows {
     Each,
     /// All code objects for the same GPU in all files. Only totals are printed.
     Totals,
-}
-
-/// The capabilities of the output.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Style {
-    color: bool,
-    unicode: bool,
-    /// The width of a table in terminal columns; none for no limit.
-    width: Option<usize>,
 }
 
 /// The width of the indentation and of the shares together.
@@ -58,28 +49,6 @@ const SERVED_MIN: usize = 6;
 const TITLE_MIN: usize = 8;
 
 impl Style {
-    /// The style for `--color=when`, on a terminal or elsewhere.
-    pub(super) fn new(when: ColorChoice, terminal: bool) -> Self {
-        let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-        let dumb = set("TERM").is_some_and(|term| term == "dumb");
-        let color = match when {
-            ColorChoice::Always => true,
-            ColorChoice::Never => false,
-            ColorChoice::Auto => terminal && set("NO_COLOR").is_none() && !dumb,
-        };
-        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
-        let utf8 = |locale: std::ffi::OsString| {
-            let name = locale.to_string_lossy().to_ascii_lowercase();
-            name.contains("utf-8") || name.contains("utf8")
-        };
-        let width = if terminal { columns() } else { None };
-        Self { color, unicode: locale.is_none_or(utf8), width }
-    }
-
-    fn paint(self, code: &str, text: &str) -> String {
-        if self.color && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
-    }
-
     fn bar(self, part: u64, whole: u64, width: usize) -> String {
         let cells = u64::try_from(width).unwrap_or_default();
         let eighths = per_mille(part, whole).saturating_mul(cells * 8).div_ceil(1000);
@@ -94,7 +63,11 @@ impl Style {
 
     /// The label of a line, padded to `width`, with everything except the target ID dimmed.
     fn label(self, line: &Line, width: usize) -> String {
-        let (label, accent) = self.elided(line, width);
+        // The end names the target.
+        let target = line.label.len().checked_sub(line.accent).and_then(|at| line.label.get(at..)).unwrap_or_default();
+        let tail = if target.is_empty() { width.saturating_sub(1) / 2 } else { target.width().saturating_add(2) };
+        let (label, end) = self.elided(&line.label, width, tail);
+        let accent = line.accent.min(end);
         let padding = " ".repeat(width.saturating_sub(label.width()));
         match label.len().checked_sub(accent).and_then(|at| label.split_at_checked(at)) {
             Some((before, accent)) if !before.is_empty() && !accent.is_empty() => {
@@ -102,22 +75,6 @@ impl Style {
             }
             _ => format!("{label}{padding}"),
         }
-    }
-
-    /// The label and its accent, with the middle elided if it is too wide: the end names the target.
-    fn elided(self, line: &Line, width: usize) -> (String, usize) {
-        let label = &line.label;
-        if label.width() <= width {
-            return (label.clone(), line.accent);
-        }
-        let mark = if self.unicode { "…" } else { "~" };
-        let room = width.saturating_sub(1);
-        let accent = label.len().checked_sub(line.accent).and_then(|at| label.get(at..)).unwrap_or_default();
-        let tail = if accent.is_empty() { room / 2 } else { accent.width().saturating_add(2).min(room) };
-        let tail: String = fitting(label.chars().rev(), tail).chars().rev().collect();
-        let head = fitting(label.chars(), room.saturating_sub(tail.width()));
-        let accent = line.accent.min(tail.len());
-        (head + mark + &tail, accent)
     }
 }
 
@@ -142,23 +99,6 @@ struct Line {
     /// The GPU, and in how many bundles it is served.
     gpu: String,
     served: Option<Served>,
-}
-
-/// As many characters as fit into `room` columns.
-fn fitting(characters: impl Iterator<Item = char>, room: usize) -> String {
-    let mut taken = 0_usize;
-    let mut fits = |c: &char| {
-        taken = taken.saturating_add(c.width().unwrap_or_default());
-        taken <= room
-    };
-    characters.take_while(|c| fits(c)).collect()
-}
-
-/// The width of the terminal at standard output; `COLUMNS` overrides it, as in other tools.
-fn columns() -> Option<usize> {
-    let typed = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    let asked = || rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col));
-    typed.filter(|columns| *columns > 0).or_else(asked).filter(|columns| *columns > 0)
 }
 
 /// The text report, a file at a time.

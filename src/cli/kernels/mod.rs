@@ -18,6 +18,7 @@ use super::console::Console;
 use super::files::WorkFile;
 use super::stdout::to_stdout;
 use super::subcommand::{Run, Subcommand, flag};
+use super::table::{Style, color};
 use super::{files, patterns};
 use column::Key;
 use report::{FileKernels, Named, Order, Others};
@@ -35,16 +36,18 @@ Examples:
     clang-offload-bundler kernels libkernels.so --name axpy
     clang-offload-bundler kernels libkernels.so --name 'void ns::axpy<*'
   All kernels that use scratch memory, for a program:
-    clang-offload-bundler kernels --json libkernels.so | jq '.kernels[] | select(.scratch > 0)'
+    clang-offload-bundler kernels --json libkernels.so |
+      jq '.kernels[] | select(.scratch > 0)'
 
 Columns:
   GPU      the target ID
-  VGPR     vector registers of a work-item; for NVIDIA GPUs, the registers of a thread
+  VGPR     vector registers of a work-item; on NVIDIA GPUs, those of a thread
   AGPR     accumulation registers of a work-item
   SGPR     scalar registers of a wavefront
   VSPILL   spilled vector registers
   SSPILL   spilled scalar registers
-  SCRATCH  scratch memory of a work-item in bytes; for NVIDIA GPUs, the stack of a thread
+  SCRATCH  scratch memory of a work-item in bytes; for NVIDIA GPUs, the stack of
+           a thread
   LDS      memory that a workgroup shares, in bytes, without what a launch adds
   KERNARG  size of the arguments in bytes
   GROUP    most work-items in a workgroup
@@ -53,8 +56,8 @@ A number that a code object does not record is shown as -.
 
 Exit status:
   0  everything was read
-  1  --target or --name matches nothing (unless --allow-none), or something is broken or could not
-     be read; the rest is still printed
+  1  --target or --name matches nothing (unless --allow-none), or something is
+     broken or could not be read; the rest is still printed
   2  the command line is invalid";
 
 fn command() -> Command {
@@ -99,6 +102,7 @@ fn command() -> Command {
                 .help("List only the first N kernels"),
             patterns::allow_none("Succeed even if --target or --name matches nothing"),
             flag("json", "Print a JSON document, described by docs/kernels.schema.json"),
+            color(),
         ])
 }
 
@@ -142,7 +146,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
             };
             match matches.get_flag("json") {
                 true => json::write(rows, &others, &problems, out),
-                false => table::write(rows, grouping, &others, out),
+                false => table::write(rows, grouping, sort, Style::of(matches), &others, out),
             }
         });
         // A reader that has gone away hides no fault: the rest is read all the same.

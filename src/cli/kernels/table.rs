@@ -1,19 +1,17 @@
 //! The text report of `kernels`: a table for each place, or one table of the sorted kernels.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::io::Write;
+use std::sync::Arc;
 
 use offload_bundle::scan::Place;
 use offload_bundle::{Error, Result};
-use unicode_width::UnicodeWidthStr;
 
-use super::column::NUMBERS;
+use super::column::{Key, NUMBERS};
 use super::report::{Others, Row};
+use crate::cli::table::{Style, Table, common_start};
 use crate::cli::units::{Kinds, count};
-
-/// The title of the column with target IDs, and of that with places.
-const GPU: &str = "GPU";
-const FILE: &str = "FILE";
 
 /// How a report shows the places of kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +28,8 @@ pub(super) enum Grouping {
 pub(super) fn write(
     files: &mut dyn Iterator<Item = Vec<Row>>,
     grouping: Grouping,
+    key: Option<Key>,
+    style: Style,
     others: &RefCell<Others>,
     out: &mut dyn Write,
 ) -> Result<()> {
@@ -44,10 +44,11 @@ pub(super) fn write(
             }
         };
         let written = match grouping {
-            Grouping::Column | Grouping::None => table(&rows, has_places, out),
+            Grouping::Column | Grouping::None => table(&rows, has_places, key, style, out),
             Grouping::ByPlace => rows.chunk_by(|a, b| a.from.place == b.from.place).try_for_each(|rows| {
-                writeln!(out, "{}: {}", rows.first().map(place).unwrap_or_default(), summary(rows))?;
-                table(rows, has_places, out)
+                let place = rows.first().map(place).unwrap_or_default();
+                writeln!(out, "{}: {}", style.paint("1", &place), summary(rows))?;
+                table(rows, has_places, key, style, out)
             }),
         };
         written.and_then(|()| out.flush()).map_err(|error| Error::io("-", error))?;
@@ -73,30 +74,30 @@ fn summary(rows: &[Row]) -> String {
 }
 
 /// Writes a table. Columns without a number are left out.
-fn table(rows: &[Row], has_places: bool, out: &mut dyn Write) -> std::io::Result<()> {
+fn table(rows: &[Row], has_places: bool, kept: Option<Key>, style: Style, out: &mut dyn Write) -> std::io::Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
     let numbers: Vec<_> =
         NUMBERS.iter().filter(|number| rows.iter().any(|row| (number.of)(&row.kernel).is_some())).collect();
     let digits = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
-    let widest = |title: &str, widths: &mut dyn Iterator<Item = usize>| widths.fold(title.len(), usize::max);
-    let gpu = widest(GPU, &mut rows.iter().map(|row| row.gpu.width()));
-    let widths: Vec<usize> = numbers
-        .iter()
-        .map(|number| widest(number.title, &mut rows.iter().map(|row| digits((number.of)(&row.kernel)).len())))
-        .collect();
-    let file = if has_places { widest(FILE, &mut rows.iter().map(|row| place(row).width())) } else { 0 };
-    let mut line = |texts: &mut dyn Iterator<Item = String>, target: &str, place: &str, name: &str| {
-        let cells: String = texts.zip(&widths).map(|(text, width)| format!("  {text:>width$}")).collect();
-        let padding = |text: &str, width: usize| " ".repeat(width.saturating_sub(text.width()));
-        let place = if has_places { format!("  {place}{}", padding(place, file)) } else { String::new() };
-        writeln!(out, "  {target}{}{cells}{place}  {name}", padding(target, gpu))
+    let places: HashMap<*const Place, String> = match has_places {
+        true => rows.iter().map(|row| (Arc::as_ptr(&row.from.place), place(row))).collect(),
+        false => HashMap::new(),
     };
-    line(&mut numbers.iter().map(|number| number.title.to_owned()), GPU, FILE, "KERNEL")?;
-    for row in rows {
-        let place = if has_places { place(row) } else { String::new() };
-        line(&mut numbers.iter().map(|number| digits((number.of)(&row.kernel))), &row.gpu, &place, &row.name)?;
-    }
-    Ok(())
+    let start = common_start(places.values().map(String::as_str), style);
+    let titles = numbers.iter().map(|number| number.title);
+    let titles = ["GPU"].into_iter().chain(titles).chain(has_places.then_some("FILE")).chain(["KERNEL"]).collect();
+    let kept = match kept {
+        Some(Key::Numbers(number, _)) => Some(number.title),
+        _ => None,
+    };
+    let table = Table { indent: 2, titles, labels: 1, names: 1 + usize::from(has_places), kept };
+    let cells = |row: &Row| {
+        let place =
+            places.get(&Arc::as_ptr(&row.from.place)).map(|place| place.get(start..).unwrap_or(place).to_owned());
+        let numbers = numbers.iter().map(|number| digits((number.of)(&row.kernel)));
+        [row.gpu.to_string()].into_iter().chain(numbers).chain(place).chain([row.name.to_string()]).collect()
+    };
+    table.write(|| rows.iter().map(cells), style, out)
 }

@@ -15,7 +15,7 @@ pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "man", command, r
 
 const EXAMPLES: &str = "\
 Examples:
-  Install the pages next to an executable in ~/.cargo/bin, where `man` looks for them:
+  Install the pages next to an executable in ~/.cargo/bin, where `man` looks:
     clang-offload-bundler man -o ~/.cargo/share/man/man1
     man offload-bundle-inspect
 
