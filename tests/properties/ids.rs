@@ -57,7 +57,10 @@ fn written(id: &EntryId) {
         return;
     }
     if id.triple().os() == Os::AmdHsa || system(&normalize(id.triple().as_str(), Form::Four)) != Os::AmdHsa {
-        assert_eq!(again.to_string(), text);
+        // DPC++ leaves out empty fields at the end.
+        let settled =
+            |text: &str| if id.is_only_of_dpcpp() { text.trim_end_matches('-').to_owned() } else { text.to_owned() };
+        assert_eq!(settled(&again.to_string()), settled(&text));
     }
     assert_eq!(again.kind(), id.kind());
     assert_eq!(again.target_id(), id.target_id());
