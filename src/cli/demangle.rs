@@ -1,10 +1,11 @@
 //! Demangles the names of kernels.
 //!
 //! Names may be hostile: a few bytes can stand for gigabytes of text, because a mangled name refers to its own parts.
-//! The parser limits its recursion; the lengths are limited here, and what makes the parser try everything twice. All limits
-//! are in proportion to the name, so that the names of a file cost no more than their share of it.
+//! The parser limits its recursion; the lengths are limited here, and what makes the parser try everything twice. Limits
+//! are in proportion to the name, and invalid names are counted, so that the names of a file take a time in proportion to it.
 
 use std::fmt::{self, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
 
@@ -16,23 +17,44 @@ const DEMANGLED_MAX: usize = 64 << 10;
 /// The most work for each byte of a name: bytes that are written, and times that something is written, perhaps nothing.
 const WORK_MAX: usize = 64;
 
-/// The depth to which the parser reads: 12 template arguments in one another. It reads some parts twice if what follows them
-/// fails, so each level may double its work. None of 66,000 names of libraries of LLVM and C++ is deeper.
-const DEPTH_MAX: u32 = 72;
+/// The depth to which the parser reads, which is enough for 16 template arguments in one another. It reads some parts twice if
+/// what follows them fails, so that each level may double its work: up to half a second for a name that is not valid.
+const DEPTH_MAX: u32 = 96;
+
+/// The number of invalid names of a file after which the parser reads only to the second depth, which costs nothing. Compilers
+/// write none.
+const INVALID_MAX: usize = 64;
+const DEPTH_AFTER_INVALID: u32 = 40;
 
 /// The most expressions with `new` or `delete` in a name. The parser reads each twice if it fails to read what follows, so
 /// that nested ones double its work. The names of real kernels have none.
 const NEW_AND_DELETE_MAX: usize = 8;
 
-/// The C++ name of a kernel, by the Itanium ABI; none if the name is not mangled so, or is too long or too deep.
-pub(super) fn demangled(name: &[u8]) -> Option<String> {
-    if !name.starts_with(b"_Z") || name.len() > MANGLED_MAX || new_and_delete(name) > NEW_AND_DELETE_MAX {
-        return None;
+/// Demangles the names of a file.
+#[derive(Debug, Default)]
+pub(super) struct Demangler {
+    /// The number of invalid names so far.
+    invalid: AtomicUsize,
+}
+
+impl Demangler {
+    /// The C++ name of a kernel, by the Itanium ABI; none if the name is not mangled so, or is too long or too deep.
+    pub(super) fn demangled(&self, name: &[u8]) -> Option<String> {
+        if !name.starts_with(b"_Z") || name.len() > MANGLED_MAX || new_and_delete(name) > NEW_AND_DELETE_MAX {
+            return None;
+        }
+        let depth = match self.invalid.load(Ordering::Relaxed) {
+            0..INVALID_MAX => DEPTH_MAX,
+            _ => DEPTH_AFTER_INVALID,
+        };
+        let Ok(symbol) = Symbol::new_with_options(name, &ParseOptions::default().recursion_limit(depth)) else {
+            self.invalid.fetch_add(1, Ordering::Relaxed);
+            return None;
+        };
+        let mut out = Bounded { text: String::new(), work: name.len().saturating_mul(WORK_MAX) };
+        symbol.structured_demangle(&mut out, &DemangleOptions::default()).ok()?;
+        Some(out.text)
     }
-    let symbol = Symbol::new_with_options(name, &ParseOptions::default().recursion_limit(DEPTH_MAX)).ok()?;
-    let mut out = Bounded { text: String::new(), work: name.len().saturating_mul(WORK_MAX) };
-    symbol.structured_demangle(&mut out, &DemangleOptions::default()).ok()?;
-    Some(out.text)
 }
 
 /// How often `new` or `delete` may be in a name: never fewer times than the parser reads them. Identifiers, which follow
@@ -127,6 +149,10 @@ impl Write for Bounded {
 mod tests {
     use super::*;
 
+    fn demangled(name: &[u8]) -> Option<String> {
+        Demangler::default().demangled(name)
+    }
+
     #[test]
     fn names_of_kernels_are_demangled() {
         for (name, expected) in [
@@ -206,7 +232,16 @@ mod tests {
             assert_eq!(doubling(times), None, "{times}");
         }
         let nested = |depth: usize| ["_Z1f", &"1aI".repeat(depth), "i", &"E".repeat(depth)].concat();
-        assert!(demangled(nested(12).as_bytes()).is_some() && demangled(nested(13).as_bytes()).is_none());
+        assert!(demangled(nested(16).as_bytes()).is_some() && demangled(nested(20).as_bytes()).is_none());
+        // Each of these takes long to read as deep as is allowed.
+        let demangler = Demangler::default();
+        demangler.invalid.store(INVALID_MAX, Ordering::Relaxed);
+        for number in 0..20_000 {
+            assert_eq!(demangler.demangled(format!("_ZN1a{}{number}", "1aS_I".repeat(16)).as_bytes()), None);
+        }
+        assert!(
+            demangler.demangled(nested(4).as_bytes()).is_some() && demangler.demangled(nested(16).as_bytes()).is_none()
+        );
         for piece in
             ["P", "1aI", "1aS_I", "N", "DpT_", "IJ", "L", "FvS_E", "sr", "cv", "U8__vectorP", "St", "Z1fv", "S_", "T_"]
         {

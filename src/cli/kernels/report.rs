@@ -12,7 +12,7 @@ use offload_bundle::{Error, parallel};
 
 use super::column::Key;
 use crate::cli::code_object::Target;
-use crate::cli::demangle::demangled;
+use crate::cli::demangle::Demangler;
 
 /// The longest name that is shown in full: in characters, or in bytes if it is mangled.
 const SHOWN_MAX: usize = 16 << 10;
@@ -57,9 +57,10 @@ impl Named {
         let kernels = list.code_objects.iter().flat_map(|code_object| &code_object.kernels);
         let mut named = Self { has_match, present: Vec::new() };
         if !has_match {
-            let mut known = HashSet::new();
+            let (mut known, demangler) = (HashSet::new(), Demangler::default());
             let names = kernels.map(|kernel| &kernel.name).filter(|name| known.insert(*name));
-            named.present = names.take(Self::SHOWN.0.saturating_add(1)).filter_map(|name| shown(name, None)).collect();
+            named.present =
+                names.take(Self::SHOWN.0.saturating_add(1)).filter_map(|name| shown(&demangler, name, None)).collect();
         }
         named
     }
@@ -184,15 +185,16 @@ pub(in crate::cli) fn demangled_names<'n>(
     let mut known = HashSet::new();
     let names: Vec<&Arc<[u8]>> = names.filter(|name| known.insert(*name)).collect();
     let chunks: Vec<&[&Arc<[u8]>]> = names.chunks(NAMES_AT_A_TIME).collect();
-    let shown = |chunk: &[&Arc<[u8]>]| chunk.iter().map(|name| shown(name, filter)).collect::<Vec<_>>();
+    let demangler = Demangler::default();
+    let shown = |chunk: &[&Arc<[u8]>]| chunk.iter().map(|name| shown(&demangler, name, filter)).collect::<Vec<_>>();
     parallel::in_order(chunks, shown, Vec::len, |shown| {
         names.iter().zip(shown.flatten()).filter_map(|(name, shown)| Some((Arc::clone(name), shown?))).collect()
     })
 }
 
 /// A name as it is shown; none if it is not selected.
-fn shown(name: &[u8], filter: Option<&Name>) -> Option<Arc<str>> {
-    let demangled = demangled(name);
+fn shown(demangler: &Demangler, name: &[u8], filter: Option<&Name>) -> Option<Arc<str>> {
+    let demangled = demangler.demangled(name);
     let is_selected = |filter: &Name| {
         demangled.as_deref().is_some_and(|name| filter.matches(name)) || filter.matches(&String::from_utf8_lossy(name))
     };
