@@ -448,17 +448,18 @@ impl Replacing for Vec<u8> {
 
 type Encoder = fn(&[u8]) -> Vec<u8>;
 
+fn xz(data: &[u8]) -> Vec<u8> {
+    let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 0);
+    encoder.write_all(data).unwrap();
+    encoder.finish().unwrap()
+}
+
 /// Other data after a package is a fault with its offset, and hides nothing of what was read before it. Zeros may follow.
 #[test]
 fn what_follows_a_package_is_a_fault_and_hides_nothing() {
     let library = library(b"code");
     let files = [File::new("k.so", &library)];
     let (tar, cpio) = (packages::tar(&files), packages::cpio(&files));
-    let xz = |data: &[u8]| {
-        let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 0);
-        encoder.write_all(data).unwrap();
-        encoder.finish().unwrap()
-    };
     let codings: [(&str, Encoder); 4] =
         [("gzip", packages::gzip), ("zstd", packages::zstd), ("xz", xz), ("bzip2", bzip2)];
     let contents = [&library, &tar, &cpio].map(|content| content.split_at(content.len() / 3));
@@ -478,10 +479,74 @@ fn what_follows_a_package_is_a_fault_and_hides_nothing() {
             assert_eq!(listed["files"][0]["code_objects"].as_array().unwrap().len(), 3, "{name} {zeros} {tail:?}");
             let verified: Value = serde_json::from_slice(&tool(&["verify", "--json", "in"], &files).stdout).unwrap();
             let faults = verified["files"][0]["faults"].as_array().unwrap();
-            let told: Vec<_> = faults.iter().map(|fault| (fault["rule"].as_str(), fault["offset"].as_u64())).collect();
+            let told: Vec<_> = faults
+                .iter()
+                .map(|fault| (fault["rule"].as_str(), fault["offset"].as_u64(), fault["text"].as_str().unwrap()))
+                .collect();
             let offset = u64::try_from(package.len() + zeros).unwrap();
-            let expected = if tail.is_empty() { vec![] } else { vec![(Some("trailing"), Some(offset))] };
+            let kind = if ["tar", "cpio"].contains(&name) { "archive" } else { "file" };
+            let text = format!("unexpected data after the {name} {kind}");
+            let expected = if tail.is_empty() { vec![] } else { vec![(Some("trailing"), Some(offset), &*text)] };
             assert_eq!(told, expected, "{name} {zeros} {}", tail.len());
+        }
+    }
+    // The file has no offset of what was inflated.
+    for (archive, text) in [(tar, "after the tar archive"), (cpio, "after the cpio archive")] {
+        let file = packages::gzip(&[&archive[..], b"more"].concat());
+        let verified: Value =
+            serde_json::from_slice(&tool(&["verify", "--json", "in"], &[("in", &file)]).stdout).unwrap();
+        let fault = &verified["files"][0]["faults"][0];
+        assert!(fault["offset"].is_null() && fault["text"].as_str().unwrap().ends_with(text), "{fault}");
+    }
+}
+
+/// What the first part of a package holds is listed, whatever is wrong with the second one.
+#[test]
+fn a_broken_second_part_of_a_package_hides_nothing() {
+    let library = library(b"code");
+    let noise: Vec<u8> = (0..3000_u32).map(|at| u8::try_from(at.wrapping_mul(2_654_435_761) >> 24).unwrap()).collect();
+    let (files, others) = ([File::new("k.so", &library)], [File::new("noise", &noise)]);
+    let (tar, cpio) = (packages::tar(&files), packages::cpio(&files));
+    let bundle = formats::binary(&[(GFX906, b"1"), (GFX90A, b"2"), (GFX90A, b"3")], 16);
+    let codings: [(Encoder, &[u8]); 4] = [
+        (packages::gzip, b"\x1f\x8b\x08GARBAGE"),
+        (packages::zstd, b"\x28\xb5\x2f\xfdgarbage"),
+        (xz, b"\xfd7zXZ\0garbage"),
+        (bzip2, b"BZh91AY&SYgarbage"),
+    ];
+    let coded = codings.iter().flat_map(|(coding, garbage)| {
+        let firsts = [&library, &tar, &cpio, &bundle].map(|content| coding(content));
+        firsts.into_iter().map(|first| (first, coding(&noise), *garbage))
+    });
+    let archives = [
+        (tar.clone(), packages::tar(&others), &b"garbage"[..]),
+        (cpio.clone(), packages::cpio(&others), b"070701garbage"),
+    ];
+    for (first, second, garbage) in coded.chain(archives) {
+        let cuts = [1, 2, 5, 9, 20, 200, second.len() / 2, second.len() / 4 * 3].map(|len| &second[..len]);
+        for tail in cuts.into_iter().chain([garbage, b"\x1f\x8bGARBAGE", b"BZhello world"]) {
+            let file = [&first[..], tail].concat();
+            let outcome = tool(&["inspect", "--json", "in"], &[("in", &file)]);
+            let listed = crate::look::json_of(&outcome);
+            let found = listed["files"][0]["code_objects"].as_array().unwrap();
+            assert_eq!(found.len(), 3, "{:x?} {}: {}", &first[..4], tail.len(), outcome.stderr_text());
+            let status = tool(&["verify", "in"], &[("in", &file)]).status;
+            assert_eq!(status, 1, "{:x?} {}", &first[..4], tail.len());
+        }
+    }
+}
+
+/// Archives in a row are read, as in the initramfs of Linux.
+#[test]
+fn cpio_archives_in_a_row_are_read() {
+    let library = library(b"code");
+    let parts = ["a.so", "b.so", "c.so"].map(|name| packages::cpio(&[File::new(name, &library)]));
+    for zeros in [0, 1, 508, 9000] {
+        let row = parts.join(&vec![0; zeros][..]);
+        for file in [packages::gzip(&row), packages::tar(&[File::new("initrd", &row)]), row] {
+            let listed = crate::look::json_of(&tool(&["inspect", "--json", "in"], &[("in", &file)]));
+            assert_eq!(listed["files"][0]["code_objects"].as_array().unwrap().len(), 9, "{zeros}");
+            assert_eq!(tool(&["verify", "in"], &[("in", &file)]).status, 0, "{zeros}");
         }
     }
 }

@@ -65,8 +65,8 @@ impl Coding {
         }
     }
 
-    /// A reader of the inflated bytes of a file that begins with a compressed part. It ends where neither such a part nor
-    /// zeros follow, which fill up blocks of a tape. `trailing` is then the offset of what follows.
+    /// A reader of the inflated bytes of a file that begins with a compressed part. Other parts may follow, and zeros, with
+    /// which tapes are padded to whole blocks. At anything else the reader ends, and `trailing` is the offset of that.
     pub(crate) fn inflate<'r>(
         self,
         reader: impl BufRead + 'r,
@@ -145,6 +145,14 @@ fn may_be(data: &[u8], magic: &[u8]) -> bool {
     data.iter().zip(magic).all(|(found, byte)| found == byte)
 }
 
+/// Whether data begins with a part of a bzip2 file: the size of its blocks, then a block or the end.
+#[cfg(feature = "bzip2")]
+fn begins_bzip2(data: &[u8]) -> bool {
+    let (magic, rest) = data.split_at(data.len().min(3));
+    let is_block = |rest| may_be(rest, b"1AY&SY") || may_be(rest, b"\x17\x72\x45\x38\x50\x90");
+    may_be(magic, b"BZh") && rest.split_first().is_none_or(|(size, rest)| matches!(size, b'1'..=b'9') && is_block(rest))
+}
+
 /// Whether data begins with a frame, of which decoders skip some.
 #[cfg(feature = "zstd")]
 fn begins_frame(data: &[u8]) -> bool {
@@ -164,7 +172,7 @@ trait Part: Read + Sized {
 #[cfg(feature = "zlib")]
 impl<R: BufRead> Part for GzDecoder<Compressed<'_, R>> {
     fn goes_on(&mut self) -> io::Result<bool> {
-        self.get_mut().goes_on(|rest| may_be(rest, b"\x1f\x8b"))
+        self.get_mut().goes_on(|rest| may_be(rest, b"\x1f\x8b\x08"))
     }
 
     fn next(self) -> Self {
@@ -175,7 +183,7 @@ impl<R: BufRead> Part for GzDecoder<Compressed<'_, R>> {
 #[cfg(feature = "bzip2")]
 impl<R: BufRead> Part for BzDecoder<Compressed<'_, R>> {
     fn goes_on(&mut self) -> io::Result<bool> {
-        self.get_mut().goes_on(|rest| may_be(rest, b"BZh"))
+        self.get_mut().goes_on(begins_bzip2)
     }
 
     fn next(self) -> Self {

@@ -115,7 +115,7 @@ impl Unpackage {
         let mut run = Run::new(self, input.len(), requests, observer);
         let sources = input.vouch_for(scan.run_as_packager(input.as_slice(), &mut |finding| match finding {
             Finding::Bundle(found) => run.binary(&found),
-            Finding::Trailing { place, offset } => Err(trailing(place.origin_file(), offset)),
+            Finding::Trailing { place, offset: Some(offset), .. } => Err(trailing(place.origin_file(), offset)),
             _ => Ok(()),
         }))?;
         let names = run.finish(&input, &sources)?;

@@ -221,8 +221,10 @@ impl Verify {
                 Finding::Broken { place, error } | Finding::Hidden { place, error } => {
                     verified.fault(place, None, None, Rule::Readable, &inner_text(&error));
                 }
-                Finding::Trailing { place, offset } => {
-                    verified.fault(place, None, Some(offset), Rule::Trailing, "trailing data is not a bundle");
+                Finding::Trailing { place, offset, after } => {
+                    let after_package = after.map(|package| format!("unexpected data after the {package}"));
+                    let text = after_package.as_deref().unwrap_or("trailing data is not a bundle");
+                    verified.fault(place, None, offset, Rule::Trailing, text);
                 }
                 Finding::Unread { place, offset, what } => verified.not_read(place, offset, what),
                 Finding::Kpack { place, archive } => {

@@ -84,12 +84,14 @@ pub enum Finding<'f> {
         /// The reason, with the file name.
         error: Error,
     },
-    /// Trailing bytes after the bundles of a place that are not a bundle.
+    /// Trailing bytes after the bundles of a place that are not a bundle, or after a package.
     Trailing {
         /// The place.
         place: &'f Place,
-        /// The offset of the first trailing byte.
-        offset: u64,
+        /// The offset of the first trailing byte; none after a package that had to be inflated itself.
+        offset: Option<u64>,
+        /// The format of the package.
+        after: Option<&'static str>,
     },
     /// A format that holds or may hold device code, and is recognised but not read.
     Unread {

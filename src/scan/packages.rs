@@ -9,6 +9,7 @@
 use std::cell::Cell;
 use std::ffi::OsStr;
 use std::io::{self, BufReader, Cursor, Read};
+use std::mem;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -59,6 +60,49 @@ pub(super) struct Stream<'r> {
     pub(super) size: Option<u64>,
     /// Whether its bytes are charged already.
     pub(super) is_charged: bool,
+    /// Whether its bytes are those of `source`, rather than inflated from them or a part of them.
+    pub(super) is_source: bool,
+}
+
+/// The first bytes of data that is read once, and why there are no more.
+struct Head {
+    bytes: Vec<u8>,
+    fault: Option<io::Error>,
+}
+
+impl Head {
+    fn read(reader: &mut (impl Read + ?Sized)) -> Self {
+        let mut bytes = Vec::new();
+        let fault = reader.take(HEAD).read_to_end(&mut bytes).err();
+        Self { bytes, fault }
+    }
+}
+
+/// A reader that ends where another one fails, to keep what was read before.
+struct UntilFault<R> {
+    reader: R,
+    fault: Option<io::Error>,
+}
+
+impl<R: Read> Read for UntilFault<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.reader.read(buffer) {
+            Err(fault) if fault.kind() != io::ErrorKind::Interrupted => {
+                self.fault = Some(fault);
+                Ok(0)
+            }
+            read => read,
+        }
+    }
+}
+
+/// A reader that only fails, once.
+struct Failing<'f>(&'f mut Option<io::Error>);
+
+impl Read for Failing<'_> {
+    fn read(&mut self, _buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
+    }
 }
 
 /// The step to a member. Most archives of file trees name their members `./usr/...`.
@@ -175,16 +219,24 @@ fn name_of_inflated(place: &Place) -> Vec<u8> {
 impl Walk<'_, '_, '_> {
     /// Searches data that is read once. It is not read to its end, unless something in it needs that.
     pub(super) fn stream(&mut self, place: &Place, stream: Stream<'_>, depth: u32) -> Result<()> {
-        match head(stream.reader, HEAD) {
-            Ok(head) => self.stream_after(&head, place, stream, depth),
-            Err(error) => self.broken(place, stream.source, error_in(stream.source, MEMBER, error)),
-        }
+        let head = Head::read(stream.reader);
+        self.stream_after(head, place, stream, depth)
     }
 
-    /// Searches data of which the first bytes are read already.
-    fn stream_after(&mut self, head: &[u8], place: &Place, stream: Stream<'_>, depth: u32) -> Result<()> {
-        let magic = Magic::identify(head);
-        let stream = Stream { reader: &mut head.chain(stream.reader), ..stream };
+    /// Searches data of which the first bytes are read already. If they end with a fault, it is reported, here or by what
+    /// reads them.
+    fn stream_after(&mut self, head: Head, place: &Place, stream: Stream<'_>, depth: u32) -> Result<()> {
+        let Head { bytes, mut fault } = head;
+        let source = stream.source;
+        if let Some(fault) = fault.take_if(|_| stream.size.is_some()) {
+            return self.broken(place, source, error_in(source, MEMBER, fault));
+        }
+        let reader = &mut bytes.chain(Failing(&mut fault)).chain(stream.reader);
+        self.stream_of(Magic::identify(&bytes), place, Stream { reader, ..stream }, depth)?;
+        fault.map_or(Ok(()), |fault| self.broken(place, source, error_in(source, MEMBER, fault)))
+    }
+
+    fn stream_of(&mut self, magic: Magic, place: &Place, stream: Stream<'_>, depth: u32) -> Result<()> {
         match magic {
             _ if magic.is_package() => match self.deeper(place, stream.source, 1, depth)? {
                 Some(depth) => self.package(magic, place, stream, depth),
@@ -222,7 +274,7 @@ impl Walk<'_, '_, '_> {
 
     /// Keeps all of the data to search it.
     fn kept(&mut self, place: &Place, stream: Stream<'_>, depth: u32) -> Result<()> {
-        let Stream { source, reader, size, is_charged } = stream;
+        let Stream { source, reader, size, is_charged, .. } = stream;
         let limits = self.budget.limits_at(place);
         let most = size.map_or(limits.inflated, |size| size.min(limits.inflated));
         let exceeded = |size| exceeded(source, limits, size);
@@ -233,10 +285,18 @@ impl Walk<'_, '_, '_> {
         if !self.spend(place, source, |budget| budget.take(cost))? {
             return Ok(());
         }
-        let input = match Input::spool(source.path(), reader.take(most.saturating_add(1))) {
+        let mut reader = UntilFault { reader: reader.take(most.saturating_add(1)), fault: None };
+        let input = match Input::spool(source.path(), &mut reader) {
             Ok(input) => input,
             Err(error) => return self.broken(place, source, error_in(source, MEMBER, error)),
         };
+        if let Some(fault) = reader.fault {
+            self.broken(place, source, error_in(source, MEMBER, fault))?;
+            // A part of a member has further faults, which say nothing new.
+            if size.is_some() {
+                return Ok(());
+            }
+        }
         let len = input.len();
         match size {
             None if len > most => self.broken(place, source, exceeded(len)),
@@ -247,31 +307,34 @@ impl Walk<'_, '_, '_> {
 
     /// Searches a file that is compressed as a whole: an archive, or a member without a name of its own.
     fn coded(&mut self, coding: Coding, place: &Place, stream: Stream<'_>, depth: u32) -> Result<()> {
-        let Stream { source, reader, .. } = stream;
+        let Stream { source, is_source, reader, .. } = stream;
         let what = coding.file_name();
         let room = Room::up_to(self.budget.left(), LONG_DATA);
         let reader = BufReader::with_capacity(BUFFER, Bounded { reader, room: &room });
         let trailing = Cell::new(None);
-        let inflated = coding.inflate(reader, &trailing).and_then(|inflated| {
-            let mut inflated = Explained { reader: inflated, explain: |error| error_in(source, what, error) };
-            Ok((head(&mut inflated, HEAD)?, inflated))
-        });
-        let (head, mut inflated) = match inflated {
-            Ok(inflated) => inflated,
+        let reader = match coding.inflate(reader, &trailing) {
+            Ok(reader) => reader,
             Err(error) => return self.broken(place, source, error_in(source, what, error)),
         };
-        let stream = Stream { source, reader: &mut inflated, size: None, is_charged: false };
+        let mut inflated = Explained { reader, explain: |error| error_in(source, what, error) };
+        let head = match Head::read(&mut inflated) {
+            Head { bytes, fault: Some(error) } if bytes.is_empty() => {
+                return self.broken(place, source, error_in(source, what, error));
+            }
+            head => head,
+        };
+        let stream = Stream { source, reader: &mut inflated, size: None, is_charged: false, is_source: false };
         let file = place;
-        let place = match Magic::identify(&head) {
+        let place = match Magic::identify(&head.bytes) {
             Magic::Tar | Magic::Cpio => place.clone(),
             _ => match self.step(place, Step::Member(name_of_inflated(place))) {
                 Some(place) => place,
                 None => return Ok(()),
             },
         };
-        self.stream_after(&head, &place.clone().inflated(), stream, depth)?;
+        self.stream_after(head, &place.clone().inflated(), stream, depth)?;
         if let Some(offset) = trailing.get() {
-            self.tell(1, source, Finding::Trailing { place: file, offset: source.absolute(offset) })?;
+            self.trailing(file, source, is_source.then(|| source.absolute(offset)), what)?;
         }
         // Of a file, that is at most its length. What is decoded again was not kept, and so not charged.
         self.spend(&place, source, |budget| budget.take(room.total.get())).map(|_| ())
@@ -281,33 +344,46 @@ impl Walk<'_, '_, '_> {
         let Stream { source, reader, .. } = stream;
         let room = Room::up_to(self.budget.left(), LONG_DATA);
         let mut reader = Bounded { reader, room: &room };
-        let begins = rpm::skip_headers(&mut reader).and_then(|()| head(&mut reader, HEAD));
-        let head = match begins {
-            Err(error) => return self.broken(place, source, error_in(source, "RPM package", error)),
-            Ok(head) if head.is_empty() => return Ok(()),
-            Ok(head) => head,
-        };
+        if let Err(error) = rpm::skip_headers(&mut reader) {
+            return self.broken(place, source, error_in(source, "RPM package", error));
+        }
+        let head = Head::read(&mut reader);
+        if head.bytes.is_empty() && head.fault.is_none() {
+            return Ok(());
+        }
         if !self.spend(place, source, |budget| budget.take(room.total.get()))? {
             return Ok(());
         }
-        match Magic::identify(&head) {
+        match Magic::identify(&head.bytes) {
             Magic::Cpio | Magic::Coded(_) => {
-                let stream = Stream { source, reader: &mut reader, size: None, is_charged: false };
-                self.stream_after(&head, &place.clone().inflated(), stream, depth)
+                let stream = Stream { source, reader: &mut reader, size: None, is_charged: false, is_source: false };
+                self.stream_after(head, &place.clone().inflated(), stream, depth)
             }
             _ => self.tell(1, source, Finding::Unread { place, offset: source.offset(), what: PAYLOAD }),
         }
     }
 
     fn cpio(&mut self, place: &Place, stream: Stream<'_>, depth: u32) -> Result<()> {
-        let Stream { source, reader, .. } = stream;
+        let Stream { source, is_source, reader, .. } = stream;
         let room = Room::up_to(0, LONG_HEADERS);
-        let mut reader = Bounded { reader, room: &room };
+        let mut reader = Bounded { reader: BufReader::new(reader), room: &room };
+        let mut magic = Vec::new();
         loop {
             room.give(HEADERS_MAX, LONG_HEADERS);
-            let header = match cpio::Header::read(&mut reader) {
+            let header = match cpio::Header::read(&mut Cursor::new(mem::take(&mut magic)).chain(&mut reader)) {
                 Ok(Some(header)) => header,
-                Ok(None) => return self.after_cpio(place, source, &mut reader),
+                Ok(None) => match self.after_cpio(place, source, &mut reader)? {
+                    Some(next) if cpio::MAGICS.contains(&next.as_slice()) => {
+                        magic = next;
+                        continue;
+                    }
+                    Some(next) => {
+                        let offset = room.total.get().saturating_sub(len_u64(&next));
+                        self.trailing(place, source, is_source.then(|| source.absolute(offset)), CPIO)?;
+                        return self.drain(place, source, &mut reader);
+                    }
+                    None => return Ok(()),
+                },
                 Err(error) => return self.broken(place, source, error_in(source, CPIO, error)),
             };
             let cpio::Header { name, size, is_file, padding } = header;
@@ -319,7 +395,8 @@ impl Walk<'_, '_, '_> {
             }
             let mut content = (&mut reader).take(size);
             if is_file && on_way.is_some() {
-                let stream = Stream { source, reader: &mut content, size: Some(size), is_charged: true };
+                let stream =
+                    Stream { source, reader: &mut content, size: Some(size), is_charged: true, is_source: false };
                 self.stream(place_of_member, stream, depth)?;
             }
             if !self.end_member(place_of_member, source, &mut reader, CPIO)? {
@@ -328,20 +405,26 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    /// Reads what follows the end of a cpio archive. Only zeros should.
-    fn after_cpio(&mut self, place: &Place, source: Slice<'_>, reader: &mut Bounded<'_, impl Read>) -> Result<()> {
+    /// Reads over the zeros after a cpio archive, which fill up blocks. Returns the first bytes after them, as many as a magic
+    /// has: another archive may follow, as in the initramfs of Linux. None if nothing follows that can be read.
+    fn after_cpio(
+        &mut self,
+        place: &Place,
+        source: Slice<'_>,
+        reader: &mut Bounded<'_, BufReader<impl Read>>,
+    ) -> Result<Option<Vec<u8>>> {
         let (start, room) = (reader.room.total.get(), reader.room);
         room.give(self.budget.left(), LONG_DATA);
-        let rest = BufReader::new(&mut *reader).bytes();
-        match (start..).zip(rest).find(|(_, byte)| !matches!(byte, Ok(0))) {
-            Some((_, Err(error))) => return self.broken(place, source, error_in(source, MEMBER, error)),
-            Some((offset, Ok(_))) => {
-                self.tell(1, source, Finding::Trailing { place, offset: source.absolute(offset) })?;
-            }
-            None => {}
+        let first = reader.by_ref().bytes().find(|byte| !matches!(byte, Ok(0)));
+        let next = first.transpose().and_then(|first| match first {
+            Some(first) => head(reader, 5).map(|rest| Some([&[first], rest.as_slice()].concat())),
+            None => Ok(None),
+        });
+        let cost = room.total.get().saturating_sub(start).saturating_add(HEADER);
+        match next {
+            Err(error) => self.broken(place, source, error_in(source, MEMBER, error)).map(|()| None),
+            Ok(next) => Ok(self.spend(place, source, |budget| budget.take(cost))?.then_some(next).flatten()),
         }
-        self.drain(place, source, reader)?;
-        self.spend(place, source, |budget| budget.take(room.total.get().saturating_sub(start))).map(|_| ())
     }
 
     fn tar(&mut self, place: &Place, stream: Stream<'_>, depth: u32) -> Result<()> {
@@ -356,7 +439,8 @@ impl Walk<'_, '_, '_> {
                 Ok(tar::Next::Zeros) => return Ok(()),
                 Ok(tar::Next::End { has_trailing: false }) => return self.drain(place, source, &mut reader),
                 Ok(tar::Next::End { has_trailing: true }) => {
-                    self.trailing(place, source, &room)?;
+                    // One in the file itself is not read as a stream.
+                    self.trailing(place, source, None, TAR)?;
                     return self.drain(place, source, &mut reader);
                 }
                 Err(error) => return self.broken(place, source, error_in(source, TAR, error)),
@@ -390,7 +474,7 @@ impl Walk<'_, '_, '_> {
             tar::Kind::Part => return self.tell(1, source, Finding::Unread { place, offset: 0, what: PART }),
             tar::Kind::File => {
                 let reader = &mut reader.take(left);
-                let stream = Stream { source, reader, size: Some(left), is_charged: true };
+                let stream = Stream { source, reader, size: Some(left), is_charged: true, is_source: false };
                 return self.stream(place, stream, depth);
             }
             tar::Kind::Sparse(size, ranges) => (size, ranges),
@@ -405,7 +489,7 @@ impl Walk<'_, '_, '_> {
             return self.broken(place, source, exceeded(source, limits, size));
         }
         let reader = &mut tar::Sparse::new(reader.take(left), size, ranges);
-        self.stream(place, Stream { source, reader, size: Some(size), is_charged: false }, depth)
+        self.stream(place, Stream { source, reader, size: Some(size), is_charged: false, is_source: false }, depth)
     }
 
     /// Searches a tar archive whose members lie in the file.
@@ -420,7 +504,12 @@ impl Walk<'_, '_, '_> {
                 Ok(tar::Next::Member(header)) => header,
                 Ok(tar::Next::Zeros) => continue,
                 Ok(tar::Next::End { has_trailing: false }) => return Ok(()),
-                Ok(tar::Next::End { has_trailing: true }) => return self.trailing(place, data, &room),
+                Ok(tar::Next::End { has_trailing: true }) => {
+                    // The last block may be short.
+                    let blocks = room.total.get().saturating_sub(1) / tar::BLOCK;
+                    let offset = data.absolute(blocks.saturating_mul(tar::BLOCK));
+                    return self.trailing(place, data, Some(offset), TAR);
+                }
                 Err(error) => return self.broken(place, data, error_in(data, TAR, error)),
             };
             let start = reader.reader.position();
@@ -481,11 +570,9 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    /// Reports that data other than zeros follows an archive.
-    fn trailing(&mut self, place: &Place, source: Slice<'_>, room: &Room) -> Result<()> {
-        // The last block may be short.
-        let offset = source.absolute(room.total.get().saturating_sub(1) & tar::BLOCK.wrapping_neg());
-        self.tell(1, source, Finding::Trailing { place, offset })
+    /// Reports that data other than zeros follows a package, at an offset in the input if it is there.
+    fn trailing(&mut self, place: &Place, source: Slice<'_>, offset: Option<u64>, package: &'static str) -> Result<()> {
+        self.tell(1, source, Finding::Trailing { place, offset, after: Some(package) })
     }
 
     /// Reads to the end of the data, so that its reader compares sizes and checksums.

@@ -272,7 +272,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Magic::Tar => self.tar_in_file(place, data, depth),
             magic if magic.is_package() => {
                 let reader = &mut BufReader::new(data.reader());
-                let stream = Stream { source: data, reader, size: None, is_charged: true };
+                let stream = Stream { source: data, reader, size: None, is_charged: true, is_source: true };
                 self.package(magic, place, stream, depth)
             }
             magic => {
@@ -379,7 +379,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             index = index.saturating_add(1);
         }
         if let Some(offset) = bundles.stopped_at() {
-            self.tell(1, data, Finding::Trailing { place, offset })?;
+            self.tell(1, data, Finding::Trailing { place, offset: Some(offset), after: None })?;
         }
         Ok((index, end.saturating_sub(data.offset())))
     }
@@ -668,7 +668,10 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                     // In an object that is not yet linked, the code may come from another object.
                     _ if section.is_empty() => Ok(()),
                     _ if !tables.is_linked && section.bytes().iter().take(4096).all(|&byte| byte == 0) => Ok(()),
-                    _ => self.tell(1, data, Finding::Trailing { place: &place, offset: section.offset() }),
+                    _ => {
+                        let offset = Some(section.offset());
+                        self.tell(1, data, Finding::Trailing { place: &place, offset, after: None })
+                    }
                 }
             }
         }
@@ -759,7 +762,10 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             error => error.map_or(Ok(()), |error| self.broken(place, data, error))?,
         }
         match zip::trailing(data) {
-            Some(at) => self.tell(1, data, Finding::Trailing { place, offset: data.absolute(at) }),
+            Some(at) => {
+                let offset = Some(data.absolute(at));
+                self.tell(1, data, Finding::Trailing { place, offset, after: Some("zip file") })
+            }
             None => Ok(()),
         }
     }
@@ -812,8 +818,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Err(error) => return self.broken(place, content.stored, content.error(error)),
         };
         let mut reader = Explained { reader, explain: |error| content.error(error) };
-        let stream =
-            Stream { source: content.stored, reader: &mut reader, size: Some(content.size), is_charged: false };
+        let (source, size) = (content.stored, Some(content.size));
+        let stream = Stream { source, reader: &mut reader, size, is_charged: false, is_source: false };
         self.stream(place, stream, depth)
     }
 }

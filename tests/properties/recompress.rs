@@ -240,7 +240,8 @@ impl Held {
             held.contents.extend(Some(contents).filter(|contents| !contents.is_empty()));
         };
         let seen = search_with(&Input::from_bytes("in", data.to_vec()), Inflate::Whole, false, look);
-        held.trailing = seen.trailing.iter().find(|(place, _)| place.steps().is_empty()).map(|(_, offset)| *offset);
+        held.trailing =
+            seen.trailing.iter().find(|(place, _)| place.steps().is_empty()).and_then(|(_, offset)| *offset);
         held
     }
 

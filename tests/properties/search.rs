@@ -61,7 +61,7 @@ pub(super) struct SeenBundle {
 pub(super) struct Seen {
     pub(super) bundles: Vec<SeenBundle>,
     pub(super) broken: Vec<String>,
-    pub(super) trailing: Vec<(Place, u64)>,
+    pub(super) trailing: Vec<(Place, Option<u64>)>,
     /// Errors that hide device code.
     pub(super) hidden: Vec<String>,
     /// Parts that are recognised but not read.
@@ -124,7 +124,7 @@ pub(super) fn search_with(input: &Input, inflate: Inflate, deep: bool, look: &mu
                 seen.bundles.push(SeenBundle::of(&found));
             }
             Finding::Broken { place, error } => seen.broken.push(format!("{place}: {}", said(&error))),
-            Finding::Trailing { place, offset } => seen.trailing.push((place.clone(), offset)),
+            Finding::Trailing { place, offset, .. } => seen.trailing.push((place.clone(), offset)),
             Finding::Hidden { place, error } => seen.hidden.push(format!("{place}: {}", said(&error))),
             Finding::Unread { place, offset, .. } => seen.unread.push((place.clone(), offset)),
             // Their code objects are bundles.
@@ -176,7 +176,9 @@ fn search_input(data: &[u8], sources: &Sources<'_>, input: &Input, deep: bool) -
         assert!(search_with(input, inflate, deep, &mut |_| {}) == seen, "searched twice");
         let found = seen.bundles.len() + seen.code_objects();
         assert!(found <= FOUND_MAX, "{found} bundles and code objects");
-        seen.trailing.iter().chain(&seen.unread).for_each(|(place, offset)| check.offset(place, *offset));
+        let trailing = seen.trailing.iter().filter_map(|(place, offset)| Some((place, (*offset)?)));
+        let unread = seen.unread.iter().map(|(place, offset)| (place, *offset));
+        trailing.chain(unread).for_each(|(place, offset)| check.offset(place, offset));
         seen
     };
     let [headers, as_needed, whole] = [Inflate::Headers, Inflate::AsNeeded, Inflate::Whole].map(run);

@@ -58,7 +58,7 @@ fn hostile(data: &[u8]) {
     if verified.more_faults == 0 {
         let broken = of_rule(Rule::Readable).filter(|fault| fault.bundle.is_none());
         assert_eq!(broken.count(), found.broken.len() + found.hidden.len(), "{:?} {:?}", found.broken, found.hidden);
-        let trailing = of_rule(Rule::Trailing).map(|fault| (fault.place.clone(), fault.offset.unwrap()));
+        let trailing = of_rule(Rule::Trailing).map(|fault| (fault.place.clone(), fault.offset));
         assert!(trailing.eq(found.trailing.iter().cloned()), "{:?}", found.trailing);
     }
     assert_eq!(
