@@ -86,6 +86,9 @@ struct UntilFault<R> {
 
 impl<R: Read> Read for UntilFault<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.fault.is_some() {
+            return Ok(0);
+        }
         match self.reader.read(buffer) {
             Err(fault) if fault.kind() != io::ErrorKind::Interrupted => {
                 self.fault = Some(fault);
