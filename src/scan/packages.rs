@@ -418,6 +418,7 @@ impl Walk<'_, '_, '_> {
     ) -> Result<Option<Vec<u8>>> {
         let (start, room) = (reader.room.total.get(), reader.room);
         room.give(self.budget.left(), LONG_DATA);
+        #[expect(clippy::unbuffered_bytes, reason = "the reader inside is buffered")]
         let first = reader.by_ref().bytes().find(|byte| !matches!(byte, Ok(0)));
         let next = first.transpose().and_then(|first| match first {
             Some(first) => head(reader, 5).map(|rest| Some([&[first], rest.as_slice()].concat())),
