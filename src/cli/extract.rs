@@ -94,7 +94,7 @@ fn command() -> Command {
                 .short('k')
                 .value_name("KIND")
                 .value_parser(
-                    PossibleValuesParser::new(["host", "openmp", "hip", "hipv4", "cuda", "sycl", "hcc", "fpga"])
+                    PossibleValuesParser::new(["host", "openmp", "hip", "hipv4", "cuda", "sycl", "hcc"])
                         .try_map(|name| OffloadKind::from_name(&name).ok_or("not an offload kind")),
                 ),
             patterns::exact(),

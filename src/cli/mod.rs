@@ -108,7 +108,6 @@ pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
         |_| None,
         |finish| match finish {
             Finish::Done => ExitCode::SUCCESS,
-            Finish::NotFound => ExitCode::FAILURE,
             Finish::Help => print(&help::text(tool, program.name, SHORT_HELP), b"", 0),
         },
     )

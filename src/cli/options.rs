@@ -59,8 +59,6 @@ pub(super) struct Positional {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finish {
     Done,
-    /// What was looked for is not there, which only the exit status says.
-    NotFound,
     /// Nothing to do: the short help is to be printed.
     Help,
 }

@@ -10,7 +10,7 @@
 //! empty. For the operating system amdhsa, the environment is written as an empty field.
 //!
 //! Triples of SYCL are those of Intel's DPC++, which LLVM 22 does not know. They may have any number of fields and name
-//! an architecture of DPC++; those of OpenMP and `fpga` may do so too. Such triples are written as they are spelled.
+//! an architecture of DPC++; those of OpenMP may do so too. Such triples are written as they are spelled.
 
 /// Implements equality, hash and order of a type by the result of its `key`.
 macro_rules! compared_by_key {
@@ -75,14 +75,12 @@ pub enum OffloadKind {
     Sycl,
     /// HCC, the compiler of ROCm before 3.5. In its bundles only, which LLVM's tool does not make.
     Hcc,
-    /// Code for FPGAs. In bundles of Intel's DPC++ only.
-    Fpga,
 }
 
 impl OffloadKind {
     /// The kind with this name; `None` for an unknown name.
     pub fn from_name(name: &str) -> Option<Self> {
-        let all = [Self::Host, Self::OpenMp, Self::Hip, Self::HipV4, Self::Cuda, Self::Sycl, Self::Hcc, Self::Fpga];
+        let all = [Self::Host, Self::OpenMp, Self::Hip, Self::HipV4, Self::Cuda, Self::Sycl, Self::Hcc];
         all.into_iter().find(|kind| kind.name() == name)
     }
 
@@ -96,7 +94,6 @@ impl OffloadKind {
             Self::Cuda => "cuda",
             Self::Sycl => "sycl",
             Self::Hcc => "hcc",
-            Self::Fpga => "fpga",
         }
     }
 
@@ -107,7 +104,7 @@ impl OffloadKind {
 
     /// The kind with this name, if LLVM allows it in bundles.
     fn of_bundle(name: &str) -> Option<Self> {
-        Self::from_name(name).filter(|kind| !matches!(kind, Self::Cuda | Self::Sycl | Self::Hcc | Self::Fpga))
+        Self::from_name(name).filter(|kind| !matches!(kind, Self::Cuda | Self::Sycl | Self::Hcc))
     }
 
     /// Whether a code object of this kind may serve a request for `other`.
@@ -279,22 +276,6 @@ impl EntryId {
         format!("{}-{}-{}", self.kind.name(), self.triple.as_str(), self.target_id)
     }
 
-    /// The ID as DPC++ writes it: as spelled, without the dashes that stand for an empty environment or target ID, unless
-    /// it would be another ID without them.
-    pub fn as_of_dpcpp(&self) -> String {
-        let mut id = format!("{}-{}", self.kind.name(), self.triple.as_str().trim_end_matches('-'));
-        if !self.target_id.is_empty() {
-            id.push_str(&format!("-{}", self.target_id));
-        }
-        if Self::parse_any(&id).as_ref() == Ok(self) { id } else { self.spelled() }
-    }
-
-    /// Whether DPC++ allows the ID in bundles, and LLVM 22.1.8 does not: IDs of SYCL, and `openmp-spir64`.
-    pub fn is_only_of_dpcpp(&self) -> bool {
-        let is_new = !self.triple.has_four_fields() || self.triple.arch() == triple::Arch::Unknown;
-        self.kind == OffloadKind::Sycl || (self.kind == OffloadKind::OpenMp && is_new)
-    }
-
     /// Compares a code object with this ID with a request. The result says whether the code object can run there, and
     /// why or why not.
     ///
@@ -352,13 +333,13 @@ impl fmt::Display for EntryId {
     }
 }
 
-/// Whether a triple of this kind follows the rules of DPC++: all of its own kinds do, and for OpenMP those that LLVM 22.1.8
+/// Whether a triple of this kind follows the rules of DPC++: all of SYCL do, and for OpenMP those that LLVM 22.1.8
 /// does not allow.
 fn is_of_dpcpp(kind: OffloadKind, triple: &str) -> bool {
     let arch = triple.split('-').next().unwrap_or_default();
     let is_unknown = || !triple.contains('-') || Triple::parse(triple).arch() == triple::Arch::Unknown;
     match kind {
-        OffloadKind::Sycl | OffloadKind::Fpga => true,
+        OffloadKind::Sycl => true,
         // Only those that DPC++ compiles OpenMP for.
         OffloadKind::OpenMp => matches!(arch, "spir" | "spir64" | "spir64_gen" | "spir64_x86_64") && is_unknown(),
         _ => false,
@@ -367,7 +348,7 @@ fn is_of_dpcpp(kind: OffloadKind, triple: &str) -> bool {
 
 /// Whether DPC++ has an architecture with this name.
 fn is_dpcpp_arch(name: &str) -> bool {
-    name == "native_cpu" || name.starts_with("spir") || name.starts_with("fpga")
+    name == "native_cpu" || name.starts_with("spir")
 }
 
 /// The written form of a triple.
@@ -516,41 +497,26 @@ mod tests {
             ("sycl-spir64_gen-unknown-unknown", "sycl-spir64_gen-unknown-unknown"),
             ("sycl-spir64-unknown-unknown-sycldevice", "sycl-spir64-unknown-unknown-sycldevice-"),
             ("sycl-native_cpu-unknown-unknown", "sycl-native_cpu-unknown-unknown"),
-            ("sycl-fpga_aocx-intel-unknown", "sycl-fpga_aocx-intel-unknown"),
-            ("sycl-fpga_dep", "sycl-fpga_dep"),
             ("sycl-nvptx64-nvidia-cuda-sm_50", "sycl-nvptx64-nvidia-cuda-unknown-sm_50"),
             ("sycl-amdgcn-amd-amdhsa-gfx90a:xnack+", "sycl-amdgcn-amd-amdhsa--gfx90a:xnack+"),
             ("sycl-spir64_gen-unknown-gfx90a", "sycl-spir64_gen-unknown---gfx90a"),
-            ("fpga-fpga_dep", "fpga-fpga_dep"),
             ("openmp-spir64", "openmp-spir64"),
             ("openmp-spir64_gen-unknown-unknown", "openmp-spir64_gen-unknown-unknown"),
         ] {
             for id in [typed, expected] {
                 let id: EntryId = id.parse().unwrap();
                 assert_eq!(id.to_string(), expected);
-                assert!(id.is_only_of_dpcpp() || id.kind() == OffloadKind::Fpga, "{id}");
             }
             assert!(EntryId::parse(typed).is_err(), "{typed}");
         }
-        for (typed, written) in [
-            ("host-x86_64-unknown-linux-gnu", "host-x86_64-unknown-linux-gnu"),
-            ("host-x86_64-unknown-linux-gnu-", "host-x86_64-unknown-linux-gnu"),
-            ("sycl-spir64-unknown-unknown", "sycl-spir64-unknown-unknown"),
-            ("sycl-nvptx64-nvidia-cuda-sm_50", "sycl-nvptx64-nvidia-cuda-sm_50"),
-            ("openmp-spirv64-intel", "openmp-spirv64-intel"),
-            ("openmp-spir64", "openmp-spir64"),
-        ] {
-            assert_eq!(EntryId::parse_any(typed).unwrap().as_of_dpcpp(), written);
-        }
-        assert!(!EntryId::parse_any("openmp-spirv64-intel").unwrap().is_only_of_dpcpp());
         for id in [
             "sycl",
             "sycl-",
             "sycl-gen-unknown-unknown",
             "openmp-x86_64",
             "openmp-gen",
-            "fpga",
-            "fpga-gen",
+            "sycl-fpga_aocx",
+            "fpga-spir64",
             "hip-spir64",
         ] {
             assert!(EntryId::parse_any(id).is_err(), "{id}");
@@ -562,7 +528,7 @@ mod tests {
         for (entry, request) in [
             ("sycl-spir64_gen", "sycl-spir64_x86_64"),
             ("sycl-spir64", "sycl-spir64_gen"),
-            ("sycl-native_cpu", "sycl-fpga_aocx"),
+            ("sycl-native_cpu", "sycl-spir64_fpga"),
             ("sycl-spir64", "sycl-spirv64"),
         ] {
             assert_eq!(compare(entry, request), Compatibility::KindOrTriple);
@@ -586,11 +552,8 @@ mod tests {
             for _ in 0..3 {
                 ids = ids.iter().flat_map(|id| fields.map(|field| format!("{id}-{field}"))).collect();
                 for (typed, id) in ids.iter().filter_map(|typed| Some((typed, EntryId::parse_any(typed).ok()?))) {
-                    let recorded = if id.is_only_of_dpcpp() { id.as_of_dpcpp() } else { id.to_string() };
-                    let found = EntryId::parse_any(&recorded).unwrap().compatibility(&id, Rules::default());
-                    assert_eq!(found, Compatibility::Exact, "{typed}: {recorded}");
-                    let beside_those_of_dpcpp = id.as_of_dpcpp();
-                    assert_eq!(EntryId::parse_any(&beside_those_of_dpcpp).as_ref(), Ok(&id), "{typed}");
+                    let found = EntryId::parse_any(&id.to_string()).unwrap().compatibility(&id, Rules::default());
+                    assert_eq!(found, Compatibility::Exact, "{typed}: {id}");
                     count += 1;
                 }
             }

@@ -132,17 +132,6 @@ impl Output {
         }
     }
 
-    /// Stages an output under a name of its own in `directory`: `<stem>-<number>.<extension>`. Only the user may read
-    /// it. Also returns the path.
-    pub(crate) fn stage_new(directory: &Path, stem: &str, extension: &str) -> Result<(Self, PathBuf)> {
-        let path = directory.join(format!("{stem}-{:016x}.{extension}", staging::new_number()));
-        if existing(&path).with_path(directory)?.is_some() {
-            return Err(io::Error::from(io::ErrorKind::AlreadyExists)).with_path(&path);
-        }
-        let place = stage_new(path.clone(), Manner::WithMode(0o600)).with_path(directory)?;
-        Ok((Self { path: path.clone(), buffer: Vec::new(), place }, path))
-    }
-
     /// A writer to the staged file, after the bytes written so far. Its errors name the output.
     pub(crate) fn writer(&mut self) -> Result<Writer<'_, &mut File>> {
         self.flush()?;

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use super::{Event, FileType, Observer, open, target_symbols};
+use super::{Event, FileType, Observer, open};
 use crate::container::binary::Binary;
 use crate::container::compressed;
 use crate::container::object::{FatObject, Objects};
@@ -37,18 +37,14 @@ pub struct BundleFiles {
     pub compression: Option<Compression>,
     /// The version of the compressed bundle's header. `None` selects the oldest version that can hold the sizes.
     pub compressed_version: Option<compressed::HeaderVersion>,
-    /// Whether a fat object gets a section with the names of the symbols of its code objects, for DPC++'s linker. `None`
-    /// is for what DPC++ and LLVM do: only if one of the IDs is [only of DPC++](EntryId::is_only_of_dpcpp).
-    pub target_symbols: Option<bool>,
 }
 
 impl BundleFiles {
     /// A bundle without compression and without alignment of code objects.
     pub fn new(members: Vec<(EntryId, PathBuf)>, output: impl Into<PathBuf>, file_type: FileType) -> Self {
         let alignment = Some(NonZeroU32::MIN);
-        let (compression, compressed_version, target_symbols) = (None, None, None);
-        let output = output.into();
-        Self { members, output, file_type, alignment, compression, compressed_version, target_symbols }
+        let (compression, compressed_version) = (None, None);
+        Self { members, output: output.into(), file_type, alignment, compression, compressed_version }
     }
 
     /// Writes the bundle.
@@ -73,19 +69,11 @@ impl BundleFiles {
     fn stage(&self, inputs: &[Input], observer: &mut Observer<'_>) -> Result<Output> {
         let ids = self.recorded_ids();
         let members = ids.into_iter().zip(inputs).map(|(id, input)| Member { id, content: input.as_slice() });
-        let mut members: Vec<Member<'_>> = members.collect();
+        let members: Vec<Member<'_>> = members.collect();
         let host = self.members.iter().position(|(id, _)| id.kind() == OffloadKind::Host);
         let fat_host = host.filter(|_| self.file_type == FileType::Object && Objects::is_fat(&members));
-        let new_host = match fat_host.filter(|_| self.target_symbols.unwrap_or_else(|| self.is_of_dpcpp())) {
-            Some(host) => self.host_with_symbols(&members, host, observer)?,
-            None => None,
-        };
-        let replaced = fat_host.and_then(|host| members.get_mut(host)).zip(new_host.as_ref());
-        if let Some((host, new)) = replaced {
-            host.content = new.as_slice();
-        }
         let plan = match self.file_type {
-            FileType::Archive | FileType::ArchiveOfObjects(_) => {
+            FileType::Archive => {
                 return Err(Error::Usage("Archive files are only supported for unbundling"));
             }
             FileType::Text(comment) => Text { comment }.plan(&members)?,
@@ -114,29 +102,9 @@ impl BundleFiles {
         Ok(output)
     }
 
-    /// Whether DPC++ makes such a bundle, and LLVM does not.
-    fn is_of_dpcpp(&self) -> bool {
-        self.members.iter().any(|(id, _)| id.is_only_of_dpcpp())
-    }
-
-    /// The host's object, given by its index, with the names of the symbols of the other members.
-    fn host_with_symbols(
-        &self,
-        members: &[Member<'_>],
-        host: usize,
-        observer: &mut Observer<'_>,
-    ) -> Result<Option<Input>> {
-        let Some(object) = members.get(host) else { return Ok(None) };
-        let ids = self.members.iter().map(|(id, _)| id).zip(members).enumerate();
-        let others = ids.filter(|(index, _)| *index != host).map(|(_, other)| other);
-        target_symbols::host_with_symbols(object.content, others, observer)
-    }
-
-    /// The IDs as they are recorded: as LLVM 22.1.8 writes them or, in bundles that it would refuse, as DPC++ does.
+    /// The IDs as they are recorded, which is as LLVM 22.1.8 writes them.
     pub fn recorded_ids(&self) -> Vec<String> {
-        let is_of_dpcpp = self.is_of_dpcpp();
-        let written = |(id, _): &(EntryId, PathBuf)| if is_of_dpcpp { id.as_of_dpcpp() } else { id.to_string() };
-        self.members.iter().map(written).collect()
+        self.members.iter().map(|(id, _)| id.to_string()).collect()
     }
 
     /// Reports that HIP's runtime will not find all entries of a plain bundle.

@@ -7,7 +7,6 @@ use crate::bytes::{self, len_u64};
 use crate::container::Container;
 use crate::container::Limits;
 use crate::container::archive::{self, Archive, ArchiveMember, Location, NewMember, Sources, locate};
-use crate::container::object::HostFormat;
 use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::error::{Error, Malformed, Result};
 use crate::io::input::{Input, Slice, vouch_for};
@@ -69,11 +68,6 @@ impl<'a> Member<'a> {
     /// Its size in bytes.
     pub(super) fn size(&self) -> u64 {
         self.content.len()
-    }
-
-    /// Whether it is an object file.
-    pub(super) fn is_object(&self) -> bool {
-        HostFormat::of(self.content.bytes()).is_some()
     }
 
     /// The bundles in the member; none if it is a plain file. `each` receives them one by one, so only one is inflated

@@ -47,7 +47,7 @@ impl List {
         each: &mut dyn FnMut(Bundle<'_>, &mut Observer<'_>) -> Result<()>,
     ) -> Result<()> {
         let input = open(&self.input, Accept::Any, self.limits.streamed)?;
-        if self.file_type.is_archive() && Archive::is_archive(input.bytes()) {
+        if self.file_type == FileType::Archive && Archive::is_archive(input.bytes()) {
             let library = Library::open(input, self.limits)?;
             let listed = library
                 .members()

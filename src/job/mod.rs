@@ -17,7 +17,6 @@ mod expect;
 mod extract;
 mod extract_uris;
 mod file_name;
-mod find;
 mod kernels;
 mod kpack_tree;
 mod library;
@@ -29,10 +28,8 @@ mod recompress;
 mod replace;
 mod requests;
 mod share;
-mod target_symbols;
 mod unbundle;
 mod unbundle_archive;
-mod unbundle_objects;
 mod unchanged;
 mod unmatched;
 mod unpackage;
@@ -43,7 +40,6 @@ pub use diff::{CodeObjectDiff, Diff, Equal, FileDiff, GpuDiff, KernelDiff, Loss,
 pub use expect::{Expect, Extent};
 pub use extract::{Destination, Extract, Extracted, IfBroken, Source};
 pub use extract_uris::ExtractUris;
-pub use find::Find;
 pub use kernels::{CodeObjectKernels, KernelList, ListKernels};
 pub use kpack_tree::KpackTree;
 pub use list::List;
@@ -52,7 +48,6 @@ pub use recompress::{Recompress, Recompressed, RecompressedZip};
 pub use replace::{Replace, Replaced};
 pub use unbundle::Unbundle;
 pub use unbundle_archive::UnbundleArchive;
-pub use unbundle_objects::{ObjectFiles, UnbundleObjects};
 pub use unmatched::Matches;
 pub use unpackage::{Filter, ImageRequest, Unpackage};
 pub use verify::{Fault, NotRead, Rule, Verified, Verify};
@@ -123,10 +118,9 @@ pub enum Event<'e> {
         /// The outcome.
         outcome: Compatibility,
     },
-    /// The symbols of a bitcode member of a new archive are missing from the index, or those of a code object from the
-    /// [symbols](BundleFiles::target_symbols) of a fat object, because it could not be read.
+    /// The symbols of a bitcode member of a new archive are missing from the index, because it could not be read.
     NotIndexed {
-        /// The name of the member, or the file.
+        /// The name of the member.
         name: String,
         /// The reason.
         reason: String,
@@ -177,8 +171,6 @@ pub enum FileType {
     Object,
     /// An archive of bundles. Bundles are read from archives, but not written to them.
     Archive,
-    /// An archive of bundles, out of which code objects are unbundled one by one, as DPC++'s bundler does.
-    ArchiveOfObjects(ObjectFiles),
 }
 
 impl FileType {
@@ -194,24 +186,15 @@ impl FileType {
             "bc" | "gch" | "ast" => Ok(Self::Binary),
             "o" => Ok(Self::Object),
             "a" => Ok(Self::Archive),
-            "ao" => Ok(Self::ArchiveOfObjects(ObjectFiles::One)),
-            "aoo" => Ok(Self::ArchiveOfObjects(ObjectFiles::Listed { extension: None })),
-            "aocr" => Ok(Self::ArchiveOfObjects(ObjectFiles::Listed { extension: Some("aocr") })),
-            "aocx" => Ok(Self::ArchiveOfObjects(ObjectFiles::Listed { extension: Some("aocx") })),
             _ => Err(Error::FileType(name.to_owned())),
         }
-    }
-
-    /// Whether a file of this type is an archive of bundles.
-    pub fn is_archive(self) -> bool {
-        matches!(self, Self::Archive | Self::ArchiveOfObjects(_))
     }
 
     /// The container that a file of this type holds.
     fn container(self) -> Box<dyn Container> {
         match self {
             Self::Text(comment) => Box::new(Text { comment }),
-            Self::Object | Self::Archive | Self::ArchiveOfObjects(_) => Box::new(Objects::default()),
+            Self::Object | Self::Archive => Box::new(Objects::default()),
             Self::Binary => Box::new(Binary::default()),
         }
     }

@@ -95,8 +95,8 @@ impl Unbundle {
     /// Writes the code objects that serve the requests, but does not put them in place.
     fn stage(&self, input: &Input, observer: &mut Observer<'_>) -> Result<Found> {
         observe_plain(input.as_slice(), observer);
-        if self.file_type.is_archive() {
-            return Err(Error::Usage("an archive is taken apart by UnbundleArchive or UnbundleObjects"));
+        if self.file_type == FileType::Archive {
+            return Err(Error::Usage("an archive is taken apart by UnbundleArchive"));
         }
         let container = self.file_type.container();
         let served = self.requests.iter().map(|_| None).collect();

@@ -392,9 +392,6 @@ pub fn all() -> Vec<Scenario> {
     let targets = format!("-targets={GFX906},{GFX90A}");
     let unbundle_archive =
         ["-type=a", "-unbundle", "-input=input-lib.a", "-output=x.a", "-output=y.a", targets.as_str()];
-    let one = format!("-targets={GFX906}");
-    let unbundle_object = ["-type=ao", "-unbundle", "-input=input-lib.a", "-output=x", one.as_str()];
-    let unbundle_to_list = [&unbundle_object[1..], &["-type=aoo", "-base-temp-dir=."]].concat();
     let package = packaging("package", &[]);
     let packed = package.product();
     let of_gfx = |file: &str, gpu: &str| format!("--image=file={file},arch=gfx{gpu}");
@@ -421,8 +418,6 @@ pub fn all() -> Vec<Scenario> {
         fat,
         bundling("compress", &["-type=bc", "-compress"], 100_000, &["out"]),
         Scenario::new("unbundle an archive", &unbundle_archive, &[("input-lib.a", &archive(&members))], &["x.a"]),
-        Scenario::new("unbundle an object", &unbundle_object, &[("input-lib.a", &archive(&members[..1]))], &["x"]),
-        Scenario::new("unbundle to a list", &unbundle_to_list, &[("input-lib.a", &archive(&members[1..]))], &["x"]),
         Scenario::new(
             "unbundle a thin archive",
             &unbundle_archive,

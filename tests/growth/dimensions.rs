@@ -63,9 +63,6 @@ fn bundler(file_type: &str) -> Vec<String> {
     ];
     if file_type == "a" {
         lines.push(format!("-type=a {unbundle} {one} -check-input-archive"));
-        lines.push(format!("-type=aoo {unbundle} {one} -base-temp-dir=. -excluded-targets={HOST}"));
-        lines.push(format!("-type=aoo {unbundle} {one} -base-temp-dir=."));
-        lines.push(format!("-type=ao -check-section -input=in {one}"));
     }
     lines
 }

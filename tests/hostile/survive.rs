@@ -136,7 +136,7 @@ impl Lab {
 fn entries(file_type: &str, data: &[u8]) -> Vec<Vec<u8>> {
     let container: Box<dyn Container> = match FileType::from_name(file_type).unwrap() {
         FileType::Text(comment) => Box::new(Text { comment }),
-        FileType::Object | FileType::Archive | FileType::ArchiveOfObjects(_) => Box::new(Objects::default()),
+        FileType::Object | FileType::Archive => Box::new(Objects::default()),
         FileType::Binary => Box::new(Binary::default()),
     };
     let input = Input::from_bytes("in", data.to_vec());

@@ -76,7 +76,6 @@ fn a_full_disk_for_what_is_inflated() {
         "-type=bc -list -verbose -input=packed",
         "-type=bc -unbundle -targets=hip-amdgcn-amd-amdhsa--gfx906 -verbose -input=packed -output=-",
         "-type=a -unbundle -targets=hip-amdgcn-amd-amdhsa--gfx906 -input=library -output=out",
-        "-type=aoo -unbundle -targets=hip-amdgcn-amd-amdhsa--gfx906 -input=library -base-temp-dir=. -output=out",
         "package package --image=arch=gfx906,file=-",
     ] {
         check(&bench, None, &line.split(' ').collect::<Vec<_>>());

@@ -1,7 +1,7 @@
 use offload_bundle::container::archive::{Archive, Location};
 use offload_bundle::id::EntryId;
 use offload_bundle::io::Input;
-use offload_bundle::job::{FileType, Find, List, ObjectFiles, UnbundleArchive, UnbundleObjects};
+use offload_bundle::job::{FileType, List, UnbundleArchive};
 
 use super::room::Room;
 use super::said;
@@ -15,8 +15,7 @@ const REQUESTS: [&str; 3] = [
 
 /// Any bytes are an archive or an error. The members of an archive lie inside it, one after another. It is listed and
 /// unbundled, or gives an error and nothing is written. The outputs are archives, equal in two runs; the names of their
-/// members are not paths, and the bytes of their members are from the file. One by one, the same code objects come out,
-/// and an entry is found for each request that is served.
+/// members are not paths, and the bytes of their members are from the file.
 pub fn archive(data: &[u8]) {
     if !Archive::is_archive(data) {
         return;
@@ -27,7 +26,6 @@ pub fn archive(data: &[u8]) {
     let mut lines = Vec::new();
     let list = List::new(room.input(), FileType::Archive);
     let listed = list.run(&mut lines, &mut |_| {}).map_err(|error| said(&error)).is_ok();
-    objects(&room, &sources);
     for (allow_missing, check) in [(true, false), (false, true)] {
         let outcome = run(&room, allow_missing, check);
         assert_eq!(run(&room, allow_missing, check), outcome, "unbundled twice");
@@ -66,43 +64,6 @@ fn run(room: &Room, allow_missing: bool, check: bool) -> Result<Vec<Vec<u8>>, St
     let outcome = outcome.map(|()| names.iter().map(|name| room.take(name).unwrap()).collect());
     room.holds_only(&["in"]);
     outcome
-}
-
-/// Unbundles code objects one by one.
-fn objects(room: &Room, sources: &Sources<'_>) {
-    for request in REQUESTS {
-        let id = EntryId::parse(request).unwrap();
-        let job = |files: ObjectFiles, allow_missing: bool| {
-            let mut job = UnbundleObjects::new(room.input(), files, vec![(id.clone(), room.path("out"))]);
-            (job.allow_missing, job.directory) = (allow_missing, room.path(""));
-            let done = job.run(&mut |_| {}).map_err(|error| said(&error)).is_ok();
-            let out = room.take("out");
-            assert_eq!(done, out.is_some(), "an output without success");
-            out
-        };
-        let list =
-            job(ObjectFiles::Listed { extension: Some("x") }, false).map(|list| String::from_utf8(list).unwrap());
-        let listed = list.iter().flat_map(|list| list.lines());
-        let contents: Vec<Vec<u8>> = listed.map(|path| room.take(path).expect("a file of the list")).collect();
-        room.holds_only(&["in"]);
-        if !request.starts_with("host-") {
-            contents.iter().for_each(|content| sources.hold(content, "a code object"));
-        }
-        if let (Some(_), Ok(found)) = (&list, Find::new(room.input(), FileType::Archive, id.clone()).run(&mut |_| {})) {
-            assert!(found, "unbundled and not found");
-        }
-        match (job(ObjectFiles::One, false), contents.as_slice()) {
-            (Some(one), [content]) => assert!(one == *content, "one code object"),
-            (one, contents) => assert!(one.is_none() && contents.len() != 1, "several code objects, or none"),
-        }
-        let expected = list.map_or(0, |list| list.lines().count());
-        if let Some(again) = job(ObjectFiles::Listed { extension: None }, true) {
-            let again = String::from_utf8(again).unwrap();
-            assert_eq!(again.lines().count(), expected);
-            again.lines().for_each(|path| drop(room.take(path)));
-        }
-        room.holds_only(&["in"]);
-    }
 }
 
 fn check_written(archive: &[u8], request: &str, sources: &Sources<'_>) {

@@ -57,10 +57,8 @@ fn written(id: &EntryId) {
         return;
     }
     if id.triple().os() == Os::AmdHsa || system(&normalize(id.triple().as_str(), Form::Four)) != Os::AmdHsa {
-        // DPC++ leaves out empty fields at the end.
-        let settled =
-            |text: &str| if id.is_only_of_dpcpp() { text.trim_end_matches('-').to_owned() } else { text.to_owned() };
-        assert_eq!(settled(&again.to_string()), settled(&text));
+        // A triple of SYCL with less than four fields gets a dash for an empty target ID only once it has four.
+        assert_eq!(again.to_string().trim_end_matches('-'), text.trim_end_matches('-'));
     }
     assert_eq!(again.kind(), id.kind());
     assert_eq!(again.target_id(), id.target_id());

@@ -67,8 +67,6 @@ pub const RULES: &[Rule] = &[
         reason: "LLVM takes the last one and says nothing; here it is the first, with a warning, and all are listed" },
     Rule { name: "IDs of other spellings in a bundle", explains: Outcomes(other_spellings),
         reason: "older releases wrote them; LLVM 22 gives up on the whole file" },
-    Rule { name: "targets of DPC++", explains: Outcomes(dpcpp_target),
-        reason: "DPC++'s bundler knows them; LLVM 22 lists such entries and refuses to write them and to take them out" },
     Rule { name: "marker lines inside an entry", explains: Outcomes(nested),
         reason: "LLVM ends an entry at the next end line, whatever entry that ends" },
     Rule { name: "an end line and a start line that share a newline", explains: Outcomes(shared_newline),
@@ -427,16 +425,6 @@ fn other_host(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
     let rest: String = told.split_inclusive('\n').filter(|line| !line.contains("code for another host")).collect();
     let is_told = case.has("allow-missing-bundles") && rest.len() < told.len();
     is_told && rest == theirs.stderr_text() && theirs.status == 0 && ours.status == 0 && theirs.files == ours.files
-}
-
-fn dpcpp_target(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
-    const REASONS: &[&str] =
-        &["Targets need to follow the format", "unknown offloading kind 'sycl'", "unknown target triple 'spir"];
-    let says = |outcome: &Outcome| REASONS.iter().any(|reason| outcome.stderr_text().contains(reason));
-    let is_of_dpcpp = |target: &&str| EntryId::parse_any(target).is_ok_and(|id| id.is_only_of_dpcpp());
-    let names_sycl = |target: &&str| target.starts_with("sycl-");
-    let asks = case.values("targets").iter().any(|target| is_of_dpcpp(target) || names_sycl(target));
-    asks && theirs.status == 1 && says(theirs) && !says(ours)
 }
 
 fn other_spellings(_: &Case, theirs: &Outcome, ours: &Outcome) -> bool {

@@ -15,7 +15,7 @@ use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::container::{Limits, compressed};
 use offload_bundle::id::{EntryId, IdError, OffloadKind, Rules};
 use offload_bundle::io::Accept;
-use offload_bundle::job::{BundleFiles, Event, FileType, Find, List, Unbundle, UnbundleArchive, UnbundleObjects};
+use offload_bundle::job::{BundleFiles, Event, FileType, List, Unbundle, UnbundleArchive};
 
 use super::raw::RawArgs;
 use crate::cli::console::Console;
@@ -30,8 +30,6 @@ pub(super) enum Job {
     Bundle(BundleFiles),
     Unbundle(Unbundle),
     UnbundleArchive(UnbundleArchive),
-    UnbundleObjects(UnbundleObjects),
-    Find(Find),
 }
 
 /// The files of a command line, whichever options named them.
@@ -61,15 +59,8 @@ pub(super) fn plan(mut raw: RawArgs, environment: &Environment, console: &Consol
             "-check-input-archive can only be used for unbundling archives (-type=a)"
         );
     }
-    ensure!(raw.check_section || !files.outputs.is_empty(), "no output file specified!");
+    ensure!(!files.outputs.is_empty(), "no output file specified!");
     ensure!(raw.targets_given, "for the --targets option: must be specified at least once!");
-    if raw.check_section {
-        return plan_find(&raw, files, console);
-    }
-    ensure!(
-        raw.unbundle || raw.excluded_targets.is_empty(),
-        "-excluded-targets option should be used only in conjunction with -unbundle"
-    );
     if raw.unbundle { plan_unbundle(&raw, files, console) } else { plan_bundle(&raw, files, environment) }
 }
 
@@ -86,21 +77,6 @@ fn plan_list(raw: &RawArgs, files: Files, console: &Console) -> Result<Job> {
     Ok(Job::List(list))
 }
 
-fn plan_find(raw: &RawArgs, files: Files, console: &Console) -> Result<Job> {
-    let Files { inputs, outputs, file_type, .. } = files;
-    ensure!(!raw.unbundle, "-unbundle and -check-section cannot be used together");
-    let input = only(inputs, "only one input file supported for -check-section")?;
-    ensure!(outputs.is_empty(), "-outputs option is invalid for -check-section");
-    let Ok([request]) = <[EntryId; 1]>::try_from(parse_targets(&raw.targets)?) else {
-        bail!("only one target supported for -check-section");
-    };
-    let limits = limits(raw.max_size);
-    let file_type = file_type.or_else(|unknown| refuse(unknown, &input, limits, console))?;
-    let mut job = Find::new(input, file_type, request);
-    (job.rules.hip_serves_openmp, job.limits) = (raw.hip_openmp_compatible, limits);
-    Ok(Job::Find(job))
-}
-
 fn plan_unbundle(raw: &RawArgs, files: Files, console: &Console) -> Result<Job> {
     let Files { inputs, outputs, file_type, inflate } = files;
     let input = only(inputs, "only one input file supported in unbundling mode")?;
@@ -114,24 +90,11 @@ fn plan_unbundle(raw: &RawArgs, files: Files, console: &Console) -> Result<Job> 
     let explain = raw.debug_only.iter().any(|name| name == "CodeObjectCompatibility");
     let limits = limits(raw.max_size);
     let file_type = file_type.or_else(|unknown| refuse(unknown, &input, limits, console))?;
-    ensure!(
-        raw.excluded_targets.is_empty() || matches!(file_type, FileType::ArchiveOfObjects(_)),
-        "-excluded-targets option should be used only with -type=ao, aoo, aocr or aocx"
-    );
     if file_type == FileType::Archive {
         let mut job = UnbundleArchive::new(input, requests);
         (job.rules, job.allow_missing, job.explain) = (rules, raw.allow_missing_bundles, explain);
         (job.check, job.limits) = (raw.check_input_archive, limits);
         return Ok(Job::UnbundleArchive(job));
-    }
-    if let FileType::ArchiveOfObjects(files) = file_type {
-        let mut job = UnbundleObjects::new(input, files, requests);
-        (job.rules, job.allow_missing, job.explain) = (rules, raw.allow_missing_bundles, explain);
-        job.excluded = raw.excluded_targets.iter().map(|target| target.to_string_lossy().into_owned()).collect();
-        let directory = raw.base_temp_dir.as_ref().filter(|directory| !directory.is_empty());
-        job.directory = directory.map_or_else(std::env::temp_dir, PathBuf::from);
-        job.limits = limits;
-        return Ok(Job::UnbundleObjects(job));
     }
     let mut job = Unbundle::new(input, file_type, requests);
     (job.rules, job.allow_missing, job.explain) = (rules, raw.allow_missing_bundles, explain);
@@ -142,7 +105,7 @@ fn plan_unbundle(raw: &RawArgs, files: Files, console: &Console) -> Result<Job> 
 fn plan_bundle(raw: &RawArgs, files: Files, environment: &Environment) -> Result<Job> {
     let Files { inputs, outputs, file_type, .. } = files;
     ensure!(
-        !file_type.as_ref().is_ok_and(|file_type| file_type.is_archive()),
+        !file_type.as_ref().is_ok_and(|file_type| *file_type == FileType::Archive),
         "Archive files are only supported for unbundling"
     );
     let output = only(outputs, "only one output file supported in bundling mode")?;
@@ -165,7 +128,6 @@ fn plan_bundle(raw: &RawArgs, files: Files, environment: &Environment) -> Result
     job.alignment = NonZeroU32::new(raw.bundle_align);
     job.compression = raw.compress.unwrap_or(environment.compress).then_some(compression);
     job.compressed_version = environment.format_version;
-    job.target_symbols = raw.add_target_symbols;
     Ok(Job::Bundle(job))
 }
 
@@ -197,17 +159,11 @@ fn only(paths: Vec<PathBuf>, otherwise: &'static str) -> Result<PathBuf> {
     }
 }
 
-/// Parses a target of LLVM's tool, or one that DPC++ allows besides.
-fn parse_target(id: &str) -> Result<EntryId, IdError> {
-    let of_dpcpp = || EntryId::parse_any(id).ok().filter(EntryId::is_only_of_dpcpp);
-    EntryId::parse(id).or_else(|error| of_dpcpp().ok_or(error))
-}
-
 fn parse_targets(typed: &[OsString]) -> Result<Vec<EntryId>> {
     let (mut texts, mut written) = (HashSet::new(), HashSet::new());
     let mut targets = Vec::with_capacity(typed.len());
     for text in typed {
-        let target = parse_target(&text.to_string_lossy())?;
+        let target = EntryId::parse(&text.to_string_lossy())?;
         // Two spellings of one ID would make two indistinguishable entries. Two hosts are rejected later.
         let is_new = texts.insert(text) && (target.kind() == OffloadKind::Host || written.insert(target.to_string()));
         ensure!(is_new, "Duplicate targets are not allowed");

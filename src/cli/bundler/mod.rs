@@ -1,4 +1,4 @@
-//! The bundler: LLVM 22.1.8's `clang-offload-bundler`, with the options and types of Intel's DPC++ besides.
+//! The bundler: LLVM 22.1.8's `clang-offload-bundler`.
 
 mod job;
 mod raw;
@@ -58,12 +58,6 @@ Current supported types are:
   gch  - precompiled-header
   ast  - clang AST file";
 
-const EXCLUDED_HELP: &str = "Leave out archive members that hold an entry for one of these targets. For DPC++'s types:
-  ao   - archive with one object for each target
-  aoo  - archive; the output is a list of object files
-  aocr - archive; the output is a list of .aocr files
-  aocx - archive; the output is a list of .aocx files";
-
 /// The options, in the order of the help texts.
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
@@ -93,11 +87,7 @@ const ROWS: &[Row] = &[
     Row::tool("unbundle", Kind::Flag, "", 5, "Unbundle bundled file into several output files."),
     Row::tool("verbose", Kind::Flag, "", 14, "Print debug information."),
     Row::generic("version", Kind::Act(Action::Version), Shown::Always, 6, "Display the version of this program"),
-    Row { shown: Shown::Hidden, ..Row::own("add-target-symbols-to-bundled-object", Kind::Flag, "", 28, "Add a section .tgtsym to a fat object, with the symbols of its code objects (default: if a target is for SYCL)") },
-    Row { shown: Shown::Hidden, ..Row::own("base-temp-dir", Kind::Text, "directory", 25, "Directory for the files that -type=aoo, aocr and aocx list (default: $TMPDIR)") },
-    Row { shown: Shown::Hidden, ..Row::own("check-section", Kind::Flag, "", 26, "Exit with status 0 if the input holds an entry for the target, with 1 if not") },
     Row { shown: Shown::Hidden, ..Row::own("compression-window", Kind::Uint, "log", 23, WINDOW_HELP) },
-    Row { shown: Shown::Hidden, ..Row::own("excluded-targets", Kind::List, "string", 27, EXCLUDED_HELP) },
     Row { shown: Shown::Hidden, ..Row::own("max-size", Kind::Size, "bytes", 24, MAX_SIZE_HELP) },
 ];
 
@@ -121,8 +111,6 @@ fn execute(_: &Program<'_>, matches: &ArgMatches, console: &mut Console) -> anyh
         Job::Bundle(bundle) => bundle.run(&mut observer)?,
         Job::Unbundle(unbundle) => unbundle.run(&mut observer)?,
         Job::UnbundleArchive(unbundle) => unbundle.run(&mut observer)?,
-        Job::UnbundleObjects(unbundle) => unbundle.run(&mut observer)?,
-        Job::Find(find) => return Ok(if find.run(&mut observer)? { Finish::Done } else { Finish::NotFound }),
     }
     Ok(Finish::Done)
 }

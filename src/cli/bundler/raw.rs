@@ -12,13 +12,11 @@ pub(in crate::cli) struct RawArgs {
     pub(in crate::cli) help: bool,
     pub(in crate::cli) list: bool,
     pub(in crate::cli) unbundle: bool,
-    pub(in crate::cli) check_section: bool,
     /// `-###`
     pub(in crate::cli) print_commands: bool,
     pub(in crate::cli) allow_missing_bundles: bool,
     pub(in crate::cli) check_input_archive: bool,
     pub(in crate::cli) hip_openmp_compatible: bool,
-    pub(in crate::cli) add_target_symbols: Option<bool>,
     pub(in crate::cli) compress: Option<bool>,
     pub(in crate::cli) verbose: Option<bool>,
     /// 1 if not given.
@@ -34,8 +32,6 @@ pub(in crate::cli) struct RawArgs {
     pub(in crate::cli) targets: Vec<OsString>,
     /// Whether `targets` was given, even with an empty value.
     pub(in crate::cli) targets_given: bool,
-    pub(in crate::cli) excluded_targets: Vec<OsString>,
-    pub(in crate::cli) base_temp_dir: Option<OsString>,
     pub(in crate::cli) debug_only: Vec<OsString>,
 }
 
@@ -50,12 +46,10 @@ impl RawArgs {
             help: flag("h"),
             list: flag("list"),
             unbundle: flag("unbundle"),
-            check_section: flag("check-section"),
             print_commands: flag("###"),
             allow_missing_bundles: flag("allow-missing-bundles"),
             check_input_archive: flag("check-input-archive"),
             hip_openmp_compatible: flag("hip-openmp-compatible"),
-            add_target_symbols: optional_flag("add-target-symbols-to-bundled-object"),
             compress: optional_flag("compress"),
             verbose: optional_flag("verbose"),
             bundle_align: matches.get_one("bundle-align").copied().unwrap_or(1),
@@ -69,8 +63,6 @@ impl RawArgs {
             outputs: texts("outputs"),
             targets: texts("targets"),
             targets_given: matches.contains_id("targets"),
-            excluded_targets: texts("excluded-targets"),
-            base_temp_dir: matches.get_one("base-temp-dir").cloned(),
             debug_only: texts("debug-only"),
         }
     }

@@ -30,7 +30,7 @@ mod symbols;
 mod testing;
 
 pub(crate) use embedded::Embedded;
-pub(crate) use symbols::{symbols, symbols_of_spir};
+pub(crate) use symbols::symbols;
 
 use crate::bytes;
 use crate::error::Malformed;

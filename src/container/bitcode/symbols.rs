@@ -38,24 +38,9 @@ pub(crate) fn symbols(data: &[u8]) -> Result<Vec<Vec<u8>>> {
             table_symbols(symtab, strtab, &mut names)?;
         }
         _ => {
-            let is_visible = |record: &Record<'_>| is_visible(record);
-            file.modules
-                .iter()
-                .try_for_each(|(module, strtab)| module_symbols(module, strtab, is_visible, &mut names))?;
+            file.modules.iter().try_for_each(|(module, strtab)| module_symbols(module, strtab, &mut names))?;
         }
     }
-    Ok(names.into_names())
-}
-
-/// The same for SPIR-V, without the variables in the address space for constants and without symbols of assembly.
-pub(crate) fn symbols_of_spir(data: &[u8]) -> Result<Vec<Vec<u8>>> {
-    const CONSTANT_SPACE: u64 = 2;
-    let file = File::read(data)?;
-    let mut names = SymbolNames::new(data);
-    // The record has the address space above two flags.
-    let is_constant = |record: &Record<'_>| record.code == VARIABLE && record.value(3) >> 2 == CONSTANT_SPACE;
-    let is_visible = |record: &Record<'_>| is_visible(record) && !is_constant(record);
-    file.modules.iter().try_for_each(|(module, strtab)| module_symbols(module, strtab, is_visible, &mut names))?;
     Ok(names.into_names())
 }
 
@@ -128,12 +113,7 @@ fn string(strtab: &[u8], offset: u64, len: u64) -> Result<&[u8]> {
     bytes::slice(strtab, offset, len).ok_or(Broken("a name lies outside the string table"))
 }
 
-fn module_symbols(
-    module: &Block<'_>,
-    strtab: &[u8],
-    is_visible: impl Fn(&Record<'_>) -> bool,
-    names: &mut SymbolNames,
-) -> Result<()> {
+fn module_symbols(module: &Block<'_>, strtab: &[u8], names: &mut SymbolNames) -> Result<()> {
     let metadata_section = metadata_section(module.clone())?;
     // LLVM lists the definitions in this order.
     for kind in [FUNCTION, VARIABLE, ALIAS, INDIRECT] {
@@ -243,8 +223,6 @@ mod tests {
     #[cfg_attr(miri, ignore = "slow")]
     fn a_module_without_symbol_table_is_read_itself() {
         assert_eq!(read(&without_table()), ["one", "two", "three", "four"]);
-        let spir = [symbols_of_spir(&without_table()).unwrap(), symbols_of_spir(&with_table()).unwrap()];
-        assert_eq!(spir, [[b"one".as_slice(), b"three", b"four"]; 2]);
         let two = [without_table(), without_table().split_off(4)].concat();
         assert_eq!(read(&two), ["one", "two", "three", "four", "one", "two", "three", "four"]);
     }

@@ -30,7 +30,7 @@ use memchr::memmem;
 use self::coff::Coff;
 use self::elf::Elf;
 use self::record::Record;
-use self::view::{Added, Found, Linkers, Run, View, begins_with, join};
+use self::view::{Added, Found, Run, View, begins_with, join};
 use super::binary::Binary;
 use super::limits::HOSTS_MAX;
 use super::magic::{Magic, is_coff_object};
@@ -130,7 +130,7 @@ impl Container for FatObject {
             .iter()
             .map(|member| {
                 let size = if is_host(member.id.as_bytes()) { 1 } else { member.content.len() };
-                Added { name: [MAGIC, member.id.as_str()].concat().into_bytes(), size, linkers: Linkers::Drop }
+                Added { name: [MAGIC, member.id.as_str()].concat().into_bytes(), size }
             })
             .collect();
         append(host, &added, &|index| match members.get(index) {
@@ -163,12 +163,6 @@ fn entries(object: &Object<'_>, found: &[Found], data: &[u8], base: u64) -> Vec<
         entry
     });
     entries.collect()
-}
-
-/// The object with one more section, which linkers keep, between the others and those of a bundle.
-pub(crate) fn with_section<'a>(object: Slice<'a>, name: &str, content: &[u8]) -> Result<Vec<Piece<'a>>> {
-    let added = Added { name: name.as_bytes().to_vec(), size: len_u64(content), linkers: Linkers::Keep };
-    append(object, &[added], &|_| Piece::Bytes(content.to_vec()))
 }
 
 /// An object with more sections. `content` gives the content of the one with an index.
@@ -294,7 +288,7 @@ impl<'v> Object<'v> {
             .iter()
             .map(|section| {
                 let (name, size) = (section.name.clone(), len_of(&section.content));
-                Added { name, size, linkers: Linkers::Drop }
+                Added { name, size }
             })
             .collect();
         let again = Object::parse(format, &host).and_then(|object| object.append(&added)).ok()?;

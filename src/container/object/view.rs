@@ -161,19 +161,11 @@ pub(super) enum Run {
     Content(usize),
 }
 
+/// A section to be added, which linkers leave out of their output.
 #[derive(Clone, Debug)]
 pub(super) struct Added {
     pub(super) name: Vec<u8>,
     pub(super) size: u64,
-    pub(super) linkers: Linkers,
-}
-
-/// What linkers do with an added section.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Linkers {
-    /// They leave it out of their output.
-    Drop,
-    Keep,
 }
 
 /// A section that holds an entry of a bundle.

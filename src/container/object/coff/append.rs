@@ -12,10 +12,10 @@
 use std::cell::Cell;
 use std::ops::Range;
 
-use object::pe::{IMAGE_SCN_ALIGN_1BYTES, IMAGE_SCN_CNT_INITIALIZED_DATA, IMAGE_SCN_LNK_REMOVE, IMAGE_SCN_MEM_READ};
+use object::pe::{IMAGE_SCN_LNK_REMOVE, IMAGE_SCN_MEM_READ};
 
 use super::super::record::{self, Record};
-use super::super::view::{Added, Linkers, Run, too_many};
+use super::super::view::{Added, Run, too_many};
 use super::symbols::Moves;
 use super::{
     CONTENT, Coff, FLAGS, OFFSETS, ORDER, SECTION_LEN, SIZE, VIRTUAL_ADDRESS, VIRTUAL_SIZE, content, long_name,
@@ -147,10 +147,7 @@ impl Coff<'_> {
         for (section, &name_at) in added.iter().zip(&names.offsets) {
             let mut header = [0; 40];
             header.iter_mut().zip(long_name(name_at)).for_each(|(byte, name)| *byte = name);
-            let flags = u64::from(match section.linkers {
-                Linkers::Drop => IMAGE_SCN_LNK_REMOVE.0 | IMAGE_SCN_MEM_READ.0,
-                Linkers::Keep => IMAGE_SCN_CNT_INITIALIZED_DATA.0 | IMAGE_SCN_ALIGN_1BYTES.0,
-            });
+            let flags = u64::from(IMAGE_SCN_LNK_REMOVE.0 | IMAGE_SCN_MEM_READ.0);
             let fields =
                 [(VIRTUAL_SIZE, section.size), (VIRTUAL_ADDRESS, address), (SIZE, section.size), (FLAGS, flags)];
             fields.into_iter().for_each(|(field, value)| field.set(ORDER, &mut header, value));

@@ -11,7 +11,7 @@
 use object::elf::{SHF_ALLOC, SHF_COMPRESSED, SHF_EXCLUDE, SHT_PROGBITS, SHT_STRTAB};
 
 use super::super::record::{self, Record};
-use super::super::view::{Added, Linkers, Run, too_many};
+use super::super::view::{Added, Run, too_many};
 use super::{Elf, Section, align, name_len};
 use crate::bytes::{len_of, len_u64, to_u64};
 use crate::error::Malformed;
@@ -41,7 +41,7 @@ impl Elf<'_> {
             sections.push(Section {
                 name: name_at,
                 kind: u64::from(SHT_PROGBITS.0),
-                flags: if section.linkers == Linkers::Drop { SHF_EXCLUDE.0 } else { 0 },
+                flags: SHF_EXCLUDE.0,
                 offset: position,
                 size: section.size,
                 alignment: 1,
