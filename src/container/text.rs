@@ -26,7 +26,7 @@ use super::{Container, Contents, Entry, MAGIC, Member};
 use crate::bytes::{len_u64, to_u64};
 use crate::display::shown;
 use crate::error::{Error, ErrorKind, Malformed, Result};
-use crate::io::piece::{Piece, write_to};
+use crate::io::piece::Piece;
 
 /// The text bundle format, with the comment syntax of one language.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +70,8 @@ struct Marker<'a> {
     side: Side,
     /// The offset of its leading newline, or 0 at the start of the data.
     begin: usize,
+    /// The offset of its comment.
+    line: usize,
     /// The offset after its trailing newline, or the end of the data.
     end: usize,
     id: &'a [u8],
@@ -80,30 +82,64 @@ impl Text {
         format!("\n{} {MAGIC}{}{id}\n", self.comment, side.word()).into_bytes()
     }
 
-    /// Refuses content with marker lines with which it would not come back as it is.
-    fn check_content(&self, members: &[Member<'_>], pieces: &[Piece<'_>]) -> Result<()> {
-        let line = format!("{} {MAGIC}", self.comment);
-        let find = |member: &Member<'_>| memmem::find(member.content.bytes(), line.as_bytes());
-        let Some((first, begin)) = members.iter().find_map(|member| Some((member, find(member)?))) else {
-            return Ok(());
+    /// Refuses content that would be read back differently because of marker lines in it.
+    fn check_content(&self, members: &[Member<'_>]) -> Result<()> {
+        let lines = self.planned(members);
+        let count = lines.iter().filter(|(_, found)| found.is_some()).count();
+        // What is read if the contents have only the first `count` of their marker lines.
+        let read = |count: usize| {
+            let mut left = count;
+            let mut is_kept = |is_own| is_own || left.checked_sub(1).map(|less| left = less).is_some();
+            let kept = lines.iter().filter(|(_, found)| is_kept(found.is_none()));
+            entries_of(&kept.map(|(marker, _)| *marker).collect::<Vec<_>>(), 0)
         };
-        let mut bundle = Vec::new();
-        write_to(pieces, &mut bundle)?;
-        let contents = self.read(&bundle, len_u64(&bundle), 0).ok().flatten();
-        let entries = contents.map_or(Vec::new(), |contents| contents.entries);
-        let is_same = |index: usize, member: &Member<'_>| {
-            let entry = entries.get(index).filter(|entry| entry.id == member.id.as_bytes());
-            entry.and_then(|entry| entry.content(&bundle)).as_deref() == Some(member.content.bytes())
-        };
-        let lost = members.iter().enumerate().find(|(index, member)| !is_same(*index, member));
-        if lost.is_none() && entries.len() == members.len() {
+        let expected = read(0);
+        if count == 0 || read(count) == expected {
             return Ok(());
         }
-        let cause = lost.and_then(|(_, member)| Some((member, find(member)?)));
-        let (member, begin) = cause.unwrap_or((first, begin));
-        let offset = member.content.offset().saturating_add(to_u64(begin));
-        let reason = format!("the marker line at offset {offset} would end or begin an entry of the bundle");
+        let (mut good, mut bad) = (0, count);
+        while bad.saturating_sub(good) > 1 {
+            let middle = good.midpoint(bad);
+            *(if read(middle) == expected { &mut good } else { &mut bad }) = middle;
+        }
+        let Some((member, at)) = lines.iter().filter_map(|(_, found)| *found).nth(good) else { return Ok(()) };
+        let offset = member.content.offset().saturating_add(to_u64(at));
+        let reason = match lines.len().saturating_sub(count).saturating_add(bad) > MARKERS_MAX {
+            true => format!("with the marker line at offset {offset}, the bundle has more than {MARKERS_MAX} of them"),
+            false => format!("the marker line at offset {offset} would end or begin an entry of the bundle"),
+        };
         Err(Error::refused(ErrorKind::Conflict, member.content.path(), Some(offset), reason))
+    }
+
+    /// The marker lines of the bundle of `members`; for those in a content, the member and the offset in it. Of these,
+    /// there is at most one more than the maximum.
+    fn planned<'m>(&self, members: &'m [Member<'_>]) -> Vec<(Marker<'m>, Option<(&'m Member<'m>, usize)>)> {
+        let (mut lines, mut at, mut left) = (Vec::new(), 0_usize, MARKERS_MAX.saturating_add(1));
+        for member in members {
+            let (content, id) = (member.content.bytes(), member.id.as_bytes());
+            let own = |side, begin: usize| {
+                let end = begin.saturating_add(self.marker_line(side, &member.id).len());
+                Marker { side, begin, line: begin.saturating_add(1), end, id }
+            };
+            let start = own(Side::Start, at);
+            let within = self.markers(content).take(left).map(|marker| {
+                // The newlines around a content are those of the lines of its entry.
+                let line = start.end.saturating_add(marker.line);
+                let begin =
+                    if marker.line == 0 { line.saturating_sub(1) } else { start.end.saturating_add(marker.begin) };
+                let has_newline = content.get(..marker.end).is_some_and(|text| text.ends_with(b"\n"));
+                let end = start.end.saturating_add(marker.end).saturating_add(usize::from(!has_newline));
+                (Marker { begin, line, end, ..marker }, Some((member, marker.line)))
+            });
+            lines.push((start, None));
+            let before = lines.len();
+            lines.extend(within);
+            left = left.saturating_sub(lines.len().saturating_sub(before));
+            let end = own(Side::End, start.end.saturating_add(content.len()));
+            lines.push((end, None));
+            at = end.end;
+        }
+        lines
     }
 
     /// The length in bytes of a bundle with exactly these entries.
@@ -115,19 +151,27 @@ impl Text {
         lens.fold(0, u64::saturating_add)
     }
 
-    /// All marker lines in file order, up to one more than the maximum.
-    fn markers<'a>(&self, data: &'a [u8]) -> Vec<Marker<'a>> {
+    /// All marker lines in file order.
+    fn markers<'a>(&self, data: &'a [u8]) -> impl Iterator<Item = Marker<'a>> + use<'a> {
         let opening = format!("\n{} {MAGIC}", self.comment);
+        let len = opening.len();
         let first = opening.strip_prefix('\n').filter(|line| data.starts_with(line.as_bytes()));
-        let first = first.and_then(|line| marker(data, 0, line.len()));
-        let others = memmem::find_iter(data, opening.as_bytes())
-            .filter_map(|begin| marker(data, begin, begin.checked_add(opening.len())?));
-        first.into_iter().chain(others).take(MARKERS_MAX.saturating_add(1)).collect()
+        let first = first.and_then(|line| marker(data, 0, 0, line.len()));
+        let finder = memmem::Finder::new(opening.as_bytes()).into_owned();
+        let mut from = 0_usize;
+        let others = std::iter::from_fn(move || {
+            let begin = from.checked_add(finder.find(data.get(from..)?)?)?;
+            from = begin.checked_add(len)?;
+            Some(begin)
+        });
+        let others =
+            others.filter_map(move |begin| marker(data, begin, begin.checked_add(1)?, begin.checked_add(len)?));
+        first.into_iter().chain(others)
     }
 }
 
-/// The marker line that begins at `begin`, and whose side begins at `word_at`.
-fn marker(data: &[u8], mut begin: usize, word_at: usize) -> Option<Marker<'_>> {
+/// The marker line at `line` that begins at `begin`, and whose side begins at `word_at`.
+fn marker(data: &[u8], mut begin: usize, line: usize, word_at: usize) -> Option<Marker<'_>> {
     let rest = data.get(word_at..)?;
     let side = [Side::Start, Side::End].into_iter().find(|side| rest.starts_with(side.word().as_bytes()))?;
     let rest = rest.get(side.word().len()..)?;
@@ -139,7 +183,7 @@ fn marker(data: &[u8], mut begin: usize, word_at: usize) -> Option<Marker<'_>> {
         id = text;
         begin = data.get(..begin)?.strip_suffix(b"\r").map_or(begin, <[u8]>::len);
     }
-    Some(Marker { side, begin, end, id })
+    Some(Marker { side, begin, line, end, id })
 }
 
 impl Container for Text {
@@ -148,40 +192,14 @@ impl Container for Text {
     }
 
     fn read(&self, data: &[u8], _total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
-        let markers = self.markers(data);
-        if let Some(marker) = markers.get(MARKERS_MAX) {
-            let (what, found) = ("number of marker lines", to_u64(markers.len()));
-            let (offset, expected) = (base.saturating_add(to_u64(marker.begin)), "no more than 1048576");
-            return Err(Malformed::Value { what, found, offset, expected });
-        }
-        let end_lines = EndLines::new(&markers);
-        let (mut entries, mut room) = (Vec::new(), Room::new());
-        let mut next = 0_usize;
-        while let Some(start) = markers.get(next) {
-            if start.side == Side::End {
-                next = next.saturating_add(1);
-                continue;
-            }
-            let offset = base.saturating_add(to_u64(start.begin));
-            let end_line = end_lines.of(&markers, next, start).and_then(|index| Some((index, markers.get(index)?)));
-            let Some((index, end)) = end_line else {
-                return Err(Malformed::Unclosed { id: shown(start.id), offset });
-            };
-            if let Some(other) = markers.get(next.saturating_add(1)..index).and_then(crossing) {
-                let offset = base.saturating_add(to_u64(other.begin));
-                let (id, other) = (shown(start.id), shown(other.id));
-                let text = format!("the entry '{id}' holds the end line of '{other}' at offset {offset}");
-                return Err(Malformed::other(ErrorKind::Malformed, offset, text));
-            }
-            room.take(start.id, offset)?;
-            entries.push(Entry::at(start.id, to_u64(start.end)..to_u64(end.begin)));
-            next = index.saturating_add(1);
-        }
+        let markers: Vec<_> = self.markers(data).take(MARKERS_MAX.saturating_add(1)).collect();
+        let entries = entries_of(&markers, base)?;
         Ok((!entries.is_empty()).then(|| Contents::new(entries, len_u64(data))))
     }
 
     fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
-        let pieces: Vec<Piece<'a>> = members
+        self.check_content(members)?;
+        let pieces = members
             .iter()
             .flat_map(|member| {
                 [
@@ -191,9 +209,41 @@ impl Container for Text {
                 ]
             })
             .collect();
-        self.check_content(members, &pieces)?;
         Ok(pieces)
     }
+}
+
+/// The entries between marker lines, the data of which begins at offset `base`.
+fn entries_of(markers: &[Marker<'_>], base: u64) -> Result<Vec<Entry>, Malformed> {
+    if let Some(marker) = markers.get(MARKERS_MAX) {
+        let (what, found) = ("number of marker lines", to_u64(markers.len()));
+        let (offset, expected) = (base.saturating_add(to_u64(marker.begin)), "no more than 1048576");
+        return Err(Malformed::Value { what, found, offset, expected });
+    }
+    let end_lines = EndLines::new(markers);
+    let (mut entries, mut room) = (Vec::new(), Room::new());
+    let mut next = 0_usize;
+    while let Some(start) = markers.get(next) {
+        if start.side == Side::End {
+            next = next.saturating_add(1);
+            continue;
+        }
+        let offset = base.saturating_add(to_u64(start.begin));
+        let end_line = end_lines.of(markers, next, start).and_then(|index| Some((index, markers.get(index)?)));
+        let Some((index, end)) = end_line else {
+            return Err(Malformed::Unclosed { id: shown(start.id), offset });
+        };
+        if let Some(other) = markers.get(next.saturating_add(1)..index).and_then(crossing) {
+            let offset = base.saturating_add(to_u64(other.begin));
+            let (id, other) = (shown(start.id), shown(other.id));
+            let text = format!("the entry '{id}' holds the end line of '{other}' at offset {offset}");
+            return Err(Malformed::other(ErrorKind::Malformed, offset, text));
+        }
+        room.take(start.id, offset)?;
+        entries.push(Entry::at(start.id, to_u64(start.end)..to_u64(end.begin)));
+        next = index.saturating_add(1);
+    }
+    Ok(entries)
 }
 
 /// The first end line among the marker lines of an entry that ends none of the entries in it.
@@ -257,6 +307,8 @@ impl<'a> EndLines<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::io::input::Input;
+    use crate::io::piece::write_to;
 
     const SEMICOLON: Text = Text { comment: ";" };
 
@@ -356,11 +408,48 @@ mod tests {
         assert!(read(misspelled.as_bytes()).unwrap_err().to_string().contains("holds the end line of 'z'"));
     }
 
+    const IDS: [&str; 2] = ["a", "b"];
+
+    /// An input for each content, with the name of its ID.
+    fn inputs_of(contents: &[String]) -> Vec<Input> {
+        IDS.iter().zip(contents).map(|(id, content)| Input::from_bytes(id, content.as_bytes().to_vec())).collect()
+    }
+
+    fn members_of(inputs: &[Input]) -> Vec<Member<'_>> {
+        let member = |(id, input): (&&str, _)| Member { id: id.to_string(), content: Input::as_slice(input) };
+        IDS.iter().zip(inputs).map(member).collect()
+    }
+
+    /// Without the lines after the one at the offset of the error the contents are refused, and without it they are not.
+    fn assert_is_to_blame(error: &Error, contents: &[String]) {
+        let index = IDS.iter().position(|id| error.file() == Some(id.as_ref())).unwrap();
+        let at = usize::try_from(error.offset().unwrap()).unwrap();
+        let line = contents[index].split_at(at);
+        assert!(line.1.starts_with("; __CLANG") && (at == 0 || line.0.ends_with('\n')), "{error} {contents:?}");
+        let is_refused = |kept: usize| {
+            let (before, after) = contents[index].split_at(kept);
+            let mut contents = contents.to_vec();
+            contents[index] = before.to_owned() + &after.replace("; __CLANG", "; x_CLANG");
+            contents[index + 1..].iter_mut().for_each(|content| *content = content.replace("; __CLANG", "; x_CLANG"));
+            SEMICOLON.plan(&members_of(&inputs_of(&contents))).is_err()
+        };
+        assert!(is_refused(at + 1) && !is_refused(at), "{error} {contents:?}");
+    }
+
+    #[test]
+    fn one_marker_line_too_many_is_named() {
+        let lines = bundle(&[("x", "")]).repeat(MARKERS_MAX / 2 - 2);
+        let inputs = inputs_of(&[lines.clone(), bundle(&[("y", "1")])]);
+        let error = SEMICOLON.plan(&members_of(&inputs)).unwrap_err();
+        assert_eq!((error.file(), error.offset()), (Some("b".as_ref()), Some(1)), "{error}");
+        assert!(error.to_string().contains("more than 1048576"), "{error}");
+        assert!(SEMICOLON.plan(&members_of(&inputs_of(&[lines, String::new()]))).is_ok());
+    }
+
     /// Whatever lines the contents have, a bundle that is written comes back as it was.
     #[test]
     fn what_would_not_come_back_is_not_written() {
-        let ids = ["a", "b"];
-        let lines: Vec<String> = ids
+        let lines: Vec<String> = IDS
             .iter()
             .flat_map(|id| [Side::Start, Side::End].map(|side| (side, id)))
             .map(|(side, id)| String::from_utf8(SEMICOLON.marker_line(side, id)).unwrap())
@@ -374,21 +463,19 @@ mod tests {
             for second in &lines {
                 for third in &lines {
                     let contents = [[first.as_str(), second, third].concat(), [third.as_str(), first].concat()];
-                    let members: Vec<Member<'_>> = ids
-                        .iter()
-                        .zip(&contents)
-                        .map(|(id, content)| Member { id: id.to_string(), content: content.as_bytes().into() })
-                        .collect();
+                    let inputs = inputs_of(&contents);
+                    let members = members_of(&inputs);
                     match SEMICOLON.plan(&members) {
                         Err(error) => {
                             assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+                            assert_is_to_blame(&error, &contents);
                             refused += 1;
                         }
                         Ok(pieces) => {
                             let mut data = Vec::new();
                             write_to(&pieces, &mut data).unwrap();
                             let expected: Vec<(&str, &str)> =
-                                ids.iter().copied().zip(contents.iter().map(String::as_str)).collect();
+                                IDS.iter().copied().zip(contents.iter().map(String::as_str)).collect();
                             assert_eq!(read(&data), Ok(pairs(&expected)), "{contents:?}");
                             written += 1;
                         }

@@ -37,10 +37,10 @@ const LOCAL_HEADER: &[u8] = b"PK\x03\x04";
 /// The first bytes of the last record, its length without the comment, and the longest comment.
 const END: &[u8] = b"PK\x05\x06";
 const END_LEN: u64 = 22;
+pub(crate) const COMMENT_MAX: u64 = 0xffff;
 
 /// The end of the error for a file whose end is missing, and with it the table of what it holds.
 pub(super) const CUT: &str = "cut short? --deep can still find what is there";
-pub(crate) const COMMENT_MAX: u64 = 0xffff;
 
 /// A member of a zip file.
 pub(crate) struct ZipMember<'a> {
