@@ -21,8 +21,8 @@ const WORK_MAX: usize = 64;
 /// what follows them fails, so that each level may double its work: up to half a second for a name that is not valid.
 const DEPTH_MAX: u32 = 96;
 
-/// The number of invalid names of a file after which the parser reads only to the second depth, which costs nothing. Compilers
-/// write none.
+/// After this many invalid names in a file, the rest are read to a smaller depth, at which an invalid name takes little time.
+/// Compilers write no invalid names.
 const INVALID_MAX: usize = 64;
 const DEPTH_AFTER_INVALID: u32 = 40;
 

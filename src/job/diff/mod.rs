@@ -25,8 +25,8 @@ use side::{Bytes, Object, Side, digest_of, top_member};
 /// memory of their kernels.
 ///
 /// Code objects are compared where they are. Checksums of zip files and hashes of compressed bundles are checked; with
-/// `trust_hashes`, they decide instead, and only what may be equal to another one is inflated. Only the kernels of code objects that differ
-/// are read. Bytes are compared, and bundles of the files inflated, on all processors.
+/// `trust_hashes`, they decide instead, and only what may be equal to another one is inflated. Only the kernels of code
+/// objects that differ are read. Bytes are compared, and bundles of the files inflated, on all processors.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Diff {
