@@ -507,11 +507,11 @@ fn wheels_whose_record_claims_much() {
     let bomb = |name, data| Bomb::new(name, &["recompress", "in", "-o", "out"]).file("in", data);
     let text = |pattern: &[u8]| pattern.repeat((4 << 20) / pattern.len());
     for (name, pattern) in [
-        ("a RECORD of 16 MiB in one field", &b"x"[..]),
-        ("a RECORD of 16 MiB of quotes", b"\""),
-        ("a RECORD of 16 Mi fields", b","),
-        ("a RECORD of 16 Mi lines", b"\n"),
-        ("a RECORD of 1.5 Mi lines for one file", b"a.co,x,1\r\n"),
+        ("a RECORD of 4 MiB in one field", &b"x"[..]),
+        ("a RECORD of 4 MiB of quotes", b"\""),
+        ("a RECORD of 4 Mi fields", b","),
+        ("a RECORD of 4 Mi lines", b"\n"),
+        ("a RECORD of 400,000 lines for one file", b"a.co,x,1\r\n"),
     ] {
         bomb(name, wheel(&text(pattern))).memory(200 * MB).ends();
     }
