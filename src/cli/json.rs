@@ -42,15 +42,14 @@ struct Escaping<'o>(&'o mut dyn Write);
 
 impl Write for Escaping<'_> {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        let text = std::str::from_utf8(data).map_err(io::Error::other)?;
-        let is_fine = |c: char| c == '\n' || is_shown(c);
-        if text.chars().all(is_fine) {
+        if data.iter().all(|byte| matches!(byte, b'\n' | b' '..=b'~')) {
             self.0.write_all(data)?;
             return Ok(data.len());
         }
+        let text = std::str::from_utf8(data).map_err(io::Error::other)?;
         let mut escaped = String::new();
         for c in text.chars() {
-            if is_fine(c) {
+            if c == '\n' || is_shown(c) {
                 escaped.push(c);
             } else {
                 c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| escaped.push_str(&format!("\\u{unit:04x}")));
