@@ -65,6 +65,8 @@ pub(super) struct Comparison<'e> {
     units: Units,
     /// The code of the last unit, and what is wrong with it.
     last: Option<(Set, Vec<Lack>)>,
+    /// The place of the last unit.
+    place: Option<Place>,
     /// The library of the last unit, and all its code.
     library: Option<(Place, Set)>,
     /// Whether a library lacks code for a GPU in all of its bundles.
@@ -76,7 +78,8 @@ pub(super) struct Comparison<'e> {
 impl<'e> Comparison<'e> {
     pub(super) fn new(expect: &'e Expect, input: &'e Input) -> Self {
         let (sources, units, served) = (OnceCell::new(), Units::default(), BTreeSet::new());
-        Self { expect, input, sources, units, last: None, library: None, has_unserved_library: false, served }
+        let (last, place, library) = (None, None, None);
+        Self { expect, input, sources, units, last, place, library, has_unserved_library: false, served }
     }
 
     /// Compares a bundle, or what it completes.
@@ -127,17 +130,23 @@ impl<'e> Comparison<'e> {
 
     fn unit(&mut self, unit: Unit) -> Vec<Fault> {
         let set = Set { vendors: unit.vendors, codes: unit.codes.iter().map(|(_, code)| code.clone()).collect() };
-        self.note(&set.codes);
-        let gaps = self.add_to_library(unit.place.library(), &set);
-        if self.expect.extent == Extent::Libraries {
-            return gaps;
-        }
         // Bundles of a library mostly have code for the same GPUs.
-        if self.last.as_ref().is_none_or(|(last, _)| *last != set) {
-            let lacks = self.lacks(&set, &unit.codes);
+        let is_new = self.last.as_ref().is_none_or(|(last, _)| *last != set);
+        let is_elsewhere = self.place.as_ref() != Some(&unit.place);
+        let gaps = match is_new || is_elsewhere {
+            true => self.add_to_library(unit.place.library(), &set),
+            false => Vec::new(),
+        };
+        if is_elsewhere {
+            self.place = Some(unit.place.clone());
+        }
+        if is_new {
+            self.note(&set.codes);
+            let is_whole = self.expect.extent == Extent::Libraries;
+            let lacks = if is_whole { Vec::new() } else { self.lacks(&set, &unit.codes) };
             self.last = Some((set, lacks));
         }
-        let Some((_, lacks)) = self.last.as_ref().filter(|(_, lacks)| !lacks.is_empty()) else { return Vec::new() };
+        let Some((_, lacks)) = self.last.as_ref().filter(|(_, lacks)| !lacks.is_empty()) else { return gaps };
         let source = unit.source.or_else(|| self.source(&unit.place, unit.bundle));
         let from = source.as_ref().map_or_else(String::new, |source| format!("; its source is '{source}'"));
         let (index, offset) = unit.bundle.unzip();
