@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::choice::Choice;
 use super::present::Present;
 use super::share::check_size;
-use super::unmatched::Unmatched;
+use super::unmatched::{Matched, Wanted};
 use super::{Event, Observer, open};
 use crate::bytes::len_u64;
 use crate::container::Limits;
@@ -137,6 +137,10 @@ impl Extract {
         Self { inputs, selection, devices, follow, destination, limits, deep: false, sha256: false }
     }
 
+    fn wanted(&self) -> Wanted<'_> {
+        Wanted { selection: &self.selection, devices: &self.devices }
+    }
+
     /// Extracts, and returns the written files in the order of the inputs.
     ///
     /// # Errors
@@ -207,7 +211,7 @@ struct Work<'j> {
     names: Names,
     /// What the code objects found so far are for.
     present: Present,
-    unmatched: Unmatched<'j>,
+    matched: Matched,
     /// The first split library without kpack archives, as an error.
     apart: Option<Error>,
     /// The number of code objects that match the selection.
@@ -246,7 +250,7 @@ impl<'j> Work<'j> {
             inputs: job.inputs.iter().filter_map(|input| input.path.canonicalize().ok()).collect(),
             names: Names::default(),
             present: Present::default(),
-            unmatched: Unmatched::of(&job.selection, &job.devices),
+            matched: Matched::default(),
             apart: None,
             taken: 0,
             rivals: Vec::new(),
@@ -310,7 +314,7 @@ impl<'j> Work<'j> {
         for code_object in found.code_objects() {
             let id = code_object.known_id();
             self.present.note_code(&id, std::iter::once(&self.job.selection));
-            if self.unmatched.takes(&id, devices(code_object.index())) {
+            if self.matched.takes(self.job.wanted(), &id, devices(code_object.index())) {
                 let from = Provenance::new(&place, found.index, &code_object)?;
                 let stem = self.names.stem(name, &from);
                 let (kind, path, recorded_target) = (ContentKind::Empty, PathBuf::new(), code_object.recorded_target());
@@ -348,7 +352,7 @@ impl<'j> Work<'j> {
     }
 
     fn mark(&self) -> Mark {
-        let (present, matched) = (self.present.len(), self.unmatched.len());
+        let (present, matched) = (self.present.len(), self.matched.len());
         Mark { names: self.names.changes.len(), present, matched, done: self.done.len(), taken: self.taken }
     }
 
@@ -359,7 +363,7 @@ impl<'j> Work<'j> {
         self.done.truncate(before.done);
         let left_out = self.left_out.get_or_insert_default();
         left_out.taken = left_out.taken.saturating_add(self.taken.saturating_sub(before.taken));
-        left_out.matched.extend(self.unmatched.truncate(before.matched));
+        left_out.matched.extend(self.matched.truncate(before.matched));
         self.taken = before.taken;
         self.rivals.truncate(before.taken);
         self.second = self.second.take().filter(|_| before.taken > 1);
@@ -385,8 +389,8 @@ impl<'j> Work<'j> {
             return Err(Error::SeveralMatch { path: path.clone(), ids, sole: self.sole_id() });
         }
         let has_left_out = self.left_out.is_some();
-        let LeftOut { taken: left_out, matched } = self.left_out.unwrap_or_default();
-        let (unmatched, only_left_out) = self.unmatched.into_wants(&matched);
+        let LeftOut { taken: left_out, matched: elsewhere } = self.left_out.unwrap_or_default();
+        let (unmatched, only_left_out) = self.matched.unmatched(self.job.wanted(), &elsewhere);
         if self.done.is_empty() || !unmatched.is_empty() || !only_left_out.is_empty() {
             let present = self.present.into_shown();
             if let Some(error) = self.apart.filter(|_| self.done.is_empty()) {

@@ -1,4 +1,4 @@
-//! Tracks the targets and kinds of a selection that match nothing, for the error that lists them.
+//! Tracks the targets and kinds of a selection that match, for the error that lists those that do not.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -11,22 +11,17 @@ use crate::scan::{KnownId, Selection};
 /// Which parts of a selection have matched in some files, and what these files have code objects for.
 #[derive(Debug, Default)]
 pub struct Matches {
-    matched: HashSet<usize>,
+    matched: Matched,
     present: Present,
 }
 
 impl Matches {
     /// Whether a selection matches a code object with this ID. Records the parts that match.
     pub(super) fn takes(&mut self, selection: &Selection, id: &KnownId) -> bool {
-        let wants = count(selection);
-        if wants > 0 {
+        if count(selection) > 0 {
             self.present.note_code(id, std::iter::once(selection));
         }
-        let is_taken = selection.takes_id(id);
-        if is_taken && self.matched.len() < wants {
-            self.matched.extend((0..wants).filter(|want| is_for(selection, *want, id)));
-        }
-        is_taken
+        self.matched.takes(Wanted::of(selection), id, None)
     }
 
     /// Takes all parts of a selection as matched, because not everything was searched.
@@ -36,7 +31,7 @@ impl Matches {
 
     /// Adds those of other files.
     pub fn add(&mut self, more: Self) {
-        self.matched.extend(more.matched);
+        self.matched.extend(more.matched.in_order);
         more.present.into_shown().iter().for_each(|shown| self.present.note(shown));
     }
 
@@ -50,65 +45,73 @@ impl Matches {
     /// # Errors
     /// [`Error::NoMatch`], with the GPUs that the files have code objects for.
     pub fn ensure_all(self, selection: &Selection, inputs: &[PathBuf]) -> Result<()> {
-        let unmatched = Unmatched { known: self.matched, ..Unmatched::of(selection, &[]) };
-        let (unmatched, _) = unmatched.into_wants(&HashSet::new());
+        let (unmatched, _) = self.matched.unmatched(Wanted::of(selection), &HashSet::new());
         let error = || Error::no_match(inputs, &unmatched, &self.present.into_shown());
         if unmatched.is_empty() { Ok(()) } else { Err(error()) }
     }
 }
 
-/// A selection, and the parts of it that have matched a code object so far.
-pub(super) struct Unmatched<'s> {
-    selection: &'s Selection,
-    /// The GPUs whose runtimes choose.
-    devices: &'s [Device],
-    /// The indices of the matched targets, kinds and GPUs, in the order of their first match. Kinds are numbered after all
-    /// targets, GPUs after all kinds.
-    matched: Vec<usize>,
+/// A selection, and the GPUs whose runtimes choose.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'s> {
+    pub(super) selection: &'s Selection,
+    pub(super) devices: &'s [Device],
+}
+
+impl<'s> Wanted<'s> {
+    pub(super) fn of(selection: &'s Selection) -> Self {
+        Self { selection, devices: &[] }
+    }
+}
+
+/// The parts of a selection that have matched a code object so far, by their indices. Kinds are numbered after all targets,
+/// GPUs after all kinds.
+#[derive(Debug, Default)]
+pub(super) struct Matched {
+    /// In the order of their first match.
+    in_order: Vec<usize>,
     known: HashSet<usize>,
 }
 
-impl<'s> Unmatched<'s> {
-    pub(super) fn of(selection: &'s Selection, devices: &'s [Device]) -> Self {
-        Self { selection, devices, matched: Vec::new(), known: HashSet::new() }
-    }
-
-    /// Whether the selection matches a code object with this ID, which the runtimes of the GPUs with these indices choose, if
+impl Matched {
+    /// Whether a selection matches a code object with this ID, which the runtimes of the GPUs with these indices choose, if
     /// runtimes choose. Records the parts that match.
-    pub(super) fn takes(&mut self, id: &KnownId, devices: Option<&[usize]>) -> bool {
-        let is_taken = self.selection.takes_id(id) && devices.is_none_or(|devices| !devices.is_empty());
-        let patterns = count(self.selection);
-        let wants = patterns.saturating_add(self.devices.len());
+    pub(super) fn takes(&mut self, wanted: Wanted<'_>, id: &KnownId, devices: Option<&[usize]>) -> bool {
+        let is_taken = wanted.selection.takes_id(id) && devices.is_none_or(|devices| !devices.is_empty());
+        let patterns = count(wanted.selection);
+        let wants = patterns.saturating_add(wanted.devices.len());
         if is_taken && self.known.len() < wants {
             let is_for = |want: usize| match want.checked_sub(patterns) {
                 Some(device) => devices.is_some_and(|devices| devices.contains(&device)),
-                None => is_for(self.selection, want, id),
+                None => is_for(wanted.selection, want, id),
             };
-            let new: Vec<usize> = (0..wants).filter(|want| !self.known.contains(want) && is_for(*want)).collect();
-            self.known.extend(&new);
-            self.matched.extend(new);
+            self.extend((0..wants).filter(|want| is_for(*want)));
         }
         is_taken
     }
 
+    fn extend(&mut self, wants: impl IntoIterator<Item = usize>) {
+        self.in_order.extend(wants.into_iter().filter(|want| self.known.insert(*want)));
+    }
+
     /// The number of matched targets and kinds.
     pub(super) fn len(&self) -> usize {
-        self.matched.len()
+        self.in_order.len()
     }
 
     /// Removes all but the first `kept` matches, and returns the removed ones.
     pub(super) fn truncate(&mut self, kept: usize) -> Vec<usize> {
-        let forgotten: Vec<usize> = self.matched.drain(kept.min(self.matched.len())..).collect();
+        let forgotten: Vec<usize> = self.in_order.drain(kept.min(self.in_order.len())..).collect();
         self.known.retain(|want| !forgotten.contains(want));
         forgotten
     }
 
     /// The parts of the selection that match in no file, and those that match only in `elsewhere`.
-    pub(super) fn into_wants(self, elsewhere: &HashSet<usize>) -> (Vec<String>, Vec<String>) {
-        let Selection { targets, kinds, .. } = self.selection;
+    pub(super) fn unmatched(&self, wanted: Wanted<'_>, elsewhere: &HashSet<usize>) -> (Vec<String>, Vec<String>) {
+        let Selection { targets, kinds, .. } = wanted.selection;
         let targets = targets.iter().map(|pattern| format!("'{}'", pattern.as_str()));
         let kinds = kinds.iter().map(|kind| format!("the kind '{}'", kind.name()));
-        let devices = self.devices.iter().map(|device| format!("'{device}'"));
+        let devices = wanted.devices.iter().map(|device| format!("'{device}'"));
         let wants = targets.chain(kinds).chain(devices).enumerate();
         let open = wants.filter(|(want, _)| !self.known.contains(want));
         let (only_elsewhere, nowhere): (Vec<_>, Vec<_>) = open.partition(|(want, _)| elsewhere.contains(want));

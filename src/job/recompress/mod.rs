@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::present::Present;
 use super::share::check_size;
-use super::unmatched::Unmatched;
+use super::unmatched::{Matched, Wanted};
 use super::{Event, Observer, open};
 use crate::container::Codec;
 use crate::container::binary::Binary;
@@ -226,7 +226,8 @@ struct Run<'j> {
     /// The limit on the total inflated size of all bundles, as in a search.
     budget: Budget,
     result: Recompressed,
-    keep: Option<Unmatched<'j>>,
+    /// The parts of `keep` that have matched.
+    kept: Matched,
     /// Whether `drop` matched anything.
     drops: bool,
     /// The entry IDs found so far.
@@ -306,7 +307,7 @@ impl<'j> Run<'j> {
             job,
             budget: Budget::new(job.limits, len),
             result: Recompressed::default(),
-            keep: job.keep.as_ref().map(|keep| Unmatched::of(keep, &[])),
+            kept: Matched::default(),
             drops: false,
             present: Present::default(),
             left: 0,
@@ -353,8 +354,8 @@ impl<'j> Run<'j> {
             let what = file_kind(data.bytes());
             return Err(Error::Unsupported { path: data.path().to_owned(), what });
         }
-        let wants = |selection: Unmatched<'_>| selection.into_wants(&HashSet::new()).0;
-        let mut unmatched = self.keep.map(wants).unwrap_or_default();
+        let keep = self.job.keep.as_ref().map(Wanted::of);
+        let mut unmatched = keep.map_or_else(Vec::new, |keep| self.kept.unmatched(keep, &HashSet::new()).0);
         let dropping = self.job.drop.iter().filter(|_| !self.drops).flat_map(|drop| &drop.targets);
         unmatched.extend(dropping.map(|pattern| format!("'{}'", pattern.as_str())));
         if !unmatched.is_empty() {
@@ -637,7 +638,7 @@ impl Work<'_, '_> {
         self.run.present.note_code(id, keep.iter().chain(drop));
         let is_dropped = self.run.job.drop.as_ref().is_some_and(|drop| drop.takes_id(id));
         self.run.drops |= is_dropped;
-        let is_kept = self.run.keep.as_mut().is_none_or(|keep| keep.takes(id, None));
+        let is_kept = keep.as_ref().is_none_or(|keep| self.run.kept.takes(Wanted::of(keep), id, None));
         let kept = !is_dropped && (id.is_host() || is_ptx || is_kept);
         self.left = self.left.saturating_add(usize::from(kept && !id.is_host()));
         kept
