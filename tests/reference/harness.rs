@@ -387,7 +387,7 @@ impl Report {
             // What is handed out whole, and the input itself, have one newline more.
             let (whole, input) = (input_of(&other), input_of(case));
             theirs.files.values_mut().filter(|file| **file == *whole).for_each(|file| *file = input.to_vec());
-            self.by_rule(rules::FIRST_LINE);
+            self.by_rule("a text bundle without its first newline");
         }
         self.judge(case, &theirs, &ours);
         (theirs, ours)

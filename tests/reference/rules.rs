@@ -29,8 +29,6 @@ pub enum Explains {
 
 use Explains::{Ids, Outcomes};
 
-pub const FIRST_LINE: &str = "a text bundle without its first newline";
-
 #[rustfmt::skip]
 pub const RULES: &[Rule] = &[
     Rule { name: "GPU in the fifth field", explains: Ids(fifth_field),
@@ -79,7 +77,7 @@ pub const RULES: &[Rule] = &[
         reason: "with -allow-missing-bundles LLVM hands out a whole bundle in which it finds no request as the host's code" },
     Rule { name: "code for another host", explains: Outcomes(other_host),
         reason: "with -allow-missing-bundles LLVM writes an empty file for a host that the bundle has under another triple" },
-    Rule { name: FIRST_LINE, explains: Outcomes(|_, _, _| false),
+    Rule { name: "a text bundle without its first newline", explains: Outcomes(|_, _, _| false),
         reason: "LLVM loses the entry whose start line is the first line of the file; with a newline before it, it does the same" },
     Rule { name: "-debug-only", explains: Outcomes(debug_only),
         reason: "release builds of LLVM lack it" },
