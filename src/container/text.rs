@@ -437,6 +437,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "slow")]
     fn one_marker_line_too_many_is_named() {
         let lines = bundle(&[("x", "")]).repeat(MARKERS_MAX / 2 - 2);
         let inputs = inputs_of(&[lines.clone(), bundle(&[("y", "1")])]);
@@ -448,6 +449,7 @@ mod tests {
 
     /// Whatever lines the contents have, a bundle that is written comes back as it was.
     #[test]
+    #[cfg_attr(miri, ignore = "slow")]
     fn what_would_not_come_back_is_not_written() {
         let lines: Vec<String> = IDS
             .iter()
