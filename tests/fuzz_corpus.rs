@@ -87,6 +87,7 @@ replayed!(
     kernels,
     kpack,
     list,
+    names,
     offload_binary,
     package,
     races,

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
-use super::make::{Elf, Section, archive, coff, pe, zip};
+use super::make::{DEFLATED, Elf, Section, Zipped, archive, coff, pe, zip};
 use super::*;
 use crate::lists::half_of;
 use crate::machine::loud;
@@ -479,6 +479,31 @@ fn in_an_elf_file_nothing_moves() {
     let outcome = tool(&["recompress", "in", "-o", "out", "--none"], &[("in", &tight)]);
     assert_eq!((outcome.status, outcome.files.len()), (1, 1));
     assert!(outcome.stderr_text().contains("but has room for only "), "{}", outcome.stderr_text());
+}
+
+/// Where several bundles have no room for their plain form, the error names each with its member, up to ten.
+#[test]
+fn all_bundles_without_room_are_named() {
+    let packed = formats::compressed(2, 1, &large());
+    let tight = |count: usize| Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &packed.repeat(count))]);
+    let said = |data: &[u8]| {
+        let outcome = tool(&["recompress", "in", "-o", "out", "--none"], &[("in", data)]);
+        assert_eq!((outcome.status, outcome.files.len()), (1, 1), "{}", outcome.stderr_text());
+        outcome.stderr_text()
+    };
+    assert!(said(&tight(1)).contains("error: 'in': the bundle at offset 64 needs "));
+    for count in [2_usize, 10, 13] {
+        let said = said(&tight(count));
+        let start =
+            format!("error: 'in': {count} bundles cannot be written without compression: the bundle at offset 64 ");
+        assert!(said.contains(&start), "{said}");
+        assert_eq!(said.matches(" but has room for only ").count(), count.min(10), "{said}");
+        assert_eq!(said.ends_with("; and 3 more\n"), count > 10, "{said}");
+    }
+    let members = [("a.so", tight(2)), ("b.so", library().0), ("c.so", tight(1))];
+    let said = said(&zip(&members.map(|(name, content)| Zipped::new(name, DEFLATED, &content))));
+    let of = |member: &str| said.matches(&format!("'in({member})': the bundle at offset ")).count();
+    assert_eq!([of("a.so"), of("b.so"), of("c.so")], [2, 0, 1], "{said}");
 }
 
 #[test]

@@ -23,6 +23,7 @@ mod kernels;
 mod kpack;
 pub mod kpacks;
 mod list;
+mod names;
 mod objects;
 mod offload_binary;
 mod package;
@@ -52,6 +53,7 @@ pub use ids::ids;
 pub use kernels::kernels;
 pub use kpack::kpack;
 pub use list::list;
+pub use names::names;
 pub use objects::{coff, elf};
 pub use offload_binary::offload_binary;
 pub use package::package;
@@ -74,7 +76,7 @@ fn said(error: &Error) -> String {
 }
 
 /// All properties, by the names of their fuzz targets.
-pub const ALL: [(&str, Property); 25] = [
+pub const ALL: [(&str, Property); 26] = [
     ("archive", archive),
     ("bitcode", bitcode),
     ("coff", coff),
@@ -89,6 +91,7 @@ pub const ALL: [(&str, Property); 25] = [
     ("kernels", kernels),
     ("kpack", kpack),
     ("list", list),
+    ("names", names),
     ("offload_binary", offload_binary),
     ("package", package),
     ("races", races),

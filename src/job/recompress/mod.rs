@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::present::Present;
 use super::share::check_size;
 use super::unmatched::{Matched, Wanted};
-use super::{Event, Observer, open};
+use super::{Event, Observer, open, parse_entry};
 use crate::container::Codec;
 use crate::container::binary::Binary;
 use crate::container::fatbin::{self, Fatbin, ImageKind, Packing};
@@ -24,7 +24,7 @@ use crate::io::input::{Accept, Slice};
 use crate::io::meter::{Meter, emit};
 use crate::io::output::{self, Output};
 use crate::io::piece::{Piece, Sink, sum, total_len};
-use crate::scan::{Budget, Format, KnownId, Selection, Wide, bundle_sections, file_kind, is_zip};
+use crate::scan::{Budget, Format, KnownId, Place, Selection, Wide, bundle_sections, file_kind, is_zip};
 
 /// The largest alignment that is kept: the size of a memory page.
 const ALIGNMENT_MAX: u64 = 4096;
@@ -236,7 +236,48 @@ struct Run<'j> {
     left: usize,
     /// The only change, if one code object is replaced.
     replacing: Option<Replacing<'j>>,
+    refusals: Refusals,
     span: Span,
+}
+
+/// The bundles that cannot be written without compression, which are named together.
+#[derive(Default)]
+struct Refusals {
+    /// The first of them.
+    listed: Vec<Error>,
+    more: usize,
+}
+
+impl Refusals {
+    const LISTED_MAX: usize = 10;
+
+    fn add(&mut self, error: Error) {
+        match self.listed.len() {
+            Self::LISTED_MAX.. => self.more = self.more.saturating_add(1),
+            _ => self.listed.push(error),
+        }
+    }
+
+    /// Adds the place to those from the one with this index on.
+    fn place(&mut self, first: usize, place: &Place) {
+        let inside = self.listed.split_off(first.min(self.listed.len()));
+        self.listed.extend(inside.into_iter().map(|error| error.at(place)));
+    }
+
+    fn into_error(self, path: &Path) -> Option<Error> {
+        let Self { mut listed, more } = self;
+        if listed.len() < 2 {
+            return listed.pop();
+        }
+        let count = listed.len().saturating_add(more);
+        let file = format!("'{}': ", path.display());
+        let texts = listed.iter().map(ToString::to_string);
+        let mut texts: Vec<String> = texts.map(|text| text.strip_prefix(&file).unwrap_or(&text).to_owned()).collect();
+        texts.extend((more > 0).then(|| format!("and {more} more")));
+        let reason = format!("{count} bundles cannot be written without compression: {}", texts.join("; "));
+        let first = listed.first()?;
+        Some(Error::refused(first.kind(), path, first.offset(), reason))
+    }
 }
 
 /// The range of the job's input that the data which is being rewritten was read from, perhaps inflated.
@@ -312,6 +353,7 @@ impl<'j> Run<'j> {
             present: Present::default(),
             left: 0,
             replacing: None,
+            refusals: Refusals::default(),
             span: Span { start: 0, len, of: len },
         }
     }
@@ -347,6 +389,9 @@ impl<'j> Run<'j> {
 
     /// The result, if the job did with `data` what it was asked to do.
     fn finish(self, data: Slice<'_>) -> Result<Recompressed> {
+        if let Some(error) = self.refusals.into_error(data.path()) {
+            return Err(error);
+        }
         if self.result.bundles == 0 {
             if Magic::identify(data.bytes()).is_elf() && is_zip(data) {
                 return Err(zip_after_other_data(data));
@@ -418,7 +463,7 @@ impl Work<'_, '_> {
             let padding = first_aligned_as(bundle.offset, self.position).saturating_sub(self.position);
             self.advance(padding)?;
             emit(&[Piece::Zeros(padding)], &mut self.output, &mut Meter::silent())?;
-            self.bundle(&bundle, None, observer)?;
+            self.bundle_or_refusal(&bundle, None, observer)?;
             end = bundle.range()?.end;
         }
         // It may be more than padding, so it is kept.
@@ -439,7 +484,7 @@ impl Work<'_, '_> {
                 next = bundles.next().transpose()?;
                 let end = next.as_ref().map_or(bundles.stopped_at().unwrap_or(end), |next| next.offset);
                 self.copy(self.position..bundle.offset)?;
-                self.bundle(&bundle, Some(end.saturating_sub(bundle.offset)), observer)?;
+                self.bundle_or_refusal(&bundle, Some(end.saturating_sub(bundle.offset)), observer)?;
             }
         }
         if self.result.bundles > 0 { self.copy(self.position..self.data.len()) } else { Ok(()) }
@@ -450,6 +495,20 @@ impl Work<'_, '_> {
     fn is_fat_object(&self, bundle: &Bundle<'_>) -> Result<bool> {
         let is_fatbin = Magic::identify(bundle.beginning()) == Magic::FatBinary;
         Ok(!is_fatbin && Wide::form_of(bundle).with_path(self.data.path())? == Format::FatObject)
+    }
+
+    /// Rewrites a bundle, or keeps it and notes why it cannot be written without compression.
+    fn bundle_or_refusal(&mut self, bundle: &Bundle<'_>, room: Option<u64>, observer: &mut Observer<'_>) -> Result<()> {
+        let is_plain_wanted = self.run.job.compression.is_none() && self.run.replacing.is_none();
+        match self.bundle(bundle, room, observer) {
+            Err(error @ Error::Refused { .. }) if is_plain_wanted => {
+                self.run.refusals.add(error);
+                self.output.end_at(self.position)?;
+                self.result.bundles = self.result.bundles.saturating_add(1);
+                self.copy(bundle.range()?)
+            }
+            rewritten => rewritten,
+        }
     }
 
     /// Rewrites a bundle, into `room` bytes if it must stay at its offset.
@@ -484,7 +543,7 @@ impl Work<'_, '_> {
         };
         let is_now_compressed = bundle.compressed.is_none() && chosen.form == Form::Compressed;
         self.note_replaced(is_now_compressed);
-        let is_for_hip = bundle.entries.iter().any(|entry| entry.id.starts_with(b"hip"));
+        let is_for_hip = bundle.entries.iter().filter_map(parse_entry).any(|id| id.kind().is_hip());
         self.result.packed = self.result.packed.saturating_add(usize::from(is_now_compressed && is_for_hip));
         ensure_it_ends(self.data, bundle, &plain, &chosen.form)?;
         self.ensure_room("bundle", bundle, chosen.len, room)?;

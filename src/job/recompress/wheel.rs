@@ -168,7 +168,9 @@ impl Work<'_, '_, '_> {
         // The errors get their place here.
         let name = Path::new("");
         let input = member.with_place(content.reader().and_then(|reader| Input::spool(name, reader)))?;
+        let refused = self.run.refusals.listed.len();
         let rewritten = self.run.rewrite(input.as_slice(), Output::aside()?, observer);
+        self.run.refusals.place(refused, &member.place);
         let Rewritten { output, result, is_emptied } = rewritten.map_err(|error| error.at(&member.place))?;
         let new = if result.bundles > 0 { output.into_input(name)? } else { Input::from_bytes("", Vec::new()) };
         let is_same = new.is_empty() || is_same(new.as_slice(), input.as_slice()).with_path(name)?;
