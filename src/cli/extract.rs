@@ -3,7 +3,6 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
@@ -14,7 +13,7 @@ use offload_bundle::id::OffloadKind;
 use offload_bundle::job::{Destination, Event, Extract, Extracted, Source};
 use serde::Serialize;
 
-use super::code_object::{Bundle, CodeObject, Entry, Target};
+use super::code_object::Fields;
 use super::console::Console;
 use super::files::{Origin, WorkFile};
 use super::stdout::{text_to_stdout, to_stdout};
@@ -178,54 +177,27 @@ fn tell(extract: &Extract, extracted: &[Extracted]) -> Result<(), Error> {
 #[derive(Serialize)]
 struct Document<'r> {
     version: u32,
-    code_objects: Vec<Written<'r>>,
+    code_objects: Vec<Written>,
     problems: &'r [String],
 }
 
 #[derive(Serialize)]
-struct Written<'r> {
+struct Written {
     file: String,
     sha256: Option<String>,
     #[serde(flatten)]
-    code_object: CodeObject<'r>,
+    code_object: Fields,
 }
 
 /// Writes the JSON report, whose schema is `docs/extract.schema.json`.
 fn write_report(extracted: &[Extracted], problems: &[String], out: &mut dyn Write) -> Result<(), Error> {
-    let bundles = extracted.iter().map(bundle).collect::<Result<Vec<_>, Error>>()?;
-    let written = |(extracted, code_object): (&Extracted, _)| {
-        let file = extracted.path.to_string_lossy().into_owned();
-        let sha256 = extracted.sha256.map(|sha256| sha256.iter().map(|byte| format!("{byte:02x}")).collect());
-        Written { file, sha256, code_object }
+    let written = |Extracted { path, sha256, from, .. }: &Extracted| Written {
+        file: path.to_string_lossy().into_owned(),
+        sha256: sha256.map(|sha256| sha256.iter().map(|byte| format!("{byte:02x}")).collect()),
+        code_object: Fields::new(from),
     };
-    let code_objects = extracted.iter().zip(bundles.iter().flat_map(Bundle::in_report)).map(written).collect();
+    let code_objects = extracted.iter().map(written).collect();
     json::write(&Document { version: VERSION, code_objects, problems }, out)
-}
-
-/// The bundle of an extracted code object, with only this code object.
-fn bundle(extracted: &Extracted) -> Result<Bundle, Error> {
-    let Extracted { from, kind, size, recorded_target, .. } = extracted;
-    let entry = Entry {
-        id: from.shown_id(),
-        target: from.entry_id().map(|id| Target::new(&id, from.format)),
-        content: Some(*kind),
-        size: *size,
-        packed: from.packed.clone(),
-        source: from.source.clone(),
-        range: from.range.clone(),
-        recorded_target: recorded_target.clone(),
-        uri: from.uri()?.map(|uri| uri.to_string()),
-    };
-    Ok(Bundle {
-        place: Arc::clone(&from.place),
-        format: from.format,
-        index: from.bundle,
-        range: from.bundle_range.clone(),
-        compressed: from.compressed,
-        size: *size,
-        stored: entry.stored(),
-        code_objects: vec![entry],
-    })
 }
 
 fn destination(matches: &ArgMatches) -> Destination {

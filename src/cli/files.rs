@@ -64,13 +64,13 @@ pub(super) fn no_follow() -> Arg {
 }
 
 /// How the kpack archives of libraries among `files` are searched; none if they are not.
-pub(super) fn follow(matches: &ArgMatches, files: &[Result<WorkFile, Error>]) -> Option<Follow> {
+pub(super) fn follow(matches: &ArgMatches, files: &[Result<WorkFile, Error>]) -> Option<Arc<Follow>> {
     if Follow::is_disabled() || matches.get_flag("no-follow") {
         return None;
     }
     let mut follow = Follow::from_environment();
     follow.own = paths(files);
-    Some(follow)
+    Some(Arc::new(follow))
 }
 
 /// The paths of files that could be listed.

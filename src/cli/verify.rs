@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::bail;
 use clap::{Arg, ArgMatches, Command};
@@ -195,7 +196,7 @@ impl Outcome {
 
 fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
     let mut verify = Verify::default();
-    verify.follow = Some(Follow::from_environment());
+    verify.follow = Some(Arc::new(Follow::from_environment()));
     verify.limits = files::limits(matches);
     verify.deep = matches.get_flag("deep");
     verify.expect = expect(matches);

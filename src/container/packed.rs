@@ -179,7 +179,7 @@ impl Packed {
     }
 
     /// The code object in the inflated bytes.
-    pub(super) fn slice_of<'i>(&self, inflated: &'i Input) -> Result<Slice<'i>> {
+    pub(crate) fn slice_of<'i>(&self, inflated: &'i Input) -> Result<Slice<'i>> {
         let slice = inflated.as_slice().claimed(&self.range)?;
         let End::Padded(kind) = self.end else { return Ok(slice) };
         slice.claimed(&(0..plain_len(kind, slice.bytes())))
@@ -323,7 +323,7 @@ impl LastInflated {
     ///
     /// # Errors
     /// Those of inflating them.
-    pub(super) fn get(&mut self, data: Slice<'_>, packed: &Packed) -> Result<Rc<Input>> {
+    pub(crate) fn get(&mut self, data: Slice<'_>, packed: &Packed) -> Result<Rc<Input>> {
         match &self.0 {
             Some((last, input)) if last.inflates_like(packed) => Ok(Rc::clone(input)),
             _ => {

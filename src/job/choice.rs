@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use crate::error::Result;
 use crate::io::input::Input;
 use crate::runtime::{Code, Codes, Device, Position, Units};
-use crate::scan::{Finding, Follow, Format, Scan};
+use crate::scan::{Finding, Format, Scan};
 
 /// What runtimes choose in a file.
 #[derive(Default)]
@@ -17,9 +17,9 @@ pub(super) struct Choice {
 
 impl Choice {
     /// Searches a file. What is chosen in a bundle may depend on a later one: offload binaries at one place are one choice.
-    pub(super) fn of(input: &Input, scan: Scan, follow: Option<&Follow>, devices: &[Device]) -> Result<Self> {
+    pub(super) fn of(input: &Input, scan: &Scan, devices: &[Device]) -> Result<Self> {
         let (mut choice, mut units) = (Self::default(), Units::default());
-        scan.run_following(input, follow, &mut |finding| {
+        scan.run(input, &mut |finding| {
             if let Finding::Bundle(found) = finding {
                 let complete = units.add(&found);
                 complete.iter().for_each(|unit| choice.best(&unit.codes, devices));

@@ -1,6 +1,5 @@
 //! Extracts code objects from any file.
 
-use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,8 +21,8 @@ use crate::io::output::{self, Manner, Output};
 use crate::io::piece::Sink;
 use crate::runtime::Device;
 use crate::scan::{
-    Checksums, Comparison, ContentKind, Finding, Follow, Found, KnownId, Pattern, Provenance, Scan, Selection, Split,
-    Uri, recorded_target,
+    Checksums, CodeObject, CodeObjectRef, Comparison, ContentKind, Finding, Follow, Found, KnownId, Pattern, Scan,
+    Selection, Split, Uri, recorded_target,
 };
 
 /// The name of standard output.
@@ -53,7 +52,7 @@ pub struct Extract {
     /// GPUs: if there are any, only code objects are extracted that their runtimes load for them.
     pub devices: Vec<Device>,
     /// How the kpack archives of split libraries are found; none if they are not searched.
-    pub follow: Option<Follow>,
+    pub follow: Option<Arc<Follow>>,
     /// The destination.
     pub destination: Destination,
     /// Limits on the inflated size of compressed containers.
@@ -117,17 +116,10 @@ pub enum Destination {
 pub struct Extracted {
     /// The file.
     pub path: PathBuf,
-    /// Its size in bytes.
-    pub size: u64,
     /// The SHA-256 of its bytes, if it was [asked for](Extract::sha256).
     pub sha256: Option<[u8; 32]>,
-    /// The origin of the code object.
-    pub from: Provenance,
-    /// The kind of its content.
-    pub kind: ContentKind,
-    /// The target ID recorded in the code object, as
-    /// [`CodeObject::recorded_target`](crate::scan::CodeObject::recorded_target).
-    pub recorded_target: Option<String>,
+    /// The code object, with the size, the kind and the recorded target of what was written.
+    pub from: CodeObject,
 }
 
 impl Extract {
@@ -261,13 +253,13 @@ impl<'j> Work<'j> {
     }
 
     fn file(&mut self, input: &Input, name: &Path) -> Result<()> {
-        let scan =
-            Scan { checksums: Checksums::OfFound, deep: self.job.deep, limits: self.job.limits, ..Scan::default() };
-        let follow = self.job.follow.as_ref();
-        let choice = (!self.job.devices.is_empty()).then(|| Choice::of(input, scan, follow, &self.job.devices));
+        let Extract { deep, limits, follow, devices, .. } = self.job;
+        let (checksums, follow) = (Checksums::OfFound, follow.clone());
+        let scan = Scan { checksums, deep: *deep, limits: *limits, follow, ..Scan::default() };
+        let choice = (!devices.is_empty()).then(|| Choice::of(input, &scan, devices));
         let choice = choice.transpose()?;
         let mut bundles = 0_usize;
-        let scanned = scan.run_following(input, follow, &mut |finding| match finding {
+        let scanned = scan.run(input, &mut |finding| match finding {
             Finding::Bundle(found) => {
                 let number = bundles;
                 bundles = bundles.saturating_add(1);
@@ -309,26 +301,31 @@ impl<'j> Work<'j> {
         found: &Found<'_>,
         devices: impl Fn(usize) -> Option<&'c [usize]>,
     ) -> Result<()> {
-        let mut sinks = Vec::new();
-        let place = LazyCell::new(|| Arc::new(found.place.clone()));
-        for code_object in found.code_objects() {
+        let mut is_taken = |code_object: &CodeObjectRef<'_>| {
             let id = code_object.known_id();
             self.present.note_code(&id, std::iter::once(&self.job.selection));
-            if self.matched.takes(self.job.wanted(), &id, devices(code_object.index())) {
-                let from = Provenance::new(&place, found.index, &code_object)?;
-                let stem = self.names.stem(name, &from);
-                let (kind, path, recorded_target) = (ContentKind::Empty, PathBuf::new(), code_object.recorded_target());
-                let extracted = Extracted { path, size: 0, sha256: None, from, kind, recorded_target };
-                let (destination, expected) = (&self.job.destination, code_object.size());
-                let (head, output, hash) = (Some(Vec::new()), None, self.job.sha256.then(Sha256::new));
-                let pending = Pending { destination, stem, head, expected, extracted, hash, output };
-                sinks.push((code_object.index(), pending));
-            }
+            self.matched.takes(self.job.wanted(), &id, devices(code_object.index()))
+        };
+        let taken: Vec<CodeObjectRef<'_>> = found.code_objects().filter(&mut is_taken).collect();
+        if taken.is_empty() {
+            return Ok(());
+        }
+        let bundle = found.info()?;
+        let mut sinks = Vec::new();
+        for code_object in taken {
+            // The size is that of what is written.
+            let mut from = code_object.known(&bundle);
+            from.size = 0;
+            let stem = self.names.stem(name, &from);
+            let extracted = Extracted { path: PathBuf::new(), sha256: None, from };
+            let (destination, expected) = (&self.job.destination, code_object.size());
+            let (head, output, hash) = (Some(Vec::new()), None, self.job.sha256.then(Sha256::new));
+            let pending = Pending { destination, stem, head, expected, extracted, hash, output };
+            sinks.push((code_object.index(), pending));
         }
         self.taken = self.taken.saturating_add(sinks.len());
         if self.job.destination.is_standard_output() {
-            let known = |sink: &Pending<'_>| KnownId::of(&sink.extracted.from.id, sink.extracted.from.format);
-            self.rivals.extend(sinks.iter().map(|(_, sink)| known(sink)));
+            self.rivals.extend(sinks.iter().map(|(_, sink)| sink.extracted.from.known_id()));
             if self.taken > 1 {
                 self.second.get_or_insert_with(|| input.path().to_owned());
                 return Ok(());
@@ -336,9 +333,7 @@ impl<'j> Work<'j> {
         }
         check_size(input.path(), found.bundle, sinks.iter().map(|(index, _)| *index))?;
         let mut wanted: Vec<(usize, &mut Pending<'_>)> = sinks.iter_mut().map(|(index, sink)| (*index, sink)).collect();
-        if !wanted.is_empty() {
-            found.bundle.extract(&mut wanted, &mut Meter::silent())?;
-        }
+        found.bundle.extract(&mut wanted, &mut Meter::silent())?;
         for (_, mut sink) in sinks {
             sink.start(&[])?;
             sink.extracted.sha256 = sink.hash.take().map(|hash| hash.finalize().into());
@@ -419,7 +414,7 @@ struct Names {
 
 impl Names {
     /// Assigns a new name.
-    fn stem(&mut self, input: &Path, from: &Provenance) -> String {
+    fn stem(&mut self, input: &Path, from: &CodeObject) -> String {
         let name = name_of(input, from);
         let key = name.to_ascii_lowercase();
         let Some(mut number) = self.numbers.get(&key).copied() else {
@@ -457,16 +452,16 @@ impl Names {
 /// The file name for a code object, which several code objects may share. Parts that are too long are shortened: to the
 /// beginning of the entry ID, and to the ends of the names of the input and the member. Each of these two names gets at
 /// least half of the space for both.
-fn name_of(input: &Path, from: &Provenance) -> String {
+fn name_of(input: &Path, from: &CodeObject) -> String {
     let end = |text: &str, most: usize| text.get(text.len().saturating_sub(most)..).unwrap_or_default().to_owned();
     let id = plain(&from.id);
     let id = id.get(..ID_MAX.min(id.len())).unwrap_or_default();
     let rest = match &from.source {
-        Some(source) => format!("{}-{}-{id}", from.bundle, end(&plain(source.as_bytes()), SOURCE_MAX)),
-        None => format!("{}-{id}", from.bundle),
+        Some(source) => format!("{}-{}-{id}", from.bundle.index, end(&plain(source.as_bytes()), SOURCE_MAX)),
+        None => format!("{}-{id}", from.bundle.index),
     };
     let room = NAME_MAX.saturating_sub(rest.len()).saturating_sub(2);
-    let members = from.place.member().map(|member| plain(member.as_bytes()));
+    let members = from.bundle.place.member().map(|member| plain(member.as_bytes()));
     let members_len = members.as_ref().map_or(0, String::len);
     let input = end(&plain(input.as_os_str().as_encoded_bytes()), room.saturating_sub(members_len).max(room / 2));
     let members = members.map(|members| end(&members, room.saturating_sub(input.len())));
@@ -517,22 +512,27 @@ impl Pending<'_> {
             output.write(&kept)?;
             self.output = Some(output);
         }
-        self.extracted.kind = kind;
-        // Of an inflated code object, it is only known now.
-        self.extracted.recorded_target = self.extracted.recorded_target.take().or_else(|| recorded_target(head));
+        // Of an inflated code object, they are only known now.
+        let from = &mut self.extracted.from;
+        from.kind = Some(kind);
+        from.recorded_target = from.recorded_target.take().or_else(|| Some(recorded_target(head)?.into()));
         self.extracted.path = path;
         Ok(())
     }
 
     /// Releases the buffer once everything is written: thousands of outputs may wait for the last one.
     fn complete(&mut self) -> Result<()> {
-        if self.extracted.size < self.expected { Ok(()) } else { self.output.as_mut().map_or(Ok(()), Output::complete) }
+        if self.extracted.from.size < self.expected {
+            Ok(())
+        } else {
+            self.output.as_mut().map_or(Ok(()), Output::complete)
+        }
     }
 }
 
 impl Sink for Pending<'_> {
     fn write(&mut self, data: &[u8]) -> Result<()> {
-        self.extracted.size = self.extracted.size.saturating_add(len_u64(data));
+        self.extracted.from.size = self.extracted.from.size.saturating_add(len_u64(data));
         self.hash.iter_mut().for_each(|hash| hash.update(data));
         if let Some(head) = &mut self.head
             && len_u64(head).saturating_add(len_u64(data)) < ContentKind::HEAD_LEN
@@ -546,7 +546,7 @@ impl Sink for Pending<'_> {
     }
 
     fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
-        self.extracted.size = self.extracted.size.saturating_add(slice.len());
+        self.extracted.from.size = self.extracted.from.size.saturating_add(slice.len());
         if let Some(hash) = &mut self.hash {
             slice.read_blocks(&mut |block| {
                 hash.update(block);

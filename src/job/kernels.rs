@@ -1,22 +1,22 @@
 //! Lists the kernels of all device code in a file.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::unmatched::Matches;
-use crate::bytes::{len_u64, to_u64};
+use crate::bytes::{self, len_u64, to_u64};
 use crate::container::Limits;
 use crate::container::limits::{Allowance, FILE_KERNEL_NAMES_MAX, FILE_KERNELS_MAX};
 use crate::container::packed::LastInflated;
 use crate::container::sequence::Inflate;
 use crate::display::shown;
 use crate::error::{Error, ErrorKind, Malformed, Result};
-use crate::io::input::Input;
+use crate::io::input::{Input, Slice};
 use crate::kernels::{self, Kernel};
-use crate::parallel;
 use crate::scan::{
-    self, Checksums, CodeObject, ContentKind, Finding, Follow, Format, Found, Origin, Place, Provenance, Scan,
-    Selection, Wide, recorded_target,
+    self, Checksums, CodeObject, ContentKind, Finding, Follow, Found, Origin, Place, Scan, Selection, Shared,
+    recorded_target,
 };
 
 /// Lists the kernels of all device code in a file.
@@ -29,7 +29,7 @@ pub struct ListKernels {
     /// The code objects whose kernels are listed.
     pub selection: Selection,
     /// How the kpack archives of split libraries are found; none if they are not searched.
-    pub follow: Option<Follow>,
+    pub follow: Option<Arc<Follow>>,
     /// Limits on the inflated size of compressed containers.
     pub limits: Limits,
     /// Whether all bytes are searched, as by [`Scan::deep`].
@@ -55,16 +55,13 @@ pub struct KernelList {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct CodeObjectKernels {
-    /// Its origin.
-    pub from: Provenance,
+    /// The code object.
+    pub from: Arc<CodeObject>,
     /// The target ID that it records itself.
     pub recorded_target: Option<String>,
     /// The kernels, in its order.
     pub kernels: Vec<Kernel>,
 }
-
-/// How often the bytes of a bundle may be read as code objects, which may share them.
-const SHARED_MAX: u64 = 4;
 
 impl ListKernels {
     /// Lists the kernels of an open file.
@@ -84,235 +81,206 @@ impl ListKernels {
     /// are inflated at a time. The latter returns none for a file that needs the former: what is inside a compressed bundle,
     /// beside code objects, only the search itself finds.
     fn search(&self, input: &Input, inflate: Inflate) -> Result<Option<KernelList>> {
-        let scan = Scan { inflate, checksums: Checksums::None, deep: self.deep, limits: self.limits };
-        let mut search = Search::new(self, input);
-        let scanned = scan.run_following(input, self.follow.as_ref(), &mut |finding| {
-            if inflate == Inflate::Headers && needs_inflating(&finding, input) {
-                search.is_ended = true;
-                return Err(Error::Internal("the search was ended"));
-            }
+        let (checksums, follow) = (Checksums::None, self.follow.clone());
+        let scan = Scan { inflate, checksums, deep: self.deep, limits: self.limits, follow };
+        let mut search = Search::new(self, input, inflate);
+        scan.run_until(input, &mut |finding| {
             match finding {
-                Finding::Bundle(found) if inflate == Inflate::Headers && found.bundle.compressed.is_some() => {
-                    search.found.push(Step::Bundle(found.place.clone(), found.index, found.bundle.offset));
-                }
+                finding if search.needs_inflating(&finding) => search.is_incomplete = true,
                 Finding::Bundle(found) => search.bundle(&found)?,
                 Finding::Broken { error: error @ Error::Io { .. }, .. } => return Err(error),
-                Finding::Broken { place, error } | Finding::Hidden { place, error } => search.problem(place, error),
+                Finding::Broken { place, error } | Finding::Hidden { place, error } => search.problem(error.at(place)),
                 _ => {}
             }
-            Ok(())
-        });
-        if search.is_ended {
-            return Ok(None);
-        }
-        scanned.map(|()| search.finish())
+            Ok(if search.is_incomplete { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        if search.is_incomplete { Ok(None) } else { search.finish(&scan) }
     }
 }
 
-/// Whether a search has to inflate compressed bundles because of a finding: only bundles of the file itself can be
-/// inflated later.
-fn needs_inflating(finding: &Finding<'_>, input: &Input) -> bool {
-    let is_inside = |place: &Place| {
-        *place.origin() == Origin::Inflated && place.steps().iter().any(|step| matches!(step, scan::Step::Entry(_)))
-    };
-    match finding {
-        Finding::Bundle(Found { place, format, bundle, .. }) => {
-            let is_in_file = matches!(place.origin(), Origin::File(file) if file == input.path());
-            let is_for_later = is_in_file && *format == Format::Bundle;
-            is_inside(place) || bundle.packed_len() > 0 || (bundle.compressed.is_some() && !is_for_later)
-        }
-        Finding::Broken { place, .. } | Finding::Hidden { place, .. } => is_inside(place),
-        _ => false,
-    }
-}
-
-/// The search in a file, or in a compressed bundle of it.
+/// The search in a file.
 struct Search<'j> {
     job: &'j ListKernels,
     input: &'j Input,
-    found: Vec<Step<'j>>,
-    others: BTreeMap<&'static str, usize>,
-    matches: Matches,
+    inflate: Inflate,
+    found: Vec<Step>,
+    list: KernelList,
     room: Room,
-    /// Whether a code object is itself a container of code objects.
-    is_nested: bool,
-    /// Whether the search was ended, because it has to inflate what it finds.
-    is_ended: bool,
+    /// Whether there is more to be found by a search that inflates compressed bundles.
+    is_incomplete: bool,
 }
 
-/// A step of the search.
-enum Step<'j> {
-    /// A code object, with bytes of the file that are read later.
-    Later(Provenance, &'j [u8]),
-    /// A compressed bundle that is inflated later: its place, its index there, and its offset in the file.
-    Bundle(Place, usize, u64),
+/// What the search found.
+enum Step {
+    /// A code object that is read later.
+    Later(Arc<CodeObject>),
     /// A code object, or a problem.
     Done(Result<CodeObjectKernels>),
 }
 
-/// The outcome of a step.
-#[derive(Default)]
-struct Outcome {
-    read: Vec<Result<CodeObjectKernels>>,
-    others: BTreeMap<&'static str, usize>,
-    matches: Matches,
-    /// Whether the room for the code objects has been taken already.
-    is_counted: bool,
-    is_incomplete: bool,
+/// What was read of a code object.
+enum Content {
+    Kernels(Option<String>, Vec<Kernel>),
+    /// It has no kernels yet.
+    Other(ContentKind),
 }
 
-impl Outcome {
-    /// The number of kernels and problems.
+impl Content {
+    /// Reads a code object, whose kind is known unless its bundle had to be inflated.
+    fn read(from: &CodeObject, code: &[u8]) -> Result<Self> {
+        let head = || bytes::slice(code, 0, ContentKind::HEAD_LEN).unwrap_or(code);
+        match from.kind.unwrap_or_else(|| ContentKind::of(head())) {
+            ContentKind::Elf | ContentKind::Cubin => Ok(Self::Kernels(recorded_target(code), kernels_of(from, code)?)),
+            other => Ok(Self::Other(other)),
+        }
+    }
+
+    /// The number of kernels.
     fn weight(&self) -> usize {
-        let weight = |read: &Result<CodeObjectKernels>| read.as_ref().map_or(1, |read| read.kernels.len());
-        self.read.iter().map(weight).fold(1, usize::saturating_add)
+        if let Self::Kernels(_, kernels) = self { kernels.len() } else { 0 }
     }
 }
 
 impl<'j> Search<'j> {
-    fn new(job: &'j ListKernels, input: &'j Input) -> Self {
-        let (found, others, matches) = (Vec::new(), BTreeMap::new(), Matches::default());
-        Self { job, input, found, others, matches, room: Room::default(), is_nested: false, is_ended: false }
+    fn new(job: &'j ListKernels, input: &'j Input, inflate: Inflate) -> Self {
+        let (found, list, room) = (Vec::new(), KernelList::default(), Room::default());
+        Self { job, input, inflate, found, list, room, is_incomplete: false }
     }
 
-    /// Reads what was left for later.
-    fn later(job: &ListKernels, input: &Input, step: Step<'_>) -> Outcome {
-        let (place, index, offset) = match step {
-            Step::Later(from, code) => return Outcome { read: vec![read(from, code)], ..Outcome::default() },
-            Step::Done(done) => return Outcome { read: vec![done], is_counted: true, ..Outcome::default() },
-            Step::Bundle(place, index, offset) => (place, index, offset),
+    /// Whether a search that leaves compressed bundles for later misses something, by a finding: only those of the file
+    /// itself can be inflated later.
+    fn needs_inflating(&self, finding: &Finding<'_>) -> bool {
+        let is_inside = |place: &Place| {
+            *place.origin() == Origin::Inflated && place.steps().iter().any(|step| matches!(step, scan::Step::Entry(_)))
         };
-        let mut search = Search::new(job, input);
-        let searched = Wide::bundle_at(input, offset, Inflate::Whole, job.limits).and_then(|bundle| {
-            let format = Wide::form_of(&bundle).map_err(|malformed| Error::malformed(input.path(), malformed))?;
-            bundle
-                .faults
-                .iter()
-                .for_each(|fault| search.problem(&place, Error::malformed(input.path(), fault.clone())));
-            search.bundle(&Found { place: &place, format, index, bundle: &bundle, numbers: &[], space_end: 0 })
-        });
-        if let Err(error) = searched {
-            search.problem(&place, error);
-        }
-        let Search { found, others, matches, is_nested, room, .. } = search;
-        let read = found.into_iter().filter_map(|step| if let Step::Done(done) = step { Some(done) } else { None });
-        Outcome { read: read.collect(), others, matches, is_counted: false, is_incomplete: is_nested || room.is_full }
+        self.inflate == Inflate::Headers
+            && match finding {
+                Finding::Bundle(found) => {
+                    let is_for_later = || found.info().is_ok_and(|bundle| bundle.is_read_alone(self.input));
+                    is_inside(found.place) || (found.bundle.compressed.is_some() && !is_for_later())
+                }
+                Finding::Broken { place, .. } | Finding::Hidden { place, .. } => is_inside(place),
+                _ => false,
+            }
     }
 
-    fn problem(&mut self, place: &Place, error: Error) {
-        self.found.push(Step::Done(Err(error.at(place))));
+    fn problem(&mut self, error: Error) {
+        self.found.push(Step::Done(Err(error)));
     }
 
     fn bundle(&mut self, found: &Found<'_>) -> Result<()> {
-        let mut left = Allowance::new(found.bundle.full_len()?.saturating_mul(SHARED_MAX));
-        let mut last = LastInflated::default();
-        let place = Arc::new(found.place.clone());
+        let (mut shared, mut last) = (Shared::new(found.bundle)?, LastInflated::default());
+        let bundle = found.info()?;
         for code_object in found.code_objects() {
-            if !self.matches.takes(&self.job.selection, &code_object.known_id()) {
+            if !self.list.matches.takes(&self.job.selection, &code_object.known_id()) {
                 continue;
             }
+            let is_for_later = self.inflate == Inflate::Headers && found.bundle.compressed.is_some();
             match code_object.recorded_kind().or_else(|| code_object.kind()) {
                 Some(ContentKind::Elf | ContentKind::Cubin) => {}
-                Some(ContentKind::Empty) => continue,
-                Some(ContentKind::Bundle | ContentKind::FatBinary) => {
-                    // The search of the file finds what is in it.
-                    self.is_nested = true;
-                    continue;
-                }
+                None if is_for_later => {}
                 other => {
-                    let count = self.others.entry(other.map_or("unknown", ContentKind::name)).or_default();
-                    *count = count.saturating_add(1);
+                    self.other(other.unwrap_or(ContentKind::Unknown), found.bundle.compressed.is_some());
                     continue;
                 }
             }
-            if left.take(code_object.size()).is_none() {
-                let offset = found.bundle.offset;
-                let text = format!("code objects of the bundle at offset {offset} overlap too much; not all were read");
-                let error = Error::malformed(self.input.path(), Malformed::other(ErrorKind::Limit, offset, text));
-                self.problem(found.place, error);
+            if let Err(error) = shared.take(&code_object, self.input) {
+                self.problem(error.at(found.place));
                 break;
             }
-            let from = Provenance::new(&place, found.index, &code_object)?;
-            let step = match code_object.slice_of(self.input.bytes()) {
-                Some(bytes) => Step::Later(from, bytes),
-                None if self.room.is_full => break,
-                None => match inflated(from, &code_object, found, &mut last) {
-                    Ok(code_object) => match self.room.take(code_object) {
+            let from = Arc::new(code_object.known(&bundle));
+            let step = if is_for_later || from.stored_in(self.input).is_some() {
+                Step::Later(from)
+            } else if self.room.is_full {
+                break;
+            } else {
+                // It is in another file, or has to be inflated or restored, which a second search would do again.
+                let content = found.bundle.content_after(code_object.index(), &mut last);
+                let read = content.and_then(|content| Content::read(&from, content.as_slice().bytes()));
+                match read.map_err(|error| if let Error::Inside { .. } = error { error } else { error.at(found.place) })
+                {
+                    Ok(content) => match self.taken(from, content) {
                         Some(code_object) => Step::Done(Ok(code_object)),
                         None => break,
                     },
                     Err(error) => Step::Done(Err(error)),
-                },
+                }
             };
             self.found.push(step);
         }
         Ok(())
     }
 
+    /// Counts a code object without kernels.
+    fn other(&mut self, kind: ContentKind, is_compressed: bool) {
+        match kind {
+            ContentKind::Empty => {}
+            // The search finds what is in it.
+            ContentKind::Bundle | ContentKind::FatBinary => {
+                self.is_incomplete |= is_compressed && self.inflate == Inflate::Headers;
+            }
+            kind => *self.list.others.entry(kind.name()).or_default() += 1,
+        }
+    }
+
+    /// Takes in what was read of a code object; none if it has no kernels, or too many.
+    fn taken(&mut self, from: Arc<CodeObject>, content: Content) -> Option<CodeObjectKernels> {
+        match content {
+            Content::Kernels(recorded_target, mut kernels) => {
+                self.room.take_kernels(&mut kernels).then_some(CodeObjectKernels { from, recorded_target, kernels })
+            }
+            Content::Other(kind) => {
+                self.other(kind, from.bundle.compressed.is_some());
+                None
+            }
+        }
+    }
+
     /// Reads what was left for later, and lists all in file order; none if there is more to be found.
-    fn finish(self) -> Option<KernelList> {
-        let Self { job, found, others, matches, mut room, input, .. } = self;
-        let mut list = KernelList { others, matches, ..KernelList::default() };
-        let mut is_incomplete = false;
-        let work = |step| Self::later(job, input, step);
-        parallel::in_order(found, work, Outcome::weight, |outcomes| {
-            for outcome in outcomes {
-                is_incomplete |= outcome.is_incomplete;
-                list.add_others(&outcome.others);
-                list.matches.add(outcome.matches);
-                for read in outcome.read {
-                    match read {
-                        Ok(code_object) if outcome.is_counted => list.code_objects.push(code_object),
-                        Ok(code_object) => list.code_objects.extend(room.take(code_object)),
-                        Err(error) => list.problems.push(error),
-                    }
-                }
-                if room.is_full || is_incomplete {
-                    break;
+    fn finish(mut self, scan: &Scan) -> Result<Option<KernelList>> {
+        let found = std::mem::take(&mut self.found);
+        let later = |step: &Step| if let Step::Later(from) = step { Some(Arc::clone(from)) } else { None };
+        let later: Vec<Arc<CodeObject>> = found.iter().filter_map(later).collect();
+        let wanted: Vec<&CodeObject> = later.iter().map(|from| &**from).collect();
+        let mut read: Vec<Option<Result<CodeObjectKernels>>> = later.iter().map(|_| None).collect();
+        let work = |index: usize, code: Slice<'_>| {
+            let from = wanted.get(index).ok_or(Error::Internal("no such code object"))?;
+            Content::read(from, code.bytes())
+        };
+        scan.read(self.input, &wanted, work, Content::weight, &mut |contents| {
+            for (index, content) in contents {
+                if let (Some(from), Some(read)) = (later.get(index), read.get_mut(index)) {
+                    *read = content.map(|content| self.taken(Arc::clone(from), content)).transpose();
                 }
             }
-        });
+            if self.room.is_full || self.is_incomplete { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        if self.is_incomplete {
+            return Ok(None);
+        }
+        let Self { job, input, mut list, room, .. } = self;
+        let mut read = read.into_iter();
+        for step in found {
+            match if let Step::Done(done) = step { Some(done) } else { read.next().flatten() } {
+                Some(Ok(code_object)) => list.code_objects.push(code_object),
+                Some(Err(error)) => list.problems.push(error),
+                None => {}
+            }
+        }
         if let Some(problem) = room.problem(input) {
             list.matches.assume_all(&job.selection);
             list.problems.push(problem);
         }
-        (!is_incomplete).then_some(list)
+        Ok(Some(list))
     }
 }
 
-impl KernelList {
-    fn add_others(&mut self, more: &BTreeMap<&'static str, usize>) {
-        for (kind, more) in more {
-            let count = self.others.entry(kind).or_default();
-            *count = count.saturating_add(*more);
-        }
-    }
-}
-
-/// The kernels of a code object that has to be inflated or restored, or is in another file.
-fn inflated(
-    from: Provenance,
-    code_object: &CodeObject<'_>,
-    found: &Found<'_>,
-    last: &mut LastInflated,
-) -> Result<CodeObjectKernels> {
-    match found.bundle.content_after(code_object.index(), last) {
-        Ok(content) => read(from, content.as_slice().bytes()),
-        Err(error) => Err(error.at(found.place)),
-    }
-}
-
-/// Reads the kernels of a code object.
-fn read(from: Provenance, code: &[u8]) -> Result<CodeObjectKernels> {
-    let kernels = kernels_of(&from, code)?;
-    Ok(CodeObjectKernels { recorded_target: recorded_target(code), from, kernels })
-}
-
-pub(super) fn kernels_of(from: &Provenance, code: &[u8]) -> Result<Vec<Kernel>> {
+pub(super) fn kernels_of(from: &CodeObject, code: &[u8]) -> Result<Vec<Kernel>> {
     kernels::of(code).map_err(|malformed| {
         let text = format!("the kernels of '{}' cannot be read: {malformed}", shown(&from.id));
         let malformed = Malformed::other(malformed.kind(), malformed.offset(), text);
-        Error::malformed(from.place.file(), malformed).at(&from.place)
+        let place = &from.bundle.place;
+        Error::malformed(place.file(), malformed).at(place)
     })
 }
 
@@ -336,11 +304,6 @@ impl Default for Room {
 }
 
 impl Room {
-    /// Takes in the kernels of a code object; none if they are too many.
-    fn take(&mut self, mut code_object: CodeObjectKernels) -> Option<CodeObjectKernels> {
-        self.take_kernels(&mut code_object.kernels).then_some(code_object)
-    }
-
     /// Takes in kernels, unless they are too many.
     pub(super) fn take_kernels(&mut self, kernels: &mut [Kernel]) -> bool {
         let is_taken = self.kernels_left.take(to_u64(kernels.len())).is_some()

@@ -4,7 +4,7 @@ use object::read::{File, Object as _};
 
 use crate::container::fatbin::{Image, ImageKind, made_for};
 use crate::container::magic::Magic;
-use crate::scan::{CodeObject, ContentKind, target_of};
+use crate::scan::{CodeObjectRef, ContentKind, target_of};
 
 /// The kind of a code object, and what it was made for.
 pub(super) struct Nature {
@@ -37,7 +37,7 @@ impl Nature {
     }
 
     /// That of an old code object; none if it cannot be read, and nothing else tells.
-    pub(super) fn of_old(code_object: &CodeObject<'_>) -> Option<Self> {
+    pub(super) fn of_old(code_object: &CodeObjectRef<'_>) -> Option<Self> {
         let found = code_object.bytes().ok().map(|bytes| Self::of(&bytes));
         code_object.cuda().and_then(|image| Self::recorded(image, found.as_ref())).or(found)
     }

@@ -21,7 +21,7 @@ use crate::io::input::{Accept, Input, Slice, vouch_for};
 use crate::io::meter::{Meter, emit};
 use crate::io::output::{self, Output};
 use crate::io::piece::Piece;
-use crate::scan::{CodeObject, Format, Found, Scan, Step, Uri, bundle_sections, is_zip};
+use crate::scan::{CodeObjectRef, Format, Found, Scan, Step, Uri, bundle_sections, is_zip};
 
 /// Replaces the code object that a URI names.
 ///
@@ -44,7 +44,7 @@ use crate::scan::{CodeObject, Format, Found, Scan, Step, Uri, bundle_sections, i
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Replace {
-    /// The code object, as [`CodeObject::uri`] names it.
+    /// The code object, as [`CodeObject::uri`](crate::scan::CodeObject::uri) names it.
     pub uri: Uri,
     /// The file with the new code object.
     pub content: PathBuf,
@@ -166,13 +166,13 @@ impl Replace {
             None => self.written_again(file, new, &target, observer)?,
         };
         let made = output.into_input(file.path())?;
-        let is_it = |code_object: &CodeObject<'_>| self.uri.names(code_object, file);
+        let is_it = |code_object: &CodeObjectRef<'_>| self.uri.names(code_object, file);
         // Zeros after an ELF file without a bundle count as its own.
         let has_zeros = target.format == Format::CodeObject && !target.is_file && after < before;
         let zeros = || vec![0; usize::try_from(before.saturating_sub(after)).unwrap_or(0)];
         let padded = has_zeros.then(|| [new.bytes(), &zeros()].concat());
         let content = padded.as_deref().map_or_else(|| new.as_slice(), Slice::from);
-        if let Some(reason) = difference([file, &made], scan, content, &is_it)? {
+        if let Some(reason) = difference([file, &made], &scan, content, &is_it)? {
             return Err(self.refused(&target, ErrorKind::Unsupported, reason.to_owned()));
         }
         Ok((made, Replaced { is_in_place, is_now_compressed, before, after }))
@@ -265,7 +265,7 @@ impl Replace {
 }
 
 impl Target {
-    fn of(code_object: &CodeObject<'_>, found: &Found<'_>, is_zip: bool, file: &Input) -> Result<Option<Self>> {
+    fn of(code_object: &CodeObjectRef<'_>, found: &Found<'_>, is_zip: bool, file: &Input) -> Result<Option<Self>> {
         let place = found.place;
         let (bundle, entries, index) = (code_object.bundle_range()?, code_object.entries(), code_object.index());
         // What is compressed on its own is where it is in the inflated bytes.

@@ -5,7 +5,7 @@ use super::digest::{Digest, Digester};
 use crate::container::sequence::Inflate;
 use crate::error::{Result, WithPath};
 use crate::io::input::{Input, Slice};
-use crate::scan::{Checksums, CodeObject, Finding, Scan};
+use crate::scan::{Checksums, CodeObjectRef, Finding, Scan};
 
 /// The code objects of a file, in the order in which they are found, and the number of its faults.
 struct Survey {
@@ -19,11 +19,11 @@ struct Survey {
 impl Survey {
     fn of(
         input: &Input,
-        scan: Scan,
+        scan: &Scan,
         digester: &Digester,
-        is_it: &dyn Fn(&CodeObject<'_>) -> Result<bool>,
+        is_it: &dyn Fn(&CodeObjectRef<'_>) -> Result<bool>,
     ) -> Result<Self> {
-        let scan = Scan { inflate: Inflate::Whole, checksums: Checksums::OfAll, ..scan };
+        let scan = Scan { inflate: Inflate::Whole, checksums: Checksums::OfAll, ..scan.clone() };
         let mut survey = Self { code_objects: Vec::new(), wanted: Vec::new(), faults: 0 };
         let mut visit = |finding: Finding<'_>| {
             match finding {
@@ -52,9 +52,9 @@ impl Survey {
 /// The reason why `new` is not `old` with another content of the code object that `is_it` finds; none if it is.
 pub(super) fn difference(
     [old, new]: [&Input; 2],
-    scan: Scan,
+    scan: &Scan,
     content: Slice<'_>,
-    is_it: &dyn Fn(&CodeObject<'_>) -> Result<bool>,
+    is_it: &dyn Fn(&CodeObjectRef<'_>) -> Result<bool>,
 ) -> Result<Option<&'static str>> {
     let digester = Digester::default();
     let before = Survey::of(old, scan, &digester, is_it)?;

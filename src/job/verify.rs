@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::expect::{Comparison, Expect};
 use super::{kpack_tree, open};
@@ -20,7 +21,7 @@ use crate::id::{EntryId, OffloadKind};
 use crate::io::input::{Accept, Input, note_read};
 use crate::runtime::loadable;
 use crate::scan::{
-    Checksums, CodeObject, ContentKind, Finding, Follow, Format, Found, Place, Scan, Unread, is_zip, recorded_target,
+    Checksums, CodeObjectRef, ContentKind, Finding, Follow, Format, Found, Place, Scan, Unread, is_zip, recorded_target,
 };
 
 /// Verifies all device code in a file.
@@ -35,7 +36,7 @@ use crate::scan::{
 #[non_exhaustive]
 pub struct Verify {
     /// How the kpack archives of split libraries are found; none if libraries are not compared with them.
-    pub follow: Option<Follow>,
+    pub follow: Option<Arc<Follow>>,
     /// Limits on the inflated size of compressed containers.
     pub limits: Limits,
     /// Whether all bytes are searched, as by [`Scan::deep`].
@@ -105,7 +106,7 @@ pub struct Fault {
     pub text: String,
     /// The GPU that is not served, or for which there is code that is not expected.
     pub gpu: Option<String>,
-    /// The source file of the bundle, as [`CodeObject::shown_source`], if a GPU is not served or not expected.
+    /// The source file of the bundle, as [`CodeObjectRef::shown_source`], if a GPU is not served or not expected.
     pub source: Option<String>,
 }
 
@@ -206,11 +207,12 @@ impl Verify {
     /// As [`run`](Self::run).
     pub fn check(&self, input: &Input) -> Result<Verified> {
         let mut verified = Verified::default();
-        let scan = Scan { inflate: Inflate::Whole, checksums: Checksums::OfAll, deep: self.deep, limits: self.limits };
-        let follow = self.follow.clone().map(Follow::tables_only);
+        let (inflate, checksums, deep, limits) = (Inflate::Whole, Checksums::OfAll, self.deep, self.limits);
+        let follow = self.follow.as_ref().map(|follow| Arc::new(follow.tables_only()));
+        let scan = Scan { inflate, checksums, deep, limits, follow };
         let mut comparison = self.expect.as_ref().map(|expect| Comparison::new(expect, input));
         let is_zip = is_zip(input.as_slice());
-        let scanned = scan.run_following(input, follow.as_ref(), &mut |finding| {
+        let scanned = scan.run(input, &mut |finding| {
             match finding {
                 Finding::Bundle(found) => {
                     verified.bundle(&found)?;
@@ -327,14 +329,14 @@ fn inner_text(error: &Error) -> String {
     }
 }
 
-fn not_extractable(code_object: &CodeObject<'_>, reason: &Malformed) -> Broken {
+fn not_extractable(code_object: &CodeObjectRef<'_>, reason: &Malformed) -> Broken {
     (Rule::Readable, format!("'{}' cannot be extracted: {reason}", shown(code_object.id())))
 }
 
 /// The entries of a bundle for devices that are empty or text, as in bundles of assembly.
-fn without_code<'f>(found: &Found<'f>) -> Vec<CodeObject<'f>> {
-    let is_for_device = |entry: &CodeObject<'_>| entry.entry_id().is_some_and(|id| id.kind() != OffloadKind::Host);
-    let is_without = |entry: &CodeObject<'_>| matches!(entry.kind(), Some(ContentKind::Empty | ContentKind::Text));
+fn without_code<'f>(found: &Found<'f>) -> Vec<CodeObjectRef<'f>> {
+    let is_for_device = |entry: &CodeObjectRef<'_>| entry.entry_id().is_some_and(|id| id.kind() != OffloadKind::Host);
+    let is_without = |entry: &CodeObjectRef<'_>| matches!(entry.kind(), Some(ContentKind::Empty | ContentKind::Text));
     match found.format {
         Format::Bundle | Format::TextBundle | Format::FatObject => {
             found.code_objects().filter(|entry| is_without(entry) && is_for_device(entry)).collect()
@@ -346,11 +348,11 @@ fn without_code<'f>(found: &Found<'f>) -> Vec<CodeObject<'f>> {
 /// Whether code objects are what a bundle holds for devices. No compiler puts text or nothing into such a bundle.
 fn holds_code(found: &Found<'_>) -> bool {
     let is_code = |kind| !matches!(kind, None | Some(ContentKind::Empty | ContentKind::Text | ContentKind::Unknown));
-    let is_host = |entry: &CodeObject<'_>| entry.entry_id().is_none_or(|id| id.kind() == OffloadKind::Host);
+    let is_host = |entry: &CodeObjectRef<'_>| entry.entry_id().is_none_or(|id| id.kind() == OffloadKind::Host);
     found.format != Format::TextBundle && found.code_objects().any(|entry| is_code(entry.kind()) && !is_host(&entry))
 }
 
-fn not_code(entry: &CodeObject<'_>) -> Broken {
+fn not_code(entry: &CodeObjectRef<'_>) -> Broken {
     let what = if entry.size() == 0 { "is empty" } else { "is text" };
     (Rule::CodeObject, format!("'{}' {what}, but other entries of the bundle are code objects", shown(entry.id())))
 }
@@ -407,7 +409,7 @@ fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(Broken)) -> Result<(
 }
 
 /// Whether code objects of a kind are checked. What is compressed by itself must inflate.
-fn is_checked(kind: Option<ContentKind>, code_object: &CodeObject<'_>) -> bool {
+fn is_checked(kind: Option<ContentKind>, code_object: &CodeObjectRef<'_>) -> bool {
     match kind {
         Some(ContentKind::Elf | ContentKind::Cubin | ContentKind::SpirV | ContentKind::Bitcode | ContentKind::Ptx) => {
             true
@@ -433,12 +435,12 @@ struct Ids<'f> {
     counts: HashMap<&'f [u8], usize>,
     /// The first entry of each processor. Others are compared only with it, so the time is linear in the number of
     /// entries.
-    firsts: HashMap<String, CodeObject<'f>>,
+    firsts: HashMap<String, CodeObjectRef<'f>>,
 }
 
 impl<'f> Ids<'f> {
     /// Checks the ID of a code object, which others may have too if it `repeats`.
-    fn check(&mut self, code_object: CodeObject<'f>, repeats: bool, fault: &mut impl FnMut(Broken)) {
+    fn check(&mut self, code_object: CodeObjectRef<'f>, repeats: bool, fault: &mut impl FnMut(Broken)) {
         self.duplicate(&code_object).filter(|_| !repeats).into_iter().for_each(&mut *fault);
         match code_object.parse_id() {
             Ok(id) => {
@@ -455,14 +457,14 @@ impl<'f> Ids<'f> {
         }
     }
 
-    fn duplicate(&mut self, code_object: &CodeObject<'f>) -> Option<Broken> {
+    fn duplicate(&mut self, code_object: &CodeObjectRef<'f>) -> Option<Broken> {
         let count = self.counts.entry(code_object.id()).or_default();
         *count = count.saturating_add(1);
         let text = || format!("several entries have the ID '{}'; runtimes take one of them", shown(code_object.id()));
         (*count == 2).then(|| (Rule::Duplicate, text()))
     }
 
-    fn conflict(&mut self, code_object: CodeObject<'f>, id: &EntryId) -> Option<Broken> {
+    fn conflict(&mut self, code_object: CodeObjectRef<'f>, id: &EntryId) -> Option<Broken> {
         let mut without_features = id.to_string();
         without_features.truncate(without_features.find(':').unwrap_or(without_features.len()));
         let first = match self.firsts.entry(without_features) {
@@ -480,10 +482,10 @@ impl<'f> Ids<'f> {
 
 fn overlaps(found: &Found<'_>, fault: &mut impl FnMut(Broken)) {
     let ranges = found.code_objects().filter_map(|code_object| Some((taken(&code_object, found)?, code_object)));
-    let mut ranges: Vec<(Range<u64>, CodeObject<'_>)> = ranges.filter(|(range, _)| !range.is_empty()).collect();
+    let mut ranges: Vec<(Range<u64>, CodeObjectRef<'_>)> = ranges.filter(|(range, _)| !range.is_empty()).collect();
     ranges.sort_by_key(|(range, _)| (range.start, range.end));
     // The code object with the largest end so far.
-    let mut furthest: Option<(Range<u64>, CodeObject<'_>)> = None;
+    let mut furthest: Option<(Range<u64>, CodeObjectRef<'_>)> = None;
     for (range, code_object) in ranges {
         if let Some((before, other)) = furthest.as_ref().filter(|(before, _)| before.end > range.start) {
             let (a, b) = (shown(other.id()), shown(code_object.id()));
@@ -496,7 +498,7 @@ fn overlaps(found: &Found<'_>, fault: &mut impl FnMut(Broken)) {
 }
 
 /// The range that a code object takes in its bundle, if it shares that with no other: a compressed device image does not.
-fn taken(code_object: &CodeObject<'_>, found: &Found<'_>) -> Option<Range<u64>> {
+fn taken(code_object: &CodeObjectRef<'_>, found: &Found<'_>) -> Option<Range<u64>> {
     let stored = code_object.packed().filter(|_| found.format == Format::DeviceImages).map(|packed| &packed.stored);
     let stored = stored.and_then(|range| {
         let [start, end] = [range.start, range.end].map(|at| found.bundle.offset.checked_add(at));
@@ -529,7 +531,7 @@ fn not_loadable(found: &Found<'_>) -> Option<Broken> {
 }
 
 /// Checks that the target recorded in a code object can serve requests for its entry ID.
-fn check_target(code_object: &CodeObject<'_>, id: &EntryId, recorded: Option<String>) -> Option<Broken> {
+fn check_target(code_object: &CodeObjectRef<'_>, id: &EntryId, recorded: Option<String>) -> Option<Broken> {
     if id.target_id().is_empty() {
         return None;
     }

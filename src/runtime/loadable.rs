@@ -10,7 +10,7 @@ use crate::container::binary;
 use crate::container::sequence::Bundle;
 use crate::container::stream::Recorded;
 use crate::id::OffloadKind;
-use crate::scan::{CodeObject, ContentKind, Format, Found};
+use crate::scan::{CodeObjectRef, ContentKind, Format, Found};
 
 /// The length of the part of a plain bundle in which the runtime looks for entries, in bytes.
 const HEADER_MAX: u64 = 4096;
@@ -42,7 +42,7 @@ pub(crate) fn misread_size(recorded: Recorded) -> Option<u64> {
 }
 
 /// The code objects of a bundle that the runtime does not find.
-pub(crate) fn lost(found: &Found<'_>) -> impl Fn(&CodeObject<'_>) -> bool + use<> {
+pub(crate) fn lost(found: &Found<'_>) -> impl Fn(&CodeObjectRef<'_>) -> bool + use<> {
     let kinds = || found.code_objects().map(|entry| (entry.entry_id().map(|id| id.kind()), entry.kind()));
     let from = match found.bundle {
         _ if found.format != Format::Bundle => None,

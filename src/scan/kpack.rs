@@ -65,8 +65,8 @@ impl Follow {
     }
 
     /// The same, but only the tables of contents of archives are read, and no code in them is reported.
-    pub(crate) fn tables_only(self) -> Self {
-        Self { is_tables_only: true, ..self }
+    pub(crate) fn tables_only(&self) -> Self {
+        Self { is_tables_only: true, ..self.clone() }
     }
 
     /// Whether the caller searches the file with this canonical path too.
@@ -251,7 +251,7 @@ impl Walk<'_, '_, '_> {
         // The paths count from the directory of a file that a loader could load.
         let is_file = || library.file().metadata().map_or_else(|error| !is_missing(&error), |found| found.is_file());
         let is_loadable = section.input().is_some() && library.steps().is_empty() && is_file();
-        let follow = self.follow.filter(|_| is_loadable);
+        let follow = self.scan.follow.as_deref().filter(|_| is_loadable);
         if follow.is_some() && std::mem::replace(&mut self.has_followed, true) {
             let offset = section.offset();
             let text =
@@ -286,7 +286,7 @@ impl Walk<'_, '_, '_> {
         wanted: &mut dyn FnMut(&[u8], &[u8]) -> bool,
         depth: u32,
     ) -> Result<Followed> {
-        let is_own = self.follow.is_some_and(|follow| follow.is_own(&path));
+        let is_own = self.scan.follow.as_deref().is_some_and(|follow| follow.is_own(&path));
         let place = place.clone().in_file(&path);
         let opened = self.sources.referred(&path).and_then(|input| {
             let archive = Archive::read(&input);
@@ -306,7 +306,7 @@ impl Walk<'_, '_, '_> {
                 return Ok(Followed { path, archive: None, code_objects: 0 });
             }
         };
-        let is_told = !is_own && self.follow.is_some_and(|follow| !follow.is_tables_only);
+        let is_told = !is_own && self.scan.follow.as_deref().is_some_and(|follow| !follow.is_tables_only);
         if is_told {
             self.budget.add_file(input.len());
         }

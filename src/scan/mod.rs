@@ -44,6 +44,7 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod budget;
+mod code_object;
 mod found;
 mod gpu_elf;
 mod image;
@@ -54,6 +55,7 @@ mod overlap;
 mod packages;
 mod pattern;
 mod place;
+mod read;
 mod sections;
 mod sycl;
 mod uri;
@@ -62,8 +64,9 @@ mod wide;
 mod zip;
 
 pub(crate) use budget::Budget;
-pub(crate) use found::KnownId;
-pub use found::{CodeObject, Finding, Format, Found, Provenance};
+pub(crate) use code_object::KnownId;
+pub use code_object::{BundleInfo, CodeObject, CodeObjectRef, Locator};
+pub use found::{Finding, Format, Found};
 pub(crate) use gpu_elf::{target as target_of, target_id as recorded_target};
 pub use image::ContentKind;
 pub(crate) use kpack::target_in;
@@ -73,10 +76,15 @@ pub(crate) use overlap::bundle_sections;
 pub(crate) use packages::{HEAD, exceeded};
 pub use pattern::{Comparison, Pattern, PatternError, Selection};
 pub use place::{Origin, Place, Step};
+pub use read::Contents;
+pub(crate) use read::{Shared, top_member};
 pub use uri::{Resolved, Uri};
 pub(crate) use walk::{file_kind, is_zip};
 pub(crate) use wide::Wide;
 pub(crate) use zip::{ZipContent, ZipMember, members as zip_members};
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use crate::container::Limits;
 use crate::container::archive::Sources;
@@ -86,7 +94,7 @@ use crate::error::Result;
 use crate::io::input::Slice;
 
 /// The settings of a search for device code.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Scan {
     /// How much of each compressed bundle is inflated.
@@ -101,12 +109,16 @@ pub struct Scan {
     /// to [`nested`](Limits::nested) bytes or 1040 times the size of the file, whichever is more, and to 250,000
     /// bundles, code objects and faults.
     pub limits: Limits,
+    /// How the kpack archives of a split library are found, which are searched too; none if they are not. The library has to
+    /// be an [`Input`](crate::io::Input) of a file.
+    pub follow: Option<Arc<Follow>>,
 }
 
 impl Default for Scan {
     /// Reads headers only.
     fn default() -> Self {
-        Self { inflate: Inflate::Headers, checksums: Checksums::None, deep: false, limits: Limits::default() }
+        let (inflate, checksums, limits) = (Inflate::Headers, Checksums::None, Limits::default());
+        Self { inflate, checksums, deep: false, limits, follow: None }
     }
 }
 
@@ -121,8 +133,8 @@ pub enum Checksums {
     OfAll,
 }
 
-/// The callback that receives findings.
-pub type Visitor<'v> = dyn FnMut(Finding<'_>) -> Result<()> + 'v;
+/// The callback that receives findings. What it breaks off ends without an error.
+pub type Visitor<'v> = dyn FnMut(Finding<'_>) -> Result<ControlFlow<()>> + 'v;
 
 impl Scan {
     /// Passes all findings in some bytes, or in an [`Input`](crate::io::Input), to `visitor`, in file order. The
@@ -130,33 +142,30 @@ impl Scan {
     ///
     /// # Errors
     /// Those of the visitor, which end the search. Faults in the file are reported as [`Finding::Broken`].
-    pub fn run<'a>(&self, data: impl Into<Slice<'a>>, visitor: &mut Visitor<'_>) -> Result<()> {
-        self.run_following(data, None, visitor)
+    pub fn run<'a>(
+        &self,
+        data: impl Into<Slice<'a>>,
+        visitor: &mut dyn FnMut(Finding<'_>) -> Result<()>,
+    ) -> Result<()> {
+        self.run_until(data, &mut |finding| visitor(finding).map(ControlFlow::Continue))
     }
 
-    /// As [`run`](Self::run). With `follow`, the kpack archives of a library whose device code is in them are searched too;
-    /// the library has to be an [`Input`](crate::io::Input) of a file.
+    /// As [`run`](Self::run), until the visitor breaks off.
     ///
     /// # Errors
     /// Those of [`run`](Self::run).
-    pub fn run_following<'a>(
-        &self,
-        data: impl Into<Slice<'a>>,
-        follow: Option<&Follow>,
-        visitor: &mut Visitor<'_>,
-    ) -> Result<()> {
-        self.run_in_members(data.into(), follow, &|_| true, visitor)
+    pub fn run_until<'a>(&self, data: impl Into<Slice<'a>>, visitor: &mut Visitor<'_>) -> Result<()> {
+        self.run_in_members(data.into(), &|_| true, visitor)
     }
 
-    /// As [`run_following`](Self::run_following). Of a zip file, only the members are searched whose names `members` accepts.
+    /// As [`run_until`](Self::run_until). Of a zip file, only the members are searched whose names `members` accepts.
     pub(crate) fn run_in_members(
         &self,
         data: Slice<'_>,
-        follow: Option<&Follow>,
         members: &walk::Accepts<'_>,
         visitor: &mut Visitor<'_>,
     ) -> Result<()> {
-        let mut walk = walk::Walk::new(*self, data, follow, visitor);
+        let mut walk = walk::Walk::new(self, data, visitor);
         walk.members = Some(members);
         walk.file(data).map(|_| ())
     }
@@ -166,8 +175,13 @@ impl Scan {
     ///
     /// # Errors
     /// The first error, of the file or of the visitor.
-    pub(crate) fn run_as_packager<'a>(&self, data: Slice<'a>, visitor: &mut Visitor<'_>) -> Result<Sources<'a>> {
-        walk::Walk::of_packager(*self, data, visitor).file(data)
+    pub(crate) fn run_as_packager<'a>(
+        &self,
+        data: Slice<'a>,
+        visitor: &mut dyn FnMut(Finding<'_>) -> Result<()>,
+    ) -> Result<Sources<'a>> {
+        let visitor = &mut |finding: Finding<'_>| visitor(finding).map(ControlFlow::Continue);
+        walk::Walk::of_packager(self, data, visitor).file(data)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Selects code objects by patterns over bundle entry IDs and target IDs.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use super::found::{CodeObject, KnownId};
+use super::code_object::{CodeObjectRef, KnownId};
 use crate::id::target_id::TargetId;
 use crate::id::{Compatibility, EntryId, OffloadKind, Rules};
 
@@ -119,7 +119,7 @@ impl Selection {
     }
 
     /// Returns whether a code object is selected. Without targets and kinds, all but host code objects are.
-    pub fn takes(&self, code_object: &CodeObject<'_>) -> bool {
+    pub fn takes(&self, code_object: &CodeObjectRef<'_>) -> bool {
         self.takes_id(&code_object.known_id())
     }
 

@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -29,7 +29,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, percent_encod
 
 use super::place::Place;
 use super::walk::Walk;
-use super::{CodeObject, Finding, Found, Scan, Wide};
+use super::{CodeObjectRef, Finding, Found, Scan, Wide};
 use crate::bytes::{len_of, text};
 use crate::container::magic::Magic;
 use crate::container::offload_binary::OffloadBinary;
@@ -119,19 +119,19 @@ impl Uri {
         &self,
         file: &Input,
         limits: Limits,
-        take: &mut dyn FnMut(&CodeObject<'_>, &Found<'_>) -> Result<Option<T>>,
+        take: &mut dyn FnMut(&CodeObjectRef<'_>, &Found<'_>) -> Result<Option<T>>,
     ) -> Result<Option<(T, Scan)>> {
         // The ends of some code objects are found only when they are inflated.
         for (inflate, deep) in [(Inflate::Headers, false), (Inflate::Whole, false), (Inflate::Whole, true)] {
             let (mut taken, scan) = (None, Scan { inflate, deep, limits, ..Scan::default() });
-            scan.run(file, &mut |finding| {
-                let Finding::Bundle(found) = finding else { return Ok(()) };
+            scan.run_until(file, &mut |finding| {
+                let Finding::Bundle(found) = finding else { return Ok(ControlFlow::Continue(())) };
                 for code_object in found.code_objects() {
                     if taken.is_none() && self.names(&code_object, file)? {
                         taken = take(&code_object, &found)?;
                     }
                 }
-                Ok(())
+                Ok(if taken.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             })?;
             if let Some(taken) = taken {
                 return Ok(Some((taken, scan)));
@@ -141,7 +141,7 @@ impl Uri {
     }
 
     /// Whether it is the URI of a code object in `file`.
-    pub(crate) fn names(&self, code_object: &CodeObject<'_>, file: &Input) -> Result<bool> {
+    pub(crate) fn names(&self, code_object: &CodeObjectRef<'_>, file: &Input) -> Result<bool> {
         // Members of thin archives are in other files.
         let path = std::path::absolute(file.path()).with_path(file.path())?;
         Ok(code_object.uri()?.is_some_and(|uri| uri.path == path && uri.is_same_part(self, file.len())))
@@ -294,10 +294,10 @@ impl Uri {
                 if let Finding::Broken { place, error } = finding {
                     broken.get_or_insert_with(|| error.at(place));
                 }
-                Ok(())
+                Ok(ControlFlow::Continue(()))
             };
             let goal = Goal { way: &self.way, take: &mut take };
-            Walk::new(scan, file.as_slice(), None, &mut note).with_goal(goal).file(file.as_slice())?;
+            Walk::new(&scan, file.as_slice(), &mut note).with_goal(goal).file(file.as_slice())?;
             if let Some(found) = found {
                 return Ok(found);
             }
@@ -312,9 +312,9 @@ impl Uri {
 fn has_findings(file: &Input, limits: Limits) -> Result<bool> {
     let mut has_some = false;
     let scan = Scan { inflate: Inflate::Headers, deep: true, limits, ..Scan::default() };
-    scan.run(file, &mut |finding| {
+    scan.run_until(file, &mut |finding| {
         has_some |= !matches!(finding, Finding::Trailing { .. });
-        Ok(())
+        Ok(if has_some { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     Ok(has_some)
 }

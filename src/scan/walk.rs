@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::budget::{self, Budget, Spent};
-use super::found::{Finding, Format, Found, ID_MAX, step_name};
-use super::kpack::Follow;
+use super::code_object::{ID_MAX, step_name};
+use super::found::{Finding, Format, Found};
 use super::packages::{Explained, Stream};
 use super::place::{Place, Step};
 use super::sections::{self, Holds, Listed, Sections};
@@ -47,10 +47,8 @@ const TEXT_HEAD: u64 = 4096;
 
 /// A walk and its visitor.
 pub(super) struct Walk<'a, 'w, 'v> {
-    pub(super) scan: Scan,
+    pub(super) scan: &'w Scan,
     reach: Reach,
-    /// How kpack archives are found; none if references are not followed.
-    pub(super) follow: Option<&'w Follow>,
     /// The members of the file that are searched, if it is a zip file; all if none.
     pub(super) members: Option<&'w Accepts<'w>>,
     /// Whether a reference to kpack archives was followed: a library has one.
@@ -168,12 +166,11 @@ impl<'d> Tables<'d> {
 }
 
 impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
-    pub(super) fn new(scan: Scan, data: Slice<'a>, follow: Option<&'w Follow>, visitor: &'w mut Visitor<'v>) -> Self {
+    pub(super) fn new(scan: &'w Scan, data: Slice<'a>, visitor: &'w mut Visitor<'v>) -> Self {
         let (sources, budget) = (Sources::new(data), Budget::new(scan.limits, data.len()));
         Self {
             scan,
             reach: Reach::Everything,
-            follow,
             members: None,
             has_followed: false,
             sources,
@@ -187,8 +184,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     }
 
     /// A walk with the reach of LLVM's packager.
-    pub(super) fn of_packager(scan: Scan, data: Slice<'a>, visitor: &'w mut Visitor<'v>) -> Self {
-        Self { reach: Reach::Packager, ..Self::new(scan, data, None, visitor) }
+    pub(super) fn of_packager(scan: &'w Scan, data: Slice<'a>, visitor: &'w mut Visitor<'v>) -> Self {
+        Self { reach: Reach::Packager, ..Self::new(scan, data, visitor) }
     }
 
     /// A walk to some inflated data.
@@ -310,8 +307,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let Err((what, limit)) = cost(&mut self.budget) else { return Ok(true) };
         self.budget.is_spent = true;
         let error = Error::malformed(data.path(), Malformed::search(what, limit, data.offset()));
-        (self.visitor)(Finding::Broken { place, error })?;
-        Ok(false)
+        (self.visitor)(Finding::Broken { place, error }).map(|_| false)
     }
 
     /// Reports a finding, charging `count` to the finding limit; does nothing once the limit is reached.
@@ -324,10 +320,10 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         if self
             .spend(finding.place(), data, |budget| budget.take_found(count).and_then(|()| budget.take_names(names)))?
         {
-            (self.visitor)(finding)
-        } else {
-            Ok(())
+            // Nothing more is read.
+            self.budget.is_spent |= (self.visitor)(finding)?.is_break();
         }
+        Ok(())
     }
 
     pub(super) fn broken(&mut self, place: &Place, data: Slice<'_>, error: Error) -> Result<()> {
@@ -739,7 +735,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Some(_) => Vec::new(),
             None => zip::large(&members, self.budget.left()),
         };
-        let inflate = |(index, content): (usize, ZipContent<'_>)| (index, content.inflate_for(&scan));
+        let inflate = |(index, content): (usize, ZipContent<'_>)| (index, content.inflate_for(scan));
         parallel::in_order(
             large,
             inflate,

@@ -7,7 +7,7 @@ use offload_bundle::container::stream::{Compression, Method, Recorded};
 use offload_bundle::id::OffloadKind;
 use offload_bundle::io::Input;
 use offload_bundle::job::{Fault, Recompress, Recompressed, Verify};
-use offload_bundle::scan::{CodeObject, Format, Found, Selection, Step};
+use offload_bundle::scan::{CodeObjectRef, Format, Found, Selection, Step};
 
 use super::choices::{Choices, digest};
 use super::extract::chosen;
@@ -166,7 +166,7 @@ impl Change {
         output.zip(result.ok())
     }
 
-    fn keeps(&self, code_object: &CodeObject<'_>) -> bool {
+    fn keeps(&self, code_object: &CodeObjectRef<'_>) -> bool {
         let is_host = code_object.entry_id().is_some_and(|id| id.kind() == OffloadKind::Host);
         let takes = |selection: &Option<Selection>| selection.as_ref().map(|selection| selection.takes(code_object));
         let is_ptx = code_object.cuda().is_some_and(|image| image.kind == ImageKind::Ptx);
@@ -197,7 +197,7 @@ struct Held {
 }
 
 impl Held {
-    fn of(data: &[u8], keeps: &dyn Fn(&CodeObject<'_>) -> bool) -> Self {
+    fn of(data: &[u8], keeps: &dyn Fn(&CodeObjectRef<'_>) -> bool) -> Self {
         let mut held = Self::default();
         let mut left = COMPARED_MAX;
         let look = &mut |found: &Found<'_>| {

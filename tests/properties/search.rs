@@ -1,12 +1,13 @@
+use std::borrow::Cow;
 use std::collections::HashSet;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 use offload_bundle::container::Codec;
 use offload_bundle::container::Limits;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::io::Input;
 use offload_bundle::scan::{
-    Checksums, CodeObject, ContentKind, Finding, Format, Found, Origin, Place, Scan, Step, Uri,
+    Checksums, CodeObject, CodeObjectRef, ContentKind, Finding, Format, Found, Origin, Place, Scan, Step, Uri,
 };
 
 use super::room::Room;
@@ -26,6 +27,10 @@ const WHOLE_MAX: u64 = 16 << 20;
 /// share the same bytes.
 const COMPARED_MAX: usize = 32 << 20;
 const LOOKED_FOR_MAX: usize = 64;
+
+/// The maximum number of code objects that are read again after the search, and the maximum size of each.
+const READ_MAX: usize = 256;
+const READ_SIZE_MAX: u64 = 1 << 16;
 
 /// The maximum number of URIs that are resolved: each may take another search.
 const RESOLVED_MAX: usize = 64;
@@ -70,7 +75,7 @@ pub(super) struct Seen {
 
 impl SeenBundle {
     fn of(found: &Found<'_>) -> Self {
-        let object = |code_object: CodeObject<'_>| SeenObject {
+        let object = |code_object: CodeObjectRef<'_>| SeenObject {
             id: code_object.id().to_vec(),
             size: code_object.packed().is_none().then(|| code_object.size()),
             range: code_object.range(),
@@ -111,11 +116,16 @@ impl Seen {
     }
 }
 
-/// Searches a file; `look` receives each bundle.
-pub(super) fn search_with(input: &Input, inflate: Inflate, deep: bool, look: &mut dyn FnMut(&Found<'_>)) -> Seen {
+fn settings(inflate: Inflate, deep: bool) -> Scan {
     let mut search = Scan::default();
     (search.inflate, search.deep, search.limits) = (inflate, deep, LIMITS);
     search.checksums = if inflate == Inflate::Whole { Checksums::OfAll } else { Checksums::None };
+    search
+}
+
+/// Searches a file; `look` receives each bundle.
+pub(super) fn search_with(input: &Input, inflate: Inflate, deep: bool, look: &mut dyn FnMut(&Found<'_>)) -> Seen {
+    let search = settings(inflate, deep);
     let mut seen = Seen::default();
     let visit = &mut |finding: Finding<'_>| {
         match finding {
@@ -145,6 +155,8 @@ pub(super) fn leads_elsewhere(sources: &Sources<'_>) -> bool {
 /// Any bytes are searched, with the same result in two runs. Each code object is inside its bundle, and the bundle
 /// inside the file. A code object in place has the bytes of the file at its range. Its URI leads to its bytes, wherever they are. All other
 /// code objects inflate from the file.
+///
+/// What is known of a code object after a search is enough to read it again, whatever it lies in.
 ///
 /// Places, IDs and URIs contain no control characters. There are at most 250,000 bundles and code objects.
 ///
@@ -181,6 +193,7 @@ fn search_input(data: &[u8], sources: &Sources<'_>, input: &Input, deep: bool) -
         trailing.chain(unread).for_each(|(place, offset)| check.offset(place, offset));
         seen
     };
+    read_again(input, deep);
     let [headers, as_needed, whole] = [Inflate::Headers, Inflate::AsNeeded, Inflate::Whole].map(run);
     if whole.broken.is_empty() {
         compare(&headers, &whole);
@@ -190,6 +203,33 @@ fn search_input(data: &[u8], sources: &Sources<'_>, input: &Input, deep: bool) -
         }
     }
     whole
+}
+
+/// Checks that code objects have the same bytes after a search as during it.
+fn read_again(input: &Input, deep: bool) {
+    let scan = settings(Inflate::Headers, deep);
+    let (mut known, mut expected) = (Vec::new(), Vec::new());
+    let visit = &mut |finding: Finding<'_>| {
+        let Finding::Bundle(found) = finding else { return Ok(ControlFlow::Continue(())) };
+        let info = found.info()?;
+        for code_object in found.code_objects().filter(|code_object| code_object.size() <= READ_SIZE_MAX) {
+            known.push(code_object.known(&info));
+            expected.push(code_object.bytes().ok().map(Cow::into_owned));
+        }
+        Ok(if known.len() < READ_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+    };
+    scan.run_until(input, visit).unwrap();
+    let wanted: Vec<&CodeObject> = known.iter().collect();
+    scan.read(input, &wanted, |_, code| Ok(code.bytes().to_vec()), |_| 1, &mut |contents| {
+        for (index, read) in contents {
+            let expected = std::mem::take(&mut expected[index]);
+            assert!(read.as_ref().ok() == expected.as_ref(), "{:?}: {expected:?}, then {read:?}", wanted[index]);
+        }
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    // Of a bundle that cannot be inflated, only the first code object is an error.
+    assert!(expected.iter().all(Option::is_none), "not read: {expected:?}");
 }
 
 /// Checks that a search finds the bundles of a search that inflates everything and finds no fault.
@@ -250,7 +290,7 @@ impl Check<'_> {
     }
 
     /// Checks that the URI is read as it is written, and that the code object lies where it leads.
-    fn uri(&mut self, code_object: &CodeObject<'_>) {
+    fn uri(&mut self, code_object: &CodeObjectRef<'_>) {
         let uri = code_object.uri().unwrap().unwrap();
         let text = uri.to_string();
         assert!(text.bytes().all(|byte| byte.is_ascii_graphic()), "{text:?}");
@@ -266,7 +306,7 @@ impl Check<'_> {
     }
 
     /// Checks that the content consists of the bytes at the range, or inflates from the file.
-    fn bytes(&mut self, code_object: &CodeObject<'_>, place: &Place, range: &Range<u64>) {
+    fn bytes(&mut self, code_object: &CodeObjectRef<'_>, place: &Place, range: &Range<u64>) {
         let Some(slice) = code_object.in_place() else { return };
         assert_eq!((slice.offset(), slice.len()), (range.start, code_object.size()));
         let bytes = slice.bytes();

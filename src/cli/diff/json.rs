@@ -3,10 +3,12 @@
 use std::cell::RefCell;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use offload_bundle::Result;
-use offload_bundle::job::{CodeObjectDiff, KernelDiff, Sizes, Version};
+use offload_bundle::job::{CodeObjectDiff, KernelDiff, Sizes};
 use offload_bundle::runtime::Served;
+use offload_bundle::scan;
 use serde::{Serialize, Serializer};
 
 use super::Compared;
@@ -163,11 +165,11 @@ impl Serialize for Compared {
 impl<'r> CodeObject<'r> {
     fn new(CodeObjectDiff { gpu, old, new, .. }: &'r CodeObjectDiff) -> Self {
         let change = Change::of(old.as_ref(), new.as_ref()).name();
-        let version = |Version { from, size, stored, .. }: &Version| VersionReport {
-            at: At::new(from),
-            size: *size,
-            stored_size: *stored,
-            uri: from.uri().ok().flatten().map(|uri| uri.to_string()),
+        let version = |code_object: &Arc<scan::CodeObject>| VersionReport {
+            at: At::new(code_object),
+            size: code_object.size,
+            stored_size: code_object.stored(),
+            uri: code_object.uri().ok().flatten().map(|uri| uri.to_string()),
         };
         Self { change, target_id: gpu, old: old.as_ref().map(version), new: new.as_ref().map(version) }
     }

@@ -191,13 +191,14 @@ impl Report<'_> {
             rows.iter().any(|(kernel, _)| number(&kernel.old) != number(&kernel.new))
         };
         let columns: Vec<_> = NUMBERS.iter().filter(|number| differs(number.of)).collect();
-        let first: Option<&Place> = rows.iter().next().map(|(kernel, _)| &*kernel.from.place);
-        let has_places = rows.iter().any(|(kernel, _)| first.is_some_and(|first| !is_like(first, &kernel.from.place)));
+        let first: Option<&Place> = rows.iter().next().map(|(kernel, _)| &kernel.from.bundle.place);
+        let has_places =
+            rows.iter().any(|(kernel, _)| first.is_some_and(|first| !is_like(first, &kernel.from.bundle.place)));
         let titles = columns.iter().map(|number| number.title);
         let titles =
             ["GPU", ""].into_iter().chain(titles).chain(has_places.then_some("FILE")).chain(["KERNEL"]).collect();
         let table = Table { indent: 4, titles, labels: 2, names: 1 + usize::from(has_places), kept: None };
-        let places: Vec<String> = rows.iter().map(|(kernel, _)| kernel.from.place.to_string()).collect();
+        let places: Vec<String> = rows.iter().map(|(kernel, _)| kernel.from.bundle.place.to_string()).collect();
         let start = common_start(places.iter().map(String::as_str), self.style);
         let cells = |((kernel, name), place): ((&KernelDiff, &str), &String)| {
             let KernelDiff { gpu, old, new, .. } = kernel;

@@ -5,11 +5,12 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use offload_bundle::Result;
+use offload_bundle::job::{self, Inspected};
 use offload_bundle::runtime::{Device, Served};
 use serde::{Serialize, Serializer};
 
-use super::report::{FileReport, Reference};
-use crate::cli::code_object::{Bundle, CodeObject, UnreadPart};
+use super::report::FileReport;
+use crate::cli::code_object::{Fields, UnreadPart};
 use crate::cli::json::{self, Each, Late};
 
 /// The schema version. Adding a field does not change it.
@@ -26,7 +27,7 @@ struct Document<F, P> {
 struct File<'r> {
     path: String,
     size: u64,
-    code_objects: Vec<CodeObject<'r>>,
+    code_objects: Vec<Fields>,
     unread: Vec<UnreadPart>,
     bundles: usize,
     coverage: Option<Vec<Gpu>>,
@@ -61,11 +62,12 @@ pub(super) fn write(
 
 impl Serialize for FileReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        let code_objects = self.bundles.iter().flat_map(Bundle::in_report).collect();
-        let unread = self.unread.iter().map(UnreadPart::new).collect();
+        let Inspected { bundles, unread, references, .. } = &self.inspected;
+        let code_objects = bundles.iter().flat_map(|bundle| &bundle.code_objects).map(Fields::new).collect();
+        let unread = unread.iter().map(UnreadPart::new).collect();
         let path = self.path.to_string_lossy().into_owned();
-        let kpack_references = self.references.iter().map(KpackReference::new).collect();
-        let all = self.all_coverage();
+        let kpack_references = references.iter().map(KpackReference::new).collect();
+        let all = self.inspected.coverage();
         let gpu = |(gpu, served): (Device, Served)| Gpu {
             gpu: gpu.name().to_owned(),
             serving: served.serving,
@@ -78,7 +80,7 @@ impl Serialize for FileReport {
 }
 
 impl<'r> KpackReference<'r> {
-    fn new(reference: &'r Reference) -> Self {
+    fn new(reference: &'r job::KpackReference) -> Self {
         let shown = |paths: &Vec<PathBuf>| paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
         Self {
             member: reference.place.member(),

@@ -10,9 +10,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Command};
-use offload_bundle::container::sequence::Inflate;
 use offload_bundle::io::write_file;
-use offload_bundle::scan::{Checksums, Scan};
+use offload_bundle::job::Inspect;
 use offload_bundle::{Error, Result};
 
 use super::console::Console;
@@ -85,22 +84,20 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
-    let mut scan = Scan::default();
-    if matches.get_flag("inflate") {
-        (scan.inflate, scan.checksums) = (Inflate::Whole, Checksums::OfAll);
-    }
-    (scan.deep, scan.limits) = (matches.get_flag("deep"), files::limits(matches));
+    let mut job = Inspect::default();
+    (job.deep, job.inflate, job.limits) =
+        (matches.get_flag("deep"), matches.get_flag("inflate"), files::limits(matches));
     let svg = svg_path(matches, files::named(matches))?;
     let problems = RefCell::new(Vec::new());
     let mut chart = Chart::default();
     let files = files::of(matches);
-    let follow = files::follow(matches, &files);
-    let inspect = |file: Result<WorkFile>| file.and_then(|file| FileReport::new(file, scan, follow.as_ref()));
+    job.follow = files::follow(matches, &files);
+    let inspect = |file: Result<WorkFile>| file.and_then(|file| FileReport::new(file, &job));
     let weight = |report: &Result<FileReport>| report.as_ref().map_or(1, FileReport::weight);
     let written = files::each(files, inspect, weight, |reports| {
         let mut reports = reports.filter_map(|report| {
             let report = report.map_err(|error| problems.borrow_mut().push(error.to_string())).ok()?;
-            problems.borrow_mut().extend_from_slice(&report.problems);
+            problems.borrow_mut().extend(report.inspected.problems.iter().map(Error::to_string));
             if svg.is_some() {
                 chart.add(&report);
             }

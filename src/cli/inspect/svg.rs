@@ -7,6 +7,7 @@ use std::fmt::Write;
 use offload_bundle::runtime::{Coverage, Device, Served};
 
 use super::report::{FileReport, sort_by_need};
+use crate::cli::code_object::for_whom;
 use crate::cli::svg::{INNER, MARGIN, WIDTH, escaped, heading, page, part, text};
 use crate::cli::units::{bytes, count, percent};
 
@@ -85,10 +86,10 @@ pub(super) struct Chart {
 
 impl Chart {
     pub(super) fn add(&mut self, file: &FileReport) {
-        if file.bundles.is_empty() {
+        if file.inspected.bundles.is_empty() {
             return;
         }
-        file.add_coverage(&mut self.coverage);
+        self.coverage.merge(&file.inspected.coverage());
         let bar = bar(file);
         let size = total(&bar.shares);
         let index = self.bars.partition_point(|other| total(&other.shares) >= size);
@@ -165,14 +166,12 @@ fn to_u64(count: usize) -> u64 {
 
 fn bar(file: &FileReport) -> Bar {
     let mut shares = Shares::new();
-    for bundle in &file.bundles {
-        for entry in &bundle.code_objects {
-            let share = shares.entry(entry.for_whom().to_owned()).or_default();
-            *share = share.saturating_add(bundle.share(entry));
-        }
+    for code_object in file.inspected.bundles.iter().flat_map(|bundle| &bundle.code_objects) {
+        let share = shares.entry(for_whom(code_object)).or_default();
+        *share = share.saturating_add(code_object.stored());
     }
     let name = file.path.file_name().unwrap_or(file.path.as_os_str()).to_string_lossy().into_owned();
-    let code_objects = file.bundles.iter().map(|bundle| bundle.code_objects.len()).sum();
+    let code_objects = file.inspected.bundles.iter().map(|bundle| bundle.code_objects.len()).sum();
     Bar { name, code_objects, shares }
 }
 

@@ -4,13 +4,15 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::{self, Write};
 
+use offload_bundle::container::Codec;
 use offload_bundle::display::{printable, printable_start};
+use offload_bundle::job::{Inspected, InspectedBundle};
 use offload_bundle::runtime::{Coverage, Served};
-use offload_bundle::scan::{ContentKind, Format, Origin as Base, Step};
+use offload_bundle::scan::{CodeObject, ContentKind, Format, Origin as Base, Step};
 use unicode_width::UnicodeWidthStr;
 
-use super::report::{self, FileReport};
-use crate::cli::code_object::{Bundle, Entry};
+use super::report::{FileReport, sort_by_need};
+use crate::cli::code_object::{for_whom, other_file};
 use crate::cli::files::Origin;
 use crate::cli::table::Style;
 use crate::cli::units::{Kinds, bytes, count, per_mille, percent};
@@ -120,10 +122,10 @@ impl Tables {
     pub(super) fn file(&mut self, file: &FileReport) -> String {
         self.totals.add(file);
         let mut out = String::new();
-        let is_told = !file.bundles.is_empty()
+        let is_told = !file.inspected.bundles.is_empty()
             || file.origin == Origin::Named
-            || file.unread.iter().any(|row| row.what.is_device_code())
-            || !file.references.is_empty();
+            || file.inspected.unread.iter().any(|row| row.what.is_device_code())
+            || !file.inspected.references.is_empty();
         if self.rows != Rows::Totals && is_told {
             file_text(file, self.rows, self.style, &mut out);
         }
@@ -157,9 +159,10 @@ impl Tables {
 
 /// The reason why a file has no table.
 fn without_table(file: &FileReport) -> Option<&'static str> {
-    match (file.bundles.is_empty(), file.problems.is_empty(), file.unread.is_empty()) {
+    let Inspected { bundles, problems, unread, references, .. } = &file.inspected;
+    match (bundles.is_empty(), problems.is_empty(), unread.is_empty()) {
         (false, ..) => None,
-        _ if !file.references.is_empty() => Some("device code in kpack archives"),
+        _ if !references.is_empty() => Some("device code in kpack archives"),
         (true, false, _) => Some("nothing readable"),
         (true, true, true) => Some("no device code"),
         (true, true, false) => Some("no readable device code"),
@@ -170,32 +173,33 @@ fn file_text(file: &FileReport, rows: Rows, style: Style, out: &mut String) {
     let name = style.paint("1", &printable(&file.path.to_string_lossy()));
     if let Some(what) = without_table(file) {
         line(out, &format!("{name}: {what}"));
-        references_text(file, out);
-        return unread_text(file, out);
+        references_text(&file.inspected, out);
+        return unread_text(&file.inspected, out);
     }
-    let groups = groups(&file.bundles).map(|group| {
-        let coverage = group.first().and_then(|first| file.coverage.get(container(first)));
+    let Inspected { bundles, .. } = &file.inspected;
+    let groups = groups(bundles).map(|group| {
+        let coverage = group.first().and_then(|first| file.inspected.coverage_beside(&first.info));
         let mut lines = lines(group, rows);
         tell_served(&mut lines, coverage.filter(|_| rows != Rows::Each));
         (group, lines)
     });
-    let groups: Vec<(&[Bundle], Vec<Line>)> = groups.collect();
+    let groups: Vec<(&[InspectedBundle], Vec<Line>)> = groups.collect();
     let scale = Scale::of(groups.iter().flat_map(|(_, lines)| lines));
     let mut sizes = Sizes::default();
-    file.bundles.iter().for_each(|bundle| sizes.add(bundle));
-    let inflated = file.bundles.iter().any(|bundle| *bundle.place.origin() == Base::Inflated);
+    bundles.iter().for_each(|bundle| sizes.add(bundle));
+    let inflated = bundles.iter().any(|bundle| *bundle.info.place.origin() == Base::Inflated);
     let inflated = if inflated { ", members inflated" } else { "" };
     line(out, &format!("{name}: {}, code objects {sizes}{inflated}", bytes(file.size)));
     for (bundles, lines) in &groups {
         line(out, &format!("  {}", style.paint("36", &heading(bundles))));
         let mut columns = vec![Column::Kind, Column::Count, Column::Size];
-        columns.extend(bundles.iter().any(Bundle::is_compressed).then_some(Column::Stored));
+        columns.extend(bundles.iter().any(is_compressed).then_some(Column::Stored));
         table(lines, scale, columns, style, out);
     }
-    references_text(file, out);
-    unread_text(file, out);
+    references_text(&file.inspected, out);
+    unread_text(&file.inspected, out);
     if groups.len() == 1 {
-        incomplete_text(&file.all_coverage(), out);
+        incomplete_text(&file.inspected.coverage(), out);
     }
     out.push('\n');
 }
@@ -204,7 +208,7 @@ fn file_text(file: &FileReport, rows: Rows, style: Style, out: &mut String) {
 const PATHS_MAX: usize = 500;
 
 /// Lists the references to kpack archives, and whether those exist.
-fn references_text(file: &FileReport, out: &mut String) {
+fn references_text(file: &Inspected, out: &mut String) {
     for reference in &file.references {
         let paths = printable_start(&reference.search_paths.join(", "), PATHS_MAX);
         let found = match reference.archives.as_deref() {
@@ -223,7 +227,7 @@ fn references_text(file: &FileReport, out: &mut String) {
 const UNREAD_MAX: usize = 100;
 
 /// Lists the unread parts of a file, each with its place.
-fn unread_text(file: &FileReport, out: &mut String) {
+fn unread_text(file: &Inspected, out: &mut String) {
     let (listed, others) = file.unread.split_at(file.unread.len().min(UNREAD_MAX));
     for part in listed {
         line(out, &format!("  {}not read: {}", way(part.place.steps()), part.what.name()));
@@ -243,8 +247,8 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn add(&mut self, bundle: &Bundle) {
-        self.inflated = self.inflated.saturating_add(bundle.size);
+    fn add(&mut self, bundle: &InspectedBundle) {
+        self.inflated = self.inflated.saturating_add(bundle.info.size);
         self.stored = self.stored.saturating_add(bundle.stored());
     }
 }
@@ -372,22 +376,20 @@ impl Layout {
 }
 
 /// The bundles by place, format and whether they are compressed.
-fn groups(bundles: &[Bundle]) -> impl Iterator<Item = &[Bundle]> {
-    let alike = |a: &Bundle, b: &Bundle| {
-        container(a) == container(b) && a.format == b.format && a.compressed.is_some() == b.compressed.is_some()
-    };
-    bundles.chunk_by(move |a, b| alike(a, b))
+fn groups(bundles: &[InspectedBundle]) -> impl Iterator<Item = &[InspectedBundle]> {
+    let key = |bundle: &InspectedBundle| (bundle.info.format, bundle.info.compressed.is_some());
+    bundles.chunk_by(move |a, b| a.info.container() == b.info.container() && key(a) == key(b))
 }
 
-/// The steps to the container of a bundle.
-fn container(bundle: &Bundle) -> &[Step] {
-    report::container(bundle.format, bundle.place.steps())
+/// Whether a bundle, or a code object in it, is compressed.
+fn is_compressed(bundle: &InspectedBundle) -> bool {
+    bundle.info.compressed.is_some() || bundle.codecs().next().is_some()
 }
 
 /// The heading of a group: its place, format and number of bundles.
-fn heading(group: &[Bundle]) -> String {
+fn heading(group: &[InspectedBundle]) -> String {
     let Some(first) = group.first() else { return String::new() };
-    let (one, many) = match first.format {
+    let (one, many) = match first.info.format {
         Format::TextBundle => ("text bundle", "text bundles"),
         Format::FatObject => ("fat object", "fat objects"),
         Format::OffloadBinary => ("offload binary", "offload binaries"),
@@ -395,30 +397,30 @@ fn heading(group: &[Bundle]) -> String {
         Format::CodeObject => ("code object without a bundle", "code objects without a bundle"),
         _ => ("bundle", "bundles"),
     };
-    let mut text = match first.format {
+    let mut text = match first.info.format {
         Format::Kpack => in_kpack(group),
         Format::DeviceImages => {
             count(group.iter().map(|bundle| bundle.code_objects.len()).sum(), "device image", "device images")
         }
         _ => count(group.len(), one, many),
     };
-    if let Some(recorded) = first.compressed {
-        let stored = group.iter().map(Bundle::stored).fold(0, u64::saturating_add);
+    if let Some(recorded) = first.info.compressed {
+        let stored = group.iter().map(InspectedBundle::stored).fold(0, u64::saturating_add);
         write!(text, ", {} in {}", recorded.method.name(), bytes(stored)).unwrap_or_default();
     }
-    let codecs: BTreeSet<&str> = group.iter().flat_map(Bundle::codecs).collect();
+    let codecs: BTreeSet<&str> = group.iter().flat_map(InspectedBundle::codecs).map(Codec::name).collect();
     if !codecs.is_empty() {
         let is_whole = group.iter().all(|bundle| bundle.codecs().count() == bundle.code_objects.len());
         let names = codecs.into_iter().collect::<Vec<_>>().join(" and ");
         write!(text, ", {}{names}", if is_whole { "" } else { "partly " }).unwrap_or_default();
     }
-    way(container(first)) + &text
+    way(first.info.container()) + &text
 }
 
 /// The number of code objects, and of the kpack archives that hold them.
-fn in_kpack(group: &[Bundle]) -> String {
+fn in_kpack(group: &[InspectedBundle]) -> String {
     let objects = group.iter().map(|bundle| bundle.code_objects.len()).sum();
-    let archives: BTreeSet<_> = group.iter().map(Bundle::other_file).collect();
+    let archives: BTreeSet<_> = group.iter().map(|bundle| other_file(&bundle.info.place)).collect();
     let archives = if archives.len() == 1 { "a kpack archive" } else { &format!("{} kpack archives", archives.len()) };
     format!("{} in {archives}", count(objects, "code object", "code objects"))
 }
@@ -437,7 +439,7 @@ fn incomplete_text(coverage: &Coverage, out: &mut String) {
     let Some(mut gpus) = coverage.gpus() else {
         return line(out, "  too many GPUs and bundles to tell which bundles serve which GPU");
     };
-    report::sort_by_need(&mut gpus);
+    sort_by_need(&mut gpus);
     let incomplete: Vec<_> = gpus.iter().filter(|(_, served)| !served.is_complete()).collect();
     let mut listed: Vec<String> =
         incomplete.iter().take(INCOMPLETE_MAX).map(|(gpu, served)| format!("{gpu} ({served})")).collect();
@@ -448,13 +450,17 @@ fn incomplete_text(coverage: &Coverage, out: &mut String) {
     }
 }
 
-fn lines(group: &[Bundle], rows: Rows) -> Vec<Line> {
+fn lines(group: &[InspectedBundle], rows: Rows) -> Vec<Line> {
+    let code_objects = group.iter().flat_map(|bundle| &bundle.code_objects);
+    merged(code_objects.map(|code_object| (&*code_object.id, Line::new(code_object, rows))), rows)
+}
+
+/// The lines for code objects, which have their IDs.
+fn merged<'i>(code_objects: impl Iterator<Item = (&'i [u8], Line)>, rows: Rows) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
-    let mut known: HashMap<&str, Vec<usize>> = HashMap::new();
-    for (bundle, entry) in group.iter().flat_map(|bundle| bundle.code_objects.iter().map(move |entry| (bundle, entry)))
-    {
-        let line = Line::new(bundle, entry, rows);
-        let same_id = known.entry(&entry.id).or_default();
+    let mut known: HashMap<&[u8], Vec<usize>> = HashMap::new();
+    for (id, line) in code_objects {
+        let same_id = known.entry(id).or_default();
         let takes = |index: &&usize| rows != Rows::Each && lines.get(**index).is_some_and(|other| other.takes(&line));
         match same_id.iter().find(takes).and_then(|&index| lines.get_mut(index)) {
             Some(same) => same.add(&line),
@@ -480,21 +486,22 @@ fn tell_served(lines: &mut [Line], coverage: Option<&Coverage>) {
 }
 
 impl Line {
-    fn new(bundle: &Bundle, entry: &Entry, rows: Rows) -> Self {
-        let kind = entry.content;
+    fn new(code_object: &CodeObject, rows: Rows) -> Self {
+        let (bundle, kind) = (&code_object.bundle, code_object.kind);
+        let id = printable_start(&code_object.shown_id(), LABEL_MAX);
         let label = match rows {
-            Rows::Grouped | Rows::Totals => printable_start(&entry.id, LABEL_MAX),
+            Rows::Grouped | Rows::Totals => id,
             Rows::Each => match bundle.place.steps().last().filter(|_| bundle.format == Format::Kpack) {
-                Some(key) => format!("{key}  {}", printable_start(&entry.id, LABEL_MAX)),
-                None => format!("{:>5}  {}", bundle.index, printable_start(&entry.id, LABEL_MAX)),
+                Some(key) => format!("{key}  {id}"),
+                None => format!("{:>5}  {id}", bundle.index),
             },
         };
-        let for_whom = entry.for_whom();
-        let accent = if label.ends_with(for_whom) { for_whom.len() } else { 0 };
-        let is_share = bundle.compressed.is_some() || entry.packed.as_ref().is_some_and(|packed| packed.is_shared());
-        let stored = bundle.share(entry);
-        let (unsure, gpu) = (kind.is_none(), for_whom.to_owned());
-        Self { label, accent, kind, unsure, count: 1, size: entry.size, stored, is_share, gpu, served: None }
+        let gpu = for_whom(code_object);
+        let accent = if label.ends_with(&gpu) { gpu.len() } else { 0 };
+        let is_packed_with_others = || code_object.packed.as_ref().is_some_and(|packed| packed.is_shared());
+        let is_share = bundle.compressed.is_some() || is_packed_with_others();
+        let (size, stored, unsure) = (code_object.size, code_object.stored(), kind.is_none());
+        Self { label, accent, kind, unsure, count: 1, size, stored, is_share, gpu, served: None }
     }
 
     fn add(&mut self, more: &Self) {
@@ -570,31 +577,31 @@ const GPUS_MAX: usize = 10_000;
 impl Totals {
     fn add(&mut self, file: &FileReport) {
         self.files += 1;
-        match (file.bundles.is_empty(), file.problems.is_empty()) {
+        let FileReport { inspected: Inspected { bundles, unread, references, problems, .. }, .. } = file;
+        match (bundles.is_empty(), problems.is_empty()) {
             (false, _) => self.files_with_bundles += 1,
             (true, false) => self.files_broken += 1,
-            (true, true) if !file.references.is_empty() => self.files_split += 1,
-            (true, true) => self.files_without_device_code += usize::from(file.unread.is_empty()),
+            (true, true) if !references.is_empty() => self.files_split += 1,
+            (true, true) => self.files_without_device_code += usize::from(unread.is_empty()),
         }
-        let is_missing =
-            file.references.iter().any(|reference| reference.archives.is_some() && reference.code_objects == 0);
+        let is_missing = references.iter().any(|reference| reference.archives.is_some() && reference.code_objects == 0);
         self.files_with_missing += usize::from(is_missing);
-        self.files_with_unread += usize::from(!file.unread.is_empty());
-        file.unread.iter().for_each(|row| self.unread.add(row.what.name(), 1));
-        self.groups += groups(&file.bundles).count();
-        file.add_coverage(&mut self.coverage);
-        for bundle in &file.bundles {
+        self.files_with_unread += usize::from(!unread.is_empty());
+        unread.iter().for_each(|row| self.unread.add(row.what.name(), 1));
+        self.groups += groups(bundles).count();
+        self.coverage.merge(&file.inspected.coverage());
+        for bundle in bundles {
             self.sizes.add(bundle);
-            self.is_compressed |= bundle.is_compressed();
-            bundle.code_objects.iter().for_each(|entry| self.add_code_object(bundle, entry));
+            self.is_compressed |= is_compressed(bundle);
+            bundle.code_objects.iter().for_each(|code_object| self.add_line(Line::new(code_object, Rows::Totals)));
         }
     }
 
-    fn add_code_object(&mut self, bundle: &Bundle, entry: &Entry) {
-        self.is_unsure |= entry.content.is_none();
-        let name = if self.lines.len() < GPUS_MAX { entry.for_whom() } else { "others" };
+    fn add_line(&mut self, line: Line) {
+        self.is_unsure |= line.unsure;
+        let name = if self.lines.len() < GPUS_MAX { &line.gpu } else { "others" };
         let label = printable_start(name, LABEL_MAX);
-        let line = Line { label, ..Line::new(bundle, entry, Rows::Totals) };
+        let line = Line { label, ..line };
         let index = *self.known.entry(line.label.clone()).or_insert(self.lines.len());
         match self.lines.get_mut(index) {
             Some(same) => same.add(&line),
@@ -655,8 +662,6 @@ fn line(out: &mut String, text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use offload_bundle::scan::{Finding, Scan};
 
     use super::*;
@@ -731,17 +736,21 @@ mod tests {
         assert_eq!(second(40), "    hipv4-amd…--gfx90a       1 B 100.0 %");
     }
 
-    /// A bundle without code objects.
-    fn empty_bundle() -> Bundle {
-        let data = [&b"__CLANG_OFFLOAD_BUNDLE__"[..], &[0; 8]].concat();
-        let mut place = None;
+    /// A bundle with an empty code object.
+    fn code_object() -> CodeObject {
+        let id = b"hipv4-amdgcn-amd-amdhsa--gfx90a";
+        let numbers = [1, 0, 0, 31].map(u64::to_le_bytes).concat();
+        let data = [&b"__CLANG_OFFLOAD_BUNDLE__"[..], &numbers, id].concat();
+        let mut known = None;
         let mut visit = |finding: Finding<'_>| {
-            place = if let Finding::Bundle(found) = finding { Some(Arc::new(found.place.clone())) } else { None };
+            if let Finding::Bundle(found) = finding {
+                let info = found.info()?;
+                known = found.code_objects().next().map(|code_object| code_object.known(&info));
+            }
             Ok(())
         };
         Scan::default().run(&data, &mut visit).unwrap();
-        let (place, format) = (place.unwrap(), Format::Bundle);
-        Bundle { place, format, index: 0, range: 0..32, compressed: None, size: 0, stored: 0, code_objects: vec![] }
+        known.unwrap()
     }
 
     /// A code object: its kind, and whether it was not inflated far enough to determine that.
@@ -763,31 +772,22 @@ mod tests {
         sequences
     }
 
-    fn entry(number: usize, kind: ContentKind, is_hidden: bool) -> Entry {
-        Entry {
-            id: "hipv4-amdgcn-amd-amdhsa--gfx90a".to_owned(),
-            target: None,
-            content: (!is_hidden).then_some(kind),
-            // A sum of sizes says which code objects are in it.
-            size: if kind == ContentKind::Empty { 0 } else { 1 << number },
-            packed: None,
-            source: None,
-            range: None,
-            recorded_target: None,
-            uri: None,
-        }
-    }
-
     #[test]
     fn partial_knowledge_adds_no_rows_and_loses_no_code_objects() {
-        let mut bundle = empty_bundle();
+        let known = code_object();
         for sequence in sequences(5) {
-            let mut rows = |inflated: bool| {
-                let code = |(number, &(kind, is_hidden)): (usize, &Code)| entry(number, kind, is_hidden && !inflated);
-                bundle.code_objects = sequence.iter().enumerate().map(code).collect();
+            let rows = |inflated: bool| {
+                let line = |(number, &(kind, is_hidden)): (usize, &Code)| {
+                    let mut code_object = known.clone();
+                    code_object.kind = (inflated || !is_hidden).then_some(kind);
+                    // A sum of sizes says which code objects are in it.
+                    code_object.size = if kind == ContentKind::Empty { 0 } else { 1 << number };
+                    Line::new(&code_object, Rows::Grouped)
+                };
+                let lines: Vec<Line> = sequence.iter().enumerate().map(line).collect();
                 let mut totals = Totals::default();
-                bundle.code_objects.iter().for_each(|entry| totals.add_code_object(&bundle, entry));
-                (lines(std::slice::from_ref(&bundle), Rows::Grouped), totals.lines)
+                lines.iter().for_each(|line| totals.add_line(line.clone()));
+                (merged(lines.into_iter().map(|line| (&*known.id, line)), Rows::Grouped), totals.lines)
             };
             let ((partial, partial_totals), (complete, totals)) = (rows(false), rows(true));
             assert!(partial.len() <= complete.len(), "{sequence:?}: {partial:?}, {complete:?}");

@@ -60,7 +60,7 @@ struct Other {
 impl KernelReport {
     fn new(Row { from, gpu, name, kernel }: Row) -> Self {
         Self {
-            path: from.place.file().to_string_lossy().into_owned(),
+            path: from.bundle.place.file().to_string_lossy().into_owned(),
             at: At::new(&from),
             target_id: gpu.as_ref().to_owned(),
             name: name.as_ref().to_owned(),

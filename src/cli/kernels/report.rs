@@ -7,11 +7,10 @@ use std::sync::Arc;
 use offload_bundle::display::{printable_name, printable_start};
 use offload_bundle::job::{CodeObjectKernels, KernelList, Matches};
 use offload_bundle::kernels::Kernel;
-use offload_bundle::scan::Provenance;
+use offload_bundle::scan::CodeObject;
 use offload_bundle::{Error, parallel};
 
 use super::column::Key;
-use crate::cli::code_object::Target;
 use crate::cli::demangle::Demangler;
 
 /// The longest name that is shown in full: in characters, or in bytes if it is mangled.
@@ -23,7 +22,7 @@ const NAMES_AT_A_TIME: usize = 256;
 /// A kernel of a code object.
 #[derive(Debug)]
 pub(super) struct Row {
-    pub(super) from: Arc<Provenance>,
+    pub(super) from: Arc<CodeObject>,
     /// The target ID, or else the triple or the ID of the entry; safe to print on a terminal.
     pub(super) gpu: Arc<str>,
     /// The demangled name, safe to print on a terminal.
@@ -154,7 +153,6 @@ impl FileKernels {
         let mut rows = Vec::new();
         for CodeObjectKernels { from, recorded_target, kernels, .. } in list.code_objects {
             let gpu = gpu(&from, recorded_target).into();
-            let from = Arc::new(from);
             rows.extend(kernels.into_iter().filter_map(|kernel| {
                 let name = Arc::clone(names.get(&kernel.name)?);
                 Some(Row { from: Arc::clone(&from), gpu: Arc::clone(&gpu), name, kernel })
@@ -168,13 +166,9 @@ impl FileKernels {
 }
 
 /// The GPU of a code object in one word.
-fn gpu(from: &Provenance, recorded: Option<String>) -> String {
-    let target = from.entry_id().map(|id| Target::new(&id, from.format));
-    match target {
-        Some(target) if !target.target_id.is_empty() => target.target_id,
-        Some(target) => recorded.unwrap_or(target.triple),
-        None => recorded.unwrap_or_else(|| from.shown_id()),
-    }
+fn gpu(from: &CodeObject, recorded: Option<String>) -> String {
+    let has_target_id = from.entry_id().is_some_and(|id| !id.target_id().is_empty());
+    recorded.filter(|_| !has_target_id).unwrap_or_else(|| from.target())
 }
 
 /// The names of the kernels that `filter` selects, as they are shown. Each is demangled once.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::sync::Arc;
 
-use offload_bundle::scan::Place;
+use offload_bundle::scan::BundleInfo;
 use offload_bundle::{Error, Result};
 
 use super::column::{Key, NUMBERS};
@@ -39,17 +39,19 @@ pub(super) fn write(
         let has_places = match grouping {
             Grouping::ByPlace => false,
             Grouping::Column => true,
-            Grouping::None => {
-                rows.iter().any(|row| rows.first().is_some_and(|first| first.from.place != row.from.place))
-            }
+            Grouping::None => rows
+                .iter()
+                .any(|row| rows.first().is_some_and(|first| first.from.bundle.place != row.from.bundle.place)),
         };
         let written = match grouping {
             Grouping::Column | Grouping::None => table(&rows, has_places, key, style, out),
-            Grouping::ByPlace => rows.chunk_by(|a, b| a.from.place == b.from.place).try_for_each(|rows| {
-                let place = rows.first().map(place).unwrap_or_default();
-                writeln!(out, "{}: {}", style.paint("1", &place), summary(rows))?;
-                table(rows, has_places, key, style, out)
-            }),
+            Grouping::ByPlace => {
+                rows.chunk_by(|a, b| a.from.bundle.place == b.from.bundle.place).try_for_each(|rows| {
+                    let place = rows.first().map(place).unwrap_or_default();
+                    writeln!(out, "{}: {}", style.paint("1", &place), summary(rows))?;
+                    table(rows, has_places, key, style, out)
+                })
+            }
         };
         written.and_then(|()| out.flush()).map_err(|error| Error::io("-", error))?;
     }
@@ -64,7 +66,7 @@ pub(super) fn write(
 }
 
 fn place(row: &Row) -> String {
-    Place::to_string(&row.from.place)
+    row.from.bundle.place.to_string()
 }
 
 /// The numbers of kernels and of code objects with them.
@@ -81,8 +83,8 @@ fn table(rows: &[Row], has_places: bool, kept: Option<Key>, style: Style, out: &
     let numbers: Vec<_> =
         NUMBERS.iter().filter(|number| rows.iter().any(|row| (number.of)(&row.kernel).is_some())).collect();
     let digits = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
-    let places: HashMap<*const Place, String> = match has_places {
-        true => rows.iter().map(|row| (Arc::as_ptr(&row.from.place), place(row))).collect(),
+    let places: HashMap<*const BundleInfo, String> = match has_places {
+        true => rows.iter().map(|row| (Arc::as_ptr(&row.from.bundle), place(row))).collect(),
         false => HashMap::new(),
     };
     let start = common_start(places.values().map(String::as_str), style);
@@ -95,7 +97,7 @@ fn table(rows: &[Row], has_places: bool, kept: Option<Key>, style: Style, out: &
     let table = Table { indent: 2, titles, labels: 1, names: 1 + usize::from(has_places), kept };
     let cells = |row: &Row| {
         let place =
-            places.get(&Arc::as_ptr(&row.from.place)).map(|place| place.get(start..).unwrap_or(place).to_owned());
+            places.get(&Arc::as_ptr(&row.from.bundle)).map(|place| place.get(start..).unwrap_or(place).to_owned());
         let numbers = numbers.iter().map(|number| digits((number.of)(&row.kernel)));
         [row.gpu.to_string()].into_iter().chain(numbers).chain(place).chain([row.name.to_string()]).collect()
     };

@@ -17,9 +17,9 @@ use crate::io::input::{self, Input, Slice};
 use crate::kernels::Kernel;
 use crate::parallel;
 use crate::runtime::{Coverage, Device, Served};
-use crate::scan::{Follow, Format, Place, Provenance, Selection, Step, ZipContent, ZipMember, zip_members};
+use crate::scan::{CodeObject, Follow, Format, Place, Selection, Step, ZipContent, ZipMember, top_member, zip_members};
 use pairs::{Left, Pair};
-use side::{Bytes, Object, Side, digest_of, top_member};
+use side::{Object, Side, Stored, digest_of};
 
 /// Compares the device code of two files, of any format: which code objects differ, their sizes, and the registers and
 /// memory of their kernels.
@@ -33,7 +33,7 @@ pub struct Diff {
     /// The code objects that are compared.
     pub selection: Selection,
     /// How the kpack archives of split libraries are found; none if they are not searched.
-    pub follow: Option<Follow>,
+    pub follow: Option<Arc<Follow>>,
     /// Limits on the inflated size of compressed containers.
     pub limits: Limits,
     /// Whether all bytes are searched, as by [`Scan::deep`](crate::scan::Scan::deep).
@@ -47,7 +47,7 @@ pub struct Diff {
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct FileDiff {
-    /// The code objects for each GPU, by the [name](Provenance::target) of the GPU.
+    /// The code objects for each GPU, by the [name](CodeObject::target) of the GPU.
     pub gpus: BTreeMap<Arc<str>, GpuDiff>,
     /// The numbers of code objects that are equal.
     pub equal: Equal,
@@ -120,21 +120,9 @@ pub struct CodeObjectDiff {
     /// The name of its GPU.
     pub gpu: Arc<str>,
     /// That of the old file; none if it was added.
-    pub old: Option<Version>,
+    pub old: Option<Arc<CodeObject>>,
     /// That of the new file; none if it was removed.
-    pub new: Option<Version>,
-}
-
-/// A code object in one of the files.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Version {
-    /// Its origin.
-    pub from: Arc<Provenance>,
-    /// Its inflated size in bytes.
-    pub size: u64,
-    /// Its stored size, as in [`Sizes`].
-    pub stored: u64,
+    pub new: Option<Arc<CodeObject>>,
 }
 
 /// A kernel that differs.
@@ -143,8 +131,8 @@ pub struct Version {
 pub struct KernelDiff {
     /// The name of its GPU.
     pub gpu: Arc<str>,
-    /// The origin of its code object: in the new file, unless the kernel was removed.
-    pub from: Arc<Provenance>,
+    /// Its code object: in the new file, unless the kernel was removed.
+    pub from: Arc<CodeObject>,
     /// The kernel in the old file; none if it was added.
     pub old: Option<Kernel>,
     /// The kernel in the new file; none if it was removed.
@@ -199,15 +187,15 @@ impl Names {
     }
 
     fn keys(&mut self, objects: &[Object<'_>], gpus: &mut HashSet<Arc<str>>) -> Vec<Key> {
-        let mut last: Option<(&Arc<Place>, usize, usize)> = None;
+        let mut last: Option<(&Place, usize, usize)> = None;
         let mut keys = Vec::new();
         for object in objects {
-            let from = &object.from;
+            let (from, bundle) = (&object.from, &object.from.bundle);
             let (place, library) = match last {
-                Some((known, place, library)) if Arc::ptr_eq(known, &from.place) => (place, library),
-                _ => (self.number(place_name(&from.place)), self.number(library_name(&from.place, from.format))),
+                Some((known, place, library)) if *known == bundle.place => (place, library),
+                _ => (self.number(place_name(&bundle.place)), self.number(library_name(&bundle.place, bundle.format))),
             };
-            last = Some((&from.place, place, library));
+            last = Some((&bundle.place, place, library));
             let name: Arc<str> = from.target().into();
             let gpu = gpus.get(&name).cloned().unwrap_or(name);
             gpus.insert(Arc::clone(&gpu));
@@ -369,7 +357,7 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
         let (old, new) = (bundles(&self.old.objects), bundles(&self.new.objects));
         let mut left = Left::of(old.len(), new.len());
         let recorded = |objects: &[Object<'_>], bundle: &std::ops::Range<usize>| {
-            let recorded = objects.get(bundle.start)?.from.compressed?;
+            let recorded = objects.get(bundle.start)?.from.bundle.compressed?;
             // Zero may stand for no hash.
             Some((recorded.hash.filter(|hash| *hash != 0)?, recorded.inflated))
         };
@@ -391,7 +379,7 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
 
     fn have_same_id_and_size(&self, (old, new): Pair) -> bool {
         let same_id = self.of_old.get(old).map(|key| key.id) == self.of_new.get(new).map(|key| key.id);
-        let size = |objects: &[Object<'_>], index: usize| objects.get(index).and_then(|object| object.size);
+        let size = |objects: &[Object<'_>], index: usize| objects.get(index).and_then(Object::size);
         same_id && size(&self.old.objects, old) == size(&self.new.objects, new)
     }
 
@@ -403,19 +391,19 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
             if object.form().is_some() && !self.job.trust_hashes {
                 return None;
             }
-            let (len, digest) = match object.bytes {
-                Bytes::Here(slice) => (slice.len(), None),
-                Bytes::Digest(digest) => (object.stored, Some(digest)),
-                Bytes::InBundle(_) => return None,
+            let (len, digest) = match object.stored {
+                Stored::Here(slice) => (slice.len(), None),
+                Stored::Digest(digest) => (object.from.stored(), Some(digest)),
+                Stored::InBundle => return None,
             };
-            Some((key.place, key.id, object.recorded_size, object.form(), len, digest))
+            Some((key.place, key.id, object.from.size, object.form(), len, digest))
         };
         let pairs = self.left.alike(
             |index| key(&self.old.objects, &self.of_old, index),
             |index| key(&self.new.objects, &self.of_new, index),
         );
-        let slices = |(at, with): Pair| match (self.old.objects.get(at)?.bytes, self.new.objects.get(with)?.bytes) {
-            (Bytes::Here(old), Bytes::Here(new)) => Some((old, new)),
+        let slices = |(at, with): Pair| match (self.old.objects.get(at)?.stored, self.new.objects.get(with)?.stored) {
+            (Stored::Here(old), Stored::Here(new)) => Some((old, new)),
             _ => None,
         };
         let compare = |pair| match slices(pair) {
@@ -432,7 +420,7 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
     /// everything that is compressed.
     fn digests(&mut self) -> Result<()> {
         let sizes = |objects: &[Object<'_>], keys: &[Key], left: &mut dyn Iterator<Item = usize>| {
-            let size = |index: usize| Some((Arc::clone(&keys.get(index)?.gpu), objects.get(index)?.size));
+            let size = |index: usize| Some((Arc::clone(&keys.get(index)?.gpu), objects.get(index)?.size()));
             left.filter_map(size).collect::<HashSet<_>>()
         };
         let of_old = sizes(&self.old.objects, &self.of_old, &mut self.left.in_old());
@@ -469,12 +457,12 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
         let may_be_equal = |index: &usize| {
             let (Some(key), Some(object)) = (keys.get(*index), side.objects.get(*index)) else { return false };
             let has = |size| of_other.contains(&(Arc::clone(&key.gpu), size));
-            if object.size.is_some() { has(object.size) || has(None) } else { gpus_of_other.contains(&key.gpu) }
+            if let size @ Some(_) = object.size() { has(size) || has(None) } else { gpus_of_other.contains(&key.gpu) }
         };
         // The hash of a compressed bundle is checked when it is inflated.
         let is_compressed = |index: &usize| {
             let object = side.objects.get(*index);
-            object.is_some_and(|object| object.form().is_some() || matches!(object.bytes, Bytes::InBundle(_)))
+            object.is_some_and(|object| object.form().is_some() || matches!(object.stored, Stored::InBundle))
         };
         let is_read = |index: &usize| may_be_equal(index) || (!self.job.trust_hashes && is_compressed(index));
         let (mut digests, mut wanted, mut errors) = (HashMap::new(), Vec::new(), Vec::new());
@@ -484,10 +472,10 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
                 None => wanted.push(index),
             }
         }
-        let read = |_: &Object<'_>, code: Slice<'_>| digest_of(self.digester, code);
-        side.read(self.job, &wanted, read, |_| 1, &mut |done| {
-            digests.extend(done.read);
-            errors.extend(done.errors);
+        let read = |_: &CodeObject, code: Slice<'_>| digest_of(self.digester, code);
+        side.read(self.job, &wanted, read, |_| 1, &mut |index, read| match read {
+            Ok(digest) => drop(digests.insert(index, digest)),
+            Err(error) => errors.push(error),
         })?;
         Ok((digests, errors))
     }
@@ -508,14 +496,14 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
         let sides = [(&self.old, old), (&self.new, new)];
         for (((side, input), wanted), kernels) in sides.into_iter().zip(wanted).zip(&mut kernels) {
             let (mut room, mut errors) = (Room::default(), Vec::new());
-            let read = |object: &Object<'_>, code: Slice<'_>| kernels_of(&object.from, code.bytes());
-            side.read(self.job, &wanted, read, Vec::len, &mut |done| {
-                for (index, mut read) in done.read {
+            let read = |from: &CodeObject, code: Slice<'_>| kernels_of(from, code.bytes());
+            side.read(self.job, &wanted, read, Vec::len, &mut |index, read| match read {
+                Ok(mut read) => {
                     if room.take_kernels(&mut read) {
                         kernels.insert(index, read);
                     }
                 }
-                errors.extend(done.errors);
+                Err(error) => errors.push(error),
             })?;
             self.diff.problems.extend(errors);
             self.diff.problems.extend(input.and_then(|input| room.problem(input)));
@@ -625,8 +613,8 @@ fn lost_from(gpus: Vec<(Device, Served)>, now: &HashMap<String, Served>) -> Vec<
 impl Sizes {
     fn add(&mut self, object: &Object<'_>) {
         self.code_objects = self.code_objects.saturating_add(1);
-        self.size = self.size.saturating_add(object.recorded_size);
-        self.stored = self.stored.saturating_add(object.stored);
+        self.size = self.size.saturating_add(object.from.size);
+        self.stored = self.stored.saturating_add(object.from.stored());
     }
 }
 
@@ -660,10 +648,7 @@ impl Comparison<'_, '_, '_> {
     }
 
     fn list_code_objects(&mut self, changed: &[Pair]) {
-        let version = |objects: &[Object<'_>], index: usize| {
-            let object = objects.get(index)?;
-            Some(Version { from: Arc::clone(&object.from), size: object.recorded_size, stored: object.stored })
-        };
+        let version = |objects: &[Object<'_>], index: usize| objects.get(index).map(|object| Arc::clone(&object.from));
         let with: HashMap<usize, usize> = changed.iter().copied().collect();
         for index in self.left.in_old() {
             let Some(key) = self.of_old.get(index) else { continue };

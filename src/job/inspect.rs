@@ -1,0 +1,167 @@
+//! Lists the device code of a file.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::NotRead;
+use crate::container::sequence::Inflate;
+use crate::container::{Codec, Limits};
+use crate::display::printable_name;
+use crate::error::{Error, Result};
+use crate::io::input::Input;
+use crate::runtime::Coverage;
+use crate::scan::{BundleInfo, Checksums, CodeObject, Finding, Follow, Format, Found, Place, Scan, Split, Step};
+
+/// Lists the device code of a file, by its headers.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Inspect {
+    /// How the kpack archives of split libraries are found; none if they are not searched.
+    pub follow: Option<Arc<Follow>>,
+    /// Limits on the inflated size of compressed containers.
+    pub limits: Limits,
+    /// Whether all bytes are searched, as by [`Scan::deep`].
+    pub deep: bool,
+    /// Whether everything is inflated, and all checksums are compared.
+    pub inflate: bool,
+}
+
+/// The device code of a file.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Inspected {
+    /// The bundles, in file order.
+    pub bundles: Vec<InspectedBundle>,
+    /// The parts that are recognised but not read.
+    pub unread: Vec<NotRead>,
+    /// The references of split libraries to kpack archives.
+    pub references: Vec<KpackReference>,
+    /// The parts that could not be read, in file order.
+    pub problems: Vec<Error>,
+    coverage: HashMap<Vec<Step>, Coverage>,
+}
+
+/// A bundle and its code objects.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct InspectedBundle {
+    /// What is known of it.
+    pub info: Arc<BundleInfo>,
+    /// Its code objects, in its order.
+    pub code_objects: Vec<CodeObject>,
+}
+
+/// A reference of a split library to the kpack archives with its device code.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct KpackReference {
+    /// The place of the reference.
+    pub place: Place,
+    /// The name of the library in the archives, safe to print on a terminal.
+    pub kernel_name: String,
+    /// The paths that it names, safe to print on a terminal.
+    pub search_paths: Vec<String>,
+    /// The archives that exist; none if they were not searched.
+    pub archives: Option<Vec<PathBuf>>,
+    /// The number of code objects in them that the library loads.
+    pub code_objects: usize,
+}
+
+impl Inspect {
+    /// Lists the device code of an open file.
+    ///
+    /// # Errors
+    /// Those of [`Scan::run`]. What is broken in the file is a problem in the list, as is that the file has changed.
+    pub fn run(&self, input: &Input) -> Result<Inspected> {
+        let (inflate, checksums) = match self.inflate {
+            true => (Inflate::Whole, Checksums::OfAll),
+            false => (Inflate::Headers, Checksums::None),
+        };
+        let scan = Scan { inflate, checksums, deep: self.deep, limits: self.limits, follow: self.follow.clone() };
+        let mut inspected = Inspected::default();
+        scan.run(input, &mut |finding| inspected.add(finding))?;
+        inspected.problems.extend(input.ensure_unchanged().err());
+        Ok(inspected)
+    }
+}
+
+impl Inspected {
+    fn add(&mut self, finding: Finding<'_>) -> Result<()> {
+        match finding {
+            Finding::Bundle(found) => {
+                self.coverage.entry(container(found.format, found.place).to_vec()).or_default().add(&found);
+                self.bundles.push(InspectedBundle::new(&found)?);
+            }
+            Finding::Unread { place, offset, what } => self.unread.push(NotRead { place: place.clone(), offset, what }),
+            Finding::Broken { place, error } | Finding::Hidden { place, error } => self.problems.push(error.at(place)),
+            Finding::Split { place, split } => {
+                self.coverage.entry(place.steps().to_vec()).or_default().add_split(place, &split);
+                self.references.push(KpackReference::new(place, &split));
+            }
+            Finding::Trailing { .. } | Finding::Kpack { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// In how many bundles of the container with a bundle each GPU is served.
+    pub fn coverage_beside(&self, bundle: &BundleInfo) -> Option<&Coverage> {
+        self.coverage.get(bundle.container())
+    }
+
+    /// In how many bundles of the file each GPU is served.
+    pub fn coverage(&self) -> Coverage {
+        let mut all = Coverage::default();
+        self.coverage.values().for_each(|coverage| all.merge(coverage));
+        all
+    }
+}
+
+impl InspectedBundle {
+    fn new(found: &Found<'_>) -> Result<Self> {
+        let info = found.info()?;
+        let code_objects = found.code_objects().map(|code_object| code_object.known(&info)).collect();
+        Ok(Self { info, code_objects })
+    }
+
+    /// The stored size of all its code objects in bytes. In a compressed bundle it includes the header.
+    pub fn stored(&self) -> u64 {
+        match self.info.compressed {
+            Some(_) => self.info.stored(),
+            None => self.code_objects.iter().map(CodeObject::stored).fold(0, u64::saturating_add),
+        }
+    }
+
+    /// The methods by which code objects are compressed on their own.
+    pub fn codecs(&self) -> impl Iterator<Item = Codec> {
+        self.code_objects.iter().filter_map(|code_object| Some(code_object.packed.as_ref()?.codec))
+    }
+}
+
+impl BundleInfo {
+    /// The steps to its container: in kpack archives, the last step to a bundle is the name of the bundle itself.
+    pub fn container(&self) -> &[Step] {
+        container(self.format, &self.place)
+    }
+}
+
+fn container(format: Format, place: &Place) -> &[Step] {
+    match (format, place.steps()) {
+        (Format::Kpack, [container @ .., _]) => container,
+        (_, steps) => steps,
+    }
+}
+
+impl KpackReference {
+    fn new(place: &Place, split: &Split<'_>) -> Self {
+        let paths = split.archives.map(|archives| archives.iter().map(|followed| followed.path.clone()).collect());
+        Self {
+            place: place.clone(),
+            kernel_name: printable_name(&split.reference.kernel_name),
+            search_paths: split.reference.search_paths.iter().map(|path| printable_name(path)).collect(),
+            archives: paths,
+            code_objects: split.code_objects(),
+        }
+    }
+}

@@ -1,0 +1,440 @@
+//! Code objects: what a search knows of one, and the view of one while it is searched.
+
+use std::borrow::Cow;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::found::{Format, Found};
+use super::gpu_elf;
+use super::image::ContentKind;
+use super::place::{Origin, Place, Step};
+use super::uri::Uri;
+use crate::bytes;
+use crate::container::fatbin::{self, ImageKind};
+use crate::container::kpack;
+use crate::container::magic::Magic;
+use crate::container::sequence::Bundle;
+use crate::container::stream::Recorded;
+use crate::container::{Codec, Entry, Packed, Part};
+use crate::display::{printable, short_name, shown};
+use crate::error::{Malformed, Result};
+use crate::id::{EntryId, OffloadKind};
+use crate::io::input::Slice;
+
+/// The longest bundle entry ID that a search parses and shows in full, in bytes, and the maximum number of features of
+/// an ID. Compilers write some dozens of bytes and two features.
+pub(super) const ID_MAX: usize = 4096;
+const FEATURES_MAX: usize = 32;
+
+/// What a search knows of a bundle, which its code objects share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BundleInfo {
+    /// Its place.
+    pub place: Place,
+    /// Its format.
+    pub format: Format,
+    /// Its index among the bundles at the place, counted from 0.
+    pub index: usize,
+    /// Its range, counted from the [origin](Place::origin) of the place.
+    pub range: Range<u64>,
+    /// Its header, if it is compressed.
+    pub compressed: Option<Recorded>,
+    /// The inflated size of all its code objects in bytes.
+    pub size: u64,
+}
+
+impl BundleInfo {
+    pub(super) fn new(found: &Found<'_>) -> Result<Self> {
+        let Found { place, format, index, bundle, .. } = *found;
+        let (range, compressed) = (bundle.range()?, bundle.compressed);
+        let size = bundle.entries.iter().map(Entry::size).fold(0, u64::saturating_add);
+        Ok(Self { place: place.clone(), format, index, range, compressed, size })
+    }
+
+    /// Its stored size in bytes, with its header.
+    pub fn stored(&self) -> u64 {
+        self.range.end.saturating_sub(self.range.start)
+    }
+}
+
+/// The address of a code object in a file, unique in a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Locator<'c> {
+    /// The place of its bundle.
+    pub place: &'c Place,
+    /// The index of the bundle among those at the place.
+    pub bundle: usize,
+    /// The index of the code object in the bundle.
+    pub entry: usize,
+}
+
+/// What a search knows of a code object, kept after the search. [`Scan::read`](super::Scan::read) reads its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CodeObject {
+    /// Its bundle.
+    pub bundle: Arc<BundleInfo>,
+    /// Its index in the bundle.
+    pub entry: usize,
+    /// The bundle entry ID as recorded, as [`CodeObjectRef::id`]. An ID that is too long to be parsed is cut.
+    pub id: Box<[u8]>,
+    /// The inflated size in bytes, as it is recorded.
+    pub size: u64,
+    /// The kind of its content, as [`CodeObjectRef::kind`].
+    pub kind: Option<ContentKind>,
+    /// Its range, as [`CodeObjectRef::range`].
+    pub range: Option<Range<u64>>,
+    /// The compressed form, as [`CodeObjectRef::packed`].
+    pub packed: Option<Box<Packed>>,
+    /// The target ID that it records itself, as [`CodeObjectRef::recorded_target`].
+    pub recorded_target: Option<Box<str>>,
+    /// The name of the source file, as [`CodeObjectRef::shown_source`].
+    pub source: Option<Box<str>>,
+    number: u64,
+}
+
+impl CodeObject {
+    /// The address in the file.
+    pub fn locator(&self) -> Locator<'_> {
+        Locator { place: &self.bundle.place, bundle: self.bundle.index, entry: self.entry }
+    }
+
+    /// The bundle entry ID, as [`CodeObjectRef::entry_id`].
+    pub fn entry_id(&self) -> Option<EntryId> {
+        parse_id(&self.id, self.bundle.format).ok()
+    }
+
+    /// The ID, parsed once for all uses.
+    pub(crate) fn known_id(&self) -> KnownId {
+        KnownId::of(&self.id, self.bundle.format)
+    }
+
+    /// The ID, safe to print on a terminal, as [`CodeObjectRef::shown_id`].
+    pub fn shown_id(&self) -> String {
+        short_name(&self.id, ID_MAX)
+    }
+
+    /// The target of the code object in one word, safe to print on a terminal: the target ID, or else the triple or the
+    /// whole ID.
+    pub fn target(&self) -> String {
+        let Some(id) = self.entry_id() else { return self.shown_id() };
+        let target_id = id.target_id().to_string();
+        printable(if target_id.is_empty() { id.triple().as_str().trim_end_matches('-') } else { &target_id })
+    }
+
+    /// The stored size in bytes; in a bundle that is compressed as a whole, its share of that by its inflated size.
+    pub fn stored(&self) -> u64 {
+        match (self.bundle.compressed, &self.packed) {
+            (Some(_), _) => {
+                let part = u128::from(self.bundle.stored()).saturating_mul(self.size.into());
+                part.checked_div(self.bundle.size.into()).and_then(|part| u64::try_from(part).ok()).unwrap_or(0)
+            }
+            (None, Some(packed)) => packed.stored_len(),
+            (None, None) => self.size,
+        }
+    }
+
+    /// The URI of the code object, as [`CodeObjectRef::uri`].
+    ///
+    /// # Errors
+    /// Those of [`Place::uri`].
+    pub fn uri(&self) -> Result<Option<Uri>> {
+        let BundleInfo { place, compressed, range, .. } = &*self.bundle;
+        match &self.packed {
+            Some(packed) => packed_uri(place, packed, &self.id, self.number),
+            None => uri(place, compressed.map(|_| range.clone()), self.range.clone()),
+        }
+    }
+}
+
+/// The entry ID of a code object, parsed once for all uses.
+#[derive(Debug)]
+pub(crate) struct KnownId {
+    /// The ID, safe to print on a terminal, as [`CodeObjectRef::shown_id`].
+    pub(crate) shown: String,
+    /// None if the recorded ID is not valid.
+    pub(crate) parsed: Option<EntryId>,
+}
+
+impl KnownId {
+    /// The ID recorded in a container of this format.
+    pub(crate) fn of(recorded: &[u8], format: Format) -> Self {
+        Self { shown: short_name(recorded, ID_MAX), parsed: parse_id(recorded, format).ok() }
+    }
+
+    /// The name by which a selection of target IDs would select it: the target ID, or else the whole ID; none for host code.
+    pub(crate) fn target(&self) -> Option<String> {
+        let target = self.parsed.as_ref().map(|id| id.target_id().to_string()).filter(|target| !target.is_empty());
+        (!self.is_host()).then(|| target.unwrap_or_else(|| self.shown.clone()))
+    }
+
+    /// Returns whether it is the ID of host code.
+    pub(crate) fn is_host(&self) -> bool {
+        self.parsed.as_ref().is_some_and(|id| id.kind() == OffloadKind::Host)
+    }
+}
+
+/// Parses the ID recorded in a container of this format, or returns why it is not valid. Overlong IDs are not parsed,
+/// because a bundle may consist of them.
+fn parse_id(id: &[u8], format: Format) -> Result<EntryId, String> {
+    if id.len() > ID_MAX {
+        return Err(format!("it is longer than {ID_MAX} bytes"));
+    }
+    if memchr::memchr_iter(b':', id).count() > FEATURES_MAX {
+        return Err(format!("it has more than {FEATURES_MAX} target features"));
+    }
+    let text = bytes::text(id).ok_or("it is not valid UTF-8")?;
+    let parsed = match format {
+        // The kind is not recorded; only the fields after it are used.
+        Format::CodeObject if text.starts_with(gpu_elf::INTEL) => EntryId::parse_any(&["sycl-", &text].concat()),
+        Format::CodeObject => EntryId::parse_any(&["hip-", &text].concat()),
+        _ => EntryId::parse_any(&text),
+    };
+    parsed.map_err(|error| error.to_string())
+}
+
+/// The URI of a range at a place, or in the compressed bundle at that place.
+fn uri(place: &Place, compressed: Option<Range<u64>>, range: Option<Range<u64>>) -> Result<Option<Uri>> {
+    let Some(range) = range.filter(|_| !place.file().as_os_str().is_empty()) else { return Ok(None) };
+    match compressed {
+        Some(bundle) => place.uri(bundle, Some(range)),
+        None => place.uri(range, None),
+    }
+}
+
+/// The URI of a code object that is compressed on its own, or with others, at a place: its entry is a step to it.
+fn packed_uri(place: &Place, packed: &Packed, id: &[u8], number: u64) -> Result<Option<Uri>> {
+    if place.file().as_os_str().is_empty() || !packed.is_exact() || packed.codec == Codec::Unknown {
+        return Ok(None);
+    }
+    place.join_numbered(Step::Entry(step_name(id).to_vec()), number).inflated().uri(packed.range.clone(), None)
+}
+
+/// An ID, which may be long, as the name of a step.
+pub(super) fn step_name(id: &[u8]) -> &[u8] {
+    id.get(..ID_MAX).unwrap_or(id)
+}
+
+/// A code object in a bundle.
+#[derive(Clone, Copy, Debug)]
+pub struct CodeObjectRef<'f> {
+    pub(super) place: &'f Place,
+    pub(super) format: Format,
+    pub(super) bundle: &'f Bundle<'f>,
+    pub(super) entry: &'f Entry,
+    pub(super) index: usize,
+    /// Its number among the entries at its place with its ID; 0 if it is not known.
+    pub(super) number: u64,
+}
+
+impl<'f> CodeObjectRef<'f> {
+    /// What is known of it, to be kept after the search; `bundle` is what is known of its [bundle](Found::info).
+    pub fn known(&self, bundle: &Arc<BundleInfo>) -> CodeObject {
+        let id = self.id();
+        CodeObject {
+            bundle: Arc::clone(bundle),
+            entry: self.index,
+            id: id.get(..=ID_MAX).unwrap_or(id).into(),
+            size: self.size(),
+            kind: self.kind(),
+            range: self.range(),
+            packed: self.packed().cloned().map(Box::new),
+            recorded_target: self.recorded_target().map(Into::into),
+            source: self.shown_source().map(Into::into),
+            number: self.number,
+        }
+    }
+
+    /// The bundle entry ID as recorded, which may be any bytes. For a code object without a bundle, which has no ID, it
+    /// is the target triple and target ID.
+    pub fn id(&self) -> &'f [u8] {
+        &self.entry.id
+    }
+
+    /// The bundle entry ID, if the recorded ID is valid.
+    pub fn entry_id(&self) -> Option<EntryId> {
+        self.parse_id().ok()
+    }
+
+    /// The bundle entry ID, for callers that use it more than once.
+    pub(crate) fn known_id(&self) -> KnownId {
+        KnownId::of(&self.entry.id, self.format)
+    }
+
+    /// The bundle entry ID, or why the recorded ID is not valid.
+    pub(crate) fn parse_id(&self) -> Result<EntryId, String> {
+        parse_id(&self.entry.id, self.format)
+    }
+
+    /// The container.
+    pub(crate) fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Whether its bundle is compressed.
+    pub(crate) fn is_compressed(&self) -> bool {
+        self.bundle.compressed.is_some()
+    }
+
+    /// All code objects of its bundle.
+    pub(crate) fn entries(&self) -> &'f [Entry] {
+        &self.bundle.entries
+    }
+
+    /// The index in the bundle.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The decompressed size in bytes.
+    pub fn size(&self) -> u64 {
+        self.entry.size()
+    }
+
+    /// The name of the source file, safe to print on a terminal, if the container records it. A name of more than 200
+    /// characters is cut and ends in `...`.
+    pub fn shown_source(&self) -> Option<String> {
+        self.cuda().map(|image| image.source.as_slice()).filter(|source| !source.is_empty()).map(shown)
+    }
+
+    /// The compressed form, if the code object is compressed in its bundle.
+    pub fn packed(&self) -> Option<&'f Packed> {
+        match self.entry.parts.as_slice() {
+            [Part::Packed(packed)] => Some(packed),
+            _ => None,
+        }
+    }
+
+    /// The range of its bytes, counted from the [origin](Place::origin) of its place or, in a compressed bundle, from
+    /// the start of the inflated bundle. None if the bytes are not contiguous. If the code object is [in the
+    /// file](Self::is_in_file) and not compressed, its range can be taken from the searched bytes after the search.
+    pub fn range(&self) -> Option<Range<u64>> {
+        let [Part::Range(range)] = self.entry.parts.as_slice() else { return None };
+        let base = if self.bundle.compressed.is_some() { 0 } else { self.bundle.offset };
+        Some(base.checked_add(range.start)?..base.checked_add(range.end)?)
+    }
+
+    /// The range of its bundle, counted from the [origin](Place::origin) of its place.
+    ///
+    /// # Errors
+    /// Those of [`Bundle::stored_len`].
+    pub fn bundle_range(&self) -> Result<Range<u64>> {
+        self.bundle.range()
+    }
+
+    /// Returns whether its bytes are bytes of the searched file.
+    pub fn is_in_file(&self) -> bool {
+        matches!(self.place.origin(), Origin::File(_))
+    }
+
+    /// The reason why it cannot be extracted, if it cannot: the host of a fat object may not be restorable.
+    pub(crate) fn unreadable(&self) -> Option<&'f Malformed> {
+        self.entry.parts.iter().find_map(|part| match part {
+            Part::Unreadable(malformed) => Some(malformed),
+            _ => None,
+        })
+    }
+
+    /// The kind of its content; none if finding it out needs more inflating than the search was asked to do.
+    pub fn kind(&self) -> Option<ContentKind> {
+        if self.size() == 0 {
+            return Some(ContentKind::Empty);
+        }
+        let head = || self.head().map(|head| ContentKind::of(&head));
+        self.recorded_kind().filter(|_| self.cuda().is_some() || self.packed().is_some()).or_else(head)
+    }
+
+    /// Its first bytes, up to [`ContentKind::HEAD_LEN`]; none if finding them out needs more inflating than the search was
+    /// asked to do. Of a compressed device image, they are inflated.
+    pub(super) fn head(&self) -> Option<Cow<'f, [u8]>> {
+        match self.packed().filter(|_| self.format == Format::DeviceImages) {
+            Some(packed) => packed.head(self.bundle.whole()?, ContentKind::HEAD_LEN).map(Cow::Owned),
+            None => self.bundle.head(self.index, ContentKind::HEAD_LEN).map(Cow::Borrowed),
+        }
+    }
+
+    /// The kind of content that its container records: a fatbin for each code object; in a kpack archive, all are ELF
+    /// files or, for the target ID of SPIR-V, SPIR-V.
+    pub(crate) fn recorded_kind(&self) -> Option<ContentKind> {
+        match self.cuda().map(|image| image.kind) {
+            Some(ImageKind::Ptx) => Some(ContentKind::Ptx),
+            Some(ImageKind::Cubin) => Some(ContentKind::Cubin),
+            Some(ImageKind::LtoIr) => Some(ContentKind::LtoIr),
+            Some(ImageKind::Other(_)) => self.packed().map(|_| ContentKind::Unknown),
+            None if self.format != Format::Kpack => None,
+            None if kpack::target_of(self.entry) == kpack::SPIR_V => Some(ContentKind::SpirV),
+            None => Some(ContentKind::Elf),
+        }
+    }
+
+    /// Additional data, if its container is a CUDA fatbin.
+    pub fn cuda(&self) -> Option<&'f fatbin::Image> {
+        self.entry.cuda.as_deref()
+    }
+
+    /// The target ID that the code object itself records, as every ELF for an AMD GPU does.
+    pub fn recorded_target(&self) -> Option<String> {
+        let head = self.bundle.head(self.index, ContentKind::HEAD_LEN)?;
+        match self.in_place().filter(|_| Magic::identify(head) == Magic::IntelGpu) {
+            Some(whole) => gpu_elf::target_id(whole.bytes()),
+            None => gpu_elf::target_id(head),
+        }
+    }
+
+    /// The bytes: borrowed from the file if they are contiguous in it, otherwise restored, or inflated and checked.
+    ///
+    /// # Errors
+    /// Those of [`write_to`](Self::write_to).
+    pub fn bytes(&self) -> Result<Cow<'f, [u8]>> {
+        self.bundle.bytes(self.index)
+    }
+
+    /// Writes the bytes to `out`, without holding all of them in memory. The output is valid only if this succeeds.
+    ///
+    /// # Errors
+    /// Those of [`Bundle::write_to`].
+    pub fn write_to(&self, out: &mut dyn io::Write) -> Result<()> {
+        self.bundle.write_to(self.index, out)
+    }
+
+    /// The code object as it is stored: its bytes, or its compressed form if it is compressed on its own. None if its bundle is
+    /// compressed, or it has to be restored.
+    pub(crate) fn stored_bytes(&self) -> Option<Slice<'f>> {
+        let packed = || self.bundle.whole().filter(|_| self.bundle.compressed.is_none())?.range(&self.packed()?.stored);
+        self.in_place().or_else(packed)
+    }
+
+    /// The code object as a slice of the file; none if it is compressed or has to be restored.
+    pub fn in_place(&self) -> Option<Slice<'f>> {
+        self.bundle.in_place(self.index)
+    }
+
+    /// The code object as a slice of the searched bytes, which the caller passes again. Unlike other borrowed bytes,
+    /// the slice outlives the visit. None if the code object is compressed, has to be restored, or lies in a separate
+    /// file of a thin archive.
+    pub fn slice_of<'a>(&self, searched: &'a [u8]) -> Option<&'a [u8]> {
+        let is_inside = matches!(self.place.origin(), Origin::File(file) if file == self.place.file());
+        let range = self.range().filter(|_| is_inside && self.bundle.compressed.is_none())?;
+        bytes::slice(searched, range.start, range.end.checked_sub(range.start)?)
+    }
+
+    /// The URI, as [`Place::uri`]; none if the bytes are not contiguous, if the searched bytes are not from a file, or if the
+    /// code object is compressed with others and was not inflated.
+    ///
+    /// # Errors
+    /// Those of [`Place::uri`].
+    pub fn uri(&self) -> Result<Option<Uri>> {
+        match self.packed() {
+            Some(packed) => packed_uri(self.place, packed, self.id(), self.number),
+            None => uri(self.place, self.bundle.compressed.map(|_| self.bundle_range()).transpose()?, self.range()),
+        }
+    }
+
+    /// The ID, safe to print on a terminal. An ID of more than 4096 bytes is cut and ends in `...`.
+    pub fn shown_id(&self) -> String {
+        short_name(&self.entry.id, ID_MAX)
+    }
+}
