@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::nature::Nature;
 use super::recompress::{Recompress, Replacing, rewrite_with};
-use super::unchanged::difference;
+use super::unchanged::Survey;
 use super::{Observer, open};
 use crate::bytes::{len_of, len_u64};
 use crate::check;
@@ -21,7 +21,7 @@ use crate::io::input::{Accept, Input, Slice, vouch_for};
 use crate::io::meter::{Meter, emit};
 use crate::io::output::{self, Output};
 use crate::io::piece::Piece;
-use crate::scan::{CodeObjectRef, Format, Found, Scan, Step, Uri, bundle_sections, is_zip};
+use crate::scan::{BundleInfo, CodeObject, CodeObjectRef, Format, Found, Scan, Step, Uri, bundle_sections, is_zip};
 
 /// Replaces the code object that a URI names.
 ///
@@ -87,10 +87,9 @@ fn written(pieces: &[Piece<'_>]) -> Result<Output> {
 
 /// The code object to replace.
 struct Target {
-    format: Format,
-    is_compressed: bool,
-    /// Whether its bytes, perhaps compressed, are a range of the file.
-    is_in_file: bool,
+    code_object: CodeObject,
+    /// Its range, counted as its URI does.
+    range: Range<u64>,
     /// Whether it is in a file of its own, without any container.
     is_file: bool,
     /// Whether its container is in a file of such containers, in which all may move.
@@ -99,21 +98,13 @@ struct Target {
     way: Vec<(Vec<u8>, u64)>,
     /// Whether a checksum of a zip file covers it.
     is_zipped: bool,
+    /// Whether its bytes, perhaps compressed, are a range of the file.
+    is_in_file: bool,
     is_elf: bool,
-    /// Whether it is compressed on its own, or with others.
-    is_packed: bool,
     /// What it is; none if that cannot be read.
     nature: Option<Nature>,
-    /// Whether it is inside of another code object.
-    is_nested: bool,
-    /// The place, for messages.
-    place: String,
-    bundle: Range<u64>,
     /// The end of the bundle and of the zeros after it that belong to nothing else.
     space_end: u64,
-    index: usize,
-    /// The range of the code object, counted as its URI does.
-    range: Range<u64>,
     /// The offset of its size in a plain bundle, and the end of the header with it.
     size_at: u64,
     header_end: u64,
@@ -156,7 +147,7 @@ impl Replace {
 
     /// Makes the new file, beside the output, and checks it.
     fn write(&self, file: &Input, new: &Input, observer: &mut Observer<'_>) -> Result<(Input, Replaced)> {
-        let (target, scan) = self.target(file)?;
+        let (target, survey) = self.target(file)?;
         self.check(file, new, &target)?;
         let (before, after) = (len_of(&target.range), new.len());
         let in_place = target.in_place(file.as_slice(), new.as_slice())?;
@@ -166,13 +157,12 @@ impl Replace {
             None => self.written_again(file, new, &target, observer)?,
         };
         let made = output.into_input(file.path())?;
-        let is_it = |code_object: &CodeObjectRef<'_>| self.uri.names(code_object, file);
         // Zeros after an ELF file without a bundle count as its own.
-        let has_zeros = target.format == Format::CodeObject && !target.is_file && after < before;
+        let has_zeros = target.format() == Format::CodeObject && !target.is_file && after < before;
         let zeros = || vec![0; usize::try_from(before.saturating_sub(after)).unwrap_or(0)];
         let padded = has_zeros.then(|| [new.bytes(), &zeros()].concat());
         let content = padded.as_deref().map_or_else(|| new.as_slice(), Slice::from);
-        if let Some(reason) = difference([file, &made], &scan, content, &is_it)? {
+        if let Some(reason) = survey.difference(&made, content)? {
             return Err(self.refused(&target, ErrorKind::Unsupported, reason.to_owned()));
         }
         Ok((made, Replaced { is_in_place, is_now_compressed, before, after }))
@@ -191,7 +181,7 @@ impl Replace {
                 "it cannot be written back, as it is not in a regular file; -o names another output".to_owned(),
             );
         }
-        if target.is_nested {
+        if target.is_nested() {
             return refused(
                 "it is inside of another code object: extract that, replace it there, and put that back".to_owned(),
             );
@@ -227,12 +217,12 @@ impl Replace {
         (job.compression, job.limits) = (Some(self.compression), self.limits);
         let replacing = Replacing {
             way: target.way.clone(),
-            bundle: target.bundle.start,
-            index: target.index,
+            bundle: target.bundle().range.start,
+            index: target.code_object.entry,
             content: new.as_slice(),
             done: None,
         };
-        let written = match target.format {
+        let written = match target.format() {
             Format::Bundle | Format::Fatbin if container.is_none() => {
                 rewrite_with(&job, replacing, file.as_slice(), Output::aside()?, observer)?
             }
@@ -245,29 +235,40 @@ impl Replace {
     }
 
     fn refused(&self, target: &Target, kind: ErrorKind, reason: String) -> Error {
-        let text = format!("'{}': {reason}", target.place);
+        let text = format!("'{}': {reason}", target.bundle().place);
         Error::Refused { kind, path: self.uri.path().to_owned(), place: None, offset: Some(target.range.start), text }
     }
 
-    /// The code object that the URI names, and the search that found it.
-    fn target(&self, file: &Input) -> Result<(Target, Scan)> {
+    /// The code object, and what else the search finds.
+    fn target(&self, file: &Input) -> Result<(Target, Survey)> {
         let is_zip = is_zip(file.as_slice());
-        let target =
-            self.uri.find(file, self.limits, &mut |code_object, found| Target::of(code_object, found, is_zip, file))?;
-        match target.ok_or_else(|| self.uri.not_found())? {
-            (target, _) if target.is_shared => {
-                let reason = "another code object shares its bytes".to_owned();
-                Err(self.refused(&target, ErrorKind::Unsupported, reason))
+        for deep in [false, true] {
+            let scan = Scan { deep, limits: self.limits, ..Scan::default() };
+            let mut target = None;
+            let survey = Survey::of(file, scan, &mut |code_object, found| {
+                let is_it = self.uri.names(code_object, file)?;
+                if is_it && target.is_none() {
+                    target = Target::of(code_object, found, is_zip, file)?;
+                }
+                Ok(is_it)
+            })?;
+            match target {
+                Some(target) if target.is_shared => {
+                    let reason = "another code object shares its bytes".to_owned();
+                    return Err(self.refused(&target, ErrorKind::Unsupported, reason));
+                }
+                Some(target) => return Ok((target, survey)),
+                None => {}
             }
-            found => Ok(found),
         }
+        Err(self.uri.not_found())
     }
 }
 
 impl Target {
     fn of(code_object: &CodeObjectRef<'_>, found: &Found<'_>, is_zip: bool, file: &Input) -> Result<Option<Self>> {
-        let place = found.place;
-        let (bundle, entries, index) = (code_object.bundle_range()?, code_object.entries(), code_object.index());
+        let (place, info, entries) = (found.place, found.info()?, code_object.entries());
+        let (bundle, index) = (&info.range, code_object.index());
         // What is compressed on its own is where it is in the inflated bytes.
         let packed = code_object.packed().map(|packed| packed.range.clone());
         let is_packed = packed.is_some();
@@ -292,31 +293,45 @@ impl Target {
         let way =
             place.uri(0..0, None)?.map(|uri| uri.members().map(|(name, number)| (name.to_vec(), number)).collect());
         Ok(Some(Self {
-            format: code_object.format(),
-            is_compressed: code_object.is_compressed(),
             is_in_file: code_object.is_in_file(),
             is_file: is_code_object && is_alone && range == (0..file.len()),
             may_move: is_alone && matches!(container, Magic::FatBinary | Magic::OffloadBinary) && found.space_end > 0,
             space_end: zeros_end(file.as_slice(), bundle.end..if has_own_bytes { found.space_end } else { 0 }),
             way: way.unwrap_or_default(),
-            is_packed,
             is_zipped: is_zip && matches!(place.steps().first(), Some(Step::Member(_))),
             is_elf: code_object.in_place().is_some_and(|data| Magic::identify(data.bytes()).is_gpu_elf()),
             nature: Nature::of_old(code_object),
-            // In kpack archives, the last step is the bundle itself.
-            is_nested: code_object.format() != Format::Kpack
-                && place.steps().iter().any(|step| matches!(step, Step::Entry(_))),
-            place: place.to_string(),
             // The offset stands before the size.
             size_at: bundle.start.saturating_add(described).saturating_add(8),
             header_end: bundle.start.saturating_add(ends.last().copied().unwrap_or_default()),
             next: next.unwrap_or(bundle.end),
             is_last: next.is_none(),
             is_shared: !is_packed && sharing > usize::from(!range.is_empty()),
-            bundle,
-            index,
+            code_object: code_object.known(&info),
             range,
         }))
+    }
+
+    fn bundle(&self) -> &BundleInfo {
+        &self.code_object.bundle
+    }
+
+    fn format(&self) -> Format {
+        self.bundle().format
+    }
+
+    fn is_compressed(&self) -> bool {
+        self.bundle().compressed.is_some()
+    }
+
+    /// Whether it is compressed on its own, or with others.
+    fn is_packed(&self) -> bool {
+        self.code_object.packed.is_some()
+    }
+
+    /// Whether it is inside of another code object. In kpack archives, the last step is the bundle itself.
+    fn is_nested(&self) -> bool {
+        self.format() != Format::Kpack && self.bundle().place.steps().iter().any(|step| matches!(step, Step::Entry(_)))
     }
 
     /// The pieces of the file with the new code object where the old one is; none if that does not fit.
@@ -329,14 +344,14 @@ impl Target {
             return Ok(None);
         }
         let size = len_of(&self.range);
-        let is_plain_bundle = self.format == Format::Bundle;
-        let fits = match self.format {
+        let is_plain_bundle = self.format() == Format::Bundle;
+        let fits = match self.format() {
             // Of an empty code object, any offset may be recorded.
             Format::Bundle => self.header_end <= self.range.start && new.len() <= self.room(file),
             Format::CodeObject if self.is_elf => new.len() <= size,
             // The header of the code object may change too.
             Format::Fatbin => false,
-            _ => new.len() == size && !self.is_packed,
+            _ => new.len() == size && !self.is_packed(),
         };
         if !fits {
             return Ok(None);
@@ -357,7 +372,7 @@ impl Target {
 
     /// Whether the bundle is in the file, not compressed, and no checksum is known to cover it.
     fn is_plain(&self) -> bool {
-        !self.is_compressed && !self.is_zipped && self.is_in_file
+        !self.is_compressed() && !self.is_zipped && self.is_in_file
     }
 
     /// The fatbin or plain offload binary, written again with the new code object.
@@ -365,21 +380,21 @@ impl Target {
         if !self.is_plain() {
             return Ok(None);
         }
-        let data = file.claimed(&self.bundle)?;
+        let data = file.claimed(&self.bundle().range)?;
         let mut output = Output::aside()?;
-        match self.format {
+        match self.format() {
             Format::Fatbin => {
                 let contents = Fatbin.read(data.bytes(), data.len(), data.offset()).with_path(file.path())?;
                 // Entries are counted without those that cannot be read.
                 if let Some(fault) = contents.and_then(|contents| contents.faults.into_iter().next()) {
                     return Err(Error::malformed(file.path(), fault));
                 }
-                let packing = Packing::Replacing { index: self.index, content: new.bytes() };
+                let packing = Packing::Replacing { index: self.code_object.entry, content: new.bytes() };
                 fatbin::rewrite(data, |_| true, packing, limits.inflated, &mut output.writer()?)?;
             }
             Format::OffloadBinary => {
                 let least = if self.may_move { 0 } else { data.len() };
-                emit(&plan_with(data, self.index, new, least)?, &mut output, &mut Meter::silent())?;
+                emit(&plan_with(data, self.code_object.entry, new, least)?, &mut output, &mut Meter::silent())?;
             }
             _ => return Ok(None),
         }
@@ -388,23 +403,23 @@ impl Target {
 
     /// The pieces of the file with its container written `again`; none if that does not fit.
     fn around<'p>(&self, file: Slice<'p>, again: &'p Input) -> Result<Option<Vec<Piece<'p>>>> {
-        let end = self.bundle.start.saturating_add(again.len());
-        let (zeros, rest) = match end.max(self.bundle.end) {
-            _ if self.may_move => (0, self.bundle.end),
+        let end = self.bundle().range.start.saturating_add(again.len());
+        let (zeros, rest) = match end.max(self.bundle().range.end) {
+            _ if self.may_move => (0, self.bundle().range.end),
             rest if rest <= self.space_end => (rest.saturating_sub(end), rest),
             _ => return Ok(None),
         };
         let whole = |range: Range<u64>| file.claimed(&range).map(Piece::Input);
-        let [before, after] = [whole(0..self.bundle.start)?, whole(rest..file.len())?];
+        let [before, after] = [whole(0..self.bundle().range.start)?, whole(rest..file.len())?];
         Ok(Some(vec![before, Piece::Input(again.as_slice()), Piece::Zeros(zeros), after]))
     }
 
     /// Why there is no room for a code object of `len` bytes, whose container `needs` some bytes, if that is known.
     fn no_room(&self, len: u64, needs: u64) -> String {
-        let (what, before) = (self.format.name(), len_of(&self.range));
-        let room = self.space_end.saturating_sub(self.bundle.start);
+        let (what, before) = (self.format().name(), len_of(&self.range));
+        let room = self.space_end.saturating_sub(self.bundle().range.start);
         let most = |most: &str| format!("the new code object must have {most}{before} bytes, not {len}");
-        match self.format {
+        match self.format() {
             Format::Bundle | Format::Fatbin if !self.is_plain() => {
                 format!(
                     "the {what} is compressed with other data, which is not written again; unpack that, replace the code object in \
@@ -419,7 +434,7 @@ impl Target {
                  out, and replace the code object in it"
                     .to_owned()
             }
-            Format::OffloadBinary if self.is_compressed => {
+            Format::OffloadBinary if self.is_compressed() => {
                 "compressed offload binaries are not written again; `llvm-offload-binary` takes them apart, and packs their \
                  images again"
                     .to_owned()
@@ -427,11 +442,11 @@ impl Target {
             Format::Fatbin | Format::OffloadBinary => format!(
                 "the {what} needs {needs} bytes and has {room}: it has to stay at its offset, and can grow only in a file of its own"
             ),
-            Format::Kpack if self.is_packed => {
+            Format::Kpack if self.is_packed() => {
                 "kpack archives are not written; AMD's rocm-kpack makes them from libraries, in which code objects can be replaced"
                     .to_owned()
             }
-            _ if self.is_packed => format!("{what}: a compressed code object cannot be written again"),
+            _ if self.is_packed() => format!("{what}: a compressed code object cannot be written again"),
             Format::CodeObject => {
                 format!("no bundle around it: {}", most(if self.is_elf { "at most " } else { "exactly " }))
             }

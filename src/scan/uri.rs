@@ -29,7 +29,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, percent_encod
 
 use super::place::Place;
 use super::walk::Walk;
-use super::{CodeObjectRef, Finding, Found, Scan, Wide};
+use super::{CodeObjectRef, Finding, Scan, Wide};
 use crate::bytes::{len_of, text};
 use crate::container::magic::Magic;
 use crate::container::offload_binary::OffloadBinary;
@@ -105,39 +105,32 @@ impl Uri {
         let file = open(&uri.path)?;
         let copied = uri.resolve(&file, limits).and_then(|part| {
             let part = Input::set_aside(path, part.as_slice().bytes()).with_path(path)?;
-            if uri.range.is_some() && Magic::identify(part.bytes()) == Magic::Unknown && !has_findings(&part, limits)? {
-                uri.find(&file, limits, &mut |_, _| Ok(Some(())))?.ok_or_else(|| uri.not_found())?;
+            let is_known = uri.range.is_none() || Magic::identify(part.bytes()) != Magic::Unknown;
+            if !is_known && !has_findings(&part, limits)? && !uri.is_of_code_object(&file, limits)? {
+                return Err(uri.not_found());
             }
             Ok(part)
         });
         file.vouch_for(copied)
     }
 
-    /// What `take` makes of the code object that has the URI, and the search that found it. `file` is the file at its
-    /// [path](Self::path).
-    pub(crate) fn find<T>(
-        &self,
-        file: &Input,
-        limits: Limits,
-        take: &mut dyn FnMut(&CodeObjectRef<'_>, &Found<'_>) -> Result<Option<T>>,
-    ) -> Result<Option<(T, Scan)>> {
+    /// Whether a code object has the URI. `file` is the file at its [path](Self::path).
+    fn is_of_code_object(&self, file: &Input, limits: Limits) -> Result<bool> {
         // The ends of some code objects are found only when they are inflated.
         for (inflate, deep) in [(Inflate::Headers, false), (Inflate::Whole, false), (Inflate::Whole, true)] {
-            let (mut taken, scan) = (None, Scan { inflate, deep, limits, ..Scan::default() });
+            let (mut is_there, scan) = (false, Scan { inflate, deep, limits, ..Scan::default() });
             scan.run_until(file, &mut |finding| {
                 let Finding::Bundle(found) = finding else { return Ok(ControlFlow::Continue(())) };
                 for code_object in found.code_objects() {
-                    if taken.is_none() && self.names(&code_object, file)? {
-                        taken = take(&code_object, &found)?;
-                    }
+                    is_there |= self.names(&code_object, file)?;
                 }
-                Ok(if taken.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+                Ok(if is_there { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             })?;
-            if let Some(taken) = taken {
-                return Ok(Some((taken, scan)));
+            if is_there {
+                return Ok(true);
             }
         }
-        Ok(None)
+        Ok(false)
     }
 
     /// Whether it is the URI of a code object in `file`.
