@@ -12,7 +12,8 @@
 //! | [`id`] | bundle entry IDs (`hip-amdgcn-amd-amdhsa--gfx90a:xnack+`): parsing, and compatibility with requests |
 //! | [`kernels`] | the kernels of a code object: registers, memory, code size |
 //! | [`display`] | make text from files safe to print |
-//! | [`job`] | the work of each command line, from files to files: outputs appear complete or not at all |
+//! | [`llvm`] | the work of LLVM's tools, from files to files: outputs appear complete or not at all |
+//! | [`job`] | the same for our own subcommands |
 //!
 //! Sizes and offsets are in bytes. A *bundle* is any single container of code objects. A function that can fail returns
 //! [`Error`], which names the file if the bytes are from one, or [`Malformed`], which describes bytes only. Both give
@@ -79,7 +80,7 @@
 //! # Writing a bundle
 //!
 //! A [`container::Container`] plans a bundle; [`io::write_to`] writes the plan to any [`std::io::Write`].
-//! [`job::BundleFiles`] bundles files into a file in one call, with or without compression.
+//! [`llvm::BundleFiles`] bundles files into a file in one call, with or without compression.
 //!
 //! ```
 //! use offload_bundle::container::{Container, Member, binary::Binary};
@@ -113,10 +114,12 @@ mod check;
 pub mod container;
 pub mod display;
 pub mod error;
+mod event;
 pub mod id;
 pub mod io;
 pub mod job;
 pub mod kernels;
+pub mod llvm;
 mod messagepack;
 pub mod parallel;
 pub mod runtime;
@@ -125,6 +128,7 @@ pub mod scan;
 mod testing;
 
 pub use error::{Error, ErrorKind, Malformed, Result};
+pub use event::{Event, Observer};
 
 /// Runs the examples of the README as tests.
 #[cfg(doctest)]

@@ -575,7 +575,7 @@ fn a_thin_archive_with_more_members_than_open_files() {
 #[test]
 fn damage_is_reported_with_its_place_and_nothing_is_written() {
     use offload_bundle::id::EntryId;
-    use offload_bundle::job::UnbundleArchive;
+    use offload_bundle::llvm::UnbundleArchive;
     let lab = Lab::new();
     let members =
         [("a.o", bundle(&[(HOST, b"h"), (GFX906, b"BC\xc0\xde 12345678901234")])), ("b.o", bundle(&[(GFX906, b"1")]))];

@@ -9,7 +9,7 @@ use offload_bundle::container::sequence::{Bundles, Inflate};
 use offload_bundle::error::{Error, Malformed};
 use offload_bundle::id::EntryId;
 use offload_bundle::io::Input;
-use offload_bundle::job::{BundleFiles, FileType, List, Unbundle};
+use offload_bundle::llvm::{BundleFiles, FileType, List, Unbundle};
 
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";

@@ -8,17 +8,21 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Command};
 use offload_bundle::Error;
+use offload_bundle::Event;
 use offload_bundle::display::printable;
 use offload_bundle::id::OffloadKind;
-use offload_bundle::job::{Destination, Event, Extract, Extracted, Source};
+use offload_bundle::job::{Destination, Extract, Extracted, Source};
 use serde::Serialize;
 
-use super::code_object::Fields;
-use super::console::Console;
+use super::files;
 use super::files::{Origin, WorkFile};
-use super::stdout::{text_to_stdout, to_stdout};
+use super::patterns;
+use super::print::code_object::Fields;
+use super::print::console::Console;
+use super::print::json;
+use super::print::stdout::{text_to_stdout, to_stdout};
 use super::subcommand::{Run, Subcommand, flag, path_option, usage_error};
-use super::{files, json, patterns, suggest};
+use super::suggest;
 
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "extract", command, run: Run::OnFiles(run) };
 

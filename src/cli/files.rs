@@ -13,7 +13,7 @@ use offload_bundle::parallel;
 use offload_bundle::scan::{Follow, Uri};
 use walkdir::WalkDir;
 
-use super::options::MAX_SIZE_HELP;
+use super::llvm::options::MAX_SIZE_HELP;
 use super::subcommand::flag;
 use super::values;
 

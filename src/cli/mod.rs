@@ -1,43 +1,24 @@
 //! The command line: parses arguments, runs the job and prints results.
 //!
-//! One executable acts as several LLVM tools; [`choose`] selects one. A [`Tool`] defines its options as rows of one
-//! table. `parse` expands response files ([`response`]), reads the words as LLVM 22.1.8 does ([`grammar`]) and leaves
-//! typed values to `clap`. The tool's own module turns them into a job of the library. Commands that LLVM does not have
-//! are [`Subcommand`]s, parsed by `clap` alone.
+//! One executable acts as several LLVM tools, whose command lines are in [`llvm`]; [`choose`] selects one. Commands that LLVM
+//! does not have are [`Subcommand`]s, parsed by `clap` alone.
 
-mod bundle_entry;
-mod bundler;
-mod code_object;
 mod completions;
-mod console;
-mod demangle;
 mod diff;
-mod environment;
 mod extract;
 mod files;
-mod grammar;
-mod help;
 mod inspect;
-mod json;
 mod kernels;
+mod llvm;
 mod man;
-mod objcopy;
-mod options;
 mod overview;
-mod packager;
-mod parse;
 mod patterns;
+mod print;
 mod program;
-mod progress;
 mod recompress;
 mod replace;
-mod response;
-mod stdout;
 mod subcommand;
 mod suggest;
-mod svg;
-mod table;
-mod units;
 mod values;
 mod verify;
 
@@ -45,19 +26,19 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
-use console::{Console, Noted};
+use llvm::options::{Finish, HelpStyle, Tool};
+use llvm::parse::{Parsed, parse};
 use memchr::memmem;
 use offload_bundle::Error;
 use offload_bundle::error::FileKind;
-use options::{Finish, HelpStyle, Tool};
-use parse::{Parsed, parse};
+use print::console::{Console, Noted};
+use print::stdout::{print, reader_is_gone};
 use program::Program;
-use stdout::{print, reader_is_gone};
 use subcommand::{Catalogue, PROGRAM, SHORT, Subcommand, USAGE};
 
 /// All tools and subcommands.
 const CATALOGUE: &Catalogue = &Catalogue {
-    tools: [bundler::TOOL, packager::TOOL, bundle_entry::TOOL],
+    tools: [llvm::bundler::TOOL, llvm::packager::TOOL, llvm::bundle_entry::TOOL],
     subcommands: [
         inspect::SUBCOMMAND,
         extract::SUBCOMMAND,
@@ -90,7 +71,7 @@ pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
         argv.get_mut(1).filter(|word| *word == "-V").into_iter().for_each(|word| *word = "--version".into());
     }
     let mut console = Console::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
-    progress::start();
+    print::progress::start();
     let (matches, called) = match parse(tool, argv) {
         Parsed::Exit { stdout, stderr, hint, status } => {
             let status = print(&stdout, &stderr, status);
@@ -108,7 +89,7 @@ pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
         |_| None,
         |finish| match finish {
             Finish::Done => ExitCode::SUCCESS,
-            Finish::Help => print(&help::text(tool, program.name, SHORT_HELP), b"", 0),
+            Finish::Help => print(&llvm::help::text(tool, program.name, SHORT_HELP), b"", 0),
         },
     )
 }
@@ -117,7 +98,7 @@ pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
 fn run_subcommand(subcommand: &Subcommand, argv: Vec<OsString>) -> ExitCode {
     let argv = without_subcommand(argv, subcommand.name);
     let mut console = Console::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
-    progress::start();
+    print::progress::start();
     let (executed, usage_hint) = subcommand.run(&argv, CATALOGUE, &mut console);
     let status = finish(&console, executed, hint, |status| status);
     usage_hint.iter().for_each(|hint| console.hint(hint));
@@ -150,7 +131,7 @@ fn finish<T>(
     hint: fn(&Error) -> Option<String>,
     done: impl FnOnce(T) -> ExitCode,
 ) -> ExitCode {
-    progress::end();
+    print::progress::end();
     match executed {
         Ok(finish) => done(finish),
         Err(error) if reader_is_gone(&error) => ExitCode::SUCCESS,

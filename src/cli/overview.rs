@@ -2,9 +2,9 @@
 
 use clap::{Arg, ArgMatches, Command};
 
-use super::help;
-use super::options::HelpStyle;
-use super::stdout::text_to_stdout;
+use super::llvm::help;
+use super::llvm::options::HelpStyle;
+use super::print::stdout::text_to_stdout;
 use super::subcommand::{Catalogue, NAMES, PROGRAM, Run, SHORT, Subcommand};
 
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "help", command, run: Run::OnCatalogue(run) };

@@ -10,11 +10,12 @@ use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::job::{Recompress, Recompressed, RecompressedZip};
 use offload_bundle::scan::Selection;
 
-use super::console::Console;
+use super::files;
+use super::patterns;
+use super::print::console::Console;
+use super::print::units::{bytes, count};
 use super::subcommand::{Run, Subcommand, flag, path_option};
-use super::units::{bytes, count};
 use super::values::{limit_level, limit_window};
-use super::{files, patterns};
 
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "recompress", command, run: Run::OnFiles(run) };
 

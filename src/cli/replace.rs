@@ -9,10 +9,10 @@ use clap::{Arg, ArgMatches, Command};
 use offload_bundle::job::Replace;
 use offload_bundle::scan::Uri;
 
-use super::console::Console;
 use super::files;
+use super::print::console::Console;
+use super::print::units::bytes;
 use super::subcommand::{Run, Subcommand, flag, path_option};
-use super::units::bytes;
 
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "replace", command, run: Run::OnFiles(run) };
 

@@ -11,8 +11,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use memchr::memmem;
 use offload_bundle::display::printable;
 
-use super::console::Console;
-use super::options::Tool;
+use super::llvm::options::Tool;
+use super::print::console::Console;
 use super::program::Program;
 use super::suggest;
 

@@ -12,7 +12,7 @@ use offload_bundle::display::printable;
 use offload_bundle::id::processors::{self, ProcessorKind};
 use offload_bundle::runtime::Device;
 
-use super::options::{Category, Row};
+use super::llvm::options::{Category, Row};
 use super::subcommand::NAMES;
 
 /// The option nearest to `typed` (without its dashes), in the form to type.
@@ -150,7 +150,7 @@ fn gpu<'k>(typed: &str, known: impl Iterator<Item = &'k str>) -> Option<String> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{bundler, packager};
+    use crate::cli::llvm::{bundler, packager};
 
     fn suggestion_of(rows: &[Row], typed: &str) -> String {
         String::from_utf8(nearest(rows, typed.as_bytes()).unwrap_or_default()).unwrap()

@@ -15,14 +15,14 @@ use offload_bundle::scan::{Follow, Place};
 use offload_bundle::{Error, Result};
 use serde::Serialize;
 
-use super::code_object::UnreadPart;
-use super::console::Console;
 use super::files::{self, Origin, WorkFile};
-use super::json::{self, Each, Late};
-use super::stdout::to_stdout;
+use super::print::code_object::UnreadPart;
+use super::print::console::Console;
+use super::print::json::{self, Each, Late};
+use super::print::stdout::to_stdout;
+use super::print::units::{Kinds, count};
 use super::subcommand::{Run, Subcommand, flag};
 use super::suggest;
-use super::units::{Kinds, count};
 
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "verify", command, run: Run::OnFiles(run) };
 

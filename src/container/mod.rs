@@ -35,6 +35,7 @@ use std::ops::Range;
 
 use crate::bytes;
 use crate::error::{Malformed, Result};
+use crate::id::EntryId;
 use crate::io::input::Slice;
 use crate::io::piece::Piece;
 pub use limits::Limits;
@@ -75,6 +76,11 @@ impl Entry {
     /// An entry whose code object is a range of the bundle.
     pub fn at(id: &[u8], range: Range<u64>) -> Self {
         Self { id: id.to_vec(), parts: vec![Part::Range(range)], image: None, cuda: None }
+    }
+
+    /// The bundle entry ID, if the recorded one is valid.
+    pub(crate) fn entry_id(&self) -> Option<EntryId> {
+        EntryId::parse_any(&bytes::text(&self.id)?).ok()
     }
 
     /// The size of the code object in bytes.

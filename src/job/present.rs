@@ -6,13 +6,13 @@ use crate::scan::{KnownId, Selection};
 
 /// The collected names, as a selection would name them, without duplicates, in file order.
 #[derive(Debug, Default)]
-pub(super) struct Present {
+pub(crate) struct Present {
     shown: Vec<String>,
     known: HashSet<String>,
 }
 
 impl Present {
-    pub(super) fn note(&mut self, shown: &str) {
+    pub(crate) fn note(&mut self, shown: &str) {
         if !self.known.contains(shown) {
             self.known.insert(shown.to_owned());
             self.shown.push(shown.to_owned());
@@ -20,25 +20,25 @@ impl Present {
     }
 
     /// Notes a code object: by its target ID, or by its whole ID if one of the selections names entry IDs.
-    pub(super) fn note_code<'s>(&mut self, id: &KnownId, mut selections: impl Iterator<Item = &'s Selection>) {
+    pub(crate) fn note_code<'s>(&mut self, id: &KnownId, mut selections: impl Iterator<Item = &'s Selection>) {
         match selections.any(Selection::names_entries) {
             true => self.note(&id.shown),
             false => id.target().iter().for_each(|target| self.note(target)),
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.shown.len()
     }
 
     /// Removes all but the first `kept`.
-    pub(super) fn truncate(&mut self, kept: usize) {
+    pub(crate) fn truncate(&mut self, kept: usize) {
         for shown in self.shown.drain(kept.min(self.shown.len())..) {
             self.known.remove(&shown);
         }
     }
 
-    pub(super) fn into_shown(self) -> Vec<String> {
+    pub(crate) fn into_shown(self) -> Vec<String> {
         self.shown
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use offload_bundle::id::EntryId;
-use offload_bundle::job::{BundleFiles, FileType};
+use offload_bundle::llvm::{BundleFiles, FileType};
 
 use super::fields::{self, Field, numbers};
 use crate::bombs::files;

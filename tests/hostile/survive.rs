@@ -12,7 +12,7 @@ use offload_bundle::container::text::Text;
 use offload_bundle::container::{Container, Limits};
 use offload_bundle::id::EntryId;
 use offload_bundle::io::Input;
-use offload_bundle::job::{FileType, ImageRequest, List, Unbundle, UnbundleArchive, Unpackage};
+use offload_bundle::llvm::{FileType, ImageRequest, List, Unbundle, UnbundleArchive, Unpackage};
 
 use super::samples::{BESIDE, GFX906, HOST, Held, Reader, Sample};
 use crate::machine::memory_directory;
@@ -122,7 +122,7 @@ impl Lab {
             (job.archive, job.limits) = (archive, LIMITS);
             let mut matched = true;
             let done = job.run(&mut Vec::new(), &mut |event| {
-                matched &= !matches!(event, offload_bundle::job::Event::NoMatch { .. });
+                matched &= !matches!(event, offload_bundle::Event::NoMatch { .. });
             });
             self.take(done.is_ok() && matched)
         };

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use offload_bundle::id::EntryId;
-use offload_bundle::job::{Destination, Extract, FileType, Source, Unbundle};
+use offload_bundle::job::{Destination, Extract, Source};
+use offload_bundle::llvm::{FileType, Unbundle};
 use offload_bundle::scan::{Pattern, Selection};
 
 use super::inspect::bundle;

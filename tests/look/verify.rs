@@ -6,9 +6,11 @@ use std::num::NonZeroU32;
 use object::Endianness;
 use object::read::elf::ElfFile64;
 use object::read::{Object as _, ObjectSection as _, ObjectSymbol as _};
+use offload_bundle::Event;
 use offload_bundle::id::EntryId;
 use offload_bundle::io::Input;
-use offload_bundle::job::{BundleFiles, Event, FileType, Rule, Verify};
+use offload_bundle::job::{Rule, Verify};
+use offload_bundle::llvm::{BundleFiles, FileType};
 
 use super::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, coff, pe, zip};
 use super::*;

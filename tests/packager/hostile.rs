@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use offload_bundle::id::OffloadKind;
-use offload_bundle::job::{Filter, ImageRequest, Unpackage};
+use offload_bundle::llvm::{Filter, ImageRequest, Unpackage};
 
 use super::packager;
 use crate::measured::thread_time;

@@ -1,7 +1,7 @@
 use offload_bundle::container::archive::{Archive, Location};
 use offload_bundle::id::EntryId;
 use offload_bundle::io::Input;
-use offload_bundle::job::{FileType, List, UnbundleArchive};
+use offload_bundle::llvm::{FileType, List, UnbundleArchive};
 
 use super::room::Room;
 use super::said;

@@ -2,7 +2,7 @@ use offload_bundle::container::Limits;
 use offload_bundle::container::archive::{Archive, Location};
 use offload_bundle::id::{EntryId, Rules};
 use offload_bundle::io::Input;
-use offload_bundle::job::UnbundleArchive;
+use offload_bundle::llvm::UnbundleArchive;
 
 use super::formats;
 use super::offload_binary::images;

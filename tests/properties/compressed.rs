@@ -2,7 +2,7 @@ use offload_bundle::container::compressed::HeaderVersion;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::Method;
 use offload_bundle::id::EntryId;
-use offload_bundle::job::{BundleFiles, FileType};
+use offload_bundle::llvm::{BundleFiles, FileType};
 
 use super::choices::{Choices, digest};
 use super::formats::{self, Ccob, inflate};

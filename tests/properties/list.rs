@@ -5,7 +5,7 @@ use offload_bundle::container::object::Objects;
 use offload_bundle::container::sequence::{Bundles, Inflate};
 use offload_bundle::container::text::Text;
 use offload_bundle::io::Input;
-use offload_bundle::job::{FileType, List};
+use offload_bundle::llvm::{FileType, List};
 
 use super::room::Room;
 use super::said;

@@ -4,7 +4,7 @@ use offload_bundle::container::sequence::{Bundles, Inflate};
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::id::OffloadKind;
 use offload_bundle::io::Input;
-use offload_bundle::job::{Filter, ImageFiles, ImageRequest, Package, Unpackage};
+use offload_bundle::llvm::{Filter, ImageFiles, ImageRequest, Package, Unpackage};
 
 use super::choices::{Choices, digest};
 use super::room::Room;

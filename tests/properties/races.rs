@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::io::{Accept, Input};
-use offload_bundle::job::{Destination, FileType, List, Verify};
+use offload_bundle::job::{Destination, Verify};
+use offload_bundle::llvm::{FileType, List};
 use offload_bundle::scan::{Finding, Scan};
 
 use super::choices::Choices;

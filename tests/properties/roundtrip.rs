@@ -6,7 +6,7 @@ use offload_bundle::container::object::HostFormat;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::id::{EntryId, OffloadKind};
-use offload_bundle::job::{BundleFiles, FileType, List};
+use offload_bundle::llvm::{BundleFiles, FileType, List};
 
 use super::choices::Choices;
 use super::formats;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use offload_bundle::container::object::HostFormat;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::id::{EntryId, OffloadKind};
-use offload_bundle::job::{FileType, Unbundle};
+use offload_bundle::llvm::{FileType, Unbundle};
 
 use super::list::{TYPES, ids};
 use super::room::Room;

@@ -9,7 +9,8 @@ use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::id::{EntryId, OffloadKind};
 use offload_bundle::io::Input;
-use offload_bundle::job::{BundleFiles, FileType, ImageFiles, List, Package, Rule, Verified, Verify};
+use offload_bundle::job::{Rule, Verified, Verify};
+use offload_bundle::llvm::{BundleFiles, FileType, ImageFiles, List, Package};
 use offload_bundle::scan::Format;
 
 use super::choices::{Choices, digest};

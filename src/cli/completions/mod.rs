@@ -6,8 +6,8 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use clap_complete::Shell;
 
-use super::options::{Kind, Row, Shown, Tool};
-use super::stdout::text_to_stdout;
+use super::llvm::options::{Kind, Row, Shown, Tool};
+use super::print::stdout::text_to_stdout;
 use super::subcommand::{Catalogue, PROGRAM, Run, SHORT, Subcommand};
 
 pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "completions", command, run: Run::OnCatalogue(run) };

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::kernel::{name, spills};
 use super::total::{Presence, Total};
 use crate::cli::kernels::report::demangled_names;
-use crate::cli::units::{bytes, count};
+use crate::cli::print::units::{bytes, count};
 
 /// A condition on which the command fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,11 +15,11 @@ use super::Compared;
 use super::fail::{Condition, Failure, failures};
 use super::kernel::{Change, name};
 use super::total::{Presence, Total};
-use crate::cli::code_object::At;
 use crate::cli::files::WorkFile;
-use crate::cli::json::{self, Each, Late};
 use crate::cli::kernels::json::Numbers;
 use crate::cli::kernels::report::mangled;
+use crate::cli::print::code_object::At;
+use crate::cli::print::json::{self, Each, Late};
 
 /// The schema version. Adding a field does not change it.
 const VERSION: u32 = 1;

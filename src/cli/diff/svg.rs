@@ -6,8 +6,8 @@ use std::fmt::Write;
 use offload_bundle::job::GpuDiff;
 
 use super::total::Total;
-use crate::cli::svg::{INNER, MARGIN, WIDTH, heading, page, part, text};
-use crate::cli::units::{bytes, count, percent};
+use crate::cli::print::svg::{INNER, MARGIN, WIDTH, heading, page, part, text};
+use crate::cli::print::units::{bytes, count, percent};
 
 /// Distances and sizes in pixels.
 const HEAD: u64 = 94;

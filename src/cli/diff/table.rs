@@ -17,8 +17,8 @@ use super::kernel::{Change, Rows};
 use super::total::{Presence, Total, sum};
 use super::{Compared, Pair};
 use crate::cli::kernels::column::NUMBERS;
-use crate::cli::table::{Style, Table, common_start};
-use crate::cli::units::{bytes, count, grouped, percent};
+use crate::cli::print::table::{Style, Table, common_start};
+use crate::cli::print::units::{bytes, count, grouped, percent};
 
 /// Writes the report: what differs in all files, which is known after the last one.
 pub(super) fn write(

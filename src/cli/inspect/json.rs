@@ -10,8 +10,8 @@ use offload_bundle::runtime::{Device, Served};
 use serde::{Serialize, Serializer};
 
 use super::report::FileReport;
-use crate::cli::code_object::{Fields, UnreadPart};
-use crate::cli::json::{self, Each, Late};
+use crate::cli::print::code_object::{Fields, UnreadPart};
+use crate::cli::print::json::{self, Each, Late};
 
 /// The schema version. Adding a field does not change it.
 const VERSION: u32 = 1;

@@ -14,12 +14,12 @@ use offload_bundle::io::write_file;
 use offload_bundle::job::Inspect;
 use offload_bundle::{Error, Result};
 
-use super::console::Console;
 use super::files::{self, WorkFile};
-use super::stdout::to_stdout;
+use super::print::console::Console;
+use super::print::stdout::to_stdout;
+use super::print::svg::svg_path;
+use super::print::table::{Style, color};
 use super::subcommand::{Run, Subcommand, flag, path_option};
-use super::svg::svg_path;
-use super::table::{Style, color};
 use report::FileReport;
 use svg::Chart;
 use table::{Rows, Tables};

@@ -7,9 +7,9 @@ use std::fmt::Write;
 use offload_bundle::runtime::{Coverage, Device, Served};
 
 use super::report::{FileReport, sort_by_need};
-use crate::cli::code_object::for_whom;
-use crate::cli::svg::{INNER, MARGIN, WIDTH, escaped, heading, page, part, text};
-use crate::cli::units::{bytes, count, percent};
+use crate::cli::print::code_object::for_whom;
+use crate::cli::print::svg::{INNER, MARGIN, WIDTH, escaped, heading, page, part, text};
+use crate::cli::print::units::{bytes, count, percent};
 
 /// Distances and sizes in pixels.
 const HEAD: u64 = 94;
@@ -282,7 +282,7 @@ fn shortened(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::svg::STYLE;
+    use crate::cli::print::svg::STYLE;
 
     #[test]
     fn gpus_have_colours_by_size_and_the_host_has_none() {

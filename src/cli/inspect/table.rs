@@ -12,10 +12,10 @@ use offload_bundle::scan::{CodeObject, ContentKind, Format, Origin as Base, Step
 use unicode_width::UnicodeWidthStr;
 
 use super::report::{FileReport, sort_by_need};
-use crate::cli::code_object::{for_whom, other_file};
 use crate::cli::files::Origin;
-use crate::cli::table::Style;
-use crate::cli::units::{Kinds, bytes, count, per_mille, percent};
+use crate::cli::print::code_object::{for_whom, other_file};
+use crate::cli::print::table::Style;
+use crate::cli::print::units::{Kinds, bytes, count, per_mille, percent};
 
 /// The code objects that each line of a table summarises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use offload_bundle::kernels::Kernel;
 use serde::Serialize;
 
 use super::report::{Others, Row, mangled};
-use crate::cli::code_object::At;
-use crate::cli::json::{self, Each, Late};
+use crate::cli::print::code_object::At;
+use crate::cli::print::json::{self, Each, Late};
 
 /// The schema version. Adding a field does not change it.
 const VERSION: u32 = 1;

@@ -1,6 +1,7 @@
 //! `kernels`: lists the kernels in files, with the registers and memory that they take.
 
 pub(super) mod column;
+mod demangle;
 pub(super) mod json;
 pub(super) mod report;
 mod table;
@@ -14,12 +15,13 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 use offload_bundle::job::{ListKernels, Matches};
 use offload_bundle::{Error, Result};
 
-use super::console::Console;
+use super::files;
 use super::files::WorkFile;
-use super::stdout::to_stdout;
+use super::patterns;
+use super::print::console::Console;
+use super::print::stdout::to_stdout;
+use super::print::table::{Style, color};
 use super::subcommand::{Run, Subcommand, flag};
-use super::table::{Style, color};
-use super::{files, patterns};
 use column::Key;
 use report::{FileKernels, Named, Order, Others};
 use table::Grouping;

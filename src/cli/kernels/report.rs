@@ -11,7 +11,7 @@ use offload_bundle::scan::CodeObject;
 use offload_bundle::{Error, parallel};
 
 use super::column::Key;
-use crate::cli::demangle::Demangler;
+use super::demangle::Demangler;
 
 /// The longest name that is shown in full: in characters, or in bytes if it is mangled.
 const SHOWN_MAX: usize = 16 << 10;

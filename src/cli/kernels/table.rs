@@ -10,8 +10,8 @@ use offload_bundle::{Error, Result};
 
 use super::column::{Key, NUMBERS};
 use super::report::{Others, Row};
-use crate::cli::table::{Style, Table, common_start};
-use crate::cli::units::{Kinds, count};
+use crate::cli::print::table::{Style, Table, common_start};
+use crate::cli::print::units::{Kinds, count};
 
 /// How a report shows the places of kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Arg, ArgMatches, Command};
 use offload_bundle::io::{create_directory, write_file};
 
-use super::options::{Row, Shown, Tool};
+use super::llvm::options::{Row, Shown, Tool};
 use super::subcommand::{Catalogue, Run, SHORT, Subcommand, path_option};
 use page::Page;
 

@@ -7,10 +7,10 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use super::open;
 use super::present::Present;
 use super::share::check_size;
 use super::unmatched::{Matched, Wanted};
-use super::{Event, Observer, open, parse_entry};
 use crate::container::Codec;
 use crate::container::binary::Binary;
 use crate::container::fatbin::{self, Fatbin, ImageKind, Packing};
@@ -20,6 +20,7 @@ use crate::container::stream::Compression;
 use crate::container::text::Text;
 use crate::container::{Container, Entry, Limits, Member, Part, compressed};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
+use crate::event::{Event, Observer};
 use crate::io::input::{Accept, Slice};
 use crate::io::meter::{Meter, emit};
 use crate::io::output::{self, Output};
@@ -543,7 +544,7 @@ impl Work<'_, '_> {
         };
         let is_now_compressed = bundle.compressed.is_none() && chosen.form == Form::Compressed;
         self.note_replaced(is_now_compressed);
-        let is_for_hip = bundle.entries.iter().filter_map(parse_entry).any(|id| id.kind().is_hip());
+        let is_for_hip = bundle.entries.iter().filter_map(Entry::entry_id).any(|id| id.kind().is_hip());
         self.result.packed = self.result.packed.saturating_add(usize::from(is_now_compressed && is_for_hip));
         ensure_it_ends(self.data, bundle, &plain, &chosen.form)?;
         self.ensure_room("bundle", bundle, chosen.len, room)?;

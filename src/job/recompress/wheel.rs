@@ -25,11 +25,11 @@ use crate::container::stream::Method;
 use crate::container::zip::{Contents, Layout};
 use crate::display::shown;
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
+use crate::event::Observer;
 use crate::io::input::{Input, Slice, Spool};
 use crate::io::once;
 use crate::io::output::Output;
 use crate::io::piece::{Sink, sum};
-use crate::job::Observer;
 use crate::scan::{HEAD, Place, Step, ZipContent, ZipMember, exceeded, zip_members};
 
 /// The maximum size of a `RECORD` in bytes. That of a wheel with 15,000 files has 1.5 MB.

@@ -1,0 +1,78 @@
+//! LLVM 23's `llvm-extract-bundle-entry`, which copies the code objects that URIs name.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, IsTerminal};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{bail, ensure};
+use clap::ArgMatches;
+use offload_bundle::io::Accept;
+use offload_bundle::llvm::ExtractUris;
+use offload_bundle::scan::Uri;
+
+use super::options::{Action, Finish, HELP, Kind, MAX_SIZE_HELP, Positional, Row, Shown, Tool};
+use crate::cli::files::open;
+use crate::cli::print::console::Console;
+use crate::cli::program::Program;
+use crate::cli::values::limits;
+
+pub(in crate::cli) const TOOL: &Tool = &Tool {
+    names: &["extract-bundle-entry"],
+    subcommand: Some("extract-bundle-entry"),
+    rows: ROWS,
+    positional: Some(Positional { id: "uri", usage: "URI...", value_name: "URI", most: usize::MAX }),
+    about: "Copy the code objects that URIs name",
+    overview: OVERVIEW,
+    title: "llvm-extract-bundle-entry",
+    version_of: "llvm-extract-bundle-entry\nLLVM",
+    release: "23.1.4",
+    version_details: "  Optimized build.\n",
+    without_options: None,
+    execute,
+};
+
+/// The description of the tool.
+const OVERVIEW: &str = "llvm-extract-bundle-entry tool
+
+Copies the code object that each URI names to a file beside the file of the URI:
+  <file>-offset<offset>-size<size>.co
+Without a URI, reads URIs from standard input, one per line.
+
+URI: file://<file>#offset=<number>&size=<number>, with ? or #, and numbers in
+decimal, hexadecimal (0x10) or octal (010). 'inspect --json' prints longer URIs for
+code objects in compressed bundles and members: their fields member=<name>,
+inflated-offset=<number> and inflated-size=<number> are read too.";
+
+#[rustfmt::skip]
+const ROWS: &[Row] = &[
+    Row::secret("V", Kind::Act(Action::Version), "", "Alias for --version"),
+    Row::secret("h", HELP, "", "Alias for --help"),
+    Row::generic("help", HELP, Shown::Always, 0, "Display available options"),
+    Row::tool("o", Kind::Text, "file", 1, "Write output to <file>, for a single URI; - is standard output"),
+    Row::generic("version", Kind::Act(Action::Version), Shown::Always, 2, "Display the version of this program"),
+    Row::own("max-size", Kind::Size, "bytes", 3, MAX_SIZE_HELP),
+];
+
+fn execute(_: &Program<'_>, matches: &ArgMatches, _: &mut Console) -> anyhow::Result<Finish> {
+    let words: Vec<&OsString> = matches.get_many("uri").into_iter().flatten().collect();
+    let limits = limits(matches.get_one("max-size").copied());
+    let uris = match words.as_slice() {
+        [] => {
+            ensure!(!io::stdin().is_terminal(), "no URI is given; --help describes them");
+            let input = open(Path::new("-"), Accept::Finite, limits.streamed)?;
+            let lines = input.bytes().split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+            let uris = lines.filter(|line| !line.is_empty()).map(|line| Uri::parse(OsStr::from_bytes(line)));
+            uris.collect::<Result<Vec<_>, _>>()?
+        }
+        words => words.iter().map(|word| Uri::parse(word)).collect::<Result<Vec<_>, _>>()?,
+    };
+    if uris.is_empty() {
+        bail!("standard input has no URI");
+    }
+    let mut extract = ExtractUris::new(uris);
+    extract.output = matches.get_one::<OsString>("o").map(PathBuf::from);
+    extract.limits = limits;
+    extract.run()?;
+    Ok(Finish::Done)
+}

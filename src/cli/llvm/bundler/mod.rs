@@ -1,0 +1,116 @@
+//! The bundler: LLVM 22.1.8's `clang-offload-bundler`.
+
+mod job;
+mod raw;
+
+use clap::ArgMatches;
+use offload_bundle::Event;
+
+use super::environment::Environment;
+use super::objcopy;
+use super::options::{
+    Action, COLOR, Finish, HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN, Kind, LLVM_VERSION, MAX_SIZE_HELP, Row,
+    Shown, Tool, WINDOW_HELP,
+};
+use crate::cli::print::console::Console;
+use crate::cli::print::stdout::to_stdout;
+use crate::cli::program::Program;
+use job::Job;
+pub(in crate::cli) use raw::RawArgs;
+
+const NAME: &str = "clang-offload-bundler";
+
+pub(in crate::cli) const TOOL: &Tool = &Tool {
+    names: &[],
+    subcommand: None,
+    rows: ROWS,
+    positional: None,
+    about: "Bundle, unbundle and list GPU code objects",
+    overview: OVERVIEW,
+    title: NAME,
+    version_of: NAME,
+    release: LLVM_VERSION,
+    version_details: "",
+    without_options: Some("no output file specified!"),
+    execute,
+};
+
+/// The description of the tool. All lines except the last end with a space.
+const OVERVIEW: &str = concat!(
+    "A tool to bundle several input files of the specified type <type> \n",
+    "referring to the same source file but different targets into a single \n",
+    "one. The resulting file can also be unbundled into different files by \n",
+    "this tool if -unbundle is provided.",
+);
+
+const TYPE_HELP: &str = "Type of the files to be bundled/unbundled.
+Current supported types are:
+  i    - cpp-output
+  ii   - c++-cpp-output
+  cui  - cuda-cpp-output
+  hipi - hip-cpp-output
+  d    - dependency
+  ll   - llvm
+  bc   - llvm-bc
+  s    - assembler
+  o    - object
+  a    - archive of objects
+  gch  - precompiled-header
+  ast  - clang AST file";
+
+/// The options, in the order of the help texts.
+#[rustfmt::skip]
+const ROWS: &[Row] = &[
+    Row::tool("###", Kind::Flag, "", 10, "Print any external commands that are to be executed instead of actually executing them - for testing purposes."),
+    Row::tool("allow-missing-bundles", Kind::Flag, "", 9, "Create empty files if bundles are missing when unbundling."),
+    Row::tool("bundle-align", Kind::Uint, "uint", 18, "Alignment of bundle for binary files"),
+    Row::tool("check-input-archive", Kind::Flag, "", 2, "Check if input heterogeneous archive is valid in terms of TargetID rules."),
+    COLOR,
+    Row::tool("compress", Kind::Flag, "", 22, "Compress output file when bundling."),
+    Row::tool("compression-level", Kind::Int, "n", 8, "Specify the compression level (integer)"),
+    Row::secret("debug-only", Kind::List, "names", "Print the debugging messages of these components"),
+    Row::secret("h", Kind::Flag, "", "Print the list of options once the command line is read"),
+    Row::generic("help", HELP, Shown::Always, 0, "Display available options (--help-hidden for more)"),
+    Row::generic("help-hidden", HELP_HIDDEN, Shown::Hidden, 3, "Display all available options"),
+    Row::generic("help-list", HELP_LIST, Shown::ByCategory, 7, "Display list of available options (--help-list-hidden for more)"),
+    Row::generic("help-list-hidden", HELP_LIST_HIDDEN, Shown::Hidden, 12, "Display list of all available options"),
+    Row::tool("hip-openmp-compatible", Kind::Flag, "", 20, "Treat hip and hipv4 offload kinds as compatible with openmp kind, and vice versa."),
+    Row::tool("input", Kind::Texts, "string", 17, "Input file. Can be specified multiple times for multiple input files."),
+    Row::tool("inputs", Kind::List, "string", 13, "[<input file>,...] (deprecated)"),
+    Row::tool("list", Kind::Flag, "", 1, "List bundle IDs in the bundled file."),
+    Row::tool("output", Kind::Texts, "string", 4, "Output file. Can be specified multiple times for multiple output files."),
+    Row::tool("outputs", Kind::List, "string", 19, "[<output file>,...] (deprecated)"),
+    Row::generic("print-all-options", Kind::Flag, Shown::Hidden, 21, "Print all option values after command line parsing"),
+    Row::generic("print-options", Kind::Flag, Shown::Hidden, 16, "Print non-default options after command line parsing"),
+    Row::tool("targets", Kind::List, "string", 15, "[<offload kind>-<target triple>,...]"),
+    Row { required: true, ..Row::tool("type", Kind::Text, "string", 11, TYPE_HELP) },
+    Row::tool("unbundle", Kind::Flag, "", 5, "Unbundle bundled file into several output files."),
+    Row::tool("verbose", Kind::Flag, "", 14, "Print debug information."),
+    Row::generic("version", Kind::Act(Action::Version), Shown::Always, 6, "Display the version of this program"),
+    Row { shown: Shown::Hidden, ..Row::own("compression-window", Kind::Uint, "log", 23, WINDOW_HELP) },
+    Row { shown: Shown::Hidden, ..Row::own("max-size", Kind::Size, "bytes", 24, MAX_SIZE_HELP) },
+];
+
+fn execute(_: &Program<'_>, matches: &ArgMatches, console: &mut Console) -> anyhow::Result<Finish> {
+    console.set_color(matches.get_one("color").copied());
+    let raw = RawArgs::new(matches);
+    if raw.help {
+        return Ok(Finish::Help);
+    }
+    let environment = Environment::read(|name| std::env::var_os(name), &mut |text| console.line(text));
+    console.set_verbose(raw.verbose.unwrap_or(environment.verbose));
+    let print_commands = raw.print_commands;
+    let job = job::plan(raw, &environment, console)?;
+    let mut observer = |event: Event<'_>| console.event(event);
+    match job {
+        Job::List(list) => {
+            to_stdout(|out| list.run(out, &mut observer))?;
+        }
+        Job::Bundle(bundle) if print_commands => objcopy::bundle(&bundle, &mut observer)?,
+        Job::Unbundle(unbundle) if print_commands => objcopy::unbundle(&unbundle, &mut observer)?,
+        Job::Bundle(bundle) => bundle.run(&mut observer)?,
+        Job::Unbundle(unbundle) => unbundle.run(&mut observer)?,
+        Job::UnbundleArchive(unbundle) => unbundle.run(&mut observer)?,
+    }
+    Ok(Finish::Done)
+}

@@ -1,0 +1,113 @@
+//! The packager: LLVM 22.1.8's `llvm-offload-binary`, formerly called `clang-offload-packager`.
+
+mod dense_map;
+mod image;
+mod job;
+mod raw;
+
+use std::path::Path;
+
+use clap::ArgMatches;
+use offload_bundle::error::OsText;
+use offload_bundle::{Error, Malformed};
+
+use super::environment::hip_number;
+use super::options::{
+    Action, COLOR, Finish, HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN, Kind, LLVM_VERSION, MAX_SIZE_HELP,
+    Positional, Row, Shown, Tool, WINDOW_HELP,
+};
+use crate::cli::print::console::{Console, Noted};
+use crate::cli::print::stdout::to_stdout;
+use crate::cli::program::Program;
+use job::Job;
+use raw::RawArgs;
+
+pub(in crate::cli) const TOOL: &Tool = &Tool {
+    names: &["offload-packager", "offload-binary"],
+    subcommand: Some("package"),
+    rows: ROWS,
+    positional: Some(Positional { id: "input", usage: "Extract from <file>.", value_name: "FILE", most: 1 }),
+    about: "Pack and unpack offload binaries",
+    overview: OVERVIEW,
+    title: "llvm-offload-binary",
+    version_of: "LLVM",
+    release: LLVM_VERSION,
+    version_details: "  Optimized build.\n",
+    without_options: None,
+    execute,
+};
+
+/// The description of the tool.
+const OVERVIEW: &str = "A utility for bundling several object files into a single binary.
+The output binary can then be embedded into the host section table
+to create a fatbinary containing offloading code.";
+
+/// The deprecated name.
+const OLD_NAME: &str = "clang-offload-packager";
+
+const VERSIONS: Kind = Kind::Choice { of: &["1", "2", "3"], bare: None };
+const METHODS: Kind = Kind::Choice { of: &["zstd", "zlib"], bare: Some("zstd") };
+
+#[rustfmt::skip]
+const ROWS: &[Row] = &[
+    Row::tool("archive", Kind::Flag, "", 1, "Write extracted files to a static archive"),
+    COLOR,
+    Row::secret("h", Kind::Flag, "", "Print the list of options once the command line is read"),
+    Row::generic("help", HELP, Shown::Always, 0, "Display available options (--help-hidden for more)"),
+    Row::generic("help-hidden", HELP_HIDDEN, Shown::Hidden, 2, "Display all available options"),
+    Row::generic("help-list", HELP_LIST, Shown::ByCategory, 4, "Display list of available options (--help-list-hidden for more)"),
+    Row::generic("help-list-hidden", HELP_LIST_HIDDEN, Shown::Hidden, 6, "Display list of all available options"),
+    Row::tool("image", Kind::Texts, "<key>=<value>,...", 7, "List of key and value arguments. Required keywords are 'file' and 'triple'."),
+    Row::tool("o", Kind::Text, "file", 5, "Write output to <file>."),
+    Row::generic("print-all-options", Kind::Flag, Shown::Hidden, 9, "Print all option values after command line parsing"),
+    Row::generic("print-options", Kind::Flag, Shown::Hidden, 8, "Print non-default options after command line parsing"),
+    Row::generic("version", Kind::Act(Action::Version), Shown::Always, 3, "Display the version of this program"),
+    Row::own("compress", METHODS, "zstd|zlib", 10, "Compress the images, by default with zstd (writes version 3)"),
+    Row::own("compression-level", Kind::Int, "n", 11, "Compression level, in the scale of the method"),
+    Row::own("compression-window", Kind::Uint, "log", 12, WINDOW_HELP),
+    Row::own("format-version", VERSIONS, "1|2|3", 13, "Format version to write (default: 1, or 3 with --compress)"),
+    Row::own("max-size", Kind::Size, "bytes", 14, MAX_SIZE_HELP),
+];
+
+fn execute(program: &Program<'_>, matches: &ArgMatches, console: &mut Console) -> anyhow::Result<Finish> {
+    console.set_color(matches.get_one("color").copied());
+    let raw = RawArgs::new(matches);
+    if program.stem_ends_with(OLD_NAME) {
+        console.unnamed_warning(&format!("'{OLD_NAME}' is deprecated. Use '{}' instead.", TOOL.title));
+    }
+    if raw.help {
+        return Ok(Finish::Help);
+    }
+    let hip_number = || hip_number(|name| std::env::var_os(name), &mut |text| console.line(text));
+    match job::plan(raw, hip_number)? {
+        Job::Nothing => return Ok(Finish::Help),
+        Job::Package(package) => package.run(&mut |event| console.event(event)).map_err(|error| noted(error, None))?,
+        Job::Unpackage(unpackage) => {
+            let extracted = to_stdout(|out| unpackage.run(out, &mut |event| console.event(event)));
+            extracted.map_err(|error| noted(error, Some(&unpackage.input)))?;
+        }
+    }
+    Ok(Finish::Done)
+}
+
+/// The error with LLVM's text, which names only the file `input` and omits the details of the fault.
+fn noted(error: Error, input: Option<&Path>) -> anyhow::Error {
+    let note = error.to_string();
+    let in_member = match &error {
+        Error::Inside { error, .. } => Some(&**error),
+        _ => None,
+    };
+    let text = match in_member.unwrap_or(&error) {
+        Error::Io { path, .. } if Some(path.as_path()) == input => return error.into(),
+        Error::Io { path, .. } if path == Path::new("-") => return error.into(),
+        Error::Io { source, .. } | Error::Copy { source, .. } => OsText(source).to_string(),
+        Error::Malformed { source: Malformed::Truncated { .. }, .. } => {
+            "The end of the file was unexpectedly encountered".to_owned()
+        }
+        Error::Malformed { source: Malformed::Bitcode { .. }, .. } => "Failed to create module".to_owned(),
+        Error::Malformed { source: Malformed::Claim { .. }, .. } => return error.into(),
+        Error::Malformed { .. } => "Invalid data was encountered while parsing the file".to_owned(),
+        _ => return error.into(),
+    };
+    Noted { text, note }.into()
+}

@@ -1,0 +1,80 @@
+//! Streams JSON documents.
+
+use std::cell::RefCell;
+use std::io::{self, Write};
+
+use offload_bundle::Error;
+use offload_bundle::display::is_shown;
+use serde::{Serialize, Serializer};
+
+/// Writes a JSON document. Escapes everything that a terminal would interpret, which JSON alone does not require.
+pub(in crate::cli) fn write(document: &impl Serialize, out: &mut dyn Write) -> Result<(), Error> {
+    serde_json::to_writer_pretty(Escaping(&mut *out), document).map_err(|error| Error::io("-", error.into()))?;
+    out.write_all(b"\n").map_err(|error| Error::io("-", error))
+}
+
+/// A value that is computed when it is serialized.
+pub(in crate::cli) struct Late<F>(pub(in crate::cli) F);
+
+impl<T: Serialize, F: Fn() -> T> Serialize for Late<F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (self.0)().serialize(serializer)
+    }
+}
+
+/// Serializes items one at a time, so only one is in memory.
+pub(in crate::cli) struct Each<I>(RefCell<I>);
+
+impl<I> Each<I> {
+    pub(in crate::cli) fn new(items: I) -> Self {
+        Self(RefCell::new(items))
+    }
+}
+
+impl<I: Iterator<Item: Serialize>> Serialize for Each<I> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(&mut *self.0.borrow_mut())
+    }
+}
+
+/// Escapes a document. Each write is valid text, because `serde_json` splits strings only where it escapes a character.
+struct Escaping<'o>(&'o mut dyn Write);
+
+impl Write for Escaping<'_> {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        if data.iter().all(|byte| matches!(byte, b'\n' | b' '..=b'~')) {
+            self.0.write_all(data)?;
+            return Ok(data.len());
+        }
+        let text = std::str::from_utf8(data).map_err(io::Error::other)?;
+        let mut escaped = String::new();
+        for c in text.chars() {
+            if c == '\n' || is_shown(c) {
+                escaped.push(c);
+            } else {
+                c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| escaped.push_str(&format!("\\u{unit:04x}")));
+            }
+        }
+        self.0.write_all(escaped.as_bytes())?;
+        Ok(data.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_holds_nothing_that_a_terminal_obeys() {
+        let hostile = "\x1b[2J \u{9b}2J \x7f \u{202e} \n \\ é \u{1f600}";
+        let mut out = Vec::new();
+        write(&vec![hostile, "plain"], &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text, "[\n  \"\\u001b[2J \\u009b2J \\u007f \\u202e \\n \\\\ é \u{1f600}\",\n  \"plain\"\n]\n");
+        assert_eq!(serde_json::from_str::<Vec<String>>(&text).unwrap(), [hostile, "plain"]);
+    }
+}

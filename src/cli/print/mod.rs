@@ -1,0 +1,10 @@
+//! What all command lines print with: messages, progress, tables, JSON, pictures.
+
+pub(super) mod code_object;
+pub(super) mod console;
+pub(super) mod json;
+pub(super) mod progress;
+pub(super) mod stdout;
+pub(super) mod svg;
+pub(super) mod table;
+pub(super) mod units;

@@ -1,0 +1,72 @@
+//! Prints to standard output. If the reader has closed it, that is not an error, and other errors are still reported.
+
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use offload_bundle::Error;
+use offload_bundle::error::OsText;
+
+use super::progress;
+
+/// Runs `work`, which prints to standard output. A reader that has closed it is not an error, but does not hide one
+/// either.
+pub(in crate::cli) fn to_stdout(work: impl FnOnce(&mut dyn Write) -> Result<(), Error>) -> Result<(), Error> {
+    let is_terminal = io::stdout().is_terminal();
+    let mut out = BufWriter::new(Stdout { out: io::stdout().lock(), is_terminal });
+    let done = work(&mut out);
+    let flushed = out.flush().map_err(|error| Error::io("-", error));
+    let unless_gone = |done: Result<(), Error>| done.or_else(|error| if is_gone(&error) { Ok(()) } else { Err(error) });
+    unless_gone(flushed)?;
+    unless_gone(done)
+}
+
+/// Standard output, which removes the line with the progress if it goes to the same terminal.
+struct Stdout {
+    out: StdoutLock<'static>,
+    is_terminal: bool,
+}
+
+impl Write for Stdout {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let mut held = self.is_terminal.then(progress::hold);
+        let written = self.out.write(data)?;
+        held.iter_mut().for_each(|line| line.printed(data.get(..written).unwrap_or_default()));
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Prints a text to standard output, as [`to_stdout`].
+pub(in crate::cli) fn text_to_stdout(text: &[u8]) -> Result<(), Error> {
+    to_stdout(|out| out.write_all(text).map_err(|error| Error::io("-", error)))
+}
+
+/// Whether the error is only that the reader has closed standard output.
+pub(in crate::cli) fn reader_is_gone(error: &anyhow::Error) -> bool {
+    error.downcast_ref().is_some_and(is_gone)
+}
+
+fn is_gone(error: &Error) -> bool {
+    matches!(error, Error::Io { path, source }
+        if path == Path::new("-") && source.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// Prints the texts and returns `status`, or 1 if standard output fails. A reader that has closed it is not a failure.
+pub(in crate::cli) fn print(stdout: &[u8], stderr: &[u8], status: u8) -> ExitCode {
+    let mut errors = io::stderr().lock();
+    // If standard error fails, the failure cannot be reported.
+    let _ = errors.write_all(stderr);
+    let mut out = io::stdout().lock();
+    match out.write_all(stdout).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            let reason = OsText(&error);
+            let _ = writeln!(errors, "LLVM ERROR: IO failure on output stream: {reason}");
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::from(status),
+    }
+}

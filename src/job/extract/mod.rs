@@ -1,0 +1,581 @@
+//! Extracts code objects from any file.
+
+mod choice;
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use super::open;
+use super::present::Present;
+use super::share::check_size;
+use super::unmatched::{Matched, Wanted};
+use crate::bytes::len_u64;
+use crate::container::Limits;
+use crate::display::{plain, shown};
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::{Event, Observer};
+use crate::io::input::{Accept, Input, Slice};
+use crate::io::meter::Meter;
+use crate::io::output::{self, Manner, Output};
+use crate::io::piece::Sink;
+use crate::runtime::Device;
+use crate::scan::{
+    Checksums, CodeObject, CodeObjectRef, Comparison, ContentKind, Finding, Follow, Found, KnownId, Pattern, Scan,
+    Selection, Split, Uri, recorded_target,
+};
+use choice::Choice;
+
+/// The name of standard output.
+const STANDARD_OUTPUT: &str = "-";
+
+/// The maximum length of a generated file name without extension and number, in bytes: below the limit of file systems.
+const NAME_MAX: usize = 240;
+
+/// The maximum length of an entry ID in such a name, in bytes. The IDs that compilers write are shorter.
+const ID_MAX: usize = 96;
+
+/// The maximum length of the name of a source file in such a name, in bytes.
+const SOURCE_MAX: usize = 64;
+
+/// Extracts the code objects of some files that match a selection, each into a separate file.
+///
+/// The name of such a file consists of the [input's name](Source::name), the names of the enclosing members if there
+/// are any, the number of the bundle at its place, the name of the source file if it is recorded, the entry ID, and an extension for the kind of content. It contains
+/// only letters, digits and `+-._=`, and does not begin with a dot.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Extract {
+    /// The files to search.
+    pub inputs: Vec<Source>,
+    /// The code objects to extract.
+    pub selection: Selection,
+    /// GPUs: if there are any, only code objects are extracted that their runtimes load for them.
+    pub devices: Vec<Device>,
+    /// How the kpack archives of split libraries are found; none if they are not searched.
+    pub follow: Option<Arc<Follow>>,
+    /// The destination.
+    pub destination: Destination,
+    /// Limits on the inflated size of compressed containers.
+    pub limits: Limits,
+    /// Whether all bytes are searched, as by [`Scan::deep`].
+    pub deep: bool,
+    /// Whether [`Extracted::sha256`] is computed, also for [`Destination::Nowhere`].
+    pub sha256: bool,
+}
+
+/// A file to search.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Source {
+    /// The file.
+    pub path: PathBuf,
+    /// The prefix of the names of the extracted files. Separators in it are replaced.
+    pub name: PathBuf,
+    /// The reaction if the file cannot be read or a part of it is broken.
+    pub if_broken: IfBroken,
+}
+
+impl Source {
+    /// A file named by the user. It must be valid.
+    pub fn named(path: PathBuf) -> Self {
+        let name = path.file_name().unwrap_or_default().into();
+        Self { path, name, if_broken: IfBroken::Fail }
+    }
+
+    /// A file found in a directory. It is skipped if it is broken; its name is its path relative to the directory.
+    pub fn found(path: PathBuf, directory: &Path) -> Self {
+        let name = path.strip_prefix(directory).unwrap_or(&path).to_owned();
+        Self { path, name, if_broken: IfBroken::LeaveOut }
+    }
+}
+
+/// The reaction to a broken input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IfBroken {
+    /// The job fails and writes nothing.
+    Fail,
+    /// The job reports [`Event::LeftOut`] and writes nothing from this file. For files that the user did not name.
+    LeaveOut,
+}
+
+/// The destination of extracted code objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// This directory, which is created if it does not exist.
+    Directory(PathBuf),
+    /// Nowhere: only the names of the files that would be written to this directory are reported. `-` is standard
+    /// output.
+    Nowhere(PathBuf),
+    /// Standard output, for which exactly one code object must match.
+    StandardOutput,
+}
+
+/// An extracted code object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Extracted {
+    /// The file.
+    pub path: PathBuf,
+    /// The SHA-256 of its bytes, if it was [asked for](Extract::sha256).
+    pub sha256: Option<[u8; 32]>,
+    /// The code object, with the size, the kind and the recorded target of what was written.
+    pub from: CodeObject,
+}
+
+impl Extract {
+    /// Extracts the code objects of the inputs that match the selection to the destination.
+    pub fn new(inputs: Vec<Source>, selection: Selection, destination: Destination) -> Self {
+        let (devices, follow, limits) = (Vec::new(), None, Limits::default());
+        Self { inputs, selection, devices, follow, destination, limits, deep: false, sha256: false }
+    }
+
+    fn wanted(&self) -> Wanted<'_> {
+        Wanted { selection: &self.selection, devices: &self.devices }
+    }
+
+    /// Extracts, and returns the written files in the order of the inputs.
+    ///
+    /// # Errors
+    /// Any [`Error`]; nothing is written then. The kind is [`NotFound`](ErrorKind::NotFound) if the selection, or any
+    /// target or kind that it names, matches nothing, or nothing but in skipped files.
+    pub fn run(&self, observer: &mut Observer<'_>) -> Result<Vec<Extracted>> {
+        let missing = self.missing_directories();
+        let done = self.extract(observer);
+        if done.is_err() {
+            // A directory that is not empty was not created by this job, or is already used by others.
+            missing.into_iter().for_each(|directory| drop(std::fs::remove_dir(directory)));
+        }
+        done
+    }
+
+    fn extract(&self, observer: &mut Observer<'_>) -> Result<Vec<Extracted>> {
+        let mut work = Work::new(self);
+        for source in &self.inputs {
+            let before = work.mark();
+            let is_optional = source.if_broken == IfBroken::LeaveOut;
+            let (accept, max) =
+                if is_optional { (Accept::Regular, None) } else { (Accept::Finite, self.limits.streamed) };
+            let opened = Uri::open(&source.path, self.limits, |path| open(path, accept, max));
+            match opened.and_then(|input| work.file(&input, &source.name)) {
+                Err(error) if is_optional && is_of_input(&error, &source.path) => {
+                    work.leave_out(&before);
+                    observer(Event::LeftOut { error: &error });
+                }
+                done => done?,
+            }
+        }
+        work.finish()
+    }
+
+    /// The directories that must be created, innermost first.
+    fn missing_directories(&self) -> Vec<&Path> {
+        let Destination::Directory(directory) = &self.destination else { return Vec::new() };
+        let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+        directory.ancestors().take_while(is_missing).collect()
+    }
+}
+
+impl Destination {
+    fn is_standard_output(&self) -> bool {
+        match self {
+            Self::StandardOutput => true,
+            Self::Nowhere(directory) => directory.as_os_str() == STANDARD_OUTPUT,
+            Self::Directory(_) => false,
+        }
+    }
+
+    /// The file for a code object.
+    fn file(&self, stem: &str, kind: ContentKind) -> PathBuf {
+        match self {
+            Self::Directory(directory) | Self::Nowhere(directory) if !self.is_standard_output() => {
+                directory.join(format!("{stem}.{}", kind.extension()))
+            }
+            _ => STANDARD_OUTPUT.into(),
+        }
+    }
+}
+
+/// The state of an extraction.
+struct Work<'j> {
+    job: &'j Extract,
+    /// The canonical paths of the inputs.
+    inputs: HashSet<PathBuf>,
+    names: Names,
+    /// What the code objects found so far are for.
+    present: Present,
+    matched: Matched,
+    /// The first split library without kpack archives, as an error.
+    apart: Option<Error>,
+    /// The number of code objects that match the selection.
+    taken: usize,
+    /// The matches, if only one may match.
+    rivals: Vec<KnownId>,
+    /// The file with the second of them.
+    second: Option<PathBuf>,
+    /// `None` if no file was skipped.
+    left_out: Option<LeftOut>,
+    done: Vec<Pending<'j>>,
+}
+
+/// The matches in skipped files.
+#[derive(Default)]
+struct LeftOut {
+    /// The number of code objects.
+    taken: usize,
+    /// The indices of the targets and kinds that matched.
+    matched: HashSet<usize>,
+}
+
+/// The state of an extraction at the start of a file, for rolling back.
+struct Mark {
+    names: usize,
+    present: usize,
+    matched: usize,
+    done: usize,
+    taken: usize,
+}
+
+impl<'j> Work<'j> {
+    fn new(job: &'j Extract) -> Self {
+        Self {
+            job,
+            inputs: job.inputs.iter().filter_map(|input| input.path.canonicalize().ok()).collect(),
+            names: Names::default(),
+            present: Present::default(),
+            matched: Matched::default(),
+            apart: None,
+            taken: 0,
+            rivals: Vec::new(),
+            second: None,
+            left_out: None,
+            done: Vec::new(),
+        }
+    }
+
+    fn file(&mut self, input: &Input, name: &Path) -> Result<()> {
+        let Extract { deep, limits, follow, devices, .. } = self.job;
+        let (checksums, follow) = (Checksums::OfFound, follow.clone());
+        let scan = Scan { checksums, deep: *deep, limits: *limits, follow, ..Scan::default() };
+        let choice = (!devices.is_empty()).then(|| Choice::of(input, &scan, devices));
+        let choice = choice.transpose()?;
+        let mut bundles = 0_usize;
+        let scanned = scan.run(input, &mut |finding| match finding {
+            Finding::Bundle(found) => {
+                let number = bundles;
+                bundles = bundles.saturating_add(1);
+                let devices = |index| choice.as_ref().map(|choice| choice.devices((number, index)));
+                self.bundle(input, name, &found, devices).map_err(|error| match error {
+                    Error::Malformed { .. } => error.at(found.place),
+                    error => error,
+                })
+            }
+            Finding::Broken { place, error } => Err(error.at(place)),
+            Finding::Split { split, .. } => {
+                self.without_archives(input, &split);
+                Ok(())
+            }
+            _ => Ok(()),
+        });
+        input.vouch_for(scanned)
+    }
+
+    /// Notes a split library whose kpack archives were not found, or not searched.
+    fn without_archives(&mut self, input: &Input, split: &Split<'_>) {
+        let name = shown(&split.reference.kernel_name);
+        let why = match split.archives {
+            Some([]) => "none of which was found".to_owned(),
+            Some(_) if split.code_objects() == 0 => format!("which hold no code for '{name}'"),
+            None => "which are not searched".to_owned(),
+            Some(_) => return,
+        };
+        let paths: Vec<String> = split.reference.search_paths.iter().map(|path| format!("'{}'", shown(path))).collect();
+        let reason = format!("its device code is in the kpack archives {}, {why}", paths.join(", "));
+        self.apart.get_or_insert_with(|| Error::refused(ErrorKind::NotFound, input.path(), None, reason));
+    }
+
+    /// Extracts from one bundle. `devices` has the positions of the GPUs for which a code object is chosen, if runtimes choose.
+    fn bundle<'c>(
+        &mut self,
+        input: &Input,
+        name: &Path,
+        found: &Found<'_>,
+        devices: impl Fn(usize) -> Option<&'c [usize]>,
+    ) -> Result<()> {
+        let mut is_taken = |code_object: &CodeObjectRef<'_>| {
+            let id = code_object.known_id();
+            self.present.note_code(&id, std::iter::once(&self.job.selection));
+            self.matched.takes(self.job.wanted(), &id, devices(code_object.index()))
+        };
+        let taken: Vec<CodeObjectRef<'_>> = found.code_objects().filter(&mut is_taken).collect();
+        if taken.is_empty() {
+            return Ok(());
+        }
+        let bundle = found.info()?;
+        let mut sinks = Vec::new();
+        for code_object in taken {
+            // The size is that of what is written.
+            let mut from = code_object.known(&bundle);
+            from.size = 0;
+            let stem = self.names.stem(name, &from);
+            let extracted = Extracted { path: PathBuf::new(), sha256: None, from };
+            let (destination, expected) = (&self.job.destination, code_object.size());
+            let (head, output, hash) = (Some(Vec::new()), None, self.job.sha256.then(Sha256::new));
+            let pending = Pending { destination, stem, head, expected, extracted, hash, output };
+            sinks.push((code_object.index(), pending));
+        }
+        self.taken = self.taken.saturating_add(sinks.len());
+        if self.job.destination.is_standard_output() {
+            self.rivals.extend(sinks.iter().map(|(_, sink)| sink.extracted.from.known_id()));
+            if self.taken > 1 {
+                self.second.get_or_insert_with(|| input.path().to_owned());
+                return Ok(());
+            }
+        }
+        check_size(input.path(), found.bundle, sinks.iter().map(|(index, _)| *index))?;
+        let mut wanted: Vec<(usize, &mut Pending<'_>)> = sinks.iter_mut().map(|(index, sink)| (*index, sink)).collect();
+        found.bundle.extract(&mut wanted, &mut Meter::silent())?;
+        for (_, mut sink) in sinks {
+            sink.start(&[])?;
+            sink.extracted.sha256 = sink.hash.take().map(|hash| hash.finalize().into());
+            let path = &sink.extracted.path;
+            if path.canonicalize().is_ok_and(|path| self.inputs.contains(&path)) {
+                return Err(Error::overwrites_input(path));
+            }
+            self.done.push(sink);
+        }
+        Ok(())
+    }
+
+    fn mark(&self) -> Mark {
+        let (present, matched) = (self.present.len(), self.matched.len());
+        Mark { names: self.names.changes.len(), present, matched, done: self.done.len(), taken: self.taken }
+    }
+
+    /// Rolls back a skipped file, keeping only its match count.
+    fn leave_out(&mut self, before: &Mark) {
+        self.names.undo(before.names);
+        self.present.truncate(before.present);
+        self.done.truncate(before.done);
+        let left_out = self.left_out.get_or_insert_default();
+        left_out.taken = left_out.taken.saturating_add(self.taken.saturating_sub(before.taken));
+        left_out.matched.extend(self.matched.truncate(before.matched));
+        self.taken = before.taken;
+        self.rivals.truncate(before.taken);
+        self.second = self.second.take().filter(|_| before.taken > 1);
+    }
+
+    /// An entry ID that selects one of the matches alone, and that can be typed.
+    fn sole_id(&self) -> Option<String> {
+        const TRIED_MAX: usize = 20;
+        let exact = Selection { comparison: Comparison::Exact, ..Selection::default() };
+        let is_sole = |id: &&KnownId| {
+            let pattern = Pattern::parse(&id.shown).ok().filter(|_| !id.shown.contains([',', '\'', '\\']));
+            let takes = |pattern| self.rivals.iter().filter(|other| exact.target_takes(&pattern, other)).count();
+            pattern.is_some_and(|pattern| takes(pattern) == 1)
+        };
+        // What runtimes choose is not selected by exact IDs.
+        let candidates = self.rivals.iter().filter(|_| self.job.devices.is_empty());
+        candidates.take(TRIED_MAX).find(is_sole).map(|id| id.shown.clone())
+    }
+
+    fn finish(self) -> Result<Vec<Extracted>> {
+        if let Some(path) = &self.second {
+            let ids = self.rivals.iter().map(|id| id.shown.clone()).collect();
+            return Err(Error::SeveralMatch { path: path.clone(), ids, sole: self.sole_id() });
+        }
+        let has_left_out = self.left_out.is_some();
+        let LeftOut { taken: left_out, matched: elsewhere } = self.left_out.unwrap_or_default();
+        let (unmatched, only_left_out) = self.matched.unmatched(self.job.wanted(), &elsewhere);
+        if self.done.is_empty() || !unmatched.is_empty() || !only_left_out.is_empty() {
+            let present = self.present.into_shown();
+            if let Some(error) = self.apart.filter(|_| self.done.is_empty()) {
+                return Err(error);
+            }
+            let inputs: Vec<_> = self.job.inputs.iter().map(|input| input.path.clone()).collect();
+            return Err(match has_left_out {
+                false => Error::no_match(&inputs, &unmatched, &present),
+                true => Error::no_sound_match(&unmatched, &only_left_out, &present, left_out),
+            });
+        }
+        let (done, outputs): (_, Vec<_>) = self.done.into_iter().map(|sink| (sink.extracted, sink.output)).unzip();
+        output::commit(outputs.into_iter().flatten().collect())?;
+        Ok(done)
+    }
+}
+
+/// The names of new files without their extensions, unique even on case-insensitive file systems.
+#[derive(Default)]
+struct Names {
+    /// The assigned names in lower case, each with the number of the last file that would have had it.
+    numbers: HashMap<String, u64>,
+    /// The changed entries of `numbers` with their previous values, for undoing.
+    changes: Vec<(String, Option<u64>)>,
+}
+
+impl Names {
+    /// Assigns a new name.
+    fn stem(&mut self, input: &Path, from: &CodeObject) -> String {
+        let name = name_of(input, from);
+        let key = name.to_ascii_lowercase();
+        let Some(mut number) = self.numbers.get(&key).copied() else {
+            self.set(key, 1);
+            return name;
+        };
+        loop {
+            number = number.saturating_add(1);
+            let stem = format!("{name}-{number}");
+            let small = stem.to_ascii_lowercase();
+            if !self.numbers.contains_key(&small) {
+                self.set(key, number);
+                self.set(small, 1);
+                return stem;
+            }
+        }
+    }
+
+    fn set(&mut self, name: String, number: u64) {
+        let before = self.numbers.insert(name.clone(), number);
+        self.changes.push((name, before));
+    }
+
+    /// Undoes all changes except the first `kept`.
+    fn undo(&mut self, kept: usize) {
+        for (name, before) in self.changes.drain(kept.min(self.changes.len())..).rev() {
+            match before {
+                Some(number) => self.numbers.insert(name, number),
+                None => self.numbers.remove(&name),
+            };
+        }
+    }
+}
+
+/// The file name for a code object, which several code objects may share. Parts that are too long are shortened: to the
+/// beginning of the entry ID, and to the ends of the names of the input and the member. Each of these two names gets at
+/// least half of the space for both.
+fn name_of(input: &Path, from: &CodeObject) -> String {
+    let end = |text: &str, most: usize| text.get(text.len().saturating_sub(most)..).unwrap_or_default().to_owned();
+    let id = plain(&from.id);
+    let id = id.get(..ID_MAX.min(id.len())).unwrap_or_default();
+    let rest = match &from.source {
+        Some(source) => format!("{}-{}-{id}", from.bundle.index, end(&plain(source.as_bytes()), SOURCE_MAX)),
+        None => format!("{}-{id}", from.bundle.index),
+    };
+    let room = NAME_MAX.saturating_sub(rest.len()).saturating_sub(2);
+    let members = from.bundle.place.member().map(|member| plain(member.as_bytes()));
+    let members_len = members.as_ref().map_or(0, String::len);
+    let input = end(&plain(input.as_os_str().as_encoded_bytes()), room.saturating_sub(members_len).max(room / 2));
+    let members = members.map(|members| end(&members, room.saturating_sub(input.len())));
+    let name = [Some(input), members, Some(rest)].into_iter().flatten().collect::<Vec<_>>().join("-");
+    // Directories of archives are called `.kpack`, but what is extracted from them is not to be hidden.
+    name.strip_prefix('.').map_or_else(|| name.clone(), |rest| format!("_{rest}"))
+}
+
+/// Whether an error is about an input. Other errors are about an output or the request.
+fn is_of_input(error: &Error, input: &Path) -> bool {
+    match error {
+        Error::Io { path, .. } => path == input,
+        Error::Malformed { .. } | Error::Member { .. } => true,
+        Error::Refused { kind, .. } => matches!(kind, ErrorKind::Malformed | ErrorKind::Unsupported | ErrorKind::Limit),
+        Error::Inside { error, .. } => is_of_input(error, input),
+        _ => false,
+    }
+}
+
+/// A code object being written to a file. The first bytes of the code object determine the name of the file.
+struct Pending<'j> {
+    destination: &'j Destination,
+    stem: String,
+    /// The first bytes, until the file is open.
+    head: Option<Vec<u8>>,
+    /// The expected size in bytes.
+    expected: u64,
+    /// The results so far.
+    extracted: Extracted,
+    /// The hash of the bytes so far, if it is asked for.
+    hash: Option<Sha256>,
+    output: Option<Output>,
+}
+
+impl Pending<'_> {
+    /// Opens the file, whose name the first bytes determine: those kept so far, and `next`.
+    fn start(&mut self, next: &[u8]) -> Result<()> {
+        let Some(kept) = self.head.take() else { return Ok(()) };
+        let known = [&kept, next].concat();
+        let head = crate::bytes::slice(&known, 0, ContentKind::HEAD_LEN).unwrap_or(&known);
+        let kind = ContentKind::of(head);
+        let path = self.destination.file(&self.stem, kind);
+        if let (Destination::Directory(_), Some(directory)) = (self.destination, path.parent()) {
+            output::create_directory(directory)?;
+        }
+        if !matches!(self.destination, Destination::Nowhere(_)) {
+            let mut output = Output::stage_as(&path, Manner::Generated)?;
+            output.write(&kept)?;
+            self.output = Some(output);
+        }
+        // Of an inflated code object, they are only known now.
+        let from = &mut self.extracted.from;
+        from.kind = Some(kind);
+        from.recorded_target = from.recorded_target.take().or_else(|| Some(recorded_target(head)?.into()));
+        self.extracted.path = path;
+        Ok(())
+    }
+
+    /// Releases the buffer once everything is written: thousands of outputs may wait for the last one.
+    fn complete(&mut self) -> Result<()> {
+        if self.extracted.from.size < self.expected {
+            Ok(())
+        } else {
+            self.output.as_mut().map_or(Ok(()), Output::complete)
+        }
+    }
+}
+
+impl Sink for Pending<'_> {
+    fn write(&mut self, data: &[u8]) -> Result<()> {
+        self.extracted.from.size = self.extracted.from.size.saturating_add(len_u64(data));
+        self.hash.iter_mut().for_each(|hash| hash.update(data));
+        if let Some(head) = &mut self.head
+            && len_u64(head).saturating_add(len_u64(data)) < ContentKind::HEAD_LEN
+        {
+            head.extend_from_slice(data);
+            return Ok(());
+        }
+        self.start(data)?;
+        self.output.as_mut().map_or(Ok(()), |output| output.write(data))?;
+        self.complete()
+    }
+
+    fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
+        self.extracted.from.size = self.extracted.from.size.saturating_add(slice.len());
+        if let Some(hash) = &mut self.hash {
+            slice.read_blocks(&mut |block| {
+                hash.update(block);
+                Ok(())
+            })?;
+        }
+        let head = slice.slice(0, slice.len().min(ContentKind::HEAD_LEN)).map_or(&[][..], |head| head.bytes());
+        self.start(head)?;
+        self.output.as_mut().map_or(Ok(()), |output| output.copy(slice))?;
+        self.complete()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_temporary_file_that_cannot_be_written_is_no_fault_of_the_input() {
+        let full = || Error::temporary(std::io::Error::from_raw_os_error(28));
+        let input = Path::new("lib.a");
+        let error = Error::io(input, full());
+        assert!(!is_of_input(&error, input));
+        let text =
+            format!("cannot write a temporary file in '{}': No space left on device", std::env::temp_dir().display());
+        assert_eq!(error.to_string(), text);
+        assert!(is_of_input(&Error::io(input, std::io::Error::from_raw_os_error(5)), input));
+    }
+}

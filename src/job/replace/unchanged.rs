@@ -1,0 +1,76 @@
+//! Checks that a file which was written differs from the one before in a single code object.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::rc::Rc;
+
+use crate::container::sequence::Inflate;
+use crate::error::{Result, WithPath};
+use crate::io::input::{Input, Slice};
+use crate::job::digest::{Digest, Digester};
+use crate::scan::{Checksums, CodeObjectRef, Finding, Found, Scan};
+
+/// The code objects of a file, in the order in which a search of everything finds them, and the number of its faults.
+pub(super) struct Survey {
+    scan: Scan,
+    digester: Rc<Digester>,
+    /// The digests of their entry IDs, and of themselves.
+    code_objects: Vec<[Digest; 2]>,
+    /// The positions of those that were looked for.
+    wanted: Vec<usize>,
+    faults: usize,
+}
+
+/// Whether a code object is looked for.
+type IsWanted<'w> = dyn FnMut(&CodeObjectRef<'_>, &Found<'_>) -> Result<bool> + 'w;
+
+impl Survey {
+    pub(super) fn of(input: &Input, scan: Scan, is_wanted: &mut IsWanted<'_>) -> Result<Self> {
+        let scan = Scan { inflate: Inflate::Whole, checksums: Checksums::OfAll, ..scan };
+        Self::with(Rc::default(), input, scan, is_wanted)
+    }
+
+    fn with(digester: Rc<Digester>, input: &Input, scan: Scan, is_wanted: &mut IsWanted<'_>) -> Result<Self> {
+        let (mut code_objects, mut wanted, mut faults) = (Vec::new(), Vec::new(), 0_usize);
+        scan.run(input, &mut |finding| {
+            match finding {
+                Finding::Bundle(found) => {
+                    for code_object in found.code_objects() {
+                        if is_wanted(&code_object, &found)? {
+                            wanted.push(code_objects.len());
+                        }
+                        let digest = |bytes: &[u8]| digester.of(Slice::from(bytes)).with_path(input.path());
+                        let content = code_object.bytes().ok().map(|bytes| digest(&bytes)).transpose()?;
+                        code_objects.push([digest(code_object.id())?, content.unwrap_or_default()]);
+                    }
+                }
+                Finding::Broken { .. } | Finding::Hidden { .. } | Finding::Trailing { .. } => {
+                    faults = faults.saturating_add(1);
+                }
+                _ => {}
+            }
+            Ok(())
+        })?;
+        Ok(Self { scan, digester, code_objects, wanted, faults })
+    }
+
+    /// The reason why `new` is not this file with another content of the code object that was looked for; none if it is.
+    pub(super) fn difference(&self, new: &Input, content: Slice<'_>) -> Result<Option<&'static str>> {
+        let [wanted] = *self.wanted else { return Ok(Some("several code objects have this URI")) };
+        let after = Self::with(Rc::clone(&self.digester), new, self.scan.clone(), &mut |_, _| Ok(false))?;
+        let content = self.digester.of(content).with_path(content.path())?;
+        let is_same = |(index, (one, other)): (usize, (&[Digest; 2], &[Digest; 2]))| index == wanted || one == other;
+        Ok(if after.code_objects.get(wanted).is_none_or(|[_, found]| *found != content) {
+            Some(
+                "it would not be found there again: the new content is no code object, or ends the container around it",
+            )
+        } else if self.code_objects.len() != after.code_objects.len()
+            || !self.code_objects.iter().zip(&after.code_objects).enumerate().all(is_same)
+        {
+            Some("other code objects would change")
+        } else if after.faults > self.faults {
+            Some("a checksum would be wrong, or another fault would be added")
+        } else {
+            None
+        })
+    }
+}

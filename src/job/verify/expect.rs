@@ -1,0 +1,262 @@
+//! Checks that bundles serve the GPUs that they are expected to serve.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::cell::{LazyCell, OnceCell};
+use std::collections::{BTreeSet, HashMap};
+
+use super::{Fault, Rule, Verified};
+use crate::io::input::Input;
+use crate::runtime::{Code, Codes, Device, Position, Unit, Units, Vendor, is_for};
+use crate::scan::{self, Found, Place, Split, Step};
+
+/// The GPUs that a file has to serve.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Expect {
+    /// The GPUs.
+    pub devices: Vec<Device>,
+    /// What has to serve them.
+    pub extent: Extent,
+}
+
+/// What has to serve the expected GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Extent {
+    /// Every bundle.
+    Bundles,
+    /// Every bundle, and code is a fault that no runtime loads for any of these GPUs.
+    Exactly,
+    /// Every library with some of its bundles, as where each source is built for other GPUs. A library is a file or a
+    /// member; members of static libraries (`.a`, `.lib`) count together.
+    Libraries,
+}
+
+/// The number of GPUs that the text of a fault lists.
+const LISTED_MAX: usize = 16;
+
+impl Expect {
+    /// Expects all bundles to serve some GPUs.
+    pub fn new(devices: Vec<Device>) -> Self {
+        Self { devices, extent: Extent::Bundles }
+    }
+
+    /// Expects all bundles to serve some GPUs, and to hold no code but what their runtimes load.
+    pub fn exactly(devices: Vec<Device>) -> Self {
+        Self { devices, extent: Extent::Exactly }
+    }
+
+    /// Expects every library to serve some GPUs with any of its bundles.
+    pub fn libraries(devices: Vec<Device>) -> Self {
+        Self { devices, extent: Extent::Libraries }
+    }
+
+    fn is_exact(&self) -> bool {
+        self.extent == Extent::Exactly
+    }
+}
+
+/// The comparison of a file with what is expected.
+pub(super) struct Comparison<'e> {
+    expect: &'e Expect,
+    input: &'e Input,
+    /// The source files of the bundles in the file, by the offsets of the bundles, once they are needed.
+    sources: OnceCell<HashMap<u64, String>>,
+    units: Units,
+    /// The code of the last unit, and what is wrong with it.
+    last: Option<(Set, Vec<Lack>)>,
+    /// The place of the last unit.
+    place: Option<Place>,
+    /// The library of the last unit, and all its code.
+    library: Option<(Place, Set)>,
+    /// Whether a library lacks code for a GPU in all of its bundles.
+    has_unserved_library: bool,
+    /// The positions of the GPUs that any code in the file serves.
+    served: BTreeSet<usize>,
+}
+
+impl<'e> Comparison<'e> {
+    pub(super) fn new(expect: &'e Expect, input: &'e Input) -> Self {
+        let (sources, units, served) = (OnceCell::new(), Units::default(), BTreeSet::new());
+        let (last, place, library) = (None, None, None);
+        Self { expect, input, sources, units, last, place, library, has_unserved_library: false, served }
+    }
+
+    /// Compares a bundle, or what it completes.
+    pub(super) fn bundle(&mut self, found: &Found<'_>) -> Vec<Fault> {
+        if found.format.is_for_some_gpus() {
+            let codes: BTreeSet<Code> = Codes::of(found).into_codes().into_iter().collect();
+            self.note(&codes);
+            let others = codes.iter().filter(|code| self.expect.is_exact() && !self.is_taken(code));
+            let fault = |Lack { rule, gpu, text }| Fault {
+                bundle: Some(found.index),
+                offset: Some(found.bundle.offset),
+                gpu: Some(gpu),
+                ..Fault::new(found.place, rule, text)
+            };
+            return others.map(Lack::unexpected).map(fault).collect();
+        }
+        let complete = self.units.add(found);
+        complete.into_iter().flat_map(|unit| self.unit(unit)).collect()
+    }
+
+    /// Compares a split library.
+    pub(super) fn split(&mut self, place: &Place, split: &Split<'_>) -> Vec<Fault> {
+        Unit::of_split(place, split).into_iter().flat_map(|unit| self.unit(unit)).collect()
+    }
+
+    /// Compares what was still open, and adds what is known only at the end.
+    pub(super) fn finish(mut self, verified: &mut Verified) {
+        let open = self.units.finish();
+        let gaps: Vec<Fault> = open.into_iter().flat_map(|unit| self.unit(unit)).collect();
+        gaps.into_iter().chain(self.finish_library()).for_each(|gap| verified.list(gap));
+        verified.is_served_by_libraries = !self.has_unserved_library;
+        let devices = self.expect.devices.iter().enumerate();
+        let served = devices.filter(|(index, _)| self.served.contains(index));
+        verified.served = served.map(|(_, device)| device.name().to_owned()).collect();
+    }
+
+    fn note(&mut self, codes: &BTreeSet<Code>) {
+        for (index, device) in self.expect.devices.iter().enumerate() {
+            if !self.served.contains(&index) && codes.iter().any(|code| device.takes(code)) {
+                self.served.insert(index);
+            }
+        }
+    }
+
+    fn is_taken(&self, code: &Code) -> bool {
+        self.expect.devices.iter().any(|device| device.takes(code))
+    }
+
+    fn unit(&mut self, unit: Unit) -> Vec<Fault> {
+        let set = Set { vendors: unit.vendors, codes: unit.codes.iter().map(|(_, code)| code.clone()).collect() };
+        // Bundles of a library mostly have code for the same GPUs.
+        let is_new = self.last.as_ref().is_none_or(|(last, _)| *last != set);
+        let is_elsewhere = self.place.as_ref() != Some(&unit.place);
+        let gaps = match is_new || is_elsewhere {
+            true => self.add_to_library(unit.place.library(), &set),
+            false => Vec::new(),
+        };
+        if is_elsewhere {
+            self.place = Some(unit.place.clone());
+        }
+        if is_new {
+            self.note(&set.codes);
+            let is_whole = self.expect.extent == Extent::Libraries;
+            let lacks = if is_whole { Vec::new() } else { self.lacks(&set, &unit.codes) };
+            self.last = Some((set, lacks));
+        }
+        let Some((_, lacks)) = self.last.as_ref().filter(|(_, lacks)| !lacks.is_empty()) else { return gaps };
+        let source = unit.source.or_else(|| self.source(&unit.place, unit.bundle));
+        let from = source.as_ref().map_or_else(String::new, |source| format!("; its source is '{source}'"));
+        let (index, offset) = unit.bundle.unzip();
+        let fault = |lack: &Lack| Fault {
+            bundle: index,
+            offset,
+            gpu: Some(lack.gpu.clone()),
+            source: source.clone(),
+            ..Fault::new(&unit.place, lack.rule, format!("{}{from}", lack.text))
+        };
+        lacks.iter().map(fault).collect()
+    }
+
+    /// Adds the code of a unit to its library, and returns the faults of the library before it, if it counts as a whole.
+    fn add_to_library(&mut self, library: Place, set: &Set) -> Vec<Fault> {
+        if let Some((_, all)) = self.library.as_mut().filter(|(open, _)| *open == library) {
+            all.vendors.extend(&set.vendors);
+            all.codes.extend(set.codes.difference(&all.codes).cloned().collect::<Vec<_>>());
+            return Vec::new();
+        }
+        let gaps = self.finish_library();
+        self.library = Some((library, set.clone()));
+        gaps
+    }
+
+    /// The faults of the last library, if it counts as a whole.
+    fn finish_library(&mut self) -> Vec<Fault> {
+        let Some((library, set)) = self.library.take() else { return Vec::new() };
+        let lacks = self.lacks(&set, &[]);
+        self.has_unserved_library |= !lacks.is_empty();
+        let is_whole = self.expect.extent == Extent::Libraries;
+        let fault = |lack: Lack| Fault { gpu: Some(lack.gpu), ..Fault::new(&library, lack.rule, lack.text) };
+        lacks.into_iter().filter(|_| is_whole).map(fault).collect()
+    }
+
+    /// What is wrong with bundles that have some code.
+    fn lacks(&self, set: &Set, codes: &[(Position, Code)]) -> Vec<Lack> {
+        let held = LazyCell::new(|| held(&set.codes));
+        let devices = &self.expect.devices;
+        let unserved = |device: &Device| {
+            let text = format!("{}; {}", unserved(device, &set.codes)?, *held);
+            Some(Lack { rule: Rule::Expected, gpu: device.name().to_owned(), text })
+        };
+        let mut lacks: Vec<Lack> =
+            devices.iter().filter(|device| is_for(&set.vendors, device)).filter_map(unserved).collect();
+        if self.expect.is_exact() {
+            // What a runtime chooses depends on the other code of the bundle.
+            let chosen: BTreeSet<Position> = devices.iter().flat_map(|device| device.chosen(codes)).collect();
+            let is_named = |code: &Code| devices.iter().any(|device| device.name() == code.name());
+            let others = codes.iter().filter(|(position, code)| !chosen.contains(position) && !is_named(code));
+            let others: BTreeSet<&Code> = others.map(|(_, code)| code).collect();
+            lacks.extend(others.into_iter().map(Lack::unexpected));
+        }
+        lacks
+    }
+
+    /// The source file of a bundle in a section of the file, if its symbol table tells that.
+    fn source(&self, place: &Place, bundle: Option<(usize, u64)>) -> Option<String> {
+        let [Step::Section(_)] = place.steps() else { return None };
+        let (_, offset) = bundle?;
+        self.sources.get_or_init(|| scan::sources(self.input.bytes())).get(&offset).cloned()
+    }
+}
+
+/// The code of a bundle, and the vendors of the GPUs that it has entries for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Set {
+    vendors: BTreeSet<Vendor>,
+    codes: BTreeSet<Code>,
+}
+
+/// Something wrong with a bundle.
+#[derive(Debug)]
+struct Lack {
+    rule: Rule,
+    gpu: String,
+    text: String,
+}
+
+impl Lack {
+    fn unexpected(code: &Code) -> Self {
+        let text = format!("it has code for {}, which no expected GPU needs", code.name());
+        Self { rule: Rule::Unexpected, gpu: code.name(), text }
+    }
+}
+
+/// What a bundle lacks for a GPU; none if it serves it.
+fn unserved(device: &Device, codes: &BTreeSet<Code>) -> Option<String> {
+    let unserved: Vec<Vec<String>> = device.unserved(codes.iter()).map(|setting| setting.features()).collect();
+    let first = unserved.first()?;
+    if unserved.len() == device.settings() {
+        return Some(device.lack());
+    }
+    // The features that all settings without code share.
+    let shared: Vec<&str> = first
+        .iter()
+        .filter(|feature| unserved.iter().all(|other| other.contains(feature)))
+        .map(String::as_str)
+        .collect();
+    let with = if shared.is_empty() { "some settings".to_owned() } else { shared.join(" and ") };
+    Some(format!("it does not serve {device} with {with}"))
+}
+
+/// The GPUs for which a bundle has code.
+fn held(codes: &BTreeSet<Code>) -> String {
+    let names: BTreeSet<String> = codes.iter().map(Code::name).collect();
+    let listed: Vec<&str> = names.iter().take(LISTED_MAX).map(String::as_str).collect();
+    match names.len().checked_sub(LISTED_MAX) {
+        _ if names.is_empty() => "it has no code for any GPU".to_owned(),
+        None | Some(0) => format!("it has code for {}", listed.join(", ")),
+        Some(more) => format!("it has code for {}, and {more} more", listed.join(", ")),
+    }
+}

@@ -1,0 +1,124 @@
+//! Copies the bytes that URIs name, as LLVM 23's `llvm-extract-bundle-entry` does.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::bytes::len_of;
+use crate::container::Limits;
+use crate::display::plain;
+use crate::error::{Error, ErrorKind, Result};
+use crate::io::input::{Accept, Slice};
+use crate::io::output::{self, Manner, Output};
+use crate::job::open;
+use crate::scan::Uri;
+
+/// The maximum length of the name of a member in a generated file name, in bytes.
+const MEMBER_MAX: usize = 80;
+
+/// Copies the bytes that each URI names to a file.
+///
+/// The file is beside that of the URI: its name is the path of the URI, then `-offset<O>-size<S>.co`. Before that stand the
+/// names of the members on the way to inflated bytes, in which only letters, digits and `+-._=` are kept, and after it
+/// `-inflated-offset<O>-inflated-size<S>` for a range of a compressed bundle.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ExtractUris {
+    /// The URIs. One that stands several times is copied once.
+    pub uris: Vec<Uri>,
+    /// The file to write instead, for a single URI; `-` is standard output.
+    pub output: Option<PathBuf>,
+    /// Limits on the inflated size of compressed containers.
+    pub limits: Limits,
+}
+
+impl ExtractUris {
+    /// Copies the bytes of each URI to a file beside its own.
+    pub fn new(uris: Vec<Uri>) -> Self {
+        Self { uris, output: None, limits: Limits::default() }
+    }
+
+    /// Writes the files.
+    ///
+    /// # Errors
+    /// Any [`Error`]; then nothing is written. [`Error::Usage`] if several URIs have one output, those of
+    /// [`Uri::resolve`], and [`Error::Refused`] of the kind [`Conflict`](ErrorKind::Conflict) if two URIs have one file name,
+    /// or a file name is that of an input.
+    pub fn run(&self) -> Result<()> {
+        if self.output.is_some() && self.uris.len() > 1 {
+            return Err(Error::Usage("an output file cannot be given for more than one URI"));
+        }
+        let inputs: HashSet<_> = self.uris.iter().filter_map(|uri| uri.path().canonicalize().ok()).collect();
+        let mut written: HashMap<PathBuf, &Uri> = HashMap::new();
+        let mut outputs = Vec::new();
+        for uri in &self.uris {
+            let (path, manner) = match &self.output {
+                Some(path) => (path.clone(), Manner::Rewrite),
+                None => (name_of(uri), Manner::Generated),
+            };
+            match written.insert(path.clone(), uri) {
+                Some(before) if before == uri => continue,
+                Some(before) => {
+                    let reason = format!("both '{before}' and '{uri}' would be written to this file");
+                    return Err(Error::refused(ErrorKind::Conflict, path, None, reason));
+                }
+                None => {}
+            }
+            if manner == Manner::Generated && path.canonicalize().is_ok_and(|path| inputs.contains(&path)) {
+                return Err(Error::overwrites_input(&path));
+            }
+            let input = open(uri.path(), Accept::Finite, self.limits.streamed)?;
+            let resolved = uri.resolve(&input, self.limits);
+            outputs.push(input.vouch_for(resolved.and_then(|resolved| copy(resolved.as_slice(), &path, manner)))?);
+        }
+        output::commit(outputs)
+    }
+}
+
+fn copy(data: Slice<'_>, path: &Path, manner: Manner) -> Result<Output> {
+    use crate::io::piece::Sink;
+    let mut output = Output::stage_as(path, manner)?;
+    output.copy(data)?;
+    output.complete()?;
+    Ok(output)
+}
+
+/// The name of the file for a URI.
+fn name_of(uri: &Uri) -> PathBuf {
+    let mut name: OsString = uri.path().into();
+    for (member, number) in uri.members() {
+        let member = plain(member);
+        let end = member.get(member.len().saturating_sub(MEMBER_MAX)..).unwrap_or_default();
+        name.push(format!("-{end}"));
+        if number != 1 {
+            name.push(format!("-{number}"));
+        }
+    }
+    for (prefix, range) in [("", uri.range()), ("inflated-", uri.inflated_range())] {
+        if let Some(range) = range {
+            name.push(format!("-{prefix}offset{}-{prefix}size{}", range.start, len_of(range)));
+        }
+    }
+    name.push(".co");
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_named_after_the_uri_and_lie_beside_its_file() {
+        for (uri, name) in [
+            ("file://d/x.o#offset=0x10&size=8", "d/x.o-offset16-size8.co"),
+            ("file:///x", "/x.co"),
+            (
+                "file:///x#offset=1&size=2&inflated-offset=3&inflated-size=4",
+                "/x-offset1-size2-inflated-offset3-inflated-size4.co",
+            ),
+            ("file:///x#member=../../etc/x;2&member=%00y&offset=1&size=2", "/x-.._.._etc_x-2-_y-offset1-size2.co"),
+        ] {
+            assert_eq!(name_of(&Uri::parse(uri.as_ref()).unwrap()), Path::new(name));
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Lists the entries of a file.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use super::library::Library;
+use super::{FileType, observe_inflated, observe_plain};
+use crate::container::Limits;
+use crate::container::archive::Archive;
+use crate::container::sequence::{Bundle, Bundles, Inflate};
+use crate::display::printable_name;
+use crate::error::{Error, Result};
+use crate::event::Observer;
+use crate::io::input::Accept;
+use crate::job::open;
+
+/// Lists the entry IDs of all bundles in a file, or in the members of an archive, in file order.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct List {
+    /// The file.
+    pub input: PathBuf,
+    /// Its type.
+    pub file_type: FileType,
+    /// The extent to which compressed bundles are inflated.
+    pub inflate: Inflate,
+    /// Limits on the inflated size of the file.
+    pub limits: Limits,
+}
+
+impl List {
+    /// Lists a file, inflating compressed bundles up to the end of their headers.
+    pub fn new(input: impl Into<PathBuf>, file_type: FileType) -> Self {
+        Self { input: input.into(), file_type, inflate: Inflate::AsNeeded, limits: Limits::default() }
+    }
+
+    /// Writes one entry ID per line. Bytes that are not printable text are escaped.
+    ///
+    /// # Errors
+    /// Any [`Error`]; the entries before the fault are written. A failing `out` is an [`Error::Io`] on the path `-`.
+    pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
+        self.each_bundle(observer, &mut |bundle, _| print(&bundle, out))
+    }
+
+    /// Passes the bundles of the file, or of the members of an archive, to `each`, in file order.
+    pub(super) fn each_bundle(
+        &self,
+        observer: &mut Observer<'_>,
+        each: &mut dyn FnMut(Bundle<'_>, &mut Observer<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let input = open(&self.input, Accept::Any, self.limits.streamed)?;
+        if self.file_type == FileType::Archive && Archive::is_archive(input.bytes()) {
+            let library = Library::open(input, self.limits)?;
+            let listed = library
+                .members()
+                .and_then(|members| members.iter().try_for_each(|member| member.bundles(self.inflate, observer, each)));
+            return library.vouch_for(listed);
+        }
+        observe_plain(input.as_slice(), observer);
+        let container = self.file_type.container();
+        let mut bundles = Bundles::new(input.as_slice(), &*container, self.inflate).with_limits(self.limits);
+        let listed = bundles.try_for_each(|bundle| {
+            let bundle = bundle?;
+            observe_inflated(&bundle, observer);
+            each(bundle, observer)
+        });
+        input.vouch_for(listed)
+    }
+}
+
+fn print(bundle: &Bundle<'_>, out: &mut dyn Write) -> Result<()> {
+    bundle
+        .entries
+        .iter()
+        .try_for_each(|entry| writeln!(out, "{}", printable_name(&entry.id)))
+        .map_err(|error| Error::io("-", error))
+}
