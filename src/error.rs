@@ -402,7 +402,7 @@ fn counted(texts: &[String]) -> Vec<String> {
         if *count == 0 {
             distinct.push(text.as_str());
         }
-        *count = count.saturating_add(1);
+        *count += 1;
     }
     let shown = |text: &str| match counts.get(text) {
         Some(&count) if count > 1 => format!("{text} ({count} times)"),

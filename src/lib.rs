@@ -10,6 +10,7 @@
 //! | [`container`] | the formats: read a container from bytes, plan a new one (fatbins are only read and recompressed) |
 //! | [`io`] | files: mapped inputs, outputs that appear complete or not at all |
 //! | [`id`] | bundle entry IDs (`hip-amdgcn-amd-amdhsa--gfx90a:xnack+`): parsing, and compatibility with requests |
+//! | [`runtime`] | what a GPU's runtime loads, and in how many bundles a GPU is served |
 //! | [`kernels`] | the kernels of a code object: registers, memory, code size |
 //! | [`display`] | make text from files safe to print |
 //! | [`llvm`] | the work of LLVM's tools, from files to files: outputs appear complete or not at all |
@@ -49,33 +50,40 @@
 //! # Ok::<(), offload_bundle::Error>(())
 //! ```
 //!
-//! # Extracting the code object for a GPU
+//! Archives, packages and zip files are searched too: a Python wheel is read as its libraries are. What is found in them has a
+//! [`Place`](scan::Place) that names the way.
 //!
-//! [`container::sequence::Bundles`] walks a file of one known format, and [`Bundle::write_to`] extracts one code
-//! object, inflating only as much as necessary.
+//! # The code object for a GPU
+//!
+//! [`runtime::loaded`] finds what a runtime would load, and [`Scan::read`](scan::Scan::read) reads it: on all processors, and what is
+//! compressed together once.
 //!
 //! ```
-//! use offload_bundle::container::binary::Binary;
-//! use offload_bundle::container::sequence::{Bundles, Inflate};
-//! use offload_bundle::id::{EntryId, Rules};
+//! use std::ops::ControlFlow;
+//! use std::path::Path;
 //!
-//! let data = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/compressed/llvm22-v3.ccob"))?;
-//! let wanted = EntryId::parse("hip-amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-")?;
+//! use offload_bundle::io::Input;
+//! use offload_bundle::runtime::{self, Device};
+//! use offload_bundle::scan::{CodeObject, Scan};
+//!
+//! let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/compressed/llvm22-v3.ccob");
+//! let (input, scan) = (Input::read(&file)?, Scan::default());
+//! let loaded = runtime::loaded(&scan, &input, &[Device::parse("gfx90a:sramecc+:xnack-")?])?;
+//! let wanted: Vec<&CodeObject> = loaded.iter().map(|loaded| &loaded.code_object).collect();
 //! let mut code = Vec::new();
-//! for bundle in Bundles::new(&data, &Binary::default(), Inflate::AsNeeded) {
-//!     let bundle = bundle?;
-//!     let serves = |id: &[u8]| {
-//!         let id = std::str::from_utf8(id).ok().and_then(|id| EntryId::parse(id).ok());
-//!         id.is_some_and(|id| id.compatibility(&wanted, Rules::default()).is_compatible())
-//!     };
-//!     if let Some(index) = bundle.entries.iter().position(|entry| serves(&entry.id)) {
-//!         bundle.write_to(index, &mut code)?;
-//!         break;
-//!     }
-//! }
-//! assert_eq!(code.len(), 75);
+//! scan.read(&input, &wanted, |_, bytes| Ok(bytes.bytes().to_vec()), |_| 1, &mut |contents| {
+//!     code.extend(contents);
+//!     ControlFlow::Continue(())
+//! })?;
+//! let (index, bytes) = code.remove(0);
+//! assert_eq!((index, bytes?.len()), (0, 75));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Files that nobody can trust
+//!
+//! Any bytes give a result or an error, in a time and memory in proportion to the file: `Scan::limits` and
+//! [`container::Limits`] cap what is inflated. What is broken is a [finding](scan::Finding::Broken), and the search goes on.
 //!
 //! # Writing a bundle
 //!
@@ -102,11 +110,9 @@
 //! | feature | enables |
 //! |---|---|
 //! | `cli` | the executable, with the packages that only it needs |
-//! | `lz4`, `zlib`, `zstd` | data compressed with that method; without the feature, it is an error that names the feature |
+//! | `bzip2`, `lz4`, `xz`, `zlib`, `zstd` | data compressed with that method; without the feature, it is an error that names the feature |
 //!
 //! All are enabled by default.
-//!
-//! [`Bundle::write_to`]: container::sequence::Bundle::write_to
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod bytes;

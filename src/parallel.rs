@@ -84,7 +84,7 @@ impl<I, T> Queue<I, T> {
         while let Some((index, item)) = self.begin() {
             let result = work(item);
             let mut state = self.state();
-            state.weight = state.weight.saturating_add(weight(&result));
+            state.weight += weight(&result);
             state.done.insert(index, result);
             drop(state);
             self.changed.notify_all();

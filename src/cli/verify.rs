@@ -179,7 +179,7 @@ impl Outcome {
     /// The faults that only several files show together, once: after the last file.
     fn finish(&mut self) -> Vec<Fault> {
         let faults = std::mem::take(&mut self.kpack).faults();
-        self.total.faults = self.total.faults.saturating_add(faults.len());
+        self.total.faults += faults.len();
         faults
     }
 
@@ -277,13 +277,13 @@ struct Total {
 
 impl Total {
     fn add(&mut self, verified: &Verified) {
-        self.files = self.files.saturating_add(1);
-        self.bundles = self.bundles.saturating_add(verified.bundles);
-        self.code_objects = self.code_objects.saturating_add(verified.code_objects);
-        self.without_bundle = self.without_bundle.saturating_add(verified.without_bundle);
-        self.without_code = self.without_code.saturating_add(verified.without_code);
-        self.faults = self.faults.saturating_add(verified.faults.len()).saturating_add(verified.more_faults);
-        self.kpack_references = self.kpack_references.saturating_add(verified.kpack_references);
+        self.files += 1;
+        self.bundles += verified.bundles;
+        self.code_objects += verified.code_objects;
+        self.without_bundle += verified.without_bundle;
+        self.without_code += verified.without_code;
+        self.faults += verified.faults.len() + verified.more_faults;
+        self.kpack_references += verified.kpack_references;
         verified.unread.iter().for_each(|unread| self.kinds.add(unread.what.name(), 1));
         verified.more_unread.iter().for_each(|(name, more)| self.kinds.add(name, *more));
         self.unread = self.kinds.total();
@@ -297,7 +297,7 @@ impl Total {
     /// The numbers of checked code objects and bundles, and of their faults.
     fn verdict(&self) -> String {
         let objects = |number| count(number, "code object", "code objects");
-        let bundled = self.code_objects.saturating_sub(self.without_bundle);
+        let bundled = self.code_objects - self.without_bundle;
         let without_code = match self.without_code {
             0 => String::new(),
             number => format!(" ({number} text or empty)"),
@@ -359,7 +359,7 @@ fn write_faults(faults: &[Fault], out: &mut dyn Write) -> Result<()> {
     let mut alike: HashMap<_, usize> = HashMap::new();
     for fault in faults {
         let count = alike.entry(key(fault)).or_default();
-        *count = count.saturating_add(1);
+        *count += 1;
     }
     faults.iter().try_for_each(|fault| match (&fault.gpu, alike.remove(&key(fault))) {
         (Some(_), None) => Ok(()),

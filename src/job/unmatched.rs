@@ -79,7 +79,7 @@ impl Matched {
     pub(super) fn takes(&mut self, wanted: Wanted<'_>, id: &KnownId, devices: Option<&[usize]>) -> bool {
         let is_taken = wanted.selection.takes_id(id) && devices.is_none_or(|devices| !devices.is_empty());
         let patterns = count(wanted.selection);
-        let wants = patterns.saturating_add(wanted.devices.len());
+        let wants = patterns + wanted.devices.len();
         if is_taken && self.known.len() < wants {
             let is_for = |want: usize| match want.checked_sub(patterns) {
                 Some(device) => devices.is_some_and(|devices| devices.contains(&device)),
@@ -122,7 +122,7 @@ impl Matched {
 
 /// The number of targets and kinds.
 fn count(selection: &Selection) -> usize {
-    selection.targets.len().saturating_add(selection.kinds.len())
+    selection.targets.len() + selection.kinds.len()
 }
 
 /// Whether a target or kind matches an ID.

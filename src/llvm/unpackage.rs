@@ -213,7 +213,7 @@ impl<'j, 'o> Run<'j, 'o> {
             if !request.filters.iter().all(|filter| filter.accepts(image, member)) {
                 continue;
             }
-            served.matches = served.matches.saturating_add(1);
+            served.matches += 1;
             match &request.file {
                 Some(_) if self.job.archive => {
                     let range = match &kept {
@@ -231,7 +231,7 @@ impl<'j, 'o> Run<'j, 'o> {
                 None => by_name.push(number),
             }
         }
-        self.seen = self.seen.saturating_add(1);
+        self.seen += 1;
         if by_name.is_empty() {
             return Ok(());
         }
@@ -242,7 +242,7 @@ impl<'j, 'o> Run<'j, 'o> {
     /// instead.
     fn leaves(&mut self, image: &ImageInfo, content: Slice<'_>, depth: u32, by_name: &[usize]) -> Result<()> {
         if Magic::identify(content.bytes()) != Magic::OffloadBinary {
-            self.seen = self.seen.saturating_add(1);
+            self.seen += 1;
             return by_name.iter().try_for_each(|&number| self.stage_by_name(number, image, content));
         }
         let Some(depth) = depth.checked_sub(1) else {
@@ -283,7 +283,7 @@ impl<'j, 'o> Run<'j, 'o> {
         let Some(served) = self.served.get_mut(request) else { return Err(Error::Internal("no such request")) };
         let name = loop {
             let name = generated_name(self.job.input.as_os_str().as_bytes(), image, served.named);
-            served.named = served.named.saturating_add(1);
+            served.named += 1;
             match self.taken.get(&name) {
                 None => break name,
                 Some(&owner) if owner == self.seen => return Ok(()),

@@ -89,7 +89,7 @@ impl Coverage {
             return;
         }
         let count = self.bundles.entry(kind).or_default();
-        *count = count.saturating_add(more);
+        *count += more;
     }
 
     fn kinds(&self) -> Vec<(Cow<'_, Kind>, usize)> {
@@ -99,7 +99,7 @@ impl Coverage {
 
     /// The number of bundles.
     pub fn bundles(&self) -> usize {
-        self.bundles.values().copied().fold(self.units.open.len(), usize::saturating_add)
+        self.bundles.values().sum::<usize>() + self.units.open.len()
     }
 
     /// In how many bundles a GPU is served.
@@ -110,7 +110,7 @@ impl Coverage {
     /// In how many bundles each of some GPUs is served. None if there are too many to compare.
     pub fn of_each(&self, devices: &[Device]) -> Option<Vec<Served>> {
         let kinds = self.kinds();
-        let all: usize = kinds.iter().map(|(kind, _)| kind.codes.len()).fold(kinds.len(), usize::saturating_add);
+        let all: usize = kinds.iter().map(|(kind, _)| kind.codes.len() + 1).sum();
         let is_too_much = self.is_full || devices.len().saturating_mul(all) > COMPARISONS_MAX;
         (!is_too_much).then(|| devices.iter().map(|device| served(device, &kinds)).collect())
     }
@@ -132,8 +132,8 @@ fn served(device: &Device, kinds: &[(Cow<'_, Kind>, usize)]) -> Served {
     for (kind, count) in kinds {
         if is_for(&kind.vendors, device) {
             let serves = device.unserved(kind.codes.iter()).next().is_none();
-            served.bundles = served.bundles.saturating_add(*count);
-            served.serving = served.serving.saturating_add(if serves { *count } else { 0 });
+            served.bundles += *count;
+            served.serving += if serves { *count } else { 0 };
         }
     }
     served
@@ -144,9 +144,6 @@ pub(crate) fn is_for(vendors: &BTreeSet<Vendor>, device: &Device) -> bool {
     vendors.is_empty() || vendors.contains(&device.vendor())
 }
 
-/// The position of a code object in a file: the number of its bundle in the order of the search, and its index there.
-pub(crate) type Position = (usize, usize);
-
 /// The code of which a program needs one code object for its GPU.
 #[derive(Clone, Debug)]
 pub(crate) struct Unit {
@@ -156,7 +153,8 @@ pub(crate) struct Unit {
     /// The first source file that its code objects record.
     pub(crate) source: Option<String>,
     pub(crate) vendors: BTreeSet<Vendor>,
-    pub(crate) codes: Vec<(Position, Code)>,
+    /// With their positions in the search, among all code objects.
+    pub(crate) codes: Vec<(usize, Code)>,
 }
 
 impl Unit {
@@ -173,15 +171,12 @@ impl Unit {
     /// The units of a split library: one for each of its wrappers.
     pub(crate) fn of_split(place: &Place, split: &Split<'_>) -> Vec<Self> {
         let Some(archives) = split.archives else { return Vec::new() };
-        let mut by_index: HashMap<u32, Vec<(Position, Code)>> = HashMap::new();
+        let mut by_index: HashMap<u32, Vec<(usize, Code)>> = HashMap::new();
         for archive in archives.iter().filter_map(|followed| followed.archive.as_ref()) {
             for binary in &archive.binaries {
                 let Some(index) = split.reference.index_of(&binary.key) else { continue };
                 let claimed = binary.entries.iter().map(kpack::target_of).filter(|target| archive.claims(target));
-                by_index
-                    .entry(index)
-                    .or_default()
-                    .extend(claimed.filter_map(Code::of_kpack).map(|code| ((0, 0), code)));
+                by_index.entry(index).or_default().extend(claimed.filter_map(Code::of_kpack).map(|code| (0, code)));
             }
         }
         let mut seen = HashSet::new();
@@ -206,15 +201,15 @@ impl Unit {
 pub(crate) struct Units {
     /// The offload binaries at one place that are not complete yet, by their offload kind.
     open: Vec<(Option<OffloadKind>, Unit)>,
-    /// The number of bundles so far.
-    bundles: usize,
+    /// The number of code objects so far.
+    code_objects: usize,
 }
 
 impl Units {
     /// Adds the next bundle of the search, and returns the units that are complete.
     pub(crate) fn add(&mut self, found: &Found<'_>) -> Vec<Unit> {
-        let number = self.bundles;
-        self.bundles = self.bundles.saturating_add(1);
+        let first = self.code_objects;
+        self.code_objects = first + found.bundle.entries.len();
         if found.format.is_for_some_gpus() {
             return Vec::new();
         }
@@ -223,7 +218,7 @@ impl Units {
             return Vec::new();
         }
         if found.format != Format::OffloadBinary {
-            let codes = codes.into_iter().map(|held| ((number, held.index), held.code)).collect();
+            let codes = codes.into_iter().map(|held| (first + held.index, held.code)).collect();
             return vec![Unit { codes, ..Unit::new(found, vendors) }];
         }
         let is_elsewhere = found.index == 0 || self.open.iter().any(|(_, unit)| unit.place != *found.place);
@@ -243,20 +238,15 @@ impl Units {
                     }
                     *open = Some(kind);
                     unit.vendors.extend(&vendors);
-                    unit.codes.push(((number, index), code));
+                    unit.codes.push((first + index, code));
                 }
                 None => {
-                    let codes = vec![((number, index), code)];
+                    let codes = vec![(first + index, code)];
                     self.open.push((Some(kind), Unit { codes, ..Unit::new(found, vendors.clone()) }));
                 }
             }
         }
         complete
-    }
-
-    /// The number of the bundle that was added last.
-    pub(crate) fn last(&self) -> usize {
-        self.bundles.saturating_sub(1)
     }
 
     /// The units that were not complete.

@@ -18,14 +18,16 @@
 //! assert_eq!(served.to_string(), "4 of 4");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 mod code;
 mod coverage;
 mod device;
 pub(crate) mod loadable;
+mod loaded;
 
 pub(crate) use code::{Code, Codes, Vendor};
 pub use coverage::{Coverage, Served};
-pub(crate) use coverage::{Position, Unit, Units, is_for};
+pub(crate) use coverage::{Unit, Units, is_for};
 pub use device::{Device, DeviceError};
+pub use loaded::{Loaded, loaded};

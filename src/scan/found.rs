@@ -159,7 +159,7 @@ impl<'f> Found<'f> {
     }
 
     /// The address of an entry.
-    pub(super) fn locator(&self, entry: usize) -> Locator<'f> {
+    pub fn locator(&self, entry: usize) -> Locator<'f> {
         Locator { place: self.place, bundle: self.index, entry }
     }
 }

@@ -129,7 +129,7 @@ impl Numbers {
             Change::Added => &mut self.added,
             Change::Removed => &mut self.removed,
         };
-        *number = number.saturating_add(1);
+        *number += 1;
     }
 }
 
@@ -137,7 +137,7 @@ impl Spills {
     fn count(&mut self, kernel: &KernelDiff) {
         let is_added = kernel.old.is_none();
         let number = if is_added { &mut self.added } else { &mut self.changed };
-        *number = number.saturating_add(1);
+        *number += 1;
         self.keep(kernel);
     }
 
@@ -150,8 +150,8 @@ impl Spills {
     }
 
     pub(super) fn add(&mut self, more: &Self) {
-        self.changed = self.changed.saturating_add(more.changed);
-        self.added = self.added.saturating_add(more.added);
+        self.changed += more.changed;
+        self.added += more.added;
         more.worst.iter().flatten().for_each(|kernel| self.keep(kernel));
     }
 }

@@ -159,8 +159,8 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
         Ok(Compared { pair, diff, rows })
     };
     let weight = |compared: &Result<Compared>| {
-        let items = |compared: &Compared| compared.rows.len().saturating_add(compared.diff.code_objects.len());
-        compared.as_ref().map_or(1, |compared| items(compared).saturating_add(1))
+        let items = |compared: &Compared| compared.rows.len() + compared.diff.code_objects.len();
+        compared.as_ref().map_or(1, |compared| items(compared) + 1)
     };
     let conditions: Vec<Condition> = matches.get_many("fail-on").into_iter().flatten().copied().collect();
     let (total, mut found) = (RefCell::new(Total::default()), Matches::default());

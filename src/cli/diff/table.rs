@@ -109,7 +109,7 @@ impl Report<'_> {
     /// Writes how many code objects are equal only by what the files record.
     fn not_read(&mut self) -> io::Result<()> {
         let equal = &self.total.equal;
-        match equal.by_hash.saturating_add(equal.by_checksum) {
+        match equal.by_hash + equal.by_checksum {
             0 => Ok(()),
             number => {
                 let objects = count(number, "code object", "code objects");
@@ -169,7 +169,7 @@ impl Report<'_> {
     fn kernels(&mut self, rows: &Rows) -> io::Result<()> {
         let numbers = self.total.kernels;
         let told = changes(numbers.changed, numbers.added, numbers.removed);
-        let all = numbers.changed.saturating_add(numbers.added).saturating_add(numbers.removed);
+        let all = numbers.changed + numbers.added + numbers.removed;
         let same = self.total.same_kernels;
         if all == 0 && same == 0 {
             return Ok(());

@@ -30,19 +30,19 @@ pub(super) struct Total {
 
 impl Total {
     pub(super) fn add(&mut self, Compared { pair, diff, rows }: &Compared) {
-        self.pairs = self.pairs.saturating_add(1);
+        self.pairs += 1;
         for (gpu, more) in &diff.gpus {
             add_gpu(self.gpus.entry(Arc::clone(gpu)).or_default(), more);
         }
         let (equal, more) = (&mut self.equal, &diff.equal);
-        equal.all = equal.all.saturating_add(more.all);
-        equal.by_hash = equal.by_hash.saturating_add(more.by_hash);
-        equal.by_checksum = equal.by_checksum.saturating_add(more.by_checksum);
+        equal.all += more.all;
+        equal.by_hash += more.by_hash;
+        equal.by_checksum += more.by_checksum;
         let (kernels, more) = (&mut self.kernels, &rows.numbers);
-        kernels.changed = kernels.changed.saturating_add(more.changed);
-        kernels.added = kernels.added.saturating_add(more.added);
-        kernels.removed = kernels.removed.saturating_add(more.removed);
-        self.same_kernels = self.same_kernels.saturating_add(diff.same_kernels);
+        kernels.changed += more.changed;
+        kernels.added += more.added;
+        kernels.removed += more.removed;
+        self.same_kernels += diff.same_kernels;
         if pair.old.is_some() && pair.new.is_some() {
             let library = |loss: &Loss| match &loss.member {
                 Some(member) => format!("{}({member})", pair.shown()),
@@ -89,15 +89,15 @@ pub(super) fn sum<'g>(gpus: impl Iterator<Item = &'g GpuDiff>) -> GpuDiff {
 
 fn add_gpu(gpu: &mut GpuDiff, more: &GpuDiff) {
     let add = |sizes: &mut Sizes, more: &Sizes| {
-        sizes.code_objects = sizes.code_objects.saturating_add(more.code_objects);
+        sizes.code_objects += more.code_objects;
         sizes.size = sizes.size.saturating_add(more.size);
         sizes.stored = sizes.stored.saturating_add(more.stored);
     };
     add(&mut gpu.old, &more.old);
     add(&mut gpu.new, &more.new);
-    gpu.changed = gpu.changed.saturating_add(more.changed);
-    gpu.added = gpu.added.saturating_add(more.added);
-    gpu.removed = gpu.removed.saturating_add(more.removed);
+    gpu.changed += more.changed;
+    gpu.added += more.added;
+    gpu.removed += more.removed;
 }
 
 /// Whether a GPU has code in one of the files only.

@@ -507,7 +507,7 @@ impl Line {
     fn add(&mut self, more: &Self) {
         self.kind = self.kind.or(more.kind);
         self.unsure |= more.unsure;
-        self.count = self.count.saturating_add(more.count);
+        self.count += more.count;
         self.size = self.size.saturating_add(more.size);
         self.stored = self.stored.saturating_add(more.stored);
         self.is_share |= more.is_share;

@@ -67,7 +67,7 @@ fn new_and_delete(name: &[u8]) -> usize {
     while let Some((&first, after)) = rest.split_first() {
         let is_length = has_identifiers && first.is_ascii_digit() && is_length(rest, before);
         has_identifiers &= first != b'L' || is_plain_literal(after);
-        found = found.saturating_add(usize::from(matches!(rest, [b'n', b'w' | b'a', ..] | [b'd', b'l' | b'a', ..])));
+        found += usize::from(matches!(rest, [b'n', b'w' | b'a', ..] | [b'd', b'l' | b'a', ..]));
         let identifier = is_length.then(|| after_identifier(rest)).flatten();
         (before, rest) = identifier.map_or((first, after), |after| (b' ', after));
     }

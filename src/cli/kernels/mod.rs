@@ -128,7 +128,7 @@ fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> 
         (Some(_), true) => Grouping::None,
         (Some(_), false) => Grouping::Column,
     };
-    let weight = |listed: &Result<FileKernels>| listed.as_ref().map_or(1, |file| file.rows.len().saturating_add(1));
+    let weight = |listed: &Result<FileKernels>| listed.as_ref().map_or(1, |file| file.rows.len() + 1);
     let (problems, others) = (RefCell::new(Vec::new()), RefCell::new(Others::default()));
     let (mut found, mut named) = (Matches::default(), Named::default());
     files::each(files, list, weight, |listed| {

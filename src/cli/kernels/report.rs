@@ -58,8 +58,7 @@ impl Named {
         if !has_match {
             let (mut known, demangler) = (HashSet::new(), Demangler::default());
             let names = kernels.map(|kernel| &kernel.name).filter(|name| known.insert(*name));
-            named.present =
-                names.take(Self::SHOWN.0.saturating_add(1)).filter_map(|name| shown(&demangler, name, None)).collect();
+            named.present = names.take(Self::SHOWN.0 + 1).filter_map(|name| shown(&demangler, name, None)).collect();
         }
         named
     }
@@ -67,7 +66,7 @@ impl Named {
     /// Adds those of another file.
     pub(super) fn add(&mut self, more: Self) {
         self.has_match |= more.has_match;
-        let room = Self::SHOWN.0.saturating_add(1).saturating_sub(self.present.len());
+        let room = (Self::SHOWN.0 + 1).saturating_sub(self.present.len());
         self.present.extend(more.present.into_iter().take(room));
     }
 
@@ -217,7 +216,7 @@ impl Others {
     pub(super) fn add(&mut self, more: &BTreeMap<&'static str, usize>) {
         for (kind, more) in more {
             let number = self.0.entry(kind).or_default();
-            *number = number.saturating_add(*more);
+            *number += *more;
         }
     }
 }

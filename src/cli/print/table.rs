@@ -65,7 +65,7 @@ impl Style {
 fn fitting(characters: impl Iterator<Item = char>, room: usize) -> String {
     let mut taken = 0_usize;
     let mut fits = |c: &char| {
-        taken = taken.saturating_add(c.width().unwrap_or_default());
+        taken += c.width().unwrap_or_default();
         taken <= room
     };
     characters.take_while(|c| fits(c)).collect()
@@ -123,7 +123,7 @@ impl Table<'_> {
     }
 
     fn is_name(&self, index: usize) -> bool {
-        index.saturating_add(self.names) >= self.titles.len()
+        index + self.names >= self.titles.len()
     }
 
     /// Leaves out columns with numbers until names can be shown, those with only zeros first, and shortens the names.
@@ -181,13 +181,9 @@ pub(in crate::cli) fn common_start<'p>(places: impl Iterator<Item = &'p str> + C
     let Some(first) = places.next() else { return 0 };
     let common = |common: usize, place: &str| {
         let same = first.bytes().zip(place.bytes()).take(common).take_while(|(a, b)| a == b).count();
-        first
-            .as_bytes()
-            .get(..same)
-            .and_then(|same| same.iter().rposition(|byte| *byte == b'/'))
-            .map_or(0, |at| at.saturating_add(1))
+        first.as_bytes().get(..same).and_then(|same| same.iter().rposition(|byte| *byte == b'/')).map_or(0, |at| at + 1)
     };
-    let directory = first.rfind('/').map_or(0, |at| at.saturating_add(1));
+    let directory = first.rfind('/').map_or(0, |at| at + 1);
     places.fold(directory, common)
 }
 

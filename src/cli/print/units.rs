@@ -61,12 +61,12 @@ impl Kinds {
     /// Adds `more` to the count of a kind.
     pub(crate) fn add(&mut self, name: &'static str, more: usize) {
         let number = self.0.entry(name).or_default();
-        *number = number.saturating_add(more);
+        *number += more;
     }
 
     /// The sum of all counts.
     pub(crate) fn total(&self) -> usize {
-        self.0.values().copied().fold(0, usize::saturating_add)
+        self.0.values().copied().sum()
     }
 }
 

@@ -254,7 +254,7 @@ impl Refusals {
 
     fn add(&mut self, error: Error) {
         match self.listed.len() {
-            Self::LISTED_MAX.. => self.more = self.more.saturating_add(1),
+            Self::LISTED_MAX.. => self.more += 1,
             _ => self.listed.push(error),
         }
     }
@@ -270,7 +270,7 @@ impl Refusals {
         if listed.len() < 2 {
             return listed.pop();
         }
-        let count = listed.len().saturating_add(more);
+        let count = listed.len() + more;
         let file = format!("'{}': ", path.display());
         let texts = listed.iter().map(ToString::to_string);
         let mut texts: Vec<String> = texts.map(|text| text.strip_prefix(&file).unwrap_or(&text).to_owned()).collect();
@@ -428,10 +428,10 @@ impl Recompressed {
 
     /// Adds the numbers of another file.
     fn add(&mut self, other: &Self) {
-        self.bundles = self.bundles.saturating_add(other.bundles);
-        self.unchanged = self.unchanged.saturating_add(other.unchanged);
-        self.packed = self.packed.saturating_add(other.packed);
-        self.dropped = self.dropped.saturating_add(other.dropped);
+        self.bundles += other.bundles;
+        self.unchanged += other.unchanged;
+        self.packed += other.packed;
+        self.dropped += other.dropped;
         self.before = self.before.saturating_add(other.before);
         self.after = self.after.saturating_add(other.after);
         self.holes = self.holes.saturating_add(other.holes);
@@ -505,7 +505,7 @@ impl Work<'_, '_> {
             Err(error @ Error::Refused { .. }) if is_plain_wanted => {
                 self.run.refusals.add(error);
                 self.output.end_at(self.position)?;
-                self.result.bundles = self.result.bundles.saturating_add(1);
+                self.result.bundles += 1;
                 self.copy(bundle.range()?)
             }
             rewritten => rewritten,
@@ -545,7 +545,7 @@ impl Work<'_, '_> {
         let is_now_compressed = bundle.compressed.is_none() && chosen.form == Form::Compressed;
         self.note_replaced(is_now_compressed);
         let is_for_hip = bundle.entries.iter().filter_map(Entry::entry_id).any(|id| id.kind().is_hip());
-        self.result.packed = self.result.packed.saturating_add(usize::from(is_now_compressed && is_for_hip));
+        self.result.packed += usize::from(is_now_compressed && is_for_hip);
         ensure_it_ends(self.data, bundle, &plain, &chosen.form)?;
         self.ensure_room("bundle", bundle, chosen.len, room)?;
         self.write_form(bundle, &plain, &chosen.form)?;
@@ -663,8 +663,8 @@ impl Work<'_, '_> {
     /// Counts a bundle that was written, and skips the part of its room that it does not need.
     fn count(&mut self, before: u64, after: u64, would_grow: bool, room: Option<u64>) -> Result<()> {
         let result = &mut self.result;
-        result.bundles = result.bundles.saturating_add(1);
-        result.unchanged = result.unchanged.saturating_add(usize::from(would_grow));
+        result.bundles += 1;
+        result.unchanged += usize::from(would_grow);
         result.before = result.before.saturating_add(before);
         result.after = result.after.saturating_add(after);
         self.advance(after)?;
@@ -687,8 +687,8 @@ impl Work<'_, '_> {
         let kept = (0..).zip(&bundle.entries);
         let kept = kept.filter(|(_, entry)| self.keeps(&KnownId::of(&entry.id, Format::Bundle), is_ptx(entry)));
         let kept: Vec<usize> = kept.map(|(index, _)| index).collect();
-        let dropped = bundle.entries.len().saturating_sub(kept.len());
-        self.result.dropped = self.result.dropped.saturating_add(dropped);
+        let dropped = bundle.entries.len() - kept.len();
+        self.result.dropped += dropped;
         (dropped > 0).then_some(kept)
     }
 
@@ -700,7 +700,7 @@ impl Work<'_, '_> {
         self.run.drops |= is_dropped;
         let is_kept = keep.as_ref().is_none_or(|keep| self.run.kept.takes(Wanted::of(keep), id, None));
         let kept = !is_dropped && (id.is_host() || is_ptx || is_kept);
-        self.left = self.left.saturating_add(usize::from(kept && !id.is_host()));
+        self.left += usize::from(kept && !id.is_host());
         kept
     }
 
@@ -713,7 +713,7 @@ impl Work<'_, '_> {
     /// Ends the file.
     fn finish(mut self) -> Result<Rewritten> {
         self.output.end_at(self.position)?;
-        self.run.left = self.run.left.saturating_add(self.left);
+        self.run.left += self.left;
         let is_emptied = self.result.dropped > 0 && self.left == 0;
         Ok(Rewritten { output: self.output, result: self.result, is_emptied })
     }

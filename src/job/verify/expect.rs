@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::{Fault, Rule, Verified};
 use crate::io::input::Input;
-use crate::runtime::{Code, Codes, Device, Position, Unit, Units, Vendor, is_for};
+use crate::runtime::{Code, Codes, Device, Unit, Units, Vendor, is_for};
 use crate::scan::{self, Found, Place, Split, Step};
 
 /// The GPUs that a file has to serve.
@@ -183,7 +183,7 @@ impl<'e> Comparison<'e> {
     }
 
     /// What is wrong with bundles that have some code.
-    fn lacks(&self, set: &Set, codes: &[(Position, Code)]) -> Vec<Lack> {
+    fn lacks(&self, set: &Set, codes: &[(usize, Code)]) -> Vec<Lack> {
         let held = LazyCell::new(|| held(&set.codes));
         let devices = &self.expect.devices;
         let unserved = |device: &Device| {
@@ -194,7 +194,7 @@ impl<'e> Comparison<'e> {
             devices.iter().filter(|device| is_for(&set.vendors, device)).filter_map(unserved).collect();
         if self.expect.is_exact() {
             // What a runtime chooses depends on the other code of the bundle.
-            let chosen: BTreeSet<Position> = devices.iter().flat_map(|device| device.chosen(codes)).collect();
+            let chosen: BTreeSet<usize> = devices.iter().flat_map(|device| device.chosen(codes)).collect();
             let is_named = |code: &Code| devices.iter().any(|device| device.name() == code.name());
             let others = codes.iter().filter(|(position, code)| !chosen.contains(position) && !is_named(code));
             let others: BTreeSet<&Code> = others.map(|(_, code)| code).collect();

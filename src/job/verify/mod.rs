@@ -240,7 +240,7 @@ impl Verify {
                     verified.kpack.add_archive(place, is_zip, archive);
                 }
                 Finding::Split { place, split } => {
-                    verified.kpack_references = verified.kpack_references.saturating_add(1);
+                    verified.kpack_references += 1;
                     let faults = verified.kpack.add_library(place, is_zip, &split);
                     verified.kpack_faults(place, faults);
                     let gaps = comparison.as_mut().map(|comparison| comparison.split(place, &split));
@@ -268,7 +268,7 @@ impl Verified {
         if self.takes(self.faults.len(), &fault.place, len_u64(fault.text.as_bytes())) {
             self.faults.push(fault);
         } else {
-            self.more_faults = self.more_faults.saturating_add(1);
+            self.more_faults += 1;
         }
     }
 
@@ -281,7 +281,7 @@ impl Verified {
             self.unread.push(NotRead { place: place.clone(), offset, what });
         } else {
             let more = self.more_unread.entry(what.name()).or_default();
-            *more = more.saturating_add(1);
+            *more += 1;
         }
     }
 
@@ -294,7 +294,7 @@ impl Verified {
 
     fn bundle(&mut self, found: &Found<'_>) -> Result<()> {
         let code_objects = found.bundle.entries.len();
-        self.code_objects = self.code_objects.saturating_add(code_objects);
+        self.code_objects += code_objects;
         let mut fault =
             |(rule, text): Broken| self.fault(found.place, Some(found.index), Some(found.bundle.offset), rule, &text);
         if found.format != Format::CodeObject {
@@ -314,11 +314,11 @@ impl Verified {
         if holds_code(found) {
             without_code.iter().for_each(|entry| fault(not_code(entry)));
         } else {
-            self.without_code = self.without_code.saturating_add(without_code.len());
+            self.without_code += without_code.len();
         }
         match found.format {
-            Format::CodeObject => self.without_bundle = self.without_bundle.saturating_add(code_objects),
-            _ => self.bundles = self.bundles.saturating_add(1),
+            Format::CodeObject => self.without_bundle += code_objects,
+            _ => self.bundles += 1,
         }
         Ok(())
     }
@@ -465,7 +465,7 @@ impl<'f> Ids<'f> {
 
     fn duplicate(&mut self, code_object: &CodeObjectRef<'f>) -> Option<Broken> {
         let count = self.counts.entry(code_object.id()).or_default();
-        *count = count.saturating_add(1);
+        *count += 1;
         let text = || format!("several entries have the ID '{}'; runtimes take one of them", shown(code_object.id()));
         (*count == 2).then(|| (Rule::Duplicate, text()))
     }

@@ -1,7 +1,5 @@
 //! Extracts code objects from any file.
 
-mod choice;
-
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,12 +19,11 @@ use crate::io::input::{Accept, Input, Slice};
 use crate::io::meter::Meter;
 use crate::io::output::{self, Manner, Output};
 use crate::io::piece::Sink;
-use crate::runtime::Device;
+use crate::runtime::{self, Device};
 use crate::scan::{
-    Checksums, CodeObject, CodeObjectRef, Comparison, ContentKind, Finding, Follow, Found, KnownId, Pattern, Scan,
-    Selection, Split, Uri, recorded_target,
+    Checksums, CodeObject, CodeObjectRef, Comparison, ContentKind, Finding, Follow, Found, KnownId, Locator, Pattern,
+    Scan, Selection, Split, Uri, recorded_target,
 };
-use choice::Choice;
 
 /// The name of standard output.
 const STANDARD_OUTPUT: &str = "-";
@@ -259,14 +256,19 @@ impl<'j> Work<'j> {
         let Extract { deep, limits, follow, devices, .. } = self.job;
         let (checksums, follow) = (Checksums::OfFound, follow.clone());
         let scan = Scan { checksums, deep: *deep, limits: *limits, follow, ..Scan::default() };
-        let choice = (!devices.is_empty()).then(|| Choice::of(input, &scan, devices));
-        let choice = choice.transpose()?;
-        let mut bundles = 0_usize;
+        let loaded = match devices.as_slice() {
+            [] => None,
+            devices => Some(runtime::loaded(&scan, input, devices)?),
+        };
+        let chosen = loaded.as_ref().map(|loaded| {
+            let chosen = loaded.iter().map(|loaded| (loaded.code_object.locator(), loaded.devices.as_slice()));
+            chosen.collect::<HashMap<Locator<'_>, &[usize]>>()
+        });
         let scanned = scan.run(input, &mut |finding| match finding {
             Finding::Bundle(found) => {
-                let number = bundles;
-                bundles = bundles.saturating_add(1);
-                let devices = |index| choice.as_ref().map(|choice| choice.devices((number, index)));
+                let devices = |index| {
+                    chosen.as_ref().map(|chosen| chosen.get(&found.locator(index)).copied().unwrap_or_default())
+                };
                 self.bundle(input, name, &found, devices).map_err(|error| match error {
                     Error::Malformed { .. } => error.at(found.place),
                     error => error,
@@ -326,7 +328,7 @@ impl<'j> Work<'j> {
             let pending = Pending { destination, stem, head, expected, extracted, hash, output };
             sinks.push((code_object.index(), pending));
         }
-        self.taken = self.taken.saturating_add(sinks.len());
+        self.taken += sinks.len();
         if self.job.destination.is_standard_output() {
             self.rivals.extend(sinks.iter().map(|(_, sink)| sink.extracted.from.known_id()));
             if self.taken > 1 {
@@ -360,7 +362,7 @@ impl<'j> Work<'j> {
         self.present.truncate(before.present);
         self.done.truncate(before.done);
         let left_out = self.left_out.get_or_insert_default();
-        left_out.taken = left_out.taken.saturating_add(self.taken.saturating_sub(before.taken));
+        left_out.taken += self.taken - before.taken;
         left_out.matched.extend(self.matched.truncate(before.matched));
         self.taken = before.taken;
         self.rivals.truncate(before.taken);
@@ -425,7 +427,7 @@ impl Names {
             return name;
         };
         loop {
-            number = number.saturating_add(1);
+            number += 1;
             let stem = format!("{name}-{number}");
             let small = stem.to_ascii_lowercase();
             if !self.numbers.contains_key(&small) {
