@@ -71,7 +71,7 @@
 //! let loaded = runtime::loaded(&scan, &input, &[Device::parse("gfx90a:sramecc+:xnack-")?])?;
 //! let wanted: Vec<&CodeObject> = loaded.iter().map(|loaded| &loaded.code_object).collect();
 //! let mut code = Vec::new();
-//! scan.read(&input, &wanted, |_, bytes| Ok(bytes.bytes().to_vec()), |_| 1, &mut |contents| {
+//! scan.read(&input, &wanted, |_, code| Ok(code.bytes().to_vec()), |_| 1, &mut |contents| {
 //!     code.extend(contents);
 //!     ControlFlow::Continue(())
 //! })?;

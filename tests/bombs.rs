@@ -483,10 +483,13 @@ fn names_are_shown_in_part_and_findings_are_charged_for_theirs() {
         ("the same with 10,000 bundles", files::zip(&long, &bundle.repeat(10_000))),
     ] {
         for look in share_of(name, LOOKS.to_vec(), 2) {
-            // `kernels` inflates a bundle on each processor, and `diff` two files at a time.
+            // `kernels` inflates a bundle on each processor, `diff` two files at a time; a search that inflates all, one that waits
+            // besides.
             let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get().min(8));
             let at_once = match look[0] {
                 "kernels" => u64::try_from(threads).unwrap(),
+                "verify" => u64::try_from(threads + 1).unwrap(),
+                "inspect" if look.contains(&"--inflate") => u64::try_from(threads + 1).unwrap(),
                 "diff" => u64::try_from(threads.max(2)).unwrap(),
                 _ => 1,
             };

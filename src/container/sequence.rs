@@ -12,7 +12,7 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::rc::Rc;
 
-use super::limits::Limits;
+use super::limits::{Allowance, Limits};
 use super::packed::{LastInflated, Packed};
 use super::stream::{Compressed, Inflation, Recorded};
 use super::{Container, Contents, Entry, Part};
@@ -424,6 +424,39 @@ pub struct Bundles<'a> {
     claimed: Option<u64>,
     /// The offset of data that is not a bundle.
     stopped_at: Option<u64>,
+    /// What was inflated [ahead](ahead), with the offset of its bundle.
+    ready: Option<(u64, Inflated)>,
+}
+
+/// An inflated bundle.
+pub(crate) type Inflated = Result<(Input, Inflation)>;
+
+/// The size from which on it pays to inflate a bundle on another thread, in bytes, and the number of bundles in a row that are
+/// looked at.
+const LARGE: u64 = 1 << 20;
+const AHEAD_MAX: usize = 4096;
+
+/// The compressed bundles in a row that other threads may inflate: together to at most `budget` bytes. What exceeds the budget, or is
+/// broken, is found in its turn.
+pub(crate) fn ahead<'a>(
+    data: Slice<'a>,
+    container: &'a dyn Container,
+    limits: Limits,
+    budget: u64,
+) -> Vec<Compressed<'a>> {
+    let first = container.compressed(data, limits).ok().flatten();
+    if first.is_none_or(|first| first.recorded().has_no_end()) {
+        return Vec::new();
+    }
+    let mut room = Allowance::new(budget);
+    let in_a_row = Bundles::new(data, container, Inflate::Headers).with_limits(limits).take(AHEAD_MAX);
+    let compressed = in_a_row.map_while(Result::ok).filter_map(|bundle| match bundle.body {
+        Body::Stream { compressed, .. } => Some(compressed),
+        Body::Plain { .. } | Body::Inflated { .. } => None,
+    });
+    let mut is_large = |inflated: u64| inflated >= LARGE && room.take(inflated).is_some();
+    let large: Vec<_> = compressed.filter(|compressed| is_large(compressed.recorded().inflated)).collect();
+    if large.len() > 1 { large } else { Vec::new() }
 }
 
 /// The position at which to look for the next bundle.
@@ -439,7 +472,14 @@ impl<'a> Bundles<'a> {
     /// walk.
     pub fn new(data: impl Into<Slice<'a>>, container: &'a dyn Container, inflate: Inflate) -> Self {
         let (data, limits, next) = (data.into(), Limits::default(), Next::At(0));
-        Self { data, container, inflate, limits, next, claimed: None, stopped_at: None }
+        Self { data, container, inflate, limits, next, claimed: None, stopped_at: None, ready: None }
+    }
+
+    /// Takes in what is inflated [ahead](ahead), unless there is still something from before.
+    pub(crate) fn take_inflated(&mut self, ahead: &mut dyn Iterator<Item = (u64, Inflated)>) {
+        if self.ready.is_none() {
+            self.ready = ahead.next();
+        }
     }
 
     /// Sets limits for compressed bundles. Without limits a bundle may inflate to its recorded size.
@@ -494,7 +534,7 @@ impl<'a> Bundles<'a> {
         Ok(Some(Bundle::plain(data, contents, self.limits)))
     }
 
-    fn read_compressed(&self, compressed: &Compressed<'a>) -> Result<Bundle<'a>> {
+    fn read_compressed(&mut self, compressed: &Compressed<'a>) -> Result<Bundle<'a>> {
         if self.inflate == Inflate::Headers {
             // Callers that want headers only also need the end of the bundle.
             compressed.stored_len()?;
@@ -510,7 +550,8 @@ impl<'a> Bundles<'a> {
             let body = Body::Stream { compressed: compressed.clone(), prefix };
             return Ok(Bundle { offset, inflated_len, entries, faults, compressed: recorded, inflation: None, body });
         }
-        let (input, inflation) = compressed.inflate_whole()?;
+        let ready = self.ready.take_if(|(of, _)| *of == offset);
+        let (input, inflation) = ready.map_or_else(|| compressed.inflate_whole(), |(_, inflated)| inflated)?;
         let contents = self.container.read(input.bytes(), input.len(), 0);
         let contents = contents.map_err(|inner| compressed.inside(inner)).with_path(self.data.path())?;
         let Contents { entries, len: inflated_len, faults } = contents.unwrap_or(NOTHING);

@@ -103,7 +103,7 @@ struct Search<'j> {
     job: &'j ListKernels,
     input: &'j Input,
     inflate: Inflate,
-    found: Vec<Step>,
+    found: Vec<Slot>,
     list: KernelList,
     room: Room,
     /// Whether there is more to be found by a search that inflates compressed bundles.
@@ -111,7 +111,7 @@ struct Search<'j> {
 }
 
 /// What the search found.
-enum Step {
+enum Slot {
     /// A code object that is read later.
     Later(Arc<CodeObject>),
     /// A code object, or a problem.
@@ -119,13 +119,13 @@ enum Step {
 }
 
 /// What was read of a code object.
-enum Content {
+enum Listed {
     Kernels(Option<String>, Vec<Kernel>),
     /// It has no kernels yet.
     Other(ContentKind),
 }
 
-impl Content {
+impl Listed {
     /// Reads a code object, whose kind is known unless its bundle had to be inflated.
     fn read(from: &CodeObject, code: &[u8]) -> Result<Self> {
         let head = || bytes::slice(code, 0, ContentKind::HEAD_LEN).unwrap_or(code);
@@ -165,7 +165,7 @@ impl<'j> Search<'j> {
     }
 
     fn problem(&mut self, error: Error) {
-        self.found.push(Step::Done(Err(error)));
+        self.found.push(Slot::Done(Err(error)));
     }
 
     fn bundle(&mut self, found: &Found<'_>) -> Result<()> {
@@ -190,20 +190,20 @@ impl<'j> Search<'j> {
             }
             let from = Arc::new(code_object.known(&bundle));
             let step = if is_for_later || from.stored_in(self.input).is_some() {
-                Step::Later(from)
+                Slot::Later(from)
             } else if self.room.is_full {
                 break;
             } else {
                 // It is in another file, or has to be inflated or restored, which a second search would do again.
                 let content = found.bundle.content_after(code_object.index(), &mut last);
-                let read = content.and_then(|content| Content::read(&from, content.as_slice().bytes()));
+                let read = content.and_then(|content| Listed::read(&from, content.as_slice().bytes()));
                 match read.map_err(|error| if let Error::Inside { .. } = error { error } else { error.at(found.place) })
                 {
                     Ok(content) => match self.taken(from, content) {
-                        Some(code_object) => Step::Done(Ok(code_object)),
+                        Some(code_object) => Slot::Done(Ok(code_object)),
                         None => break,
                     },
-                    Err(error) => Step::Done(Err(error)),
+                    Err(error) => Slot::Done(Err(error)),
                 }
             };
             self.found.push(step);
@@ -224,12 +224,12 @@ impl<'j> Search<'j> {
     }
 
     /// Takes in what was read of a code object; none if it has no kernels, or too many.
-    fn taken(&mut self, from: Arc<CodeObject>, content: Content) -> Option<CodeObjectKernels> {
+    fn taken(&mut self, from: Arc<CodeObject>, content: Listed) -> Option<CodeObjectKernels> {
         match content {
-            Content::Kernels(recorded_target, mut kernels) => {
+            Listed::Kernels(recorded_target, mut kernels) => {
                 self.room.take_kernels(&mut kernels).then_some(CodeObjectKernels { from, recorded_target, kernels })
             }
-            Content::Other(kind) => {
+            Listed::Other(kind) => {
                 self.other(kind, from.bundle.compressed.is_some());
                 None
             }
@@ -239,15 +239,12 @@ impl<'j> Search<'j> {
     /// Reads what was left for later, and lists all in file order; none if there is more to be found.
     fn finish(mut self, scan: &Scan) -> Result<Option<KernelList>> {
         let found = std::mem::take(&mut self.found);
-        let later = |step: &Step| if let Step::Later(from) = step { Some(Arc::clone(from)) } else { None };
+        let later = |step: &Slot| if let Slot::Later(from) = step { Some(Arc::clone(from)) } else { None };
         let later: Vec<Arc<CodeObject>> = found.iter().filter_map(later).collect();
         let wanted: Vec<&CodeObject> = later.iter().map(|from| &**from).collect();
         let mut read: Vec<Option<Result<CodeObjectKernels>>> = later.iter().map(|_| None).collect();
-        let work = |index: usize, code: Slice<'_>| {
-            let from = wanted.get(index).ok_or(Error::Internal("no such code object"))?;
-            Content::read(from, code.bytes())
-        };
-        scan.read(self.input, &wanted, work, Content::weight, &mut |contents| {
+        let work = |from: &CodeObject, code: Slice<'_>| Listed::read(from, code.bytes());
+        scan.read(self.input, &wanted, work, Listed::weight, &mut |contents| {
             for (index, content) in contents {
                 if let (Some(from), Some(read)) = (later.get(index), read.get_mut(index)) {
                     *read = content.map(|content| self.taken(Arc::clone(from), content)).transpose();
@@ -261,7 +258,7 @@ impl<'j> Search<'j> {
         let Self { job, input, mut list, room, .. } = self;
         let mut read = read.into_iter();
         for step in found {
-            match if let Step::Done(done) = step { Some(done) } else { read.next().flatten() } {
+            match if let Slot::Done(done) = step { Some(done) } else { read.next().flatten() } {
                 Some(Ok(code_object)) => list.code_objects.push(code_object),
                 Some(Err(error)) => list.problems.push(error),
                 None => {}

@@ -22,7 +22,7 @@ use crate::parallel;
 const SHARED_MAX: u64 = 4;
 
 /// What was read of a code object, by its index among those that were asked for; or an error, with its place.
-pub type Contents<T> = Vec<(usize, Result<T>)>;
+pub type Results<T> = Vec<(usize, Result<T>)>;
 
 /// Code objects that are read together, by their indices.
 enum Task<'i> {
@@ -87,7 +87,7 @@ impl BundleInfo {
 
 impl Scan {
     /// Reads the contents of code objects that a search of `input` with the same settings has found. `work` makes something
-    /// of each, by its index in `wanted`. What is compressed together is inflated once, and all processors are used where the
+    /// of each. What is compressed together is inflated once, and all processors are used where the
     /// code is in the file itself; what is in members of zip files and packages takes another search of these. `weight`
     /// is that of [`parallel::in_order`]. `take` gets the results of what was read together, first those of the file, in
     /// order; what it breaks off is not read. If a bundle cannot be inflated, that is an error of the first of its code objects.
@@ -98,13 +98,13 @@ impl Scan {
         &self,
         input: &Input,
         wanted: &[&CodeObject],
-        work: impl Fn(usize, Slice<'_>) -> Result<T> + Sync,
+        work: impl Fn(&CodeObject, Slice<'_>) -> Result<T> + Sync,
         weight: impl Fn(&T) -> usize + Sync,
-        take: &mut dyn FnMut(Contents<T>) -> ControlFlow<()>,
+        take: &mut dyn FnMut(Results<T>) -> ControlFlow<()>,
     ) -> Result<()> {
         let (tasks, elsewhere) = tasks(input, wanted);
         let reader = Reader { scan: self, input, wanted, work: &work };
-        let weigh = |read: &Contents<T>| {
+        let weigh = |read: &Results<T>| {
             read.iter().map(|(_, read)| read.as_ref().map_or(1, &weight)).fold(1, usize::saturating_add)
         };
         let is_over = parallel::in_order(
@@ -160,25 +160,23 @@ struct Reader<'r, W> {
 }
 
 impl<W> Reader<'_, W> {
-    fn task<T>(&self, task: Task<'_>) -> Contents<T>
+    fn task<T>(&self, task: Task<'_>) -> Results<T>
     where
-        W: Fn(usize, Slice<'_>) -> Result<T>,
+        W: Fn(&CodeObject, Slice<'_>) -> Result<T>,
     {
         match task {
             Task::Here(index, slice) => {
-                let read = vec![(index, self.placed(index, (self.work)(index, slice)))];
+                let read = self.each(vec![index], |wanted| (self.work)(wanted, slice));
                 slice.looked_at();
                 read
             }
             Task::Packed(bundle, indices) => {
                 let mut last = LastInflated::default();
-                let read = |index: usize| {
-                    let packed = self.wanted.get(index).and_then(|wanted| wanted.packed.as_ref());
-                    let packed = packed.ok_or(Error::Internal("a code object is not compressed"))?;
+                self.each(indices, |wanted| {
+                    let packed = wanted.packed.as_ref().ok_or(Error::Internal("a code object is not compressed"))?;
                     let inflated = last.get(bundle, packed)?;
-                    (self.work)(index, packed.slice_of(&inflated)?)
-                };
-                self.each(indices, read)
+                    (self.work)(wanted, packed.slice_of(&inflated)?)
+                })
             }
             Task::Bundle(offset, indices) => {
                 match Wide::bundle_at(self.input, offset, Inflate::Headers, self.scan.limits) {
@@ -189,33 +187,33 @@ impl<W> Reader<'_, W> {
         }
     }
 
-    fn each<T>(&self, indices: Vec<usize>, mut read: impl FnMut(usize) -> Result<T>) -> Contents<T> {
-        indices.into_iter().map(|index| (index, self.placed(index, read(index)))).collect()
+    fn each<T>(&self, indices: Vec<usize>, mut read: impl FnMut(&CodeObject) -> Result<T>) -> Results<T> {
+        let wanted = indices.into_iter().filter_map(|index| Some((index, *self.wanted.get(index)?)));
+        wanted.map(|(index, wanted)| (index, read(wanted).map_err(|error| placed(error, wanted)))).collect()
     }
 
     /// Reads code objects of a bundle, which is inflated as a whole if it is compressed.
-    fn of_bundle<T>(&self, bundle: &Bundle<'_>, indices: Vec<usize>) -> Contents<T>
+    fn of_bundle<T>(&self, bundle: &Bundle<'_>, indices: Vec<usize>) -> Results<T>
     where
-        W: Fn(usize, Slice<'_>) -> Result<T>,
+        W: Fn(&CodeObject, Slice<'_>) -> Result<T>,
     {
         let whole = match bundle.inflate_whole() {
             Ok(whole) => whole,
             Err(error) => return self.failed(&indices, error),
         };
         let mut last = LastInflated::default();
-        self.each(indices, |index| {
-            let entry = self.wanted.get(index).map_or(usize::MAX, |wanted| wanted.entry);
-            match (&whole, bundle.entries.get(entry).map(|entry| entry.parts.as_slice())) {
-                (Some(whole), Some([Part::Range(range)])) => (self.work)(index, whole.as_slice().claimed(range)?),
-                _ => (self.work)(index, bundle.content_after(entry, &mut last)?.as_slice()),
+        self.each(indices, |wanted| {
+            match (&whole, bundle.entries.get(wanted.entry).map(|entry| entry.parts.as_slice())) {
+                (Some(whole), Some([Part::Range(range)])) => (self.work)(wanted, whole.as_slice().claimed(range)?),
+                _ => (self.work)(wanted, bundle.content_after(wanted.entry, &mut last)?.as_slice()),
             }
         })
     }
 
     /// Reads code objects by another search.
-    fn elsewhere<T>(&self, indices: &[usize], take: &mut dyn FnMut(Contents<T>) -> ControlFlow<()>) -> Result<()>
+    fn elsewhere<T>(&self, indices: &[usize], take: &mut dyn FnMut(Results<T>) -> ControlFlow<()>) -> Result<()>
     where
-        W: Fn(usize, Slice<'_>) -> Result<T>,
+        W: Fn(&CodeObject, Slice<'_>) -> Result<T>,
     {
         let Self { scan, input, wanted, .. } = *self;
         let mut left = Allowance::new(scan.limits.nested.max(input.len().saturating_mul(SEARCHED_MAX)));
@@ -241,17 +239,15 @@ impl<W> Reader<'_, W> {
     }
 
     /// An error of the first of some code objects.
-    fn failed<T>(&self, indices: &[usize], error: Error) -> Contents<T> {
-        let first = |&index: &usize| (index, self.placed(index, Err(error)));
-        indices.first().map(first).into_iter().collect()
+    fn failed<T>(&self, indices: &[usize], error: Error) -> Results<T> {
+        let first = indices.first().and_then(|&index| Some((index, *self.wanted.get(index)?)));
+        first.map(|(index, wanted)| (index, Err(placed(error, wanted)))).into_iter().collect()
     }
+}
 
-    fn placed<T>(&self, index: usize, read: Result<T>) -> Result<T> {
-        read.map_err(|error| match self.wanted.get(index) {
-            Some(wanted) if !matches!(error, Error::Inside { .. }) => error.at(&wanted.bundle.place),
-            _ => error,
-        })
-    }
+/// An error of a code object, with its place.
+fn placed(error: Error, wanted: &CodeObject) -> Error {
+    if matches!(error, Error::Inside { .. }) { error } else { error.at(&wanted.bundle.place) }
 }
 
 /// The member of a zip file that holds a place.

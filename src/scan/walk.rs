@@ -23,7 +23,8 @@ use crate::container::host::Chosen;
 use crate::container::magic::{Magic, is_coff_object, is_elf_object};
 use crate::container::object::FatObject;
 use crate::container::offload_binary::OffloadBinary;
-use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
+use crate::container::sequence::{self, Bundle, Bundles, Content, Inflate};
+use crate::container::stream::Compressed;
 use crate::container::wrapper::{self, Wrapped};
 use crate::container::{Container, bitcode, extent, host, spirv};
 use crate::error::{Error, ErrorKind, FileKind, Malformed, Result, WithPath};
@@ -44,6 +45,9 @@ const NO_CONTENT: Unread = Unread::anything("section for device code without con
 
 /// The number of bytes that tell a text from other data.
 const TEXT_HEAD: u64 = 4096;
+
+/// The weight of what is inflated ahead: while one waits, no other is begun.
+const ONE_WAITS: usize = parallel::WEIGHT_MAX + 1;
 
 /// A walk and its visitor.
 pub(super) struct Walk<'a, 'w, 'v> {
@@ -359,25 +363,41 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         format_of: FormatOf,
         depth: u32,
     ) -> Result<(usize, u64)> {
-        let mut bundles = Bundles::new(data, container, self.scan.inflate);
-        let mut end = data.offset();
-        let mut index = 0_usize;
-        while let Some(bundle) = self.next_bundle(place, data, &mut bundles)? {
-            match bundle {
-                Ok(bundle) => {
-                    if self.scan.deep {
-                        end = bundle.range().map_or(end, |range| range.end);
-                    }
-                    self.report(place, data, index, bundle, format_of, depth)?;
-                }
-                Err(error) => self.broken(place, data, error)?,
+        let compressed = match (self.scan.inflate, &self.goal) {
+            (Inflate::Whole, None) => {
+                sequence::ahead(data, container, self.budget.limits_at(place), self.budget.left())
             }
-            index = index.saturating_add(1);
-        }
-        if let Some(offset) = bundles.stopped_at() {
-            self.tell(1, data, Finding::Trailing { place, offset: Some(offset), after: None })?;
-        }
-        Ok((index, end.saturating_sub(data.offset())))
+            _ => Vec::new(),
+        };
+        let inflate = |compressed: Compressed<'_>| (compressed.offset(), compressed.inflate_whole());
+        parallel::in_order(
+            compressed,
+            inflate,
+            |_| ONE_WAITS,
+            |ahead| {
+                let mut bundles = Bundles::new(data, container, self.scan.inflate);
+                let mut end = data.offset();
+                let mut index = 0_usize;
+                loop {
+                    bundles.take_inflated(ahead);
+                    match self.next_bundle(place, data, &mut bundles)? {
+                        None => break,
+                        Some(Ok(bundle)) => {
+                            if self.scan.deep {
+                                end = bundle.range().map_or(end, |range| range.end);
+                            }
+                            self.report(place, data, index, bundle, format_of, depth)?;
+                        }
+                        Some(Err(error)) => self.broken(place, data, error)?,
+                    }
+                    index = index.saturating_add(1);
+                }
+                if let Some(offset) = bundles.stopped_at() {
+                    self.tell(1, data, Finding::Trailing { place, offset: Some(offset), after: None })?;
+                }
+                Ok((index, end.saturating_sub(data.offset())))
+            },
+        )
     }
 
     /// The next bundle, or why it cannot be read. None at the end, and once the cost of inflating exceeds the limit.

@@ -42,12 +42,12 @@ struct File<'r> {
     path: String,
     old: Option<String>,
     new: Option<String>,
-    code_objects: Vec<CodeObject<'r>>,
+    code_objects: Vec<CodeObjectReport<'r>>,
     kernels: Vec<KernelReport<'r>>,
 }
 
 #[derive(Serialize)]
-struct CodeObject<'r> {
+struct CodeObjectReport<'r> {
     change: &'static str,
     target_id: &'r str,
     old: Option<VersionReport>,
@@ -156,13 +156,13 @@ impl Serialize for Compared {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         let path = |file: &Option<WorkFile>| file.as_ref().map(|file| lossy(&file.path));
         let (old, new) = (path(&self.pair.old), path(&self.pair.new));
-        let code_objects = self.diff.code_objects.iter().map(CodeObject::new).collect();
+        let code_objects = self.diff.code_objects.iter().map(CodeObjectReport::new).collect();
         let kernels = self.rows.iter().map(|(kernel, name)| KernelReport::new(kernel, name)).collect();
         File { path: lossy(&self.pair.path), old, new, code_objects, kernels }.serialize(serializer)
     }
 }
 
-impl<'r> CodeObject<'r> {
+impl<'r> CodeObjectReport<'r> {
     fn new(CodeObjectDiff { gpu, old, new, .. }: &'r CodeObjectDiff) -> Self {
         let change = Change::of(old.as_ref(), new.as_ref()).name();
         let version = |code_object: &Arc<scan::CodeObject>| VersionReport {

@@ -31,7 +31,7 @@ struct File<'r> {
     unread: Vec<UnreadPart>,
     bundles: usize,
     coverage: Option<Vec<Gpu>>,
-    kpack_references: Vec<KpackReference<'r>>,
+    kpack_references: Vec<ReferenceReport<'r>>,
 }
 
 /// In how many bundles a GPU is served.
@@ -43,7 +43,7 @@ struct Gpu {
 }
 
 #[derive(Serialize)]
-struct KpackReference<'r> {
+struct ReferenceReport<'r> {
     member: Option<String>,
     kernel_name: &'r str,
     search_paths: &'r [String],
@@ -66,7 +66,7 @@ impl Serialize for FileReport {
         let code_objects = bundles.iter().flat_map(|bundle| &bundle.code_objects).map(Fields::new).collect();
         let unread = unread.iter().map(UnreadPart::new).collect();
         let path = self.path.to_string_lossy().into_owned();
-        let kpack_references = references.iter().map(KpackReference::new).collect();
+        let kpack_references = references.iter().map(ReferenceReport::new).collect();
         let all = self.inspected.coverage();
         let gpu = |(gpu, served): (Device, Served)| Gpu {
             gpu: gpu.name().to_owned(),
@@ -79,7 +79,7 @@ impl Serialize for FileReport {
     }
 }
 
-impl<'r> KpackReference<'r> {
+impl<'r> ReferenceReport<'r> {
     fn new(reference: &'r job::KpackReference) -> Self {
         let shown = |paths: &Vec<PathBuf>| paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
         Self {

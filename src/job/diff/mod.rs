@@ -19,7 +19,7 @@ use crate::parallel;
 use crate::runtime::{Coverage, Device, Served};
 use crate::scan::{CodeObject, Follow, Format, Place, Selection, Step, ZipContent, ZipMember, top_member, zip_members};
 use pairs::{Left, Pair};
-use side::{Object, Side, Stored, digest_of};
+use side::{Object, Side, StoredBytes, digest_of};
 
 /// Compares the device code of two files, of any format: which code objects differ, their sizes, and the registers and
 /// memory of their kernels.
@@ -392,9 +392,9 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
                 return None;
             }
             let (len, digest) = match object.stored {
-                Stored::Here(slice) => (slice.len(), None),
-                Stored::Digest(digest) => (object.from.stored(), Some(digest)),
-                Stored::InBundle => return None,
+                StoredBytes::Here(slice) => (slice.len(), None),
+                StoredBytes::Digest(digest) => (object.from.stored(), Some(digest)),
+                StoredBytes::InBundle => return None,
             };
             Some((key.place, key.id, object.from.size, object.form(), len, digest))
         };
@@ -403,7 +403,7 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
             |index| key(&self.new.objects, &self.of_new, index),
         );
         let slices = |(at, with): Pair| match (self.old.objects.get(at)?.stored, self.new.objects.get(with)?.stored) {
-            (Stored::Here(old), Stored::Here(new)) => Some((old, new)),
+            (StoredBytes::Here(old), StoredBytes::Here(new)) => Some((old, new)),
             _ => None,
         };
         let compare = |pair| match slices(pair) {
@@ -462,7 +462,7 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
         // The hash of a compressed bundle is checked when it is inflated.
         let is_compressed = |index: &usize| {
             let object = side.objects.get(*index);
-            object.is_some_and(|object| object.form().is_some() || matches!(object.stored, Stored::InBundle))
+            object.is_some_and(|object| object.form().is_some() || matches!(object.stored, StoredBytes::InBundle))
         };
         let is_read = |index: &usize| may_be_equal(index) || (!self.job.trust_hashes && is_compressed(index));
         let (mut digests, mut wanted, mut errors) = (HashMap::new(), Vec::new(), Vec::new());

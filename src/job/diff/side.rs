@@ -17,20 +17,19 @@ use crate::error::{Error, Result, WithPath};
 use crate::io::input::{Input, Slice};
 use crate::runtime::Coverage;
 use crate::scan::{
-    Checksums, CodeObject, CodeObjectRef, ContentKind, Contents, Finding, Format, Found, Place, Scan, Shared,
-    top_member,
+    Checksums, CodeObject, CodeObjectRef, ContentKind, Finding, Format, Found, Place, Scan, Shared, top_member,
 };
 
 /// A code object.
 #[derive(Clone, Debug)]
 pub(super) struct Object<'i> {
     pub(super) from: Arc<CodeObject>,
-    pub(super) stored: Stored<'i>,
+    pub(super) stored: StoredBytes<'i>,
 }
 
 /// The stored bytes of a code object.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Stored<'i> {
+pub(super) enum StoredBytes<'i> {
     /// In the file: the code object, or its compressed form.
     Here(Slice<'i>),
     /// The digest of those bytes, which are not in the file.
@@ -57,7 +56,7 @@ impl Object<'_> {
     /// The digest of the code object, if that is known already.
     pub(super) fn digest(&self) -> Option<(u64, Digest)> {
         match (self.stored, self.form()) {
-            (Stored::Digest(digest), None) => Some((self.size()?, digest)),
+            (StoredBytes::Digest(digest), None) => Some((self.size()?, digest)),
             _ => None,
         }
     }
@@ -146,9 +145,9 @@ impl<'i> Side<'i> {
             }
             let from = Arc::new(code_object.known(&bundle));
             let stored = match (from.stored_in(input), code_object.stored_bytes()) {
-                (Some(slice), _) => Stored::Here(slice),
-                (None, Some(slice)) => Stored::Digest(digester.of(slice).with_path(slice.path())?),
-                (None, None) => Stored::InBundle,
+                (Some(slice), _) => StoredBytes::Here(slice),
+                (None, Some(slice)) => StoredBytes::Digest(digester.of(slice).with_path(slice.path())?),
+                (None, None) => StoredBytes::InBundle,
             };
             self.objects.push(Object { from, stored });
         }
@@ -167,10 +166,8 @@ impl<'i> Side<'i> {
         let Some(input) = self.input.filter(|_| !wanted.is_empty()) else { return Ok(()) };
         let object = |index: &usize| Some((*index, &*self.objects.get(*index)?.from));
         let (indices, wanted): (Vec<usize>, Vec<&CodeObject>) = wanted.iter().filter_map(object).unzip();
-        let work =
-            |at: usize, slice: Slice<'_>| read(wanted.get(at).ok_or(Error::Internal("no such code object"))?, slice);
-        job.scan(Checksums::None).read(input, &wanted, work, weight, &mut |contents: Contents<T>| {
-            contents.into_iter().for_each(|(at, read)| take(indices.get(at).copied().unwrap_or(usize::MAX), read));
+        job.scan(Checksums::None).read(input, &wanted, read, weight, &mut |results| {
+            results.into_iter().for_each(|(at, read)| take(indices.get(at).copied().unwrap_or(usize::MAX), read));
             ControlFlow::Continue(())
         })
     }
