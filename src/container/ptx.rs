@@ -22,22 +22,35 @@ pub(crate) struct Header {
     pub(crate) version: (u16, u16),
     /// The architecture, such as `sm_90a`.
     pub(crate) sm: String,
+    /// Whether it says that addresses have 32 bits.
+    is_32_bit: bool,
 }
 
 impl Header {
     /// Reads the header of PTX; none if `data` does not begin with one.
     pub(crate) fn of(data: &[u8]) -> Option<Self> {
         let (version, rest) = argument(data, b".version")?;
-        let (sm, _) = argument(rest, b".target")?;
+        let (sm, rest) = argument(rest, b".target")?;
         let (major, minor) = version.split_once('.')?;
         let is_sm = sm.strip_prefix("sm_")?.starts_with(|c: char| c.is_ascii_digit());
-        is_sm.then_some(Self { version: (major.parse().ok()?, minor.parse().ok()?), sm })
+        let is_32_bit = address_size(rest).is_some_and(|size| size == "32");
+        is_sm.then_some(Self { version: (major.parse().ok()?, minor.parse().ok()?), sm, is_32_bit })
     }
 
-    /// The target as in a bundle entry ID: `compute_90a`.
+    /// The triple and target as in a bundle entry ID: `nvptx64-nvidia-cuda--compute_90a`.
     pub(crate) fn target(&self) -> String {
-        self.sm.replacen("sm_", "compute_", 1)
+        let arch = if self.is_32_bit { "nvptx" } else { "nvptx64" };
+        format!("{arch}-nvidia-cuda--{}", self.sm.replacen("sm_", "compute_", 1))
     }
+}
+
+/// The size of addresses that follows a target, after other words of the target.
+fn address_size(mut rest: &[u8]) -> Option<String> {
+    while let [b',', word @ ..] = after_blanks(rest)? {
+        rest = after_blanks(word)?;
+        rest = rest.get(rest.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count()..)?;
+    }
+    argument(rest, b".address_size").map(|(size, _)| size)
 }
 
 /// The word after a directive with which `data` begins, and the rest.
@@ -124,6 +137,8 @@ mod tests {
     fn ptx_begins_with_its_version_and_target() {
         for (data, target) in [
             (".version 8.7\n.target sm_80\n", Some("compute_80")),
+            (".version 8.7\n.target sm_80\n.address_size 64\n", Some("compute_80")),
+            (".version 8.7\n.target sm_80, debug // x\n.address_size 64\n", Some("compute_80")),
             ("\n\t .version\t9.0\r\n.target sm_90a, debug", Some("compute_90a")),
             (".version 7.0 .target sm_100f", Some("compute_100f")),
             ("//\n// .version 1.0\n/* .target */ .version /* */ 8.7 // x\n/**/.target sm_75;", Some("compute_75")),
@@ -139,9 +154,16 @@ mod tests {
             ("// no end", None),
             ("", None),
         ] {
-            assert_eq!(Header::of(data.as_bytes()).map(|header| header.target()).as_deref(), target, "{data:?}");
+            let target = target.map(|target| format!("nvptx64-nvidia-cuda--{target}"));
+            assert_eq!(Header::of(data.as_bytes()).map(|header| header.target()), target, "{data:?}");
         }
         assert_eq!(Header::of(b".version 12.34 .target sm_80").unwrap().version, (12, 34));
+        for rest in
+            ["\n.address_size 32", ", debug\n.address_size 32\n", ",map_f64_to_f32 , debug/**/.address_size 32;"]
+        {
+            let target = Header::of(format!(".version 3.2\n.target sm_20{rest}").as_bytes()).unwrap().target();
+            assert_eq!(target, "nvptx-nvidia-cuda--compute_20", "{rest}");
+        }
     }
 
     #[test]

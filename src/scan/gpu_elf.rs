@@ -83,8 +83,7 @@ pub(crate) fn target(data: &[u8]) -> String {
         Magic::IntelGpu => format!("{INTEL}-unknown-unknown--{}", target_id(data).unwrap_or_default()),
         Magic::SpirV => format!("{}-unknown-unknown", spirv_arch(data)),
         Magic::Ptx => {
-            let target = ptx::Header::of(data).map(|header| header.target());
-            format!("nvptx64-nvidia-cuda--{}", target.unwrap_or_default())
+            ptx::Header::of(data).map_or_else(|| "nvptx64-nvidia-cuda--".to_owned(), |header| header.target())
         }
         Magic::Bitcode => bitcode::triple(data).unwrap_or_default(),
         _ => amd_target(data),
