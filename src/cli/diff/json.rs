@@ -8,7 +8,7 @@ use std::sync::Arc;
 use offload_bundle::Result;
 use offload_bundle::job::{CodeObjectDiff, KernelDiff, Sizes};
 use offload_bundle::runtime::Served;
-use offload_bundle::scan;
+use offload_bundle::scan::{self, Uri};
 use serde::{Serialize, Serializer};
 
 use super::Compared;
@@ -18,7 +18,7 @@ use super::total::{Presence, Total};
 use crate::cli::files::WorkFile;
 use crate::cli::kernels::json::Numbers;
 use crate::cli::kernels::report::mangled;
-use crate::cli::print::code_object::At;
+use crate::cli::print::code_object::{At, write_uri};
 use crate::cli::print::json::{self, Each, Late};
 
 /// The schema version. Adding a field does not change it.
@@ -60,7 +60,8 @@ struct VersionReport {
     at: At,
     size: u64,
     stored_size: u64,
-    uri: Option<String>,
+    #[serde(serialize_with = "write_uri")]
+    uri: Result<Option<Uri>>,
 }
 
 #[derive(Serialize)]
@@ -169,7 +170,7 @@ impl<'r> CodeObjectReport<'r> {
             at: At::new(code_object),
             size: code_object.size,
             stored_size: code_object.stored(),
-            uri: code_object.uri().ok().flatten().map(|uri| uri.to_string()),
+            uri: code_object.uri(),
         };
         Self { change, target_id: gpu, old: old.as_ref().map(version), new: new.as_ref().map(version) }
     }

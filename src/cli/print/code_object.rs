@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
+use offload_bundle::Result;
 use offload_bundle::container::fatbin;
 use offload_bundle::display::printable;
 use offload_bundle::id::OffloadKind;
 use offload_bundle::job::NotRead;
-use offload_bundle::scan::{CodeObject, ContentKind, Format, Origin, Place};
-use serde::Serialize;
+use offload_bundle::scan::{CodeObject, ContentKind, Format, Origin, Place, Uri};
+use serde::ser::Error as _;
+use serde::{Serialize, Serializer};
 
 /// A part of a file that is recognised but not read, as the JSON reports show it.
 #[derive(Debug, Serialize)]
@@ -79,7 +81,8 @@ pub(in crate::cli) struct Fields {
     recorded_target_id: Option<String>,
     image_kind: Option<&'static str>,
     source: Option<String>,
-    uri: Option<String>,
+    #[serde(serialize_with = "write_uri")]
+    uri: Result<Option<Uri>>,
 }
 
 #[derive(Serialize)]
@@ -131,8 +134,19 @@ impl Fields {
             recorded_target_id: code_object.recorded_target.as_deref().map(str::to_owned),
             image_kind: code_object.kind.map(ContentKind::name),
             source: code_object.source.as_deref().map(str::to_owned),
-            uri: code_object.uri().ok().flatten().map(|uri| uri.to_string()),
+            uri: code_object.uri(),
         }
+    }
+}
+
+/// Writes a URI. The report fails if the current directory is not known, which a URI of a relative path needs.
+pub(in crate::cli) fn write_uri<S: Serializer>(
+    uri: &Result<Option<Uri>>,
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    match uri {
+        Ok(uri) => uri.as_ref().map(Uri::to_string).serialize(serializer),
+        Err(error) => Err(S::Error::custom(error)),
     }
 }
 

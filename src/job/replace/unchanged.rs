@@ -3,6 +3,7 @@
 
 use std::rc::Rc;
 
+use crate::container::packed::LastInflated;
 use crate::container::sequence::Inflate;
 use crate::error::{Result, WithPath};
 use crate::io::input::{Input, Slice};
@@ -34,13 +35,15 @@ impl Survey {
         scan.run(input, &mut |finding| {
             match finding {
                 Finding::Bundle(found) => {
+                    let mut last = LastInflated::default();
                     for code_object in found.code_objects() {
                         if is_wanted(&code_object, &found)? {
                             wanted.push(code_objects.len());
                         }
-                        let digest = |bytes: &[u8]| digester.of(Slice::from(bytes)).with_path(input.path());
-                        let content = code_object.bytes().ok().map(|bytes| digest(&bytes)).transpose()?;
-                        code_objects.push([digest(code_object.id())?, content.unwrap_or_default()]);
+                        let digest = |bytes: Slice<'_>| digester.of(bytes).with_path(input.path());
+                        let content = found.bundle.content_after(code_object.index(), &mut last).ok();
+                        let content = content.map(|content| digest(content.as_slice())).transpose()?;
+                        code_objects.push([digest(code_object.id().into())?, content.unwrap_or_default()]);
                     }
                 }
                 Finding::Broken { .. } | Finding::Hidden { .. } | Finding::Trailing { .. } => {
