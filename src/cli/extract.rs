@@ -6,25 +6,23 @@ use std::process::ExitCode;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
-use clap::{ArgMatches, Command};
+use clap::{CommandFactory, Parser};
 use offload_bundle::Error;
 use offload_bundle::Event;
 use offload_bundle::display::printable;
 use offload_bundle::id::OffloadKind;
 use offload_bundle::job::{Destination, Extract, Extracted, Source};
+use offload_bundle::scan::Pattern;
 use serde::Serialize;
 
-use super::files;
-use super::files::{Origin, WorkFile};
-use super::patterns;
+use super::files::{FollowOption, Origin, SearchOptions, WorkFile};
+use super::patterns::{self, ExactOption};
 use super::print::code_object::Fields;
 use super::print::console::Console;
 use super::print::json;
 use super::print::stdout::{text_to_stdout, to_stdout};
-use super::subcommand::{Run, Subcommand, flag, path_option, usage_error};
+use super::subcommand::{Options, usage_error};
 use super::suggest;
-
-pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "extract", command, run: Run::OnFiles(run) };
 
 /// The version of the JSON schema. Adding a field does not change it.
 const VERSION: u32 = 1;
@@ -57,106 +55,127 @@ Exit status:
      directory are reported and skipped, and the other matches are written
   2  the command line is invalid";
 
-/// The short help of `--target`.
-const TARGET: &str = "Target IDs or bundle entry IDs to extract, with wildcards * ? [...], in a comma list";
+const ABOUT: &str = "\
+    Extract GPU code objects to files.\n\n\
+    Contents are detected automatically, as by `inspect`, and checked: compressed bundles against their hashes, \
+    members of zip files against their checksums. Each code object is written to a file of its own, and the \
+    names of the files are printed:\n\n  \
+    <input>[-<member>]-<number>[-<source file>]-<bundle entry ID>.<extension>\n\n\
+    Every character except letters, digits and +-._= is replaced by _, and so is a dot at the beginning. For a file found in a directory, the \
+    input is its path from there; the member is that of an archive or a zip file; bundles at one place are \
+    numbered from 0; CUDA fatbins may record a source file. If a name is taken, also by one that differs only in the case \
+    of letters, a number is added (-2); --json tells such files apart. Without --target and --kind, everything except \
+    host code is extracted.";
 
-fn command() -> Command {
-    Command::new("extract")
-        .about("Extract GPU code objects to files")
-        .long_about(
-            "Extract GPU code objects to files.\n\n\
-             Contents are detected automatically, as by `inspect`, and checked: compressed bundles against their hashes, \
-             members of zip files against their checksums. Each code object is written to a file of its own, and the \
-             names of the files are printed:\n\n  \
-             <input>[-<member>]-<number>[-<source file>]-<bundle entry ID>.<extension>\n\n\
-             Every character except letters, digits and +-._= is replaced by _, and so is a dot at the beginning. For a file found in a directory, the \
-             input is its path from there; the member is that of an archive or a zip file; bundles at one place are \
-             numbered from 0; CUDA fatbins may record a source file. If a name is taken, also by one that differs only in the case \
-             of letters, a number is added (-2); --json tells such files apart. Without --target and --kind, everything except \
-             host code is extracted.",
-        )
-        .after_help(EXAMPLES)
-        .args([
-            files::argument("Files to read, and directories of such files"),
-            files::recursive(),
-            files::deep(),
-            files::max_size(),
-            files::no_follow(),
-            path_option("output", "DIR", "Output directory, created if necessary; - writes a single code object to standard output")
-                .short('o')
-                .default_value("."),
-            patterns::option("target", TARGET)
-                .short('t')
-                .long_help(format!(
-                    "Target IDs (gfx90a:xnack+) or bundle entry IDs (hip-amdgcn-amd-amdhsa--gfx90a) to extract, with the \
-                     wildcards * ? and [...], in a comma list. May be repeated. Each must match something; what matches any \
-                     of them is extracted. {}",
-                    patterns::MATCHING,
-                )),
-            patterns::list("kind", "Offload kinds to extract, in a comma list; hip and hipv4 are equivalent")
-                .short('k')
-                .value_name("KIND")
-                .value_parser(
-                    PossibleValuesParser::new(["host", "openmp", "hip", "hipv4", "cuda", "sycl", "hcc"])
-                        .try_map(|name| OffloadKind::from_name(&name).ok_or("not an offload kind")),
-                ),
-            patterns::exact(),
-            flag("as-runtime", "Extract what the runtimes of the target GPUs load, from each bundle")
-                .requires("target")
-                .conflicts_with("exact")
-                .long_help(
-                    "Extract from each bundle what runtimes load for the GPUs that --target names. On an AMD GPU (gfx1152), that is code for \
-                     the processor with compatible features, else for its generic target (gfx11-generic), else SPIR-V; for \
-                     gfx90a, what is loaded in each setting of its features. On an NVIDIA GPU (sm_89), it is the latest machine code that \
-                     it runs, else PTX. Wildcards and entry IDs are not allowed.",
-                ),
-            flag("json", "Print where each file is from, and its SHA-256, as a JSON document (docs/extract.schema.json)"),
-            flag("dry-run", "Print the names of the files, or with --json the same document, without writing them").short('n'),
-        ])
+const TARGETS: &str = "Target IDs or bundle entry IDs to extract, with wildcards * ? [...], in a comma list";
+
+/// Extract GPU code objects to files
+#[derive(Clone, Debug, Parser)]
+#[command(long_about = ABOUT, after_help = EXAMPLES)]
+pub(super) struct ExtractOptions {
+    /// Files to read, and directories of such files.
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    search: SearchOptions,
+    #[command(flatten)]
+    kpack: FollowOption,
+    /// Output directory, created if necessary; - writes a single code object to standard output.
+    #[arg(short, long, value_name = "DIR", default_value = ".")]
+    output: PathBuf,
+    #[arg(
+        short, long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::pattern, help = TARGETS,
+        long_help = format!(
+            "Target IDs (gfx90a:xnack+) or bundle entry IDs (hip-amdgcn-amd-amdhsa--gfx90a) to extract, with the wildcards * ? and \
+             [...], in a comma list. May be repeated. Each must match something; what matches any of them is extracted. {}",
+            patterns::MATCHING,
+        ),
+    )]
+    target: Vec<Pattern>,
+    /// Offload kinds to extract, in a comma list; hip and hipv4 are equivalent.
+    #[arg(
+        short, long, value_delimiter = ',',
+        value_parser = PossibleValuesParser::new(["host", "openmp", "hip", "hipv4", "cuda", "sycl", "hcc"])
+            .try_map(|name| OffloadKind::from_name(&name).ok_or("not an offload kind")),
+    )]
+    kind: Vec<OffloadKind>,
+    #[command(flatten)]
+    comparison: ExactOption,
+    /// Extract what the runtimes of the target GPUs load, from each bundle.
+    #[arg(
+        long,
+        requires = "target",
+        conflicts_with = "exact",
+        long_help = "Extract from each bundle what runtimes load for the GPUs that --target names. On an AMD GPU (gfx1152), that is \
+            code for the processor with compatible features, else for its generic target (gfx11-generic), else SPIR-V; for gfx90a, \
+            what is loaded in each setting of its features. On an NVIDIA GPU (sm_89), it is the latest machine code that it runs, \
+            else PTX. Wildcards and entry IDs are not allowed."
+    )]
+    as_runtime: bool,
+    /// Print where each file is from, and its SHA-256, as a JSON document (docs/extract.schema.json).
+    #[arg(long)]
+    json: bool,
+    /// Print the names of the files, or with --json the same document, without writing them.
+    #[arg(short = 'n', long)]
+    dry_run: bool,
 }
 
-fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
-    let destination = destination(matches);
-    if matches.get_flag("json") && destination == Destination::StandardOutput {
-        let text = "the argument '--json' cannot be used with '--output -': both print to the standard output";
-        return Ok(usage_error(&command().bin_name(console.program()).error(ErrorKind::ArgumentConflict, text)));
-    }
-    let mut problems = Vec::new();
-    let mut selection = patterns::selection(matches, "target");
-    let mut devices = Vec::new();
-    if matches.get_flag("as-runtime") {
-        let targets = std::mem::take(&mut selection.targets);
-        let gpus: Result<Vec<Vec<_>>, _> = targets.iter().map(|target| suggest::devices(target.as_str())).collect();
-        devices = match gpus {
-            Ok(gpus) => gpus.into_iter().flatten().collect(),
-            Err(error) => {
-                let text = format!("--as-runtime needs names of GPUs: {error}");
-                return Ok(usage_error(&command().bin_name(console.program()).error(ErrorKind::ValueValidation, text)));
-            }
-        };
-    }
-    selection.kinds = matches.get_many("kind").into_iter().flatten().copied().collect();
-    let files = files::of(matches);
-    let follow = files::follow(matches, &files);
-    let inputs = sources(files, &mut problems);
-    if inputs.is_empty() && !problems.is_empty() {
+impl Options for ExtractOptions {
+    fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
+        let destination = self.destination();
+        let refused =
+            |kind, text: &str| Ok(usage_error(&Self::command().bin_name(console.program()).error(kind, text)));
+        if self.json && destination == Destination::StandardOutput {
+            let text = "the argument '--json' cannot be used with '--output -': both print to the standard output";
+            return refused(ErrorKind::ArgumentConflict, text);
+        }
+        let mut problems = Vec::new();
+        let mut selection = self.comparison.selection(&self.target);
+        let mut devices = Vec::new();
+        if self.as_runtime {
+            let targets = std::mem::take(&mut selection.targets);
+            let gpus: Result<Vec<Vec<_>>, _> = targets.iter().map(|target| suggest::devices(target.as_str())).collect();
+            devices = match gpus {
+                Ok(gpus) => gpus.into_iter().flatten().collect(),
+                Err(error) => {
+                    let text = format!("--as-runtime needs names of GPUs: {error}");
+                    return refused(ErrorKind::ValueValidation, &text);
+                }
+            };
+        }
+        selection.kinds.clone_from(&self.kind);
+        let files = self.search.files(&self.files);
+        let follow = self.kpack.follow(&files);
+        let inputs = sources(files, &mut problems);
+        if inputs.is_empty() && !problems.is_empty() {
+            problems.iter().for_each(|problem| console.error(problem));
+            return Ok(ExitCode::FAILURE);
+        }
+        let mut extract = Extract::new(inputs, selection, destination);
+        (extract.limits, extract.follow, extract.devices) = (self.search.limits(), follow, devices);
+        (extract.deep, extract.sha256) = (self.search.deep, self.json);
+        let extracted = extract.run(&mut |event| match event {
+            Event::LeftOut { error } => problems.push(error.to_string()),
+            event => console.event(event),
+        });
+        let told = extracted.and_then(|extracted| match self.json {
+            true => to_stdout(|out| write_report(&extracted, &problems, out)),
+            false => tell(&extract, &extracted),
+        });
         problems.iter().for_each(|problem| console.error(problem));
-        return Ok(ExitCode::FAILURE);
+        told?;
+        Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
-    let mut extract = Extract::new(inputs, selection, destination);
-    (extract.limits, extract.follow, extract.devices) = (files::limits(matches), follow, devices);
-    (extract.deep, extract.sha256) = (matches.get_flag("deep"), matches.get_flag("json"));
-    let extracted = extract.run(&mut |event| match event {
-        Event::LeftOut { error } => problems.push(error.to_string()),
-        event => console.event(event),
-    });
-    let told = extracted.and_then(|extracted| match matches.get_flag("json") {
-        true => to_stdout(|out| write_report(&extracted, &problems, out)),
-        false => tell(&extract, &extracted),
-    });
-    problems.iter().for_each(|problem| console.error(problem));
-    told?;
-    Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl ExtractOptions {
+    fn destination(&self) -> Destination {
+        match (self.output.as_os_str() == "-", self.dry_run) {
+            (_, true) => Destination::Nowhere(self.output.clone()),
+            (true, false) => Destination::StandardOutput,
+            (false, false) => Destination::Directory(self.output.clone()),
+        }
+    }
 }
 
 /// The files to search. Directories and files in them that cannot be read are added to `problems`.
@@ -202,13 +221,4 @@ fn write_report(extracted: &[Extracted], problems: &[String], out: &mut dyn Writ
     };
     let code_objects = extracted.iter().map(written).collect();
     json::write(&Document { version: VERSION, code_objects, problems }, out)
-}
-
-fn destination(matches: &ArgMatches) -> Destination {
-    let directory = matches.get_one::<PathBuf>("output").cloned().unwrap_or_default();
-    match (directory.as_os_str() == "-", matches.get_flag("dry-run")) {
-        (_, true) => Destination::Nowhere(directory),
-        (true, false) => Destination::StandardOutput,
-        (false, false) => Destination::Directory(directory),
-    }
 }

@@ -4,8 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::builder::PathBufValueParser;
-use clap::{Arg, ArgMatches};
+use clap::Args;
 use offload_bundle::Error;
 use offload_bundle::container::Limits;
 use offload_bundle::io::{Accept, Input};
@@ -14,7 +13,6 @@ use offload_bundle::scan::{Follow, Uri};
 use walkdir::WalkDir;
 
 use super::llvm::options::MAX_SIZE_HELP;
-use super::subcommand::flag;
 use super::values;
 
 /// The origin of an input file.
@@ -53,86 +51,97 @@ pub(super) fn open(path: &Path, accept: Accept, max: Option<u64>) -> Result<Inpu
     unsafe { Input::map(path, accept, max) }
 }
 
-/// The option not to search the kpack archives that split libraries refer to.
-pub(super) fn no_follow() -> Arg {
-    flag("no-follow", "Do not follow split ROCm libraries to their kpack archives").long_help(
-        "Do not follow split ROCm libraries to the kpack archives with their device code. These are found as by ROCm's loader: \
-         in the places that a library names, for all target IDs. The environment variables ROCM_KPACK_PATH, \
-         ROCM_KPACK_PATH_PREFIX and ROCM_KPACK_DISABLE apply. Archives that are among the files of the command are not \
-         searched twice.",
-    )
-}
-
-/// How the kpack archives of libraries among `files` are searched; none if they are not.
-pub(super) fn follow(matches: &ArgMatches, files: &[Result<WorkFile, Error>]) -> Option<Arc<Follow>> {
-    if Follow::is_disabled() || matches.get_flag("no-follow") {
-        return None;
-    }
-    let mut follow = Follow::from_environment();
-    follow.own = paths(files);
-    Some(Arc::new(follow))
-}
-
 /// The paths of files that could be listed.
 pub(super) fn paths(files: &[Result<WorkFile, Error>]) -> Vec<PathBuf> {
     files.iter().flatten().map(|file| file.path.clone()).collect()
 }
 
-/// The positional argument for files and directories.
-pub(super) fn argument(help: &'static str) -> Arg {
-    Arg::new("files").value_name("FILE").value_parser(PathBufValueParser::new()).required(true).num_args(1..).help(help)
+/// The option that limits what inflates.
+#[derive(Clone, Debug, Args)]
+pub(super) struct SizeOption {
+    #[arg(long, value_name = "BYTES", value_parser = size, help = MAX_SIZE_HELP)]
+    max_size: Option<u64>,
 }
 
-/// The option to descend into subdirectories.
-pub(super) fn recursive() -> Arg {
-    flag("recursive", "Descend into subdirectories, without following symbolic links").short('r')
+fn size(text: &str) -> Result<u64, &'static str> {
+    values::size(text.as_bytes()).ok_or("expected a number of bytes, optionally with suffix K, M or G")
 }
 
-/// The option to search all bytes.
-pub(super) fn deep() -> Arg {
-    flag("deep", "Search all bytes, not only the sections and formats made for device code").long_help(
-        "Search all bytes: also other sections, the space between sections, and files of any other format, such as firmware. \
-         Bundles, offload binaries, CUDA fatbins and ELF files for GPUs are found at any offset, if they can be read. Of archives, zip files and bitcode only the members are searched.",
-    )
-}
-
-/// The option that limits the inflated size of compressed bundles.
-pub(super) fn max_size() -> Arg {
-    let parse = |text: &str| {
-        values::size(text.as_bytes()).ok_or("expected a number of bytes, optionally with suffix K, M or G")
-    };
-    Arg::new("max-size").long("max-size").value_name("BYTES").value_parser(parse).help(MAX_SIZE_HELP)
-}
-
-/// The limits set by that option.
-pub(super) fn limits(matches: &ArgMatches) -> Limits {
-    values::limits(matches.get_one("max-size").copied())
-}
-
-/// The files and directories named on a command line.
-pub(super) fn named(matches: &ArgMatches) -> impl Iterator<Item = &PathBuf> {
-    matches.get_many::<PathBuf>("files").into_iter().flatten()
-}
-
-/// The files named on a command line, and those in the directories named there. A file or directory that cannot be read
-/// is replaced by an error.
-pub(super) fn of(matches: &ArgMatches) -> Vec<Result<WorkFile, Error>> {
-    named(matches).flat_map(|path| at(path, matches)).collect()
-}
-
-/// A file that is named on a command line, or the files in a directory.
-pub(super) fn at(path: &Path, matches: &ArgMatches) -> Vec<Result<WorkFile, Error>> {
-    let depth = if matches.get_flag("recursive") { usize::MAX } else { 1 };
-    let mut files = Vec::new();
-    match path.is_dir() {
-        true if depth == 1 && has_only_directories(path) => {
-            let reason = io::Error::new(io::ErrorKind::NotFound, "it has only subdirectories; -r searches them");
-            files.push(Err(Error::io(path, reason)));
-        }
-        true => directory(path, depth, &mut files),
-        false => files.push(Ok(WorkFile { path: path.to_owned(), origin: Origin::Named })),
+impl SizeOption {
+    pub(super) fn limits(&self) -> Limits {
+        values::limits(self.max_size)
     }
-    files
+}
+
+/// The options that say which files are searched, and which of their bytes.
+#[derive(Clone, Debug, Args)]
+pub(super) struct SearchOptions {
+    /// Descend into subdirectories, without following symbolic links.
+    #[arg(short, long)]
+    pub(super) recursive: bool,
+    /// Search all bytes, not only the sections and formats made for device code.
+    #[arg(
+        long,
+        long_help = "Search all bytes: also other sections, the space between sections, and files of any other format, such as \
+            firmware. Bundles, offload binaries, CUDA fatbins and ELF files for GPUs are found at any offset, if they can be read. \
+            Of archives, zip files and bitcode only the members are searched."
+    )]
+    pub(super) deep: bool,
+    #[command(flatten)]
+    size: SizeOption,
+}
+
+impl SearchOptions {
+    pub(super) fn limits(&self) -> Limits {
+        self.size.limits()
+    }
+
+    /// The files that are named, and those in the directories that are named. A file or directory that cannot be read is
+    /// replaced by an error.
+    pub(super) fn files(&self, named: &[PathBuf]) -> Vec<Result<WorkFile, Error>> {
+        named.iter().flat_map(|path| self.files_at(path)).collect()
+    }
+
+    /// A file that is named, or the files in a directory.
+    pub(super) fn files_at(&self, path: &Path) -> Vec<Result<WorkFile, Error>> {
+        let depth = if self.recursive { usize::MAX } else { 1 };
+        let mut files = Vec::new();
+        match path.is_dir() {
+            true if depth == 1 && has_only_directories(path) => {
+                let reason = io::Error::new(io::ErrorKind::NotFound, "it has only subdirectories; -r searches them");
+                files.push(Err(Error::io(path, reason)));
+            }
+            true => directory(path, depth, &mut files),
+            false => files.push(Ok(WorkFile { path: path.to_owned(), origin: Origin::Named })),
+        }
+        files
+    }
+}
+
+/// The option not to search the kpack archives that split libraries refer to.
+#[derive(Clone, Debug, Args)]
+pub(super) struct FollowOption {
+    /// Do not follow split ROCm libraries to their kpack archives.
+    #[arg(
+        long,
+        long_help = "Do not follow split ROCm libraries to the kpack archives with their device code. These are found as by \
+            ROCm's loader: in the places that a library names, for all target IDs. The environment variables ROCM_KPACK_PATH, \
+            ROCM_KPACK_PATH_PREFIX and ROCM_KPACK_DISABLE apply. Archives that are among the files of the command are not \
+            searched twice."
+    )]
+    no_follow: bool,
+}
+
+impl FollowOption {
+    /// How the kpack archives of libraries among `files` are searched; none if they are not.
+    pub(super) fn follow(&self, files: &[Result<WorkFile, Error>]) -> Option<Arc<Follow>> {
+        if Follow::is_disabled() || self.no_follow {
+            return None;
+        }
+        let mut follow = Follow::from_environment();
+        follow.own = paths(files);
+        Some(Arc::new(follow))
+    }
 }
 
 /// Whether a directory has subdirectories and nothing else.

@@ -40,16 +40,16 @@ use subcommand::{Catalogue, PROGRAM, SHORT, Subcommand, USAGE};
 const CATALOGUE: &Catalogue = &Catalogue {
     tools: [llvm::bundler::TOOL, llvm::packager::TOOL, llvm::bundle_entry::TOOL],
     subcommands: [
-        inspect::SUBCOMMAND,
-        extract::SUBCOMMAND,
-        kernels::SUBCOMMAND,
-        diff::SUBCOMMAND,
-        verify::SUBCOMMAND,
-        recompress::SUBCOMMAND,
-        replace::SUBCOMMAND,
-        completions::SUBCOMMAND,
-        man::SUBCOMMAND,
-        overview::SUBCOMMAND,
+        Subcommand::of::<inspect::InspectOptions>("inspect"),
+        Subcommand::of::<extract::ExtractOptions>("extract"),
+        Subcommand::of::<kernels::KernelsOptions>("kernels"),
+        Subcommand::of::<diff::DiffOptions>("diff"),
+        Subcommand::of::<verify::VerifyOptions>("verify"),
+        Subcommand::of::<recompress::RecompressOptions>("recompress"),
+        Subcommand::of::<replace::ReplaceOptions>("replace"),
+        Subcommand::of::<completions::CompletionsOptions>("completions"),
+        Subcommand::of::<man::ManOptions>("man"),
+        Subcommand::of::<overview::HelpOptions>("help"),
     ],
 };
 
@@ -95,11 +95,11 @@ pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
 }
 
 /// Runs one of our own subcommands.
-fn run_subcommand(subcommand: &Subcommand, argv: Vec<OsString>) -> ExitCode {
+fn run_subcommand(subcommand: Subcommand, argv: Vec<OsString>) -> ExitCode {
     let argv = without_subcommand(argv, subcommand.name);
     let mut console = Console::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
     print::progress::start();
-    let (executed, usage_hint) = subcommand.run(&argv, CATALOGUE, &mut console);
+    let (executed, usage_hint) = subcommand.run(&argv, &mut console);
     let status = finish(&console, executed, hint, |status| status);
     usage_hint.iter().for_each(|hint| console.hint(hint));
     status
@@ -219,7 +219,6 @@ mod tests {
         let own = CATALOGUE.subcommands.map(|subcommand| subcommand.name);
         assert!(own.into_iter().chain(CATALOGUE.tools.iter().filter_map(|tool| tool.subcommand)).eq(subcommand::NAMES));
         for subcommand in CATALOGUE.subcommands {
-            assert_eq!((subcommand.command)().get_name(), subcommand.name);
             assert_eq!(CATALOGUE.find(subcommand.name.as_ref()).map(|found| found.name), Some(subcommand.name));
         }
     }
@@ -227,7 +226,7 @@ mod tests {
     #[test]
     fn every_help_ends_with_examples_and_exit_statuses() {
         for subcommand in CATALOGUE.subcommands {
-            let help = (subcommand.command)().render_long_help().to_string();
+            let help = subcommand.command().render_long_help().to_string();
             assert!(help.contains("\nExamples:\n") && help.contains("\nExit status:\n"), "{}", subcommand.name);
         }
     }

@@ -1,13 +1,16 @@
 //! `help`: prints the list of subcommands, and the help of each. `--help` remains LLVM's.
 
-use clap::{Arg, ArgMatches, Command};
+use std::process::ExitCode;
 
+use clap::builder::PossibleValuesParser;
+use clap::{Command, Parser};
+
+use super::CATALOGUE;
 use super::llvm::help;
 use super::llvm::options::HelpStyle;
+use super::print::console::Console;
 use super::print::stdout::text_to_stdout;
-use super::subcommand::{Catalogue, NAMES, PROGRAM, Run, SHORT, Subcommand};
-
-pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "help", command, run: Run::OnCatalogue(run) };
+use super::subcommand::{self, Catalogue, NAMES, Options, PROGRAM, SHORT};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,18 +27,25 @@ Exit status:
 /// The form of the help that LLVM's tools print for `--help`.
 const FULL_HELP: HelpStyle = HelpStyle { by_category: true, hidden: false };
 
-fn command() -> Command {
-    Command::new("help").about("List the subcommands, or print the help of one").after_help(EXAMPLES).arg(
-        Arg::new("subcommand").value_name("SUBCOMMAND").value_parser(NAMES).help("Subcommand to print the help of"),
-    )
+/// List the subcommands, or print the help of one
+#[derive(Clone, Debug, Parser)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct HelpOptions {
+    /// Subcommand to print the help of.
+    #[arg(value_parser = PossibleValuesParser::new(NAMES))]
+    subcommand: Option<String>,
 }
 
-fn run(matches: &ArgMatches, catalogue: &Catalogue, program: &str) -> anyhow::Result<()> {
-    let text = match matches.get_one::<String>("subcommand") {
-        Some(name) => explained(name, catalogue, program),
-        None => overview(catalogue, program),
-    };
-    Ok(text_to_stdout(&text)?)
+impl Options for HelpOptions {
+    fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
+        let program = subcommand::program(console);
+        let text = match &self.subcommand {
+            Some(name) => explained(name, CATALOGUE, &program),
+            None => overview(CATALOGUE, &program),
+        };
+        text_to_stdout(&text)?;
+        Ok(ExitCode::SUCCESS)
+    }
 }
 
 /// The help of a subcommand or of an LLVM tool.

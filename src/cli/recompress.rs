@@ -3,21 +3,18 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::builder::PathBufValueParser;
-use clap::{Arg, ArgMatches, Command};
+use clap::{Parser, ValueEnum};
 use offload_bundle::container::Codec;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::job::{Recompress, Recompressed, RecompressedZip};
-use offload_bundle::scan::Selection;
+use offload_bundle::scan::Pattern;
 
-use super::files;
-use super::patterns;
+use super::files::SizeOption;
+use super::patterns::{self, ExactOption};
 use super::print::console::Console;
 use super::print::units::{bytes, count};
-use super::subcommand::{Run, Subcommand, flag, path_option};
+use super::subcommand::Options;
 use super::values::{limit_level, limit_window};
-
-pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "recompress", command, run: Run::OnFiles(run) };
 
 /// The compression method.
 const METHOD: Method = Method::Zstd;
@@ -42,107 +39,113 @@ Exit status:
   1  something failed; an existing output file is unchanged
   2  the command line is invalid";
 
-fn command() -> Command {
-    Command::new("recompress")
-        .about("Make bundles smaller: compress them, and drop GPUs")
-        .long_about(
-            "Make bundles smaller: compress them, and drop GPUs.\n\n\
-             The input is a file of one or more bundles, or an ELF library, program or object with bundles in its .hip_fatbin \
-             section or CUDA fatbins in its .nv_fatbin or __nv_relfatbin section. In an ELF file every bundle and fatbin stays at its offset, and \
-             nothing else changes. The space saved becomes a hole: zeros that take no space on disk and almost none in a \
-             wheel. Another section that shares bytes with them is an error.\n\n\
-             Each bundle is written in its smallest form: compressed, plain or, if nothing is dropped from it, unchanged. In a \
-             fatbin, cubins and compressed PTX are written in their smallest form; plain PTX and code of other kinds stay as \
-             they are. Data after the last bundle is kept. Every --keep pattern must match \
-             something. PTX is kept unless --drop matches it: the driver compiles it for GPUs that have no other code.\n\n\
-             In a wheel or another zip file, every member that is such a file is rewritten, and compressed as it was. All other \
-             members are copied unchanged, and so are members that would not become smaller, unless code objects are dropped \
-             from them. In a wheel, RECORD gets the right hashes and sizes, and moves to the end; a \
-             signature of it (RECORD.jws, RECORD.p7s) is an error. Zip files and archives inside a zip file stay as they are. --keep, \
-             --drop and --none apply to all members together: each --keep pattern must match something in any of them. A \
-             member may be left without device code: on the GPUs that are kept, it had no code before either.\n\n\
-             HIP runtimes since ROCm 6.2 read compressed bundles; that of Debian 12 is older. Copies of a file write its holes \
-             out again as zeros: by pip, unzip, dpkg and git, and in container images. LLVM 22's bundler reads a compressed bundle only if no data \
-             follows it; --none writes bundles that it can always read.",
-        )
-        .after_help(EXAMPLES)
-        .args([
-            Arg::new("file")
-                .value_name("FILE")
-                .value_parser(PathBufValueParser::new())
-                .required(true)
-                .help("File to read"),
-            path_option("output", "OUT", "File to write, which may be the input; - writes to standard output")
-                .short('o')
-                .required(true),
-            Arg::new("level")
-                .long("level")
-                .value_name("N")
-                .allow_negative_numbers(true)
-                .value_parser(level)
-                .help("zstd compression level (default: 3); LZ4 in CUDA fatbins has none"),
-            Arg::new("window")
-                .long("window")
-                .value_name("LOG")
-                .value_parser(window)
-                .help("Largest zstd window of bundles as a power of two, 10 to 31; no effect on CUDA fatbins"),
-            Arg::new("cuda-method")
-                .long("cuda-method")
-                .value_name("METHOD")
-                .value_parser(["lz4", "zstd"])
-                .help(
-                    "Compression of code in CUDA fatbins: lz4, which drivers before CUDA 12.4 read too, or zstd, which needs \
-                     the driver of CUDA 12.4 or later (default: zstd for a fatbin with any zstd entry, else lz4)",
-                ),
-            flag("none", "Write plain bundles, and plain cubins in CUDA fatbins")
-                .conflicts_with_all(["level", "window", "cuda-method"])
-                .long_help(
-                    "Write plain bundles, and plain cubins in CUDA fatbins, whose PTX stays as it is. This undoes an earlier `recompress` of plain bundles that dropped nothing: an ELF file \
-                     is restored byte for byte, and so is a file of bundles that are aligned as compilers align them, to a \
-                     power of two up to 4096.",
-                ),
-            files::max_size(),
-            pattern("keep", "Keep only host code, PTX and what matches any of the patterns"),
-            pattern("drop", "Drop what matches any of the patterns"),
-            patterns::exact(),
-        ])
+const ABOUT: &str = "\
+    Make bundles smaller: compress them, and drop GPUs.\n\n\
+    The input is a file of one or more bundles, or an ELF library, program or object with bundles in its .hip_fatbin \
+    section or CUDA fatbins in its .nv_fatbin or __nv_relfatbin section. In an ELF file every bundle and fatbin stays at its offset, and \
+    nothing else changes. The space saved becomes a hole: zeros that take no space on disk and almost none in a \
+    wheel. Another section that shares bytes with them is an error.\n\n\
+    Each bundle is written in its smallest form: compressed, plain or, if nothing is dropped from it, unchanged. In a \
+    fatbin, cubins and compressed PTX are written in their smallest form; plain PTX and code of other kinds stay as \
+    they are. Data after the last bundle is kept. Every --keep pattern must match \
+    something. PTX is kept unless --drop matches it: the driver compiles it for GPUs that have no other code.\n\n\
+    In a wheel or another zip file, every member that is such a file is rewritten, and compressed as it was. All other \
+    members are copied unchanged, and so are members that would not become smaller, unless code objects are dropped \
+    from them. In a wheel, RECORD gets the right hashes and sizes, and moves to the end; a \
+    signature of it (RECORD.jws, RECORD.p7s) is an error. Zip files and archives inside a zip file stay as they are. --keep, \
+    --drop and --none apply to all members together: each --keep pattern must match something in any of them. A \
+    member may be left without device code: on the GPUs that are kept, it had no code before either.\n\n\
+    HIP runtimes since ROCm 6.2 read compressed bundles; that of Debian 12 is older. Copies of a file write its holes \
+    out again as zeros: by pip, unzip, dpkg and git, and in container images. LLVM 22's bundler reads a compressed bundle only if no data \
+    follows it; --none writes bundles that it can always read.";
+
+const PATTERNS: &str = "The patterns are target IDs or bundle entry IDs, with wildcards * ? [...], in a comma list, as for `extract --target`.";
+const KEEP: &str = "Keep only host code, PTX and what matches any of the patterns";
+const DROP: &str = "Drop what matches any of the patterns";
+
+/// Make bundles smaller: compress them, and drop GPUs
+#[derive(Clone, Debug, Parser)]
+#[command(long_about = ABOUT, after_help = EXAMPLES)]
+pub(super) struct RecompressOptions {
+    /// File to read.
+    file: PathBuf,
+    /// File to write, which may be the input; - writes to standard output.
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+    /// zstd compression level (default: 3); LZ4 in CUDA fatbins has none.
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = level)]
+    level: Option<i32>,
+    /// Largest zstd window of bundles as a power of two, 10 to 31; no effect on CUDA fatbins.
+    #[arg(long, value_name = "LOG", value_parser = window)]
+    window: Option<u32>,
+    /// Compression of code in CUDA fatbins: lz4, which drivers before CUDA 12.4 read too, or zstd, which needs the driver of CUDA
+    /// 12.4 or later (default: zstd for a fatbin with any zstd entry, else lz4).
+    #[arg(long, value_name = "METHOD")]
+    cuda_method: Option<CudaMethod>,
+    /// Write plain bundles, and plain cubins in CUDA fatbins.
+    #[arg(
+        long, conflicts_with_all = ["level", "window", "cuda_method"],
+        long_help = "Write plain bundles, and plain cubins in CUDA fatbins, whose PTX stays as it is. This undoes an earlier \
+            `recompress` of plain bundles that dropped nothing: an ELF file is restored byte for byte, and so is a file of bundles \
+            that are aligned as compilers align them, to a power of two up to 4096."
+    )]
+    none: bool,
+    #[command(flatten)]
+    size: SizeOption,
+    #[arg(
+        long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::pattern, help = KEEP,
+        long_help = format!("{KEEP}. {PATTERNS}"),
+    )]
+    keep: Option<Vec<Pattern>>,
+    #[arg(
+        long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::pattern, help = DROP,
+        long_help = format!("{DROP}. {PATTERNS}"),
+    )]
+    drop: Option<Vec<Pattern>>,
+    #[command(flatten)]
+    comparison: ExactOption,
 }
 
-fn pattern(name: &'static str, help: &'static str) -> Arg {
-    let long = "The patterns are target IDs or bundle entry IDs, with wildcards * ? [...], in a comma list, as for `extract --target`.";
-    patterns::option(name, help).long_help(format!("{help}. {long}"))
+/// The compression of code in CUDA fatbins.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum CudaMethod {
+    Lz4,
+    Zstd,
 }
 
-fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
-    let path = |name| matches.get_one::<PathBuf>(name).cloned().unwrap_or_default();
-    let mut recompress = Recompress::new(path("file"), path("output"));
-    recompress.compression = compression(matches);
-    recompress.keep = selection(matches, "keep");
-    recompress.drop = selection(matches, "drop");
-    recompress.fatbin_codec = matches.get_one::<String>("cuda-method").map(|method| match method.as_str() {
-        "zstd" => Codec::Zstd,
-        _ => Codec::Lz4,
-    });
-    recompress.limits = files::limits(matches);
-    let result = recompress.run(&mut |event| console.event(event))?;
-    console.line(&summary(&result));
-    if result.packed > 0 {
-        console.line("note: compressed bundles need the HIP runtime of ROCm 6.2 or newer; Debian 12's is older");
+impl Options for RecompressOptions {
+    fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
+        let mut recompress = Recompress::new(&self.file, &self.output);
+        recompress.compression = self.compression();
+        recompress.keep = self.keep.as_deref().map(|patterns| self.comparison.selection(patterns));
+        recompress.drop = self.drop.as_deref().map(|patterns| self.comparison.selection(patterns));
+        recompress.fatbin_codec = self.cuda_method.map(|method| match method {
+            CudaMethod::Lz4 => Codec::Lz4,
+            CudaMethod::Zstd => Codec::Zstd,
+        });
+        recompress.limits = self.size.limits();
+        let result = recompress.run(&mut |event| console.event(event))?;
+        console.line(&summary(&result));
+        if result.packed > 0 {
+            console.line("note: compressed bundles need the HIP runtime of ROCm 6.2 or newer; Debian 12's is older");
+        }
+        if result.holes > 0 {
+            console.line("note: copies by pip, unzip, dpkg, git or container images fill the hole with zeros");
+        }
+        Ok(ExitCode::SUCCESS)
     }
-    if result.holes > 0 {
-        console.line("note: copies by pip, unzip, dpkg, git or container images fill the hole with zeros");
-    }
-    Ok(ExitCode::SUCCESS)
 }
 
-fn compression(matches: &ArgMatches) -> Option<Compression> {
-    if matches.get_flag("none") {
-        return None;
+impl RecompressOptions {
+    fn compression(&self) -> Option<Compression> {
+        if self.none {
+            return None;
+        }
+        let mut compression = Compression::of(METHOD);
+        compression.level = self.level.unwrap_or(compression.level);
+        compression.window_log_max = self.window.unwrap_or(compression.window_log_max);
+        Some(compression)
     }
-    let mut compression = Compression::of(METHOD);
-    compression.level = matches.get_one("level").copied().unwrap_or(compression.level);
-    compression.window_log_max = matches.get_one("window").copied().unwrap_or(compression.window_log_max);
-    Some(compression)
 }
 
 /// Parses the value of `--level`.
@@ -157,11 +160,6 @@ fn window(text: &str) -> anyhow::Result<u32> {
     let log = text.parse()?;
     limit_window(&mut Compression::of(METHOD), "it", Some(log))?;
     Ok(log)
-}
-
-/// The selection of an option; none if the option was not given.
-fn selection(matches: &ArgMatches, name: &str) -> Option<Selection> {
-    matches.contains_id(name).then(|| patterns::selection(matches, name))
 }
 
 /// The result in one line.

@@ -5,9 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::builder::PathBufValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command, Parser};
 use memchr::memmem;
 use offload_bundle::display::printable;
 
@@ -38,22 +37,19 @@ pub(super) const NAMES: [&str; 12] = [
     "extract-bundle-entry",
 ];
 
+/// The options of a subcommand.
+pub(super) trait Options: Parser {
+    /// Runs the subcommand. An error ends with status 1. [`ExitCode::FAILURE`] means that the reason has been printed already.
+    fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode>;
+}
+
 /// A subcommand.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Subcommand {
     /// The first word, which selects it.
     pub(super) name: &'static str,
-    pub(super) command: fn() -> Command,
-    pub(super) run: Run,
-}
-
-/// The work of a subcommand. An error ends with status 1.
-#[derive(Debug)]
-pub(super) enum Run {
-    /// Runs on files. [`ExitCode::FAILURE`] means that the reason has been printed already.
-    OnFiles(fn(&ArgMatches, &mut Console) -> anyhow::Result<ExitCode>),
-    /// Runs on the definitions of the command lines, for a name of the executable.
-    OnCatalogue(fn(&ArgMatches, &Catalogue, program: &str) -> anyhow::Result<()>),
+    command: fn() -> Command,
+    run: fn(&ArgMatches, &mut Console) -> anyhow::Result<ExitCode>,
 }
 
 /// All tools and subcommands of the executable.
@@ -62,20 +58,19 @@ pub(super) struct Catalogue {
     /// LLVM's tools. The first one serves every name that does not select another tool.
     pub(super) tools: [&'static Tool; 3],
     /// Our own subcommands.
-    pub(super) subcommands: [&'static Subcommand; 10],
+    pub(super) subcommands: [Subcommand; 10],
 }
 
 impl Catalogue {
     /// The subcommand named by the first word of a command line.
-    pub(super) fn find(&self, word: &OsStr) -> Option<&'static Subcommand> {
+    pub(super) fn find(&self, word: &OsStr) -> Option<Subcommand> {
         self.subcommands.into_iter().find(|subcommand| word == subcommand.name)
     }
 
     /// All subcommands, each with its description in one line.
     pub(super) fn abouts(&self) -> impl Iterator<Item = (&'static str, String)> {
-        let about = |own: &'static Subcommand| {
-            (own.name, (own.command)().get_about().map_or_else(String::new, ToString::to_string))
-        };
+        let about =
+            |own: Subcommand| (own.name, own.command().get_about().map_or_else(String::new, ToString::to_string));
         let tools = self.tools.into_iter().filter_map(|tool| Some((tool.subcommand?, tool.about.to_owned())));
         self.subcommands.into_iter().map(about).chain(tools)
     }
@@ -86,15 +81,24 @@ impl Catalogue {
             .about("Bundle, unbundle, inspect and check GPU code objects")
             .version(env!("CARGO_PKG_VERSION"))
             .disable_help_subcommand(true)
-            .subcommands(self.subcommands.into_iter().map(|subcommand| (subcommand.command)()))
+            .subcommands(self.subcommands.into_iter().map(Subcommand::command))
     }
 }
 
 impl Subcommand {
-    /// The `clap` command for a name of the executable, which its usage and examples show.
-    pub(super) fn named(&self, program: &str) -> Command {
+    pub(super) const fn of<O: Options>(name: &'static str) -> Self {
+        Self { name, command: O::command, run: |matches, console| O::from_arg_matches(matches)?.run(console) }
+    }
+
+    /// The definition of its command line.
+    pub(super) fn command(self) -> Command {
+        (self.command)().name(self.name)
+    }
+
+    /// The same for a name of the executable, which its usage and examples show.
+    pub(super) fn named(self, program: &str) -> Command {
         let name = format!("{program} {}", self.name);
-        let command = (self.command)();
+        let command = self.command();
         let examples = command.get_after_help().map(|text| text.to_string().replace(PROGRAM, program));
         let command = command.bin_name(&name).display_name(name).version(env!("CARGO_PKG_VERSION"));
         command.after_help(examples.unwrap_or_default())
@@ -102,34 +106,20 @@ impl Subcommand {
 
     /// Parses the command line, without the name of the subcommand, and runs the subcommand. Returns a hint, too, if files are
     /// missing whose names are those of GPUs.
-    pub(super) fn run(
-        &self,
-        argv: &[OsString],
-        catalogue: &Catalogue,
-        console: &mut Console,
-    ) -> (anyhow::Result<ExitCode>, Option<String>) {
-        let typed = console.program();
-        let program = typed.strip_suffix(self.name).map_or(typed.as_str(), str::trim_end);
-        let mut command = self.named(program);
+    pub(super) fn run(self, argv: &[OsString], console: &mut Console) -> (anyhow::Result<ExitCode>, Option<String>) {
+        let mut command = self.named(&program(console));
         let argv = with_two_dashes(&command, argv);
-        match (command.try_get_matches_from_mut(&argv), &self.run) {
-            (Ok(matches), Run::OnFiles(run)) => (run(&matches, console), missing_gpu(&command, &matches)),
-            (Ok(matches), Run::OnCatalogue(run)) => {
-                (run(&matches, catalogue, program).map(|()| ExitCode::SUCCESS), None)
-            }
-            (Err(error), _) => (Ok(usage_error(&with_better_tip(error, &argv))), None),
+        match command.try_get_matches_from_mut(&argv) {
+            Ok(matches) => ((self.run)(&matches, console), missing_gpu(&command, &matches)),
+            Err(error) => (Ok(usage_error(&with_better_tip(error, &argv))), None),
         }
     }
 }
 
-/// An option without a value.
-pub(super) fn flag(name: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
-}
-
-/// An option whose value is a path.
-pub(super) fn path_option(name: &'static str, value_name: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name(value_name).value_parser(PathBufValueParser::new()).help(help)
+/// The name of the executable as typed, without the subcommand after it.
+pub(super) fn program(console: &Console) -> String {
+    let typed = console.program();
+    typed.rsplit_once(' ').map_or(typed.clone(), |(program, _)| program.to_owned())
 }
 
 /// The hint that names the subcommands, for a command line that is empty, is only `-h`, or begins with a word that is

@@ -3,11 +3,12 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::bail;
-use clap::{Arg, ArgMatches, Command};
+use clap::Parser;
 use offload_bundle::display::printable;
 use offload_bundle::job::{Expect, Fault, KpackTree, NotRead, Rule, Verified, Verify};
 use offload_bundle::runtime::Device;
@@ -15,16 +16,14 @@ use offload_bundle::scan::{Follow, Place};
 use offload_bundle::{Error, Result};
 use serde::Serialize;
 
-use super::files::{self, Origin, WorkFile};
+use super::files::{self, Origin, SearchOptions, WorkFile};
 use super::print::code_object::UnreadPart;
 use super::print::console::Console;
 use super::print::json::{self, Each, Late};
 use super::print::stdout::to_stdout;
 use super::print::units::{Kinds, count};
-use super::subcommand::{Run, Subcommand, flag};
+use super::subcommand::Options;
 use super::suggest;
-
-pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "verify", command, run: Run::OnFiles(run) };
 
 /// The version of the JSON schema. Adding a field does not change it.
 const VERSION: u32 = 2;
@@ -64,82 +63,81 @@ Exit status:
   1  faults were found, something could not be read, or no device code was read
   2  the command line is invalid";
 
-fn command() -> Command {
-    Command::new("verify")
-        .about("Check bundles and GPU code objects for faults")
-        .long_about(
-            "Check bundles and GPU code objects for faults.\n\n\
-             Contents are detected automatically, as by `inspect`. All data is read, and compressed data is inflated and \
-             compared with its hash. Headers, tables, symbols and notes of code objects are checked, and so are the wrappers \
-             through which programs register bundles and CUDA fatbins. Instructions and data are not: a changed byte there shows only \
-             if a hash or a checksum covers it. What is recognised but cannot be read, such as 7-Zip archives, is named.\n\n\
-             A library whose device code is in kpack archives is compared with the tables of contents of those that ROCm's \
-             loader would find (ROCM_KPACK_PATH and ROCM_KPACK_PATH_PREFIX apply). The code in an archive is checked if the archive is one of the files. Wheels are compared \
-             as if they were installed together.\n\n\
-             With --expect, every bundle has to serve each of some GPUs: hold code that the runtime takes there. On AMD GPUs, that is \
-             code for the processor with compatible features, for its generic target, or SPIR-V; gfx90a stands for all settings of its \
-             features, gfx90a:xnack- for the settings that a program meets with XNACK off. On NVIDIA GPUs, it is machine code for the same major version and \
-             not a later minor one, or PTX for the same or an earlier version; sm_90+ptx stands for sm_90 and for PTX that later GPUs \
-             can use. A bundle need not serve GPUs of vendors for which it has no entries. Offload binaries in a section count as one \
-             bundle for each source file. Bitcode counts as code, because objects for the linker hold it. Code objects without a bundle, \
-             and device images of SYCL, need not serve every GPU. But each GPU has to be served by something.\n\n\
-             Some projects build each source for other GPUs, and still run on all of them. --expect-any only asks whether each library \
-             has code for each GPU in any of its bundles. All objects of a static library (.a, .lib) count as one library.",
-        )
-        .after_help(EXAMPLES)
-        .args([
-            files::argument("Files to check, and directories of such files"),
-            files::recursive(),
-            files::deep(),
-            files::max_size(),
-            flag("allow-none", "Succeed even if no device code was read, for trees in which none is expected"),
-            expected("expect", "GPUs that every bundle has to serve: a comma list, or a file of names"),
-            expected("expect-exactly", "The same, and no code may be there that none of them needs")
-                .conflicts_with("expect"),
-            expected("expect-any", "GPUs that every library has to serve with any of its bundles")
-                .conflicts_with_all(["expect", "expect-exactly"]),
-            flag("json", "Print a JSON document, described by docs/verify.schema.json"),
-        ])
-}
+const ABOUT: &str = "\
+    Check bundles and GPU code objects for faults.\n\n\
+    Contents are detected automatically, as by `inspect`. All data is read, and compressed data is inflated and \
+    compared with its hash. Headers, tables, symbols and notes of code objects are checked, and so are the wrappers \
+    through which programs register bundles and CUDA fatbins. Instructions and data are not: a changed byte there shows only \
+    if a hash or a checksum covers it. What is recognised but cannot be read, such as 7-Zip archives, is named.\n\n\
+    A library whose device code is in kpack archives is compared with the tables of contents of those that ROCm's \
+    loader would find (ROCM_KPACK_PATH and ROCM_KPACK_PATH_PREFIX apply). The code in an archive is checked if the archive is one of the files. Wheels are compared \
+    as if they were installed together.\n\n\
+    With --expect, every bundle has to serve each of some GPUs: hold code that the runtime takes there. On AMD GPUs, that is \
+    code for the processor with compatible features, for its generic target, or SPIR-V; gfx90a stands for all settings of its \
+    features, gfx90a:xnack- for the settings that a program meets with XNACK off. On NVIDIA GPUs, it is machine code for the same major version and \
+    not a later minor one, or PTX for the same or an earlier version; sm_90+ptx stands for sm_90 and for PTX that later GPUs \
+    can use. A bundle need not serve GPUs of vendors for which it has no entries. Offload binaries in a section count as one \
+    bundle for each source file. Bitcode counts as code, because objects for the linker hold it. Code objects without a bundle, \
+    and device images of SYCL, need not serve every GPU. But each GPU has to be served by something.\n\n\
+    Some projects build each source for other GPUs, and still run on all of them. --expect-any only asks whether each library \
+    has code for each GPU in any of its bundles. All objects of a static library (.a, .lib) count as one library.";
 
-/// An option with a list of GPUs.
-fn expected(name: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name("GPUS").value_parser(expected_gpus).help(help)
+/// Check bundles and GPU code objects for faults
+#[derive(Clone, Debug, Parser)]
+#[command(long_about = ABOUT, after_help = EXAMPLES)]
+pub(super) struct VerifyOptions {
+    /// Files to check, and directories of such files.
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    search: SearchOptions,
+    /// Succeed even if no device code was read, for trees in which none is expected.
+    #[arg(long)]
+    allow_none: bool,
+    /// GPUs that every bundle has to serve: a comma list, or a file of names.
+    #[arg(long, value_name = "GPUS", value_parser = Gpus::parse)]
+    expect: Option<Gpus>,
+    /// The same, and no code may be there that none of them needs.
+    #[arg(long, value_name = "GPUS", value_parser = Gpus::parse, conflicts_with = "expect")]
+    expect_exactly: Option<Gpus>,
+    /// GPUs that every library has to serve with any of its bundles.
+    #[arg(long, value_name = "GPUS", value_parser = Gpus::parse, conflicts_with_all = ["expect", "expect_exactly"])]
+    expect_any: Option<Gpus>,
+    /// Print a JSON document, described by docs/verify.schema.json.
+    #[arg(long)]
+    json: bool,
 }
 
 /// The longest file with names of GPUs, in bytes.
 const LIST_MAX: u64 = 1 << 20;
 
-/// The GPUs in a list, or in a file. In a file, `#` begins a comment.
-fn expected_gpus(text: &str) -> anyhow::Result<Vec<Device>> {
-    let devices = match suggest::devices(text) {
-        Ok(devices) => devices,
-        Err(error) => match std::fs::metadata(text) {
-            Ok(file) if file.is_file() && file.len() <= LIST_MAX => {
-                let content = std::fs::read_to_string(text)?;
-                let lines = content.trim_start_matches('\u{feff}').lines();
-                let names: Vec<&str> = lines.map(|line| line.split('#').next().unwrap_or_default()).collect();
-                suggest::devices(&names.join("\n")).map_err(anyhow::Error::msg)?
-            }
-            Ok(_) => bail!("it is not a file with a list of at most 1 MiB"),
-            Err(_) if !text.contains(['.', '/']) => bail!("{error}"),
-            Err(file) if file.kind() == io::ErrorKind::NotFound => bail!("there is no such file, and {error}"),
-            Err(file) => bail!("{file}, and {error}"),
-        },
-    };
-    if devices.is_empty() {
-        bail!("it names no GPU");
-    }
-    Ok(devices)
-}
+/// The GPUs of an option.
+#[derive(Clone, Debug)]
+struct Gpus(Vec<Device>);
 
-/// What is expected by the command line.
-fn expect(matches: &ArgMatches) -> Option<Expect> {
-    let gpus = |name| matches.get_one::<Vec<Device>>(name).cloned();
-    gpus("expect")
-        .map(Expect::new)
-        .or_else(|| gpus("expect-exactly").map(Expect::exactly))
-        .or_else(|| gpus("expect-any").map(Expect::libraries))
+impl Gpus {
+    /// The GPUs in a list, or in a file. In a file, `#` begins a comment.
+    fn parse(text: &str) -> anyhow::Result<Self> {
+        let devices = match suggest::devices(text) {
+            Ok(devices) => devices,
+            Err(error) => match std::fs::metadata(text) {
+                Ok(file) if file.is_file() && file.len() <= LIST_MAX => {
+                    let content = std::fs::read_to_string(text)?;
+                    let lines = content.trim_start_matches('\u{feff}').lines();
+                    let names: Vec<&str> = lines.map(|line| line.split('#').next().unwrap_or_default()).collect();
+                    suggest::devices(&names.join("\n")).map_err(anyhow::Error::msg)?
+                }
+                Ok(_) => bail!("it is not a file with a list of at most 1 MiB"),
+                Err(_) if !text.contains(['.', '/']) => bail!("{error}"),
+                Err(file) if file.kind() == io::ErrorKind::NotFound => bail!("there is no such file, and {error}"),
+                Err(file) => bail!("{file}, and {error}"),
+            },
+        };
+        if devices.is_empty() {
+            bail!("it names no GPU");
+        }
+        Ok(Self(devices))
+    }
 }
 
 /// A file and its result.
@@ -194,69 +192,82 @@ impl Outcome {
     }
 }
 
-fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
-    let mut verify = Verify::default();
-    verify.follow = Some(Arc::new(Follow::from_environment()));
-    verify.limits = files::limits(matches);
-    verify.deep = matches.get_flag("deep");
-    verify.expect = expect(matches);
-    let check = |file: Result<WorkFile>| {
-        let file = file?;
-        let verified = verify.check(&file.open(verify.limits)?)?;
-        Ok((file, verified))
-    };
-    let weight = |checked: &Result<Checked>| {
-        checked.as_ref().map_or(1, |(_, verified)| 1 + verified.faults.len() + verified.unread.len())
-    };
-    let outcome = RefCell::new(Outcome::new(verify.expect.as_ref()));
-    files::each(files::of(matches), check, weight, |checked| {
-        let mut checked = checked.filter_map(|checked| {
-            let mut checked = checked.map_err(|error| outcome.borrow_mut().failures.push(error)).ok()?;
-            outcome.borrow_mut().add(&mut checked);
-            Some(checked)
-        });
-        let written = to_stdout(|out| {
-            if matches.get_flag("json") {
-                return write_report(&mut checked, &outcome, out);
-            }
-            checked.try_for_each(|checked| write_file(&checked, out))?;
-            let faults = outcome.borrow_mut().finish();
-            faults.iter().try_for_each(|fault| write_line(out, &fault.to_string()))?;
-            let has_total = files::named(matches).any(|path| path.is_dir()) || files::named(matches).count() > 1;
-            if has_total { write_total(&outcome.borrow().total, out) } else { Ok(()) }
-        });
-        // The remaining files are checked even if the reader has closed standard output, so that no fault is missed.
-        checked.for_each(drop);
-        written
-    })?;
-    let mut outcome = outcome.into_inner();
-    outcome.finish();
-    let problems = outcome.problems();
-    let Outcome { total, failures, is_served_by_libraries, .. } = outcome;
-    problems.iter().for_each(|problem| console.error(problem));
-    let is_none = total.is_none() && failures.is_empty() && !matches.get_flag("allow-none");
-    if is_none {
-        console.error("no device code was read, so nothing was verified");
-        let is_apart = total.kpack_references > 0;
-        let is_flat = !matches.get_flag("recursive") && files::named(matches).any(|path| path.is_dir());
-        console.hint(match is_flat {
-            true => "-r also searches subdirectories; --allow-none accepts files without device code",
-            false if is_apart => {
-                "the device code is in kpack archives: name them too, or a directory that holds all with -r"
-            }
-            false => "--allow-none accepts files without device code",
-        });
+impl VerifyOptions {
+    /// What is expected.
+    fn expect(&self) -> Option<Expect> {
+        let gpus = |gpus: &Option<Gpus>, expect: fn(Vec<Device>) -> Expect| gpus.clone().map(|Gpus(gpus)| expect(gpus));
+        gpus(&self.expect, Expect::new)
+            .or_else(|| gpus(&self.expect_exactly, Expect::exactly))
+            .or_else(|| gpus(&self.expect_any, Expect::libraries))
     }
-    if is_served_by_libraries == Some(true) {
-        console.hint("each library has code for these GPUs in some of its bundles, which --expect-any accepts");
-    }
-    let clean = problems.is_empty() && total.faults == 0 && !is_none;
-    for device in verify.expect.iter().filter(|_| !clean).flat_map(|expect| &expect.devices) {
-        if let Some(meant) = suggest::known_gpu(device.name()) {
-            console.hint(&format!("'{device}' is not a known GPU; did you mean {meant}?"));
+}
+
+impl Options for VerifyOptions {
+    fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
+        let mut verify = Verify::default();
+        verify.follow = Some(Arc::new(Follow::from_environment()));
+        verify.limits = self.search.limits();
+        verify.deep = self.search.deep;
+        verify.expect = self.expect();
+        let check = |file: Result<WorkFile>| {
+            let file = file?;
+            let verified = verify.check(&file.open(verify.limits)?)?;
+            Ok((file, verified))
+        };
+        let weight = |checked: &Result<Checked>| {
+            checked.as_ref().map_or(1, |(_, verified)| 1 + verified.faults.len() + verified.unread.len())
+        };
+        let is_tree = self.files.iter().any(|path| path.is_dir());
+        let outcome = RefCell::new(Outcome::new(verify.expect.as_ref()));
+        files::each(self.search.files(&self.files), check, weight, |checked| {
+            let mut checked = checked.filter_map(|checked| {
+                let mut checked = checked.map_err(|error| outcome.borrow_mut().failures.push(error)).ok()?;
+                outcome.borrow_mut().add(&mut checked);
+                Some(checked)
+            });
+            let written = to_stdout(|out| {
+                if self.json {
+                    return write_report(&mut checked, &outcome, out);
+                }
+                checked.try_for_each(|checked| write_file(&checked, out))?;
+                let faults = outcome.borrow_mut().finish();
+                faults.iter().try_for_each(|fault| write_line(out, &fault.to_string()))?;
+                let has_total = is_tree || self.files.len() > 1;
+                if has_total { write_total(&outcome.borrow().total, out) } else { Ok(()) }
+            });
+            // The remaining files are checked even if the reader has closed standard output, so that no fault is missed.
+            checked.for_each(drop);
+            written
+        })?;
+        let mut outcome = outcome.into_inner();
+        outcome.finish();
+        let problems = outcome.problems();
+        let Outcome { total, failures, is_served_by_libraries, .. } = outcome;
+        problems.iter().for_each(|problem| console.error(problem));
+        let is_none = total.is_none() && failures.is_empty() && !self.allow_none;
+        if is_none {
+            console.error("no device code was read, so nothing was verified");
+            let is_apart = total.kpack_references > 0;
+            let is_flat = !self.search.recursive && is_tree;
+            console.hint(match is_flat {
+                true => "-r also searches subdirectories; --allow-none accepts files without device code",
+                false if is_apart => {
+                    "the device code is in kpack archives: name them too, or a directory that holds all with -r"
+                }
+                false => "--allow-none accepts files without device code",
+            });
         }
+        if is_served_by_libraries == Some(true) {
+            console.hint("each library has code for these GPUs in some of its bundles, which --expect-any accepts");
+        }
+        let clean = problems.is_empty() && total.faults == 0 && !is_none;
+        for device in verify.expect.iter().filter(|_| !clean).flat_map(|expect| &expect.devices) {
+            if let Some(meant) = suggest::known_gpu(device.name()) {
+                console.hint(&format!("'{device}' is not a known GPU; did you mean {meant}?"));
+            }
+        }
+        Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
-    Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The sums over all files.

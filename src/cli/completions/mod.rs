@@ -2,15 +2,17 @@
 
 mod bash;
 
+use std::process::ExitCode;
+
 use clap::builder::PossibleValuesParser;
-use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
+use clap::{Arg, ArgAction, Command, Parser, ValueHint};
 use clap_complete::Shell;
 
+use super::CATALOGUE;
 use super::llvm::options::{Kind, Row, Shown, Tool};
+use super::print::console::Console;
 use super::print::stdout::text_to_stdout;
-use super::subcommand::{Catalogue, PROGRAM, Run, SHORT, Subcommand};
-
-pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "completions", command, run: Run::OnCatalogue(run) };
+use super::subcommand::{self, Catalogue, Options, PROGRAM, SHORT};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,19 +33,21 @@ Exit status:
 /// Options whose value is a file.
 const FILES: [&str; 5] = ["input", "inputs", "output", "outputs", "o"];
 
-fn command() -> Command {
-    Command::new("completions")
-        .about("Print a script that completes command lines in your shell")
-        .after_help(EXAMPLES)
-        .arg(Arg::new("shell").value_name("SHELL").required(true).value_parser(value_parser!(Shell)).help("Your shell"))
+/// Print a script that completes command lines in your shell
+#[derive(Clone, Copy, Debug, Parser)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct CompletionsOptions {
+    /// Your shell.
+    shell: Shell,
 }
 
-fn run(matches: &ArgMatches, catalogue: &Catalogue, program: &str) -> anyhow::Result<()> {
-    let shell = matches.get_one::<Shell>("shell").copied();
-    // A link of another name shares the script of LLVM's name.
-    let program = if program == SHORT { SHORT } else { PROGRAM };
-    let script = shell.map_or_else(String::new, |shell| script(shell, everything(catalogue, program)));
-    Ok(text_to_stdout(script.as_bytes())?)
+impl Options for CompletionsOptions {
+    fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
+        // A link of another name shares the script of LLVM's name.
+        let program = if subcommand::program(console) == SHORT { SHORT } else { PROGRAM };
+        text_to_stdout(script(self.shell, everything(CATALOGUE, program)).as_bytes())?;
+        Ok(ExitCode::SUCCESS)
+    }
 }
 
 fn script(shell: Shell, mut everything: Command) -> String {
@@ -132,7 +136,6 @@ fn types(help: &'static str) -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::CATALOGUE;
 
     #[test]
     fn everything_is_consistent_and_has_the_types() {

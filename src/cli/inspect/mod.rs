@@ -7,24 +7,23 @@ mod table;
 
 use std::cell::RefCell;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{ArgMatches, Command};
+use clap::Parser;
 use offload_bundle::io::write_file;
 use offload_bundle::job::Inspect;
 use offload_bundle::{Error, Result};
 
-use super::files::{self, WorkFile};
+use super::files::{self, FollowOption, SearchOptions, WorkFile};
 use super::print::console::Console;
 use super::print::stdout::to_stdout;
-use super::print::svg::svg_path;
-use super::print::table::{Style, color};
-use super::subcommand::{Run, Subcommand, flag, path_option};
+use super::print::svg::ensure_apart;
+use super::print::table::ColorOption;
+use super::subcommand::Options;
 use report::FileReport;
 use svg::Chart;
 use table::{Rows, Tables};
-
-pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "inspect", command, run: Run::OnFiles(run) };
 
 const EXAMPLES: &str = "\
 Examples:
@@ -49,94 +48,108 @@ Exit status:
   1  something is broken or could not be read; the rest is still printed
   2  the command line is invalid";
 
-fn command() -> Command {
-    Command::new("inspect")
-        .about("List the GPU code objects in files, and their sizes")
-        .long_about(
-            "List the GPU code objects in files, and their sizes.\n\n\
-             Contents are detected automatically: bundles (plain, compressed, text, several in a row), offload binaries, CUDA \
-             fatbins, kpack archives, fat objects, ELF and COFF objects, libraries and programs, bitcode, ar archives, and \
-             packages (.whl, .zip, .deb, .rpm, .conda, .tar, and files compressed with gzip, xz, bzip2 or zstd), in one another. \
-             What is recognised but cannot be read, such as 7-Zip archives, is named. If the \
-             device code of a library is in kpack archives, those that are found beside it are listed as its own.\n\n\
-             A program fails on a GPU as soon as it needs code from a bundle that does not serve that GPU. If there are several bundles, \
-             SERVED says how many of them have code that a runtime takes on a GPU, of those with entries for GPUs of its vendor: see \
-             --expect of `verify`, which checks that all do.\n\n\
-             Only the beginning of a compressed bundle is inflated. Use --inflate to find bundles that are nested in its code \
-             objects, and --deep to find device code in places that are not made for it. Trailing bytes that are not a bundle are not \
-             reported; use `verify`.",
-        )
-        .after_help(EXAMPLES)
-        .args([
-            files::argument("Files to inspect, and directories of such files"),
-            files::recursive(),
-            files::deep(),
-            files::max_size(),
-            files::no_follow(),
-            flag("each", "Print a line for each code object, not one for each entry ID"),
-            flag("summary", "Print only the totals for each GPU, and the numbers of files without readable device code")
-                .conflicts_with_all(["each", "json"]),
-            flag("inflate", "Inflate compressed bundles completely, to detect image kinds and nested bundles"),
-            flag("json", "Print a JSON document, described by docs/inspect.schema.json").conflicts_with("each"),
-            path_option("svg", "FILE", "Also draw a chart of the space that each GPU takes, and of the bundles that serve it"),
-            color(),
-        ])
+const ABOUT: &str = "\
+    List the GPU code objects in files, and their sizes.\n\n\
+    Contents are detected automatically: bundles (plain, compressed, text, several in a row), offload binaries, CUDA \
+    fatbins, kpack archives, fat objects, ELF and COFF objects, libraries and programs, bitcode, ar archives, and \
+    packages (.whl, .zip, .deb, .rpm, .conda, .tar, and files compressed with gzip, xz, bzip2 or zstd), in one another. \
+    What is recognised but cannot be read, such as 7-Zip archives, is named. If the \
+    device code of a library is in kpack archives, those that are found beside it are listed as its own.\n\n\
+    A program fails on a GPU as soon as it needs code from a bundle that does not serve that GPU. If there are several bundles, \
+    SERVED says how many of them have code that a runtime takes on a GPU, of those with entries for GPUs of its vendor: see \
+    --expect of `verify`, which checks that all do.\n\n\
+    Only the beginning of a compressed bundle is inflated. Use --inflate to find bundles that are nested in its code \
+    objects, and --deep to find device code in places that are not made for it. Trailing bytes that are not a bundle are not \
+    reported; use `verify`.";
+
+/// List the GPU code objects in files, and their sizes
+#[derive(Clone, Debug, Parser)]
+#[command(long_about = ABOUT, after_help = EXAMPLES)]
+pub(super) struct InspectOptions {
+    /// Files to inspect, and directories of such files.
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    search: SearchOptions,
+    #[command(flatten)]
+    kpack: FollowOption,
+    /// Print a line for each code object, not one for each entry ID.
+    #[arg(long)]
+    each: bool,
+    /// Print only the totals for each GPU, and the numbers of files without readable device code.
+    #[arg(long, conflicts_with_all = ["each", "json"])]
+    summary: bool,
+    /// Inflate compressed bundles completely, to detect image kinds and nested bundles.
+    #[arg(long)]
+    inflate: bool,
+    /// Print a JSON document, described by docs/inspect.schema.json.
+    #[arg(long, conflicts_with = "each")]
+    json: bool,
+    /// Also draw a chart of the space that each GPU takes, and of the bundles that serve it.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    #[command(flatten)]
+    color: ColorOption,
 }
 
-fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
-    let mut job = Inspect::default();
-    (job.deep, job.inflate, job.limits) =
-        (matches.get_flag("deep"), matches.get_flag("inflate"), files::limits(matches));
-    let svg = svg_path(matches, files::named(matches))?;
-    let problems = RefCell::new(Vec::new());
-    let mut chart = Chart::default();
-    let files = files::of(matches);
-    job.follow = files::follow(matches, &files);
-    let inspect = |file: Result<WorkFile>| file.and_then(|file| FileReport::new(file, &job));
-    let weight = |report: &Result<FileReport>| report.as_ref().map_or(1, FileReport::weight);
-    let written = files::each(files, inspect, weight, |reports| {
-        let mut reports = reports.filter_map(|report| {
-            let report = report.map_err(|error| problems.borrow_mut().push(error.to_string())).ok()?;
-            problems.borrow_mut().extend(report.inspected.problems.iter().map(Error::to_string));
-            if svg.is_some() {
-                chart.add(&report);
-            }
-            Some(report)
+impl Options for InspectOptions {
+    fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
+        let mut job = Inspect::default();
+        (job.deep, job.inflate, job.limits) = (self.search.deep, self.inflate, self.search.limits());
+        ensure_apart(self.svg.as_deref(), self.files.iter())?;
+        let problems = RefCell::new(Vec::new());
+        let mut chart = Chart::default();
+        let files = self.search.files(&self.files);
+        job.follow = self.kpack.follow(&files);
+        let inspect = |file: Result<WorkFile>| file.and_then(|file| FileReport::new(file, &job));
+        let weight = |report: &Result<FileReport>| report.as_ref().map_or(1, FileReport::weight);
+        let written = files::each(files, inspect, weight, |reports| {
+            let mut reports = reports.filter_map(|report| {
+                let report = report.map_err(|error| problems.borrow_mut().push(error.to_string())).ok()?;
+                problems.borrow_mut().extend(report.inspected.problems.iter().map(Error::to_string));
+                if self.svg.is_some() {
+                    chart.add(&report);
+                }
+                Some(report)
+            });
+            let written = to_stdout(|out| self.print(&mut reports, &problems, out));
+            // A reader that has gone away hides no fault: the rest is read all the same.
+            reports.for_each(drop);
+            written
         });
-        let written = to_stdout(|out| print(matches, &mut reports, &problems, out));
-        // A reader that has gone away hides no fault: the rest is read all the same.
-        reports.for_each(drop);
-        written
-    });
-    if let Some(path) = svg {
-        write_file(path, chart.draw().as_bytes())?;
+        if let Some(path) = &self.svg {
+            write_file(path, chart.draw().as_bytes())?;
+        }
+        written?;
+        let problems = problems.into_inner();
+        problems.iter().for_each(|problem| console.error(problem));
+        Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
-    written?;
-    let problems = problems.into_inner();
-    problems.iter().for_each(|problem| console.error(problem));
-    Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Prints the report of each file as soon as it is available.
-fn print(
-    matches: &ArgMatches,
-    mut reports: impl Iterator<Item = FileReport>,
-    problems: &RefCell<Vec<String>>,
-    out: &mut dyn Write,
-) -> Result<()> {
-    if matches.get_flag("json") {
-        return json::write(reports, problems, out);
+impl InspectOptions {
+    /// Prints the report of each file as soon as it is available.
+    fn print(
+        &self,
+        mut reports: impl Iterator<Item = FileReport>,
+        problems: &RefCell<Vec<String>>,
+        out: &mut dyn Write,
+    ) -> Result<()> {
+        if self.json {
+            return json::write(reports, problems, out);
+        }
+        let rows = match (self.each, self.summary) {
+            (true, _) => Rows::Each,
+            (_, true) => Rows::Totals,
+            _ => Rows::Grouped,
+        };
+        let mut tables = Tables::new(rows, self.color.style());
+        let mut write = |text: String| {
+            let written =
+                if text.is_empty() { Ok(()) } else { out.write_all(text.as_bytes()).and_then(|()| out.flush()) };
+            written.map_err(|error| Error::io("-", error))
+        };
+        reports.try_for_each(|report| write(tables.file(&report)))?;
+        write(tables.end())
     }
-    let rows = match (matches.get_flag("each"), matches.get_flag("summary")) {
-        (true, _) => Rows::Each,
-        (_, true) => Rows::Totals,
-        _ => Rows::Grouped,
-    };
-    let mut tables = Tables::new(rows, Style::of(matches));
-    let mut write = |text: String| {
-        let written = if text.is_empty() { Ok(()) } else { out.write_all(text.as_bytes()).and_then(|()| out.flush()) };
-        written.map_err(|error| Error::io("-", error))
-    };
-    reports.try_for_each(|report| write(tables.file(&report)))?;
-    write(tables.end())
 }

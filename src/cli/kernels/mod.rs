@@ -7,26 +7,25 @@ pub(super) mod report;
 mod table;
 
 use std::cell::RefCell;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
+use clap::Parser;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Arg, ArgMatches, Command, value_parser};
 use offload_bundle::job::{ListKernels, Matches};
+use offload_bundle::scan::Pattern;
 use offload_bundle::{Error, Result};
 
-use super::files;
-use super::files::WorkFile;
-use super::patterns;
+use super::files::{self, FollowOption, SearchOptions, WorkFile};
+use super::patterns::{self, ExactOption};
 use super::print::console::Console;
 use super::print::stdout::to_stdout;
-use super::print::table::{Style, color};
-use super::subcommand::{Run, Subcommand, flag};
+use super::print::table::ColorOption;
+use super::subcommand::Options;
 use column::Key;
 use report::{FileKernels, Named, Order, Others};
 use table::Grouping;
-
-pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "kernels", command, run: Run::OnFiles(run) };
 
 const EXAMPLES: &str = "\
 Examples:
@@ -62,106 +61,110 @@ Exit status:
      broken or could not be read; the rest is still printed
   2  the command line is invalid";
 
-fn command() -> Command {
-    Command::new("kernels")
-        .about("List the kernels in files, with their registers and memory")
-        .long_about(
-            "List the kernels in files, with their registers and memory.\n\n\
-             Contents are detected automatically, as by `inspect`. The numbers are those that compilers record in code objects \
-             for AMD GPUs (code object version 3 and up) and in cubins for NVIDIA GPUs. Code for a virtual machine (PTX, SPIR-V, \
-             bitcode) has no registers yet; only its code objects are counted.",
-        )
-        .after_help(EXAMPLES)
-        .args([
-            files::argument("Files to read, and directories of such files"),
-            files::recursive(),
-            files::deep(),
-            files::max_size(),
-            files::no_follow(),
-            patterns::targets("kernels", "listed"),
-            patterns::exact(),
-            Arg::new("name")
-                .long("name")
-                .value_name("PATTERN")
-                .value_parser(report::Name::parse)
-                .help("List only kernels with this text in their name; with wildcards * ? [...], the whole name")
-                .long_help(
-                    "List only kernels with this text in their name, mangled or not. A text with the wildcards * ? and [...] \
-                     must match the whole name.",
-                ),
-            Arg::new("sort")
-                .long("sort")
-                .value_name("COLUMN")
-                .value_parser(
-                    PossibleValuesParser::new(Key::names()).try_map(|name| Key::from_name(&name).ok_or("not a column")),
-                )
-                .help("Sort the kernels of all files: names from a to z, numbers from the largest"),
-            Arg::new("top")
-                .long("top")
-                .value_name("N")
-                .value_parser(value_parser!(usize))
-                .requires("sort")
-                .help("List only the first N kernels"),
-            patterns::allow_none("Succeed even if --target or --name matches nothing"),
-            flag("json", "Print a JSON document, described by docs/kernels.schema.json"),
-            color(),
-        ])
+const ABOUT: &str = "\
+    List the kernels in files, with their registers and memory.\n\n\
+    Contents are detected automatically, as by `inspect`. The numbers are those that compilers record in code objects \
+    for AMD GPUs (code object version 3 and up) and in cubins for NVIDIA GPUs. Code for a virtual machine (PTX, SPIR-V, \
+    bitcode) has no registers yet; only its code objects are counted.";
+
+/// List the kernels in files, with their registers and memory
+#[derive(Clone, Debug, Parser)]
+#[command(long_about = ABOUT, after_help = EXAMPLES)]
+pub(super) struct KernelsOptions {
+    /// Files to read, and directories of such files.
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    search: SearchOptions,
+    #[command(flatten)]
+    kpack: FollowOption,
+    #[arg(
+        short, long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::pattern, help = patterns::TARGETS,
+        long_help = patterns::targets("kernels", "listed"),
+    )]
+    target: Vec<Pattern>,
+    #[command(flatten)]
+    comparison: ExactOption,
+    /// List only kernels with this text in their name; with wildcards * ? [...], the whole name.
+    #[arg(
+        long, value_name = "PATTERN", value_parser = report::Name::parse,
+        long_help = "List only kernels with this text in their name, mangled or not. A text with the wildcards * ? and [...] must \
+            match the whole name."
+    )]
+    name: Option<report::Name>,
+    /// Sort the kernels of all files: names from a to z, numbers from the largest.
+    #[arg(
+        long, value_name = "COLUMN",
+        value_parser = PossibleValuesParser::new(Key::names()).try_map(|name| Key::from_name(&name).ok_or("not a column")),
+    )]
+    sort: Option<Key>,
+    /// List only the first N kernels.
+    #[arg(long, value_name = "N", requires = "sort")]
+    top: Option<usize>,
+    /// Succeed even if --target or --name matches nothing.
+    #[arg(long)]
+    allow_none: bool,
+    /// Print a JSON document, described by docs/kernels.schema.json.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    color: ColorOption,
 }
 
-fn run(matches: &ArgMatches, console: &mut Console) -> anyhow::Result<ExitCode> {
-    let files = files::of(matches);
-    let (is_one_file, paths) = (files.len() == 1, files::paths(&files));
-    let mut job = ListKernels::default();
-    job.selection = patterns::selection(matches, "target");
-    job.follow = files::follow(matches, &files);
-    (job.limits, job.deep) = (files::limits(matches), matches.get_flag("deep"));
-    let name = matches.get_one::<report::Name>("name");
-    let sort = matches.get_one::<Key>("sort").copied();
-    let order = sort.map(|key| Order { key, most: matches.get_one("top").copied().unwrap_or(usize::MAX) });
-    let list = |file: Result<WorkFile>| {
-        let file = file?;
-        let list = job.run(&file.open(job.limits)?)?;
-        Ok(FileKernels::new(list, name, order))
-    };
-    let grouping = match (order, is_one_file) {
-        (None, _) => Grouping::ByPlace,
-        (Some(_), true) => Grouping::None,
-        (Some(_), false) => Grouping::Column,
-    };
-    let weight = |listed: &Result<FileKernels>| listed.as_ref().map_or(1, |file| file.rows.len() + 1);
-    let (problems, others) = (RefCell::new(Vec::new()), RefCell::new(Others::default()));
-    let (mut found, mut named) = (Matches::default(), Named::default());
-    files::each(files, list, weight, |listed| {
-        let mut rows = listed.filter_map(|listed: Result<FileKernels>| {
-            let mut file = listed.map_err(|error| problems.borrow_mut().push(error.to_string())).ok()?;
-            problems.borrow_mut().extend(file.problems.drain(..).map(|error: Error| error.to_string()));
-            others.borrow_mut().add(&file.others);
-            found.add(file.matches);
-            named.add(file.named);
-            Some(file.rows)
-        });
-        let written = to_stdout(|out| {
-            let mut sorted = order.map(|order| std::iter::once(order.merge(&mut rows)));
-            let rows: &mut dyn Iterator<Item = Vec<report::Row>> = match &mut sorted {
-                Some(sorted) => sorted,
-                None => &mut rows,
-            };
-            match matches.get_flag("json") {
-                true => json::write(rows, &others, &problems, out),
-                false => table::write(rows, grouping, sort, Style::of(matches), &others, out),
-            }
-        });
-        // A reader that has gone away hides no fault: the rest is read all the same.
-        rows.for_each(drop);
-        written
-    })?;
-    let problems = problems.into_inner();
-    problems.iter().for_each(|problem| console.error(problem));
-    patterns::ensure_match(matches, found, &job.selection, &paths, !problems.is_empty())?;
-    if let Some(typed) = matches.get_raw("name").into_iter().flatten().next()
-        && !(named.has_match || matches.get_flag("allow-none") || (named.present.is_empty() && !problems.is_empty()))
-    {
-        bail!(named.no_match(&typed.to_string_lossy(), &paths));
+impl Options for KernelsOptions {
+    fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
+        let files = self.search.files(&self.files);
+        let (is_one_file, paths) = (files.len() == 1, files::paths(&files));
+        let mut job = ListKernels::default();
+        job.selection = self.comparison.selection(&self.target);
+        job.follow = self.kpack.follow(&files);
+        (job.limits, job.deep) = (self.search.limits(), self.search.deep);
+        let order = self.sort.map(|key| Order { key, most: self.top.unwrap_or(usize::MAX) });
+        let list = |file: Result<WorkFile>| {
+            let file = file?;
+            let list = job.run(&file.open(job.limits)?)?;
+            Ok(FileKernels::new(list, self.name.as_ref(), order))
+        };
+        let grouping = match (order, is_one_file) {
+            (None, _) => Grouping::ByPlace,
+            (Some(_), true) => Grouping::None,
+            (Some(_), false) => Grouping::Column,
+        };
+        let weight = |listed: &Result<FileKernels>| listed.as_ref().map_or(1, |file| file.rows.len() + 1);
+        let (problems, others) = (RefCell::new(Vec::new()), RefCell::new(Others::default()));
+        let (mut found, mut named) = (Matches::default(), Named::default());
+        files::each(files, list, weight, |listed| {
+            let mut rows = listed.filter_map(|listed: Result<FileKernels>| {
+                let mut file = listed.map_err(|error| problems.borrow_mut().push(error.to_string())).ok()?;
+                problems.borrow_mut().extend(file.problems.drain(..).map(|error: Error| error.to_string()));
+                others.borrow_mut().add(&file.others);
+                found.add(file.matches);
+                named.add(file.named);
+                Some(file.rows)
+            });
+            let written = to_stdout(|out| {
+                let mut sorted = order.map(|order| std::iter::once(order.merge(&mut rows)));
+                let rows: &mut dyn Iterator<Item = Vec<report::Row>> = match &mut sorted {
+                    Some(sorted) => sorted,
+                    None => &mut rows,
+                };
+                match self.json {
+                    true => json::write(rows, &others, &problems, out),
+                    false => table::write(rows, grouping, self.sort, self.color.style(), &others, out),
+                }
+            });
+            // A reader that has gone away hides no fault: the rest is read all the same.
+            rows.for_each(drop);
+            written
+        })?;
+        let problems = problems.into_inner();
+        problems.iter().for_each(|problem| console.error(problem));
+        patterns::ensure_match(self.allow_none, found, &job.selection, &paths, !problems.is_empty())?;
+        if let Some(name) = &self.name
+            && !(named.has_match || self.allow_none || (named.present.is_empty() && !problems.is_empty()))
+        {
+            bail!(named.no_match(name.typed(), &paths));
+        }
+        Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
-    Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

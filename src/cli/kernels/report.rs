@@ -106,6 +106,14 @@ impl Name {
         }
     }
 
+    /// The name as typed.
+    pub(super) fn typed(&self) -> &str {
+        match self {
+            Self::Part(part) => part,
+            Self::Whole(pattern) => pattern.as_str(),
+        }
+    }
+
     fn matches(&self, name: &str) -> bool {
         match self {
             Self::Part(part) => name.contains(part.as_str()),

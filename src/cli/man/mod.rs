@@ -3,15 +3,16 @@
 mod page;
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
-use clap::{Arg, ArgMatches, Command};
+use clap::{Arg, Command, Parser};
 use offload_bundle::io::{create_directory, write_file};
 
+use super::CATALOGUE;
 use super::llvm::options::{Row, Shown, Tool};
-use super::subcommand::{Catalogue, Run, SHORT, Subcommand, path_option};
+use super::print::console::Console;
+use super::subcommand::{Catalogue, Options, SHORT, Subcommand};
 use page::Page;
-
-pub(super) const SUBCOMMAND: &Subcommand = &Subcommand { name: "man", command, run: Run::OnCatalogue(run) };
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,27 +25,30 @@ Exit status:
   1  a page could not be written
   2  the command line is invalid";
 
-fn command() -> Command {
-    Command::new("man")
-        .about("Write the manual pages to a directory")
-        .after_help(EXAMPLES)
-        .arg(path_option("output", "DIR", "Directory for the pages, created if necessary").short('o').required(true))
+/// Write the manual pages to a directory
+#[derive(Clone, Debug, Parser)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct ManOptions {
+    /// Directory for the pages, created if necessary.
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
 }
 
-fn run(matches: &ArgMatches, catalogue: &Catalogue, _: &str) -> anyhow::Result<()> {
-    let directory = matches.get_one::<PathBuf>("output").cloned().unwrap_or_default();
-    create_directory(&directory)?;
-    let Catalogue { tools, subcommands } = catalogue;
-    let own = subcommands.iter().copied().map(page_of_subcommand);
-    let pages = std::iter::once(page_of_all(catalogue)).chain(own).chain(tools.iter().copied().map(page_of_tool));
-    let pages: Vec<Page> = pages.collect();
-    let names: Vec<String> = pages.iter().map(|page| page.name.clone()).collect();
-    for page in &pages {
-        let mut text = Vec::new();
-        page.write(&names, &mut text)?;
-        write_file(&directory.join(format!("{}.1", page.name)), &text)?;
+impl Options for ManOptions {
+    fn run(&self, _: &mut Console) -> anyhow::Result<ExitCode> {
+        create_directory(&self.output)?;
+        let Catalogue { tools, subcommands } = CATALOGUE;
+        let own = subcommands.iter().copied().map(page_of_subcommand);
+        let pages = std::iter::once(page_of_all(CATALOGUE)).chain(own).chain(tools.iter().copied().map(page_of_tool));
+        let pages: Vec<Page> = pages.collect();
+        let names: Vec<String> = pages.iter().map(|page| page.name.clone()).collect();
+        for page in &pages {
+            let mut text = Vec::new();
+            page.write(&names, &mut text)?;
+            write_file(&self.output.join(format!("{}.1", page.name)), &text)?;
+        }
+        Ok(ExitCode::SUCCESS)
     }
-    Ok(())
 }
 
 /// The page of the short name, which lists the subcommands.
@@ -62,7 +66,7 @@ fn page_of_all(catalogue: &Catalogue) -> Page {
     }
 }
 
-fn page_of_subcommand(subcommand: &Subcommand) -> Page {
+fn page_of_subcommand(subcommand: Subcommand) -> Page {
     let name = format!("{SHORT}-{}", subcommand.name);
     Page { name, command: subcommand.named(SHORT), typed: format!("{SHORT} {}", subcommand.name) }
 }

@@ -1,23 +1,21 @@
 //! What all pictures share: the page, its colours, and labelled bars.
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::bail;
-use clap::ArgMatches;
 use offload_bundle::display::printable;
 
-/// The value of the option `--svg`, which must not be one of the inputs.
-pub(in crate::cli) fn svg_path<P: AsRef<Path>>(
-    matches: &ArgMatches,
+/// Fails if the picture would overwrite one of the inputs.
+pub(in crate::cli) fn ensure_apart<P: AsRef<Path>>(
+    svg: Option<&Path>,
     mut inputs: impl Iterator<Item = P>,
-) -> anyhow::Result<Option<&PathBuf>> {
-    let svg = matches.get_one::<PathBuf>("svg");
+) -> anyhow::Result<()> {
     let canonical = svg.and_then(|svg| svg.canonicalize().ok()).filter(|svg| svg.is_file());
     let is_same = |path: &P| canonical.is_some() && path.as_ref().canonicalize().ok() == canonical;
     match inputs.find(is_same) {
         Some(path) => bail!("'{}': --svg would overwrite this input", path.as_ref().display()),
-        None => Ok(svg),
+        None => Ok(()),
     }
 }
 

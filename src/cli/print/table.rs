@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use clap::{Arg, ArgMatches, ColorChoice, value_parser};
+use clap::{Args, ColorChoice};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// The capabilities of the output.
@@ -15,17 +15,21 @@ pub(in crate::cli) struct Style {
 }
 
 /// The option that colours tables.
-pub(in crate::cli) fn color() -> Arg {
-    let arg = Arg::new("color").long("color").value_name("WHEN").value_parser(value_parser!(ColorChoice));
-    arg.default_value("auto").help("When to colour the table")
+#[derive(Clone, Debug, Args)]
+pub(in crate::cli) struct ColorOption {
+    /// When to colour the table.
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    color: ColorChoice,
+}
+
+impl ColorOption {
+    /// The style at standard output.
+    pub(in crate::cli) fn style(&self) -> Style {
+        Style::new(self.color, io::stdout().is_terminal())
+    }
 }
 
 impl Style {
-    /// The style for the option on a command line, at standard output.
-    pub(in crate::cli) fn of(matches: &ArgMatches) -> Self {
-        Self::new(matches.get_one("color").copied().unwrap_or_default(), io::stdout().is_terminal())
-    }
-
     /// The style for `--color=when`, on a terminal or elsewhere.
     fn new(when: ColorChoice, terminal: bool) -> Self {
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
