@@ -110,6 +110,7 @@
 //! | feature | enables |
 //! |---|---|
 //! | `cli` | the executable, with the packages that only it needs |
+//! | `serde` | code objects, and the reports of [`job::Inspect`] and [`job::Verify`], are serialized with the fields of the JSON reports |
 //! | `bzip2`, `lz4`, `xz`, `zlib`, `zstd` | data compressed with that method; without the feature, it is an error that names the feature |
 //!
 //! All are enabled by default.
@@ -130,6 +131,8 @@ mod messagepack;
 pub mod parallel;
 pub mod runtime;
 pub mod scan;
+#[cfg(feature = "serde")]
+mod serialized;
 #[cfg(test)]
 mod testing;
 

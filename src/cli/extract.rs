@@ -12,12 +12,11 @@ use offload_bundle::Event;
 use offload_bundle::display::printable;
 use offload_bundle::id::OffloadKind;
 use offload_bundle::job::{Destination, Extract, Extracted, Source};
-use offload_bundle::scan::Pattern;
+use offload_bundle::scan::{CodeObject, Pattern};
 use serde::Serialize;
 
 use super::files::{FollowOption, Origin, SearchOptions, WorkFile};
 use super::patterns::{self, ExactOption};
-use super::print::code_object::Fields;
 use super::print::console::Console;
 use super::print::json;
 use super::print::stdout::{text_to_stdout, to_stdout};
@@ -200,25 +199,27 @@ fn tell(extract: &Extract, extracted: &[Extracted]) -> Result<(), Error> {
 #[derive(Serialize)]
 struct Document<'r> {
     version: u32,
-    code_objects: Vec<Written>,
+    code_objects: Vec<Written<'r>>,
     problems: &'r [String],
 }
 
 #[derive(Serialize)]
-struct Written {
+struct Written<'r> {
     file: String,
     sha256: Option<String>,
     #[serde(flatten)]
-    code_object: Fields,
+    code_object: &'r CodeObject,
 }
 
 /// Writes the JSON report, whose schema is `docs/extract.schema.json`.
 fn write_report(extracted: &[Extracted], problems: &[String], out: &mut dyn Write) -> Result<(), Error> {
-    let written = |Extracted { path, sha256, from, .. }: &Extracted| Written {
-        file: path.to_string_lossy().into_owned(),
-        sha256: sha256.map(|sha256| sha256.iter().map(|byte| format!("{byte:02x}")).collect()),
-        code_object: Fields::new(from),
-    };
+    fn written(Extracted { path, sha256, from, .. }: &Extracted) -> Written<'_> {
+        Written {
+            file: path.to_string_lossy().into_owned(),
+            sha256: sha256.map(|sha256| sha256.iter().map(|byte| format!("{byte:02x}")).collect()),
+            code_object: from,
+        }
+    }
     let code_objects = extracted.iter().map(written).collect();
     json::write(&Document { version: VERSION, code_objects, problems }, out)
 }

@@ -17,7 +17,6 @@ use offload_bundle::{Error, Result};
 use serde::Serialize;
 
 use super::files::{self, Origin, SearchOptions, WorkFile};
-use super::print::code_object::UnreadPart;
 use super::print::console::Console;
 use super::print::json::{self, Each, Late};
 use super::print::stdout::to_stdout;
@@ -400,77 +399,25 @@ struct Document<F, A, T, P> {
     problems: P,
 }
 
-#[derive(Serialize)]
-struct FileReport {
-    path: String,
-    bundles: usize,
-    code_objects: usize,
-    without_bundle: usize,
-    without_code: usize,
-    faults: Vec<FaultReport>,
-    more_faults: usize,
-    unread: Vec<UnreadPart>,
-    more_unread: usize,
-    kpack_references: usize,
-}
-
-#[derive(Serialize)]
-struct FaultReport {
-    rule: &'static str,
-    member: Option<String>,
-    section: Option<String>,
-    bundle: Option<usize>,
-    offset: Option<u64>,
-    text: String,
-    gpu: Option<String>,
-    source: Option<String>,
-}
-
 /// A fault that only several files show together.
 #[derive(Serialize)]
 struct FaultOfTree {
     path: String,
     #[serde(flatten)]
-    fault: FaultReport,
-}
-
-impl FaultReport {
-    fn new(fault: &Fault) -> Self {
-        Self {
-            rule: fault.rule.name(),
-            member: fault.place.member(),
-            section: fault.place.section(),
-            bundle: fault.bundle,
-            offset: fault.offset,
-            text: fault.text.clone(),
-            gpu: fault.gpu.clone(),
-            source: fault.source.clone(),
-        }
-    }
+    fault: Fault,
 }
 
 impl FaultOfTree {
-    fn new(fault: &Fault) -> Self {
-        Self { path: fault.place.file().to_string_lossy().into_owned(), fault: FaultReport::new(fault) }
+    fn new(fault: Fault) -> Self {
+        Self { path: fault.place.file().to_string_lossy().into_owned(), fault }
     }
 }
 
 /// Writes the JSON report, each file as soon as it is checked.
 fn write_report(checked: impl Iterator<Item = Checked>, outcome: &RefCell<Outcome>, out: &mut dyn Write) -> Result<()> {
-    let file = |(file, verified): Checked| FileReport {
-        path: file.path.to_string_lossy().into_owned(),
-        bundles: verified.bundles,
-        code_objects: verified.code_objects,
-        without_bundle: verified.without_bundle,
-        without_code: verified.without_code,
-        faults: verified.faults.iter().map(FaultReport::new).collect(),
-        more_faults: verified.more_faults,
-        unread: verified.unread.iter().map(UnreadPart::new).collect(),
-        more_unread: more_unread(&verified),
-        kpack_references: verified.kpack_references,
-    };
     let problems = || outcome.borrow().problems();
-    let faults = Late(|| outcome.borrow_mut().finish().iter().map(FaultOfTree::new).collect::<Vec<_>>());
+    let faults = Late(|| outcome.borrow_mut().finish().into_iter().map(FaultOfTree::new).collect::<Vec<_>>());
     let (total, problems) = (Late(|| outcome.borrow().total.clone()), Late(problems));
-    json::write(&Document { version: VERSION, files: Each::new(checked.map(file)), faults, total, problems }, out)
+    let files = Each::new(checked.map(|(_, verified)| verified));
+    json::write(&Document { version: VERSION, files, faults, total, problems }, out)
 }

@@ -28,10 +28,14 @@ pub struct Inspect {
     pub inflate: bool,
 }
 
-/// The device code of a file.
+/// The device code of a file. With the feature `serde`, it is serialized as `docs/inspect.schema.json` describes a file.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Inspected {
+    /// The path, as the caller gave it.
+    pub path: PathBuf,
+    /// The size of the file in bytes.
+    pub size: u64,
     /// The bundles, in file order.
     pub bundles: Vec<InspectedBundle>,
     /// The parts that are recognised but not read.
@@ -80,7 +84,7 @@ impl Inspect {
             false => (Inflate::Headers, Checksums::None),
         };
         let scan = Scan { inflate, checksums, deep: self.deep, limits: self.limits, follow: self.follow.clone() };
-        let mut inspected = Inspected::default();
+        let mut inspected = Inspected { path: input.path().to_owned(), size: input.len(), ..Inspected::default() };
         scan.run(input, &mut |finding| inspected.add(finding))?;
         inspected.problems.extend(input.ensure_unchanged().err());
         Ok(inspected)

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use offload_bundle::Result;
 use offload_bundle::job::{CodeObjectDiff, KernelDiff, Sizes};
 use offload_bundle::runtime::Served;
-use offload_bundle::scan::{self, Uri};
+use offload_bundle::scan;
+use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 
 use super::Compared;
@@ -18,7 +19,7 @@ use super::total::{Presence, Total};
 use crate::cli::files::WorkFile;
 use crate::cli::kernels::json::Numbers;
 use crate::cli::kernels::report::mangled;
-use crate::cli::print::code_object::{At, write_uri};
+use crate::cli::print::code_object::At;
 use crate::cli::print::json::{self, Each, Late};
 
 /// The schema version. Adding a field does not change it.
@@ -60,8 +61,7 @@ struct VersionReport {
     at: At,
     size: u64,
     stored_size: u64,
-    #[serde(serialize_with = "write_uri")]
-    uri: Result<Option<Uri>>,
+    uri: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -157,22 +157,35 @@ impl Serialize for Compared {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         let path = |file: &Option<WorkFile>| file.as_ref().map(|file| lossy(&file.path));
         let (old, new) = (path(&self.pair.old), path(&self.pair.new));
-        let code_objects = self.diff.code_objects.iter().map(CodeObjectReport::new).collect();
+        let code_objects = self
+            .diff
+            .code_objects
+            .iter()
+            .map(CodeObjectReport::new)
+            .collect::<Result<_>>()
+            .map_err(S::Error::custom)?;
         let kernels = self.rows.iter().map(|(kernel, name)| KernelReport::new(kernel, name)).collect();
         File { path: lossy(&self.pair.path), old, new, code_objects, kernels }.serialize(serializer)
     }
 }
 
 impl<'r> CodeObjectReport<'r> {
-    fn new(CodeObjectDiff { gpu, old, new, .. }: &'r CodeObjectDiff) -> Self {
+    fn new(CodeObjectDiff { gpu, old, new, .. }: &'r CodeObjectDiff) -> Result<Self> {
         let change = Change::of(old.as_ref(), new.as_ref()).name();
-        let version = |code_object: &Arc<scan::CodeObject>| VersionReport {
+        let version =
+            |code_object: &Option<Arc<scan::CodeObject>>| code_object.as_deref().map(VersionReport::new).transpose();
+        Ok(Self { change, target_id: gpu, old: version(old)?, new: version(new)? })
+    }
+}
+
+impl VersionReport {
+    fn new(code_object: &scan::CodeObject) -> Result<Self> {
+        Ok(Self {
             at: At::new(code_object),
             size: code_object.size,
             stored_size: code_object.stored(),
-            uri: code_object.uri(),
-        };
-        Self { change, target_id: gpu, old: old.as_ref().map(version), new: new.as_ref().map(version) }
+            uri: code_object.uri()?.map(|uri| uri.to_string()),
+        })
     }
 }
 

@@ -108,7 +108,7 @@ impl Options for InspectOptions {
                 let report = report.map_err(|error| problems.borrow_mut().push(error.to_string())).ok()?;
                 problems.borrow_mut().extend(report.inspected.problems.iter().map(Error::to_string));
                 if self.svg.is_some() {
-                    chart.add(&report);
+                    chart.add(&report.inspected);
                 }
                 Some(report)
             });
@@ -136,7 +136,7 @@ impl InspectOptions {
         out: &mut dyn Write,
     ) -> Result<()> {
         if self.json {
-            return json::write(reports, problems, out);
+            return json::write(reports.map(|report| report.inspected), problems, out);
         }
         let rows = match (self.each, self.summary) {
             (true, _) => Rows::Each,

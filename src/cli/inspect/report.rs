@@ -1,7 +1,6 @@
 //! The findings of `inspect` in a file, collected before they are printed.
 
 use std::cmp::Reverse;
-use std::path::PathBuf;
 
 use offload_bundle::Result;
 use offload_bundle::job::{Inspect, Inspected};
@@ -12,18 +11,14 @@ use crate::cli::files::{Origin, WorkFile};
 /// The findings in one file.
 #[derive(Debug)]
 pub(super) struct FileReport {
-    pub(super) path: PathBuf,
     pub(super) origin: Origin,
-    /// Its size in bytes.
-    pub(super) size: u64,
     pub(super) inspected: Inspected,
 }
 
 impl FileReport {
     /// Searches a file.
     pub(super) fn new(file: WorkFile, inspect: &Inspect) -> Result<Self> {
-        let input = file.open(inspect.limits)?;
-        Ok(Self { size: input.len(), inspected: inspect.run(&input)?, path: file.path, origin: file.origin })
+        Ok(Self { inspected: inspect.run(&file.open(inspect.limits)?)?, origin: file.origin })
     }
 
     /// The number of its findings.

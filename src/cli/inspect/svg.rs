@@ -4,9 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use offload_bundle::job::Inspected;
 use offload_bundle::runtime::{Coverage, Device, Served};
 
-use super::report::{FileReport, sort_by_need};
+use super::report::sort_by_need;
 use crate::cli::print::code_object::for_whom;
 use crate::cli::print::svg::{INNER, MARGIN, WIDTH, escaped, heading, page, part, text};
 use crate::cli::print::units::{bytes, count, percent};
@@ -85,11 +86,11 @@ pub(super) struct Chart {
 }
 
 impl Chart {
-    pub(super) fn add(&mut self, file: &FileReport) {
-        if file.inspected.bundles.is_empty() {
+    pub(super) fn add(&mut self, file: &Inspected) {
+        if file.bundles.is_empty() {
             return;
         }
-        self.coverage.merge(&file.inspected.coverage());
+        self.coverage.merge(&file.coverage());
         let bar = bar(file);
         let size = total(&bar.shares);
         let index = self.bars.partition_point(|other| total(&other.shares) >= size);
@@ -164,14 +165,14 @@ fn to_u64(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }
 
-fn bar(file: &FileReport) -> Bar {
+fn bar(file: &Inspected) -> Bar {
     let mut shares = Shares::new();
-    for code_object in file.inspected.bundles.iter().flat_map(|bundle| &bundle.code_objects) {
+    for code_object in file.bundles.iter().flat_map(|bundle| &bundle.code_objects) {
         let share = shares.entry(for_whom(code_object)).or_default();
         *share = share.saturating_add(code_object.stored());
     }
     let name = file.path.file_name().unwrap_or(file.path.as_os_str()).to_string_lossy().into_owned();
-    let code_objects = file.inspected.bundles.iter().map(|bundle| bundle.code_objects.len()).sum();
+    let code_objects = file.bundles.iter().map(|bundle| bundle.code_objects.len()).sum();
     Bar { name, code_objects, shares }
 }
 

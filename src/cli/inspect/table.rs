@@ -170,7 +170,7 @@ fn without_table(file: &FileReport) -> Option<&'static str> {
 }
 
 fn file_text(file: &FileReport, rows: Rows, style: Style, out: &mut String) {
-    let name = style.paint("1", &printable(&file.path.to_string_lossy()));
+    let name = style.paint("1", &printable(&file.inspected.path.to_string_lossy()));
     if let Some(what) = without_table(file) {
         line(out, &format!("{name}: {what}"));
         references_text(&file.inspected, out);
@@ -189,7 +189,7 @@ fn file_text(file: &FileReport, rows: Rows, style: Style, out: &mut String) {
     bundles.iter().for_each(|bundle| sizes.add(bundle));
     let inflated = bundles.iter().any(|bundle| *bundle.info.place.origin() == Base::Inflated);
     let inflated = if inflated { ", members inflated" } else { "" };
-    line(out, &format!("{name}: {}, code objects {sizes}{inflated}", bytes(file.size)));
+    line(out, &format!("{name}: {}, code objects {sizes}{inflated}", bytes(file.inspected.size)));
     for (bundles, lines) in &groups {
         line(out, &format!("  {}", style.paint("36", &heading(bundles))));
         let mut columns = vec![Column::Kind, Column::Count, Column::Size];

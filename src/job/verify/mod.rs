@@ -10,7 +10,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::open;
@@ -55,6 +55,8 @@ pub struct Verify {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Verified {
+    /// The path, as the caller gave it.
+    pub path: PathBuf,
     /// The number of checked bundles.
     pub bundles: usize,
     /// The number of checked code objects, in bundles and outside.
@@ -212,7 +214,7 @@ impl Verify {
     /// # Errors
     /// As [`run`](Self::run).
     pub fn check(&self, input: &Input) -> Result<Verified> {
-        let mut verified = Verified::default();
+        let mut verified = Verified { path: input.path().to_owned(), ..Verified::default() };
         let (inflate, checksums, deep, limits) = (Inflate::Whole, Checksums::OfAll, self.deep, self.limits);
         let follow = self.follow.as_ref().map(|follow| Arc::new(follow.tables_only()));
         let scan = Scan { inflate, checksums, deep, limits, follow };
