@@ -37,7 +37,7 @@ fn on_threads<I: Send, T: Send, R>(
     consume: impl FnOnce(&mut dyn Iterator<Item = T>) -> R,
 ) -> R {
     let state =
-        State { items: items.into_iter(), begun: 0, done: BTreeMap::new(), taken: 0, weight: 0, is_over: false };
+        PoolState { items: items.into_iter(), begun: 0, done: BTreeMap::new(), taken: 0, weight: 0, is_over: false };
     let queue = Queue { state: Mutex::new(state), changed: Condvar::new() };
     let (queue, work, weight) = (&queue, &work, &weight);
     thread::scope(|scope| {
@@ -51,11 +51,11 @@ fn on_threads<I: Send, T: Send, R>(
 }
 
 struct Queue<I, T> {
-    state: Mutex<State<I, T>>,
+    state: Mutex<PoolState<I, T>>,
     changed: Condvar,
 }
 
-struct State<I, T> {
+struct PoolState<I, T> {
     items: vec::IntoIter<I>,
     /// The number of items that are complete or in progress.
     begun: usize,
@@ -70,11 +70,11 @@ struct State<I, T> {
 }
 
 impl<I, T> Queue<I, T> {
-    fn state(&self) -> MutexGuard<'_, State<I, T>> {
+    fn state(&self) -> MutexGuard<'_, PoolState<I, T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn changed<'s>(&self, state: MutexGuard<'s, State<I, T>>) -> MutexGuard<'s, State<I, T>> {
+    fn changed<'s>(&self, state: MutexGuard<'s, PoolState<I, T>>) -> MutexGuard<'s, PoolState<I, T>> {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 

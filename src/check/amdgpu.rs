@@ -18,7 +18,7 @@ use object::Endianness;
 use object::elf::{ET_REL, SHF_EXECINSTR, SHT_NOBITS, STT_OBJECT};
 use object::read::elf::{FileHeader, SectionHeader, Sym};
 
-use super::elf::{File, Form, Metadata, Symbols, name_of};
+use super::elf::{File, Metadata, MetadataForm, SymbolTable, name_of};
 use super::{charge, metadata, wrong};
 use crate::bytes::{len_u64, slice};
 use crate::container::limits::Allowance;
@@ -31,7 +31,7 @@ const CODE_OFFSET: u64 = 16;
 /// Checks the kernels of a file whose tables are valid.
 pub(super) fn check<Elf: FileHeader<Endian = Endianness>>(
     file: &File<'_, Elf>,
-    tables: &[Symbols<'_, Elf>],
+    tables: &[SymbolTable<'_, Elf>],
     notes: &[Metadata<'_>],
     work: &mut Allowance,
 ) -> Result<(), Malformed> {
@@ -49,7 +49,7 @@ pub(super) fn check<Elf: FileHeader<Endian = Endianness>>(
             }
         }
     }
-    for Metadata { content, offset, .. } in notes.iter().filter(|note| note.form == Form::MessagePack) {
+    for Metadata { content, offset, .. } in notes.iter().filter(|note| note.form == MetadataForm::MessagePack) {
         let Some(kernels) = metadata::kernels(content) else { return wrong(metadata::BROKEN, *offset) };
         for kernel in kernels {
             let Some(kernel) = kernel else { return wrong(metadata::BROKEN, *offset) };

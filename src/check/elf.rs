@@ -66,7 +66,7 @@ pub(crate) struct File<'d, Elf: FileHeader<Endian = Endianness>> {
 }
 
 /// A symbol table whose bytes are all inside the file.
-pub(crate) struct Symbols<'d, Elf: FileHeader<Endian = Endianness>> {
+pub(crate) struct SymbolTable<'d, Elf: FileHeader<Endian = Endianness>> {
     pub(crate) symbols: &'d [Elf::Sym],
     pub(crate) names: &'d [u8],
     /// The offset in the file.
@@ -99,7 +99,7 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
     }
 
     /// All symbol tables. Each symbol has a name in the string table, and a section that exists if it has one.
-    pub(crate) fn symbol_tables(&self, work: &mut Allowance) -> Result<Vec<Symbols<'d, Elf>>> {
+    pub(crate) fn symbol_tables(&self, work: &mut Allowance) -> Result<Vec<SymbolTable<'d, Elf>>> {
         let extended = self.extended_indices();
         let mut tables = Vec::new();
         for index in 0..self.sections.len() {
@@ -243,7 +243,7 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
         &self,
         index: usize,
         extended: &HashMap<u32, &'d Elf::SectionHeader>,
-    ) -> Result<Option<Symbols<'d, Elf>>> {
+    ) -> Result<Option<SymbolTable<'d, Elf>>> {
         let endian = self.endian;
         let is_table = |section: &&Elf::SectionHeader| [SHT_SYMTAB, SHT_DYNSYM].contains(&section.sh_type(endian));
         let Some(section) = self.sections.get(index).filter(is_table) else { return Ok(None) };
@@ -262,10 +262,10 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
         let extended = u32::try_from(index).ok().and_then(|index| extended.get(&index));
         let extended = extended.and_then(|section| section.file_range(endian));
         let extended = extended.and_then(|(start, len)| slice(self.data, start, len));
-        Ok(Some(Symbols { symbols, names, offset, extended }))
+        Ok(Some(SymbolTable { symbols, names, offset, extended }))
     }
 
-    fn symbols(&self, table: &Symbols<'d, Elf>, work: &mut Allowance) -> Result {
+    fn symbols(&self, table: &SymbolTable<'d, Elf>, work: &mut Allowance) -> Result {
         charge(work, to_u64(size_of_val(table.symbols)), table.offset)?;
         for (number, symbol) in table.symbols.iter().enumerate() {
             let name = u64::from(symbol.st_name(self.endian));
@@ -280,7 +280,7 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
     }
 
     /// The number of the section in which a symbol is defined; none for a symbol without a section.
-    pub(crate) fn section_of(&self, table: &Symbols<'d, Elf>, number: usize, symbol: &Elf::Sym) -> Option<usize> {
+    pub(crate) fn section_of(&self, table: &SymbolTable<'d, Elf>, number: usize, symbol: &Elf::Sym) -> Option<usize> {
         let section = symbol.st_shndx(self.endian);
         if let Some(index) = section.index() {
             return Some(usize::from(index));
@@ -336,7 +336,7 @@ struct Notes<'d> {
 /// A note with the metadata of an AMD GPU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Metadata<'d> {
-    pub(crate) form: Form,
+    pub(crate) form: MetadataForm,
     pub(crate) content: &'d [u8],
     /// The offset of the content in the file.
     pub(crate) offset: u64,
@@ -344,7 +344,7 @@ pub(crate) struct Metadata<'d> {
 
 /// The form of metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum MetadataForm {
     /// MessagePack, in code object versions 3 and up.
     MessagePack,
     /// YAML, in version 2.
@@ -352,7 +352,8 @@ pub(crate) enum Form {
 }
 
 /// The names and types of the notes with metadata of AMD GPUs.
-const FORMS: [(&[u8], u32, Form); 2] = [(b"AMDGPU\0", 32, Form::MessagePack), (b"AMD\0", 10, Form::Yaml)];
+const FORMS: [(&[u8], u32, MetadataForm); 2] =
+    [(b"AMDGPU\0", 32, MetadataForm::MessagePack), (b"AMD\0", 10, MetadataForm::Yaml)];
 
 const NOTE_HEADER: u64 = 12;
 

@@ -15,7 +15,7 @@ use offload_bundle::job::{Destination, Extract, Extracted, Source};
 use offload_bundle::scan::{CodeObject, Pattern};
 use serde::Serialize;
 
-use super::files::{FollowOption, Origin, SearchOptions, WorkFile};
+use super::files::{FileOrigin, FollowOption, SearchOptions, WorkFile};
 use super::patterns::{self, ExactOption};
 use super::print::console::Console;
 use super::print::json;
@@ -181,8 +181,8 @@ impl ExtractOptions {
 fn sources(files: Vec<Result<WorkFile, Error>>, problems: &mut Vec<String>) -> Vec<Source> {
     let sound = files.into_iter().filter_map(|file| file.map_err(|error| problems.push(error.to_string())).ok());
     let source = |WorkFile { path, origin }| match origin {
-        Origin::Named => Source::named(path),
-        Origin::InDirectory(directory) => Source::found(path, &directory),
+        FileOrigin::Named => Source::named(path),
+        FileOrigin::InDirectory(directory) => Source::found(path, &directory),
     };
     sound.map(source).collect()
 }
@@ -197,7 +197,7 @@ fn tell(extract: &Extract, extracted: &[Extracted]) -> Result<(), Error> {
 }
 
 #[derive(Serialize)]
-struct Document<'r> {
+struct ExtractDocument<'r> {
     version: u32,
     code_objects: Vec<Written<'r>>,
     problems: &'r [String],
@@ -221,5 +221,5 @@ fn write_report(extracted: &[Extracted], problems: &[String], out: &mut dyn Writ
         }
     }
     let code_objects = extracted.iter().map(written).collect();
-    json::write(&Document { version: VERSION, code_objects, problems }, out)
+    json::write(&ExtractDocument { version: VERSION, code_objects, problems }, out)
 }

@@ -17,7 +17,7 @@ use super::values;
 
 /// The origin of an input file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum FileOrigin {
     /// Named on the command line.
     Named,
     /// Found in a directory named on the command line. Most of these files have no device code.
@@ -28,7 +28,7 @@ pub(super) enum Origin {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WorkFile {
     pub(super) path: PathBuf,
-    pub(super) origin: Origin,
+    pub(super) origin: FileOrigin,
 }
 
 impl WorkFile {
@@ -36,8 +36,8 @@ impl WorkFile {
     /// directory may not.
     pub(super) fn open(&self, limits: Limits) -> Result<Input, Error> {
         let accept = match &self.origin {
-            Origin::Named => Accept::Finite,
-            Origin::InDirectory(_) => Accept::Regular,
+            FileOrigin::Named => Accept::Finite,
+            FileOrigin::InDirectory(_) => Accept::Regular,
         };
         Uri::open(&self.path, limits, |path| open(path, accept, limits.streamed))
     }
@@ -112,7 +112,7 @@ impl SearchOptions {
                 files.push(Err(Error::io(path, reason)));
             }
             true => directory(path, depth, &mut files),
-            false => files.push(Ok(WorkFile { path: path.to_owned(), origin: Origin::Named })),
+            false => files.push(Ok(WorkFile { path: path.to_owned(), origin: FileOrigin::Named })),
         }
         files
     }
@@ -158,7 +158,7 @@ pub(super) fn each<T: Send, R>(
     weight: impl Fn(&T) -> usize + Sync,
     consume: impl FnOnce(&mut dyn Iterator<Item = T>) -> R,
 ) -> R {
-    let is_stream = |file: &&Result<WorkFile, Error>| matches!(file, Ok(file) if file.origin == Origin::Named && !file.path.is_file());
+    let is_stream = |file: &&Result<WorkFile, Error>| matches!(file, Ok(file) if file.origin == FileOrigin::Named && !file.path.is_file());
     // The same pipe may have several names.
     if files.len() > 1 && files.iter().filter(is_stream).nth(1).is_some() {
         return consume(&mut files.into_iter().map(work));
@@ -173,7 +173,10 @@ fn directory(path: &Path, depth: usize, files: &mut Vec<Result<WorkFile, Error>>
     for entry in WalkDir::new(path).max_depth(depth).sort_by_file_name() {
         match entry {
             Ok(entry) if entry.file_type().is_file() => {
-                files.push(Ok(WorkFile { path: entry.into_path(), origin: Origin::InDirectory(Arc::clone(&named)) }));
+                files.push(Ok(WorkFile {
+                    path: entry.into_path(),
+                    origin: FileOrigin::InDirectory(Arc::clone(&named)),
+                }));
             }
             Ok(_) => {}
             Err(error) => {

@@ -16,7 +16,7 @@ use offload_bundle::scan::{Follow, Place};
 use offload_bundle::{Error, Result};
 use serde::Serialize;
 
-use super::files::{self, Origin, SearchOptions, WorkFile};
+use super::files::{self, FileOrigin, SearchOptions, WorkFile};
 use super::print::console::Console;
 use super::print::json::{self, Each, Late};
 use super::print::stdout::to_stdout;
@@ -140,11 +140,11 @@ impl Gpus {
 }
 
 /// A file and its result.
-type Checked = (WorkFile, Verified);
+type CheckedFile = (WorkFile, Verified);
 
 /// The outcome so far.
 struct Outcome {
-    total: Total,
+    total: VerifyTotal,
     kpack: KpackTree,
     /// The expected GPUs that no file has served, and of which no fault tells so.
     unserved: Vec<String>,
@@ -157,12 +157,12 @@ impl Outcome {
     fn new(expect: Option<&Expect>) -> Self {
         let devices = expect.iter().flat_map(|expect| &expect.devices);
         let unserved = devices.map(|device| device.name().to_owned()).collect();
-        let (total, kpack) = (Total::default(), KpackTree::default());
+        let (total, kpack) = (VerifyTotal::default(), KpackTree::default());
         Self { total, kpack, unserved, is_served_by_libraries: None, failures: Vec::new() }
     }
 
     /// Adds the result of a file.
-    fn add(&mut self, (file, verified): &mut Checked) {
+    fn add(&mut self, (file, verified): &mut CheckedFile) {
         let is_told = |gpu: &String| verified.faults.iter().any(|fault| fault.gpu.as_ref() == Some(gpu));
         self.unserved.retain(|gpu| !verified.served.contains(gpu) && !is_told(gpu));
         if verified.faults.iter().any(|fault| fault.rule == Rule::Expected) {
@@ -170,7 +170,7 @@ impl Outcome {
                 Some(self.is_served_by_libraries.unwrap_or(true) && verified.is_served_by_libraries);
         }
         self.total.add(verified);
-        self.kpack.add(verified, file.origin != Origin::Named);
+        self.kpack.add(verified, file.origin != FileOrigin::Named);
     }
 
     /// The faults that only several files show together, once: after the last file.
@@ -213,7 +213,7 @@ impl Options for VerifyOptions {
             let verified = verify.check(&file.open(verify.limits)?)?;
             Ok((file, verified))
         };
-        let weight = |checked: &Result<Checked>| {
+        let weight = |checked: &Result<CheckedFile>| {
             checked.as_ref().map_or(1, |(_, verified)| 1 + verified.faults.len() + verified.unread.len())
         };
         let is_tree = self.files.iter().any(|path| path.is_dir());
@@ -271,7 +271,7 @@ impl Options for VerifyOptions {
 
 /// The sums over all files.
 #[derive(Clone, Default, Serialize)]
-struct Total {
+struct VerifyTotal {
     files: usize,
     bundles: usize,
     code_objects: usize,
@@ -285,7 +285,7 @@ struct Total {
     kinds: Kinds,
 }
 
-impl Total {
+impl VerifyTotal {
     fn add(&mut self, verified: &Verified) {
         self.files += 1;
         self.bundles += verified.bundles;
@@ -337,12 +337,12 @@ fn more_unread(verified: &Verified) -> usize {
 
 /// Writes the result of a file. For a file in a directory, only parts that concern device code are reported, because
 /// most files there have none.
-fn write_file((file, verified): &Checked, out: &mut dyn Write) -> Result<()> {
-    let mut total = Total::default();
+fn write_file((file, verified): &CheckedFile, out: &mut dyn Write) -> Result<()> {
+    let mut total = VerifyTotal::default();
     total.add(verified);
-    let is_told = |unread: &&NotRead| file.origin == Origin::Named || unread.what.is_device_code();
+    let is_told = |unread: &&NotRead| file.origin == FileOrigin::Named || unread.what.is_device_code();
     let unread: Vec<&NotRead> = verified.unread.iter().filter(is_told).collect();
-    if file.origin != Origin::Named && total.is_none() && unread.is_empty() && total.kpack_references == 0 {
+    if file.origin != FileOrigin::Named && total.is_none() && unread.is_empty() && total.kpack_references == 0 {
         return Ok(());
     }
     let name = file.path.to_string_lossy();
@@ -381,7 +381,7 @@ fn write_faults(faults: &[Fault], out: &mut dyn Write) -> Result<()> {
     })
 }
 
-fn write_total(total: &Total, out: &mut dyn Write) -> Result<()> {
+fn write_total(total: &VerifyTotal, out: &mut dyn Write) -> Result<()> {
     let unread = if total.unread == 0 { String::new() } else { format!("; not read: {}", total.kinds) };
     write_line(out, &format!("Total: {}, {}{unread}", count(total.files, "file", "files"), total.verdict()))
 }
@@ -391,7 +391,7 @@ fn write_line(out: &mut dyn Write, line: &str) -> Result<()> {
 }
 
 #[derive(Serialize)]
-struct Document<F, A, T, P> {
+struct VerifyDocument<F, A, T, P> {
     version: u32,
     files: F,
     faults: A,
@@ -414,10 +414,14 @@ impl FaultOfTree {
 }
 
 /// Writes the JSON report, each file as soon as it is checked.
-fn write_report(checked: impl Iterator<Item = Checked>, outcome: &RefCell<Outcome>, out: &mut dyn Write) -> Result<()> {
+fn write_report(
+    checked: impl Iterator<Item = CheckedFile>,
+    outcome: &RefCell<Outcome>,
+    out: &mut dyn Write,
+) -> Result<()> {
     let problems = || outcome.borrow().problems();
     let faults = Late(|| outcome.borrow_mut().finish().into_iter().map(FaultOfTree::new).collect::<Vec<_>>());
     let (total, problems) = (Late(|| outcome.borrow().total.clone()), Late(problems));
     let files = Each::new(checked.map(|(_, verified)| verified));
-    json::write(&Document { version: VERSION, files, faults, total, problems }, out)
+    json::write(&VerifyDocument { version: VERSION, files, faults, total, problems }, out)
 }

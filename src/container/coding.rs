@@ -73,7 +73,7 @@ impl Coding {
         trailing: &'r Cell<Option<u64>>,
     ) -> io::Result<Box<dyn Read + 'r>> {
         #[cfg(any(feature = "bzip2", feature = "xz", feature = "zlib", feature = "zstd"))]
-        let reader = Compressed { reader, position: 0, trailing };
+        let reader = CompressedBytes { reader, position: 0, trailing };
         Ok(match self {
             #[cfg(feature = "zlib")]
             Self::Gzip => Box::new(Parts(Some(GzDecoder::new(reader)))),
@@ -91,7 +91,7 @@ impl Coding {
 
 /// The bytes of a file that are compressed.
 #[cfg(any(feature = "bzip2", feature = "xz", feature = "zlib", feature = "zstd"))]
-struct Compressed<'c, R> {
+struct CompressedBytes<'c, R> {
     reader: R,
     /// The number of bytes that were read.
     position: u64,
@@ -99,7 +99,7 @@ struct Compressed<'c, R> {
 }
 
 #[cfg(any(feature = "bzip2", feature = "xz", feature = "zlib", feature = "zstd"))]
-impl<R: BufRead> Compressed<'_, R> {
+impl<R: BufRead> CompressedBytes<'_, R> {
     /// Whether another part follows, after zeros or none. `begins` looks at its first bytes.
     fn goes_on(&mut self, begins: impl Fn(&[u8]) -> bool) -> io::Result<bool> {
         loop {
@@ -119,7 +119,7 @@ impl<R: BufRead> Compressed<'_, R> {
 }
 
 #[cfg(any(feature = "bzip2", feature = "xz", feature = "zlib", feature = "zstd"))]
-impl<R: BufRead> Read for Compressed<'_, R> {
+impl<R: BufRead> Read for CompressedBytes<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.fill_buf()?.read(buffer)?;
         self.consume(count);
@@ -128,7 +128,7 @@ impl<R: BufRead> Read for Compressed<'_, R> {
 }
 
 #[cfg(any(feature = "bzip2", feature = "xz", feature = "zlib", feature = "zstd"))]
-impl<R: BufRead> BufRead for Compressed<'_, R> {
+impl<R: BufRead> BufRead for CompressedBytes<'_, R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         self.reader.fill_buf()
     }
@@ -170,7 +170,7 @@ trait Part: Read + Sized {
 }
 
 #[cfg(feature = "zlib")]
-impl<R: BufRead> Part for GzDecoder<Compressed<'_, R>> {
+impl<R: BufRead> Part for GzDecoder<CompressedBytes<'_, R>> {
     fn goes_on(&mut self) -> io::Result<bool> {
         self.get_mut().goes_on(|rest| may_be(rest, b"\x1f\x8b\x08"))
     }
@@ -181,7 +181,7 @@ impl<R: BufRead> Part for GzDecoder<Compressed<'_, R>> {
 }
 
 #[cfg(feature = "bzip2")]
-impl<R: BufRead> Part for BzDecoder<Compressed<'_, R>> {
+impl<R: BufRead> Part for BzDecoder<CompressedBytes<'_, R>> {
     fn goes_on(&mut self) -> io::Result<bool> {
         self.get_mut().goes_on(begins_bzip2)
     }
@@ -213,7 +213,7 @@ impl<D: Part> Read for Parts<D> {
 /// A reader of the frames of a zstd file.
 #[cfg(feature = "zstd")]
 struct Zstd<'c, R> {
-    reader: Compressed<'c, R>,
+    reader: CompressedBytes<'c, R>,
     decoder: zstd::stream::raw::Decoder<'static>,
     is_in_frame: bool,
 }
@@ -247,12 +247,12 @@ impl<R: BufRead> Read for Zstd<'_, R> {
 /// `liblzma`'s own reader takes a file that ends early for a whole one.
 #[cfg(feature = "xz")]
 struct Xz<'c, R> {
-    reader: Compressed<'c, R>,
-    state: State,
+    reader: CompressedBytes<'c, R>,
+    state: CoderState,
 }
 
 #[cfg(feature = "xz")]
-enum State {
+enum CoderState {
     First(Stream),
     /// All streams after the first: to set up threads for each would take longer than to inflate it.
     Others(Stream),
@@ -261,12 +261,12 @@ enum State {
 
 #[cfg(feature = "xz")]
 impl<'c, R: BufRead> Xz<'c, R> {
-    fn new(reader: Compressed<'c, R>) -> io::Result<Self> {
+    fn new(reader: CompressedBytes<'c, R>) -> io::Result<Self> {
         let threads = thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
         let (all, threading) = XZ_MEMORY;
         let mut builder = MtStreamBuilder::new();
         builder.threads(threads).memlimit_stop(all).memlimit_threading(threading);
-        Ok(Self { reader, state: State::First(builder.decoder()?) })
+        Ok(Self { reader, state: CoderState::First(builder.decoder()?) })
     }
 }
 
@@ -275,8 +275,8 @@ impl<R: BufRead> Read for Xz<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while !buffer.is_empty() {
             let stream = match &mut self.state {
-                State::First(stream) | State::Others(stream) => stream,
-                State::End => break,
+                CoderState::First(stream) | CoderState::Others(stream) => stream,
+                CoderState::End => break,
             };
             let input = self.reader.fill_buf()?;
             let (is_end, action) = match input {
@@ -290,9 +290,9 @@ impl<R: BufRead> Read for Xz<'_, R> {
             self.reader.consume(read);
             match status {
                 Status::StreamEnd if self.reader.goes_on(|rest| may_be(rest, b"\xfd7zXZ\0"))? => {
-                    self.state = State::Others(Stream::new_stream_decoder(XZ_MEMORY.0, 0)?);
+                    self.state = CoderState::Others(Stream::new_stream_decoder(XZ_MEMORY.0, 0)?);
                 }
-                Status::StreamEnd => self.state = State::End,
+                Status::StreamEnd => self.state = CoderState::End,
                 Status::MemNeeded if is_end => return Err(io::ErrorKind::UnexpectedEof.into()),
                 _ => {}
             }

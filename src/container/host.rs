@@ -87,7 +87,7 @@ pub(crate) struct Section<'d> {
 
 /// A selected section.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Chosen<H> {
+pub(crate) struct ChosenSection<H> {
     /// The value that the selection returned for it.
     pub(crate) holds: H,
     pub(crate) name: Vec<u8>,
@@ -104,7 +104,7 @@ pub(crate) fn sections<H>(
     data: &[u8],
     base: u64,
     mut holds: impl FnMut(&Section<'_>) -> object::read::Result<Option<H>>,
-) -> Result<Vec<Chosen<H>>, Malformed> {
+) -> Result<Vec<ChosenSection<H>>, Malformed> {
     let object = |what: String| Malformed::Object { what, offset: base };
     let (mut chosen, mut size) = (Vec::new(), 0_u64);
     let mut names = Allowance::times(NAMES_SHARED_MAX, data);
@@ -119,7 +119,7 @@ pub(crate) fn sections<H>(
                 Malformed::truncated(format!("the section '{}'", shown(name)), start, len, end)
             })?;
             size = size.saturating_add(len);
-            chosen.push(Chosen { holds, name: name.to_vec(), range: start..start.saturating_add(len) });
+            chosen.push(ChosenSection { holds, name: name.to_vec(), range: start..start.saturating_add(len) });
         }
         Ok(())
     })?;
@@ -132,7 +132,7 @@ pub(crate) fn sections<H>(
 }
 
 /// Passes all sections to `visitor`, up to its first error.
-fn each(file: &File<'_>, visitor: &mut Visitor<'_>) -> Result<(), Malformed> {
+fn each(file: &File<'_>, visitor: &mut SectionVisitor<'_>) -> Result<(), Malformed> {
     match file {
         File::Elf32(file) => visit(file, |section| (elf_type(section), section.file_range()), visitor),
         File::Elf64(file) => visit(file, |section| (elf_type(section), section.file_range()), visitor),
@@ -142,12 +142,12 @@ fn each(file: &File<'_>, visitor: &mut Visitor<'_>) -> Result<(), Malformed> {
     }
 }
 
-type Visitor<'v> = dyn FnMut(Section<'_>) -> Result<(), Malformed> + 'v;
+type SectionVisitor<'v> = dyn FnMut(Section<'_>) -> Result<(), Malformed> + 'v;
 
 fn visit<'d: 'f, 'f, Objects: Object<'d>>(
     file: &'f Objects,
     header: impl Fn(&Objects::Section<'f>) -> (Option<SectionType>, Option<(u64, u64)>),
-    visitor: &mut Visitor<'_>,
+    visitor: &mut SectionVisitor<'_>,
 ) -> Result<(), Malformed> {
     for section in file.sections() {
         let (section_type, range) = header(&section);

@@ -193,12 +193,12 @@ pub(super) fn check_entry_count(found: u64, offset: u64) -> Result<(), Malformed
 }
 
 /// The limits on the entries of a bundle that does not record their number.
-pub(super) struct Room {
+pub(super) struct EntryRoom {
     entries: u64,
     ids: Allowance,
 }
 
-impl Room {
+impl EntryRoom {
     pub(super) fn new() -> Self {
         Self { entries: 0, ids: Allowance::new(IDS_MAX) }
     }
@@ -254,13 +254,13 @@ mod tests {
 
     #[test]
     fn entries_and_ids_have_room_for_what_anybody_has() {
-        let mut room = Room::new();
+        let mut room = EntryRoom::new();
         assert!((0..ENTRIES_MAX).all(|_| room.take(b"id", 5).is_ok()));
         let error = room.take(b"id", 9).unwrap_err().to_string();
         assert_eq!(error, "entry count 100001 at offset 9, expected no more than 100000");
         assert_eq!(check_entry_count(ENTRIES_MAX, 0), Ok(()));
         assert!(check_entry_count(u64::MAX, 0).is_err());
-        let (mut room, id) = (Room::new(), vec![0; 1 << 24]);
+        let (mut room, id) = (EntryRoom::new(), vec![0; 1 << 24]);
         assert_eq!(room.take(&id, 0), Ok(()));
         assert!(matches!(room.take(b"x", 0), Err(Malformed::Value { what: "entry ID length", .. })));
     }

@@ -419,12 +419,12 @@ pub struct Bundles<'a> {
     container: &'a dyn Container,
     inflate: Inflate,
     limits: Limits,
-    next: Next<'a>,
+    next: NextBundle<'a>,
     /// The inflated size in the last header, if that was of a compressed bundle.
     claimed: Option<u64>,
     /// The offset of data that is not a bundle.
     stopped_at: Option<u64>,
-    /// What was inflated [ahead](ahead), with the offset of its bundle.
+    /// What was inflated [`ahead`], with the offset of its bundle.
     ready: Option<(u64, Inflated)>,
 }
 
@@ -460,7 +460,7 @@ pub(crate) fn ahead<'a>(
 }
 
 /// The position at which to look for the next bundle.
-enum Next<'a> {
+enum NextBundle<'a> {
     Nowhere,
     At(u64),
     /// After the compressed bundle at a position, which may have to be inflated to find its end.
@@ -471,11 +471,11 @@ impl<'a> Bundles<'a> {
     /// Walks `data`, whose bundles are of one format, compressed or not. They borrow from the data, and outlive the
     /// walk.
     pub fn new(data: impl Into<Slice<'a>>, container: &'a dyn Container, inflate: Inflate) -> Self {
-        let (data, limits, next) = (data.into(), Limits::default(), Next::At(0));
+        let (data, limits, next) = (data.into(), Limits::default(), NextBundle::At(0));
         Self { data, container, inflate, limits, next, claimed: None, stopped_at: None, ready: None }
     }
 
-    /// Takes in what is inflated [ahead](ahead), unless there is still something from before.
+    /// Takes in what is inflated [`ahead`], unless there is still something from before.
     pub(crate) fn take_inflated(&mut self, ahead: &mut dyn Iterator<Item = (u64, Inflated)>) {
         if self.ready.is_none() {
             self.ready = ahead.next();
@@ -513,7 +513,7 @@ impl<'a> Bundles<'a> {
             self.claimed = Some(compressed.recorded().inflated);
             let bundle = self.read_compressed(&compressed);
             if bundle.is_ok() || compressed.recorded().total.is_some() {
-                self.next = Next::After(position, compressed);
+                self.next = NextBundle::After(position, compressed);
             }
             return bundle.map(Some);
         }
@@ -529,7 +529,7 @@ impl<'a> Bundles<'a> {
         });
         contents.faults.splice(..0, misplaced);
         if let Some(end) = position.checked_add(contents.len).filter(|_| contents.len > 0) {
-            self.next = Next::At(end);
+            self.next = NextBundle::At(end);
         }
         Ok(Some(Bundle::plain(data, contents, self.limits)))
     }
@@ -613,12 +613,12 @@ impl<'a> Iterator for Bundles<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.claimed = None;
-        let position = match std::mem::replace(&mut self.next, Next::Nowhere) {
-            Next::Nowhere => return None,
+        let position = match std::mem::replace(&mut self.next, NextBundle::Nowhere) {
+            NextBundle::Nowhere => return None,
             // Padding lies between bundles; a file does not begin with it.
-            Next::At(0) => 0,
-            Next::At(position) => self.skip_padding(position)?,
-            Next::After(position, compressed) => match compressed.stored_len() {
+            NextBundle::At(0) => 0,
+            NextBundle::At(position) => self.skip_padding(position)?,
+            NextBundle::After(position, compressed) => match compressed.stored_len() {
                 Ok(len) => self.skip_padding(position.checked_add(len)?)?,
                 Err(error) => return Some(Err(error)),
             },
@@ -738,7 +738,7 @@ mod tests {
         for inflate in [Inflate::AsNeeded, Inflate::Headers, Inflate::Whole] {
             let mut bundles = Bundles::new(&file, &binary, inflate);
             let first = bundles.next().unwrap().unwrap();
-            let Next::After(_, compressed) = &bundles.next else { panic!("another bundle may follow") };
+            let NextBundle::After(_, compressed) = &bundles.next else { panic!("another bundle may follow") };
             assert_eq!(compressed.stream_len.get().map(|len| len + 20), (inflate != Inflate::AsNeeded).then_some(end));
             assert_eq!(first.bytes(0).unwrap().len(), usize::try_from(WHOLE_MAX).unwrap());
             assert_eq!(compressed.stream_len.get().map(|len| len + 20), Some(end));

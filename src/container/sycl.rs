@@ -126,7 +126,7 @@ pub(crate) fn parts(section: &[u8], base: u64, images: &[Image]) -> Vec<Part> {
 }
 
 /// The images of a table that are in a section, in order, without what is between them.
-pub(crate) fn listed(section: &[u8], base: u64, images: &[Image]) -> Vec<Stored> {
+pub(crate) fn listed(section: &[u8], base: u64, images: &[Image]) -> Vec<StoredImage> {
     let mut stored = Vec::new();
     // One more than there may be shows that there are too many.
     let images = images.get(..TOO_MANY).unwrap_or(images);
@@ -139,21 +139,25 @@ pub(crate) fn listed(section: &[u8], base: u64, images: &[Image]) -> Vec<Stored>
         // To read the same bytes for each of many entries takes long, and no compiler lets images share them.
         let is_first = images.get(index.wrapping_sub(1)).is_none_or(|before| before.offset != image.offset);
         next = image.offset;
-        stored.push(if is_first { Stored::of(section, base, *image, limit) } else { Stored::shared(base, *image) });
+        stored.push(if is_first {
+            StoredImage::of(section, base, *image, limit)
+        } else {
+            StoredImage::shared(base, *image)
+        });
     }
     stored.reverse();
     stored
 }
 
 /// An image in its section.
-pub(crate) struct Stored {
+pub(crate) struct StoredImage {
     /// The bytes that it takes there.
     pub(crate) range: Range<u64>,
     /// The image, or why it cannot be read.
     pub(crate) part: Part,
 }
 
-impl Stored {
+impl StoredImage {
     /// An image that begins where another one does.
     fn shared(base: u64, image: Image) -> Self {
         let (what, expected) = ("size of a device image", "one image at each address");
@@ -231,7 +235,7 @@ fn unlisted_frame(rest: &[u8], base: u64, offset: u64) -> (Option<u64>, Option<P
     let part = match frame {
         None => broken("its zstd frame has no end"),
         Some(Frame { inflated: None, .. }) => broken("its inflated size is not recorded"),
-        Some(Frame { len, inflated: Some(inflated) }) => Stored::frame(offset, len, inflated).part,
+        Some(Frame { len, inflated: Some(inflated) }) => StoredImage::frame(offset, len, inflated).part,
     };
     (frame.map(|frame| frame.len), Some(part))
 }

@@ -46,13 +46,13 @@ const MAP_MAX: u64 = 1 << 20;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) name: Vec<u8>,
-    pub(crate) kind: Kind,
+    pub(crate) kind: MemberKind,
     /// The size of the stored content in bytes.
     pub(crate) stored: u64,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum MemberKind {
     #[default]
     File,
     /// A file of this size with holes; the content has only these ranges of it.
@@ -70,7 +70,7 @@ type Range = (u64, u64);
 
 /// What follows in an archive.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum NextMember {
     Member(Header),
     /// A block of zeros, which ends an archive or lies between two of them.
     Zeros,
@@ -101,36 +101,36 @@ pub(crate) fn is_header(data: &[u8]) -> bool {
 
 /// What was read of an archive so far.
 #[derive(Default)]
-pub(crate) struct Archive {
+pub(crate) struct TarArchive {
     /// After zeros, anything may follow.
     is_after_zeros: bool,
 }
 
-impl Archive {
+impl TarArchive {
     /// Reads up to the content of the next member.
-    pub(crate) fn next(&mut self, reader: &mut impl Read) -> io::Result<Next> {
+    pub(crate) fn next(&mut self, reader: &mut impl Read) -> io::Result<NextMember> {
         let next = read(reader, self.is_after_zeros);
-        self.is_after_zeros = matches!(next, Ok(Next::Zeros));
+        self.is_after_zeros = matches!(next, Ok(NextMember::Zeros));
         next
     }
 }
 
-fn read(reader: &mut impl Read, is_after_zeros: bool) -> io::Result<Next> {
+fn read(reader: &mut impl Read, is_after_zeros: bool) -> io::Result<NextMember> {
     let (mut attributes, mut has_attributes) = (Attributes::default(), false);
     loop {
         let block = read_block(reader)?;
         let is_zero = block.iter().all(|&byte| byte == 0);
         match len_u64(&block) {
             _ if has_attributes && is_zero => return Err(io::ErrorKind::UnexpectedEof.into()),
-            0 => return Ok(Next::End { has_trailing: false }),
-            BLOCK if is_zero => return Ok(Next::Zeros),
+            0 => return Ok(NextMember::End { has_trailing: false }),
+            BLOCK if is_zero => return Ok(NextMember::Zeros),
             BLOCK => {}
-            _ if is_after_zeros => return Ok(Next::End { has_trailing: !is_zero }),
+            _ if is_after_zeros => return Ok(NextMember::End { has_trailing: !is_zero }),
             _ => return Err(io::ErrorKind::UnexpectedEof.into()),
         }
         if !sum_is_right(&block) {
             return match is_after_zeros && slice(&block, 257, 5) != Some(b"ustar") {
-                true => Ok(Next::End { has_trailing: true }),
+                true => Ok(NextMember::End { has_trailing: true }),
                 false => Err(broken("the checksum of a header is wrong")),
             };
         }
@@ -141,7 +141,8 @@ fn read(reader: &mut impl Read, is_after_zeros: bool) -> io::Result<Next> {
             Some(b'x' | b'X') => attributes.add(&read_content(reader, size)?)?,
             Some(b'g' | b'K') => skip(reader, padded(size))?,
             kind => {
-                return member(reader, kind.copied().unwrap_or_default(), &block, size, attributes).map(Next::Member);
+                return member(reader, kind.copied().unwrap_or_default(), &block, size, attributes)
+                    .map(NextMember::Member);
             }
         }
     }
@@ -156,17 +157,17 @@ fn member(reader: &mut impl Read, kind: u8, block: &[u8], size: u64, attributes:
     let stored = attributes.size.unwrap_or(size);
     let is_gnu_sparse = kind == b'S';
     let kind = match kind {
-        b'1'..=b'6' => return Ok(Header { name: name_of(block, attributes), kind: Kind::Other, stored: 0 }),
-        b'V' | b'D' => Kind::Other,
-        b'M' => Kind::Part,
+        b'1'..=b'6' => return Ok(Header { name: name_of(block, attributes), kind: MemberKind::Other, stored: 0 }),
+        b'V' | b'D' => MemberKind::Other,
+        b'M' => MemberKind::Part,
         b'S' => sparse_of_gnu(reader, block)?,
-        _ if attributes.map_in_content => Kind::MapInContent(attributes.sparse_size.ok_or_else(no_size)?),
+        _ if attributes.map_in_content => MemberKind::MapInContent(attributes.sparse_size.ok_or_else(no_size)?),
         _ if attributes.has_map => {
-            Kind::Sparse(attributes.sparse_size.ok_or_else(no_size)?, pairs(&attributes.ranges)?)
+            MemberKind::Sparse(attributes.sparse_size.ok_or_else(no_size)?, pairs(&attributes.ranges)?)
         }
-        _ => Kind::File,
+        _ => MemberKind::File,
     };
-    if let (Kind::Sparse(size, ranges), true) = (&kind, is_gnu_sparse || attributes.has_map) {
+    if let (MemberKind::Sparse(size, ranges), true) = (&kind, is_gnu_sparse || attributes.has_map) {
         check_ranges(*size, ranges, stored)?;
     }
     Ok(Header { name: name_of(block, attributes), kind, stored })
@@ -183,7 +184,7 @@ fn name_of(block: &[u8], attributes: Attributes) -> Vec<u8> {
 }
 
 /// The holes that a header of GNU tar records, with the blocks after it.
-fn sparse_of_gnu(reader: &mut impl Read, block: &[u8]) -> io::Result<Kind> {
+fn sparse_of_gnu(reader: &mut impl Read, block: &[u8]) -> io::Result<MemberKind> {
     let size = slice(block, 483, 12).and_then(number).ok_or_else(no_size)?;
     let mut ranges = ranges_of_gnu(slice(block, 386, 96).unwrap_or_default())?;
     let mut is_extended = block.get(482) != Some(&0);
@@ -195,7 +196,7 @@ fn sparse_of_gnu(reader: &mut impl Read, block: &[u8]) -> io::Result<Kind> {
         ranges.extend(ranges_of_gnu(slice(&more, 0, 504).unwrap_or_default())?);
         is_extended = more.get(504) != Some(&0);
     }
-    Ok(Kind::Sparse(size, ranges))
+    Ok(MemberKind::Sparse(size, ranges))
 }
 
 fn ranges_of_gnu(fields: &[u8]) -> io::Result<Vec<Range>> {

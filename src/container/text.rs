@@ -21,7 +21,7 @@ use std::collections::HashMap;
 
 use memchr::{memchr, memmem};
 
-use super::limits::{MARKERS_MAX, Room};
+use super::limits::{EntryRoom, MARKERS_MAX};
 use super::{Container, Contents, Entry, MAGIC, Member};
 use crate::bytes::{len_u64, to_u64};
 use crate::display::shown;
@@ -221,7 +221,7 @@ fn entries_of(markers: &[Marker<'_>], base: u64) -> Result<Vec<Entry>, Malformed
         return Err(Malformed::Value { what, found, offset, expected });
     }
     let end_lines = EndLines::new(markers);
-    let (mut entries, mut room) = (Vec::new(), Room::new());
+    let (mut entries, mut room) = (Vec::new(), EntryRoom::new());
     let mut next = 0_usize;
     while let Some(start) = markers.get(next) {
         if start.side == Side::End {

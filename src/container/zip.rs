@@ -46,7 +46,7 @@ const LOCATOR_LEN: u64 = 20;
 const ZIP64_END: &[u8] = b"PK\x06\x06";
 
 /// The offsets of some fields of a header.
-struct Form {
+struct HeaderOffsets {
     version: usize,
     flags: usize,
     method: usize,
@@ -59,8 +59,10 @@ struct Form {
     name: usize,
 }
 
-const LOCAL: Form = Form { version: 4, flags: 6, method: 8, crc: 14, stored: 18, size: 22, lens: 26, name: 30 };
-const LISTED: Form = Form { version: 6, flags: 8, method: 10, crc: 16, stored: 20, size: 24, lens: 28, name: 46 };
+const LOCAL: HeaderOffsets =
+    HeaderOffsets { version: 4, flags: 6, method: 8, crc: 14, stored: 18, size: 22, lens: 26, name: 30 };
+const LISTED: HeaderOffsets =
+    HeaderOffsets { version: 6, flags: 8, method: 10, crc: 16, stored: 20, size: 24, lens: 28, name: 46 };
 
 /// The offset of a member, in a directory header.
 const OFFSET: usize = 42;
@@ -183,11 +185,11 @@ impl<'a> Layout<'a> {
     pub(crate) fn range_of(&self, index: usize) -> Result<Range<u64>> {
         let entry = self.entry(index)?;
         let (local, listed) = (self.local(entry)?, self.listed(entry)?);
-        let of = |header, form: &Form| Some((u16_at(header, form.method)?, name_and_extra(header, form)?.0));
+        let of = |header, form: &HeaderOffsets| Some((u16_at(header, form.method)?, name_and_extra(header, form)?.0));
         if of(local, &LOCAL) != of(listed, &LISTED) {
             return Err(refused(self.data, entry.start, "name or method of a member are not those in the directory"));
         }
-        let flags = |header, form: &Form| u16_at(header, form.flags).unwrap_or_default() & HAS_DESCRIPTOR;
+        let flags = |header, form: &HeaderOffsets| u16_at(header, form.flags).unwrap_or_default() & HAS_DESCRIPTOR;
         let end = match (flags(local, &LOCAL), flags(listed, &LISTED)) {
             (0, 0) => entry.stored.end,
             _ => self.descriptor_end(entry, listed)?,
@@ -200,7 +202,7 @@ impl<'a> Layout<'a> {
 
     /// The end of the data descriptor of a member, which has one of four forms.
     fn descriptor_end(&self, entry: &Entry, listed: &[u8]) -> Result<u64> {
-        let of_member = Sizes::listed(listed).ok_or_else(|| self.short(entry))?;
+        let of_member = MemberSizes::listed(listed).ok_or_else(|| self.short(entry))?;
         let crc = slice(listed, 16, 4).unwrap_or_default();
         let forms = [(&b""[..], 4), (b"", 8), (b"PK\x07\x08", 4), (b"PK\x07\x08", 8)];
         let found = tail(self.data.bytes(), entry.stored.end).unwrap_or_default();
@@ -245,7 +247,7 @@ impl<'a> Layout<'a> {
         let entry = self.entry(index)?;
         let old = self.listed(entry)?;
         let (name, extra) = name_and_extra(old, &LISTED).ok_or_else(|| self.short(entry))?;
-        let (extra, before) = (Extra::of(extra), Sizes::listed(old).ok_or_else(|| self.short(entry))?);
+        let (extra, before) = (Extra::of(extra), MemberSizes::listed(old).ok_or_else(|| self.short(entry))?);
         let mut header = old.get(..LISTED.name).ok_or_else(|| self.short(entry))?.to_vec();
         if let Some(contents) = contents {
             let flags = u16_at(old, LISTED.flags).unwrap_or_default();
@@ -278,7 +280,7 @@ impl<'a> Layout<'a> {
         &self,
         entry: &Entry,
         mut header: Vec<u8>,
-        form: &Form,
+        form: &HeaderOffsets,
         name: &[u8],
         old: &Extra<'_>,
         zip64: Option<&[u8]>,
@@ -367,14 +369,14 @@ fn refused(data: Slice<'_>, at: u64, reason: &str) -> Error {
 }
 
 /// The sizes of a member in the directory.
-struct Sizes {
+struct MemberSizes {
     size: u64,
     stored: u64,
     /// The number of bytes that sizes and offset take in the zip64 field.
     in_zip64: usize,
 }
 
-impl Sizes {
+impl MemberSizes {
     fn listed(header: &[u8]) -> Option<Self> {
         let zip64 = Extra::of(name_and_extra(header, &LISTED)?.1).zip64.unwrap_or_default();
         let mut in_zip64 = 0_usize;
@@ -425,7 +427,7 @@ impl<'h> Extra<'h> {
 }
 
 /// The name and the extra fields of a header.
-fn name_and_extra<'h>(header: &'h [u8], form: &Form) -> Option<(&'h [u8], &'h [u8])> {
+fn name_and_extra<'h>(header: &'h [u8], form: &HeaderOffsets) -> Option<(&'h [u8], &'h [u8])> {
     let [name, extra] = [form.lens, form.lens.checked_add(2)?].map(|at| u16_at(header, at).map(usize::from));
     let (name, rest) = header.get(form.name..)?.split_at_checked(name?)?;
     Some((name, rest.get(..extra?)?))
@@ -522,7 +524,7 @@ mod tests {
             {
                 let contents = Contents { crc: 5, size, stored };
                 let headers = directory(&layout, offset, &contents);
-                let sizes = Sizes::listed(&headers).unwrap();
+                let sizes = MemberSizes::listed(&headers).unwrap();
                 assert_eq!((sizes.size, sizes.stored), (size, stored));
                 let (_, fields) = name_and_extra(&headers, &LISTED).unwrap();
                 let zip64 = Extra::of(fields).zip64.unwrap();

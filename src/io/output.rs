@@ -61,12 +61,12 @@ impl Manner {
 pub(crate) struct Output {
     path: PathBuf,
     buffer: Vec<u8>,
-    place: Place,
+    place: OutputPlace,
 }
 
 /// The location of the bytes, and how they reach their destination.
 #[derive(Debug)]
-enum Place {
+enum OutputPlace {
     /// Linked: the staged file gets the name of the destination.
     Name { staged: Staged, target: PathBuf, over: Over },
     /// Copied into the existing destination.
@@ -85,7 +85,7 @@ enum Over {
     Rewritten,
 }
 
-impl Place {
+impl OutputPlace {
     fn file(&mut self) -> &mut File {
         match self {
             Self::Name { staged, .. } => &mut staged.file,
@@ -120,14 +120,14 @@ impl Output {
     pub(crate) fn aside() -> Result<Self> {
         let path = std::env::temp_dir();
         let file = process::open(tempfile::tempfile).map_err(Error::temporary).with_path(&path)?;
-        Ok(Self { path, buffer: Vec::new(), place: Place::Nowhere(file) })
+        Ok(Self { path, buffer: Vec::new(), place: OutputPlace::Nowhere(file) })
     }
 
     /// The bytes of an output that goes nowhere, called `name` in errors.
     pub(crate) fn into_input(mut self, name: &Path) -> Result<Input> {
         self.flush()?;
         match self.place {
-            Place::Nowhere(file) => Spool::of_file(file).into_input(name).with_path(&self.path),
+            OutputPlace::Nowhere(file) => Spool::of_file(file).into_input(name).with_path(&self.path),
             _ => Err(Error::Internal("an output cannot be read again")),
         }
     }
@@ -161,7 +161,7 @@ impl Output {
 
     /// Grants execute permission wherever read permission is granted. A replaced file keeps its mode.
     pub(crate) fn make_executable(&mut self) -> Result<()> {
-        if let Place::Name { over: Over::Nothing, staged, .. } = &self.place {
+        if let OutputPlace::Name { over: Over::Nothing, staged, .. } = &self.place {
             let mode = staged.file.metadata().with_path(&self.path)?.mode();
             let readers = (mode & 0o444) >> 2;
             staged.file.set_permissions(Permissions::from_mode(mode | readers)).with_path(&self.path)?;
@@ -207,12 +207,12 @@ pub(crate) fn commit(mut outputs: Vec<Output>) -> Result<()> {
         // Nothing can fail after the last one.
         let old = if left > 0 { Old::Kept } else { Old::Lost };
         let put = match place {
-            Place::Name { staged, target, over: Over::Nothing } => put(staged, target),
-            Place::Name { staged, target, over } => replace(staged, target, over, old),
+            OutputPlace::Name { staged, target, over: Over::Nothing } => put(staged, target),
+            OutputPlace::Name { staged, target, over } => replace(staged, target, over, old),
             // Standard output may be in the middle of a file; a named file is replaced as a whole.
-            Place::Into { staged, destination } if path.as_os_str() == "-" => append(&staged, destination),
-            Place::Into { staged, destination } => pour(&staged, destination),
-            Place::Nowhere(_) => Ok(Done::Final),
+            OutputPlace::Into { staged, destination } if path.as_os_str() == "-" => append(&staged, destination),
+            OutputPlace::Into { staged, destination } => pour(&staged, destination),
+            OutputPlace::Nowhere(_) => Ok(Done::Final),
         };
         match put {
             Ok(put) => done.push(put),
@@ -271,25 +271,25 @@ pub fn create_directory(path: &Path) -> Result<()> {
 
 /// The identity of a destination: its name in its directory, or the file that is written into.
 #[derive(PartialEq, Eq, Hash)]
-enum Identity {
+enum OutputIdentity {
     Name(PathBuf),
     Inode(u64, u64),
 }
 
 impl Output {
     /// None for a destination that accepts several outputs in sequence, such as standard output.
-    fn identity(&self) -> io::Result<Option<Identity>> {
+    fn identity(&self) -> io::Result<Option<OutputIdentity>> {
         match &self.place {
-            Place::Name { target, .. } => {
+            OutputPlace::Name { target, .. } => {
                 let name = target.file_name().unwrap_or_default();
-                Ok(Some(Identity::Name(directory_of(target).canonicalize()?.join(name))))
+                Ok(Some(OutputIdentity::Name(directory_of(target).canonicalize()?.join(name))))
             }
-            Place::Into { destination, .. } => {
+            OutputPlace::Into { destination, .. } => {
                 let metadata = destination.metadata()?;
                 let named = metadata.is_file() && self.path.as_os_str() != "-";
-                Ok(named.then_some(Identity::Inode(metadata.dev(), metadata.ino())))
+                Ok(named.then_some(OutputIdentity::Inode(metadata.dev(), metadata.ino())))
             }
-            Place::Nowhere(_) => Ok(None),
+            OutputPlace::Nowhere(_) => Ok(None),
         }
     }
 }
@@ -394,7 +394,7 @@ fn overwrite(mut destination: &File, content: &File) -> io::Result<()> {
     destination.set_len(len)
 }
 
-fn stage(path: &Path, manner: Manner) -> io::Result<Place> {
+fn stage(path: &Path, manner: Manner) -> io::Result<OutputPlace> {
     for _ in 0..STAGE_ATTEMPTS {
         if let Some(place) = stage_once(path, manner)? {
             return Ok(place);
@@ -404,11 +404,11 @@ fn stage(path: &Path, manner: Manner) -> io::Result<Place> {
 }
 
 /// None if another program replaced or removed the file meanwhile.
-fn stage_once(path: &Path, manner: Manner) -> io::Result<Option<Place>> {
+fn stage_once(path: &Path, manner: Manner) -> io::Result<Option<OutputPlace>> {
     if path.as_os_str() == "-" {
         let stdout = process::open(|| std::os::fd::AsFd::as_fd(&io::stdout()).try_clone_to_owned())?;
         let staged = process::open(tempfile::tempfile)?;
-        return Ok(Some(Place::Into { staged, destination: File::from(stdout) }));
+        return Ok(Some(OutputPlace::Into { staged, destination: File::from(stdout) }));
     }
     let replaces_links = matches!(manner, Manner::Replace | Manner::Generated);
     let target = match resolve(path) {
@@ -501,7 +501,7 @@ fn open_existing(target: &Path, seen: &Metadata, read: bool) -> io::Result<Optio
     Ok((is_seen && !is_created).then_some(file))
 }
 
-fn stage_into(path: &Path) -> io::Result<Option<Place>> {
+fn stage_into(path: &Path) -> io::Result<Option<OutputPlace>> {
     // Only a regular file has an old content to read; opening a pipe for reading would keep it open.
     let is_file = path.metadata()?.is_file();
     let destination = match existing(path)? {
@@ -509,32 +509,32 @@ fn stage_into(path: &Path) -> io::Result<Option<Place>> {
         _ => Some(process::open(|| OpenOptions::new().read(is_file).write(true).open(path))?),
     };
     let Some(destination) = destination else { return Ok(None) };
-    Ok(Some(Place::Into { staged: process::open(tempfile::tempfile)?, destination }))
+    Ok(Some(OutputPlace::Into { staged: process::open(tempfile::tempfile)?, destination }))
 }
 
 /// Stages a file for a free name.
-fn stage_new(target: PathBuf, manner: Manner) -> io::Result<Place> {
+fn stage_new(target: PathBuf, manner: Manner) -> io::Result<OutputPlace> {
     let staged = Staged::create(&target, manner.mode())?;
-    Ok(Place::Name { staged, target, over: Over::Nothing })
+    Ok(OutputPlace::Name { staged, target, over: Over::Nothing })
 }
 
 /// Stages a file that replaces a writable one.
-fn stage_rewriting(target: PathBuf, seen: &Metadata, manner: Manner) -> io::Result<Option<Place>> {
+fn stage_rewriting(target: PathBuf, seen: &Metadata, manner: Manner) -> io::Result<Option<OutputPlace>> {
     let Some(old) = open_existing(&target, seen, false)? else { return Ok(None) };
     let staged = Staged::create(&target, manner.mode());
     if let Manner::WithMode(_) = manner {
         let staged = staged?;
         take_over(&staged.file, &old, Legacy::Access)?;
-        return Ok(Some(Place::Name { staged, target, over: Over::Replaced }));
+        return Ok(Some(OutputPlace::Name { staged, target, over: Over::Replaced }));
     }
     match staged.and_then(|staged| take_over(&staged.file, &old, Legacy::Everything).map(|()| staged)) {
-        Ok(staged) => Ok(Some(Place::Name { staged, target, over: Over::Rewritten })),
+        Ok(staged) => Ok(Some(OutputPlace::Name { staged, target, over: Over::Rewritten })),
         Err(_) => stage_into(&target),
     }
 }
 
 /// Stages a file that replaces anything at its path.
-fn stage_replacing(target: PathBuf) -> io::Result<Place> {
+fn stage_replacing(target: PathBuf) -> io::Result<OutputPlace> {
     let Some(old) = existing(&target)? else { return stage_new(target, Manner::Replace) };
     let staged = Staged::create(&target, staging::MODE)?;
     if old.is_file() {
@@ -546,7 +546,7 @@ fn stage_replacing(target: PathBuf) -> io::Result<Place> {
             Err(_) => staged.file.set_permissions(Permissions::from_mode(0o600))?,
         }
     }
-    Ok(Place::Name { staged, target, over: Over::Replaced })
+    Ok(OutputPlace::Name { staged, target, over: Over::Replaced })
 }
 
 impl Manner {

@@ -149,7 +149,7 @@ impl Extract {
     }
 
     fn extract(&self, observer: &mut Observer<'_>) -> Result<Vec<Extracted>> {
-        let mut work = Work::new(self);
+        let mut work = Extraction::new(self);
         for source in &self.inputs {
             let before = work.mark();
             let is_optional = source.if_broken == IfBroken::LeaveOut;
@@ -196,11 +196,11 @@ impl Destination {
 }
 
 /// The state of an extraction.
-struct Work<'j> {
+struct Extraction<'j> {
     job: &'j Extract,
     /// The canonical paths of the inputs.
     inputs: HashSet<PathBuf>,
-    names: Names,
+    names: FileNames,
     /// What the code objects found so far are for.
     present: Present,
     matched: Matched,
@@ -235,12 +235,12 @@ struct Mark {
     taken: usize,
 }
 
-impl<'j> Work<'j> {
+impl<'j> Extraction<'j> {
     fn new(job: &'j Extract) -> Self {
         Self {
             job,
             inputs: job.inputs.iter().filter_map(|input| input.path.canonicalize().ok()).collect(),
-            names: Names::default(),
+            names: FileNames::default(),
             present: Present::default(),
             matched: Matched::default(),
             apart: None,
@@ -410,14 +410,14 @@ impl<'j> Work<'j> {
 
 /// The names of new files without their extensions, unique even on case-insensitive file systems.
 #[derive(Default)]
-struct Names {
+struct FileNames {
     /// The assigned names in lower case, each with the number of the last file that would have had it.
     numbers: HashMap<String, u64>,
     /// The changed entries of `numbers` with their previous values, for undoing.
     changes: Vec<(String, Option<u64>)>,
 }
 
-impl Names {
+impl FileNames {
     /// Assigns a new name.
     fn stem(&mut self, input: &Path, from: &CodeObject) -> String {
         let name = name_of(input, from);

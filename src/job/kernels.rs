@@ -105,7 +105,7 @@ struct Search<'j> {
     inflate: Inflate,
     found: Vec<Slot>,
     list: KernelList,
-    room: Room,
+    room: ListRoom,
     /// Whether there is more to be found by a search that inflates compressed bundles.
     is_incomplete: bool,
 }
@@ -119,13 +119,13 @@ enum Slot {
 }
 
 /// What was read of a code object.
-enum Listed {
+enum ListedCode {
     Kernels(Option<String>, Vec<Kernel>),
     /// It has no kernels yet.
     Other(ContentKind),
 }
 
-impl Listed {
+impl ListedCode {
     /// Reads a code object, whose kind is known unless its bundle had to be inflated.
     fn read(from: &CodeObject, code: &[u8]) -> Result<Self> {
         let head = || bytes::slice(code, 0, ContentKind::HEAD_LEN).unwrap_or(code);
@@ -143,7 +143,7 @@ impl Listed {
 
 impl<'j> Search<'j> {
     fn new(job: &'j ListKernels, input: &'j Input, inflate: Inflate) -> Self {
-        let (found, list, room) = (Vec::new(), KernelList::default(), Room::default());
+        let (found, list, room) = (Vec::new(), KernelList::default(), ListRoom::default());
         Self { job, input, inflate, found, list, room, is_incomplete: false }
     }
 
@@ -196,7 +196,7 @@ impl<'j> Search<'j> {
             } else {
                 // It is in another file, or has to be inflated or restored, which a second search would do again.
                 let content = found.bundle.content_after(code_object.index(), &mut last);
-                let read = content.and_then(|content| Listed::read(&from, content.as_slice().bytes()));
+                let read = content.and_then(|content| ListedCode::read(&from, content.as_slice().bytes()));
                 match read.map_err(|error| if let Error::Inside { .. } = error { error } else { error.at(found.place) })
                 {
                     Ok(content) => match self.taken(from, content) {
@@ -224,12 +224,12 @@ impl<'j> Search<'j> {
     }
 
     /// Takes in what was read of a code object; none if it has no kernels, or too many.
-    fn taken(&mut self, from: Arc<CodeObject>, content: Listed) -> Option<CodeObjectKernels> {
+    fn taken(&mut self, from: Arc<CodeObject>, content: ListedCode) -> Option<CodeObjectKernels> {
         match content {
-            Listed::Kernels(recorded_target, mut kernels) => {
+            ListedCode::Kernels(recorded_target, mut kernels) => {
                 self.room.take_kernels(&mut kernels).then_some(CodeObjectKernels { from, recorded_target, kernels })
             }
-            Listed::Other(kind) => {
+            ListedCode::Other(kind) => {
                 self.other(kind, from.bundle.compressed.is_some());
                 None
             }
@@ -243,8 +243,8 @@ impl<'j> Search<'j> {
         let later: Vec<Arc<CodeObject>> = found.iter().filter_map(later).collect();
         let wanted: Vec<&CodeObject> = later.iter().map(|from| &**from).collect();
         let mut read: Vec<Option<Result<CodeObjectKernels>>> = later.iter().map(|_| None).collect();
-        let work = |from: &CodeObject, code: Slice<'_>| Listed::read(from, code.bytes());
-        scan.read(self.input, &wanted, work, Listed::weight, &mut |contents| {
+        let work = |from: &CodeObject, code: Slice<'_>| ListedCode::read(from, code.bytes());
+        scan.read(self.input, &wanted, work, ListedCode::weight, &mut |contents| {
             for (index, content) in contents {
                 if let (Some(from), Some(read)) = (later.get(index), read.get_mut(index)) {
                     *read = content.map(|content| self.taken(Arc::clone(from), content)).transpose();
@@ -282,14 +282,14 @@ pub(super) fn kernels_of(from: &CodeObject, code: &[u8]) -> Result<Vec<Kernel>> 
 }
 
 /// The rest of what may be listed for a file. The names of the same kernel for several GPUs share memory.
-pub(super) struct Room {
+pub(super) struct ListRoom {
     names: HashSet<Arc<[u8]>>,
     names_left: Allowance,
     kernels_left: Allowance,
     is_full: bool,
 }
 
-impl Default for Room {
+impl Default for ListRoom {
     fn default() -> Self {
         Self {
             names: HashSet::new(),
@@ -300,7 +300,7 @@ impl Default for Room {
     }
 }
 
-impl Room {
+impl ListRoom {
     /// Takes in kernels, unless they are too many.
     pub(super) fn take_kernels(&mut self, kernels: &mut [Kernel]) -> bool {
         let is_taken = self.kernels_left.take(to_u64(kernels.len())).is_some()

@@ -9,9 +9,9 @@ use object::Endianness;
 use object::elf::STT_FUNC;
 use object::read::elf::{FileHeader, Sym};
 
-use super::{Kernel, List};
+use super::{Kernel, KernelsFound};
 use crate::bytes::len_u64;
-use crate::check::elf::{File, Form, name_of};
+use crate::check::elf::{File, MetadataForm, name_of};
 use crate::check::{charge, metadata, wrong};
 use crate::error::{ErrorKind, Malformed};
 
@@ -19,12 +19,12 @@ const DESCRIPTOR: &[u8] = b".kd";
 
 pub(super) fn read<Elf: FileHeader<Endian = Endianness>>(
     file: &File<'_, Elf>,
-    list: &mut List,
+    list: &mut KernelsFound,
 ) -> Result<(), Malformed> {
     let notes = file.notes(&mut list.work)?;
     let sizes = if notes.is_empty() { HashMap::new() } else { code_sizes(file, list)? };
     for note in notes {
-        if note.form == Form::Yaml {
+        if note.form == MetadataForm::Yaml {
             let at = note.offset;
             let text =
                 format!("code object version 2 has kernel metadata in YAML at offset {at}, which is not supported");
@@ -57,7 +57,7 @@ pub(super) fn read<Elf: FileHeader<Endian = Endianness>>(
 /// The sizes of all functions in bytes, by name.
 fn code_sizes<'d, Elf: FileHeader<Endian = Endianness>>(
     file: &File<'d, Elf>,
-    list: &mut List,
+    list: &mut KernelsFound,
 ) -> Result<HashMap<&'d [u8], u64>, Malformed> {
     let mut sizes = HashMap::new();
     for table in file.symbol_tables(&mut list.work)? {

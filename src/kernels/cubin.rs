@@ -28,7 +28,7 @@ use object::Endianness;
 use object::elf::STT_FUNC;
 use object::read::elf::{FileHeader, SectionHeader, Sym};
 
-use super::{Kernel, List};
+use super::{Kernel, KernelsFound};
 use crate::bytes::{Cursor, array};
 use crate::check::elf::{File, name_of, number_of};
 use crate::check::{charge, wrong};
@@ -62,18 +62,18 @@ struct Fact {
 
 /// What sections say about kernels, by the number of the section with the code, and by that of the symbol.
 #[derive(Default)]
-struct Facts {
+struct KernelFacts {
     of_sections: HashMap<u32, Fact>,
     of_symbols: HashMap<u32, Fact>,
 }
 
 pub(super) fn read<Elf: FileHeader<Endian = Endianness>>(
     file: &File<'_, Elf>,
-    list: &mut List,
+    list: &mut KernelsFound,
 ) -> Result<(), Malformed> {
     let tables = file.symbol_tables(&mut list.work)?;
     let Some(table) = tables.first() else { return Ok(()) };
-    let facts = Facts::read(file, list)?;
+    let facts = KernelFacts::read(file, list)?;
     for (number, symbol) in table.symbols.iter().enumerate() {
         if symbol.st_type() != STT_FUNC || symbol.st_other().0 & ENTRY == 0 {
             continue;
@@ -101,8 +101,11 @@ pub(super) fn read<Elf: FileHeader<Endian = Endianness>>(
     Ok(())
 }
 
-impl Facts {
-    fn read<Elf: FileHeader<Endian = Endianness>>(file: &File<'_, Elf>, list: &mut List) -> Result<Self, Malformed> {
+impl KernelFacts {
+    fn read<Elf: FileHeader<Endian = Endianness>>(
+        file: &File<'_, Elf>,
+        list: &mut KernelsFound,
+    ) -> Result<Self, Malformed> {
         let (mut facts, names) = (Self::default(), file.section_names()?);
         for section in file.sections {
             let name = name_of(names, section.sh_name(file.endian));

@@ -91,7 +91,7 @@ pub fn of(code: &[u8]) -> Result<Vec<Kernel>, Malformed> {
 }
 
 fn in_file<Elf: FileHeader<Endian = Endianness>>(file: &File<'_, Elf>) -> Result<Vec<Kernel>, Malformed> {
-    let mut list = List {
+    let mut list = KernelsFound {
         kernels: Vec::new(),
         names: Allowance::new(KERNEL_NAMES_MAX),
         work: Allowance::times(CHECKED_MAX, file.data),
@@ -105,13 +105,13 @@ fn in_file<Elf: FileHeader<Endian = Endianness>>(file: &File<'_, Elf>) -> Result
 }
 
 /// The kernels found so far, and the limits.
-struct List {
+struct KernelsFound {
     kernels: Vec<Kernel>,
     names: Allowance,
     work: Allowance,
 }
 
-impl List {
+impl KernelsFound {
     /// Adds a kernel that a table at `offset` describes, with a name.
     fn add(&mut self, name: &[u8], kernel: Kernel, offset: u64) -> Result<(), Malformed> {
         if to_u64(self.kernels.len()) >= KERNELS_MAX || self.names.take(len_u64(name)).is_none() {

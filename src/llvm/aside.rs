@@ -24,7 +24,7 @@ pub(super) struct Aside {
 
 /// The location of a code object.
 #[derive(Clone, Debug)]
-pub(super) enum Kept<'a> {
+pub(super) enum KeptAside<'a> {
     /// In the input file, unchanged.
     InPlace(Slice<'a>),
     /// This byte range of the stored code objects.
@@ -38,11 +38,11 @@ impl Aside {
 
     /// Keeps the code object of an entry, given by its index. Stores a copy only if the input does not hold it
     /// unchanged.
-    pub(super) fn keep<'a>(&mut self, bundle: &Bundle<'a>, index: usize) -> Result<Kept<'a>> {
+    pub(super) fn keep<'a>(&mut self, bundle: &Bundle<'a>, index: usize) -> Result<KeptAside<'a>> {
         if let Some(slice) = bundle.in_place(index) {
-            return Ok(Kept::InPlace(slice));
+            return Ok(KeptAside::InPlace(slice));
         }
-        self.put(bundle, index).map(Kept::Aside)
+        self.put(bundle, index).map(KeptAside::Aside)
     }
 
     /// Stores a copy of the code object of an entry, given by its index, and returns its byte range.
@@ -58,7 +58,7 @@ impl Aside {
     }
 }
 
-impl<'a> Kept<'a> {
+impl<'a> KeptAside<'a> {
     /// The code object. `aside` is the result of [`Aside::into_input`].
     pub(super) fn as_slice(&self, aside: &'a Input) -> Result<Slice<'a>> {
         match self {

@@ -15,7 +15,7 @@ use crate::io::output::{Manner, Output};
 use crate::io::piece::emit;
 
 /// An archive whose members are open.
-pub(super) struct Library {
+pub(super) struct OpenArchive {
     archive: Input,
     /// The members of a thin archive, in archive order.
     beside: Vec<Input>,
@@ -28,10 +28,10 @@ pub(super) struct Member<'a> {
     /// The name in the archive, which may contain any bytes.
     pub(super) name: &'a [u8],
     content: Slice<'a>,
-    library: &'a Library,
+    library: &'a OpenArchive,
 }
 
-impl Library {
+impl OpenArchive {
     /// Opens an archive. The members of a thin archive are separate files, which are opened too.
     pub(super) fn open(archive: Input, limits: Limits) -> Result<Self> {
         let beside = archive.vouch_for(open_all_beside(&archive))?;
@@ -80,7 +80,7 @@ impl<'a> Member<'a> {
         each: &mut dyn FnMut(Bundle<'a>, &mut Observer<'_>) -> Result<()>,
     ) -> Result<()> {
         observe_plain(self.content, observer);
-        let Library { container, limits, .. } = self.library;
+        let OpenArchive { container, limits, .. } = self.library;
         for bundle in Bundles::new(self.content, &**container, inflate).with_limits(*limits) {
             let bundle = bundle.map_err(|error| locate(error, self.library.archive.path(), self.name))?;
             observe_inflated(&bundle, observer);

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use super::library::Library;
+use super::library::OpenArchive;
 use super::{FileType, observe_inflated, observe_plain};
 use crate::container::Limits;
 use crate::container::archive::Archive;
@@ -50,7 +50,7 @@ impl List {
     ) -> Result<()> {
         let input = open(&self.input, Accept::Any, self.limits.streamed)?;
         if self.file_type == FileType::Archive && Archive::is_archive(input.bytes()) {
-            let library = Library::open(input, self.limits)?;
+            let library = OpenArchive::open(input, self.limits)?;
             let listed = library
                 .members()
                 .and_then(|members| members.iter().try_for_each(|member| member.bundles(self.inflate, observer, each)));

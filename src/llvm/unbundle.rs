@@ -41,7 +41,7 @@ pub struct Unbundle {
 }
 
 /// What the bundles of a file hold of the requests.
-struct Found {
+struct FoundRequests {
     /// The output of each request that an entry serves.
     served: Vec<Option<Output>>,
     is_bundle: bool,
@@ -95,14 +95,14 @@ impl Unbundle {
     }
 
     /// Writes the code objects that serve the requests, but does not put them in place.
-    fn stage(&self, input: &Input, observer: &mut Observer<'_>) -> Result<Found> {
+    fn stage(&self, input: &Input, observer: &mut Observer<'_>) -> Result<FoundRequests> {
         observe_plain(input.as_slice(), observer);
         if self.file_type == FileType::Archive {
             return Err(Error::Usage("an archive is taken apart by UnbundleArchive"));
         }
         let container = self.file_type.container();
         let served = self.requests.iter().map(|_| None).collect();
-        let mut found = Found { served, is_bundle: false, other_host: None };
+        let mut found = FoundRequests { served, is_bundle: false, other_host: None };
         let mut requests = Requests::new(&self.requests, self.rules);
         let mut bundles = Bundles::new(input.as_slice(), &*container, self.inflate).with_limits(self.limits);
         while !requests.are_served()
@@ -122,7 +122,7 @@ impl Unbundle {
     }
 
     /// Adds outputs for the requests that no entry serves.
-    fn complete(&self, input: &Input, found: Found, observer: &mut Observer<'_>) -> Result<Vec<Output>> {
+    fn complete(&self, input: &Input, found: FoundRequests, observer: &mut Observer<'_>) -> Result<Vec<Output>> {
         let is_host = |id: &EntryId| id.kind() == OffloadKind::Host;
         let has_host = self.requests.iter().zip(&found.served).any(|((id, _), output)| is_host(id) && output.is_some());
         let mut complete = Vec::with_capacity(self.requests.len());
@@ -170,7 +170,7 @@ impl Unbundle {
         &self,
         bundle: &Bundle<'_>,
         requests: &mut Requests<'_>,
-        found: &mut Found,
+        found: &mut FoundRequests,
         observer: &mut Observer<'_>,
     ) -> Result<()> {
         let candidates = requests.candidates(&bundle.entries, observer);

@@ -9,9 +9,9 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use super::aside::{Aside, Kept};
+use super::aside::{Aside, KeptAside};
 use super::file_name::FileName;
-use super::library::{Library, Member, MemberNames, write_archive};
+use super::library::{Member, MemberNames, OpenArchive, write_archive};
 use super::requests::Requests;
 use crate::bytes;
 use crate::container::Limits;
@@ -46,21 +46,21 @@ pub struct UnbundleArchive {
 }
 
 /// An entry chosen for the archive of a request.
-struct Chosen<'l> {
+struct ChosenEntry<'l> {
     /// The name of its member.
     member: &'l [u8],
     /// The bundle entry ID as recorded.
     id: Rc<[u8]>,
     /// The extension of its new name; `None` for that of the member.
     extension: Option<&'static [u8]>,
-    content: Kept<'l>,
+    content: KeptAside<'l>,
 }
 
 /// The contents of the archives to write.
 struct Choice<'j, 'l> {
     requests: Requests<'j>,
     /// The chosen entries of each request, in the order of the input archive.
-    of_requests: Vec<Vec<Chosen<'l>>>,
+    of_requests: Vec<Vec<ChosenEntry<'l>>>,
     /// The distinct bundle entry IDs found so far.
     ids: HashSet<Rc<[u8]>>,
     /// The first entry of a host that serves no request.
@@ -80,13 +80,13 @@ impl UnbundleArchive {
     /// Any [`Error`]; all outputs are then unchanged. The kind is [`NotFound`](ErrorKind::NotFound) if no entry of the
     /// archive can serve a request.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
-        let library = Library::open(open(&self.input, Accept::Any, self.limits.streamed)?, self.limits)?;
+        let library = OpenArchive::open(open(&self.input, Accept::Any, self.limits.streamed)?, self.limits)?;
         let staged = self.stage(&library, observer);
         output::commit(library.vouch_for(staged)?)
     }
 
     /// Writes the archives, but does not put them in place.
-    fn stage(&self, library: &Library, observer: &mut Observer<'_>) -> Result<Vec<Output>> {
+    fn stage(&self, library: &OpenArchive, observer: &mut Observer<'_>) -> Result<Vec<Output>> {
         if self.check {
             self.check(library)?;
         }
@@ -112,7 +112,7 @@ impl UnbundleArchive {
         let aside = aside.into_input()?;
         let mut outputs = Vec::with_capacity(self.requests.len());
         let size_of =
-            |chosen: &[Chosen<'_>]| chosen.iter().map(|chosen| chosen.content.len()).fold(0, u64::saturating_add);
+            |chosen: &[ChosenEntry<'_>]| chosen.iter().map(|chosen| chosen.content.len()).fold(0, u64::saturating_add);
         total = of_requests.iter().map(|chosen| size_of(chosen)).fold(total, u64::saturating_add);
         for ((target, path), chosen) in self.requests.iter().zip(&of_requests) {
             if chosen.is_empty() && !self.allow_missing {
@@ -153,7 +153,7 @@ impl UnbundleArchive {
             if served.is_empty() && other_host.is_none() && candidate.id.kind() == OffloadKind::Host && has_code {
                 *other_host = Some(candidate.id.clone());
             }
-            let mut kept: Option<Kept<'l>> = None;
+            let mut kept: Option<KeptAside<'l>> = None;
             for request in served {
                 let (Some(chosen), Some((wanted, _))) = (of_requests.get_mut(request), self.requests.get(request))
                 else {
@@ -161,21 +161,21 @@ impl UnbundleArchive {
                 };
                 candidate.report_guess(wanted, observer);
                 let content = match &kept {
-                    Some(kept) => Kept::clone(kept),
+                    Some(kept) => KeptAside::clone(kept),
                     None => kept.insert(aside.keep(bundle, candidate.index)?).clone(),
                 };
                 let id: Rc<[u8]> = ids.get(candidate.text).cloned().unwrap_or_else(|| candidate.text.into());
                 ids.insert(Rc::clone(&id));
-                chosen.push(Chosen { member: member.name, id, extension: extension(&candidate.id), content });
+                chosen.push(ChosenEntry { member: member.name, id, extension: extension(&candidate.id), content });
             }
         }
         Ok(())
     }
 
     /// The members of an archive to write.
-    fn new_members<'l>(&self, chosen: &[Chosen<'l>], aside: &'l Input, len: u64) -> Result<Vec<NewMember<'l>>> {
+    fn new_members<'l>(&self, chosen: &[ChosenEntry<'l>], aside: &'l Input, len: u64) -> Result<Vec<NewMember<'l>>> {
         let mut names = MemberNames::new(&self.input, len);
-        let member = |Chosen { member, id, extension, content }: &Chosen<'l>| {
+        let member = |ChosenEntry { member, id, extension, content }: &ChosenEntry<'l>| {
             let name = names.take(member_name(member, id, *extension))?;
             Ok(NewMember { name, content: content.as_slice(aside)? })
         };
@@ -185,7 +185,7 @@ impl UnbundleArchive {
     /// Checks that all entries of a bundle with the same processor set the same features. As in LLVM, each entry is
     /// compared with the first one of its processor in the order of their texts. That entry may set features that the
     /// other leaves open.
-    fn check(&self, library: &Library) -> Result<()> {
+    fn check(&self, library: &OpenArchive) -> Result<()> {
         for member in library.members()? {
             let mut entries: Vec<(String, EntryId)> = Vec::new();
             member.bundles(Inflate::AsNeeded, &mut |_| {}, &mut |bundle, _| {

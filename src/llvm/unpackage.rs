@@ -113,7 +113,7 @@ impl Unpackage {
         let in_part = !self.archive && requests.iter().all(|request| request.file.is_some());
         let inflate = if in_part { Inflate::AsNeeded } else { Inflate::Whole };
         let scan = Scan { inflate, limits: self.limits, ..Scan::default() };
-        let mut run = Run::new(self, input.len(), requests, observer);
+        let mut run = Unpacking::new(self, input.len(), requests, observer);
         let sources = input.vouch_for(scan.run_as_packager(input.as_slice(), &mut |finding| match finding {
             Finding::Bundle(found) => run.binary(&found),
             Finding::Trailing { place, offset: Some(offset), .. } => Err(trailing(place.origin_file(), offset)),
@@ -129,11 +129,11 @@ impl Unpackage {
 }
 
 /// The images found and staged so far.
-struct Run<'j, 'o> {
+struct Unpacking<'j, 'o> {
     job: &'j Unpackage,
     requests: &'j [ImageRequest],
     observer: &'j mut Observer<'o>,
-    served: Vec<Served>,
+    served: Vec<RequestResults>,
     /// The outputs with generated names, in order.
     by_name: Vec<(OsString, Output)>,
     /// The generated names, each with the number of its image.
@@ -154,7 +154,7 @@ struct Run<'j, 'o> {
 
 /// The results of a request.
 #[derive(Default)]
-struct Served {
+struct RequestResults {
     matches: usize,
     /// The number of generated names.
     named: usize,
@@ -163,9 +163,9 @@ struct Served {
     members: Vec<(Vec<u8>, Range<u64>)>,
 }
 
-impl<'j, 'o> Run<'j, 'o> {
+impl<'j, 'o> Unpacking<'j, 'o> {
     fn new(job: &'j Unpackage, len: u64, requests: &'j [ImageRequest], observer: &'j mut Observer<'o>) -> Self {
-        let served = requests.iter().map(|_| Served::default()).collect();
+        let served = requests.iter().map(|_| RequestResults::default()).collect();
         let is_member = |filter: &Filter| matches!(filter, Filter::String { key, .. } if key == b"member");
         Self {
             job,

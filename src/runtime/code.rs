@@ -11,7 +11,7 @@ use crate::scan::{ContentKind, Format, Found};
 
 /// The vendor of a GPU, whose runtime takes no code of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Vendor {
+pub(crate) enum GpuVendor {
     Amd,
     Nvidia,
     Other,
@@ -138,7 +138,7 @@ pub(crate) struct Codes {
     /// The code objects that runtimes find.
     pub(crate) found: Vec<Held>,
     /// The vendors of the GPUs for which it has entries, found or not.
-    pub(crate) vendors: BTreeSet<Vendor>,
+    pub(crate) vendors: BTreeSet<GpuVendor>,
     /// Whether it has only code that is itself a container, which the search reports too.
     pub(crate) is_outer: bool,
 }
@@ -179,19 +179,19 @@ impl Codes {
 }
 
 /// The vendor of the GPUs that a triple is for.
-fn vendor_in(id: &EntryId) -> Vendor {
+fn vendor_in(id: &EntryId) -> GpuVendor {
     match (id.triple().arch(), id.triple().vendor()) {
-        (Arch::AmdGcn, _) | (_, TripleVendor::Amd) => Vendor::Amd,
-        (Arch::Nvptx | Arch::Nvptx64, _) => Vendor::Nvidia,
-        _ => Vendor::Other,
+        (Arch::AmdGcn, _) | (_, TripleVendor::Amd) => GpuVendor::Amd,
+        (Arch::Nvptx | Arch::Nvptx64, _) => GpuVendor::Nvidia,
+        _ => GpuVendor::Other,
     }
 }
 
 /// The vendor whose code alone a container holds.
-pub(crate) fn vendor_of(format: Format) -> Option<Vendor> {
+pub(crate) fn vendor_of(format: Format) -> Option<GpuVendor> {
     match format {
-        Format::Fatbin => Some(Vendor::Nvidia),
-        Format::Kpack => Some(Vendor::Amd),
+        Format::Fatbin => Some(GpuVendor::Nvidia),
+        Format::Kpack => Some(GpuVendor::Amd),
         _ => None,
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 
-use super::code::{Code, Codes, Held, Vendor};
+use super::code::{Code, Codes, GpuVendor, Held};
 use super::device::Device;
 use crate::container::kpack;
 use crate::id::OffloadKind;
@@ -23,7 +23,7 @@ const KINDS_MAX: usize = 250_000;
 /// GPU.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
-    bundles: BTreeMap<Kind, usize>,
+    bundles: BTreeMap<BundleKind, usize>,
     units: Units,
     /// Whether there are more different sets of code than are counted.
     is_full: bool,
@@ -31,8 +31,8 @@ pub struct Coverage {
 
 /// What bundles of the same kind have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Kind {
-    vendors: BTreeSet<Vendor>,
+struct BundleKind {
+    vendors: BTreeSet<GpuVendor>,
     codes: BTreeSet<Code>,
 }
 
@@ -83,7 +83,7 @@ impl Coverage {
         other.kinds().into_iter().for_each(|(kind, count)| self.count(kind.into_owned(), count));
     }
 
-    fn count(&mut self, kind: Kind, more: usize) {
+    fn count(&mut self, kind: BundleKind, more: usize) {
         if self.bundles.len() >= KINDS_MAX && !self.bundles.contains_key(&kind) {
             self.is_full = true;
             return;
@@ -92,7 +92,7 @@ impl Coverage {
         *count += more;
     }
 
-    fn kinds(&self) -> Vec<(Cow<'_, Kind>, usize)> {
+    fn kinds(&self) -> Vec<(Cow<'_, BundleKind>, usize)> {
         let open = self.units.open.iter().map(|(_, unit)| (Cow::Owned(unit.clone().into_kind()), 1));
         self.bundles.iter().map(|(kind, count)| (Cow::Borrowed(kind), *count)).chain(open).collect()
     }
@@ -127,7 +127,7 @@ impl Coverage {
     }
 }
 
-fn served(device: &Device, kinds: &[(Cow<'_, Kind>, usize)]) -> Served {
+fn served(device: &Device, kinds: &[(Cow<'_, BundleKind>, usize)]) -> Served {
     let mut served = Served::default();
     for (kind, count) in kinds {
         if is_for(&kind.vendors, device) {
@@ -140,7 +140,7 @@ fn served(device: &Device, kinds: &[(Cow<'_, Kind>, usize)]) -> Served {
 }
 
 /// Whether a bundle with entries for GPUs of these vendors should serve a GPU.
-pub(crate) fn is_for(vendors: &BTreeSet<Vendor>, device: &Device) -> bool {
+pub(crate) fn is_for(vendors: &BTreeSet<GpuVendor>, device: &Device) -> bool {
     vendors.is_empty() || vendors.contains(&device.vendor())
 }
 
@@ -152,13 +152,13 @@ pub(crate) struct Unit {
     pub(crate) bundle: Option<(usize, u64)>,
     /// The first source file that its code objects record.
     pub(crate) source: Option<String>,
-    pub(crate) vendors: BTreeSet<Vendor>,
+    pub(crate) vendors: BTreeSet<GpuVendor>,
     /// With their positions in the search, among all code objects.
     pub(crate) codes: Vec<(usize, Code)>,
 }
 
 impl Unit {
-    fn new(found: &Found<'_>, vendors: BTreeSet<Vendor>) -> Self {
+    fn new(found: &Found<'_>, vendors: BTreeSet<GpuVendor>) -> Self {
         Self {
             place: found.place.clone(),
             bundle: (found.format != Format::OffloadBinary).then_some((found.index, found.bundle.offset)),
@@ -185,14 +185,14 @@ impl Unit {
             place: place.clone(),
             bundle: None,
             source: None,
-            vendors: BTreeSet::from([Vendor::Amd]),
+            vendors: BTreeSet::from([GpuVendor::Amd]),
             codes: by_index.get(index).cloned().unwrap_or_default(),
         };
         asked.map(unit).collect()
     }
 
-    fn into_kind(self) -> Kind {
-        Kind { vendors: self.vendors, codes: self.codes.into_iter().map(|(_, code)| code).collect() }
+    fn into_kind(self) -> BundleKind {
+        BundleKind { vendors: self.vendors, codes: self.codes.into_iter().map(|(_, code)| code).collect() }
     }
 }
 

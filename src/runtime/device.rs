@@ -15,7 +15,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::code::{Code, Sm, Suffix, Vendor};
+use super::code::{Code, GpuVendor, Sm, Suffix};
 use crate::id::processors::{self, Feature, Processor, ProcessorKind};
 use crate::id::target_id::TargetId;
 use crate::id::triple::Arch;
@@ -157,11 +157,11 @@ impl Device {
         }
     }
 
-    pub(crate) fn vendor(&self) -> Vendor {
+    pub(crate) fn vendor(&self) -> GpuVendor {
         match self.settings.first() {
-            Some(Setting::Amd(..) | Setting::AmdSpirV) => Vendor::Amd,
-            Some(Setting::Nvidia(_) | Setting::Ptx(_)) => Vendor::Nvidia,
-            Some(Setting::Other(_)) | None => Vendor::Other,
+            Some(Setting::Amd(..) | Setting::AmdSpirV) => GpuVendor::Amd,
+            Some(Setting::Nvidia(_) | Setting::Ptx(_)) => GpuVendor::Nvidia,
+            Some(Setting::Other(_)) | None => GpuVendor::Other,
         }
     }
 

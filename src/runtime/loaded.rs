@@ -38,7 +38,7 @@ pub struct Loaded {
 /// Those of [`Scan::run`]. Broken parts of the file are passed over.
 pub fn loaded<'a>(scan: &Scan, data: impl Into<Slice<'a>>, devices: &[Device]) -> Result<Vec<Loaded>> {
     let (mut code_objects, mut chosen, mut units) =
-        (Vec::new(), Chosen { devices, by_position: BTreeMap::new() }, Units::default());
+        (Vec::new(), ChosenFor { devices, by_position: BTreeMap::new() }, Units::default());
     scan.run(data, &mut |finding| {
         let Finding::Bundle(found) = finding else { return Ok(()) };
         let (info, first) = (found.info()?, code_objects.len());
@@ -62,12 +62,12 @@ pub fn loaded<'a>(scan: &Scan, data: impl Into<Slice<'a>>, devices: &[Device]) -
 }
 
 /// The GPUs for which code objects are chosen, by the positions of these in the search.
-struct Chosen<'d> {
+struct ChosenFor<'d> {
     devices: &'d [Device],
     by_position: BTreeMap<usize, Vec<usize>>,
 }
 
-impl Chosen<'_> {
+impl ChosenFor<'_> {
     /// Chooses among code objects of which a program needs one.
     fn add(&mut self, codes: &[(usize, Code)]) {
         for (number, device) in self.devices.iter().enumerate() {

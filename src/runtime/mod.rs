@@ -26,7 +26,7 @@ mod device;
 pub(crate) mod loadable;
 mod loaded;
 
-pub(crate) use code::{Code, Codes, Vendor};
+pub(crate) use code::{Code, Codes, GpuVendor};
 pub use coverage::{Coverage, Served};
 pub(crate) use coverage::{Unit, Units, is_for};
 pub use device::{Device, DeviceError};

@@ -6,7 +6,7 @@ use super::Unread;
 use super::code_object::{BundleInfo, CodeObjectRef, Locator};
 use super::kpack::Split;
 use super::place::Place;
-use crate::container::kpack::Archive;
+use crate::container::kpack::KpackArchive;
 use crate::container::sequence::Bundle;
 use crate::error::{Error, Result};
 
@@ -89,7 +89,7 @@ pub enum Finding<'f> {
         /// The place.
         place: &'f Place,
         /// The table of contents.
-        archive: &'f Archive,
+        archive: &'f KpackArchive,
     },
     /// A library whose device code is in kpack archives, after the code objects in those that were followed.
     Split {

@@ -23,7 +23,7 @@ use super::found::{Finding, Format, Found};
 use super::place::{Place, Step};
 use super::walk::Walk;
 use crate::bytes::len_u64;
-use crate::container::kpack::{Archive, Binary, PLACEHOLDER, Reference, SPIR_V, target_of};
+use crate::container::kpack::{KpackArchive, PLACEHOLDER, Reference, SPIR_V, WrappedBinary, target_of};
 use crate::container::sequence::Bundle;
 use crate::container::{Contents, Entry, wrapper};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
@@ -203,11 +203,11 @@ fn is_target_id(text: &[u8]) -> bool {
 impl Walk<'_, '_, '_> {
     /// Searches a kpack archive.
     pub(super) fn kpack(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
-        let archive = match Archive::read(data) {
+        let archive = match KpackArchive::read(data) {
             Ok(archive) => archive,
             Err(error) => return self.broken_container(place, data, error, depth),
         };
-        for Binary { key, entries } in &archive.binaries {
+        for WrappedBinary { key, entries } in &archive.binaries {
             let Some(place) = self.step(place, Step::Member(key.clone())) else { continue };
             self.kpack_bundle(&place, data, entries.clone(), depth)?;
         }
@@ -289,7 +289,7 @@ impl Walk<'_, '_, '_> {
         let is_own = self.scan.follow.as_deref().is_some_and(|follow| follow.is_own(&path));
         let place = place.clone().in_file(&path);
         let opened = self.sources.referred(&path).and_then(|input| {
-            let archive = Archive::read(&input);
+            let archive = KpackArchive::read(&input);
             Ok((input.vouch_for(archive)?, input))
         });
         // The place names the library.
@@ -357,7 +357,7 @@ pub struct Followed {
     /// Its canonical path.
     pub path: PathBuf,
     /// Its table of contents; none if it cannot be read.
-    pub archive: Option<Archive>,
+    pub archive: Option<KpackArchive>,
     /// The number of code objects in it that the library loads.
     pub code_objects: usize,
 }

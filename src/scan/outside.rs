@@ -14,12 +14,12 @@ use memchr::memmem::Finder;
 
 use super::found::Format;
 use super::place::{Place, Step};
-use super::sections::{self, Holds, Listed, Sections};
-use super::walk::{FormatOf, Tables, Walk};
+use super::sections::{self, Holds, ListedSections, Sections};
+use super::walk::{FormatOf, JointSections, Walk};
 use super::{Checksums, Wide, gpu_elf};
 use crate::bytes::{Cursor, len_of, len_u64, slice, tail, to_u64};
 use crate::container::fatbin::{self, Fatbin};
-use crate::container::host::Chosen;
+use crate::container::host::ChosenSection;
 use crate::container::limits::HEADER_MAX;
 use crate::container::magic::Magic;
 use crate::container::offload_binary::{OffloadBinary, Version};
@@ -59,7 +59,7 @@ enum Lead {
 
 /// The source files of the bundles in a linked file, by the offsets of the bundles, as far as its symbol table tells.
 pub(crate) fn sources(data: &[u8]) -> HashMap<u64, String> {
-    let Ok(sections) = sections::read(data, 0, Listed::Known) else { return HashMap::new() };
+    let Ok(sections) = sections::read(data, 0, ListedSections::Known) else { return HashMap::new() };
     let wrappers = sections.chosen.iter().filter(|section| section.holds == Holds::Wrappers(Wrapped::Bundle));
     let sources = wrappers.flat_map(|section| wrapper::sources(data, &section.range));
     sources.map(|(offset, source)| (offset, shown(&source))).collect()
@@ -77,7 +77,7 @@ impl Walk<'_, '_, '_> {
         depth: u32,
     ) -> Result<()> {
         let wrappers = sections.chosen.iter().filter(|section| section.holds == Holds::Wrappers(Wrapped::Bundle));
-        let count = |section: &Chosen<Holds>| {
+        let count = |section: &ChosenSection<Holds>| {
             let content = data.range(&section.range).map(|section| section.bytes());
             wrapper::count(content.unwrap_or_default(), Wrapped::Bundle)
         };
@@ -89,7 +89,7 @@ impl Walk<'_, '_, '_> {
         if targets.is_empty() {
             return Ok(());
         }
-        let mut all = sections::read(data.bytes(), data.offset(), Listed::All).with_path(data.path())?.others;
+        let mut all = sections::read(data.bytes(), data.offset(), ListedSections::All).with_path(data.path())?.others;
         all.sort_by_key(|section| section.range.start);
         let (mut end, mut last, mut index) = (0, None, 0_usize);
         for target in targets {
@@ -138,7 +138,7 @@ impl Walk<'_, '_, '_> {
         depth: u32,
     ) -> Result<()> {
         let targets = self.targets(place, data, &sections)?;
-        let tables = Tables::of(data, &sections);
+        let tables = JointSections::of(data, &sections);
         let mut all = sections.chosen;
         all.extend(sections.others);
         all.sort_by_key(|section| (section.range.start, section.range.end));

@@ -12,9 +12,9 @@ use std::ops::Range;
 use object::read::elf::{ElfFile, FileHeader};
 use object::{Endianness, File, Object, ObjectSection};
 
-use super::sections::{self, Listed};
+use super::sections::{self, ListedSections};
 use crate::bytes::to_u64;
-use crate::container::host::Chosen;
+use crate::container::host::ChosenSection;
 use crate::container::magic::Magic;
 use crate::display::shown;
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
@@ -42,10 +42,10 @@ impl Lying<'_> {
 /// if the sections cannot be read.
 pub(crate) fn bundle_sections(data: Slice<'_>) -> Result<Vec<Slice<'_>>> {
     // This call limits the total length of the names.
-    let device = sections::read(data.bytes(), data.offset(), Listed::Known).with_path(data.path())?.chosen;
+    let device = sections::read(data.bytes(), data.offset(), ListedSections::Known).with_path(data.path())?.chosen;
     // The section table may be in any order.
     let mut runs = BTreeMap::new();
-    for Chosen { range, .. } in device.iter().filter(|section| section.holds.is_read()) {
+    for ChosenSection { range, .. } in device.iter().filter(|section| section.holds.is_read()) {
         let run = data.claimed(range)?;
         if matches!(Magic::identify(run.bytes()), Magic::Bundle | Magic::CompressedBundle | Magic::FatBinary) {
             runs.insert((range.start, range.end), run);

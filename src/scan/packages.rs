@@ -114,7 +114,7 @@ fn step_to(name: &[u8]) -> Step {
 }
 
 /// The number of bytes that may be read next. It is kept where both the walk and the reader of an archive can see it.
-struct Room {
+struct ReadRoom {
     left: Cell<u64>,
     /// The error for data beyond that.
     beyond: Cell<&'static str>,
@@ -125,7 +125,7 @@ struct Room {
     total: Cell<u64>,
 }
 
-impl Room {
+impl ReadRoom {
     /// Room for `most` bytes at most, beyond which the data is too long.
     fn up_to(most: u64, beyond: &'static str) -> Self {
         let (left, total) = (Cell::new(most), Cell::new(0));
@@ -158,12 +158,12 @@ impl Room {
 }
 
 /// A reader with a limit, which notes whether it has failed.
-struct Bounded<'m, R> {
+struct BoundedReader<'m, R> {
     reader: R,
-    room: &'m Room,
+    room: &'m ReadRoom,
 }
 
-impl<R: Read> Read for Bounded<'_, R> {
+impl<R: Read> Read for BoundedReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let room = self.room;
         let left = usize::try_from(room.left.get()).unwrap_or(usize::MAX);
@@ -260,8 +260,8 @@ impl Walk<'_, '_, '_> {
 
     /// Reads data that nothing else reads.
     fn checked(&mut self, place: &Place, stream: Stream<'_>) -> Result<()> {
-        let room = Room::up_to(0, LONG_DATA);
-        self.drain(place, stream.source, &mut Bounded { reader: stream.reader, room: &room })
+        let room = ReadRoom::up_to(0, LONG_DATA);
+        self.drain(place, stream.source, &mut BoundedReader { reader: stream.reader, room: &room })
     }
 
     /// Searches a format that is read from start to end.
@@ -312,8 +312,8 @@ impl Walk<'_, '_, '_> {
     fn coded(&mut self, coding: Coding, place: &Place, stream: Stream<'_>, depth: u32) -> Result<()> {
         let Stream { source, is_source, reader, .. } = stream;
         let what = coding.file_name();
-        let room = Room::up_to(self.budget.left(), LONG_DATA);
-        let reader = BufReader::with_capacity(BUFFER, Bounded { reader, room: &room });
+        let room = ReadRoom::up_to(self.budget.left(), LONG_DATA);
+        let reader = BufReader::with_capacity(BUFFER, BoundedReader { reader, room: &room });
         let trailing = Cell::new(None);
         let reader = match coding.inflate(reader, &trailing) {
             Ok(reader) => reader,
@@ -345,8 +345,8 @@ impl Walk<'_, '_, '_> {
 
     fn rpm(&mut self, place: &Place, stream: Stream<'_>, depth: u32) -> Result<()> {
         let Stream { source, reader, .. } = stream;
-        let room = Room::up_to(self.budget.left(), LONG_DATA);
-        let mut reader = Bounded { reader, room: &room };
+        let room = ReadRoom::up_to(self.budget.left(), LONG_DATA);
+        let mut reader = BoundedReader { reader, room: &room };
         if let Err(error) = rpm::skip_headers(&mut reader) {
             return self.broken(place, source, error_in(source, "RPM package", error));
         }
@@ -368,8 +368,8 @@ impl Walk<'_, '_, '_> {
 
     fn cpio(&mut self, place: &Place, stream: Stream<'_>, depth: u32) -> Result<()> {
         let Stream { source, is_source, reader, .. } = stream;
-        let room = Room::up_to(0, LONG_HEADERS);
-        let mut reader = Bounded { reader: BufReader::new(reader), room: &room };
+        let room = ReadRoom::up_to(0, LONG_HEADERS);
+        let mut reader = BoundedReader { reader: BufReader::new(reader), room: &room };
         let mut magic = Vec::new();
         loop {
             room.give(HEADERS_MAX, LONG_HEADERS);
@@ -414,7 +414,7 @@ impl Walk<'_, '_, '_> {
         &mut self,
         place: &Place,
         source: Slice<'_>,
-        reader: &mut Bounded<'_, BufReader<impl Read>>,
+        reader: &mut BoundedReader<'_, BufReader<impl Read>>,
     ) -> Result<Option<Vec<u8>>> {
         let (start, room) = (reader.room.total.get(), reader.room);
         room.give(self.budget.left(), LONG_DATA);
@@ -433,16 +433,16 @@ impl Walk<'_, '_, '_> {
 
     fn tar(&mut self, place: &Place, stream: Stream<'_>, depth: u32) -> Result<()> {
         let Stream { source, reader, .. } = stream;
-        let room = Room::up_to(0, LONG_HEADERS);
-        let (mut reader, mut archive) = (Bounded { reader, room: &room }, tar::Archive::default());
+        let room = ReadRoom::up_to(0, LONG_HEADERS);
+        let (mut reader, mut archive) = (BoundedReader { reader, room: &room }, tar::TarArchive::default());
         loop {
             room.give(HEADERS_MAX, LONG_HEADERS);
             let header = match archive.next(&mut reader) {
-                Ok(tar::Next::Member(header)) => header,
-                Ok(tar::Next::Zeros) if self.spend(place, source, |budget| budget.take(tar::BLOCK))? => continue,
-                Ok(tar::Next::Zeros) => return Ok(()),
-                Ok(tar::Next::End { has_trailing: false }) => return self.drain(place, source, &mut reader),
-                Ok(tar::Next::End { has_trailing: true }) => {
+                Ok(tar::NextMember::Member(header)) => header,
+                Ok(tar::NextMember::Zeros) if self.spend(place, source, |budget| budget.take(tar::BLOCK))? => continue,
+                Ok(tar::NextMember::Zeros) => return Ok(()),
+                Ok(tar::NextMember::End { has_trailing: false }) => return self.drain(place, source, &mut reader),
+                Ok(tar::NextMember::End { has_trailing: true }) => {
                     // One in the file itself is not read as a stream.
                     self.trailing(place, source, None, TAR)?;
                     return self.drain(place, source, &mut reader);
@@ -474,15 +474,15 @@ impl Walk<'_, '_, '_> {
     ) -> Result<()> {
         let mut left = header.stored;
         let (size, ranges) = match header.kind {
-            tar::Kind::Other => return Ok(()),
-            tar::Kind::Part => return self.tell(1, source, Finding::Unread { place, offset: 0, what: PART }),
-            tar::Kind::File => {
+            tar::MemberKind::Other => return Ok(()),
+            tar::MemberKind::Part => return self.tell(1, source, Finding::Unread { place, offset: 0, what: PART }),
+            tar::MemberKind::File => {
                 let reader = &mut reader.take(left);
                 let stream = Stream { source, reader, size: Some(left), is_charged: true, is_source: false };
                 return self.stream(place, stream, depth);
             }
-            tar::Kind::Sparse(size, ranges) => (size, ranges),
-            tar::Kind::MapInContent(size) => match tar::read_map(reader, size, &mut left) {
+            tar::MemberKind::Sparse(size, ranges) => (size, ranges),
+            tar::MemberKind::MapInContent(size) => match tar::read_map(reader, size, &mut left) {
                 Ok(ranges) => (size, ranges),
                 Err(error) => return self.broken(place, source, error_in(source, TAR, error)),
             },
@@ -498,17 +498,17 @@ impl Walk<'_, '_, '_> {
 
     /// Searches a tar archive whose members lie in the file.
     pub(super) fn tar_in_file(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
-        let room = Room::up_to(0, LONG_HEADERS);
+        let room = ReadRoom::up_to(0, LONG_HEADERS);
         let (mut reader, mut archive) =
-            (Bounded { reader: Cursor::new(data.bytes()), room: &room }, tar::Archive::default());
+            (BoundedReader { reader: Cursor::new(data.bytes()), room: &room }, tar::TarArchive::default());
         loop {
             room.give(HEADERS_MAX, LONG_HEADERS);
             let before = reader.reader.position();
             let header = match archive.next(&mut reader) {
-                Ok(tar::Next::Member(header)) => header,
-                Ok(tar::Next::Zeros) => continue,
-                Ok(tar::Next::End { has_trailing: false }) => return Ok(()),
-                Ok(tar::Next::End { has_trailing: true }) => {
+                Ok(tar::NextMember::Member(header)) => header,
+                Ok(tar::NextMember::Zeros) => continue,
+                Ok(tar::NextMember::End { has_trailing: false }) => return Ok(()),
+                Ok(tar::NextMember::End { has_trailing: true }) => {
                     // The last block may be short.
                     let blocks = room.total.get().saturating_sub(1) / tar::BLOCK;
                     let offset = data.absolute(blocks.saturating_mul(tar::BLOCK));
@@ -525,8 +525,8 @@ impl Walk<'_, '_, '_> {
             }
             match (&header.kind, data.slice(start, header.stored)) {
                 _ if on_way.is_none() => {}
-                (tar::Kind::File, Some(content)) => self.look(place, content, depth)?,
-                (tar::Kind::File, None) => {}
+                (tar::MemberKind::File, Some(content)) => self.look(place, content, depth)?,
+                (tar::MemberKind::File, None) => {}
                 _ => {
                     room.give_exactly(padded);
                     self.tar_member(&place.clone().inflated(), data, header, &mut reader, depth)?;
@@ -549,7 +549,7 @@ impl Walk<'_, '_, '_> {
         source: Slice<'_>,
         name: &[u8],
         stored: u64,
-        room: &Room,
+        room: &ReadRoom,
     ) -> Result<bool> {
         room.give_exactly(stored);
         let cost = stored.saturating_add(HEADER).saturating_add(len_u64(name));
@@ -561,7 +561,7 @@ impl Walk<'_, '_, '_> {
         &mut self,
         place: &Place,
         source: Slice<'_>,
-        reader: &mut Bounded<'_, impl Read>,
+        reader: &mut BoundedReader<'_, impl Read>,
         what: &str,
     ) -> Result<bool> {
         // What failed in the member was reported there.
@@ -580,7 +580,7 @@ impl Walk<'_, '_, '_> {
     }
 
     /// Reads to the end of the data, so that its reader compares sizes and checksums.
-    fn drain(&mut self, place: &Place, source: Slice<'_>, reader: &mut Bounded<'_, impl Read>) -> Result<()> {
+    fn drain(&mut self, place: &Place, source: Slice<'_>, reader: &mut BoundedReader<'_, impl Read>) -> Result<()> {
         reader.room.give(self.budget.left(), LONG_DATA);
         match io::copy(reader, &mut io::sink()) {
             Ok(len) => self.spend(place, source, |budget| budget.take(len)).map(|_| ()),

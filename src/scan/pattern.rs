@@ -32,11 +32,11 @@ pub enum Comparison {
 #[derive(Clone, Debug)]
 pub struct Pattern {
     text: String,
-    form: Form,
+    form: PatternForm,
 }
 
 #[derive(Clone, Debug)]
-enum Form {
+enum PatternForm {
     Entry(Box<EntryId>),
     Target,
     Glob(glob::Pattern),
@@ -67,13 +67,13 @@ impl Pattern {
         let form = if text.is_empty() {
             return Err(error("it is empty".to_owned()));
         } else if text.contains(['*', '?', '[']) {
-            Form::Glob(glob::Pattern::new(text).map_err(|glob| error(glob.msg.to_owned()))?)
+            PatternForm::Glob(glob::Pattern::new(text).map_err(|glob| error(glob.msg.to_owned()))?)
         } else if let Ok(id) = EntryId::parse_any(text) {
-            Form::Entry(Box::new(id))
+            PatternForm::Entry(Box::new(id))
         } else {
             let arch = crate::id::triple::Arch::AmdGcn;
             TargetId::parse(text, arch).map_err(|reason| error(reason.to_string()))?;
-            Form::Target
+            PatternForm::Target
         };
         Ok(Self { text: text.to_owned(), form })
     }
@@ -89,17 +89,17 @@ impl Pattern {
         }
         let id = parsed.as_ref();
         match &self.form {
-            Form::Glob(glob) => {
+            PatternForm::Glob(glob) => {
                 let written = |id: &EntryId| glob.matches(&id.target_id().to_string()) || glob.matches(&id.to_string());
                 glob.matches(shown) || id.is_some_and(written)
             }
-            Form::Entry(pattern) => id.is_some_and(|id| match id.compatibility(pattern, Rules::default()) {
+            PatternForm::Entry(pattern) => id.is_some_and(|id| match id.compatibility(pattern, Rules::default()) {
                 Compatibility::Exact => comparison == Comparison::Compatible || *id == **pattern,
                 Compatibility::Compatible => comparison == Comparison::Compatible,
                 Compatibility::KindOrTriple | Compatibility::Processor => false,
                 _ => comparison == Comparison::Compatible && pattern.target_id().features().next().is_none(),
             }),
-            Form::Target => id.is_some_and(|id| {
+            PatternForm::Target => id.is_some_and(|id| {
                 let Ok(pattern) = TargetId::parse(&self.text, id.triple().arch()) else { return false };
                 let (own, any) = (id.target_id(), pattern.features().next().is_none());
                 match comparison {
@@ -115,7 +115,7 @@ impl Pattern {
 impl Selection {
     /// Whether it names offload kinds or whole entry IDs, and not only target IDs.
     pub(crate) fn names_entries(&self) -> bool {
-        !self.kinds.is_empty() || self.targets.iter().any(|pattern| matches!(pattern.form, Form::Entry(_)))
+        !self.kinds.is_empty() || self.targets.iter().any(|pattern| matches!(pattern.form, PatternForm::Entry(_)))
     }
 
     /// Returns whether a code object is selected. Without targets and kinds, all but host code objects are.

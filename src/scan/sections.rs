@@ -26,7 +26,7 @@ use object::elf::SectionType;
 
 use crate::bytes::slice;
 use crate::check;
-use crate::container::host::{self, Chosen, Section};
+use crate::container::host::{self, ChosenSection, Section};
 use crate::container::kpack;
 use crate::container::magic::Magic;
 use crate::container::sycl;
@@ -126,7 +126,7 @@ fn is_linked(section: &Section<'_>) -> bool {
 /// The sections of an object that matter to a search.
 pub(super) struct Sections {
     /// The sections that hold device code, in file order.
-    pub(super) chosen: Vec<Chosen<Holds>>,
+    pub(super) chosen: Vec<ChosenSection<Holds>>,
     /// Whether the object is linked, so that its empty sections stay empty.
     pub(super) is_linked: bool,
     /// The total number of sections.
@@ -134,21 +134,21 @@ pub(super) struct Sections {
     /// The names of sections for bundles or offload binaries that have no content in the file.
     pub(super) empty: Vec<Vec<u8>>,
     /// All other sections with content, in the order of the section table, if they were asked for.
-    pub(super) others: Vec<Chosen<Holds>>,
+    pub(super) others: Vec<ChosenSection<Holds>>,
     /// Why some sections cannot be identified.
     pub(super) hidden: Option<Malformed>,
 }
 
 /// The sections to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Listed {
+pub(super) enum ListedSections {
     /// Those that hold device code.
     Known,
     All,
 }
 
 /// The sections of an object. Offsets in errors count from `base`.
-pub(super) fn read(data: &[u8], base: u64, listed: Listed) -> Result<Sections, Malformed> {
+pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sections, Malformed> {
     let (mut count, mut nameless, mut empty, mut is_linked) = (0_usize, 0_usize, Vec::new(), false);
     let mut others = Vec::new();
     let chosen = host::sections(data, base, |section| {
@@ -159,11 +159,11 @@ pub(super) fn read(data: &[u8], base: u64, listed: Listed) -> Result<Sections, M
         if holds.is_some_and(Holds::is_read) && section.range.is_none() {
             empty.push(section.name.unwrap_or_default().to_vec());
         }
-        if let (Listed::All, None, Some((start, len))) = (listed, holds, section.range)
+        if let (ListedSections::All, None, Some((start, len))) = (listed, holds, section.range)
             && slice(data, start, len).is_some_and(|content| !content.is_empty())
         {
             let name = section.name.unwrap_or_default().to_vec();
-            others.push(Chosen { holds: Holds::Other, name, range: start..start.saturating_add(len) });
+            others.push(ChosenSection { holds: Holds::Other, name, range: start..start.saturating_add(len) });
         }
         Ok(holds)
     })?;
@@ -188,7 +188,7 @@ fn holds(section: &Section<'_>) -> Option<Holds> {
 ///
 /// # Errors
 /// Those of [`host::sections`], and names of COFF and PE that cannot be read.
-pub(super) fn of_packager(data: &[u8], base: u64) -> Result<Vec<Chosen<Holds>>, Malformed> {
+pub(super) fn of_packager(data: &[u8], base: u64) -> Result<Vec<ChosenSection<Holds>>, Malformed> {
     host::sections(data, base, |section| {
         let holds = match section.section_type {
             Some(_) => holds(&Section { name: Ok(b""), ..*section }),

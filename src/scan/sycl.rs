@@ -23,7 +23,7 @@ use std::ops::Range;
 
 use super::found::{Format, Found};
 use super::place::{Place, Step};
-use super::sections::{self, Listed};
+use super::sections::{self, ListedSections};
 use super::walk::Walk;
 use super::{ContentKind, Unread, gpu_elf};
 use crate::bytes::{len_of, text};
@@ -146,7 +146,7 @@ impl Walk<'_, '_, '_> {
         if elsewhere.is_empty() {
             return Ok(());
         }
-        let mut all = sections::read(object.bytes(), object.offset(), Listed::All).with_path(object.path())?;
+        let mut all = sections::read(object.bytes(), object.offset(), ListedSections::All).with_path(object.path())?;
         all.others.append(&mut all.chosen);
         all.others.sort_by_key(|section| section.range.start);
         let mut by_section: BTreeMap<usize, Vec<&Image>> = BTreeMap::new();

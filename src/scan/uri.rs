@@ -321,12 +321,12 @@ pub(super) struct Goal<'w> {
 
 /// The numbers of steps with the same name from the same place.
 #[derive(Default)]
-pub(super) struct Numbers {
+pub(super) struct StepNumbers {
     state: RandomState,
     counts: HashMap<u64, u64>,
 }
 
-impl Numbers {
+impl StepNumbers {
     /// The key of a place from which steps lead.
     pub(super) fn key(&self, place: &Place) -> u64 {
         self.state.hash_one(place)

@@ -10,16 +10,16 @@ use super::code_object::{ID_MAX, step_name};
 use super::found::{Finding, Format, Found};
 use super::packages::{Explained, Stream};
 use super::place::{Place, Step};
-use super::sections::{self, Holds, Listed, Sections};
+use super::sections::{self, Holds, ListedSections, Sections};
 use super::sycl::ImageTables;
-use super::uri::{Goal, Numbers};
+use super::uri::{Goal, StepNumbers};
 use super::wide::Wide;
 use super::zip::{self, CUT, ZipContent, ZipMember};
 use super::{Checksums, Scan, Unread, Visitor, gpu_elf};
 use crate::bytes::{is_text, len_u64, slice};
 use crate::container::archive::{Archive, ArchiveMember, Location, Sources, is_debian_package, locate};
 use crate::container::fatbin::Fatbin;
-use crate::container::host::Chosen;
+use crate::container::host::ChosenSection;
 use crate::container::magic::{Magic, is_coff_object, is_elf_object};
 use crate::container::object::FatObject;
 use crate::container::offload_binary::OffloadBinary;
@@ -63,7 +63,7 @@ pub(super) struct Walk<'a, 'w, 'v> {
     bundles: u64,
     /// The number of bundles in the narrow sense that lie in sections themselves, not in other bundles.
     pub(super) in_sections: u64,
-    numbers: Numbers,
+    numbers: StepNumbers,
     /// What alone is looked for, if the walk is not a search.
     goal: Option<Goal<'w>>,
     visitor: &'w mut Visitor<'v>,
@@ -105,7 +105,7 @@ pub(crate) fn file_kind(data: &[u8]) -> FileKind {
         Magic::Ptx => FileKind::CodeObject,
         magic if magic.is_gpu_elf() => FileKind::CodeObject,
         Magic::Elf | Magic::BrokenElf | Magic::Coff | Magic::Pe => {
-            match (magic, sections::read(data, 0, Listed::Known).map(kind_by_sections)) {
+            match (magic, sections::read(data, 0, ListedSections::Known).map(kind_by_sections)) {
                 (_, Ok(Some(kind))) => kind,
                 // Any data may begin like a COFF object.
                 (Magic::Coff, Err(_)) => FileKind::Other,
@@ -149,14 +149,14 @@ fn zip_after(place: &Place, data: Slice<'_>, magic: Magic) -> Option<u64> {
 
 /// The sections of an object that are read together with others.
 #[derive(Default)]
-pub(super) struct Tables<'d> {
+pub(super) struct JointSections<'d> {
     is_linked: bool,
     /// The first section with wrappers of a HIP library.
     hip_wrappers: Option<Slice<'d>>,
     pub(super) images: ImageTables,
 }
 
-impl<'d> Tables<'d> {
+impl<'d> JointSections<'d> {
     pub(super) fn of(data: Slice<'d>, sections: &Sections) -> Self {
         let all = |holds: Holds| sections.chosen.iter().filter(move |section| section.holds == holds);
         let ranges = |holds: Holds| all(holds).map(|section| section.range.clone());
@@ -181,7 +181,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             budget,
             bundles: 0,
             in_sections: 0,
-            numbers: Numbers::default(),
+            numbers: StepNumbers::default(),
             goal: None,
             visitor,
         }
@@ -598,10 +598,10 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     fn object(&mut self, place: &Place, data: Slice<'_>, magic: Magic, depth: u32) -> Result<()> {
         if self.reach == Reach::Packager {
             let sections = sections::of_packager(data.bytes(), data.offset()).with_path(data.path())?;
-            let tables = Tables { is_linked: true, ..Tables::default() };
+            let tables = JointSections { is_linked: true, ..JointSections::default() };
             return sections.iter().try_for_each(|section| self.section(place, data, section, &tables, depth));
         }
-        let listed = if self.scan.deep { Listed::All } else { Listed::Known };
+        let listed = if self.scan.deep { ListedSections::All } else { ListedSections::Known };
         let mut sections = match sections::read(data.bytes(), data.offset(), listed).with_path(data.path()) {
             Ok(sections) => sections,
             Err(error) => {
@@ -640,7 +640,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         if self.scan.deep {
             return self.all_sections(place, data, sections, count, depth);
         }
-        let (before, tables) = (self.in_sections, Tables::of(data, &sections));
+        let (before, tables) = (self.in_sections, JointSections::of(data, &sections));
         for section in &sections.chosen {
             self.section(place, data, section, &tables, depth)?;
         }
@@ -653,11 +653,11 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         &mut self,
         place: &Place,
         data: Slice<'_>,
-        section: &Chosen<Holds>,
-        tables: &Tables<'_>,
+        section: &ChosenSection<Holds>,
+        tables: &JointSections<'_>,
         depth: u32,
     ) -> Result<()> {
-        let Chosen { holds, name, range } = section;
+        let ChosenSection { holds, name, range } = section;
         let section = data.claimed(range)?;
         let of_object = place;
         let Some(place) = self.step(place, Step::Section(name.clone())) else { return Ok(()) };

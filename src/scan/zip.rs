@@ -205,7 +205,7 @@ impl<'a> ZipContent<'a> {
             #[cfg(not(all(feature = "zlib", feature = "zstd")))]
             Some(method) => return Err(std::io::Error::other(method.left_out())),
         };
-        Ok(Checked { inflated, size: Allowance::new(self.size), crc: Crc::default(), expected: self.crc })
+        Ok(CheckedReader { inflated, size: Allowance::new(self.size), crc: Crc::default(), expected: self.crc })
     }
 
     /// Reads the whole member to check it.
@@ -225,14 +225,14 @@ impl<'a> ZipContent<'a> {
 }
 
 /// A reader that checks the size and checksum claimed by the zip file.
-struct Checked<R> {
+struct CheckedReader<R> {
     inflated: R,
     size: Allowance,
     crc: Crc,
     expected: u32,
 }
 
-impl<R: Read> Read for Checked<R> {
+impl<R: Read> Read for CheckedReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let count = self.inflated.read(buffer)?;
         self.crc.update(buffer.get(..count).unwrap_or_default());

@@ -62,7 +62,7 @@ fn hostile(data: &[u8]) -> Read {
     let read = search(data);
     assert!(search(data) == read, "searched twice");
     let input = Input::from_bytes("in", data.to_vec());
-    match kpack::Archive::read(&input) {
+    match kpack::KpackArchive::read(&input) {
         Ok(archive) => {
             assert_eq!(archive.targets, read.targets);
             let entries: Vec<_> = archive.binaries.iter().flat_map(|binary| &binary.entries).collect();

@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, Command, Parser, ValueHint};
 use clap_complete::Shell;
 
 use super::CATALOGUE;
-use super::llvm::options::{Kind, Row, Shown, Tool};
+use super::llvm::options::{Row, Shown, Tool, ValueKind};
 use super::print::console::Console;
 use super::print::stdout::text_to_stdout;
 use super::subcommand::{self, Catalogue, Options, PROGRAM, SHORT};
@@ -117,12 +117,12 @@ fn with_options(command: Command, tool: &Tool) -> Command {
 fn option(row: &'static Row) -> Arg {
     let arg = row.documented(row.help.lines().next().unwrap_or_default());
     match row.kind {
-        Kind::Act(_) | Kind::Flag => arg.action(ArgAction::SetTrue),
-        Kind::Choice { of, bare } => {
+        ValueKind::Act(_) | ValueKind::Flag => arg.action(ArgAction::SetTrue),
+        ValueKind::Choice { of, bare } => {
             let least = usize::from(bare.is_none());
             arg.value_parser(PossibleValuesParser::new(of)).num_args(least..=1).require_equals(bare.is_some())
         }
-        Kind::Text if row.name == "type" => arg.value_parser(PossibleValuesParser::new(types(row.help))),
+        ValueKind::Text if row.name == "type" => arg.value_parser(PossibleValuesParser::new(types(row.help))),
         _ if FILES.contains(&row.name) => arg.value_hint(ValueHint::FilePath),
         _ => arg.value_hint(ValueHint::Other),
     }

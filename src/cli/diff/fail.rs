@@ -7,7 +7,7 @@ use offload_bundle::runtime::Served;
 use serde::Serialize;
 
 use super::kernel::{name, spills};
-use super::total::{Presence, Total};
+use super::total::{DiffTotal, Presence};
 use crate::cli::kernels::report::demangled_names;
 use crate::cli::print::units::{bytes, count};
 
@@ -107,7 +107,7 @@ fn thousandths(text: &str, factor: u64) -> Option<u64> {
 }
 
 /// The conditions that are met, with the reasons.
-pub(super) fn failures(conditions: &[Condition], total: &Total) -> Vec<Failure> {
+pub(super) fn failures(conditions: &[Condition], total: &DiffTotal) -> Vec<Failure> {
     let mut failures = Vec::new();
     for condition in conditions {
         let (name, reasons) = match condition {
@@ -120,7 +120,7 @@ pub(super) fn failures(conditions: &[Condition], total: &Total) -> Vec<Failure> 
     failures
 }
 
-fn lost_gpus(total: &Total) -> Vec<String> {
+fn lost_gpus(total: &DiffTotal) -> Vec<String> {
     let presences = total.presences();
     let is_lost = |name: &str| presences.get(name) == Some(&Presence::Lost);
     let before = |sizes: &Sizes| count(sizes.code_objects, "code object", "code objects");
@@ -139,7 +139,7 @@ pub(super) fn lost_in(library: &str, Loss { gpu, old, new, .. }: &Loss) -> Strin
     }
 }
 
-fn spilling(total: &Total) -> Vec<String> {
+fn spilling(total: &DiffTotal) -> Vec<String> {
     let mut reasons = Vec::new();
     for (gpu, spills) in &total.spills {
         let [changed, added] = &spills.worst;
@@ -165,7 +165,7 @@ fn described(kernel: &KernelDiff) -> String {
     format!("{} (before {}) in '{shown}'", number(&kernel.new), number(&kernel.old))
 }
 
-fn grown(total: &Total, growth: Growth) -> Vec<String> {
+fn grown(total: &DiffTotal, growth: Growth) -> Vec<String> {
     let all = total.all();
     let in_both = total.gpus.iter().filter(|(_, gpu)| gpu.old.code_objects > 0 && gpu.new.code_objects > 0);
     let of_gpus = in_both.map(|(name, gpu)| (format!("device code for {name}"), gpu));

@@ -14,8 +14,8 @@ use serde::{Serialize, Serializer};
 
 use super::Compared;
 use super::fail::{Condition, Failure, failures};
-use super::kernel::{Change, name};
-use super::total::{Presence, Total};
+use super::kernel::{KernelChange, name};
+use super::total::{DiffTotal, Presence};
 use crate::cli::files::WorkFile;
 use crate::cli::kernels::json::Numbers;
 use crate::cli::kernels::report::mangled;
@@ -26,7 +26,7 @@ use crate::cli::print::json::{self, Each, Late};
 const VERSION: u32 = 1;
 
 #[derive(Serialize)]
-struct Document<F, G, L, S, C, P> {
+struct DiffDocument<F, G, L, S, C, P> {
     version: u32,
     old: String,
     new: String,
@@ -44,7 +44,7 @@ struct File<'r> {
     old: Option<String>,
     new: Option<String>,
     code_objects: Vec<CodeObjectReport<'r>>,
-    kernels: Vec<KernelReport<'r>>,
+    kernels: Vec<KernelDiffFields<'r>>,
 }
 
 #[derive(Serialize)]
@@ -65,7 +65,7 @@ struct VersionReport {
 }
 
 #[derive(Serialize)]
-struct KernelReport<'r> {
+struct KernelDiffFields<'r> {
     change: &'static str,
     target_id: &'r str,
     name: &'r str,
@@ -78,7 +78,7 @@ struct KernelReport<'r> {
 }
 
 #[derive(Serialize)]
-struct Gpu {
+struct GpuReport {
     target_id: String,
     presence: &'static str,
     changed: usize,
@@ -129,13 +129,13 @@ struct Counts {
 pub(super) fn write(
     [old, new]: [&PathBuf; 2],
     files: &mut dyn Iterator<Item = Compared>,
-    total: &RefCell<Total>,
+    total: &RefCell<DiffTotal>,
     conditions: &[Condition],
     problems: &RefCell<Vec<String>>,
     out: &mut dyn Write,
 ) -> Result<()> {
     let differs = |compared: &Compared| !compared.diff.code_objects.is_empty();
-    let document = Document {
+    let document = DiffDocument {
         version: VERSION,
         old: lossy(old),
         new: lossy(new),
@@ -164,14 +164,14 @@ impl Serialize for Compared {
             .map(CodeObjectReport::new)
             .collect::<Result<_>>()
             .map_err(S::Error::custom)?;
-        let kernels = self.rows.iter().map(|(kernel, name)| KernelReport::new(kernel, name)).collect();
+        let kernels = self.rows.iter().map(|(kernel, name)| KernelDiffFields::new(kernel, name)).collect();
         File { path: lossy(&self.pair.path), old, new, code_objects, kernels }.serialize(serializer)
     }
 }
 
 impl<'r> CodeObjectReport<'r> {
     fn new(CodeObjectDiff { gpu, old, new, .. }: &'r CodeObjectDiff) -> Result<Self> {
-        let change = Change::of(old.as_ref(), new.as_ref()).name();
+        let change = KernelChange::of(old.as_ref(), new.as_ref()).name();
         let version =
             |code_object: &Option<Arc<scan::CodeObject>>| code_object.as_deref().map(VersionReport::new).transpose();
         Ok(Self { change, target_id: gpu, old: version(old)?, new: version(new)? })
@@ -189,11 +189,11 @@ impl VersionReport {
     }
 }
 
-impl<'r> KernelReport<'r> {
+impl<'r> KernelDiffFields<'r> {
     fn new(kernel: &'r KernelDiff, shown: &'r str) -> Self {
         let (old, new) = (kernel.old.as_ref(), kernel.new.as_ref());
         Self {
-            change: Change::of(old, new).name(),
+            change: KernelChange::of(old, new).name(),
             target_id: &kernel.gpu,
             name: shown,
             mangled_name: mangled(name(kernel)),
@@ -205,11 +205,11 @@ impl<'r> KernelReport<'r> {
     }
 }
 
-fn gpus(total: &Total) -> Vec<Gpu> {
+fn gpus(total: &DiffTotal) -> Vec<GpuReport> {
     let presences = total.presences();
     let sizes =
         |sizes: &Sizes| SizesReport { code_objects: sizes.code_objects, size: sizes.size, stored_size: sizes.stored };
-    let gpu = |(name, gpu): (&std::sync::Arc<str>, &offload_bundle::job::GpuDiff)| Gpu {
+    let gpu = |(name, gpu): (&std::sync::Arc<str>, &offload_bundle::job::GpuDiff)| GpuReport {
         target_id: name.to_string(),
         presence: presences.get(&**name).copied().unwrap_or(Presence::Both).name(),
         changed: gpu.changed,
@@ -221,7 +221,7 @@ fn gpus(total: &Total) -> Vec<Gpu> {
     total.gpus.iter().map(gpu).collect()
 }
 
-fn losses(total: &Total) -> Vec<LossReport> {
+fn losses(total: &DiffTotal) -> Vec<LossReport> {
     let served = |served: Served| ServedReport { serving: served.serving, bundles: served.bundles };
     let report = |(library, loss): &(String, offload_bundle::job::Loss)| LossReport {
         target_id: loss.gpu.to_string(),
@@ -232,7 +232,7 @@ fn losses(total: &Total) -> Vec<LossReport> {
     total.losses.iter().map(report).collect()
 }
 
-fn summary(total: &Total) -> Summary {
+fn summary(total: &DiffTotal) -> Summary {
     let (all, kernels, equal) = (total.all(), total.kernels, total.equal);
     Summary {
         code_objects: Counts { equal: equal.all, changed: all.changed, added: all.added, removed: all.removed },

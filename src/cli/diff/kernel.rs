@@ -12,19 +12,19 @@ use crate::cli::kernels::report::demangled_names;
 /// Kernels that differ, sorted: those that got worse in the first of spills, scratch memory, registers, shared memory
 /// and code size come first.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
+pub(super) struct KernelRows {
     kept: Vec<KernelDiff>,
     /// The names as they are shown; of a table, they are demangled when it is written.
     names: HashMap<Arc<[u8]>, Arc<str>>,
     /// The number of kernels that changed, were added and were removed.
-    pub(super) numbers: Numbers,
+    pub(super) numbers: ChangedNumbers,
     /// How the kernels of each GPU spill.
     pub(super) spills: HashMap<Arc<str>, Spills>,
 }
 
 /// The numbers of kernels that differ.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Numbers {
+pub(super) struct ChangedNumbers {
     pub(super) changed: usize,
     pub(super) added: usize,
     pub(super) removed: usize,
@@ -42,13 +42,13 @@ pub(super) struct Spills {
 
 /// What a difference of kernels is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum KernelChange {
     Changed,
     Added,
     Removed,
 }
 
-impl Change {
+impl KernelChange {
     pub(super) fn of<T>(old: Option<&T>, new: Option<&T>) -> Self {
         match (old, new) {
             (None, _) => Self::Added,
@@ -69,7 +69,7 @@ impl Change {
 /// The kernels that a table keeps in memory beyond those that it shows.
 const SPARE: usize = 256;
 
-impl Rows {
+impl KernelRows {
     /// The rows of a pair of files: at most `top`, with names if `is_named`.
     pub(super) fn new(kernels: Vec<KernelDiff>, top: usize, is_named: bool) -> Self {
         let mut rows = Self::default();
@@ -122,12 +122,12 @@ impl Rows {
     }
 }
 
-impl Numbers {
+impl ChangedNumbers {
     fn count(&mut self, kernel: &KernelDiff) {
-        let number = match Change::of(kernel.old.as_ref(), kernel.new.as_ref()) {
-            Change::Changed => &mut self.changed,
-            Change::Added => &mut self.added,
-            Change::Removed => &mut self.removed,
+        let number = match KernelChange::of(kernel.old.as_ref(), kernel.new.as_ref()) {
+            KernelChange::Changed => &mut self.changed,
+            KernelChange::Added => &mut self.added,
+            KernelChange::Removed => &mut self.removed,
         };
         *number += 1;
     }

@@ -28,9 +28,9 @@ use super::print::svg::ensure_apart;
 use super::print::table::ColorOption;
 use super::subcommand::Options;
 use fail::Condition;
-use kernel::Rows;
-use sets::Pair;
-use total::Total;
+use kernel::KernelRows;
+use sets::FilePair;
+use total::DiffTotal;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -125,9 +125,9 @@ const TOP: usize = 20;
 
 /// A pair of files, and their differences.
 struct Compared {
-    pair: Pair,
+    pair: FilePair,
     diff: FileDiff,
-    rows: Rows,
+    rows: KernelRows,
 }
 
 impl Options for DiffOptions {
@@ -154,18 +154,18 @@ impl Options for DiffOptions {
         let problems = RefCell::new(Vec::new());
         let pairs = sets::pairs([old.as_path(), new.as_path()], sets, &mut problems.borrow_mut());
         let is_tree = old.is_dir();
-        let compare = |pair: Pair| -> Result<Compared> {
+        let compare = |pair: FilePair| -> Result<Compared> {
             let open = |file: &Option<WorkFile>| file.as_ref().map(|file| file.open(job.limits)).transpose();
             let (old, new) = (open(&pair.old)?, open(&pair.new)?);
             let mut diff = job.run(old.as_ref(), new.as_ref())?;
-            let rows = Rows::new(std::mem::take(&mut diff.kernels), top, is_json);
+            let rows = KernelRows::new(std::mem::take(&mut diff.kernels), top, is_json);
             Ok(Compared { pair, diff, rows })
         };
         let weight = |compared: &Result<Compared>| {
             let items = |compared: &Compared| compared.rows.len() + compared.diff.code_objects.len();
             compared.as_ref().map_or(1, |compared| items(compared) + 1)
         };
-        let (total, mut found) = (RefCell::new(Total::default()), Matches::default());
+        let (total, mut found) = (RefCell::new(DiffTotal::default()), Matches::default());
         let failures = parallel::in_order(pairs, compare, weight, |compared| {
             let mut compared = compared.filter_map(|compared| {
                 let mut compared = compared.map_err(|error| problems.borrow_mut().push(error.to_string())).ok()?;

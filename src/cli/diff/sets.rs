@@ -13,14 +13,14 @@ use crate::cli::files::WorkFile;
 
 /// Two files that are compared; only one of them, if the other directory has no counterpart.
 #[derive(Debug)]
-pub(super) struct Pair {
+pub(super) struct FilePair {
     /// The path below the directories, or that of the file; in the new one unless it is only in the old one.
     pub(super) path: PathBuf,
     pub(super) old: Option<WorkFile>,
     pub(super) new: Option<WorkFile>,
 }
 
-impl Pair {
+impl FilePair {
     /// The path, safe to print on a terminal.
     pub(super) fn shown(&self) -> String {
         printable(&self.path.to_string_lossy())
@@ -32,10 +32,10 @@ pub(super) fn pairs(
     [old, new]: [&Path; 2],
     [of_old, of_new]: [Vec<Result<WorkFile, Error>>; 2],
     problems: &mut Vec<String>,
-) -> Vec<Pair> {
+) -> Vec<FilePair> {
     if !old.is_dir() {
         let first = |files: Vec<Result<WorkFile, Error>>| files.into_iter().flatten().next();
-        return vec![Pair { path: new.to_owned(), old: first(of_old), new: first(of_new) }];
+        return vec![FilePair { path: new.to_owned(), old: first(of_old), new: first(of_new) }];
     }
     let mut below = |root: &Path, files: Vec<Result<WorkFile, Error>>| {
         let mut set = BTreeMap::new();
@@ -48,27 +48,27 @@ pub(super) fn pairs(
         set
     };
     let (mut of_old, of_new) = (below(old, of_old), below(new, of_new));
-    let mut pairs: Vec<Pair> = of_new
+    let mut pairs: Vec<FilePair> = of_new
         .into_iter()
         .map(|(path, new)| {
             let old = of_old.remove(&path);
-            Pair { path, old, new: Some(new) }
+            FilePair { path, old, new: Some(new) }
         })
         .collect();
     // The version may differ, then the directory, then the version in the name of a package.
     for alike in [stem, |path: &Path| stem(Path::new(path.file_name().unwrap_or_default())), package] {
         pair_alike(alike, &mut of_old, &mut pairs);
     }
-    pairs.extend(of_old.into_iter().map(|(path, old)| Pair { path, old: Some(old), new: None }));
+    pairs.extend(of_old.into_iter().map(|(path, old)| FilePair { path, old: Some(old), new: None }));
     pairs.sort_by(|a, b| a.path.cmp(&b.path));
     pairs
 }
 
 /// Pairs those of the files that are left which alone have the same name, as `alike` gives it.
-fn pair_alike(alike: fn(&Path) -> PathBuf, of_old: &mut BTreeMap<PathBuf, WorkFile>, pairs: &mut [Pair]) {
+fn pair_alike(alike: fn(&Path) -> PathBuf, of_old: &mut BTreeMap<PathBuf, WorkFile>, pairs: &mut [FilePair]) {
     let mut left: HashMap<PathBuf, Vec<PathBuf>> = HashMap::new();
     of_old.keys().for_each(|path| left.entry(alike(path)).or_default().push(path.clone()));
-    let mut waiting: HashMap<PathBuf, Vec<&mut Pair>> = HashMap::new();
+    let mut waiting: HashMap<PathBuf, Vec<&mut FilePair>> = HashMap::new();
     for pair in pairs.iter_mut().filter(|pair| pair.old.is_none()) {
         waiting.entry(alike(&pair.path)).or_default().push(pair);
     }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use offload_bundle::job::GpuDiff;
 
-use super::total::Total;
+use super::total::DiffTotal;
 use crate::cli::print::svg::{INNER, MARGIN, WIDTH, heading, page, part, text};
 use crate::cli::print::units::{bytes, count, percent};
 
@@ -25,7 +25,7 @@ const LARGER: &str = "#d55e00";
 const GPUS_MAX: usize = 60;
 
 /// Draws a row for each GPU, those whose size differs most first.
-pub(super) fn draw(total: &Total) -> String {
+pub(super) fn draw(total: &DiffTotal) -> String {
     let mut gpus: Vec<(&str, &GpuDiff)> = total.gpus.iter().map(|(gpu, diff)| (&**gpu, diff)).collect();
     gpus.sort_by_key(|(_, diff)| Reverse(diff.old.stored.abs_diff(diff.new.stored)));
     let more = gpus.split_off(gpus.len().min(GPUS_MAX)).len();

@@ -13,9 +13,9 @@ use offload_bundle::scan::Place;
 use offload_bundle::{Error, Result};
 
 use super::fail::lost_in;
-use super::kernel::{Change, Rows};
-use super::total::{Presence, Total, sum};
-use super::{Compared, Pair};
+use super::kernel::{KernelChange, KernelRows};
+use super::total::{DiffTotal, Presence, sum};
+use super::{Compared, FilePair};
 use crate::cli::kernels::column::NUMBERS;
 use crate::cli::print::table::{Style, Table, common_start};
 use crate::cli::print::units::{bytes, count, grouped, percent};
@@ -24,13 +24,13 @@ use crate::cli::print::units::{bytes, count, grouped, percent};
 pub(super) fn write(
     [old, new]: [&PathBuf; 2],
     files: &mut dyn Iterator<Item = Compared>,
-    total: &RefCell<Total>,
+    total: &RefCell<DiffTotal>,
     is_tree: bool,
     top: usize,
     style: Style,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let (mut rows, mut of_files) = (Rows::default(), Vec::new());
+    let (mut rows, mut of_files) = (KernelRows::default(), Vec::new());
     for Compared { pair, diff, rows: more } in files {
         if is_tree && !diff.code_objects.is_empty() {
             of_files.push(file(&pair, &sum(diff.gpus.values())));
@@ -50,7 +50,7 @@ pub(super) fn write(
 }
 
 /// What differs in a file of two directories.
-fn file(pair: &Pair, sum: &GpuDiff) -> String {
+fn file(pair: &FilePair, sum: &GpuDiff) -> String {
     let path = pair.shown();
     let objects = |number| count(number, "code object", "code objects");
     match (&pair.old, &pair.new) {
@@ -72,7 +72,7 @@ fn changes(changed: usize, added: usize, removed: usize) -> String {
 }
 
 struct Report<'r> {
-    total: &'r Total,
+    total: &'r DiffTotal,
     presences: HashMap<&'r str, Presence>,
     style: Style,
     out: &'r mut dyn Write,
@@ -166,7 +166,7 @@ impl Report<'_> {
         table.write(|| rows.iter().map(cells), self.style, self.out)
     }
 
-    fn kernels(&mut self, rows: &Rows) -> io::Result<()> {
+    fn kernels(&mut self, rows: &KernelRows) -> io::Result<()> {
         let numbers = self.total.kernels;
         let told = changes(numbers.changed, numbers.added, numbers.removed);
         let all = numbers.changed + numbers.added + numbers.removed;
@@ -202,7 +202,7 @@ impl Report<'_> {
         let start = common_start(places.iter().map(String::as_str), self.style);
         let cells = |((kernel, name), place): ((&KernelDiff, &str), &String)| {
             let KernelDiff { gpu, old, new, .. } = kernel;
-            let change = Change::of(old.as_ref(), new.as_ref());
+            let change = KernelChange::of(old.as_ref(), new.as_ref());
             let numbers = columns.iter().map(|column| {
                 let number = |kernel: &Option<Kernel>| kernel.as_ref().map(|kernel| (column.of)(kernel));
                 let text = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
@@ -211,7 +211,7 @@ impl Report<'_> {
                     (old, new) => text(new.or(old).flatten()),
                 }
             });
-            let change = if change == Change::Changed { "" } else { change.name() };
+            let change = if change == KernelChange::Changed { "" } else { change.name() };
             let place = has_places.then(|| place.get(start..).unwrap_or(place).to_owned());
             [gpu.to_string(), change.to_owned()]
                 .into_iter()

@@ -7,17 +7,17 @@ use offload_bundle::job::{Equal, GpuDiff, Loss, Sizes};
 use offload_bundle::runtime::{Coverage, Device};
 
 use super::Compared;
-use super::kernel::{Numbers, Spills};
+use super::kernel::{ChangedNumbers, Spills};
 
 /// The differences of all files.
 #[derive(Debug, Default)]
-pub(super) struct Total {
+pub(super) struct DiffTotal {
     /// The number of pairs that were compared.
     pub(super) pairs: usize,
     /// The code objects of each GPU: their numbers and sizes.
     pub(super) gpus: BTreeMap<Arc<str>, GpuDiff>,
     pub(super) equal: Equal,
-    pub(super) kernels: Numbers,
+    pub(super) kernels: ChangedNumbers,
     /// The number of kernels in code objects that differ whose numbers do not.
     pub(super) same_kernels: usize,
     /// The GPUs that fewer bundles of a library serve, each with the library.
@@ -28,7 +28,7 @@ pub(super) struct Total {
     pub(super) spills: BTreeMap<Arc<str>, Spills>,
 }
 
-impl Total {
+impl DiffTotal {
     pub(super) fn add(&mut self, Compared { pair, diff, rows }: &Compared) {
         self.pairs += 1;
         for (gpu, more) in &diff.gpus {

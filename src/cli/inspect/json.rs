@@ -13,7 +13,7 @@ use crate::cli::print::json::{self, Each, Late};
 const VERSION: u32 = 1;
 
 #[derive(Serialize)]
-struct Document<F, P> {
+struct InspectDocument<F, P> {
     version: u32,
     files: F,
     problems: P,
@@ -25,6 +25,7 @@ pub(super) fn write(
     problems: &RefCell<Vec<String>>,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let document = Document { version: VERSION, files: Each::new(files), problems: Late(|| problems.borrow().clone()) };
+    let document =
+        InspectDocument { version: VERSION, files: Each::new(files), problems: Late(|| problems.borrow().clone()) };
     json::write(&document, out)
 }

@@ -23,7 +23,7 @@ use super::print::table::ColorOption;
 use super::subcommand::Options;
 use report::FileReport;
 use svg::Chart;
-use table::{Rows, Tables};
+use table::{InspectTables, TableRows};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -139,11 +139,11 @@ impl InspectOptions {
             return json::write(reports.map(|report| report.inspected), problems, out);
         }
         let rows = match (self.each, self.summary) {
-            (true, _) => Rows::Each,
-            (_, true) => Rows::Totals,
-            _ => Rows::Grouped,
+            (true, _) => TableRows::Each,
+            (_, true) => TableRows::Totals,
+            _ => TableRows::Grouped,
         };
-        let mut tables = Tables::new(rows, self.color.style());
+        let mut tables = InspectTables::new(rows, self.color.style());
         let mut write = |text: String| {
             let written =
                 if text.is_empty() { Ok(()) } else { out.write_all(text.as_bytes()).and_then(|()| out.flush()) };

@@ -6,12 +6,12 @@ use offload_bundle::Result;
 use offload_bundle::job::{Inspect, Inspected};
 use offload_bundle::runtime::{Device, Served};
 
-use crate::cli::files::{Origin, WorkFile};
+use crate::cli::files::{FileOrigin, WorkFile};
 
 /// The findings in one file.
 #[derive(Debug)]
 pub(super) struct FileReport {
-    pub(super) origin: Origin,
+    pub(super) origin: FileOrigin,
     pub(super) inspected: Inspected,
 }
 

@@ -67,7 +67,7 @@ struct Bar {
 
 /// A GPU, its total size in bytes, and its appearance.
 #[derive(Debug)]
-struct Gpu<'b> {
+struct GpuBar<'b> {
     name: &'b str,
     size: u64,
     /// Its number in the legend, shown where the name does not fit.
@@ -188,17 +188,17 @@ fn total(shares: &Shares) -> u64 {
 }
 
 /// The GPUs with code of any size, largest first.
-fn gpus(all: &Shares) -> Vec<Gpu<'_>> {
+fn gpus(all: &Shares) -> Vec<GpuBar<'_>> {
     let mut names: Vec<(&String, u64)> = all.iter().map(|(name, size)| (name, *size)).collect();
     names.retain(|(_, size)| *size > 0);
     names.sort_unstable_by_key(|(name, size)| (Reverse(*size), *name));
     let mut colors = COLORS.into_iter().cycle();
     let mut color = |name: &str| if name == "host" { GREY } else { colors.next().unwrap_or(GREY) };
     let gpus = (1..).zip(names);
-    gpus.map(|(key, (name, size))| Gpu { name, size, key: i32::to_string(&key), color: color(name) }).collect()
+    gpus.map(|(key, (name, size))| GpuBar { name, size, key: i32::to_string(&key), color: color(name) }).collect()
 }
 
-fn draw_head(out: &mut String, bars: &[Bar], gpus: &[Gpu<'_>], whole: u64) {
+fn draw_head(out: &mut String, bars: &[Bar], gpus: &[GpuBar<'_>], whole: u64) {
     let code_objects = count(bars.iter().map(|bar| bar.code_objects).sum(), "code object", "code objects");
     let targets = count(gpus.iter().filter(|gpu| gpu.name != "host").count(), "target", "targets");
     let files = count(bars.len(), "file", "files");
@@ -206,7 +206,7 @@ fn draw_head(out: &mut String, bars: &[Bar], gpus: &[Gpu<'_>], whole: u64) {
     heading(out, 44, &format!("{} of code objects", bytes(whole)), &facts);
 }
 
-fn draw_bar(out: &mut String, bar: &Bar, gpus: &[Gpu<'_>], top: u64, scale: u64) {
+fn draw_bar(out: &mut String, bar: &Bar, gpus: &[GpuBar<'_>], top: u64, scale: u64) {
     text(out, MARGIN, top + 14, r#"font-weight="600""#, &shortened(&bar.name));
     let size = total(&bar.shares);
     let facts = format!("{}, {}", bytes(size), count(bar.code_objects, "code object", "code objects"));
@@ -226,7 +226,7 @@ fn draw_bar(out: &mut String, bar: &Bar, gpus: &[Gpu<'_>], top: u64, scale: u64)
 
 /// Draws a GPU's part of a bar, with as much of a label as fits: name and size, only the name, or the number in the
 /// legend.
-fn segment(out: &mut String, gpu: &Gpu<'_>, size: u64, range: std::ops::Range<u64>, top: u64) {
+fn segment(out: &mut String, gpu: &GpuBar<'_>, size: u64, range: std::ops::Range<u64>, top: u64) {
     let width = range.end.saturating_sub(range.start);
     if width == 0 {
         return;
@@ -255,7 +255,7 @@ fn segment(out: &mut String, gpu: &Gpu<'_>, size: u64, range: std::ops::Range<u6
     }
 }
 
-fn draw_legend(out: &mut String, gpus: &[Gpu<'_>], top: u64, whole: u64) {
+fn draw_legend(out: &mut String, gpus: &[GpuBar<'_>], top: u64, whole: u64) {
     for (index, gpu) in (0..).zip(gpus) {
         let x = MARGIN + (index % LEGEND_COLUMNS) * (INNER / LEGEND_COLUMNS);
         let y = top + (index / LEGEND_COLUMNS) * LEGEND_ROW;

@@ -12,14 +12,14 @@ use offload_bundle::scan::{CodeObject, ContentKind, Format, Origin as Base, Step
 use unicode_width::UnicodeWidthStr;
 
 use super::report::{FileReport, sort_by_need};
-use crate::cli::files::Origin;
+use crate::cli::files::FileOrigin;
 use crate::cli::print::code_object::{for_whom, other_file};
 use crate::cli::print::table::Style;
 use crate::cli::print::units::{Kinds, bytes, count, per_mille, percent};
 
 /// The code objects that each line of a table summarises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rows {
+pub(super) enum TableRows {
     /// All code objects at a place with the same entry ID.
     Grouped,
     /// One code object.
@@ -105,16 +105,16 @@ struct Line {
 
 /// The text report, a file at a time.
 #[derive(Debug)]
-pub(super) struct Tables {
-    rows: Rows,
+pub(super) struct InspectTables {
+    rows: TableRows,
     style: Style,
     totals: Totals,
     /// Whether nothing has been printed yet.
     is_silent: bool,
 }
 
-impl Tables {
-    pub(super) fn new(rows: Rows, style: Style) -> Self {
+impl InspectTables {
+    pub(super) fn new(rows: TableRows, style: Style) -> Self {
         Self { rows, style, totals: Totals::default(), is_silent: true }
     }
 
@@ -123,10 +123,10 @@ impl Tables {
         self.totals.add(file);
         let mut out = String::new();
         let is_told = !file.inspected.bundles.is_empty()
-            || file.origin == Origin::Named
+            || file.origin == FileOrigin::Named
             || file.inspected.unread.iter().any(|row| row.what.is_device_code())
             || !file.inspected.references.is_empty();
-        if self.rows != Rows::Totals && is_told {
+        if self.rows != TableRows::Totals && is_told {
             file_text(file, self.rows, self.style, &mut out);
         }
         self.is_silent &= out.is_empty();
@@ -137,7 +137,7 @@ impl Tables {
     pub(super) fn end(&self) -> String {
         let Self { rows, style, totals, is_silent } = self;
         let mut out = String::new();
-        if *rows == Rows::Totals {
+        if *rows == TableRows::Totals {
             totals.summary(*style, &mut out);
             return out;
         }
@@ -169,7 +169,7 @@ fn without_table(file: &FileReport) -> Option<&'static str> {
     }
 }
 
-fn file_text(file: &FileReport, rows: Rows, style: Style, out: &mut String) {
+fn file_text(file: &FileReport, rows: TableRows, style: Style, out: &mut String) {
     let name = style.paint("1", &printable(&file.inspected.path.to_string_lossy()));
     if let Some(what) = without_table(file) {
         line(out, &format!("{name}: {what}"));
@@ -180,12 +180,12 @@ fn file_text(file: &FileReport, rows: Rows, style: Style, out: &mut String) {
     let groups = groups(bundles).map(|group| {
         let coverage = group.first().and_then(|first| file.inspected.coverage_beside(&first.info));
         let mut lines = lines(group, rows);
-        tell_served(&mut lines, coverage.filter(|_| rows != Rows::Each));
+        tell_served(&mut lines, coverage.filter(|_| rows != TableRows::Each));
         (group, lines)
     });
     let groups: Vec<(&[InspectedBundle], Vec<Line>)> = groups.collect();
     let scale = Scale::of(groups.iter().flat_map(|(_, lines)| lines));
-    let mut sizes = Sizes::default();
+    let mut sizes = SizePair::default();
     bundles.iter().for_each(|bundle| sizes.add(bundle));
     let inflated = bundles.iter().any(|bundle| *bundle.info.place.origin() == Base::Inflated);
     let inflated = if inflated { ", members inflated" } else { "" };
@@ -241,19 +241,19 @@ fn unread_text(file: &Inspected, out: &mut String) {
 
 /// The inflated and the stored size of code objects, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sizes {
+struct SizePair {
     inflated: u64,
     stored: u64,
 }
 
-impl Sizes {
+impl SizePair {
     fn add(&mut self, bundle: &InspectedBundle) {
         self.inflated = self.inflated.saturating_add(bundle.info.size);
         self.stored = self.stored.saturating_add(bundle.stored());
     }
 }
 
-impl fmt::Display for Sizes {
+impl fmt::Display for SizePair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.stored == self.inflated {
             true => f.write_str(&bytes(self.inflated)),
@@ -450,18 +450,19 @@ fn incomplete_text(coverage: &Coverage, out: &mut String) {
     }
 }
 
-fn lines(group: &[InspectedBundle], rows: Rows) -> Vec<Line> {
+fn lines(group: &[InspectedBundle], rows: TableRows) -> Vec<Line> {
     let code_objects = group.iter().flat_map(|bundle| &bundle.code_objects);
     merged(code_objects.map(|code_object| (&*code_object.id, Line::new(code_object, rows))), rows)
 }
 
 /// The lines for code objects, which have their IDs.
-fn merged<'i>(code_objects: impl Iterator<Item = (&'i [u8], Line)>, rows: Rows) -> Vec<Line> {
+fn merged<'i>(code_objects: impl Iterator<Item = (&'i [u8], Line)>, rows: TableRows) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     let mut known: HashMap<&[u8], Vec<usize>> = HashMap::new();
     for (id, line) in code_objects {
         let same_id = known.entry(id).or_default();
-        let takes = |index: &&usize| rows != Rows::Each && lines.get(**index).is_some_and(|other| other.takes(&line));
+        let takes =
+            |index: &&usize| rows != TableRows::Each && lines.get(**index).is_some_and(|other| other.takes(&line));
         match same_id.iter().find(takes).and_then(|&index| lines.get_mut(index)) {
             Some(same) => same.add(&line),
             None => {
@@ -486,12 +487,12 @@ fn tell_served(lines: &mut [Line], coverage: Option<&Coverage>) {
 }
 
 impl Line {
-    fn new(code_object: &CodeObject, rows: Rows) -> Self {
+    fn new(code_object: &CodeObject, rows: TableRows) -> Self {
         let (bundle, kind) = (&code_object.bundle, code_object.kind);
         let id = printable_start(&code_object.shown_id(), LABEL_MAX);
         let label = match rows {
-            Rows::Grouped | Rows::Totals => id,
-            Rows::Each => match bundle.place.steps().last().filter(|_| bundle.format == Format::Kpack) {
+            TableRows::Grouped | TableRows::Totals => id,
+            TableRows::Each => match bundle.place.steps().last().filter(|_| bundle.format == Format::Kpack) {
                 Some(key) => format!("{key}  {id}"),
                 None => format!("{:>5}  {id}", bundle.index),
             },
@@ -564,7 +565,7 @@ struct Totals {
     lines: Vec<Line>,
     known: HashMap<String, usize>,
     coverage: Coverage,
-    sizes: Sizes,
+    sizes: SizePair,
     is_compressed: bool,
     /// Whether the kind of some code objects is unknown.
     is_unsure: bool,
@@ -593,7 +594,7 @@ impl Totals {
         for bundle in bundles {
             self.sizes.add(bundle);
             self.is_compressed |= is_compressed(bundle);
-            bundle.code_objects.iter().for_each(|code_object| self.add_line(Line::new(code_object, Rows::Totals)));
+            bundle.code_objects.iter().for_each(|code_object| self.add_line(Line::new(code_object, TableRows::Totals)));
         }
     }
 
@@ -782,12 +783,12 @@ mod tests {
                     code_object.kind = (inflated || !is_hidden).then_some(kind);
                     // A sum of sizes says which code objects are in it.
                     code_object.size = if kind == ContentKind::Empty { 0 } else { 1 << number };
-                    Line::new(&code_object, Rows::Grouped)
+                    Line::new(&code_object, TableRows::Grouped)
                 };
                 let lines: Vec<Line> = sequence.iter().enumerate().map(line).collect();
                 let mut totals = Totals::default();
                 lines.iter().for_each(|line| totals.add_line(line.clone()));
-                (merged(lines.into_iter().map(|line| (&*known.id, line)), Rows::Grouped), totals.lines)
+                (merged(lines.into_iter().map(|line| (&*known.id, line)), TableRows::Grouped), totals.lines)
             };
             let ((partial, partial_totals), (complete, totals)) = (rows(false), rows(true));
             assert!(partial.len() <= complete.len(), "{sequence:?}: {partial:?}, {complete:?}");

@@ -8,52 +8,52 @@ use super::report::Row;
 
 /// A column with numbers.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::cli) struct Numbers {
+pub(in crate::cli) struct NumberColumn {
     pub(in crate::cli) title: &'static str,
     /// The number of a kernel, if it is recorded.
     pub(in crate::cli) of: fn(&Kernel) -> Option<u64>,
 }
 
-const VGPR: Numbers = Numbers { title: "VGPR", of: |kernel| kernel.vgprs.map(u64::from) };
-const AGPR: Numbers = Numbers { title: "AGPR", of: |kernel| kernel.agprs.map(u64::from) };
-const SGPR: Numbers = Numbers { title: "SGPR", of: |kernel| kernel.sgprs.map(u64::from) };
-const VSPILL: Numbers = Numbers { title: "VSPILL", of: |kernel| kernel.vgpr_spills.map(u64::from) };
-const SSPILL: Numbers = Numbers { title: "SSPILL", of: |kernel| kernel.sgpr_spills.map(u64::from) };
-const SCRATCH: Numbers = Numbers { title: "SCRATCH", of: |kernel| kernel.scratch.map(u64::from) };
-const LDS: Numbers = Numbers { title: "LDS", of: |kernel| kernel.lds.map(u64::from) };
-const KERNARG: Numbers = Numbers { title: "KERNARG", of: |kernel| kernel.kernarg.map(u64::from) };
-const GROUP: Numbers = Numbers { title: "GROUP", of: |kernel| kernel.max_workgroup.map(u64::from) };
-const CODE: Numbers = Numbers { title: "CODE", of: |kernel| kernel.code_size };
+const VGPR: NumberColumn = NumberColumn { title: "VGPR", of: |kernel| kernel.vgprs.map(u64::from) };
+const AGPR: NumberColumn = NumberColumn { title: "AGPR", of: |kernel| kernel.agprs.map(u64::from) };
+const SGPR: NumberColumn = NumberColumn { title: "SGPR", of: |kernel| kernel.sgprs.map(u64::from) };
+const VSPILL: NumberColumn = NumberColumn { title: "VSPILL", of: |kernel| kernel.vgpr_spills.map(u64::from) };
+const SSPILL: NumberColumn = NumberColumn { title: "SSPILL", of: |kernel| kernel.sgpr_spills.map(u64::from) };
+const SCRATCH: NumberColumn = NumberColumn { title: "SCRATCH", of: |kernel| kernel.scratch.map(u64::from) };
+const LDS: NumberColumn = NumberColumn { title: "LDS", of: |kernel| kernel.lds.map(u64::from) };
+const KERNARG: NumberColumn = NumberColumn { title: "KERNARG", of: |kernel| kernel.kernarg.map(u64::from) };
+const GROUP: NumberColumn = NumberColumn { title: "GROUP", of: |kernel| kernel.max_workgroup.map(u64::from) };
+const CODE: NumberColumn = NumberColumn { title: "CODE", of: |kernel| kernel.code_size };
 
 /// The columns with numbers, in the order of the table.
-pub(in crate::cli) const NUMBERS: [Numbers; 10] =
+pub(in crate::cli) const NUMBERS: [NumberColumn; 10] =
     [VGPR, AGPR, SGPR, VSPILL, SSPILL, SCRATCH, LDS, KERNARG, GROUP, CODE];
 
 /// The key by which kernels are sorted.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Key {
+pub(super) enum SortKey {
     Name,
     Gpu,
     /// One number, then another.
-    Numbers(Numbers, Numbers),
+    Numbers(NumberColumn, NumberColumn),
 }
 
 /// The keys, by their names on the command line.
-const KEYS: [(&str, Key); 11] = [
-    ("name", Key::Name),
-    ("gpu", Key::Gpu),
-    ("vgpr", Key::Numbers(VGPR, AGPR)),
-    ("agpr", Key::Numbers(AGPR, VGPR)),
-    ("sgpr", Key::Numbers(SGPR, VGPR)),
-    ("spills", Key::Numbers(VSPILL, SSPILL)),
-    ("scratch", Key::Numbers(SCRATCH, VSPILL)),
-    ("lds", Key::Numbers(LDS, VGPR)),
-    ("kernarg", Key::Numbers(KERNARG, CODE)),
-    ("group", Key::Numbers(GROUP, VGPR)),
-    ("code", Key::Numbers(CODE, VGPR)),
+const KEYS: [(&str, SortKey); 11] = [
+    ("name", SortKey::Name),
+    ("gpu", SortKey::Gpu),
+    ("vgpr", SortKey::Numbers(VGPR, AGPR)),
+    ("agpr", SortKey::Numbers(AGPR, VGPR)),
+    ("sgpr", SortKey::Numbers(SGPR, VGPR)),
+    ("spills", SortKey::Numbers(VSPILL, SSPILL)),
+    ("scratch", SortKey::Numbers(SCRATCH, VSPILL)),
+    ("lds", SortKey::Numbers(LDS, VGPR)),
+    ("kernarg", SortKey::Numbers(KERNARG, CODE)),
+    ("group", SortKey::Numbers(GROUP, VGPR)),
+    ("code", SortKey::Numbers(CODE, VGPR)),
 ];
 
-impl Key {
+impl SortKey {
     pub(super) fn names() -> [&'static str; 11] {
         KEYS.map(|(name, _)| name)
     }

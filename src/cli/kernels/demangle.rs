@@ -51,7 +51,7 @@ impl Demangler {
             self.invalid.fetch_add(1, Ordering::Relaxed);
             return None;
         };
-        let mut out = Bounded { text: String::new(), work: name.len().saturating_mul(WORK_MAX) };
+        let mut out = BoundedText { text: String::new(), work: name.len().saturating_mul(WORK_MAX) };
         symbol.structured_demangle(&mut out, &DemangleOptions::default()).ok()?;
         Some(out.text)
     }
@@ -129,12 +129,12 @@ fn after(text: &[u8], is_one: impl Fn(u8) -> bool) -> &[u8] {
 }
 
 /// A text that refuses to grow beyond the limit, and to be written to when no work is left.
-struct Bounded {
+struct BoundedText {
     text: String,
     work: usize,
 }
 
-impl Write for Bounded {
+impl Write for BoundedText {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         if self.text.len().saturating_add(text.len()) > DEMANGLED_MAX {
             return Err(fmt::Error);

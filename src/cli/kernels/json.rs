@@ -15,7 +15,7 @@ use crate::cli::print::json::{self, Each, Late};
 const VERSION: u32 = 1;
 
 #[derive(Serialize)]
-struct Document<K, O, P> {
+struct KernelsDocument<K, O, P> {
     version: u32,
     kernels: K,
     others: O,
@@ -23,7 +23,7 @@ struct Document<K, O, P> {
 }
 
 #[derive(Serialize)]
-struct KernelReport {
+struct KernelFields {
     path: String,
     #[serde(flatten)]
     at: At,
@@ -57,7 +57,7 @@ struct Other {
     code_objects: usize,
 }
 
-impl KernelReport {
+impl KernelFields {
     fn new(Row { from, gpu, name, kernel }: Row) -> Self {
         Self {
             path: from.bundle.place.file().to_string_lossy().into_owned(),
@@ -98,7 +98,7 @@ pub(super) fn write(
 ) -> Result<()> {
     let other = |(&image_kind, &code_objects): (&&'static str, &usize)| Other { image_kind, code_objects };
     let others = Late(|| others.borrow().0.iter().map(other).collect::<Vec<_>>());
-    let kernels = Each::new(files.flatten().map(KernelReport::new));
-    let document = Document { version: VERSION, kernels, others, problems: Late(|| problems.borrow().clone()) };
+    let kernels = Each::new(files.flatten().map(KernelFields::new));
+    let document = KernelsDocument { version: VERSION, kernels, others, problems: Late(|| problems.borrow().clone()) };
     json::write(&document, out)
 }

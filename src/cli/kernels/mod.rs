@@ -23,8 +23,8 @@ use super::print::console::Console;
 use super::print::stdout::to_stdout;
 use super::print::table::ColorOption;
 use super::subcommand::Options;
-use column::Key;
-use report::{FileKernels, Named, Order, Others};
+use column::SortKey;
+use report::{FileKernels, KernelOrder, Named, Others};
 use table::Grouping;
 
 const EXAMPLES: &str = "\
@@ -95,9 +95,9 @@ pub(super) struct KernelsOptions {
     /// Sort the kernels of all files: names from a to z, numbers from the largest.
     #[arg(
         long, value_name = "COLUMN",
-        value_parser = PossibleValuesParser::new(Key::names()).try_map(|name| Key::from_name(&name).ok_or("not a column")),
+        value_parser = PossibleValuesParser::new(SortKey::names()).try_map(|name| SortKey::from_name(&name).ok_or("not a column")),
     )]
-    sort: Option<Key>,
+    sort: Option<SortKey>,
     /// List only the first N kernels.
     #[arg(long, value_name = "N", requires = "sort")]
     top: Option<usize>,
@@ -119,7 +119,7 @@ impl Options for KernelsOptions {
         job.selection = self.comparison.selection(&self.target);
         job.follow = self.kpack.follow(&files);
         (job.limits, job.deep) = (self.search.limits(), self.search.deep);
-        let order = self.sort.map(|key| Order { key, most: self.top.unwrap_or(usize::MAX) });
+        let order = self.sort.map(|key| KernelOrder { key, most: self.top.unwrap_or(usize::MAX) });
         let list = |file: Result<WorkFile>| {
             let file = file?;
             let list = job.run(&file.open(job.limits)?)?;

@@ -10,7 +10,7 @@ use offload_bundle::kernels::Kernel;
 use offload_bundle::scan::CodeObject;
 use offload_bundle::{Error, parallel};
 
-use super::column::Key;
+use super::column::SortKey;
 use super::demangle::Demangler;
 
 /// The longest name that is shown in full: in characters, or in bytes if it is mangled.
@@ -124,12 +124,12 @@ impl Name {
 
 /// The order of all kernels, and how many of them are listed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Order {
-    pub(super) key: Key,
+pub(super) struct KernelOrder {
+    pub(super) key: SortKey,
     pub(super) most: usize,
 }
 
-impl Order {
+impl KernelOrder {
     /// Sorts rows, and keeps the first ones. The order of equal rows stays.
     fn keep(self, rows: &mut Vec<Row>) {
         rows.sort_by(|a, b| self.key.compare(a, b));
@@ -153,7 +153,7 @@ impl Order {
 
 impl FileKernels {
     /// Selects the kernels by name, and sorts them.
-    pub(super) fn new(list: KernelList, name: Option<&Name>, order: Option<Order>) -> Self {
+    pub(super) fn new(list: KernelList, name: Option<&Name>, order: Option<KernelOrder>) -> Self {
         let kernels = list.code_objects.iter().flat_map(|code_object| &code_object.kernels);
         let names = demangled_names(kernels.map(|kernel| &kernel.name), name);
         let named = Named::of(&list, !names.is_empty());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use offload_bundle::scan::BundleInfo;
 use offload_bundle::{Error, Result};
 
-use super::column::{Key, NUMBERS};
+use super::column::{NUMBERS, SortKey};
 use super::report::{Others, Row};
 use crate::cli::print::table::{Style, Table, common_start};
 use crate::cli::print::units::{Kinds, count};
@@ -28,7 +28,7 @@ pub(super) enum Grouping {
 pub(super) fn write(
     files: &mut dyn Iterator<Item = Vec<Row>>,
     grouping: Grouping,
-    key: Option<Key>,
+    key: Option<SortKey>,
     style: Style,
     others: &RefCell<Others>,
     out: &mut dyn Write,
@@ -76,7 +76,13 @@ fn summary(rows: &[Row]) -> String {
 }
 
 /// Writes a table. Columns without a number are left out.
-fn table(rows: &[Row], has_places: bool, kept: Option<Key>, style: Style, out: &mut dyn Write) -> std::io::Result<()> {
+fn table(
+    rows: &[Row],
+    has_places: bool,
+    kept: Option<SortKey>,
+    style: Style,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
@@ -91,7 +97,7 @@ fn table(rows: &[Row], has_places: bool, kept: Option<Key>, style: Style, out: &
     let titles = numbers.iter().map(|number| number.title);
     let titles = ["GPU"].into_iter().chain(titles).chain(has_places.then_some("FILE")).chain(["KERNEL"]).collect();
     let kept = match kept {
-        Some(Key::Numbers(number, _)) => Some(number.title),
+        Some(SortKey::Numbers(number, _)) => Some(number.title),
         _ => None,
     };
     let table = Table { indent: 2, titles, labels: 1, names: 1 + usize::from(has_places), kept };

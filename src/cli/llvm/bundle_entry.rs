@@ -11,7 +11,7 @@ use offload_bundle::io::Accept;
 use offload_bundle::llvm::ExtractUris;
 use offload_bundle::scan::Uri;
 
-use super::options::{Action, Finish, HELP, Kind, MAX_SIZE_HELP, Positional, Row, Shown, Tool};
+use super::options::{Action, Finish, HELP, MAX_SIZE_HELP, Positional, Row, Shown, Tool, ValueKind};
 use crate::cli::files::open;
 use crate::cli::print::console::Console;
 use crate::cli::program::Program;
@@ -46,12 +46,12 @@ inflated-offset=<number> and inflated-size=<number> are read too.";
 
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
-    Row::secret("V", Kind::Act(Action::Version), "", "Alias for --version"),
+    Row::secret("V", ValueKind::Act(Action::Version), "", "Alias for --version"),
     Row::secret("h", HELP, "", "Alias for --help"),
     Row::generic("help", HELP, Shown::Always, 0, "Display available options"),
-    Row::tool("o", Kind::Text, "file", 1, "Write output to <file>, for a single URI; - is standard output"),
-    Row::generic("version", Kind::Act(Action::Version), Shown::Always, 2, "Display the version of this program"),
-    Row::own("max-size", Kind::Size, "bytes", 3, MAX_SIZE_HELP),
+    Row::tool("o", ValueKind::Text, "file", 1, "Write output to <file>, for a single URI; - is standard output"),
+    Row::generic("version", ValueKind::Act(Action::Version), Shown::Always, 2, "Display the version of this program"),
+    Row::own("max-size", ValueKind::Size, "bytes", 3, MAX_SIZE_HELP),
 ];
 
 fn execute(_: &Program<'_>, matches: &ArgMatches, _: &mut Console) -> anyhow::Result<Finish> {

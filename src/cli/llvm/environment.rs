@@ -16,14 +16,14 @@ use offload_bundle::container::offload_binary::HipNumber;
 
 /// The settings from the environment.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Environment {
+pub(crate) struct EnvironmentSettings {
     pub(crate) compress: bool,
     pub(crate) verbose: bool,
     pub(crate) compression_level: Option<i32>,
     pub(crate) format_version: Option<HeaderVersion>,
 }
 
-impl Environment {
+impl EnvironmentSettings {
     /// Reads the variables through `get`; `warn` gets a line for each invalid value.
     pub(crate) fn read(get: impl Fn(&str) -> Option<OsString>, warn: &mut dyn FnMut(&str)) -> Self {
         let text = |name: &str| get(name).map(|value| value.to_string_lossy().into_owned());
@@ -85,10 +85,10 @@ fn decimal<T: std::str::FromStr>(text: &str) -> Option<T> {
 mod tests {
     use super::*;
 
-    fn read(variables: &[(&str, &str)]) -> (Environment, Vec<String>) {
+    fn read(variables: &[(&str, &str)]) -> (EnvironmentSettings, Vec<String>) {
         let mut warnings = Vec::new();
         let get = |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| OsString::from(value));
-        let environment = Environment::read(get, &mut |text| warnings.push(text.to_owned()));
+        let environment = EnvironmentSettings::read(get, &mut |text| warnings.push(text.to_owned()));
         (environment, warnings)
     }
 
@@ -99,7 +99,7 @@ mod tests {
             assert_eq!(read(&[("OFFLOAD_BUNDLER_VERBOSE", value)]).0.verbose, expected);
         }
         let all = [("OFFLOAD_BUNDLER_COMPRESS", "1"), ("OFFLOAD_BUNDLER_IGNORE_ENV_VAR", "1")];
-        assert_eq!(read(&all), (Environment::default(), vec![]));
+        assert_eq!(read(&all), (EnvironmentSettings::default(), vec![]));
     }
 
     #[test]

@@ -9,7 +9,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use super::options::{Action, Kind, Row, Tool};
+use super::options::{Action, Row, Tool, ValueKind};
 use crate::cli::program::Program;
 use crate::cli::suggest::nearest;
 
@@ -108,13 +108,13 @@ impl Reader<'_> {
         words: &mut impl Iterator<Item = &'w [u8]>,
     ) -> Option<Action> {
         match (row.kind, value) {
-            (Kind::Act(action), None) => return Some(action),
-            (Kind::Act(_), Some(value)) => {
+            (ValueKind::Act(action), None) => return Some(action),
+            (ValueKind::Act(_), Some(value)) => {
                 self.complain(row, &[b"does not allow a value! '", value, b"' specified."]);
             }
             (_, Some(value)) => self.check(row, value),
-            (Kind::Flag, None) => self.set(row.name, b""),
-            (Kind::Choice { bare: Some(word), .. }, None) => self.set(row.name, word.as_bytes()),
+            (ValueKind::Flag, None) => self.set(row.name, b""),
+            (ValueKind::Choice { bare: Some(word), .. }, None) => self.set(row.name, word.as_bytes()),
             (_, None) => match words.next() {
                 Some(word) => self.check(row, word),
                 None => self.complain(row, &[b"requires a value!"]),

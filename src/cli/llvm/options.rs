@@ -79,7 +79,7 @@ pub(in crate::cli) struct HelpStyle {
 
 /// The kind of an option's value, and its effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Kind {
+pub(in crate::cli) enum ValueKind {
     /// No value; takes effect at once.
     Act(Action),
     /// A boolean, whose value may be omitted.
@@ -136,7 +136,7 @@ type Text = &'static str;
 pub(in crate::cli) struct Row {
     /// The name, without dashes.
     pub(in crate::cli) name: &'static str,
-    pub(in crate::cli) kind: Kind,
+    pub(in crate::cli) kind: ValueKind,
     pub(in crate::cli) required: bool,
     pub(in crate::cli) shown: Shown,
     pub(in crate::cli) category: Category,
@@ -149,33 +149,33 @@ pub(in crate::cli) struct Row {
 }
 
 impl Row {
-    pub(in crate::cli) const fn tool(name: Text, kind: Kind, value_name: Text, turn: u8, help: Text) -> Row {
+    pub(in crate::cli) const fn tool(name: Text, kind: ValueKind, value_name: Text, turn: u8, help: Text) -> Row {
         let (shown, category) = (Shown::Always, Category::Tool);
         Row { name, kind, required: false, shown, category, value_name, help, turn: Some(turn) }
     }
 
-    pub(in crate::cli) const fn generic(name: Text, kind: Kind, shown: Shown, turn: u8, help: Text) -> Row {
+    pub(in crate::cli) const fn generic(name: Text, kind: ValueKind, shown: Shown, turn: u8, help: Text) -> Row {
         let category = Category::Generic;
         Row { name, kind, required: false, shown, category, value_name: "", help, turn: Some(turn) }
     }
 
-    pub(in crate::cli) const fn own(name: Text, kind: Kind, value_name: Text, turn: u8, help: Text) -> Row {
+    pub(in crate::cli) const fn own(name: Text, kind: ValueKind, value_name: Text, turn: u8, help: Text) -> Row {
         Row { category: Category::Own, ..Row::tool(name, kind, value_name, turn, help) }
     }
 
-    pub(in crate::cli) const fn secret(name: Text, kind: Kind, value_name: Text, help: Text) -> Row {
+    pub(in crate::cli) const fn secret(name: Text, kind: ValueKind, value_name: Text, help: Text) -> Row {
         let (shown, category) = (Shown::Never, Category::Generic);
         Row { name, kind, required: false, shown, category, value_name, help, turn: None }
     }
 
     /// Whether the name may have a value.
     pub(in crate::cli) fn takes_value(&self) -> bool {
-        !matches!(self.kind, Kind::Act(_))
+        !matches!(self.kind, ValueKind::Act(_))
     }
 
     /// Whether the name must have a value.
     pub(in crate::cli) fn requires_value(&self) -> bool {
-        !matches!(self.kind, Kind::Act(_) | Kind::Flag | Kind::Choice { bare: Some(_), .. })
+        !matches!(self.kind, ValueKind::Act(_) | ValueKind::Flag | ValueKind::Choice { bare: Some(_), .. })
     }
 
     /// A `clap` argument for manual pages and completions.
@@ -189,15 +189,15 @@ impl Row {
         let arg = setting(self.name).required(self.required);
         let text = OsStringValueParser::new();
         Some(match self.kind {
-            Kind::Act(_) => return None,
-            Kind::Flag => arg.value_parser(read_by(boolean)),
-            Kind::Uint => arg.value_parser(read_by(unsigned)),
-            Kind::Int => arg.value_parser(read_by(signed)),
-            Kind::Size => arg.value_parser(read_by(size)),
-            Kind::Text => arg.value_parser(text),
-            Kind::Texts => arg.value_parser(text).action(ArgAction::Append),
-            Kind::List => arg.value_parser(text).action(ArgAction::Append).value_delimiter(','),
-            Kind::Choice { .. } => arg,
+            ValueKind::Act(_) => return None,
+            ValueKind::Flag => arg.value_parser(read_by(boolean)),
+            ValueKind::Uint => arg.value_parser(read_by(unsigned)),
+            ValueKind::Int => arg.value_parser(read_by(signed)),
+            ValueKind::Size => arg.value_parser(read_by(size)),
+            ValueKind::Text => arg.value_parser(text),
+            ValueKind::Texts => arg.value_parser(text).action(ArgAction::Append),
+            ValueKind::List => arg.value_parser(text).action(ArgAction::Append).value_delimiter(','),
+            ValueKind::Choice { .. } => arg,
         })
     }
 }
@@ -207,17 +207,17 @@ fn read_by<T: Clone + Send + Sync + 'static>(read: fn(&[u8]) -> Option<T>) -> im
     OsStringValueParser::new().try_map(move |typed: OsString| read(typed.as_bytes()).ok_or("invalid value"))
 }
 
-impl Kind {
+impl ValueKind {
     /// The reason why a text is not a valid value: LLVM's text after the value and its closing quotation mark.
     pub(in crate::cli) fn refusal(&self, text: &[u8]) -> Option<String> {
         let refusal = match self {
-            Kind::Flag if boolean(text).is_none() => "is invalid value for boolean argument! Try 0 or 1",
-            Kind::Uint if unsigned(text).is_none() => "value invalid for uint argument!",
-            Kind::Int if signed(text).is_none() => "value invalid for integer argument!",
-            Kind::Size if size(text).is_none() => {
+            ValueKind::Flag if boolean(text).is_none() => "is invalid value for boolean argument! Try 0 or 1",
+            ValueKind::Uint if unsigned(text).is_none() => "value invalid for uint argument!",
+            ValueKind::Int if signed(text).is_none() => "value invalid for integer argument!",
+            ValueKind::Size if size(text).is_none() => {
                 "value invalid for size argument! Try a number of bytes, optionally with suffix K, M or G"
             }
-            Kind::Choice { of, .. } if of.iter().all(|word| word.as_bytes() != text) => {
+            ValueKind::Choice { of, .. } if of.iter().all(|word| word.as_bytes() != text) => {
                 return Some(format!("is invalid value! Try {}", alternatives(of)));
             }
             _ => return None,
@@ -236,7 +236,7 @@ fn alternatives(words: &[&str]) -> String {
 
 /// Whether messages are coloured. LLVM's tools have this option, but no help text lists it.
 pub(in crate::cli) const COLOR: Row =
-    Row::secret("color", Kind::Flag, "", "Use colors in messages (default: if they go to a terminal)");
+    Row::secret("color", ValueKind::Flag, "", "Use colors in messages (default: if they go to a terminal)");
 
 /// The LLVM release whose bundler and packager this program replaces.
 pub(in crate::cli) const LLVM_VERSION: &str = "22.1.8";
@@ -248,11 +248,13 @@ pub(in crate::cli) const WINDOW_HELP: &str =
 /// The help of both tools for the option that limits the inflated size.
 pub(in crate::cli) const MAX_SIZE_HELP: &str = "Reject data that is larger than this when inflated or read from a pipe, in bytes or with suffix K, M or G (default: no limit)";
 
-pub(in crate::cli) const HELP: Kind = Kind::Act(Action::Help(HelpStyle { by_category: true, hidden: false }));
-pub(in crate::cli) const HELP_HIDDEN: Kind = Kind::Act(Action::Help(HelpStyle { by_category: true, hidden: true }));
-pub(in crate::cli) const HELP_LIST: Kind = Kind::Act(Action::Help(HelpStyle { by_category: false, hidden: false }));
-pub(in crate::cli) const HELP_LIST_HIDDEN: Kind =
-    Kind::Act(Action::Help(HelpStyle { by_category: false, hidden: true }));
+pub(in crate::cli) const HELP: ValueKind = ValueKind::Act(Action::Help(HelpStyle { by_category: true, hidden: false }));
+pub(in crate::cli) const HELP_HIDDEN: ValueKind =
+    ValueKind::Act(Action::Help(HelpStyle { by_category: true, hidden: true }));
+pub(in crate::cli) const HELP_LIST: ValueKind =
+    ValueKind::Act(Action::Help(HelpStyle { by_category: false, hidden: false }));
+pub(in crate::cli) const HELP_LIST_HIDDEN: ValueKind =
+    ValueKind::Act(Action::Help(HelpStyle { by_category: false, hidden: true }));
 
 impl Tool {
     /// Whether the first word of its command line may name a subcommand.
@@ -325,7 +327,7 @@ mod tests {
     #[test]
     fn values_have_a_name_and_nothing_else_has() {
         for row in CATALOGUE.tools.iter().flat_map(|tool| tool.rows) {
-            let valued = !matches!(row.kind, Kind::Act(_) | Kind::Flag);
+            let valued = !matches!(row.kind, ValueKind::Act(_) | ValueKind::Flag);
             assert_eq!(valued, !row.value_name.is_empty(), "{}", row.name);
         }
     }

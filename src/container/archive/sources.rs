@@ -13,16 +13,16 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::io::input::{Input, Slice};
 
 /// The identity of a file, whatever its name: device and inode.
-type Identity = (u64, u64);
+type FileIdentity = (u64, u64);
 
 /// The files that a job reads: its input, and the files that thin archives name.
 #[derive(Debug)]
 pub(crate) struct Sources<'a> {
     /// The input, which may have separate member files; none for bytes of the program.
     input: Option<&'a Input>,
-    all: HashSet<Identity>,
+    all: HashSet<FileIdentity>,
     /// The archives around the current data, outermost first.
-    around: Vec<Option<Identity>>,
+    around: Vec<Option<FileIdentity>>,
     files: Allowance,
     /// The same for thin archives that are members of others.
     nested_files: Allowance,
@@ -72,7 +72,7 @@ impl<'a> Sources<'a> {
         self.around.pop();
     }
 
-    fn open_known(&mut self, path: &Path, identity: Option<Identity>) -> Result<Input> {
+    fn open_known(&mut self, path: &Path, identity: Option<FileIdentity>) -> Result<Input> {
         let around = self.around(path)?;
         let files = if self.around.len() > 1 { &mut self.nested_files } else { &mut self.files };
         files.take(1).ok_or_else(|| {
@@ -90,12 +90,12 @@ impl<'a> Sources<'a> {
 }
 
 /// The identity of the file that a path leads to.
-fn identity_of(path: &Path) -> Option<Identity> {
+fn identity_of(path: &Path) -> Option<FileIdentity> {
     path.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
 /// The identity of an input; `-` is the standard input.
-fn identity_of_input(path: &Path) -> Option<Identity> {
+fn identity_of_input(path: &Path) -> Option<FileIdentity> {
     if path.as_os_str() != "-" {
         return identity_of(path);
     }

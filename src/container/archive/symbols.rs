@@ -23,7 +23,7 @@ use crate::container::{bitcode, host};
 
 /// The symbols that a code object adds to the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Symbols {
+pub(crate) enum IndexedSymbols {
     /// It is not an object.
     None,
     /// The names of its symbols.
@@ -33,26 +33,26 @@ pub(crate) enum Symbols {
 }
 
 /// The symbols of a code object, or why it is broken.
-pub(crate) fn of(data: &[u8]) -> Result<Symbols, String> {
+pub(crate) fn of(data: &[u8]) -> Result<IndexedSymbols, String> {
     // LLVM does not treat fewer bytes as an ELF file, however they begin.
     const ELF_MIN: usize = 18;
     match Magic::identify(data) {
         Magic::Bitcode => Ok(match bitcode::symbols(data) {
-            Ok(names) => Symbols::Names(names),
-            Err(broken) => Symbols::Unreadable(broken.0),
+            Ok(names) => IndexedSymbols::Names(names),
+            Err(broken) => IndexedSymbols::Unreadable(broken.0),
         }),
-        Magic::Wasm if data.starts_with(b"\0asm\x01\0\0\0") => Ok(Symbols::Names(Vec::new())),
+        Magic::Wasm if data.starts_with(b"\0asm\x01\0\0\0") => Ok(IndexedSymbols::Names(Vec::new())),
         Magic::CoffImport => imported(data),
-        Magic::BrokenElf => Ok(Symbols::None),
-        magic if magic.is_elf() && data.len() < ELF_MIN => Ok(Symbols::None),
+        Magic::BrokenElf => Ok(IndexedSymbols::None),
+        magic if magic.is_elf() && data.len() < ELF_MIN => Ok(IndexedSymbols::None),
         magic if magic.is_elf() => defined(data),
         Magic::MachO | Magic::Pe | Magic::Xcoff => defined(data),
         _ if is_coff_object(data) => defined(data),
-        _ => Ok(Symbols::None),
+        _ => Ok(IndexedSymbols::None),
     }
 }
 
-fn defined(data: &[u8]) -> Result<Symbols, String> {
+fn defined(data: &[u8]) -> Result<IndexedSymbols, String> {
     let file = host::parse(data, 0).map_err(|malformed| malformed.to_string())?;
     let mut names = SymbolNames::new(data);
     for symbol in file.symbols() {
@@ -63,7 +63,7 @@ fn defined(data: &[u8]) -> Result<Symbols, String> {
             names.push(name).ok_or_else(|| NAMES_TOO_LONG.to_owned())?;
         }
     }
-    Ok(Symbols::Names(names.into_names()))
+    Ok(IndexedSymbols::Names(names.into_names()))
 }
 
 /// Whether a symbol of a COFF object only names a fallback definition. Other weak symbols are aliases.
@@ -82,25 +82,29 @@ fn is_fallback(file: &File<'_>, index: SymbolIndex) -> bool {
 }
 
 /// The pointer to the imported symbol and, for code, the jump through it.
-fn imported(data: &[u8]) -> Result<Symbols, String> {
+fn imported(data: &[u8]) -> Result<IndexedSymbols, String> {
     let import = ImportFile::parse(data).map_err(|error| error.to_string())?;
     let name = import.symbol().to_vec();
     let pointer = [b"__imp_", import.symbol()].concat();
-    Ok(Symbols::Names(if import.import_type() == ImportType::Data { vec![pointer] } else { vec![pointer, name] }))
+    Ok(IndexedSymbols::Names(if import.import_type() == ImportType::Data {
+        vec![pointer]
+    } else {
+        vec![pointer, name]
+    }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn names(list: &[&str]) -> Symbols {
-        Symbols::Names(list.iter().map(|name| name.as_bytes().to_vec()).collect())
+    fn names(list: &[&str]) -> IndexedSymbols {
+        IndexedSymbols::Names(list.iter().map(|name| name.as_bytes().to_vec()).collect())
     }
 
     #[test]
     fn what_is_no_object_has_no_symbols() {
         for data in [&b""[..], b"text", b"\x7fELF", b"!<arch>\n", &[0; 3]] {
-            assert_eq!(of(data), Ok(Symbols::None), "{}", data.escape_ascii());
+            assert_eq!(of(data), Ok(IndexedSymbols::None), "{}", data.escape_ascii());
         }
     }
 
@@ -130,6 +134,6 @@ mod tests {
     #[test]
     fn broken_objects_are_errors_and_broken_bitcode_is_not() {
         assert!(of(b"\x7fELF\x02\x01\x01 and no more of it").is_err());
-        assert_eq!(of(b"BC\xc0\xde!"), Ok(Symbols::Unreadable("Invalid bitcode signature")));
+        assert_eq!(of(b"BC\xc0\xde!"), Ok(IndexedSymbols::Unreadable("Invalid bitcode signature")));
     }
 }

@@ -17,7 +17,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 
-use super::symbols::{self, Symbols};
+use super::symbols::{self, IndexedSymbols};
 use crate::bytes::len_u64;
 use crate::display::shown;
 use crate::error::{Error, ErrorKind, Malformed, Result};
@@ -170,15 +170,15 @@ impl Index {
                 Error::malformed(member.content.path(), Malformed::other(ErrorKind::Malformed, None, text))
             });
             let names = match symbols? {
-                Symbols::Names(names) => {
+                IndexedSymbols::Names(names) => {
                     has_object = true;
                     names
                 }
-                Symbols::Unreadable(reason) => {
+                IndexedSymbols::Unreadable(reason) => {
                     unreadable(member, reason);
                     Vec::new()
                 }
-                Symbols::None => Vec::new(),
+                IndexedSymbols::None => Vec::new(),
             };
             index.counts.push(names.len());
             for name in names {

@@ -24,7 +24,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::{Broken, Result};
+use super::{NotBitcode, Result};
 use crate::bytes;
 use crate::container::limits::{ABBREVIATIONS_MAX, OPERANDS_MAX};
 
@@ -36,7 +36,7 @@ pub(super) struct Bits<'a> {
     position: u64,
 }
 
-const PAST_END: Broken = Broken("the bitstream ends too early");
+const PAST_END: NotBitcode = NotBitcode("the bitstream ends too early");
 
 impl<'a> Bits<'a> {
     pub(super) fn new(data: &'a [u8]) -> Self {
@@ -85,7 +85,7 @@ impl<'a> Bits<'a> {
             }
             shift = shift.saturating_add(u32::try_from(width).unwrap_or(32).saturating_sub(1));
             if shift > 63 {
-                return Err(Broken("a number in the bitstream is too large"));
+                return Err(NotBitcode("a number in the bitstream is too large"));
             }
         }
     }
@@ -128,7 +128,7 @@ impl<'a> Bits<'a> {
         let words = self.read(32)?;
         let content = self.bytes(words.saturating_mul(4))?;
         if !(2..=32).contains(&width) {
-            return Err(Broken("a block has an impossible width of abbreviation IDs"));
+            return Err(NotBitcode("a block has an impossible width of abbreviation IDs"));
         }
         let inherited = info.get(&number).cloned().unwrap_or_default();
         Ok(Block { number, width, bits: Bits::new(content), inherited, own: Vec::new(), info: Rc::clone(info) })
@@ -142,7 +142,7 @@ impl<'a> Bits<'a> {
         }
         match self.read(TOP_WIDTH)? {
             ENTER_BLOCK => self.block(&BlockInfo::default()).map(Some),
-            _ => Err(Broken("expected the start of a block")),
+            _ => Err(NotBitcode("expected the start of a block")),
         }
     }
 }
@@ -241,7 +241,7 @@ impl<'a> Block<'a> {
                 Entry::Block(block) => return Ok(Some(Item::Block(block))),
                 Entry::Definition(abbreviation) => {
                     if self.own.len() >= ABBREVIATIONS_MAX {
-                        return Err(Broken("a block has too many abbreviations"));
+                        return Err(NotBitcode("a block has too many abbreviations"));
                     }
                     self.own.push(abbreviation);
                 }
@@ -274,7 +274,8 @@ impl<'a> Block<'a> {
             }
             id => {
                 let abbreviation = self.defined(id.saturating_sub(4));
-                let abbreviation = abbreviation.ok_or(Broken("a record uses an abbreviation that is not defined"))?;
+                let abbreviation =
+                    abbreviation.ok_or(NotBitcode("a record uses an abbreviation that is not defined"))?;
                 let (bits, part) = (self.bits.clone(), Part::Literal(0));
                 self.record(None, Values { bits, abbreviation, next: 0, part, left: 0 })
             }
@@ -293,7 +294,7 @@ impl<'a> Block<'a> {
     /// record.
     fn record(&mut self, code: Option<u64>, mut values: Values<'a>) -> Result<Entry<'a>> {
         let code = code.map_or_else(|| values.step(), |code| Ok(Some(code)))?;
-        let code = code.ok_or(Broken("a record has no code"))?;
+        let code = code.ok_or(NotBitcode("a record has no code"))?;
         let mut end = values.clone();
         let blob = end.skip_all()?;
         self.bits = end.bits;
@@ -303,7 +304,7 @@ impl<'a> Block<'a> {
     fn abbreviation(&mut self) -> Result<Abbreviation> {
         let count = self.bits.vbr(5)?;
         if count > OPERANDS_MAX {
-            return Err(Broken("an abbreviation has too many operands"));
+            return Err(NotBitcode("an abbreviation has too many operands"));
         }
         let parts = (0..count).map(|_| self.part()).collect::<Result<Vec<_>>>()?;
         Ok(parts.as_slice().into())
@@ -320,12 +321,12 @@ impl<'a> Block<'a> {
                 (_, 0) => Ok(Part::Literal(0)),
                 (1, width @ ..=MAX_FIXED) => Ok(Part::Fixed(width)),
                 (2, width @ ..=MAX_VBR) => Ok(Part::Vbr(width)),
-                _ => Err(Broken("an operand is too wide")),
+                _ => Err(NotBitcode("an operand is too wide")),
             },
             3 => Ok(Part::Array),
             4 => Ok(Part::Char6),
             5 => Ok(Part::Blob),
-            _ => Err(Broken("an abbreviation has an unknown encoding")),
+            _ => Err(NotBitcode("an abbreviation has an unknown encoding")),
         }
     }
 
@@ -342,9 +343,9 @@ impl<'a> Block<'a> {
                 Entry::Definition(abbreviation) => {
                     count = usize::saturating_add(count, 1);
                     if count > ABBREVIATIONS_MAX {
-                        return Err(Broken("a file has too many abbreviations"));
+                        return Err(NotBitcode("a file has too many abbreviations"));
                     }
-                    let kind = kind.ok_or(Broken("an abbreviation is for no kind of block"))?;
+                    let kind = kind.ok_or(NotBitcode("an abbreviation is for no kind of block"))?;
                     info.entry(kind).or_default().push(abbreviation);
                 }
                 Entry::Record(record) if record.code == SET_KIND => kind = record.values().next(),
@@ -373,7 +374,7 @@ impl<'a> Record<'a> {
         loop {
             // The count is real: the values were skipped once.
             let left = usize::try_from(values.left).unwrap_or(usize::MAX).saturating_add(room);
-            content.try_reserve_exact(left).map_err(|_| Broken("an array does not fit into memory"))?;
+            content.try_reserve_exact(left).map_err(|_| NotBitcode("an array does not fit into memory"))?;
             if values.part == Part::Fixed(8) {
                 values.bits.copy(values.left, &mut content)?;
             } else {
@@ -418,13 +419,13 @@ impl<'a> Values<'a> {
         let Some(part) = self.take_part() else { return Ok(false) };
         match part {
             Part::Array => {
-                let element = self.take_part().ok_or(Broken("an array has no element type"))?;
+                let element = self.take_part().ok_or(NotBitcode("an array has no element type"))?;
                 // An element that takes no bits could be repeated without end.
                 if !matches!(element, Part::Fixed(_) | Part::Vbr(_) | Part::Char6) {
-                    return Err(Broken("an array has elements without content"));
+                    return Err(NotBitcode("an array has elements without content"));
                 }
                 if self.next < self.abbreviation.parts.len() {
-                    return Err(Broken("an array is not the last part of a record"));
+                    return Err(NotBitcode("an array is not the last part of a record"));
                 }
                 self.part = element;
                 self.left = self.bits.vbr(6)?;
@@ -503,7 +504,7 @@ impl Bits<'_> {
                 let index = usize::try_from(self.read(6)?).ok();
                 Ok(index.and_then(|index| CHAR6.get(index)).copied().unwrap_or_default().into())
             }
-            Part::Array | Part::Blob => Err(Broken("an array has elements without a size")),
+            Part::Array | Part::Blob => Err(NotBitcode("an array has elements without a size")),
         }
     }
 }

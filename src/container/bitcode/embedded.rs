@@ -33,7 +33,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::bitstream::{Bits, Block, Item, Record};
-use super::{ALIAS, Broken, FUNCTION, INDIRECT, MODULE_BLOCK, Result, VARIABLE, VERSION, open};
+use super::{ALIAS, FUNCTION, INDIRECT, MODULE_BLOCK, NotBitcode, Result, VARIABLE, VERSION, open};
 use crate::bytes;
 use crate::container::limits::{Allowance, OBJECTS_MAX, OBJECTS_SHARED_MAX};
 
@@ -65,14 +65,14 @@ pub(super) fn read(data: &[u8]) -> Result<Embedded> {
         }
     }
     if !is_module {
-        return Err(Broken("no module found"));
+        return Err(NotBitcode("no module found"));
     }
     // A metadata node is short, and many nodes can name the same object.
     let mut room = Allowance::times(OBJECTS_SHARED_MAX, data);
     let mut contents = found.order.iter().filter_map(|&index| found.contents.get(index));
     contents
         .try_for_each(|content| room.take(bytes::len_u64(content)))
-        .ok_or(Broken("the embedded objects are together larger than 64 times the file"))?;
+        .ok_or(NotBitcode("the embedded objects are together larger than 64 times the file"))?;
     Ok(found)
 }
 
@@ -95,9 +95,9 @@ fn add_objects(module: &Block<'_>, found: &mut Embedded) -> Result<()> {
     Ok(())
 }
 
-const TOO_MANY: Broken = Broken("the module embeds too many objects");
+const TOO_MANY: NotBitcode = NotBitcode("the module embeds too many objects");
 
-const TOO_MANY_VALUES: Broken = Broken("the module has more values than numbers for them");
+const TOO_MANY_VALUES: NotBitcode = NotBitcode("the module has more values than numbers for them");
 
 /// Calls `take` with each block of a kind in a module. No block is kept, since each may keep abbreviations alive.
 fn each_block<'a>(module: &Block<'a>, kind: u64, mut take: impl FnMut(Block<'a>) -> Result<()>) -> Result<()> {
@@ -167,7 +167,7 @@ fn listed_nodes(module: &Block<'_>) -> Result<Vec<u64>> {
     let (mut is_named, mut follows_name) = (false, false);
     each_metadata(module, |_, record| {
         if follows_name && record.code != NAMED_NODE {
-            return Err(Broken("a name of metadata is not followed by a list of nodes"));
+            return Err(NotBitcode("a name of metadata is not followed by a list of nodes"));
         }
         follows_name = record.code == NAME;
         if is_named && record.code == NAMED_NODE {
@@ -184,7 +184,7 @@ fn listed_nodes(module: &Block<'_>) -> Result<Vec<u64>> {
 
 /// The first two operands of nodes.
 fn nodes(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<BTreeMap<u64, [u64; 2]>> {
-    const NOT_NODES: Broken = Broken("the list of embedded objects names metadata that is not a node");
+    const NOT_NODES: NotBitcode = NotBitcode("the list of embedded objects names metadata that is not a node");
     let mut nodes = BTreeMap::new();
     let defined = each_metadata(module, |number, record| {
         let is_leaf = matches!(record.code, STRING | VALUE | STRINGS);
@@ -226,7 +226,7 @@ fn leaves(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<(BTreeMap<u64, u
 }
 
 fn find_section(first: u64, record: &Record<'_>, wanted: &BTreeSet<u64>, sections: &mut BTreeSet<u64>) -> Result<()> {
-    let cut = Broken("the metadata strings end too early");
+    let cut = NotBitcode("the metadata strings end too early");
     let offset = record.value(1);
     let mut lengths = Bits::new(bytes::slice(record.blob, 0, offset).ok_or(cut)?);
     let mut position = offset;
@@ -346,7 +346,7 @@ fn content(record: &Record<'_>, kind: Type) -> Result<Option<Vec<u8>>> {
     }
     let mut content = record.bytes(usize::from(record.code == ZERO_ENDED))?;
     if content.is_empty() {
-        return Err(Broken("an array of bytes is empty"));
+        return Err(NotBitcode("an array of bytes is empty"));
     }
     if record.code == ZERO_ENDED {
         content.push(0);
@@ -570,7 +570,7 @@ mod tests {
             })
         };
         assert_eq!(read(&listed(10_000, 60)).unwrap().order.len(), 60);
-        let Broken(reason) = read(&listed(10_000, 80)).unwrap_err();
+        let NotBitcode(reason) = read(&listed(10_000, 80)).unwrap_err();
         assert_eq!(reason, "the embedded objects are together larger than 64 times the file");
     }
 

@@ -56,19 +56,19 @@ const INDIRECT: u64 = 18;
 
 /// The error for bytes that are not bitcode, with the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Broken(pub(crate) &'static str);
+pub(crate) struct NotBitcode(pub(crate) &'static str);
 
-type Result<T, E = Broken> = std::result::Result<T, E>;
+type Result<T, E = NotBitcode> = std::result::Result<T, E>;
 
 /// The offload objects that the modules of a file embed. Offsets in errors count from `base`.
 pub(crate) fn embedded_objects(data: &[u8], base: u64) -> Result<Embedded, Malformed> {
-    embedded::read(data).map_err(|Broken(reason)| Malformed::Bitcode { offset: base, reason })
+    embedded::read(data).map_err(|NotBitcode(reason)| Malformed::Bitcode { offset: base, reason })
 }
 
 /// Checks the blocks of a file: the top-level blocks and the items of each module must be inside the file, and a module
 /// whose names are in a string table must be followed by one.
 pub(crate) fn check_blocks(data: &[u8]) -> Result<(), Malformed> {
-    blocks(data).map_err(|Broken(reason)| Malformed::Bitcode { offset: 0, reason })
+    blocks(data).map_err(|NotBitcode(reason)| Malformed::Bitcode { offset: 0, reason })
 }
 
 /// The longest triple that is read, in bytes.
@@ -106,8 +106,8 @@ fn blocks(data: &[u8]) -> Result<()> {
         }
     }
     match (is_module, misses_names) {
-        (false, _) => Err(Broken("no module found")),
-        (true, true) => Err(Broken("the string table with the names of its module is missing")),
+        (false, _) => Err(NotBitcode("no module found")),
+        (true, true) => Err(NotBitcode("the string table with the names of its module is missing")),
         (true, false) => Ok(()),
     }
 }
@@ -115,11 +115,11 @@ fn blocks(data: &[u8]) -> Result<()> {
 /// Opens a file at its first block.
 fn open(data: &[u8]) -> Result<Bits<'_>> {
     if !data.len().is_multiple_of(4) {
-        return Err(Broken("Invalid bitcode signature"));
+        return Err(NotBitcode("Invalid bitcode signature"));
     }
     let mut stream = Bits::new(unwrap(data)?);
     if stream.read(32)? != u64::from(u32::from_le_bytes(MAGIC)) {
-        return Err(Broken("the bitcode has no magic"));
+        return Err(NotBitcode("the bitcode has no magic"));
     }
     Ok(stream)
 }
@@ -130,7 +130,7 @@ fn unwrap(data: &[u8]) -> Result<&[u8]> {
     }
     let range = word(data, 8).zip(word(data, 12));
     let content = range.and_then(|(offset, size)| bytes::slice(data, offset.into(), size.into()));
-    content.ok_or(Broken("the range in the wrapper extends past the end of the data"))
+    content.ok_or(NotBitcode("the range in the wrapper extends past the end of the data"))
 }
 
 fn word(data: &[u8], offset: u64) -> Option<u32> {

@@ -19,7 +19,8 @@
 
 use super::bitstream::{Block, Record};
 use super::{
-    ALIAS, Broken, FUNCTION, INDIRECT, MODULE_BLOCK, Result, STRTAB_BLOCK, SYMTAB_BLOCK, VARIABLE, VERSION, open, word,
+    ALIAS, FUNCTION, INDIRECT, MODULE_BLOCK, NotBitcode, Result, STRTAB_BLOCK, SYMTAB_BLOCK, VARIABLE, VERSION, open,
+    word,
 };
 use crate::bytes;
 use crate::container::limits::{NAMES_TOO_LONG, SymbolNames};
@@ -73,7 +74,7 @@ impl<'a> File<'a> {
                 _ => {}
             }
         }
-        if modules.is_empty() { Ok(file) } else { Err(Broken("a module has no string table")) }
+        if modules.is_empty() { Ok(file) } else { Err(NotBitcode("a module has no string table")) }
     }
 }
 
@@ -94,7 +95,7 @@ fn module_count(symtab: &[u8]) -> Option<u32> {
 
 fn table_symbols(symtab: &[u8], strtab: &[u8], names: &mut SymbolNames) -> Result<()> {
     const SYMBOL_LEN: u64 = 24;
-    let cut = Broken("the symbol table ends too early");
+    let cut = NotBitcode("the symbol table ends too early");
     let (offset, count) = word(symtab, 28).zip(word(symtab, 32)).ok_or(cut)?;
     let table = bytes::slice(symtab, offset.into(), u64::from(count).saturating_mul(SYMBOL_LEN)).ok_or(cut)?;
     for symbol in table.chunks_exact(usize::try_from(SYMBOL_LEN).unwrap_or(usize::MAX)) {
@@ -107,10 +108,10 @@ fn table_symbols(symtab: &[u8], strtab: &[u8], names: &mut SymbolNames) -> Resul
     Ok(())
 }
 
-const TOO_LONG: Broken = Broken(NAMES_TOO_LONG);
+const TOO_LONG: NotBitcode = NotBitcode(NAMES_TOO_LONG);
 
 fn string(strtab: &[u8], offset: u64, len: u64) -> Result<&[u8]> {
-    bytes::slice(strtab, offset, len).ok_or(Broken("a name lies outside the string table"))
+    bytes::slice(strtab, offset, len).ok_or(NotBitcode("a name lies outside the string table"))
 }
 
 fn module_symbols(module: &Block<'_>, strtab: &[u8], names: &mut SymbolNames) -> Result<()> {
@@ -148,7 +149,7 @@ fn metadata_section(mut module: Block<'_>) -> Result<Option<u64>> {
             }
         }
     }
-    if version < 2 { Err(Broken("the module is older than LLVM 5 and has no symbol table")) } else { Ok(found) }
+    if version < 2 { Err(NotBitcode("the module is older than LLVM 5 and has no symbol table")) } else { Ok(found) }
 }
 
 /// Whether the record defines a symbol that other modules see.

@@ -49,7 +49,7 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 
 use super::extent;
-use super::limits::Room;
+use super::limits::EntryRoom;
 use super::packed::{Codec, End, Packed};
 use super::stream::Compressed;
 use super::{Container, Contents, Entry, Limits, Member, Part};
@@ -172,7 +172,7 @@ impl Container for Fatbin {
         }
         let entries_range = entries_range(data, base)?;
         let end = entries_range.end.min(total);
-        let mut reader = Reader { data, entries: Vec::new(), faults: Vec::new(), room: Room::new() };
+        let mut reader = Reader { data, entries: Vec::new(), faults: Vec::new(), room: EntryRoom::new() };
         let mut records = Record::all(data, base, entries_range.start..end);
         while let Some(record) = records.next().filter(|_| reader.faults.len() < FAULTS_MAX) {
             let read = record.and_then(|record| reader.entry_or_entries(&record));
@@ -228,7 +228,7 @@ struct Reader<'a> {
     data: &'a [u8],
     entries: Vec<Entry>,
     faults: Vec<Malformed>,
-    room: Room,
+    room: EntryRoom,
 }
 
 impl Reader<'_> {

@@ -36,7 +36,7 @@ use std::collections::HashSet;
 use std::io::Read;
 use std::ops::Range;
 
-use super::limits::{Allowance, FRAMES_MAX, Room};
+use super::limits::{Allowance, EntryRoom, FRAMES_MAX};
 use super::packed::{Codec, End, Packed};
 use super::{Entry, Part};
 use crate::bytes::{Cursor, len_of, len_u64, slice, to_u64};
@@ -68,11 +68,11 @@ const FAULTS_MAX: usize = 1000;
 /// The table of contents of an archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Archive {
+pub struct KpackArchive {
     /// The target IDs for which the archive claims to hold code, as recorded.
     pub targets: Vec<Vec<u8>>,
     /// The code objects, by the wrapper that loads them.
-    pub binaries: Vec<Binary>,
+    pub binaries: Vec<WrappedBinary>,
     /// Faults in an archive that can be read all the same. It has only the code objects that could be read.
     pub faults: Vec<Malformed>,
 }
@@ -80,14 +80,14 @@ pub struct Archive {
 /// The code objects that one wrapper of a library loads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Binary {
+pub struct WrappedBinary {
     /// The path of the library in its tree, `#`, and the index of the wrapper: `lib/librocrand.so.1#0`.
     pub key: Vec<u8>,
     /// The code objects, one for each target ID. Their ranges count from the start of the archive.
     pub entries: Vec<Entry>,
 }
 
-impl Archive {
+impl KpackArchive {
     /// Reads the archive `data`.
     ///
     /// # Errors
@@ -118,8 +118,8 @@ impl Archive {
             1..=TARGETS_MAX => {}
             _ => return Err(fault(at, &format!("names more than {TARGETS_MAX} target IDs in 'gfx_arches'"))),
         }
-        let stored = Stored::read(archive, toc_offset, map, &mut faults);
-        let mut reader = Reader { data, stored, faults, room: Room::new(), bytes: Allowance::new(len_u64(data)) };
+        let stored = CodeBytes::read(archive, toc_offset, map, &mut faults);
+        let mut reader = Reader { data, stored, faults, room: EntryRoom::new(), bytes: Allowance::new(len_u64(data)) };
         let binaries = map.get(b"toc").and_then(Value::map).ok_or_else(|| fault(at, "has no map 'toc'"))?;
         let binaries = reader.binaries(binaries);
         Ok(Self { targets, binaries, faults: reader.faults })
@@ -160,14 +160,14 @@ fn fault(offset: u64, what: &str) -> Malformed {
 }
 
 /// The bytes of the code objects.
-struct Stored {
+struct CodeBytes {
     /// The range of each, by its ordinal; none if it is broken.
     ranges: Vec<Option<Range<u64>>>,
     /// The compression; none if they are plain.
     codec: Option<Codec>,
 }
 
-impl Stored {
+impl CodeBytes {
     /// Reads as many ranges as can be read, and pushes a fault if that is not all.
     fn read(archive: Slice<'_>, toc_offset: u64, map: Value<'_>, faults: &mut Vec<Malformed>) -> Self {
         let mut stored = Self { ranges: Vec::new(), codec: None };
@@ -256,15 +256,15 @@ fn truncated(data: Slice<'_>, range: &Range<u64>, what: String, at: u64, needed:
 /// The state of reading a table of contents.
 struct Reader<'d> {
     data: &'d [u8],
-    stored: Stored,
+    stored: CodeBytes,
     faults: Vec<Malformed>,
-    room: Room,
+    room: EntryRoom,
     /// What the code objects may take of the archive, whose bytes no two of them share.
     bytes: Allowance,
 }
 
 impl<'d> Reader<'d> {
-    fn binaries(&mut self, toc: impl Iterator<Item = (Value<'d>, Value<'d>)>) -> Vec<Binary> {
+    fn binaries(&mut self, toc: impl Iterator<Item = (Value<'d>, Value<'d>)>) -> Vec<WrappedBinary> {
         let mut binaries = Vec::new();
         let mut keys = HashSet::new();
         for (key, by_target) in toc {
@@ -278,7 +278,7 @@ impl<'d> Reader<'d> {
             if !keys.insert(name) {
                 self.faults.push(fault(key.offset, &format!("names the binary '{}' twice", shown(name))));
             }
-            let mut binary = Binary { key: name.to_vec(), entries: Vec::new() };
+            let mut binary = WrappedBinary { key: name.to_vec(), entries: Vec::new() };
             if let Err(error) = self.entries(key, by_target, &mut binary) {
                 self.faults.push(error);
                 break;
@@ -296,7 +296,7 @@ impl<'d> Reader<'d> {
         &mut self,
         key: Value<'d>,
         by_target: impl Iterator<Item = (Value<'d>, Value<'d>)>,
-        binary: &mut Binary,
+        binary: &mut WrappedBinary,
     ) -> Result<(), Malformed> {
         self.room.take(&binary.key, key.offset)?;
         for (target, entry) in by_target {

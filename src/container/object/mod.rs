@@ -30,7 +30,7 @@ use memchr::memmem;
 use self::coff::Coff;
 use self::elf::Elf;
 use self::record::Record;
-use self::view::{Added, Found, Run, View, begins_with, join};
+use self::view::{Added, FoundSection, Run, View, begins_with, join};
 use super::binary::Binary;
 use super::limits::HOSTS_MAX;
 use super::magic::{Magic, is_coff_object};
@@ -83,7 +83,7 @@ impl FatObject {
     fn sections<T>(
         data: &[u8],
         base: u64,
-        with: impl FnOnce(&Object<'_>, &[Found]) -> T,
+        with: impl FnOnce(&Object<'_>, &[FoundSection]) -> T,
     ) -> Result<Option<T>, Malformed> {
         let Some(format @ (HostFormat::Elf | HostFormat::Coff)) = HostFormat::of(data) else { return Ok(None) };
         let view = View::whole(data, base);
@@ -141,7 +141,7 @@ impl Container for FatObject {
 }
 
 /// The entries of a fat object with the sections `found`.
-fn entries(object: &Object<'_>, found: &[Found], data: &[u8], base: u64) -> Vec<Entry> {
+fn entries(object: &Object<'_>, found: &[FoundSection], data: &[u8], base: u64) -> Vec<Entry> {
     let mut host = None;
     let mut hosts = 0..HOSTS_MAX;
     // A section without an ID is not an entry, but not a part of the host's object either.
@@ -243,7 +243,7 @@ impl<'v> Object<'v> {
         }
     }
 
-    fn found(&self) -> Result<Vec<Found>, Malformed> {
+    fn found(&self) -> Result<Vec<FoundSection>, Malformed> {
         match self {
             Self::Elf(elf) => elf.found(),
             Self::Coff(coff) => coff.found(),
@@ -258,7 +258,7 @@ impl<'v> Object<'v> {
     }
 
     /// The object without the sections `found`.
-    fn host(&self, data: &[u8], found: &[Found]) -> Vec<Part> {
+    fn host(&self, data: &[u8], found: &[FoundSection]) -> Vec<Part> {
         let restored = self.restored(data, found);
         let removed = || match self {
             Self::Elf(elf) => elf.remove(found),
@@ -268,7 +268,7 @@ impl<'v> Object<'v> {
     }
 
     /// The host of a fat object that was made here and has not been changed since.
-    fn restored(&self, data: &[u8], found: &[Found]) -> Option<Vec<Part>> {
+    fn restored(&self, data: &[u8], found: &[FoundSection]) -> Option<Vec<Part>> {
         let (format, record, parts) = match self {
             Self::Elf(elf) => elf.record().map(|record| (HostFormat::Elf, record, elf.claimed_host(&record))),
             Self::Coff(coff) => {

@@ -14,12 +14,12 @@ use crate::container::{MAGIC, Part};
 use crate::error::{ErrorKind, Malformed};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum PartOrder {
     Little,
     Big,
 }
 
-impl Order {
+impl PartOrder {
     /// The number in up to eight bytes.
     pub(super) fn read(self, data: &[u8]) -> u64 {
         let push = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
@@ -52,13 +52,13 @@ impl Field {
     }
 
     /// The value, 0 if the record is too short.
-    pub(super) fn get(self, order: Order, record: &[u8]) -> u64 {
+    pub(super) fn get(self, order: PartOrder, record: &[u8]) -> u64 {
         let data = record.get(self.at..).and_then(|rest| rest.get(..self.width));
         data.map_or(0, |data| order.read(data))
     }
 
     /// Sets the value, unless the record is too short.
-    pub(super) fn set(self, order: Order, record: &mut [u8], value: u64) {
+    pub(super) fn set(self, order: PartOrder, record: &mut [u8], value: u64) {
         if let Some(data) = record.get_mut(self.at..).and_then(|rest| rest.get_mut(..self.width)) {
             order.write(value, data);
         }
@@ -170,7 +170,7 @@ pub(super) struct Added {
 
 /// A section that holds an entry of a bundle.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct FoundSection {
     /// The index in the section table, from 0.
     pub(super) index: usize,
     pub(super) name: Vec<u8>,

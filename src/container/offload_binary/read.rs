@@ -67,13 +67,13 @@ pub(super) fn read_with_limit(
     check_entry_count(header.count(), base.saturating_add(ENTRIES_AT))?;
     let strings = header.size.saturating_mul(STRINGS_SHARED_MAX).saturating_add(STRINGS_MIN).min(strings_max);
     let [images, string_entries, strings] = [header.size, header.size, strings].map(Allowance::new);
-    let mut budget = Budget { images, string_entries, strings };
+    let mut budget = ImageBudget { images, string_entries, strings };
     let entries = (0..header.count()).map(|number| body.entry(number, &mut budget)).collect::<Result<_, _>>()?;
     Ok(Some(Contents::new(entries, header.size)))
 }
 
 /// The remaining budget for images and strings, in bytes, so that entries which share them cannot expand without bound.
-struct Budget {
+struct ImageBudget {
     images: Allowance,
     string_entries: Allowance,
     /// The budget for keys and values.
@@ -97,7 +97,7 @@ impl<'a> Body<'a> {
         self.base.saturating_add(offset)
     }
 
-    fn entry(&self, number: u64, budget: &mut Budget) -> Result<Entry, Malformed> {
+    fn entry(&self, number: u64, budget: &mut ImageBudget) -> Result<Entry, Malformed> {
         let start = number.saturating_mul(ENTRY_LEN);
         let mut cursor = self.cursor(self.header.entries_offset.saturating_add(start));
         let field = |name: &'static str| move || format!("the {name} of image {number}");
@@ -125,7 +125,7 @@ impl<'a> Body<'a> {
         Ok(start..end.ok_or_else(truncated)?)
     }
 
-    fn strings(&self, number: u64, offset: u64, count: u64, budget: &mut Budget) -> Result<Strings, Malformed> {
+    fn strings(&self, number: u64, offset: u64, count: u64, budget: &mut ImageBudget) -> Result<Strings, Malformed> {
         let len = count.saturating_mul(self.header.version.string_entry_len());
         self.check(offset, len, || format!("the table of strings of image {number}"))?;
         let at = self.absolute(offset);
@@ -153,7 +153,7 @@ impl<'a> Body<'a> {
         &self,
         offset: u64,
         len: Option<u64>,
-        budget: &mut Budget,
+        budget: &mut ImageBudget,
         what: impl Fn() -> String,
     ) -> Result<&'a [u8], Malformed> {
         let len = match len {

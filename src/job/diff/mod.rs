@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::digest::{Digest, Digester, are_equal};
-use super::kernels::{Room, kernels_of};
+use super::kernels::{ListRoom, kernels_of};
 use super::unmatched::Matches;
 use crate::container::Limits;
 use crate::container::magic::Magic;
@@ -18,7 +18,7 @@ use crate::kernels::Kernel;
 use crate::parallel;
 use crate::runtime::{Coverage, Device, Served};
 use crate::scan::{CodeObject, Follow, Format, Place, Selection, Step, ZipContent, ZipMember, top_member, zip_members};
-use pairs::{Left, Pair};
+use pairs::{IndexPair, Left};
 use side::{Object, Side, StoredBytes, digest_of};
 
 /// Compares the device code of two files, of any format: which code objects differ, their sizes, and the registers and
@@ -165,13 +165,13 @@ pub struct Loss {
 
 /// The numbers that stand for the names of code objects of both files.
 #[derive(Default)]
-struct Names {
+struct NameNumbers {
     known: HashMap<Vec<u8>, usize>,
 }
 
 /// The names of a code object, as numbers.
 #[derive(Clone, Debug)]
-struct Key {
+struct NameKey {
     gpu: Arc<str>,
     /// The place, in which versions of libraries do not count.
     place: usize,
@@ -180,13 +180,13 @@ struct Key {
     id: usize,
 }
 
-impl Names {
+impl NameNumbers {
     fn number(&mut self, name: Vec<u8>) -> usize {
         let next = self.known.len();
         *self.known.entry(name).or_insert(next)
     }
 
-    fn keys(&mut self, objects: &[Object<'_>], gpus: &mut HashSet<Arc<str>>) -> Vec<Key> {
+    fn keys(&mut self, objects: &[Object<'_>], gpus: &mut HashSet<Arc<str>>) -> Vec<NameKey> {
         let mut last: Option<(&Place, usize, usize)> = None;
         let mut keys = Vec::new();
         for object in objects {
@@ -199,7 +199,7 @@ impl Names {
             let name: Arc<str> = from.target().into();
             let gpu = gpus.get(&name).cloned().unwrap_or(name);
             gpus.insert(Arc::clone(&gpu));
-            keys.push(Key { gpu, place, library, id: self.number([b"id ", &from.id[..]].concat()) });
+            keys.push(NameKey { gpu, place, library, id: self.number([b"id ", &from.id[..]].concat()) });
         }
         keys
     }
@@ -289,7 +289,7 @@ impl Diff {
             };
             Ok::<_, Error>((old?, new?))
         })?;
-        let mut comparison = Comparison::new(self, &digester, old_side, new_side);
+        let mut comparison = FileComparison::new(self, &digester, old_side, new_side);
         if self.trust_hashes {
             comparison.take_members(same);
             comparison.by_recorded_hash();
@@ -307,13 +307,13 @@ type Digests = HashMap<usize, (u64, Digest)>;
 /// The kernels of code objects that differ, by the index of the code object.
 type Kernels = [HashMap<usize, Vec<Kernel>>; 2];
 
-struct Comparison<'c, 'o, 'n> {
+struct FileComparison<'c, 'o, 'n> {
     job: &'c Diff,
     digester: &'c Digester,
     old: Side<'o>,
     new: Side<'n>,
-    of_old: Vec<Key>,
-    of_new: Vec<Key>,
+    of_old: Vec<NameKey>,
+    of_new: Vec<NameKey>,
     /// The code objects that are not known to be equal to others.
     left: Left,
     /// The members of zip files that were searched in the old file only.
@@ -323,9 +323,9 @@ struct Comparison<'c, 'o, 'n> {
     diff: FileDiff,
 }
 
-impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
+impl<'c, 'o, 'n> FileComparison<'c, 'o, 'n> {
     fn new(job: &'c Diff, digester: &'c Digester, mut old: Side<'o>, mut new: Side<'n>) -> Self {
-        let (mut names, mut gpus, mut diff) = (Names::default(), HashSet::new(), FileDiff::default());
+        let (mut names, mut gpus, mut diff) = (NameNumbers::default(), HashSet::new(), FileDiff::default());
         let (of_old, of_new) = (names.keys(&old.objects, &mut gpus), names.keys(&new.objects, &mut gpus));
         diff.matches.add(std::mem::take(&mut old.matches));
         diff.matches.add(std::mem::take(&mut new.matches));
@@ -336,7 +336,7 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
     }
 
     /// Pairs code objects that are equal.
-    fn are_equal(&mut self, pairs: &[Pair]) {
+    fn are_equal(&mut self, pairs: &[IndexPair]) {
         self.diff.equal.all = self.diff.equal.all.saturating_add(pairs.len());
         pairs.iter().for_each(|pair| self.left.pair(*pair));
     }
@@ -363,21 +363,21 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
         };
         let of_old = |index: usize| recorded(&self.old.objects, old.get(index)?);
         let of_new = |index: usize| recorded(&self.new.objects, new.get(index)?);
-        let place = |keys: &[Key], bundle: &std::ops::Range<usize>| Some(keys.get(bundle.start)?.place);
+        let place = |keys: &[NameKey], bundle: &std::ops::Range<usize>| Some(keys.get(bundle.start)?.place);
         let mut pairs = left.pair_alike(
             |index| Some((of_old(index)?, place(&self.of_old, old.get(index)?)?)),
             |index| Some((of_new(index)?, place(&self.of_new, new.get(index)?)?)),
         );
         pairs.extend(left.pair_alike(of_old, of_new));
         let bundles = pairs.into_iter().filter_map(|(at, with)| Some((old.get(at)?.clone(), new.get(with)?.clone())));
-        let objects: Vec<Pair> = bundles.flat_map(|(old, new)| old.zip(new)).collect();
+        let objects: Vec<IndexPair> = bundles.flat_map(|(old, new)| old.zip(new)).collect();
         // What the headers of the bundles record is not believed against the entries.
-        let objects: Vec<Pair> = objects.into_iter().filter(|pair| self.have_same_id_and_size(*pair)).collect();
+        let objects: Vec<IndexPair> = objects.into_iter().filter(|pair| self.have_same_id_and_size(*pair)).collect();
         self.diff.equal.by_hash = objects.len();
         self.are_equal(&objects);
     }
 
-    fn have_same_id_and_size(&self, (old, new): Pair) -> bool {
+    fn have_same_id_and_size(&self, (old, new): IndexPair) -> bool {
         let same_id = self.of_old.get(old).map(|key| key.id) == self.of_new.get(new).map(|key| key.id);
         let size = |objects: &[Object<'_>], index: usize| objects.get(index).and_then(Object::size);
         same_id && size(&self.old.objects, old) == size(&self.new.objects, new)
@@ -386,7 +386,7 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
     /// Compares code objects of the same place, entry ID and size as they are stored. Those that are compressed are
     /// inflated later, unless hashes are trusted: equal bytes may be broken.
     fn stored_bytes(&mut self) -> Result<()> {
-        let key = |objects: &[Object<'_>], keys: &[Key], index: usize| {
+        let key = |objects: &[Object<'_>], keys: &[NameKey], index: usize| {
             let (object, key) = (objects.get(index)?, keys.get(index)?);
             if object.form().is_some() && !self.job.trust_hashes {
                 return None;
@@ -402,10 +402,11 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
             |index| key(&self.old.objects, &self.of_old, index),
             |index| key(&self.new.objects, &self.of_new, index),
         );
-        let slices = |(at, with): Pair| match (self.old.objects.get(at)?.stored, self.new.objects.get(with)?.stored) {
-            (StoredBytes::Here(old), StoredBytes::Here(new)) => Some((old, new)),
-            _ => None,
-        };
+        let slices =
+            |(at, with): IndexPair| match (self.old.objects.get(at)?.stored, self.new.objects.get(with)?.stored) {
+                (StoredBytes::Here(old), StoredBytes::Here(new)) => Some((old, new)),
+                _ => None,
+            };
         let compare = |pair| match slices(pair) {
             Some((old, new)) => are_equal(old, new).with_path(old.path()).map(|are| are.then_some(pair)),
             None => Ok(Some(pair)),
@@ -419,7 +420,7 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
     /// where the other file has a code object for the GPU that may have the same size and, unless hashes are trusted, of
     /// everything that is compressed.
     fn digests(&mut self) -> Result<()> {
-        let sizes = |objects: &[Object<'_>], keys: &[Key], left: &mut dyn Iterator<Item = usize>| {
+        let sizes = |objects: &[Object<'_>], keys: &[NameKey], left: &mut dyn Iterator<Item = usize>| {
             let size = |index: usize| Some((Arc::clone(&keys.get(index)?.gpu), objects.get(index)?.size()));
             left.filter_map(size).collect::<HashSet<_>>()
         };
@@ -449,7 +450,7 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
     fn read_digests(
         &self,
         side: &Side<'_>,
-        keys: &[Key],
+        keys: &[NameKey],
         left: &mut dyn Iterator<Item = usize>,
         of_other: &HashSet<(Arc<str>, Option<u64>)>,
         gpus_of_other: &HashSet<Arc<str>>,
@@ -482,10 +483,10 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
 
     /// Reads the kernels of the code objects that differ, for GPUs that both files have code for.
     fn kernels(&mut self, old: Option<&Input>, new: Option<&Input>) -> Result<Kernels> {
-        let is_in = |keys: &[Key], index: &usize, others: &HashSet<Arc<str>>| {
+        let is_in = |keys: &[NameKey], index: &usize, others: &HashSet<Arc<str>>| {
             keys.get(*index).is_some_and(|key| others.contains(&key.gpu))
         };
-        let gpus = |keys: &[Key]| keys.iter().map(|key| Arc::clone(&key.gpu)).collect::<HashSet<_>>();
+        let gpus = |keys: &[NameKey]| keys.iter().map(|key| Arc::clone(&key.gpu)).collect::<HashSet<_>>();
         let shared = self.shared.iter().filter_map(|index| Some(Arc::clone(&self.of_old.get(*index)?.gpu)));
         let (in_old, in_new) = (gpus(&self.of_old), gpus(&self.of_new).into_iter().chain(shared).collect());
         let wanted = [
@@ -495,7 +496,7 @@ impl<'c, 'o, 'n> Comparison<'c, 'o, 'n> {
         let mut kernels = Kernels::default();
         let sides = [(&self.old, old), (&self.new, new)];
         for (((side, input), wanted), kernels) in sides.into_iter().zip(wanted).zip(&mut kernels) {
-            let (mut room, mut errors) = (Room::default(), Vec::new());
+            let (mut room, mut errors) = (ListRoom::default(), Vec::new());
             let read = |from: &CodeObject, code: Slice<'_>| kernels_of(from, code.bytes());
             side.read(self.job, &wanted, read, Vec::len, &mut |index, read| match read {
                 Ok(mut read) => {
@@ -628,12 +629,12 @@ fn bundles(objects: &[Object<'_>]) -> Vec<std::ops::Range<usize>> {
     objects.chunk_by(Object::is_beside).map(range).collect()
 }
 
-impl Comparison<'_, '_, '_> {
+impl FileComparison<'_, '_, '_> {
     /// Pairs code objects of the same place and entry ID that differ: those that share most kernels, then the rest in
     /// the order of the files.
-    fn pair_changed(&mut self, [of_old, of_new]: &Kernels) -> Vec<Pair> {
+    fn pair_changed(&mut self, [of_old, of_new]: &Kernels) -> Vec<IndexPair> {
         let (old_keys, new_keys) = (&self.of_old, &self.of_new);
-        let group = |keys: &[Key], index: usize| keys.get(index).map(|key| (key.place, key.id));
+        let group = |keys: &[NameKey], index: usize| keys.get(index).map(|key| (key.place, key.id));
         let names = |kernels: &HashMap<usize, Vec<Kernel>>, index: usize| {
             let kernels = kernels.get(&index).map(Vec::as_slice).unwrap_or_default();
             kernels.iter().map(|kernel| Arc::clone(&kernel.name)).collect::<HashSet<_>>()
@@ -647,7 +648,7 @@ impl Comparison<'_, '_, '_> {
         pairs
     }
 
-    fn list_code_objects(&mut self, changed: &[Pair]) {
+    fn list_code_objects(&mut self, changed: &[IndexPair]) {
         let version = |objects: &[Object<'_>], index: usize| objects.get(index).map(|object| Arc::clone(&object.from));
         let with: HashMap<usize, usize> = changed.iter().copied().collect();
         for index in self.left.in_old() {
@@ -671,7 +672,7 @@ impl Comparison<'_, '_, '_> {
 
     /// Pairs the kernels of code objects that differ, by GPU and name: those of code objects that are paired, then
     /// those of the same library, then all others. Several with the same name are paired in order.
-    fn list_kernels(&mut self, changed: &[Pair], [mut of_old, mut of_new]: Kernels) {
+    fn list_kernels(&mut self, changed: &[IndexPair], [mut of_old, mut of_new]: Kernels) {
         // If the kernels of one cannot be read, those of the other are not compared.
         for (old, new) in changed {
             if !of_old.contains_key(old) || !of_new.contains_key(new) {
@@ -698,7 +699,7 @@ impl Comparison<'_, '_, '_> {
             |index| of_new(index).map(|(key, name)| (&key.gpu, name)),
         ));
         let kernel = |kernels: &[(usize, Kernel)], index: usize| kernels.get(index).map(|(_, kernel)| kernel.clone());
-        let mut add = |object: Option<&Object<'_>>, key: Option<&Key>, old: Option<Kernel>, new: Option<Kernel>| {
+        let mut add = |object: Option<&Object<'_>>, key: Option<&NameKey>, old: Option<Kernel>, new: Option<Kernel>| {
             let Some((object, key)) = object.zip(key) else { return };
             let (gpu, from) = (Arc::clone(&key.gpu), Arc::clone(&object.from));
             self.diff.kernels.push(KernelDiff { gpu, from, old, new });

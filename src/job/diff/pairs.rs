@@ -12,7 +12,7 @@ pub(super) struct Left {
 }
 
 /// The indices of an item of the old file and one of the new file.
-pub(super) type Pair = (usize, usize);
+pub(super) type IndexPair = (usize, usize);
 
 impl Left {
     /// None of so many items is paired yet.
@@ -29,7 +29,7 @@ impl Left {
     }
 
     /// Marks two items as paired.
-    pub(super) fn pair(&mut self, (old, new): Pair) {
+    pub(super) fn pair(&mut self, (old, new): IndexPair) {
         let marks = [self.old.get_mut(old), self.new.get_mut(new)];
         marks.into_iter().flatten().for_each(|mark| *mark = false);
     }
@@ -39,7 +39,7 @@ impl Left {
         &self,
         old_key: impl Fn(usize) -> Option<K>,
         new_key: impl Fn(usize) -> Option<K>,
-    ) -> Vec<Pair> {
+    ) -> Vec<IndexPair> {
         let mut by_key: HashMap<K, VecDeque<usize>> = HashMap::new();
         for index in self.in_new() {
             if let Some(key) = new_key(index) {
@@ -55,7 +55,7 @@ impl Left {
         &mut self,
         old_key: impl Fn(usize) -> Option<K>,
         new_key: impl Fn(usize) -> Option<K>,
-    ) -> Vec<Pair> {
+    ) -> Vec<IndexPair> {
         let pairs = self.alike(old_key, new_key);
         pairs.iter().for_each(|pair| self.pair(*pair));
         pairs
@@ -67,7 +67,7 @@ impl Left {
         &mut self,
         of_old: impl Fn(usize) -> (G, I),
         of_new: impl Fn(usize) -> (G, I),
-    ) -> Vec<Pair> {
+    ) -> Vec<IndexPair> {
         let mut with_label: HashMap<(G, L), Vec<usize>> = HashMap::new();
         for index in self.in_new() {
             let (group, labels) = of_new(index);

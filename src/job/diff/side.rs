@@ -39,10 +39,10 @@ pub(super) enum StoredBytes<'i> {
 }
 
 /// How a code object is compressed on its own: codec, inflated size, and its range in the inflated bytes.
-pub(super) type Form = Option<(Codec, u64, u64, u64)>;
+pub(super) type PackedForm = Option<(Codec, u64, u64, u64)>;
 
 impl Object<'_> {
-    pub(super) fn form(&self) -> Form {
+    pub(super) fn form(&self) -> PackedForm {
         let packed = self.from.packed.as_ref()?;
         Some((packed.codec, packed.inflated, packed.range.start, packed.range.end))
     }

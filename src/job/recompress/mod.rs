@@ -150,7 +150,7 @@ impl Recompress {
     /// that holds other data too.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Recompressed> {
         let input = open(&self.input, Accept::Finite, self.limits.streamed)?;
-        let (mut run, output) = (Run::new(self, input.len()), Output::stage(&self.output)?);
+        let (mut run, output) = (Recompression::new(self, input.len()), Output::stage(&self.output)?);
         let magic = Magic::identify(input.bytes());
         let written = run.rewrite_file(input.as_slice(), output, observer);
         let finished = written.and_then(|output| Ok((output, run.finish(input.as_slice())?)));
@@ -203,7 +203,7 @@ impl<'p> Plain<'p> {
 
 /// The form in which a bundle is written.
 #[derive(PartialEq, Eq)]
-enum Form {
+enum BundleForm {
     /// Its old bytes.
     AsItWas,
     /// A plain bundle.
@@ -213,8 +213,8 @@ enum Form {
 }
 
 /// The chosen form of a bundle.
-struct Chosen {
-    form: Form,
+struct ChosenForm {
+    form: BundleForm,
     /// Its length in bytes.
     len: u64,
     /// Whether the bundle is unchanged because it would be larger otherwise.
@@ -222,7 +222,7 @@ struct Chosen {
 }
 
 /// The state of a recompression: what all files have in common that it rewrites.
-struct Run<'j> {
+struct Recompression<'j> {
     job: &'j Recompress,
     /// The limit on the total inflated size of all bundles, as in a search.
     budget: Budget,
@@ -327,7 +327,7 @@ pub(super) fn rewrite_with<'j>(
     output: Output,
     observer: &mut Observer<'_>,
 ) -> Result<Option<(Output, bool)>> {
-    let mut run = Run { replacing: Some(replacing), ..Run::new(job, data.len()) };
+    let mut run = Recompression { replacing: Some(replacing), ..Recompression::new(job, data.len()) };
     let output = run.rewrite_file(data, output, observer)?;
     Ok(run.replacing.and_then(|replacing| replacing.done).map(|is_now_compressed| (output, is_now_compressed)))
 }
@@ -342,7 +342,7 @@ struct Rewritten {
     is_emptied: bool,
 }
 
-impl<'j> Run<'j> {
+impl<'j> Recompression<'j> {
     /// A recompression of a file of `len` bytes.
     fn new(job: &'j Recompress, len: u64) -> Self {
         Self {
@@ -380,7 +380,7 @@ impl<'j> Run<'j> {
 
     /// Rewrites a file, from its first byte on, to `output`.
     fn rewrite(&mut self, data: Slice<'_>, output: Output, observer: &mut Observer<'_>) -> Result<Rewritten> {
-        let mut work = Work { run: self, data, output, position: 0, result: Recompressed::default(), left: 0 };
+        let mut work = FileRewrite { run: self, data, output, position: 0, result: Recompressed::default(), left: 0 };
         match Magic::identify(data.bytes()).is_elf() {
             true => work.program(observer)?,
             false => work.sequence(observer)?,
@@ -439,8 +439,8 @@ impl Recompressed {
 }
 
 /// The state of a file that is being rewritten.
-struct Work<'r, 'j> {
-    run: &'r mut Run<'j>,
+struct FileRewrite<'r, 'j> {
+    run: &'r mut Recompression<'j>,
     data: Slice<'r>,
     output: Output,
     /// The length of the output so far, in bytes.
@@ -451,7 +451,7 @@ struct Work<'r, 'j> {
     left: usize,
 }
 
-impl Work<'_, '_> {
+impl FileRewrite<'_, '_> {
     /// Rewrites bundles in a row, which move together.
     fn sequence(&mut self, observer: &mut Observer<'_>) -> Result<()> {
         let container = container_of(self.data);
@@ -542,7 +542,7 @@ impl Work<'_, '_> {
             Some(_) => self.keep_form(bundle, &plain, room, observer)?,
             None => self.choose(bundle, &plain, observer)?,
         };
-        let is_now_compressed = bundle.compressed.is_none() && chosen.form == Form::Compressed;
+        let is_now_compressed = bundle.compressed.is_none() && chosen.form == BundleForm::Compressed;
         self.note_replaced(is_now_compressed);
         let is_for_hip = bundle.entries.iter().filter_map(Entry::entry_id).any(|id| id.kind().is_hip());
         self.result.packed += usize::from(is_now_compressed && is_for_hip);
@@ -592,24 +592,28 @@ impl Work<'_, '_> {
     }
 
     /// Chooses the form of a bundle.
-    fn choose(&mut self, bundle: &Bundle<'_>, plain: &Plain<'_>, observer: &mut Observer<'_>) -> Result<Chosen> {
-        let kept = (!plain.is_changed).then_some((Form::AsItWas, bundle.stored_len()?));
+    fn choose(&mut self, bundle: &Bundle<'_>, plain: &Plain<'_>, observer: &mut Observer<'_>) -> Result<ChosenForm> {
+        let kept = (!plain.is_changed).then_some((BundleForm::AsItWas, bundle.stored_len()?));
         let plain_len = total_len(&plain.pieces)?;
         let Some(compression) = &self.run.job.compression else {
             let kept = kept.filter(|_| bundle.compressed.is_none());
-            let (form, len) = kept.unwrap_or((Form::Plain, plain_len));
-            return Ok(Chosen { form, len, would_grow: false });
+            let (form, len) = kept.unwrap_or((BundleForm::Plain, plain_len));
+            return Ok(ChosenForm { form, len, would_grow: false });
         };
         let deflated_len = self.deflate(bundle, plain, compression, observer)?;
         let may_be_plain = bundle.compressed.is_none() || !(plain.is_text || plain.has_tail);
-        let forms = [kept, Some((Form::Compressed, deflated_len)), may_be_plain.then_some((Form::Plain, plain_len))];
+        let forms = [
+            kept,
+            Some((BundleForm::Compressed, deflated_len)),
+            may_be_plain.then_some((BundleForm::Plain, plain_len)),
+        ];
         let smallest = forms.into_iter().flatten().min_by_key(|(_, len)| *len);
-        let (form, len) = smallest.unwrap_or((Form::Compressed, deflated_len));
-        let would_grow = form == Form::AsItWas && deflated_len > len;
-        if form != Form::Compressed {
+        let (form, len) = smallest.unwrap_or((BundleForm::Compressed, deflated_len));
+        let would_grow = form == BundleForm::AsItWas && deflated_len > len;
+        if form != BundleForm::Compressed {
             self.output.end_at(self.position)?;
         }
-        Ok(Chosen { form, len, would_grow })
+        Ok(ChosenForm { form, len, would_grow })
     }
 
     /// The form that a bundle had, or the other one if that does not fit.
@@ -619,10 +623,10 @@ impl Work<'_, '_> {
         plain: &Plain<'_>,
         room: Option<u64>,
         observer: &mut Observer<'_>,
-    ) -> Result<Chosen> {
+    ) -> Result<ChosenForm> {
         let fits = |len: u64| room.is_none_or(|room| len <= room);
         let plain_len = total_len(&plain.pieces)?;
-        let as_plain = Chosen { form: Form::Plain, len: plain_len, would_grow: false };
+        let as_plain = ChosenForm { form: BundleForm::Plain, len: plain_len, would_grow: false };
         if bundle.compressed.is_none() && fits(plain_len) {
             return Ok(as_plain);
         }
@@ -631,7 +635,7 @@ impl Work<'_, '_> {
             self.output.end_at(self.position)?;
             return Ok(as_plain);
         }
-        Ok(Chosen { form: Form::Compressed, len, would_grow: false })
+        Ok(ChosenForm { form: BundleForm::Compressed, len, would_grow: false })
     }
 
     /// Compresses a bundle directly into the output, where it stays if no other form is smaller. Returns its length in
@@ -652,11 +656,11 @@ impl Work<'_, '_> {
         deflation.recorded.total.ok_or(Error::Internal("a new compressed bundle has no length"))
     }
 
-    fn write_form(&mut self, bundle: &Bundle<'_>, plain: &Plain<'_>, form: &Form) -> Result<()> {
+    fn write_form(&mut self, bundle: &Bundle<'_>, plain: &Plain<'_>, form: &BundleForm) -> Result<()> {
         match form {
-            Form::AsItWas => self.output.copy(self.data.claimed(&bundle.range()?)?),
-            Form::Plain => emit(&plain.pieces, &mut self.output, &mut Meter::silent()),
-            Form::Compressed => Ok(()),
+            BundleForm::AsItWas => self.output.copy(self.data.claimed(&bundle.range()?)?),
+            BundleForm::Plain => emit(&plain.pieces, &mut self.output, &mut Meter::silent()),
+            BundleForm::Compressed => Ok(()),
         }
     }
 
@@ -725,12 +729,12 @@ fn container_of(data: Slice<'_>) -> &'static dyn Container {
 }
 
 /// Fails if the end of a text bundle would be lost: unless it is compressed, it ends only at the end of the file.
-fn ensure_it_ends(data: Slice<'_>, bundle: &Bundle<'_>, plain: &Plain<'_>, form: &Form) -> Result<()> {
+fn ensure_it_ends(data: Slice<'_>, bundle: &Bundle<'_>, plain: &Plain<'_>, form: &BundleForm) -> Result<()> {
     let is_last = bundle.range()?.end >= data.len();
     let next = match form {
-        Form::Plain if bundle.compressed.is_none() => return Ok(()),
-        Form::Plain if plain.has_tail => "the data that was compressed with it",
-        Form::Plain if plain.is_text && !is_last => "the data after it",
+        BundleForm::Plain if bundle.compressed.is_none() => return Ok(()),
+        BundleForm::Plain if plain.has_tail => "the data that was compressed with it",
+        BundleForm::Plain if plain.is_text && !is_last => "the data after it",
         _ => return Ok(()),
     };
     let offset = bundle.offset;

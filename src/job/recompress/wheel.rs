@@ -18,7 +18,7 @@ use rawzip::Crc32;
 use sha2::{Digest, Sha256};
 
 use super::record::{self, Sum};
-use super::{RecompressedZip, Rewritten, Run, Span};
+use super::{RecompressedZip, Recompression, Rewritten, Span};
 use crate::bytes::{len_u64, text, to_u64};
 use crate::container::magic::Magic;
 use crate::container::stream::Method;
@@ -40,7 +40,7 @@ const BLOCK: usize = 128 << 10;
 
 /// Recompresses the members of a zip file.
 pub(super) fn rewrite(
-    run: &mut Run<'_>,
+    run: &mut Recompression<'_>,
     data: Slice<'_>,
     output: Output,
     observer: &mut Observer<'_>,
@@ -61,7 +61,7 @@ pub(super) fn rewrite(
     members.sort_by_key(|member| member.start);
     let result = RecompressedZip { before: data.len(), ..RecompressedZip::default() };
     let (changes, moves) = (HashMap::new(), Vec::new());
-    let mut work = Work { run, data, layout, output, position: 0, read: 0, changes, moves, result };
+    let mut work = ZipRewrite { run, data, layout, output, position: 0, read: 0, changes, moves, result };
     let mut sums = Vec::new();
     for member in members {
         if record_start.is_some_and(|start| work.read <= start && start < member.start) {
@@ -132,15 +132,15 @@ fn take_record<'d>(members: &mut Vec<Member<'d>>) -> Result<Option<Record<'d>>> 
 }
 
 /// New contents of a member.
-struct Change {
+struct MemberChange {
     /// The offset of the member in the output.
     offset: u64,
     contents: Contents,
 }
 
 /// The state of a zip file that is being rewritten.
-struct Work<'r, 'j, 'd> {
-    run: &'r mut Run<'j>,
+struct ZipRewrite<'r, 'j, 'd> {
+    run: &'r mut Recompression<'j>,
     data: Slice<'d>,
     layout: Layout<'d>,
     output: Output,
@@ -149,13 +149,13 @@ struct Work<'r, 'j, 'd> {
     /// The end of what was copied or left out so far, in bytes of the old file.
     read: u64,
     /// By index of the member.
-    changes: HashMap<usize, Change>,
+    changes: HashMap<usize, MemberChange>,
     /// Where the rest of the old file goes after each change: its start in the old file and in the output.
     moves: Vec<(u64, u64)>,
     result: RecompressedZip,
 }
 
-impl Work<'_, '_, '_> {
+impl ZipRewrite<'_, '_, '_> {
     /// Recompresses a member if it holds bundles, and writes it if it changed. Returns hash and size of its contents if
     /// they `are_needed`.
     fn member(&mut self, member: &Member<'_>, are_needed: bool, observer: &mut Observer<'_>) -> Result<Option<Sum>> {
@@ -174,10 +174,10 @@ impl Work<'_, '_, '_> {
         let Rewritten { output, result, is_emptied } = rewritten.map_err(|error| error.at(&member.place))?;
         let new = if result.bundles > 0 { output.into_input(name)? } else { Input::from_bytes("", Vec::new()) };
         let is_same = new.is_empty() || is_same(new.as_slice(), input.as_slice()).with_path(name)?;
-        let packed = if is_same { None } else { Some(Packed::of(member.content.method, new.as_slice())?) };
+        let packed = if is_same { None } else { Some(PackedChange::of(member.content.method, new.as_slice())?) };
         // A stored library has the same length with a hole in it, which compresses better with the whole zip file.
         let len_max = member.content.stored.len().saturating_sub(u64::from(member.content.method.is_some()));
-        let fits = |packed: &Packed| packed.contents.stored <= len_max || self.run.must_change(result.dropped);
+        let fits = |packed: &PackedChange| packed.contents.stored <= len_max || self.run.must_change(result.dropped);
         let Some(packed) = packed.filter(fits) else {
             self.result.kept = self.result.kept.saturating_add(usize::from(!is_same));
             self.run.result.add(&if is_same { result } else { result.as_before() });
@@ -216,7 +216,7 @@ impl Work<'_, '_, '_> {
     }
 
     /// Writes a member with other contents, after all that stands before it.
-    fn replace(&mut self, member: &Member<'_>, new: Slice<'_>, packed: Packed) -> Result<Sum> {
+    fn replace(&mut self, member: &Member<'_>, new: Slice<'_>, packed: PackedChange) -> Result<Sum> {
         let range = self.layout.range_of(member.index)?;
         self.skip(range)?;
         let sum = self.put(member, new, packed)?;
@@ -247,9 +247,9 @@ impl Work<'_, '_, '_> {
     }
 
     /// Writes a member with new contents.
-    fn put(&mut self, member: &Member<'_>, new: Slice<'_>, packed: Packed) -> Result<Sum> {
+    fn put(&mut self, member: &Member<'_>, new: Slice<'_>, packed: PackedChange) -> Result<Sum> {
         let header = self.layout.local_header(member.index, &packed.contents)?;
-        let change = Change { offset: self.position, contents: packed.contents };
+        let change = MemberChange { offset: self.position, contents: packed.contents };
         self.changes.insert(member.index, change);
         self.output.write(&header)?;
         self.output.copy(packed.bytes.as_ref().map_or(new, Input::as_slice))?;
@@ -271,7 +271,7 @@ impl Work<'_, '_, '_> {
             self.skip(directory..directory)?;
             if !is_same {
                 let new = Input::from_bytes("", new);
-                let packed = Packed::of(record.member.content.method, new.as_slice())?;
+                let packed = PackedChange::of(record.member.content.method, new.as_slice())?;
                 self.put(&record.member, new.as_slice(), packed)?;
             }
         } else {
@@ -396,14 +396,14 @@ fn may_hold_bundles(magic: Magic) -> bool {
 }
 
 /// New contents, compressed as a member.
-struct Packed {
+struct PackedChange {
     contents: Contents,
     /// The compressed bytes; none if they are stored.
     bytes: Option<Input>,
     sum: Sum,
 }
 
-impl Packed {
+impl PackedChange {
     fn of(method: Option<Method>, new: Slice<'_>) -> Result<Self> {
         let (mut sha256, mut crc) = (Sha256::new(), Crc32::new());
         let mut encoder = Encoder::new(method).with_path(new.path())?;

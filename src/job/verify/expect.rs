@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::{Fault, Rule, Verified};
 use crate::io::input::Input;
-use crate::runtime::{Code, Codes, Device, Unit, Units, Vendor, is_for};
+use crate::runtime::{Code, Codes, Device, GpuVendor, Unit, Units, is_for};
 use crate::scan::{self, Found, Place, Split, Step};
 
 /// The GPUs that a file has to serve.
@@ -57,7 +57,7 @@ impl Expect {
 }
 
 /// The comparison of a file with what is expected.
-pub(super) struct Comparison<'e> {
+pub(super) struct ExpectComparison<'e> {
     expect: &'e Expect,
     input: &'e Input,
     /// The source files of the bundles in the file, by the offsets of the bundles, once they are needed.
@@ -75,7 +75,7 @@ pub(super) struct Comparison<'e> {
     served: BTreeSet<usize>,
 }
 
-impl<'e> Comparison<'e> {
+impl<'e> ExpectComparison<'e> {
     pub(super) fn new(expect: &'e Expect, input: &'e Input) -> Self {
         let (sources, units, served) = (OnceCell::new(), Units::default(), BTreeSet::new());
         let (last, place, library) = (None, None, None);
@@ -214,7 +214,7 @@ impl<'e> Comparison<'e> {
 /// The code of a bundle, and the vendors of the GPUs that it has entries for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Set {
-    vendors: BTreeSet<Vendor>,
+    vendors: BTreeSet<GpuVendor>,
     codes: BTreeSet<Code>,
 }
 

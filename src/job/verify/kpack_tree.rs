@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{Fault, Rule, Verified};
 use crate::bytes;
-use crate::container::kpack::{Archive, Reference, target_of};
+use crate::container::kpack::{KpackArchive, Reference, target_of};
 use crate::display::shown;
 use crate::id::processors;
 use crate::scan::{Place, Split, Step, target_in};
@@ -25,18 +25,18 @@ const LISTED_MAX: usize = 3;
 
 /// What the files record about kpack archives and can only be checked with others.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Facts {
+pub(super) struct KpackFacts {
     has_library: bool,
     /// The archives that libraries on disk refer to, by their canonical paths.
     asked: HashSet<PathBuf>,
     /// The libraries in zip files.
-    libraries: Vec<Library>,
+    libraries: Vec<SplitLibrary>,
     archives: Vec<FoundArchive>,
 }
 
 /// A split library in a zip file.
 #[derive(Clone, Debug)]
-struct Library {
+struct SplitLibrary {
     place: Place,
     name: Vec<u8>,
     reference: Reference,
@@ -63,10 +63,10 @@ struct Table {
 }
 
 /// The indices of the wrappers for which archives have code, for each target ID that they claim.
-type Served = BTreeMap<Vec<u8>, BTreeSet<u32>>;
+type ServedWrappers = BTreeMap<Vec<u8>, BTreeSet<u32>>;
 
 impl Table {
-    fn new(archive: &Archive) -> Self {
+    fn new(archive: &KpackArchive) -> Self {
         let mut held = BTreeMap::<_, Vec<_>>::new();
         for (index, binary) in archive.binaries.iter().enumerate() {
             for target in binary.entries.iter().map(target_of) {
@@ -78,7 +78,7 @@ impl Table {
     }
 
     /// Adds the code objects of a library.
-    fn serve(&self, reference: &Reference, served: &mut Served) {
+    fn serve(&self, reference: &Reference, served: &mut ServedWrappers) {
         let indices: Vec<Option<u32>> = self.keys.iter().map(|key| reference.index_of(key)).collect();
         for target in &self.claims {
             let held = self.held.get(target).into_iter().flatten();
@@ -88,9 +88,9 @@ impl Table {
     }
 }
 
-impl Facts {
+impl KpackFacts {
     /// Adds an archive that is a file, or a member of a zip file.
-    pub(super) fn add_archive(&mut self, place: &Place, is_zip: bool, archive: &Archive) {
+    pub(super) fn add_archive(&mut self, place: &Place, is_zip: bool, archive: &KpackArchive) {
         let (path, table) = match place.steps() {
             [] => (place.file().canonicalize().unwrap_or_else(|_| place.file().to_owned()), None),
             [Step::Member(name)] if is_zip => (normal(path_of(name)), Some(Table::new(archive))),
@@ -107,7 +107,7 @@ impl Facts {
             (Some(archives), _) => {
                 self.has_library = true;
                 self.asked.extend(archives.iter().map(|followed| followed.path.clone()));
-                let mut served = Served::new();
+                let mut served = ServedWrappers::new();
                 for archive in archives.iter().filter_map(|followed| followed.archive.as_ref()) {
                     Table::new(archive).serve(split.reference, &mut served);
                 }
@@ -116,7 +116,7 @@ impl Facts {
             (None, [Step::Member(name), Step::Section(_)]) if is_zip => {
                 self.has_library = true;
                 let (name, reference) = (name.clone(), split.reference.clone());
-                self.libraries.push(Library { place: place.clone(), name, reference, indices });
+                self.libraries.push(SplitLibrary { place: place.clone(), name, reference, indices });
                 Vec::new()
             }
             _ => Vec::new(),
@@ -127,14 +127,14 @@ impl Facts {
 /// The split libraries and kpack archives of a tree, or of several wheels that are installed together.
 #[derive(Clone, Debug, Default)]
 pub struct KpackTree {
-    facts: Facts,
+    facts: KpackFacts,
 }
 
 impl KpackTree {
     /// Adds the libraries and archives of a file. An archive that was `found` in a directory is expected to be that of a
     /// library which is added too.
     pub fn add(&mut self, verified: &mut Verified, found: bool) {
-        let Facts { has_library, asked, libraries, archives } = std::mem::take(&mut verified.kpack);
+        let KpackFacts { has_library, asked, libraries, archives } = std::mem::take(&mut verified.kpack);
         self.facts.has_library |= has_library;
         self.facts.asked.extend(asked);
         self.facts.libraries.extend(libraries);
@@ -146,13 +146,13 @@ impl KpackTree {
         let mut faults = Vec::new();
         let mut asked = HashSet::new();
         for library in &self.facts.libraries {
-            let mut served = Served::new();
+            let mut served = ServedWrappers::new();
             let archives = self.members_for(library);
             for (archive, table) in &archives {
                 asked.insert(archive.path.as_path());
                 table.serve(&library.reference, &mut served);
             }
-            let Library { place, reference, indices, .. } = library;
+            let SplitLibrary { place, reference, indices, .. } = library;
             let texts = check_library(reference, indices, archives.len(), &served);
             faults.extend(texts.into_iter().map(|text| fault(place, text)));
         }
@@ -169,7 +169,7 @@ impl KpackTree {
     }
 
     /// The members of zip files that a library in a zip file refers to.
-    fn members_for(&self, library: &Library) -> Vec<(&FoundArchive, &Table)> {
+    fn members_for(&self, library: &SplitLibrary) -> Vec<(&FoundArchive, &Table)> {
         let directory = normal(path_of(&library.name)).with_file_name("");
         let paths = library.reference.search_paths.iter();
         let patterns: Vec<PathBuf> = paths.map(|path| normal(&directory.join(path_of(path)))).collect();
@@ -184,7 +184,12 @@ fn fault(place: &Place, text: String) -> Fault {
 }
 
 /// Compares the wrappers of a library with the code objects in its archives.
-fn check_library(reference: &Reference, wrappers: &BTreeSet<u32>, archives: usize, served: &Served) -> Vec<String> {
+fn check_library(
+    reference: &Reference,
+    wrappers: &BTreeSet<u32>,
+    archives: usize,
+    served: &ServedWrappers,
+) -> Vec<String> {
     let mut faults = Vec::new();
     if wrappers.is_empty() {
         let name = shown(&reference.kernel_name);
@@ -232,7 +237,7 @@ fn check_library(reference: &Reference, wrappers: &BTreeSet<u32>, archives: usiz
 }
 
 /// Compares the claims of an archive, and the target ID in its name, with its code objects.
-pub(super) fn check_archive(archive: &Archive, place: &Place) -> Vec<String> {
+pub(super) fn check_archive(archive: &KpackArchive, place: &Place) -> Vec<String> {
     let mut faults = Vec::new();
     let held: BTreeSet<&[u8]> = archive.binaries.iter().flat_map(|binary| &binary.entries).map(target_of).collect();
     let claims: BTreeSet<&[u8]> = archive.targets.iter().map(Vec::as_slice).collect();
@@ -326,8 +331,8 @@ mod tests {
         let search_paths = vec![b"../.kpack/x_@GFXARCH@.kpack".to_vec()];
         let reference = Reference { kernel_name: b"lib/x".to_vec(), search_paths };
         let indices = indices.iter().copied().collect();
-        let libraries = vec![Library { place, name, reference, indices }];
-        let tree = KpackTree { facts: Facts { has_library: true, asked: HashSet::new(), libraries, archives } };
+        let libraries = vec![SplitLibrary { place, name, reference, indices }];
+        let tree = KpackTree { facts: KpackFacts { has_library: true, asked: HashSet::new(), libraries, archives } };
         tree.faults().into_iter().map(|fault| fault.text).collect()
     }
 

@@ -28,7 +28,7 @@ use crate::runtime::loadable;
 use crate::scan::{
     Checksums, CodeObjectRef, ContentKind, Finding, Follow, Format, Found, Place, Scan, Unread, is_zip, recorded_target,
 };
-use expect::Comparison;
+use expect::ExpectComparison;
 
 /// Verifies all device code in a file.
 ///
@@ -82,7 +82,7 @@ pub struct Verified {
     /// [`Extent::Libraries`] asks.
     pub is_served_by_libraries: bool,
     /// What can only be checked together with other files.
-    kpack: kpack_tree::Facts,
+    kpack: kpack_tree::KpackFacts,
     /// The size of the listed faults, in bytes.
     listed_bytes: u64,
 }
@@ -218,7 +218,7 @@ impl Verify {
         let (inflate, checksums, deep, limits) = (Inflate::Whole, Checksums::OfAll, self.deep, self.limits);
         let follow = self.follow.as_ref().map(|follow| Arc::new(follow.tables_only()));
         let scan = Scan { inflate, checksums, deep, limits, follow };
-        let mut comparison = self.expect.as_ref().map(|expect| Comparison::new(expect, input));
+        let mut comparison = self.expect.as_ref().map(|expect| ExpectComparison::new(expect, input));
         let is_zip = is_zip(input.as_slice());
         let scanned = scan.run(input, &mut |finding| {
             match finding {
@@ -297,8 +297,9 @@ impl Verified {
     fn bundle(&mut self, found: &Found<'_>) -> Result<()> {
         let code_objects = found.bundle.entries.len();
         self.code_objects += code_objects;
-        let mut fault =
-            |(rule, text): Broken| self.fault(found.place, Some(found.index), Some(found.bundle.offset), rule, &text);
+        let mut fault = |(rule, text): BrokenRule| {
+            self.fault(found.place, Some(found.index), Some(found.bundle.offset), rule, &text)
+        };
         if found.format != Format::CodeObject {
             let mut ids = Ids::default();
             // Device images have no ID of their own.
@@ -327,7 +328,7 @@ impl Verified {
 }
 
 /// A broken rule, and a description of the fault.
-type Broken = (Rule, String);
+type BrokenRule = (Rule, String);
 
 /// The text of an error without the file, which the place already names.
 fn inner_text(error: &Error) -> String {
@@ -337,7 +338,7 @@ fn inner_text(error: &Error) -> String {
     }
 }
 
-fn not_extractable(code_object: &CodeObjectRef<'_>, reason: &Malformed) -> Broken {
+fn not_extractable(code_object: &CodeObjectRef<'_>, reason: &Malformed) -> BrokenRule {
     (Rule::Readable, format!("'{}' cannot be extracted: {reason}", shown(code_object.id())))
 }
 
@@ -360,7 +361,7 @@ fn holds_code(found: &Found<'_>) -> bool {
     found.format != Format::TextBundle && found.code_objects().any(|entry| is_code(entry.kind()) && !is_host(&entry))
 }
 
-fn not_code(entry: &CodeObjectRef<'_>) -> Broken {
+fn not_code(entry: &CodeObjectRef<'_>) -> BrokenRule {
     let what = if entry.size() == 0 { "is empty" } else { "is text" };
     (Rule::CodeObject, format!("'{}' {what}, but other entries of the bundle are code objects", shown(entry.id())))
 }
@@ -371,7 +372,7 @@ const SHARED_MAX: u64 = 4;
 
 /// Checks the code objects themselves. If too many of them share bytes, not all are checked, which is reported as a
 /// fault.
-fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(Broken)) -> Result<()> {
+fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(BrokenRule)) -> Result<()> {
     let mut left = found.bundle.full_len()?.saturating_mul(SHARED_MAX);
     let mut last = LastInflated::default();
     for code_object in found.code_objects() {
@@ -448,7 +449,7 @@ struct Ids<'f> {
 
 impl<'f> Ids<'f> {
     /// Checks the ID of a code object, which others may have too if it `repeats`.
-    fn check(&mut self, code_object: CodeObjectRef<'f>, repeats: bool, fault: &mut impl FnMut(Broken)) {
+    fn check(&mut self, code_object: CodeObjectRef<'f>, repeats: bool, fault: &mut impl FnMut(BrokenRule)) {
         self.duplicate(&code_object).filter(|_| !repeats).into_iter().for_each(&mut *fault);
         match code_object.parse_id() {
             Ok(id) => {
@@ -465,14 +466,14 @@ impl<'f> Ids<'f> {
         }
     }
 
-    fn duplicate(&mut self, code_object: &CodeObjectRef<'f>) -> Option<Broken> {
+    fn duplicate(&mut self, code_object: &CodeObjectRef<'f>) -> Option<BrokenRule> {
         let count = self.counts.entry(code_object.id()).or_default();
         *count += 1;
         let text = || format!("several entries have the ID '{}'; runtimes take one of them", shown(code_object.id()));
         (*count == 2).then(|| (Rule::Duplicate, text()))
     }
 
-    fn conflict(&mut self, code_object: CodeObjectRef<'f>, id: &EntryId) -> Option<Broken> {
+    fn conflict(&mut self, code_object: CodeObjectRef<'f>, id: &EntryId) -> Option<BrokenRule> {
         let mut without_features = id.to_string();
         without_features.truncate(without_features.find(':').unwrap_or(without_features.len()));
         let first = match self.firsts.entry(without_features) {
@@ -488,7 +489,7 @@ impl<'f> Ids<'f> {
     }
 }
 
-fn overlaps(found: &Found<'_>, fault: &mut impl FnMut(Broken)) {
+fn overlaps(found: &Found<'_>, fault: &mut impl FnMut(BrokenRule)) {
     let ranges = found.code_objects().filter_map(|code_object| Some((taken(&code_object, found)?, code_object)));
     let mut ranges: Vec<(Range<u64>, CodeObjectRef<'_>)> = ranges.filter(|(range, _)| !range.is_empty()).collect();
     ranges.sort_by_key(|(range, _)| (range.start, range.end));
@@ -516,7 +517,7 @@ fn taken(code_object: &CodeObjectRef<'_>, found: &Found<'_>) -> Option<Range<u64
 }
 
 /// Checks that HIP's runtime can read a bundle for it.
-fn not_loadable(found: &Found<'_>) -> Option<Broken> {
+fn not_loadable(found: &Found<'_>) -> Option<BrokenRule> {
     let entries = &found.bundle.entries;
     let reason = match found.bundle.compressed {
         _ if found.format != Format::Bundle => return None,
@@ -539,7 +540,7 @@ fn not_loadable(found: &Found<'_>) -> Option<Broken> {
 }
 
 /// Checks that the target recorded in a code object can serve requests for its entry ID.
-fn check_target(code_object: &CodeObjectRef<'_>, id: &EntryId, recorded: Option<String>) -> Option<Broken> {
+fn check_target(code_object: &CodeObjectRef<'_>, id: &EntryId, recorded: Option<String>) -> Option<BrokenRule> {
     if id.target_id().is_empty() {
         return None;
     }

@@ -20,7 +20,7 @@ use offload_bundle::llvm::{BundleFiles, FileType, List, Unbundle, UnbundleArchiv
 
 use super::raw::RawArgs;
 use crate::cli::files::open;
-use crate::cli::llvm::environment::Environment;
+use crate::cli::llvm::environment::EnvironmentSettings;
 use crate::cli::print::console::Console;
 use crate::cli::values::{limit_window, limits};
 
@@ -43,7 +43,7 @@ struct Files {
 }
 
 /// Plans the job for a command line.
-pub(super) fn plan(mut raw: RawArgs, environment: &Environment, console: &Console) -> Result<Job> {
+pub(super) fn plan(mut raw: RawArgs, environment: &EnvironmentSettings, console: &Console) -> Result<Job> {
     let inputs = merge("input", take(&mut raw.input), take(&mut raw.inputs), console)?;
     let outputs = merge("output", take(&mut raw.output), take(&mut raw.outputs), console)?;
     // No file type has a name that is not UTF-8, so the lossy name is unknown too.
@@ -103,7 +103,7 @@ fn plan_unbundle(raw: &RawArgs, files: Files, console: &Console) -> Result<Job> 
     Ok(Job::Unbundle(job))
 }
 
-fn plan_bundle(raw: &RawArgs, files: Files, environment: &Environment) -> Result<Job> {
+fn plan_bundle(raw: &RawArgs, files: Files, environment: &EnvironmentSettings) -> Result<Job> {
     let Files { inputs, outputs, file_type, .. } = files;
     ensure!(
         !file_type.as_ref().is_ok_and(|file_type| *file_type == FileType::Archive),

@@ -6,11 +6,11 @@ mod raw;
 use clap::ArgMatches;
 use offload_bundle::Event;
 
-use super::environment::Environment;
+use super::environment::EnvironmentSettings;
 use super::objcopy;
 use super::options::{
-    Action, COLOR, Finish, HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN, Kind, LLVM_VERSION, MAX_SIZE_HELP, Row,
-    Shown, Tool, WINDOW_HELP,
+    Action, COLOR, Finish, HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN, LLVM_VERSION, MAX_SIZE_HELP, Row, Shown,
+    Tool, ValueKind, WINDOW_HELP,
 };
 use crate::cli::print::console::Console;
 use crate::cli::print::stdout::to_stdout;
@@ -61,34 +61,34 @@ Current supported types are:
 /// The options, in the order of the help texts.
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
-    Row::tool("###", Kind::Flag, "", 10, "Print any external commands that are to be executed instead of actually executing them - for testing purposes."),
-    Row::tool("allow-missing-bundles", Kind::Flag, "", 9, "Create empty files if bundles are missing when unbundling."),
-    Row::tool("bundle-align", Kind::Uint, "uint", 18, "Alignment of bundle for binary files"),
-    Row::tool("check-input-archive", Kind::Flag, "", 2, "Check if input heterogeneous archive is valid in terms of TargetID rules."),
+    Row::tool("###", ValueKind::Flag, "", 10, "Print any external commands that are to be executed instead of actually executing them - for testing purposes."),
+    Row::tool("allow-missing-bundles", ValueKind::Flag, "", 9, "Create empty files if bundles are missing when unbundling."),
+    Row::tool("bundle-align", ValueKind::Uint, "uint", 18, "Alignment of bundle for binary files"),
+    Row::tool("check-input-archive", ValueKind::Flag, "", 2, "Check if input heterogeneous archive is valid in terms of TargetID rules."),
     COLOR,
-    Row::tool("compress", Kind::Flag, "", 22, "Compress output file when bundling."),
-    Row::tool("compression-level", Kind::Int, "n", 8, "Specify the compression level (integer)"),
-    Row::secret("debug-only", Kind::List, "names", "Print the debugging messages of these components"),
-    Row::secret("h", Kind::Flag, "", "Print the list of options once the command line is read"),
+    Row::tool("compress", ValueKind::Flag, "", 22, "Compress output file when bundling."),
+    Row::tool("compression-level", ValueKind::Int, "n", 8, "Specify the compression level (integer)"),
+    Row::secret("debug-only", ValueKind::List, "names", "Print the debugging messages of these components"),
+    Row::secret("h", ValueKind::Flag, "", "Print the list of options once the command line is read"),
     Row::generic("help", HELP, Shown::Always, 0, "Display available options (--help-hidden for more)"),
     Row::generic("help-hidden", HELP_HIDDEN, Shown::Hidden, 3, "Display all available options"),
     Row::generic("help-list", HELP_LIST, Shown::ByCategory, 7, "Display list of available options (--help-list-hidden for more)"),
     Row::generic("help-list-hidden", HELP_LIST_HIDDEN, Shown::Hidden, 12, "Display list of all available options"),
-    Row::tool("hip-openmp-compatible", Kind::Flag, "", 20, "Treat hip and hipv4 offload kinds as compatible with openmp kind, and vice versa."),
-    Row::tool("input", Kind::Texts, "string", 17, "Input file. Can be specified multiple times for multiple input files."),
-    Row::tool("inputs", Kind::List, "string", 13, "[<input file>,...] (deprecated)"),
-    Row::tool("list", Kind::Flag, "", 1, "List bundle IDs in the bundled file."),
-    Row::tool("output", Kind::Texts, "string", 4, "Output file. Can be specified multiple times for multiple output files."),
-    Row::tool("outputs", Kind::List, "string", 19, "[<output file>,...] (deprecated)"),
-    Row::generic("print-all-options", Kind::Flag, Shown::Hidden, 21, "Print all option values after command line parsing"),
-    Row::generic("print-options", Kind::Flag, Shown::Hidden, 16, "Print non-default options after command line parsing"),
-    Row::tool("targets", Kind::List, "string", 15, "[<offload kind>-<target triple>,...]"),
-    Row { required: true, ..Row::tool("type", Kind::Text, "string", 11, TYPE_HELP) },
-    Row::tool("unbundle", Kind::Flag, "", 5, "Unbundle bundled file into several output files."),
-    Row::tool("verbose", Kind::Flag, "", 14, "Print debug information."),
-    Row::generic("version", Kind::Act(Action::Version), Shown::Always, 6, "Display the version of this program"),
-    Row { shown: Shown::Hidden, ..Row::own("compression-window", Kind::Uint, "log", 23, WINDOW_HELP) },
-    Row { shown: Shown::Hidden, ..Row::own("max-size", Kind::Size, "bytes", 24, MAX_SIZE_HELP) },
+    Row::tool("hip-openmp-compatible", ValueKind::Flag, "", 20, "Treat hip and hipv4 offload kinds as compatible with openmp kind, and vice versa."),
+    Row::tool("input", ValueKind::Texts, "string", 17, "Input file. Can be specified multiple times for multiple input files."),
+    Row::tool("inputs", ValueKind::List, "string", 13, "[<input file>,...] (deprecated)"),
+    Row::tool("list", ValueKind::Flag, "", 1, "List bundle IDs in the bundled file."),
+    Row::tool("output", ValueKind::Texts, "string", 4, "Output file. Can be specified multiple times for multiple output files."),
+    Row::tool("outputs", ValueKind::List, "string", 19, "[<output file>,...] (deprecated)"),
+    Row::generic("print-all-options", ValueKind::Flag, Shown::Hidden, 21, "Print all option values after command line parsing"),
+    Row::generic("print-options", ValueKind::Flag, Shown::Hidden, 16, "Print non-default options after command line parsing"),
+    Row::tool("targets", ValueKind::List, "string", 15, "[<offload kind>-<target triple>,...]"),
+    Row { required: true, ..Row::tool("type", ValueKind::Text, "string", 11, TYPE_HELP) },
+    Row::tool("unbundle", ValueKind::Flag, "", 5, "Unbundle bundled file into several output files."),
+    Row::tool("verbose", ValueKind::Flag, "", 14, "Print debug information."),
+    Row::generic("version", ValueKind::Act(Action::Version), Shown::Always, 6, "Display the version of this program"),
+    Row { shown: Shown::Hidden, ..Row::own("compression-window", ValueKind::Uint, "log", 23, WINDOW_HELP) },
+    Row { shown: Shown::Hidden, ..Row::own("max-size", ValueKind::Size, "bytes", 24, MAX_SIZE_HELP) },
 ];
 
 fn execute(_: &Program<'_>, matches: &ArgMatches, console: &mut Console) -> anyhow::Result<Finish> {
@@ -97,7 +97,7 @@ fn execute(_: &Program<'_>, matches: &ArgMatches, console: &mut Console) -> anyh
     if raw.help {
         return Ok(Finish::Help);
     }
-    let environment = Environment::read(|name| std::env::var_os(name), &mut |text| console.line(text));
+    let environment = EnvironmentSettings::read(|name| std::env::var_os(name), &mut |text| console.line(text));
     console.set_verbose(raw.verbose.unwrap_or(environment.verbose));
     let print_commands = raw.print_commands;
     let job = job::plan(raw, &environment, console)?;

@@ -13,8 +13,8 @@ use offload_bundle::{Error, Malformed};
 
 use super::environment::hip_number;
 use super::options::{
-    Action, COLOR, Finish, HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN, Kind, LLVM_VERSION, MAX_SIZE_HELP,
-    Positional, Row, Shown, Tool, WINDOW_HELP,
+    Action, COLOR, Finish, HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN, LLVM_VERSION, MAX_SIZE_HELP, Positional,
+    Row, Shown, Tool, ValueKind, WINDOW_HELP,
 };
 use crate::cli::print::console::{Console, Noted};
 use crate::cli::print::stdout::to_stdout;
@@ -45,28 +45,28 @@ to create a fatbinary containing offloading code.";
 /// The deprecated name.
 const OLD_NAME: &str = "clang-offload-packager";
 
-const VERSIONS: Kind = Kind::Choice { of: &["1", "2", "3"], bare: None };
-const METHODS: Kind = Kind::Choice { of: &["zstd", "zlib"], bare: Some("zstd") };
+const VERSIONS: ValueKind = ValueKind::Choice { of: &["1", "2", "3"], bare: None };
+const METHODS: ValueKind = ValueKind::Choice { of: &["zstd", "zlib"], bare: Some("zstd") };
 
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
-    Row::tool("archive", Kind::Flag, "", 1, "Write extracted files to a static archive"),
+    Row::tool("archive", ValueKind::Flag, "", 1, "Write extracted files to a static archive"),
     COLOR,
-    Row::secret("h", Kind::Flag, "", "Print the list of options once the command line is read"),
+    Row::secret("h", ValueKind::Flag, "", "Print the list of options once the command line is read"),
     Row::generic("help", HELP, Shown::Always, 0, "Display available options (--help-hidden for more)"),
     Row::generic("help-hidden", HELP_HIDDEN, Shown::Hidden, 2, "Display all available options"),
     Row::generic("help-list", HELP_LIST, Shown::ByCategory, 4, "Display list of available options (--help-list-hidden for more)"),
     Row::generic("help-list-hidden", HELP_LIST_HIDDEN, Shown::Hidden, 6, "Display list of all available options"),
-    Row::tool("image", Kind::Texts, "<key>=<value>,...", 7, "List of key and value arguments. Required keywords are 'file' and 'triple'."),
-    Row::tool("o", Kind::Text, "file", 5, "Write output to <file>."),
-    Row::generic("print-all-options", Kind::Flag, Shown::Hidden, 9, "Print all option values after command line parsing"),
-    Row::generic("print-options", Kind::Flag, Shown::Hidden, 8, "Print non-default options after command line parsing"),
-    Row::generic("version", Kind::Act(Action::Version), Shown::Always, 3, "Display the version of this program"),
+    Row::tool("image", ValueKind::Texts, "<key>=<value>,...", 7, "List of key and value arguments. Required keywords are 'file' and 'triple'."),
+    Row::tool("o", ValueKind::Text, "file", 5, "Write output to <file>."),
+    Row::generic("print-all-options", ValueKind::Flag, Shown::Hidden, 9, "Print all option values after command line parsing"),
+    Row::generic("print-options", ValueKind::Flag, Shown::Hidden, 8, "Print non-default options after command line parsing"),
+    Row::generic("version", ValueKind::Act(Action::Version), Shown::Always, 3, "Display the version of this program"),
     Row::own("compress", METHODS, "zstd|zlib", 10, "Compress the images, by default with zstd (writes version 3)"),
-    Row::own("compression-level", Kind::Int, "n", 11, "Compression level, in the scale of the method"),
-    Row::own("compression-window", Kind::Uint, "log", 12, WINDOW_HELP),
+    Row::own("compression-level", ValueKind::Int, "n", 11, "Compression level, in the scale of the method"),
+    Row::own("compression-window", ValueKind::Uint, "log", 12, WINDOW_HELP),
     Row::own("format-version", VERSIONS, "1|2|3", 13, "Format version to write (default: 1, or 3 with --compress)"),
-    Row::own("max-size", Kind::Size, "bytes", 14, MAX_SIZE_HELP),
+    Row::own("max-size", ValueKind::Size, "bytes", 14, MAX_SIZE_HELP),
 ];
 
 fn execute(program: &Program<'_>, matches: &ArgMatches, console: &mut Console) -> anyhow::Result<Finish> {

@@ -121,10 +121,10 @@ impl Coff<'_> {
         self.strings.start.saturating_add(4).min(self.strings.end)..self.strings.end
     }
 
-    fn new_names(&self, added: &[Added]) -> Result<Names, Malformed> {
+    fn new_names(&self, added: &[Added]) -> Result<AddedNames, Malformed> {
         let old = self.old_strings();
         let old_len = len_of(&old);
-        let mut names = Names { bytes: Vec::new(), offsets: Vec::new(), total: old_len.saturating_add(4) };
+        let mut names = AddedNames { bytes: Vec::new(), offsets: Vec::new(), total: old_len.saturating_add(4) };
         let last = old_len.checked_sub(1).and_then(|last| self.view.get(old.start.saturating_add(last), 1));
         if last.is_some_and(|last| *last != [0]) {
             names.push(b"");
@@ -138,7 +138,7 @@ impl Coff<'_> {
     }
 
     /// Adds the section headers and returns the end of the contents.
-    fn add_headers(&self, sections: &mut Vec<[u8; 40]>, added: &[Added], names: &Names, contents_at: u64) -> u64 {
+    fn add_headers(&self, sections: &mut Vec<[u8; 40]>, added: &[Added], names: &AddedNames, contents_at: u64) -> u64 {
         let mut position = contents_at;
         // LLVM gives each section the virtual address after the previous one.
         let next =
@@ -223,14 +223,14 @@ impl Shift {
 }
 
 /// Names to add to the strings.
-struct Names {
+struct AddedNames {
     bytes: Vec<u8>,
     offsets: Vec<u64>,
     /// The length of the whole string table.
     total: u64,
 }
 
-impl Names {
+impl AddedNames {
     fn push(&mut self, name: &[u8]) {
         self.offsets.push(self.total);
         self.bytes.extend(name);

@@ -34,15 +34,15 @@ use std::ops::Range;
 use object::pe::{IMAGE_SCN_CNT_UNINITIALIZED_DATA, IMAGE_SCN_LNK_NRELOC_OVFL};
 
 use super::record::Record;
-use super::view::{Field, Found, Order, View, bundle_name};
+use super::view::{Field, FoundSection, PartOrder, View, bundle_name};
 use crate::bytes;
 use crate::container::MAGIC;
-use crate::container::limits::Room;
+use crate::container::limits::EntryRoom;
 use crate::display::shown;
 use crate::error::Malformed;
 
 /// The byte order of COFF.
-const ORDER: Order = Order::Little;
+const ORDER: PartOrder = PartOrder::Little;
 
 /// The differences between plain and big objects.
 #[derive(Debug)]
@@ -179,15 +179,15 @@ impl<'v> Coff<'v> {
     }
 
     /// The sections that hold a bundle's entries, in section order.
-    pub(super) fn found(&self) -> Result<Vec<Found>, Malformed> {
-        let (mut found, mut room) = (Vec::new(), Room::new());
+    pub(super) fn found(&self) -> Result<Vec<FoundSection>, Malformed> {
+        let (mut found, mut room) = (Vec::new(), EntryRoom::new());
         for (index, section) in self.sections.iter().enumerate() {
             if let Some(name) = self.bundle_name(index, section)? {
                 room.take(&name, self.view.absolute(self.strings.start))?;
                 let content = content(section);
                 let len = bytes::len_of(&content);
                 self.view.read(content.start, len, || format!("section {index} ('{}')", shown(&name)))?;
-                found.push(Found { index, name, content });
+                found.push(FoundSection { index, name, content });
             }
         }
         Ok(found)

@@ -11,7 +11,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::super::view::{Field, Found, join};
+use super::super::view::{Field, FoundSection, join};
 use super::symbols::Moves;
 use super::{Coff, ORDER, RELOCATION_LEN, SECTION_LEN, extents, move_offsets};
 use crate::bytes::{len_of, to_u64};
@@ -21,7 +21,7 @@ use crate::error::Malformed;
 
 impl Coff<'_> {
     /// The parts of this file that form the object without the sections `found`.
-    pub(in crate::container::object) fn remove(&self, found: &[Found]) -> Result<Vec<Part>, Malformed> {
+    pub(in crate::container::object) fn remove(&self, found: &[FoundSection]) -> Result<Vec<Part>, Malformed> {
         let cuts = Cuts::new(self.cuts(found));
         self.check_untouched(found, &cuts)?;
         let gone: HashSet<usize> = found.iter().map(|section| section.index).collect();
@@ -53,7 +53,7 @@ impl Coff<'_> {
     }
 
     /// The removed ranges: section headers and contents.
-    fn cuts(&self, found: &[Found]) -> Vec<Range<u64>> {
+    fn cuts(&self, found: &[FoundSection]) -> Vec<Range<u64>> {
         let headers = found.iter().map(|section| {
             let index = to_u64(section.index);
             let start = self.table().saturating_add(index.saturating_mul(SECTION_LEN));
@@ -63,7 +63,7 @@ impl Coff<'_> {
     }
 
     /// Checks that the cuts do not touch remaining data.
-    fn check_untouched(&self, found: &[Found], cuts: &Cuts) -> Result<(), Malformed> {
+    fn check_untouched(&self, found: &[FoundSection], cuts: &Cuts) -> Result<(), Malformed> {
         let gone: HashSet<usize> = found.iter().map(|section| section.index).collect();
         let sections = self.sections.iter().enumerate().filter(|(index, _)| !gone.contains(index));
         let used = sections.flat_map(|(_, section)| extents(section, self.view));

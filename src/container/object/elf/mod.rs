@@ -28,10 +28,10 @@ use std::ops::Range;
 use object::elf::{ELFCLASS64, ELFDATA2MSB, SHN_LORESERVE, SHN_XINDEX, SHT_NOBITS, SHT_NULL, SectionType};
 
 use super::record::Record;
-use super::view::{Field, Found, Order, View, bundle_name, too_many};
+use super::view::{Field, FoundSection, PartOrder, View, bundle_name, too_many};
 use crate::bytes::{len_of, len_u64, to_u64};
 use crate::container::Part;
-use crate::container::limits::Room;
+use crate::container::limits::EntryRoom;
 use crate::display::shown;
 use crate::error::Malformed;
 
@@ -128,7 +128,7 @@ impl Section {
 pub(super) struct Elf<'v> {
     view: &'v View<'v>,
     layout: &'static Layout,
-    order: Order,
+    order: PartOrder,
     header: Vec<u8>,
     sections: Vec<Section>,
     /// The number of the section with the names, 0 if there are none.
@@ -140,7 +140,7 @@ impl<'v> Elf<'v> {
     pub(super) fn parse(view: &'v View<'v>) -> Result<Self, Malformed> {
         let ident = view.read(0, 16, || "the ELF identification".to_owned())?;
         let layout = if ident.get(4) == Some(&ELFCLASS64.0) { &ELF64 } else { &ELF32 };
-        let order = if ident.get(5) == Some(&ELFDATA2MSB.0) { Order::Big } else { Order::Little };
+        let order = if ident.get(5) == Some(&ELFDATA2MSB.0) { PartOrder::Big } else { PartOrder::Little };
         let header = view.read(0, layout.header_len, || "the ELF header".to_owned())?.into_owned();
         let mut elf = Self { view, layout, order, header, sections: Vec::new(), names_index: 0 };
         elf.sections = elf.read_sections()?;
@@ -212,12 +212,12 @@ impl<'v> Elf<'v> {
     }
 
     /// The sections that hold a bundle's entries, in section order.
-    pub(super) fn found(&self) -> Result<Vec<Found>, Malformed> {
+    pub(super) fn found(&self) -> Result<Vec<FoundSection>, Malformed> {
         let names = self.names()?;
         if names.is_empty() {
             return Ok(Vec::new());
         }
-        let (mut found, mut room) = (Vec::new(), Room::new());
+        let (mut found, mut room) = (Vec::new(), EntryRoom::new());
         for (index, section) in self.sections.iter().enumerate().skip(1) {
             let start = usize::try_from(section.name).unwrap_or(usize::MAX);
             let Some(rest) = names.get(start..).filter(|rest| rest.last() == Some(&0)) else {
@@ -228,7 +228,7 @@ impl<'v> Elf<'v> {
             if let Some(name) = bundle_name(rest) {
                 room.take(&name, self.view.absolute(self.names_offset()))?;
                 self.content(section, || format!("section {index} ('{}')", shown(&name)))?;
-                found.push(Found { index, name, content: section.content() });
+                found.push(FoundSection { index, name, content: section.content() });
             }
         }
         Ok(found)

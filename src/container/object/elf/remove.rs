@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use object::elf::{PN_XNUM, SHF_INFO_LINK, SHT_GROUP, SHT_REL, SHT_RELA};
 
-use super::super::view::{Found, join};
+use super::super::view::{FoundSection, join};
 use super::{Elf, Section, align};
 use crate::bytes::{len_of, len_u64, to_u64};
 use crate::container::Part;
@@ -24,13 +24,13 @@ use crate::error::Malformed;
 const GROUP_WORD: usize = 4;
 
 /// The new numbers of sections.
-pub(super) struct Numbers {
+pub(super) struct SectionNumbers {
     new: Vec<Option<u64>>,
     /// Whether any remaining section gets another number.
     pub(super) moved: bool,
 }
 
-impl Numbers {
+impl SectionNumbers {
     fn new(gone: &[bool]) -> Self {
         let mut next = 0_u64;
         let mut new = Vec::with_capacity(gone.len());
@@ -52,21 +52,21 @@ impl Numbers {
 }
 
 /// A remaining section, and its content if that changes.
-struct Kept {
+struct KeptSection {
     section: Section,
     content: Option<Vec<u8>>,
 }
 
 impl Elf<'_> {
     /// The parts of this file that form the object without the sections `found`.
-    pub(in crate::container::object) fn remove(&self, found: &[Found]) -> Result<Vec<Part>, Malformed> {
+    pub(in crate::container::object) fn remove(&self, found: &[FoundSection]) -> Result<Vec<Part>, Malformed> {
         let total = self.sections.iter().map(|section| len_of(&section.content())).fold(0, u64::saturating_add);
         if total > self.view.len() {
             let what = format!("the sections have {total} bytes, more than the file; the section headers are");
             return Err(self.view.broken(what, self.field(self.layout.section_offset)));
         }
         let gone = self.gone(found)?;
-        let numbers = Numbers::new(&gone);
+        let numbers = SectionNumbers::new(&gone);
         let names_index = numbers.get(to_u64(self.names_index));
         let names_index = names_index.and_then(|index| usize::try_from(index).ok()).unwrap_or(0);
         let mut changed = self.renumbered_symbols(&gone, &numbers)?;
@@ -81,7 +81,7 @@ impl Elf<'_> {
             if let Some(content) = &content {
                 section.size = len_u64(content);
             }
-            kept.push(Kept { section, content });
+            kept.push(KeptSection { section, content });
         }
         let (mut parts, end) = self.place(&mut kept)?;
         let table = align(end, self.word());
@@ -94,7 +94,7 @@ impl Elf<'_> {
     }
 
     /// Marks the sections to remove: those of the bundle, their relocations, and groups that become empty.
-    fn gone(&self, found: &[Found]) -> Result<Vec<bool>, Malformed> {
+    fn gone(&self, found: &[FoundSection]) -> Result<Vec<bool>, Malformed> {
         let mut gone = vec![false; self.sections.len()];
         for section in found {
             if let Some(gone) = gone.get_mut(section.index) {
@@ -121,7 +121,7 @@ impl Elf<'_> {
         Ok(gone)
     }
 
-    fn relink(&self, index: usize, section: &Section, numbers: &Numbers) -> Result<Section, Malformed> {
+    fn relink(&self, index: usize, section: &Section, numbers: &SectionNumbers) -> Result<Section, Malformed> {
         let lost = |field| {
             self.view.broken(
                 format!("section {index} names a section of the bundle as its {field}; its content is"),
@@ -141,7 +141,12 @@ impl Elf<'_> {
     }
 
     /// The flags of a group, then the numbers of its sections; none if nothing changes.
-    fn renumbered_group(&self, index: usize, group: &Section, numbers: &Numbers) -> Result<Option<Vec<u8>>, Malformed> {
+    fn renumbered_group(
+        &self,
+        index: usize,
+        group: &Section,
+        numbers: &SectionNumbers,
+    ) -> Result<Option<Vec<u8>>, Malformed> {
         let content = self.content(group, || format!("section group {index}"))?;
         let mut renumbered = Vec::with_capacity(content.len());
         for (place, word) in content.chunks(GROUP_WORD).enumerate() {
@@ -157,8 +162,8 @@ impl Elf<'_> {
     }
 
     /// Assigns every section its new offset. Returns the parts after the file header, and their end.
-    fn place(&self, kept: &mut [Kept]) -> Result<(Vec<Part>, u64), Malformed> {
-        let mut in_order: Vec<&mut Kept> = kept.iter_mut().skip(1).collect();
+    fn place(&self, kept: &mut [KeptSection]) -> Result<(Vec<Part>, u64), Malformed> {
+        let mut in_order: Vec<&mut KeptSection> = kept.iter_mut().skip(1).collect();
         in_order.sort_by_key(|kept| kept.section.offset);
         let mut fixed_end = self.fixed_end()?;
         let mut moving = Vec::with_capacity(in_order.len());
@@ -186,7 +191,7 @@ impl Elf<'_> {
     }
 
     /// Places a section at `position` or the next offset that its alignment allows.
-    fn place_next(&self, kept: &mut Kept, position: &mut u64, parts: &mut Vec<Part>) -> Result<(), Malformed> {
+    fn place_next(&self, kept: &mut KeptSection, position: &mut u64, parts: &mut Vec<Part>) -> Result<(), Malformed> {
         let section = &mut kept.section;
         let source = section.content();
         // If the old offset is not aligned, the file needs no alignment. If it is, the offset bounds the alignment.

@@ -18,21 +18,21 @@ use object::elf::{
     SHT_SYMTAB_SHNDX, STB_WEAK, SectionType,
 };
 
-use super::remove::Numbers;
-use super::{Elf, Order, Section};
+use super::remove::SectionNumbers;
+use super::{Elf, PartOrder, Section};
 use crate::bytes::to_u64;
 use crate::container::object::view::Field;
 use crate::error::Malformed;
 
 /// The fields of a symbol, and the length of its record.
-struct Symbols {
+struct SymbolFields {
     len: usize,
     info: Field,
     section: Field,
 }
 
-const SYMBOLS32: Symbols = Symbols { len: 16, info: Field::new(12, 1), section: Field::new(14, 2) };
-const SYMBOLS64: Symbols = Symbols { len: 24, info: Field::new(4, 1), section: Field::new(6, 2) };
+const SYMBOLS32: SymbolFields = SymbolFields { len: 16, info: Field::new(12, 1), section: Field::new(14, 2) };
+const SYMBOLS64: SymbolFields = SymbolFields { len: 24, info: Field::new(4, 1), section: Field::new(6, 2) };
 const LARGE_LEN: usize = 4;
 
 /// The length of a symbol's first field, its name.
@@ -52,7 +52,7 @@ impl Elf<'_> {
     pub(super) fn renumbered_symbols(
         &self,
         gone: &[bool],
-        numbers: &Numbers,
+        numbers: &SectionNumbers,
     ) -> Result<HashMap<usize, Vec<u8>>, Malformed> {
         let mut changed = HashMap::new();
         let large_tables: HashMap<u64, usize> =
@@ -84,7 +84,7 @@ impl Elf<'_> {
         self.sections.iter().enumerate().filter(move |(_, section)| section.is(kind))
     }
 
-    fn renumber(&self, table: &[u8], large: &[u8], numbers: &Numbers) -> Renumbered {
+    fn renumber(&self, table: &[u8], large: &[u8], numbers: &SectionNumbers) -> Renumbered {
         let fields = if self.layout.word == 4 { SYMBOLS32 } else { SYMBOLS64 };
         let (mut table, mut large) = (table.to_vec(), large.to_vec());
         let mut emptied = HashSet::new();
@@ -114,7 +114,7 @@ impl Elf<'_> {
         Renumbered { table, large, emptied }
     }
 
-    fn empty(&self, symbol: &mut [u8], fields: &Symbols) {
+    fn empty(&self, symbol: &mut [u8], fields: &SymbolFields) {
         // Binding and type are one number: the binding of a local symbol is 0.
         if fields.info.get(self.order, symbol) >> 4 == 0 {
             return symbol.fill(0);
@@ -154,7 +154,7 @@ impl Elf<'_> {
         let len = if section.is(SHT_RELA) { word.saturating_mul(3) } else { word.saturating_mul(2) };
         // The machine is a number of two bytes at offset 18. MIPS puts the symbol first in either byte order.
         let machine = Field::new(18, 2).get(self.order, &self.header);
-        let mips = machine == u64::from(EM_MIPS.0) && word == 8 && self.order == Order::Little;
+        let mips = machine == u64::from(EM_MIPS.0) && word == 8 && self.order == PartOrder::Little;
         let info = Field::new(word, word);
         let order = self.order;
         let symbols: Vec<u64> = content
