@@ -128,6 +128,8 @@ pub mod job;
 pub mod kernels;
 pub mod llvm;
 mod messagepack;
+// For the executable of this package.
+#[doc(hidden)]
 pub mod parallel;
 pub mod runtime;
 pub mod scan;

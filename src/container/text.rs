@@ -443,7 +443,7 @@ mod tests {
         let inputs = inputs_of(&[lines.clone(), bundle(&[("y", "1")])]);
         let error = SEMICOLON.plan(&members_of(&inputs)).unwrap_err();
         assert_eq!((error.file(), error.offset()), (Some("b".as_ref()), Some(1)), "{error}");
-        assert!(error.to_string().contains("more than 1048576"), "{error}");
+        assert!(error.to_string().contains("more than 4096"), "{error}");
         assert!(SEMICOLON.plan(&members_of(&inputs_of(&[lines, String::new()]))).is_ok());
     }
 

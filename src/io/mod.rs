@@ -23,6 +23,8 @@ pub(crate) mod process;
 mod staging;
 
 pub use input::{Accept, Input, Slice, bytes_read};
+// For the executable of this package.
+#[doc(hidden)]
 pub use output::{create_directory, write_file};
 pub use piece::{Piece, write_to};
 pub use process::hand_over;

@@ -87,10 +87,11 @@ impl BundleInfo {
 
 impl Scan {
     /// Reads the contents of code objects that a search of `input` with the same settings has found. `work` makes something
-    /// of each. What is compressed together is inflated once, and all processors are used where the
-    /// code is in the file itself; what is in members of zip files and packages takes another search of these. `weight`
-    /// is that of [`parallel::in_order`]. `take` gets the results of what was read together, first those of the file, in
-    /// order; what it breaks off is not read. If a bundle cannot be inflated, that is an error of the first of its code objects.
+    /// of each. What is compressed together is inflated once, and all processors are used where the code is in the file
+    /// itself; what is in members of zip files and packages takes another search of these. `weight` estimates the memory that a
+    /// result takes, in units of a few hundred bytes: while results of more than 100,000 wait, nothing else is read. `take` gets the
+    /// results of what was read together, first those of the file, in order; what it breaks off is not read. If a bundle cannot
+    /// be inflated, that is an error of the first of its code objects.
     ///
     /// # Errors
     /// Those of another search.
