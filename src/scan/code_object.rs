@@ -117,10 +117,13 @@ impl CodeObject {
         short_name(&self.id, ID_MAX)
     }
 
-    /// The target of the code object in one word, safe to print on a terminal: the target ID, or else the triple or the
-    /// whole ID.
+    /// The target of the code object in one word, safe to print on a terminal: the target ID, or else `host`, the triple or
+    /// the whole ID.
     pub fn target(&self) -> String {
         let Some(id) = self.entry_id() else { return self.shown_id() };
+        if id.kind() == OffloadKind::Host && self.bundle.format != Format::CodeObject {
+            return "host".to_owned();
+        }
         let target_id = id.target_id().to_string();
         printable(if target_id.is_empty() { id.triple().as_str().trim_end_matches('-') } else { &target_id })
     }

@@ -8,7 +8,6 @@ use offload_bundle::job::Inspected;
 use offload_bundle::runtime::{Coverage, Device, Served};
 
 use super::report::sort_by_need;
-use crate::cli::print::code_object::for_whom;
 use crate::cli::print::svg::{INNER, MARGIN, WIDTH, escaped, heading, page, part, text};
 use crate::cli::print::units::{bytes, count, percent};
 
@@ -168,7 +167,7 @@ fn to_u64(count: usize) -> u64 {
 fn bar(file: &Inspected) -> Bar {
     let mut shares = Shares::new();
     for code_object in file.bundles.iter().flat_map(|bundle| &bundle.code_objects) {
-        let share = shares.entry(for_whom(code_object)).or_default();
+        let share = shares.entry(code_object.target()).or_default();
         *share = share.saturating_add(code_object.stored());
     }
     let name = file.path.file_name().unwrap_or(file.path.as_os_str()).to_string_lossy().into_owned();

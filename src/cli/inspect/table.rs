@@ -13,7 +13,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::report::{FileReport, sort_by_need};
 use crate::cli::files::FileOrigin;
-use crate::cli::print::code_object::{for_whom, other_file};
+use crate::cli::print::code_object::other_file;
 use crate::cli::print::table::Style;
 use crate::cli::print::units::{Kinds, bytes, count, per_mille, percent};
 
@@ -451,8 +451,8 @@ fn incomplete_text(coverage: &Coverage, out: &mut String) {
 }
 
 fn lines(group: &[InspectedBundle], rows: TableRows) -> Vec<Line> {
-    let code_objects = group.iter().flat_map(|bundle| &bundle.code_objects);
-    merged(code_objects.map(|code_object| (&*code_object.id, Line::new(code_object, rows))), rows)
+    let (code_objects, mut targets) = (group.iter().flat_map(|bundle| &bundle.code_objects), Targets::default());
+    merged(code_objects.map(|code_object| (&*code_object.id, Line::new(code_object, rows, &mut targets))), rows)
 }
 
 /// The lines for code objects, which have their IDs.
@@ -486,8 +486,19 @@ fn tell_served(lines: &mut [Line], coverage: Option<&Coverage>) {
     }
 }
 
+/// The targets of code objects, by their IDs: to parse an ID takes longer than all else that a line needs.
+#[derive(Default)]
+struct Targets<'c>(HashMap<(&'c [u8], Format), String>);
+
+impl<'c> Targets<'c> {
+    fn of(&mut self, code_object: &'c CodeObject) -> String {
+        let target = self.0.entry((&code_object.id, code_object.bundle.format)).or_insert_with(|| code_object.target());
+        target.clone()
+    }
+}
+
 impl Line {
-    fn new(code_object: &CodeObject, rows: TableRows) -> Self {
+    fn new<'c>(code_object: &'c CodeObject, rows: TableRows, targets: &mut Targets<'c>) -> Self {
         let (bundle, kind) = (&code_object.bundle, code_object.kind);
         let id = printable_start(&code_object.shown_id(), LABEL_MAX);
         let label = match rows {
@@ -497,7 +508,7 @@ impl Line {
                 None => format!("{:>5}  {id}", bundle.index),
             },
         };
-        let gpu = for_whom(code_object);
+        let gpu = targets.of(code_object);
         let accent = if label.ends_with(&gpu) { gpu.len() } else { 0 };
         let is_packed_with_others = || code_object.packed.as_ref().is_some_and(|packed| packed.is_shared());
         let is_share = bundle.compressed.is_some() || is_packed_with_others();
@@ -591,10 +602,12 @@ impl Totals {
         unread.iter().for_each(|row| self.unread.add(row.what.name(), 1));
         self.groups += groups(bundles).count();
         self.coverage.merge(&file.inspected.coverage());
+        let mut targets = Targets::default();
         for bundle in bundles {
             self.sizes.add(bundle);
             self.is_compressed |= is_compressed(bundle);
-            bundle.code_objects.iter().for_each(|code_object| self.add_line(Line::new(code_object, TableRows::Totals)));
+            let line = |code_object| Line::new(code_object, TableRows::Totals, &mut targets);
+            bundle.code_objects.iter().map(line).for_each(|line| self.add_line(line));
         }
     }
 
@@ -783,7 +796,7 @@ mod tests {
                     code_object.kind = (inflated || !is_hidden).then_some(kind);
                     // A sum of sizes says which code objects are in it.
                     code_object.size = if kind == ContentKind::Empty { 0 } else { 1 << number };
-                    Line::new(&code_object, TableRows::Grouped)
+                    Line::new(&code_object, TableRows::Grouped, &mut Targets::default())
                 };
                 let lines: Vec<Line> = sequence.iter().enumerate().map(line).collect();
                 let mut totals = Totals::default();

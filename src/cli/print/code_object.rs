@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use offload_bundle::id::OffloadKind;
-use offload_bundle::scan::{CodeObject, Format, Origin, Place};
+use offload_bundle::scan::{CodeObject, Origin, Place};
 use serde::Serialize;
 
 /// Where a code object is in its file.
@@ -36,14 +35,5 @@ pub(in crate::cli) fn other_file(place: &Place) -> Option<&Path> {
     match place.origin() {
         Origin::File(file) if file != place.file() => Some(file),
         _ => None,
-    }
-}
-
-/// The target of a code object in one word: the target ID, or else `host`, the triple or the whole ID.
-pub(in crate::cli) fn for_whom(code_object: &CodeObject) -> String {
-    let is_host = |kind| kind == OffloadKind::Host && code_object.bundle.format != Format::CodeObject;
-    match code_object.entry_id() {
-        Some(id) if is_host(id.kind()) => "host".to_owned(),
-        _ => code_object.target(),
     }
 }
