@@ -48,7 +48,7 @@ impl EnvironmentSettings {
     }
 }
 
-/// The number that represents HIP in offload binaries; `warn` as in [`Environment::read`].
+/// The number that represents HIP in offload binaries; `warn` as in [`EnvironmentSettings::read`].
 pub(crate) fn hip_number(get: impl Fn(&str) -> Option<OsString>, warn: &mut dyn FnMut(&str)) -> HipNumber {
     let Some(value) = get("OFFLOAD_BINARY_HIP_KIND") else { return HipNumber::Current };
     match value.to_str() {
