@@ -444,18 +444,21 @@ pub(crate) fn ahead<'a>(
     limits: Limits,
     budget: u64,
 ) -> Vec<Compressed<'a>> {
-    let first = container.compressed(data, limits).ok().flatten();
-    if first.is_none_or(|first| first.recorded().has_no_end()) {
-        return Vec::new();
+    let (row, mut room) = (Bundles::new(data, container, Inflate::Headers), Allowance::new(budget));
+    let (mut large, mut position) = (Vec::new(), Some(0));
+    // Only headers are read here: whatever inflates has to be charged for.
+    for _ in 0..AHEAD_MAX {
+        let Some((at, rest)) = position.and_then(|at| Some((at, row.rest(at)?))) else { break };
+        let Ok(Some(compressed)) = container.compressed(rest, limits) else { break };
+        let inflated = compressed.recorded().inflated;
+        if compressed.recorded().has_no_end() || room.take(inflated).is_none() {
+            break;
+        }
+        position = compressed.stored_len().ok().and_then(|len| row.skip_padding(at.saturating_add(len)));
+        if inflated >= LARGE {
+            large.push(compressed);
+        }
     }
-    let mut room = Allowance::new(budget);
-    let in_a_row = Bundles::new(data, container, Inflate::Headers).with_limits(limits).take(AHEAD_MAX);
-    let compressed = in_a_row.map_while(Result::ok).filter_map(|bundle| match bundle.body {
-        Body::Stream { compressed, .. } => Some(compressed),
-        Body::Plain { .. } | Body::Inflated { .. } => None,
-    });
-    let mut is_large = |inflated: u64| inflated >= LARGE && room.take(inflated).is_some();
-    let large: Vec<_> = compressed.filter(|compressed| is_large(compressed.recorded().inflated)).collect();
     if large.len() > 1 { large } else { Vec::new() }
 }
 
