@@ -11,7 +11,7 @@ use crate::display::printable;
 use crate::error::Result;
 use crate::job::{Fault, Inspected, KpackReference, NotRead, Verified};
 use crate::runtime::{Device, Served};
-use crate::scan::{CodeObject, ContentKind, Format, Origin, Place};
+use crate::scan::{CodeObject, ContentKind, Format, Origin};
 
 /// Serializes a value as the fields that `$fields` makes of it.
 macro_rules! serialize_as {
@@ -41,14 +41,6 @@ impl Serialize for CodeObject {
 
 fn shown(path: &Path) -> String {
     path.to_string_lossy().into_owned()
-}
-
-/// The file with the bytes of a place, if that is not the file that was searched.
-fn other_file(place: &Place) -> Option<String> {
-    match place.origin() {
-        Origin::File(file) if file != place.file() => Some(shown(file)),
-        _ => None,
-    }
 }
 
 #[derive(Serialize)]
@@ -102,7 +94,7 @@ impl CodeObjectFields {
         });
         Ok(Self {
             path: shown(bundle.place.file()),
-            origin: other_file(&bundle.place),
+            origin: bundle.place.other_file().map(shown),
             member: bundle.place.member(),
             section: bundle.place.section(),
             container: bundle.format.name(),

@@ -15,7 +15,7 @@ use offload_bundle::job::{Destination, Extract, Extracted, Source};
 use offload_bundle::scan::{CodeObject, Pattern};
 use serde::Serialize;
 
-use super::files::{FileOrigin, FollowOption, SearchOptions, WorkFile};
+use super::files::{self, FileOrigin, FollowOption, SearchOptions, WorkFile};
 use super::patterns::{self, ExactOption};
 use super::print::console::Console;
 use super::print::json;
@@ -144,7 +144,7 @@ impl Options for ExtractOptions {
         }
         selection.kinds.clone_from(&self.kind);
         let files = self.search.files(&self.files);
-        let follow = self.kpack.follow(&files);
+        let follow = self.kpack.follow(&files::paths(&files));
         let inputs = sources(files, &mut problems);
         if inputs.is_empty() && !problems.is_empty() {
             problems.iter().for_each(|problem| console.error(problem));

@@ -133,13 +133,13 @@ pub(super) struct FollowOption {
 }
 
 impl FollowOption {
-    /// How the kpack archives of libraries among `files` are searched; none if they are not.
-    pub(super) fn follow(&self, files: &[Result<WorkFile, Error>]) -> Option<Arc<Follow>> {
+    /// How the kpack archives of libraries among files with these paths are searched; none if they are not.
+    pub(super) fn follow(&self, paths: &[PathBuf]) -> Option<Arc<Follow>> {
         if Follow::is_disabled() || self.no_follow {
             return None;
         }
         let mut follow = Follow::from_environment();
-        follow.own = paths(files);
+        follow.own = paths.to_vec();
         Some(Arc::new(follow))
     }
 }

@@ -143,6 +143,14 @@ impl Place {
         steps.fold(Self::of_file(&self.file), |place, (step, number)| place.join_numbered(step.clone(), *number))
     }
 
+    /// The file with its bytes, if that is not the file that was searched, as of a thin archive or a split library.
+    pub fn other_file(&self) -> Option<&Path> {
+        match &self.origin {
+            Origin::File(file) if *file != self.file => Some(file),
+            _ => None,
+        }
+    }
+
     /// The name of the last section on the path.
     pub fn section(&self) -> Option<String> {
         self.steps.iter().rev().find_map(|step| match step {

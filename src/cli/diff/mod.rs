@@ -146,9 +146,8 @@ impl Options for DiffOptions {
         ensure_apart(self.svg.as_deref(), inputs.chain([old.as_path(), new.as_path()]))?;
         let mut job = Diff::default();
         job.selection = self.comparison.selection(&self.target);
-        let listed: Vec<Result<WorkFile>> = sets.iter().flatten().flatten().cloned().map(Ok).collect();
-        let paths = files::paths(&listed);
-        job.follow = self.kpack.follow(&listed);
+        let paths = sets.each_ref().map(|set| files::paths(set)).concat();
+        job.follow = self.kpack.follow(&paths);
         (job.limits, job.deep) = (self.search.limits(), self.search.deep);
         job.trust_hashes = self.trust_hashes;
         let problems = RefCell::new(Vec::new());

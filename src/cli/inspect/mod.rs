@@ -100,7 +100,7 @@ impl Options for InspectOptions {
         let problems = RefCell::new(Vec::new());
         let mut chart = Chart::default();
         let files = self.search.files(&self.files);
-        job.follow = self.kpack.follow(&files);
+        job.follow = self.kpack.follow(&files::paths(&files));
         let inspect = |file: Result<WorkFile>| file.and_then(|file| FileReport::new(file, &job));
         let weight = |report: &Result<FileReport>| report.as_ref().map_or(1, FileReport::weight);
         let written = files::each(files, inspect, weight, |reports| {

@@ -13,7 +13,6 @@ use unicode_width::UnicodeWidthStr;
 
 use super::report::{FileReport, sort_by_need};
 use crate::cli::files::FileOrigin;
-use crate::cli::print::code_object::other_file;
 use crate::cli::print::table::Style;
 use crate::cli::print::units::{Kinds, bytes, count, per_mille, percent};
 
@@ -420,7 +419,7 @@ fn heading(group: &[InspectedBundle]) -> String {
 /// The number of code objects, and of the kpack archives that hold them.
 fn in_kpack(group: &[InspectedBundle]) -> String {
     let objects = group.iter().map(|bundle| bundle.code_objects.len()).sum();
-    let archives: BTreeSet<_> = group.iter().map(|bundle| other_file(&bundle.info.place)).collect();
+    let archives: BTreeSet<_> = group.iter().map(|bundle| bundle.info.place.other_file()).collect();
     let archives = if archives.len() == 1 { "a kpack archive" } else { &format!("{} kpack archives", archives.len()) };
     format!("{} in {archives}", count(objects, "code object", "code objects"))
 }

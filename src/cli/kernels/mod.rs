@@ -117,7 +117,7 @@ impl Options for KernelsOptions {
         let (is_one_file, paths) = (files.len() == 1, files::paths(&files));
         let mut job = ListKernels::default();
         job.selection = self.comparison.selection(&self.target);
-        job.follow = self.kpack.follow(&files);
+        job.follow = self.kpack.follow(&paths);
         (job.limits, job.deep) = (self.search.limits(), self.search.deep);
         let order = self.sort.map(|key| KernelOrder { key, most: self.top.unwrap_or(usize::MAX) });
         let list = |file: Result<WorkFile>| {
