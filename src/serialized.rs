@@ -1,5 +1,6 @@
 //! The reports of jobs as the executable prints them in JSON, for `serde` (feature `serde`). The schemas in `docs` describe
-//! the fields; names, paths and texts are as they are shown, and offsets and sizes are in bytes.
+//! the fields. Names and texts are safe to show on a terminal; paths are as they are, with U+FFFD for what is not UTF-8. Offsets and
+//! sizes are in bytes.
 
 use std::path::{Path, PathBuf};
 

@@ -99,6 +99,18 @@ fn zlib_inflates_to_less_and_more_than_it_claims() {
         .fails("its inflated size of 67108864 bytes exceeds the limit of 1048576");
 }
 
+/// A text bundle has no header that a prefix holds.
+#[test]
+fn compressed_text_bundles_in_a_row() {
+    let text = formats::text("#", &[(GFX906, &vec![b' '; 17 << 20])]);
+    let stream = Frame::new(27).raw(&text[..70]).zeros(text.len() - 70).finish();
+    let row = crate::properties::packages::gzip(&files::sealed(&text, &stream).repeat(500));
+    Bomb::new("500 compressed text bundles of 17 MiB in gzip", &["verify", "in.gz"])
+        .file("in.gz", row)
+        .memory(100 * MB)
+        .ends();
+}
+
 #[test]
 fn a_window_is_believed_as_far_as_the_claim() {
     let bundle = formats::binary(&[(GFX906, b"code")], 1);

@@ -218,7 +218,7 @@ impl Options for VerifyOptions {
         };
         let is_tree = self.files.iter().any(|path| path.is_dir());
         let outcome = RefCell::new(Outcome::new(verify.expect.as_ref()));
-        files::each(self.search.files(&self.files), check, weight, |checked| {
+        let written = files::each(self.search.files(&self.files), check, weight, |checked| {
             let mut checked = checked.filter_map(|checked| {
                 let mut checked = checked.map_err(|error| outcome.borrow_mut().failures.push(error)).ok()?;
                 outcome.borrow_mut().add(&mut checked);
@@ -237,12 +237,13 @@ impl Options for VerifyOptions {
             // The remaining files are checked even if the reader has closed standard output, so that no fault is missed.
             checked.for_each(drop);
             written
-        })?;
+        });
         let mut outcome = outcome.into_inner();
         outcome.finish();
         let problems = outcome.problems();
         let Outcome { total, failures, is_served_by_libraries, .. } = outcome;
         problems.iter().for_each(|problem| console.error(problem));
+        written?;
         let is_none = total.is_none() && failures.is_empty() && !self.allow_none;
         if is_none {
             console.error("no device code was read, so nothing was verified");

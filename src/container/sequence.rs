@@ -478,10 +478,18 @@ impl<'a> Bundles<'a> {
         Self { data, container, inflate, limits, next, claimed: None, stopped_at: None, ready: None }
     }
 
-    /// Takes in what is inflated [`ahead`], unless there is still something from before.
+    /// Takes in what is inflated [`ahead`], unless there is still something from before. If there is no room for several at
+    /// a time, each is inflated in its turn.
     pub(crate) fn take_inflated(&mut self, ahead: &mut dyn Iterator<Item = (u64, Inflated)>) {
         if self.ready.is_none() {
             self.ready = ahead.next();
+            if self
+                .ready
+                .take_if(|(_, inflated)| inflated.as_ref().is_err_and(|error| error.io_error().is_some()))
+                .is_some()
+            {
+                ahead.for_each(drop);
+            }
         }
     }
 

@@ -258,7 +258,8 @@ impl<'j> Extraction<'j> {
         let scan = Scan { checksums, deep: *deep, limits: *limits, follow, ..Scan::default() };
         let loaded = match devices.as_slice() {
             [] => None,
-            devices => Some(runtime::loaded(&scan, input, devices)?),
+            // What is found is checked when it is extracted.
+            devices => Some(runtime::loaded(&Scan { checksums: Checksums::None, ..scan.clone() }, input, devices)?),
         };
         let chosen = loaded.as_ref().map(|loaded| {
             let chosen = loaded.iter().map(|loaded| (loaded.code_object.locator(), loaded.devices.as_slice()));

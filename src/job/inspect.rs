@@ -85,8 +85,10 @@ impl Inspect {
         };
         let scan = Scan { inflate, checksums, deep: self.deep, limits: self.limits, follow: self.follow.clone() };
         let mut inspected = Inspected { path: input.path().to_owned(), size: input.len(), ..Inspected::default() };
-        scan.run(input, &mut |finding| inspected.add(finding))?;
-        inspected.problems.extend(input.ensure_unchanged().err());
+        match scan.run(input, &mut |finding| inspected.add(finding)) {
+            Ok(()) => inspected.problems.extend(input.ensure_unchanged().err()),
+            Err(error) => input.vouch_for(Err(error))?,
+        }
         Ok(inspected)
     }
 }

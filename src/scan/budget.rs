@@ -2,10 +2,12 @@
 //! gigabytes when nested.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+use super::image::ContentKind;
 use super::place::{Origin, Place};
 use crate::bytes::{len_u64, to_u64};
 use crate::container::Limits;
 use crate::container::limits::{Allowance, FOUND_MAX, FOUND_NAMES_MAX, INFLATED_MIN, SEARCHED_MAX};
+use crate::container::magic::Magic;
 use crate::container::sequence::{Bundle, Bundles};
 use crate::error::{Error, Malformed};
 
@@ -106,6 +108,15 @@ impl Budget {
 /// The length of all IDs of a bundle, in bytes, each cut to `most`.
 pub(super) fn ids_len(bundle: &Bundle<'_>, most: usize) -> u64 {
     let lens = bundle.entries.iter().map(|entry| len_u64(entry.id.get(..most).unwrap_or(&entry.id)));
+    lens.fold(0, u64::saturating_add)
+}
+
+/// The bytes that finding the targets of its code objects may read, beyond their headers: an ELF file for an Intel GPU
+/// names it in a section.
+pub(super) fn targets_len(bundle: &Bundle<'_>) -> u64 {
+    let head = |index| bundle.head(index, ContentKind::HEAD_LEN);
+    let is_intel = |index| head(index).is_some_and(|head| Magic::identify(head) == Magic::IntelGpu);
+    let lens = bundle.entries.iter().enumerate().filter(|(index, _)| is_intel(*index)).map(|(_, entry)| entry.size());
     lens.fold(0, u64::saturating_add)
 }
 

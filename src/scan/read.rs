@@ -1,6 +1,7 @@
 //! Reads the contents of code objects that a search has found, on all processors.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -121,33 +122,34 @@ impl Scan {
                 false
             },
         );
-        if is_over || elsewhere.is_empty() { Ok(()) } else { reader.elsewhere(&elsewhere, take) }
+        if is_over || elsewhere.is_empty() { Ok(()) } else { reader.elsewhere(elsewhere, take) }
     }
 }
 
 /// What is read together, and the indices of what takes another search.
 fn tasks<'i>(input: &'i Input, wanted: &[&CodeObject]) -> (Vec<Task<'i>>, Vec<usize>) {
     let (mut tasks, mut elsewhere) = (Vec::new(), Vec::new());
-    let mut last: Option<&CodeObject> = None;
+    let mut together: HashMap<_, usize> = HashMap::new();
     for (index, &code_object) in wanted.iter().enumerate() {
-        let before = last.replace(code_object).filter(|last| Arc::ptr_eq(&last.bundle, &code_object.bundle));
         let bundle = &code_object.bundle;
-        match (&code_object.packed, code_object.stored_in(input)) {
-            (None, Some(slice)) => tasks.push(Task::Here(index, slice)),
-            (Some(packed), Some(_)) if packed.codec != Codec::Unknown => match tasks.last_mut() {
-                Some(Task::Packed(_, indices))
-                    if before
-                        .is_some_and(|last| last.packed.as_ref().is_some_and(|last| last.stored == packed.stored)) =>
-                {
-                    indices.push(index);
-                }
-                _ => tasks.extend(bundle.slice_of(input).map(|slice| Task::Packed(slice, vec![index]))),
-            },
-            _ if bundle.is_read_alone(input) => match tasks.last_mut() {
-                Some(Task::Bundle(_, indices)) if before.is_some() => indices.push(index),
-                _ => tasks.push(Task::Bundle(bundle.range.start, vec![index])),
-            },
-            _ => elsewhere.push(index),
+        let (task, compressed) = match (code_object.stored_in(input), code_object.packed.as_deref()) {
+            (Some(slice), None) => {
+                tasks.push(Task::Here(index, slice));
+                continue;
+            }
+            (Some(_), Some(packed)) if packed.codec != Codec::Unknown => {
+                (bundle.slice_of(input).map(|slice| Task::Packed(slice, Vec::new())), Some(&packed.stored))
+            }
+            _ => (bundle.is_read_alone(input).then(|| Task::Bundle(bundle.range.start, Vec::new())), None),
+        };
+        let Some(task) = task else {
+            elsewhere.push(index);
+            continue;
+        };
+        let at = *together.entry((Arc::as_ptr(bundle), compressed)).or_insert(tasks.len());
+        tasks.extend((at == tasks.len()).then_some(task));
+        if let Some(Task::Packed(_, indices) | Task::Bundle(_, indices)) = tasks.get_mut(at) {
+            indices.push(index);
         }
     }
     (tasks, elsewhere)
@@ -211,32 +213,47 @@ impl<W> Reader<'_, W> {
         })
     }
 
-    /// Reads code objects by another search.
-    fn elsewhere<T>(&self, indices: &[usize], take: &mut dyn FnMut(Results<T>) -> ControlFlow<()>) -> Result<()>
+    /// Reads code objects by another search. One that it does not find is an error.
+    fn elsewhere<T>(&self, indices: Vec<usize>, take: &mut dyn FnMut(Results<T>) -> ControlFlow<()>) -> Result<()>
     where
         W: Fn(&CodeObject, Slice<'_>) -> Result<T>,
     {
         let Self { scan, input, wanted, .. } = *self;
-        let mut left = Allowance::new(scan.limits.nested.max(input.len().saturating_mul(SEARCHED_MAX)));
-        let wanted = || indices.iter().filter_map(|&index| Some((index, *wanted.get(index)?)));
-        let members: HashSet<_> = wanted().map(|(_, wanted)| top_member(&wanted.bundle.place)).collect();
-        let by_place: HashMap<Locator<'_>, usize> = wanted().map(|(index, wanted)| (wanted.locator(), index)).collect();
-        let scan = Scan { inflate: Inflate::Headers, checksums: Checksums::None, ..scan.clone() };
+        let mut room = Allowance::new(scan.limits.nested.max(input.len().saturating_mul(SEARCHED_MAX)));
+        let mut by_locator: HashMap<Locator<'_>, Cell<Vec<usize>>> = HashMap::new();
+        for (index, wanted) in indices.into_iter().filter_map(|index| Some((index, *wanted.get(index)?))) {
+            by_locator.entry(wanted.locator()).or_default().get_mut().push(index);
+        }
+        let mut left = by_locator.len();
+        let members: HashSet<_> = by_locator.keys().map(|locator| top_member(locator.place)).collect();
+        let scan = Scan { checksums: Checksums::None, ..scan.clone() };
+        let mut flow = ControlFlow::Continue(());
         scan.run_in_members(input.as_slice(), &|name| members.contains(&Some(name)), &mut |finding| {
-            let Finding::Bundle(found) = finding else { return Ok(ControlFlow::Continue(())) };
-            let entries = (0..found.bundle.entries.len()).map(|entry| found.locator(entry));
-            let indices: Vec<usize> = entries.filter_map(|locator| by_place.get(&locator).copied()).collect();
-            if indices.is_empty() {
-                return Ok(ControlFlow::Continue(()));
+            let Finding::Bundle(found) = finding else { return Ok(flow) };
+            let entries = 0..found.bundle.entries.len();
+            let here: Vec<_> = entries.filter_map(|entry| by_locator.get(&found.locator(entry))).collect();
+            if !here.is_empty() {
+                left = left.saturating_sub(here.len());
+                let indices = here.into_iter().flat_map(Cell::take).collect::<Vec<_>>();
+                flow = take(match room.take(found.bundle.full_len()?) {
+                    Some(()) => self.of_bundle(found.bundle, indices),
+                    None => {
+                        let error = Malformed::search("bytes to read", room.most(), found.bundle.offset);
+                        self.failed(&indices, Error::malformed(input.path(), error))
+                    }
+                });
             }
-            Ok(take(match left.take(found.bundle.full_len()?) {
-                Some(()) => self.of_bundle(found.bundle, indices),
-                None => {
-                    let error = Malformed::search("bytes to read", left.most(), found.bundle.offset);
-                    self.failed(&indices, Error::malformed(input.path(), error))
-                }
-            }))
-        })
+            Ok(if left == 0 { ControlFlow::Break(()) } else { flow })
+        })?;
+        let mut missing: Vec<usize> = by_locator.into_values().flat_map(Cell::into_inner).collect();
+        if flow.is_continue() && !missing.is_empty() {
+            missing.sort_unstable();
+            let _is_over = take(self.each(missing, |wanted| {
+                let text = format!("the code object '{}' is not found again", wanted.shown_id());
+                Err(Error::malformed(input.path(), Malformed::other(ErrorKind::NotFound, None, text)))
+            }));
+        }
+        Ok(())
     }
 
     /// An error of the first of some code objects.

@@ -478,7 +478,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     pub(super) fn bundle(&mut self, data: Slice<'_>, found: &Found<'_>, depth: u32) -> Result<()> {
         let Found { place, bundle, .. } = *found;
         let ids = place.weight().saturating_add(budget::ids_len(bundle, usize::MAX));
-        if self.spend(place, data, |budget| budget.take(ids))? {
+        let cost = ids.saturating_add(budget::targets_len(bundle));
+        if self.spend(place, data, |budget| budget.take(cost))? {
             let is_in_section =
                 found.format == Format::Bundle && matches!(place.steps().last(), Some(Step::Section(_)));
             self.in_sections = self.in_sections.saturating_add(u64::from(is_in_section));

@@ -4,7 +4,7 @@ use super::LOOKS;
 use super::files::Frame;
 use super::measure::{Bomb, MB};
 use crate::lists::share_of;
-use crate::properties::images::{ELF_X86_64, Image, PVC, Section, archive, elf, spirv, zebin};
+use crate::properties::images::{ELF_INTEL, ELF_X86_64, Image, PVC, Section, archive, elf, spirv, zebin};
 
 const NAME: &str = "__CLANG_OFFLOAD_BUNDLE__sycl-spir64";
 
@@ -42,6 +42,19 @@ fn tables_of_many_images() {
     let sections = (0..5000)
         .flat_map(|at| [(NAME.to_owned(), 0x10_0000 + at, vec![3; 16]), (".tgtimg".to_owned(), 0x1_0000, vec![1; 16])]);
     ends("images: 5,000 sections and tables", &elf(ELF_X86_64, &sections.collect::<Vec<_>>()), 200 * MB);
+}
+
+/// The GPU of an ELF file for Intel GPUs is in a section, so each entry may cost a walk over the same sections.
+#[test]
+fn an_elf_file_of_many_sections_in_many_entries() {
+    let sections: Vec<Section> = std::iter::repeat_n((".text".to_owned(), 0, Vec::new()), 60_000).collect();
+    let code = elf(ELF_INTEL, &sections);
+    let (count, id) = (10_000_u64, b"sycl-spir64_gen--".as_slice());
+    let [start, len, id_len] = [32 + count * 41, u64::try_from(code.len()).unwrap(), 17].map(u64::to_le_bytes);
+    let entry = [start.as_slice(), &len, &id_len, id].concat();
+    let header = [b"__CLANG_OFFLOAD_BUNDLE__".as_slice(), &count.to_le_bytes()].concat();
+    let data = [header, entry.repeat(usize::try_from(count).unwrap()), code].concat();
+    Bomb::new("10,000 entries of one zebin", &["inspect", "in"]).file("in", data).reports("bytes to read");
 }
 
 #[test]

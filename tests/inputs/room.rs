@@ -9,12 +9,13 @@ use crate::reference::offload;
 /// 17 MiB that compress well.
 const LARGE: usize = 17 << 20;
 
-/// Runs the tool with one megabyte for temporary files. A file can be passed through a pipe.
-fn run_without_room(bench: &Bench, pipe: Option<&str>, words: &[&str]) -> Output {
+/// Runs the tool with `megabytes` for temporary files. A file can be passed through a pipe.
+fn run_with_room(megabytes: u32, bench: &Bench, pipe: Option<&str>, words: &[&str]) -> Output {
     let mut command = Command::new("timeout");
     let input = pipe.map_or_else(|| "\"$@\"".to_owned(), |pipe| format!("cat {pipe} | \"$@\""));
-    let script =
-        format!("mount -t tmpfs -o size=1m none \"$TMPDIR\" && {input}; status=$?; ls -A \"$TMPDIR\"; exit $status");
+    let script = format!(
+        "mount -t tmpfs -o size={megabytes}m none \"$TMPDIR\" && {input}; status=$?; ls -A \"$TMPDIR\"; exit $status"
+    );
     command.args([PATIENCE, "unshare", "-Urm", "sh", "-c", &script, "sh", OURS]).args(words);
     command.current_dir(bench.work.path()).env("TMPDIR", bench.temporary.path()).stdin(Stdio::null());
     command.output().unwrap()
@@ -82,10 +83,30 @@ fn a_full_disk_for_what_is_inflated() {
     }
 }
 
+/// Two bundles in a row are inflated at a time where there is room for both, otherwise one after the other. A file is not
+/// changed if what it holds could not be compared.
+#[test]
+fn room_for_one_of_two() {
+    if !has_namespaces() {
+        return;
+    }
+    let large = formats::compressed(3, 1, &formats::binary(&[(HOST, b""), (GFX906, &vec![7; LARGE])], 1));
+    let library = files::ar(&[("m.o", &formats::binary(&[(GFX906, b"\x7fELF")], 1)), ("n.o", &large)]);
+    let at = library.windows(4).position(|bytes| bytes == b"\x7fELF").unwrap();
+    let bench = Bench::new(&[("two", &large.repeat(2)), ("library", &library), ("new", b"code")]);
+    for line in ["verify two", "inspect --inflate two"] {
+        let run = run_with_room(20, &bench, None, &line.split(' ').collect::<Vec<_>>());
+        assert_succeeds(line, &run);
+    }
+    let line = format!("replace --force file://library#offset={at}&size=4 new");
+    check(&bench, None, &line.split(' ').collect::<Vec<_>>());
+    assert!(fs::read(bench.work.path().join("library")).unwrap() == library, "{line}");
+}
+
 /// Expects an error, and no files written or left.
 fn check(bench: &Bench, pipe: Option<&str>, words: &[&str]) {
     let before = list(bench.work.path());
-    let run = run_without_room(bench, pipe, words);
+    let run = run_with_room(1, bench, pipe, words);
     let what = words.join(" ");
     let text = if words[0] == "verify" { [stderr(&run), stdout(&run)].concat() } else { stderr(&run) };
     assert_eq!(run.status.code(), Some(1), "{what}: {:?} {text}", run.status);

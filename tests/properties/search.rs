@@ -193,7 +193,7 @@ fn search_input(data: &[u8], sources: &Sources<'_>, input: &Input, deep: bool) -
         trailing.chain(unread).for_each(|(place, offset)| check.offset(place, offset));
         seen
     };
-    read_again(input, deep);
+    [Inflate::Headers, Inflate::Whole].into_iter().for_each(|inflate| read_again(input, inflate, deep));
     let [headers, as_needed, whole] = [Inflate::Headers, Inflate::AsNeeded, Inflate::Whole].map(run);
     if whole.broken.is_empty() {
         compare(&headers, &whole);
@@ -206,8 +206,8 @@ fn search_input(data: &[u8], sources: &Sources<'_>, input: &Input, deep: bool) -
 }
 
 /// Checks that code objects have the same bytes after a search as during it.
-fn read_again(input: &Input, deep: bool) {
-    let scan = settings(Inflate::Headers, deep);
+fn read_again(input: &Input, inflate: Inflate, deep: bool) {
+    let scan = settings(inflate, deep);
     let (mut known, mut expected) = (Vec::new(), Vec::new());
     let visit = &mut |finding: Finding<'_>| {
         let Finding::Bundle(found) = finding else { return Ok(ControlFlow::Continue(())) };

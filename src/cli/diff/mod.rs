@@ -165,7 +165,7 @@ impl Options for DiffOptions {
             compared.as_ref().map_or(1, |compared| items(compared) + 1)
         };
         let (total, mut found) = (RefCell::new(DiffTotal::default()), Matches::default());
-        let failures = parallel::in_order(pairs, compare, weight, |compared| {
+        let written = parallel::in_order(pairs, compare, weight, |compared| {
             let mut compared = compared.filter_map(|compared| {
                 let mut compared = compared.map_err(|error| problems.borrow_mut().push(error.to_string())).ok()?;
                 problems.borrow_mut().extend(compared.diff.problems.drain(..).map(|error| error.to_string()));
@@ -179,14 +179,14 @@ impl Options for DiffOptions {
             });
             // A reader that has gone away hides no fault: the rest is read all the same.
             compared.for_each(drop);
-            written.map(|()| fail::failures(&self.fail_on, &total.borrow()))
-        })?;
-        let problems = problems.into_inner();
+            written
+        });
+        let (problems, total) = (problems.into_inner(), total.into_inner());
         problems.iter().for_each(|problem| console.error(problem));
+        let failures = fail::failures(&self.fail_on, &total);
         failures.iter().for_each(|failure| console.error(&failure.to_string()));
-        if let Some(path) = &self.svg {
-            write_file(path, svg::draw(&total.borrow()).as_bytes())?;
-        }
+        let drawn = self.svg.as_ref().map_or(Ok(()), |path| write_file(path, svg::draw(&total).as_bytes()));
+        written.and(drawn)?;
         patterns::ensure_match(self.allow_none, found, &job.selection, &paths, !problems.is_empty())?;
         Ok(if problems.is_empty() && failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }

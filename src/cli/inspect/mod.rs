@@ -117,12 +117,10 @@ impl Options for InspectOptions {
             reports.for_each(drop);
             written
         });
-        if let Some(path) = &self.svg {
-            write_file(path, chart.draw().as_bytes())?;
-        }
-        written?;
         let problems = problems.into_inner();
         problems.iter().for_each(|problem| console.error(problem));
+        let drawn = self.svg.as_ref().map_or(Ok(()), |path| write_file(path, chart.draw().as_bytes()));
+        written.and(drawn)?;
         Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }

@@ -133,7 +133,7 @@ impl Options for KernelsOptions {
         let weight = |listed: &Result<FileKernels>| listed.as_ref().map_or(1, |file| file.rows.len() + 1);
         let (problems, others) = (RefCell::new(Vec::new()), RefCell::new(Others::default()));
         let (mut found, mut named) = (Matches::default(), Named::default());
-        files::each(files, list, weight, |listed| {
+        let written = files::each(files, list, weight, |listed| {
             let mut rows = listed.filter_map(|listed: Result<FileKernels>| {
                 let mut file = listed.map_err(|error| problems.borrow_mut().push(error.to_string())).ok()?;
                 problems.borrow_mut().extend(file.problems.drain(..).map(|error: Error| error.to_string()));
@@ -156,9 +156,10 @@ impl Options for KernelsOptions {
             // A reader that has gone away hides no fault: the rest is read all the same.
             rows.for_each(drop);
             written
-        })?;
+        });
         let problems = problems.into_inner();
         problems.iter().for_each(|problem| console.error(problem));
+        written?;
         patterns::ensure_match(self.allow_none, found, &job.selection, &paths, !problems.is_empty())?;
         if let Some(name) = &self.name
             && !(named.has_match || self.allow_none || (named.present.is_empty() && !problems.is_empty()))

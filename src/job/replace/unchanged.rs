@@ -41,11 +41,15 @@ impl Survey {
                             wanted.push(code_objects.len());
                         }
                         let digest = |bytes: Slice<'_>| digester.of(bytes).with_path(input.path());
-                        let content = found.bundle.content_after(code_object.index(), &mut last).ok();
-                        let content = content.map(|content| digest(content.as_slice())).transpose()?;
-                        code_objects.push([digest(code_object.id().into())?, content.unwrap_or_default()]);
+                        let content = match found.bundle.content_after(code_object.index(), &mut last) {
+                            Ok(content) => digest(content.as_slice())?,
+                            Err(error) if error.io_error().is_some() => return Err(error),
+                            Err(_) => Digest::default(),
+                        };
+                        code_objects.push([digest(code_object.id().into())?, content]);
                     }
                 }
+                Finding::Broken { error, .. } if error.io_error().is_some() => return Err(error),
                 Finding::Broken { .. } | Finding::Hidden { .. } | Finding::Trailing { .. } => {
                     faults = faults.saturating_add(1);
                 }
