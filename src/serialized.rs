@@ -174,17 +174,14 @@ struct InspectedFields<'r> {
 #[derive(Serialize)]
 struct ServedFields {
     gpu: String,
-    serving: usize,
-    bundles: usize,
+    #[serde(flatten)]
+    served: Served,
 }
 
 impl<'r> InspectedFields<'r> {
     fn new(inspected: &'r Inspected) -> Self {
         let all = inspected.coverage();
-        let served = |(gpu, Served { serving, bundles, .. }): (Device, Served)| {
-            let gpu = gpu.name().to_owned();
-            ServedFields { gpu, serving, bundles }
-        };
+        let served = |(gpu, served): (Device, Served)| ServedFields { gpu: gpu.name().to_owned(), served };
         Self {
             path: shown(&inspected.path),
             size: inspected.size,

@@ -45,11 +45,14 @@ use crate::check::wrong;
 use crate::container::limits::{Allowance, CHECKED_MAX, KERNEL_NAMES_MAX, KERNELS_MAX};
 use crate::error::{ErrorKind, Malformed};
 
-/// A kernel, as its code object describes it. A number is none if the code object does not record it.
+/// A kernel, as its code object describes it. A number is none if the code object does not record it. With the feature `serde`,
+/// the numbers are serialized.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Kernel {
     /// The name, which may be mangled and may be any bytes.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub name: Arc<[u8]>,
     /// The number of vector registers of a work-item; for NVIDIA GPUs, the registers of a thread. On AMD GPUs that
     /// allocate vector and accumulation registers together (gfx90a and later), compilers count both here.

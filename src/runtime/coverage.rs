@@ -38,6 +38,7 @@ struct BundleKind {
 
 /// In how many bundles a GPU is served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Served {
     /// The number of bundles that serve it.

@@ -76,7 +76,7 @@ pub(crate) use overlap::bundle_sections;
 pub(crate) use packages::{HEAD, exceeded};
 pub use pattern::{Comparison, Pattern, PatternError, Selection};
 pub use place::{Origin, Place, Step};
-pub use read::Results;
+pub use read::ReadResults;
 pub(crate) use read::{Shared, top_member};
 pub use uri::{Resolved, Uri};
 pub(crate) use walk::{file_kind, is_zip};

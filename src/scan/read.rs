@@ -23,7 +23,7 @@ use crate::parallel;
 const SHARED_MAX: u64 = 4;
 
 /// What was read of a code object, by its index among those that were asked for; or an error, with its place.
-pub type Results<T> = Vec<(usize, Result<T>)>;
+pub type ReadResults<T> = Vec<(usize, Result<T>)>;
 
 /// Code objects that are read together, by their indices.
 enum Task<'i> {
@@ -102,11 +102,11 @@ impl Scan {
         wanted: &[&CodeObject],
         work: impl Fn(&CodeObject, Slice<'_>) -> Result<T> + Sync,
         weight: impl Fn(&T) -> usize + Sync,
-        take: &mut dyn FnMut(Results<T>) -> ControlFlow<()>,
+        take: &mut dyn FnMut(ReadResults<T>) -> ControlFlow<()>,
     ) -> Result<()> {
         let (tasks, elsewhere) = tasks(input, wanted);
         let reader = Reader { scan: self, input, wanted, work: &work };
-        let weigh = |read: &Results<T>| {
+        let weigh = |read: &ReadResults<T>| {
             read.iter().map(|(_, read)| read.as_ref().map_or(1, &weight)).fold(1, usize::saturating_add)
         };
         let is_over = parallel::in_order(
@@ -163,7 +163,7 @@ struct Reader<'r, W> {
 }
 
 impl<W> Reader<'_, W> {
-    fn task<T>(&self, task: Task<'_>) -> Results<T>
+    fn task<T>(&self, task: Task<'_>) -> ReadResults<T>
     where
         W: Fn(&CodeObject, Slice<'_>) -> Result<T>,
     {
@@ -190,13 +190,13 @@ impl<W> Reader<'_, W> {
         }
     }
 
-    fn each<T>(&self, indices: Vec<usize>, mut read: impl FnMut(&CodeObject) -> Result<T>) -> Results<T> {
+    fn each<T>(&self, indices: Vec<usize>, mut read: impl FnMut(&CodeObject) -> Result<T>) -> ReadResults<T> {
         let wanted = indices.into_iter().filter_map(|index| Some((index, *self.wanted.get(index)?)));
         wanted.map(|(index, wanted)| (index, read(wanted).map_err(|error| placed(error, wanted)))).collect()
     }
 
     /// Reads code objects of a bundle, which is inflated as a whole if it is compressed.
-    fn of_bundle<T>(&self, bundle: &Bundle<'_>, indices: Vec<usize>) -> Results<T>
+    fn of_bundle<T>(&self, bundle: &Bundle<'_>, indices: Vec<usize>) -> ReadResults<T>
     where
         W: Fn(&CodeObject, Slice<'_>) -> Result<T>,
     {
@@ -214,7 +214,7 @@ impl<W> Reader<'_, W> {
     }
 
     /// Reads code objects by another search. One that it does not find is an error.
-    fn elsewhere<T>(&self, indices: Vec<usize>, take: &mut dyn FnMut(Results<T>) -> ControlFlow<()>) -> Result<()>
+    fn elsewhere<T>(&self, indices: Vec<usize>, take: &mut dyn FnMut(ReadResults<T>) -> ControlFlow<()>) -> Result<()>
     where
         W: Fn(&CodeObject, Slice<'_>) -> Result<T>,
     {
@@ -257,7 +257,7 @@ impl<W> Reader<'_, W> {
     }
 
     /// An error of the first of some code objects.
-    fn failed<T>(&self, indices: &[usize], error: Error) -> Results<T> {
+    fn failed<T>(&self, indices: &[usize], error: Error) -> ReadResults<T> {
         let first = indices.first().and_then(|&index| Some((index, *self.wanted.get(index)?)));
         first.map(|(index, wanted)| (index, Err(placed(error, wanted)))).into_iter().collect()
     }

@@ -375,7 +375,14 @@ fn a_closed_pipe_is_no_error() {
         let run = Command::new("sh").args(["-c", &line]).current_dir(dir.path()).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&run.stderr), "1\n", "{command}");
     }
-    let full = format!("{PROGRAM} inspect in > /dev/full");
-    let run = Command::new("sh").args(["-c", &full]).current_dir(dir.path()).output().unwrap();
-    assert!(!run.status.success() && !run.stderr.is_empty());
+    // Nor does a report that cannot be written.
+    for command in ["inspect broken in", "verify broken in", "kernels broken in", "diff broken in --svg=x.svg"] {
+        let full = format!("{PROGRAM} {command} > /dev/full");
+        let run = Command::new("sh").args(["-c", &full]).current_dir(dir.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&run.stderr);
+        let is_fault = command.starts_with("verify");
+        assert!(!run.status.success() && said.contains("'-': No space left on device"), "{command}: {said}");
+        assert!(is_fault || said.contains("'broken': "), "{command}: {said}");
+    }
+    assert!(dir.path().join("x.svg").exists());
 }

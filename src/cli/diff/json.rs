@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use offload_bundle::Result;
-use offload_bundle::job::{CodeObjectDiff, KernelDiff, Sizes};
+use offload_bundle::job::{CodeObjectDiff, GpuDiff, KernelDiff, Loss};
+use offload_bundle::kernels::Kernel;
 use offload_bundle::runtime::Served;
 use offload_bundle::scan;
 use serde::ser::Error as _;
@@ -17,7 +18,6 @@ use super::fail::{Condition, Failure, failures};
 use super::kernel::{KernelChange, name};
 use super::total::{DiffTotal, Presence};
 use crate::cli::files::WorkFile;
-use crate::cli::kernels::json::Numbers;
 use crate::cli::kernels::report::mangled;
 use crate::cli::print::code_object::At;
 use crate::cli::print::json::{self, Each, Late};
@@ -73,40 +73,24 @@ struct KernelDiffFields<'r> {
     #[serde(flatten)]
     at: At,
     spills_more: bool,
-    old: Option<Numbers>,
-    new: Option<Numbers>,
+    old: Option<&'r Kernel>,
+    new: Option<&'r Kernel>,
 }
 
 #[derive(Serialize)]
 struct GpuReport {
     target_id: String,
     presence: &'static str,
-    changed: usize,
-    added: usize,
-    removed: usize,
-    old: SizesReport,
-    new: SizesReport,
-}
-
-#[derive(Serialize)]
-struct SizesReport {
-    code_objects: usize,
-    size: u64,
-    stored_size: u64,
+    #[serde(flatten)]
+    numbers: GpuDiff,
 }
 
 #[derive(Serialize)]
 struct LossReport {
     target_id: String,
     library: String,
-    old: ServedReport,
-    new: ServedReport,
-}
-
-#[derive(Serialize)]
-struct ServedReport {
-    serving: usize,
-    bundles: usize,
+    old: Served,
+    new: Served,
 }
 
 #[derive(Serialize)]
@@ -199,35 +183,28 @@ impl<'r> KernelDiffFields<'r> {
             mangled_name: mangled(name(kernel)),
             at: At::new(&kernel.from),
             spills_more: kernel.spills_more(),
-            old: old.map(Numbers::from),
-            new: new.map(Numbers::from),
+            old,
+            new,
         }
     }
 }
 
 fn gpus(total: &DiffTotal) -> Vec<GpuReport> {
     let presences = total.presences();
-    let sizes =
-        |sizes: &Sizes| SizesReport { code_objects: sizes.code_objects, size: sizes.size, stored_size: sizes.stored };
-    let gpu = |(name, gpu): (&std::sync::Arc<str>, &offload_bundle::job::GpuDiff)| GpuReport {
+    let gpu = |(name, numbers): (&Arc<str>, &GpuDiff)| GpuReport {
         target_id: name.to_string(),
         presence: presences.get(&**name).copied().unwrap_or(Presence::Both).name(),
-        changed: gpu.changed,
-        added: gpu.added,
-        removed: gpu.removed,
-        old: sizes(&gpu.old),
-        new: sizes(&gpu.new),
+        numbers: *numbers,
     };
     total.gpus.iter().map(gpu).collect()
 }
 
 fn losses(total: &DiffTotal) -> Vec<LossReport> {
-    let served = |served: Served| ServedReport { serving: served.serving, bundles: served.bundles };
-    let report = |(library, loss): &(String, offload_bundle::job::Loss)| LossReport {
+    let report = |(library, loss): &(String, Loss)| LossReport {
         target_id: loss.gpu.to_string(),
         library: library.clone(),
-        old: served(loss.old),
-        new: served(loss.new),
+        old: loss.old,
+        new: loss.new,
     };
     total.losses.iter().map(report).collect()
 }

@@ -31,23 +31,7 @@ struct KernelFields {
     name: String,
     mangled_name: String,
     #[serde(flatten)]
-    numbers: Numbers,
-}
-
-/// The numbers of a kernel, as the JSON reports show them.
-#[derive(Serialize)]
-pub(in crate::cli) struct Numbers {
-    vgprs: Option<u32>,
-    agprs: Option<u32>,
-    sgprs: Option<u32>,
-    vgpr_spills: Option<u32>,
-    sgpr_spills: Option<u32>,
-    scratch: Option<u32>,
-    lds: Option<u32>,
-    kernarg: Option<u32>,
-    constant_bank: Option<u32>,
-    max_workgroup: Option<u32>,
-    code_size: Option<u64>,
+    numbers: Kernel,
 }
 
 /// Code objects of a kind without registers.
@@ -65,25 +49,7 @@ impl KernelFields {
             target_id: gpu.as_ref().to_owned(),
             name: name.as_ref().to_owned(),
             mangled_name: mangled(&kernel.name),
-            numbers: Numbers::from(&kernel),
-        }
-    }
-}
-
-impl From<&Kernel> for Numbers {
-    fn from(kernel: &Kernel) -> Self {
-        Self {
-            vgprs: kernel.vgprs,
-            agprs: kernel.agprs,
-            sgprs: kernel.sgprs,
-            vgpr_spills: kernel.vgpr_spills,
-            sgpr_spills: kernel.sgpr_spills,
-            scratch: kernel.scratch,
-            lds: kernel.lds,
-            kernarg: kernel.kernarg,
-            constant_bank: kernel.constant_bank,
-            max_workgroup: kernel.max_workgroup,
-            code_size: kernel.code_size,
+            numbers: kernel,
         }
     }
 }

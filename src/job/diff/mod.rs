@@ -87,22 +87,24 @@ pub struct Equal {
 
 /// The code objects of one GPU in two files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct GpuDiff {
-    /// Those of the old file.
-    pub old: Sizes,
-    /// Those of the new file.
-    pub new: Sizes,
-    /// The number of them that are in both files, with different bytes.
+    /// The number of code objects that are in both files, with different bytes.
     pub changed: usize,
     /// The number of them that are only in the new file.
     pub added: usize,
     /// The number of them that are only in the old file.
     pub removed: usize,
+    /// Those of the old file.
+    pub old: Sizes,
+    /// Those of the new file.
+    pub new: Sizes,
 }
 
 /// The number of some code objects, and their sizes in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Sizes {
     /// The number of code objects.
@@ -110,6 +112,7 @@ pub struct Sizes {
     /// The inflated size.
     pub size: u64,
     /// The stored size. A code object in a compressed bundle has a share of that by its inflated size.
+    #[cfg_attr(feature = "serde", serde(rename = "stored_size"))]
     pub stored: u64,
 }
 
