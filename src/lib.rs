@@ -118,6 +118,7 @@
 
 mod bytes;
 mod check;
+mod codec;
 pub mod container;
 pub mod display;
 pub mod error;

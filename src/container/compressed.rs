@@ -17,23 +17,16 @@
 //! zstd with long-distance matching, level 3.
 //!
 //! Rejected: another version or method, sizes or a hash that disagree with the data, bytes after the stream.
-#![cfg_attr(
-    not(all(feature = "zlib", feature = "zstd")),
-    allow(unused_imports, unused_variables, reason = "a method that is left out uses nothing")
-)]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-#[cfg(feature = "zstd")]
-use zstd::zstd_safe;
-
-use super::hash;
 use super::limits::Limits;
-use super::stream::{Compressed, Compression, Method, Recorded, deflate};
-use crate::bytes::{Cursor, len_u64, to_u64};
+use super::stream::{Compressed, Recorded};
+use crate::bytes::{Cursor, len_u64};
+use crate::codec::{self, Compression, Method, deflate, hash};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::Slice;
 use crate::io::meter::Meter;
@@ -44,10 +37,6 @@ pub const MAGIC: &[u8; 4] = b"CCOB";
 
 /// The name of the format in messages.
 const WHAT: &str = "compressed bundle";
-
-/// The most zstd frames of a version 1 bundle. LLVM 18 writes one; the limit bounds the cost of bundles inside frames.
-#[cfg(feature = "zstd")]
-const FRAMES: usize = 256;
 
 /// A version of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,37 +169,22 @@ fn parse(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malf
     let truncated = |needed| Malformed::truncated(["the ", WHAT].concat(), offset, needed, data.end());
     let rest = data.tail(header_len).ok_or_else(|| truncated(header_len))?;
     let recorded = header.recorded();
-    let body_len = match (total, method) {
-        (Some(total), _) => total.saturating_sub(header_len),
-        #[cfg(feature = "zstd")]
-        (None, Method::Zstd) => frames_len(rest.bytes()).map_err(|code| {
-            let reason = zstd_safe::get_error_name(code);
-            let reason = format!("the {} stream is broken after 0 inflated bytes: {reason}", method.name());
-            Malformed::Compressed { what: WHAT, offset, reason }
+    let body_len = match total {
+        Some(total) => Some(total.saturating_sub(header_len)),
+        None => method.stream_len(rest.bytes()).map_err(|error| match error.kind() {
+            io::ErrorKind::Unsupported => codec::unsupported(WHAT, offset, error),
+            _ => {
+                let reason = format!("the {} stream is broken after 0 inflated bytes: {error}", method.name());
+                Malformed::Compressed { what: WHAT, offset, reason }
+            }
         })?,
-        #[cfg(feature = "zlib")]
-        (None, Method::Zlib) => {
-            let stream_len = Arc::default();
-            return Ok(Some(Compressed { recorded, offset, header_len, prefix: None, body: rest, stream_len }));
-        }
-        #[cfg(not(all(feature = "zlib", feature = "zstd")))]
-        (None, method) => return Err(method.left_out_of(WHAT, offset)),
     };
-    let body = rest.slice(0, body_len).ok_or_else(|| truncated(header_len.saturating_add(body_len)))?;
-    let stream_len = Arc::new(OnceLock::from(body_len));
-    Ok(Some(Compressed { recorded, offset, header_len, prefix: None, body, stream_len }))
-}
-
-/// The length of the zstd frames at the start of `data`, which may be skippable. A frame is a list of blocks with recorded
-/// lengths.
-#[cfg(feature = "zstd")]
-fn frames_len(data: &[u8]) -> Result<u64, usize> {
-    let mut len = zstd_safe::find_frame_compressed_size(data)?;
-    for _ in 1..FRAMES {
-        let Some(Ok(next)) = data.get(len..).map(zstd_safe::find_frame_compressed_size) else { break };
-        len = len.saturating_add(next);
-    }
-    Ok(to_u64(len))
+    let (body, stream_len) = match body_len {
+        Some(len) => (rest.slice(0, len), OnceLock::from(len)),
+        None => (Some(rest), OnceLock::new()),
+    };
+    let body = body.ok_or_else(|| truncated(header_len.saturating_add(body_len.unwrap_or_default())))?;
+    Ok(Some(Compressed { recorded, offset, header_len, prefix: None, body, stream_len: Arc::new(stream_len) }))
 }
 
 /// Statistics of a compression.
@@ -318,6 +292,7 @@ mod tests {
     use std::io::Cursor;
 
     use super::*;
+    use crate::codec::{Codec, FRAMES};
     use crate::io::input::Input;
 
     /// Incompressible bytes.
@@ -353,18 +328,15 @@ mod tests {
     }
 
     #[test]
-    #[cfg(not(all(feature = "zlib", feature = "zstd")))]
+    #[cfg_attr(miri, ignore = "compresses")]
     fn left_out_methods_are_errors_that_name_their_features() {
         for (name, feature) in [("v1-zlib", "zlib"), ("v1-zstd", "zstd"), ("v2-zlib", "zlib"), ("llvm22-v3", "zstd")] {
-            let (method, is_left_out) = match feature {
-                "zlib" => (Method::Zlib, !cfg!(feature = "zlib")),
-                _ => (Method::Zstd, !cfg!(feature = "zstd")),
-            };
+            let method = Method::from_name(feature).unwrap();
             let file = format!("{}/fixtures/compressed/{name}.ccob", env!("CARGO_MANIFEST_DIR"));
             let read = inflate(&std::fs::read(file).unwrap()).map(|_| ());
             let written = compress(b"data", &Compression::of(method), None, 1 << 30).map(|_| ());
             for outcome in [read, written] {
-                assert_eq!(outcome.is_err(), is_left_out, "{name}");
+                assert_eq!(outcome.is_err(), !codec::has(feature), "{name}");
                 let text = outcome.err().map(|error| error.to_string());
                 assert!(
                     text.is_none_or(
@@ -436,13 +408,12 @@ mod tests {
     }
 
     #[test]
-    #[cfg(feature = "zstd")]
     #[cfg_attr(miri, ignore = "compresses")]
     fn version_1_ends_with_the_last_whole_frame() {
         let data = noise(3000);
         let hash = hash::beside(&[Piece::Bytes(data.clone())], || Ok(())).unwrap().0;
-        let frame = |data: &[u8]| zstd::encode_all(data, 1).unwrap();
-        let skippable = [&zstd_safe::MAGIC_SKIPPABLE_START.to_le_bytes()[..], &[4, 0, 0, 0], b"CCOB"].concat();
+        let frame = |data: &[u8]| Codec::Zstd.compress(data, 1, "x".as_ref()).unwrap();
+        let skippable = [&b"\x50\x2a\x4d\x18"[..], &[4, 0, 0, 0], b"CCOB"].concat();
         let (first, second) = (frame(&data[..1000]), frame(&data[1000..]));
         let cut = second.len() - 1;
         for (parts, is_whole) in [

@@ -7,10 +7,10 @@
 use object::pe::ANON_OBJECT_HEADER_BIGOBJ_CLASS_ID;
 use object::{FileKind, archive};
 
-use super::coding::Coding;
 use super::text::Text;
 use super::{bitcode, compressed, cpio, fatbin, kpack, offload_binary, ptx, rpm, tar};
 use crate::bytes::{array, is_text, len_u64, slice};
+use crate::codec::Coding;
 
 /// The machines of ELF files that are device code.
 pub(crate) const EM_CUDA: u16 = 190;

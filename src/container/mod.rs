@@ -6,12 +6,10 @@
 pub mod archive;
 pub mod binary;
 pub(crate) mod bitcode;
-pub(crate) mod coding;
 pub mod compressed;
 pub(crate) mod cpio;
 pub(crate) mod extent;
 pub mod fatbin;
-mod hash;
 pub(crate) mod host;
 pub mod kpack;
 pub(crate) mod limits;
@@ -34,13 +32,14 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 
 use crate::bytes;
+pub use crate::codec::Codec;
 use crate::error::{Malformed, Result};
 use crate::id::EntryId;
 use crate::io::input::Slice;
 use crate::io::piece::Piece;
 pub use limits::Limits;
 use offload_binary::ImageInfo;
-pub use packed::{Codec, Packed};
+pub use packed::Packed;
 use stream::Compressed;
 
 /// The magic string in every bundle that is not compressed.

@@ -4,97 +4,24 @@
 //!
 //! Rejected: data its decoder refuses, that inflates to more or fewer bytes than recorded, or that is
 //! followed by other bytes; a method that was left out when the library was built.
-#![cfg_attr(
-    not(all(feature = "lz4", feature = "zlib", feature = "zstd")),
-    allow(
-        dead_code,
-        unreachable_code,
-        unused_imports,
-        unused_variables,
-        reason = "a method that is left out uses nothing"
-    )
-)]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::io::{self, BufRead, Read};
+use std::io::{self, Read};
 use std::ops::Range;
-use std::path::Path;
 use std::rc::Rc;
-
-#[cfg(feature = "zlib")]
-use flate2::read::ZlibDecoder;
 
 use super::fatbin::{ImageKind, plain_len};
 use super::limits::Limits;
-use super::stream::{Method, window_log_believed};
 use crate::bytes::len_u64;
-use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
-use crate::io::input::{Input, Slice, note_read};
+use crate::codec::{self, Codec, Form};
+use crate::error::{Error, Malformed, Result, WithPath};
+use crate::io::input::{Input, Slice};
 
 /// The largest factor by which an LZ4 block can inflate: each byte of a length stands for 255 bytes.
 const LZ4_RATIO_MAX: u64 = 255;
 
-/// The level of high compression, from 1 to 12. Higher ones take three times as long for 1 % less.
-const LZ4_LEVEL: i32 = 9;
-
-/// The compression of single code objects in a container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Codec {
-    /// One zlib stream.
-    Zlib,
-    /// One LZ4 block.
-    Lz4,
-    /// One zstd frame.
-    Zstd,
-    /// Another method, or none that can be undone: some code is stored obfuscated.
-    Unknown,
-}
-
-impl Codec {
-    /// The name of the method.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Zlib => "zlib",
-            Self::Lz4 => "lz4",
-            Self::Zstd => "zstd",
-            Self::Unknown => "unknown",
-        }
-    }
-
-    /// Compresses some bytes. LZ4 has one level; that of zstd is clamped to [`Method::levels`].
-    ///
-    /// # Errors
-    /// [`Error::Usage`] for other methods, and for one that was left out when the library was
-    /// built; [`Error::Io`] with the path `name` if the encoder fails.
-    pub(super) fn compress(self, data: &[u8], level: i32, name: &Path) -> Result<Vec<u8>> {
-        note_read(len_u64(data));
-        match self {
-            Self::Zlib | Self::Unknown => Err(Error::Usage("code objects are compressed one by one with LZ4 or zstd")),
-            #[cfg(feature = "lz4")]
-            Self::Lz4 => {
-                let mode = lz4::block::CompressionMode::HIGHCOMPRESSION(LZ4_LEVEL);
-                lz4::block::compress(data, Some(mode), false).with_path(name)
-            }
-            #[cfg(feature = "zstd")]
-            Self::Zstd => {
-                let levels = Method::Zstd.levels();
-                zstd::bulk::compress(data, level.clamp(*levels.start(), *levels.end())).with_path(name)
-            }
-            #[cfg(not(all(feature = "lz4", feature = "zstd")))]
-            codec => Err(Error::Usage(codec.left_out())),
-        }
-    }
-
-    /// Why it cannot be used.
-    const fn left_out(self) -> &'static str {
-        match self {
-            Self::Zlib => Method::Zlib.left_out(),
-            Self::Lz4 => "LZ4 is missing: this program was built without the feature 'lz4' of offload_bundle",
-            Self::Zstd => Method::Zstd.left_out(),
-            Self::Unknown => "its compression is not known, or it is obfuscated",
-        }
-    }
-}
+/// The name of what is compressed in messages.
+const WHAT: &str = "code object";
 
 /// A code object, or several, that its container stores compressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,17 +86,14 @@ impl Packed {
     /// Up to `len` bytes from the start of a code object that is a zstd frame of its own in the bundle `data`, if they can
     /// be inflated.
     pub(crate) fn head(&self, data: Slice<'_>, len: u64) -> Option<Vec<u8>> {
-        #[cfg(feature = "zstd")]
-        if self.codec == Codec::Zstd && !self.is_shared() {
-            let stored = data.range(&self.stored)?;
-            // From memory: a failure to read the file is found at the end of the job.
-            let mut decoder = zstd::Decoder::with_buffer(stored.bytes()).ok()?.single_frame();
-            decoder.window_log_max(window_log_believed(self.inflated)).ok()?;
-            let mut head = Vec::new();
-            decoder.take(len.min(self.inflated)).read_to_end(&mut head).ok()?;
-            return Some(head);
+        if self.codec != Codec::Zstd || self.is_shared() {
+            return None;
         }
-        None
+        // From memory: a failure to read the file is found at the end of the job.
+        let decoder = Form::Frame.decoder(data.range(&self.stored)?.bytes(), self.inflated).ok()?;
+        let mut head = Vec::new();
+        decoder.take(len.min(self.inflated)).read_to_end(&mut head).ok()?;
+        Some(head)
     }
 
     /// The code object, if `bundle` holds it and it can be inflated.
@@ -209,62 +133,39 @@ impl Packed {
     fn inflate(&self, data: Slice<'_>) -> Result<Input> {
         let stored = data.claimed(&self.stored)?;
         let limits = Limits { inflated: self.limit, ..Limits::default() };
-        limits.check("code object", stored.offset(), self.inflated).with_path(data.path())?;
-        let input: Input = match self.codec {
-            #[cfg(feature = "zlib")]
-            Codec::Zlib => {
-                let mut decoder = ZlibDecoder::new(stored.reader());
-                self.inflate_stream(stored, &mut decoder, |decoder| Ok(decoder.total_in() == stored.len()))?
-            }
-            #[cfg(feature = "lz4")]
-            Codec::Lz4 => self.inflate_lz4(stored)?,
-            #[cfg(feature = "zstd")]
-            Codec::Zstd => {
-                let mut decoder = zstd::Decoder::new(stored.reader()).with_path(stored.path())?.single_frame();
-                decoder.window_log_max(window_log_believed(self.inflated)).with_path(stored.path())?;
-                self.inflate_stream(stored, &mut decoder, |decoder| Ok(decoder.get_mut().fill_buf()?.is_empty()))?
-            }
-            codec => {
-                let offset = stored.offset();
-                let text = format!("code object at offset {offset}: {}", codec.left_out());
-                let malformed = Malformed::other(ErrorKind::Unsupported, offset, text);
-                return Err(Error::malformed(data.path(), malformed));
-            }
-        };
+        limits.check(WHAT, stored.offset(), self.inflated).with_path(data.path())?;
+        let input = match self.codec {
+            Codec::Zlib => self.inflate_stream(stored, Form::Zlib),
+            Codec::Lz4 => self.inflate_block(stored),
+            Codec::Zstd => self.inflate_stream(stored, Form::Frame),
+            Codec::Unknown => Err(unsupported(stored, "its compression is not known, or it is obfuscated")),
+        }?;
         if self.end == End::BeforeZero && input.bytes().last() != Some(&0) {
             return Err(self.broken(stored, self.inflated, "it does not end in a zero byte"));
         }
         Ok(input)
     }
 
-    #[cfg(feature = "lz4")]
-    fn inflate_lz4(&self, stored: Slice<'_>) -> Result<Input> {
+    fn inflate_block(&self, stored: Slice<'_>) -> Result<Input> {
         if self.inflated.checked_div(LZ4_RATIO_MAX).is_none_or(|least| least > stored.len()) {
             return Err(self.wrong_size(stored, format!("at most {}", stored.len().saturating_mul(LZ4_RATIO_MAX))));
         }
         // A block holds less than 2 GiB.
         let size =
             i32::try_from(self.inflated).map_err(|_| self.broken(stored, 0, "larger than an LZ4 block can be"))?;
-        match lz4::block::decompress(stored.bytes(), Some(size)) {
+        match codec::inflate_block(stored.bytes(), size) {
             Ok(inflated) if len_u64(&inflated) == self.inflated => Ok(Input::from_bytes(stored.path(), inflated)),
             Ok(inflated) => Err(self.wrong_size(stored, inflated.len().to_string())),
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => Err(unsupported(stored, error)),
             Err(error) => Err(self.broken(stored, 0, error)),
         }
     }
 
-    /// Inflates a stream. `ends` tells whether its decoder has used all of the stored bytes.
-    #[cfg(any(feature = "zlib", feature = "zstd"))]
-    fn inflate_stream<D: Read>(
-        &self,
-        stored: Slice<'_>,
-        decoder: &mut D,
-        ends: impl FnOnce(&mut D) -> io::Result<bool>,
-    ) -> Result<Input> {
-        let reader = decoder.by_ref().take(self.inflated.saturating_add(1));
-        let mut watched = Watched { reader, count: 0, failure: None };
-        let spooled = Input::spool(stored.path(), &mut watched);
-        let Watched { count, failure, .. } = watched;
-        if let Some(reason) = failure {
+    fn inflate_stream(&self, stored: Slice<'_>, form: Form) -> Result<Input> {
+        let mut decoder = form.open(stored, self.inflated, WHAT, stored.offset())?;
+        let spooled = Input::spool(stored.path(), decoder.by_ref().take(self.inflated.saturating_add(1)));
+        let count = decoder.produced;
+        if let Some(reason) = decoder.failure {
             return Err(self.broken(stored, count, reason));
         }
         let input = spooled.with_path(stored.path())?;
@@ -272,7 +173,7 @@ impl Packed {
             let at_least = if count > self.inflated { "at least " } else { "" };
             return Err(self.wrong_size(stored, format!("{at_least}{count}")));
         }
-        match ends(decoder).with_path(stored.path())? {
+        match decoder.used() == stored.len() {
             true => Ok(input),
             false => Err(self.broken(stored, count, "other bytes follow its end")),
         }
@@ -289,29 +190,12 @@ impl Packed {
 }
 
 fn wrong(stored: Slice<'_>, reason: String) -> Error {
-    let (what, offset) = ("code object", stored.offset());
+    let (what, offset) = (WHAT, stored.offset());
     Error::malformed(stored.path(), Malformed::Compressed { what, offset, reason })
 }
 
-/// A reader that counts its bytes, and keeps the reason of a failure that is not the operating system's.
-#[cfg(any(feature = "zlib", feature = "zstd"))]
-struct Watched<R> {
-    reader: R,
-    count: u64,
-    failure: Option<String>,
-}
-
-#[cfg(any(feature = "zlib", feature = "zstd"))]
-impl<R: Read> Read for Watched<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.reader.read(buffer);
-        match &read {
-            Ok(count) => self.count = self.count.saturating_add(u64::try_from(*count).unwrap_or(u64::MAX)),
-            Err(error) if error.raw_os_error().is_none() => self.failure = Some(error.to_string()),
-            Err(_) => {}
-        }
-        read
-    }
+fn unsupported(stored: Slice<'_>, reason: impl std::fmt::Display) -> Error {
+    Error::malformed(stored.path(), codec::unsupported(WHAT, stored.offset(), reason))
 }
 
 /// The inflated bytes that were needed last: code objects that are compressed together are read one after another.
@@ -339,12 +223,12 @@ impl LastInflated {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
 
     #[test]
-    #[cfg(feature = "lz4")]
     #[cfg_attr(miri, ignore = "compresses")]
     fn entries_that_share_stored_bytes_are_inflated_by_their_own_claims() {
-        let stored = Codec::Lz4.compress(&[7; 99], 0, Path::new("")).unwrap();
+        let stored = Codec::Lz4.compress(&[7; 99], 0, "".as_ref()).unwrap();
         let of = |inflated: u64, end| {
             let (stored, codec) = (0..len_u64(&stored), Codec::Lz4);
             Packed { stored, codec, inflated, range: 0..inflated, end, limit: u64::MAX }
@@ -370,14 +254,12 @@ mod tests {
     }
 
     #[test]
-    #[cfg(not(feature = "lz4"))]
+    #[cfg_attr(miri, ignore = "inflates")]
     fn left_out_methods_of_code_objects_are_errors_that_name_their_features() {
         let packed =
             Packed { stored: 0..4, codec: Codec::Lz4, inflated: 9, range: 0..9, end: End::Exact, limit: u64::MAX };
         let error = LastInflated::default().get(b"code"[..].into(), &packed).unwrap_err().to_string();
-        assert!(
-            error.ends_with("LZ4 is missing: this program was built without the feature 'lz4' of offload_bundle"),
-            "{error}"
-        );
+        let missing = "LZ4 is missing: this program was built without the feature 'lz4' of offload_bundle";
+        assert_eq!(error.ends_with(missing), !codec::has("lz4"), "{error}");
     }
 }

@@ -645,10 +645,10 @@ impl<'a> Iterator for Bundles<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::{Compression, Method};
     use crate::container::Member;
     use crate::container::binary::Binary;
     use crate::container::compressed;
-    use crate::container::stream::{Compression, Method};
     use crate::io::output::{self, Output};
     use crate::io::piece::{Piece, emit};
 

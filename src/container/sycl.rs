@@ -33,8 +33,9 @@ use super::limits::{Limits, check_entry_count};
 use super::magic::{Magic, SPIR_V};
 use super::packed::{End, Packed};
 use super::wrapper::Map;
-use super::{Codec, Part, spirv};
+use super::{Part, spirv};
 use crate::bytes::{Cursor, array, len_of, len_u64, slice, to_u64};
+use crate::codec::Codec;
 use crate::error::Malformed;
 
 /// The section with the table of images.

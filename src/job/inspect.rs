@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::NotRead;
+use crate::codec::Codec;
+use crate::container::Limits;
 use crate::container::sequence::Inflate;
-use crate::container::{Codec, Limits};
 use crate::display::printable_name;
 use crate::error::{Error, Result};
 use crate::io::input::Input;

@@ -4,10 +4,10 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use super::FileType;
+use crate::codec::Compression;
 use crate::container::binary::Binary;
 use crate::container::compressed;
 use crate::container::object::{FatObject, Objects};
-use crate::container::stream::Compression;
 use crate::container::text::Text;
 use crate::container::{Container, Member};
 use crate::error::{Error, Result};

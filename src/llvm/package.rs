@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::file_name::FileName;
 use crate::bytes::to_u64;
+use crate::codec::Compression;
 use crate::container::magic::Magic;
 use crate::container::offload_binary::{self, HipNumber, ImageInfo, ImageKind, Strings, Version};
-use crate::container::stream::Compression;
 use crate::error::{Error, Result};
 use crate::event::{Event, Observer};
 use crate::id::OffloadKind;
@@ -121,7 +121,7 @@ mod tests {
                 output: dir.path().join("out"),
                 version,
                 hip_number: HipNumber::Current,
-                compression: Some(Compression::of(crate::container::stream::Method::Zstd)),
+                compression: Some(Compression::of(crate::codec::Method::Zstd)),
             };
             assert_eq!(package.run(&mut |_| {}).is_ok(), version == Version::V3);
             assert_eq!(package.output.exists(), version == Version::V3);

@@ -17,7 +17,7 @@ use super::place::{Place, Step};
 use super::walk::Walk;
 use super::{Checksums, Finding, Unread};
 use crate::bytes::{len_u64, to_u64};
-use crate::container::coding::Coding;
+use crate::codec::Coding;
 use crate::container::magic::Magic;
 use crate::container::{Limits, cpio, rpm, tar};
 use crate::error::{Error, ErrorKind, Malformed, Result};
@@ -314,8 +314,7 @@ impl Walk<'_, '_, '_> {
         let what = coding.file_name();
         let room = ReadRoom::up_to(self.budget.left(), LONG_DATA);
         let reader = BufReader::with_capacity(BUFFER, BoundedReader { reader, room: &room });
-        let trailing = Cell::new(None);
-        let reader = match coding.inflate(reader, &trailing) {
+        let reader = match coding.inflate(reader) {
             Ok(reader) => reader,
             Err(error) => return self.broken(place, source, error_in(source, what, error)),
         };
@@ -336,7 +335,7 @@ impl Walk<'_, '_, '_> {
             },
         };
         self.stream_after(head, &place.clone().inflated(), stream, depth)?;
-        if let Some(offset) = trailing.get() {
+        if let Some(offset) = inflated.reader.trailing() {
             self.trailing(file, source, is_source.then(|| source.absolute(offset)), what)?;
         }
         // Of a file, that is at most its length. What is decoded again was not kept, and so not charged.

@@ -799,7 +799,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let Some(place) = self.step(place, Step::Member(member.name)) else { return Ok(()) };
         match (member.content, inflated) {
             (Err(error), _) => self.broken(&place, around, error),
-            (Ok(content), None) if content.method.is_none() => self.stored_member(&place, around, &content, depth),
+            (Ok(content), None) if content.form.is_none() => self.stored_member(&place, around, &content, depth),
             (Ok(content), None) => self.inflated_member(&place.inflated(), &content, depth),
             (Ok(content), Some(inflated)) => {
                 let place = place.inflated();

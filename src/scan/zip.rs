@@ -12,18 +12,14 @@
 use std::io::Read;
 use std::path::Path;
 
-#[cfg(feature = "zlib")]
-use flate2::{Crc, read::DeflateDecoder};
 use memchr::memmem;
-#[cfg(not(feature = "zlib"))]
-use rawzip::Crc32 as Crc;
 use rawzip::{CompressionMethod, ZipArchive};
 
 use super::{ContentKind, Scan};
 use crate::bytes::{array, len_u64, tail, to_u64};
+use crate::codec::{Crc, Form, checksum};
 use crate::container::limits::Allowance;
 use crate::container::magic::Magic;
-use crate::container::stream::Method;
 use crate::error::{Error, ErrorKind, Malformed, Result};
 use crate::io::input::{Input, Slice};
 use crate::io::once;
@@ -57,8 +53,8 @@ const LARGE: u64 = 1 << 20;
 /// The bytes of a member.
 #[derive(Clone, Copy)]
 pub(crate) struct ZipContent<'a> {
-    /// The compression method, if compressed; [`Method::Zlib`] means deflated.
-    pub(crate) method: Option<Method>,
+    /// The form, if compressed.
+    pub(crate) form: Option<Form>,
     pub(crate) stored: Slice<'a>,
     /// The claimed inflated size in bytes.
     pub(crate) size: u64,
@@ -129,14 +125,14 @@ fn read_directory<'a>(data: Slice<'a>, members: &mut Vec<ZipMember<'a>>) -> Resu
             let size = end.saturating_sub(start);
             let stored = data.claimed(&(start..start.saturating_add(size)))?;
             room.take(size).ok_or_else(|| malformed(data, at, "members overlap".to_owned()))?;
-            let method = method_of(entry.compression_method(), entry.flags().is_encrypted());
-            let method = method.map_err(|reason| malformed(data, at, reason))?;
+            let form = form_of(entry.compression_method(), entry.flags().is_encrypted());
+            let form = form.map_err(|reason| malformed(data, at, reason))?;
             let (size, crc) = (entry.uncompressed_size_hint(), entry.crc32());
-            if method == Some(Method::Zlib) && size > stored.len().saturating_mul(DEFLATE_MAX) {
+            if form == Some(Form::Deflate) && size > stored.len().saturating_mul(DEFLATE_MAX) {
                 let reason = format!("{size} bytes are recorded as deflated to {}", stored.len());
                 return Err(malformed(data, at, reason));
             }
-            Ok(ZipContent { method, stored, size, crc })
+            Ok(ZipContent { form, stored, size, crc })
         });
         members.push(ZipMember { name, listed_at: entry.central_directory_offset(), content });
     }
@@ -151,12 +147,12 @@ fn read_directory<'a>(data: Slice<'a>, members: &mut Vec<ZipMember<'a>>) -> Resu
     }
 }
 
-fn method_of(method: CompressionMethod, encrypted: bool) -> Result<Option<Method>, String> {
+fn form_of(method: CompressionMethod, encrypted: bool) -> Result<Option<Form>, String> {
     match method {
         _ if encrypted => Err("the member is encrypted".to_owned()),
         CompressionMethod::STORE => Ok(None),
-        CompressionMethod::DEFLATE => Ok(Some(Method::Zlib)),
-        CompressionMethod::ZSTD => Ok(Some(Method::Zstd)),
+        CompressionMethod::DEFLATE => Ok(Some(Form::Deflate)),
+        CompressionMethod::ZSTD => Ok(Some(Form::Frames)),
         other => Err(format!("the member is compressed with method {}, which is not supported", other.as_u16())),
     }
 }
@@ -175,7 +171,7 @@ fn broken(path: &Path, offset: u64, reason: &str) -> Error {
 pub(super) fn large<'a>(members: &[ZipMember<'a>], budget: u64) -> Vec<(usize, ZipContent<'a>)> {
     let mut room = Allowance::new(budget);
     let contents = (0..).zip(members).filter_map(|(index, member)| Some((index, *member.content.as_ref().ok()?)));
-    let large = contents.filter(|(_, content)| content.method.is_some() && content.size >= LARGE);
+    let large = contents.filter(|(_, content)| content.form.is_some() && content.size >= LARGE);
     large.filter(|(_, content)| room.take(content.size).is_some()).collect()
 }
 
@@ -195,15 +191,10 @@ impl<'a> ZipContent<'a> {
     /// A reader of the inflated bytes, which fails unless size and checksum are as claimed. It ends at the claimed size
     /// at the latest.
     pub(crate) fn reader(&self) -> std::io::Result<impl Read + use<'a>> {
-        let reader = self.stored.reader();
-        let inflated: Box<dyn Read + 'a> = match self.method {
-            None => Box::new(reader),
-            #[cfg(feature = "zlib")]
-            Some(Method::Zlib) => Box::new(DeflateDecoder::new(std::io::BufReader::new(reader))),
-            #[cfg(feature = "zstd")]
-            Some(Method::Zstd) => Box::new(zstd::Decoder::new(reader)?),
-            #[cfg(not(all(feature = "zlib", feature = "zstd")))]
-            Some(method) => return Err(std::io::Error::other(method.left_out())),
+        let inflated: Box<dyn Read + 'a> = match self.form {
+            None => Box::new(self.stored.reader()),
+            // Windows that every decoder accepts, however large the member.
+            Some(form) => Box::new(form.inflate(self.stored, 0)?),
         };
         Ok(CheckedReader { inflated, size: Allowance::new(self.size), crc: Crc::default(), expected: self.crc })
     }
@@ -242,11 +233,7 @@ impl<R: Read> Read for CheckedReader<R> {
             if self.size.left() > 0 {
                 return Err(once::broken("it inflates to less than its size"));
             }
-            #[cfg(feature = "zlib")]
-            let sum = self.crc.sum();
-            #[cfg(not(feature = "zlib"))]
-            let sum = self.crc.checksum();
-            if sum != self.expected {
+            if checksum(&self.crc) != self.expected {
                 return Err(once::broken("its checksum is wrong"));
             }
         }

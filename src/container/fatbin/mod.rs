@@ -42,7 +42,6 @@
 mod record;
 mod rewrite;
 #[cfg(test)]
-#[cfg(all(feature = "lz4", feature = "zlib", feature = "zstd"))]
 mod tests;
 
 use std::num::NonZeroU64;
@@ -50,10 +49,11 @@ use std::ops::Range;
 
 use super::extent;
 use super::limits::EntryRoom;
-use super::packed::{Codec, End, Packed};
+use super::packed::{End, Packed};
 use super::stream::Compressed;
 use super::{Container, Contents, Entry, Limits, Member, Part};
 use crate::bytes::{Cursor, len_u64, slice};
+use crate::codec::Codec;
 use crate::error::{Error, Malformed, Result};
 use crate::io::input::Slice;
 use crate::io::piece::Piece;

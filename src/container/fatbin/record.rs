@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::{FLAG_LZ4, FLAG_OBFUSCATED, FLAG_UNKNOWN_METHOD, FLAG_ZLIB, FLAG_ZSTD, Image, ImageKind, PADDING};
 use crate::bytes::{Cursor, len_u64, slice};
-use crate::container::Codec;
+use crate::codec::Codec;
 use crate::error::Malformed;
 
 /// The length of a header without strings, in bytes.

@@ -15,10 +15,10 @@ use super::{
     entries_range, plain_len,
 };
 use crate::bytes::{array, len_of, len_u64, slice, text};
+use crate::codec::{Codec, Method};
 use crate::container::magic::Magic;
-use crate::container::packed::{Codec, End, LastInflated, Packed};
+use crate::container::packed::{End, LastInflated, Packed};
 use crate::container::ptx;
-use crate::container::stream::Method;
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 use crate::io::piece::{self, Piece, Sink, TOO_LONG, emit, sum, total_len};

@@ -1,4 +1,5 @@
 use super::*;
+use crate::codec::Form;
 use crate::container::sequence::{Bundles, Inflate};
 use crate::io::piece::Writer;
 
@@ -68,9 +69,8 @@ fn entry(code: &Code) -> Vec<u8> {
         FLAG_LZ4 => Codec::Lz4.compress(&code.content, 0, "x".as_ref()).unwrap(),
         FLAG_ZSTD => zstd(&code.content),
         _ => {
-            let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
-            std::io::Write::write_all(&mut encoder, &code.content).unwrap();
-            encoder.finish().unwrap()
+            let write = |to: &mut dyn std::io::Write| crate::io::write_to(&[Piece::Bytes(code.content.clone())], to);
+            Form::Zlib.write(1, Vec::new(), "x".as_ref(), write).unwrap()
         }
     };
     let (exact, inflated) = (stored.len(), code.content.len());

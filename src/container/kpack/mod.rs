@@ -37,9 +37,10 @@ use std::io::Read;
 use std::ops::Range;
 
 use super::limits::{Allowance, EntryRoom, FRAMES_MAX};
-use super::packed::{Codec, End, Packed};
+use super::packed::{End, Packed};
 use super::{Entry, Part};
 use crate::bytes::{Cursor, len_of, len_u64, slice, to_u64};
+use crate::codec::{self, Codec};
 use crate::display::shown;
 use crate::error::{ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::Slice;
@@ -345,18 +346,9 @@ impl<'d> Reader<'d> {
             };
         };
         let frame = slice(self.data, stored.start, len).unwrap_or_default();
-        let inflated = recorded.or_else(|| frame_size(frame)).ok_or("it has no size")?;
+        let inflated = recorded.or_else(|| codec::frame_size(frame).ok().flatten()).ok_or("it has no size")?;
         Ok(Part::Packed(Packed { stored, codec, inflated, range: 0..inflated, end: End::Exact, limit: u64::MAX }))
     }
-}
-
-/// The inflated size that a zstd frame records, in bytes.
-#[cfg_attr(not(feature = "zstd"), allow(unused_variables, reason = "a method that is left out uses nothing"))]
-fn frame_size(frame: &[u8]) -> Option<u64> {
-    #[cfg(feature = "zstd")]
-    return zstd::zstd_safe::get_frame_content_size(frame).ok().flatten();
-    #[cfg(not(feature = "zstd"))]
-    return None;
 }
 
 /// The target ID of code for all AMD GPUs.

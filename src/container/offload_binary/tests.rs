@@ -2,9 +2,9 @@ use std::io::Cursor;
 
 use super::*;
 use crate::bytes::len_u64;
+use crate::codec::{Compression, Method};
 use crate::container::Entry;
 use crate::container::sequence::{Bundles, Inflate};
-use crate::container::stream::{Compression, Method};
 use crate::error::Error;
 use crate::io::input::Input;
 use crate::io::piece::{emit, total_len};

@@ -7,7 +7,7 @@ use std::io::{Seek, SeekFrom, Write};
 
 use super::{ALIGNMENT, ENTRY_LEN, Header, ImageInfo, Version, read};
 use crate::bytes::len_u64;
-use crate::container::stream::{Compression, deflate};
+use crate::codec::{Compression, deflate};
 use crate::container::{Entry, Part};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::io::input::Slice;

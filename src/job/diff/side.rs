@@ -10,7 +10,7 @@ use super::super::digest::{Digest, Digester};
 use super::super::unmatched::Matches;
 use super::{Diff, library_name, unversioned};
 use crate::bytes::len_u64;
-use crate::container::Codec;
+use crate::codec::Codec;
 use crate::container::magic::Magic;
 use crate::container::sequence::Inflate;
 use crate::error::{Error, Result, WithPath};

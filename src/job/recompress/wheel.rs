@@ -6,22 +6,18 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::HashMap;
-#[cfg(any(feature = "zlib", feature = "zstd"))]
-use std::io::Write;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::path::Path;
 
-#[cfg(feature = "zlib")]
-use flate2::write::DeflateEncoder;
 use rawzip::Crc32;
 use sha2::{Digest, Sha256};
 
 use super::record::{self, Sum};
 use super::{RecompressedZip, Recompression, Rewritten, Span};
 use crate::bytes::{len_u64, text, to_u64};
+use crate::codec::{Form, Method};
 use crate::container::magic::Magic;
-use crate::container::stream::Method;
 use crate::container::zip::{Contents, Layout};
 use crate::display::shown;
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
@@ -174,9 +170,9 @@ impl ZipRewrite<'_, '_, '_> {
         let Rewritten { output, result, is_emptied } = rewritten.map_err(|error| error.at(&member.place))?;
         let new = if result.bundles > 0 { output.into_input(name)? } else { Input::from_bytes("", Vec::new()) };
         let is_same = new.is_empty() || is_same(new.as_slice(), input.as_slice()).with_path(name)?;
-        let packed = if is_same { None } else { Some(PackedChange::of(member.content.method, new.as_slice())?) };
+        let packed = if is_same { None } else { Some(PackedChange::of(member.content.form, new.as_slice())?) };
         // A stored library has the same length with a hole in it, which compresses better with the whole zip file.
-        let len_max = member.content.stored.len().saturating_sub(u64::from(member.content.method.is_some()));
+        let len_max = member.content.stored.len().saturating_sub(u64::from(member.content.form.is_some()));
         let fits = |packed: &PackedChange| packed.contents.stored <= len_max || self.run.must_change(result.dropped);
         let Some(packed) = packed.filter(fits) else {
             self.result.kept = self.result.kept.saturating_add(usize::from(!is_same));
@@ -195,12 +191,12 @@ impl ZipRewrite<'_, '_, '_> {
         let Some(replacing) = &mut self.run.replacing else { return false };
         let stored = member.content.stored;
         match replacing.way.as_slice() {
-            [] if replacing.done.is_some() || member.content.method.is_some() => true,
+            [] if replacing.done.is_some() || member.content.form.is_some() => true,
             [] if (stored.offset()..stored.end()).contains(&replacing.bundle) => {
                 replacing.bundle = replacing.bundle.saturating_sub(stored.offset());
                 false
             }
-            [(name, number)] => *name != member.name || *number != member.number || member.content.method.is_none(),
+            [(name, number)] => *name != member.name || *number != member.number || member.content.form.is_none(),
             _ => true,
         }
     }
@@ -271,7 +267,7 @@ impl ZipRewrite<'_, '_, '_> {
             self.skip(directory..directory)?;
             if !is_same {
                 let new = Input::from_bytes("", new);
-                let packed = PackedChange::of(record.member.content.method, new.as_slice())?;
+                let packed = PackedChange::of(record.member.content.form, new.as_slice())?;
                 self.put(&record.member, new.as_slice(), packed)?;
             }
         } else {
@@ -404,68 +400,25 @@ struct PackedChange {
 }
 
 impl PackedChange {
-    fn of(method: Option<Method>, new: Slice<'_>) -> Result<Self> {
-        let (mut sha256, mut crc) = (Sha256::new(), Crc32::new());
-        let mut encoder = Encoder::new(method).with_path(new.path())?;
-        new.read_blocks(&mut |block| {
-            sha256.update(block);
-            crc.update(block);
-            encoder.write_all(block).with_path(new.path())
-        })?;
-        let bytes = match encoder.finish().with_path(new.path())? {
-            Some(spool) => Some(spool.into_input(new.path()).with_path(new.path())?),
-            None => None,
+    fn of(form: Option<Form>, new: Slice<'_>) -> Result<Self> {
+        let (mut sha256, mut crc, path) = (Sha256::new(), Crc32::new(), new.path());
+        let mut read = |to: &mut dyn Write| {
+            new.read_blocks(&mut |block| {
+                sha256.update(block);
+                crc.update(block);
+                to.write_all(block).with_path(path)
+            })
+        };
+        let bytes = match form {
+            Some(form) => {
+                // The lowest level of zlib-rs that makes libraries as small as level 6 of zlib does, which writes most wheels.
+                let level = if form == Form::Deflate { 9 } else { Method::Zstd.default_level() };
+                Some(form.write(level, Spool::new(), path, read)?.into_input(path).with_path(path)?)
+            }
+            None => read(&mut io::sink()).map(|()| None)?,
         };
         let (size, stored) = (new.len(), bytes.as_ref().map_or(new.len(), Input::len));
         let sum = Sum { hash: record::hash_text(&sha256.finalize()), size };
         Ok(Self { contents: Contents { crc: crc.checksum(), size, stored }, bytes, sum })
-    }
-}
-
-/// Compresses a member.
-enum Encoder {
-    Stored,
-    #[cfg(feature = "zlib")]
-    Deflated(Box<DeflateEncoder<Spool>>),
-    #[cfg(feature = "zstd")]
-    Zstd(zstd::Encoder<'static, Spool>),
-}
-
-impl Encoder {
-    fn new(method: Option<Method>) -> io::Result<Self> {
-        match method {
-            None => Ok(Self::Stored),
-            #[cfg(feature = "zlib")]
-            Some(Method::Zlib) => {
-                // The lowest level of zlib-rs that makes libraries as small as level 6 of zlib does, which writes most wheels.
-                let encoder = DeflateEncoder::new(Spool::new(), flate2::Compression::best());
-                Ok(Self::Deflated(Box::new(encoder)))
-            }
-            #[cfg(feature = "zstd")]
-            Some(Method::Zstd) => Ok(Self::Zstd(zstd::Encoder::new(Spool::new(), zstd::DEFAULT_COMPRESSION_LEVEL)?)),
-            #[cfg(not(all(feature = "zlib", feature = "zstd")))]
-            Some(method) => Err(io::Error::other(method.left_out())),
-        }
-    }
-
-    #[cfg_attr(not(any(feature = "zlib", feature = "zstd")), allow(unused_variables, reason = "nothing is compressed"))]
-    fn write_all(&mut self, block: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Stored => Ok(()),
-            #[cfg(feature = "zlib")]
-            Self::Deflated(encoder) => encoder.write_all(block),
-            #[cfg(feature = "zstd")]
-            Self::Zstd(encoder) => encoder.write_all(block),
-        }
-    }
-
-    fn finish(self) -> io::Result<Option<Spool>> {
-        match self {
-            Self::Stored => Ok(None),
-            #[cfg(feature = "zlib")]
-            Self::Deflated(encoder) => encoder.finish().map(Some),
-            #[cfg(feature = "zstd")]
-            Self::Zstd(encoder) => encoder.finish().map(Some),
-        }
     }
 }

@@ -2,7 +2,6 @@
 //! number.
 //!
 //! MD5 is slower than zstd inflates, so it runs on a separate thread for all but small bundles.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle, scope};
@@ -25,7 +24,7 @@ const BLOCKS: usize = 8;
 /// Runs `work` on bytes that are to be written, and returns their hash with its result.
 ///
 /// The hash has its own reader: a compressor takes its input in bursts, so sharing one reader would be slow.
-pub(super) fn beside<T>(pieces: &[Piece<'_>], work: impl FnOnce() -> Result<T>) -> Result<(u64, T)> {
+pub(crate) fn beside<T>(pieces: &[Piece<'_>], work: impl FnOnce() -> Result<T>) -> Result<(u64, T)> {
     if total_len(pieces)? <= INLINE_MAX {
         return Ok((of(pieces)?, work()?));
     }
@@ -61,7 +60,7 @@ impl Sink for Hasher {
 }
 
 /// A hasher of consecutive blocks.
-pub(super) enum Hasher {
+pub(crate) enum Hasher {
     /// Hashes on the calling thread.
     Inline(Md5),
     /// Hashes on a separate thread.
@@ -69,7 +68,7 @@ pub(super) enum Hasher {
 }
 
 /// A hashing thread, with the channels for blocks in both directions.
-pub(super) struct Worker {
+pub(crate) struct Worker {
     block: Vec<u8>,
     full: SyncSender<Vec<u8>>,
     empty: Receiver<Vec<u8>>,
@@ -78,13 +77,13 @@ pub(super) struct Worker {
 
 impl Hasher {
     /// A hasher for about `len` bytes.
-    pub(super) fn new(len: u64) -> Self {
+    pub(crate) fn new(len: u64) -> Self {
         let worker = if len > INLINE_MAX { Worker::start() } else { None };
         worker.map_or_else(|| Self::Inline(Md5::new()), Self::Thread)
     }
 
     /// Hashes the next bytes.
-    pub(super) fn update(&mut self, data: &[u8]) {
+    pub(crate) fn update(&mut self, data: &[u8]) {
         match self {
             Self::Inline(hash) => hash.update(data),
             Self::Thread(worker) => worker.update(data),
@@ -92,7 +91,7 @@ impl Hasher {
     }
 
     /// The hash of all bytes.
-    pub(super) fn finish(self) -> Result<u64> {
+    pub(crate) fn finish(self) -> Result<u64> {
         let digest: [u8; 16] = match self {
             Self::Inline(hash) => hash.finalize().into(),
             Self::Thread(worker) => worker.finish()?.finalize().into(),

@@ -1,0 +1,114 @@
+//! Inflates files that are compressed as a whole: gzip, xz, bzip2 and zstd.
+//!
+//! Several compressed parts in a row are one file, as for the programs of these names. The decoders find wrong checksums.
+//!
+//! Rejected: what the decoder refuses; an xz file that needs more than 1 GiB of memory, and a zstd file with a window of
+//! more than 128 MiB, which `zstd` writes only if asked for (`--long`).
+
+use std::io::{self, BufRead, Read};
+
+use super::{Counted, Decoder};
+
+/// A method that compresses a whole file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Coding {
+    Gzip,
+    Xz,
+    Bzip2,
+    Zstd,
+}
+
+impl Coding {
+    /// What a file of this method is called.
+    pub(crate) const fn file_name(self) -> &'static str {
+        match self {
+            Self::Gzip => "gzip file",
+            Self::Xz => "xz file",
+            Self::Bzip2 => "bzip2 file",
+            Self::Zstd => "zstd file",
+        }
+    }
+
+    /// A reader of the inflated bytes of a file that begins with a compressed part. Other parts may follow, and zeros, with
+    /// which tapes are padded to whole blocks. At anything else the reader ends; see [`Decoder::trailing`].
+    pub(crate) fn inflate<'d>(self, reader: impl BufRead + 'd) -> io::Result<Decoder<'d>> {
+        Decoder::new(reader, |reader| match self {
+            Self::Gzip => with!("zlib", {
+                type Part<R> = flate2::bufread::GzDecoder<R>;
+                let goes_on =
+                    |part: &mut Part<Counted<_>>| part.get_mut().goes_on(|rest| may_be(rest, b"\x1f\x8b\x08"));
+                Ok(Box::new(Parts {
+                    part: Some(Part::new(reader)),
+                    goes_on,
+                    next: |part: Part<_>| Part::new(part.into_inner()),
+                }))
+            }),
+            Self::Xz => with!("xz", Ok(Box::new(super::xz::Xz::new(reader)?))),
+            Self::Bzip2 => with!("bzip2", {
+                type Part<R> = bzip2::bufread::BzDecoder<R>;
+                let goes_on = |part: &mut Part<Counted<_>>| part.get_mut().goes_on(begins_bzip2);
+                Ok(Box::new(Parts {
+                    part: Some(Part::new(reader)),
+                    goes_on,
+                    next: |part: Part<_>| Part::new(part.into_inner()),
+                }))
+            }),
+            Self::Zstd => with!("zstd", Ok(Box::new(super::frames::File::new(reader)?))),
+        })
+    }
+}
+
+impl<R: BufRead> Counted<R> {
+    /// Whether another part follows, after zeros or none. `begins` looks at its first bytes.
+    pub(super) fn goes_on(&mut self, begins: impl Fn(&[u8]) -> bool) -> io::Result<bool> {
+        loop {
+            let rest = self.fill_buf()?;
+            let zeros = rest.iter().take_while(|&&byte| byte == 0).count();
+            match zeros {
+                0 if rest.is_empty() => return Ok(false),
+                0 if begins(rest) => return Ok(true),
+                0 => {
+                    self.progress.set((self.progress.get().0, true));
+                    return Ok(false);
+                }
+                zeros => self.consume(zeros),
+            }
+        }
+    }
+}
+
+/// Whether data begins with a magic, or is the beginning of it where a buffer ends.
+pub(super) fn may_be(data: &[u8], magic: &[u8]) -> bool {
+    data.iter().zip(magic).all(|(found, byte)| found == byte)
+}
+
+/// Whether data begins with a part of a bzip2 file: the size of its blocks, then a block or the end.
+fn begins_bzip2(data: &[u8]) -> bool {
+    let (magic, rest) = data.split_at(data.len().min(3));
+    let is_block = |rest| may_be(rest, b"1AY&SY") || may_be(rest, b"\x17\x72\x45\x38\x50\x90");
+    may_be(magic, b"BZh") && rest.split_first().is_none_or(|(size, rest)| matches!(size, b'1'..=b'9') && is_block(rest))
+}
+
+/// A reader of all parts of a file.
+struct Parts<P, G, N> {
+    /// The decoder of the current part.
+    part: Option<P>,
+    /// Whether another part follows, at the end of this one.
+    goes_on: G,
+    /// The decoder of the next part.
+    next: N,
+}
+
+impl<P: Read, G: Fn(&mut P) -> io::Result<bool>, N: Fn(P) -> P> Read for Parts<P, G, N> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while let Some(part) = &mut self.part {
+            let read = part.read(buffer)?;
+            if read > 0 || buffer.is_empty() {
+                return Ok(read);
+            }
+            let goes_on = (self.goes_on)(part)?;
+            self.part = self.part.take().filter(|_| goes_on).map(&self.next);
+        }
+        Ok(0)
+    }
+}

@@ -1,0 +1,368 @@
+//! Compression: the only place that knows which library reads and writes which method, and that a build may lack it.
+//!
+//! | data | type | read | written |
+//! |---|---|---|---|
+//! | the stream of a compressed container | [`Method`] | [`Form::open`] | [`deflate`] |
+//! | code objects that a container compresses one by one, or a few together | [`Codec`] | [`Form::open`], [`inflate_block`] | [`Codec::compress`] |
+//! | a member of a zip file | [`Form`] | [`Form::inflate`] | [`Form::write`] |
+//! | a whole file | [`Coding`] | [`Coding::inflate`] | |
+//!
+//! Decoders find what is broken in the data, and refuse zstd windows that its inflated size does not need. Recorded sizes are for
+//! their callers to check. Without the feature of a method, an error names the feature.
+#![cfg_attr(
+    not(all(feature = "bzip2", feature = "lz4", feature = "xz", feature = "zlib", feature = "zstd")),
+    allow(dead_code, unused_imports, unused_mut, unused_variables, reason = "a method that is left out uses nothing")
+)]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+/// An expression that uses the library of a feature, and has an [`Unsupported`] as error in a build without the feature.
+macro_rules! with {
+    ($feature:literal, $value:expr) => {
+        with!($feature, $feature, $value)
+    };
+    ($feature:literal, $name:literal, $value:expr) => {{
+        #[cfg(feature = $feature)]
+        {
+            $value
+        }
+        #[cfg(not(feature = $feature))]
+        {
+            Err($crate::codec::Unsupported(concat!(
+                $name,
+                " is missing: this program was built without the feature '",
+                $feature,
+                "' of offload_bundle"
+            ))
+            .into())
+        }
+    }};
+}
+
+mod compression;
+mod file;
+#[cfg(feature = "zstd")]
+mod frames;
+pub(crate) mod hash;
+#[cfg(feature = "xz")]
+mod xz;
+
+use std::cell::Cell;
+use std::fmt::Display;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::ops::RangeInclusive;
+use std::path::Path;
+use std::rc::Rc;
+
+#[cfg(feature = "zlib")]
+pub(crate) use flate2::Crc;
+#[cfg(not(feature = "zlib"))]
+pub(crate) use rawzip::Crc32 as Crc;
+
+use crate::bytes::{len_u64, to_u64};
+use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
+use crate::io::input::{Slice, note_read};
+pub(crate) use compression::deflate;
+pub use compression::{Compression, WINDOW_LOGS};
+pub(crate) use file::Coding;
+
+/// The level of high compression of LZ4, from 1 to 12. Higher ones take three times as long for 1 % less.
+const LZ4_LEVEL: i32 = 9;
+
+/// The most zstd frames whose length is added up. LLVM 18 writes one; the limit bounds the cost of bundles inside frames.
+pub(crate) const FRAMES: usize = 256;
+
+/// Whether this build has a feature.
+#[cfg(test)]
+pub(crate) fn has(feature: &str) -> bool {
+    match feature {
+        "lz4" => cfg!(feature = "lz4"),
+        "zlib" => cfg!(feature = "zlib"),
+        _ => cfg!(feature = "zstd"),
+    }
+}
+
+/// How a container is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// zlib.
+    Zlib,
+    /// zstd.
+    Zstd,
+}
+
+impl Method {
+    /// The method with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Zlib, Self::Zstd].into_iter().find(|method| method.name() == name)
+    }
+
+    /// The name of the method.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Zlib => "zlib",
+            Self::Zstd => "zstd",
+        }
+    }
+
+    /// The levels of the method, in its own scale.
+    pub fn levels(self) -> RangeInclusive<i32> {
+        match self {
+            Self::Zlib => 0..=9,
+            Self::Zstd => -131_072..=22,
+        }
+    }
+
+    /// The default level.
+    pub const fn default_level(self) -> i32 {
+        match self {
+            // The level that `-1` selects in zlib; zlib-rs requires the number.
+            Self::Zlib => 6,
+            Self::Zstd => 3,
+        }
+    }
+
+    /// The form of the stream.
+    pub(crate) fn form(self) -> Form {
+        match self {
+            Self::Zlib => Form::Zlib,
+            Self::Zstd => Form::Frames,
+        }
+    }
+
+    /// The length of the stream at the start of `data`, which is a list of zstd frames with blocks of recorded lengths; none
+    /// for zlib, which records nothing.
+    pub(crate) fn stream_len(self, data: &[u8]) -> io::Result<Option<u64>> {
+        match self {
+            Self::Zlib => with!("zlib", Ok(None)),
+            Self::Zstd => with!("zstd", frames::len(data).map(Some)),
+        }
+    }
+}
+
+/// The compression of single code objects in a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Codec {
+    /// One zlib stream.
+    Zlib,
+    /// One LZ4 block.
+    Lz4,
+    /// One zstd frame.
+    Zstd,
+    /// Another method, or none that can be undone: some code is stored obfuscated.
+    Unknown,
+}
+
+impl Codec {
+    /// The name of the method.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Zlib => "zlib",
+            Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Compresses some bytes. LZ4 has one level; that of zstd is clamped to [`Method::levels`].
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for other methods, and for one that was left out when the library was
+    /// built; [`Error::Io`] with the path `name` if the encoder fails.
+    pub(crate) fn compress(self, data: &[u8], level: i32, name: &Path) -> Result<Vec<u8>> {
+        note_read(len_u64(data));
+        match self {
+            Self::Zlib | Self::Unknown => Err(Error::Usage("code objects are compressed one by one with LZ4 or zstd")),
+            Self::Lz4 => with!("lz4", "LZ4", {
+                let mode = lz4::block::CompressionMode::HIGHCOMPRESSION(LZ4_LEVEL);
+                lz4::block::compress(data, Some(mode), false).with_path(name)
+            }),
+            Self::Zstd => with!("zstd", {
+                let levels = Method::Zstd.levels();
+                zstd::bulk::compress(data, level.clamp(*levels.start(), *levels.end())).with_path(name)
+            }),
+        }
+    }
+}
+
+/// Inflates an LZ4 block to at most `inflated` bytes, for which it takes memory at once.
+pub(crate) fn inflate_block(block: &[u8], inflated: i32) -> io::Result<Vec<u8>> {
+    with!("lz4", "LZ4", lz4::block::decompress(block, Some(inflated)))
+}
+
+/// The inflated size that a zstd frame records, in bytes.
+pub(crate) fn frame_size(frame: &[u8]) -> io::Result<Option<u64>> {
+    with!("zstd", Ok(zstd::zstd_safe::get_frame_content_size(frame).ok().flatten()))
+}
+
+/// The checksum of the bytes of a member of a zip file.
+pub(crate) fn checksum(crc: &Crc) -> u32 {
+    #[cfg(feature = "zlib")]
+    return crc.sum();
+    #[cfg(not(feature = "zlib"))]
+    return crc.checksum();
+}
+
+/// The form of compressed data that is read from start to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// One stream of DEFLATE without a header.
+    Deflate,
+    /// One zlib stream.
+    Zlib,
+    /// One zstd frame.
+    Frame,
+    /// zstd frames up to the end of the data.
+    Frames,
+}
+
+impl Form {
+    /// A reader of the inflated bytes of a container or code object (`what`) at `offset`, or the error that names it.
+    pub(crate) fn open<'d>(self, stored: Slice<'d>, inflated: u64, what: &str, offset: u64) -> Result<Decoder<'d>> {
+        self.inflate(stored, inflated).map_err(|error| match error.kind() {
+            io::ErrorKind::Unsupported => Error::malformed(stored.path(), unsupported(what, offset, error)),
+            _ => Error::io(stored.path(), error),
+        })
+    }
+
+    /// A reader of the inflated bytes, of which there should be `inflated`. It reads the file, not its mapping.
+    pub(crate) fn inflate<'d>(self, stored: Slice<'d>, inflated: u64) -> io::Result<Decoder<'d>> {
+        let capacity = if matches!(self, Self::Deflate | Self::Zlib) { 32 << 10 } else { 128 << 10 };
+        self.decoder(BufReader::with_capacity(capacity, stored.reader()), inflated)
+    }
+
+    /// The same for any reader.
+    pub(crate) fn decoder<'d>(self, reader: impl BufRead + 'd, inflated: u64) -> io::Result<Decoder<'d>> {
+        Decoder::new(reader, |reader| match self {
+            Self::Deflate => with!("zlib", Ok(Box::new(flate2::bufread::DeflateDecoder::new(reader)))),
+            Self::Zlib => with!("zlib", Ok(Box::new(flate2::bufread::ZlibDecoder::new(reader)))),
+            Self::Frame => with!("zstd", Ok(Box::new(frames::decoder(reader, inflated)?.single_frame()))),
+            Self::Frames => with!("zstd", Ok(Box::new(frames::decoder(reader, inflated)?))),
+        })
+    }
+
+    /// Compresses what `work` writes, and returns `to`. Errors name `path`.
+    pub(crate) fn write<W: Write>(
+        self,
+        level: i32,
+        to: W,
+        path: &Path,
+        work: impl FnOnce(&mut dyn Write) -> Result<()>,
+    ) -> Result<W> {
+        match self {
+            Self::Deflate => with!("zlib", {
+                let mut encoder = flate2::write::DeflateEncoder::new(to, zlib_level(level));
+                work(&mut encoder)?;
+                encoder.finish().with_path(path)
+            }),
+            Self::Zlib => with!("zlib", {
+                let mut encoder = flate2::write::ZlibEncoder::new(to, zlib_level(level));
+                work(&mut encoder)?;
+                encoder.finish().with_path(path)
+            }),
+            Self::Frame | Self::Frames => with!("zstd", {
+                let mut encoder = zstd::Encoder::new(to, level).with_path(path)?;
+                work(&mut encoder)?;
+                encoder.finish().with_path(path)
+            }),
+        }
+    }
+}
+
+#[cfg(feature = "zlib")]
+fn zlib_level(level: i32) -> flate2::Compression {
+    flate2::Compression::new(u32::try_from(level.clamp(0, 9)).unwrap_or_default())
+}
+
+/// A reader of inflated bytes.
+pub(crate) struct Decoder<'d> {
+    inflated: Box<dyn Read + 'd>,
+    progress: Rc<Cell<Progress>>,
+    /// The number of inflated bytes so far.
+    pub(crate) produced: u64,
+    /// The reason of a failure that is not the operating system's.
+    pub(crate) failure: Option<String>,
+}
+
+/// The number of compressed bytes that a decoder used, and whether they are a file before other data.
+type Progress = (u64, bool);
+
+impl<'d> Decoder<'d> {
+    fn new<R: BufRead + 'd>(
+        reader: R,
+        decode: impl FnOnce(Counted<R>) -> io::Result<Box<dyn Read + 'd>>,
+    ) -> io::Result<Self> {
+        let progress = Rc::<Cell<Progress>>::default();
+        let inflated = decode(Counted { reader, progress: Rc::clone(&progress) })?;
+        Ok(Self { inflated, progress, produced: 0, failure: None })
+    }
+
+    /// The number of compressed bytes that were needed so far.
+    pub(crate) fn used(&self) -> u64 {
+        self.progress.get().0
+    }
+
+    /// The offset of other data after the end of a compressed file, if it was read to its end.
+    pub(crate) fn trailing(&self) -> Option<u64> {
+        let (used, is_before_other_data) = self.progress.get();
+        is_before_other_data.then_some(used)
+    }
+}
+
+impl Read for Decoder<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inflated.read(buffer);
+        match &read {
+            Ok(count) => self.produced = self.produced.saturating_add(to_u64(*count)),
+            Err(error) if error.raw_os_error().is_none() => self.failure = Some(error.to_string()),
+            Err(_) => {}
+        }
+        read
+    }
+}
+
+/// Compressed bytes, which are counted.
+struct Counted<R> {
+    reader: R,
+    progress: Rc<Cell<Progress>>,
+}
+
+impl<R: BufRead> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.fill_buf()?.read(buffer)?;
+        self.consume(count);
+        Ok(count)
+    }
+}
+
+impl<R: BufRead> BufRead for Counted<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.reader.fill_buf()
+    }
+
+    fn consume(&mut self, count: usize) {
+        let (used, is_before_other_data) = self.progress.get();
+        self.progress.set((used.saturating_add(to_u64(count)), is_before_other_data));
+        self.reader.consume(count);
+    }
+}
+
+/// Why a method cannot be used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unsupported(&'static str);
+
+impl From<Unsupported> for io::Error {
+    fn from(Unsupported(reason): Unsupported) -> Self {
+        Self::new(io::ErrorKind::Unsupported, reason)
+    }
+}
+
+impl From<Unsupported> for Error {
+    fn from(Unsupported(reason): Unsupported) -> Self {
+        Self::Usage(reason)
+    }
+}
+
+/// The fault of compressed data that cannot be inflated, sound or not.
+pub(crate) fn unsupported(what: &str, offset: u64, reason: impl Display) -> Malformed {
+    Malformed::other(ErrorKind::Unsupported, offset, format!("{what} at offset {offset}: {reason}"))
+}
